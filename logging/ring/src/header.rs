@@ -1,0 +1,202 @@
+//! The record header: what stands before every payload in the log, on the wire
+//! and on disk. Little endian, 48 bytes, the same everywhere.
+//!
+//! | bytes | field | meaning |
+//! |---|---|---|
+//! | 0..4 | `payload_bytes` | bytes of payload in this record |
+//! | 4 | `kind` | [`RecordKind`]; never 0, so that the first word of a published record is never 0 |
+//! | 5 | `version` | [`RECORD_VERSION`] |
+//! | 6..8 | `flags` | [`RecordHeader::WANT_ACK`] |
+//! | 8..12 | `incarnation` | of the sender |
+//! | 12..16 | `source` | rank of the sender |
+//! | 16..24 | `ssn` | sequence number of the message |
+//! | 24..28 | `context` | communication context |
+//! | 28..32 | `tag` | |
+//! | 32..40 | `extent` | kinds that begin a message: bytes of the whole message; `Fragment`: its offset in the message; `Link`: id of the next chunk |
+//! | 40..48 | `check` | checksum, filled in when the record is spilled; 0 in memory |
+//!
+//! The payload follows at [`payload_offset`]; records are multiples of 64 bytes.
+
+use crate::{Incarnation, Rank, Ssn};
+use thiserror::Error;
+
+/// Version of the record header. A reader refuses every other.
+pub const RECORD_VERSION: u8 = 1;
+
+/// Bytes of a header.
+pub(crate) const HEADER_BYTES: usize = 48;
+/// Records start at multiples of this (a cache line).
+pub(crate) const LINE_BYTES: usize = 64;
+/// The longest payload that shares its header's cache line.
+const INLINE_PAYLOAD_BYTES: usize = LINE_BYTES - HEADER_BYTES;
+
+/// What a record is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[repr(u8)]
+pub enum RecordKind {
+    /// Begins a message and carries its first (often only) payload bytes; the
+    /// rest follows in `Fragment`s without being asked for.
+    Eager = 1,
+    /// Announces a message; its payload follows in `Fragment`s after the
+    /// receiver has cleared it to send.
+    Rendezvous = 2,
+    /// Further payload of the message `ssn`, at offset `extent`.
+    Fragment = 3,
+    /// The log goes on in chunk `extent`.
+    Link = 4,
+}
+
+/// A decoded record header.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RecordHeader {
+    /// Bytes of payload in this record.
+    pub payload_bytes: u32,
+    /// What the record is.
+    pub kind: RecordKind,
+    /// [`RecordHeader::WANT_ACK`] or 0.
+    pub flags: u16,
+    /// Incarnation of the sender.
+    pub incarnation: Incarnation,
+    /// The sender.
+    pub source: Rank,
+    /// Sequence number of the message.
+    pub ssn: Ssn,
+    /// Communication context.
+    pub context: u32,
+    /// Tag.
+    pub tag: i32,
+    /// Message bytes, fragment offset or chunk id, by `kind`.
+    pub extent: u64,
+}
+
+/// Why bytes are not a record header of this version.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+pub enum HeaderError {
+    /// Fewer bytes than a header has.
+    #[error("record header cut short: {0} of 48 bytes")]
+    Short(usize),
+    /// Written by another version.
+    #[error("record header of version {0}, this program reads version {RECORD_VERSION}: run the same refrain on every rank")]
+    Version(u8),
+    /// Not a kind that exists.
+    #[error("record header with unknown kind {0}: the memory or the wire is damaged, or the peer is not refrain")]
+    Kind(u8),
+    /// Flags that do not exist.
+    #[error("record header with unknown flags {0:#06x}: the memory or the wire is damaged, or the peer is not refrain")]
+    Flags(u16),
+    /// The payload would not fit in its message.
+    #[error("record header claims {payload_bytes} payload bytes at offset {offset}, which no message and no chunk can hold")]
+    Extent {
+        /// Claimed payload bytes.
+        payload_bytes: u32,
+        /// Claimed offset.
+        offset: u64,
+    },
+}
+
+impl RecordHeader {
+    /// Bytes of an encoded header.
+    pub const BYTES: usize = HEADER_BYTES;
+    /// Flag: the sender completes only when the receiver has matched (a
+    /// synchronous send).
+    pub const WANT_ACK: u16 = 1;
+
+    /// The first eight bytes as one little-endian word: the word whose release
+    /// store publishes a record.
+    #[inline]
+    pub fn first_word(&self) -> u64 {
+        u64::from(self.payload_bytes)
+            | (self.kind as u64) << 32
+            | u64::from(RECORD_VERSION) << 40
+            | u64::from(self.flags) << 48
+    }
+
+    /// Encodes the header.
+    #[inline]
+    pub fn encode(&self) -> [u8; HEADER_BYTES] {
+        let mut bytes = [0; HEADER_BYTES];
+        for (place, word) in bytes.chunks_exact_mut(8).zip(self.words()) {
+            place.copy_from_slice(&word.to_le_bytes());
+        }
+        bytes
+    }
+
+    /// The header as six words, in native order.
+    #[inline]
+    pub(crate) fn words(&self) -> [u64; 6] {
+        [
+            self.first_word(),
+            u64::from(self.incarnation.0) | u64::from(self.source.0) << 32,
+            self.ssn.0,
+            u64::from(self.context) | u64::from(self.tag.cast_unsigned()) << 32,
+            self.extent,
+            0,
+        ]
+    }
+
+    /// Decodes a header from the start of `bytes`.
+    ///
+    /// # Errors
+    /// When the bytes are not a header that this version can have written.
+    pub fn decode(bytes: &[u8]) -> Result<Self, HeaderError> {
+        let (words, _) = bytes.as_chunks::<8>();
+        let words: &[[u8; 8]; 6] = words.first_chunk().ok_or(HeaderError::Short(bytes.len()))?;
+        Self::from_words(words.map(u64::from_le_bytes))
+    }
+
+    #[inline]
+    pub(crate) fn from_words(words: [u64; 6]) -> Result<Self, HeaderError> {
+        let [first, identity, ssn, envelope, extent, _check] = words;
+        let version = (first >> 40) as u8;
+        if version != RECORD_VERSION {
+            return Err(HeaderError::Version(version));
+        }
+        let kind = match (first >> 32) as u8 {
+            1 => RecordKind::Eager,
+            2 => RecordKind::Rendezvous,
+            3 => RecordKind::Fragment,
+            4 => RecordKind::Link,
+            other => return Err(HeaderError::Kind(other)),
+        };
+        let flags = (first >> 48) as u16;
+        if flags & !Self::WANT_ACK != 0 {
+            return Err(HeaderError::Flags(flags));
+        }
+        let payload_bytes = first as u32;
+        let fits = match kind {
+            RecordKind::Eager => u64::from(payload_bytes) <= extent,
+            RecordKind::Fragment => extent.checked_add(u64::from(payload_bytes)).is_some(),
+            RecordKind::Rendezvous | RecordKind::Link => payload_bytes == 0,
+        };
+        if !fits || record_bytes(payload_bytes as usize) > crate::CHUNK_BYTES {
+            return Err(HeaderError::Extent { payload_bytes, offset: extent });
+        }
+        Ok(Self {
+            payload_bytes,
+            kind,
+            flags,
+            incarnation: Incarnation(identity as u32),
+            source: Rank((identity >> 32) as u32),
+            ssn: Ssn(ssn),
+            context: envelope as u32,
+            tag: ((envelope >> 32) as u32).cast_signed(),
+            extent,
+        })
+    }
+}
+
+/// Where the payload begins in its record: behind the header in the same cache
+/// line if it fits, else on the next line, aligned for wide copies.
+#[inline]
+pub const fn payload_offset(payload_bytes: usize) -> usize {
+    if payload_bytes <= INLINE_PAYLOAD_BYTES { HEADER_BYTES } else { LINE_BYTES }
+}
+
+/// Bytes that a record with this payload takes in the log.
+#[inline]
+pub const fn record_bytes(payload_bytes: usize) -> usize {
+    (payload_offset(payload_bytes) + payload_bytes).next_multiple_of(LINE_BYTES)
+}
+
+const _: () = assert!(record_bytes(0) == 64 && record_bytes(16) == 64 && record_bytes(17) == 128);
+const _: () = assert!(record_bytes(64) == 128 && record_bytes(65) == 192);

@@ -1,0 +1,25 @@
+//! The log ring: the memory in which a rank packs what it sends, and from
+//! which the network sends it.
+//!
+//! *The channel is the log.* A message to a rank is packed, fragment by
+//! fragment, into that channel's log: a sequence of chunks taken from one
+//! [`Arena`] per rank. A neighbour on the same host reads the records where
+//! they are ([`ChannelReader`]); a NIC sends them from there. Three positions
+//! move over one log: how far the receiver has *consumed* it, how far it is
+//! *trimmed* (its memory free again) and how far it is *spilled* to disk.
+//!
+//! Promises: a reader in another process sees a record wholly or not at all,
+//! also when the writer is killed at any instruction; memory once handed to a
+//! reader is not written again before it was trimmed; one release store
+//! publishes a record; no allocation, lock or system call on the append path
+//! except when a fresh chunk is taken.
+//!
+//! Knows nothing of: processes, sockets, NICs, files, protocols. Memory comes
+//! in from outside as a [`Region`].
+mod header;
+mod identity;
+pub const CHUNK_BYTES: usize = 256 << 10;
+pub use header::{HeaderError, RECORD_VERSION, RecordHeader, RecordKind, payload_offset, record_bytes};
+pub use identity::{Clock, Incarnation, Position, Rank, Ssn};
+/// stub
+pub struct Frame;

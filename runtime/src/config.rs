@@ -1,0 +1,40 @@
+//! The settings of a job: made by the launcher, the same on every rank.
+
+use serde::{Deserialize, Serialize};
+
+/// What the launcher tells every rank.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct JobConfig {
+    /// `--fabric`: `auto`, `shm`.
+    pub fabric: String,
+    /// `--protocol`: `none`, `pessimist`.
+    pub protocol: String,
+    /// `--log-memory`: bytes that one rank's payload log may take in memory.
+    /// `None`: chosen from the machine.
+    pub log_memory_bytes: Option<u64>,
+    /// Touch all log memory at the start instead of when it is first used.
+    pub log_prefault: bool,
+    /// How long a blocking send may wait for log memory before it is an error,
+    /// in milliseconds.
+    pub log_full_wait_ms: u64,
+    /// Ranks of the job on this host, for choices that depend on whether each
+    /// has a core of its own.
+    pub ranks_on_host: u32,
+    /// How long a waiting rank polls before it sleeps, in microseconds.
+    /// `None`: chosen from the machine.
+    pub spin_us: Option<u64>,
+}
+
+impl Default for JobConfig {
+    fn default() -> Self {
+        Self {
+            fabric: "auto".into(),
+            protocol: "none".into(),
+            log_memory_bytes: None,
+            log_prefault: false,
+            log_full_wait_ms: 10_000,
+            ranks_on_host: 1,
+            spin_us: None,
+        }
+    }
+}

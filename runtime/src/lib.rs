@@ -1,0 +1,35 @@
+//! What makes a job of ranks: the launcher and its control plane, and the API
+//! that programs use.
+//!
+//! A program calls [`World::init`] and talks; `refrain run -n N -- program`
+//! starts it. Started without a launcher a program is a job of one rank.
+//!
+//! ```no_run
+//! use refrain::{World, from, to};
+//!
+//! let mut world = World::init()?;
+//! let peer = 1 - world.rank().0;
+//! if world.rank().0 == 0 {
+//!     world.send(b"what is played again", to(peer).tag(7))?;
+//! } else {
+//!     let mut text = [0; 64];
+//!     let status = world.recv(&mut text, from(peer).tag(7))?;
+//!     assert_eq!(&text[..status.bytes as usize], b"what is played again");
+//! }
+//! world.finalize()?;
+//! # Ok::<(), refrain::Error>(())
+//! ```
+
+pub mod config;
+pub mod control;
+mod error;
+pub mod launcher;
+mod world;
+
+pub use error::Error;
+pub use world::{
+    Destination, Incoming, Message, Outgoing, Request, Scope, Source, Statistics, Status, World, from,
+    from_any, to,
+};
+pub use refrain_ring::{Incarnation, Rank, Ssn};
+pub use refrain_transport::layout::Layout;

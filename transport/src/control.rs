@@ -1,0 +1,118 @@
+//! Control frames: small, unlogged, on a lane of their own.
+//!
+//! Format (little endian, 32 bytes; the shm fabric puts it behind a sequence
+//! word in a 64-byte slot, other fabrics send it as it is):
+//!
+//! | bytes | field |
+//! |---|---|
+//! | 0 | kind: 1 clear-to-send, 2 matched, 3 horizon, 4 goodbye |
+//! | 1 | version ([`CONTROL_VERSION`]) |
+//! | 2..4 | 0 |
+//! | 4..8 | incarnation of the sender |
+//! | 8..12 | rank of the sender |
+//! | 12..16 | 0 |
+//! | 16..24 | SSN (0 for goodbye) |
+//! | 24..32 | 0 |
+
+use refrain_ring::{Incarnation, Rank, Ssn};
+use thiserror::Error;
+
+/// Version of the control frame. A reader refuses every other.
+pub const CONTROL_VERSION: u8 = 1;
+/// Bytes of an encoded control frame.
+pub const CONTROL_BYTES: usize = 32;
+
+/// What one rank's engine tells another's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Control {
+    /// The announced message is matched: send its payload.
+    ClearToSend {
+        /// The message, on the channel from the addressee.
+        ssn: Ssn,
+    },
+    /// A synchronous send's message is matched.
+    Matched {
+        /// The message, on the channel from the addressee.
+        ssn: Ssn,
+    },
+    /// All messages below this number were delivered before a checkpoint that
+    /// is stable and published; their log entries may be freed (LOG-4).
+    Horizon {
+        /// First message that must be kept.
+        ssn: Ssn,
+    },
+    /// The sender of this frame sends nothing more.
+    Goodbye,
+}
+
+/// Why bytes are not a control frame of this version.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+pub enum ControlError {
+    /// Fewer bytes than a frame has.
+    #[error("cut short: {0} of 32 bytes")]
+    Short(usize),
+    /// Written by another version.
+    #[error("version {0}, this program reads version {CONTROL_VERSION}: run the same refrain on every rank")]
+    Version(u8),
+    /// Not a kind that exists.
+    #[error("unknown kind {0}")]
+    Kind(u8),
+    /// Reserved bytes are not 0.
+    #[error("reserved bytes are not zero")]
+    Reserved,
+}
+
+impl Control {
+    /// Encodes the frame with its sender's identity.
+    #[inline]
+    pub fn encode(self, source: Rank, incarnation: Incarnation) -> [u64; 4] {
+        let (kind, ssn) = match self {
+            Control::ClearToSend { ssn } => (1, ssn.0),
+            Control::Matched { ssn } => (2, ssn.0),
+            Control::Horizon { ssn } => (3, ssn.0),
+            Control::Goodbye => (4, 0),
+        };
+        [
+            kind | u64::from(CONTROL_VERSION) << 8 | u64::from(incarnation.0) << 32,
+            u64::from(source.0),
+            ssn,
+            0,
+        ]
+    }
+
+    /// Decodes a frame and its sender's identity.
+    ///
+    /// # Errors
+    /// When the words are not a frame that this version can have written.
+    #[inline]
+    pub fn decode(words: [u64; 4]) -> Result<(Self, Rank, Incarnation), ControlError> {
+        let [first, source, ssn, reserved] = words;
+        let version = (first >> 8) as u8;
+        if version != CONTROL_VERSION {
+            return Err(ControlError::Version(version));
+        }
+        if (first >> 16) as u16 != 0 || source >> 32 != 0 || reserved != 0 {
+            return Err(ControlError::Reserved);
+        }
+        let ssn = Ssn(ssn);
+        let control = match first as u8 {
+            1 => Control::ClearToSend { ssn },
+            2 => Control::Matched { ssn },
+            3 => Control::Horizon { ssn },
+            4 if ssn.0 != 0 => return Err(ControlError::Reserved),
+            4 => Control::Goodbye,
+            other => return Err(ControlError::Kind(other)),
+        };
+        Ok((control, Rank(source as u32), Incarnation((first >> 32) as u32)))
+    }
+
+    /// Decodes a frame from the start of `bytes`.
+    ///
+    /// # Errors
+    /// As [`Control::decode`].
+    pub fn decode_bytes(bytes: &[u8]) -> Result<(Self, Rank, Incarnation), ControlError> {
+        let (words, _) = bytes.as_chunks::<8>();
+        let words: &[[u8; 8]; 4] = words.first_chunk().ok_or(ControlError::Short(bytes.len()))?;
+        Self::decode(words.map(u64::from_le_bytes))
+    }
+}

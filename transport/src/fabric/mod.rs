@@ -1,0 +1,258 @@
+//! The [`Fabric`]: what carries frames between ranks, and its contract.
+//!
+//! Below the engine lies one fabric, or several behind one (`shm` inside a
+//! host, `ofi` between hosts). Everything the engine relies on is written
+//! here; `conformance` runs the same checks on every implementation.
+//!
+//! # Contract
+//!
+//! **Lanes.** Each ordered pair of ranks has two lanes. The *data lane* carries
+//! the frames of the sender's channel log; the *control lane* carries small
+//! [`Control`] frames. Each lane is FIFO, loses nothing and duplicates nothing
+//! while both incarnations live. There is no order between lanes, nor between
+//! pairs. A full data lane never stops a control lane.
+//!
+//! **Sending.** [`Fabric::post`] takes a frame that lies packed in registered
+//! log memory. The fabric may read it in place at any time until it reports the
+//! position behind it as [`released`](Fabric::released); until then the engine
+//! neither changes nor frees it. `released` never goes back. With a fabric on
+//! which the receiver reads the sender's log ([`Attributes::reads_in_place`])
+//! a frame is released when the receiver has let go of it; else when it lies in
+//! the receiver's memory.
+//!
+//! **Receiving.** [`Fabric::poll`] hands each arrived frame to the [`Sink`],
+//! per lane in order. A sink that answers [`Disposition::Keep`] leaves the
+//! payload where it is; it stays readable through [`Fabric::kept`] until
+//! [`Fabric::let_go`]. Kept frames hold memory of the sender: an arrival with
+//! `pressed` set says that the sender may soon stall, and that kept frames of
+//! this source should be copied out.
+//!
+//! **Progress** is manual: nothing moves on this rank unless it calls `poll`
+//! (or `wait`). `poll` never blocks and makes a bounded number of calls to the
+//! sink. `post` and `post_control` never block; what does not fit is refused
+//! with [`Refusal::Busy`] and has no effect: progress, then try again.
+//!
+//! **Waiting.** [`Fabric::wait`] blocks until something for this rank may have
+//! happened since its last `poll` (a frame, a released position, room in a
+//! lane) or the time is over. It may return early; it never misses a wake-up.
+//! It burns no processor.
+//!
+//! **Death.** A peer may be killed between any two instructions. What it posted
+//! wholly may still arrive, what it posted partly never does, `poll` goes on
+//! for the others. Fabrics that notice a dead peer report
+//! [`Sink::peer_lost`]; none is obliged to: the job brings its own detector.
+//! After [`Fabric::disconnect`] nothing of that incarnation reaches the sink
+//! any more, however late it was written (FENCE-1), and its kept frames are
+//! gone. A peer comes back by [`Fabric::connect`] with a higher incarnation.
+//!
+//! **Memory.** The region given to a fabric at its making stays mapped and
+//! registered as long as the fabric lives, and longer while a peer may read it.
+
+pub mod conformance;
+pub mod shm;
+pub mod sim;
+
+use crate::control::Control;
+use crate::gate::Pass;
+use core::time::Duration;
+use refrain_ring::{Frame, HeaderError, Incarnation, Position, Rank, RecordHeader};
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use thiserror::Error;
+
+/// What a fabric can do; constant over its life.
+#[derive(Clone, Debug)]
+pub struct Attributes {
+    /// Its name as given to `--fabric`.
+    pub name: &'static str,
+    /// The receiver reads frames in the sender's log: no copy in between, and
+    /// a kept frame costs the receiver nothing.
+    pub reads_in_place: bool,
+    /// Largest payload of one frame, in bytes.
+    pub frame_payload_bytes_max: usize,
+    /// Payload bytes per frame at which long messages flow best.
+    pub fragment_bytes: usize,
+    /// Payload bytes that may be sent to a receiver that has not asked for
+    /// them; longer messages go by rendezvous when the log is reused.
+    pub eager_bytes_max: u64,
+}
+
+/// How to reach a rank: what it publishes through the job's control plane.
+#[derive(Clone, Debug)]
+pub struct Address {
+    /// Opaque bytes of the fabric.
+    pub bytes: Vec<u8>,
+    /// Shared memory that goes with them, on one host.
+    pub memory: Option<Arc<OwnedFd>>,
+}
+
+/// Why a frame was not taken. It had no effect.
+#[derive(Debug, Error)]
+pub enum Refusal {
+    /// The lane is full: make progress and try again.
+    #[error("the lane is full")]
+    Busy,
+    /// The peer is not connected.
+    #[error("rank {0} is not connected")]
+    NotConnected(Rank),
+}
+
+/// What is wrong with a fabric or a peer's frames.
+#[derive(Debug, Error)]
+pub enum FabricError {
+    /// A peer put something on the wire that cannot be a frame.
+    #[error("rank {source_rank} sent something that is no frame: {error}")]
+    Garbage {
+        /// The peer.
+        source_rank: Rank,
+        /// What is wrong with it.
+        error: HeaderError,
+    },
+    /// A frame of an incarnation that is not the connected one.
+    #[error(
+        "a frame of rank {source_rank} carries incarnation {found}, connected is {connected}: it was dropped"
+    )]
+    WrongIncarnation {
+        /// The peer.
+        source_rank: Rank,
+        /// In the frame.
+        found: Incarnation,
+        /// As connected.
+        connected: Incarnation,
+    },
+    /// A frame names a rank that its lane does not belong to.
+    #[error("a frame on the lane of rank {lane} claims to come from rank {claimed}")]
+    WrongSource {
+        /// Whose lane it is.
+        lane: Rank,
+        /// In the frame.
+        claimed: Rank,
+    },
+    /// A control frame that does not decode.
+    #[error("rank {source_rank} sent a damaged control frame: {error}")]
+    BadControl {
+        /// The peer.
+        source_rank: Rank,
+        /// What is wrong with it.
+        error: crate::control::ControlError,
+    },
+    /// A log that leads nowhere: a link to a chunk that does not exist.
+    #[error("the log of rank {source_rank} leads outside its memory (chunk {chunk})")]
+    BrokenLog {
+        /// The peer.
+        source_rank: Rank,
+        /// Where it leads.
+        chunk: u64,
+    },
+    /// The peer's address cannot be used.
+    #[error("cannot attach to rank {peer}: {reason}")]
+    Attach {
+        /// The peer.
+        peer: Rank,
+        /// What was tried and what to do.
+        reason: String,
+    },
+    /// The operating system refused something.
+    #[error("{attempted}: {error}")]
+    Os {
+        /// What was attempted, and what to do about it.
+        attempted: String,
+        /// The system's words.
+        error: std::io::Error,
+    },
+}
+
+/// Where a kept frame lies. Meaningful only to the fabric that handed it out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// Whose frame it is.
+    pub source: Rank,
+    /// Its position in that rank's log (or count of arrival).
+    pub position: Position,
+    /// The fabric's own.
+    pub locator: u64,
+}
+
+/// A frame that has arrived.
+#[derive(Debug)]
+pub struct Arrival<'a> {
+    /// Its header; source and incarnation are checked by the fabric.
+    pub header: RecordHeader,
+    /// Its payload, readable during the call (or longer, if kept).
+    pub payload: &'a [u8],
+    /// Names the frame if it is kept.
+    pub place: Place,
+    /// The sender may stall soon for memory held by kept frames of this source.
+    pub pressed: bool,
+}
+
+/// What the sink did with a frame.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Disposition {
+    /// The payload is copied out or not wanted.
+    Consumed,
+    /// The payload stays where it is until it is let go.
+    Keep,
+}
+
+/// What is above a fabric: takes what arrives.
+pub trait Sink {
+    /// A frame of the data lane.
+    fn frame(&mut self, arrival: Arrival<'_>) -> Disposition;
+    /// A frame of the control lane.
+    fn control(&mut self, source: Rank, control: Control);
+    /// The fabric noticed that a peer is gone (it need not).
+    fn peer_lost(&mut self, peer: Rank);
+}
+
+/// Carries frames between ranks; see the contract in the [module](self).
+pub trait Fabric {
+    /// What it can do.
+    fn attributes(&self) -> &Attributes;
+
+    /// How peers reach this rank.
+    fn address(&self) -> Address;
+
+    /// Makes `peer` reachable in `incarnation`. Connecting a peer that is
+    /// connected disconnects the older incarnation first.
+    ///
+    /// # Errors
+    /// When the address is not one of this fabric or cannot be attached.
+    fn connect(&mut self, peer: Rank, incarnation: Incarnation, address: &Address) -> Result<(), FabricError>;
+
+    /// Fences a peer: nothing of its present incarnation arrives any more.
+    fn disconnect(&mut self, peer: Rank);
+
+    /// Sends the next frame of the data lane to `peer`. Frames are posted in
+    /// the order of their positions. GATE-1: takes a [`Pass`].
+    ///
+    /// # Errors
+    /// [`Refusal`]; without effect.
+    fn post(&mut self, pass: Pass, peer: Rank, frame: &Frame) -> Result<(), Refusal>;
+
+    /// Sends a control frame to `peer`. GATE-1: takes a [`Pass`].
+    ///
+    /// # Errors
+    /// [`Refusal`]; without effect.
+    fn post_control(&mut self, pass: Pass, peer: Rank, control: Control) -> Result<(), Refusal>;
+
+    /// Up to which position of the log for `peer` the frames are not needed
+    /// any more for their transmission.
+    fn released(&mut self, peer: Rank) -> Position;
+
+    /// Hands what has arrived to `sink`; returns how many calls were made.
+    ///
+    /// # Errors
+    /// A peer that broke the rules, or a broken device. The offending lane is
+    /// not read again; the others go on.
+    fn poll(&mut self, sink: &mut dyn Sink) -> Result<usize, FabricError>;
+
+    /// The payload of a kept frame.
+    fn kept(&self, place: Place, payload_bytes: usize) -> &[u8];
+
+    /// Ends the keeping of a frame.
+    fn let_go(&mut self, place: Place);
+
+    /// Blocks until there may be something to poll, or `timeout` is over.
+    fn wait(&mut self, timeout: Duration);
+}

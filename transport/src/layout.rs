@@ -1,0 +1,3 @@
+//! STUB
+/// Which bytes of a buffer make up a message.
+pub struct Layout;
