@@ -218,7 +218,12 @@ pub trait Fabric {
     ///
     /// # Errors
     /// When the address is not one of this fabric or cannot be attached.
-    fn connect(&mut self, peer: Rank, incarnation: Incarnation, address: &Address) -> Result<(), FabricError>;
+    fn connect(
+        &mut self,
+        peer: Rank,
+        incarnation: Incarnation,
+        address: &Address,
+    ) -> Result<(), FabricError>;
 
     /// Fences a peer: nothing of its present incarnation arrives any more.
     fn disconnect(&mut self, peer: Rank);
