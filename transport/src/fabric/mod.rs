@@ -48,9 +48,7 @@
 //! **Memory.** The region given to a fabric at its making stays mapped and
 //! registered as long as the fabric lives, and longer while a peer may read it.
 
-pub mod conformance;
 pub mod shm;
-pub mod sim;
 
 use crate::control::Control;
 use crate::gate::Pass;
