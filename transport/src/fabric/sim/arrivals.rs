@@ -34,7 +34,8 @@ impl State {
     }
 
     pub(super) fn has_arrivals(&self, life: Life) -> bool {
-        !self.readable(life).is_empty()
+        let lost = self.ports[&life].losses.iter();
+        !self.readable(life).is_empty() || lost.clone().any(|(due, _)| *due <= self.now())
     }
 
     /// The lanes to `life` on which something has arrived.

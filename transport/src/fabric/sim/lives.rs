@@ -43,12 +43,7 @@ impl State {
         Ok(())
     }
 
-    fn check_connect(
-        &self,
-        life: Life,
-        peer: Life,
-        address: &Address,
-    ) -> Result<(), &'static str> {
+    fn check_connect(&self, life: Life, peer: Life, address: &Address) -> Result<(), &'static str> {
         if peer.rank == life.rank {
             return Err("a rank is not connected to itself: messages to oneself stay above");
         }
@@ -100,11 +95,16 @@ impl State {
         self.add_event(Event::Fenced(inward));
     }
 
-    pub(super) fn kill(&mut self, rank: Rank) {
-        let Some(life) = self.newest(rank).filter(|life| self.is_alive(*life)) else {
+    pub(super) fn kill_newest(&mut self, rank: Rank) {
+        if let Some(life) = self.newest(rank) {
+            self.kill(life);
+        }
+    }
+
+    pub(super) fn kill(&mut self, life: Life) {
+        if !core::mem::replace(&mut self.port(life).alive, false) {
             return;
-        };
-        self.port(life).alive = false;
+        }
         let later_max = self.options.faults.late_ticks_max;
         for (route, link) in &mut self.links {
             if route.from == life {
@@ -112,7 +112,8 @@ impl State {
                 let survivors = random.up_to(link.data.in_flight_count() as u64);
                 link.data.cut(survivors as usize, random.up_to(later_max));
                 let survivors = random.up_to(link.control.in_flight_count() as u64);
-                link.control.cut(survivors as usize, random.up_to(later_max));
+                link.control
+                    .cut(survivors as usize, random.up_to(later_max));
                 link.ledger.close();
             }
         }

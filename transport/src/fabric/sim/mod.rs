@@ -178,7 +178,12 @@ impl Network {
 
     /// Kills the newest life of a rank. Its endpoint does nothing any more.
     pub fn kill(&self, rank: Rank) {
-        self.state.borrow_mut().kill(rank);
+        self.state.borrow_mut().kill_newest(rank);
+    }
+
+    /// Kills a life of a rank that need not be its newest.
+    pub fn kill_life(&self, rank: Rank, incarnation: Incarnation) {
+        self.state.borrow_mut().kill(Life { rank, incarnation });
     }
 
     /// Goes on to the next moment at which something is due, and delivers it.
