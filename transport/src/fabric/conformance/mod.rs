@@ -25,7 +25,7 @@ mod rig;
 #[cfg(test)]
 mod on_shm;
 #[cfg(test)]
-mod on_sim;
+pub(super) mod on_sim;
 
 pub use death::*;
 pub use garbage::*;

@@ -8,17 +8,22 @@ use refrain_ring::{Incarnation, Rank};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 /// Makes networks by one set of options.
-pub(super) struct SimHarness {
+pub(in crate::fabric) struct SimHarness {
     options: Options,
     network: Network,
 }
 
 impl SimHarness {
-    pub(super) fn new(options: Options) -> Self {
+    pub(in crate::fabric) fn new(options: Options) -> Self {
         Self {
             network: Network::new(options.clone()),
             options,
         }
+    }
+
+    /// The network of the job made last.
+    pub(in crate::fabric) fn network(&self) -> &Network {
+        &self.network
     }
 
     fn start(&self, rank: Rank, incarnation: Incarnation) -> Endpoint<SimFabric> {
