@@ -278,6 +278,12 @@ impl ChannelLog {
         }
     }
 
+    /// Whether a record with this payload fits into the present chunk.
+    #[inline]
+    pub fn has_room(&self, payload_bytes: usize) -> bool {
+        record_bytes(payload_bytes) <= self.room()
+    }
+
     /// Bytes that a record may take in the present chunk.
     #[inline]
     fn room(&self) -> usize {
