@@ -21,7 +21,7 @@ use thiserror::Error;
 /// Bytes at the start of a chunk that say what it holds.
 pub(crate) const CHUNK_HEADER_BYTES: usize = LINE_BYTES;
 /// Bytes kept free at the end of a chunk for the link to the next.
-const LINK_BYTES: usize = LINE_BYTES;
+pub(crate) const LINK_BYTES: usize = LINE_BYTES;
 /// A fragment is not cut shorter than this to fill the end of a chunk.
 const FRAGMENT_BYTES_MIN: usize = 1024;
 
