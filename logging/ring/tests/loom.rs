@@ -209,7 +209,7 @@ fn reuse(store: Ordering, load: Ordering, reused: &'static Witness) {
                 sender.next_ssn
             }
         });
-        for _ in 0..4 {
+        for _ in 0..5 {
             receiver.look(1);
             released.store(receiver.log.position().0, store);
         }
