@@ -8,7 +8,9 @@ use thiserror::Error;
 pub enum Error {
     /// The message was longer than the receive's buffer; the buffer holds its
     /// beginning, the rest is lost.
-    #[error("truncated: a message of {message_bytes} bytes from rank {source_rank} (tag {tag}) met a receive of {buffer_bytes} bytes")]
+    #[error(
+        "truncated: a message of {message_bytes} bytes from rank {source_rank} (tag {tag}) met a receive of {buffer_bytes} bytes"
+    )]
     Truncated {
         /// Whose message it was.
         source_rank: Rank,
@@ -53,6 +55,14 @@ pub enum Error {
     /// The launcher ends the job.
     #[error("the job is being ended: {0}")]
     Aborted(String),
+    /// The program that was to be started cannot be.
+    #[error("{reason}")]
+    Program {
+        /// What was tried and what to do.
+        reason: String,
+        /// It exists, but may not be executed.
+        found: bool,
+    },
     /// The job's settings cannot be used.
     #[error("{0}")]
     Config(String),
