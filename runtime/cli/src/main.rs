@@ -1,1 +1,39 @@
-fn main() {}
+//! `refrain`: starts jobs, measures, and says what a machine can do.
+
+mod clean;
+mod info;
+mod run;
+
+use clap::{Parser, Subcommand};
+use std::process::ExitCode;
+
+/// RDMA-native message passing with message logging.
+#[derive(Parser)]
+#[command(name = "refrain", version, arg_required_else_help = true)]
+struct CommandLine {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Start the ranks of a job on this host.
+    Run(run::Arguments),
+    /// Say what this machine offers, what is chosen and why.
+    Info,
+    /// Remove what killed jobs have left behind.
+    Clean,
+    // Netpipe(refrain_bench::netpipe::Arguments), when it exists: measure latency and bandwidth.
+}
+
+fn main() -> ExitCode {
+    let result = match CommandLine::parse().command {
+        Command::Run(arguments) => run::run(arguments),
+        Command::Info => info::run(),
+        Command::Clean => clean::run(),
+    };
+    result.unwrap_or_else(|report| {
+        eprintln!("{report:?}");
+        ExitCode::FAILURE
+    })
+}
