@@ -31,7 +31,9 @@ pub fn describe() -> String {
 }
 
 fn processor_name(cpuinfo: &str) -> Option<String> {
-    let line = cpuinfo.lines().find(|line| line.starts_with("model name"))?;
+    let line = cpuinfo
+        .lines()
+        .find(|line| line.starts_with("model name"))?;
     let name = line.split_once(':')?.1;
     Some(name.replace("(R)", "").replace("(TM)", "").trim().into())
 }
@@ -50,6 +52,9 @@ mod tests {
     #[test]
     fn the_processor_has_a_readable_name() {
         let text = "processor\t: 0\nmodel name\t: Intel(R) Xeon(R) Processor\n";
-        assert_eq!(processor_name(text).as_deref(), Some("Intel Xeon Processor"));
+        assert_eq!(
+            processor_name(text).as_deref(),
+            Some("Intel Xeon Processor")
+        );
     }
 }

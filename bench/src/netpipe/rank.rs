@@ -93,8 +93,9 @@ enum Direction {
 /// Opens the inherited pipe whose number stands in the environment. Opening it
 /// again through `/proc` needs no claim about who else owns the number.
 fn open_pipe(variable: &'static str, direction: Direction) -> Result<File, NetpipeError> {
-    let wrong =
-        |reason: String| NetpipeError::InRank(format!("{reason}; only `refrain netpipe` starts it"));
+    let wrong = |reason: String| {
+        NetpipeError::InRank(format!("{reason}; only `refrain netpipe` starts it"))
+    };
     let number: u32 = std::env::var(variable)
         .map_err(|_| wrong(format!("{variable} is not set")))?
         .parse()

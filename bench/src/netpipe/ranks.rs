@@ -1,11 +1,11 @@
 //! A job of two ranks, as the driver holds it.
 
+use super::NetpipeError;
 use super::arguments::Settings;
 use super::command::{Answer, Command, Incoming, Round, Samples, write_frame};
 use super::driver::Contestant;
 use super::interrupt::Interrupt;
 use super::rank::{ANSWERS_VARIABLE, COMMANDS_VARIABLE};
-use super::NetpipeError;
 use refrain::config::JobConfig;
 use refrain::launcher::{Job, JobSpec, Outcome, Output};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};

@@ -100,7 +100,10 @@ fn us(ps: u64) -> f64 {
 fn quantile(values: &mut [f64], q: f64) -> Option<f64> {
     values.sort_by(f64::total_cmp);
     let place = q * values.len().checked_sub(1)? as f64;
-    let (below, above) = (values[place.floor() as usize], values[place.ceil() as usize]);
+    let (below, above) = (
+        values[place.floor() as usize],
+        values[place.ceil() as usize],
+    );
     Some(below + (above - below) * place.fract())
 }
 
@@ -110,7 +113,11 @@ fn spread(values: &[f64]) -> Option<f64> {
     let low = quantile(&mut values, 0.25)?;
     let high = quantile(&mut values, 0.75)?;
     let median = quantile(&mut values, 0.5)?;
-    Some(if median > 0.0 { (high - low) / median } else { 0.0 })
+    Some(if median > 0.0 {
+        (high - low) / median
+    } else {
+        0.0
+    })
 }
 
 /// Median of the ratios within each round. Rounds interleave the protocols, so
@@ -127,7 +134,11 @@ pub fn overhead(of_us: &[f64], base_us: &[f64]) -> Option<f64> {
 
 /// Bandwidth of one message of `bytes` per `time_us`.
 pub fn gbit_per_s(bytes: u64, time_us: f64, mode: Mode) -> f64 {
-    let directions = if mode == Mode::Bidirectional { 2.0 } else { 1.0 };
+    let directions = if mode == Mode::Bidirectional {
+        2.0
+    } else {
+        1.0
+    };
     if time_us > 0.0 {
         directions * bytes as f64 * 8.0 / (time_us * 1e3)
     } else {
@@ -194,7 +205,11 @@ pub fn lines(records: &[Record]) -> Vec<(&str, &str)> {
 
 /// How a line is called where fabric and mode stand elsewhere.
 pub fn line_name<'a>((fabric, protocol): (&'a str, &'a str)) -> &'a str {
-    if protocol == NO_PROTOCOL { fabric } else { protocol }
+    if protocol == NO_PROTOCOL {
+        fabric
+    } else {
+        protocol
+    }
 }
 
 #[cfg(test)]

@@ -101,7 +101,7 @@ fn powers_and_halves() -> impl Iterator<Item = u64> {
 fn step_after(bytes: u64) -> u64 {
     let power = 1u64 << bytes.max(1).ilog2();
     if bytes >= power + power / 2 {
-        (power * 2).saturating_sub(bytes)
+        power.saturating_mul(2) - bytes
     } else {
         power + power / 2 - bytes
     }

@@ -204,7 +204,10 @@ pub mod tests {
         let records = [record];
         assert!(!render(&records, false).contains("none"));
         let legend = legend(&records);
-        assert!(legend.contains("stream, fabric shm, any receive"), "{legend}");
+        assert!(
+            legend.contains("stream, fabric shm, any receive"),
+            "{legend}"
+        );
         assert!(!legend.contains('÷'));
     }
 
