@@ -24,12 +24,14 @@ pub mod config;
 pub mod control;
 mod error;
 pub mod launcher;
+pub mod machine;
+mod protocol;
 mod world;
 
 pub use error::Error;
-pub use world::{
-    Destination, Incoming, Message, Outgoing, Request, Scope, Source, Statistics, Status, World, from,
-    from_any, to,
-};
 pub use refrain_ring::{Incarnation, Rank, Ssn};
 pub use refrain_transport::layout::Layout;
+pub use world::{
+    Destination, Incoming, Message, Outgoing, Request, Scope, Source, Statistics, Status, World,
+    from, from_any, to,
+};
