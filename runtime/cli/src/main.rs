@@ -23,7 +23,11 @@ enum Command {
     Info,
     /// Remove what killed jobs have left behind.
     Clean,
-    // Netpipe(refrain_bench::netpipe::Arguments), when it exists: measure latency and bandwidth.
+    /// Measure latency and bandwidth between two ranks, protocol beside protocol.
+    Netpipe(refrain_bench::netpipe::Arguments),
+    /// A measuring rank; started by `netpipe`.
+    #[command(hide = true)]
+    NetpipeRank,
 }
 
 fn main() -> ExitCode {
@@ -31,6 +35,8 @@ fn main() -> ExitCode {
         Command::Run(arguments) => run::run(arguments),
         Command::Info => info::run(),
         Command::Clean => clean::run(),
+        Command::Netpipe(arguments) => refrain_bench::netpipe::run(arguments),
+        Command::NetpipeRank => refrain_bench::netpipe::rank_main(),
     };
     result.unwrap_or_else(|report| {
         eprintln!("{report:?}");
