@@ -1,6 +1,7 @@
 //! Connecting, fencing and death.
 
-use super::rig::{Rig, Seat, connect, pass};
+use super::rig::{Rig, connect};
+use super::seat::{Seat, pass};
 use super::{Harness, Outcome};
 use crate::control::Control;
 use crate::fabric::{Address, Fabric, FabricError, Refusal};

@@ -21,6 +21,7 @@ mod order;
 mod pattern;
 mod progress;
 mod rig;
+mod seat;
 
 #[cfg(test)]
 mod on_faulty;
