@@ -25,10 +25,10 @@ pub mod config;
 pub mod control;
 mod error;
 pub mod launcher;
-pub mod machine;
-mod protocol;
 pub mod leftovers;
+pub mod machine;
 pub mod native;
+mod protocol;
 pub mod size;
 mod world;
 

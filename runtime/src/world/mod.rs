@@ -38,6 +38,7 @@ pub struct World {
     control: Option<ControlPlane>,
     patience: Patience,
     barriers: u64,
+    scopes: u64,
     not_shared: PhantomData<*const ()>,
 }
 

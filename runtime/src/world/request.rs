@@ -39,8 +39,8 @@ impl From<engine::Status> for Status {
 #[derive(Debug)]
 pub struct Request {
     pub(super) state: State,
-    /// The template of a persistent request.
-    pub(super) template: Option<usize>,
+    /// Scope and number of the template of a persistent request.
+    pub(super) template: Option<(u64, usize)>,
 }
 
 #[derive(Clone, Copy, Debug)]

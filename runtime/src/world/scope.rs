@@ -27,6 +27,8 @@ pub struct Scope<'s, 'env> {
     /// Requests begun here; those that are over are swept out now and then.
     begun: Vec<RequestId>,
     sweep_at: usize,
+    /// Tells this scope's persistent requests from those of others.
+    serial: u64,
     templates: Vec<Template<'env>>,
     env: PhantomData<core::cell::Cell<&'env mut ()>>,
 }
@@ -73,7 +75,9 @@ impl World {
         &mut self,
         f: impl FnOnce(&mut Scope<'_, 'env>) -> Result<R, Error>,
     ) -> Result<R, Error> {
+        self.scopes += 1;
         let mut scope = Scope {
+            serial: self.scopes,
             world: self,
             begun: Vec::new(),
             sweep_at: SWEEP_MIN,
@@ -230,7 +234,7 @@ impl<'env> Scope<'_, 'env> {
         self.templates.push(template);
         Request {
             state: State::Idle,
-            template: Some(self.templates.len() - 1),
+            template: Some((self.serial, self.templates.len() - 1)),
         }
     }
 
@@ -239,7 +243,10 @@ impl<'env> Scope<'_, 'env> {
     /// # Errors
     /// When the request is not persistent, or still active.
     pub fn start(&mut self, request: &mut Request) -> Result<(), Error> {
-        let template = request.template.and_then(|index| self.templates.get(index));
+        let template = request
+            .template
+            .filter(|(serial, _)| *serial == self.serial);
+        let template = template.and_then(|(_, index)| self.templates.get(index));
         let Some(template) = template else {
             return Err(Error::Argument(
                 "start: the request is not a persistent one of this scope".into(),

@@ -62,6 +62,7 @@ impl World {
             engine,
             control,
             barriers: 0,
+            scopes: 0,
             not_shared: core::marker::PhantomData,
         })
     }
