@@ -100,6 +100,8 @@ pub(super) struct Inbox {
     pub match_events: u64,
     /// Frames may be left in the sender's log.
     reads_in_place: bool,
+    /// Senders keep what they sent: copying it out would free nothing.
+    senders_keep: bool,
 }
 
 /// The inbox at work during a poll.
@@ -111,7 +113,7 @@ pub(super) struct Delivery<'a> {
 }
 
 impl Inbox {
-    pub fn new(size: u32, reads_in_place: bool) -> Self {
+    pub fn new(size: u32, reads_in_place: bool, senders_keep: bool) -> Self {
         Self {
             matcher: Matcher::new(),
             messages: Slab::new(),
@@ -123,7 +125,12 @@ impl Inbox {
             gate_closed: false,
             match_events: 0,
             reads_in_place,
+            senders_keep,
         }
+    }
+
+    fn is_pressed(&self, arrival: &Arrival<'_>) -> bool {
+        arrival.pressed && !self.senders_keep
     }
 
     /// Remembers where later fragments of a message go.
@@ -343,10 +350,10 @@ impl Delivery<'_> {
         if arrival.payload.is_empty() {
             return Disposition::Consumed;
         }
-        if arrival.pressed && !self.inbox.pressed.contains(&arrival.header.source) {
+        if self.inbox.is_pressed(arrival) && !self.inbox.pressed.contains(&arrival.header.source) {
             self.inbox.pressed.push(arrival.header.source);
         }
-        if self.inbox.reads_in_place && !arrival.pressed {
+        if self.inbox.reads_in_place && !self.inbox.is_pressed(arrival) {
             parts.push(
                 offset,
                 Stored::InPlace {

@@ -204,7 +204,11 @@ impl Engine {
             clock: Clock(0),
             gate: Gate::default(),
             requests: Requests::default(),
-            inbox: Inbox::new(options.size, fabric.attributes().reads_in_place),
+            inbox: Inbox::new(
+                options.size,
+                fabric.attributes().reads_in_place,
+                keeps_payload,
+            ),
             outbox: Outbox::new(
                 options.rank,
                 options.incarnation,
