@@ -1,4 +1,4 @@
-//! The log under every interleaving (up to four preemptions) that its memory
+//! The log under every interleaving (up to three preemptions) that its memory
 //! orderings allow. Run with
 //!
 //! ```text
@@ -119,7 +119,7 @@ impl Receiver {
 
 fn explore(model: impl Fn() + Send + Sync + 'static) {
     let mut builder = loom::model::Builder::new();
-    builder.preemption_bound.get_or_insert(4);
+    builder.preemption_bound.get_or_insert(3);
     builder.check(model);
 }
 
