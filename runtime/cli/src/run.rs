@@ -42,7 +42,7 @@ pub struct Arguments {
     #[arg(long)]
     no_pin: bool,
     /// The program (a path, or a name from PATH or beside refrain) and its arguments.
-    #[arg(required = true, last = true, value_name = "PROGRAM")]
+    #[arg(required = true, trailing_var_arg = true, value_name = "PROGRAM")]
     command: Vec<OsString>,
 }
 

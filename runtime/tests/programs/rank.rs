@@ -82,6 +82,10 @@ fn act(control: &mut Option<ControlPlane>, name: &str, value: &str) -> Result<()
 }
 
 /// Steps that need no launcher.
+#[allow(
+    clippy::zombie_processes,
+    reason = "the tests see to it that the launcher ends grandchildren"
+)]
 fn alone(name: &str, value: &str) {
     match name {
         "say" => println!("{value}"),
@@ -92,14 +96,21 @@ fn alone(name: &str, value: &str) {
         }
         "lines" => (0..value.parse::<u32>().expect("a number"))
             .for_each(|i| println!("line {i} {}", "x".repeat(90))),
+        "long" => {
+            print!("{}", "x".repeat(value.parse().expect("a number")));
+            stdout().flush().expect("somebody reads");
+        }
+        "process" => println!("process {}", std::process::id()),
         "chatter" => while writeln!(stdout(), "again and again").is_ok() {},
         "exit" => exit(value.parse().expect("a number")),
         "kill-myself" => {
-            let signal = rustix::process::Signal::from_named_raw(value.parse().expect("a number"))
-                .expect("a signal");
-            rustix::process::kill_process(rustix::process::getpid(), signal)
-                .expect("one may kill oneself");
-            hang()
+            let number = value.parse().expect("a number");
+            let signal = rustix::process::Signal::from_named_raw(number).expect("a signal");
+            // Twice for SIGSEGV: the first is taken by the runtime's handler.
+            loop {
+                rustix::process::kill_process(rustix::process::getpid(), signal)
+                    .expect("one may kill oneself");
+            }
         }
         "hang" => hang(),
         "ignore-term" => {
@@ -137,13 +148,14 @@ fn alone(name: &str, value: &str) {
             // The folder itself is open while it is listed.
             println!("{} descriptors", listed.count() - 1);
         }
-        "read-descriptor" => {
-            let number = std::env::var(value).unwrap_or_default();
-            match std::fs::read_to_string(format!("/proc/self/fd/{number}")) {
-                Ok(text) => println!("{value} holds {text:?}"),
-                Err(_) => println!("{value} is not there"),
-            }
+        "holds" => {
+            let (name, expected) = value.split_once('/').expect("a name and what is behind it");
+            let number = std::env::var(name).expect("the variable is set");
+            let text =
+                std::fs::read_to_string(format!("/proc/self/fd/{number}")).expect("it is open");
+            assert_eq!(text, expected);
         }
+        "lacks" => assert!(std::env::var(value).is_err()),
         "stdin" => {
             let mut text = String::new();
             std::io::stdin().read_to_string(&mut text).expect("text");
