@@ -20,7 +20,7 @@ const NOT_FOUND: u8 = 127;
 #[derive(Args)]
 pub struct Arguments {
     /// How many ranks to start (1 to 1024).
-    #[arg(short = 'n', long = "ranks", value_name = "N", value_parser = ranks)]
+    #[arg(short = 'n', value_name = "N", value_parser = ranks)]
     ranks: u32,
     /// What carries messages; `refrain info` lists what there is.
     #[arg(long, value_name = "FABRIC", default_value = "auto", value_parser = fabric)]

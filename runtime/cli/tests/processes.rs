@@ -124,7 +124,7 @@ fn a_launcher_started_to_ignore_a_signal_goes_on_ignoring_it() {
 
 #[test]
 fn grandchildren_end_with_the_job() {
-    for steps in ["grandchild", "grandchild 1:exit=4 hang"] {
+    for steps in ["grandchild", "grandchild fence 1:exit=4 hang"] {
         let mut launched = Launched::start(&mut job("-n 2", steps));
         let grandchildren = launched.processes("grandchild", 2);
         let status = launched.end().status;

@@ -78,38 +78,46 @@ pub fn run(command: &mut Command) -> Ended {
     Launched::start(command).end()
 }
 
-/// A process by its descriptor: nothing else can take its place.
-pub struct Process(OwnedFd);
+/// A process by its descriptor: nothing else can take its place. `None`: it was
+/// gone when it was asked for.
+pub struct Process(Option<OwnedFd>);
 
 impl Process {
     pub fn of(id: u32) -> Self {
         let id = Pid::from_raw(id as i32).expect("not 0");
-        Self(pidfd_open(id, PidfdFlags::empty()).expect("it runs"))
+        match pidfd_open(id, PidfdFlags::empty()) {
+            Ok(process) => Self(Some(process)),
+            Err(rustix::io::Errno::SRCH) => Self(None),
+            Err(error) => panic!("{error}"),
+        }
+    }
+
+    /// Whether it ends within a time.
+    fn ends_within(&self, longest: Timespec) -> bool {
+        let Some(process) = &self.0 else { return true };
+        let mut polled = [PollFd::new(process, PollFlags::IN)];
+        rustix::io::retry_on_intr(|| poll(&mut polled, Some(&longest))).expect("poll") == 1
     }
 
     /// Waits for its end.
     #[track_caller]
     pub fn expect_end(&self) {
-        let mut polled = [PollFd::new(&self.0, PollFlags::IN)];
-        let ready = rustix::io::retry_on_intr(|| poll(&mut polled, Some(&LONGEST))).expect("poll");
-        assert_eq!(ready, 1, "a process that had to end still runs");
+        assert!(
+            self.ends_within(LONGEST),
+            "a process that had to end still runs"
+        );
     }
 
     pub fn is_running(&self) -> bool {
-        let mut polled = [PollFd::new(&self.0, PollFlags::IN)];
-        poll(
-            &mut polled,
-            Some(&Timespec {
-                tv_sec: 0,
-                tv_nsec: 0,
-            }),
-        )
-        .expect("poll")
-            == 0
+        !self.ends_within(Timespec {
+            tv_sec: 0,
+            tv_nsec: 0,
+        })
     }
 
     pub fn kill(&self) {
-        let _ = rustix::process::pidfd_send_signal(&self.0, Signal::KILL);
+        let process = self.0.as_ref().expect("it was there");
+        let _ = rustix::process::pidfd_send_signal(process, Signal::KILL);
     }
 }
 
@@ -200,9 +208,7 @@ impl Launched {
                 text
             })
         });
-        let process = Process::of(self.id());
-        let mut polled = [PollFd::new(&process.0, PollFlags::IN)];
-        if poll(&mut polled, Some(&LONGEST)) != Ok(1) {
+        if !Process::of(self.id()).ends_within(LONGEST) {
             self.child.kill().expect("ours");
             panic!("the launcher did not end");
         }
