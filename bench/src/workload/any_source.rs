@@ -72,7 +72,11 @@ pub fn run(world: &mut World, options: &Options) -> Result<Option<String>, Workl
             ledger.take(&work(&options.task(number)), 0)?;
         }
     } else {
-        Master { options, handed_out: 0 }.run(world, &mut ledger)?;
+        Master {
+            options,
+            handed_out: 0,
+        }
+        .run(world, &mut ledger)?;
     }
     ledger.finish()
 }
@@ -87,7 +91,12 @@ struct Ledger<'a> {
 
 impl<'a> Ledger<'a> {
     fn new(options: &'a Options, ranks: u32) -> Self {
-        Self { options, done: vec![false; options.tasks as usize], per_rank: vec![0; ranks as usize], checksum: 0 }
+        Self {
+            options,
+            done: vec![false; options.tasks as usize],
+            per_rank: vec![0; ranks as usize],
+            checksum: 0,
+        }
     }
 
     fn missing(&self) -> usize {
@@ -97,8 +106,14 @@ impl<'a> Ledger<'a> {
     /// Checks a result. The checksum does not depend on the order of results.
     fn take(&mut self, result: &[u8], worker: u32) -> Result<(), WorkloadError> {
         let number = number_of(result);
-        ensure!(number < self.options.tasks, "rank {worker} delivered task {number}, which does not exist");
-        ensure!(!self.done[number as usize], "the result of task {number} came twice, now from rank {worker}");
+        ensure!(
+            number < self.options.tasks,
+            "rank {worker} delivered task {number}, which does not exist"
+        );
+        ensure!(
+            !self.done[number as usize],
+            "the result of task {number} came twice, now from rank {worker}"
+        );
         let expected = work(&self.options.task(number));
         if let Some(at) = payload::first_difference(result, &expected) {
             return Err(WorkloadError::Verification(format!(
@@ -120,7 +135,10 @@ impl<'a> Ledger<'a> {
             }
         }
         let tasks = self.options.tasks;
-        Ok(Some(format!("any-source: tasks {tasks} bytes {} checksum {:016x}", self.options.bytes, self.checksum)))
+        Ok(Some(format!(
+            "any-source: tasks {tasks} bytes {} checksum {:016x}",
+            self.options.bytes, self.checksum
+        )))
     }
 }
 
@@ -132,11 +150,24 @@ fn serve(world: &mut World, options: &Options) -> Result<(), WorkloadError> {
         if status.tag == TAG_STOP {
             break;
         }
-        ensure!(status.tag == TAG_TASK, "a message with tag {} came from the master", status.tag);
-        ensure!(status.bytes == task.len() as u64, "a task of {} bytes, expected {}", status.bytes, task.len());
+        ensure!(
+            status.tag == TAG_TASK,
+            "a message with tag {} came from the master",
+            status.tag
+        );
+        ensure!(
+            status.bytes == task.len() as u64,
+            "a task of {} bytes, expected {}",
+            status.bytes,
+            task.len()
+        );
         let number = number_of(&task);
         let expected = options.task(number);
-        ensure!(task == expected, "task {number} arrived damaged at rank {}", world.rank());
+        ensure!(
+            task == expected,
+            "task {number} arrived damaged at rank {}",
+            world.rank()
+        );
         world.send(&work(&task), to(0).tag(TAG_RESULT).context(CONTEXT))?;
         options.horizon.after(world, served)?;
     }
@@ -160,11 +191,16 @@ impl Master<'_> {
             if expected == 0 {
                 break;
             }
-            let statuses = world.scope(|scope| self.wave(scope, &mut buffers[..expected], wave % 2 == 0))?;
+            let statuses =
+                world.scope(|scope| self.wave(scope, &mut buffers[..expected], wave % 2 == 0))?;
             for (buffer, status) in buffers.iter().zip(statuses) {
                 ensure!(status.tag == TAG_RESULT, "a result with tag {}", status.tag);
                 let bytes = buffer.len();
-                ensure!(status.bytes == bytes as u64, "a result of {} bytes, expected {bytes}", status.bytes);
+                ensure!(
+                    status.bytes == bytes as u64,
+                    "a result of {} bytes, expected {bytes}",
+                    status.bytes
+                );
                 ledger.take(buffer, status.source.0)?;
             }
             self.options.horizon.after(world, wave)?;
@@ -208,7 +244,11 @@ impl Master<'_> {
         }
         statuses
             .into_iter()
-            .map(|status| status.ok_or_else(|| refrain::Error::Argument("a request ended without a status".into())))
+            .map(|status| {
+                status.ok_or_else(|| {
+                    refrain::Error::Argument("a request ended without a status".into())
+                })
+            })
             .collect()
     }
 }
@@ -218,14 +258,22 @@ mod tests {
     use super::*;
 
     fn options() -> Options {
-        Options { tasks: 5, bytes: 100, seed: 9, verbose: false, horizon: Horizon::never() }
+        Options {
+            tasks: 5,
+            bytes: 100,
+            seed: 9,
+            verbose: false,
+            horizon: Horizon::never(),
+        }
     }
 
     fn line(order: &[u64]) -> String {
         let options = options();
         let mut ledger = Ledger::new(&options, 3);
         for &number in order {
-            ledger.take(&work(&options.task(number)), 1 + number as u32 % 2).unwrap();
+            ledger
+                .take(&work(&options.task(number)), 1 + number as u32 % 2)
+                .unwrap();
         }
         ledger.finish().unwrap().unwrap()
     }

@@ -16,7 +16,10 @@ const TAG_BARRIER: i32 = 16;
 /// Those of the library.
 pub fn sum(world: &mut World, value: u64) -> Result<u64, WorkloadError> {
     let rank = world.rank().0;
-    let children: Vec<u32> = [2 * rank + 1, 2 * rank + 2].into_iter().filter(|&child| child < world.size()).collect();
+    let children: Vec<u32> = [2 * rank + 1, 2 * rank + 2]
+        .into_iter()
+        .filter(|&child| child < world.size())
+        .collect();
     let mut total = value;
     for &child in &children {
         total = total.wrapping_add(receive_word(world, child, TAG_UP)?);

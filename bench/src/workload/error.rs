@@ -28,7 +28,10 @@ impl WorkloadError {
     /// Adds where it happened.
     #[must_use]
     pub fn at(self, place: &str) -> Self {
-        Self::At { place: place.into(), error: Box::new(self) }
+        Self::At {
+            place: place.into(),
+            error: Box::new(self),
+        }
     }
 }
 

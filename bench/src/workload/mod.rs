@@ -60,7 +60,10 @@ impl Horizon {
 
     /// To be called after each round, counted from 0.
     fn after(self, world: &mut World, round: u64) -> Result<(), WorkloadError> {
-        if self.horizon_every > 0 && (round + 1) % self.horizon_every == 0 && world.protocol() != "none" {
+        if self.horizon_every > 0
+            && (round + 1).is_multiple_of(self.horizon_every)
+            && world.protocol() != "none"
+        {
             world.publish_horizon()?;
         }
         Ok(())

@@ -21,9 +21,9 @@ pub fn nth(seed: u64, index: u64) -> u64 {
 /// A seed made of several numbers; their order counts.
 #[must_use]
 pub fn combine(parts: &[u64]) -> u64 {
-    parts
-        .iter()
-        .fold(GAMMA, |seed, part| mix(seed.rotate_left(23) ^ mix(part.wrapping_add(GAMMA))))
+    parts.iter().fold(GAMMA, |seed, part| {
+        mix(seed.rotate_left(23) ^ mix(part.wrapping_add(GAMMA)))
+    })
 }
 
 /// A sequence of random numbers.
@@ -103,9 +103,19 @@ mod tests {
     fn is_splitmix64() {
         // The first numbers of the published C code for the seed 1234567.
         let mut prng = Prng::new(1_234_567);
-        let expected = [6_457_827_717_110_365_317, 3_203_168_211_198_807_973, 9_817_491_932_198_370_423];
-        assert_eq!([prng.next_u64(), prng.next_u64(), prng.next_u64()], expected);
-        assert_eq!([nth(1_234_567, 0), nth(1_234_567, 1), nth(1_234_567, 2)], expected);
+        let expected = [
+            6_457_827_717_110_365_317,
+            3_203_168_211_198_807_973,
+            9_817_491_932_198_370_423,
+        ];
+        assert_eq!(
+            [prng.next_u64(), prng.next_u64(), prng.next_u64()],
+            expected
+        );
+        assert_eq!(
+            [nth(1_234_567, 0), nth(1_234_567, 1), nth(1_234_567, 2)],
+            expected
+        );
     }
 
     #[test]

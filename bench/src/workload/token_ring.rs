@@ -32,11 +32,17 @@ struct Token {
 }
 
 impl Token {
-    const START: Token = Token { counter: 0, hash: 0 };
+    const START: Token = Token {
+        counter: 0,
+        hash: 0,
+    };
 
     /// The token after `rank` has added to it.
     fn passed(self, rank: u32) -> Token {
-        Token { counter: self.counter + 1, hash: combine(&[self.hash, self.counter, u64::from(rank)]) }
+        Token {
+            counter: self.counter + 1,
+            hash: combine(&[self.hash, self.counter, u64::from(rank)]),
+        }
     }
 
     fn write(self, message: &mut [u8]) {
@@ -49,11 +55,16 @@ impl Token {
     /// The token of a message whose filling is right.
     fn read(message: &[u8]) -> Result<Token, WorkloadError> {
         let word = |at: usize| u64::from_le_bytes(message[at..at + 8].try_into().expect("8 bytes"));
-        let token = Token { counter: word(0), hash: word(8) };
+        let token = Token {
+            counter: word(0),
+            hash: word(8),
+        };
         let mut expected = vec![0; message.len()];
         token.write(&mut expected);
         if let Some(at) = payload::first_difference(message, &expected) {
-            return Err(WorkloadError::Verification(format!("byte {at} of the token {token:?} is wrong")));
+            return Err(WorkloadError::Verification(format!(
+                "byte {at} of the token {token:?} is wrong"
+            )));
         }
         Ok(token)
     }
@@ -71,7 +82,11 @@ impl Expected {
     fn new(rank: u32, size: u32) -> Self {
         // Rank 0 sends first and so receives at the end of each round.
         let before = if rank == 0 { size } else { rank };
-        Self { token: (0..before).fold(Token::START, Token::passed), rank, size }
+        Self {
+            token: (0..before).fold(Token::START, Token::passed),
+            rank,
+            size,
+        }
     }
 
     fn next(&mut self) -> Token {
@@ -107,7 +122,10 @@ pub fn run(world: &mut World, options: &Options) -> Result<Option<String>, Workl
             token = Token::read(&incoming)?;
         }
         let expected = expected.next();
-        ensure!(token == expected, "rank {rank} got {token:?} in round {round}, expected {expected:?}");
+        ensure!(
+            token == expected,
+            "rank {rank} got {token:?} in round {round}, expected {expected:?}"
+        );
         if rank > 0 {
             token.passed(rank).write(&mut outgoing);
             world.send(&outgoing, to((rank + 1) % size).tag(TAG).context(CONTEXT))?;
@@ -115,7 +133,10 @@ pub fn run(world: &mut World, options: &Options) -> Result<Option<String>, Workl
         options.horizon.after(world, round)?;
     }
     Ok((rank == 0).then(|| {
-        format!("token-ring: rounds {} counter {} hash {:016x}", options.rounds, token.counter, token.hash)
+        format!(
+            "token-ring: rounds {} counter {} hash {:016x}",
+            options.rounds, token.counter, token.hash
+        )
     }))
 }
 
@@ -129,7 +150,10 @@ fn pass_first(
 ) -> Result<Token, WorkloadError> {
     token.passed(0).write(outgoing);
     if world.size() == 1 {
-        let (to, from) = (to(0).tag(TAG).context(CONTEXT), from(0).tag(TAG).context(CONTEXT));
+        let (to, from) = (
+            to(0).tag(TAG).context(CONTEXT),
+            from(0).tag(TAG).context(CONTEXT),
+        );
         let status = world.sendrecv(&*outgoing, to, &mut *incoming, from)?;
         check_length(status.bytes, incoming)?;
     } else {
@@ -146,7 +170,11 @@ fn receive(world: &mut World, incoming: &mut [u8]) -> Result<(), WorkloadError> 
 }
 
 fn check_length(bytes: u64, incoming: &[u8]) -> Result<(), WorkloadError> {
-    ensure!(bytes == incoming.len() as u64, "a token of {bytes} bytes arrived, expected {}", incoming.len());
+    ensure!(
+        bytes == incoming.len() as u64,
+        "a token of {bytes} bytes arrived, expected {}",
+        incoming.len()
+    );
     Ok(())
 }
 

@@ -51,13 +51,19 @@ impl Watchdog {
 
     /// Progress was made, and this is the place to name if there is no more.
     pub fn place(&self, place: String) {
-        *self.shared.place.lock().unwrap_or_else(PoisonError::into_inner) = place;
+        *self
+            .shared
+            .place
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner) = place;
         self.beat();
     }
 }
 
 fn bark(shared: &Shared, patience_seconds: u64) -> ! {
     let place = shared.place.lock().unwrap_or_else(PoisonError::into_inner);
-    eprintln!("refrain-workload: no progress for {patience_seconds} s at {place}; giving up (--patience)");
+    eprintln!(
+        "refrain-workload: no progress for {patience_seconds} s at {place}; giving up (--patience)"
+    );
     std::process::exit(STATUS)
 }

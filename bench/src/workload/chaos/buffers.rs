@@ -27,8 +27,13 @@ impl SendBuffer {
     /// When the library refuses the layout.
     pub fn new(message: &Message) -> Result<Self, refrain::Error> {
         let mut data = payload::make(!message.seed, message.shape.span_bytes());
-        message.shape.scatter(&payload::make(message.seed, message.bytes), &mut data);
-        Ok(Self { data, layout: message.shape.layout()? })
+        message
+            .shape
+            .scatter(&payload::make(message.seed, message.bytes), &mut data);
+        Ok(Self {
+            data,
+            layout: message.shape.layout()?,
+        })
     }
 }
 
@@ -66,7 +71,12 @@ impl ReceiveBuffer {
         let Some(at) = payload::first_difference(&self.data, &expected) else {
             return Ok(());
         };
-        let wrong = self.data.iter().zip(&expected).filter(|(found, expected)| found != expected).count();
+        let wrong = self
+            .data
+            .iter()
+            .zip(&expected)
+            .filter(|(found, expected)| found != expected)
+            .count();
         Err(format!(
             "byte {} of the buffer (its message bytes lie at {:?}…) is {:#04x}, expected {:#04x}; {wrong} bytes are wrong",
             at as i64 - GUARD_BYTES as i64,
@@ -93,12 +103,25 @@ impl ReceiveBuffers {
         let make = |second: bool| {
             let buffer = |(id, slot): (usize, &Slot)| {
                 let wanted = slot.receiver == rank && (!second || slot.needs_second_buffer());
-                let seed = combine(&[0x6775_6172_6473, round.number, u64::from(rank), id as u64, second.into()]);
-                if wanted { ReceiveBuffer::new(slot, seed) } else { ReceiveBuffer::default() }
+                let seed = combine(&[
+                    0x6775_6172_6473,
+                    round.number,
+                    u64::from(rank),
+                    id as u64,
+                    second.into(),
+                ]);
+                if wanted {
+                    ReceiveBuffer::new(slot, seed)
+                } else {
+                    ReceiveBuffer::default()
+                }
             };
             round.slots.iter().enumerate().map(buffer).collect()
         };
-        Self { first: make(false), second: make(true) }
+        Self {
+            first: make(false),
+            second: make(true),
+        }
     }
 
     /// Checks every byte of every buffer, knowing which message each post
@@ -106,7 +129,13 @@ impl ReceiveBuffers {
     ///
     /// # Errors
     /// What is wrong, for people.
-    pub fn check(&self, round: &Round, rank: u32, posts: &[Post], received: &[Option<usize>]) -> Result<(), String> {
+    pub fn check(
+        &self,
+        round: &Round,
+        rank: u32,
+        posts: &[Post],
+        received: &[Option<usize>],
+    ) -> Result<(), String> {
         // A persistent request's last message is the one that remains; they are
         // all equal. A buffer that never received must not have changed.
         let mut contents = [vec![None; round.slots.len()], vec![None; round.slots.len()]];
@@ -123,7 +152,9 @@ impl ReceiveBuffers {
                 let message = content.map(|id| &round.messages[id]);
                 buffer.check(slot, message).map_err(|wrong| {
                     let found = resembling(round, rank, slot, &buffer.data[GUARD_BYTES..]);
-                    format!("receive {id} {slot:?} of message {content:?} {message:?}: {wrong}{found}")
+                    format!(
+                        "receive {id} {slot:?} of message {content:?} {message:?}: {wrong}{found}"
+                    )
                 })?;
             }
         }
@@ -135,12 +166,23 @@ impl ReceiveBuffers {
 fn resembling(round: &Round, rank: u32, slot: &Slot, room: &[u8]) -> String {
     let begins_with = |message: &Message| {
         let bytes = message.bytes.min(slot.room_bytes).min(64);
-        let mut pieces = slot.shape.pieces().into_iter().flat_map(|(offset, length)| offset..offset + length);
+        let mut pieces = slot
+            .shape
+            .pieces()
+            .into_iter()
+            .flat_map(|(offset, length)| offset..offset + length);
         let expected = payload::make(message.seed, bytes);
-        bytes >= 4 && expected.iter().all(|byte| pieces.next().is_some_and(|at| room[at] == *byte))
+        bytes >= 4
+            && expected
+                .iter()
+                .all(|byte| pieces.next().is_some_and(|at| room[at] == *byte))
     };
     let to_here = |message: &Message| message.destination == rank;
-    match round.messages.iter().position(|message| begins_with(message) && to_here(message)) {
+    match round
+        .messages
+        .iter()
+        .position(|message| begins_with(message) && to_here(message))
+    {
         Some(id) => format!("; it begins like message {id} {:?}", round.messages[id]),
         None => match round.messages.iter().position(begins_with) {
             Some(id) => format!("; it begins like message {id}, which is for another rank"),
@@ -157,14 +199,24 @@ mod tests {
 
     /// A receive with gaps in its buffer, and a message for it.
     fn slot_and_message() -> (Slot, Message) {
-        let parameters = Parameters { seed: 3, ranks: 2, bytes_max: 4096 };
+        let parameters = Parameters {
+            seed: 3,
+            ranks: 2,
+            bytes_max: 4096,
+        };
         for number in 0.. {
             let round = generate::round(parameters, number);
             let with_gaps = |slot: &&Slot| {
-                slot.shape.span_bytes() > slot.room_bytes && slot.room_bytes > 8 && !slot.may_truncate
+                slot.shape.span_bytes() > slot.room_bytes
+                    && slot.room_bytes > 8
+                    && !slot.may_truncate
             };
             if let Some(slot) = round.slots.iter().find(with_gaps) {
-                if let Some(message) = round.messages.iter().find(|message| message.bytes > slot.room_bytes) {
+                if let Some(message) = round
+                    .messages
+                    .iter()
+                    .find(|message| message.bytes > slot.room_bytes)
+                {
                     return (slot.clone(), message.clone());
                 }
             }
@@ -191,10 +243,18 @@ mod tests {
 
     #[test]
     fn second_buffers_are_for_races() {
-        let parameters = Parameters { seed: 3, ranks: 2, bytes_max: 100 };
+        let parameters = Parameters {
+            seed: 3,
+            ranks: 2,
+            bytes_max: 100,
+        };
         let rounds = (0..20).map(|number| generate::round(parameters, number));
         let slots: Vec<_> = rounds.flat_map(|round| round.slots).collect();
         assert!(slots.iter().any(Slot::needs_second_buffer));
-        assert!(slots.iter().all(|slot| slot.needs_second_buffer() == (slot.manner == ReceiveManner::CancelRace)));
+        assert!(
+            slots.iter().all(
+                |slot| slot.needs_second_buffer() == (slot.manner == ReceiveManner::CancelRace)
+            )
+        );
     }
 }

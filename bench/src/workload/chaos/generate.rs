@@ -24,7 +24,10 @@
 //! open in the same half: `(any, tag)` and `(source, any)` would overlap
 //! without an order. Rounds that may overlap in time have different contexts.
 
-use super::plan::{Completion, Ending, Message, MessageId, Pattern, ReceiveManner, Round, SendManner, Slot, SlotId, Step};
+use super::plan::{
+    Completion, Ending, Message, MessageId, Pattern, ReceiveManner, Round, SendManner, Slot,
+    SlotId, Step,
+};
 use super::shape::Shape;
 use super::sizes;
 use crate::workload::prng::{Prng, combine};
@@ -107,8 +110,15 @@ impl Generator {
     fn new(parameters: Parameters, number: u64) -> Self {
         Self {
             parameters,
-            prng: Prng::new(combine(&[parameters.seed, u64::from(parameters.ranks), number])),
-            round: Round { number, ..Round::default() },
+            prng: Prng::new(combine(&[
+                parameters.seed,
+                u64::from(parameters.ranks),
+                number,
+            ])),
+            round: Round {
+                number,
+                ..Round::default()
+            },
             drafts: (0..parameters.ranks).map(|_| Draft::default()).collect(),
             all_early: Vec::new(),
         }
@@ -127,21 +137,48 @@ impl Generator {
         self.prng.below(self.ranks()) as u32
     }
 
-    fn message(&mut self, source: u32, destination: u32, context: u32, tag: i32, bytes: usize) -> MessageId {
+    fn message(
+        &mut self,
+        source: u32,
+        destination: u32,
+        context: u32,
+        tag: i32,
+        bytes: usize,
+    ) -> MessageId {
         let id = self.round.messages.len();
         let shape = Shape::random(&mut self.prng, bytes);
         let manner = SendManner::Isend;
-        let seed = combine(&[self.parameters.seed, self.round.number, u64::from(source), id as u64]);
-        self.round.messages.push(Message { source, destination, context, tag, manner, shape, bytes, seed });
+        let seed = combine(&[
+            self.parameters.seed,
+            self.round.number,
+            u64::from(source),
+            id as u64,
+        ]);
+        self.round.messages.push(Message {
+            source,
+            destination,
+            context,
+            tag,
+            manner,
+            shape,
+            bytes,
+            seed,
+        });
         id
     }
 
     fn free_messages(&mut self, index: u32, bytes_max: usize) {
         let context = self.context(index);
-        let tags: Vec<i32> = (0..self.prng.between(1, 4)).map(|_| self.prng.pick(&TAGS)).collect();
+        let tags: Vec<i32> = (0..self.prng.between(1, 4))
+            .map(|_| self.prng.pick(&TAGS))
+            .collect();
         for _ in 0..self.prng.below((6 >> index) * self.ranks() + 1) {
             let source = self.any_rank();
-            let destination = if self.prng.chance(8) { source } else { self.any_rank() };
+            let destination = if self.prng.chance(8) {
+                source
+            } else {
+                self.any_rank()
+            };
             let tag = self.prng.pick(&tags);
             let bytes = sizes::random(&mut self.prng, bytes_max).min(self.bytes_left(source));
             self.message(source, destination, context, tag, bytes);
@@ -157,11 +194,24 @@ impl Generator {
     }
 
     fn bytes_left(&self, source: u32) -> usize {
-        let sent: usize = self.round.messages.iter().filter(|message| message.source == source).map(|m| m.bytes).sum();
+        let sent: usize = self
+            .round
+            .messages
+            .iter()
+            .filter(|message| message.source == source)
+            .map(|m| m.bytes)
+            .sum();
         ROUND_BYTES_MAX.saturating_sub(sent)
     }
 
-    fn slot(&mut self, receiver: u32, pattern: Pattern, manner: ReceiveManner, bytes: usize, exact: bool) -> SlotId {
+    fn slot(
+        &mut self,
+        receiver: u32,
+        pattern: Pattern,
+        manner: ReceiveManner,
+        bytes: usize,
+        exact: bool,
+    ) -> SlotId {
         let id = self.round.slots.len();
         let room_bytes = match self.prng.below(8) {
             0 if !exact => self.prng.below(bytes + 1),
@@ -170,7 +220,14 @@ impl Generator {
         };
         let shape = Shape::random(&mut self.prng, room_bytes);
         let may_truncate = bytes > room_bytes;
-        self.round.slots.push(Slot { receiver, pattern, manner, shape, room_bytes, may_truncate });
+        self.round.slots.push(Slot {
+            receiver,
+            pattern,
+            manner,
+            shape,
+            room_bytes,
+            may_truncate,
+        });
         id
     }
 
@@ -195,7 +252,11 @@ impl Generator {
                 self.prng.pick(&ReceiveManner::BLOCKING)
             };
             let slot = self.slot(receiver, pattern, manner, bytes, false);
-            let step = if immediate { Step::Post(slot) } else { Step::Receive(slot) };
+            let step = if immediate {
+                Step::Post(slot)
+            } else {
+                Step::Receive(slot)
+            };
             steps[usize::from(!is_early)].push(step);
         }
         let [early, late] = steps;
@@ -209,18 +270,37 @@ impl Generator {
     fn free_patterns(&mut self, receiver: u32, context: u32) -> Vec<(Pattern, usize)> {
         let open_source = self.prng.chance(2);
         let openness = self.prng.pick(&[0, 1, 2, 4]);
-        let here = |message: &&Message| message.destination == receiver && message.context == context;
-        let messages: Vec<(u32, i32)> = self.round.messages.iter().filter(here).map(|m| (m.source, m.tag)).collect();
+        let here =
+            |message: &&Message| message.destination == receiver && message.context == context;
+        let messages: Vec<(u32, i32)> = self
+            .round
+            .messages
+            .iter()
+            .filter(here)
+            .map(|m| (m.source, m.tag))
+            .collect();
         let mut patterns = Vec::with_capacity(messages.len());
         for (source, tag) in messages {
-            let open = if self.prng.below(4) < openness { self.prng.between(1, 2) } else { 0 };
+            let open = if self.prng.below(4) < openness {
+                self.prng.between(1, 2)
+            } else {
+                0
+            };
             let pattern = Pattern {
                 context,
                 source: (open == 0 || (open == 1 && !open_source)).then_some(source),
                 tag: (open == 0 || (open == 1 && open_source)).then_some(tag),
             };
-            let admitted = self.round.messages.iter().filter(here).filter(|message| pattern.admits(message));
-            patterns.push((pattern, admitted.map(|message| message.bytes).max().unwrap_or(0)));
+            let admitted = self
+                .round
+                .messages
+                .iter()
+                .filter(here)
+                .filter(|message| pattern.admits(message));
+            patterns.push((
+                pattern,
+                admitted.map(|message| message.bytes).max().unwrap_or(0),
+            ));
         }
         self.prng.shuffle(&mut patterns);
         patterns.sort_by_key(|(pattern, _)| pattern.wildcards());
@@ -230,20 +310,37 @@ impl Generator {
     /// Sometimes a receive for something that never comes.
     fn never(&mut self, receiver: u32) {
         if self.prng.chance(3) {
-            let source = if self.prng.chance(2) { Some(self.any_rank()) } else { None };
+            let source = if self.prng.chance(2) {
+                Some(self.any_rank())
+            } else {
+                None
+            };
             let index = self.prng.below(ORDERED as usize + 1) as u32;
-            let pattern = Pattern { context: self.context(index), source, tag: Some(TAG_NEVER) };
+            let pattern = Pattern {
+                context: self.context(index),
+                source,
+                tag: Some(TAG_NEVER),
+            };
             let bytes = self.prng.below(200);
             let slot = self.slot(receiver, pattern, ReceiveManner::CancelNever, bytes, true);
             let draft = &mut self.drafts[receiver as usize];
-            let stage = if self.prng.chance(2) { &mut draft.early } else { &mut draft.late };
+            let stage = if self.prng.chance(2) {
+                &mut draft.early
+            } else {
+                &mut draft.late
+            };
             stage.push(vec![Step::Post(slot)]);
         }
     }
 
     fn choose_send_manners(&mut self) {
         for id in 0..self.round.messages.len() {
-            let Message { source, destination, context, .. } = self.round.messages[id];
+            let Message {
+                source,
+                destination,
+                context,
+                ..
+            } = self.round.messages[id];
             let may_block = self.all_early.contains(&(destination, context));
             let manner = if may_block && self.prng.chance(2) {
                 self.prng.pick(&SendManner::BLOCKING)
@@ -252,7 +349,11 @@ impl Generator {
             };
             self.round.messages[id].manner = manner;
             let draft = &mut self.drafts[source as usize];
-            let sends = if manner.is_blocking() { &mut draft.blocking } else { &mut draft.immediate };
+            let sends = if manner.is_blocking() {
+                &mut draft.blocking
+            } else {
+                &mut draft.immediate
+            };
             sends.push(Step::Send(id));
         }
     }
@@ -261,7 +362,8 @@ impl Generator {
         for item in 0..self.prng.below(self.ranks() + 3) {
             let tag = TAG_ORDERED + item as i32;
             let source = self.any_rank();
-            let other = (source as usize + self.prng.between(1, self.ranks().max(2) - 1)) % self.ranks();
+            let other =
+                (source as usize + self.prng.between(1, self.ranks().max(2) - 1)) % self.ranks();
             match self.prng.below(4) {
                 0 => self.shift(tag),
                 _ if other == source as usize => self.shift(tag),
@@ -286,7 +388,9 @@ impl Generator {
     fn ordered_bytes(&mut self) -> usize {
         let bytes_max = self.parameters.bytes_max;
         if self.prng.chance(64) {
-            let giant = (bytes_max.saturating_mul(8)).min(GIANT_BYTES_MAX).max(bytes_max);
+            let giant = (bytes_max.saturating_mul(8))
+                .min(GIANT_BYTES_MAX)
+                .max(bytes_max);
             return self.prng.between(bytes_max, giant);
         }
         sizes::random(&mut self.prng, bytes_max)
@@ -297,7 +401,11 @@ impl Generator {
         let context = self.context(ORDERED);
         let message = self.message(source, destination, context, tag, bytes);
         let blocks = self.prng.chance(2);
-        let manners: &[SendManner] = if blocks { &SendManner::BLOCKING } else { &SendManner::IMMEDIATE };
+        let manners: &[SendManner] = if blocks {
+            &SendManner::BLOCKING
+        } else {
+            &SendManner::IMMEDIATE
+        };
         self.round.messages[message].manner = self.prng.pick(manners);
         let pattern = self.ordered_pattern(source, tag);
         let manner = if self.prng.chance(3) {
@@ -306,23 +414,34 @@ impl Generator {
             self.prng.pick(&ReceiveManner::BLOCKING)
         };
         let slot = self.slot(destination, pattern, manner, bytes, false);
-        self.drafts[source as usize].ordered.push(Step::SendAndWait(message));
-        self.drafts[destination as usize].ordered.push(Step::Receive(slot));
+        self.drafts[source as usize]
+            .ordered
+            .push(Step::SendAndWait(message));
+        self.drafts[destination as usize]
+            .ordered
+            .push(Step::Receive(slot));
     }
 
     fn repeated_transfer(&mut self, source: u32, destination: u32, tag: i32) {
         let bytes = sizes::random(&mut self.prng, self.parameters.bytes_max.min(256 << 10));
         let context = self.context(ORDERED);
         let first = self.message(source, destination, context, tag, bytes);
-        self.round.messages[first].manner =
-            self.prng.pick(&[SendManner::Persistent, SendManner::PersistentSynchronous]);
+        self.round.messages[first].manner = self
+            .prng
+            .pick(&[SendManner::Persistent, SendManner::PersistentSynchronous]);
         let times = self.prng.between(2, 4);
         let repeated = self.round.messages[first].clone();
-        self.round.messages.extend(std::iter::repeat_n(repeated, times - 1));
+        self.round
+            .messages
+            .extend(std::iter::repeat_n(repeated, times - 1));
         let pattern = self.ordered_pattern(source, tag);
         let slot = self.slot(destination, pattern, ReceiveManner::Persistent, bytes, true);
-        self.drafts[source as usize].ordered.push(Step::SendRepeatedly((first..first + times).collect()));
-        self.drafts[destination as usize].ordered.push(Step::ReceiveRepeatedly(slot, times));
+        self.drafts[source as usize]
+            .ordered
+            .push(Step::SendRepeatedly((first..first + times).collect()));
+        self.drafts[destination as usize]
+            .ordered
+            .push(Step::ReceiveRepeatedly(slot, times));
     }
 
     /// Every rank sends to the one some places on, at the same time.
@@ -357,7 +476,9 @@ impl Generator {
             let cut = self.prng.below(draft.immediate.len() + 1);
             let second = draft.immediate.split_off(cut);
             draft.early.push(draft.immediate);
-            let awaits = (0..self.prng.below(5)).map(|_| Step::Await(self.prng.pick(&Completion::ALL))).collect();
+            let awaits = (0..self.prng.below(5))
+                .map(|_| Step::Await(self.prng.pick(&Completion::ALL)))
+                .collect();
             draft.late.extend([draft.ordered, awaits]);
 
             let mut program = self.stage(draft.early);
@@ -381,14 +502,28 @@ impl Generator {
             return Step::Poke(self.prng.pick(&Completion::TESTS));
         }
         let index = self.prng.below(ORDERED as usize + 1) as u32;
-        let source = if self.prng.chance(2) { Some(self.any_rank()) } else { None };
-        let tag = if self.prng.chance(2) { Some(self.prng.pick(&TAGS)) } else { None };
-        Step::Iprobe(Pattern { context: self.context(index), source, tag })
+        let source = if self.prng.chance(2) {
+            Some(self.any_rank())
+        } else {
+            None
+        };
+        let tag = if self.prng.chance(2) {
+            Some(self.prng.pick(&TAGS))
+        } else {
+            None
+        };
+        Step::Iprobe(Pattern {
+            context: self.context(index),
+            source,
+            tag,
+        })
     }
 
     fn ending(&mut self) {
         let is_last = self.round.number % EPOCH_ROUNDS == EPOCH_ROUNDS - 1;
-        self.round.publishes = (0..self.ranks()).map(|_| is_last || self.prng.chance(4)).collect();
+        self.round.publishes = (0..self.ranks())
+            .map(|_| is_last || self.prng.chance(4))
+            .collect();
         self.round.ends_with = match self.prng.below(8) {
             0 => Ending::Fence,
             1 => Ending::Barrier,

@@ -63,8 +63,14 @@ impl Tally {
         self.rounds += 1;
         self.operations += round.operations() as u64;
         self.messages += round.messages.len() as u64;
-        self.bytes += round.messages.iter().map(|message| message.bytes as u64).sum::<u64>();
-        self.checksum = self.checksum.wrapping_add(combine(&[round.number, checksum]));
+        self.bytes += round
+            .messages
+            .iter()
+            .map(|message| message.bytes as u64)
+            .sum::<u64>();
+        self.checksum = self
+            .checksum
+            .wrapping_add(combine(&[round.number, checksum]));
     }
 }
 
@@ -77,7 +83,10 @@ pub fn run(world: &mut World, options: &Options) -> Result<Option<String>, Workl
     let rank = world.rank().0;
     if rank == 0 {
         let (size, protocol, fabric) = (world.size(), world.protocol(), world.fabric());
-        eprintln!("chaos: seed {} with {size} ranks, protocol {protocol}, fabric {fabric}", options.seed);
+        eprintln!(
+            "chaos: seed {} with {size} ranks, protocol {protocol}, fabric {fabric}",
+            options.seed
+        );
     }
     let watchdog = Watchdog::start(options.patience);
     let tally = rounds(world, options, &watchdog)?;
@@ -91,14 +100,26 @@ pub fn run(world: &mut World, options: &Options) -> Result<Option<String>, Workl
     }))
 }
 
-fn rounds(world: &mut World, options: &Options, watchdog: &Watchdog) -> Result<Tally, WorkloadError> {
-    let parameters = Parameters { seed: options.seed, ranks: world.size(), bytes_max: options.bytes_max };
+fn rounds(
+    world: &mut World,
+    options: &Options,
+    watchdog: &Watchdog,
+) -> Result<Tally, WorkloadError> {
+    let parameters = Parameters {
+        seed: options.seed,
+        ranks: world.size(),
+        bytes_max: options.bytes_max,
+    };
     let started = Instant::now();
     let mut tally = Tally::default();
     for number in options.only_round.unwrap_or(0).. {
         let round = generate::round(parameters, number);
         if options.verbose && world.rank().0 == 0 {
-            eprintln!("chaos: round {number}, {} messages, ends with {:?}", round.messages.len(), round.ends_with);
+            eprintln!(
+                "chaos: round {number}, {} messages, ends with {:?}",
+                round.messages.len(),
+                round.ends_with
+            );
         }
         let checksum = one_round(world, options.seed, &round, watchdog)
             .map_err(|error| error.at(&reproduction(world, options, number)))?;
@@ -110,13 +131,25 @@ fn rounds(world: &mut World, options: &Options, watchdog: &Watchdog) -> Result<T
     Ok(tally)
 }
 
-fn one_round(world: &mut World, seed: u64, round: &Round, watchdog: &Watchdog) -> Result<u64, WorkloadError> {
+fn one_round(
+    world: &mut World,
+    seed: u64,
+    round: &Round,
+    watchdog: &Watchdog,
+) -> Result<u64, WorkloadError> {
     let before = world.statistics();
     let checksum = run::round(world, round, seed, watchdog)?;
     let sent = world.statistics().messages_sent - before.messages_sent;
-    let planned = round.messages.iter().filter(|message| message.source == world.rank().0).count() as u64;
+    let planned = round
+        .messages
+        .iter()
+        .filter(|message| message.source == world.rank().0)
+        .count() as u64;
     // Barriers add to what is planned.
-    ensure!(sent >= planned, "{planned} messages were to be sent, the statistics say {sent}");
+    ensure!(
+        sent >= planned,
+        "{planned} messages were to be sent, the statistics say {sent}"
+    );
     if round.publishes[world.rank().index()] && world.protocol() != "none" {
         world.publish_horizon()?;
     }
@@ -143,7 +176,7 @@ fn is_over(
     let Some(seconds) = options.duration else {
         return Ok(tally.operations >= options.operations);
     };
-    if (number + 1) % EPOCH_ROUNDS != 0 {
+    if !(number + 1).is_multiple_of(EPOCH_ROUNDS) {
         return Ok(false);
     }
     let over = world.rank().0 == 0 && started.elapsed() >= Duration::from_secs(seconds);
@@ -152,7 +185,9 @@ fn is_over(
 
 /// What to do to see a failure again.
 fn reproduction(world: &World, options: &Options, number: u64) -> String {
-    let Options { seed, bytes_max, .. } = options;
+    let Options {
+        seed, bytes_max, ..
+    } = options;
     let (rank, size, protocol) = (world.rank(), world.size(), world.protocol());
     format!(
         "chaos, seed {seed}, round {number}, rank {rank} of {size} (again: refrain run -n {size} --protocol {protocol} \

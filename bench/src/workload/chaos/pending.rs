@@ -42,7 +42,13 @@ impl Owner {
     /// Whether it may be completed together with others: an error of one of
     /// them has no place in the result of such a call.
     fn is_sociable(self) -> bool {
-        !matches!(self, Self::Receive { may_truncate: true, .. })
+        !matches!(
+            self,
+            Self::Receive {
+                may_truncate: true,
+                ..
+            }
+        )
     }
 }
 
@@ -70,7 +76,11 @@ impl Execution<'_, '_, '_> {
     /// Completes the requests from this place on.
     pub(super) fn complete_from(&mut self, place: usize) -> Result<(), WorkloadError> {
         while self.pending.len() > place {
-            let completion = if self.prng.chance(2) { Completion::Wait } else { Completion::Test };
+            let completion = if self.prng.chance(2) {
+                Completion::Wait
+            } else {
+                Completion::Test
+            };
             if self.attempt(completion, &[self.pending.len() - 1])? == 0 {
                 std::thread::yield_now();
             }
@@ -98,10 +108,22 @@ impl Execution<'_, '_, '_> {
     /// With nothing to wait for, nothing waits.
     fn check_null_requests(&mut self) -> Result<(), WorkloadError> {
         let mut nulls = [Request::null(), Request::null()];
-        ensure!(self.scope.wait_any(&mut nulls)?.is_none(), "wait_any completed a null request");
-        ensure!(self.scope.test_any(&mut nulls)?.is_none(), "test_any completed a null request");
-        ensure!(self.scope.wait_some(&mut nulls)?.is_empty(), "wait_some completed a null request");
-        ensure!(self.scope.test_some(&mut nulls)?.is_empty(), "test_some completed a null request");
+        ensure!(
+            self.scope.wait_any(&mut nulls)?.is_none(),
+            "wait_any completed a null request"
+        );
+        ensure!(
+            self.scope.test_any(&mut nulls)?.is_none(),
+            "test_any completed a null request"
+        );
+        ensure!(
+            self.scope.wait_some(&mut nulls)?.is_empty(),
+            "wait_some completed a null request"
+        );
+        ensure!(
+            self.scope.test_some(&mut nulls)?.is_empty(),
+            "test_some completed a null request"
+        );
         Ok(())
     }
 
@@ -109,18 +131,28 @@ impl Execution<'_, '_, '_> {
     fn choose(&mut self, completion: Completion, allowed: impl Fn(Owner) -> bool) -> Vec<usize> {
         let alone = matches!(completion, Completion::Wait | Completion::Test);
         let fits = |owner: Owner| allowed(owner) && (alone || owner.is_sociable());
-        let mut chosen: Vec<usize> = (0..self.pending.len()).filter(|&at| fits(self.pending[at].owner)).collect();
+        let mut chosen: Vec<usize> = (0..self.pending.len())
+            .filter(|&at| fits(self.pending[at].owner))
+            .collect();
         self.prng.shuffle(&mut chosen);
         let most = if alone { 1 } else { chosen.len() };
         if most > 0 {
-            let keep = if alone || self.prng.chance(2) { most } else { self.prng.between(1, most) };
+            let keep = if alone || self.prng.chance(2) {
+                most
+            } else {
+                self.prng.between(1, most)
+            };
             chosen.truncate(keep);
         }
         chosen
     }
 
     /// One call for the chosen requests; returns how many it completed.
-    fn attempt(&mut self, completion: Completion, chosen: &[usize]) -> Result<usize, WorkloadError> {
+    fn attempt(
+        &mut self,
+        completion: Completion,
+        chosen: &[usize],
+    ) -> Result<usize, WorkloadError> {
         if chosen.is_empty() {
             return Ok(0);
         }
@@ -129,22 +161,41 @@ impl Execution<'_, '_, '_> {
         let completed = self.call(completion, &mut requests)?;
         let mut done = vec![false; requests.len()];
         for (place, result) in &completed {
-            ensure!(*place < done.len(), "{completion:?} completed request {place} of {}", done.len());
-            ensure!(!done[*place], "{completion:?} completed request {place} twice");
+            ensure!(
+                *place < done.len(),
+                "{completion:?} completed request {place} of {}",
+                done.len()
+            );
+            ensure!(
+                !done[*place],
+                "{completion:?} completed request {place} twice"
+            );
             done[*place] = true;
             let owner = self.pending[chosen[*place]].owner;
-            ensure!(requests[*place].is_null(), "{completion:?} completed a request of {owner:?} and left it active");
-            ensure!(result.is_ok() || !owner.is_sociable(), "{completion:?} for {owner:?}: {result:?}");
+            ensure!(
+                requests[*place].is_null(),
+                "{completion:?} completed a request of {owner:?} and left it active"
+            );
+            ensure!(
+                result.is_ok() || !owner.is_sociable(),
+                "{completion:?} for {owner:?}: {result:?}"
+            );
         }
         for (place, request) in requests.into_iter().enumerate() {
-            ensure!(done[place] || !request.is_null(), "{completion:?} took away a request that is not complete");
+            ensure!(
+                done[place] || !request.is_null(),
+                "{completion:?} took away a request that is not complete"
+            );
             self.pending[chosen[place]].request = request;
         }
         let count = completed.len();
         for (place, result) in completed {
             self.settle(self.pending[chosen[place]].owner, result)?;
         }
-        let mut finished: Vec<usize> = (0..chosen.len()).filter(|&place| done[place]).map(|place| chosen[place]).collect();
+        let mut finished: Vec<usize> = (0..chosen.len())
+            .filter(|&place| done[place])
+            .map(|place| chosen[place])
+            .collect();
         finished.sort_unstable();
         for at in finished.into_iter().rev() {
             self.pending.remove(at);
@@ -152,51 +203,92 @@ impl Execution<'_, '_, '_> {
         Ok(count)
     }
 
-    fn call(&mut self, completion: Completion, requests: &mut [Request]) -> Result<Completed, WorkloadError> {
+    fn call(
+        &mut self,
+        completion: Completion,
+        requests: &mut [Request],
+    ) -> Result<Completed, WorkloadError> {
         let completed: Vec<(usize, Status)> = match completion {
             Completion::Wait => return Ok(vec![(0, self.scope.wait(&mut requests[0]))]),
             Completion::Test => {
-                return Ok(self.scope.test(&mut requests[0]).transpose().map(|result| (0, result)).into_iter().collect());
+                return Ok(self
+                    .scope
+                    .test(&mut requests[0])
+                    .transpose()
+                    .map(|result| (0, result))
+                    .into_iter()
+                    .collect());
             }
             Completion::WaitAny => {
                 let completed = self.scope.wait_any(requests)?;
-                ensure!(completed.is_some(), "wait_any found nothing to wait for in {} requests", requests.len());
+                ensure!(
+                    completed.is_some(),
+                    "wait_any found nothing to wait for in {} requests",
+                    requests.len()
+                );
                 completed.into_iter().collect()
             }
             Completion::TestAny => self.scope.test_any(requests)?.into_iter().collect(),
             Completion::WaitSome => {
                 let completed = self.scope.wait_some(requests)?;
-                ensure!(!completed.is_empty(), "wait_some completed none of {} requests", requests.len());
+                ensure!(
+                    !completed.is_empty(),
+                    "wait_some completed none of {} requests",
+                    requests.len()
+                );
                 completed
             }
             Completion::TestSome => self.scope.test_some(requests)?,
             Completion::WaitAll => {
                 let statuses = self.scope.wait_all(requests)?;
-                ensure!(statuses.len() == requests.len(), "wait_all: {} statuses", statuses.len());
+                ensure!(
+                    statuses.len() == requests.len(),
+                    "wait_all: {} statuses",
+                    statuses.len()
+                );
                 statuses.into_iter().enumerate().collect()
             }
             Completion::TestAll => {
                 let statuses = self.scope.test_all(requests)?;
-                let right = statuses.as_ref().is_none_or(|statuses| statuses.len() == requests.len());
+                let right = statuses
+                    .as_ref()
+                    .is_none_or(|statuses| statuses.len() == requests.len());
                 ensure!(right, "test_all: not as many statuses as requests");
-                statuses.unwrap_or_default().into_iter().enumerate().collect()
+                statuses
+                    .unwrap_or_default()
+                    .into_iter()
+                    .enumerate()
+                    .collect()
             }
         };
-        Ok(completed.into_iter().map(|(place, status)| (place, Ok(status))).collect())
+        Ok(completed
+            .into_iter()
+            .map(|(place, status)| (place, Ok(status)))
+            .collect())
     }
 
     /// Notes what became of a request.
-    fn settle(&mut self, owner: Owner, result: Result<Status, refrain::Error>) -> Result<(), WorkloadError> {
+    fn settle(
+        &mut self,
+        owner: Owner,
+        result: Result<Status, refrain::Error>,
+    ) -> Result<(), WorkloadError> {
         let outcome = outcome(result);
         match owner {
             Owner::Send => {
                 let outcome = outcome?;
-                ensure!(matches!(outcome, Outcome::Received { .. }), "a send ended with {outcome:?}");
+                ensure!(
+                    matches!(outcome, Outcome::Received { .. }),
+                    "a send ended with {outcome:?}"
+                );
             }
             Owner::Receive { post, .. } => self.posts[post].outcome = Some(outcome?),
             Owner::Never { post } => {
                 let outcome = outcome?;
-                ensure!(outcome == Outcome::Cancelled, "a receive for what nobody sends ended with {outcome:?}");
+                ensure!(
+                    outcome == Outcome::Cancelled,
+                    "a receive for what nobody sends ended with {outcome:?}"
+                );
                 self.posts[post].outcome = Some(outcome);
             }
         }

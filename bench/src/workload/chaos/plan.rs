@@ -22,8 +22,12 @@ pub enum SendManner {
 
 impl SendManner {
     /// Those that return at once.
-    pub const IMMEDIATE: [SendManner; 4] =
-        [SendManner::Isend, SendManner::Issend, SendManner::Persistent, SendManner::PersistentSynchronous];
+    pub const IMMEDIATE: [SendManner; 4] = [
+        SendManner::Isend,
+        SendManner::Issend,
+        SendManner::Persistent,
+        SendManner::PersistentSynchronous,
+    ];
     /// Those that may wait for the receiver.
     pub const BLOCKING: [SendManner; 2] = [SendManner::Send, SendManner::Ssend];
 
@@ -177,8 +181,12 @@ impl Completion {
         Completion::TestAll,
     ];
     /// Those that return at once.
-    pub const TESTS: [Completion; 4] =
-        [Completion::Test, Completion::TestAny, Completion::TestSome, Completion::TestAll];
+    pub const TESTS: [Completion; 4] = [
+        Completion::Test,
+        Completion::TestAny,
+        Completion::TestSome,
+        Completion::TestAll,
+    ];
 }
 
 /// One thing that a rank does.
@@ -264,7 +272,9 @@ impl Step {
     #[must_use]
     pub fn sends(&self) -> &[MessageId] {
         match self {
-            Self::Send(id) | Self::SendAndWait(id) | Self::Exchange(id, _) => std::slice::from_ref(id),
+            Self::Send(id) | Self::SendAndWait(id) | Self::Exchange(id, _) => {
+                std::slice::from_ref(id)
+            }
             Self::SendRepeatedly(ids) => ids,
             _ => &[],
         }

@@ -8,21 +8,36 @@ use crate::workload::collective;
 use crate::workload::error::{WorkloadError, ensure};
 use crate::workload::prng::{Prng, combine};
 use crate::workload::watchdog::Watchdog;
-use refrain::{Destination, Incoming, Layout, Outgoing, Request, Scope, Source, Status, World, from, from_any, to};
+use refrain::{
+    Destination, Incoming, Layout, Outgoing, Request, Scope, Source, Status, World, from, from_any,
+    to,
+};
 
 /// Runs a round on this rank and verifies all that it received. Returns a
 /// checksum of what was received, which the plan determines.
 ///
 /// # Errors
 /// Those of the library, and everything that is not as it must be.
-pub fn round(world: &mut World, round: &Round, seed: u64, watchdog: &Watchdog) -> Result<u64, WorkloadError> {
+pub fn round(
+    world: &mut World,
+    round: &Round,
+    seed: u64,
+    watchdog: &Watchdog,
+) -> Result<u64, WorkloadError> {
     let rank = world.rank().0;
     let mut buffers = ReceiveBuffers::new(round, rank);
     let posts = execute(world, round, seed, &mut buffers, watchdog)?;
     let received = verify::assign(round, rank, &posts).map_err(WorkloadError::Verification)?;
-    buffers.check(round, rank, &posts, &received).map_err(WorkloadError::Verification)?;
-    let hash = |&id: &MessageId| combine(&[round.messages[id].seed, round.messages[id].bytes as u64]);
-    Ok(received.iter().flatten().map(hash).fold(0, u64::wrapping_add))
+    buffers
+        .check(round, rank, &posts, &received)
+        .map_err(WorkloadError::Verification)?;
+    let hash =
+        |&id: &MessageId| combine(&[round.messages[id].seed, round.messages[id].bytes as u64]);
+    Ok(received
+        .iter()
+        .flatten()
+        .map(hash)
+        .fold(0, u64::wrapping_add))
 }
 
 fn execute(
@@ -36,9 +51,19 @@ fn execute(
     let outgoing = round
         .messages
         .iter()
-        .map(|message| if message.source == rank { SendBuffer::new(message) } else { Ok(SendBuffer::default()) })
+        .map(|message| {
+            if message.source == rank {
+                SendBuffer::new(message)
+            } else {
+                Ok(SendBuffer::default())
+            }
+        })
         .collect::<Result<Vec<_>, _>>()?;
-    let layouts = round.slots.iter().map(|slot| slot.shape.layout()).collect::<Result<Vec<_>, _>>()?;
+    let layouts = round
+        .slots
+        .iter()
+        .map(|slot| slot.shape.layout())
+        .collect::<Result<Vec<_>, _>>()?;
     // The scope speaks only of the library's errors.
     let mut failure = None;
     let result = world.scope(|scope| {
@@ -49,8 +74,16 @@ fn execute(
             prng: Prng::new(combine(&[seed, round.number, u64::from(rank), 0x72756e])),
             outgoing: &outgoing,
             layouts: &layouts,
-            first: buffers.first.iter_mut().map(|buffer| Some(buffer.room())).collect(),
-            second: buffers.second.iter_mut().map(|buffer| Some(buffer.room())).collect(),
+            first: buffers
+                .first
+                .iter_mut()
+                .map(|buffer| Some(buffer.room()))
+                .collect(),
+            second: buffers
+                .second
+                .iter_mut()
+                .map(|buffer| Some(buffer.room()))
+                .collect(),
             posts: Vec::new(),
             pending: Vec::new(),
         };
@@ -88,11 +121,19 @@ impl<'env> Execution<'_, '_, 'env> {
     fn program(&mut self, watchdog: &Watchdog) -> Result<(), WorkloadError> {
         let round = self.round;
         for (place, step) in round.programs[self.rank as usize].iter().enumerate() {
-            watchdog.place(format!("round {}, rank {}, step {place}: {step:?}", round.number, self.rank));
-            self.step(step).map_err(|error| error.at(&format!("step {place} ({})", self.explain(step))))?;
+            watchdog.place(format!(
+                "round {}, rank {}, step {place}: {step:?}",
+                round.number, self.rank
+            ));
+            self.step(step)
+                .map_err(|error| error.at(&format!("step {place} ({})", self.explain(step))))?;
         }
-        watchdog.place(format!("round {}, rank {}, its end", round.number, self.rank));
-        self.finish().map_err(|error| error.at("the end of the round"))
+        watchdog.place(format!(
+            "round {}, rank {}, its end",
+            round.number, self.rank
+        ));
+        self.finish()
+            .map_err(|error| error.at("the end of the round"))
     }
 
     /// A step with the plan's words for what it handles.
@@ -102,7 +143,10 @@ impl<'env> Execution<'_, '_, 'env> {
                 format!("{step:?}: {:?}", self.round.slots[*slot])
             }
             Step::Exchange(message, slot) => {
-                format!("{step:?}: {:?}, {:?}", self.round.messages[*message], self.round.slots[*slot])
+                format!(
+                    "{step:?}: {:?}, {:?}",
+                    self.round.messages[*message], self.round.slots[*slot]
+                )
             }
             _ => match step.sends() {
                 [] => format!("{step:?}"),
@@ -114,7 +158,9 @@ impl<'env> Execution<'_, '_, 'env> {
     fn step(&mut self, step: &Step) -> Result<(), WorkloadError> {
         match step {
             Step::Post(slot) => self.post(*slot),
-            Step::Receive(slot) if ReceiveManner::IMMEDIATE.contains(&self.round.slots[*slot].manner) => {
+            Step::Receive(slot)
+                if ReceiveManner::IMMEDIATE.contains(&self.round.slots[*slot].manner) =>
+            {
                 let pending = self.pending.len();
                 self.post(*slot)?;
                 self.complete_from(pending)
@@ -151,7 +197,11 @@ impl<'env> Execution<'_, '_, 'env> {
     }
 
     fn room(&mut self, slot: SlotId, second: bool) -> Result<Incoming<'env>, WorkloadError> {
-        let rooms = if second { &mut self.second } else { &mut self.first };
+        let rooms = if second {
+            &mut self.second
+        } else {
+            &mut self.first
+        };
         let room = rooms[slot].take().expect("the plan uses each buffer once");
         let layouts: &'env [Option<Layout>] = self.layouts;
         Ok(match &layouts[slot] {
@@ -161,13 +211,21 @@ impl<'env> Execution<'_, '_, 'env> {
     }
 
     fn note_post(&mut self, slot: SlotId, pattern: Pattern, second_buffer: bool) -> usize {
-        self.posts.push(Post { slot, pattern, second_buffer, outcome: None });
+        self.posts.push(Post {
+            slot,
+            pattern,
+            second_buffer,
+            outcome: None,
+        });
         self.posts.len() - 1
     }
 
     fn push_receive(&mut self, request: Request, post: usize) {
         let may_truncate = self.round.slots[self.posts[post].slot].may_truncate;
-        self.pending.push(Pending { request, owner: Owner::Receive { post, may_truncate } });
+        self.pending.push(Pending {
+            request,
+            owner: Owner::Receive { post, may_truncate },
+        });
     }
 
     fn send(&mut self, id: MessageId) -> Result<(), WorkloadError> {
@@ -186,7 +244,10 @@ impl<'env> Execution<'_, '_, 'env> {
             }
             SendManner::Sendrecv => unreachable!("the plan has these only in exchanges"),
         };
-        self.pending.push(Pending { request, owner: Owner::Send });
+        self.pending.push(Pending {
+            request,
+            owner: Owner::Send,
+        });
         Ok(())
     }
 
@@ -198,7 +259,10 @@ impl<'env> Execution<'_, '_, 'env> {
         } else {
             self.scope.send_init(data, destination(message))?
         };
-        ensure!(request.is_null(), "a persistent request is active before it was started");
+        ensure!(
+            request.is_null(),
+            "a persistent request is active before it was started"
+        );
         Ok(request)
     }
 
@@ -208,7 +272,10 @@ impl<'env> Execution<'_, '_, 'env> {
             ReceiveManner::Persistent => {
                 let room = self.room(slot, false)?;
                 let mut request = self.scope.recv_init(room, source(pattern))?;
-                ensure!(request.is_null(), "a persistent request is active before it was started");
+                ensure!(
+                    request.is_null(),
+                    "a persistent request is active before it was started"
+                );
                 let post = self.note_post(slot, pattern, false);
                 self.scope.start(&mut request)?;
                 self.push_receive(request, post);
@@ -221,7 +288,9 @@ impl<'env> Execution<'_, '_, 'env> {
             ReceiveManner::CancelNever => {
                 self.irecv(slot, false)?;
                 if let Some(Pending { owner, .. }) = self.pending.last_mut() {
-                    *owner = Owner::Never { post: self.posts.len() - 1 };
+                    *owner = Owner::Never {
+                        post: self.posts.len() - 1,
+                    };
                 }
             }
             _ => self.irecv(slot, false)?,
@@ -259,7 +328,10 @@ impl<'env> Execution<'_, '_, 'env> {
         }
         self.scope.cancel(&mut request)?;
         let result = self.scope.wait(&mut request);
-        ensure!(request.is_null(), "a cancelled request is not null after it was waited for");
+        ensure!(
+            request.is_null(),
+            "a cancelled request is not null after it was waited for"
+        );
         let outcome = outcome(result)?;
         self.posts[post].outcome = Some(outcome);
         if outcome == Outcome::Cancelled {
@@ -326,13 +398,22 @@ impl<'env> Execution<'_, '_, 'env> {
     fn receive_probed(&mut self, slot: SlotId, probed: Status) -> Result<(), WorkloadError> {
         let pattern = self.round.slots[slot].pattern;
         self.check_probed(pattern, probed)?;
-        let exact = Pattern { source: Some(probed.source.0), tag: Some(probed.tag), ..pattern };
+        let exact = Pattern {
+            source: Some(probed.source.0),
+            tag: Some(probed.tag),
+            ..pattern
+        };
         let outcome = self.recv(slot, exact)?;
         let bytes = match outcome {
             Outcome::Received { bytes, .. } | Outcome::Truncated { bytes, .. } => bytes,
-            Outcome::Cancelled => return Err(WorkloadError::Verification("a recv was cancelled".into())),
+            Outcome::Cancelled => {
+                return Err(WorkloadError::Verification("a recv was cancelled".into()));
+            }
         };
-        ensure!(bytes == probed.bytes, "a probe found {probed:?}, the receive after it got {outcome:?}");
+        ensure!(
+            bytes == probed.bytes,
+            "a probe found {probed:?}, the receive after it got {outcome:?}"
+        );
         Ok(())
     }
 
@@ -362,7 +443,10 @@ impl<'env> Execution<'_, '_, 'env> {
         let mut request = self.persistent_send(messages[0])?;
         for _ in messages {
             self.scope.start(&mut request)?;
-            ensure!(!request.is_null(), "a persistent request is inactive after it was started");
+            ensure!(
+                !request.is_null(),
+                "a persistent request is inactive after it was started"
+            );
             self.wait_somehow(&mut request)??;
         }
         Ok(())
@@ -375,7 +459,10 @@ impl<'env> Execution<'_, '_, 'env> {
         for _ in 0..times {
             let post = self.note_post(slot, pattern, false);
             self.scope.start(&mut request)?;
-            ensure!(!request.is_null(), "a persistent request is inactive after it was started");
+            ensure!(
+                !request.is_null(),
+                "a persistent request is inactive after it was started"
+            );
             let result = self.wait_somehow(&mut request)?;
             self.posts[post].outcome = Some(outcome(result)?);
         }
@@ -383,7 +470,10 @@ impl<'env> Execution<'_, '_, 'env> {
     }
 
     /// By a wait, or by tests.
-    fn wait_somehow(&mut self, request: &mut Request) -> Result<Result<Status, refrain::Error>, WorkloadError> {
+    fn wait_somehow(
+        &mut self,
+        request: &mut Request,
+    ) -> Result<Result<Status, refrain::Error>, WorkloadError> {
         let result = if self.prng.chance(2) {
             self.scope.wait(request)
         } else {
@@ -394,7 +484,10 @@ impl<'env> Execution<'_, '_, 'env> {
                 std::thread::yield_now();
             }
         };
-        ensure!(request.is_null(), "a request is active after it was completed");
+        ensure!(
+            request.is_null(),
+            "a request is active after it was completed"
+        );
         Ok(result)
     }
 
@@ -407,17 +500,25 @@ impl<'env> Execution<'_, '_, 'env> {
                 && message.tag == status.tag
                 && message.bytes as u64 == status.bytes
         });
-        ensure!(possible, "a probe for {pattern:?} found {status:?}, which nobody sends");
+        ensure!(
+            possible,
+            "a probe for {pattern:?} found {status:?}, which nobody sends"
+        );
         Ok(())
     }
 }
 
 fn destination(message: &Message) -> Destination {
-    to(message.destination).tag(message.tag).context(message.context)
+    to(message.destination)
+        .tag(message.tag)
+        .context(message.context)
 }
 
 fn source(pattern: Pattern) -> Source {
-    let source = pattern.source.map_or_else(from_any, from).context(pattern.context);
+    let source = pattern
+        .source
+        .map_or_else(from_any, from)
+        .context(pattern.context);
     match pattern.tag {
         Some(tag) => source.tag(tag),
         None => source.any_tag(),
@@ -428,10 +529,22 @@ fn source(pattern: Pattern) -> Source {
 pub(super) fn outcome(result: Result<Status, refrain::Error>) -> Result<Outcome, WorkloadError> {
     match result {
         Ok(status) if status.cancelled => Ok(Outcome::Cancelled),
-        Ok(status) => Ok(Outcome::Received { source: status.source.0, tag: status.tag, bytes: status.bytes }),
-        Err(refrain::Error::Truncated { source_rank, tag, message_bytes, buffer_bytes }) => {
-            Ok(Outcome::Truncated { source: source_rank.0, tag, bytes: message_bytes, room_bytes: buffer_bytes })
-        }
+        Ok(status) => Ok(Outcome::Received {
+            source: status.source.0,
+            tag: status.tag,
+            bytes: status.bytes,
+        }),
+        Err(refrain::Error::Truncated {
+            source_rank,
+            tag,
+            message_bytes,
+            buffer_bytes,
+        }) => Ok(Outcome::Truncated {
+            source: source_rank.0,
+            tag,
+            bytes: message_bytes,
+            room_bytes: buffer_bytes,
+        }),
         Err(error) => Err(error.into()),
     }
 }

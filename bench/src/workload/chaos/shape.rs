@@ -50,22 +50,34 @@ impl Shape {
 
     fn vector(prng: &mut Prng, bytes: usize) -> Self {
         let blocks = [1, 2, 3, 4, 8, 24, 64, 100, 256, 1024, 4096, 8192, 12_345];
-        let fitting = blocks.into_iter().filter(|&block| bytes % block == 0 && bytes / block <= PIECES_MAX);
+        let fitting = blocks
+            .into_iter()
+            .filter(|&block| bytes.is_multiple_of(block) && bytes / block <= PIECES_MAX);
         let fitting: Vec<usize> = fitting.collect();
         if fitting.is_empty() {
             return Self::Indexed(Self::fields(prng, bytes, 16));
         }
         let block_bytes = prng.pick(&fitting);
         let stride_bytes = block_bytes + prng.below(block_bytes.min(64) + 1);
-        Self::Vector { count: bytes / block_bytes, block_bytes, stride_bytes }
+        Self::Vector {
+            count: bytes / block_bytes,
+            block_bytes,
+            stride_bytes,
+        }
     }
 
     fn structure(prng: &mut Prng, bytes: usize) -> Self {
-        let counts: Vec<usize> = (1..=16).filter(|count| bytes % count == 0).collect();
+        let counts: Vec<usize> = (1..=16)
+            .filter(|&count| bytes.is_multiple_of(count))
+            .collect();
         let count = prng.pick(&counts);
         let fields = Self::fields(prng, bytes / count, 4);
         let extent_bytes = end(&fields) + prng.below(16);
-        Self::Structure { fields, extent_bytes, count }
+        Self::Structure {
+            fields,
+            extent_bytes,
+            count,
+        }
     }
 
     /// Pieces that add up to `bytes`, with gaps, some of them empty, half of
@@ -92,19 +104,31 @@ impl Shape {
     pub fn pieces(&self) -> Vec<(usize, usize)> {
         match self {
             Self::Plain(bytes) | Self::Contiguous(bytes) => vec![(0, *bytes)],
-            Self::Vector { count, block_bytes, stride_bytes } => {
-                (0..*count).map(|i| (i * stride_bytes, *block_bytes)).collect()
-            }
+            Self::Vector {
+                count,
+                block_bytes,
+                stride_bytes,
+            } => (0..*count)
+                .map(|i| (i * stride_bytes, *block_bytes))
+                .collect(),
             Self::Indexed(pieces) => pieces.clone(),
-            Self::Structure { fields, extent_bytes, count } => (0..*count)
-                .flat_map(|i| fields.iter().map(move |&(offset, bytes)| (i * extent_bytes + offset, bytes)))
+            Self::Structure {
+                fields,
+                extent_bytes,
+                count,
+            } => (0..*count)
+                .flat_map(|i| {
+                    fields
+                        .iter()
+                        .map(move |&(offset, bytes)| (i * extent_bytes + offset, bytes))
+                })
                 .collect(),
         }
     }
 
     /// Bytes of a message of this shape.
-    #[must_use]
-    pub fn message_bytes(&self) -> usize {
+    #[cfg(test)]
+    fn message_bytes(&self) -> usize {
         self.pieces().iter().map(|&(_, bytes)| bytes).sum()
     }
 
@@ -131,16 +155,30 @@ impl Shape {
         let layout = match self {
             Self::Plain(_) => return Ok(None),
             Self::Contiguous(bytes) => Ok(Layout::contiguous(*bytes)),
-            Self::Vector { count, block_bytes, stride_bytes } => Layout::vector(*count, *block_bytes, *stride_bytes),
+            Self::Vector {
+                count,
+                block_bytes,
+                stride_bytes,
+            } => Layout::vector(*count, *block_bytes, *stride_bytes),
             Self::Indexed(pieces) => Layout::indexed(pieces),
-            Self::Structure { fields, extent_bytes, count } => Layout::structure(fields, *extent_bytes, *count),
+            Self::Structure {
+                fields,
+                extent_bytes,
+                count,
+            } => Layout::structure(fields, *extent_bytes, *count),
         };
-        layout.map(Some).map_err(|error| refrain::Error::Argument(format!("{self:?}: {error}")))
+        layout
+            .map(Some)
+            .map_err(|error| refrain::Error::Argument(format!("{self:?}: {error}")))
     }
 }
 
 fn end(pieces: &[(usize, usize)]) -> usize {
-    pieces.iter().map(|&(offset, bytes)| offset + bytes).max().unwrap_or(0)
+    pieces
+        .iter()
+        .map(|&(offset, bytes)| offset + bytes)
+        .max()
+        .unwrap_or(0)
 }
 
 #[cfg(test)]
@@ -172,8 +210,15 @@ mod tests {
             let bytes = prng.below(5000);
             let shape = Shape::random(&mut prng, bytes);
             if let Some(layout) = shape.layout().unwrap() {
-                assert_eq!(layout.message_bytes(), bytes as u64, "case {case}: {shape:?}");
-                assert!(layout.span_bytes() <= shape.span_bytes(), "case {case}: {shape:?}");
+                assert_eq!(
+                    layout.message_bytes(),
+                    bytes as u64,
+                    "case {case}: {shape:?}"
+                );
+                assert!(
+                    layout.span_bytes() <= shape.span_bytes(),
+                    "case {case}: {shape:?}"
+                );
             }
         }
     }

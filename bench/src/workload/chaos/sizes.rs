@@ -28,8 +28,15 @@ pub fn random(prng: &mut Prng, most: usize) -> usize {
             around(prng, 1 << exponent)
         }
         8 | 9 => {
-            let below: Vec<usize> = THRESHOLDS.into_iter().filter(|&threshold| threshold <= most).collect();
-            let threshold = if below.is_empty() { most } else { prng.pick(&below) };
+            let below: Vec<usize> = THRESHOLDS
+                .into_iter()
+                .filter(|&threshold| threshold <= most)
+                .collect();
+            let threshold = if below.is_empty() {
+                most
+            } else {
+                prng.pick(&below)
+            };
             around(prng, threshold)
         }
         10 => prng.below(most.min(8 << 10) + 1),

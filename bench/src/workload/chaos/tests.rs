@@ -10,6 +10,12 @@ use super::plan::Round;
 
 /// The first rounds of a seed.
 fn epoch(seed: u64, ranks: u32) -> Vec<Round> {
-    let parameters = Parameters { seed, ranks, bytes_max: 1 << 20 };
-    (0..generate::EPOCH_ROUNDS).map(|number| generate::round(parameters, number)).collect()
+    let parameters = Parameters {
+        seed,
+        ranks,
+        bytes_max: 1 << 20,
+    };
+    (0..generate::EPOCH_ROUNDS)
+        .map(|number| generate::round(parameters, number))
+        .collect()
 }

@@ -63,11 +63,16 @@ pub fn assign(round: &Round, rank: u32, posts: &[Post]) -> Result<Vec<Option<Mes
                 received.push(None);
                 continue;
             }
-            Some(Outcome::Received { source, tag, .. } | Outcome::Truncated { source, tag, .. }) => (source, tag),
+            Some(
+                Outcome::Received { source, tag, .. } | Outcome::Truncated { source, tag, .. },
+            ) => (source, tag),
         };
         let stream = streams.get_mut(&(source, post.pattern.context, tag));
         let id = stream.and_then(Iterator::next).ok_or_else(|| {
-            format!("receive {} got more messages than were sent: {post:?}", post.slot)
+            format!(
+                "receive {} got more messages than were sent: {post:?}",
+                post.slot
+            )
         })?;
         check_status(round, post, id)?;
         received.push(Some(id));
@@ -88,8 +93,16 @@ fn streams_to(
     order: &[usize],
 ) -> HashMap<(u32, u32, i32), std::vec::IntoIter<MessageId>> {
     let mut streams: HashMap<_, Vec<MessageId>> = HashMap::new();
-    for (id, message) in round.messages.iter().enumerate().filter(|(_, message)| message.destination == rank) {
-        streams.entry((message.source, message.context, message.tag)).or_default().push(id);
+    for (id, message) in round
+        .messages
+        .iter()
+        .enumerate()
+        .filter(|(_, message)| message.destination == rank)
+    {
+        streams
+            .entry((message.source, message.context, message.tag))
+            .or_default()
+            .push(id);
     }
     streams
         .into_iter()
@@ -104,11 +117,18 @@ fn check_status(round: &Round, post: &Post, id: MessageId) -> Result<(), String>
     let message = &round.messages[id];
     let room = round.slots[post.slot].room_bytes;
     if !post.pattern.admits(message) {
-        return Err(format!("receive {post:?} does not accept message {id}: {message:?}"));
+        return Err(format!(
+            "receive {post:?} does not accept message {id}: {message:?}"
+        ));
     }
     let (source, tag, bytes) = (message.source, message.tag, message.bytes as u64);
     let expected = if message.bytes > room {
-        Outcome::Truncated { source, tag, bytes, room_bytes: room as u64 }
+        Outcome::Truncated {
+            source,
+            tag,
+            bytes,
+            room_bytes: room as u64,
+        }
     } else {
         Outcome::Received { source, tag, bytes }
     };
@@ -135,7 +155,8 @@ fn check_overtaking(
         for (after, later) in posts[place + 1..].iter().zip(&received[place + 1..]) {
             let Some(later) = *later else { continue };
             let (mine, other) = (&round.messages[id], &round.messages[later]);
-            if mine.source == other.source && post.pattern.admits(other) && order[id] > order[later] {
+            if mine.source == other.source && post.pattern.admits(other) && order[id] > order[later]
+            {
                 return Err(format!(
                     "message {id} overtook message {later}: receive {post:?} was posted before {after:?}; \
                      {mine:?}; {other:?}"

@@ -21,7 +21,12 @@ impl Decomposition {
     pub fn new(cells: [usize; AXES], ranks: usize) -> Option<Self> {
         factorizations(ranks)
             .into_iter()
-            .filter(|factors| factors.iter().zip(cells).all(|(&factor, cells)| factor <= cells))
+            .filter(|factors| {
+                factors
+                    .iter()
+                    .zip(cells)
+                    .all(|(&factor, cells)| factor <= cells)
+            })
             .map(|ranks| Self { cells, ranks })
             .min_by_key(|decomposition| decomposition.surface_cells())
     }
@@ -29,14 +34,20 @@ impl Decomposition {
     /// Cells on the cuts between ranks.
     fn surface_cells(&self) -> usize {
         let volume: usize = self.cells.iter().product();
-        (0..AXES).map(|axis| (self.ranks[axis] - 1) * volume / self.cells[axis]).sum()
+        (0..AXES)
+            .map(|axis| (self.ranks[axis] - 1) * volume / self.cells[axis])
+            .sum()
     }
 
     /// Where a rank stands among the ranks.
     #[must_use]
     pub fn coordinates(&self, rank: usize) -> [usize; AXES] {
         let [_, rows, columns] = self.ranks;
-        [rank / (rows * columns), rank / columns % rows, rank % columns]
+        [
+            rank / (rows * columns),
+            rank / columns % rows,
+            rank % columns,
+        ]
     }
 
     /// The rank next to `rank` along `axis`, round the end.
@@ -56,7 +67,10 @@ impl Decomposition {
         let mut first = [0; AXES];
         let mut count = [0; AXES];
         for axis in 0..AXES {
-            let (each, over) = (self.cells[axis] / self.ranks[axis], self.cells[axis] % self.ranks[axis]);
+            let (each, over) = (
+                self.cells[axis] / self.ranks[axis],
+                self.cells[axis] % self.ranks[axis],
+            );
             first[axis] = at[axis] * each + at[axis].min(over);
             count[axis] = each + usize::from(at[axis] < over);
         }
@@ -66,9 +80,12 @@ impl Decomposition {
 
 /// All ways to write `number` as an ordered product of three factors.
 fn factorizations(number: usize) -> Vec<[usize; AXES]> {
-    let divisors = |number: usize| (1..=number).filter(move |factor| number % factor == 0);
+    let divisors =
+        |number: usize| (1..=number).filter(move |&factor| number.is_multiple_of(factor));
     divisors(number)
-        .flat_map(|first| divisors(number / first).map(move |second| [first, second, number / first / second]))
+        .flat_map(|first| {
+            divisors(number / first).map(move |second| [first, second, number / first / second])
+        })
         .collect()
 }
 
@@ -94,7 +111,10 @@ mod tests {
                         }
                     }
                 }
-                assert!(owners.iter().all(|&owners| owners == 1), "{decomposition:?}");
+                assert!(
+                    owners.iter().all(|&owners| owners == 1),
+                    "{decomposition:?}"
+                );
             }
         }
     }

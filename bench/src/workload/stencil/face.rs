@@ -48,7 +48,11 @@ impl Face {
     #[must_use]
     pub fn slice(self, grid: &Grid) -> &[u8] {
         let mut at = [1; AXES];
-        at[self.axis] = if self.upper { grid.count()[self.axis] } else { 1 };
+        at[self.axis] = if self.upper {
+            grid.count()[self.axis]
+        } else {
+            1
+        };
         &grid.bytes()[grid.index(at) * CELL_BYTES..]
     }
 
@@ -58,11 +62,21 @@ impl Face {
         let count = grid.count();
         let [plane, row, cell] = grid.strides().map(|stride| stride * CELL_BYTES);
         match self.axis {
-            0 => FaceBytes::Vector { count: count[1], block_bytes: count[2] * cell, stride_bytes: row },
-            1 => FaceBytes::Vector { count: count[0], block_bytes: count[2] * cell, stride_bytes: plane },
-            _ if count[0] == 1 => {
-                FaceBytes::Vector { count: count[1], block_bytes: CELL_BYTES, stride_bytes: row }
-            }
+            0 => FaceBytes::Vector {
+                count: count[1],
+                block_bytes: count[2] * cell,
+                stride_bytes: row,
+            },
+            1 => FaceBytes::Vector {
+                count: count[0],
+                block_bytes: count[2] * cell,
+                stride_bytes: plane,
+            },
+            _ if count[0] == 1 => FaceBytes::Vector {
+                count: count[1],
+                block_bytes: CELL_BYTES,
+                stride_bytes: row,
+            },
             _ => FaceBytes::Structure {
                 pieces: (0..count[1]).map(|y| (y * row, CELL_BYTES)).collect(),
                 extent_bytes: plane,
@@ -79,8 +93,16 @@ impl FaceBytes {
     /// None that a grid in memory can cause.
     pub fn layout(&self) -> Result<Layout, refrain::Error> {
         match self {
-            Self::Vector { count, block_bytes, stride_bytes } => Layout::vector(*count, *block_bytes, *stride_bytes),
-            Self::Structure { pieces, extent_bytes, count } => Layout::structure(pieces, *extent_bytes, *count),
+            Self::Vector {
+                count,
+                block_bytes,
+                stride_bytes,
+            } => Layout::vector(*count, *block_bytes, *stride_bytes),
+            Self::Structure {
+                pieces,
+                extent_bytes,
+                count,
+            } => Layout::structure(pieces, *extent_bytes, *count),
         }
         .map_err(|error| refrain::Error::Argument(error.to_string()))
     }
@@ -89,13 +111,28 @@ impl FaceBytes {
     #[cfg(test)]
     pub fn pick(&self, slice: &[u8]) -> Vec<u8> {
         let pieces: Vec<(usize, usize)> = match self {
-            Self::Vector { count, block_bytes, stride_bytes } => {
-                (0..*count).map(|i| (i * stride_bytes, *block_bytes)).collect()
-            }
-            Self::Structure { pieces, extent_bytes, count } => (0..*count)
-                .flat_map(|i| pieces.iter().map(move |&(offset, bytes)| (i * extent_bytes + offset, bytes)))
+            Self::Vector {
+                count,
+                block_bytes,
+                stride_bytes,
+            } => (0..*count)
+                .map(|i| (i * stride_bytes, *block_bytes))
+                .collect(),
+            Self::Structure {
+                pieces,
+                extent_bytes,
+                count,
+            } => (0..*count)
+                .flat_map(|i| {
+                    pieces
+                        .iter()
+                        .map(move |&(offset, bytes)| (i * extent_bytes + offset, bytes))
+                })
                 .collect(),
         };
-        pieces.iter().flat_map(|&(offset, bytes)| slice[offset..offset + bytes].to_vec()).collect()
+        pieces
+            .iter()
+            .flat_map(|&(offset, bytes)| slice[offset..offset + bytes].to_vec())
+            .collect()
     }
 }

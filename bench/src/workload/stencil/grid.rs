@@ -20,8 +20,17 @@ impl Grid {
     #[must_use]
     pub fn new(first: [usize; AXES], count: [usize; AXES]) -> Self {
         let with_ghosts: usize = count.iter().map(|count| count + 2).product();
-        let mut grid = Self { bytes: vec![0; with_ghosts * CELL_BYTES], count };
-        grid.fill(|at| combine(&[(first[0] + at[0]) as u64, (first[1] + at[1]) as u64, (first[2] + at[2]) as u64]));
+        let mut grid = Self {
+            bytes: vec![0; with_ghosts * CELL_BYTES],
+            count,
+        };
+        grid.fill(|at| {
+            combine(&[
+                (first[0] + at[0]) as u64,
+                (first[1] + at[1]) as u64,
+                (first[2] + at[2]) as u64,
+            ])
+        });
         grid
     }
 
@@ -53,7 +62,11 @@ impl Grid {
 
     fn cell(&self, index: usize) -> u64 {
         let at = index * CELL_BYTES;
-        u64::from_le_bytes(self.bytes[at..at + CELL_BYTES].try_into().expect("a cell of 8 bytes"))
+        u64::from_le_bytes(
+            self.bytes[at..at + CELL_BYTES]
+                .try_into()
+                .expect("a cell of 8 bytes"),
+        )
     }
 
     fn set(&mut self, index: usize, value: u64) {

@@ -54,15 +54,23 @@ struct Outcome {
 
 impl Options {
     fn cells(&self) -> [usize; AXES] {
-        [if self.dimensions == 3 { self.size } else { 1 }, self.size, self.size]
+        [
+            if self.dimensions == 3 { self.size } else { 1 },
+            self.size,
+            self.size,
+        ]
     }
 
     fn axes(&self) -> &'static [usize] {
-        if self.dimensions == 3 { &[0, 1, 2] } else { &[1, 2] }
+        if self.dimensions == 3 {
+            &[0, 1, 2]
+        } else {
+            &[1, 2]
+        }
     }
 
     fn reduces_after(&self, iteration: u64) -> bool {
-        self.reduce_every > 0 && (iteration + 1) % self.reduce_every == 0
+        self.reduce_every > 0 && (iteration + 1).is_multiple_of(self.reduce_every)
     }
 }
 
@@ -84,14 +92,20 @@ pub fn run(world: &mut World, options: &Options) -> Result<Option<String>, Workl
     }
     if options.verify {
         let expected = serial(options);
-        ensure!(outcome == expected, "the ranks computed {outcome:x?}, one alone computes {expected:x?}");
+        ensure!(
+            outcome == expected,
+            "the ranks computed {outcome:x?}, one alone computes {expected:x?}"
+        );
     }
     let line = format!(
         "stencil: dimensions {} size {} iterations {} checksum {:016x}",
         options.dimensions, options.size, options.iterations, outcome.checksum
     );
     if options.print_grid_hash {
-        return Ok(Some(format!("stencil: grid hash {:016x}\n{line}", outcome.grid_hash)));
+        return Ok(Some(format!(
+            "stencil: grid hash {:016x}\n{line}",
+            outcome.grid_hash
+        )));
     }
     Ok(Some(line))
 }
@@ -117,7 +131,10 @@ fn iterate(
         options.horizon.after(world, iteration)?;
     }
     let grid_hash = collective::sum(world, grid.hash(first))?;
-    Ok(Outcome { grid_hash, checksum: combine(&[checksum, grid_hash]) })
+    Ok(Outcome {
+        grid_hash,
+        checksum: combine(&[checksum, grid_hash]),
+    })
 }
 
 /// The same without any rank but this.
@@ -134,7 +151,10 @@ fn serial(options: &Options) -> Outcome {
         }
     }
     let grid_hash = grid.hash([0; AXES]);
-    Outcome { grid_hash, checksum: combine(&[checksum, grid_hash]) }
+    Outcome {
+        grid_hash,
+        checksum: combine(&[checksum, grid_hash]),
+    }
 }
 
 /// Fills the ghosts of a grid that is its own neighbour, cell by cell.
@@ -199,7 +219,10 @@ impl Halo {
                 });
             }
         }
-        Ok(Self { sides, persistent: options.persistent })
+        Ok(Self {
+            sides,
+            persistent: options.persistent,
+        })
     }
 
     /// Sends all faces, receives the neighbours' into the ghosts.
@@ -209,7 +232,9 @@ impl Halo {
         for ((side, ghosts), status) in self.sides.iter().zip(&ghosts).zip(statuses) {
             let (bytes, source) = (status.bytes, status.source.0);
             ensure!(
-                bytes == side.bytes as u64 && source == side.neighbour && status.tag == side.receive_tag,
+                bytes == side.bytes as u64
+                    && source == side.neighbour
+                    && status.tag == side.receive_tag,
                 "{:?}: got {status:?}, expected {} bytes from rank {}",
                 side.face,
                 side.bytes,
@@ -239,7 +264,11 @@ impl Halo {
         for side in &self.sides {
             let face = Outgoing::with_layout(side.face.slice(grid), &side.layout)?;
             let to = to(side.neighbour).tag(side.send_tag).context(CONTEXT);
-            requests.push(if self.persistent { scope.send_init(face, to)? } else { scope.isend(face, to)? });
+            requests.push(if self.persistent {
+                scope.send_init(face, to)?
+            } else {
+                scope.isend(face, to)?
+            });
         }
         if self.persistent {
             for request in &mut requests {

@@ -17,7 +17,10 @@ fn options(dimensions: u32, size: usize, iterations: u64) -> Options {
 fn decomposed(options: &Options, ranks: usize) -> Outcome {
     let decomposition = Decomposition::new(options.cells(), ranks).unwrap();
     let parts: Vec<_> = (0..ranks).map(|rank| decomposition.part(rank)).collect();
-    let mut grids: Vec<_> = parts.iter().map(|&(first, count)| Grid::new(first, count)).collect();
+    let mut grids: Vec<_> = parts
+        .iter()
+        .map(|&(first, count)| Grid::new(first, count))
+        .collect();
     let mut checksum = 0;
     for iteration in 0..options.iterations {
         let before = grids.clone();
@@ -26,7 +29,10 @@ fn decomposed(options: &Options, ranks: usize) -> Outcome {
             for &axis in options.axes() {
                 for upper in [false, true] {
                     let neighbour = &before[decomposition.neighbour(rank, axis, upper)];
-                    let face = Face { axis, upper: !upper };
+                    let face = Face {
+                        axis,
+                        upper: !upper,
+                    };
                     let bytes = face.bytes(neighbour).pick(face.slice(neighbour));
                     assert_eq!(bytes.len(), face.cells(neighbour) * CELL_BYTES);
                     full.set_ghosts(axis, upper, &bytes);
@@ -35,12 +41,19 @@ fn decomposed(options: &Options, ranks: usize) -> Outcome {
             full.step_into(grid, options.axes());
         }
         if options.reduces_after(iteration) {
-            let sum = grids.iter().fold(0u64, |sum, grid| sum.wrapping_add(grid.sum()));
+            let sum = grids
+                .iter()
+                .fold(0u64, |sum, grid| sum.wrapping_add(grid.sum()));
             checksum = combine(&[checksum, sum]);
         }
     }
-    let grid_hash = grids.iter().zip(&parts).fold(0u64, |sum, (grid, part)| sum.wrapping_add(grid.hash(part.0)));
-    Outcome { grid_hash, checksum: combine(&[checksum, grid_hash]) }
+    let grid_hash = grids.iter().zip(&parts).fold(0u64, |sum, (grid, part)| {
+        sum.wrapping_add(grid.hash(part.0))
+    });
+    Outcome {
+        grid_hash,
+        checksum: combine(&[checksum, grid_hash]),
+    }
 }
 
 #[test]
@@ -49,7 +62,11 @@ fn every_decomposition_computes_what_one_rank_computes() {
         let options = options(dimensions, size, 7);
         let expected = serial(&options);
         for ranks in [1, 2, 3, 4, 5, 6, 8, 12] {
-            assert_eq!(decomposed(&options, ranks), expected, "{dimensions}-D on {ranks} ranks");
+            assert_eq!(
+                decomposed(&options, ranks),
+                expected,
+                "{dimensions}-D on {ranks} ranks"
+            );
         }
     }
 }
@@ -77,7 +94,11 @@ fn each_side_counts() {
         };
         let mut swapped = grid.clone();
         let faces: Vec<_> = [false, true]
-            .map(|upper| Face { axis, upper }.bytes(&grid).pick(Face { axis, upper }.slice(&grid)))
+            .map(|upper| {
+                Face { axis, upper }
+                    .bytes(&grid)
+                    .pick(Face { axis, upper }.slice(&grid))
+            })
             .into();
         swapped.set_ghosts(axis, false, &faces[0]);
         swapped.set_ghosts(axis, true, &faces[1]);

@@ -14,7 +14,17 @@ fn rounds() -> Vec<Round> {
 #[test]
 fn plans_depend_on_seed_number_and_ranks_alone() {
     let plan = |seed, ranks, number| {
-        format!("{:?}", generate::round(Parameters { seed, ranks, bytes_max: 1 << 20 }, number))
+        format!(
+            "{:?}",
+            generate::round(
+                Parameters {
+                    seed,
+                    ranks,
+                    bytes_max: 1 << 20
+                },
+                number
+            )
+        )
     };
     assert_eq!(plan(1, 3, 7), plan(1, 3, 7));
     assert_ne!(plan(1, 3, 7), plan(2, 3, 7));
@@ -25,12 +35,26 @@ fn plans_depend_on_seed_number_and_ranks_alone() {
 #[test]
 fn every_manner_appears() {
     let rounds = rounds();
-    let sends: HashSet<_> = rounds.iter().flat_map(|round| &round.messages).map(|message| message.manner).collect();
-    let all = SendManner::IMMEDIATE.iter().chain(&SendManner::BLOCKING).chain(&[SendManner::Sendrecv]);
+    let sends: HashSet<_> = rounds
+        .iter()
+        .flat_map(|round| &round.messages)
+        .map(|message| message.manner)
+        .collect();
+    let all = SendManner::IMMEDIATE
+        .iter()
+        .chain(&SendManner::BLOCKING)
+        .chain(&[SendManner::Sendrecv]);
     assert_eq!(sends, all.copied().collect());
-    let receives: HashSet<_> = rounds.iter().flat_map(|round| &round.slots).map(|slot| slot.manner).collect();
+    let receives: HashSet<_> = rounds
+        .iter()
+        .flat_map(|round| &round.slots)
+        .map(|slot| slot.manner)
+        .collect();
     let others = [ReceiveManner::CancelNever, ReceiveManner::Sendrecv];
-    let all = ReceiveManner::IMMEDIATE.iter().chain(&ReceiveManner::BLOCKING).chain(&others);
+    let all = ReceiveManner::IMMEDIATE
+        .iter()
+        .chain(&ReceiveManner::BLOCKING)
+        .chain(&others);
     assert_eq!(receives, all.copied().collect());
 }
 
@@ -40,12 +64,31 @@ fn every_step_and_completion_appears() {
     let steps = || rounds.iter().flat_map(|round| &round.programs).flatten();
     let kinds: HashSet<_> = steps().map(discriminant).collect();
     assert_eq!(kinds.len(), 11);
-    let awaits: HashSet<_> = steps().filter_map(|step| if let Step::Await(kind) = step { Some(*kind) } else { None }).collect();
+    let awaits: HashSet<_> = steps()
+        .filter_map(|step| {
+            if let Step::Await(kind) = step {
+                Some(*kind)
+            } else {
+                None
+            }
+        })
+        .collect();
     assert_eq!(awaits, Completion::ALL.into());
-    let pokes: HashSet<_> = steps().filter_map(|step| if let Step::Poke(kind) = step { Some(*kind) } else { None }).collect();
+    let pokes: HashSet<_> = steps()
+        .filter_map(|step| {
+            if let Step::Poke(kind) = step {
+                Some(*kind)
+            } else {
+                None
+            }
+        })
+        .collect();
     assert_eq!(pokes, Completion::TESTS.into());
     let endings: HashSet<_> = rounds.iter().map(|round| round.ends_with).collect();
-    assert_eq!(endings, [Ending::Open, Ending::Barrier, Ending::Fence].into());
+    assert_eq!(
+        endings,
+        [Ending::Open, Ending::Barrier, Ending::Fence].into()
+    );
 }
 
 #[test]
@@ -53,15 +96,22 @@ fn every_shape_pattern_and_length_appears() {
     let rounds = rounds();
     let messages = || rounds.iter().flat_map(|round| &round.messages);
     let slots = || rounds.iter().flat_map(|round| &round.slots);
-    let kinds = |shapes: &mut dyn Iterator<Item = &Shape>| shapes.map(discriminant).collect::<HashSet<_>>().len();
+    let kinds = |shapes: &mut dyn Iterator<Item = &Shape>| {
+        shapes.map(discriminant).collect::<HashSet<_>>().len()
+    };
     assert_eq!(kinds(&mut messages().map(|message| &message.shape)), 5);
     assert_eq!(kinds(&mut slots().map(|slot| &slot.shape)), 5);
-    let patterns: HashSet<_> = slots().map(|s| (s.pattern.source.is_some(), s.pattern.tag.is_some())).collect();
+    let patterns: HashSet<_> = slots()
+        .map(|s| (s.pattern.source.is_some(), s.pattern.tag.is_some()))
+        .collect();
     assert_eq!(patterns.len(), 4);
     assert!(slots().any(|slot| slot.may_truncate));
     assert!(messages().any(|message| message.source == message.destination));
     for bytes in [0, 1, 8191, 8192, 8193, 65_535, 65_536, 65_537, 1 << 20] {
-        assert!(messages().any(|message| message.bytes == bytes), "no message of {bytes} bytes");
+        assert!(
+            messages().any(|message| message.bytes == bytes),
+            "no message of {bytes} bytes"
+        );
     }
     assert!(messages().any(|message| message.bytes > 1 << 20));
     assert!(messages().all(|message| message.bytes <= 8 << 20));
@@ -72,17 +122,27 @@ fn there_are_floods_and_receives_posted_long_before() {
     let rounds = rounds();
     let flood = |round: &Round| {
         let mut pairs: HashMap<_, usize> = HashMap::new();
-        round.messages.iter().for_each(|m| *pairs.entry((m.source, m.destination)).or_default() += 1);
+        round
+            .messages
+            .iter()
+            .for_each(|m| *pairs.entry((m.source, m.destination)).or_default() += 1);
         pairs.values().any(|&count| count > 60)
     };
     assert!(rounds.iter().any(flood));
     let posts_then_barrier = |program: &Vec<Step>| {
         let barrier = program.iter().position(|step| *step == Step::Barrier);
         let first_send = program.iter().position(|step| !step.sends().is_empty());
-        let first_post = program.iter().position(|step| matches!(step, Step::Post(_)));
+        let first_post = program
+            .iter()
+            .position(|step| matches!(step, Step::Post(_)));
         barrier.is_some() && first_post < barrier && barrier < first_send
     };
-    assert!(rounds.iter().flat_map(|round| &round.programs).any(posts_then_barrier));
+    assert!(
+        rounds
+            .iter()
+            .flat_map(|round| &round.programs)
+            .any(posts_then_barrier)
+    );
 }
 
 #[test]
@@ -92,7 +152,8 @@ fn every_message_has_a_sender_and_payload_of_its_own() {
         let mut seeds = HashMap::new();
         for message in &round.messages {
             let first = seeds.entry(message.seed).or_insert(message);
-            let repeated = (first.source, first.tag, first.bytes) == (message.source, message.tag, message.bytes);
+            let repeated = (first.source, first.tag, first.bytes)
+                == (message.source, message.tag, message.bytes);
             assert!(repeated, "{first:?} and {message:?} have the same payload");
         }
     }

@@ -1,7 +1,9 @@
 //! Executes plans by MPI's rules for matching, without any buffering.
 
 use super::epoch;
-use crate::workload::chaos::plan::{Ending, MessageId, Pattern, ReceiveManner, Round, SendManner, SlotId, Step};
+use crate::workload::chaos::plan::{
+    Ending, MessageId, Pattern, ReceiveManner, Round, SendManner, SlotId, Step,
+};
 use crate::workload::chaos::verify::{self, Outcome, Post};
 use crate::workload::prng::Prng;
 use std::collections::VecDeque;
@@ -58,7 +60,11 @@ impl<'a> Model<'a> {
         let actions = |rank: usize| {
             let mut actions = Vec::new();
             for (number, round) in rounds.iter().enumerate() {
-                actions.extend(round.programs[rank].iter().map(|step| (number, Action::Step(step.clone()))));
+                actions.extend(
+                    round.programs[rank]
+                        .iter()
+                        .map(|step| (number, Action::Step(step.clone()))),
+                );
                 actions.push((number, Action::Finish));
                 actions.extend((round.ends_with != Ending::Open).then_some((number, Action::Meet)));
             }
@@ -73,7 +79,10 @@ impl<'a> Model<'a> {
             rounds,
             ranks: (0..size).map(rank).collect(),
             flying: vec![vec![VecDeque::new(); size]; size],
-            matched: rounds.iter().map(|round| vec![false; round.messages.len()]).collect(),
+            matched: rounds
+                .iter()
+                .map(|round| vec![false; round.messages.len()])
+                .collect(),
             meetings: vec![0; size],
             prng: Prng::new(schedule),
         }
@@ -85,8 +94,9 @@ impl<'a> Model<'a> {
     /// Where it stands when nothing can happen any more.
     pub fn run(&mut self) -> Result<(), String> {
         let size = self.ranks.len();
-        let mut candidates: Vec<(usize, Option<usize>)> =
-            (0..size).flat_map(|a| (0..size).map(move |b| (a, Some(b))).chain([(a, None)])).collect();
+        let mut candidates: Vec<(usize, Option<usize>)> = (0..size)
+            .flat_map(|a| (0..size).map(move |b| (a, Some(b))).chain([(a, None)]))
+            .collect();
         loop {
             self.prng.shuffle(&mut candidates);
             let happened = candidates.iter().copied().any(|(rank, to)| match to {
@@ -97,11 +107,20 @@ impl<'a> Model<'a> {
                 break;
             }
         }
-        match self.ranks.iter().position(|rank| rank.at < rank.actions.len()) {
+        match self
+            .ranks
+            .iter()
+            .position(|rank| rank.at < rank.actions.len())
+        {
             None => Ok(()),
             Some(rank) => {
-                let Rank { actions, at, waits, .. } = &self.ranks[rank];
-                Err(format!("rank {rank} is stuck at {:?}, waiting for {waits:?}", actions[*at]))
+                let Rank {
+                    actions, at, waits, ..
+                } = &self.ranks[rank];
+                Err(format!(
+                    "rank {rank} is stuck at {:?}, waiting for {waits:?}",
+                    actions[*at]
+                ))
             }
         }
     }
@@ -127,7 +146,11 @@ impl<'a> Model<'a> {
             let (post, _) = &rank.posts[round][post];
             post.outcome.is_none() && post.pattern.admits(message)
         };
-        let every = rank.posts.iter().enumerate().flat_map(|(round, posts)| (0..posts.len()).map(move |post| (round, post)));
+        let every = rank
+            .posts
+            .iter()
+            .enumerate()
+            .flat_map(|(round, posts)| (0..posts.len()).map(move |post| (round, post)));
         let every: Vec<_> = every.collect();
         match every.iter().find(open) {
             Some(&post) => self.deliver(destination, post, id),
@@ -137,14 +160,26 @@ impl<'a> Model<'a> {
     }
 
     fn deliver(&mut self, rank: usize, (round, post): (usize, usize), id: Id) {
-        assert_eq!(round, id.0, "a message of round {} reached a receive of round {round}", id.0);
+        assert_eq!(
+            round, id.0,
+            "a message of round {} reached a receive of round {round}",
+            id.0
+        );
         let message = self.message(id);
         let (post, received) = &mut self.ranks[rank].posts[round][post];
         let slot = &self.rounds[round].slots[post.slot];
         let (source, tag, bytes) = (message.source, message.tag, message.bytes as u64);
         post.outcome = Some(if message.bytes > slot.room_bytes {
-            assert!(slot.may_truncate, "{message:?} is too long for {slot:?}, which the plan does not know");
-            Outcome::Truncated { source, tag, bytes, room_bytes: slot.room_bytes as u64 }
+            assert!(
+                slot.may_truncate,
+                "{message:?} is too long for {slot:?}, which the plan does not know"
+            );
+            Outcome::Truncated {
+                source,
+                tag,
+                bytes,
+                room_bytes: slot.room_bytes as u64,
+            }
         } else {
             Outcome::Received { source, tag, bytes }
         });
@@ -158,7 +193,10 @@ impl<'a> Model<'a> {
     }
 
     fn unexpected(&self, rank: usize, pattern: Pattern) -> Option<usize> {
-        self.ranks[rank].unexpected.iter().position(|&id| pattern.admits(self.message(id)))
+        self.ranks[rank]
+            .unexpected
+            .iter()
+            .position(|&id| pattern.admits(self.message(id)))
     }
 
     fn post(&mut self, rank: usize, round: usize, slot: SlotId) -> (usize, usize) {
@@ -167,11 +205,24 @@ impl<'a> Model<'a> {
             && self.unexpected(rank, pattern).is_none()
             && self.prng.chance(2)
         {
-            let post = Post { slot, pattern, second_buffer: false, outcome: Some(Outcome::Cancelled) };
+            let post = Post {
+                slot,
+                pattern,
+                second_buffer: false,
+                outcome: Some(Outcome::Cancelled),
+            };
             self.ranks[rank].posts[round].push((post, None));
         }
         let at = (round, self.ranks[rank].posts[round].len());
-        self.ranks[rank].posts[round].push((Post { slot, pattern, second_buffer: false, outcome: None }, None));
+        self.ranks[rank].posts[round].push((
+            Post {
+                slot,
+                pattern,
+                second_buffer: false,
+                outcome: None,
+            },
+            None,
+        ));
         if let Some(place) = self.unexpected(rank, pattern) {
             let id = self.ranks[rank].unexpected.remove(place);
             self.deliver(rank, at, id);
@@ -208,7 +259,8 @@ impl<'a> Model<'a> {
     }
 
     fn begin(&mut self, rank: usize) -> bool {
-        let Some((round, action)) = self.ranks[rank].actions.get(self.ranks[rank].at).cloned() else {
+        let Some((round, action)) = self.ranks[rank].actions.get(self.ranks[rank].at).cloned()
+        else {
             return false;
         };
         let waits = match action {
@@ -231,7 +283,10 @@ impl<'a> Model<'a> {
         let sends = std::mem::take(&mut self.ranks[rank].pending_sends);
         let posts = std::mem::take(&mut self.ranks[rank].pending_posts);
         self.ranks[rank].pending_posts.clear();
-        let posts: Vec<_> = posts.into_iter().filter(|&post| !self.cancel_never(rank, post)).collect();
+        let posts: Vec<_> = posts
+            .into_iter()
+            .filter(|&post| !self.cancel_never(rank, post))
+            .collect();
         if sends.is_empty() {
             return Waits::Received(posts);
         }
@@ -286,10 +341,15 @@ impl<'a> Model<'a> {
             }
             Step::SendRepeatedly(_) | Step::ReceiveRepeatedly(..) => Waits::Repeat(step, 0),
             Step::Await(_) => {
-                let receives = self.ranks[rank].pending_posts.iter().copied().filter(|&(round, post)| {
-                    let slot = self.ranks[rank].posts[round][post].0.slot;
-                    self.rounds[round].slots[slot].manner != ReceiveManner::CancelNever
-                });
+                let receives =
+                    self.ranks[rank]
+                        .pending_posts
+                        .iter()
+                        .copied()
+                        .filter(|&(round, post)| {
+                            let slot = self.ranks[rank].posts[round][post].0.slot;
+                            self.rounds[round].slots[slot].manner != ReceiveManner::CancelNever
+                        });
                 Waits::Received(receives.collect())
             }
             Step::Poke(_) | Step::Iprobe(_) => Waits::Nothing,
@@ -299,7 +359,9 @@ impl<'a> Model<'a> {
 
     /// A probe takes what it finds, when it finds it.
     fn probe(&mut self, rank: usize, round: usize, slot: SlotId) -> bool {
-        let found = self.unexpected(rank, self.rounds[round].slots[slot].pattern).is_some();
+        let found = self
+            .unexpected(rank, self.rounds[round].slots[slot].pattern)
+            .is_some();
         if found {
             let post = self.post(rank, round, slot);
             assert!(self.is_received(rank, post));
@@ -314,7 +376,10 @@ impl<'a> Model<'a> {
     fn repeat(&mut self, rank: usize, step: &Step, done: usize) -> bool {
         let round = self.ranks[rank].actions[self.ranks[rank].at].0;
         let (before, times) = match step {
-            Step::SendRepeatedly(ids) => (done == 0 || self.is_matched((round, ids[done - 1])), ids.len()),
+            Step::SendRepeatedly(ids) => (
+                done == 0 || self.is_matched((round, ids[done - 1])),
+                ids.len(),
+            ),
             Step::ReceiveRepeatedly(_, times) => {
                 let last = self.ranks[rank].posts[round].len().wrapping_sub(1);
                 (done == 0 || self.is_received(rank, (round, last)), *times)
@@ -349,9 +414,14 @@ fn no_plan_deadlocks_and_the_oracle_accepts_every_legal_run() {
             }
             for (number, round) in rounds.iter().enumerate() {
                 for rank in 0..ranks {
-                    let (posts, received): (Vec<_>, Vec<_>) = model.posts(number, rank as usize).into_iter().unzip();
+                    let (posts, received): (Vec<_>, Vec<_>) =
+                        model.posts(number, rank as usize).into_iter().unzip();
                     let assigned = verify::assign(round, rank, &posts);
-                    assert_eq!(assigned, Ok(received), "seed {seed}, round {number}, rank {rank}, schedule {schedule}");
+                    assert_eq!(
+                        assigned,
+                        Ok(received),
+                        "seed {seed}, round {number}, rank {rank}, schedule {schedule}"
+                    );
                 }
             }
         }
@@ -367,7 +437,11 @@ fn the_model_notices_a_deadlock() {
     let mut message = round.messages[0].clone();
     let mut slot = round.slots[0].clone();
     slot.manner = ReceiveManner::Recv;
-    slot.pattern = Pattern { context: message.context, source: None, tag: None };
+    slot.pattern = Pattern {
+        context: message.context,
+        source: None,
+        tag: None,
+    };
     message.manner = SendManner::Ssend;
     round.messages = vec![message.clone(), message];
     round.slots = vec![slot.clone(), slot];
