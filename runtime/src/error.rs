@@ -44,6 +44,9 @@ pub enum Error {
     /// A fabric failed.
     #[error(transparent)]
     Fabric(#[from] refrain_transport::fabric::FabricError),
+    /// The engine cannot go on.
+    #[error(transparent)]
+    Engine(refrain_transport::engine::EngineError),
     /// The launcher or its control socket failed.
     #[error("{attempted}: {error}")]
     Control {

@@ -24,6 +24,8 @@ pub mod config;
 pub mod control;
 mod error;
 pub mod launcher;
+pub mod machine;
+mod protocol;
 mod world;
 
 pub use error::Error;
