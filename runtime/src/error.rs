@@ -58,6 +58,14 @@ pub enum Error {
     /// The launcher ends the job.
     #[error("the job is being ended: {0}")]
     Aborted(String),
+    /// The program that was to be started cannot be.
+    #[error("{reason}")]
+    Program {
+        /// What was tried and what to do.
+        reason: String,
+        /// It exists, but may not be executed.
+        found: bool,
+    },
     /// The job's settings cannot be used.
     #[error("{0}")]
     Config(String),

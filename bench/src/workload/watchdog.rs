@@ -65,5 +65,8 @@ fn bark(shared: &Shared, patience_seconds: u64) -> ! {
     eprintln!(
         "refrain-workload: no progress for {patience_seconds} s at {place}; giving up (--patience)"
     );
+    // The launcher ends the other ranks with this one; their watchdogs are to
+    // speak first.
+    std::thread::sleep(Duration::from_secs(2));
     std::process::exit(STATUS)
 }

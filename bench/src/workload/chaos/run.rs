@@ -121,9 +121,10 @@ impl<'env> Execution<'_, '_, 'env> {
     fn program(&mut self, watchdog: &Watchdog) -> Result<(), WorkloadError> {
         let round = self.round;
         for (place, step) in round.programs[self.rank as usize].iter().enumerate() {
+            let (number, rank) = (round.number, self.rank);
             watchdog.place(format!(
-                "round {}, rank {}, step {place}: {step:?}",
-                round.number, self.rank
+                "round {number}, rank {rank}, step {place} ({})",
+                self.explain(step)
             ));
             self.step(step)
                 .map_err(|error| error.at(&format!("step {place} ({})", self.explain(step))))?;
