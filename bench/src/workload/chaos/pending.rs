@@ -1,16 +1,17 @@
 //! Requests that are not complete yet, and all the ways to complete them.
 
-use super::plan::Completion;
+use super::plan::{Completion, MessageId};
 use super::run::{Execution, outcome};
 use super::verify::Outcome;
 use crate::workload::error::{WorkloadError, ensure};
+use crate::workload::watchdog::Watchdog;
 use refrain::{Request, Status};
 
 /// What a request is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Owner {
     /// A message of this rank.
-    Send,
+    Send(MessageId),
     /// A receive: index into the posts.
     Receive {
         /// Which one.
@@ -89,13 +90,19 @@ impl Execution<'_, '_, '_> {
     }
 
     /// Completes everything.
-    pub(super) fn finish(&mut self) -> Result<(), WorkloadError> {
+    pub(super) fn finish(&mut self, watchdog: &Watchdog) -> Result<(), WorkloadError> {
         for pending in &mut self.pending {
             if matches!(pending.owner, Owner::Never { .. }) {
                 self.scope.cancel(&mut pending.request)?;
             }
         }
+        let mut left = usize::MAX;
         while !self.pending.is_empty() {
+            // Tests that complete nothing are no progress.
+            if self.pending.len() < left {
+                left = self.pending.len();
+                watchdog.place(self.whereabouts());
+            }
             let completion = self.prng.pick(&Completion::ALL);
             let chosen = self.choose(completion, |_| true);
             if self.attempt(completion, &chosen)? == 0 {
@@ -275,7 +282,7 @@ impl Execution<'_, '_, '_> {
     ) -> Result<(), WorkloadError> {
         let outcome = outcome(result);
         match owner {
-            Owner::Send => {
+            Owner::Send(_) => {
                 let outcome = outcome?;
                 ensure!(
                     matches!(outcome, Outcome::Received { .. }),

@@ -129,12 +129,25 @@ impl<'env> Execution<'_, '_, 'env> {
             self.step(step)
                 .map_err(|error| error.at(&format!("step {place} ({})", self.explain(step))))?;
         }
-        watchdog.place(format!(
-            "round {}, rank {}, its end",
-            round.number, self.rank
-        ));
-        self.finish()
+        self.finish(watchdog)
             .map_err(|error| error.at("the end of the round"))
+    }
+
+    /// What is pending, for people.
+    pub(super) fn whereabouts(&self) -> String {
+        let (number, rank) = (self.round.number, self.rank);
+        let mut place = format!("round {number}, rank {rank}, its end, still pending:");
+        for pending in self.pending.iter().take(10) {
+            let what = match pending.owner {
+                Owner::Send(id) => format!(" send {id} {:?};", self.round.messages[id]),
+                Owner::Receive { post, .. } | Owner::Never { post } => {
+                    let slot = self.posts[post].slot;
+                    format!(" receive {slot} {:?};", self.round.slots[slot])
+                }
+            };
+            place.push_str(&what);
+        }
+        place
     }
 
     /// A step with the plan's words for what it handles.
@@ -247,7 +260,7 @@ impl<'env> Execution<'_, '_, 'env> {
         };
         self.pending.push(Pending {
             request,
-            owner: Owner::Send,
+            owner: Owner::Send(id),
         });
         Ok(())
     }
