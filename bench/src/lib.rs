@@ -1,2 +1,3 @@
 //! placeholder
 pub mod netpipe;
+pub mod workload;
