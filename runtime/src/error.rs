@@ -8,7 +8,9 @@ use thiserror::Error;
 pub enum Error {
     /// The message was longer than the receive's buffer; the buffer holds its
     /// beginning, the rest is lost.
-    #[error("truncated: a message of {message_bytes} bytes from rank {source_rank} (tag {tag}) met a receive of {buffer_bytes} bytes")]
+    #[error(
+        "truncated: a message of {message_bytes} bytes from rank {source_rank} (tag {tag}) met a receive of {buffer_bytes} bytes"
+    )]
     Truncated {
         /// Whose message it was.
         source_rank: Rank,

@@ -27,9 +27,9 @@ pub mod launcher;
 mod world;
 
 pub use error::Error;
-pub use world::{
-    Destination, Incoming, Message, Outgoing, Request, Scope, Source, Statistics, Status, World, from,
-    from_any, to,
-};
 pub use refrain_ring::{Incarnation, Rank, Ssn};
 pub use refrain_transport::layout::Layout;
+pub use world::{
+    Destination, Incoming, Message, Outgoing, Request, Scope, Source, Statistics, Status, World,
+    from, from_any, to,
+};

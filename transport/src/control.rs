@@ -52,7 +52,9 @@ pub enum ControlError {
     #[error("cut short: {0} of 32 bytes")]
     Short(usize),
     /// Written by another version.
-    #[error("version {0}, this program reads version {CONTROL_VERSION}: run the same refrain on every rank")]
+    #[error(
+        "version {0}, this program reads version {CONTROL_VERSION}: run the same refrain on every rank"
+    )]
     Version(u8),
     /// Not a kind that exists.
     #[error("unknown kind {0}")]
@@ -103,7 +105,11 @@ impl Control {
             4 => Control::Goodbye,
             other => return Err(ControlError::Kind(other)),
         };
-        Ok((control, Rank(source as u32), Incarnation((first >> 32) as u32)))
+        Ok((
+            control,
+            Rank(source as u32),
+            Incarnation((first >> 32) as u32),
+        ))
     }
 
     /// Decodes a frame from the start of `bytes`.
@@ -112,7 +118,9 @@ impl Control {
     /// As [`Control::decode`].
     pub fn decode_bytes(bytes: &[u8]) -> Result<(Self, Rank, Incarnation), ControlError> {
         let (words, _) = bytes.as_chunks::<8>();
-        let words: &[[u8; 8]; 4] = words.first_chunk().ok_or(ControlError::Short(bytes.len()))?;
+        let words: &[[u8; 8]; 4] = words
+            .first_chunk()
+            .ok_or(ControlError::Short(bytes.len()))?;
         Self::decode(words.map(u64::from_le_bytes))
     }
 }

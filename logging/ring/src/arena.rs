@@ -1,1 +1,172 @@
+//! The [`Arena`]: one rank's log memory, cut into chunks.
+//!
+//! Channels take chunks and give them back; the chunk freed last is taken
+//! first, so that a channel that is read as fast as it is written goes round in
+//! few chunks that stay in the cache. Memory is committed extent by extent when
+//! it is first needed.
 
+use crate::Region;
+use core::fmt;
+use std::io;
+use thiserror::Error;
+
+/// Bytes of a chunk: the grain in which log memory is taken and freed.
+#[cfg(not(loom))]
+pub const CHUNK_BYTES: usize = 256 << 10;
+/// Small under loom: a header, two records and a link.
+#[cfg(loom)]
+pub const CHUNK_BYTES: usize = 256;
+
+/// Chunks that are committed together: 2 MiB, a huge page.
+const EXTENT_CHUNKS: u32 = if CHUNK_BYTES >= 2 << 20 {
+    1
+} else {
+    ((2 << 20) / CHUNK_BYTES) as u32
+};
+
+/// Which chunk of an arena.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ChunkId(pub u32);
+
+/// Why no chunk could be taken.
+#[derive(Debug, Error)]
+pub enum ArenaFull {
+    /// The memory budget is in use.
+    #[error("all {budget_bytes} bytes of log memory are in use")]
+    Budget {
+        /// The arena's size.
+        budget_bytes: u64,
+    },
+    /// The system has no memory for a further extent.
+    #[error("no memory for the log after {committed_bytes} bytes: {error}")]
+    Memory {
+        /// Bytes that the arena has.
+        committed_bytes: u64,
+        /// The system's words.
+        error: io::Error,
+    },
+}
+
+/// Makes a range of the region usable: `(offset, bytes)`.
+pub type Commit = Box<dyn FnMut(usize, usize) -> io::Result<()>>;
+
+/// One rank's log memory.
+pub struct Arena {
+    region: Region,
+    first_chunk_offset: usize,
+    chunks: u32,
+    committed: u32,
+    free: Vec<ChunkId>,
+    commit: Commit,
+}
+
+impl fmt::Debug for Arena {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Arena")
+            .field("chunks", &self.chunks)
+            .field("committed", &self.committed)
+            .field("free", &self.free.len())
+            .finish_non_exhaustive()
+    }
+}
+
+impl Arena {
+    /// An arena in `region` from `first_chunk_offset` to its end, whose memory
+    /// is made usable by `commit` when it is first needed.
+    ///
+    /// # Panics
+    /// When the offset is not on a cache line or beyond the region.
+    pub fn new(region: Region, first_chunk_offset: usize, commit: Commit) -> Self {
+        assert!(first_chunk_offset.is_multiple_of(64) && first_chunk_offset <= region.bytes());
+        let chunks =
+            u32::try_from((region.bytes() - first_chunk_offset) / CHUNK_BYTES).unwrap_or(u32::MAX);
+        Self {
+            region,
+            first_chunk_offset,
+            chunks,
+            committed: 0,
+            free: Vec::with_capacity(chunks as usize),
+            commit,
+        }
+    }
+
+    /// An arena in memory of this process alone, for fabrics that copy.
+    pub fn heap(budget_bytes: usize) -> Self {
+        Self::new(
+            Region::heap(budget_bytes.next_multiple_of(CHUNK_BYTES)),
+            0,
+            Box::new(|_, _| Ok(())),
+        )
+    }
+
+    /// The memory that the chunks lie in.
+    pub fn region(&self) -> &Region {
+        &self.region
+    }
+
+    /// Bytes that channels hold.
+    pub fn used_bytes(&self) -> u64 {
+        (u64::from(self.committed) - self.free.len() as u64) * CHUNK_BYTES as u64
+    }
+
+    /// Bytes that channels can hold at most.
+    pub fn budget_bytes(&self) -> u64 {
+        u64::from(self.chunks) * CHUNK_BYTES as u64
+    }
+
+    /// Commits all memory now.
+    ///
+    /// # Errors
+    /// When the system has not that much.
+    pub fn commit_all(&mut self) -> Result<(), ArenaFull> {
+        while self.committed < self.chunks {
+            self.commit_extent()?;
+        }
+        Ok(())
+    }
+
+    /// Takes a chunk: the one freed last, else a fresh one.
+    ///
+    /// # Errors
+    /// When the budget or the system's memory is at its end.
+    pub(crate) fn take(&mut self) -> Result<ChunkId, ArenaFull> {
+        if self.free.is_empty() {
+            self.commit_extent()?;
+        }
+        self.free.pop().ok_or(ArenaFull::Budget {
+            budget_bytes: self.budget_bytes(),
+        })
+    }
+
+    /// Gives a chunk back. Nobody reads it any more.
+    pub(crate) fn give_back(&mut self, chunk: ChunkId) {
+        debug_assert!(!self.free.contains(&chunk), "chunk {chunk:?} freed twice");
+        self.free.push(chunk);
+    }
+
+    /// Where a chunk begins in the region.
+    #[inline]
+    pub(crate) fn offset_of(&self, chunk: ChunkId) -> usize {
+        self.first_chunk_offset + chunk.0 as usize * CHUNK_BYTES
+    }
+
+    #[cold]
+    fn commit_extent(&mut self) -> Result<(), ArenaFull> {
+        let end = (self.committed + EXTENT_CHUNKS).min(self.chunks);
+        if end == self.committed {
+            return Err(ArenaFull::Budget {
+                budget_bytes: self.budget_bytes(),
+            });
+        }
+        let offset = self.offset_of(ChunkId(self.committed));
+        let bytes = (end - self.committed) as usize * CHUNK_BYTES;
+        (self.commit)(offset, bytes).map_err(|error| ArenaFull::Memory {
+            committed_bytes: u64::from(self.committed) * CHUNK_BYTES as u64,
+            error,
+        })?;
+        self.free
+            .splice(0..0, (self.committed..end).rev().map(ChunkId));
+        self.committed = end;
+        Ok(())
+    }
+}

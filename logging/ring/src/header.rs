@@ -76,16 +76,24 @@ pub enum HeaderError {
     #[error("record header cut short: {0} of 48 bytes")]
     Short(usize),
     /// Written by another version.
-    #[error("record header of version {0}, this program reads version {RECORD_VERSION}: run the same refrain on every rank")]
+    #[error(
+        "record header of version {0}, this program reads version {RECORD_VERSION}: run the same refrain on every rank"
+    )]
     Version(u8),
     /// Not a kind that exists.
-    #[error("record header with unknown kind {0}: the memory or the wire is damaged, or the peer is not refrain")]
+    #[error(
+        "record header with unknown kind {0}: the memory or the wire is damaged, or the peer is not refrain"
+    )]
     Kind(u8),
     /// Flags that do not exist.
-    #[error("record header with unknown flags {0:#06x}: the memory or the wire is damaged, or the peer is not refrain")]
+    #[error(
+        "record header with unknown flags {0:#06x}: the memory or the wire is damaged, or the peer is not refrain"
+    )]
     Flags(u16),
     /// The payload would not fit in its message.
-    #[error("record header claims {payload_bytes} payload bytes at offset {offset}, which no message and no chunk can hold")]
+    #[error(
+        "record header claims {payload_bytes} payload bytes at offset {offset}, which no message and no chunk can hold"
+    )]
     Extent {
         /// Claimed payload bytes.
         payload_bytes: u32,
@@ -169,7 +177,10 @@ impl RecordHeader {
             RecordKind::Rendezvous | RecordKind::Link => payload_bytes == 0,
         };
         if !fits || record_bytes(payload_bytes as usize) > crate::CHUNK_BYTES {
-            return Err(HeaderError::Extent { payload_bytes, offset: extent });
+            return Err(HeaderError::Extent {
+                payload_bytes,
+                offset: extent,
+            });
         }
         Ok(Self {
             payload_bytes,
@@ -189,7 +200,11 @@ impl RecordHeader {
 /// line if it fits, else on the next line, aligned for wide copies.
 #[inline]
 pub const fn payload_offset(payload_bytes: usize) -> usize {
-    if payload_bytes <= INLINE_PAYLOAD_BYTES { HEADER_BYTES } else { LINE_BYTES }
+    if payload_bytes <= INLINE_PAYLOAD_BYTES {
+        HEADER_BYTES
+    } else {
+        LINE_BYTES
+    }
 }
 
 /// Bytes that a record with this payload takes in the log.

@@ -16,10 +16,21 @@
 //!
 //! Knows nothing of: processes, sockets, NICs, files, protocols. Memory comes
 //! in from outside as a [`Region`].
+
+mod arena;
+pub mod copy;
 mod header;
 mod identity;
-pub const CHUNK_BYTES: usize = 256 << 10;
-pub use header::{HeaderError, RECORD_VERSION, RecordHeader, RecordKind, payload_offset, record_bytes};
+mod reader;
+mod region;
+mod sync;
+mod writer;
+
+pub use arena::{Arena, ArenaFull, CHUNK_BYTES, ChunkId, Commit};
+pub use header::{
+    HeaderError, RECORD_VERSION, RecordHeader, RecordKind, payload_offset, record_bytes,
+};
 pub use identity::{Clock, Incarnation, Position, Rank, Ssn};
-/// stub
-pub struct Frame;
+pub use reader::{ChannelReader, ReadError, Record};
+pub use region::{Owner, Region};
+pub use writer::{ChannelLog, Frame, Reservation, ReserveError};

@@ -1,1 +1,146 @@
+//! [`ChannelReader`]: the receiver's side of one channel's log.
 
+#![allow(
+    unsafe_code,
+    reason = "declares the one unsafe function that reads a record again later"
+)]
+
+use crate::writer::CHUNK_HEADER_BYTES;
+use crate::{
+    CHUNK_BYTES, ChunkId, HeaderError, Position, RecordHeader, RecordKind, Region, payload_offset,
+    record_bytes,
+};
+use thiserror::Error;
+
+/// Why a log cannot be read on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+pub enum ReadError {
+    /// A header that is none.
+    #[error(transparent)]
+    Header(#[from] HeaderError),
+    /// A link out of the arena.
+    #[error("a link leads to chunk {0}, which does not exist")]
+    Link(u64),
+    /// A record that ends beyond its chunk.
+    #[error("a record of {0} payload bytes ends beyond its chunk")]
+    Overrun(u32),
+}
+
+/// A published record.
+#[derive(Debug)]
+pub struct Record<'a> {
+    /// Its header.
+    pub header: RecordHeader,
+    /// Its payload.
+    pub payload: &'a [u8],
+    /// Where it begins in the channel's log.
+    pub position: Position,
+    /// Where its payload begins in the region.
+    pub payload_offset: usize,
+}
+
+/// Reads one channel's log, record by record, in another process or the same.
+#[derive(Debug)]
+pub struct ChannelReader {
+    region: Region,
+    arena_offset: usize,
+    chunks: u32,
+    position: Position,
+    offset: usize,
+}
+
+impl ChannelReader {
+    /// A reader at the beginning of the log that starts in `first`, with the
+    /// arena at `arena_offset` of `region`.
+    ///
+    /// # Errors
+    /// When the chunk does not exist.
+    pub fn new(region: Region, arena_offset: usize, first: ChunkId) -> Result<Self, ReadError> {
+        let chunks = (region.bytes().saturating_sub(arena_offset) / CHUNK_BYTES) as u32;
+        let mut reader = Self {
+            region,
+            arena_offset,
+            chunks,
+            position: Position(0),
+            offset: 0,
+        };
+        reader.enter(u64::from(first.0), 0)?;
+        Ok(reader)
+    }
+
+    /// Position of the next record.
+    #[inline]
+    pub fn position(&self) -> Position {
+        self.position
+    }
+
+    /// Whether a record or link is there; a cheap look for polling.
+    #[inline]
+    pub fn ready(&self) -> bool {
+        self.region.load_first_word(self.offset) != 0
+    }
+
+    /// The next record, if one is published.
+    ///
+    /// # Errors
+    /// When the log is broken there. The reader stays where it is.
+    #[inline]
+    pub fn peek(&mut self) -> Result<Option<Record<'_>>, ReadError> {
+        // A chunk never begins with a link, so one is followed at most.
+        let mut followed = false;
+        loop {
+            let first_word = self.region.load_first_word(self.offset);
+            if first_word == 0 {
+                return Ok(None);
+            }
+            let [a, b, c, d, e] = self.region.read_header_rest(self.offset);
+            let header = RecordHeader::from_words([first_word, a, b, c, d, e])?;
+            if header.kind == RecordKind::Link {
+                if core::mem::replace(&mut followed, true) {
+                    return Err(ReadError::Link(header.extent));
+                }
+                self.enter(header.extent, self.position.0 / CHUNK_BYTES as u64 + 1)?;
+                continue;
+            }
+            let payload_bytes = header.payload_bytes as usize;
+            let used = (self.position.0 % CHUNK_BYTES as u64) as usize;
+            if used + record_bytes(payload_bytes) > CHUNK_BYTES {
+                return Err(ReadError::Overrun(header.payload_bytes));
+            }
+            let payload_offset = self.offset + payload_offset(payload_bytes);
+            return Ok(Some(Record {
+                header,
+                payload: self.region.payload(payload_offset, payload_bytes),
+                position: self.position,
+                payload_offset,
+            }));
+        }
+    }
+
+    /// Goes behind the record that was peeked.
+    #[inline]
+    pub fn advance(&mut self, payload_bytes: u32) {
+        let record = record_bytes(payload_bytes as usize);
+        self.position = Position(self.position.0 + record as u64);
+        self.offset += record;
+    }
+
+    /// Payload of a record that was read before.
+    ///
+    /// # Safety
+    /// The record must not have been released to its writer, nor be while the
+    /// slice lives.
+    #[inline]
+    pub unsafe fn payload_at(&self, payload_offset: usize, payload_bytes: usize) -> &[u8] {
+        self.region.payload(payload_offset, payload_bytes)
+    }
+
+    fn enter(&mut self, chunk: u64, sequence: u64) -> Result<(), ReadError> {
+        if chunk >= u64::from(self.chunks) {
+            return Err(ReadError::Link(chunk));
+        }
+        self.offset = self.arena_offset + chunk as usize * CHUNK_BYTES + CHUNK_HEADER_BYTES;
+        self.position = Position(sequence * CHUNK_BYTES as u64 + CHUNK_HEADER_BYTES as u64);
+        Ok(())
+    }
+}

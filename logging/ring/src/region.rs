@@ -1,1 +1,248 @@
+//! A [`Region`]: memory that a log lives in, perhaps shared with other
+//! processes.
 
+#![allow(
+    unsafe_code,
+    reason = "the one place that turns mapped memory into words, headers and payload slices"
+)]
+
+use crate::sync::{AtomicU64, Ordering};
+use std::sync::Arc;
+
+/// Memory shared by one writer and its readers.
+///
+/// Access follows one discipline, on which every block below rests: the first
+/// word of a line is only touched atomically; all other bytes of a record are
+/// written by the log's one writer before it publishes the record's first word
+/// (release), read by others only after they saw that word (acquire), and not
+/// written again until every reader has released the chunk. The processes of a
+/// job trust each other to keep it.
+#[derive(Clone)]
+pub struct Region {
+    memory: Memory,
+    bytes: usize,
+}
+
+/// What keeps the memory mapped.
+pub type Owner = Arc<dyn Send + Sync>;
+
+#[cfg(not(loom))]
+#[derive(Clone)]
+struct Memory {
+    base: core::ptr::NonNull<u8>,
+    _owner: Owner,
+}
+
+// SAFETY: the pointer is to memory that `_owner` keeps alive from any thread,
+// and the discipline above orders all accesses.
+#[cfg(not(loom))]
+unsafe impl Send for Memory {}
+// SAFETY: as for Send.
+#[cfg(not(loom))]
+unsafe impl Sync for Memory {}
+
+impl core::fmt::Debug for Region {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.debug_struct("Region")
+            .field("bytes", &self.bytes)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Region {
+    /// Its length in bytes.
+    pub fn bytes(&self) -> usize {
+        self.bytes
+    }
+}
+
+#[cfg(not(loom))]
+impl Region {
+    /// Wraps memory that somebody else mapped.
+    ///
+    /// # Safety
+    /// `base .. base + bytes` must be readable and writable as long as `owner`
+    /// lives, aligned to 64 bytes, and used by others only by the discipline
+    /// stated at [`Region`].
+    pub unsafe fn from_raw(base: core::ptr::NonNull<u8>, bytes: usize, owner: Owner) -> Self {
+        assert!(
+            base.as_ptr()
+                .addr()
+                .is_multiple_of(crate::header::LINE_BYTES),
+            "a region begins on a cache line"
+        );
+        Self {
+            memory: Memory {
+                base,
+                _owner: owner,
+            },
+            bytes,
+        }
+    }
+
+    /// Zeroed memory of this process alone.
+    pub fn heap(bytes: usize) -> Self {
+        #[repr(align(64))]
+        struct Line(
+            #[expect(dead_code, reason = "only its memory is used")]
+            core::cell::UnsafeCell<[u8; 64]>,
+        );
+        // SAFETY: the cell's bytes are accessed only through the region, by its
+        // discipline.
+        unsafe impl Sync for Line {}
+        let lines: Arc<[Line]> = (0..bytes.div_ceil(64))
+            .map(|_| Line(core::cell::UnsafeCell::new([0; 64])))
+            .collect();
+        let base = core::ptr::NonNull::from(&*lines).cast::<u8>();
+        // SAFETY: the slice lives as long as the Arc, is aligned to 64 and holds
+        // `bytes` bytes inside cells.
+        unsafe { Self::from_raw(base, bytes, Arc::new(lines)) }
+    }
+
+    /// Address of the byte at `offset`.
+    #[inline]
+    pub fn at(&self, offset: usize) -> *mut u8 {
+        debug_assert!(offset <= self.bytes);
+        self.memory.base.as_ptr().wrapping_add(offset)
+    }
+
+    #[inline]
+    fn word(&self, offset: usize) -> &AtomicU64 {
+        assert!(
+            offset.is_multiple_of(8) && offset + 8 <= self.bytes,
+            "word outside its region"
+        );
+        // SAFETY: in bounds and aligned by the assertion; first words are only
+        // touched atomically.
+        unsafe { AtomicU64::from_ptr(self.at(offset).cast()) }
+    }
+
+    /// Writes bytes 8..48 of the line at `offset`: a header but for its first word.
+    #[inline]
+    pub(crate) fn write_header_rest(&self, offset: usize, words: &[u64; 5]) {
+        assert!(offset + 48 <= self.bytes, "header outside its region");
+        // SAFETY: in bounds; the record at `offset` is not published, so nobody
+        // reads these bytes.
+        unsafe {
+            self.at(offset + 8)
+                .cast::<[u64; 5]>()
+                .write(words.map(u64::to_le))
+        }
+    }
+
+    /// Reads bytes 8..48 of the line at `offset`, after its first word was seen.
+    #[inline]
+    pub(crate) fn read_header_rest(&self, offset: usize) -> [u64; 5] {
+        assert!(offset + 48 <= self.bytes, "header outside its region");
+        // SAFETY: in bounds; the record is published, so its bytes do not change.
+        unsafe { self.at(offset + 8).cast::<[u64; 5]>().read() }.map(u64::from_le)
+    }
+
+    /// Payload bytes of a record that is reserved and not yet published.
+    #[inline]
+    pub(crate) fn payload_mut<'a>(
+        &'a self,
+        reservation: &'a mut crate::Reservation,
+    ) -> &'a mut [u8] {
+        let (offset, bytes) = reservation.payload_range();
+        assert!(offset + bytes <= self.bytes, "payload outside its region");
+        // SAFETY: in bounds; the one reservation of these bytes is borrowed
+        // exclusively, and readers do not look beyond the last published word.
+        unsafe { core::slice::from_raw_parts_mut(self.at(offset), bytes) }
+    }
+
+    /// Payload bytes of a published record.
+    ///
+    /// The caller sees to it that the record is not released while the slice
+    /// lives; the reader's borrow does that.
+    #[inline]
+    pub(crate) fn payload(&self, offset: usize, bytes: usize) -> &[u8] {
+        assert!(offset + bytes <= self.bytes, "payload outside its region");
+        // SAFETY: in bounds; published bytes do not change until released.
+        unsafe { core::slice::from_raw_parts(self.at(offset), bytes) }
+    }
+
+    /// Asks for the line at `offset` with the intent to write it.
+    #[inline]
+    pub(crate) fn prefetch_write(&self, offset: usize) {
+        #[cfg(target_arch = "x86_64")]
+        {
+            use core::arch::x86_64::{_MM_HINT_ET0, _mm_prefetch};
+            // SAFETY: a prefetch has no effect on memory, whatever the address.
+            unsafe { _mm_prefetch::<_MM_HINT_ET0>(self.at(offset.min(self.bytes)).cast()) }
+        }
+        #[cfg(not(target_arch = "x86_64"))]
+        let _ = offset;
+    }
+}
+
+impl Region {
+    /// The first word of the line at `offset`; 0 when nothing is published there.
+    #[inline]
+    pub(crate) fn load_first_word(&self, offset: usize) -> u64 {
+        u64::from_le(self.word(offset).load(Ordering::Acquire))
+    }
+
+    /// Publishes the line at `offset`, and all that was written before it.
+    #[inline]
+    pub(crate) fn publish_first_word(&self, offset: usize, word: u64) {
+        self.word(offset).store(word.to_le(), Ordering::Release);
+    }
+
+    /// Marks the line at `offset` as not published. Visible at the latest with
+    /// the next publication.
+    #[inline]
+    pub(crate) fn clear_first_word(&self, offset: usize) {
+        self.word(offset).store(0, Ordering::Relaxed);
+    }
+}
+
+/// Under loom a region is a row of modelled lines: an atomic first word and a
+/// cell for the rest of the header, whose unsynchronised use loom reports.
+#[cfg(loom)]
+#[derive(Clone)]
+struct Memory {
+    lines: Arc<Vec<(AtomicU64, loom::cell::UnsafeCell<[u64; 5]>)>>,
+}
+
+#[cfg(loom)]
+impl Region {
+    /// Modelled memory.
+    pub fn heap(bytes: usize) -> Self {
+        let lines = (0..bytes / 64)
+            .map(|_| (AtomicU64::new(0), loom::cell::UnsafeCell::new([0; 5])))
+            .collect();
+        Self {
+            memory: Memory {
+                lines: Arc::new(lines),
+            },
+            bytes,
+        }
+    }
+
+    fn word(&self, offset: usize) -> &AtomicU64 {
+        assert!(offset % 64 == 0, "only first words of lines are modelled");
+        &self.memory.lines[offset / 64].0
+    }
+
+    pub(crate) fn write_header_rest(&self, offset: usize, words: &[u64; 5]) {
+        // SAFETY: loom checks that nobody else is at this cell.
+        self.memory.lines[offset / 64]
+            .1
+            .with_mut(|cell| unsafe { *cell = *words });
+    }
+
+    pub(crate) fn read_header_rest(&self, offset: usize) -> [u64; 5] {
+        // SAFETY: loom checks that nobody writes this cell.
+        self.memory.lines[offset / 64]
+            .1
+            .with(|cell| unsafe { *cell })
+    }
+
+    pub(crate) fn payload(&self, _offset: usize, bytes: usize) -> &[u8] {
+        assert_eq!(bytes, 0, "payload is not modelled: use the header's fields");
+        &[]
+    }
+
+    pub(crate) fn prefetch_write(&self, _offset: usize) {}
+}

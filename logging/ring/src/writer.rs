@@ -1,1 +1,358 @@
+//! [`ChannelLog`]: the sender's side of one channel's log.
+//!
+//! Appending goes in three steps, so that a record may be packed while an
+//! earlier determinant is still on its way (pack now, publish when stable):
+//! [`reserve`](ChannelLog::reserve) finds room, [`append`](ChannelLog::append)
+//! writes the header once the payload is in place, and the returned [`Frame`]
+//! publishes it when it is posted.
+//!
+//! A reader polls the first word of the place behind the last record. That
+//! place may hold old payload, which must never be taken for a record: so each
+//! append clears the word behind it *before* its own record is published.
 
+use crate::header::{LINE_BYTES, payload_offset, record_bytes};
+use crate::{
+    Arena, ArenaFull, CHUNK_BYTES, ChunkId, Incarnation, Position, Rank, RecordHeader, RecordKind,
+    Region, Ssn,
+};
+use std::collections::VecDeque;
+use thiserror::Error;
+
+/// Bytes at the start of a chunk that say what it holds.
+pub(crate) const CHUNK_HEADER_BYTES: usize = LINE_BYTES;
+/// Bytes kept free at the end of a chunk for the link to the next.
+const LINK_BYTES: usize = LINE_BYTES;
+/// A fragment is not cut shorter than this to fill the end of a chunk.
+const FRAGMENT_BYTES_MIN: usize = 1024;
+
+/// Why a record could not be reserved.
+#[derive(Debug, Error)]
+pub enum ReserveError {
+    /// The channel holds as much as it may; it goes on when the receiver has
+    /// consumed.
+    #[error("the channel's window is full")]
+    Window,
+    /// The rank's log memory is at its end.
+    #[error(transparent)]
+    Arena(#[from] ArenaFull),
+}
+
+/// Room for one record, not yet visible to anybody.
+#[derive(Debug)]
+pub struct Reservation {
+    position: Position,
+    offset: usize,
+    payload_bytes: usize,
+}
+
+impl Reservation {
+    /// How many payload bytes there is room for.
+    #[inline]
+    pub fn payload_bytes(&self) -> usize {
+        self.payload_bytes
+    }
+
+    #[cfg(not(loom))]
+    #[inline]
+    pub(crate) fn payload_range(&self) -> (usize, usize) {
+        (
+            self.offset + payload_offset(self.payload_bytes),
+            self.payload_bytes,
+        )
+    }
+}
+
+/// A packed record that is to be posted.
+#[derive(Clone, Copy, Debug)]
+pub struct Frame {
+    /// Where it begins in the channel's log.
+    pub position: Position,
+    /// Where it begins in the region.
+    pub offset: usize,
+    /// Bytes of header, gap and payload from `offset` on.
+    pub bytes: usize,
+    first_word: u64,
+}
+
+impl Frame {
+    /// Makes the record visible to readers of `region`.
+    #[inline]
+    pub fn publish(&self, region: &Region) {
+        region.publish_first_word(self.offset, self.first_word);
+    }
+}
+
+#[derive(Debug)]
+struct ChunkEntry {
+    chunk: ChunkId,
+    /// One past the highest SSN with a record in this chunk.
+    ssn_end: Ssn,
+}
+
+/// The sender's log of one channel.
+#[derive(Debug)]
+pub struct ChannelLog {
+    source: Rank,
+    destination: Rank,
+    incarnation: Incarnation,
+    /// From the oldest chunk that is not trimmed to the one being filled.
+    chunks: VecDeque<ChunkEntry>,
+    /// Chunks trimmed so far: the sequence number of `chunks[0]`.
+    chunks_trimmed: u64,
+    window_chunks: usize,
+    tail: Position,
+    tail_offset: usize,
+    spilled: Position,
+}
+
+impl ChannelLog {
+    /// An empty log from `source` to `destination`. It holds at most
+    /// `window_bytes` (rounded up to whole chunks, at least two).
+    pub fn new(
+        source: Rank,
+        incarnation: Incarnation,
+        destination: Rank,
+        window_bytes: u64,
+    ) -> Self {
+        let window_chunks = usize::try_from(window_bytes.div_ceil(CHUNK_BYTES as u64))
+            .unwrap_or(usize::MAX)
+            .max(2);
+        Self {
+            source,
+            destination,
+            incarnation,
+            chunks: VecDeque::new(),
+            chunks_trimmed: 0,
+            window_chunks,
+            tail: Position(0),
+            tail_offset: 0,
+            spilled: Position(0),
+        }
+    }
+
+    /// The longest payload that one record can hold.
+    pub const PAYLOAD_BYTES_MAX: usize = CHUNK_BYTES - CHUNK_HEADER_BYTES - LINK_BYTES - LINE_BYTES;
+
+    /// Position behind the last record.
+    pub fn tail(&self) -> Position {
+        self.tail
+    }
+
+    /// Position up to which memory has been freed.
+    pub fn trimmed(&self) -> Position {
+        Position(self.chunks_trimmed * CHUNK_BYTES as u64)
+    }
+
+    /// Position up to which the log is on disk.
+    pub fn spilled(&self) -> Position {
+        self.spilled
+    }
+
+    /// Bytes of memory that the channel holds.
+    pub fn held_bytes(&self) -> u64 {
+        self.chunks.len() as u64 * CHUNK_BYTES as u64
+    }
+
+    /// The chunk in which the log begins, once it has one.
+    pub fn first_chunk(&self) -> Option<ChunkId> {
+        self.chunks.front().map(|entry| entry.chunk)
+    }
+
+    /// Reserves a record for up to `payload_bytes_max` bytes of payload. With
+    /// `whole` unset the room may be less, so that chunks are filled to their
+    /// end; ask again for the rest.
+    ///
+    /// # Errors
+    /// When there is no room; nothing has changed then.
+    ///
+    /// # Panics
+    /// When a whole record is longer than [`Self::PAYLOAD_BYTES_MAX`].
+    #[inline]
+    pub fn reserve(
+        &mut self,
+        arena: &mut Arena,
+        payload_bytes_max: usize,
+        whole: bool,
+    ) -> Result<Reservation, ReserveError> {
+        let room = self.room();
+        let payload_bytes = if record_bytes(payload_bytes_max) <= room {
+            payload_bytes_max
+        } else if !whole && room >= record_bytes(FRAGMENT_BYTES_MIN) {
+            room - LINE_BYTES
+        } else {
+            let longest = Self::PAYLOAD_BYTES_MAX;
+            assert!(
+                !whole || payload_bytes_max <= longest,
+                "no record holds {payload_bytes_max} bytes"
+            );
+            self.go_to_next_chunk(arena)?;
+            payload_bytes_max.min(longest)
+        };
+        Ok(Reservation {
+            position: self.tail,
+            offset: self.tail_offset,
+            payload_bytes,
+        })
+    }
+
+    /// The payload bytes of a reservation, to be filled.
+    #[cfg(not(loom))]
+    #[inline]
+    pub fn payload_mut<'a>(
+        &self,
+        arena: &'a Arena,
+        reservation: &'a mut Reservation,
+    ) -> &'a mut [u8] {
+        arena.region().payload_mut(reservation)
+    }
+
+    /// Writes the header of a filled reservation; its identity fields and
+    /// payload length are set here. The frame is not visible before it is
+    /// published, and frames are published in order.
+    #[inline]
+    pub fn append(
+        &mut self,
+        arena: &Arena,
+        reservation: Reservation,
+        header: RecordHeader,
+    ) -> Frame {
+        assert!(
+            reservation.position == self.tail,
+            "reservations are appended in order, one at a time"
+        );
+        let header = RecordHeader {
+            payload_bytes: reservation.payload_bytes as u32,
+            incarnation: self.incarnation,
+            source: self.source,
+            ..header
+        };
+        let region = arena.region();
+        let record = record_bytes(reservation.payload_bytes);
+        let [first_word, rest @ ..] = header.words();
+        region.write_header_rest(reservation.offset, &rest);
+        region.clear_first_word(reservation.offset + record);
+        region.prefetch_write(reservation.offset + record + LINE_BYTES);
+        self.tail = Position(self.tail.0 + record as u64);
+        self.tail_offset += record;
+        let entry = self
+            .chunks
+            .back_mut()
+            .expect("a reservation lies in a chunk");
+        entry.ssn_end = entry.ssn_end.max(header.ssn.next());
+        Frame {
+            position: reservation.position,
+            offset: reservation.offset,
+            bytes: payload_offset(reservation.payload_bytes) + reservation.payload_bytes,
+            first_word,
+        }
+    }
+
+    /// Frees whole chunks that lie before `released`, the position up to which
+    /// neither the network nor the receiver needs the log.
+    pub fn trim_released(&mut self, arena: &mut Arena, released: Position) {
+        self.trim_while(arena, |entry, end| {
+            let _ = entry;
+            end <= released
+        });
+    }
+
+    /// Frees whole chunks whose messages all lie below `horizon`: delivered
+    /// before a checkpoint of the receiver that is stable and published. LOG-4
+    pub fn trim_below(&mut self, arena: &mut Arena, horizon: Ssn, released: Position) {
+        self.trim_while(arena, |entry, end| {
+            end <= released && entry.ssn_end <= horizon
+        });
+    }
+
+    fn trim_while(&mut self, arena: &mut Arena, may_free: impl Fn(&ChunkEntry, Position) -> bool) {
+        // The chunk being filled stays.
+        while self.chunks.len() > 1 {
+            let end = Position((self.chunks_trimmed + 1) * CHUNK_BYTES as u64);
+            let oldest = &self.chunks[0];
+            if !may_free(oldest, end) {
+                break;
+            }
+            arena.give_back(oldest.chunk);
+            self.chunks.pop_front();
+            self.chunks_trimmed += 1;
+        }
+    }
+
+    /// Whether a record with this payload fits into the present chunk.
+    #[inline]
+    pub fn has_room(&self, payload_bytes: usize) -> bool {
+        record_bytes(payload_bytes) <= self.room()
+    }
+
+    /// Bytes that a record may take in the present chunk.
+    #[inline]
+    fn room(&self) -> usize {
+        if self.chunks.is_empty() {
+            return 0;
+        }
+        let used = (self.tail.0 % CHUNK_BYTES as u64) as usize;
+        CHUNK_BYTES - LINK_BYTES - used
+    }
+
+    #[cold]
+    fn go_to_next_chunk(&mut self, arena: &mut Arena) -> Result<(), ReserveError> {
+        if self.chunks.len() >= self.window_chunks {
+            return Err(ReserveError::Window);
+        }
+        let next = arena.take()?;
+        let start = arena.offset_of(next);
+        let sequence = self.chunks_trimmed + self.chunks.len() as u64;
+        let region = arena.region();
+        self.write_chunk_header(region, start, sequence);
+        region.clear_first_word(start + CHUNK_HEADER_BYTES);
+        if !self.chunks.is_empty() {
+            self.write_link(region, next);
+        }
+        let ssn_end = self.chunks.back().map_or(Ssn(0), |entry| entry.ssn_end);
+        self.chunks.push_back(ChunkEntry {
+            chunk: next,
+            ssn_end,
+        });
+        self.tail = Position(sequence * CHUNK_BYTES as u64 + CHUNK_HEADER_BYTES as u64);
+        self.tail_offset = start + CHUNK_HEADER_BYTES;
+        Ok(())
+    }
+
+    /// A link is visible at once: a reader reaches it only over all records
+    /// before it.
+    fn write_link(&self, region: &Region, next: ChunkId) {
+        let link = RecordHeader {
+            payload_bytes: 0,
+            kind: RecordKind::Link,
+            flags: 0,
+            incarnation: self.incarnation,
+            source: self.source,
+            ssn: Ssn(0),
+            context: 0,
+            tag: 0,
+            extent: u64::from(next.0),
+        };
+        let [first_word, rest @ ..] = link.words();
+        region.write_header_rest(self.tail_offset, &rest);
+        region.publish_first_word(self.tail_offset, first_word);
+    }
+
+    /// Says what the chunk holds, for those who find it after this process is
+    /// gone (docs/log-format.md).
+    fn write_chunk_header(&self, region: &Region, start: usize, sequence: u64) {
+        region.write_header_rest(
+            start,
+            &[
+                sequence,
+                u64::from(self.source.0) | u64::from(self.destination.0) << 32,
+                u64::from(self.incarnation.0),
+                0,
+                0,
+            ],
+        );
+        region.publish_first_word(start, CHUNK_MAGIC);
+    }
+}
+
+/// First word of a chunk in use: "rfrnchk" and the version.
+pub(crate) const CHUNK_MAGIC: u64 = u64::from_le_bytes(*b"rfrnchk\x01");

@@ -1,1 +1,631 @@
-//! STUB
+//! The point-to-point engine of one rank.
+//!
+//! Deterministic given the order of calls and arrivals; never blocks and reads
+//! no clock: whoever calls loops over [`Engine::progress`] and
+//! [`Engine::wait`]. Not for concurrent callers: everything takes `&mut self`,
+//! and the raw buffers inside make the type neither `Send` nor `Sync`.
+//!
+//! A message takes one of three ways. *Eager in one frame*: packed into the log
+//! and posted by the call that sends it. *Eager in fragments*: the same, frame
+//! by frame, each posted while the next is packed. *Rendezvous*: announced
+//! first, packed when the receiver has matched it; used for messages that would
+//! fill a log that is reused. A log that keeps its payload takes all messages
+//! eagerly, since they must be in it anyway (LOG-1).
+
+mod buffer;
+mod inbox;
+mod outbox;
+mod request;
+
+pub use buffer::{ReceiveBuffer, SendBuffer};
+pub use outbox::Stall;
+pub use request::{Outcome, RequestId, Status};
+
+use crate::control::Control;
+use crate::fabric::{Fabric, FabricError};
+use crate::gate::Gate;
+use crate::matching::{Envelope, Pattern};
+use crate::protocol::{Event, Protocol};
+use core::time::Duration;
+use inbox::{Begun, Delivery, Inbox, Message, Parts, Stored};
+use outbox::{Means, Outbox};
+use refrain_ring::{Arena, ArenaFull, Clock, Incarnation, Rank, Ssn};
+use request::{Receiving, Request, Requests, Sending, State, Way};
+use thiserror::Error;
+
+/// Who the engine works for.
+#[derive(Clone, Copy, Debug)]
+pub struct EngineOptions {
+    /// This rank.
+    pub rank: Rank,
+    /// Its incarnation.
+    pub incarnation: Incarnation,
+    /// Ranks of the job.
+    pub size: u32,
+    /// Bytes that one channel's log may hold before its receiver has let go;
+    /// with a protocol that keeps payload, before a horizon frees them.
+    pub window_bytes: u64,
+}
+
+/// Why the engine cannot go on.
+#[derive(Debug, Error)]
+pub enum EngineError {
+    /// The fabric or a peer broke.
+    #[error(transparent)]
+    Fabric(#[from] FabricError),
+    /// A message is missing on a channel.
+    #[error("message {expected} of rank {source_rank} is missing: message {found} came instead")]
+    Gap {
+        /// Whose channel.
+        source_rank: Rank,
+        /// What came.
+        found: Ssn,
+        /// What was next.
+        expected: Ssn,
+    },
+    /// The fabric noticed the end of a peer.
+    #[error("rank {peer} is gone")]
+    PeerLost {
+        /// The peer.
+        peer: Rank,
+    },
+    /// A message that the log can never hold.
+    #[error(
+        "a message of {message_bytes} bytes is longer than the payload log ({budget_bytes} bytes): raise --log-memory"
+    )]
+    LongerThanLog {
+        /// The message.
+        message_bytes: u64,
+        /// The log.
+        budget_bytes: u64,
+    },
+    /// The system gave no log memory.
+    #[error(transparent)]
+    Log(ArenaFull),
+}
+
+/// Counters of one rank since its start.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Statistics {
+    /// Messages sent.
+    pub messages_sent: u64,
+    /// Their payload bytes.
+    pub bytes_sent: u64,
+    /// Receives begun.
+    pub receives: u64,
+    /// Messages that came before their receive.
+    pub unexpected: u64,
+    /// Messages that went by rendezvous.
+    pub rendezvous: u64,
+    /// Records dropped because their message had been received before.
+    pub duplicates: u64,
+    /// Non-deterministic events.
+    pub events: u64,
+}
+
+/// Where a message goes.
+#[derive(Clone, Copy, Debug)]
+pub struct SendTo {
+    /// The receiver.
+    pub rank: Rank,
+    /// The context.
+    pub context: u32,
+    /// The tag.
+    pub tag: i32,
+    /// Complete only when matched.
+    pub synchronous: bool,
+}
+
+/// A send that has begun.
+#[derive(Clone, Copy, Debug)]
+pub enum Started {
+    /// The buffer is free already; deterministic, so that asking is no event.
+    Done(Outcome),
+    /// To be asked for.
+    Pending(RequestId),
+}
+
+/// A message taken by a matched probe.
+#[derive(Debug)]
+pub struct Matched {
+    index: usize,
+    /// What it is.
+    pub status: Status,
+}
+
+/// The engine of one rank; see the [module](self).
+pub struct Engine {
+    options: EngineOptions,
+    fabric: Box<dyn Fabric>,
+    protocol: Box<dyn Protocol>,
+    arena: Arena,
+    gate: Gate,
+    clock: Clock,
+    requests: Requests,
+    inbox: Inbox,
+    outbox: Outbox,
+    statistics: Statistics,
+}
+
+impl core::fmt::Debug for Engine {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.debug_struct("Engine")
+            .field("options", &self.options)
+            .field("clock", &self.clock)
+            .finish_non_exhaustive()
+    }
+}
+
+fn finish_send(requests: &mut Requests, id: RequestId) {
+    if let Some(sending) = requests.sending(id) {
+        let outcome = sending.outcome(false);
+        requests.finish(id, outcome);
+    }
+}
+
+impl Sending {
+    fn outcome(&self, at_once: bool) -> Outcome {
+        let status = Status {
+            source: self.to,
+            tag: self.tag,
+            bytes: self.buffer.message_bytes(),
+            cancelled: false,
+        };
+        Outcome {
+            status,
+            truncated_to: None,
+            at_once,
+        }
+    }
+}
+
+macro_rules! means {
+    ($engine:ident) => {
+        &mut Means {
+            fabric: &mut *$engine.fabric,
+            arena: &mut $engine.arena,
+            gate: &$engine.gate,
+            requests: &mut $engine.requests,
+            statistics: &mut $engine.statistics,
+        }
+    };
+}
+
+impl Engine {
+    /// An engine over a fabric whose log memory is `arena`.
+    pub fn new(
+        options: EngineOptions,
+        arena: Arena,
+        fabric: Box<dyn Fabric>,
+        protocol: Box<dyn Protocol>,
+    ) -> Self {
+        let keeps_payload = protocol.keeps_payload();
+        Self {
+            clock: Clock(0),
+            gate: Gate::default(),
+            requests: Requests::default(),
+            inbox: Inbox::new(options.size, fabric.attributes().reads_in_place),
+            outbox: Outbox::new(
+                options.rank,
+                options.incarnation,
+                options.size,
+                options.window_bytes,
+                keeps_payload,
+                &*fabric,
+            ),
+            statistics: Statistics::default(),
+            options,
+            fabric,
+            protocol,
+            arena,
+        }
+    }
+
+    /// Counts a library operation and returns its clock.
+    #[inline]
+    pub fn tick(&mut self) -> Clock {
+        self.clock = Clock(self.clock.0 + 1);
+        self.clock
+    }
+
+    /// Begins a send.
+    ///
+    /// # Errors
+    /// When the log can never hold the message, or the system has no memory.
+    ///
+    /// # Panics
+    /// When the job has no such rank.
+    #[inline]
+    pub fn start_send(&mut self, buffer: SendBuffer, to: SendTo) -> Result<Started, EngineError> {
+        let clock = self.tick();
+        let bytes = buffer.message_bytes();
+        self.statistics.messages_sent += 1;
+        self.statistics.bytes_sent += bytes;
+        let mut sending = Sending {
+            buffer,
+            to: to.rank,
+            context: to.context,
+            tag: to.tag,
+            ssn: Ssn(0),
+            packed_bytes: 0,
+            announced: false,
+            synchronous: to.synchronous,
+            way: Way::Eager,
+        };
+        if to.rank == self.options.rank {
+            sending.ssn = self.outbox.next_ssn(to.rank);
+            return Ok(self.send_to_self(clock, sending));
+        }
+        if self.protocol.keeps_payload() && bytes >= self.arena.budget_bytes() {
+            let budget_bytes = self.arena.budget_bytes();
+            return Err(EngineError::LongerThanLog {
+                message_bytes: bytes,
+                budget_bytes,
+            });
+        }
+        sending.ssn = self.outbox.next_ssn(to.rank);
+        if self.outbox.send_now(&sending, means!(self)).is_some() {
+            if !to.synchronous {
+                return Ok(Started::Done(sending.outcome(true)));
+            }
+            sending.packed_bytes = bytes;
+            sending.announced = true;
+            let ssn = sending.ssn;
+            let id = self.requests.add(clock, State::Sending(sending));
+            self.outbox.await_answer(to.rank, ssn, id);
+            return Ok(Started::Pending(id));
+        }
+        let id = self.requests.add(clock, State::Sending(sending));
+        self.outbox.enqueue(to.rank, id);
+        self.outbox.pump(to.rank, means!(self))?;
+        Ok(match self.requests.outcome(id) {
+            Some(outcome) => {
+                self.requests.remove(id);
+                Started::Done(Outcome {
+                    at_once: true,
+                    ..outcome
+                })
+            }
+            None => Started::Pending(id),
+        })
+    }
+
+    /// A message to this rank goes past the fabric and the log: when the rank
+    /// fails, its re-execution sends it again.
+    fn send_to_self(&mut self, clock: Clock, sending: Sending) -> Started {
+        let envelope = Envelope {
+            context: sending.context,
+            source: self.options.rank,
+            tag: sending.tag,
+        };
+        let bytes = sending.buffer.message_bytes();
+        let mut copy = vec![0; bytes as usize];
+        sending
+            .buffer
+            .pack(0, &mut copy, refrain_ring::copy::Target::Cached);
+        let begun = Begun {
+            envelope,
+            ssn: sending.ssn,
+            bytes,
+            want_ack: false,
+            rendezvous: false,
+        };
+        if let Some((_, id)) = self.inbox.matcher.take_posted(&envelope) {
+            self.inbox
+                .match_made(&begun, id, &mut self.requests, &mut *self.protocol);
+            if let Some(receiving) = self.requests.receiving(id) {
+                receiving.buffer.unpack(0, &copy);
+                receiving.arrived_bytes = bytes;
+            }
+            self.requests.finish_receive_if_whole(id);
+            return Started::Done(sending.outcome(true));
+        }
+        let mut parts = Parts::default();
+        parts.push(0, Stored::Copied(copy.into()));
+        let ssn = sending.ssn;
+        let synchronous = sending.synchronous;
+        let outcome = sending.outcome(true);
+        let completes = synchronous.then(|| self.requests.add(clock, State::Sending(sending)));
+        let index = self.inbox.messages.insert(Message {
+            envelope,
+            ssn,
+            bytes,
+            arrived_bytes: bytes,
+            want_ack: false,
+            rendezvous: false,
+            parts,
+            completes,
+        });
+        self.inbox.matcher.push_unexpected(envelope, index);
+        completes.map_or(Started::Done(outcome), Started::Pending)
+    }
+
+    /// Begins a receive.
+    #[inline]
+    pub fn start_receive(&mut self, buffer: ReceiveBuffer, pattern: Pattern) -> RequestId {
+        let clock = self.tick();
+        let id = self.add_receive(clock, buffer, pattern.source.is_none());
+        match self.inbox.matcher.take_unexpected(&pattern) {
+            Some((_, index)) => self.deliver(index, id),
+            None => {
+                let posted = self.inbox.matcher.post(pattern, id);
+                if let Some(receiving) = self.requests.receiving(id) {
+                    receiving.posted = Some(posted);
+                }
+            }
+        }
+        id
+    }
+
+    /// Begins the receive of a message that a matched probe took.
+    pub fn start_matched_receive(&mut self, buffer: ReceiveBuffer, matched: Matched) -> RequestId {
+        let clock = self.tick();
+        // The probe was the event: this receive is as good as named.
+        let id = self.add_receive(clock, buffer, false);
+        self.deliver(matched.index, id);
+        id
+    }
+
+    fn add_receive(&mut self, clock: Clock, buffer: ReceiveBuffer, any_source: bool) -> RequestId {
+        self.statistics.receives += 1;
+        let status = Status {
+            source: self.options.rank,
+            tag: 0,
+            bytes: u64::MAX,
+            cancelled: false,
+        };
+        let receiving = Receiving {
+            buffer,
+            any_source,
+            posted: None,
+            status,
+            arrived_bytes: 0,
+        };
+        self.requests.add(clock, State::Receiving(receiving))
+    }
+
+    fn deliver(&mut self, index: usize, id: RequestId) {
+        self.inbox.deliver_stored(
+            index,
+            id,
+            &mut self.requests,
+            &mut *self.fabric,
+            &mut *self.protocol,
+        );
+        self.after_matches();
+    }
+
+    /// Looks for a message without taking it.
+    pub fn find(&self, pattern: &Pattern) -> Option<(Status, Ssn)> {
+        let (_, _, index) = self.inbox.matcher.find_unexpected(pattern)?;
+        let message = &self.inbox.messages[*index];
+        Some((message.status(), message.ssn))
+    }
+
+    /// Takes a message so that no other receive gets it.
+    pub fn take_matched(&mut self, pattern: &Pattern) -> Option<(Matched, Ssn)> {
+        let (_, index) = self.inbox.matcher.take_unexpected(pattern)?;
+        let message = &self.inbox.messages[index];
+        Some((
+            Matched {
+                index,
+                status: message.status(),
+            },
+            message.ssn,
+        ))
+    }
+
+    /// Tells the protocol of a probe's success.
+    pub fn note_probe(&mut self, clock: Clock, source: Rank, ssn: Ssn) {
+        self.note(Event::Probe { clock, source, ssn });
+    }
+
+    /// Tells the protocol of a timing-dependent completion.
+    pub fn note_completion(&mut self, clock: Clock, requests: &[Clock]) {
+        self.note(Event::Completion { clock, requests });
+    }
+
+    /// Tells the protocol of a test or probe that found nothing.
+    pub fn note_nothing(&mut self, clock: Clock) {
+        self.note(Event::Nothing { clock });
+    }
+
+    fn note(&mut self, event: Event<'_>) {
+        self.statistics.events += 1;
+        if self.protocol.event(event) {
+            self.gate.set_closed(true);
+        }
+    }
+
+    /// Takes a receive back if it has not matched.
+    pub fn cancel(&mut self, id: RequestId) {
+        let Some(receiving) = self.requests.receiving(id) else {
+            return;
+        };
+        let Some(posted) = receiving.posted else {
+            return;
+        };
+        let status = Status {
+            bytes: 0,
+            cancelled: true,
+            ..receiving.status
+        };
+        if self.inbox.matcher.cancel(posted).is_some() {
+            self.requests.finish(
+                id,
+                Outcome {
+                    status,
+                    truncated_to: None,
+                    at_once: false,
+                },
+            );
+        }
+    }
+
+    /// How a request ended, if it has.
+    #[inline]
+    pub fn outcome(&self, id: RequestId) -> Option<Outcome> {
+        self.requests.outcome(id)
+    }
+
+    /// A request's id in events.
+    pub fn posted_at(&self, id: RequestId) -> Option<Clock> {
+        self.requests
+            .get(id)
+            .map(|request: &Request| request.posted_at)
+    }
+
+    /// Forgets a request that is done.
+    #[inline]
+    pub fn retire(&mut self, id: RequestId) {
+        debug_assert!(
+            self.outcome(id).is_some(),
+            "only requests that are done are retired"
+        );
+        self.requests.remove(id);
+    }
+
+    /// Gives a request's buffer back now, whatever its state. A send goes on
+    /// from a copy; what a receive would get is dropped.
+    pub fn detach(&mut self, id: RequestId) {
+        self.cancel(id);
+        let Some(request) = self.requests.get_mut(id) else {
+            return;
+        };
+        request.detached = true;
+        match &mut request.state {
+            State::Sending(sending) => {
+                let packed_bytes = sending.packed_bytes;
+                sending.buffer.detach(packed_bytes);
+            }
+            State::Receiving(receiving) => receiving.buffer = ReceiveBuffer::nowhere(),
+            State::Done(_) => self.requests.remove(id),
+        }
+    }
+
+    /// Moves everything on that can move; returns whether anything arrived.
+    ///
+    /// # Errors
+    /// When a peer, the fabric or the log is broken.
+    #[inline]
+    pub fn progress(&mut self) -> Result<bool, EngineError> {
+        let mut delivery = Delivery {
+            inbox: &mut self.inbox,
+            requests: &mut self.requests,
+            protocol: &mut *self.protocol,
+            statistics: &mut self.statistics,
+        };
+        let arrived = self.fabric.poll(&mut delivery)?;
+        if arrived > 0 {
+            self.after_arrivals()?;
+        }
+        if self.gate.pass().is_none() && self.protocol.stable() {
+            self.gate.set_closed(false);
+        }
+        if self.outbox.has_work() {
+            self.outbox.progress(means!(self))?;
+        }
+        Ok(arrived > 0)
+    }
+
+    fn after_arrivals(&mut self) -> Result<(), EngineError> {
+        if let Some(violation) = self.inbox.violation.take() {
+            return Err(violation);
+        }
+        while let Some((from, control)) = self.inbox.controls_in.pop() {
+            match control {
+                Control::ClearToSend { ssn } => self.outbox.clear_to_send(from, ssn),
+                Control::Matched { ssn } => self.outbox.matched(from, ssn, &mut self.requests),
+                Control::Horizon { ssn } => {
+                    self.outbox
+                        .horizon(from, ssn, &mut *self.fabric, &mut self.arena);
+                }
+                Control::Goodbye => {}
+            }
+        }
+        while let Some(source) = self.inbox.pressed.pop() {
+            self.inbox.copy_out(source, &mut *self.fabric);
+        }
+        self.after_matches();
+        Ok(())
+    }
+
+    fn after_matches(&mut self) {
+        if self.inbox.gate_closed {
+            self.inbox.gate_closed = false;
+            self.gate.set_closed(true);
+        }
+        for (to, control) in self.inbox.controls_out.drain(..) {
+            self.outbox.push_control(to, control);
+        }
+    }
+
+    /// Blocks until something may have happened, or `timeout` is over.
+    pub fn wait(&mut self, timeout: Duration) {
+        self.fabric.wait(timeout);
+    }
+
+    /// Why sends do not move on, if they do not.
+    pub fn stall(&self) -> Option<Stall> {
+        self.outbox.stall
+    }
+
+    /// Whether packed frames, unanswered control frames or queued sends remain.
+    pub fn has_unsent(&self) -> bool {
+        self.outbox.has_work()
+    }
+
+    /// Tells every sender that what was delivered so far lies before a stable,
+    /// published checkpoint of this rank, so that their logs may free it. LOG-4
+    pub fn publish_horizon(&mut self) {
+        for (to, ssn) in self.inbox.moved_horizons() {
+            if to != self.options.rank {
+                self.outbox.push_control(to, Control::Horizon { ssn });
+            }
+        }
+    }
+
+    /// Frees log memory wherever it may be freed.
+    pub fn trim(&mut self) {
+        self.outbox.trim_all(&mut *self.fabric, &mut self.arena);
+    }
+
+    /// Counters.
+    pub fn statistics(&self) -> Statistics {
+        Statistics {
+            events: self.statistics.events + self.inbox.match_events,
+            ..self.statistics
+        }
+    }
+
+    /// Bytes of log memory in use, and at most.
+    pub fn log_bytes(&self) -> (u64, u64) {
+        (self.arena.used_bytes(), self.arena.budget_bytes())
+    }
+
+    /// The fabric's name.
+    pub fn fabric_name(&self) -> &'static str {
+        self.fabric.attributes().name
+    }
+
+    /// The protocol's name.
+    pub fn protocol_name(&self) -> &'static str {
+        self.protocol.name()
+    }
+
+    /// Requests that exist.
+    pub fn request_count(&self) -> usize {
+        self.requests.count()
+    }
+}
+
+impl Message {
+    fn status(&self) -> Status {
+        Status {
+            source: self.envelope.source,
+            tag: self.envelope.tag,
+            bytes: self.bytes,
+            cancelled: false,
+        }
+    }
+}

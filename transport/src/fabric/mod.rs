@@ -48,9 +48,7 @@
 //! **Memory.** The region given to a fabric at its making stays mapped and
 //! registered as long as the fabric lives, and longer while a peer may read it.
 
-pub mod conformance;
 pub mod shm;
-pub mod sim;
 
 use crate::control::Control;
 use crate::gate::Pass;
@@ -218,7 +216,12 @@ pub trait Fabric {
     ///
     /// # Errors
     /// When the address is not one of this fabric or cannot be attached.
-    fn connect(&mut self, peer: Rank, incarnation: Incarnation, address: &Address) -> Result<(), FabricError>;
+    fn connect(
+        &mut self,
+        peer: Rank,
+        incarnation: Incarnation,
+        address: &Address,
+    ) -> Result<(), FabricError>;
 
     /// Fences a peer: nothing of its present incarnation arrives any more.
     fn disconnect(&mut self, peer: Rank);

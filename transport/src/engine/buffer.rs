@@ -1,0 +1,185 @@
+//! The user's buffers while an operation is under way.
+
+#![allow(
+    unsafe_code,
+    reason = "holds the user's buffers by pointer while requests are under way"
+)]
+
+use crate::layout::Layout;
+use refrain_ring::copy::{Target, into_log, out_of_log};
+
+/// Data being sent: bytes of the user, or the engine's own copy of them.
+#[derive(Debug)]
+pub struct SendBuffer {
+    base: *const u8,
+    shape: Shape,
+    /// Set when the user's buffer had to be given back early.
+    owned: Option<Vec<u8>>,
+}
+
+/// Room being received into.
+#[derive(Debug)]
+pub struct ReceiveBuffer {
+    base: *mut u8,
+    shape: Shape,
+}
+
+#[derive(Clone, Debug)]
+enum Shape {
+    Bytes(usize),
+    Laid(Layout),
+}
+
+impl Shape {
+    fn message_bytes(&self) -> u64 {
+        match self {
+            Shape::Bytes(bytes) => *bytes as u64,
+            Shape::Laid(layout) => layout.message_bytes(),
+        }
+    }
+}
+
+impl SendBuffer {
+    /// Bytes that lie in one piece.
+    ///
+    /// # Safety
+    /// The bytes must stay readable and unchanged until the send is complete or
+    /// detached.
+    pub unsafe fn bytes(base: *const u8, bytes: usize) -> Self {
+        Self {
+            base,
+            shape: Shape::Bytes(bytes),
+            owned: None,
+        }
+    }
+
+    /// Bytes that `layout` picks from `base`.
+    ///
+    /// # Safety
+    /// As [`SendBuffer::bytes`], for `layout.span_bytes()` bytes.
+    pub unsafe fn laid_out(base: *const u8, layout: &Layout) -> Self {
+        Self {
+            base,
+            shape: Shape::Laid(layout.clone()),
+            owned: None,
+        }
+    }
+
+    /// Length of the message.
+    #[inline]
+    pub fn message_bytes(&self) -> u64 {
+        self.shape.message_bytes()
+    }
+
+    /// Copies the message from `offset` on into `out`.
+    #[inline]
+    pub(super) fn pack(&self, offset: u64, out: &mut [u8], target: Target) {
+        debug_assert!(offset + out.len() as u64 <= self.message_bytes());
+        match &self.shape {
+            // SAFETY: inside the user's buffer, by the constructor's contract;
+            // log memory and user memory are apart.
+            Shape::Bytes(_) => unsafe {
+                into_log(
+                    self.base.add(offset as usize),
+                    out.as_mut_ptr(),
+                    out.len(),
+                    target,
+                );
+            },
+            Shape::Laid(layout) => {
+                let mut rest = out;
+                for piece in layout.pieces(offset, rest.len()) {
+                    let (head, tail) = rest.split_at_mut(piece.bytes);
+                    // SAFETY: pieces lie inside the layout's span.
+                    unsafe {
+                        let from = self.base.add(piece.buffer_offset);
+                        core::ptr::copy_nonoverlapping(from, head.as_mut_ptr(), piece.bytes);
+                    }
+                    rest = tail;
+                }
+            }
+        }
+    }
+
+    /// Copies what is not packed yet, so that the user's buffer is free.
+    pub(super) fn detach(&mut self, packed_bytes: u64) {
+        let bytes = self.message_bytes() as usize;
+        let mut copy = vec![0; bytes];
+        self.pack(
+            packed_bytes,
+            &mut copy[packed_bytes as usize..],
+            Target::Cached,
+        );
+        self.base = copy.as_ptr();
+        self.shape = Shape::Bytes(bytes);
+        self.owned = Some(copy);
+    }
+}
+
+impl ReceiveBuffer {
+    /// Room that lies in one piece.
+    ///
+    /// # Safety
+    /// The bytes must stay writable and untouched by others until the receive
+    /// is complete, cancelled or detached.
+    pub unsafe fn bytes(base: *mut u8, bytes: usize) -> Self {
+        Self {
+            base,
+            shape: Shape::Bytes(bytes),
+        }
+    }
+
+    /// Room that `layout` picks from `base`.
+    ///
+    /// # Safety
+    /// As [`ReceiveBuffer::bytes`], for `layout.span_bytes()` bytes.
+    pub unsafe fn laid_out(base: *mut u8, layout: &Layout) -> Self {
+        Self {
+            base,
+            shape: Shape::Laid(layout.clone()),
+        }
+    }
+
+    /// No room: everything that comes is dropped.
+    pub(super) fn nowhere() -> Self {
+        Self {
+            base: core::ptr::NonNull::dangling().as_ptr(),
+            shape: Shape::Bytes(0),
+        }
+    }
+
+    /// How much fits.
+    #[inline]
+    pub fn room_bytes(&self) -> u64 {
+        self.shape.message_bytes()
+    }
+
+    /// Copies `data`, which is the message from `offset` on; what does not fit
+    /// is dropped.
+    #[inline]
+    pub(super) fn unpack(&self, offset: u64, data: &[u8]) {
+        let room = self.room_bytes().saturating_sub(offset);
+        let data = &data[..data.len().min(usize::try_from(room).unwrap_or(usize::MAX))];
+        if data.is_empty() {
+            return;
+        }
+        match &self.shape {
+            // SAFETY: clipped to the user's buffer; log and user memory are apart.
+            Shape::Bytes(_) => unsafe {
+                out_of_log(data.as_ptr(), self.base.add(offset as usize), data.len());
+            },
+            Shape::Laid(layout) => {
+                let mut rest = data;
+                for piece in layout.pieces(offset, rest.len()) {
+                    let (head, tail) = rest.split_at(piece.bytes);
+                    // SAFETY: pieces lie inside the layout's span.
+                    unsafe {
+                        let to = self.base.add(piece.buffer_offset);
+                        core::ptr::copy_nonoverlapping(head.as_ptr(), to, piece.bytes);
+                    }
+                    rest = tail;
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,427 @@
+//! What leaves: packs messages into the channel logs and posts the frames.
+
+use super::request::{RequestId, Requests, Sending, Way};
+use super::{EngineError, Statistics, finish_send};
+use crate::control::Control;
+use crate::fabric::{Fabric, Refusal};
+use crate::gate::Gate;
+use refrain_ring::copy::Target;
+use refrain_ring::{
+    Arena, ArenaFull, ChannelLog, Frame, Incarnation, Rank, RecordHeader, RecordKind, ReserveError,
+    Ssn,
+};
+use std::collections::VecDeque;
+
+/// Bytes packed for one peer before others, and arrivals, have their turn.
+pub(super) const BURST_BYTES: u64 = 128 << 10;
+
+/// The sending side of one peer.
+#[derive(Debug)]
+struct Destination {
+    log: ChannelLog,
+    next_ssn: Ssn,
+    /// Rendezvous sends that are cleared to send; they go first.
+    cleared: VecDeque<RequestId>,
+    /// Sends in the order of their SSN that are not wholly packed.
+    queue: VecDeque<RequestId>,
+    /// Sends that wait for a word of the receiver.
+    unanswered: Vec<(Ssn, RequestId)>,
+    /// Packed frames that wait for the gate or the fabric.
+    packed: VecDeque<Frame>,
+    /// All messages below are in a stable checkpoint of the receiver. LOG-4
+    horizon: Ssn,
+}
+
+/// Why packing came to a halt.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stall {
+    /// A receiver has to consume before its channel's window goes on.
+    Window,
+    /// The log memory is in use; only a horizon frees it.
+    Budget,
+    /// The system gave no memory.
+    Memory,
+}
+
+#[derive(Debug)]
+pub(super) struct Outbox {
+    destinations: Vec<Destination>,
+    /// Peers for whom something waits, in any of the queues.
+    backlog: Vec<Rank>,
+    controls: VecDeque<(Rank, Control)>,
+    /// Frames go around the cache: they are kept.
+    target: Target,
+    keeps_payload: bool,
+    fragment_bytes: usize,
+    eager_bytes_max: u64,
+    pub stall: Option<Stall>,
+}
+
+/// What the outbox needs of the engine to send.
+pub(super) struct Means<'a> {
+    pub fabric: &'a mut dyn Fabric,
+    pub arena: &'a mut Arena,
+    pub gate: &'a Gate,
+    pub requests: &'a mut Requests,
+    pub statistics: &'a mut Statistics,
+}
+
+impl Outbox {
+    pub fn new(
+        rank: Rank,
+        incarnation: Incarnation,
+        size: u32,
+        window_bytes: u64,
+        keeps_payload: bool,
+        fabric: &dyn Fabric,
+    ) -> Self {
+        let attributes = fabric.attributes();
+        let destination = |to: u32| Destination {
+            log: ChannelLog::new(rank, incarnation, Rank(to), window_bytes),
+            next_ssn: Ssn(0),
+            cleared: VecDeque::new(),
+            queue: VecDeque::new(),
+            unanswered: Vec::new(),
+            packed: VecDeque::new(),
+            horizon: Ssn(0),
+        };
+        Self {
+            destinations: (0..size).map(destination).collect(),
+            backlog: Vec::new(),
+            controls: VecDeque::new(),
+            target: if keeps_payload {
+                Target::Streaming
+            } else {
+                Target::Cached
+            },
+            keeps_payload,
+            fragment_bytes: attributes
+                .fragment_bytes
+                .min(attributes.frame_payload_bytes_max),
+            // A kept message must be in the log anyway: nothing is won by asking.
+            eager_bytes_max: if keeps_payload {
+                u64::MAX
+            } else {
+                attributes.eager_bytes_max
+            },
+            stall: None,
+        }
+    }
+
+    pub fn next_ssn(&mut self, to: Rank) -> Ssn {
+        let destination = &mut self.destinations[to.index()];
+        let ssn = destination.next_ssn;
+        destination.next_ssn = ssn.next();
+        ssn
+    }
+
+    /// The common case: one record, at once. `None` when something is in the
+    /// way; nothing has happened then.
+    #[inline]
+    pub fn send_now(&mut self, sending: &Sending, means: &mut Means<'_>) -> Option<()> {
+        let bytes = sending.buffer.message_bytes();
+        let destination = &mut self.destinations[sending.to.index()];
+        let in_the_way = bytes > self.fragment_bytes as u64
+            || !destination.queue.is_empty()
+            || !destination.packed.is_empty()
+            || !destination.cleared.is_empty();
+        if in_the_way {
+            return None;
+        }
+        let pass = means.gate.pass()?;
+        let log = Logging {
+            keeps_payload: self.keeps_payload,
+            target: self.target,
+            whole: true,
+        };
+        let packed = destination
+            .pack(sending, bytes as usize, log, means.fabric, means.arena)
+            .ok()?;
+        if means.fabric.post(pass, sending.to, &packed.frame).is_err() {
+            destination.packed.push_back(packed.frame);
+            self.note_backlog(sending.to);
+        }
+        Some(())
+    }
+
+    /// Queues a send behind those before it.
+    pub fn enqueue(&mut self, to: Rank, id: RequestId) {
+        self.destinations[to.index()].queue.push_back(id);
+        self.note_backlog(to);
+    }
+
+    /// A sent message waits for its receiver's word.
+    pub fn await_answer(&mut self, to: Rank, ssn: Ssn, id: RequestId) {
+        self.destinations[to.index()].unanswered.push((ssn, id));
+    }
+
+    pub fn push_control(&mut self, to: Rank, control: Control) {
+        self.controls.push_back((to, control));
+    }
+
+    fn note_backlog(&mut self, to: Rank) {
+        if !self.backlog.contains(&to) {
+            self.backlog.push(to);
+        }
+    }
+
+    pub fn has_work(&self) -> bool {
+        !self.backlog.is_empty() || !self.controls.is_empty()
+    }
+
+    /// Moves on whatever can move.
+    pub fn progress(&mut self, means: &mut Means<'_>) -> Result<(), EngineError> {
+        self.stall = None;
+        self.post_controls(means);
+        let mut index = 0;
+        while let Some(to) = self.backlog.get(index).copied() {
+            self.pump(to, means)?;
+            let destination = &self.destinations[to.index()];
+            if destination.packed.is_empty()
+                && destination.queue.is_empty()
+                && destination.cleared.is_empty()
+            {
+                self.backlog.swap_remove(index);
+            } else {
+                index += 1;
+            }
+        }
+        Ok(())
+    }
+
+    fn post_controls(&mut self, means: &mut Means<'_>) {
+        for _ in 0..self.controls.len() {
+            let Some((to, control)) = self.controls.pop_front() else {
+                break;
+            };
+            // GATE-1: an answer tells the sender's program that this rank came
+            // to that receive. GATE-4: horizons and goodbyes never wait.
+            let pass = match control {
+                Control::ClearToSend { .. } | Control::Matched { .. } => means.gate.pass(),
+                Control::Horizon { .. } | Control::Goodbye => Some(means.gate.pass_unseen()),
+            };
+            let posted =
+                pass.is_some_and(|pass| means.fabric.post_control(pass, to, control).is_ok());
+            if !posted {
+                self.controls.push_back((to, control));
+            }
+        }
+    }
+
+    /// Packs and posts for one peer, up to a burst. Packing goes on while the
+    /// gate is shut: pack now, publish when stable.
+    pub fn pump(&mut self, to: Rank, means: &mut Means<'_>) -> Result<(), EngineError> {
+        let mut left = BURST_BYTES;
+        loop {
+            let destination = &mut self.destinations[to.index()];
+            destination.post_packed(to, means);
+            let cleared = destination.cleared.front();
+            let Some(id) = cleared.or(destination.queue.front()).copied() else {
+                return Ok(());
+            };
+            if left == 0 {
+                return Ok(());
+            }
+            match self.pack_next(to, id, means) {
+                Ok(bytes) => left = left.saturating_sub(bytes.max(64)),
+                Err(stop) => return self.note_stall(stop),
+            }
+        }
+    }
+
+    /// Packs the next frame of the send that is first in line; returns its
+    /// payload bytes.
+    fn pack_next(
+        &mut self,
+        to: Rank,
+        id: RequestId,
+        means: &mut Means<'_>,
+    ) -> Result<u64, ReserveError> {
+        let destination = &mut self.destinations[to.index()];
+        let Some(sending) = means.requests.sending(id) else {
+            destination.step_down(id);
+            return Ok(0);
+        };
+        let bytes = sending.buffer.message_bytes();
+        if !sending.announced && bytes > self.eager_bytes_max {
+            sending.way = Way::Rendezvous;
+        }
+        let only_announce = sending.way == Way::Rendezvous && !sending.announced;
+        let rest = if only_announce {
+            0
+        } else {
+            bytes - sending.packed_bytes
+        };
+        let payload_bytes = rest.min(self.fragment_bytes as u64) as usize;
+        let log = Logging {
+            keeps_payload: self.keeps_payload,
+            target: self.target,
+            whole: payload_bytes == 0,
+        };
+        let frame = destination.pack(sending, payload_bytes, log, means.fabric, means.arena)?;
+        destination.packed.push_back(frame.frame);
+        sending.packed_bytes += frame.payload_bytes;
+        sending.announced = true;
+        let whole = sending.packed_bytes == bytes && !only_announce;
+        let unanswered = only_announce || whole && sending.way == Way::Eager && sending.synchronous;
+        let ssn = sending.ssn;
+        if unanswered || whole {
+            destination.step_down(id);
+        }
+        if unanswered {
+            destination.unanswered.push((ssn, id));
+        } else if whole {
+            finish_send(means.requests, id);
+        }
+        means.statistics.rendezvous += u64::from(only_announce);
+        Ok(frame.payload_bytes)
+    }
+
+    fn note_stall(&mut self, stop: ReserveError) -> Result<(), EngineError> {
+        self.stall = Some(match stop {
+            ReserveError::Window => Stall::Window,
+            ReserveError::Arena(ArenaFull::Budget { .. }) => Stall::Budget,
+            ReserveError::Arena(error @ ArenaFull::Memory { .. }) => {
+                return Err(EngineError::Log(error));
+            }
+        });
+        Ok(())
+    }
+
+    /// A receiver has matched the announced message.
+    pub fn clear_to_send(&mut self, from: Rank, ssn: Ssn) {
+        let destination = &mut self.destinations[from.index()];
+        if let Some(id) = destination.take_unanswered(ssn) {
+            destination.cleared.push_back(id);
+            self.note_backlog(from);
+        }
+    }
+
+    /// A receiver has matched a synchronous send.
+    pub fn matched(&mut self, from: Rank, ssn: Ssn, requests: &mut Requests) {
+        if let Some(id) = self.destinations[from.index()].take_unanswered(ssn) {
+            finish_send(requests, id);
+        }
+    }
+
+    /// A receiver's checkpoint covers all messages below `ssn`. LOG-4
+    pub fn horizon(&mut self, from: Rank, ssn: Ssn, fabric: &mut dyn Fabric, arena: &mut Arena) {
+        let destination = &mut self.destinations[from.index()];
+        destination.horizon = destination.horizon.max(ssn);
+        destination.trim(from, self.keeps_payload, fabric, arena);
+    }
+
+    /// Frees what may be freed on every channel, for one that needs memory.
+    pub fn trim_all(&mut self, fabric: &mut dyn Fabric, arena: &mut Arena) {
+        for (rank, destination) in self.destinations.iter_mut().enumerate() {
+            destination.trim(Rank(rank as u32), self.keeps_payload, fabric, arena);
+        }
+    }
+}
+
+/// How a record goes into the log.
+#[derive(Clone, Copy)]
+struct Logging {
+    keeps_payload: bool,
+    target: Target,
+    /// The payload may not be cut to fill the end of a chunk.
+    whole: bool,
+}
+
+/// A frame that was packed.
+struct Packed {
+    frame: Frame,
+    payload_bytes: u64,
+}
+
+impl Destination {
+    /// Copies the next bytes of a send into the log. LOG-1: this is the log's
+    /// copy and the network's at once.
+    #[inline]
+    fn pack(
+        &mut self,
+        sending: &Sending,
+        payload_bytes: usize,
+        log: Logging,
+        fabric: &mut dyn Fabric,
+        arena: &mut Arena,
+    ) -> Result<Packed, ReserveError> {
+        if !self.log.has_room(payload_bytes) {
+            // A chunk is about to be taken: those that are free come first, the
+            // one freed last is still in the cache.
+            self.trim(sending.to, log.keeps_payload, fabric, arena);
+        }
+        let mut reservation = self.log.reserve(arena, payload_bytes, log.whole)?;
+        let payload_bytes = reservation.payload_bytes();
+        let payload = self.log.payload_mut(arena, &mut reservation);
+        sending
+            .buffer
+            .pack(sending.packed_bytes, payload, log.target);
+        let header = RecordHeader {
+            payload_bytes: 0,
+            kind: match (sending.announced, sending.way) {
+                (true, _) => RecordKind::Fragment,
+                (false, Way::Eager) => RecordKind::Eager,
+                (false, Way::Rendezvous) => RecordKind::Rendezvous,
+            },
+            flags: if sending.synchronous && !sending.announced {
+                RecordHeader::WANT_ACK
+            } else {
+                0
+            },
+            incarnation: Incarnation(0),
+            source: Rank(0),
+            ssn: sending.ssn,
+            context: sending.context,
+            tag: sending.tag,
+            extent: if sending.announced {
+                sending.packed_bytes
+            } else {
+                sending.buffer.message_bytes()
+            },
+        };
+        let frame = self.log.append(arena, reservation, header);
+        Ok(Packed {
+            frame,
+            payload_bytes: payload_bytes as u64,
+        })
+    }
+
+    #[cold]
+    fn trim(&mut self, to: Rank, keeps_payload: bool, fabric: &mut dyn Fabric, arena: &mut Arena) {
+        let released = fabric.released(to);
+        if keeps_payload {
+            self.log.trim_below(arena, self.horizon, released);
+        } else {
+            self.log.trim_released(arena, released);
+        }
+    }
+
+    /// Posts packed frames in order as far as gate and fabric allow. GATE-1
+    fn post_packed(&mut self, to: Rank, means: &mut Means<'_>) {
+        while let Some(frame) = self.packed.front() {
+            let Some(pass) = means.gate.pass() else {
+                return;
+            };
+            match means.fabric.post(pass, to, frame) {
+                Ok(()) => self.packed.pop_front(),
+                // Both end by progress: room comes, or the peer is back.
+                Err(Refusal::Busy | Refusal::NotConnected(_)) => return,
+            };
+        }
+    }
+
+    /// The send that is first in line is through here.
+    fn step_down(&mut self, id: RequestId) {
+        if self.cleared.front() == Some(&id) {
+            self.cleared.pop_front();
+        } else if self.queue.front() == Some(&id) {
+            self.queue.pop_front();
+        }
+    }
+
+    fn take_unanswered(&mut self, ssn: Ssn) -> Option<RequestId> {
+        let at = self.unanswered.iter().position(|(of, _)| *of == ssn)?;
+        Some(self.unanswered.swap_remove(at).1)
+    }
+}

@@ -1,0 +1,191 @@
+//! Requests: operations that are under way, or done and not yet asked for.
+
+use super::buffer::{ReceiveBuffer, SendBuffer};
+use crate::matching::PostedId;
+use refrain_ring::{Clock, Rank, Ssn};
+use slab::Slab;
+
+/// Names a request of one engine. Stale names are recognised.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RequestId {
+    index: u32,
+    generation: u32,
+}
+
+/// What is known of a message that was received, sent or found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Status {
+    /// Its sender.
+    pub source: Rank,
+    /// Its tag.
+    pub tag: i32,
+    /// Its length; of a truncated one, the whole length.
+    pub bytes: u64,
+    /// The receive was cancelled: there is no message.
+    pub cancelled: bool,
+}
+
+/// How a request ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Outcome {
+    /// What it was about.
+    pub status: Status,
+    /// The receive had only this much room, which was less than the message.
+    pub truncated_to: Option<u64>,
+    /// It was complete when the call that made it returned; asking is no event.
+    pub at_once: bool,
+}
+
+#[derive(Debug)]
+pub(super) struct Request {
+    generation: u32,
+    /// Its id in events: the clock at its post.
+    pub posted_at: Clock,
+    pub state: State,
+    /// Nobody will ask for it: forget it when it is done.
+    pub detached: bool,
+}
+
+#[derive(Debug)]
+pub(super) enum State {
+    Sending(Sending),
+    Receiving(Receiving),
+    Done(Outcome),
+}
+
+#[derive(Debug)]
+pub(super) struct Sending {
+    pub buffer: SendBuffer,
+    pub to: Rank,
+    pub context: u32,
+    pub tag: i32,
+    pub ssn: Ssn,
+    pub packed_bytes: u64,
+    /// Its first record is in the log.
+    pub announced: bool,
+    pub synchronous: bool,
+    pub way: Way,
+}
+
+/// How the payload of a send travels.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Way {
+    Eager,
+    Rendezvous,
+}
+
+#[derive(Debug)]
+pub(super) struct Receiving {
+    pub buffer: ReceiveBuffer,
+    pub any_source: bool,
+    /// Set while it waits for a match.
+    pub posted: Option<PostedId>,
+    pub status: Status,
+    pub arrived_bytes: u64,
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Requests {
+    slab: Slab<Request>,
+    generations: u32,
+}
+
+impl Requests {
+    pub fn add(&mut self, posted_at: Clock, state: State) -> RequestId {
+        self.generations = self.generations.wrapping_add(1);
+        let generation = self.generations;
+        let index = self.slab.insert(Request {
+            generation,
+            posted_at,
+            state,
+            detached: false,
+        });
+        RequestId {
+            index: index as u32,
+            generation,
+        }
+    }
+
+    #[inline]
+    pub fn get(&self, id: RequestId) -> Option<&Request> {
+        self.slab
+            .get(id.index as usize)
+            .filter(|request| request.generation == id.generation)
+    }
+
+    #[inline]
+    pub fn get_mut(&mut self, id: RequestId) -> Option<&mut Request> {
+        self.slab
+            .get_mut(id.index as usize)
+            .filter(|request| request.generation == id.generation)
+    }
+
+    #[inline]
+    pub fn sending(&mut self, id: RequestId) -> Option<&mut Sending> {
+        match &mut self.get_mut(id)?.state {
+            State::Sending(sending) => Some(sending),
+            _ => None,
+        }
+    }
+
+    #[inline]
+    pub fn receiving(&mut self, id: RequestId) -> Option<&mut Receiving> {
+        match &mut self.get_mut(id)?.state {
+            State::Receiving(receiving) => Some(receiving),
+            _ => None,
+        }
+    }
+
+    /// The request is over.
+    #[inline]
+    pub fn finish(&mut self, id: RequestId, outcome: Outcome) {
+        if let Some(request) = self.get_mut(id) {
+            request.state = State::Done(outcome);
+            if request.detached {
+                self.slab.remove(id.index as usize);
+            }
+        }
+    }
+
+    /// A receive is over if all of its message has arrived.
+    #[inline]
+    pub fn finish_receive_if_whole(&mut self, id: RequestId) -> bool {
+        let Some(receiving) = self.receiving(id) else {
+            return true;
+        };
+        if receiving.arrived_bytes < receiving.status.bytes {
+            return false;
+        }
+        let room = receiving.buffer.room_bytes();
+        let status = receiving.status;
+        let truncated_to = (room < status.bytes).then_some(room);
+        self.finish(
+            id,
+            Outcome {
+                status,
+                truncated_to,
+                at_once: false,
+            },
+        );
+        true
+    }
+
+    #[inline]
+    pub fn outcome(&self, id: RequestId) -> Option<Outcome> {
+        match self.get(id)?.state {
+            State::Done(outcome) => Some(outcome),
+            _ => None,
+        }
+    }
+
+    #[inline]
+    pub fn remove(&mut self, id: RequestId) {
+        if self.get(id).is_some() {
+            self.slab.remove(id.index as usize);
+        }
+    }
+
+    pub fn count(&self) -> usize {
+        self.slab.len()
+    }
+}

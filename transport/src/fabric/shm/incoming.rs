@@ -1,0 +1,281 @@
+//! The receiver's side of one pair of lanes: reads the peer's log and control
+//! slots, and remembers what was left in place.
+
+#![allow(unsafe_code, reason = "reads kept records again")]
+
+use super::segment::{CONTROL_SLOTS, Lane};
+use crate::control::Control;
+use crate::fabric::{Arrival, Disposition, FabricError, Place, Sink};
+use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use refrain_ring::{
+    CHUNK_BYTES, ChannelReader, ChunkId, Incarnation, Position, Rank, ReadError, Region,
+};
+use std::collections::VecDeque;
+
+/// Frames taken from one lane in one poll, so that no peer starves the others.
+const BURST_FRAMES: usize = 64;
+/// Released control slots are published at least this often.
+const CONTROL_PUBLISH_FRAMES: u64 = CONTROL_SLOTS / 4;
+
+#[derive(Debug)]
+pub(super) struct Incoming {
+    source: Rank,
+    incarnation: Incarnation,
+    region: Region,
+    arena_offset: usize,
+    window_bytes: u64,
+    reader: Option<ChannelReader>,
+    /// Frames left in place, oldest first; those let go behind an older one wait.
+    kept: VecDeque<Kept>,
+    control_taken: u64,
+    control_published: u64,
+    released_published: Position,
+    idle_polls: u32,
+    broken: bool,
+}
+
+#[derive(Debug)]
+struct Kept {
+    position: Position,
+    let_go: bool,
+}
+
+impl Incoming {
+    pub(super) fn new(
+        source: Rank,
+        incarnation: Incarnation,
+        region: Region,
+        arena_offset: usize,
+        window_bytes: u64,
+    ) -> Self {
+        Self {
+            source,
+            incarnation,
+            region,
+            arena_offset,
+            window_bytes,
+            reader: None,
+            kept: VecDeque::new(),
+            control_taken: 0,
+            control_published: 0,
+            released_published: Position(0),
+            idle_polls: 0,
+            broken: false,
+        }
+    }
+
+    pub(super) fn is_broken(&self) -> bool {
+        self.broken
+    }
+
+    pub(super) fn idle_polls(&self) -> u32 {
+        self.idle_polls
+    }
+
+    /// Whether a poll would find something.
+    #[inline]
+    pub(super) fn ready(&self, lane: &Lane) -> bool {
+        if self.broken {
+            return false;
+        }
+        let data = match &self.reader {
+            Some(reader) => reader.ready(),
+            None => lane.first_chunk.load(Acquire) != 0,
+        };
+        data || self.next_control_is_there(lane)
+    }
+
+    #[inline]
+    fn next_control_is_there(&self, lane: &Lane) -> bool {
+        let slot = &lane.control[(self.control_taken % CONTROL_SLOTS) as usize];
+        slot.sequence.load(Acquire) == self.control_taken + 1
+    }
+
+    /// Takes what has arrived, up to a burst.
+    #[inline]
+    pub(super) fn poll(&mut self, lane: &Lane, sink: &mut dyn Sink) -> Result<usize, FabricError> {
+        if self.broken {
+            return Ok(0);
+        }
+        let taken = self
+            .poll_control(lane, sink)
+            .and_then(|calls| Ok(calls + self.poll_data(lane, sink)?));
+        match taken {
+            Ok(0) => self.idle_polls = self.idle_polls.saturating_add(1),
+            Ok(_) => self.idle_polls = 0,
+            Err(_) => self.broken = true,
+        }
+        taken
+    }
+
+    #[inline]
+    fn poll_control(&mut self, lane: &Lane, sink: &mut dyn Sink) -> Result<usize, FabricError> {
+        let mut calls = 0;
+        while calls < BURST_FRAMES && self.next_control_is_there(lane) {
+            let slot = &lane.control[(self.control_taken % CONTROL_SLOTS) as usize];
+            let words = core::array::from_fn(|word| u64::from_le(slot.words[word].load(Relaxed)));
+            let (control, source, incarnation) =
+                Control::decode(words).map_err(|error| FabricError::BadControl {
+                    source_rank: self.source,
+                    error,
+                })?;
+            self.control_taken += 1;
+            calls += 1;
+            self.check_identity(source, incarnation)?;
+            sink.control(source, control);
+        }
+        Ok(calls)
+    }
+
+    #[inline]
+    fn poll_data(&mut self, lane: &Lane, sink: &mut dyn Sink) -> Result<usize, FabricError> {
+        if self.reader.is_none() {
+            self.begin(lane)?;
+        }
+        let mut calls = 0;
+        let oldest_kept = self.kept.front().map(|kept| kept.position);
+        while calls < BURST_FRAMES {
+            let Some(reader) = &mut self.reader else {
+                break;
+            };
+            let record = match reader.peek() {
+                Ok(Some(record)) => record,
+                Ok(None) => break,
+                Err(error) => return Err(self.broken_log(error)),
+            };
+            let (header, position) = (record.header, record.position);
+            if (header.source, header.incarnation) != (self.source, self.incarnation) {
+                return self
+                    .check_identity(header.source, header.incarnation)
+                    .map(|()| calls);
+            }
+            let held_from = oldest_kept.unwrap_or(position);
+            let place = Place {
+                source: self.source,
+                position,
+                locator: record.payload_offset as u64,
+            };
+            let disposition = sink.frame(Arrival {
+                header,
+                payload: record.payload,
+                place,
+                pressed: position.0 - held_from.0 > self.window_bytes / 2,
+            });
+            if disposition == Disposition::Keep {
+                self.kept.push_back(Kept {
+                    position,
+                    let_go: false,
+                });
+            }
+            if let Some(reader) = &mut self.reader {
+                reader.advance(header.payload_bytes);
+            }
+            calls += 1;
+        }
+        Ok(calls)
+    }
+
+    #[cold]
+    fn begin(&mut self, lane: &Lane) -> Result<(), FabricError> {
+        let first = lane.first_chunk.load(Acquire);
+        if first != 0 {
+            let chunk = ChunkId(u32::try_from(first - 1).unwrap_or(u32::MAX));
+            let reader = ChannelReader::new(self.region.clone(), self.arena_offset, chunk);
+            self.reader = Some(reader.map_err(|error| self.broken_log(error))?);
+        }
+        Ok(())
+    }
+
+    #[cold]
+    fn broken_log(&self, error: ReadError) -> FabricError {
+        let source_rank = self.source;
+        match error {
+            ReadError::Header(error) => FabricError::Garbage { source_rank, error },
+            ReadError::Link(chunk) => FabricError::BrokenLog { source_rank, chunk },
+            ReadError::Overrun(payload_bytes) => FabricError::Garbage {
+                source_rank,
+                error: refrain_ring::HeaderError::Extent {
+                    payload_bytes,
+                    offset: 0,
+                },
+            },
+        }
+    }
+
+    #[inline]
+    fn check_identity(&self, source: Rank, incarnation: Incarnation) -> Result<(), FabricError> {
+        if source != self.source {
+            return Err(FabricError::WrongSource {
+                lane: self.source,
+                claimed: source,
+            });
+        }
+        if incarnation != self.incarnation {
+            return Err(FabricError::WrongIncarnation {
+                source_rank: source,
+                found: incarnation,
+                connected: self.incarnation,
+            });
+        }
+        Ok(())
+    }
+
+    pub(super) fn kept(&self, place: Place, payload_bytes: usize) -> &[u8] {
+        let is_kept = self
+            .kept_index(place.position)
+            .is_some_and(|index| !self.kept[index].let_go);
+        let Some(reader) = self.reader.as_ref().filter(|_| is_kept) else {
+            return &[];
+        };
+        // SAFETY: the frame is among the kept ones, so `released` has not passed
+        // it; letting it go needs `&mut self`.
+        unsafe { reader.payload_at(place.locator as usize, payload_bytes) }
+    }
+
+    pub(super) fn let_go(&mut self, place: Place) {
+        if let Some(index) = self.kept_index(place.position) {
+            self.kept[index].let_go = true;
+        }
+        while self.kept.front().is_some_and(|kept| kept.let_go) {
+            self.kept.pop_front();
+        }
+    }
+
+    fn kept_index(&self, position: Position) -> Option<usize> {
+        self.kept
+            .binary_search_by_key(&position, |kept| kept.position)
+            .ok()
+    }
+
+    /// Tells the sender what it may reuse: when a whole chunk has become free,
+    /// and otherwise when the lane is idle. Returns whether it told anything.
+    #[inline]
+    pub(super) fn publish_released(&mut self, lane: &Lane) -> bool {
+        let Some(reader) = &self.reader else {
+            return self.publish_control(lane);
+        };
+        let released = self
+            .kept
+            .front()
+            .map_or(reader.position(), |kept| kept.position);
+        let chunk = |position: Position| position.0 / CHUNK_BYTES as u64;
+        let told = released != self.released_published
+            && (self.idle_polls > 0 || chunk(released) != chunk(self.released_published));
+        if told {
+            self.released_published = released;
+            lane.released.store(released.0, Release);
+        }
+        self.publish_control(lane) || told
+    }
+
+    #[inline]
+    fn publish_control(&mut self, lane: &Lane) -> bool {
+        let unpublished = self.control_taken - self.control_published;
+        let told = unpublished >= CONTROL_PUBLISH_FRAMES || unpublished > 0 && self.idle_polls > 0;
+        if told {
+            self.control_published = self.control_taken;
+            lane.control_taken.store(self.control_taken, Release);
+        }
+        told
+    }
+}

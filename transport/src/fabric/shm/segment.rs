@@ -1,0 +1,347 @@
+//! The shared segment of one rank: what lies where in it, and how it is mapped.
+//!
+//! A segment is an unnamed memory file (memfd): it lives as long as some
+//! process maps it or holds its descriptor, so a killed job leaves nothing, and
+//! a dead rank's log stays readable for its neighbours and the launcher. Its
+//! rank writes most of it; peers write the fields that say so. The layout is in
+//! docs/wire-format.md.
+
+#![allow(
+    unsafe_code,
+    reason = "maps memory files and turns their bytes into typed atomics"
+)]
+
+use crate::control::CONTROL_BYTES;
+use crate::fabric::FabricError;
+use core::ptr::NonNull;
+use core::sync::atomic::{AtomicU32, AtomicU64};
+use refrain_ring::{Incarnation, Rank, Region};
+use rustix::fs::{FallocateFlags, MemfdFlags, SealFlags};
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
+
+/// First word of a segment: "rfrnshm" and the version of its layout.
+pub(super) const SEGMENT_MAGIC: u64 = u64::from_le_bytes(*b"rfrnshm\x01");
+/// Log memory begins, and grows, in steps of a huge page.
+pub(super) const EXTENT_BYTES: usize = 2 << 20;
+/// Control frames under way on one lane at most.
+pub(super) const CONTROL_SLOTS: u64 = 64;
+/// Ranks that can share one host.
+pub const RANKS_MAX: u32 = 4096;
+
+/// Identity of a segment; written once before it is published.
+#[repr(C, align(64))]
+#[derive(Debug)]
+pub(super) struct Head {
+    pub magic: AtomicU64,
+    pub job: AtomicU64,
+    pub rank: AtomicU32,
+    pub incarnation: AtomicU32,
+    pub size: AtomicU32,
+    /// 1: the rank answers expedited memory barriers, so that its peers need no
+    /// fence of their own (see `wake.rs`).
+    pub answers_barriers: AtomicU32,
+    pub arena_offset: AtomicU64,
+    pub segment_bytes: AtomicU64,
+    pub window_bytes: AtomicU64,
+}
+
+/// Where a rank sleeps, and who has something for it.
+#[repr(C, align(64))]
+#[derive(Debug)]
+pub(super) struct Bell {
+    /// Futex: 1 while the rank sleeps or is about to. Peers set it to 0.
+    pub sleeping: AtomicU32,
+    _line: [u32; 15],
+    /// Bit r: rank r has rung. Peers set bits, the rank takes them.
+    pub rung: [AtomicU64; RANKS_MAX as usize / 64],
+}
+
+/// One slot of a control lane: a sequence number (from 1) that publishes it,
+/// and the frame.
+#[repr(C, align(64))]
+#[derive(Debug)]
+pub(super) struct ControlSlot {
+    pub sequence: AtomicU64,
+    pub words: [AtomicU64; CONTROL_BYTES / 8],
+}
+
+/// What goes from the segment's rank to one destination. Each group has its
+/// own cache line, because it has its own writer and pace.
+#[repr(C, align(64))]
+#[derive(Debug)]
+pub(super) struct Lane {
+    /// Sender: chunk in which the log begins, plus 1; 0 before the first frame.
+    pub first_chunk: AtomicU64,
+    /// Sender: 1 while it sleeps for room.
+    pub waits_for_room: AtomicU32,
+    _sender: [u32; 13],
+    /// Receiver: 1 when the sender shall ring after it has posted.
+    pub ring: AtomicU32,
+    _ring: [u32; 15],
+    /// Receiver: position up to which it has let go of the log.
+    pub released: AtomicU64,
+    /// Receiver: control frames taken.
+    pub control_taken: AtomicU64,
+    _receiver: [u64; 6],
+    pub control: [ControlSlot; CONTROL_SLOTS as usize],
+}
+
+const _: () = assert!(
+    size_of::<Head>() == 64 && size_of::<Bell>() == 64 + 512 && size_of::<ControlSlot>() == 64
+);
+const _: () = assert!(size_of::<Lane>() == 192 + 64 * 64);
+
+const BELL_OFFSET: usize = 4096;
+const LANES_OFFSET: usize = 8192;
+
+/// A mapped segment, own or of a peer.
+#[derive(Clone, Debug)]
+pub(super) struct Segment {
+    mapping: Arc<Mapping>,
+    file: Arc<OwnedFd>,
+}
+
+#[derive(Debug)]
+struct Mapping {
+    base: NonNull<u8>,
+    bytes: usize,
+    /// With the slack that alignment took.
+    reserved: NonNull<u8>,
+    reserved_bytes: usize,
+}
+
+// SAFETY: the mapping is plain memory, unmapped only by the last owner; all
+// access goes through atomics or the discipline of `Region`.
+unsafe impl Send for Mapping {}
+// SAFETY: as for Send.
+unsafe impl Sync for Mapping {}
+
+impl Drop for Mapping {
+    fn drop(&mut self) {
+        // SAFETY: the range was reserved by `map` and nobody refers to it any more.
+        let _ = unsafe { rustix::mm::munmap(self.reserved.as_ptr().cast(), self.reserved_bytes) };
+    }
+}
+
+/// Bytes before the log memory of a segment in a job of `size` ranks.
+pub(super) fn arena_offset(size: u32) -> usize {
+    (LANES_OFFSET + size as usize * size_of::<Lane>()).next_multiple_of(EXTENT_BYTES)
+}
+
+impl Segment {
+    /// Makes a segment with room for `log_bytes` of log. Its memory is taken
+    /// from the system as it is used.
+    pub(super) fn create(rank: Rank, size: u32, log_bytes: usize) -> Result<Self, FabricError> {
+        let bytes = arena_offset(size) + log_bytes;
+        let make = || -> io::Result<OwnedFd> {
+            let name = format!("refrain-rank-{rank}");
+            let file =
+                rustix::fs::memfd_create(name, MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)?;
+            rustix::fs::ftruncate(&file, bytes as u64)?;
+            // A peer that shrank the file would kill its readers.
+            rustix::fs::fcntl_add_seals(&file, SealFlags::SHRINK | SealFlags::GROW)?;
+            reserve_pages(&file, 0, arena_offset(size))?;
+            Ok(file)
+        };
+        let file = make().map_err(|error| FabricError::Os {
+            attempted: format!(
+                "making a shared segment of {} MiB for rank {rank} (lower --log-memory, or raise `ulimit -f` or the container's memory limit)",
+                bytes >> 20
+            ),
+            error,
+        })?;
+        Self::open(Arc::new(file), bytes)
+    }
+
+    /// Maps a peer's segment.
+    pub(super) fn attach(file: Arc<OwnedFd>) -> Result<Self, FabricError> {
+        let bytes = rustix::fs::fstat(&file)
+            .map_err(|error| FabricError::Os {
+                attempted: "looking at a peer's segment".into(),
+                error: error.into(),
+            })?
+            .st_size as usize;
+        Self::open(file, bytes)
+    }
+
+    fn open(file: Arc<OwnedFd>, bytes: usize) -> Result<Self, FabricError> {
+        let mapping = map(&file, bytes).map_err(|error| FabricError::Os {
+            attempted: format!(
+                "mapping a shared segment of {} MiB (raise `ulimit -v`?)",
+                bytes >> 20
+            ),
+            error,
+        })?;
+        Ok(Self {
+            mapping: Arc::new(mapping),
+            file,
+        })
+    }
+
+    pub(super) fn file(&self) -> &Arc<OwnedFd> {
+        &self.file
+    }
+
+    pub(super) fn bytes(&self) -> usize {
+        self.mapping.bytes
+    }
+
+    pub(super) fn head(&self) -> &Head {
+        self.at(0)
+    }
+
+    pub(super) fn bell(&self) -> &Bell {
+        self.at(BELL_OFFSET)
+    }
+
+    #[inline]
+    pub(super) fn lane(&self, destination: Rank) -> &Lane {
+        self.at(LANES_OFFSET + destination.index() * size_of::<Lane>())
+    }
+
+    /// The whole segment as a region for a log.
+    pub(super) fn region(&self) -> Region {
+        // SAFETY: the mapping is readable, writable, page-aligned and kept by
+        // the owner; logs follow the region's discipline.
+        unsafe {
+            Region::from_raw(
+                self.mapping.base,
+                self.mapping.bytes,
+                Arc::clone(&self.mapping) as _,
+            )
+        }
+    }
+
+    /// Takes memory for part of the segment from the system: as a huge page
+    /// where it gives one, so that a log that streams through memory does not
+    /// miss the TLB at every 4 KiB.
+    pub(super) fn commit(&self, offset: usize, bytes: usize) -> io::Result<()> {
+        debug_assert!(offset.is_multiple_of(EXTENT_BYTES) && offset + bytes <= self.mapping.bytes);
+        let base = self.mapping.base.as_ptr().wrapping_add(offset);
+        for extent in (0..bytes).step_by(EXTENT_BYTES) {
+            let extent_bytes = EXTENT_BYTES.min(bytes - extent);
+            // One page makes the extent eligible for collapsing into a huge one.
+            reserve_pages(&self.file, offset + extent, 4096)?;
+            // SAFETY: inside the mapping; advice does not change contents.
+            let collapsed = extent_bytes == EXTENT_BYTES
+                && unsafe {
+                    libc::madvise(
+                        base.wrapping_add(extent).cast(),
+                        extent_bytes,
+                        MADV_COLLAPSE,
+                    )
+                } == 0;
+            if !collapsed {
+                reserve_pages(&self.file, offset + extent, extent_bytes)?;
+            }
+        }
+        // SAFETY: as above. Failure only means page faults later.
+        unsafe { libc::madvise(base.cast(), bytes, libc::MADV_POPULATE_WRITE) };
+        Ok(())
+    }
+
+    #[inline]
+    fn at<T>(&self, offset: usize) -> &T {
+        assert!(
+            offset + size_of::<T>() <= self.mapping.bytes,
+            "outside the segment"
+        );
+        // SAFETY: in bounds and aligned (offsets are multiples of 64); T is one
+        // of this file's structs of atomics, valid for any bytes.
+        unsafe { &*self.mapping.base.as_ptr().wrapping_add(offset).cast::<T>() }
+    }
+}
+
+/// Since Linux 6.1; works whatever the setting for shared huge pages is.
+const MADV_COLLAPSE: libc::c_int = 25;
+
+/// `fallocate`: the only way to hear of missing memory as an error and not as
+/// a signal at the first touch.
+fn reserve_pages(file: impl AsFd, offset: usize, bytes: usize) -> io::Result<()> {
+    Ok(rustix::fs::fallocate(
+        file,
+        FallocateFlags::empty(),
+        offset as u64,
+        bytes as u64,
+    )?)
+}
+
+/// Maps the file so that huge pages of file and address space fall together.
+fn map(file: &OwnedFd, bytes: usize) -> io::Result<Mapping> {
+    use rustix::mm::{MapFlags, ProtFlags, mmap, mmap_anonymous};
+    let reserved_bytes = bytes + EXTENT_BYTES;
+    // SAFETY: a fresh reservation of address space, then the file over a part
+    // of it that belongs to nobody else.
+    unsafe {
+        let reserved = mmap_anonymous(
+            core::ptr::null_mut(),
+            reserved_bytes,
+            ProtFlags::empty(),
+            MapFlags::PRIVATE,
+        )?;
+        let base = reserved.map_addr(|address| address.next_multiple_of(EXTENT_BYTES));
+        let mapping = Mapping {
+            base: NonNull::new(base.cast()).expect("the kernel maps nothing at 0"),
+            bytes,
+            reserved: NonNull::new(reserved.cast()).expect("the kernel maps nothing at 0"),
+            reserved_bytes,
+        };
+        mmap(
+            base,
+            bytes,
+            ProtFlags::READ | ProtFlags::WRITE,
+            MapFlags::SHARED | MapFlags::FIXED,
+            file,
+            0,
+        )?;
+        Ok(mapping)
+    }
+}
+
+/// Checks a peer's segment before anything in it is believed.
+pub(super) fn check(
+    segment: &Segment,
+    peer: Rank,
+    incarnation: Incarnation,
+    job: u64,
+    size: u32,
+) -> Result<(), FabricError> {
+    use core::sync::atomic::Ordering::Acquire;
+    let refuse = |reason: String| Err(FabricError::Attach { peer, reason });
+    if segment.bytes() < arena_offset(size) {
+        return refuse(format!(
+            "its segment has {} bytes, too few for a job of {size} ranks",
+            segment.bytes()
+        ));
+    }
+    let head = segment.head();
+    let magic = head.magic.load(Acquire);
+    if magic != SEGMENT_MAGIC {
+        return refuse(format!(
+            "its segment begins with {magic:#018x}, not {SEGMENT_MAGIC:#018x}: run the same refrain on every rank"
+        ));
+    }
+    let found = (
+        head.job.load(Acquire),
+        Rank(head.rank.load(Acquire)),
+        Incarnation(head.incarnation.load(Acquire)),
+        head.size.load(Acquire),
+    );
+    if found != (job, peer, incarnation, size) {
+        return refuse(format!(
+            "its segment is of job {:x}, rank {}, incarnation {}, {} ranks; expected job {job:x}, rank {peer}, incarnation {incarnation}, {size} ranks",
+            found.0, found.1, found.2, found.3
+        ));
+    }
+    let arena = head.arena_offset.load(Acquire);
+    if arena != arena_offset(size) as u64
+        || head.segment_bytes.load(Acquire) != segment.bytes() as u64
+    {
+        return refuse(
+            "its segment is laid out differently: run the same refrain on every rank".into(),
+        );
+    }
+    Ok(())
+}

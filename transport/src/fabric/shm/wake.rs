@@ -1,0 +1,61 @@
+//! Sleeping and waking without a fence on the fast path.
+//!
+//! The race to win: a sender posts and then looks whether the receiver wants
+//! to be rung; a receiver says that it wants to be rung and then looks whether
+//! something was posted. Each must do its store before its load, or both miss.
+//! On the sender's side that would be a full fence for every message. Instead
+//! the receiver, which is about to sleep anyway, has the kernel run a barrier
+//! on all processors that run ranks (`membarrier`, global expedited); the
+//! sender only keeps the compiler from turning the two around. Where the
+//! kernel does not offer it, both sides use full fences.
+
+use core::sync::atomic::{AtomicU32, Ordering, compiler_fence, fence};
+use core::time::Duration;
+use rustix::thread::futex;
+
+/// Whether this process asked the kernel to answer expedited barriers.
+pub(super) fn register() -> bool {
+    use rustix::thread::{MembarrierCommand, MembarrierQuery, membarrier, membarrier_query};
+    membarrier_query()
+        .contains(MembarrierQuery::GLOBAL_EXPEDITED | MembarrierQuery::REGISTER_GLOBAL_EXPEDITED)
+        && membarrier(MembarrierCommand::RegisterGlobalExpedited).is_ok()
+}
+
+/// The sender's half: between posting and looking at the ring flag.
+#[inline]
+pub(super) fn after_post(both_answer_barriers: bool) {
+    if both_answer_barriers {
+        compiler_fence(Ordering::SeqCst);
+    } else {
+        fence(Ordering::SeqCst);
+    }
+}
+
+/// The receiver's half: between raising flags and looking a last time.
+pub(super) fn before_last_look(registered: bool) {
+    fence(Ordering::SeqCst);
+    if registered {
+        use rustix::thread::{MembarrierCommand, membarrier};
+        membarrier(MembarrierCommand::GlobalExpedited)
+            .expect("the kernel offered this barrier when it was registered");
+    }
+}
+
+/// Sleeps while `sleeping` is 1, at most for `timeout`.
+pub(super) fn sleep(sleeping: &AtomicU32, timeout: Duration) {
+    let timeout = futex::Timespec {
+        tv_sec: i64::try_from(timeout.as_secs()).unwrap_or(i64::MAX),
+        tv_nsec: timeout.subsec_nanos().into(),
+    };
+    // Any result is a reason to look again: woken, already 0, interrupted, over.
+    let _ = futex::wait(sleeping, futex::Flags::empty(), 1, Some(&timeout));
+}
+
+/// Wakes whoever sleeps there.
+#[inline]
+pub(super) fn wake(sleeping: &AtomicU32) {
+    if sleeping.load(Ordering::SeqCst) == 1 && sleeping.swap(0, Ordering::SeqCst) == 1 {
+        // The only error is a bad address, which a mapped segment is not.
+        let _ = futex::wake(sleeping, futex::Flags::empty(), 1);
+    }
+}

@@ -1,3 +1,0 @@
-//! STUB
-/// Which bytes of a buffer make up a message.
-pub struct Layout;

@@ -1,0 +1,103 @@
+//! Walking part of a message through its buffer.
+
+use super::Layout;
+use super::blocks::Block;
+use core::iter::FusedIterator;
+
+/// Bytes that follow one another both in the buffer and in the message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Piece {
+    /// Where they begin in the buffer.
+    pub buffer_offset: usize,
+    /// How many; never 0.
+    pub bytes: usize,
+}
+
+/// The pieces of part of a message; see [`Layout::pieces`].
+#[derive(Clone, Debug)]
+pub struct Pieces<'a> {
+    blocks: &'a [Block],
+    extent: usize,
+    /// Where the present item begins in the buffer.
+    item: usize,
+    /// The present block, and how many of its bytes are behind us.
+    block: usize,
+    done: usize,
+    left: usize,
+}
+
+impl<'a> Pieces<'a> {
+    #[inline]
+    pub(super) fn new(layout: &'a Layout, offset: u64, bytes: usize) -> Self {
+        let blocks = layout.blocks.as_slice();
+        let left = layout.clip(offset, bytes);
+        let mut pieces = Self {
+            blocks,
+            extent: layout.extent_bytes,
+            item: 0,
+            block: 0,
+            done: 0,
+            left,
+        };
+        if left > 0 && offset > 0 {
+            pieces.seek(offset, layout.blocks.bytes());
+        }
+        pieces
+    }
+
+    /// Goes to `offset`, which lies in the message.
+    #[inline]
+    fn seek(&mut self, offset: u64, item_bytes: u64) {
+        let (item, within) = if offset < item_bytes {
+            (0, offset)
+        } else {
+            (offset / item_bytes, offset % item_bytes)
+        };
+        // the casts lose nothing: items and block lengths were counted in usize
+        self.item = item as usize * self.extent;
+        self.block = self.blocks.partition_point(|block| block.start <= within) - 1;
+        self.done = (within - self.blocks[self.block].start) as usize;
+    }
+
+    /// How many bytes are left to walk.
+    #[inline]
+    pub fn bytes_left(&self) -> usize {
+        self.left
+    }
+}
+
+impl Iterator for Pieces<'_> {
+    type Item = Piece;
+
+    #[inline]
+    fn next(&mut self) -> Option<Piece> {
+        if self.left == 0 {
+            return None;
+        }
+        let block = self.blocks[self.block];
+        let piece = Piece {
+            buffer_offset: self.item + block.offset + self.done,
+            bytes: self.left.min(block.bytes - self.done),
+        };
+        self.left -= piece.bytes;
+        self.done = 0;
+        self.block += 1;
+        if self.block == self.blocks.len() {
+            self.block = 0;
+            // behind the last item it may wrap, and is not used any more
+            self.item = self.item.wrapping_add(self.extent);
+        }
+        Some(piece)
+    }
+}
+
+impl FusedIterator for Pieces<'_> {}
+
+impl Layout {
+    /// How many of `bytes` from `offset` on are in the message.
+    #[inline]
+    pub(super) fn clip(&self, offset: u64, bytes: usize) -> usize {
+        let left = self.message_bytes.saturating_sub(offset);
+        usize::try_from(left).map_or(bytes, |left| left.min(bytes))
+    }
+}
