@@ -95,7 +95,8 @@ criterion_group! {
     name = benches;
     config = Criterion::default()
         .warm_up_time(Duration::from_millis(200))
-        .measurement_time(Duration::from_millis(600));
+        .measurement_time(Duration::from_millis(600))
+        .nresamples(10_000);
     targets = pack, unpack, pieces
 }
 criterion_main!(benches);

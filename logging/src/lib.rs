@@ -1,1 +1,11 @@
-//! placeholder
+//! Message logging: the family of protocols as pure state machines.
+//!
+//! Today this is what a protocol *keeps*; determinants, the gate's side of the
+//! event logger, spilling to disk and replay join it here.
+//!
+//! Promises: no clock, thread, randomness or I/O inside. Knows nothing of
+//! sockets, NICs or processes.
+
+mod family;
+
+pub use family::{Member, UnknownProtocol};

@@ -44,6 +44,9 @@ pub enum Error {
     /// A fabric failed.
     #[error(transparent)]
     Fabric(#[from] refrain_transport::fabric::FabricError),
+    /// The engine cannot go on.
+    #[error(transparent)]
+    Engine(refrain_transport::engine::EngineError),
     /// The launcher or its control socket failed.
     #[error("{attempted}: {error}")]
     Control {
@@ -55,6 +58,14 @@ pub enum Error {
     /// The launcher ends the job.
     #[error("the job is being ended: {0}")]
     Aborted(String),
+    /// The program that was to be started cannot be.
+    #[error("{reason}")]
+    Program {
+        /// What was tried and what to do.
+        reason: String,
+        /// It exists, but may not be executed.
+        found: bool,
+    },
     /// The job's settings cannot be used.
     #[error("{0}")]
     Config(String),

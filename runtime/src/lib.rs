@@ -20,10 +20,16 @@
 //! # Ok::<(), refrain::Error>(())
 //! ```
 
+pub mod choice;
 pub mod config;
 pub mod control;
 mod error;
 pub mod launcher;
+pub mod machine;
+mod protocol;
+pub mod leftovers;
+pub mod native;
+pub mod size;
 mod world;
 
 pub use error::Error;

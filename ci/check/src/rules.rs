@@ -148,7 +148,7 @@ fn is_test_file(path: &str) -> bool {
     let (folders, file) = path.rsplit_once('/').unwrap_or(("", path));
     folders
         .split('/')
-        .any(|folder| folder == "tests" || folder == "fuzz")
+        .any(|folder| matches!(folder, "tests" | "conformance" | "fuzz"))
         || matches!(file, "tests.rs" | "conformance.rs")
         || file.ends_with("_tests.rs")
 }

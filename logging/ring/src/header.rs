@@ -176,7 +176,7 @@ impl RecordHeader {
             RecordKind::Fragment => extent.checked_add(u64::from(payload_bytes)).is_some(),
             RecordKind::Rendezvous | RecordKind::Link => payload_bytes == 0,
         };
-        if !fits || record_bytes(payload_bytes as usize) > crate::CHUNK_BYTES {
+        if !fits || payload_bytes as usize > crate::ChannelLog::PAYLOAD_BYTES_MAX {
             return Err(HeaderError::Extent {
                 payload_bytes,
                 offset: extent,

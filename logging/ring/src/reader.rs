@@ -5,7 +5,7 @@
     reason = "declares the one unsafe function that reads a record again later"
 )]
 
-use crate::writer::CHUNK_HEADER_BYTES;
+use crate::writer::{CHUNK_HEADER_BYTES, LINK_BYTES};
 use crate::{
     CHUNK_BYTES, ChunkId, HeaderError, Position, RecordHeader, RecordKind, Region, payload_offset,
     record_bytes,
@@ -18,11 +18,11 @@ pub enum ReadError {
     /// A header that is none.
     #[error(transparent)]
     Header(#[from] HeaderError),
-    /// A link out of the arena.
-    #[error("a link leads to chunk {0}, which does not exist")]
+    /// A link out of the arena, or out of a chunk that holds no record.
+    #[error("a link leads astray, to chunk {0}: the log is damaged")]
     Link(u64),
-    /// A record that ends beyond its chunk.
-    #[error("a record of {0} payload bytes ends beyond its chunk")]
+    /// A record that leaves its chunk no place for the link to the next.
+    #[error("a record of {0} payload bytes ends beyond its chunk: the log is damaged")]
     Overrun(u32),
 }
 
@@ -86,8 +86,6 @@ impl ChannelReader {
     /// When the log is broken there. The reader stays where it is.
     #[inline]
     pub fn peek(&mut self) -> Result<Option<Record<'_>>, ReadError> {
-        // A chunk never begins with a link, so one is followed at most.
-        let mut followed = false;
         loop {
             let first_word = self.region.load_first_word(self.offset);
             if first_word == 0 {
@@ -95,16 +93,17 @@ impl ChannelReader {
             }
             let [a, b, c, d, e] = self.region.read_header_rest(self.offset);
             let header = RecordHeader::from_words([first_word, a, b, c, d, e])?;
+            let used = (self.position.0 % CHUNK_BYTES as u64) as usize;
             if header.kind == RecordKind::Link {
-                if core::mem::replace(&mut followed, true) {
+                // No chunk begins with a link, so one is followed at most.
+                if used == CHUNK_HEADER_BYTES {
                     return Err(ReadError::Link(header.extent));
                 }
                 self.enter(header.extent, self.position.0 / CHUNK_BYTES as u64 + 1)?;
                 continue;
             }
             let payload_bytes = header.payload_bytes as usize;
-            let used = (self.position.0 % CHUNK_BYTES as u64) as usize;
-            if used + record_bytes(payload_bytes) > CHUNK_BYTES {
+            if used + record_bytes(payload_bytes) > CHUNK_BYTES - LINK_BYTES {
                 return Err(ReadError::Overrun(header.payload_bytes));
             }
             let payload_offset = self.offset + payload_offset(payload_bytes);

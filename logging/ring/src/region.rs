@@ -205,6 +205,13 @@ struct Memory {
     lines: Arc<Vec<(AtomicU64, loom::cell::UnsafeCell<[u64; 5]>)>>,
 }
 
+// SAFETY: loom stops at the first access to a cell that is not ordered.
+#[cfg(loom)]
+unsafe impl Send for Memory {}
+// SAFETY: as for Send.
+#[cfg(loom)]
+unsafe impl Sync for Memory {}
+
 #[cfg(loom)]
 impl Region {
     /// Modelled memory.

@@ -11,6 +11,7 @@
 //! append clears the word behind it *before* its own record is published.
 
 use crate::header::{LINE_BYTES, payload_offset, record_bytes};
+use crate::sync::{Ordering, fence};
 use crate::{
     Arena, ArenaFull, CHUNK_BYTES, ChunkId, Incarnation, Position, Rank, RecordHeader, RecordKind,
     Region, Ssn,
@@ -21,7 +22,7 @@ use thiserror::Error;
 /// Bytes at the start of a chunk that say what it holds.
 pub(crate) const CHUNK_HEADER_BYTES: usize = LINE_BYTES;
 /// Bytes kept free at the end of a chunk for the link to the next.
-const LINK_BYTES: usize = LINE_BYTES;
+pub(crate) const LINK_BYTES: usize = LINE_BYTES;
 /// A fragment is not cut shorter than this to fill the end of a chunk.
 const FRAGMENT_BYTES_MIN: usize = 1024;
 
@@ -174,19 +175,20 @@ impl ChannelLog {
         payload_bytes_max: usize,
         whole: bool,
     ) -> Result<Reservation, ReserveError> {
+        let longest = Self::PAYLOAD_BYTES_MAX;
+        assert!(
+            !whole || payload_bytes_max <= longest,
+            "no record holds {payload_bytes_max} bytes"
+        );
+        let payload_bytes_max = payload_bytes_max.min(longest);
         let room = self.room();
         let payload_bytes = if record_bytes(payload_bytes_max) <= room {
             payload_bytes_max
         } else if !whole && room >= record_bytes(FRAGMENT_BYTES_MIN) {
             room - LINE_BYTES
         } else {
-            let longest = Self::PAYLOAD_BYTES_MAX;
-            assert!(
-                !whole || payload_bytes_max <= longest,
-                "no record holds {payload_bytes_max} bytes"
-            );
             self.go_to_next_chunk(arena)?;
-            payload_bytes_max.min(longest)
+            payload_bytes_max
         };
         Ok(Reservation {
             position: self.tail,
@@ -303,8 +305,7 @@ impl ChannelLog {
         let start = arena.offset_of(next);
         let sequence = self.chunks_trimmed + self.chunks.len() as u64;
         let region = arena.region();
-        self.write_chunk_header(region, start, sequence);
-        region.clear_first_word(start + CHUNK_HEADER_BYTES);
+        self.begin_chunk(region, start, sequence);
         if !self.chunks.is_empty() {
             self.write_link(region, next);
         }
@@ -337,9 +338,13 @@ impl ChannelLog {
         region.publish_first_word(self.tail_offset, first_word);
     }
 
-    /// Says what the chunk holds, for those who find it after this process is
-    /// gone (docs/log-format.md).
-    fn write_chunk_header(&self, region: &Region, start: usize, sequence: u64) {
+    /// Empties the chunk and says what it holds, for those who find it after
+    /// this process is gone (docs/log-format.md). Killed in between, it leaves
+    /// a chunk that says nothing, never one that claims what was in it before.
+    fn begin_chunk(&self, region: &Region, start: usize, sequence: u64) {
+        region.clear_first_word(start);
+        fence(Ordering::Release);
+        region.clear_first_word(start + CHUNK_HEADER_BYTES);
         region.write_header_rest(
             start,
             &[

@@ -1,1 +1,45 @@
-fn main() {}
+//! `refrain`: starts jobs, measures, and says what a machine can do.
+
+mod clean;
+mod info;
+mod run;
+
+use clap::{Parser, Subcommand};
+use std::process::ExitCode;
+
+/// RDMA-native message passing with message logging.
+#[derive(Parser)]
+#[command(name = "refrain", version, arg_required_else_help = true)]
+struct CommandLine {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Start the ranks of a job on this host.
+    Run(run::Arguments),
+    /// Say what this machine offers, what is chosen and why.
+    Info,
+    /// Remove what killed jobs have left behind.
+    Clean,
+    /// Measure latency and bandwidth between two ranks, protocol beside protocol.
+    Netpipe(refrain_bench::netpipe::Arguments),
+    /// A measuring rank; started by `netpipe`.
+    #[command(hide = true)]
+    NetpipeRank,
+}
+
+fn main() -> ExitCode {
+    let result = match CommandLine::parse().command {
+        Command::Run(arguments) => run::run(arguments),
+        Command::Info => info::run(),
+        Command::Clean => clean::run(),
+        Command::Netpipe(arguments) => refrain_bench::netpipe::run(arguments),
+        Command::NetpipeRank => refrain_bench::netpipe::rank_main(),
+    };
+    result.unwrap_or_else(|report| {
+        eprintln!("{report:?}");
+        ExitCode::FAILURE
+    })
+}

@@ -48,7 +48,10 @@
 //! **Memory.** The region given to a fabric at its making stays mapped and
 //! registered as long as the fabric lives, and longer while a peer may read it.
 
+#[cfg(any(test, feature = "conformance"))]
+pub mod conformance;
 pub mod shm;
+pub mod sim;
 
 use crate::control::Control;
 use crate::gate::Pass;

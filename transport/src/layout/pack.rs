@@ -202,6 +202,8 @@ fn unpack_blocks<const BYTES: usize>(data: &[u8], buffer: &mut [u8], stride: usi
 #[inline]
 fn copy(to: &mut [u8], from: &[u8]) {
     match from.len() {
+        1 => copy_ends::<1>(to, from),
+        2..4 => copy_ends::<2>(to, from),
         4..8 => copy_ends::<4>(to, from),
         8..16 => copy_ends::<8>(to, from),
         16..32 => copy_ends::<16>(to, from),

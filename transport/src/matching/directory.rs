@@ -42,36 +42,47 @@ impl Directory {
         }
     }
 
-    /// The list of this envelope, empty if there is none.
+    /// Where the list of this envelope is, until the next change.
     #[inline]
-    pub(super) fn list(&self, envelope: &Envelope) -> List {
+    pub(super) fn place(&self, envelope: &Envelope) -> Option<usize> {
         if self.taken == 0 {
-            return List::EMPTY;
+            return None;
         }
-        self.places[self.find(envelope)].list
+        let at = self.find(envelope);
+        (!self.places[at].list.is_empty()).then_some(at)
     }
 
-    /// Lets `edit` change the list of this envelope: give it its first entry,
-    /// take its last, or anything in between.
+    /// The place of this envelope and the oldest entry there.
     #[inline]
-    pub(super) fn edit(&mut self, envelope: &Envelope, edit: impl FnOnce(&mut List)) {
-        let found = self.find(envelope);
-        let place = &mut self.places[found];
-        let was_empty = place.list.is_empty();
-        edit(&mut place.list);
-        match (was_empty, place.list.is_empty()) {
-            (true, false) => {
-                place.envelope = *envelope;
-                self.taken += 1;
-                if self.taken * 2 > self.places.len() {
-                    self.grow();
-                }
+    pub(super) fn oldest(&self, envelope: &Envelope) -> Option<(usize, u32)> {
+        let place = self.place(envelope)?;
+        Some((place, self.places[place].list.first()?))
+    }
+
+    /// Lets `append` put an entry at the end of the list of this envelope.
+    #[inline]
+    pub(super) fn append(&mut self, envelope: &Envelope, append: impl FnOnce(&mut List)) {
+        let at = self.find(envelope);
+        let place = &mut self.places[at];
+        let is_new = place.list.is_empty();
+        place.envelope = *envelope;
+        append(&mut place.list);
+        if is_new {
+            self.taken += 1;
+            if self.taken * 2 > self.places.len() {
+                self.grow();
             }
-            (false, true) => {
-                self.taken -= 1;
-                self.close_gap(found);
-            }
-            _ => {}
+        }
+    }
+
+    /// Lets `unlink` take an entry off the list of this place.
+    #[inline]
+    pub(super) fn unlink(&mut self, place: usize, unlink: impl FnOnce(&mut List)) {
+        let list = &mut self.places[place].list;
+        unlink(list);
+        if list.is_empty() {
+            self.taken -= 1;
+            self.close_gap(place);
         }
     }
 
@@ -186,7 +197,7 @@ mod tests {
             let envelopes = envelopes(shape);
             for envelope in &envelopes {
                 let index = pool.insert(());
-                directory.edit(envelope, |list| pool.link_last::<0>(list, index));
+                directory.append(envelope, |list| pool.link_last::<0>(list, index));
             }
             let probes: usize = envelopes.iter().map(|e| directory.probes(e)).sum();
             assert!(
@@ -205,24 +216,23 @@ mod tests {
             let envelopes = envelopes(shape);
             for envelope in &envelopes {
                 let index = pool.insert(*envelope);
-                directory.edit(envelope, |list| pool.link_last::<0>(list, index));
+                directory.append(envelope, |list| pool.link_last::<0>(list, index));
             }
             assert!(directory.taken * 2 <= directory.places.len());
             // every third goes, then every second, then the rest
             for (step, gone) in [3, 2, 1].into_iter().enumerate() {
                 for envelope in envelopes.iter().step_by(gone) {
-                    if let Some(index) = directory.list(envelope).first() {
-                        directory.edit(envelope, |list| pool.unlink::<0>(list, index));
+                    if let Some((place, index)) = directory.oldest(envelope) {
+                        directory.unlink(place, |list| pool.unlink::<0>(list, index));
                         pool.remove(index);
                     }
                 }
                 for (number, envelope) in envelopes.iter().enumerate() {
                     let there = [3, 2, 1][..=step].iter().all(|gone| number % gone != 0);
-                    let found = directory.list(envelope).first();
-                    assert_eq!(
-                        found.map(|index| *pool.get(index)),
-                        there.then_some(*envelope)
-                    );
+                    let found = directory
+                        .oldest(envelope)
+                        .map(|(_, index)| *pool.get(index));
+                    assert_eq!(found, there.then_some(*envelope));
                 }
             }
             assert_eq!((directory.taken, pool.count()), (0, 0));

@@ -40,7 +40,7 @@ impl<R> Posted<R> {
         match pattern.exact() {
             Some(envelope) => self
                 .exact
-                .edit(&envelope, |list| pool.link_last::<WAITING>(list, index)),
+                .append(&envelope, |list| pool.link_last::<WAITING>(list, index)),
             None => pool.link_last::<WAITING>(&mut self.wildcards, index),
         }
         PostedId(self.pool.handle(index))
@@ -51,7 +51,7 @@ impl<R> Posted<R> {
         let index = self.pool.resolve(id.0)?;
         let exact = self.pool.get(index).0.exact();
         Some(match exact {
-            Some(envelope) => self.remove_exact(&envelope, index),
+            Some(envelope) => self.remove_exact(self.exact.place(&envelope)?, index),
             None => self.remove_wildcard(index),
         })
     }
@@ -60,12 +60,13 @@ impl<R> Posted<R> {
     /// posted first gets it.
     #[inline]
     pub(super) fn take(&mut self, envelope: &Envelope) -> Option<(Pattern, R)> {
-        let exact = self.exact.list(envelope).first();
-        let before = exact.map_or(u64::MAX, |index| self.pool.number(index));
+        let exact = self.exact.oldest(envelope);
+        let before = exact.map_or(u64::MAX, |(_, index)| self.pool.number(index));
         if let Some(index) = self.first_wildcard(envelope, before) {
             return Some(self.remove_wildcard(index));
         }
-        Some(self.remove_exact(envelope, exact?))
+        let (place, index) = exact?;
+        Some(self.remove_exact(place, index))
     }
 
     /// The first wildcard receive that accepts the message, among those posted
@@ -80,10 +81,10 @@ impl<R> Posted<R> {
     }
 
     #[inline]
-    fn remove_exact(&mut self, envelope: &Envelope, index: u32) -> (Pattern, R) {
+    fn remove_exact(&mut self, place: usize, index: u32) -> (Pattern, R) {
         let pool = &mut self.pool;
         self.exact
-            .edit(envelope, |list| pool.unlink::<WAITING>(list, index));
+            .unlink(place, |list| pool.unlink::<WAITING>(list, index));
         self.pool.remove(index)
     }
 

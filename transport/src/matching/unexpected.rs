@@ -40,7 +40,7 @@ impl<M> Unexpected<M> {
         let pool = &mut self.pool;
         pool.link_last::<ARRIVAL>(&mut self.arrivals, index);
         self.exact
-            .edit(&envelope, |list| pool.link_last::<ENVELOPE>(list, index));
+            .append(&envelope, |list| pool.link_last::<ENVELOPE>(list, index));
         UnexpectedId(self.pool.handle(index))
     }
 
@@ -51,12 +51,17 @@ impl<M> Unexpected<M> {
 
     #[inline]
     pub(super) fn take(&mut self, pattern: &Pattern) -> Option<(Envelope, M)> {
-        self.first(pattern).map(|index| self.remove_at(index))
+        let Some(envelope) = pattern.exact() else {
+            return self.first(pattern).map(|index| self.remove_at(index));
+        };
+        let (place, index) = self.exact.oldest(&envelope)?;
+        Some(self.remove_from(place, index))
     }
 
     #[inline]
     pub(super) fn remove(&mut self, id: UnexpectedId) -> Option<(Envelope, M)> {
-        self.pool.resolve(id.0).map(|index| self.remove_at(index))
+        let index = self.pool.resolve(id.0)?;
+        Some(self.remove_at(index))
     }
 
     #[inline]
@@ -88,7 +93,7 @@ impl<M> Unexpected<M> {
     #[inline]
     fn first(&self, pattern: &Pattern) -> Option<u32> {
         match pattern.exact() {
-            Some(envelope) => self.exact.list(&envelope).first(),
+            Some(envelope) => self.exact.oldest(&envelope).map(|(_, index)| index),
             None => self
                 .pool
                 .iter::<ARRIVAL>(self.arrivals)
@@ -103,13 +108,20 @@ impl<M> Unexpected<M> {
         (UnexpectedId(self.pool.handle(index)), envelope, value)
     }
 
-    #[inline]
     fn remove_at(&mut self, index: u32) -> (Envelope, M) {
-        let envelope = self.pool.get(index).0;
+        let place = self.exact.place(&self.pool.get(index).0);
+        self.remove_from(
+            place.expect("every message is on the list of its envelope"),
+            index,
+        )
+    }
+
+    #[inline]
+    fn remove_from(&mut self, place: usize, index: u32) -> (Envelope, M) {
         let pool = &mut self.pool;
         pool.unlink::<ARRIVAL>(&mut self.arrivals, index);
         self.exact
-            .edit(&envelope, |list| pool.unlink::<ENVELOPE>(list, index));
+            .unlink(place, |list| pool.unlink::<ENVELOPE>(list, index));
         self.pool.remove(index)
     }
 }

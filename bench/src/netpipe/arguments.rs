@@ -1,0 +1,501 @@
+//! The options of `refrain netpipe`, and what must hold for them.
+
+use super::NetpipeError;
+use super::log_budget::{default_budget_bytes, message_cost_bytes};
+use super::machine;
+use super::sizes::{Point, format_size, parse_size, series};
+use serde::{Deserialize, Serialize};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// Fabrics that a sweep between two processes can use.
+const FABRICS: [&str; 2] = ["auto", "shm"];
+/// Protocols that exist.
+const PROTOCOLS: [&str; 2] = ["none", "pessimist"];
+/// Messages beyond this are a typing error.
+const SIZE_BYTES_MAX: u64 = 1 << 40;
+
+/// How the receiving side receives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
+#[serde(rename_all = "lowercase")]
+pub enum Receive {
+    /// A blocking receive from the other rank.
+    Named,
+    /// A receive from any source, completed by `wait_any`.
+    Any,
+}
+
+/// What the two ranks do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Mode {
+    /// One message at a time, back and forth.
+    PingPong,
+    /// Both send at once.
+    Bidirectional,
+    /// Windows of messages in one direction, each acknowledged.
+    Stream,
+}
+
+impl Mode {
+    /// As in the JSON.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::PingPong => "ping-pong",
+            Self::Bidirectional => "bidirectional",
+            Self::Stream => "stream",
+        }
+    }
+}
+
+impl Receive {
+    /// As on the command line.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Named => "named",
+            Self::Any => "any",
+        }
+    }
+}
+
+/// Latency and bandwidth between two ranks, size by size, protocol beside
+/// protocol.
+#[derive(Clone, Debug, clap::Args)]
+pub struct Arguments {
+    /// Fabric to use: auto, shm
+    #[arg(long, value_name = "F", default_value = "auto")]
+    pub fabric: String,
+    /// Protocols to compare, interleaved size by size: none, pessimist
+    #[arg(
+        long,
+        value_name = "A,B,…",
+        value_delimiter = ',',
+        default_value = "none,pessimist"
+    )]
+    pub protocol: Vec<String>,
+    /// How to receive: from the other rank by name, or from any source with wait_any
+    #[arg(long, value_enum, default_value_t = Receive::Named)]
+    pub receive: Receive,
+    /// Smallest message, in bytes or as 64K, 4MiB
+    #[arg(long, value_name = "SIZE", default_value = "1", value_parser = parse_size)]
+    pub min: u64,
+    /// Largest message
+    #[arg(long, value_name = "SIZE", default_value = "4M", value_parser = parse_size)]
+    pub max: u64,
+    /// Measure each size also this many bytes smaller and larger, where sizes
+    /// are far enough apart; 0: not
+    #[arg(long, value_name = "BYTES", default_value_t = 3)]
+    pub perturbation: u64,
+    /// Time per size and protocol, split over the rounds
+    #[arg(long, value_name = "SECONDS", default_value_t = 0.25)]
+    pub time_per_size: f64,
+    /// Turns that each protocol has per size
+    #[arg(long, default_value_t = 5)]
+    pub rounds: u32,
+    /// Both ranks send at once
+    #[arg(long, conflicts_with = "stream")]
+    pub bidirectional: bool,
+    /// Windows of messages in one direction
+    #[arg(long)]
+    pub stream: bool,
+    /// Write each size and protocol as one JSON object a line
+    #[arg(long, value_name = "FILE")]
+    pub json: Option<PathBuf>,
+    /// Draw latency and bandwidth
+    #[arg(long, value_name = "FILE.svg")]
+    pub plot: Option<PathBuf>,
+    /// Measure what else is installed in the same sweep: NetPIPE over Open MPI
+    /// or MPICH, fi_pingpong, ucx_perftest
+    #[arg(long)]
+    pub peers: bool,
+    /// Memory for the payload log of each rank; default: 512M, or an eighth of
+    /// the available memory
+    #[arg(long, value_name = "SIZE", value_parser = parse_size)]
+    pub log_memory: Option<u64>,
+    /// Show perturbed sizes in the table too
+    #[arg(long)]
+    pub all_sizes: bool,
+    /// No progress bar, no remarks
+    #[arg(long, short)]
+    pub quiet: bool,
+}
+
+/// Options that have been checked.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    pub fabric: String,
+    pub protocols: Vec<String>,
+    pub receive: Receive,
+    pub mode: Mode,
+    pub points: Vec<Point>,
+    /// The sizes were made with perturbation.
+    pub round_time: Duration,
+    pub rounds: u32,
+    pub json: Option<PathBuf>,
+    pub plot: Option<PathBuf>,
+    pub peers: bool,
+    pub log_memory_bytes: u64,
+    pub all_sizes: bool,
+    pub quiet: bool,
+}
+
+impl Settings {
+    pub fn largest_bytes(&self) -> u64 {
+        self.points.last().map_or(0, |point| point.bytes)
+    }
+}
+
+fn wrong(
+    option: &'static str,
+    problem: impl Into<String>,
+    help: impl Into<String>,
+) -> NetpipeError {
+    NetpipeError::Option {
+        option,
+        problem: problem.into(),
+        help: help.into(),
+    }
+}
+
+impl Arguments {
+    /// Checks every option against the others and the machine.
+    ///
+    /// # Errors
+    /// One error for the first option that cannot be used.
+    pub fn check(self) -> Result<Settings, NetpipeError> {
+        self.check_with(machine::available_memory_bytes())
+    }
+
+    fn check_with(self, available_bytes: Option<u64>) -> Result<Settings, NetpipeError> {
+        if !FABRICS.contains(&self.fabric.as_str()) {
+            return Err(wrong(
+                "--fabric",
+                format!("there is no fabric `{}`", self.fabric),
+                format!(
+                    "there are {}; `refrain info` tells more",
+                    FABRICS.join(", ")
+                ),
+            ));
+        }
+        let protocols = check_protocols(&self.protocol)?;
+        self.check_times()?;
+        let mode = match (self.bidirectional, self.stream) {
+            (true, _) => Mode::Bidirectional,
+            (_, true) => Mode::Stream,
+            _ => Mode::PingPong,
+        };
+        if self.peers && mode != Mode::PingPong {
+            return Err(wrong(
+                "--peers",
+                format!("peers are measured by ping-pong only, not {}", mode.name()),
+                "leave out --peers, or --bidirectional and --stream",
+            ));
+        }
+        let points = self.points()?;
+        let largest = points.last().map_or(0, |point| point.bytes);
+        let ranks = 2 * protocols.len() as u64;
+        let log_memory_bytes = self
+            .log_memory
+            .unwrap_or_else(|| default_budget_bytes(available_bytes, ranks));
+        check_memory(largest, log_memory_bytes, ranks, available_bytes)?;
+        check_folder("--json", self.json.as_deref())?;
+        check_folder("--plot", self.plot.as_deref())?;
+        Ok(Settings {
+            fabric: self.fabric,
+            protocols,
+            receive: self.receive,
+            mode,
+            points,
+            round_time: Duration::from_secs_f64(self.time_per_size / f64::from(self.rounds)),
+            rounds: self.rounds,
+            json: self.json,
+            plot: self.plot,
+            peers: self.peers,
+            log_memory_bytes,
+            all_sizes: self.all_sizes,
+            quiet: self.quiet,
+        })
+    }
+
+    fn check_times(&self) -> Result<(), NetpipeError> {
+        if !(self.time_per_size > 0.0 && self.time_per_size <= 3600.0) {
+            return Err(wrong(
+                "--time-per-size",
+                format!("{} seconds cannot be measured", self.time_per_size),
+                "give more than 0 and at most 3600 seconds",
+            ));
+        }
+        if !(1..=1000).contains(&self.rounds) {
+            return Err(wrong(
+                "--rounds",
+                format!("{} rounds cannot be made", self.rounds),
+                "give 1 to 1000",
+            ));
+        }
+        Ok(())
+    }
+
+    fn points(&self) -> Result<Vec<Point>, NetpipeError> {
+        if self.min == 0 {
+            return Err(wrong(
+                "--min",
+                "messages of 0 bytes have no bandwidth",
+                "give at least 1",
+            ));
+        }
+        if self.max == 0 {
+            return Err(wrong(
+                "--max",
+                "messages of 0 bytes have no bandwidth",
+                "give at least 1",
+            ));
+        }
+        if self.min > self.max {
+            return Err(wrong(
+                "--min",
+                format!(
+                    "{} is more than --max {}",
+                    format_size(self.min),
+                    format_size(self.max)
+                ),
+                "the sweep goes from --min to --max",
+            ));
+        }
+        if self.max > SIZE_BYTES_MAX {
+            return Err(wrong(
+                "--max",
+                format!("messages of {} are too large", format_size(self.max)),
+                format!("at most {}", format_size(SIZE_BYTES_MAX)),
+            ));
+        }
+        Ok(series(self.min, self.max, self.perturbation))
+    }
+}
+
+fn check_protocols(names: &[String]) -> Result<Vec<String>, NetpipeError> {
+    let exist = format!("there are {}", PROTOCOLS.join(", "));
+    if names.is_empty() {
+        return Err(wrong("--protocol", "no protocol is named", exist));
+    }
+    for (index, name) in names.iter().enumerate() {
+        if !PROTOCOLS.contains(&name.as_str()) {
+            return Err(wrong(
+                "--protocol",
+                format!("there is no protocol `{name}`"),
+                exist,
+            ));
+        }
+        if names[..index].contains(name) {
+            return Err(wrong(
+                "--protocol",
+                format!("`{name}` is named twice"),
+                "each protocol is measured once",
+            ));
+        }
+    }
+    Ok(names.to_vec())
+}
+
+fn check_memory(
+    largest_bytes: u64,
+    log_memory_bytes: u64,
+    ranks: u64,
+    available_bytes: Option<u64>,
+) -> Result<(), NetpipeError> {
+    // Two messages may be in the log before the first horizon has arrived.
+    if message_cost_bytes(largest_bytes).saturating_mul(2) > log_memory_bytes {
+        return Err(wrong(
+            "--max",
+            format!(
+                "two messages of {} do not fit in a payload log of {}",
+                format_size(largest_bytes),
+                format_size(log_memory_bytes)
+            ),
+            "raise --log-memory or lower --max",
+        ));
+    }
+    let per_rank = log_memory_bytes.saturating_add(largest_bytes.saturating_mul(2));
+    let needed = per_rank.saturating_mul(ranks);
+    match available_bytes {
+        Some(available) if needed > available => Err(wrong(
+            "--log-memory",
+            format!(
+                "{ranks} ranks with {} of payload log and two buffers of {} need more memory than the {} MiB that are available",
+                format_size(log_memory_bytes),
+                format_size(largest_bytes),
+                available >> 20
+            ),
+            "lower --log-memory or --max, or compare fewer protocols",
+        )),
+        _ => Ok(()),
+    }
+}
+
+/// A wrong folder should be known before minutes of measuring, not after.
+fn check_folder(option: &'static str, file: Option<&Path>) -> Result<(), NetpipeError> {
+    let Some(file) = file else {
+        return Ok(());
+    };
+    let folder = match file.parent() {
+        Some(folder) if !folder.as_os_str().is_empty() => folder,
+        _ => Path::new("."),
+    };
+    if !folder.is_dir() {
+        return Err(wrong(
+            option,
+            format!("there is no folder {}", folder.display()),
+            "create it first",
+        ));
+    }
+    if file.is_dir() || file.file_name().is_none() {
+        return Err(wrong(
+            option,
+            format!("{} is a folder", file.display()),
+            "name a file",
+        ));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Parser;
+
+    #[derive(Debug, Parser)]
+    struct Line {
+        #[command(flatten)]
+        arguments: Arguments,
+    }
+
+    const MEMORY: Option<u64> = Some(16 << 30);
+
+    fn check(options: &[&str]) -> Result<Settings, NetpipeError> {
+        let words = ["netpipe"].iter().chain(options);
+        Line::try_parse_from(words)
+            .expect("clap takes it")
+            .arguments
+            .check_with(MEMORY)
+    }
+
+    /// The option that is blamed, the problem and the help.
+    fn refused(options: &[&str]) -> (String, String, String) {
+        match check(options) {
+            Err(NetpipeError::Option {
+                option,
+                problem,
+                help,
+            }) => (option.into(), problem, help),
+            other => panic!("{options:?}: {other:?}"),
+        }
+    }
+
+    #[test]
+    fn without_options_everything_has_its_default() {
+        let settings = check(&[]).unwrap();
+        assert_eq!(settings.fabric, "auto");
+        assert_eq!(settings.protocols, ["none", "pessimist"]);
+        assert_eq!(settings.receive, Receive::Named);
+        assert_eq!(settings.mode, Mode::PingPong);
+        assert_eq!(settings.round_time, Duration::from_millis(50));
+        assert_eq!(settings.log_memory_bytes, 512 << 20);
+        assert_eq!(settings.points.first().unwrap().bytes, 1);
+        assert_eq!(settings.largest_bytes(), (4 << 20) + 3);
+    }
+
+    #[test]
+    fn options_arrive() {
+        let settings = check(&[
+            "--protocol",
+            "pessimist",
+            "--receive",
+            "any",
+            "--min",
+            "64",
+            "--max",
+            "1K",
+            "--perturbation",
+            "0",
+            "--time-per-size",
+            "1",
+            "--rounds",
+            "4",
+            "--stream",
+            "--log-memory",
+            "1M",
+        ])
+        .unwrap();
+        assert_eq!(settings.protocols, ["pessimist"]);
+        assert_eq!(settings.receive, Receive::Any);
+        assert_eq!(settings.mode, Mode::Stream);
+        assert_eq!(settings.round_time, Duration::from_millis(250));
+        assert_eq!(settings.log_memory_bytes, 1 << 20);
+        assert_eq!(settings.points.len(), 9);
+        assert!(settings.points.iter().all(|point| !point.perturbed));
+    }
+
+    #[test]
+    fn a_wrong_name_is_answered_with_those_that_exist() {
+        let (option, problem, help) = refused(&["--fabric", "myrinet"]);
+        assert_eq!(option, "--fabric");
+        assert!(problem.contains("`myrinet`"));
+        assert!(help.contains("auto, shm"));
+        let (option, problem, help) = refused(&["--protocol", "none,optimist"]);
+        assert_eq!(option, "--protocol");
+        assert!(problem.contains("`optimist`"));
+        assert!(help.contains("none, pessimist"));
+        let (_, problem, _) = refused(&["--protocol", "none,none"]);
+        assert!(problem.contains("twice"));
+    }
+
+    #[test]
+    fn sizes_outside_their_limits_are_refused() {
+        assert_eq!(refused(&["--min", "0"]).0, "--min");
+        assert_eq!(refused(&["--max", "0"]).0, "--max");
+        let (option, problem, _) = refused(&["--min", "2K", "--max", "1K"]);
+        assert_eq!(option, "--min");
+        assert!(problem.contains("2K") && problem.contains("1K"));
+        assert_eq!(refused(&["--max", "2T"]).0, "--max");
+        let (_, problem, help) = refused(&["--max", "512M"]);
+        assert!(problem.contains("payload log"));
+        assert!(help.contains("--log-memory"));
+        assert_eq!(refused(&["--log-memory", "64G"]).0, "--log-memory");
+        assert_eq!(refused(&["--log-memory", "0"]).0, "--max");
+    }
+
+    #[test]
+    fn times_and_rounds_outside_their_limits_are_refused() {
+        for seconds in ["0", "-1", "NaN", "inf", "4000"] {
+            let option = format!("--time-per-size={seconds}");
+            assert_eq!(refused(&[&option]).0, "--time-per-size", "{seconds}");
+        }
+        assert_eq!(refused(&["--rounds", "0"]).0, "--rounds");
+    }
+
+    #[test]
+    fn peers_only_play_ping_pong() {
+        assert_eq!(refused(&["--peers", "--stream"]).0, "--peers");
+        assert!(check(&["--peers"]).unwrap().peers);
+    }
+
+    #[test]
+    fn files_in_folders_that_are_not_there_are_refused_early() {
+        let (option, problem, _) = refused(&["--plot", "/no/such/folder/a.svg"]);
+        assert_eq!(option, "--plot");
+        assert!(problem.contains("/no/such/folder"));
+        assert_eq!(refused(&["--json", "/tmp"]).0, "--json");
+        assert!(check(&["--json", "plain.json"]).is_ok());
+    }
+
+    #[test]
+    fn clap_refuses_what_contradicts_itself() {
+        for options in [
+            &["--bidirectional", "--stream"][..],
+            &["--receive", "some"],
+            &["--min", "4X"],
+        ] {
+            let words = ["netpipe"].iter().chain(options);
+            assert!(Line::try_parse_from(words).is_err(), "{options:?}");
+        }
+    }
+}

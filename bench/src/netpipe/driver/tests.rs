@@ -1,0 +1,235 @@
+//! The sweep with contestants and peers that only pretend.
+
+use super::*;
+use crate::netpipe::arguments::Receive;
+use crate::netpipe::peers::PeerFigure;
+use crate::netpipe::sizes::series;
+use std::cell::RefCell;
+use std::collections::HashSet;
+use std::rc::Rc;
+use std::time::Duration;
+
+type Diary = Rc<RefCell<Vec<String>>>;
+
+struct Pretender {
+    protocol: &'static str,
+    /// Time of round n at any size, µs.
+    time_us: fn(u64) -> u64,
+    diary: Diary,
+    seeds: HashSet<u64>,
+    interrupt_after: Option<(usize, Interrupt)>,
+}
+
+impl Contestant for Pretender {
+    fn fabric(&self) -> &str {
+        "sim"
+    }
+
+    fn protocol(&self) -> &str {
+        self.protocol
+    }
+
+    fn measure(&mut self, round: &Round) -> Result<Samples, NetpipeError> {
+        assert!(self.seeds.insert(round.seed), "each round its own pattern");
+        let mut diary = self.diary.borrow_mut();
+        diary.push(format!("{} {}", self.protocol, round.bytes));
+        if let Some((count, interrupt)) = &self.interrupt_after
+            && diary.len() >= *count
+        {
+            interrupt.request();
+        }
+        Ok(Samples {
+            times_ps: vec![(self.time_us)(round.seed) * 1_000_000; 3],
+            batch: 1,
+        })
+    }
+}
+
+struct PretendedPeer {
+    diary: Diary,
+    fail_at: u64,
+}
+
+impl Peer for PretendedPeer {
+    fn name(&self) -> &str {
+        "peer/test"
+    }
+
+    fn receive(&self) -> Receive {
+        Receive::Named
+    }
+
+    fn groups(&self, sizes: &[u64]) -> Vec<Vec<u64>> {
+        sizes.chunks(2).map(<[u64]>::to_vec).collect()
+    }
+
+    fn measure(&mut self, group: &[u64]) -> Result<Vec<PeerFigure>, PeerError> {
+        self.diary.borrow_mut().push(format!("peer {group:?}"));
+        if group.contains(&self.fail_at) {
+            return Err(PeerError::Failed("it fell over".into()));
+        }
+        Ok(group
+            .iter()
+            .map(|&bytes| PeerFigure {
+                bytes,
+                time_us: 1.0,
+            })
+            .collect())
+    }
+}
+
+fn settings(min: u64, max: u64, perturbation: u64, rounds: u32) -> Settings {
+    Settings {
+        fabric: "auto".into(),
+        protocols: vec!["none".into(), "pessimist".into()],
+        receive: Receive::Any,
+        mode: Mode::PingPong,
+        points: series(min, max, perturbation),
+        round_time: Duration::from_millis(1),
+        rounds,
+        json: None,
+        plot: None,
+        peers: true,
+        log_memory_bytes: 1 << 20,
+        all_sizes: false,
+        quiet: true,
+    }
+}
+
+struct Play {
+    records: Vec<Record>,
+    diary: Vec<String>,
+    result: Result<(), NetpipeError>,
+}
+
+fn play(settings: &Settings, fail_at: u64, interrupt_after: Option<usize>) -> Play {
+    let interrupt = Interrupt::default();
+    let diary = Diary::default();
+    let pretender = |protocol, time_us| Pretender {
+        protocol,
+        time_us,
+        diary: Rc::clone(&diary),
+        seeds: HashSet::new(),
+        interrupt_after: interrupt_after.map(|count| (count, interrupt.clone())),
+    };
+    // In round 1 of 3 the machine is ten times slower for both.
+    let mut none = pretender("none", |seed| if seed % 3 == 1 { 100 } else { 10 });
+    let mut pessimist = pretender("pessimist", |seed| if seed % 3 == 1 { 120 } else { 12 });
+    let mut records = Vec::new();
+    let result = sweep(
+        settings,
+        &mut [&mut none, &mut pessimist],
+        vec![Box::new(PretendedPeer {
+            diary: Rc::clone(&diary),
+            fail_at,
+        })],
+        &interrupt,
+        &Progress::new(settings.points.len(), true),
+        &mut |record| {
+            records.push(record);
+            Ok(())
+        },
+    );
+    let diary = diary.borrow().clone();
+    Play {
+        records,
+        diary,
+        result,
+    }
+}
+
+#[test]
+fn protocols_take_turns_within_each_size_and_the_first_one_changes() {
+    let play = play(&settings(1, 2, 0, 3), 0, None);
+    play.result.unwrap();
+    assert_eq!(
+        play.diary,
+        [
+            "none 1",
+            "pessimist 1",
+            "pessimist 1",
+            "none 1",
+            "none 1",
+            "pessimist 1",
+            "pessimist 2",
+            "none 2",
+            "none 2",
+            "pessimist 2",
+            "pessimist 2",
+            "none 2",
+            "peer [1, 2]",
+        ]
+    );
+}
+
+#[test]
+fn overhead_is_that_of_the_same_round() {
+    let play = play(&settings(64, 64, 0, 3), 0, None);
+    let of = |protocol: &str| {
+        play.records
+            .iter()
+            .find(|record| record.protocol == protocol)
+            .unwrap()
+    };
+    assert_eq!(of("none").overhead_vs_none, None);
+    let overhead = of("pessimist").overhead_vs_none.unwrap();
+    assert!((overhead - 1.2).abs() < 1e-9, "{overhead}");
+    assert_eq!(of("pessimist").receive, Receive::Any);
+    assert_eq!(of("-").receive, Receive::Named);
+    assert_eq!(of("-").fabric, "peer/test");
+}
+
+#[test]
+fn a_peer_that_fails_is_left_out_and_the_sweep_goes_on() {
+    let play = play(&settings(1, 16, 0, 1), 4, None);
+    play.result.unwrap();
+    let peer: Vec<_> = play
+        .diary
+        .iter()
+        .filter(|entry| entry.starts_with("peer"))
+        .collect();
+    assert_eq!(peer, ["peer [1, 2]", "peer [3, 4]"]);
+    let last = play.records.last().unwrap();
+    assert_eq!((last.bytes, last.protocol.as_str()), (16, "pessimist"));
+}
+
+#[test]
+fn peers_are_not_measured_at_perturbed_sizes() {
+    let play = play(&settings(16, 24, 3, 1), 0, None);
+    play.result.unwrap();
+    let peers: Vec<_> = play
+        .records
+        .iter()
+        .filter(|record| record.protocol == NO_PROTOCOL)
+        .map(|record| record.bytes)
+        .collect();
+    assert_eq!(peers, [16, 24]);
+    assert!(play.records.iter().any(|record| record.perturbed));
+}
+
+#[test]
+fn an_interrupt_keeps_what_was_measured() {
+    let play = play(&settings(1, 64, 0, 2), 0, Some(7));
+    assert!(matches!(play.result, Err(NetpipeError::Interrupted)));
+    assert_eq!(play.diary.iter().filter(|e| e.ends_with(" 1")).count(), 4);
+    let sizes: Vec<_> = play.records.iter().map(|record| record.bytes).collect();
+    assert_eq!(sizes, [1, 1], "size 2 was not complete");
+}
+
+#[test]
+fn the_json_file_has_one_object_a_line_at_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("a.json");
+    let mut json = JsonFile::create(&path).unwrap();
+    let play = play(&settings(1, 2, 0, 1), 0, None);
+    for record in &play.records {
+        json.write(record).unwrap();
+    }
+    let text = std::fs::read_to_string(&path).unwrap();
+    let read: Vec<Record> = text
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
+    assert_eq!(read, play.records);
+    assert!(JsonFile::create(folder.path()).is_err());
+}

@@ -1,0 +1,540 @@
+//! The loops that are measured, and how many times they run.
+//!
+//! Rank 0 has the clock: it finds how long an exchange takes and tells rank 1
+//! before each phase how many come, in a message on a context of its own.
+
+use super::arguments::{Mode, Receive};
+use super::buffer::{Buffer, Pattern};
+use super::command::{Round, Samples};
+use super::log_budget::LogAccount;
+use refrain::{Error, Request, World, from, from_any, to};
+use std::time::{Duration, Instant};
+
+/// Context of the messages that say how many exchanges come.
+const PLAN_CONTEXT: u32 = 1;
+/// Tag of a stream's acknowledgements.
+const ACK_TAG: i32 = 1;
+/// Exchanges shorter than this are timed in batches.
+const TIMED_ALONE: Duration = Duration::from_micros(2);
+/// A batch takes about this long, or longer when there would be too many.
+const BATCH_TIME: Duration = Duration::from_micros(5);
+/// Samples of one round at most.
+const SAMPLES_MAX: u32 = 100_000;
+/// A round has at least so many samples, however long they take.
+const SAMPLES_MIN: u64 = 3;
+/// Messages in a stream's window at most, and their bytes.
+const WINDOW_MESSAGES: u64 = 64;
+const WINDOW_BYTES: u64 = 64 << 20;
+
+/// What both ranks keep from round to round.
+#[derive(Debug)]
+pub struct State {
+    first: Buffer,
+    second: Buffer,
+    log: LogAccount,
+    requests: Vec<Request>,
+}
+
+impl State {
+    pub fn new(largest_bytes: usize, log_budget_bytes: Option<u64>) -> Self {
+        Self {
+            first: Buffer::new(largest_bytes),
+            second: Buffer::new(largest_bytes),
+            log: LogAccount::new(log_budget_bytes),
+            requests: Vec::with_capacity(WINDOW_MESSAGES as usize),
+        }
+    }
+}
+
+/// Why a round has no figures.
+#[derive(Debug, thiserror::Error)]
+pub enum MeasureError {
+    /// The library's words.
+    #[error(transparent)]
+    Refrain(#[from] Error),
+    /// The data that arrived is not what was sent.
+    #[error(
+        "wrong data: byte {at} of a {bytes}-byte message is not what was sent ({mode}, {receive} receive)"
+    )]
+    Corrupt {
+        /// First wrong byte.
+        at: usize,
+        /// Bytes of the message.
+        bytes: u64,
+        /// What the ranks did.
+        mode: &'static str,
+        /// How they received.
+        receive: &'static str,
+    },
+}
+
+/// Measures one round on this rank, together with the other.
+///
+/// # Errors
+/// When a call fails or the data is wrong.
+pub fn measure(
+    world: &mut World,
+    state: &mut State,
+    round: &Round,
+) -> Result<Samples, MeasureError> {
+    let bytes = round.bytes as usize;
+    let rank = world.rank().0;
+    let mut lane = Lane {
+        peer: 1 - rank,
+        leads: rank == 0,
+        mode: round.mode,
+        receive: round.receive,
+        window: window_messages(round, &state.log),
+        swapped: false,
+        world,
+        first: state.first.first(bytes),
+        second: state.second.first(bytes),
+        requests: &mut state.requests,
+    };
+    lane.write_patterns(round.seed);
+    let samples = if lane.leads {
+        lead(&mut lane, &mut state.log, round)?
+    } else {
+        follow(&mut lane, &mut state.log, round)?;
+        Samples::default()
+    };
+    lane.verify(round)?;
+    Ok(samples)
+}
+
+/// Messages in a window of a stream: bounded in number, bytes and log.
+fn window_messages(round: &Round, log: &LogAccount) -> u64 {
+    match round.mode {
+        Mode::Stream => (WINDOW_BYTES / round.bytes.max(1))
+            .min(log.messages_max(round.bytes))
+            .clamp(1, WINDOW_MESSAGES),
+        Mode::PingPong | Mode::Bidirectional => 1,
+    }
+}
+
+/// How many exchanges come, and in what groups. Zero: the round is over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Plan {
+    exchanges: u64,
+    batch: u64,
+}
+
+impl Plan {
+    fn encode(self) -> [u8; 16] {
+        let words = [self.exchanges, self.batch].map(u64::to_le_bytes);
+        words.concat().try_into().expect("two words are 16 bytes")
+    }
+
+    fn decode(bytes: [u8; 16]) -> Self {
+        let (words, _) = bytes.as_chunks::<8>();
+        Self {
+            exchanges: u64::from_le_bytes(words[0]),
+            batch: u64::from_le_bytes(words[1]),
+        }
+    }
+
+    /// The timed part, given what one exchange takes and the time left.
+    fn timed(exchange: Duration, time: Duration, window: u64) -> Self {
+        let batch_time = BATCH_TIME.max(time / SAMPLES_MAX);
+        let exchange_ns = exchange.as_nanos().max(1) as u64;
+        let batch = if exchange < TIMED_ALONE || exchange * SAMPLES_MAX < time {
+            (batch_time.as_nanos() as u64)
+                .div_ceil(exchange_ns)
+                .next_multiple_of(window)
+        } else {
+            window
+        };
+        let batches = (time.as_nanos() as u64 / (exchange_ns * batch)).max(SAMPLES_MIN);
+        Self {
+            exchanges: batches * batch,
+            batch,
+        }
+    }
+}
+
+/// Rank 0's side of a round: warm-up and calibration in one, then the timed part.
+fn lead(lane: &mut Lane<'_, '_>, log: &mut LogAccount, round: &Round) -> Result<Samples, Error> {
+    let enough = (round.time / 10).max(Duration::from_micros(200));
+    let began = Instant::now();
+    let mut exchanges = lane.window;
+    let exchange = loop {
+        let plan = Plan {
+            exchanges,
+            batch: lane.window,
+        };
+        let mut times = Stopwatch::start(plan);
+        lane.announce(plan)?;
+        lane.phase(log, round.bytes, plan, &mut times)?;
+        if times.total >= enough {
+            break times.total / u32::try_from(exchanges).unwrap_or(u32::MAX);
+        }
+        exchanges *= 2;
+    };
+    let plan = Plan::timed(
+        exchange,
+        round.time.saturating_sub(began.elapsed()),
+        lane.window,
+    );
+    let mut times = Stopwatch::start(plan);
+    lane.announce(plan)?;
+    lane.phase(log, round.bytes, plan, &mut times)?;
+    lane.announce(Plan {
+        exchanges: 0,
+        batch: 1,
+    })?;
+    let one_way = plan.batch * if round.mode == Mode::PingPong { 2 } else { 1 };
+    Ok(Samples {
+        times_ps: times
+            .batches_ns
+            .iter()
+            .map(|ns| ns * 1000 / one_way)
+            .collect(),
+        batch: plan.batch,
+    })
+}
+
+/// Rank 1's side.
+fn follow(lane: &mut Lane<'_, '_>, log: &mut LogAccount, round: &Round) -> Result<(), Error> {
+    loop {
+        let mut bytes = [0; 16];
+        lane.world
+            .recv(&mut bytes, from(lane.peer).context(PLAN_CONTEXT))?;
+        let plan = Plan::decode(bytes);
+        if plan.exchanges == 0 {
+            return Ok(());
+        }
+        lane.phase(log, round.bytes, plan, &mut NoClock)?;
+    }
+}
+
+/// What is done around each batch of a phase.
+trait Clock {
+    fn segment(&mut self);
+    fn batch(&mut self);
+}
+
+/// Rank 1 only answers.
+struct NoClock;
+
+impl Clock for NoClock {
+    #[inline]
+    fn segment(&mut self) {}
+    #[inline]
+    fn batch(&mut self) {}
+}
+
+/// One reading of the clock per batch: the end of one is the beginning of the
+/// next.
+struct Stopwatch {
+    last: Instant,
+    total: Duration,
+    batches_ns: Vec<u64>,
+}
+
+impl Stopwatch {
+    fn start(plan: Plan) -> Self {
+        Self {
+            last: Instant::now(),
+            total: Duration::ZERO,
+            batches_ns: Vec::with_capacity((plan.exchanges / plan.batch) as usize),
+        }
+    }
+}
+
+impl Clock for Stopwatch {
+    #[inline]
+    fn segment(&mut self) {
+        self.last = Instant::now();
+    }
+
+    #[inline]
+    fn batch(&mut self) {
+        let now = Instant::now();
+        let time = now - self.last;
+        self.last = now;
+        self.total += time;
+        self.batches_ns.push(time.as_nanos() as u64);
+    }
+}
+
+/// This rank's end of the two-rank job during one round.
+struct Lane<'w, 'b> {
+    world: &'w mut World,
+    peer: u32,
+    /// Rank 0: sends first.
+    leads: bool,
+    mode: Mode,
+    receive: Receive,
+    /// Messages that belong together: those of a stream's window.
+    window: u64,
+    first: &'b mut [u8],
+    second: &'b mut [u8],
+    /// Bidirectional: what was received last is in `second`.
+    swapped: bool,
+    requests: &'b mut Vec<Request>,
+}
+
+impl Lane<'_, '_> {
+    fn announce(&mut self, plan: Plan) -> Result<(), Error> {
+        let destination = to(self.peer).context(PLAN_CONTEXT);
+        self.world.send(&plan.encode(), destination)
+    }
+
+    /// Runs `plan.exchanges`, freeing the log where it must be, outside the
+    /// timed parts.
+    fn phase(
+        &mut self,
+        log: &mut LogAccount,
+        bytes: u64,
+        plan: Plan,
+        clock: &mut impl Clock,
+    ) -> Result<(), Error> {
+        let mut left = plan.exchanges;
+        while left > 0 {
+            let segment = log.segment(bytes, left, plan.batch);
+            if segment.horizon_first {
+                self.world.publish_horizon()?;
+            }
+            self.meet()?;
+            clock.segment();
+            for _ in 0..segment.messages / plan.batch {
+                self.batch(plan.batch)?;
+                clock.batch();
+            }
+            left -= segment.messages;
+        }
+        Ok(())
+    }
+
+    /// Neither rank times while the other still prepares.
+    fn meet(&mut self) -> Result<(), Error> {
+        let (destination, source) = (
+            to(self.peer).context(PLAN_CONTEXT),
+            from(self.peer).context(PLAN_CONTEXT),
+        );
+        if self.leads {
+            self.world.send(&[], destination)?;
+            self.world.recv(&mut [], source)?;
+        } else {
+            self.world.recv(&mut [], source)?;
+            self.world.send(&[], destination)?;
+        }
+        Ok(())
+    }
+
+    #[inline]
+    fn batch(&mut self, exchanges: u64) -> Result<(), Error> {
+        match (self.mode, self.receive) {
+            (Mode::PingPong, Receive::Named) => self.ping_pong::<false>(exchanges),
+            (Mode::PingPong, Receive::Any) => self.ping_pong::<true>(exchanges),
+            (Mode::Bidirectional, Receive::Named) => self.exchange_both::<false>(exchanges),
+            (Mode::Bidirectional, Receive::Any) => self.exchange_both::<true>(exchanges),
+            (Mode::Stream, Receive::Named) => self.stream::<false>(exchanges),
+            (Mode::Stream, Receive::Any) => self.stream::<true>(exchanges),
+        }
+    }
+
+    fn ping_pong<const ANY: bool>(&mut self, exchanges: u64) -> Result<(), Error> {
+        for _ in 0..exchanges {
+            if self.leads {
+                self.world.send(&*self.first, to(self.peer))?;
+                receive::<ANY>(self.world, self.first, self.peer)?;
+            } else {
+                receive::<ANY>(self.world, self.first, self.peer)?;
+                self.world.send(&*self.first, to(self.peer))?;
+            }
+        }
+        Ok(())
+    }
+
+    fn exchange_both<const ANY: bool>(&mut self, exchanges: u64) -> Result<(), Error> {
+        for _ in 0..exchanges {
+            let (outgoing, incoming) = if self.swapped {
+                (&*self.second, &mut *self.first)
+            } else {
+                (&*self.first, &mut *self.second)
+            };
+            let peer = self.peer;
+            self.world.scope(|scope| {
+                let source = if ANY { from_any() } else { from(peer) };
+                let mut received = scope.irecv(incoming, source)?;
+                let mut sent = scope.isend(outgoing, to(peer))?;
+                if ANY {
+                    scope.wait_any(std::slice::from_mut(&mut received))?;
+                } else {
+                    scope.wait(&mut received)?;
+                }
+                scope.wait(&mut sent)?;
+                Ok(())
+            })?;
+            self.swapped = !self.swapped;
+        }
+        Ok(())
+    }
+
+    fn stream<const ANY: bool>(&mut self, messages: u64) -> Result<(), Error> {
+        for _ in 0..messages / self.window {
+            if self.leads {
+                self.send_window()?;
+                self.world.recv(&mut [], from(self.peer).tag(ACK_TAG))?;
+            } else {
+                for _ in 0..self.window {
+                    receive::<ANY>(self.world, self.first, self.peer)?;
+                }
+                self.world.send(&[], to(self.peer).tag(ACK_TAG))?;
+            }
+        }
+        Ok(())
+    }
+
+    fn send_window(&mut self) -> Result<(), Error> {
+        let (data, peer, window) = (&*self.first, self.peer, self.window);
+        let requests = &mut *self.requests;
+        self.world.scope(|scope| {
+            requests.clear();
+            for _ in 0..window {
+                requests.push(scope.isend(data, to(peer))?);
+            }
+            for request in requests {
+                scope.wait(request)?;
+            }
+            Ok(())
+        })
+    }
+
+    fn pattern(&self, seed: u64, origin: u32) -> Pattern {
+        Pattern { seed, origin }
+    }
+
+    /// What rank 0 sends first (bidirectional: each rank) is the pattern; all
+    /// that is to be overwritten is something else in every byte.
+    fn write_patterns(&mut self, seed: u64) {
+        let own = self.pattern(seed, 1 - self.peer);
+        if self.leads || self.mode == Mode::Bidirectional {
+            own.fill(self.first);
+        } else {
+            self.pattern(seed, 0).fill_inverted(self.first);
+        }
+        self.pattern(seed, self.peer).fill_inverted(self.second);
+    }
+
+    fn verify(&mut self, round: &Round) -> Result<(), MeasureError> {
+        let (received, origin): (&[u8], u32) = match self.mode {
+            Mode::PingPong => {
+                // Once more into the other buffer: what rank 0 has in the first
+                // may be what it wrote itself.
+                if self.leads {
+                    self.world.send(&*self.first, to(self.peer))?;
+                    self.world.recv(&mut *self.second, from(self.peer))?;
+                } else {
+                    self.world.recv(&mut *self.second, from(self.peer))?;
+                    self.world.send(&*self.first, to(self.peer))?;
+                }
+                (self.second, 0)
+            }
+            // Each pattern goes to the other side and comes back.
+            Mode::Bidirectional if self.swapped => (self.second, self.peer),
+            Mode::Bidirectional => (self.first, 1 - self.peer),
+            Mode::Stream => (self.first, 0),
+        };
+        let found = self.pattern(round.seed, origin).mismatch(received);
+        match found {
+            None => Ok(()),
+            Some(at) => Err(MeasureError::Corrupt {
+                at,
+                bytes: round.bytes,
+                mode: round.mode.name(),
+                receive: round.receive.name(),
+            }),
+        }
+    }
+}
+
+#[inline]
+fn receive<const ANY: bool>(world: &mut World, buffer: &mut [u8], peer: u32) -> Result<(), Error> {
+    if ANY {
+        world.scope(|scope| {
+            let mut received = [scope.irecv(&mut *buffer, from_any())?];
+            scope.wait_any(&mut received)?;
+            Ok(())
+        })
+    } else {
+        world.recv(buffer, from(peer))?;
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NS: fn(u64) -> Duration = Duration::from_nanos;
+
+    #[test]
+    fn plans_travel() {
+        let plan = Plan {
+            exchanges: u64::MAX,
+            batch: 7,
+        };
+        assert_eq!(Plan::decode(plan.encode()), plan);
+    }
+
+    #[test]
+    fn short_exchanges_are_timed_in_batches_and_long_ones_alone() {
+        let time = Duration::from_millis(50);
+        let plan = Plan::timed(NS(100), time, 1);
+        assert_eq!(plan.batch, 50, "5 µs");
+        assert_eq!(plan.exchanges, 500_000);
+        let plan = Plan::timed(NS(1_999), time, 1);
+        assert_eq!(plan.batch, 3);
+        let plan = Plan::timed(NS(2_000), time, 1);
+        assert_eq!(plan.batch, 1);
+        let plan = Plan::timed(Duration::from_millis(40), time, 1);
+        assert_eq!((plan.batch, plan.exchanges), (1, 3), "at least three");
+        let plan = Plan::timed(Duration::ZERO, Duration::ZERO, 1);
+        assert!(plan.exchanges >= 3);
+    }
+
+    #[test]
+    fn long_rounds_do_not_make_endless_samples() {
+        for exchange in [50, 1_000, 2_000, 3_000, 100_000] {
+            let plan = Plan::timed(NS(exchange), Duration::from_secs(60), 1);
+            assert!(
+                plan.exchanges / plan.batch <= u64::from(SAMPLES_MAX),
+                "{exchange}"
+            );
+        }
+    }
+
+    #[test]
+    fn batches_of_a_stream_hold_whole_windows() {
+        let plan = Plan::timed(NS(30), Duration::from_millis(1), 64);
+        assert_eq!(plan.batch, 192);
+        assert_eq!(plan.exchanges % 192, 0);
+        let plan = Plan::timed(NS(9_000), Duration::from_millis(10), 64);
+        assert_eq!(plan.batch, 64);
+    }
+
+    #[test]
+    fn windows_are_bounded_in_number_bytes_and_log() {
+        let round = |bytes, mode| Round {
+            bytes,
+            mode,
+            receive: Receive::Named,
+            time: NS(1),
+            seed: 0,
+        };
+        let log = LogAccount::new(Some(512 << 20));
+        let window = |bytes| window_messages(&round(bytes, Mode::Stream), &log);
+        assert_eq!(window(1), 64);
+        assert_eq!(window(4 << 20), 16);
+        assert_eq!(window(256 << 20), 1);
+        let small = LogAccount::new(Some(32 << 20));
+        assert_eq!(
+            window_messages(&round(1 << 20, Mode::Stream), &small),
+            7,
+            "8 MiB with headers"
+        );
+        assert_eq!(window_messages(&round(1, Mode::PingPong), &log), 1);
+    }
+}

@@ -1,0 +1,67 @@
+//! `refrain netpipe`: a NetPIPE-style sweep between two ranks.
+//!
+//! After Q. O. Snell, A. R. Mikler, J. L. Gustafson, "NetPIPE: A Network
+//! Protocol Independent Performance Evaluator" (1996): messages of growing size
+//! go back and forth between two processes; half the time of a round trip is
+//! the latency of a size, its bytes over that time the bandwidth. With
+//! `--receive any` the receiving side posts a receive from any source and waits
+//! with `wait_any`, as Bouteiller, Ropars, Bosilca, Morin and Dongarra changed
+//! NetPIPE to see the cost of logging non-deterministic events.
+//!
+//! # How figures are made
+//!
+//! * One job of two ranks per protocol; all jobs are alive at the same time and
+//!   exactly one measures. The ranks of the others sleep in `read` on their
+//!   command pipe. Per size there are some rounds, and in each round every
+//!   protocol has a turn, in rotating order: what disturbs the machine for a
+//!   while meets all of them. Overheads are medians of ratios within a round.
+//! * Ping-pong: each side sends from and receives into **the same buffer**, as in
+//!   NetPIPE: a rank sends what it has received. Buffers begin on a page and
+//!   have been written before the clock runs. The content is verified after
+//!   each round, outside the timed part.
+//! * Bidirectional: both sides send at the same time and wait for both; two
+//!   buffers change roles. The time is that of one exchange, the bandwidth the
+//!   sum of both directions.
+//! * Stream: rank 0 sends windows of up to 64 messages (64 MiB), rank 1
+//!   acknowledges each window. The time is that of a window over its messages.
+//! * Where a round trip takes less than 2 µs, reading the clock would disturb
+//!   it: a sample is the mean of a batch of round trips that take 5 µs together.
+//!   `batch` in the JSON says how many; percentiles are over such samples.
+//! * Each round begins with an untimed warm-up, which also finds how many round
+//!   trips fit in the round.
+//! * Protocols that keep payload are asked to free it (`publish_horizon`) before
+//!   more than a quarter of the log's memory was sent, between timed segments.
+
+mod arguments;
+mod buffer;
+mod command;
+mod driver;
+mod error;
+mod interrupt;
+mod log_budget;
+mod machine;
+mod measure;
+mod peers;
+mod plot;
+mod progress;
+mod rank;
+mod ranks;
+mod result;
+mod sizes;
+mod table;
+
+pub use arguments::{Arguments, Mode, Receive};
+pub use error::NetpipeError;
+pub use rank::rank_main;
+
+use std::process::ExitCode;
+
+/// Runs the sweep and prints its table.
+///
+/// # Errors
+/// When an option is wrong, a job cannot be started or fails, or a file cannot
+/// be written. What was measured until then has been printed.
+pub fn run(arguments: Arguments) -> miette::Result<ExitCode> {
+    let settings = arguments.check()?;
+    Ok(driver::run(&settings)?)
+}

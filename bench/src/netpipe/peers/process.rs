@@ -1,0 +1,388 @@
+//! Starting other programs, waiting for them with a limit, and ending all of
+//! them.
+
+use super::PeerError;
+use super::trampoline::{Become, PEER_VARIABLE};
+use crate::netpipe::interrupt::Interrupt;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::{Pid, PidfdFlags, Signal, kill_process, kill_process_group, pidfd_open};
+use std::ffi::OsString;
+use std::fs::{self, File};
+use std::io::{Read, Seek};
+use std::net::{Ipv4Addr, TcpListener};
+use std::os::fd::OwnedFd;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// A peer that takes longer hangs.
+pub const LIMIT: Duration = Duration::from_secs(60);
+/// How long a peer may take to end after it was asked to.
+const GRACE: Duration = Duration::from_secs(3);
+/// How often a waiting driver looks for Ctrl-C.
+const LOOK: Duration = Duration::from_millis(100);
+/// How often it looks whether a server listens.
+const LOOK_LISTENING: Duration = Duration::from_millis(5);
+
+/// Starts programs so that they end with the sweep.
+#[derive(Clone, Debug)]
+pub struct Starter {
+    interrupt: Interrupt,
+    /// This executable; `None`: start programs directly.
+    trampoline: Option<PathBuf>,
+}
+
+impl Starter {
+    pub fn new(interrupt: Interrupt) -> Self {
+        Self {
+            interrupt,
+            trampoline: std::env::current_exe().ok(),
+        }
+    }
+
+    /// Without this executable in between: tests run in another one.
+    #[cfg(test)]
+    pub fn direct(interrupt: Interrupt) -> Self {
+        Self {
+            interrupt,
+            trampoline: None,
+        }
+    }
+
+    /// Starts `program` in a process group of its own, on the core-th allowed
+    /// core if given.
+    ///
+    /// # Errors
+    /// When it cannot be started.
+    pub fn start(
+        &self,
+        program: &Path,
+        arguments: &[&str],
+        core: Option<usize>,
+    ) -> Result<Running, PeerError> {
+        let name = program.display().to_string();
+        let cannot =
+            |error: std::io::Error| PeerError::Failed(format!("cannot start {name}: {error}"));
+        let output = tempfile::tempfile().map_err(cannot)?;
+        let mut command = self.command(program, arguments, core)?;
+        let process = command
+            .stdin(Stdio::null())
+            .stdout(output.try_clone().map_err(cannot)?)
+            .stderr(output.try_clone().map_err(cannot)?)
+            .process_group(0)
+            .spawn()
+            .map_err(cannot)?;
+        let mut running = Running {
+            name: name.clone(),
+            process,
+            ended: None,
+            output,
+            interrupt: self.interrupt.clone(),
+        };
+        running.ended = Some(
+            pidfd_open(running.pid(), PidfdFlags::empty()).map_err(|error| cannot(error.into()))?,
+        );
+        Ok(running)
+    }
+
+    fn command(
+        &self,
+        program: &Path,
+        arguments: &[&str],
+        core: Option<usize>,
+    ) -> Result<Command, PeerError> {
+        let Some(trampoline) = &self.trampoline else {
+            let mut command = Command::new(program);
+            command.args(arguments);
+            return Ok(command);
+        };
+        let wanted = Become {
+            program: program.into(),
+            arguments: arguments.iter().map(OsString::from).collect(),
+            core,
+            driver: std::process::id().cast_signed(),
+        };
+        let wanted =
+            serde_json::to_string(&wanted).map_err(|error| PeerError::Failed(error.to_string()))?;
+        let mut command = Command::new(trampoline);
+        command.arg("netpipe-rank").env(PEER_VARIABLE, wanted);
+        Ok(command)
+    }
+
+    /// Runs a server and then a client of it, each on its core; returns what the
+    /// client wrote.
+    ///
+    /// # Errors
+    /// When one of them fails or both take too long.
+    pub fn pair(
+        &self,
+        program: &Path,
+        port: u16,
+        server: &[&str],
+        client: &[&str],
+    ) -> Result<String, PeerError> {
+        let mut server = self.start(program, server, Some(0))?;
+        server.wait_listening(port)?;
+        let text = self.start(program, client, Some(1))?.wait(LIMIT)?;
+        server.wait(GRACE)?;
+        Ok(text)
+    }
+}
+
+/// A program that runs. Dropping it ends it and all that it started.
+#[derive(Debug)]
+pub struct Running {
+    name: String,
+    process: Child,
+    ended: Option<OwnedFd>,
+    output: File,
+    interrupt: Interrupt,
+}
+
+impl Running {
+    fn pid(&self) -> Pid {
+        Pid::from_child(&self.process)
+    }
+
+    /// Waits for its end; returns all it wrote.
+    ///
+    /// # Errors
+    /// When it fails or takes longer than `limit`.
+    pub fn wait(mut self, limit: Duration) -> Result<String, PeerError> {
+        let began = Instant::now();
+        while !self.has_ended(LOOK)? {
+            if self.interrupt.requested() {
+                return Err(PeerError::Interrupted);
+            }
+            if began.elapsed() > limit {
+                let seconds = limit.as_secs();
+                return Err(self.failed(&format!("did not end within {seconds} s")));
+            }
+        }
+        let status = self.process.wait().map_err(|error| {
+            PeerError::Failed(format!("cannot wait for {}: {error}", self.name))
+        })?;
+        if self.interrupt.requested() {
+            return Err(PeerError::Interrupted);
+        }
+        if !status.success() {
+            return Err(self.failed(&format!("failed ({status})")));
+        }
+        Ok(self.text())
+    }
+
+    /// Waits until something listens on `port`.
+    fn wait_listening(&mut self, port: u16) -> Result<(), PeerError> {
+        let began = Instant::now();
+        while !is_listening(port) {
+            if self.interrupt.requested() {
+                return Err(PeerError::Interrupted);
+            }
+            if self.has_ended(LOOK_LISTENING)? {
+                return Err(self.failed("ended before it listened"));
+            }
+            if began.elapsed() > LIMIT {
+                return Err(self.failed("does not listen"));
+            }
+        }
+        Ok(())
+    }
+
+    /// Without reaping it: its number stays its own.
+    fn has_ended(&self, time: Duration) -> Result<bool, PeerError> {
+        let Some(ended) = &self.ended else {
+            return Ok(true);
+        };
+        let timeout = Timespec::try_from(time).unwrap_or_default();
+        match poll(&mut [PollFd::new(ended, PollFlags::IN)], Some(&timeout)) {
+            Ok(ready) => Ok(ready > 0),
+            Err(rustix::io::Errno::INTR) => Ok(false),
+            Err(error) => Err(PeerError::Failed(format!(
+                "cannot wait for {}: {error}",
+                self.name
+            ))),
+        }
+    }
+
+    /// What happened, with the last thing it said.
+    fn failed(&mut self, what: &str) -> PeerError {
+        let text = self.text();
+        let last = text.lines().map(str::trim).rfind(|line| {
+            // Rules and empty lines say nothing.
+            line.chars().any(char::is_alphanumeric)
+        });
+        PeerError::Failed(match last {
+            Some(line) => format!("{} {what}; it said: {line}", self.name),
+            None => format!("{} {what}", self.name),
+        })
+    }
+
+    fn text(&mut self) -> String {
+        let mut bytes = Vec::new();
+        let read = self
+            .output
+            .rewind()
+            .and_then(|()| self.output.read_to_end(&mut bytes));
+        match read {
+            Ok(_) => String::from_utf8_lossy(&bytes).into_owned(),
+            Err(_) => String::new(),
+        }
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        if matches!(self.process.try_wait(), Ok(Some(_))) {
+            return;
+        }
+        // Asked first: mpirun ends its ranks, libfabric removes its segments.
+        let _ = kill_process_group(self.pid(), Signal::TERM);
+        let began = Instant::now();
+        while began.elapsed() < GRACE && !self.has_ended(LOOK).unwrap_or(true) {}
+        if !self.has_ended(Duration::ZERO).unwrap_or(false) {
+            let started = descendants(self.pid());
+            let _ = kill_process_group(self.pid(), Signal::KILL);
+            started.into_iter().for_each(kill_and_wait);
+        }
+        let _ = self.process.wait();
+    }
+}
+
+/// Returns when it does not run any more.
+fn kill_and_wait(pid: Pid) {
+    let Ok(ended) = pidfd_open(pid, PidfdFlags::empty()) else {
+        return;
+    };
+    let _ = kill_process(pid, Signal::KILL);
+    let timeout = Timespec::try_from(GRACE).unwrap_or_default();
+    let _ = poll(&mut [PollFd::new(&ended, PollFlags::IN)], Some(&timeout));
+}
+
+/// All processes below `pid`: ranks of mpirun have groups of their own.
+fn descendants(pid: Pid) -> Vec<Pid> {
+    let mut found = vec![pid];
+    let mut next = 0;
+    while let Some(pid) = found.get(next) {
+        let pid = pid.as_raw_nonzero();
+        let children =
+            fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap_or_default();
+        found.extend(
+            children
+                .split_whitespace()
+                .filter_map(|child| Pid::from_raw(child.parse().ok()?)),
+        );
+        next += 1;
+    }
+    found.split_off(1)
+}
+
+/// A port that nobody uses now.
+///
+/// # Errors
+/// When the system has none.
+pub fn free_port() -> Result<u16, PeerError> {
+    TcpListener::bind((Ipv4Addr::LOCALHOST, 0))
+        .and_then(|listener| listener.local_addr())
+        .map(|address| address.port())
+        .map_err(|error| PeerError::Failed(format!("no free port: {error}")))
+}
+
+/// Without connecting: these servers take one connection only.
+fn is_listening(port: u16) -> bool {
+    ["/proc/net/tcp", "/proc/net/tcp6"]
+        .iter()
+        .filter_map(|table| fs::read_to_string(table).ok())
+        .any(|table| lists_listener(&table, port))
+}
+
+fn lists_listener(table: &str, port: u16) -> bool {
+    let suffix = format!(":{port:04X}");
+    table.lines().skip(1).any(|line| {
+        let mut words = line.split_whitespace();
+        let local = words.nth(1).unwrap_or_default();
+        let state = words.nth(1).unwrap_or_default();
+        local.ends_with(&suffix) && state == "0A"
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rustix::process::test_kill_process;
+
+    fn shell(script: &str, interrupt: &Interrupt) -> Running {
+        Starter::direct(interrupt.clone())
+            .start(Path::new("/bin/sh"), &["-c", script], None)
+            .unwrap()
+    }
+
+    #[test]
+    fn output_and_failure_are_told() {
+        let interrupt = Interrupt::default();
+        let text = shell("echo out; echo err >&2", &interrupt).wait(LIMIT);
+        assert_eq!(text.unwrap(), "out\nerr\n");
+        let error = shell("echo because; echo ---; exit 3", &interrupt)
+            .wait(LIMIT)
+            .unwrap_err()
+            .to_string();
+        assert!(error.contains("exit status: 3"), "{error}");
+        assert!(error.ends_with("it said: because"), "{error}");
+    }
+
+    /// A program that ignores the request to end and has started another one
+    /// leaves neither behind.
+    #[test]
+    fn a_hanging_program_is_ended_with_all_it_started() {
+        let interrupt = Interrupt::default();
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("pid");
+        let script = format!(
+            "trap '' TERM; setsid sleep 1000 & echo $! > {0}.new; mv {0}.new {0}; while :; do sleep 1000; done",
+            file.display()
+        );
+        let running = shell(&script, &interrupt);
+        while !file.exists() {
+            assert!(!running.has_ended(LOOK_LISTENING).unwrap());
+        }
+        let started: i32 = fs::read_to_string(&file).unwrap().trim().parse().unwrap();
+        let error = running.wait(Duration::ZERO).unwrap_err().to_string();
+        assert!(error.contains("did not end within 0 s"), "{error}");
+        // It may be a zombie until its new parent looks; it does not run.
+        let state = fs::read_to_string(format!("/proc/{started}/stat"))
+            .ok()
+            .and_then(|stat| stat.rsplit(')').next()?.trim().chars().next());
+        let alive = test_kill_process(Pid::from_raw(started).unwrap()).is_ok();
+        assert!(
+            !alive || matches!(state, None | Some('Z' | 'X')),
+            "process {started} is {state:?}"
+        );
+    }
+
+    #[test]
+    fn an_interrupt_ends_the_wait() {
+        let interrupt = Interrupt::default();
+        let running = shell("sleep 1000", &interrupt);
+        interrupt.request();
+        assert!(matches!(running.wait(LIMIT), Err(PeerError::Interrupted)));
+    }
+
+    #[test]
+    fn a_program_that_is_not_there_is_an_error() {
+        let error = Starter::direct(Interrupt::default())
+            .start(Path::new("/no/such/program"), &[], None)
+            .unwrap_err();
+        assert!(error.to_string().contains("/no/such/program"), "{error}");
+    }
+
+    #[test]
+    fn listeners_are_read_from_the_kernels_table() {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        let port = listener.local_addr().unwrap().port();
+        assert!(is_listening(port));
+        let table =
+            "  sl  local_address rem_address   st\n   0: 0100007F:BAC3 00000000:0000 01 x\n";
+        assert!(!lists_listener(table, 0xBAC3), "connected, not listening");
+        assert!(lists_listener(&table.replace(" 01 ", " 0A "), 0xBAC3));
+    }
+}

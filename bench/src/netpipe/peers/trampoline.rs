@@ -1,0 +1,74 @@
+//! Between fork and exec of a peer: the core it runs on, and that it ends when
+//! the sweep does. Code in a forked child would need `unsafe`; this executable,
+//! started again under the hidden subcommand, does it in its own process and
+//! then becomes the peer.
+
+use crate::netpipe::NetpipeError;
+use rustix::process::{Signal, getppid, set_parent_process_death_signal};
+use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
+use serde::{Deserialize, Serialize};
+use std::ffi::OsString;
+use std::os::unix::process::CommandExt;
+use std::path::PathBuf;
+use std::process::Command;
+
+/// Environment variable that holds what to become, as JSON.
+pub const PEER_VARIABLE: &str = "REFRAIN_NETPIPE_PEER";
+
+/// What to become.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Become {
+    pub program: PathBuf,
+    pub arguments: Vec<OsString>,
+    /// Run on this one of the allowed cores, counted from 0, if there are at
+    /// least two.
+    pub core: Option<usize>,
+    /// End when this process has gone.
+    pub driver: i32,
+}
+
+/// Becomes the peer that the environment names, if it names one.
+///
+/// # Errors
+/// When it cannot. Does not return when it can.
+pub fn become_peer_if_asked() -> Result<(), NetpipeError> {
+    let Some(text) = std::env::var_os(PEER_VARIABLE) else {
+        return Ok(());
+    };
+    let wanted: Become = serde_json::from_slice(text.as_encoded_bytes())
+        .map_err(|error| NetpipeError::InRank(format!("{PEER_VARIABLE}: {error}")))?;
+    set_parent_process_death_signal(Some(Signal::TERM)).map_err(|error| {
+        NetpipeError::InRank(format!("cannot tie a peer to the sweep: {error}"))
+    })?;
+    // The driver may have ended before that call.
+    if getppid().map_or(0, |pid| pid.as_raw_nonzero().get()) != wanted.driver {
+        return Err(NetpipeError::InRank("the sweep has ended".into()));
+    }
+    if let Some(core) = wanted.core {
+        pin(core);
+    }
+    let error = Command::new(&wanted.program)
+        .args(&wanted.arguments)
+        .env_remove(PEER_VARIABLE)
+        .exec();
+    let program = wanted.program.display();
+    Err(NetpipeError::InRank(format!(
+        "cannot start {program}: {error}"
+    )))
+}
+
+/// Without it the figures are worse, not wrong: failures are passed over.
+fn pin(core: usize) {
+    let Ok(allowed) = sched_getaffinity(None) else {
+        return;
+    };
+    let cores: Vec<usize> = (0..CpuSet::MAX_CPU)
+        .filter(|&core| allowed.is_set(core))
+        .collect();
+    if cores.len() < 2 {
+        return;
+    }
+    let mut chosen = CpuSet::new();
+    chosen.set(cores[core % cores.len()]);
+    let _ = sched_setaffinity(None, &chosen);
+}

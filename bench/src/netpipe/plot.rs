@@ -1,0 +1,294 @@
+//! The plot: latency and bandwidth over size, log scales, one line per protocol
+//! and peer.
+
+mod axis;
+
+use super::NetpipeError;
+use super::arguments::Mode;
+use super::result::{NO_PROTOCOL, Record, line_name, lines};
+use super::sizes::format_size;
+use axis::LogAxis;
+use plotters::coord::Shift;
+use plotters::element::DashedPathElement;
+use plotters::prelude::*;
+use plotters::style::FontTransform;
+use plotters::style::text_anchor::{HPos, Pos, VPos};
+use std::io::Write;
+use std::path::Path;
+
+/// Pixels of the drawing.
+const SIZE: (u32, u32) = (1240, 600);
+/// Above the panels: title, machine, legend.
+const HEAD_HEIGHT: i32 = 104;
+const MARGIN: i32 = 24;
+/// Okabe and Ito's palette: told apart with every kind of colour vision.
+const PALETTE: [RGBColor; 7] = [
+    RGBColor(0, 114, 178),
+    RGBColor(213, 94, 0),
+    RGBColor(0, 158, 115),
+    RGBColor(204, 121, 167),
+    RGBColor(86, 180, 233),
+    RGBColor(230, 159, 0),
+    RGBColor(60, 60, 60),
+];
+const INK: RGBColor = RGBColor(40, 40, 40);
+const FAINT: RGBColor = RGBColor(110, 110, 110);
+const GRID: RGBColor = RGBColor(222, 222, 222);
+const GRID_LIGHT: RGBColor = RGBColor(240, 240, 240);
+const FONT: &str = "DejaVu Sans, Helvetica, Arial, sans-serif";
+
+/// Draws `records` to `path`, which appears whole or not at all.
+///
+/// # Errors
+/// When the file cannot be written.
+pub fn write(records: &[Record], machine: &str, path: &Path) -> Result<(), NetpipeError> {
+    let drawing = draw(records, machine)?;
+    let cannot = |error| NetpipeError::Write {
+        path: path.into(),
+        error,
+    };
+    let folder = match path.parent() {
+        Some(folder) if !folder.as_os_str().is_empty() => folder,
+        _ => Path::new("."),
+    };
+    let mut file = tempfile::Builder::new()
+        .prefix(".netpipe-")
+        .suffix(".svg.tmp")
+        .permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666))
+        .tempfile_in(folder)
+        .map_err(cannot)?;
+    file.write_all(drawing.as_bytes()).map_err(cannot)?;
+    file.persist(path).map_err(|error| cannot(error.error))?;
+    Ok(())
+}
+
+/// The drawing as SVG.
+///
+/// # Errors
+/// When there is nothing to draw or the drawing library refuses.
+pub fn draw(records: &[Record], machine: &str) -> Result<String, NetpipeError> {
+    let sizes = LogAxis::sizes(records.iter().map(|record| record.bytes as f64));
+    let times = LogAxis::decades(records.iter().map(|record| record.half_rtt_us_p50));
+    let bandwidths = LogAxis::decades(records.iter().map(|record| record.gbit_per_s));
+    let (Some(sizes), Some(times), Some(bandwidths)) = (sizes, times, bandwidths) else {
+        return Err(NetpipeError::Plot("nothing was measured".into()));
+    };
+    let mut drawing = String::new();
+    {
+        let root = SVGBackend::with_string(&mut drawing, SIZE).into_drawing_area();
+        root.fill(&WHITE).map_err(refused)?;
+        let (head, panels) = root.split_vertically(HEAD_HEIGHT);
+        draw_head(&head, records, machine)?;
+        let (left, right) = panels.split_horizontally(SIZE.0 as i32 / 2);
+        let (time, bandwidth) = panel_titles(records);
+        let panel = Panel {
+            title: time,
+            value: |record| record.half_rtt_us_p50,
+        };
+        panel.draw(&left, records, &sizes, times)?;
+        let panel = Panel {
+            title: bandwidth,
+            value: |record| record.gbit_per_s,
+        };
+        panel.draw(&right, records, &sizes, bandwidths)?;
+        root.present().map_err(refused)?;
+    }
+    Ok(drawing)
+}
+
+fn refused(error: impl std::fmt::Display) -> NetpipeError {
+    NetpipeError::Plot(error.to_string())
+}
+
+fn panel_titles(records: &[Record]) -> (&'static str, &'static str) {
+    match records.first().map_or(Mode::PingPong, |record| record.mode) {
+        Mode::PingPong => ("half round trip, median, µs", "bandwidth, Gb/s"),
+        Mode::Bidirectional => (
+            "one exchange, median, µs",
+            "bandwidth, both directions, Gb/s",
+        ),
+        Mode::Stream => ("time per message, median, µs", "bandwidth, Gb/s"),
+    }
+}
+
+fn text(size: i32, colour: RGBColor) -> TextStyle<'static> {
+    (FONT, size).into_font().color(&colour)
+}
+
+type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
+
+fn draw_head(area: &Area<'_>, records: &[Record], machine: &str) -> Result<(), NetpipeError> {
+    area.draw_text(&title(records), &text(22, INK), (MARGIN, 16))
+        .map_err(refused)?;
+    area.draw_text(machine, &text(13, FAINT), (MARGIN, 46))
+        .map_err(refused)?;
+    let mut x = MARGIN;
+    let y = 84;
+    for (index, line) in lines(records).into_iter().enumerate() {
+        let (name, style) = (line_name(line), LineStyle::of(index, line));
+        let sample = [(x, y), (x + 34, y)];
+        style.draw(area, &sample)?;
+        area.draw(&Circle::new((x + 17, y), 3, style.colour.filled()))
+            .map_err(refused)?;
+        let middle = text(14, INK).pos(Pos::new(HPos::Left, VPos::Center));
+        area.draw_text(name, &middle, (x + 42, y))
+            .map_err(refused)?;
+        // The backend knows no font metrics; wide enough for every sans serif.
+        x += 42 + 9 * name.chars().count() as i32 + 30;
+    }
+    Ok(())
+}
+
+fn title(records: &[Record]) -> String {
+    let first = records
+        .iter()
+        .find(|record| record.protocol != NO_PROTOCOL)
+        .or(records.first());
+    first.map_or_else(String::new, |record| {
+        format!(
+            "refrain netpipe: {} over {}, {} receive",
+            record.mode.name(),
+            record.fabric,
+            record.receive.name()
+        )
+    })
+}
+
+/// Protocols are whole lines, peers dashed.
+#[derive(Clone, Copy)]
+struct LineStyle {
+    colour: RGBColor,
+    dashed: bool,
+}
+
+impl LineStyle {
+    fn of(index: usize, (_, protocol): (&str, &str)) -> Self {
+        Self {
+            colour: PALETTE[index % PALETTE.len()],
+            dashed: protocol == NO_PROTOCOL,
+        }
+    }
+
+    fn stroke(self) -> ShapeStyle {
+        self.colour.stroke_width(2)
+    }
+
+    fn draw(self, area: &Area<'_>, points: &[(i32, i32)]) -> Result<(), NetpipeError> {
+        let points = points.iter().copied();
+        if self.dashed {
+            area.draw(&DashedPathElement::new(points, 6, 4, self.stroke()))
+        } else {
+            area.draw(&PathElement::new(points.collect::<Vec<_>>(), self.stroke()))
+        }
+        .map_err(refused)
+    }
+}
+
+/// One of the two diagrams.
+struct Panel {
+    title: &'static str,
+    value: fn(&Record) -> f64,
+}
+
+impl Panel {
+    fn draw(
+        &self,
+        area: &Area<'_>,
+        records: &[Record],
+        sizes: &LogAxis,
+        values: LogAxis,
+    ) -> Result<(), NetpipeError> {
+        let mut chart = ChartBuilder::on(area)
+            .margin_left(MARGIN - 10)
+            .margin_right(MARGIN)
+            .margin_bottom(12)
+            .caption(self.title, text(16, INK))
+            .x_label_area_size(44)
+            .y_label_area_size(56)
+            .build_cartesian_2d(sizes.clone(), values)
+            .map_err(refused)?;
+        chart
+            .configure_mesh()
+            .bold_line_style(GRID)
+            .light_line_style(GRID_LIGHT)
+            .axis_style(FAINT)
+            .label_style(text(13, INK))
+            .axis_desc_style(text(13, FAINT).transform(FontTransform::None))
+            .x_desc("bytes per message")
+            .x_label_formatter(&|bytes| format_size(bytes.round() as u64))
+            .y_label_formatter(&|value| axis::format_value(*value))
+            .draw()
+            .map_err(refused)?;
+        for (index, line) in lines(records).into_iter().enumerate() {
+            let style = LineStyle::of(index, line);
+            let of_line = records
+                .iter()
+                .filter(|record| (record.fabric.as_str(), record.protocol.as_str()) == line);
+            let point = |record: &Record| (record.bytes as f64, (self.value)(record));
+            let mut points: Vec<_> = of_line.clone().map(point).collect();
+            points.sort_by(|a, b| a.0.total_cmp(&b.0));
+            if style.dashed {
+                chart.draw_series(DashedLineSeries::new(points, 6, 4, style.stroke()))
+            } else {
+                chart.draw_series(LineSeries::new(points, style.stroke()))
+            }
+            .map_err(refused)?;
+            let marks = of_line.filter(|record| !record.perturbed).map(point);
+            chart
+                .draw_series(marks.map(|at| Circle::new(at, 3, style.colour.filled())))
+                .map_err(refused)?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::netpipe::table::tests::synthetic;
+
+    #[test]
+    fn the_plot_names_every_line_and_size() {
+        let drawing = draw(&synthetic(), "a machine, 2 cores").unwrap();
+        for words in [
+            "pessimist",
+            "openmpi/NetPIPE",
+            "64K",
+            "4M",
+            "a machine, 2 cores",
+            "ping-pong over shm, named receive",
+            "Gb/s",
+        ] {
+            assert!(drawing.contains(words), "{words}");
+        }
+        // For people: NETPIPE_PLOT=/tmp/a.svg cargo test … shows it.
+        if let Some(path) = std::env::var_os("NETPIPE_PLOT") {
+            write(&synthetic(), "a machine, 2 cores", Path::new(&path)).unwrap();
+        }
+    }
+
+    #[test]
+    fn a_single_size_can_be_drawn() {
+        let one = &synthetic()[..1];
+        assert!(draw(one, "").unwrap().contains("<svg"));
+    }
+
+    #[test]
+    fn nothing_cannot_be_drawn() {
+        assert!(draw(&[], "").is_err());
+    }
+
+    #[test]
+    fn the_file_appears_whole_and_alone() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("plot.svg");
+        std::fs::write(&path, "old").unwrap();
+        write(&synthetic(), "", &path).unwrap();
+        let drawing = std::fs::read_to_string(&path).unwrap();
+        assert!(drawing.trim_end().ends_with("</svg>"));
+        let left: Vec<_> = std::fs::read_dir(folder.path()).unwrap().collect();
+        assert_eq!(left.len(), 1);
+        let missing = folder.path().join("no/plot.svg");
+        assert!(write(&synthetic(), "", &missing).is_err());
+    }
+}

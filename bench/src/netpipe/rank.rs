@@ -1,0 +1,129 @@
+//! A rank of the sweep: waits for commands, measures, answers.
+
+use super::NetpipeError;
+use super::command::{Answer, Command, Incoming, write_frame};
+use super::measure::{State, measure};
+use super::peers::trampoline;
+use refrain::World;
+use rustix::fs::{OFlags, fcntl_setfl};
+use std::fs::File;
+use std::os::unix::fs::OpenOptionsExt;
+use std::process::ExitCode;
+
+/// Environment variables with the numbers of a rank's pipes.
+pub const COMMANDS_VARIABLE: &str = "REFRAIN_NETPIPE_COMMANDS";
+pub const ANSWERS_VARIABLE: &str = "REFRAIN_NETPIPE_ANSWERS";
+
+/// What the hidden subcommand `netpipe-rank` does: the process is one of the
+/// two ranks of a job that `refrain netpipe` has started (or becomes one of the
+/// programs that `--peers` compares with).
+///
+/// # Errors
+/// When it was not started by the driver, or the job fails.
+pub fn rank_main() -> miette::Result<ExitCode> {
+    trampoline::become_peer_if_asked()?;
+    let mut commands = open_pipe(COMMANDS_VARIABLE, Direction::Read)?;
+    let mut answers = open_pipe(ANSWERS_VARIABLE, Direction::Write)?;
+    match serve(&mut commands, &mut answers) {
+        Ok(()) => Ok(ExitCode::SUCCESS),
+        Err(reason) => {
+            // The driver reports it; only when it has gone is this the place.
+            let told = write_frame(&mut answers, &Answer::Failed(reason.clone()));
+            match told {
+                Ok(()) => Ok(ExitCode::FAILURE),
+                Err(_) => Err(NetpipeError::InRank(reason).into()),
+            }
+        }
+    }
+}
+
+fn serve(commands: &mut File, answers: &mut File) -> Result<(), String> {
+    let mut world = World::init().map_err(|error| error.to_string())?;
+    if world.size() != 2 {
+        return Err(format!("the job has {} ranks, not 2", world.size()));
+    }
+    let ready = Answer::Ready {
+        fabric: world.fabric().into(),
+        protocol: world.protocol().into(),
+    };
+    write_frame(answers, &ready).map_err(gone)?;
+    let mut incoming = Incoming::default();
+    let mut state = State::new(0, None);
+    while let Some(command) = next_command(&mut incoming, commands)? {
+        match command {
+            Command::Prepare {
+                largest_bytes,
+                log_budget_bytes,
+            } => {
+                let largest = usize::try_from(largest_bytes)
+                    .map_err(|_| format!("{largest_bytes} bytes do not fit in memory"))?;
+                state = State::new(largest, log_budget_bytes);
+            }
+            Command::Measure(round) => {
+                let samples = measure(&mut world, &mut state, &round)
+                    .map_err(|error| format!("{} bytes: {error}", round.bytes))?;
+                write_frame(answers, &Answer::Measured(samples)).map_err(gone)?;
+            }
+        }
+    }
+    world.finalize().map_err(|error| error.to_string())
+}
+
+/// Sleeps until the driver wants something.
+fn next_command(incoming: &mut Incoming, commands: &mut File) -> Result<Option<Command>, String> {
+    loop {
+        if let Some(command) = incoming.take().map_err(gone)? {
+            return Ok(Some(command));
+        }
+        if !incoming.read_from(commands).map_err(gone)? {
+            return Ok(None);
+        }
+    }
+}
+
+fn gone(error: std::io::Error) -> String {
+    format!("the driver of the sweep cannot be reached: {error}")
+}
+
+enum Direction {
+    Read,
+    Write,
+}
+
+/// Opens the inherited pipe whose number stands in the environment. Opening it
+/// again through `/proc` needs no claim about who else owns the number.
+fn open_pipe(variable: &'static str, direction: Direction) -> Result<File, NetpipeError> {
+    let wrong = |reason: String| {
+        NetpipeError::InRank(format!("{reason}; only `refrain netpipe` starts it"))
+    };
+    let number: u32 = std::env::var(variable)
+        .map_err(|_| wrong(format!("{variable} is not set")))?
+        .parse()
+        .map_err(|_| wrong(format!("{variable} is not a number")))?;
+    let mut options = File::options();
+    match direction {
+        Direction::Read => options.read(true),
+        Direction::Write => options.write(true),
+    };
+    // Without blocking: if the driver has gone there is no other side to wait for.
+    options.custom_flags(OFlags::NONBLOCK.bits().cast_signed());
+    let pipe = options
+        .open(format!("/proc/self/fd/{number}"))
+        .map_err(|error| wrong(format!("cannot open the pipe of {variable}: {error}")))?;
+    fcntl_setfl(&pipe, OFlags::empty())
+        .map_err(|error| wrong(format!("cannot set up the pipe of {variable}: {error}")))?;
+    Ok(pipe)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_rank_started_by_hand_says_so() {
+        let Err(error) = open_pipe("REFRAIN_NETPIPE_NOT_SET", Direction::Read) else {
+            panic!("there is no such pipe");
+        };
+        assert!(error.to_string().contains("refrain netpipe"), "{error}");
+    }
+}

@@ -1,0 +1,299 @@
+//! A job of two ranks, as the driver holds it.
+
+use super::NetpipeError;
+use super::arguments::Settings;
+use super::command::{Answer, Command, Incoming, Round, Samples, write_frame};
+use super::driver::Contestant;
+use super::interrupt::Interrupt;
+use super::rank::{ANSWERS_VARIABLE, COMMANDS_VARIABLE};
+use refrain::config::JobConfig;
+use refrain::launcher::{Job, JobSpec, Outcome, Output};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::pipe::{PipeFlags, pipe_with};
+use std::fs::File;
+use std::io;
+use std::time::{Duration, Instant};
+
+/// How often a waiting driver looks after the job and Ctrl-C.
+const LOOK: Duration = Duration::from_millis(100);
+/// The same while ranks start and ask the launcher for addresses.
+const LOOK_STARTING: Duration = Duration::from_millis(2);
+/// Ranks that have not joined by then never will.
+const START_LIMIT: Duration = Duration::from_secs(60);
+/// What a round may take beyond its time before it counts as hung.
+const ROUND_SLACK: Duration = Duration::from_secs(60);
+/// How long ranks may take to leave in order.
+const END_LIMIT: Duration = Duration::from_secs(10);
+/// The protocol that keeps no payload.
+const KEEPS_NOTHING: &str = "none";
+
+/// Two ranks with one protocol, and a pipe to and from each.
+pub struct Ranks {
+    protocol: String,
+    fabric: String,
+    job: Option<Job>,
+    ends: Vec<RankEnd>,
+    interrupt: Interrupt,
+}
+
+/// The driver's ends of one rank's pipes.
+struct RankEnd {
+    commands: File,
+    answers: File,
+    incoming: Incoming,
+}
+
+impl Ranks {
+    /// Starts the job; does not wait for its ranks.
+    ///
+    /// # Errors
+    /// When the launcher cannot start it.
+    pub fn start(
+        settings: &Settings,
+        protocol: &str,
+        interrupt: &Interrupt,
+    ) -> Result<Self, NetpipeError> {
+        let program = std::env::current_exe()
+            .map_err(NetpipeError::system("cannot find this program's own file"))?;
+        let mut descriptors = Vec::new();
+        let mut ends = Vec::new();
+        for rank in 0..2 {
+            let pipe = || {
+                pipe_with(PipeFlags::CLOEXEC)
+                    .map_err(|error| io::Error::from(error))
+                    .map_err(NetpipeError::system("cannot make a pipe to a rank"))
+            };
+            let (commands_read, commands_write) = pipe()?;
+            let (answers_read, answers_write) = pipe()?;
+            descriptors.push((rank, COMMANDS_VARIABLE.into(), commands_read));
+            descriptors.push((rank, ANSWERS_VARIABLE.into(), answers_write));
+            ends.push(RankEnd {
+                commands: commands_write.into(),
+                answers: answers_read.into(),
+                incoming: Incoming::default(),
+            });
+        }
+        let job = Job::start(JobSpec {
+            program,
+            arguments: vec!["netpipe-rank".into()],
+            environment: Vec::new(),
+            ranks: 2,
+            config: JobConfig {
+                fabric: settings.fabric.clone(),
+                protocol: protocol.into(),
+                log_memory_bytes: Some(settings.log_memory_bytes),
+                log_prefault: true,
+                ranks_on_host: 2,
+                ..JobConfig::default()
+            },
+            output: Output::Inherited,
+            pin: true,
+            descriptors,
+        })
+        .map_err(|error| NetpipeError::Job {
+            protocol: protocol.into(),
+            reason: error.to_string(),
+        })?;
+        Ok(Self {
+            protocol: protocol.into(),
+            fabric: settings.fabric.clone(),
+            job: Some(job),
+            ends,
+            interrupt: interrupt.clone(),
+        })
+    }
+
+    /// Waits until both ranks have joined and tells them what is coming.
+    ///
+    /// # Errors
+    /// When one of them cannot.
+    pub fn prepare(&mut self, settings: &Settings) -> Result<(), NetpipeError> {
+        for rank in 0..2 {
+            match self.answer(rank, LOOK_STARTING, START_LIMIT)? {
+                Answer::Ready { fabric, protocol } if protocol == self.protocol => {
+                    self.fabric = fabric;
+                }
+                Answer::Ready { protocol, .. } => {
+                    return Err(self.rank_failed(rank, format!("it runs protocol `{protocol}`")));
+                }
+                other => return Err(self.unexpected(rank, &other)),
+            }
+        }
+        let keeps_payload = self.protocol != KEEPS_NOTHING;
+        self.command(&Command::Prepare {
+            largest_bytes: settings.largest_bytes(),
+            log_budget_bytes: keeps_payload.then_some(settings.log_memory_bytes),
+        })
+    }
+
+    fn command(&mut self, command: &Command) -> Result<(), NetpipeError> {
+        for rank in 0..2 {
+            if let Err(error) = write_frame(&mut self.ends[rank].commands, command) {
+                // What the rank said last explains more than a broken pipe.
+                let _ = self.answer(rank, LOOK, LOOK)?;
+                return Err(self.rank_failed(rank, format!("it does not listen: {error}")));
+            }
+        }
+        Ok(())
+    }
+
+    /// Waits for an answer, looking after the job every `look`.
+    fn answer(
+        &mut self,
+        rank: usize,
+        look: Duration,
+        limit: Duration,
+    ) -> Result<Answer, NetpipeError> {
+        let began = Instant::now();
+        loop {
+            self.interrupt.check()?;
+            let end = &mut self.ends[rank];
+            let taken = end.incoming.take();
+            match taken {
+                Ok(Some(Answer::Failed(reason))) => {
+                    return Err(self.interrupted_or(self.rank_failed(rank, reason)));
+                }
+                Ok(Some(answer)) => return Ok(answer),
+                Ok(None) => {}
+                Err(error) => return Err(self.rank_failed(rank, error.to_string())),
+            }
+            if began.elapsed() > limit {
+                let seconds = limit.as_secs();
+                return Err(self.rank_failed(rank, format!("no answer within {seconds} s")));
+            }
+            if readable(&end.answers, look)? {
+                match end.incoming.read_from(&mut end.answers) {
+                    Ok(true) => continue,
+                    Ok(false) | Err(_) => return Err(self.why_gone(rank)),
+                }
+            }
+            if let Some(outcome) = self.serve(Duration::ZERO)? {
+                return Err(self.ended(rank, outcome));
+            }
+        }
+    }
+
+    fn serve(&mut self, time: Duration) -> Result<Option<Outcome>, NetpipeError> {
+        let Some(job) = &mut self.job else {
+            return Ok(None);
+        };
+        job.serve(time).map_err(|error| {
+            let failed = NetpipeError::Job {
+                protocol: self.protocol.clone(),
+                reason: error.to_string(),
+            };
+            self.interrupted_or(failed)
+        })
+    }
+
+    /// A rank closed its pipe: asks the launcher, and the other rank, why.
+    fn why_gone(&mut self, rank: usize) -> NetpipeError {
+        let began = Instant::now();
+        while began.elapsed() < END_LIMIT {
+            match self.serve(LOOK) {
+                Ok(None) => {}
+                Ok(Some(outcome)) => return self.ended(rank, outcome),
+                Err(error) => return error,
+            }
+        }
+        self.interrupted_or(self.rank_failed(rank, "it has closed its pipe".into()))
+    }
+
+    /// The job has ended under way: by the words of a rank, or the launcher's.
+    fn ended(&mut self, rank: usize, outcome: Outcome) -> NetpipeError {
+        self.job = None;
+        for (other, end) in (0..).zip(&mut self.ends) {
+            while matches!(end.incoming.read_from(&mut end.answers), Ok(true)) {}
+            while let Ok(Some(answer)) = end.incoming.take::<Answer>() {
+                if let Answer::Failed(reason) = answer {
+                    return self.interrupted_or(self.rank_failed(other, reason));
+                }
+            }
+        }
+        let reason = outcome
+            .failure
+            .unwrap_or_else(|| format!("it has ended early, with status {}", outcome.status));
+        self.interrupted_or(self.rank_failed(rank, reason))
+    }
+
+    /// Ctrl-C reaches the ranks too; their end is then no failure.
+    fn interrupted_or(&self, error: NetpipeError) -> NetpipeError {
+        if self.interrupt.requested() {
+            NetpipeError::Interrupted
+        } else {
+            error
+        }
+    }
+
+    fn rank_failed(&self, rank: usize, reason: String) -> NetpipeError {
+        NetpipeError::Rank {
+            protocol: self.protocol.clone(),
+            rank: rank as u32,
+            reason,
+        }
+    }
+
+    fn unexpected(&self, rank: usize, answer: &Answer) -> NetpipeError {
+        self.rank_failed(rank, format!("unexpected answer {answer:?}"))
+    }
+
+    /// Lets the ranks leave in order.
+    ///
+    /// # Errors
+    /// When they do not, or end with a failure.
+    pub fn end(mut self) -> Result<(), NetpipeError> {
+        // The end of its command pipe tells a rank that the sweep is over.
+        self.ends.clear();
+        let began = Instant::now();
+        while began.elapsed() < END_LIMIT {
+            self.interrupt.check()?;
+            match self.serve(LOOK)? {
+                Some(outcome) if outcome.failure.is_none() => return Ok(()),
+                Some(outcome) => return Err(self.ended(0, outcome)),
+                None => {}
+            }
+        }
+        Err(NetpipeError::Job {
+            protocol: self.protocol.clone(),
+            reason: format!("its ranks did not end within {} s", END_LIMIT.as_secs()),
+        })
+    }
+}
+
+impl Contestant for Ranks {
+    fn fabric(&self) -> &str {
+        &self.fabric
+    }
+
+    fn protocol(&self) -> &str {
+        &self.protocol
+    }
+
+    fn measure(&mut self, round: &Round) -> Result<Samples, NetpipeError> {
+        self.command(&Command::Measure(*round))?;
+        let limit = round.time * 10 + ROUND_SLACK;
+        let mut samples = Samples::default();
+        for rank in 0..2 {
+            match self.answer(rank, LOOK, limit)? {
+                Answer::Measured(measured) if rank == 0 => samples = measured,
+                Answer::Measured(_) => {}
+                other => return Err(self.unexpected(rank, &other)),
+            }
+        }
+        Ok(samples)
+    }
+}
+
+/// Whether there is something to read (or the end) within `time`.
+fn readable(pipe: &File, time: Duration) -> Result<bool, NetpipeError> {
+    let timeout = Timespec::try_from(time).unwrap_or_default();
+    let mut pipes = [PollFd::new(pipe, PollFlags::IN)];
+    match poll(&mut pipes, Some(&timeout)) {
+        Ok(ready) => Ok(ready > 0),
+        Err(rustix::io::Errno::INTR) => Ok(false),
+        Err(error) => Err(NetpipeError::System {
+            attempted: "cannot wait for the ranks",
+            error: error.into(),
+        }),
+    }
+}

@@ -1,0 +1,346 @@
+//! From times to figures: percentiles, spread, bandwidth, overhead, JSON.
+
+use super::arguments::{Mode, Receive};
+use super::command::Samples;
+use super::sizes::Point;
+use hdrhistogram::Histogram;
+use serde::{Deserialize, Serialize};
+
+/// Significant decimal digits of the histogram of times.
+const DIGITS: u8 = 4;
+
+/// One line of the JSON: one size with one protocol or peer.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Record {
+    /// The fabric, or the peer's name such as `openmpi/NetPIPE`.
+    pub fabric: String,
+    /// The protocol; `-` for peers.
+    pub protocol: String,
+    /// How the receiving side received.
+    pub receive: Receive,
+    /// What the ranks did.
+    pub mode: Mode,
+    /// Bytes of one message.
+    pub bytes: u64,
+    /// Median of half the round trip, µs (stream: time per message;
+    /// bidirectional: time of one exchange).
+    pub half_rtt_us_p50: f64,
+    /// 99th percentile; peers do not tell.
+    pub half_rtt_us_p99: Option<f64>,
+    /// The shortest.
+    pub half_rtt_us_min: Option<f64>,
+    /// From the median time; both directions together where both send.
+    pub gbit_per_s: f64,
+    /// Round trips (messages, exchanges) timed.
+    pub repeats: Option<u64>,
+    /// So many were timed together, at the median of the rounds.
+    pub batch: Option<u64>,
+    /// Inter-quartile range of the rounds' medians, relative to their median.
+    pub spread: Option<f64>,
+    /// Median over the rounds of this protocol's time over that of `none` in the
+    /// same round.
+    pub overhead_vs_none: Option<f64>,
+    /// Next to a size of NetPIPE's series.
+    pub perturbed: bool,
+}
+
+/// Name in `protocol` of what is no protocol of Refrain.
+pub const NO_PROTOCOL: &str = "-";
+
+/// The figures of one size with one protocol.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Figures {
+    /// Median, 99th percentile and minimum of all samples, µs.
+    pub p50_us: f64,
+    pub p99_us: f64,
+    pub min_us: f64,
+    pub repeats: u64,
+    pub batch: u64,
+    pub spread: f64,
+    /// Median of each round, µs.
+    pub rounds_us: Vec<f64>,
+}
+
+impl Figures {
+    /// `None` when there is no sample.
+    pub fn from_rounds(rounds: &[Samples]) -> Option<Self> {
+        let mut histogram = Histogram::<u64>::new(DIGITS).ok()?;
+        let mut repeats = 0;
+        let mut rounds_us = Vec::new();
+        let mut batches = Vec::new();
+        for round in rounds.iter().filter(|round| !round.times_ps.is_empty()) {
+            for &time_ps in &round.times_ps {
+                // Zero would be below what the histogram tells apart.
+                histogram.record(time_ps.max(1)).ok()?;
+            }
+            repeats += round.batch * round.times_ps.len() as u64;
+            let mut times: Vec<f64> = round.times_ps.iter().map(|&ps| us(ps)).collect();
+            rounds_us.push(quantile(&mut times, 0.5)?);
+            batches.push(round.batch as f64);
+        }
+        let p50_us = us(histogram.value_at_quantile(0.5));
+        (!histogram.is_empty()).then_some(())?;
+        Some(Self {
+            p50_us,
+            p99_us: us(histogram.value_at_quantile(0.99)),
+            min_us: us(histogram.min()),
+            repeats,
+            batch: quantile(&mut batches, 0.5)? as u64,
+            spread: spread(&rounds_us)?,
+            rounds_us,
+        })
+    }
+}
+
+fn us(ps: u64) -> f64 {
+    ps as f64 / 1e6
+}
+
+/// Linear interpolation between order statistics; `None` for nothing.
+fn quantile(values: &mut [f64], q: f64) -> Option<f64> {
+    values.sort_by(f64::total_cmp);
+    let place = q * values.len().checked_sub(1)? as f64;
+    let (below, above) = (
+        values[place.floor() as usize],
+        values[place.ceil() as usize],
+    );
+    Some(below + (above - below) * place.fract())
+}
+
+/// Inter-quartile range over the median.
+fn spread(values: &[f64]) -> Option<f64> {
+    let mut values = values.to_vec();
+    let low = quantile(&mut values, 0.25)?;
+    let high = quantile(&mut values, 0.75)?;
+    let median = quantile(&mut values, 0.5)?;
+    Some(if median > 0.0 {
+        (high - low) / median
+    } else {
+        0.0
+    })
+}
+
+/// Median of the ratios within each round. Rounds interleave the protocols, so
+/// noise that lasts meets both sides of a ratio.
+pub fn overhead(of_us: &[f64], base_us: &[f64]) -> Option<f64> {
+    let mut ratios: Vec<f64> = of_us
+        .iter()
+        .zip(base_us)
+        .filter(|(_, base)| **base > 0.0)
+        .map(|(of, base)| of / base)
+        .collect();
+    quantile(&mut ratios, 0.5)
+}
+
+/// Bandwidth of one message of `bytes` per `time_us`.
+pub fn gbit_per_s(bytes: u64, time_us: f64, mode: Mode) -> f64 {
+    let directions = if mode == Mode::Bidirectional {
+        2.0
+    } else {
+        1.0
+    };
+    if time_us > 0.0 {
+        directions * bytes as f64 * 8.0 / (time_us * 1e3)
+    } else {
+        0.0
+    }
+}
+
+/// Who was measured, and how.
+#[derive(Clone, Copy, Debug)]
+pub struct Measured<'a> {
+    pub fabric: &'a str,
+    pub protocol: &'a str,
+    pub receive: Receive,
+    pub mode: Mode,
+    pub point: Point,
+}
+
+impl Measured<'_> {
+    /// The record of a protocol, with its overhead against `none`.
+    pub fn record(self, figures: &Figures, overhead_vs_none: Option<f64>) -> Record {
+        Record {
+            half_rtt_us_p99: Some(figures.p99_us),
+            half_rtt_us_min: Some(figures.min_us),
+            repeats: Some(figures.repeats),
+            batch: Some(figures.batch),
+            spread: Some(figures.spread),
+            overhead_vs_none,
+            ..self.bare_record(figures.p50_us)
+        }
+    }
+
+    /// The record of a peer, which tells one time only.
+    pub fn bare_record(self, time_us: f64) -> Record {
+        Record {
+            fabric: self.fabric.into(),
+            protocol: self.protocol.into(),
+            receive: self.receive,
+            mode: self.mode,
+            bytes: self.point.bytes,
+            half_rtt_us_p50: time_us,
+            half_rtt_us_p99: None,
+            half_rtt_us_min: None,
+            gbit_per_s: gbit_per_s(self.point.bytes, time_us, self.mode),
+            repeats: None,
+            batch: None,
+            spread: None,
+            overhead_vs_none: None,
+            perturbed: self.point.perturbed,
+        }
+    }
+}
+
+/// The distinct (fabric, protocol) of some records, in order of appearance.
+pub fn lines(records: &[Record]) -> Vec<(&str, &str)> {
+    let mut lines = Vec::new();
+    for record in records {
+        let line = (record.fabric.as_str(), record.protocol.as_str());
+        if !lines.contains(&line) {
+            lines.push(line);
+        }
+    }
+    lines
+}
+
+/// How a line is called where fabric and mode stand elsewhere.
+pub fn line_name<'a>((fabric, protocol): (&'a str, &'a str)) -> &'a str {
+    if protocol == NO_PROTOCOL {
+        fabric
+    } else {
+        protocol
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn samples(times_ps: &[u64], batch: u64) -> Samples {
+        Samples {
+            times_ps: times_ps.to_vec(),
+            batch,
+        }
+    }
+
+    fn close(a: f64, b: f64) -> bool {
+        (a - b).abs() <= 2e-4 * b.abs()
+    }
+
+    #[test]
+    fn figures_are_taken_over_all_rounds() {
+        let rounds = [
+            samples(&[100_000, 110_000, 120_000], 40),
+            samples(&[], 1),
+            samples(&[200_000, 210_000, 9_000_000], 50),
+        ];
+        let figures = Figures::from_rounds(&rounds).unwrap();
+        assert!(close(figures.p50_us, 0.120), "{}", figures.p50_us);
+        assert!(close(figures.p99_us, 9.0), "{}", figures.p99_us);
+        assert!(close(figures.min_us, 0.100));
+        assert_eq!(figures.repeats, 3 * 40 + 3 * 50);
+        assert_eq!(figures.rounds_us, [0.11, 0.21]);
+        assert!(close(figures.spread, 0.05 / 0.16), "{}", figures.spread);
+        assert_eq!(Figures::from_rounds(&[]), None);
+        assert_eq!(Figures::from_rounds(&[samples(&[], 1)]), None);
+        assert!(Figures::from_rounds(&[samples(&[0], 1)]).is_some());
+    }
+
+    #[test]
+    fn overhead_is_the_median_of_ratios_not_the_ratio_of_medians() {
+        // The machine was slow in the second half of each: ratios still hold.
+        let base = [1.0, 1.0, 10.0, 10.0, 10.0];
+        let of = [1.1, 1.2, 11.0, 11.0, 30.0];
+        assert!(close(overhead(&of, &base).unwrap(), 1.1));
+        assert_eq!(overhead(&[], &[]), None);
+        assert_eq!(overhead(&[1.0], &[0.0]), None);
+    }
+
+    #[test]
+    fn quantiles_interpolate() {
+        assert_eq!(quantile(&mut [], 0.5), None);
+        assert_eq!(quantile(&mut [3.0], 0.25), Some(3.0));
+        assert_eq!(quantile(&mut [4.0, 1.0, 3.0, 2.0], 0.5), Some(2.5));
+        assert_eq!(spread(&[1.0, 2.0, 3.0, 4.0, 5.0]), Some(2.0 / 3.0));
+    }
+
+    #[test]
+    fn bandwidth_counts_both_directions_where_both_send() {
+        assert!(close(gbit_per_s(1_000_000, 100.0, Mode::PingPong), 80.0));
+        assert!(close(gbit_per_s(1_000_000, 100.0, Mode::Stream), 80.0));
+        assert!(close(
+            gbit_per_s(1_000_000, 100.0, Mode::Bidirectional),
+            160.0
+        ));
+        assert_eq!(gbit_per_s(1, 0.0, Mode::PingPong), 0.0);
+    }
+
+    fn measured(point: Point) -> Measured<'static> {
+        Measured {
+            fabric: "shm",
+            protocol: "pessimist",
+            receive: Receive::Named,
+            mode: Mode::PingPong,
+            point,
+        }
+    }
+
+    #[test]
+    fn the_json_has_the_agreed_names() {
+        let point = Point {
+            bytes: 1024,
+            perturbed: false,
+        };
+        let figures = Figures::from_rounds(&[samples(&[250_000; 4], 10)]).unwrap();
+        let record = measured(point).record(&figures, Some(1.04));
+        let text = serde_json::to_string(&record).unwrap();
+        assert!(!text.contains('\n'));
+        let value: serde_json::Value = serde_json::from_str(&text).unwrap();
+        for (name, expected) in [
+            ("fabric", "shm"),
+            ("protocol", "pessimist"),
+            ("receive", "named"),
+            ("mode", "ping-pong"),
+        ] {
+            assert_eq!(value[name], expected, "{name}");
+        }
+        assert_eq!(value["bytes"], 1024);
+        assert_eq!(value["repeats"], 40);
+        assert_eq!(value["batch"], 10);
+        for name in [
+            "half_rtt_us_p50",
+            "half_rtt_us_p99",
+            "half_rtt_us_min",
+            "gbit_per_s",
+            "spread",
+            "overhead_vs_none",
+        ] {
+            assert!(value[name].is_f64(), "{name}: {text}");
+        }
+        assert_eq!(serde_json::from_str::<Record>(&text).unwrap(), record);
+    }
+
+    #[test]
+    fn peers_leave_open_what_they_do_not_tell() {
+        let point = Point {
+            bytes: 64,
+            perturbed: false,
+        };
+        let record = Measured {
+            fabric: "openmpi/NetPIPE",
+            protocol: NO_PROTOCOL,
+            ..measured(point)
+        }
+        .bare_record(0.25);
+        let value = serde_json::to_value(&record).unwrap();
+        assert_eq!(value["half_rtt_us_p50"], 0.25);
+        assert!(value["half_rtt_us_p99"].is_null());
+        assert!(value["repeats"].is_null());
+        assert_eq!(
+            lines(&[record.clone(), record]),
+            [("openmpi/NetPIPE", NO_PROTOCOL)]
+        );
+        assert_eq!(line_name(("openmpi/NetPIPE", "-")), "openmpi/NetPIPE");
+        assert_eq!(line_name(("shm", "none")), "none");
+    }
+}

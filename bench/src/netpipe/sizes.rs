@@ -1,0 +1,210 @@
+//! Message sizes: how people write them, and NetPIPE's series of them.
+
+/// A size of the sweep.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Point {
+    /// Bytes of one message.
+    pub bytes: u64,
+    /// Next to a size of the series, not on it.
+    pub perturbed: bool,
+}
+
+/// Reads `64`, `64K`, `4M`, `4MiB`, `1G`. K, M and G are powers of 1024.
+///
+/// # Errors
+/// In words for the command line.
+pub fn parse_size(text: &str) -> Result<u64, String> {
+    let digits = text.bytes().take_while(u8::is_ascii_digit).count();
+    let (number, unit) = text.split_at(digits);
+    let shift = match unit.to_ascii_lowercase().as_str() {
+        "" | "b" => 0,
+        "k" | "kb" | "kib" => 10,
+        "m" | "mb" | "mib" => 20,
+        "g" | "gb" | "gib" => 30,
+        "t" | "tb" | "tib" => 40,
+        _ => {
+            return Err(format!(
+                "`{text}` is not a size: write bytes or use K, M, G (powers of 1024), such as 64, 64K, 4MiB"
+            ));
+        }
+    };
+    let number: u64 = number.parse().map_err(|_| {
+        format!("`{text}` is not a size: it must begin with a whole number, such as 64, 64K, 4MiB")
+    })?;
+    number
+        .checked_mul(1 << shift)
+        .ok_or_else(|| format!("`{text}` is too large: sizes end below 2^64 bytes"))
+}
+
+/// Writes a size short: `1`, `1.5K`, `64K`, `4M`; sizes that are no halves of a
+/// unit as plain bytes.
+pub fn format_size(bytes: u64) -> String {
+    for (shift, unit) in [(40, "T"), (30, "G"), (20, "M"), (10, "K")] {
+        let one: u64 = 1 << shift;
+        if bytes >= one && bytes.is_multiple_of(one) {
+            return format!("{}{unit}", bytes >> shift);
+        }
+        if bytes >= one && bytes.is_multiple_of(one / 2) {
+            return format!("{}.5{unit}", bytes >> shift);
+        }
+    }
+    bytes.to_string()
+}
+
+/// NetPIPE's series from `min` to `max`: 1, 2, 3, 4, 6, 8, 12, 16, 24, … (powers
+/// of two and one and a half times them), `min` and `max` themselves, and each
+/// size also `perturbation` bytes less and more. As in NetPIPE a size is only
+/// perturbed where the step to the next one is larger than `perturbation` + 1,
+/// and the largest may exceed `max` by `perturbation`.
+pub fn series(min: u64, max: u64, perturbation: u64) -> Vec<Point> {
+    let mut bases: Vec<u64> = powers_and_halves()
+        .skip_while(|size| *size < min)
+        .take_while(|size| *size <= max)
+        .chain([min, max])
+        .collect();
+    bases.sort_unstable();
+    bases.dedup();
+    let mut points = Vec::with_capacity(3 * bases.len());
+    for &bytes in &bases {
+        points.push(Point {
+            bytes,
+            perturbed: false,
+        });
+        if perturbation > 0 && step_after(bytes) > perturbation + 1 {
+            let around = [
+                bytes.checked_sub(perturbation),
+                bytes.checked_add(perturbation),
+            ];
+            points.extend(around.into_iter().flatten().map(|bytes| Point {
+                bytes,
+                perturbed: true,
+            }));
+        }
+    }
+    // A size that is on the series and also beside one stays on the series.
+    points.sort_unstable();
+    points.dedup_by_key(|point| point.bytes);
+    points.retain(|point| point.bytes > 0);
+    points
+}
+
+fn powers_and_halves() -> impl Iterator<Item = u64> {
+    (0..63).flat_map(|shift| {
+        let power = 1u64 << shift;
+        [Some(power), (shift > 0).then_some(power + power / 2)]
+            .into_iter()
+            .flatten()
+    })
+}
+
+/// Distance from `bytes` to the next size of the series.
+fn step_after(bytes: u64) -> u64 {
+    let power = 1u64 << bytes.max(1).ilog2();
+    if bytes >= power + power / 2 {
+        power.saturating_mul(2) - bytes
+    } else {
+        power + power / 2 - bytes
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn bytes(points: &[Point]) -> Vec<u64> {
+        points.iter().map(|point| point.bytes).collect()
+    }
+
+    #[test]
+    fn sizes_are_read_as_people_write_them() {
+        for (text, bytes) in [
+            ("0", 0),
+            ("1", 1),
+            ("64K", 64 << 10),
+            ("64k", 64 << 10),
+            ("4MiB", 4 << 20),
+            ("4M", 4 << 20),
+            ("2GB", 2 << 30),
+            ("17b", 17),
+            ("16777215T", 16_777_215 << 40),
+        ] {
+            assert_eq!(parse_size(text), Ok(bytes), "{text}");
+        }
+        for text in [
+            "",
+            "K",
+            "-1",
+            "1.5K",
+            "4 M",
+            "4X",
+            "0x10",
+            "16777216T",
+            "99999999999999999999",
+        ] {
+            let message = parse_size(text).unwrap_err();
+            assert!(message.contains(text), "{message}");
+        }
+    }
+
+    #[test]
+    fn sizes_are_written_short_and_read_back() {
+        for (bytes, text) in [
+            (1, "1"),
+            (1000, "1000"),
+            (1024, "1K"),
+            (1536, "1.5K"),
+            (98_304, "96K"),
+            (4 << 20, "4M"),
+            ((4 << 20) + 3, "4194307"),
+            (3 << 29, "1.5G"),
+        ] {
+            assert_eq!(format_size(bytes), text);
+        }
+    }
+
+    #[test]
+    fn the_series_is_that_of_netpipe() {
+        assert_eq!(
+            bytes(&series(1, 128, 0)),
+            [1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128]
+        );
+        // What NPopenmpi 3.7.2 prints with its default perturbation.
+        assert_eq!(
+            bytes(&series(1, 64, 3)),
+            [
+                1, 2, 3, 4, 6, 8, 12, 13, 16, 19, 21, 24, 27, 29, 32, 35, 45, 48, 51, 61, 64, 67
+            ]
+        );
+        let perturbed: Vec<_> = series(1, 24, 3)
+            .into_iter()
+            .filter(|point| point.perturbed)
+            .collect();
+        assert_eq!(bytes(&perturbed), [13, 19, 21, 27]);
+    }
+
+    #[test]
+    fn both_ends_are_measured_even_beside_the_series() {
+        assert_eq!(bytes(&series(100, 200, 0)), [100, 128, 192, 200]);
+        assert_eq!(bytes(&series(7, 7, 0)), [7]);
+        assert_eq!(bytes(&series(1, 1, 3)), [1]);
+    }
+
+    #[test]
+    fn a_size_on_the_series_is_not_called_perturbed() {
+        // 16 - 4 = 12 is on the series too.
+        let points = series(8, 32, 4);
+        assert!(points.contains(&Point {
+            bytes: 12,
+            perturbed: false
+        }));
+        let mut distinct = bytes(&points);
+        distinct.dedup();
+        assert_eq!(distinct, bytes(&points), "ascending, each once");
+    }
+
+    #[test]
+    fn the_series_ends_where_sizes_end() {
+        let points = series(1 << 62, u64::MAX, 3);
+        assert_eq!(points.last().map(|point| point.bytes), Some(u64::MAX));
+    }
+}

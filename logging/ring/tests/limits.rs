@@ -1,0 +1,279 @@
+//! Where a log stops, what it says then, and what lets it go on; one story a
+//! test. The random walks over the same ground are in `model.rs`.
+
+#![cfg(not(loom))]
+
+use refrain_ring::{
+    Arena, ArenaFull, CHUNK_BYTES, ChannelLog, ChannelReader, Incarnation, Position, Rank,
+    RecordHeader, RecordKind, ReserveError, Ssn,
+};
+use std::cell::Cell;
+use std::collections::HashSet;
+use std::rc::Rc;
+
+/// Two of these fill a chunk.
+const HALF: usize = (ChannelLog::PAYLOAD_BYTES_MAX - 64) / 2;
+const CHUNK: u64 = CHUNK_BYTES as u64;
+
+fn eager(ssn: Ssn) -> RecordHeader {
+    RecordHeader {
+        payload_bytes: 0,
+        kind: RecordKind::Eager,
+        flags: 0,
+        incarnation: Incarnation(0),
+        source: Rank(0),
+        ssn,
+        context: 0,
+        tag: 0,
+        extent: HALF as u64,
+    }
+}
+
+/// A channel whose messages are single records.
+struct Channel {
+    log: ChannelLog,
+    next_ssn: Ssn,
+}
+
+impl Channel {
+    fn new(window_chunks: u64) -> Self {
+        Self {
+            log: ChannelLog::new(Rank(0), Incarnation(0), Rank(1), window_chunks * CHUNK),
+            next_ssn: Ssn(0),
+        }
+    }
+
+    /// Sends a message of half a chunk; where it lies in the region.
+    fn send(&mut self, arena: &mut Arena) -> Result<usize, ReserveError> {
+        let ssn = self.next_ssn;
+        let offset = self.send_as(arena, ssn)?;
+        self.next_ssn = ssn.next();
+        Ok(offset)
+    }
+
+    fn send_as(&mut self, arena: &mut Arena, ssn: Ssn) -> Result<usize, ReserveError> {
+        let reservation = self.log.reserve(arena, HALF, true)?;
+        let frame = self.log.append(arena, reservation, eager(ssn));
+        frame.publish(arena.region());
+        Ok(frame.offset)
+    }
+
+    fn send_chunks(&mut self, arena: &mut Arena, chunks: u64) {
+        for _ in 0..2 * chunks {
+            self.send(arena).expect("there is room");
+        }
+    }
+
+    fn trimmed_chunks(&self) -> u64 {
+        self.log.trimmed().0 / CHUNK
+    }
+}
+
+/// An arena whose system gives `extents` extents of memory, and that number.
+fn arena_of(chunks: usize, extents: u32) -> (Arena, Rc<Cell<u32>>) {
+    let left = Rc::new(Cell::new(extents));
+    let region = Arena::heap(chunks * CHUNK_BYTES).region().clone();
+    let arena = Arena::new(region, 0, {
+        let left = left.clone();
+        Box::new(move |_, _| {
+            let rest = left.get().checked_sub(1);
+            left.set(rest.ok_or(std::io::ErrorKind::OutOfMemory)?);
+            Ok(())
+        })
+    });
+    (arena, left)
+}
+
+/// A reader that keeps up: the log goes round in two chunks, which stay in the
+/// cache, and asks the system for no more than one extent.
+#[test]
+fn a_log_that_is_read_at_once_goes_round_in_two_chunks() {
+    let (mut arena, extents_left) = arena_of(32, 4);
+    let mut channel = Channel::new(32);
+    let mut reader = None;
+    let mut chunks = HashSet::new();
+    for _ in 0..500 {
+        chunks.insert(channel.send(&mut arena).expect("room") / CHUNK_BYTES);
+        let reader = reader.get_or_insert_with(|| {
+            let first = channel.log.first_chunk().expect("the log has begun");
+            ChannelReader::new(arena.region().clone(), 0, first).expect("the chunk exists")
+        });
+        assert!(reader.peek().expect("the log is sound").is_some());
+        reader.advance(HALF as u32);
+        channel.log.trim_released(&mut arena, reader.position());
+    }
+    assert_eq!(chunks.len(), 2);
+    assert_eq!(extents_left.get(), 3);
+}
+
+#[test]
+fn the_window_holds_one_channel_back_and_no_other() {
+    let mut arena = Arena::heap(8 * CHUNK_BYTES);
+    let (mut slow, mut other) = (Channel::new(3), Channel::new(3));
+    slow.send_chunks(&mut arena, 3);
+    assert!(matches!(slow.send(&mut arena), Err(ReserveError::Window)));
+    other.send_chunks(&mut arena, 3);
+    slow.log.trim_released(&mut arena, Position(CHUNK));
+    slow.send_chunks(&mut arena, 1);
+    assert!(matches!(slow.send(&mut arena), Err(ReserveError::Window)));
+}
+
+#[test]
+fn a_window_is_two_chunks_at_least() {
+    let mut arena = Arena::heap(8 * CHUNK_BYTES);
+    let mut channel = Channel::new(0);
+    channel.send_chunks(&mut arena, 2);
+    assert!(matches!(
+        channel.send(&mut arena),
+        Err(ReserveError::Window)
+    ));
+}
+
+/// The budget is shared: what one channel gives back another can take.
+#[test]
+fn the_budget_stops_every_channel_until_any_is_trimmed() {
+    let mut arena = Arena::heap(4 * CHUNK_BYTES);
+    let (mut first, mut second) = (Channel::new(8), Channel::new(8));
+    first.send_chunks(&mut arena, 3);
+    second.send_chunks(&mut arena, 1);
+    for channel in [&mut first, &mut second] {
+        let error = channel.send(&mut arena).expect_err("all memory is in use");
+        let ReserveError::Arena(ArenaFull::Budget { budget_bytes }) = error else {
+            panic!("{error}");
+        };
+        assert_eq!(budget_bytes, 4 * CHUNK);
+        assert_eq!(arena.used_bytes(), 4 * CHUNK);
+    }
+    first.log.trim_released(&mut arena, Position(2 * CHUNK));
+    assert_eq!(arena.used_bytes(), 2 * CHUNK);
+    second.send_chunks(&mut arena, 2);
+    assert!(second.send(&mut arena).is_err());
+}
+
+#[test]
+fn a_system_short_of_memory_may_be_asked_again() {
+    let (mut arena, extents_left) = arena_of(32, 1);
+    let extent_bytes = 2 << 20;
+    let mut channel = Channel::new(32);
+    channel.send_chunks(&mut arena, extent_bytes / CHUNK);
+    for _ in 0..2 {
+        let error = channel.send(&mut arena).expect_err("no further extent");
+        let ReserveError::Arena(ArenaFull::Memory {
+            committed_bytes, ..
+        }) = error
+        else {
+            panic!("{error}");
+        };
+        assert_eq!(committed_bytes, extent_bytes);
+    }
+    extents_left.set(1);
+    channel.send_chunks(&mut arena, 1);
+    assert_eq!(extents_left.get(), 0);
+}
+
+#[test]
+fn all_memory_can_be_had_at_once() {
+    let (mut arena, extents_left) = arena_of(20, 3);
+    arena.commit_all().expect("the system has three extents");
+    assert_eq!(extents_left.get(), 0);
+    assert_eq!(arena.used_bytes(), 0);
+    Channel::new(20).send_chunks(&mut arena, 20);
+    assert_eq!(arena.used_bytes(), arena.budget_bytes());
+
+    let (mut arena, _) = arena_of(20, 2);
+    assert!(matches!(arena.commit_all(), Err(ArenaFull::Memory { .. })));
+}
+
+/// A chunk is freed when it lies before the released position, whole.
+#[test]
+fn a_chunk_released_but_for_its_last_byte_is_kept() {
+    let mut arena = Arena::heap(4 * CHUNK_BYTES);
+    let mut channel = Channel::new(4);
+    channel.send_chunks(&mut arena, 3);
+    channel.log.trim_released(&mut arena, Position(CHUNK - 1));
+    assert_eq!(channel.trimmed_chunks(), 0);
+    channel.log.trim_released(&mut arena, Position(CHUNK));
+    assert_eq!(channel.trimmed_chunks(), 1);
+    // An older position, heard late, changes nothing.
+    channel.log.trim_released(&mut arena, Position(0));
+    assert_eq!(channel.trimmed_chunks(), 1);
+    // The chunk being filled stays.
+    channel.log.trim_released(&mut arena, channel.log.tail());
+    channel.log.trim_released(&mut arena, Position(u64::MAX));
+    assert_eq!(channel.trimmed_chunks(), 2);
+}
+
+// LOG-4
+/// Consumed is not enough: a payload is kept until a checkpoint covers it.
+#[test]
+fn what_was_only_received_is_kept() {
+    let mut arena = Arena::heap(4 * CHUNK_BYTES);
+    let mut channel = Channel::new(4);
+    // SSN 0, 1 | 2, 3 | 4, 5.
+    channel.send_chunks(&mut arena, 3);
+    let tail = channel.log.tail();
+    let covered = [(0, 0), (1, 0), (2, 1), (3, 1), (4, 2), (u64::MAX, 2)];
+    for (horizon, chunks) in covered {
+        channel.log.trim_below(&mut arena, Ssn(horizon), tail);
+        assert_eq!(channel.trimmed_chunks(), chunks, "horizon {horizon}");
+    }
+}
+
+// LOG-4
+/// Covered is not enough either: the network may still be sending from there.
+#[test]
+fn what_a_checkpoint_covers_is_kept_until_it_is_released() {
+    let mut arena = Arena::heap(4 * CHUNK_BYTES);
+    let mut channel = Channel::new(4);
+    channel.send_chunks(&mut arena, 3);
+    for (released, chunks) in [(0, 0), (CHUNK - 1, 0), (CHUNK, 1), (3 * CHUNK, 2)] {
+        let log = &mut channel.log;
+        log.trim_below(&mut arena, Ssn(6), Position(released));
+        assert_eq!(channel.trimmed_chunks(), chunks, "released {released}");
+    }
+}
+
+// LOG-4
+/// Late fragments of an old message do not uncover the younger one that shares
+/// their chunk, nor the chunks behind it.
+#[test]
+fn the_youngest_message_of_a_chunk_decides() {
+    let mut arena = Arena::heap(4 * CHUNK_BYTES);
+    let mut channel = Channel::new(4);
+    for ssn in [0, 9, 1, 1, 10, 11] {
+        channel.send_as(&mut arena, Ssn(ssn)).expect("room");
+    }
+    let tail = channel.log.tail();
+    for (horizon, chunks) in [(9, 0), (10, 2)] {
+        channel.log.trim_below(&mut arena, Ssn(horizon), tail);
+        assert_eq!(channel.trimmed_chunks(), chunks, "horizon {horizon}");
+    }
+}
+
+#[test]
+fn a_piece_of_any_message_fits() {
+    for bytes in [ChannelLog::PAYLOAD_BYTES_MAX + 1, 5 << 30, usize::MAX] {
+        let mut arena = Arena::heap(2 * CHUNK_BYTES);
+        let mut channel = Channel::new(2);
+        let piece = channel.log.reserve(&mut arena, bytes, false).expect("room");
+        assert_eq!(piece.payload_bytes(), ChannelLog::PAYLOAD_BYTES_MAX);
+    }
+}
+
+#[test]
+#[should_panic(expected = "no record holds")]
+fn a_whole_record_beyond_a_chunk_is_a_mistake_of_the_caller() {
+    let mut arena = Arena::heap(2 * CHUNK_BYTES);
+    let bytes = ChannelLog::PAYLOAD_BYTES_MAX + 1;
+    let _ = Channel::new(2).log.reserve(&mut arena, bytes, true);
+}
+
+#[test]
+#[should_panic(expected = "one at a time")]
+fn two_reservations_of_one_place_are_a_mistake_of_the_caller() {
+    let mut arena = Arena::heap(2 * CHUNK_BYTES);
+    let mut channel = Channel::new(2);
+    let stale = channel.log.reserve(&mut arena, 8, true).expect("room");
+    channel.send(&mut arena).expect("room");
+    channel.log.append(&arena, stale, eager(Ssn(1)));
+}

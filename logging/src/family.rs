@@ -1,0 +1,84 @@
+//! The protocol family (docs/protocol.md): which members exist, and what each
+//! of them keeps.
+
+use core::str::FromStr;
+use thiserror::Error;
+
+/// A member of the family.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Member {
+    /// No logging: the baseline of every figure.
+    None,
+    /// Sender-based payload log (LOG-1). Its determinants go to the event
+    /// logger once there is one.
+    Pessimist,
+}
+
+/// A name that no member has.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[error("unknown protocol `{name}`: known are {known}", known = Member::names().join(", "))]
+pub struct UnknownProtocol {
+    /// As given.
+    pub name: String,
+}
+
+impl Member {
+    /// All members.
+    pub const ALL: [Member; 2] = [Member::None, Member::Pessimist];
+
+    /// Its name on the command line.
+    pub fn name(self) -> &'static str {
+        match self {
+            Member::None => "none",
+            Member::Pessimist => "pessimist",
+        }
+    }
+
+    /// The names of all members.
+    pub fn names() -> [&'static str; Self::ALL.len()] {
+        Self::ALL.map(Member::name)
+    }
+
+    /// Whether the sender keeps what it sent until a checkpoint of the receiver
+    /// covers it. LOG-1, LOG-4
+    pub fn keeps_payload(self) -> bool {
+        match self {
+            Member::None => false,
+            Member::Pessimist => true,
+        }
+    }
+}
+
+impl FromStr for Member {
+    type Err = UnknownProtocol;
+
+    fn from_str(name: &str) -> Result<Self, UnknownProtocol> {
+        Self::ALL
+            .into_iter()
+            .find(|member| member.name() == name)
+            .ok_or_else(|| UnknownProtocol { name: name.into() })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_member_is_found_by_its_name_and_nothing_else_is() {
+        for member in Member::ALL {
+            assert_eq!(member.name().parse(), Ok(member));
+        }
+        let error = "optimist".parse::<Member>().unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "unknown protocol `optimist`: known are none, pessimist"
+        );
+    }
+
+    #[test]
+    fn only_the_baseline_keeps_nothing() {
+        assert!(!Member::None.keeps_payload());
+        assert!(Member::Pessimist.keeps_payload());
+    }
+}

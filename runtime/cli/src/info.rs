@@ -1,0 +1,157 @@
+//! `refrain info`.
+
+use miette::IntoDiagnostic;
+use refrain::choice::{self, Choice};
+use rustix::process::{Resource, getrlimit};
+use rustix::system::uname;
+use std::fmt::Write as _;
+use std::fs;
+use std::io::{Write as _, stdout};
+use std::process::ExitCode;
+
+/// First kernel with MADV_COLLAPSE, which makes huge pages of shared memory
+/// without an administrator's help.
+const COLLAPSE_SINCE: (u32, u32) = (6, 1);
+
+/// Prints what this machine offers, what is chosen and why.
+pub fn run() -> miette::Result<ExitCode> {
+    stdout().write_all(text().as_bytes()).into_diagnostic()?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn text() -> String {
+    let mut text = String::new();
+    let kernel = uname();
+    let release = kernel.release().to_string_lossy().into_owned();
+    let mut line = |name: &str, value: String| {
+        let _ = writeln!(text, "{name:<18}{value}");
+    };
+    line("refrain", env!("CARGO_PKG_VERSION").into());
+    line(
+        "kernel",
+        format!(
+            "{} {release} {}",
+            kernel.sysname().to_string_lossy(),
+            kernel.machine().to_string_lossy()
+        ),
+    );
+    line("cores", cores());
+    line(
+        "memory",
+        memory(&fs::read_to_string("/proc/meminfo").unwrap_or_default()),
+    );
+    line("memory lock", memory_lock());
+    line("huge pages", huge_pages(&release));
+    let (auto, why) = choice::auto_fabric();
+    line("--fabric auto", format!("{auto}: {why}"));
+    let _ = writeln!(text, "\nfabrics");
+    for found in choice::fabrics() {
+        let state = if found.usable {
+            "available"
+        } else {
+            "not available"
+        };
+        let _ = writeln!(text, "  {:<10}{state:<15}{}", found.name, found.reason);
+    }
+    for (title, choices) in [
+        ("--fabric takes", choice::FABRICS),
+        ("--protocol takes", choice::PROTOCOLS),
+    ] {
+        let _ = writeln!(text, "\n{title}");
+        for Choice { name, summary } in choices {
+            let _ = writeln!(text, "  {name:<10}{summary}");
+        }
+    }
+    text
+}
+
+fn cores() -> String {
+    match std::thread::available_parallelism() {
+        Ok(cores) => format!("{cores}; ranks are pinned when there is one for each"),
+        Err(error) => format!("unknown ({error})"),
+    }
+}
+
+/// Total and available memory, from the text of `/proc/meminfo`.
+fn memory(meminfo: &str) -> String {
+    let mebibytes = |name: &str| -> Option<u64> {
+        let line = meminfo
+            .lines()
+            .find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))?;
+        Some(line.split_whitespace().next()?.parse::<u64>().ok()? >> 10)
+    };
+    match (mebibytes("MemTotal"), mebibytes("MemAvailable")) {
+        (Some(total), Some(available)) => format!("{total} MiB, {available} MiB of it available"),
+        _ => "unknown".into(),
+    }
+}
+
+fn memory_lock() -> String {
+    match getrlimit(Resource::Memlock).current {
+        None => "unlimited".into(),
+        Some(bytes) => format!(
+            "{} KiB a process (ulimit -l); shm needs none, NICs will",
+            bytes >> 10
+        ),
+    }
+}
+
+fn huge_pages(release: &str) -> String {
+    let setting = |name: &str| {
+        let text = fs::read_to_string(format!("/sys/kernel/mm/transparent_hugepage/{name}"))
+            .unwrap_or_default();
+        chosen(&text).unwrap_or("unknown").to_owned()
+    };
+    let collapse = match version(release) {
+        Some(version) if version >= COLLAPSE_SINCE => {
+            "MADV_COLLAPSE likely works (kernel 6.1 or later)"
+        }
+        Some(_) => "no MADV_COLLAPSE (needs kernel 6.1)",
+        None => "MADV_COLLAPSE unknown",
+    };
+    format!(
+        "shared memory {}, private memory {}; {collapse}",
+        setting("shmem_enabled"),
+        setting("enabled")
+    )
+}
+
+/// The word in brackets: `always [madvise] never`.
+fn chosen(setting: &str) -> Option<&str> {
+    setting
+        .split_once('[')?
+        .1
+        .split_once(']')
+        .map(|(word, _)| word)
+}
+
+/// Major and minor number of a kernel release such as `6.1.0-13-amd64`.
+fn version(release: &str) -> Option<(u32, u32)> {
+    let mut numbers = release.split(|c: char| !c.is_ascii_digit());
+    Some((numbers.next()?.parse().ok()?, numbers.next()?.parse().ok()?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn kernel_releases_are_read() {
+        assert_eq!(version("6.1.0-13-amd64"), Some((6, 1)));
+        assert_eq!(version("5.15.0"), Some((5, 15)));
+        assert_eq!(version("6.18-rc1"), Some((6, 18)));
+        assert_eq!(version("strange"), None);
+    }
+
+    #[test]
+    fn settings_and_memory_are_read() {
+        assert_eq!(
+            chosen("always within_size [advise] never\n"),
+            Some("advise")
+        );
+        assert_eq!(chosen(""), None);
+        let meminfo = "MemTotal:        8000000 kB\nMemFree: 1 kB\nMemAvailable:    4000000 kB\n";
+        assert_eq!(memory(meminfo), "7812 MiB, 3906 MiB of it available");
+        assert_eq!(memory("MemTotal: x kB"), "unknown");
+    }
+}

@@ -1,0 +1,121 @@
+//! `refrain run`.
+
+use clap::Args;
+use miette::{IntoDiagnostic, Report, miette};
+use refrain::config::JobConfig;
+use refrain::launcher::{Job, JobSpec, Outcome, Output, RANKS_MAX};
+use refrain::{Error, choice, size};
+use std::ffi::OsString;
+use std::io::Write;
+use std::process::ExitCode;
+
+/// As for a wrong command line: what was asked for cannot be.
+const USAGE: u8 = 2;
+/// As shells say it for a program that may not be executed …
+const NOT_EXECUTABLE: u8 = 126;
+/// … and for one that is not there.
+const NOT_FOUND: u8 = 127;
+
+/// Arguments of `refrain run`.
+#[derive(Args)]
+pub struct Arguments {
+    /// How many ranks to start (1 to 1024).
+    #[arg(short = 'n', long = "ranks", value_name = "N", value_parser = ranks)]
+    ranks: u32,
+    /// What carries messages; `refrain info` lists what there is.
+    #[arg(long, value_name = "FABRIC", default_value = "auto", value_parser = fabric)]
+    fabric: String,
+    /// What is logged: none or pessimist.
+    #[arg(long, value_name = "PROTOCOL", default_value = "none", value_parser = protocol)]
+    protocol: String,
+    /// Memory for one rank's payload log, like 512M or 2GiB; chosen from the
+    /// machine if not given.
+    #[arg(long, value_name = "SIZE", value_parser = size::parse)]
+    log_memory: Option<u64>,
+    /// Touch all log memory at the start.
+    #[arg(long)]
+    log_prefault: bool,
+    /// Do not put the rank before each line of output.
+    #[arg(long)]
+    no_prefix: bool,
+    /// Do not pin ranks to cores (they are when there is a core for each).
+    #[arg(long)]
+    no_pin: bool,
+    /// The program (a path, or a name from PATH or beside refrain) and its arguments.
+    #[arg(required = true, last = true, value_name = "PROGRAM")]
+    command: Vec<OsString>,
+}
+
+fn ranks(text: &str) -> Result<u32, String> {
+    match text.parse() {
+        Ok(ranks @ 1..=RANKS_MAX) => Ok(ranks),
+        _ => Err(format!(
+            "on one host there are at least 1 and at most {RANKS_MAX} ranks"
+        )),
+    }
+}
+
+fn fabric(name: &str) -> Result<String, Error> {
+    choice::check_fabric(name).map(|()| name.to_owned())
+}
+
+fn protocol(name: &str) -> Result<String, Error> {
+    choice::check_protocol(name).map(|()| name.to_owned())
+}
+
+/// Runs the job; its status is the result.
+pub fn run(arguments: Arguments) -> miette::Result<ExitCode> {
+    let mut command = arguments.command.into_iter();
+    let program = command
+        .next()
+        .ok_or_else(|| miette!("no program was named"))?;
+    let spec = JobSpec {
+        program: program.into(),
+        arguments: command.collect(),
+        environment: Vec::new(),
+        ranks: arguments.ranks,
+        config: JobConfig {
+            fabric: arguments.fabric,
+            protocol: arguments.protocol,
+            log_memory_bytes: arguments.log_memory,
+            log_prefault: arguments.log_prefault,
+            ..JobConfig::default()
+        },
+        output: if arguments.no_prefix {
+            Output::Plain
+        } else {
+            Output::Prefixed
+        },
+        pin: !arguments.no_pin,
+        descriptors: Vec::new(),
+    };
+    match Job::start(spec) {
+        Ok(mut job) => {
+            job.forward_signals().into_diagnostic()?;
+            Ok(report(&job.wait().into_diagnostic()?))
+        }
+        Err(error) => {
+            let status = status_of(&error);
+            eprintln!("{:?}", Report::msg(error));
+            Ok(ExitCode::from(status))
+        }
+    }
+}
+
+/// Exit status for a job that could not be started.
+fn status_of(error: &Error) -> u8 {
+    match error {
+        Error::Argument(_) | Error::Config(_) => USAGE,
+        Error::Program { found: true, .. } => NOT_EXECUTABLE,
+        Error::Program { found: false, .. } => NOT_FOUND,
+        _ => 1,
+    }
+}
+
+fn report(outcome: &Outcome) -> ExitCode {
+    if let Some(failure) = &outcome.failure {
+        // Nobody may be left to read it.
+        let _ = writeln!(std::io::stderr(), "refrain: {failure}");
+    }
+    ExitCode::from(u8::try_from(outcome.status).unwrap_or(1))
+}

@@ -1,0 +1,325 @@
+//! The control plane: how ranks find each other and agree with their launcher.
+//!
+//! Each rank has one Unix stream socket to the launcher, made as a socketpair
+//! before the fork: it has no name in the file system, so there is nothing to
+//! clean up however a job ends. Over it ranks publish addresses
+//! ([`put`](ControlPlane::put)), look others' up ([`get`](ControlPlane::get)),
+//! wait for each other ([`fence`](ControlPlane::fence)) and leave. It is slow
+//! (one thread of the launcher serves all ranks) and not for data.
+//!
+//! [`framing`] is pure; [`socket`] carries bytes and descriptors.
+
+pub mod claim;
+pub mod framing;
+pub mod message;
+pub mod socket;
+
+use crate::{Error, config::JobConfig};
+use message::{ToLauncher, ToRank};
+use refrain_ring::{Incarnation, Rank};
+use rustix::io::Errno;
+use rustix::net::{RecvFlags, SendFlags};
+use socket::{ReceiveError, Receiver};
+use std::io::{Error as IoError, ErrorKind};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+/// A rank's connection to its launcher.
+///
+/// Once the launcher ends the job every call fails with [`Error::Aborted`].
+#[derive(Debug)]
+pub struct ControlPlane {
+    socket: OwnedFd,
+    receiver: Receiver,
+    job: u64,
+    rank: Rank,
+    size: u32,
+    incarnation: Incarnation,
+    config: JobConfig,
+    /// Fences passed.
+    generation: u64,
+    stopped: Option<String>,
+}
+
+fn lost(attempted: &str, error: impl Into<IoError>) -> Error {
+    Error::Control {
+        attempted: format!("{attempted}: the launcher cannot be reached, it may have been killed"),
+        error: error.into(),
+    }
+}
+
+fn receive_failed(attempted: &str, error: ReceiveError) -> Error {
+    match error {
+        ReceiveError::Closed => lost(
+            attempted,
+            IoError::new(ErrorKind::ConnectionReset, "connection closed"),
+        ),
+        ReceiveError::Os(error) => lost(attempted, error),
+        other => Error::Control {
+            attempted: format!("{attempted}: the launcher's answer cannot be used"),
+            error: IoError::new(ErrorKind::InvalidData, other),
+        },
+    }
+}
+
+fn out_of_turn(attempted: &str, message: &ToRank) -> Error {
+    Error::Control {
+        attempted: format!("{attempted}: the launcher said something else"),
+        error: IoError::new(ErrorKind::InvalidData, format!("{message:?}")),
+    }
+}
+
+impl ControlPlane {
+    /// Joins the job that this process was started for. `Ok(None)`: not started
+    /// by a launcher.
+    ///
+    /// # Errors
+    /// When the environment is of another job, when this process has joined
+    /// already, or when the launcher is gone or of another version.
+    pub fn from_environment() -> Result<Option<Self>, Error> {
+        claim::claim()?.map(Self::join).transpose()
+    }
+
+    /// Joins the job at the other end of `socket`.
+    fn join(socket: OwnedFd) -> Result<Self, Error> {
+        const ATTEMPTED: &str = "joining the job";
+        let mut control = Self {
+            socket,
+            receiver: Receiver::default(),
+            job: 0,
+            rank: Rank(0),
+            size: 0,
+            incarnation: Incarnation(0),
+            config: JobConfig::default(),
+            generation: 0,
+            stopped: None,
+        };
+        control.send(
+            ATTEMPTED,
+            &ToLauncher::Hello {
+                process: std::process::id(),
+            },
+            None,
+        )?;
+        match control.receive(ATTEMPTED)? {
+            (
+                ToRank::Welcome {
+                    job,
+                    rank,
+                    size,
+                    incarnation,
+                    config,
+                },
+                None,
+            ) => {
+                control.job = job;
+                control.rank = Rank(rank);
+                control.size = size;
+                control.incarnation = Incarnation(incarnation);
+                control.config = config;
+                Ok(control)
+            }
+            (other, _) => Err(out_of_turn(ATTEMPTED, &other)),
+        }
+    }
+
+    /// Which rank this process is.
+    pub fn rank(&self) -> Rank {
+        self.rank
+    }
+
+    /// How many ranks the job has.
+    pub fn size(&self) -> u32 {
+        self.size
+    }
+
+    /// How often this rank was started before.
+    pub fn incarnation(&self) -> Incarnation {
+        self.incarnation
+    }
+
+    /// Names the job on this host.
+    pub fn job(&self) -> u64 {
+        self.job
+    }
+
+    /// The job's settings, the same on every rank.
+    pub fn config(&self) -> &JobConfig {
+        &self.config
+    }
+
+    /// Publishes `value`, and a descriptor (shared memory) with it, under
+    /// `key`. A later value replaces an earlier one for those who ask later.
+    ///
+    /// # Errors
+    /// When the job is being ended, the launcher is gone, or the value is
+    /// longer than [`framing::BODY_BYTES_MAX`].
+    pub fn put(
+        &mut self,
+        key: &str,
+        value: &[u8],
+        memory: Option<BorrowedFd<'_>>,
+    ) -> Result<(), Error> {
+        let message = ToLauncher::Put {
+            key: key.into(),
+            value: value.into(),
+            memory: memory.is_some(),
+        };
+        self.send(&format!("publishing {key:?}"), &message, memory)
+    }
+
+    /// What was put under `key`. Blocks until somebody has.
+    ///
+    /// # Errors
+    /// When the job is being ended (also because nobody is left who could put
+    /// it), or the launcher is gone.
+    pub fn get(&mut self, key: &str) -> Result<(Vec<u8>, Option<OwnedFd>), Error> {
+        let attempted = format!("looking up {key:?}");
+        self.send(&attempted, &ToLauncher::Get { key: key.into() }, None)?;
+        match self.receive(&attempted)? {
+            (
+                ToRank::Value {
+                    key: found, value, ..
+                },
+                memory,
+            ) if found == key => Ok((value, memory)),
+            (other, _) => Err(out_of_turn(&attempted, &other)),
+        }
+    }
+
+    /// Blocks until every rank of the job has called it as often as this one.
+    ///
+    /// # Errors
+    /// When the job is being ended (also because a rank has left and will not
+    /// come), or the launcher is gone.
+    pub fn fence(&mut self) -> Result<(), Error> {
+        const ATTEMPTED: &str = "waiting for all ranks";
+        let generation = self.generation;
+        self.send(ATTEMPTED, &ToLauncher::Fence { generation }, None)?;
+        match self.receive(ATTEMPTED)? {
+            (ToRank::FenceDone { generation: passed }, _) if passed == generation => {
+                self.generation += 1;
+                Ok(())
+            }
+            (other, _) => Err(out_of_turn(ATTEMPTED, &other)),
+        }
+    }
+
+    /// Without blocking: has the launcher gone, or told this rank to stop?
+    /// One system call.
+    ///
+    /// # Errors
+    /// [`Error::Aborted`], or [`Error::Control`] when the launcher is gone.
+    pub fn check(&mut self) -> Result<(), Error> {
+        const ATTEMPTED: &str = "asking how the job is";
+        self.refuse_when_stopped()?;
+        // A stop may have come in one read with the answer before it.
+        while self.take(ATTEMPTED)?.is_none() {
+            match self.receiver.read(self.socket.as_fd(), RecvFlags::DONTWAIT) {
+                Ok(true) => {}
+                Ok(false) => return Ok(()),
+                Err(error) => return Err(receive_failed(ATTEMPTED, error)),
+            }
+        }
+        let error = IoError::new(
+            ErrorKind::InvalidData,
+            "the launcher answered what nobody had asked",
+        );
+        Err(Error::Control {
+            attempted: ATTEMPTED.into(),
+            error,
+        })
+    }
+
+    /// Tells the launcher that this rank leaves in order: its exit with
+    /// status 0 is then no failure. Does not wait for anybody.
+    ///
+    /// # Errors
+    /// When the job is being ended, or the launcher is gone.
+    pub fn finalize(&mut self) -> Result<(), Error> {
+        self.send("leaving the job", &ToLauncher::Finalize, None)
+    }
+
+    /// Asks the launcher to end the job, which it reports with `message` as
+    /// the reason. The caller should exit soon, with a status other than 0.
+    pub fn abort(&mut self, message: &str) {
+        // Long reasons are cut rather than refused: this is the last word.
+        let message = message.chars().take(4096).collect();
+        // A launcher that is gone or ending the job already needs no telling.
+        let _ = self.send("aborting the job", &ToLauncher::Abort { message }, None);
+    }
+
+    fn refuse_when_stopped(&self) -> Result<(), Error> {
+        match &self.stopped {
+            Some(reason) => Err(Error::Aborted(reason.clone())),
+            None => Ok(()),
+        }
+    }
+
+    fn send(
+        &mut self,
+        attempted: &str,
+        message: &ToLauncher,
+        memory: Option<BorrowedFd<'_>>,
+    ) -> Result<(), Error> {
+        self.refuse_when_stopped()?;
+        let frame = framing::encode(message)
+            .map_err(|error| Error::Argument(format!("{attempted}: {error}")))?;
+        let (mut rest, mut memory) = (frame.as_slice(), memory);
+        while !rest.is_empty() {
+            match socket::send(self.socket.as_fd(), rest, memory, SendFlags::empty()) {
+                Ok(sent) => {
+                    rest = &rest[sent..];
+                    memory = None;
+                }
+                // It may have said why before it closed.
+                Err(Errno::PIPE | Errno::CONNRESET) => return Err(self.last_words(attempted)),
+                Err(error) => return Err(lost(attempted, error)),
+            }
+        }
+        Ok(())
+    }
+
+    /// Why the launcher has closed the socket.
+    fn last_words(&mut self, attempted: &str) -> Error {
+        loop {
+            if let Err(error) = self.receive(attempted) {
+                return error;
+            }
+        }
+    }
+
+    /// Blocks for the next message.
+    fn receive(&mut self, attempted: &str) -> Result<(ToRank, Option<OwnedFd>), Error> {
+        loop {
+            if let Some(message) = self.take(attempted)? {
+                return Ok(message);
+            }
+            self.receiver
+                .read(self.socket.as_fd(), RecvFlags::empty())
+                .map_err(|error| receive_failed(attempted, error))?;
+        }
+    }
+
+    /// The next message that has been read; a stop is an error from then on.
+    fn take(&mut self, attempted: &str) -> Result<Option<(ToRank, Option<OwnedFd>)>, Error> {
+        match self.receiver.next_message::<ToRank>() {
+            Ok(Some((ToRank::Stop { reason }, _))) => {
+                self.stopped = Some(reason);
+                self.refuse_when_stopped().map(|()| None)
+            }
+            Ok(message) => Ok(message),
+            Err(error) => Err(receive_failed(attempted, error)),
+        }
+    }
+}
+
+/// The control socket, to be polled for readability beside other descriptors;
+/// [`ControlPlane::check`] then says what it means.
+impl AsFd for ControlPlane {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,265 @@
+//! The end of a job.
+//!
+//! Running → Ending (ranks are told to stop) → Killed (those that did not are
+//! killed) → Flushing (all processes are gone, output is being written) →
+//! Over. A job whose ranks all end well goes from Running to Flushing.
+
+use super::board::Stuck;
+use super::verdict::{self, End, Verdict};
+use super::{Job, Outcome};
+use crate::control::message::ToRank;
+use rustix::process::Signal;
+use std::time::{Duration, Instant};
+
+/// How long ranks may take to end when they are told to.
+const GRACE: Duration = Duration::from_secs(3);
+/// Reads of what is left in a pipe: more than its largest capacity (1 MiB).
+const DRAIN_READS: usize = 32;
+
+/// Where a job is.
+#[derive(Debug)]
+pub enum Phase {
+    /// Ranks run.
+    Running,
+    /// Ranks are told to stop and will be killed at a time.
+    Ending {
+        /// When.
+        kill_at: Instant,
+        /// The job's outcome, as known so far.
+        outcome: Outcome,
+        /// The rank that aborted the job: its own exit status is the outcome's.
+        aborted_by: Option<usize>,
+    },
+    /// Ranks are killed, and waited for.
+    Killed {
+        /// The job's outcome.
+        outcome: Outcome,
+    },
+    /// Ranks are gone; output is being written.
+    Flushing {
+        /// The job's outcome.
+        outcome: Outcome,
+        /// When to give up a reader that does not read. `None` (after a good
+        /// end): never.
+        give_up_at: Option<Instant>,
+    },
+    /// Nothing is left to do.
+    Over {
+        /// The job's outcome.
+        outcome: Outcome,
+    },
+}
+
+impl Phase {
+    /// When something has to be done even if nothing happens.
+    pub fn deadline(&self) -> Option<Instant> {
+        match self {
+            Phase::Ending { kill_at, .. } => Some(*kill_at),
+            Phase::Flushing { give_up_at, .. } => *give_up_at,
+            _ => None,
+        }
+    }
+}
+
+impl Job {
+    pub(super) fn is_running(&self) -> bool {
+        matches!(self.phase, Phase::Running)
+    }
+
+    /// Tells all ranks to stop, unless that has happened; the first reason
+    /// given is the job's outcome. `spared` is only killed if it does not end
+    /// by itself.
+    fn end(&mut self, outcome: Outcome, signal: Signal, spared: Option<usize>) {
+        if !self.is_running() {
+            return;
+        }
+        let reason = outcome
+            .failure
+            .clone()
+            .unwrap_or_else(|| "nobody reads the output of the job".into());
+        for (index, rank) in self.ranks.iter_mut().enumerate() {
+            if rank.end.is_some() || Some(index) == spared {
+                continue;
+            }
+            // A reason is far shorter than a message may be.
+            let _ = rank.link.send(
+                &ToRank::Stop {
+                    reason: reason.clone(),
+                },
+                None,
+            );
+            rank.signal(signal);
+            // A stopped process would not see it.
+            rank.signal(Signal::CONT);
+        }
+        self.phase = Phase::Ending {
+            kill_at: Instant::now() + GRACE,
+            outcome,
+            aborted_by: spared,
+        };
+    }
+
+    /// Ends the job because of a rank.
+    pub(super) fn fail(&mut self, status: i32, failure: String) {
+        self.end(
+            Outcome {
+                status,
+                failure: Some(failure),
+            },
+            Signal::TERM,
+            None,
+        );
+    }
+
+    /// Ends the job as `rank` asked for.
+    pub(super) fn abort(&mut self, rank: usize, message: &str) {
+        let failure = Some(format!("rank {rank} aborted the job: {message}"));
+        self.end(Outcome { status: 1, failure }, Signal::TERM, Some(rank));
+    }
+
+    /// Ends the job because nobody reads its output. Not worth a message.
+    pub(super) fn output_closed(&mut self) {
+        let status = verdict::signal_status(signal_hook::consts::SIGPIPE);
+        match &mut self.phase {
+            // All went well but for the output.
+            Phase::Flushing { outcome, .. } if outcome.status == 0 => outcome.status = status,
+            _ => self.end(
+                Outcome {
+                    status,
+                    failure: None,
+                },
+                Signal::TERM,
+                None,
+            ),
+        }
+    }
+
+    /// Ends the job because the launcher was told to; the second time at once.
+    pub(super) fn end_by_signal(&mut self, number: i32) {
+        let outcome = Outcome {
+            status: verdict::signal_status(number),
+            failure: Some(format!(
+                "the job was ended by {}",
+                verdict::signal_name(number)
+            )),
+        };
+        match &mut self.phase {
+            Phase::Running => {
+                let signal = Signal::from_named_raw(number).unwrap_or(Signal::TERM);
+                self.end(outcome, signal, None);
+            }
+            Phase::Ending { kill_at, .. } => *kill_at = Instant::now(),
+            Phase::Flushing { give_up_at, .. } => *give_up_at = Some(Instant::now()),
+            Phase::Killed { .. } | Phase::Over { .. } => {}
+        }
+    }
+
+    /// Does what is due by the clock.
+    pub(super) fn keep_time(&mut self) {
+        if self
+            .phase
+            .deadline()
+            .is_none_or(|deadline| Instant::now() < deadline)
+        {
+            return;
+        }
+        self.phase = match std::mem::replace(&mut self.phase, Phase::Running) {
+            Phase::Ending {
+                outcome,
+                aborted_by: _,
+                kill_at: _,
+            } => {
+                for rank in &self.ranks {
+                    rank.kill_group();
+                }
+                Phase::Killed { outcome }
+            }
+            Phase::Flushing { outcome, .. } => Phase::Over { outcome },
+            other => other,
+        };
+    }
+
+    /// Judges ranks that were found ended together.
+    pub(super) fn judge(&mut self, ended: &[(usize, End)]) {
+        for (rank, end) in ended {
+            if let Phase::Ending {
+                outcome,
+                aborted_by: Some(aborter),
+                ..
+            } = &mut self.phase
+                && aborter == rank
+                && let End::Exited(status @ 1..) = end
+            {
+                outcome.status = *status;
+            }
+        }
+        let verdicts = ended
+            .iter()
+            .filter_map(|(rank, end)| verdict::judge(*rank, *end, self.ranks[*rank].membership));
+        // The first of equals: `max_by_key` would take the last.
+        let worst = verdicts.reduce(|a, b| if b.weight > a.weight { b } else { a });
+        if let Some(Verdict {
+            status, failure, ..
+        }) = worst
+        {
+            self.fail(status, failure);
+        }
+    }
+
+    /// Ends a job that waits for what cannot come.
+    pub(super) fn judge_waiting(&mut self) {
+        let Some(Stuck { waiter, gone }) = self.board.stuck(|rank| self.ranks[rank].end.is_some())
+        else {
+            return;
+        };
+        let waits = self
+            .board
+            .waiting(waiter)
+            .map(|waiting| waiting.describe())
+            .unwrap_or_default();
+        let missed = gone.and_then(|rank| Some((rank, self.ranks[rank].end?)));
+        let failure = match missed {
+            Some((rank, end)) => {
+                let how = verdict::describe(end, self.ranks[rank].membership);
+                format!("rank {rank} {how}, while rank {waiter} waits {waits}")
+            }
+            None => format!(
+                "all ranks wait for each other (rank {waiter} waits {waits}, which nobody is left to give): \
+                 do they all take the same steps?"
+            ),
+        };
+        self.fail(1, failure);
+    }
+
+    /// All ranks have ended: kills what they left, takes the output that is
+    /// still in the pipes, and reaps.
+    pub(super) fn conclude(&mut self) {
+        for rank in &self.ranks {
+            rank.kill_group();
+        }
+        for rank in &mut self.ranks {
+            for output in &mut rank.outputs {
+                let sink = super::serve::sink_of(&mut self.out, &mut self.err, output.stream);
+                // Not until the pipe's end: somebody who has left the group
+                // may hold it open, or fill it again and again.
+                let _ = (0..DRAIN_READS).find(|_| !output.read(sink.buffer()));
+                output.finish(sink.buffer());
+            }
+        }
+        self.ranks.clear();
+        self.phase = match std::mem::replace(&mut self.phase, Phase::Running) {
+            Phase::Running => Phase::Flushing {
+                outcome: Outcome {
+                    status: 0,
+                    failure: None,
+                },
+                give_up_at: None,
+            },
+            Phase::Ending { outcome, .. } | Phase::Killed { outcome } => Phase::Flushing {
+                outcome,
+                give_up_at: Some(Instant::now() + GRACE),
+            },
+            other => other,
+        };
+    }
+}

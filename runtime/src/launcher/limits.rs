@@ -1,0 +1,71 @@
+//! Limits of a job on one host.
+
+use crate::Error;
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+
+/// Ranks that one host may run: a descriptor each for the control socket, two
+/// pipes, the process and its published memory stays within what systems
+/// allow without asking an administrator.
+pub const RANKS_MAX: u32 = 1024;
+/// Descriptors that the launcher holds for one rank, and one more than once
+/// while the rank is started.
+const DESCRIPTORS_PER_RANK: u64 = 6;
+/// Descriptors that it holds besides.
+const DESCRIPTORS_BESIDES: u64 = 64;
+
+/// Checks the number of ranks.
+///
+/// # Errors
+/// [`Error::Argument`], with the limit.
+pub fn check_ranks(ranks: u32) -> Result<(), Error> {
+    match ranks {
+        1..=RANKS_MAX => Ok(()),
+        _ => Err(Error::Argument(format!(
+            "a job of {ranks} ranks cannot be started: on one host there are at least 1 and at most {RANKS_MAX}"
+        ))),
+    }
+}
+
+/// Raises the limit of open files to what a job of `ranks` needs; returns the
+/// limit as it was, for the ranks.
+///
+/// # Errors
+/// [`Error::Argument`] when the system does not allow as many.
+pub fn raise_open_files(ranks: u32) -> Result<Rlimit, Error> {
+    let before = getrlimit(Resource::Nofile);
+    let needed = DESCRIPTORS_BESIDES + DESCRIPTORS_PER_RANK * u64::from(ranks);
+    if before.current.is_none_or(|current| current >= needed) {
+        return Ok(before);
+    }
+    let raised = Rlimit {
+        current: Some(needed),
+        maximum: before.maximum,
+    };
+    setrlimit(Resource::Nofile, raised).map_err(|error| {
+        let allowed = before
+            .maximum
+            .map_or("without limit".into(), |maximum| maximum.to_string());
+        Error::Argument(format!(
+            "a job of {ranks} ranks needs {needed} open files, allowed are {allowed} ({error}): \
+             raise the hard limit (ulimit -Hn), or start fewer ranks"
+        ))
+    })?;
+    Ok(before)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_limits_are_inside_and_named() {
+        assert!(check_ranks(1).is_ok() && check_ranks(RANKS_MAX).is_ok());
+        for ranks in [0, RANKS_MAX + 1, 100_000, u32::MAX] {
+            let message = check_ranks(ranks).unwrap_err().to_string();
+            assert!(
+                message.contains("1024") && message.contains(&ranks.to_string()),
+                "{message}"
+            );
+        }
+    }
+}

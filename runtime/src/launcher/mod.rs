@@ -1,0 +1,185 @@
+//! The launcher: starts the ranks of a job on this host, serves their control
+//! sockets, passes on their output, and ends the job when one of them fails.
+//!
+//! One thread and one poll(2) loop. Nothing of a job outlives it: ranks are
+//! killed by the kernel when the launcher is (`PR_SET_PDEATHSIG`), each is the
+//! leader of a process group that is killed when the job ends, sockets have no
+//! names. What is not covered: a rank's own children, if the launcher itself
+//! is killed with SIGKILL, and processes that a rank moves to another group.
+//!
+//! Ranks read nothing from standard input, except rank 0, which reads the
+//! launcher's unless that is a terminal (a rank is no foreground process, so
+//! reading from a terminal would stop it).
+//!
+//! | file | subject |
+//! |---|---|
+//! | `program` | finding the program |
+//! | `spawn` | fork and exec of one rank (the one unsafe module) |
+//! | `process` | one rank: its process, socket and output |
+//! | `link` | the launcher's end of a control socket |
+//! | `board` | put, get and fence; pure |
+//! | `requests` | from a rank's message to the board's answer |
+//! | `lines`, `sink` | from a rank's output to the launcher's |
+//! | `serve` | the loop |
+//! | `ending` | the end of a job |
+//! | `verdict` | what a rank's end means; pure |
+
+mod board;
+mod ending;
+mod limits;
+mod lines;
+mod link;
+mod process;
+mod program;
+mod requests;
+mod serve;
+mod signals;
+mod sink;
+mod spawn;
+mod start;
+mod verdict;
+
+pub use limits::RANKS_MAX;
+
+use crate::{Error, config::JobConfig};
+use board::Board;
+use ending::Phase;
+use process::RankProcess;
+use signals::Signals;
+use sink::Sink;
+use std::ffi::OsString;
+use std::marker::PhantomData;
+use std::os::fd::OwnedFd;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// What becomes of the ranks' standard output and error.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Output {
+    /// Each line with its rank before it. Lines longer than 64 KiB are cut.
+    Prefixed,
+    /// Whole lines as they are. Lines longer than 64 KiB may be mixed with
+    /// other ranks' output.
+    Plain,
+    /// Ranks write to the launcher's own stdout and stderr.
+    Inherited,
+}
+
+/// What a job is to be.
+#[derive(Debug)]
+pub struct JobSpec {
+    /// A path, or a name to be looked for in `PATH` and beside this executable.
+    pub program: PathBuf,
+    /// Its arguments, the same for each rank.
+    pub arguments: Vec<OsString>,
+    /// Added to the launcher's own environment.
+    pub environment: Vec<(OsString, OsString)>,
+    /// How many ranks: 1 to [`RANKS_MAX`].
+    pub ranks: u32,
+    /// The settings that ranks are told. `ranks_on_host` is filled in.
+    pub config: JobConfig,
+    /// Where their output goes.
+    pub output: Output,
+    /// Pin rank r to the r-th core that the launcher may run on, if there are
+    /// at least as many cores as ranks.
+    pub pin: bool,
+    /// Extra descriptors for rank r alone: (rank, name of the environment
+    /// variable that gets the number, descriptor).
+    pub descriptors: Vec<(u32, String, OwnedFd)>,
+}
+
+/// How a job ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Outcome {
+    /// Exit status for the launcher: that of the first rank that failed (128 +
+    /// signal for a killed one; 1 for one that failed with status 0), 128 +
+    /// signal when the launcher was told to end, 141 (as by SIGPIPE) when
+    /// nobody reads its output any more, or 0.
+    pub status: i32,
+    /// What happened, for people; `None` after a good end, and when nobody
+    /// reads the output.
+    pub failure: Option<String>,
+}
+
+/// A running job. Dropping it kills all its ranks and waits for their end.
+///
+/// Stays on the thread that started it: the kernel kills ranks when that
+/// *thread* ends.
+pub struct Job {
+    ranks: Vec<RankProcess>,
+    board: Board,
+    id: u64,
+    config: JobConfig,
+    out: Sink,
+    err: Sink,
+    signals: Option<Signals>,
+    phase: Phase,
+    _not_send: PhantomData<*const ()>,
+}
+
+impl Job {
+    /// Starts all ranks.
+    ///
+    /// # Errors
+    /// [`Error::Program`] for a program that cannot be started,
+    /// [`Error::Argument`] and [`Error::Config`] for settings outside their
+    /// limits, [`Error::Control`] when the system refuses something. Nothing is
+    /// left running.
+    pub fn start(spec: JobSpec) -> Result<Self, Error> {
+        start::start(spec)
+    }
+
+    /// From now on signals to this process are passed on to the ranks. SIGINT,
+    /// SIGTERM, SIGHUP and SIGQUIT (unless this process was started with them
+    /// ignored) also end the job: ranks that have not ended after 3 s, or at
+    /// the second signal, are killed. SIGUSR1, SIGUSR2, SIGTSTP and SIGCONT are
+    /// passed on, and SIGTSTP then stops this process.
+    ///
+    /// Takes the handlers of the whole process: for programs that do nothing
+    /// but run a job.
+    ///
+    /// # Errors
+    /// Of the system.
+    pub fn forward_signals(&mut self) -> Result<(), Error> {
+        self.signals = Some(Signals::install()?);
+        Ok(())
+    }
+
+    /// Process ids of the ranks, in their order. Each is also its process
+    /// group's. Empty when the job is over.
+    pub fn processes(&self) -> Vec<u32> {
+        self.ranks.iter().map(RankProcess::id).collect()
+    }
+
+    /// Serves the job until it ends.
+    ///
+    /// # Errors
+    /// When the launcher itself cannot go on.
+    pub fn wait(mut self) -> Result<Outcome, Error> {
+        loop {
+            if let Some(outcome) = self.serve(Duration::MAX)? {
+                return Ok(outcome);
+            }
+        }
+    }
+
+    /// Serves the job for a while (control messages, output, ends of ranks)
+    /// without blocking longer than `timeout`, unless it ends before. `Some`
+    /// when it has ended, all its processes are gone and their output is
+    /// written.
+    ///
+    /// Ranks that ask for something wait while nobody calls this.
+    ///
+    /// # Errors
+    /// When the launcher itself cannot go on.
+    pub fn serve(&mut self, timeout: Duration) -> Result<Option<Outcome>, Error> {
+        serve::serve(self, timeout)
+    }
+}
+
+impl Drop for Job {
+    fn drop(&mut self) {
+        // All at once, before each is waited for.
+        self.ranks.iter().for_each(RankProcess::kill_group);
+    }
+}

@@ -1,0 +1,184 @@
+//! The launcher's loop: poll(2), then one step for each thing that is ready.
+
+use super::ending::Phase;
+use super::sink::{Sink, Stream};
+use super::verdict::End;
+use super::{Job, Outcome, signals};
+use crate::Error;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
+use rustix::process::Signal;
+use signal_hook::consts::SIGTSTP;
+use std::time::{Duration, Instant};
+
+/// What a polled descriptor belongs to.
+#[derive(Clone, Copy, Debug)]
+enum Source {
+    Signals,
+    Control { rank: usize },
+    Output { rank: usize, index: usize },
+    End { rank: usize },
+    Sink,
+}
+
+pub fn serve(job: &mut Job, timeout: Duration) -> Result<Option<Outcome>, Error> {
+    let deadline = Instant::now().checked_add(timeout);
+    loop {
+        let wake_at = deadline.into_iter().chain(job.phase.deadline()).min();
+        let ready = job.poll(wake_at)?;
+        job.step(&ready);
+        if let Phase::Over { outcome } = &job.phase {
+            return Ok(Some(outcome.clone()));
+        }
+        if deadline.is_some_and(|deadline| Instant::now() >= deadline) {
+            return Ok(None);
+        }
+    }
+}
+
+/// The launcher's stream that a rank's goes to.
+pub fn sink_of<'a>(out: &'a mut Sink, err: &'a mut Sink, stream: Stream) -> &'a mut Sink {
+    match stream {
+        Stream::Out => out,
+        Stream::Err => err,
+    }
+}
+
+impl Job {
+    /// Blocks until something is ready or the time has come.
+    fn poll(&self, wake_at: Option<Instant>) -> Result<Vec<Source>, Error> {
+        let (mut polled, sources) = self.interests();
+        let timeout = wake_at.map(|at| at.saturating_duration_since(Instant::now()));
+        // Longer than the system can count is as good as for ever.
+        let timeout = timeout.and_then(|timeout| Timespec::try_from(timeout).ok());
+        match poll(&mut polled, timeout.as_ref()) {
+            Ok(_) | Err(Errno::INTR) => {}
+            Err(error) => {
+                let attempted = "waiting for the ranks of the job".into();
+                return Err(Error::Control {
+                    attempted,
+                    error: error.into(),
+                });
+            }
+        }
+        let is_ready = |polled: &PollFd<'_>| !polled.revents().is_empty();
+        Ok(polled
+            .iter()
+            .zip(sources)
+            .filter(|(polled, _)| is_ready(polled))
+            .map(|(_, source)| source)
+            .collect())
+    }
+
+    fn interests(&self) -> (Vec<PollFd<'_>>, Vec<Source>) {
+        let mut polled = Vec::with_capacity(4 * self.ranks.len() + 3);
+        let mut sources = Vec::with_capacity(polled.capacity());
+        if matches!(self.phase, Phase::Over { .. }) {
+            return (polled, sources);
+        }
+        let mut add = |descriptor, events, source| {
+            polled.push(PollFd::from_borrowed_fd(descriptor, events));
+            sources.push(source);
+        };
+        if let Some(signals) = &self.signals {
+            add(signals.descriptor(), PollFlags::IN, Source::Signals);
+        }
+        for sink in [&self.out, &self.err] {
+            if !sink.is_empty() {
+                add(sink.descriptor(), PollFlags::OUT, Source::Sink);
+            }
+        }
+        for (rank, process) in self.ranks.iter().enumerate() {
+            if let Some((descriptor, events)) = process.link.interest() {
+                add(descriptor, events, Source::Control { rank });
+            }
+            for (index, output) in process.outputs.iter().enumerate() {
+                let sink = if output.stream == Stream::Out {
+                    &self.out
+                } else {
+                    &self.err
+                };
+                if let Some(pipe) = output.pipe().filter(|_| !sink.is_full()) {
+                    add(pipe, PollFlags::IN, Source::Output { rank, index });
+                }
+            }
+            if let Some((descriptor, events)) = process.end_descriptor() {
+                add(descriptor, events, Source::End { rank });
+            }
+        }
+        (polled, sources)
+    }
+
+    /// Does what is ready, then what follows from it.
+    fn step(&mut self, ready: &[Source]) {
+        let mut ended = Vec::new();
+        for source in ready {
+            match *source {
+                Source::Signals => self.take_signals(),
+                Source::Control { rank } => {
+                    self.ranks[rank].link.flush();
+                    self.hear(rank);
+                }
+                Source::Output { rank, index } => {
+                    let output = &mut self.ranks[rank].outputs[index];
+                    output.read(sink_of(&mut self.out, &mut self.err, output.stream).buffer());
+                }
+                Source::End { rank } => ended.extend(self.take_end(rank).map(|end| (rank, end))),
+                // Written below, with what has just come.
+                Source::Sink => {}
+            }
+        }
+        self.judge(&ended);
+        if self.is_running() {
+            self.judge_waiting();
+        }
+        if !self.ranks.is_empty() && self.ranks.iter().all(|rank| rank.end.is_some()) {
+            self.conclude();
+        }
+        self.write_output();
+        self.keep_time();
+    }
+
+    /// Whether a rank has ended; what it said before its end is heard first.
+    fn take_end(&mut self, rank: usize) -> Option<End> {
+        let end = self.ranks[rank].look()?;
+        self.hear(rank);
+        Some(end)
+    }
+
+    fn take_signals(&mut self) {
+        for number in self
+            .signals
+            .as_mut()
+            .map(|signals| signals.take())
+            .unwrap_or_default()
+        {
+            if signals::ends_job(number) {
+                self.end_by_signal(number);
+                continue;
+            }
+            if let Some(signal) = Signal::from_named_raw(number) {
+                self.ranks.iter().for_each(|rank| rank.signal(signal));
+            }
+            if number == SIGTSTP {
+                // Stops this process; goes on behind it when it is continued.
+                let _ = signal_hook::low_level::emulate_default_handler(SIGTSTP);
+            }
+        }
+    }
+
+    fn write_output(&mut self) {
+        let (out, err) = (self.out.flush(), self.err.flush());
+        if !(out && err) {
+            self.output_closed();
+        }
+        if let Phase::Flushing { outcome, .. } = &self.phase
+            && self.out.is_empty()
+            && self.err.is_empty()
+        {
+            self.phase = Phase::Over {
+                outcome: outcome.clone(),
+            };
+        }
+    }
+}

@@ -1,0 +1,69 @@
+//! The signals that the launcher passes on to its ranks.
+//!
+//! Only on request ([`Job::forward_signals`](super::Job::forward_signals)): a
+//! program that embeds a job keeps its own handlers.
+
+use crate::Error;
+use signal_hook::consts::{SIGCONT, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGTSTP, SIGUSR1, SIGUSR2};
+use signal_hook::iterator::backend::SignalDelivery;
+use signal_hook::iterator::exfiltrator::SignalOnly;
+use std::fs;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::net::UnixStream;
+
+/// End the job. Left ignored where whoever started the launcher ignores them
+/// (nohup, a shell's background job).
+const ENDING: [i32; 4] = [SIGINT, SIGTERM, SIGHUP, SIGQUIT];
+/// Passed on, and nothing else. SIGTSTP also stops the launcher.
+const PASSED_ON: [i32; 4] = [SIGUSR1, SIGUSR2, SIGCONT, SIGTSTP];
+
+/// Whether `signal` ends the job.
+pub fn ends_job(signal: i32) -> bool {
+    ENDING.contains(&signal)
+}
+
+/// Caught signals, readable through a descriptor.
+pub struct Signals {
+    delivery: SignalDelivery<UnixStream, SignalOnly>,
+}
+
+impl Signals {
+    /// Installs the handlers.
+    ///
+    /// # Errors
+    /// Of the system.
+    pub fn install() -> Result<Self, Error> {
+        let ignored = ignored_signals();
+        let caught = ENDING
+            .into_iter()
+            .chain(PASSED_ON)
+            .filter(|signal| ignored >> (signal - 1) & 1 == 0);
+        let failed = |error| Error::Control {
+            attempted: "catching signals".into(),
+            error,
+        };
+        let (read, write) = UnixStream::pair().map_err(failed)?;
+        let delivery =
+            SignalDelivery::with_pipe(read, write, SignalOnly, caught).map_err(failed)?;
+        Ok(Self { delivery })
+    }
+
+    /// Readable when a signal was caught.
+    pub fn descriptor(&self) -> BorrowedFd<'_> {
+        self.delivery.get_read().as_fd()
+    }
+
+    /// The signals caught since the last call; several of one kind may count
+    /// as one.
+    pub fn take(&mut self) -> Vec<i32> {
+        self.delivery.pending().collect()
+    }
+}
+
+/// The mask of ignored signals: bit n - 1 for signal n.
+fn ignored_signals() -> u64 {
+    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let line = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    line.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok())
+        .unwrap_or(0)
+}

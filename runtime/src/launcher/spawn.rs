@@ -1,0 +1,120 @@
+//! Starting one rank's process.
+
+#![allow(
+    unsafe_code,
+    reason = "what a child does between fork and exec (pre_exec) is the programmer's promise"
+)]
+
+use crate::control::claim::{FD_VARIABLE, INODE_VARIABLE};
+use rustix::fs::fstat;
+use rustix::io::{Errno, FdFlags, fcntl_setfd};
+use rustix::process::{
+    Resource, Rlimit, Signal, getpid, getppid, set_parent_process_death_signal, setrlimit,
+};
+use rustix::thread::{CpuSet, sched_setaffinity};
+use std::ffi::OsString;
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+
+/// What one rank is started with.
+pub struct Start<'a> {
+    /// Resolved.
+    pub program: &'a Path,
+    /// As given.
+    pub arguments: &'a [OsString],
+    /// Added to the launcher's own environment.
+    pub environment: &'a [(OsString, OsString)],
+    /// Which rank.
+    pub rank: u32,
+    /// Of how many.
+    pub size: u32,
+    /// The rank's end of its control socket.
+    pub control: BorrowedFd<'a>,
+    /// More descriptors for this rank alone, with the variables that name them.
+    pub descriptors: Vec<(&'a str, &'a OwnedFd)>,
+    /// The core to run on.
+    pub core: Option<usize>,
+    /// The limit of open files that the launcher was started with.
+    pub files: Rlimit,
+    /// Standard output and error go through pipes.
+    pub piped: bool,
+    /// This rank reads the launcher's standard input.
+    pub stdin: bool,
+}
+
+/// Starts the rank: in a process group of its own, killed with the thread that
+/// calls this, with no descriptor but its own.
+///
+/// # Errors
+/// Of the system.
+pub fn spawn(start: &Start<'_>) -> io::Result<Child> {
+    let mut command = Command::new(start.program);
+    let stdio = || {
+        if start.piped {
+            Stdio::piped()
+        } else {
+            Stdio::inherit()
+        }
+    };
+    command
+        .args(start.arguments)
+        .envs(start.environment.iter().map(|(name, value)| (name, value)))
+        .env("REFRAIN_RANK", start.rank.to_string())
+        .env("REFRAIN_SIZE", start.size.to_string())
+        .env(FD_VARIABLE, start.control.as_raw_fd().to_string())
+        .env(INODE_VARIABLE, fstat(start.control)?.st_ino.to_string())
+        .envs(
+            start
+                .descriptors
+                .iter()
+                .map(|(name, fd)| (name, fd.as_raw_fd().to_string())),
+        )
+        .stdin(if start.stdin {
+            Stdio::inherit()
+        } else {
+            Stdio::null()
+        })
+        .stdout(stdio())
+        .stderr(stdio())
+        .process_group(0);
+    let inherited: Vec<RawFd> = std::iter::once(start.control.as_raw_fd())
+        .chain(
+            start
+                .descriptors
+                .iter()
+                .map(|(_, fd)| fd.as_fd().as_raw_fd()),
+        )
+        .collect();
+    let cores = start.core.map(|core| {
+        let mut cores = CpuSet::new();
+        cores.set(core);
+        cores
+    });
+    let (launcher, files) = (getpid(), start.files);
+    let prepare = move || {
+        set_parent_process_death_signal(Some(Signal::KILL))?;
+        // The launcher may have died before the line above took effect.
+        if getppid() != Some(launcher) {
+            return Err(Errno::SRCH.into());
+        }
+        for number in &inherited {
+            // SAFETY: the number is of a descriptor that the caller of `spawn`
+            // borrows; the child's table is a copy in which it is still open.
+            let descriptor = unsafe { BorrowedFd::borrow_raw(*number) };
+            fcntl_setfd(descriptor, FdFlags::empty())?;
+        }
+        if let Some(cores) = &cores {
+            sched_setaffinity(None, cores)?;
+        }
+        setrlimit(Resource::Nofile, files)?;
+        Ok(())
+    };
+    // SAFETY: between fork and exec only system calls are made (rustix issues
+    // them directly, without libc's locks); nothing is allocated or freed, and
+    // what is read was made before the fork.
+    unsafe { command.pre_exec(prepare) };
+    command.spawn()
+}

@@ -1,0 +1,81 @@
+//! Sizes as people write them.
+
+use thiserror::Error;
+
+/// Why a text is not a size.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum SizeError {
+    /// No number with a known unit.
+    #[error(
+        "{0:?} is not a size: write a whole number of bytes, or one with K, M, G or T (powers of 1024), like 65536, 512M or 2GiB"
+    )]
+    Form(String),
+    /// More than 64 bits can count.
+    #[error("{0:?} is more than can be counted")]
+    Overflow(String),
+}
+
+/// Reads a size in bytes: `65536`, `512M`, `512MiB`, `2g`. Units are powers of
+/// 1024. `MB`, which some read as a power of 1000, is refused.
+///
+/// # Errors
+/// [`SizeError`].
+pub fn parse(text: &str) -> Result<u64, SizeError> {
+    let form = || SizeError::Form(text.to_owned());
+    let trimmed = text.trim();
+    let digits = trimmed.len()
+        - trimmed
+            .trim_start_matches(|c: char| c.is_ascii_digit())
+            .len();
+    let (number, unit) = trimmed.split_at(digits);
+    let shift = match unit.trim_start().to_ascii_lowercase().as_str() {
+        "" | "b" => 0,
+        "k" | "kib" => 10,
+        "m" | "mib" => 20,
+        "g" | "gib" => 30,
+        "t" | "tib" => 40,
+        _ => return Err(form()),
+    };
+    if number.is_empty() {
+        return Err(form());
+    }
+    let overflow = || SizeError::Overflow(text.to_owned());
+    let number: u64 = number.parse().map_err(|_| overflow())?;
+    number.checked_mul(1 << shift).ok_or_else(overflow)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn units_are_powers_of_1024() {
+        for (text, bytes) in [
+            ("0", 0),
+            ("65536", 65536),
+            ("7B", 7),
+            ("1K", 1024),
+            ("512M", 512 << 20),
+            ("2GiB", 2 << 30),
+            ("2 gib", 2 << 30),
+            (" 3t ", 3 << 40),
+            ("18446744073709551615", u64::MAX),
+        ] {
+            assert_eq!(parse(text), Ok(bytes), "{text}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_size_is_refused_with_an_example() {
+        for text in [
+            "", "M", "-1", "1.5G", "1MB", "1KM", "0x10", "1 2", "１", "M1",
+        ] {
+            assert!(matches!(parse(text), Err(SizeError::Form(_))), "{text}");
+        }
+        assert!(parse("1MB").unwrap_err().to_string().contains("512M"));
+        for text in ["18446744073709551616", "16777216T", "99999999999999999999G"] {
+            assert!(matches!(parse(text), Err(SizeError::Overflow(_))), "{text}");
+        }
+        assert_eq!(parse("16777215T"), Ok(16777215 << 40));
+    }
+}

@@ -1,0 +1,76 @@
+//! Meeting points of all ranks.
+
+#![allow(unsafe_code, reason = "empty buffers need no lender")]
+
+use super::World;
+use super::envelope::CONTEXT_RESERVED_MIN;
+use crate::Error;
+use refrain_ring::Rank;
+use refrain_transport::engine::{ReceiveBuffer, SendBuffer, SendTo, Started};
+use refrain_transport::matching::Pattern;
+
+const CONTEXT_BARRIER: u32 = CONTEXT_RESERVED_MIN;
+
+impl World {
+    /// Returns when every rank has called it. A dissemination barrier over
+    /// messages (Hensgen, Finkel, Manber 1988): ⌈log₂ n⌉ rounds, and progress
+    /// goes on for everything else meanwhile.
+    ///
+    /// # Errors
+    /// As [`World::send`].
+    pub fn barrier(&mut self) -> Result<(), Error> {
+        // Messages of one pair and round cannot overtake, so few tags suffice.
+        let epoch = (self.barriers % 1024) as i32 * 64;
+        self.barriers += 1;
+        let size = self.size;
+        let mut distance = 1;
+        let mut round = 0;
+        while distance < size {
+            let to = Rank((self.rank.0 + distance) % size);
+            let from = Rank((self.rank.0 + size - distance) % size);
+            self.signal(to, from, epoch + round)?;
+            distance = distance.saturating_mul(2);
+            round += 1;
+        }
+        Ok(())
+    }
+
+    fn signal(&mut self, to: Rank, from: Rank, tag: i32) -> Result<(), Error> {
+        // SAFETY: no bytes are lent.
+        let (data, room) = unsafe {
+            let nothing = core::ptr::NonNull::dangling().as_ptr();
+            (
+                SendBuffer::bytes(nothing, 0),
+                ReceiveBuffer::bytes(nothing, 0),
+            )
+        };
+        let pattern = Pattern {
+            context: CONTEXT_BARRIER,
+            source: Some(from),
+            tag: Some(tag),
+        };
+        let receive = self.engine.start_receive(room, pattern);
+        let to = SendTo {
+            rank: to,
+            context: CONTEXT_BARRIER,
+            tag,
+            synchronous: false,
+        };
+        if let Started::Pending(send) = self.engine.start_send(data, to)? {
+            self.finish(send)?;
+        }
+        self.finish(receive).map(|_| ())
+    }
+
+    /// Returns when every rank has called it, through the launcher: slow, but
+    /// independent of the fabric.
+    ///
+    /// # Errors
+    /// When the launcher ends the job.
+    pub fn fence(&mut self) -> Result<(), Error> {
+        match &mut self.control {
+            Some(control) => control.fence(),
+            None => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,373 @@
+//! [`World`]: a rank's view of its job, and MPI's blocking point-to-point
+//! operations. Requests live in a [`Scope`].
+
+#![allow(
+    unsafe_code,
+    reason = "lends the caller's buffers to the engine for the time of a blocking call"
+)]
+
+mod barrier;
+mod envelope;
+mod payload;
+mod request;
+mod scope;
+mod setup;
+mod waiting;
+
+pub use envelope::{Destination, Source, from, from_any, to};
+pub use payload::{Incoming, Outgoing};
+pub use request::{Request, Status};
+pub use scope::Scope;
+
+use crate::Error;
+use crate::control::ControlPlane;
+use core::marker::PhantomData;
+use refrain_ring::{Clock, Rank};
+use refrain_transport::engine::{
+    Engine, Matched, Outcome, ReceiveBuffer, RequestId, SendBuffer, Started,
+};
+use refrain_transport::matching::Pattern;
+use waiting::Patience;
+
+/// A rank's view of its job. Not for concurrent callers: every operation takes
+/// `&mut self`, and the type is neither `Send` nor `Sync`.
+pub struct World {
+    rank: Rank,
+    size: u32,
+    engine: Engine,
+    control: Option<ControlPlane>,
+    patience: Patience,
+    barriers: u64,
+    not_shared: PhantomData<*const ()>,
+}
+
+/// A message taken out of the queue by a matched probe; no other receive gets
+/// it. It waits to be received.
+#[derive(Debug)]
+pub struct Message {
+    matched: Matched,
+    /// What it is.
+    pub status: Status,
+}
+
+/// Counters of one rank since it joined.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Statistics {
+    /// Messages sent.
+    pub messages_sent: u64,
+    /// Their payload bytes.
+    pub bytes_sent: u64,
+    /// Receives begun.
+    pub receives: u64,
+    /// Messages that came before their receive.
+    pub unexpected: u64,
+    /// Messages that went by rendezvous.
+    pub rendezvous: u64,
+    /// Log memory in use, in bytes.
+    pub log_bytes: u64,
+    /// Log memory that may be used, in bytes.
+    pub log_bytes_max: u64,
+    /// Non-deterministic events.
+    pub events: u64,
+}
+
+impl World {
+    /// This rank.
+    pub fn rank(&self) -> Rank {
+        self.rank
+    }
+
+    /// Ranks of the job.
+    pub fn size(&self) -> u32 {
+        self.size
+    }
+
+    /// The fabric in use.
+    pub fn fabric(&self) -> &str {
+        self.engine.fabric_name()
+    }
+
+    /// The protocol in use.
+    pub fn protocol(&self) -> &str {
+        self.engine.protocol_name()
+    }
+
+    /// Sends and returns when the data may be changed again, which is as soon
+    /// as it is in the log. A message that is longer than a reused log takes
+    /// waits for its receiver.
+    ///
+    /// # Errors
+    /// For a rank that does not exist, a full log, a broken fabric, the end of
+    /// the job.
+    #[inline]
+    pub fn send<'a>(
+        &mut self,
+        data: impl Into<Outgoing<'a>>,
+        to: Destination,
+    ) -> Result<(), Error> {
+        self.send_and_wait(data.into(), to, false)
+    }
+
+    /// Sends and returns when the receiver has matched the message.
+    ///
+    /// # Errors
+    /// As [`World::send`].
+    pub fn ssend<'a>(
+        &mut self,
+        data: impl Into<Outgoing<'a>>,
+        to: Destination,
+    ) -> Result<(), Error> {
+        self.send_and_wait(data.into(), to, true)
+    }
+
+    #[inline]
+    fn send_and_wait(
+        &mut self,
+        data: Outgoing<'_>,
+        to: Destination,
+        synchronous: bool,
+    ) -> Result<(), Error> {
+        let to = self.send_to(to, synchronous)?;
+        // SAFETY: `data` is borrowed until this call returns, and by then the
+        // send is done or detached.
+        let buffer = unsafe { send_buffer(&data) };
+        match self.engine.start_send(buffer, to)? {
+            Started::Done(_) => Ok(()),
+            Started::Pending(id) => self.finish(id).map(|_| ()),
+        }
+    }
+
+    /// Receives the earliest message that fits, waiting for it.
+    ///
+    /// # Errors
+    /// [`Error::Truncated`] when the message is longer than the buffer; else as
+    /// [`World::send`].
+    #[inline]
+    pub fn recv<'a>(
+        &mut self,
+        buffer: impl Into<Incoming<'a>>,
+        from: Source,
+    ) -> Result<Status, Error> {
+        let pattern = self.pattern(from)?;
+        // SAFETY: the buffer is borrowed until this call returns, and by then
+        // the receive is done or detached.
+        let buffer = unsafe { receive_buffer(&mut buffer.into()) };
+        let id = self.engine.start_receive(buffer, pattern);
+        self.finish(id)
+    }
+
+    /// Sends and receives at once; neither waits for the other.
+    ///
+    /// # Errors
+    /// As [`World::recv`].
+    pub fn sendrecv<'a, 'b>(
+        &mut self,
+        data: impl Into<Outgoing<'a>>,
+        to: Destination,
+        buffer: impl Into<Incoming<'b>>,
+        from: Source,
+    ) -> Result<Status, Error> {
+        let (to, pattern) = (self.send_to(to, false)?, self.pattern(from)?);
+        // SAFETY: as in `recv`.
+        let room = unsafe { receive_buffer(&mut buffer.into()) };
+        let receive = self.engine.start_receive(room, pattern);
+        // SAFETY: as in `send_and_wait`.
+        let data = unsafe { send_buffer(&data.into()) };
+        let sent = match self.engine.start_send(data, to) {
+            Ok(Started::Done(_)) => Ok(()),
+            Ok(Started::Pending(id)) => self.finish(id).map(|_| ()),
+            Err(error) => Err(error.into()),
+        };
+        match sent {
+            Ok(()) => self.finish(receive),
+            Err(error) => {
+                self.engine.detach(receive);
+                Err(error)
+            }
+        }
+    }
+
+    /// Waits until there is a message that fits, and leaves it there.
+    ///
+    /// # Errors
+    /// As [`World::send`].
+    pub fn probe(&mut self, from: Source) -> Result<Status, Error> {
+        let (pattern, clock) = (self.pattern(from)?, self.engine.tick());
+        self.block_until(|world| world.look(&pattern, clock))
+    }
+
+    /// Looks whether there is a message that fits, and leaves it there.
+    ///
+    /// # Errors
+    /// As [`World::send`].
+    pub fn iprobe(&mut self, from: Source) -> Result<Option<Status>, Error> {
+        let (pattern, clock) = (self.pattern(from)?, self.engine.tick());
+        self.engine.progress()?;
+        let found = self.look(&pattern, clock);
+        self.note_nothing_unless(found.is_some(), clock);
+        Ok(found)
+    }
+
+    /// Waits until there is a message that fits, and takes it: only
+    /// [`World::mrecv`] or [`Scope::imrecv`] can receive it then.
+    ///
+    /// # Errors
+    /// As [`World::send`].
+    pub fn mprobe(&mut self, from: Source) -> Result<Message, Error> {
+        let (pattern, clock) = (self.pattern(from)?, self.engine.tick());
+        self.block_until(|world| world.take(&pattern, clock))
+    }
+
+    /// Looks whether there is a message that fits, and takes it.
+    ///
+    /// # Errors
+    /// As [`World::send`].
+    pub fn improbe(&mut self, from: Source) -> Result<Option<Message>, Error> {
+        let (pattern, clock) = (self.pattern(from)?, self.engine.tick());
+        self.engine.progress()?;
+        let taken = self.take(&pattern, clock);
+        self.note_nothing_unless(taken.is_some(), clock);
+        Ok(taken)
+    }
+
+    /// Receives a message that a matched probe took.
+    ///
+    /// # Errors
+    /// As [`World::recv`].
+    pub fn mrecv<'a>(
+        &mut self,
+        buffer: impl Into<Incoming<'a>>,
+        message: Message,
+    ) -> Result<Status, Error> {
+        // SAFETY: as in `recv`.
+        let buffer = unsafe { receive_buffer(&mut buffer.into()) };
+        let id = self.engine.start_matched_receive(buffer, message.matched);
+        self.finish(id)
+    }
+
+    /// States that everything delivered so far lies before a stable, published
+    /// checkpoint of this rank: its senders may free their log entries (LOG-4).
+    /// A message is delivered when its receive has completed.
+    ///
+    /// # Errors
+    /// As [`World::send`].
+    pub fn publish_horizon(&mut self) -> Result<(), Error> {
+        self.engine.publish_horizon();
+        self.engine.progress()?;
+        Ok(())
+    }
+
+    /// Counters of this rank.
+    pub fn statistics(&self) -> Statistics {
+        let engine = self.engine.statistics();
+        let (log_bytes, log_bytes_max) = self.engine.log_bytes();
+        Statistics {
+            messages_sent: engine.messages_sent,
+            bytes_sent: engine.bytes_sent,
+            receives: engine.receives,
+            unexpected: engine.unexpected,
+            rendezvous: engine.rendezvous,
+            log_bytes,
+            log_bytes_max,
+            events: engine.events,
+        }
+    }
+
+    /// Leaves the job in order: waits until every rank has come here and all
+    /// that this rank sent is on its way.
+    ///
+    /// # Errors
+    /// As [`World::send`].
+    pub fn finalize(mut self) -> Result<(), Error> {
+        self.barrier()?;
+        self.block_until(|world| (!world.engine.has_unsent()).then_some(()))?;
+        match &mut self.control {
+            Some(control) => control.finalize(),
+            None => Ok(()),
+        }
+    }
+
+    fn look(&mut self, pattern: &Pattern, clock: Clock) -> Option<Status> {
+        let (status, ssn) = self.engine.find(pattern)?;
+        self.engine.note_probe(clock, status.source, ssn);
+        Some(status.into())
+    }
+
+    fn take(&mut self, pattern: &Pattern, clock: Clock) -> Option<Message> {
+        let (matched, ssn) = self.engine.take_matched(pattern)?;
+        let status = Status::from(matched.status);
+        self.engine.note_probe(clock, status.source, ssn);
+        Some(Message { matched, status })
+    }
+
+    fn note_nothing_unless(&mut self, found: bool, clock: Clock) {
+        if !found {
+            self.engine.note_nothing(clock);
+        }
+    }
+
+    /// Waits for a request of a blocking call. Whatever comes of it, the
+    /// request's buffer is free afterwards.
+    #[inline]
+    fn finish(&mut self, id: RequestId) -> Result<Status, Error> {
+        match self.block_until(|world| world.engine.outcome(id)) {
+            Ok(outcome) => {
+                self.engine.retire(id);
+                status_of(outcome)
+            }
+            Err(error) => {
+                self.engine.detach(id);
+                Err(error)
+            }
+        }
+    }
+}
+
+impl core::fmt::Debug for World {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.debug_struct("World")
+            .field("rank", &self.rank)
+            .field("size", &self.size)
+            .finish_non_exhaustive()
+    }
+}
+
+/// A request's end as the program sees it.
+#[inline]
+fn status_of(outcome: Outcome) -> Result<Status, Error> {
+    match outcome.truncated_to {
+        None => Ok(outcome.status.into()),
+        Some(buffer_bytes) => Err(Error::Truncated {
+            source_rank: outcome.status.source,
+            tag: outcome.status.tag,
+            message_bytes: outcome.status.bytes,
+            buffer_bytes,
+        }),
+    }
+}
+
+/// # Safety
+/// The data must outlive the send, or the send be detached before.
+#[inline]
+unsafe fn send_buffer(data: &Outgoing<'_>) -> SendBuffer {
+    // SAFETY: the caller's promise; `Outgoing` has checked the layout's span.
+    unsafe {
+        match data.layout {
+            None => SendBuffer::bytes(data.bytes.as_ptr(), data.bytes.len()),
+            Some(layout) => SendBuffer::laid_out(data.bytes.as_ptr(), layout),
+        }
+    }
+}
+
+/// # Safety
+/// The room must outlive the receive, or the receive be detached before.
+#[inline]
+unsafe fn receive_buffer(room: &mut Incoming<'_>) -> ReceiveBuffer {
+    // SAFETY: the caller's promise; `Incoming` has checked the layout's span.
+    unsafe {
+        match room.layout {
+            None => ReceiveBuffer::bytes(room.bytes.as_mut_ptr(), room.bytes.len()),
+            Some(layout) => ReceiveBuffer::laid_out(room.bytes.as_mut_ptr(), layout),
+        }
+    }
+}

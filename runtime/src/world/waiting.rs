@@ -1,0 +1,138 @@
+//! How a rank waits: it polls for a while, then yields, then sleeps.
+//!
+//! Where every rank has a core, an answer comes within the polling time and
+//! costs no system call. Where ranks share cores, polling keeps the peer from
+//! answering, so it ends almost at once. A rank that waits long sleeps and uses
+//! no processor.
+
+use super::World;
+use crate::Error;
+use core::time::Duration;
+use refrain_transport::engine::{EngineError, Stall};
+use std::time::Instant;
+
+/// Polling time before sleep when every rank has its own core.
+const SPIN_OWN_CORE: Duration = Duration::from_micros(100);
+/// The same when ranks share cores.
+const SPIN_SHARED_CORE: Duration = Duration::from_micros(2);
+/// Polls between two looks at the clock.
+const POLLS_PER_LOOK: u32 = 64;
+/// A sleeper looks after its launcher this often.
+const SLEEP_MAX: Duration = Duration::from_millis(100);
+
+/// What a waiting rank may spend.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Patience {
+    spin: Duration,
+    yields: u32,
+    /// For log memory, before it is an error.
+    log_full_wait: Duration,
+}
+
+impl Patience {
+    pub(super) fn new(config: &crate::config::JobConfig) -> Self {
+        let cores = std::thread::available_parallelism().map_or(1, |cores| cores.get() as u32);
+        let shared = config.ranks_on_host > cores;
+        let default = if shared {
+            SPIN_SHARED_CORE
+        } else {
+            SPIN_OWN_CORE
+        };
+        Self {
+            spin: config.spin_us.map_or(default, Duration::from_micros),
+            yields: if shared { 2 } else { 0 },
+            log_full_wait: Duration::from_millis(config.log_full_wait_ms),
+        }
+    }
+}
+
+impl World {
+    /// Makes progress until `ready` has an answer.
+    #[inline]
+    pub(super) fn block_until<T>(
+        &mut self,
+        mut ready: impl FnMut(&mut Self) -> Option<T>,
+    ) -> Result<T, Error> {
+        for _ in 0..POLLS_PER_LOOK {
+            if let Some(answer) = ready(self) {
+                return Ok(answer);
+            }
+            if !self.engine.progress()? {
+                core::hint::spin_loop();
+            }
+        }
+        self.block_long_until(ready)
+    }
+
+    #[cold]
+    fn block_long_until<T>(
+        &mut self,
+        mut ready: impl FnMut(&mut Self) -> Option<T>,
+    ) -> Result<T, Error> {
+        let mut idle_since = Instant::now();
+        let mut yields_left = self.patience.yields;
+        let mut log_full = LogFull::default();
+        let mut polls: u32 = 0;
+        loop {
+            if let Some(answer) = ready(self) {
+                return Ok(answer);
+            }
+            polls = polls.wrapping_add(1);
+            if self.engine.progress()? {
+                (idle_since, yields_left) = (Instant::now(), self.patience.yields);
+                continue;
+            }
+            core::hint::spin_loop();
+            if !polls.is_multiple_of(POLLS_PER_LOOK) {
+                continue;
+            }
+            log_full.check(self)?;
+            if idle_since.elapsed() < self.patience.spin {
+                continue;
+            }
+            if yields_left > 0 {
+                yields_left -= 1;
+                std::thread::yield_now();
+                continue;
+            }
+            self.engine.wait(SLEEP_MAX);
+            self.check_launcher()?;
+        }
+    }
+
+    pub(super) fn check_launcher(&mut self) -> Result<(), Error> {
+        self.control
+            .as_mut()
+            .map_or(Ok(()), crate::control::ControlPlane::check)
+    }
+}
+
+/// Watches for sends that only a checkpoint could set free.
+#[derive(Debug, Default)]
+struct LogFull {
+    since: Option<Instant>,
+}
+
+impl LogFull {
+    fn check(&mut self, world: &mut World) -> Result<(), Error> {
+        if world.engine.stall() != Some(Stall::Budget) {
+            self.since = None;
+            return Ok(());
+        }
+        let since = *self.since.get_or_insert_with(Instant::now);
+        if since.elapsed() < world.patience.log_full_wait {
+            return Ok(());
+        }
+        let (_, budget_bytes) = world.engine.log_bytes();
+        Err(Error::LogFull { budget_bytes })
+    }
+}
+
+impl From<EngineError> for Error {
+    fn from(error: EngineError) -> Self {
+        match error {
+            EngineError::Fabric(error) => Error::Fabric(error),
+            other => Error::Engine(other),
+        }
+    }
+}

@@ -1,0 +1,121 @@
+//! The [`Inbox`]: a sink that verifies all that arrives.
+
+use super::pattern::{Name, incarnation_of};
+use crate::control::Control;
+use crate::fabric::{Arrival, Disposition, Place, Sink};
+use refrain_ring::{Incarnation, Rank};
+use std::collections::BTreeMap;
+
+/// A frame that was left where it is.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Kept {
+    pub(super) place: Place,
+    pub(super) name: Name,
+    pub(super) payload_bytes: usize,
+}
+
+/// One rank's sink: verifies order, header and payload of each frame.
+#[derive(Debug)]
+pub(super) struct Inbox {
+    rank: Rank,
+    frames: BTreeMap<(Rank, Incarnation), u64>,
+    controls: BTreeMap<(Rank, Incarnation), u64>,
+    /// Whether arriving frames are kept.
+    pub(super) keeps: bool,
+    pub(super) kept: Vec<Kept>,
+    /// Whether any arrival was pressed.
+    pub(super) pressed: bool,
+    /// Calls made to this sink.
+    pub(super) calls: usize,
+}
+
+impl Inbox {
+    pub(super) fn new(rank: Rank) -> Self {
+        Self {
+            rank,
+            frames: BTreeMap::new(),
+            controls: BTreeMap::new(),
+            keeps: false,
+            kept: Vec::new(),
+            pressed: false,
+            calls: 0,
+        }
+    }
+
+    /// Frames that have come from one life of a rank.
+    pub(super) fn frames(&self, source: Rank, incarnation: u32) -> u64 {
+        let life = (source, Incarnation(incarnation));
+        self.frames.get(&life).copied().unwrap_or(0)
+    }
+
+    /// Control frames that have come from one life of a rank.
+    pub(super) fn controls(&self, source: Rank, incarnation: u32) -> u64 {
+        let life = (source, Incarnation(incarnation));
+        self.controls.get(&life).copied().unwrap_or(0)
+    }
+
+    fn next(&self, source: Rank, incarnation: Incarnation, number: u64) -> Name {
+        Name {
+            source,
+            incarnation,
+            destination: self.rank,
+            number,
+        }
+    }
+}
+
+impl Sink for Inbox {
+    fn frame(&mut self, arrival: Arrival<'_>) -> Disposition {
+        self.calls += 1;
+        let (source, incarnation) = (arrival.header.source, arrival.header.incarnation);
+        let number = self.frames(source, incarnation.0);
+        let name = self.next(source, incarnation, number);
+        let payload_bytes = arrival.payload.len();
+        assert_eq!(
+            arrival.header.ssn.0, number,
+            "rank {} got the wrong frame of {source}.{incarnation}: a frame is lost, doubled or out of order",
+            self.rank
+        );
+        assert_eq!(
+            arrival.header,
+            name.header(payload_bytes),
+            "{name:?} arrived with another header"
+        );
+        assert!(
+            name.is_filled(arrival.payload),
+            "{name:?} arrived with other payload"
+        );
+        assert_eq!(
+            arrival.place.source, source,
+            "{name:?} has a place of another rank"
+        );
+        self.frames.insert((source, incarnation), number + 1);
+        self.pressed |= arrival.pressed;
+        if !self.keeps {
+            return Disposition::Consumed;
+        }
+        self.kept.push(Kept {
+            place: arrival.place,
+            name,
+            payload_bytes,
+        });
+        Disposition::Keep
+    }
+
+    fn control(&mut self, source: Rank, control: Control) {
+        self.calls += 1;
+        let incarnation = incarnation_of(control);
+        let number = self.controls(source, incarnation.0);
+        assert_eq!(
+            control,
+            self.next(source, incarnation, number).control(),
+            "rank {} got the wrong control frame of {source}.{incarnation}",
+            self.rank
+        );
+        self.controls.insert((source, incarnation), number + 1);
+    }
+
+    fn peer_lost(&mut self, _peer: Rank) {
+        self.calls += 1;
+    }
+}

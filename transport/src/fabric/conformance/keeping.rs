@@ -1,0 +1,150 @@
+//! Released positions and kept frames.
+
+use super::rig::Rig;
+use super::{Harness, Outcome};
+use crate::fabric::Fabric;
+use refrain_ring::{ChannelLog, Position, Rank};
+
+/// *Sending*: `released` reaches the end of the log when everything is
+/// consumed. (That it never goes back is looked at by every check.)
+pub fn check_released_reaches_the_tail(h: &mut impl Harness) -> Outcome {
+    let mut rig = Rig::new(h, 2);
+    assert_eq!(
+        rig.seats[0].endpoint.fabric.released(Rank(1)),
+        Position(0),
+        "a lane begins at 0"
+    );
+    for number in 0..300 {
+        rig.send(0, 1, number * 7);
+        if number % 50 == 0 {
+            rig.flush();
+            let tail = rig.seats[0].outbox(Rank(1)).log.tail();
+            assert_eq!(rig.seats[0].endpoint.fabric.released(Rank(1)), tail);
+        }
+    }
+    rig.finish();
+    Outcome::Holds
+}
+
+/// *Sending*, *Receiving*: where the receiver reads in place, `released` does
+/// not pass a kept frame; elsewhere a kept frame does not hold the log.
+pub fn check_released_stops_at_kept(h: &mut impl Harness) -> Outcome {
+    let mut rig = Rig::new(h, 2);
+    let in_place = rig.seats[0].endpoint.fabric.attributes().reads_in_place;
+    rig.send(0, 1, 10);
+    rig.flush();
+    rig.seats[1].inbox.keeps = true;
+    rig.send(0, 1, 1000);
+    rig.flush();
+    rig.seats[1].inbox.keeps = false;
+    let kept_at = rig.seats[1].inbox.kept[0].place.position;
+    for _ in 0..100 {
+        rig.send(0, 1, 1000);
+    }
+    rig.flush();
+    let released = rig.seats[0].endpoint.fabric.released(Rank(1));
+    let tail = rig.seats[0].outbox(Rank(1)).log.tail();
+    if in_place {
+        assert!(
+            released <= kept_at,
+            "released {released} passed the frame kept at {kept_at}"
+        );
+    } else {
+        assert_eq!(released, tail, "a copied frame holds the log");
+    }
+    rig.seats[1].let_go(0);
+    rig.flush();
+    let released = rig.seats[0].endpoint.fabric.released(Rank(1));
+    assert_eq!(released, tail, "letting go does not release");
+    rig.finish();
+    Outcome::Holds
+}
+
+/// *Receiving*: kept frames stay readable, whatever comes after, and are let
+/// go in any order.
+pub fn check_keep_and_let_go_in_any_order(h: &mut impl Harness) -> Outcome {
+    let mut rig = Rig::new(h, 2);
+    for round in 0..40_usize {
+        for number in 0..8 {
+            // Every third is consumed: holes between kept frames.
+            rig.seats[1].inbox.keeps = number % 3 != 2;
+            rig.send(0, 1, (round * 97 + number * 13) % 2000);
+            rig.flush();
+        }
+        rig.seats[1].verify_kept();
+        while rig.seats[1].inbox.kept.len() > round % 3 {
+            let count = rig.seats[1].inbox.kept.len();
+            rig.seats[1].let_go((round * 7 + count * 5) % count);
+            rig.seats[1].verify_kept();
+        }
+    }
+    rig.seats[1].inbox.keeps = false;
+    while !rig.seats[1].inbox.kept.is_empty() {
+        rig.seats[1].let_go(0);
+    }
+    rig.flush();
+    let tail = rig.seats[0].outbox(Rank(1)).log.tail();
+    assert_eq!(rig.seats[0].endpoint.fabric.released(Rank(1)), tail);
+    rig.finish();
+    Outcome::Holds
+}
+
+/// *Receiving*: before kept frames make the sender stall, an arrival is
+/// pressed; letting go makes the sender go on.
+pub fn check_pressed_before_a_stall(h: &mut impl Harness) -> Outcome {
+    let mut stalled = false;
+    for bytes in [64, 4096, 50_000, ChannelLog::PAYLOAD_BYTES_MAX] {
+        stalled |= stall(h, bytes, 0);
+        // The oldest kept frame lies at the end of its chunk.
+        stalled |= stall(h, bytes, 200_000);
+    }
+    if stalled {
+        Outcome::Holds
+    } else {
+        Outcome::Skipped("kept frames never make its senders stall")
+    }
+}
+
+/// Keeps frames of `bytes` bytes, behind `consumed_bytes` that were consumed,
+/// until the sender stalls; whether it did.
+fn stall(h: &mut impl Harness, bytes: usize, consumed_bytes: usize) -> bool {
+    let mut rig = Rig::new(h, 2);
+    let window_bytes = rig.seats[0].endpoint.window_bytes;
+    let longest = rig.seats[0]
+        .endpoint
+        .fabric
+        .attributes()
+        .frame_payload_bytes_max;
+    let bytes = bytes.min(longest);
+    for _ in 0..consumed_bytes / 1000 {
+        rig.send(0, 1, 1000 - 64);
+    }
+    rig.flush();
+    rig.seats[1].inbox.keeps = true;
+    let frames_max = 3 * window_bytes / bytes as u64 + 10;
+    let mut refused = 0;
+    for _ in 0..frames_max {
+        while refused < 100 && !rig.seats[0].try_send(Rank(1), bytes) {
+            refused += 1;
+            rig.settle();
+        }
+        if refused == 100 {
+            break;
+        }
+        refused = 0;
+        rig.drive();
+    }
+    let stalled = refused == 100;
+    assert!(
+        !stalled || rig.seats[1].inbox.pressed,
+        "kept frames of {bytes} bytes made the sender stall, and no arrival was pressed"
+    );
+    rig.seats[1].verify_kept();
+    rig.seats[1].inbox.keeps = false;
+    while !rig.seats[1].inbox.kept.is_empty() {
+        rig.seats[1].let_go(0);
+    }
+    rig.send(0, 1, bytes);
+    rig.finish();
+    stalled
+}

@@ -1,0 +1,193 @@
+//! One suite for every fabric: each check proves a clause of the contract in
+//! the [parent module](super).
+//!
+//! A fabric brings a [`Harness`]: endpoints of several ranks in one process,
+//! driven in turn from one thread. [`run_all`] runs every check, goes on after
+//! one that fails, and names those that failed and those that this fabric
+//! cannot show. What needs real processes (kills at any instruction, sleeping
+//! without a processor) is tested beside each fabric.
+//!
+//! Test support: built for this crate's own tests and with the feature
+//! `conformance`.
+//!
+//! Besides what is looked at by name, every check verifies of each frame that
+//! arrives: its order on its lane, its header and each byte of its payload.
+
+mod death;
+mod garbage;
+mod inbox;
+mod keeping;
+mod order;
+mod pattern;
+mod progress;
+mod rig;
+
+#[cfg(test)]
+mod on_shm;
+#[cfg(test)]
+mod on_sim;
+
+pub use death::*;
+pub use garbage::*;
+pub use keeping::*;
+pub use order::*;
+pub use progress::*;
+pub use rig::connect_all;
+
+use super::Fabric;
+use super::sim::LaneKind;
+use core::any::Any;
+use core::time::Duration;
+use refrain_ring::{Arena, Incarnation, Rank};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+/// One rank as a harness makes it.
+#[derive(Debug)]
+pub struct Endpoint<F> {
+    /// The rank.
+    pub rank: Rank,
+    /// Its incarnation.
+    pub incarnation: Incarnation,
+    /// Its fabric.
+    pub fabric: F,
+    /// Its log memory: at least four windows.
+    pub arena: Arena,
+    /// What a channel's log may hold.
+    pub window_bytes: u64,
+}
+
+/// What a fabric brings to be checked.
+pub trait Harness {
+    /// The fabric.
+    type F: Fabric;
+
+    /// A new job of so many ranks, in incarnation 0, each connected with each
+    /// other and none with itself. Endpoints of earlier jobs are gone.
+    fn make(&mut self, ranks: u32) -> Vec<Endpoint<Self::F>>;
+
+    /// A rank of the present job in a higher incarnation, not connected with
+    /// anybody. Its older endpoint may still live, and post.
+    fn restart(&mut self, rank: Rank, incarnation: Incarnation) -> Endpoint<Self::F>;
+
+    /// Ends a rank as if its process were killed: without a goodbye.
+    fn kill(&mut self, endpoint: Endpoint<Self::F>);
+
+    /// Lets what is on its way come nearer; false when nothing is.
+    fn progress(&mut self) -> bool;
+
+    /// The time that [`Fabric::wait`] measures its time-outs by.
+    fn now(&self) -> Duration;
+
+    /// Most calls to a sink that one poll makes, with two ranks.
+    fn poll_calls_max(&self) -> usize;
+
+    /// Puts bytes where the lane's next frame belongs, behind all posted ones.
+    /// False when this harness has no way to do that.
+    fn inject(&mut self, from: Rank, to: Rank, lane: LaneKind, bytes: &[u8]) -> bool {
+        let _ = (from, to, lane, bytes);
+        false
+    }
+}
+
+/// What came of a check that did not fail.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// The clause holds.
+    Holds,
+    /// This fabric or harness cannot show it, for the given reason.
+    Skipped(&'static str),
+}
+
+/// What came of all checks, each by its name.
+#[derive(Debug, Default)]
+pub struct Report {
+    /// They hold.
+    pub held: Vec<&'static str>,
+    /// They could not be shown, with the reason.
+    pub skipped: Vec<(&'static str, &'static str)>,
+    /// They failed, with the words of the failure.
+    pub failed: Vec<(&'static str, String)>,
+}
+
+macro_rules! report {
+    ($harness:expr; $($check:ident,)+) => {{
+        let mut report = Report::default();
+        $(
+            match catch_unwind(AssertUnwindSafe(|| $check($harness))) {
+                Ok(Outcome::Holds) => report.held.push(stringify!($check)),
+                Ok(Outcome::Skipped(why)) => report.skipped.push((stringify!($check), why)),
+                Err(panic) => report.failed.push((stringify!($check), words_of(&*panic))),
+            }
+        )+
+        report
+    }};
+}
+
+/// Runs every check, also after one has failed.
+pub fn run(harness: &mut impl Harness) -> Report {
+    report!(harness;
+        check_data_lane_is_fifo,
+        check_control_lane_is_fifo,
+        check_nothing_is_lost_when_busy,
+        check_payload_sizes,
+        check_log_memory_is_reused,
+        check_peers_interleaved,
+        check_control_passes_a_full_data_lane,
+        check_poll_is_bounded,
+        check_wait_sees_what_was_posted_before,
+        check_wait_sees_released,
+        check_wait_sees_room_for_control,
+        check_wait_ends,
+        check_released_reaches_the_tail,
+        check_released_stops_at_kept,
+        check_keep_and_let_go_in_any_order,
+        check_pressed_before_a_stall,
+        check_unconnected_is_refused,
+        check_unusable_address_is_refused,
+        check_disconnect_fences,
+        check_disconnect_ends_keeping,
+        check_reconnect_begins_anew,
+        check_old_places_do_not_name_new_frames,
+        check_late_frames_are_fenced,
+        check_connect_fences,
+        check_fenced_incarnation_stays_out,
+        check_killed_peer_leaves_a_prefix,
+        check_wrong_incarnation_is_refused,
+        check_wrong_source_is_refused,
+        check_broken_header_is_refused,
+        check_broken_link_is_refused,
+        check_garbage_header_is_refused,
+        check_garbage_control_is_refused,
+    )
+}
+
+/// Runs every check and prints what could not be shown.
+///
+/// # Panics
+/// When a check failed: names all that did.
+pub fn run_all(harness: &mut impl Harness) -> Report {
+    let report = run(harness);
+    for (check, why) in &report.skipped {
+        eprintln!("skipped {check}: {why}");
+    }
+    let failed: Vec<String> = report
+        .failed
+        .iter()
+        .map(|(check, words)| format!("  {check}: {words}"))
+        .collect();
+    assert!(
+        failed.is_empty(),
+        "the fabric breaks its contract:\n{}",
+        failed.join("\n")
+    );
+    report
+}
+
+fn words_of(panic: &(dyn Any + Send)) -> String {
+    let literal = panic
+        .downcast_ref::<&str>()
+        .map(|words| (*words).to_owned());
+    literal
+        .or_else(|| panic.downcast_ref::<String>().cloned())
+        .unwrap_or_else(|| "a panic without words".to_owned())
+}

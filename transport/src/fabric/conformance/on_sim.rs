@@ -1,0 +1,128 @@
+//! The suite on the simulated fabric, calm and rough, and the proof that it
+//! sees a broken fence.
+
+use super::{Endpoint, Harness, Outcome, check_late_frames_are_fenced, run_all};
+use crate::fabric::sim::{LaneKind, Network, Options, SimFabric, TICK_NS};
+use core::time::Duration;
+use refrain_ring::{Incarnation, Rank};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+/// Makes networks by one set of options.
+pub(super) struct SimHarness {
+    options: Options,
+    network: Network,
+}
+
+impl SimHarness {
+    pub(super) fn new(options: Options) -> Self {
+        Self {
+            network: Network::new(options.clone()),
+            options,
+        }
+    }
+
+    fn start(&self, rank: Rank, incarnation: Incarnation) -> Endpoint<SimFabric> {
+        let window_bytes = self.options.window_bytes;
+        let log_bytes = 8 * window_bytes as usize;
+        let (fabric, arena) = self.network.start(rank, incarnation, log_bytes);
+        Endpoint {
+            rank,
+            incarnation,
+            fabric,
+            arena,
+            window_bytes,
+        }
+    }
+}
+
+impl Harness for SimHarness {
+    type F = SimFabric;
+
+    fn make(&mut self, ranks: u32) -> Vec<Endpoint<SimFabric>> {
+        self.network = Network::new(self.options.clone());
+        let mut endpoints: Vec<_> = (0..ranks)
+            .map(|rank| self.start(Rank(rank), Incarnation(0)))
+            .collect();
+        super::connect_all(&mut endpoints);
+        endpoints
+    }
+
+    fn restart(&mut self, rank: Rank, incarnation: Incarnation) -> Endpoint<SimFabric> {
+        self.start(rank, incarnation)
+    }
+
+    fn kill(&mut self, endpoint: Endpoint<SimFabric>) {
+        self.network.kill_life(endpoint.rank, endpoint.incarnation);
+    }
+
+    fn progress(&mut self) -> bool {
+        self.network.step()
+    }
+
+    fn now(&self) -> Duration {
+        Duration::from_nanos(self.network.now() * TICK_NS)
+    }
+
+    fn poll_calls_max(&self) -> usize {
+        32
+    }
+
+    fn inject(&mut self, from: Rank, to: Rank, lane: LaneKind, bytes: &[u8]) -> bool {
+        self.network.inject(from, to, lane, bytes)
+    }
+}
+
+/// Seeds of the rough networks; `REFRAIN_SEED` puts another in their place.
+fn seeds() -> Vec<u64> {
+    match std::env::var("REFRAIN_SEED") {
+        Ok(seed) => vec![seed.parse().expect("REFRAIN_SEED is a number")],
+        Err(_) => (1..=6).collect(),
+    }
+}
+
+fn both_modes(options: &Options) -> [Options; 2] {
+    [false, true].map(|in_place| options.clone().reading_in_place(in_place))
+}
+
+#[test]
+fn calm_network_keeps_the_contract() {
+    for options in both_modes(&Options::calm(0)) {
+        let report = run_all(&mut SimHarness::new(options));
+        let skipped: Vec<_> = report.skipped.iter().map(|(check, _)| *check).collect();
+        assert!(skipped.is_empty(), "skipped {skipped:?}");
+    }
+}
+
+#[test]
+fn rough_network_keeps_the_contract() {
+    for seed in seeds() {
+        for options in both_modes(&Options::rough(seed)) {
+            eprintln!(
+                "seed {seed}, reads_in_place {}",
+                options.attributes.reads_in_place
+            );
+            run_all(&mut SimHarness::new(options));
+        }
+    }
+}
+
+#[test]
+fn a_fence_that_is_off_is_found() {
+    for options in [Options::calm(1), Options::rough(1), Options::rough(2)] {
+        for mut options in both_modes(&options) {
+            assert_eq!(
+                check_late_frames_are_fenced(&mut SimHarness::new(options.clone())),
+                Outcome::Holds
+            );
+            options.faults.fence_off = true;
+            let found = catch_unwind(AssertUnwindSafe(|| {
+                check_late_frames_are_fenced(&mut SimHarness::new(options))
+            }));
+            let words = super::words_of(&*found.expect_err("the planted bug was not found"));
+            assert!(
+                words.contains("FENCE-1"),
+                "found for another reason: {words}"
+            );
+        }
+    }
+}

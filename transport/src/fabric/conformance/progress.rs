@@ -1,0 +1,147 @@
+//! Progress and waiting.
+
+use super::rig::Rig;
+use super::{Harness, Outcome};
+use crate::fabric::Fabric;
+use core::time::Duration;
+use refrain_ring::Rank;
+
+/// Longer than any wake-up takes; a missed one makes a check last so long.
+const TIMEOUT: Duration = Duration::from_secs(20);
+
+/// *Lanes*, GATE-4: a full data lane never stops a control lane, neither
+/// sending nor, when nothing of the data is let go, arriving.
+pub fn check_control_passes_a_full_data_lane(h: &mut impl Harness) -> Outcome {
+    let mut rig = Rig::new(h, 2);
+    rig.fill(0, 1, 4096, 4096);
+    let taken = (0..1000).any(|_| {
+        rig.drive_one(0);
+        rig.seats[0].try_control(Rank(1))
+    });
+    assert!(taken, "a control frame waits behind a full data lane");
+    rig.seats[1].inbox.keeps = true;
+    rig.settle();
+    assert_eq!(
+        rig.seats[1].inbox.controls(Rank(0), 0),
+        1,
+        "a control frame waits behind kept data"
+    );
+    while !rig.seats[1].inbox.kept.is_empty() {
+        rig.seats[1].let_go(0);
+    }
+    rig.seats[1].inbox.keeps = false;
+    rig.finish();
+    Outcome::Holds
+}
+
+/// *Progress*: one poll makes a bounded number of calls to the sink, however
+/// much has arrived, and never blocks.
+pub fn check_poll_is_bounded(h: &mut impl Harness) -> Outcome {
+    let calls_max = h.poll_calls_max();
+    let mut rig = Rig::new(h, 2);
+    assert_eq!(rig.seats[1].poll(), 0, "nothing was sent");
+    let posted = rig.fill(0, 1, 0, 4 * calls_max as u64);
+    rig.let_arrive();
+    let calls = rig.seats[1].poll();
+    assert!(calls <= calls_max, "{calls} calls in one poll");
+    rig.finish();
+    if posted > calls_max as u64 {
+        Outcome::Holds
+    } else {
+        Outcome::Skipped("its lane holds no more frames than one poll may take")
+    }
+}
+
+/// *Waiting*: a wake-up is not missed, whether it comes before the wait or
+/// was left over by a poll that ended at its bound.
+pub fn check_wait_sees_what_was_posted_before(h: &mut impl Harness) -> Outcome {
+    let mut rig = Rig::new(h, 2);
+    for round in 0..200 {
+        // Whatever was there has been seen: only the next post can wake.
+        rig.settle();
+        rig.post_alone(0, 1, (round % 2 == 0).then_some(round));
+        wait_for_a_call(&mut rig, 1);
+    }
+    let posted = rig.sent(0, 1);
+    let posted = rig.fill(0, 1, 0, posted + 300);
+    while rig.seats[1].inbox.frames(Rank(0), 0) < posted {
+        wait_for_a_call(&mut rig, 1);
+    }
+    rig.finish();
+    Outcome::Holds
+}
+
+/// Waits and polls until something is handed over.
+fn wait_for_a_call<H: Harness>(rig: &mut Rig<'_, H>, rank: usize) {
+    loop {
+        wait(rig, rank, "a frame");
+        if rig.seats[rank].poll() > 0 {
+            return;
+        }
+    }
+}
+
+fn wait<H: Harness>(rig: &mut Rig<'_, H>, rank: usize, what: &str) {
+    let before = rig.harness.now();
+    rig.seats[rank].endpoint.fabric.wait(TIMEOUT);
+    assert!(
+        rig.harness.now() - before < TIMEOUT,
+        "wait missed {what} and lasted until its time-out"
+    );
+}
+
+/// *Waiting*: what was released since the last poll wakes the sender, also if
+/// that happened before it waits.
+pub fn check_wait_sees_released(h: &mut impl Harness) -> Outcome {
+    let mut rig = Rig::new(h, 2);
+    for _ in 0..20 {
+        rig.settle();
+        rig.post_alone(0, 1, Some(100));
+        rig.seats[0].poll();
+        rig.settle_one(1);
+        let tail = rig.seats[0].outbox(Rank(1)).log.tail();
+        loop {
+            wait(&mut rig, 0, "that the log was released");
+            if rig.seats[0].endpoint.fabric.released(Rank(1)) == tail {
+                break;
+            }
+            rig.seats[0].poll();
+            rig.seats[1].poll();
+        }
+    }
+    rig.finish();
+    Outcome::Holds
+}
+
+/// *Waiting*: room made in a full control lane since the last poll wakes the
+/// sender, also if that happened before it waits.
+pub fn check_wait_sees_room_for_control(h: &mut impl Harness) -> Outcome {
+    let mut rig = Rig::new(h, 2);
+    if !rig.fill_control(0, 1) {
+        rig.finish();
+        return Outcome::Skipped("its control lane has no end");
+    }
+    rig.seats[0].poll();
+    rig.settle_one(1);
+    loop {
+        wait(&mut rig, 0, "that the control lane has room");
+        if rig.seats[0].try_control(Rank(1)) {
+            break;
+        }
+        rig.seats[0].poll();
+        rig.seats[1].poll();
+    }
+    rig.finish();
+    Outcome::Holds
+}
+
+/// *Waiting*: it ends with its time-out when nothing happens.
+pub fn check_wait_ends(h: &mut impl Harness) -> Outcome {
+    let mut rig = Rig::new(h, 2);
+    for seat in &mut rig.seats {
+        seat.endpoint.fabric.wait(Duration::from_millis(1));
+        assert_eq!(seat.poll(), 0, "nothing was sent");
+    }
+    rig.finish();
+    Outcome::Holds
+}

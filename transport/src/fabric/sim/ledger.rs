@@ -1,0 +1,196 @@
+//! The [`Ledger`]: what a sender's log owes to one receiver.
+//!
+//! It reads each frame when it is posted, and once more when it is released:
+//! the engine must not have changed or freed it in between. A real device may
+//! read the log at any time until then, so an engine that breaks this promise
+//! is stopped by a panic that names the frame.
+
+use super::trace::Route;
+use refrain_ring::{CHUNK_BYTES, ChannelReader, ChunkId, Frame, Position, ReadError, RecordHeader};
+use refrain_ring::{Region, record_bytes};
+use std::collections::VecDeque;
+use std::rc::Rc;
+
+/// A frame as it was posted: encoded header and payload.
+pub(super) type Bytes = Rc<[u8]>;
+
+#[derive(Debug)]
+struct Posted {
+    position: Position,
+    end: Position,
+    bytes: Bytes,
+    done: bool,
+}
+
+#[derive(Debug)]
+struct Readers {
+    posting: ChannelReader,
+    releasing: ChannelReader,
+}
+
+#[derive(Debug)]
+pub(super) struct Ledger {
+    route: Route,
+    region: Region,
+    readers: Option<Readers>,
+    unreleased: VecDeque<Posted>,
+    /// Releases on their way to the sender: due tick and position.
+    notices: VecDeque<(u64, Position)>,
+    released: Position,
+    /// End of the last frame whose release is on its way.
+    done_to: Position,
+    broken: bool,
+    /// The sender is gone or has disconnected: it owes its log nothing more.
+    closed: bool,
+}
+
+impl Ledger {
+    pub(super) fn new(route: Route, region: Region) -> Self {
+        Self {
+            route,
+            region,
+            readers: None,
+            unreleased: VecDeque::new(),
+            notices: VecDeque::new(),
+            released: Position(0),
+            done_to: Position(0),
+            broken: false,
+            closed: false,
+        }
+    }
+
+    /// Reads a frame out of the log, after publishing it there. `None` once
+    /// the log is broken: what lies behind cannot be found.
+    pub(super) fn post(&mut self, frame: &Frame) -> Option<Result<Bytes, ReadError>> {
+        frame.publish(&self.region);
+        if self.broken {
+            return None;
+        }
+        let readers = match &mut self.readers {
+            Some(readers) => readers,
+            none => match open(&self.region, frame) {
+                Ok(readers) => none.insert(readers),
+                Err(error) => {
+                    self.broken = true;
+                    return Some(Err(error));
+                }
+            },
+        };
+        match copy_next(&mut readers.posting) {
+            Ok(copied) => {
+                let (position, end, bytes) = copied.unwrap_or_else(|| self.out_of_order(frame));
+                if position != frame.position {
+                    self.out_of_order(frame);
+                }
+                self.unreleased.push_back(Posted {
+                    position,
+                    end,
+                    bytes: Rc::clone(&bytes),
+                    done: false,
+                });
+                Some(Ok(bytes))
+            }
+            Err(error) => {
+                self.broken = true;
+                Some(Err(error))
+            }
+        }
+    }
+
+    fn out_of_order(&self, frame: &Frame) -> ! {
+        panic!(
+            "{:?} posted the frame at {:?} out of order: a lane begins with the first record of a new log, and every record follows in turn",
+            self.route, frame.position
+        )
+    }
+
+    /// The receiver needs the frame at `position` no more. Returns the position
+    /// up to which the log is free now, if that moved.
+    pub(super) fn done(&mut self, position: Position) -> Option<Position> {
+        let index = self
+            .unreleased
+            .binary_search_by_key(&position, |posted| posted.position)
+            .ok()?;
+        self.unreleased[index].done = true;
+        let before = self.done_to;
+        while let Some(posted) = self.unreleased.pop_front_if(|posted| posted.done) {
+            self.prove_unchanged(&posted);
+            self.done_to = posted.end;
+        }
+        (self.done_to != before).then_some(self.done_to)
+    }
+
+    fn prove_unchanged(&mut self, posted: &Posted) {
+        if self.closed {
+            return;
+        }
+        let readers = self.readers.as_mut().expect("something was posted");
+        let found = copy_next(&mut readers.releasing);
+        let same = matches!(&found, Ok(Some((position, _, bytes)))
+            if *position == posted.position && *bytes == posted.bytes);
+        assert!(
+            same,
+            "{:?}: the frame at {:?} was changed or freed before it was released",
+            self.route, posted.position
+        );
+    }
+
+    /// Tells the sender at `due`, or with the notice before it.
+    pub(super) fn notify(&mut self, due: u64, position: Position) {
+        let due = self.notices.back().map_or(due, |(last, _)| due.max(*last));
+        self.notices.push_back((due, position));
+    }
+
+    pub(super) fn next_due(&self) -> Option<u64> {
+        self.notices.front().map(|(due, _)| *due)
+    }
+
+    /// Moves the released position by what is due; whether it moved.
+    pub(super) fn take_due(&mut self, now: u64) -> bool {
+        let mut moved = false;
+        while let Some((_, position)) = self.notices.pop_front_if(|(due, _)| *due <= now) {
+            self.released = position;
+            moved = true;
+        }
+        moved
+    }
+
+    pub(super) fn released(&self) -> Position {
+        self.released
+    }
+
+    /// Bytes of log from the oldest frame that is not done to `position`.
+    pub(super) fn pinned_bytes(&self, position: Position) -> u64 {
+        position.0.saturating_sub(self.done_to.0)
+    }
+
+    /// The sender may do with the log as it likes from now on.
+    pub(super) fn close(&mut self) {
+        self.closed = true;
+        self.notices.clear();
+    }
+}
+
+fn open(region: &Region, first: &Frame) -> Result<Readers, ReadError> {
+    let chunk = u32::try_from(first.offset / CHUNK_BYTES).unwrap_or(u32::MAX);
+    let reader = || ChannelReader::new(region.clone(), 0, ChunkId(chunk));
+    Ok(Readers {
+        posting: reader()?,
+        releasing: reader()?,
+    })
+}
+
+/// Copies the reader's next record: where it begins and ends, header and payload.
+fn copy_next(reader: &mut ChannelReader) -> Result<Option<(Position, Position, Bytes)>, ReadError> {
+    let Some(record) = reader.peek()? else {
+        return Ok(None);
+    };
+    let mut bytes = Vec::with_capacity(RecordHeader::BYTES + record.payload.len());
+    bytes.extend_from_slice(&record.header.encode());
+    bytes.extend_from_slice(record.payload);
+    let payload_bytes = record.header.payload_bytes;
+    let begin = record.position;
+    let end = Position(begin.0 + record_bytes(payload_bytes as usize) as u64);
+    reader.advance(payload_bytes);
+    Ok(Some((begin, end, bytes.into())))
+}

@@ -1,0 +1,136 @@
+//! Who reaches whom: connecting, fencing, killing.
+
+use super::state::State;
+use super::trace::{Event, Life, Route};
+use crate::fabric::{Address, FabricError};
+use refrain_ring::Rank;
+
+/// What a simulated address begins with.
+const ADDRESS_MAGIC: &[u8; 4] = b"sim\x01";
+
+pub(super) fn address_of(life: Life) -> Address {
+    let mut bytes = ADDRESS_MAGIC.to_vec();
+    bytes.extend_from_slice(&life.rank.0.to_le_bytes());
+    bytes.extend_from_slice(&life.incarnation.0.to_le_bytes());
+    Address {
+        bytes,
+        memory: None,
+    }
+}
+
+impl State {
+    pub(super) fn connect(
+        &mut self,
+        life: Life,
+        peer: Life,
+        address: &Address,
+    ) -> Result<(), FabricError> {
+        self.check_connect(life, peer, address)
+            .map_err(|reason| FabricError::Attach {
+                peer: peer.rank,
+                reason: reason.to_owned(),
+            })?;
+        self.disconnect(life, peer.rank);
+        let entry = self.port(life).peers.entry(peer.rank).or_default();
+        entry.connected = Some(peer.incarnation);
+        entry.accepts_from = u64::from(peer.incarnation.0);
+        let route = Route {
+            to: peer,
+            from: life,
+        };
+        self.open_link(route);
+        self.add_event(Event::Connected(route));
+        Ok(())
+    }
+
+    fn check_connect(&self, life: Life, peer: Life, address: &Address) -> Result<(), &'static str> {
+        if peer.rank == life.rank {
+            return Err("a rank is not connected to itself: messages to oneself stay above");
+        }
+        if address.bytes != address_of(peer).bytes {
+            return Err("the address is not that of this rank and incarnation");
+        }
+        if !self.ports.contains_key(&peer) {
+            return Err("this incarnation was never started in this network");
+        }
+        let port = &self.ports[&life];
+        if port.fences(peer) || port.connected(peer.rank) == Some(peer.incarnation) {
+            return Err("this incarnation was connected before: start the rank again");
+        }
+        Ok(())
+    }
+
+    /// FENCE-1: what has arrived of this incarnation is forgotten, what still
+    /// arrives is dropped.
+    pub(super) fn disconnect(&mut self, life: Life, peer: Rank) {
+        let port = self.port(life);
+        let Some(entry) = port.peers.get_mut(&peer) else {
+            return;
+        };
+        let Some(incarnation) = entry.connected.take() else {
+            return;
+        };
+        entry.accepts_from = u64::from(incarnation.0) + 1;
+        let rank = peer;
+        let peer = Life { rank, incarnation };
+        let (inward, outward) = (
+            Route {
+                to: life,
+                from: peer,
+            },
+            Route {
+                to: peer,
+                from: life,
+            },
+        );
+        if let Some(link) = self.links.get_mut(&outward) {
+            link.ledger.close();
+        }
+        if !self.options.faults.fence_off
+            && let Some(link) = self.links.get_mut(&inward)
+        {
+            link.data.clear_arrivals();
+            link.control.clear_arrivals();
+        }
+        self.add_event(Event::Fenced(inward));
+    }
+
+    pub(super) fn kill_newest(&mut self, rank: Rank) {
+        if let Some(life) = self.newest(rank) {
+            self.kill(life);
+        }
+    }
+
+    pub(super) fn kill(&mut self, life: Life) {
+        if !core::mem::replace(&mut self.port(life).alive, false) {
+            return;
+        }
+        let later_max = self.options.faults.late_ticks_max;
+        for (route, link) in &mut self.links {
+            if route.from == life {
+                let random = &mut self.random;
+                let survivors = random.up_to(link.data.in_flight_count() as u64);
+                link.data.cut(survivors as usize, random.up_to(later_max));
+                let survivors = random.up_to(link.control.in_flight_count() as u64);
+                link.control
+                    .cut(survivors as usize, random.up_to(later_max));
+                link.ledger.close();
+            }
+        }
+        self.schedule_loss_notices(life);
+        self.add_event(Event::Killed(life));
+    }
+
+    fn schedule_loss_notices(&mut self, lost: Life) {
+        let Some(ticks_max) = self.options.faults.loss_notice_ticks_max else {
+            return;
+        };
+        let now = self.now();
+        for port in self.ports.values_mut().filter(|port| port.alive) {
+            if port.connected(lost.rank) == Some(lost.incarnation) {
+                let due = now + 1 + self.random.up_to(ticks_max);
+                port.losses.push((due, lost));
+            }
+        }
+    }
+}

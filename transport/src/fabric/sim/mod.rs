@@ -1,0 +1,220 @@
+//! The simulated fabric: a job's ranks in one process, in virtual time.
+//!
+//! A [`Network`] joins the [`SimFabric`] endpoints of one simulated job. It has
+//! one seed, and no clock, thread or other chance: the same calls with the same
+//! seed do the same again ([`Network::digest`]). Virtual time goes on only by
+//! [`Network::step`], [`Network::advance`] and [`Fabric::wait`](super::Fabric).
+//!
+//! # Faults, and what must survive each
+//!
+//! | fault | what must survive |
+//! |---|---|
+//! | each frame and each release is delayed at random; lanes and pairs overtake each other, never two frames of one lane | every result: no order is promised between lanes |
+//! | a lane has room for few frames; posts are refused although there is room | every frame: a refused post has no effect |
+//! | waking without a reason | every result, and idle ranks stay idle |
+//! | [`Network::kill`]: of what a rank posted a prefix (per lane, by chance) arrives, the rest never; what was sent to it vanishes | all other ranks, and the frames that arrive are whole and in order |
+//! | late writes of a dead incarnation: the prefix surfaces long after the kill, also after the rank was started again | everything: nothing of a fenced incarnation reaches a sink (FENCE-1) |
+//! | the loss of a peer is reported soon, late, or never | the other ranks; none may rely on the report |
+//! | [`Network::inject`]: garbage on a lane | all other lanes; the reader gets a typed error |
+//! | planted bug [`Faults::fence_off`]: the fence lets everything through | nothing: it is there so that a check can be seen to find it |
+//!
+//! A post takes effect wholly or not at all; a rank killed in the middle of one
+//! is a rank killed before it.
+//!
+//! The network also watches the engine above: a frame must lie unchanged in the
+//! log until it is released, and frames are posted in the log's order. Breaking
+//! either is a panic.
+
+mod arrivals;
+mod endpoint;
+mod lane;
+mod ledger;
+mod lives;
+mod random;
+mod state;
+mod trace;
+
+#[cfg(test)]
+mod tests;
+
+pub use endpoint::SimFabric;
+pub use trace::{Event, Life, Route};
+
+use crate::fabric::Attributes;
+use refrain_ring::{Arena, ChannelLog, Incarnation, Rank};
+use state::State;
+use std::cell::RefCell;
+use std::rc::Rc;
+
+/// Nanoseconds that a tick of virtual time stands for in
+/// [`Fabric::wait`](super::Fabric::wait).
+pub const TICK_NS: u64 = 1000;
+
+/// Which lane of a route.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum LaneKind {
+    /// Frames of the sender's log.
+    Data,
+    /// Control frames.
+    Control,
+}
+
+/// How the network misbehaves.
+#[derive(Clone, Debug, Default)]
+pub struct Faults {
+    /// A frame or release is delayed by 0 to so many ticks.
+    pub delay_ticks_max: u64,
+    /// What a killed rank had posted surfaces up to so many ticks later.
+    pub late_ticks_max: u64,
+    /// Posts in 1000 that are refused although there is room.
+    pub busy_per_mille: u32,
+    /// Waits in 1000 that return without a reason.
+    pub spurious_wake_per_mille: u32,
+    /// The peers of a killed rank are told after 0 to so many ticks; if unset,
+    /// never.
+    pub loss_notice_ticks_max: Option<u64>,
+    /// Planted bug: frames of fenced incarnations are handed over.
+    pub fence_off: bool,
+}
+
+/// What a network is like.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Where all chance comes from.
+    pub seed: u64,
+    /// What the endpoints say of themselves. With
+    /// [`reads_in_place`](Attributes::reads_in_place) a frame is released when
+    /// the receiver has let go of it; else when it has arrived.
+    pub attributes: Attributes,
+    /// The window that the engines give each channel's log, in bytes: kept
+    /// frames that pin more than half of it make the network press.
+    pub window_bytes: u64,
+    /// Room of a data lane, in frames: in flight, arrived, and (unless read in
+    /// place) kept.
+    pub data_lane_frames: usize,
+    /// Room of a control lane, in frames.
+    pub control_lane_frames: usize,
+    /// How it misbehaves.
+    pub faults: Faults,
+    /// Whether [`Network::events`] are kept beside their digest.
+    pub keeps_trace: bool,
+}
+
+impl Options {
+    /// A network without faults.
+    pub fn calm(seed: u64) -> Self {
+        Self {
+            seed,
+            attributes: Attributes {
+                name: "sim",
+                reads_in_place: false,
+                frame_payload_bytes_max: ChannelLog::PAYLOAD_BYTES_MAX,
+                fragment_bytes: 8 << 10,
+                eager_bytes_max: 64 << 10,
+            },
+            window_bytes: 512 << 10,
+            data_lane_frames: 4096,
+            control_lane_frames: 64,
+            faults: Faults::default(),
+            keeps_trace: false,
+        }
+    }
+
+    /// A network with every fault that a correct engine survives.
+    pub fn rough(seed: u64) -> Self {
+        let calm = Self::calm(seed);
+        Self {
+            data_lane_frames: 24,
+            control_lane_frames: 3,
+            faults: Faults {
+                delay_ticks_max: 50,
+                late_ticks_max: 5000,
+                busy_per_mille: 200,
+                spurious_wake_per_mille: 100,
+                loss_notice_ticks_max: Some(3000),
+                fence_off: false,
+            },
+            ..calm
+        }
+    }
+
+    /// The same with receivers that read in the sender's log, or not.
+    #[must_use]
+    pub fn reading_in_place(mut self, reads_in_place: bool) -> Self {
+        self.attributes.reads_in_place = reads_in_place;
+        self
+    }
+}
+
+/// The simulated network of one job. Clones are handles to the same network.
+#[derive(Clone, Debug)]
+pub struct Network {
+    state: Rc<RefCell<State>>,
+}
+
+impl Network {
+    /// A network without ranks.
+    pub fn new(options: Options) -> Self {
+        Self {
+            state: Rc::new(RefCell::new(State::new(options))),
+        }
+    }
+
+    /// Starts a rank: its endpoint, and an arena of `log_bytes` for its log.
+    ///
+    /// # Panics
+    /// When the rank had this incarnation or a higher one before.
+    pub fn start(
+        &self,
+        rank: Rank,
+        incarnation: Incarnation,
+        log_bytes: usize,
+    ) -> (SimFabric, Arena) {
+        let arena = Arena::heap(log_bytes);
+        let life = Life { rank, incarnation };
+        self.state.borrow_mut().start(life, arena.region().clone());
+        (SimFabric::new(self.clone(), life), arena)
+    }
+
+    /// Kills the newest life of a rank. Its endpoint does nothing any more.
+    pub fn kill(&self, rank: Rank) {
+        self.state.borrow_mut().kill_newest(rank);
+    }
+
+    /// Kills a life of a rank that need not be its newest.
+    pub fn kill_life(&self, rank: Rank, incarnation: Incarnation) {
+        self.state.borrow_mut().kill(Life { rank, incarnation });
+    }
+
+    /// Goes on to the next moment at which something is due, and delivers it.
+    /// False when nothing is on its way.
+    pub fn step(&self) -> bool {
+        self.state.borrow_mut().step()
+    }
+
+    /// Lets time pass and delivers what is due in it.
+    pub fn advance(&self, ticks: u64) {
+        self.state.borrow_mut().advance(ticks);
+    }
+
+    /// Ticks since the beginning.
+    pub fn now(&self) -> u64 {
+        self.state.borrow().now()
+    }
+
+    /// Puts bytes on the lane from one rank's newest life to another's, behind
+    /// what was posted there. False when there is no such lane.
+    pub fn inject(&self, from: Rank, to: Rank, lane: LaneKind, bytes: &[u8]) -> bool {
+        self.state.borrow_mut().inject(from, to, lane, bytes)
+    }
+
+    /// A hash of everything that happened so far, and when.
+    pub fn digest(&self) -> u64 {
+        self.state.borrow().trace.digest()
+    }
+
+    /// Everything that happened so far with its tick, if the options say so.
+    pub fn events(&self) -> Vec<(u64, Event)> {
+        self.state.borrow().trace.events().to_vec()
+    }
+}

@@ -1,0 +1,362 @@
+//! The [`State`] of a network: lives, links and time.
+
+use super::lane::Lane;
+use super::ledger::{Bytes, Ledger};
+use super::random::Random;
+use super::trace::{Event, Life, Route, Trace};
+use super::{LaneKind, Options, TICK_NS};
+use crate::fabric::Refusal;
+use core::time::Duration;
+use refrain_ring::{Frame, Incarnation, Position, Rank, ReadError, Region};
+use std::collections::BTreeMap;
+
+/// What travels on a data lane.
+#[derive(Debug)]
+pub(super) enum DataFrame {
+    /// A record, or bytes that claim to be one. Injected ones have no position.
+    Bytes(Option<Position>, Bytes),
+    /// The place in the sender's log where a record should be.
+    Broken(ReadError),
+}
+
+/// The two lanes of a route, and what the sender's log owes to them.
+#[derive(Debug)]
+pub(super) struct Link {
+    pub(super) data: Lane<DataFrame>,
+    pub(super) control: Lane<Bytes>,
+    pub(super) ledger: Ledger,
+}
+
+/// What one life knows of one peer.
+#[derive(Debug, Default)]
+pub(super) struct Peer {
+    pub(super) connected: Option<Incarnation>,
+    /// FENCE-1: lower incarnations are refused for ever.
+    pub(super) accepts_from: u64,
+}
+
+/// One life's place in the network.
+#[derive(Debug)]
+pub(super) struct Port {
+    region: Region,
+    pub(super) alive: bool,
+    pub(super) woken: bool,
+    pub(super) peers: BTreeMap<Rank, Peer>,
+    /// Lost peers to be reported, with the tick.
+    pub(super) losses: Vec<(u64, Life)>,
+}
+
+impl Port {
+    pub(super) fn fences(&self, from: Life) -> bool {
+        self.peers
+            .get(&from.rank)
+            .is_some_and(|peer| u64::from(from.incarnation.0) < peer.accepts_from)
+    }
+
+    pub(super) fn connected(&self, peer: Rank) -> Option<Incarnation> {
+        self.peers.get(&peer).and_then(|peer| peer.connected)
+    }
+}
+
+#[derive(Debug)]
+pub(super) struct State {
+    pub(super) options: Options,
+    pub(super) random: Random,
+    pub(super) trace: Trace,
+    now: u64,
+    pub(super) ports: BTreeMap<Life, Port>,
+    pub(super) links: BTreeMap<Route, Link>,
+}
+
+impl State {
+    pub(super) fn new(options: Options) -> Self {
+        Self {
+            random: Random::new(options.seed),
+            trace: Trace::new(options.keeps_trace),
+            now: 0,
+            ports: BTreeMap::new(),
+            links: BTreeMap::new(),
+            options,
+        }
+    }
+
+    pub(super) fn start(&mut self, life: Life, region: Region) {
+        assert!(
+            self.newest(life.rank)
+                .is_none_or(|newest| newest.incarnation < life.incarnation),
+            "{life:?} was started before"
+        );
+        let port = Port {
+            region,
+            alive: true,
+            woken: false,
+            peers: BTreeMap::new(),
+            losses: Vec::new(),
+        };
+        self.ports.insert(life, port);
+    }
+
+    pub(super) fn newest(&self, rank: Rank) -> Option<Life> {
+        let life = |incarnation| Life { rank, incarnation };
+        self.ports
+            .range(life(Incarnation(0))..=life(Incarnation(u32::MAX)))
+            .next_back()
+            .map(|(life, _)| *life)
+    }
+
+    pub(super) fn port(&mut self, life: Life) -> &mut Port {
+        self.ports
+            .get_mut(&life)
+            .expect("an endpoint was started with its port")
+    }
+
+    pub(super) fn is_alive(&self, life: Life) -> bool {
+        self.ports[&life].alive
+    }
+
+    /// The route to a connected peer.
+    pub(super) fn route_to(&self, from: Life, peer: Rank) -> Option<Route> {
+        let port = self.ports.get(&from).filter(|port| port.alive)?;
+        let incarnation = port.connected(peer)?;
+        let rank = peer;
+        let to = Life { rank, incarnation };
+        Some(Route { to, from })
+    }
+
+    pub(super) fn open_link(&mut self, route: Route) {
+        let region = self.ports[&route.from].region.clone();
+        let link = Link {
+            data: Lane::new(self.options.data_lane_frames),
+            control: Lane::new(self.options.control_lane_frames),
+            ledger: Ledger::new(route, region),
+        };
+        self.links.insert(route, link);
+    }
+
+    pub(super) fn add_event(&mut self, event: Event) {
+        self.trace.add(self.now, event);
+    }
+
+    /// The tick at which something sent now arrives.
+    pub(super) fn due(&mut self) -> u64 {
+        self.now + self.random.up_to(self.options.faults.delay_ticks_max)
+    }
+}
+
+/// Sending.
+impl State {
+    pub(super) fn post(&mut self, from: Life, to: Rank, frame: &Frame) -> Result<(), Refusal> {
+        let route = self.admit(from, to, LaneKind::Data)?;
+        let due = self.due();
+        let link = self.links.get_mut(&route).expect("admitted");
+        match link.ledger.post(frame) {
+            Some(Ok(bytes)) => link
+                .data
+                .send(due, DataFrame::Bytes(Some(frame.position), bytes)),
+            Some(Err(error)) => link.data.send(due, DataFrame::Broken(error)),
+            None => {}
+        }
+        self.add_event(Event::Posted(route, LaneKind::Data, frame.position));
+        Ok(())
+    }
+
+    pub(super) fn post_control(
+        &mut self,
+        from: Life,
+        to: Rank,
+        words: [u64; 4],
+    ) -> Result<(), Refusal> {
+        let route = self.admit(from, to, LaneKind::Control)?;
+        let due = self.due();
+        let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
+        let link = self.links.get_mut(&route).expect("admitted");
+        link.control.send(due, bytes.into());
+        self.add_event(Event::Posted(route, LaneKind::Control, Position(0)));
+        Ok(())
+    }
+
+    fn admit(&mut self, from: Life, to: Rank, lane: LaneKind) -> Result<Route, Refusal> {
+        let route = self.route_to(from, to).ok_or(Refusal::NotConnected(to))?;
+        let link = &self.links[&route];
+        let full = match lane {
+            LaneKind::Data => link.data.is_full(),
+            LaneKind::Control => link.control.is_full(),
+        };
+        let refused_by_chance = self.random.chance(self.options.faults.busy_per_mille);
+        if full || refused_by_chance {
+            // There is room again at once where there was room all the time.
+            self.port(from).woken |= !full;
+            self.add_event(Event::Refused(route, lane));
+            return Err(Refusal::Busy);
+        }
+        Ok(route)
+    }
+
+    pub(super) fn inject(&mut self, from: Rank, to: Rank, lane: LaneKind, bytes: &[u8]) -> bool {
+        let (Some(from), Some(to)) = (self.newest(from), self.newest(to)) else {
+            return false;
+        };
+        let due = self.due();
+        let Some(link) = self.links.get_mut(&Route { to, from }) else {
+            return false;
+        };
+        match lane {
+            LaneKind::Data => link.data.send(due, DataFrame::Bytes(None, bytes.into())),
+            LaneKind::Control => link.control.send(due, bytes.into()),
+        }
+        true
+    }
+
+    pub(super) fn released(&self, from: Life, to: Rank) -> Position {
+        self.route_to(from, to)
+            .map_or(Position(0), |route| self.links[&route].ledger.released())
+    }
+
+    /// The receiver, or its memory, needs a frame of the log no more.
+    pub(super) fn release(&mut self, route: Route, position: Position) {
+        let due = self.due();
+        if let Some(link) = self.links.get_mut(&route)
+            && let Some(released) = link.ledger.done(position)
+        {
+            link.ledger.notify(due, released);
+        }
+    }
+}
+
+/// Time.
+impl State {
+    pub(super) fn now(&self) -> u64 {
+        self.now
+    }
+
+    fn next_due(&self) -> Option<u64> {
+        let on_links = self.links.values().flat_map(|link| {
+            [
+                link.data.next_due(),
+                link.control.next_due(),
+                link.ledger.next_due(),
+            ]
+        });
+        let losses = self
+            .ports
+            .values()
+            .filter(|port| port.alive)
+            .flat_map(|port| &port.losses)
+            .filter(|(due, _)| *due > self.now)
+            .map(|(due, _)| *due);
+        on_links.flatten().chain(losses).min()
+    }
+
+    pub(super) fn step(&mut self) -> bool {
+        let Some(due) = self.next_due() else {
+            return false;
+        };
+        self.now = self.now.max(due);
+        self.deliver();
+        true
+    }
+
+    pub(super) fn advance(&mut self, ticks: u64) {
+        let end = self.now.saturating_add(ticks);
+        while self.next_due().is_some_and(|due| due <= end) {
+            self.step();
+        }
+        self.now = end;
+    }
+
+    /// Until something is there for this life, or something moved at all, or
+    /// the time is over.
+    pub(super) fn wait(&mut self, life: Life, timeout: Duration) {
+        let spurious = self
+            .random
+            .chance(self.options.faults.spurious_wake_per_mille);
+        if spurious || self.ports[&life].woken || self.has_arrivals(life) {
+            return;
+        }
+        let ticks = timeout.as_nanos() / u128::from(TICK_NS);
+        let end = self
+            .now
+            .saturating_add(u64::try_from(ticks).unwrap_or(u64::MAX));
+        if self.next_due().is_some_and(|due| due <= end) {
+            self.step();
+        } else {
+            self.now = end;
+        }
+    }
+
+    /// Delivers everything that is due.
+    fn deliver(&mut self) {
+        let routes: Vec<Route> = self.links.keys().copied().collect();
+        for route in routes {
+            self.deliver_data(route);
+            self.deliver_control(route);
+            self.deliver_releases(route);
+        }
+        for port in self.ports.values_mut() {
+            port.woken |= port.losses.iter().any(|(due, _)| *due <= self.now);
+        }
+    }
+
+    /// Whether the receiver takes what arrives on a route.
+    fn is_open(&self, route: Route) -> bool {
+        self.ports.get(&route.to).is_some_and(|port| {
+            port.alive && (self.options.faults.fence_off || !port.fences(route.from))
+        })
+    }
+
+    fn link(&mut self, route: Route) -> &mut Link {
+        self.links
+            .get_mut(&route)
+            .expect("routes come from the links")
+    }
+
+    fn deliver_data(&mut self, route: Route) {
+        let (open, now) = (self.is_open(route), self.now);
+        while let Some(frame) = self.link(route).data.take_due(now) {
+            if !open {
+                self.link(route).data.bury();
+                self.add_event(Event::Dropped(route, LaneKind::Data));
+                continue;
+            }
+            let position = match &frame {
+                DataFrame::Bytes(position, _) => *position,
+                DataFrame::Broken(_) => None,
+            };
+            self.link(route).data.arrive(frame);
+            self.arrived(route, LaneKind::Data);
+            if let Some(position) = position
+                && !self.options.attributes.reads_in_place
+            {
+                self.release(route, position);
+            }
+        }
+    }
+
+    fn deliver_control(&mut self, route: Route) {
+        let (open, now) = (self.is_open(route), self.now);
+        while let Some(frame) = self.link(route).control.take_due(now) {
+            if open {
+                self.link(route).control.arrive(frame);
+                self.arrived(route, LaneKind::Control);
+            } else {
+                self.link(route).control.bury();
+                self.add_event(Event::Dropped(route, LaneKind::Control));
+            }
+        }
+    }
+
+    fn arrived(&mut self, route: Route, lane: LaneKind) {
+        self.port(route.to).woken = true;
+        self.add_event(Event::Arrived(route, lane));
+    }
+
+    fn deliver_releases(&mut self, route: Route) {
+        let now = self.now;
+        let ledger = &mut self.link(route).ledger;
+        if ledger.take_due(now) {
+            let released = ledger.released();
+            self.port(route.from).woken = true;
+            self.add_event(Event::Released(route, released));
+        }
+    }
+}
