@@ -32,4 +32,16 @@ impl<'a> Input<'a> {
     pub(crate) fn u64(&mut self) -> u64 {
         u64::from_le_bytes(self.take())
     }
+
+    /// Up to 255 bytes: a length, then that many as far as there are.
+    pub(crate) fn bytes(&mut self) -> Vec<u8> {
+        let length = usize::from(self.u8()).min(self.0.len());
+        let (taken, rest) = self.0.split_at(length);
+        self.0 = rest;
+        taken.to_vec()
+    }
+
+    pub(crate) fn text(&mut self) -> String {
+        String::from_utf8_lossy(&self.bytes()).into_owned()
+    }
 }

@@ -8,7 +8,9 @@
 
 pub mod control_frame;
 mod input;
+pub mod launcher_message;
 pub mod record_header;
+pub mod size;
 
 /// One decoder under test.
 #[derive(Clone, Copy, Debug)]
@@ -32,5 +34,15 @@ pub const TARGETS: &[Target] = &[
         name: "control_frame",
         check: control_frame::check,
         seeds: control_frame::seeds,
+    },
+    Target {
+        name: "launcher_message",
+        check: launcher_message::check,
+        seeds: launcher_message::seeds,
+    },
+    Target {
+        name: "size",
+        check: size::check,
+        seeds: size::seeds,
     },
 ];

@@ -8,6 +8,8 @@ use refrain_ring::{
 
 /// Bytes of a header that carry meaning in memory; the checksum follows.
 const SIGNIFICANT_BYTES: usize = 40;
+/// A chunk without its header and without the place of its link.
+const RECORD_BYTES_MAX: usize = CHUNK_BYTES - 2 * 64;
 
 /// Checks both directions.
 pub fn check(bytes: &[u8]) {
@@ -69,7 +71,7 @@ fn permitted(header: &RecordHeader) -> bool {
     assert!(
         in_log >= payload_offset(header.payload_bytes as usize) + header.payload_bytes as usize
     );
-    fits_message && in_log <= CHUNK_BYTES && header.flags & !RecordHeader::WANT_ACK == 0
+    fits_message && in_log <= RECORD_BYTES_MAX && header.flags & !RecordHeader::WANT_ACK == 0
 }
 
 fn from_input(input: &mut Input<'_>) -> RecordHeader {
@@ -84,7 +86,7 @@ fn from_input(input: &mut Input<'_>) -> RecordHeader {
         0 => 0,
         1 => u32::from(input.u16()),
         2 => (CHUNK_BYTES as u32)
-            .wrapping_sub(128)
+            .wrapping_sub(320)
             .wrapping_add(u32::from(input.u8())),
         _ => input.u32(),
     };
