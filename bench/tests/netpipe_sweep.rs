@@ -27,7 +27,7 @@ fn main() -> ExitCode {
     let mut words = std::env::args();
     let result = match words.nth(1).as_deref() {
         Some("netpipe-rank") => netpipe::rank_main(),
-        Some("netpipe") => {
+        Some("netpipe-driver") => {
             let line = std::iter::once("netpipe".into()).chain(words);
             netpipe::run(Line::parse_from(line).arguments)
         }
@@ -62,7 +62,7 @@ fn scenarios() -> ExitCode {
 fn driver(options: &str) -> Command {
     let mut command = Command::new(std::env::current_exe().expect("this program"));
     command
-        .arg("netpipe")
+        .arg("netpipe-driver")
         .args(options.split_whitespace())
         .args(["--log-memory", "8M"])
         .stdin(Stdio::null())
