@@ -215,6 +215,10 @@ unsafe impl Sync for Memory {}
 #[cfg(loom)]
 impl Region {
     /// Modelled memory.
+    #[expect(
+        clippy::arc_with_non_send_sync,
+        reason = "loom's cells are no Sync, their wrapper is"
+    )]
     pub fn heap(bytes: usize) -> Self {
         let lines = (0..bytes / 64)
             .map(|_| (AtomicU64::new(0), loom::cell::UnsafeCell::new([0; 5])))
@@ -228,7 +232,10 @@ impl Region {
     }
 
     fn word(&self, offset: usize) -> &AtomicU64 {
-        assert!(offset % 64 == 0, "only first words of lines are modelled");
+        assert!(
+            offset.is_multiple_of(64),
+            "only first words of lines are modelled"
+        );
         &self.memory.lines[offset / 64].0
     }
 
