@@ -211,14 +211,13 @@ mod tests {
                     && slot.room_bytes > 8
                     && !slot.may_truncate
             };
-            if let Some(slot) = round.slots.iter().find(with_gaps) {
-                if let Some(message) = round
+            if let Some(slot) = round.slots.iter().find(with_gaps)
+                && let Some(message) = round
                     .messages
                     .iter()
                     .find(|message| message.bytes > slot.room_bytes)
-                {
-                    return (slot.clone(), message.clone());
-                }
+            {
+                return (slot.clone(), message.clone());
             }
         }
         unreachable!("rounds do not end")
