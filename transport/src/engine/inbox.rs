@@ -350,9 +350,6 @@ impl Delivery<'_> {
         if arrival.payload.is_empty() {
             return Disposition::Consumed;
         }
-        if self.inbox.is_pressed(arrival) && !self.inbox.pressed.contains(&arrival.header.source) {
-            self.inbox.pressed.push(arrival.header.source);
-        }
         if self.inbox.reads_in_place && !self.inbox.is_pressed(arrival) {
             parts.push(
                 offset,
@@ -428,6 +425,10 @@ fn receive_part(receiving: &mut Receiving, offset: u64, payload: &[u8]) {
 impl Sink for Delivery<'_> {
     #[inline]
     fn frame(&mut self, arrival: Arrival<'_>) -> Disposition {
+        // Also when this frame is wanted: what holds the memory are others.
+        if self.inbox.is_pressed(&arrival) && !self.inbox.pressed.contains(&arrival.header.source) {
+            self.inbox.pressed.push(arrival.header.source);
+        }
         match arrival.header.kind {
             RecordKind::Eager | RecordKind::Rendezvous => self.begin(&arrival),
             RecordKind::Fragment => self.fragment(&arrival),

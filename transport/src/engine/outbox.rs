@@ -299,8 +299,19 @@ impl Outbox {
 
     /// A receiver has matched a synchronous send.
     pub fn matched(&mut self, from: Rank, ssn: Ssn, requests: &mut Requests) {
-        if let Some(id) = self.destinations[from.index()].take_unanswered(ssn) {
+        let destination = &mut self.destinations[from.index()];
+        if let Some(id) = destination.take_unanswered(ssn) {
             finish_send(requests, id);
+            return;
+        }
+        // The receiver matched the first fragment while later ones wait to be
+        // packed.
+        for id in &destination.queue {
+            if let Some(sending) = requests.sending(*id)
+                && sending.ssn == ssn
+            {
+                sending.synchronous = false;
+            }
         }
     }
 
