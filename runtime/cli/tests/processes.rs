@@ -59,17 +59,6 @@ fn signals_end_ranks_and_are_the_status() {
 }
 
 #[test]
-fn ranks_that_ignore_a_signal_are_killed_at_the_second() {
-    let mut launched = Launched::start(&mut job("-n 2", "ignore-term process hang"));
-    let ranks = launched.processes("process", 2);
-    launched.signal(Signal::TERM);
-    // The launcher may take both as one; then the grace decides.
-    launched.signal(Signal::TERM);
-    launched.end().expect(143);
-    ranks.iter().for_each(Process::expect_end);
-}
-
-#[test]
 fn ranks_that_ignore_a_signal_are_killed_after_the_grace() {
     let mut launched = Launched::start(&mut job("-n 2", "ignore-term process hang"));
     let ranks = launched.processes("process", 2);
