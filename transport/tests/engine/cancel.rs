@@ -43,7 +43,7 @@ fn a_matched_receive_is_not_cancelled() {
             for bytes in [100, 300_000] {
                 let receipt = rig.receive(1, from(0, 1), bytes);
                 let sent = rig.send(0, to(1, 1), &payload(2, bytes));
-                rig.settle_only(&[1]);
+                rig.until_touched(&receipt);
                 assert_eq!(rig.is_received(&receipt), bytes == 100);
                 rig.engines[1].cancel(receipt.id);
                 if let crate::rig::Sent {

@@ -2,9 +2,7 @@
 
 use crate::memory::Room;
 use crate::networks;
-use crate::rig::{
-    Receipt, Rig, Sent, Setup, UNTOUCHED, from, from_any, payload, synchronous, to,
-};
+use crate::rig::{Receipt, Rig, Sent, Setup, from, from_any, payload, synchronous, to};
 use refrain_transport::engine::Started;
 
 /// Bytes of a room that was given back.
@@ -40,7 +38,7 @@ fn a_detached_rendezvous_goes_on_from_a_copy() {
             let receipt = if matched {
                 let receipt = rig.receive(1, from(0, 1), data.len());
                 // Rank 0 has begun to send when its buffer is taken.
-                rig.until("some has arrived", |_| receipt.room.read()[0] != UNTOUCHED);
+                rig.until_touched(&receipt);
                 assert!(!rig.is_sent(&sent));
                 receipt
             } else {
@@ -144,7 +142,7 @@ fn a_half_arrived_receive_drops_the_rest() {
                 let sent = rig.send(0, synchronous(1, 1), &data);
                 rig.settle_only(&[1]);
                 let receipt = early.unwrap_or_else(|| rig.receive(1, from(0, 1), data.len()));
-                rig.until("some has arrived", |_| receipt.room.read()[0] != UNTOUCHED);
+                rig.until_touched(&receipt);
                 assert!(!rig.is_received(&receipt));
                 let room = detach_receive(&mut rig, &receipt);
                 rig.finish_send(&sent);

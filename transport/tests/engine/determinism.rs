@@ -41,7 +41,11 @@ fn run(setup: &Setup) -> Trace {
         digest: rig.network.digest(),
         outcomes,
         events: rig.protocols.iter().map(|told| told.events()).collect(),
-        statistics: rig.engines.iter().map(|engine| engine.statistics()).collect(),
+        statistics: rig
+            .engines
+            .iter()
+            .map(|engine| engine.statistics())
+            .collect(),
     }
 }
 

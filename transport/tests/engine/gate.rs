@@ -1,9 +1,7 @@
 //! What waits for determinants, and what does not.
 
 use crate::networks;
-use crate::rig::{
-    Receipt, Rig, Sent, Setup, all_from, from, from_any, payload, synchronous, to,
-};
+use crate::rig::{Receipt, Rig, Sent, Setup, all_from, from, from_any, payload, synchronous, to};
 use refrain_ring::{Clock, Rank, Ssn};
 use refrain_transport::engine::Started;
 use refrain_transport::fabric::sim::{LaneKind, Options};
@@ -79,7 +77,6 @@ impl Effects {
     }
 
     fn begin(rig: &mut Rig, (long, acknowledged): (Sent, Sent)) -> Self {
-        let answers = [(7, LONG), (8, 10)].map(|(tag, bytes)| rig.receive(1, from(0, tag), bytes));
         let mut sends = vec![
             rig.send(1, to(0, 1), &payload(1, 100)),
             rig.send(1, to(0, 2), &payload(2, LONG)),
@@ -92,6 +89,7 @@ impl Effects {
             room: sends[0].room.clone(),
             started: rig.start_send(1, buffer, to(0, 4)),
         });
+        let answers = [(7, LONG), (8, 10)].map(|(tag, bytes)| rig.receive(1, from(0, tag), bytes));
         Self {
             long,
             acknowledged,

@@ -80,7 +80,7 @@ fn the_horizon_does_not_pass_what_is_not_delivered() {
 
 fn check_not_passed(rig: &mut Rig, how: Undelivered) {
     // Longer than a burst: half of it is in the log when the call returns.
-    let data = payload(77, 300_000);
+    let data = payload(77, 400_000);
     let early = matches!(how, Undelivered::HalfArrived);
     let early = early.then(|| rig.receive(1, from(0, 7), data.len()));
     let sent = rig.send(0, to(1, 7), &data);
@@ -89,7 +89,10 @@ fn check_not_passed(rig: &mut Rig, how: Undelivered) {
         Undelivered::HalfArrived | Undelivered::HalfArrivedUnexpected
     );
     if half {
-        rig.settle_only(&[1]);
+        match &early {
+            Some(receipt) => rig.until_touched(receipt),
+            None => rig.until_found(1, from(0, 7)),
+        }
         rig.engines[1].publish_horizon();
     }
     exchange(rig, 40);

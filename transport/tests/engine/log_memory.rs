@@ -87,11 +87,11 @@ fn a_channel_gets_memory_that_another_does_not_need() {
                     .collect();
                 for message in 0..30 {
                     rig.expect(receiver as usize, from(0, 1), &payload(message, 25_000));
+                    rig.engines[receiver as usize].publish_horizon();
                 }
                 for sent in &sends {
                     rig.finish_send(sent);
                 }
-                rig.engines[receiver as usize].publish_horizon();
                 rig.settle();
             }
             rig.end();
@@ -104,7 +104,9 @@ fn a_channel_gets_memory_that_another_does_not_need() {
 // LOG-3
 #[test]
 fn a_send_without_memory_gives_its_buffer_back() {
-    let mut rig = crate::rig::Setup::new(networks::calm()).without_memory().build();
+    let mut rig = crate::rig::Setup::new(networks::calm())
+        .without_memory()
+        .build();
     let room = rig.room(&[1; 100]);
     let failed = rig.engines[0].start_send(send_buffer(&room), to(1, 1));
     assert!(matches!(failed, Err(EngineError::Log(_))), "{failed:?}");

@@ -26,6 +26,11 @@ impl Room {
         self.0.iter().map(Cell::get).collect()
     }
 
+    /// Whether its first bytes are not this value any more.
+    pub fn starts_otherwise(&self, value: u8) -> bool {
+        self.0.iter().take(8).any(|byte| byte.get() != value)
+    }
+
     /// Overwrites everything with one value.
     pub fn fill(&self, value: u8) {
         self.0.iter().for_each(|byte| byte.set(value));

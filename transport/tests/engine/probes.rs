@@ -8,9 +8,7 @@ use refrain_transport::engine::Matched;
 use refrain_transport::matching::Pattern;
 
 fn take(rig: &mut Rig, pattern: Pattern) -> (Matched, Ssn) {
-    rig.until("there is a message", |rig| {
-        rig.engines[1].find(&pattern).is_some()
-    });
+    rig.until_found(1, pattern);
     let found = rig.engines[1].find(&pattern).expect("just seen");
     let (matched, ssn) = rig.engines[1].take_matched(&pattern).expect("just seen");
     assert_eq!((matched.status, ssn), found);
@@ -68,7 +66,6 @@ fn a_half_arrived_message_can_be_taken() {
             let mut rig = Setup::new(network.clone()).keeping(4 << 20).build();
             let data = payload(1, 400_000);
             let sent = rig.send(0, to(1, 1), &data);
-            rig.settle_only(&[1]);
             let (matched, _) = take(&mut rig, from_any(1));
             let next = rig.send(0, to(1, 1), &payload(2, 30_000));
             if wait_for_rest {

@@ -319,6 +319,20 @@ impl Rig {
         panic!("it never is so that {what}\n{}", self.dump());
     }
 
+    /// Drives until the first bytes are in a receive's room.
+    pub fn until_touched(&mut self, receipt: &Receipt) {
+        self.until("some has arrived", |_| {
+            receipt.room.starts_otherwise(UNTOUCHED)
+        });
+    }
+
+    /// Drives until a message that nobody took has begun to arrive.
+    pub fn until_found(&mut self, at: usize, pattern: Pattern) {
+        self.until("a message is there", |rig| {
+            rig.engines[at].find(&pattern).is_some()
+        });
+    }
+
     /// Drives until a rank's progress fails.
     pub fn until_error(&mut self, rank: usize) -> EngineError {
         for _ in 0..ROUNDS_MAX {
@@ -347,7 +361,10 @@ impl Rig {
         });
         let events = self.network.events();
         let last = &events[events.len().saturating_sub(20)..];
-        format!("{}last in the network: {last:#?}", ranks.collect::<String>())
+        format!(
+            "{}last in the network: {last:#?}",
+            ranks.collect::<String>()
+        )
     }
 }
 

@@ -73,7 +73,10 @@ fn many_messages_under_way_at_once_do_not_mix() {
             [0, 2].map(|source| rig.receive(1, from(source, tag as i32), sizes[tag]))
         };
         let (early, late) = (0..sizes.len()).partition::<Vec<_>, _>(|tag| tag % 2 == 0);
-        let mut receipts: Vec<_> = early.iter().map(|tag| (*tag, receive(&mut rig, *tag))).collect();
+        let mut receipts: Vec<_> = early
+            .iter()
+            .map(|tag| (*tag, receive(&mut rig, *tag)))
+            .collect();
         let mut sends = Vec::new();
         for (tag, bytes) in sizes.iter().enumerate() {
             for source in [0, 2] {

@@ -88,7 +88,13 @@ fn answers_find_their_own_send() {
         let mut rig: Rig = Setup::new(network).build();
         let sizes = [100, 100_000, 0, 20_000];
         let sends: Vec<_> = (0..4)
-            .map(|tag| rig.send(0, synchronous(1, tag), &payload(tag as u64, sizes[tag as usize])))
+            .map(|tag| {
+                rig.send(
+                    0,
+                    synchronous(1, tag),
+                    &payload(tag as u64, sizes[tag as usize]),
+                )
+            })
             .collect();
         rig.settle();
         for tag in [2, 0, 3, 1] {

@@ -73,7 +73,9 @@ fn messages_to_oneself_follow_the_rules() {
     }
     assert!(rig.finish_receive(&posted).1 == payload(0, 10));
     assert_eq!(rig.protocols[0].matches(), [(clock, Rank(0), Ssn(0))]);
-    let (matched, ssn) = rig.engines[0].take_matched(&from_any(1)).expect("it is there");
+    let (matched, ssn) = rig.engines[0]
+        .take_matched(&from_any(1))
+        .expect("it is there");
     assert_eq!(ssn, Ssn(1));
     let room = rig.room(&[UNTOUCHED; 10]);
     let buffer = crate::memory::receive_buffer(&room, 4);

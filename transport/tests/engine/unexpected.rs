@@ -39,7 +39,11 @@ fn unexpected_messages_stay_in_place_until_pressed() {
 #[test]
 fn a_reused_window_takes_any_number_of_unexpected_messages() {
     for network in networks::all() {
-        for sizes in [&[100_usize, 0, 0, 0, 0, 0, 0, 0][..], &[8192], &[60_000, 1, 17]] {
+        for sizes in [
+            &[100_usize, 0, 0, 0, 0, 0, 0, 0][..],
+            &[8192],
+            &[60_000, 1, 17],
+        ] {
             let mut rig = Setup::new(network.clone()).build();
             let total = 3 * network.window_bytes as usize;
             // A record takes two cache lines at least, or one if it is empty.
@@ -56,7 +60,9 @@ fn a_reused_window_takes_any_number_of_unexpected_messages() {
                     sent
                 })
                 .collect();
-            rig.until("all are sent", |rig| sends.iter().all(|sent| rig.is_sent(sent)));
+            rig.until("all are sent", |rig| {
+                sends.iter().all(|sent| rig.is_sent(sent))
+            });
             rig.settle();
             for sent in &sends {
                 rig.finish_send(sent);
@@ -106,9 +112,7 @@ fn half_arrived_messages_are_copied_out_too() {
         let mut rig = Setup::new(network).keeping(4 << 20).build();
         // Only its first burst leaves before rank 0 makes progress again.
         let long = rig.send(0, to(1, 1), &payload(1, 300_000));
-        rig.settle_only(&[1]);
-        let (status, _) = rig.engines[1].find(&from(0, 1)).expect("it has begun");
-        assert_eq!(status.bytes, 300_000);
+        rig.until_found(1, from(0, 1));
         let sends: Vec<_> = (0..100)
             .map(|message| rig.send(0, to(1, 2), &payload(message, 8000)))
             .collect();
