@@ -81,6 +81,8 @@ struct Source {
     /// Messages of which fragments are still to come.
     assembling: Vec<(Ssn, Target)>,
     horizon_told: Ssn,
+    /// Frames that are kept in this sender's log.
+    in_place: usize,
 }
 
 #[derive(Debug)]
@@ -150,6 +152,7 @@ impl Inbox {
             }
             for part in message.parts.iter_mut() {
                 if let Stored::InPlace { place, bytes } = part.stored {
+                    self.sources[source.index()].in_place -= 1;
                     part.stored = Stored::Copied(fabric.kept(place, bytes).into());
                     fabric.let_go(place);
                 }
@@ -189,6 +192,7 @@ impl Inbox {
                         .buffer
                         .unpack(part.offset, fabric.kept(place, bytes));
                     fabric.let_go(place);
+                    self.sources[message.envelope.source.index()].in_place -= 1;
                 }
             }
         }
@@ -351,6 +355,7 @@ impl Delivery<'_> {
             return Disposition::Consumed;
         }
         if self.inbox.reads_in_place && !self.inbox.is_pressed(arrival) {
+            self.inbox.sources[arrival.header.source.index()].in_place += 1;
             parts.push(
                 offset,
                 Stored::InPlace {
@@ -400,6 +405,16 @@ impl Delivery<'_> {
         disposition
     }
 
+    /// Whatever has come, also a frame that is not kept itself: what is kept
+    /// stops the sender.
+    #[cold]
+    fn note_pressed(&mut self, source: Rank) {
+        let any_kept = self.inbox.sources[source.index()].in_place > 0;
+        if any_kept && !self.inbox.pressed.contains(&source) {
+            self.inbox.pressed.push(source);
+        }
+    }
+
     #[cold]
     fn out_of_order(&mut self, header: &RecordHeader) -> Disposition {
         let expected = self.inbox.sources[header.source.index()].next_ssn;
@@ -425,9 +440,8 @@ fn receive_part(receiving: &mut Receiving, offset: u64, payload: &[u8]) {
 impl Sink for Delivery<'_> {
     #[inline]
     fn frame(&mut self, arrival: Arrival<'_>) -> Disposition {
-        // Also when this frame is wanted: what holds the memory are others.
-        if self.inbox.is_pressed(&arrival) && !self.inbox.pressed.contains(&arrival.header.source) {
-            self.inbox.pressed.push(arrival.header.source);
+        if self.inbox.is_pressed(&arrival) {
+            self.note_pressed(arrival.header.source);
         }
         match arrival.header.kind {
             RecordKind::Eager | RecordKind::Rendezvous => self.begin(&arrival),

@@ -71,7 +71,7 @@ pub enum EngineError {
     },
     /// A message that the log can never hold.
     #[error(
-        "a message of {message_bytes} bytes is longer than the payload log ({budget_bytes} bytes): raise --log-memory"
+        "a message of {message_bytes} bytes never fits into the payload log of {budget_bytes} bytes, with its headers and beside other messages: raise --log-memory"
     )]
     LongerThanLog {
         /// The message.
@@ -214,7 +214,7 @@ impl Engine {
                 options.incarnation,
                 options.size,
                 options.window_bytes,
-                keeps_payload,
+                keeps_payload.then(|| arena.budget_bytes()),
                 &*fabric,
             ),
             statistics: Statistics::default(),
@@ -266,12 +266,8 @@ impl Engine {
             sending.ssn = self.outbox.next_ssn(to.rank);
             return Ok(self.send_to_self(clock, sending));
         }
-        if self.protocol.keeps_payload() && bytes >= self.arena.budget_bytes() {
-            let budget_bytes = self.arena.budget_bytes();
-            return Err(EngineError::LongerThanLog {
-                message_bytes: bytes,
-                budget_bytes,
-            });
+        if bytes > self.outbox.message_bytes_max {
+            return Err(self.longer_than_log(bytes));
         }
         sending.ssn = self.outbox.next_ssn(to.rank);
         if self.outbox.send_now(&sending, means!(self)).is_some() {
@@ -287,7 +283,11 @@ impl Engine {
         }
         let id = self.requests.add(clock, State::Sending(sending));
         self.outbox.enqueue(to.rank, id);
-        self.outbox.pump(to.rank, means!(self))?;
+        if let Err(error) = self.outbox.pump(to.rank, means!(self)) {
+            // The caller has no name for it; its number on the channel is given.
+            self.detach(id);
+            return Err(error);
+        }
         Ok(match self.requests.outcome(id) {
             Some(outcome) => {
                 self.requests.remove(id);
@@ -298,6 +298,14 @@ impl Engine {
             }
             None => Started::Pending(id),
         })
+    }
+
+    #[cold]
+    fn longer_than_log(&self, message_bytes: u64) -> EngineError {
+        EngineError::LongerThanLog {
+            message_bytes,
+            budget_bytes: self.arena.budget_bytes().min(self.options.window_bytes),
+        }
     }
 
     /// A message to this rank goes past the fabric and the log: when the rank
@@ -328,6 +336,7 @@ impl Engine {
                 receiving.arrived_bytes = bytes;
             }
             self.requests.finish_receive_if_whole(id);
+            self.after_matches();
             return Started::Done(sending.outcome(true));
         }
         let mut parts = Parts::default();
@@ -521,9 +530,10 @@ impl Engine {
             protocol: &mut *self.protocol,
             statistics: &mut self.statistics,
         };
-        let arrived = self.fabric.poll(&mut delivery)?;
-        if arrived > 0 {
-            self.after_arrivals()?;
+        let polled = self.fabric.poll(&mut delivery);
+        let arrived = !matches!(polled, Ok(0));
+        if arrived {
+            self.after_arrivals(polled)?;
         }
         if self.gate.pass().is_none() && self.protocol.stable() {
             self.gate.set_closed(false);
@@ -531,13 +541,12 @@ impl Engine {
         if self.outbox.has_work() {
             self.outbox.progress(means!(self))?;
         }
-        Ok(arrived > 0)
+        Ok(arrived)
     }
 
-    fn after_arrivals(&mut self) -> Result<(), EngineError> {
-        if let Some(violation) = self.inbox.violation.take() {
-            return Err(violation);
-        }
+    /// Also after a fault: what came before it counts, its matches shut the
+    /// gate (GATE-1).
+    fn after_arrivals(&mut self, polled: Result<usize, FabricError>) -> Result<(), EngineError> {
         while let Some((from, control)) = self.inbox.controls_in.pop() {
             match control {
                 Control::ClearToSend { ssn } => self.outbox.clear_to_send(from, ssn),
@@ -553,7 +562,8 @@ impl Engine {
             self.inbox.copy_out(source, &mut *self.fabric);
         }
         self.after_matches();
-        Ok(())
+        polled?;
+        self.inbox.violation.take().map_or(Ok(()), Err)
     }
 
     fn after_matches(&mut self) {

@@ -7,13 +7,17 @@ use crate::fabric::{Fabric, Refusal};
 use crate::gate::Gate;
 use refrain_ring::copy::Target;
 use refrain_ring::{
-    Arena, ArenaFull, ChannelLog, Frame, Incarnation, Rank, RecordHeader, RecordKind, ReserveError,
-    Ssn,
+    Arena, ArenaFull, CHUNK_BYTES, ChannelLog, Frame, Incarnation, Rank, RecordHeader, RecordKind,
+    ReserveError, Ssn, record_bytes,
 };
 use std::collections::VecDeque;
 
 /// Bytes packed for one peer before others, and arrivals, have their turn.
 pub(super) const BURST_BYTES: u64 = 128 << 10;
+
+/// Left at the end of a chunk as too short for a fragment: an upper bound, not
+/// the format.
+const CHUNK_END_BYTES: u64 = 2048;
 
 /// The sending side of one peer.
 #[derive(Debug)]
@@ -54,6 +58,9 @@ pub(super) struct Outbox {
     keeps_payload: bool,
     fragment_bytes: usize,
     eager_bytes_max: u64,
+    /// Longer messages would wait for ever: a log keeps the beginning of a
+    /// message until its end was received.
+    pub message_bytes_max: u64,
     pub stall: Option<Stall>,
 }
 
@@ -66,16 +73,31 @@ pub(super) struct Means<'a> {
     pub statistics: &'a mut Statistics,
 }
 
+/// The longest message that a kept log surely takes, whatever else the channel
+/// sends: its first chunk may be full of what lies before.
+fn kept_message_bytes_max(log_bytes: u64, fragment_bytes: usize) -> u64 {
+    let chunks = log_bytes / CHUNK_BYTES as u64;
+    let fragments = (ChannelLog::PAYLOAD_BYTES_MAX / record_bytes(fragment_bytes)) as u64;
+    let headers = (fragments + 1) * (record_bytes(fragment_bytes) - fragment_bytes) as u64;
+    let payload = ChannelLog::PAYLOAD_BYTES_MAX as u64 - headers - CHUNK_END_BYTES;
+    chunks.saturating_sub(1) * payload
+}
+
 impl Outbox {
+    /// `kept_bytes`: how much there is in all, if payload is kept.
     pub fn new(
         rank: Rank,
         incarnation: Incarnation,
         size: u32,
         window_bytes: u64,
-        keeps_payload: bool,
+        kept_bytes: Option<u64>,
         fabric: &dyn Fabric,
     ) -> Self {
         let attributes = fabric.attributes();
+        let keeps_payload = kept_bytes.is_some();
+        let fragment_bytes = attributes
+            .fragment_bytes
+            .min(attributes.frame_payload_bytes_max);
         let destination = |to: u32| Destination {
             log: ChannelLog::new(rank, incarnation, Rank(to), window_bytes),
             next_ssn: Ssn(0),
@@ -95,9 +117,10 @@ impl Outbox {
                 Target::Cached
             },
             keeps_payload,
-            fragment_bytes: attributes
-                .fragment_bytes
-                .min(attributes.frame_payload_bytes_max),
+            fragment_bytes,
+            message_bytes_max: kept_bytes.map_or(u64::MAX, |budget_bytes| {
+                kept_message_bytes_max(budget_bytes.min(window_bytes), fragment_bytes)
+            }),
             // A kept message must be in the log anyway: nothing is won by asking.
             eager_bytes_max: if keeps_payload {
                 u64::MAX
@@ -224,6 +247,7 @@ impl Outbox {
             }
             match self.pack_next(to, id, means) {
                 Ok(bytes) => left = left.saturating_sub(bytes.max(64)),
+                Err(ReserveError::Arena(ArenaFull::Budget { .. })) if self.reclaim(means) => {}
                 Err(stop) => return self.note_stall(stop),
             }
         }
@@ -277,6 +301,14 @@ impl Outbox {
         Ok(frame.payload_bytes)
     }
 
+    /// Frees what other channels hold and do not need; whether there was any.
+    #[cold]
+    fn reclaim(&mut self, means: &mut Means<'_>) -> bool {
+        let before = means.arena.used_bytes();
+        self.trim_all(means.fabric, means.arena);
+        means.arena.used_bytes() < before
+    }
+
     fn note_stall(&mut self, stop: ReserveError) -> Result<(), EngineError> {
         self.stall = Some(match stop {
             ReserveError::Window => Stall::Window,
@@ -304,14 +336,13 @@ impl Outbox {
             finish_send(requests, id);
             return;
         }
-        // The receiver matched the first fragment while later ones wait to be
-        // packed.
-        for id in &destination.queue {
-            if let Some(sending) = requests.sending(*id)
-                && sending.ssn == ssn
-            {
-                sending.synchronous = false;
-            }
+        // The first of several frames is matched before the last is packed.
+        let first = destination.queue.front();
+        if let Some(sending) = first.and_then(|id| requests.sending(*id))
+            && sending.announced
+            && sending.ssn == ssn
+        {
+            sending.synchronous = false;
         }
     }
 

@@ -1,0 +1,64 @@
+//! Receives that are taken back.
+
+use crate::networks;
+use crate::rig::{Setup, UNTOUCHED, from, from_any, payload, to};
+
+/// A receive that is cancelled before its match takes no message: the next one
+/// that suits gets it, and its room stays as it was.
+#[test]
+fn a_cancelled_receive_takes_no_message() {
+    for network in networks::all() {
+        let mut rig = Setup::new(network).build();
+        for bytes in [0, 100, 20_000, 100_000] {
+            let patterns = [from(0, 1), from_any(1)];
+            let cancelled = patterns.map(|pattern| rig.receive(1, pattern, bytes));
+            let receipt = rig.receive(1, from(0, 1), bytes);
+            for receipt in &cancelled {
+                rig.engines[1].cancel(receipt.id);
+                let outcome = rig.engines[1].outcome(receipt.id).expect("it is over");
+                assert!(outcome.status.cancelled);
+                assert_eq!((outcome.status.bytes, outcome.truncated_to), (0, None));
+            }
+            let sent = rig.send(0, to(1, 1), &payload(1, bytes));
+            assert!(rig.finish_receive(&receipt).1 == payload(1, bytes));
+            rig.finish_send(&sent);
+            for receipt in &cancelled {
+                let (_, found) = rig.finish_receive(receipt);
+                assert!(found == vec![UNTOUCHED; bytes]);
+            }
+        }
+        assert_eq!(rig.protocols[1].events(), []);
+        rig.end();
+    }
+}
+
+/// To cancel a receive that has matched has no effect: neither when its message
+/// is there, nor while the rest of it is still to come; nor has it on a send.
+#[test]
+fn a_matched_receive_is_not_cancelled() {
+    for network in networks::all() {
+        let reused = Setup::new(network);
+        for setup in [reused.clone(), reused.keeping(4 << 20)] {
+            let mut rig = setup.build();
+            for bytes in [100, 300_000] {
+                let receipt = rig.receive(1, from(0, 1), bytes);
+                let sent = rig.send(0, to(1, 1), &payload(2, bytes));
+                rig.until_touched(&receipt);
+                assert_eq!(rig.is_received(&receipt), bytes == 100);
+                rig.engines[1].cancel(receipt.id);
+                if let crate::rig::Sent {
+                    started: refrain_transport::engine::Started::Pending(id),
+                    ..
+                } = sent
+                {
+                    rig.engines[0].cancel(id);
+                }
+                let (outcome, found) = rig.finish_receive(&receipt);
+                assert!(!outcome.status.cancelled);
+                assert!(found == payload(2, bytes));
+                assert!(!rig.finish_send(&sent).status.cancelled);
+            }
+            rig.end();
+        }
+    }
+}

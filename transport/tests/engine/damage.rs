@@ -1,0 +1,120 @@
+//! Records that a correct peer does not send.
+
+use crate::networks;
+use crate::rig::{Rig, Setup, from, payload, to};
+use refrain_ring::{Incarnation, Rank, RecordHeader, RecordKind, Ssn};
+use refrain_transport::engine::EngineError;
+use refrain_transport::fabric::sim::{LaneKind, Options};
+
+fn record(kind: RecordKind, ssn: u64, extent: u64, data: &[u8]) -> Vec<u8> {
+    let header = RecordHeader {
+        payload_bytes: data.len() as u32,
+        kind,
+        flags: 0,
+        incarnation: Incarnation(0),
+        source: Rank(0),
+        ssn: Ssn(ssn),
+        context: 0,
+        tag: 1,
+        extent,
+    };
+    let mut bytes = header.encode().to_vec();
+    bytes.extend_from_slice(data);
+    bytes
+}
+
+/// Injected records lie in no log: only receivers that have their own copy can
+/// be given one.
+fn networks() -> impl Iterator<Item = Options> {
+    let all = networks::all().into_iter();
+    all.filter(|network| !network.attributes.reads_in_place)
+}
+
+fn inject(rig: &Rig, bytes: &[u8]) {
+    let lane = LaneKind::Data;
+    assert!(rig.network.inject(Rank(0), Rank(1), lane, bytes));
+}
+
+/// A message that was received before is dropped and counted: neither a posted
+/// receive nor a probe sees it, and the channel goes on.
+#[test]
+fn a_duplicate_is_dropped_and_counted() {
+    for network in networks() {
+        let mut rig = Setup::new(network).build();
+        for message in 0..3 {
+            rig.send(0, to(1, 1), &payload(message, 100));
+            rig.expect(1, from(0, 1), &payload(message, 100));
+        }
+        for (kind, ssn) in [(RecordKind::Eager, 2), (RecordKind::Eager, 0)] {
+            inject(&rig, &record(kind, ssn, 4, &[9; 4]));
+        }
+        inject(&rig, &record(RecordKind::Rendezvous, 1, 100_000, &[]));
+        rig.settle();
+        assert_eq!(rig.engines[1].find(&from(0, 1)), None);
+        assert_eq!(rig.engines[1].statistics().duplicates, 3);
+        let receipt = rig.receive(1, from(0, 1), 100);
+        inject(&rig, &record(RecordKind::Eager, 2, 4, &[9; 4]));
+        rig.settle();
+        assert!(!rig.is_received(&receipt), "a duplicate was matched");
+        rig.send(0, to(1, 1), &payload(3, 100));
+        assert!(rig.finish_receive(&receipt).1 == payload(3, 100));
+        assert_eq!(rig.engines[1].statistics().duplicates, 4);
+        rig.end();
+    }
+}
+
+/// A fragment of a message that is not under way is dropped.
+#[test]
+fn a_fragment_of_an_unknown_message_is_dropped() {
+    for network in networks() {
+        let mut rig = Setup::new(network).build();
+        rig.send(0, to(1, 1), &payload(1, 20_000));
+        rig.settle();
+        for ssn in [0, 1, 5] {
+            inject(&rig, &record(RecordKind::Fragment, ssn, 8192, &[9; 100]));
+        }
+        rig.settle();
+        assert_eq!(rig.engines[1].statistics().duplicates, 3);
+        rig.expect(1, from(0, 1), &payload(1, 20_000));
+        rig.end();
+    }
+}
+
+/// A fragment that claims to lie beyond its message writes nothing behind the
+/// receive's room.
+#[test]
+fn a_fragment_beyond_its_message_writes_nowhere() {
+    for network in networks() {
+        let mut rig = Setup::new(network).build();
+        let receipt = rig.receive(1, from(0, 1), 64);
+        inject(&rig, &record(RecordKind::Eager, 0, 200, &[1; 64]));
+        for extent in [64, 1 << 40, u64::MAX - 68] {
+            inject(&rig, &record(RecordKind::Fragment, 0, extent, &[2; 68]));
+        }
+        let (_, found) = rig.finish_receive(&receipt);
+        assert_eq!(found, [1; 64]);
+        rig.settle();
+    }
+}
+
+/// A message that is missing is an error that names what came and what was to
+/// come; what came is not handed to anybody.
+#[test]
+fn a_gap_is_an_error() {
+    for network in networks() {
+        let mut rig = Setup::new(network).build();
+        rig.send(0, to(1, 1), &payload(1, 100));
+        rig.expect(1, from(0, 1), &payload(1, 100));
+        let receipt = rig.receive(1, from(0, 1), 4);
+        inject(&rig, &record(RecordKind::Eager, 3, 4, &[9; 4]));
+        match rig.until_error(1) {
+            EngineError::Gap {
+                source_rank,
+                found,
+                expected,
+            } => assert_eq!((source_rank, found, expected), (Rank(0), Ssn(3), Ssn(1))),
+            other => panic!("{other}"),
+        }
+        assert!(!rig.is_received(&receipt));
+    }
+}

@@ -1,0 +1,197 @@
+//! What a kept log may forget, and when.
+
+use crate::memory::receive_buffer;
+use crate::networks;
+use crate::rig::{Rig, Setup, from, from_any, payload, to};
+use refrain_ring::CHUNK_BYTES;
+use refrain_transport::engine::{Matched, Stall};
+use refrain_transport::fabric::sim::Options;
+
+const LOG_BYTES: usize = 2 << 20;
+const MESSAGE_BYTES: usize = 20_000;
+
+fn rig(network: Options) -> Rig {
+    Setup::new(network).ranks(3).keeping(LOG_BYTES).build()
+}
+
+fn exchange(rig: &mut Rig, count: u64) {
+    for message in 0..count {
+        let receipt = rig.receive(1, from(0, 1), MESSAGE_BYTES);
+        let data = payload(message, MESSAGE_BYTES);
+        let sent = rig.send(0, to(1, 1), &data);
+        rig.finish_send(&sent);
+        assert!(rig.finish_receive(&receipt).1 == data);
+    }
+    rig.settle();
+}
+
+/// Chunks that rank 0 holds when it has freed all it may.
+fn chunks_held(rig: &mut Rig) -> u64 {
+    rig.settle();
+    rig.engines[0].trim();
+    rig.engines[0].log_bytes().0 / CHUNK_BYTES as u64
+}
+
+/// What was received is kept; only a horizon frees it.
+// LOG-4
+#[test]
+fn only_a_horizon_frees_what_was_received() {
+    for network in networks::all() {
+        let mut rig = rig(network);
+        exchange(&mut rig, 60);
+        assert_eq!(chunks_held(&mut rig), 5);
+        rig.engines[1].publish_horizon();
+        assert_eq!(chunks_held(&mut rig), 1, "the one being filled");
+        rig.end();
+    }
+}
+
+/// How a message was received, but not delivered.
+#[derive(Clone, Copy, Debug)]
+enum Undelivered {
+    Unexpected,
+    Probed,
+    MatchedProbe,
+    HalfArrived,
+    HalfArrivedUnexpected,
+}
+
+/// A message that was received but is not delivered to the program is not
+/// passed by a horizon, nor is what came after it.
+// LOG-4
+#[test]
+fn the_horizon_does_not_pass_what_is_not_delivered() {
+    use Undelivered::*;
+    for network in networks::all() {
+        for how in [
+            Unexpected,
+            Probed,
+            MatchedProbe,
+            HalfArrived,
+            HalfArrivedUnexpected,
+        ] {
+            println!("{how:?}");
+            let mut rig = rig(network.clone());
+            check_not_passed(&mut rig, how);
+            rig.end();
+        }
+    }
+}
+
+fn check_not_passed(rig: &mut Rig, how: Undelivered) {
+    // Longer than a burst: half of it is in the log when the call returns.
+    let data = payload(77, 400_000);
+    let early = matches!(how, Undelivered::HalfArrived);
+    let early = early.then(|| rig.receive(1, from(0, 7), data.len()));
+    let sent = rig.send(0, to(1, 7), &data);
+    let half = matches!(
+        how,
+        Undelivered::HalfArrived | Undelivered::HalfArrivedUnexpected
+    );
+    if half {
+        match &early {
+            Some(receipt) => rig.until_touched(receipt),
+            None => rig.until_found(1, from(0, 7)),
+        }
+        rig.engines[1].publish_horizon();
+    }
+    exchange(rig, 40);
+    rig.finish_send(&sent);
+    let held = chunks_held(rig);
+    let matched = prepare(rig, how);
+    if !half {
+        rig.engines[1].publish_horizon();
+    }
+    assert_eq!(chunks_held(rig), held, "the horizon passed it");
+    match (early, matched) {
+        (Some(receipt), _) => assert!(rig.finish_receive(&receipt).1 == data),
+        (_, Some(matched)) => {
+            let room = rig.room(&vec![0; data.len()]);
+            let buffer = receive_buffer(&room, data.len());
+            let id = rig.engines[1].start_matched_receive(buffer, matched);
+            assert!(rig.engines[1].outcome(id).is_some());
+            rig.engines[1].retire(id);
+            assert!(room.read() == data);
+        }
+        _ => {
+            rig.expect(1, from(0, 7), &data);
+        }
+    }
+    rig.engines[1].publish_horizon();
+    assert_eq!(chunks_held(rig), 1);
+}
+
+fn prepare(rig: &mut Rig, how: Undelivered) -> Option<Matched> {
+    match how {
+        Undelivered::Probed => {
+            assert!(rig.engines[1].find(&from_any(7)).is_some());
+            None
+        }
+        Undelivered::MatchedProbe => {
+            let taken = rig.engines[1].take_matched(&from_any(7));
+            Some(taken.expect("it is there").0)
+        }
+        _ => None,
+    }
+}
+
+/// A full log stops its sender, and says why; the sends that wait go on when a
+/// horizon is published, nothing is lost, and nobody else's horizon helps.
+// LOG-3
+// LOG-4
+#[test]
+fn a_full_log_waits_for_a_horizon() {
+    for network in networks::all() {
+        let mut rig = rig(network);
+        let count = 2 * LOG_BYTES / MESSAGE_BYTES;
+        let receipts: Vec<_> = (0..count)
+            .map(|_| rig.receive(1, from(0, 1), MESSAGE_BYTES))
+            .collect();
+        let sends: Vec<_> = (0..count)
+            .map(|message| rig.send(0, to(1, 1), &payload(message as u64, MESSAGE_BYTES)))
+            .collect();
+        for _ in 0..4 {
+            rig.settle();
+            rig.engines[2].publish_horizon();
+        }
+        assert!(matches!(
+            rig.engines[0].stall(),
+            Some(Stall::Budget | Stall::Window)
+        ));
+        let sent = |rig: &Rig| sends.iter().filter(|sent| rig.is_sent(sent)).count();
+        assert!(sent(&rig) < count * 2 / 3);
+        assert!(receipts.iter().any(|receipt| !rig.is_received(receipt)));
+        while sent(&rig) < count {
+            let before = sent(&rig);
+            rig.engines[1].publish_horizon();
+            rig.settle();
+            assert!(sent(&rig) > before, "the horizon freed nothing");
+        }
+        rig.settle();
+        assert_eq!(rig.engines[0].stall(), None);
+        for (message, receipt) in receipts.iter().enumerate() {
+            let (_, found) = rig.finish_receive(receipt);
+            assert!(found == payload(message as u64, MESSAGE_BYTES));
+        }
+        for sent in &sends {
+            rig.finish_send(sent);
+        }
+        rig.end();
+    }
+}
+
+/// Where the log, not the channel's window, is at its end, the stall says so.
+// LOG-3
+#[test]
+fn a_full_budget_is_named() {
+    let mut rig = rig(networks::calm());
+    for rank in [1, 2] {
+        for message in 0..80 {
+            rig.send(0, to(rank, 1), &payload(message, MESSAGE_BYTES));
+        }
+    }
+    rig.settle();
+    assert_eq!(rig.engines[0].stall(), Some(Stall::Budget));
+    let (used, budget) = rig.engines[0].log_bytes();
+    assert_eq!((used, budget), (LOG_BYTES as u64, LOG_BYTES as u64));
+}

@@ -1,0 +1,74 @@
+//! The one place where tests lend memory to the engine.
+
+#![allow(
+    unsafe_code,
+    reason = "the engine takes the program's buffers by pointer"
+)]
+
+use refrain_transport::engine::{ReceiveBuffer, SendBuffer};
+use refrain_transport::layout::Layout;
+use std::cell::Cell;
+use std::rc::Rc;
+
+/// Memory of a simulated program. Made of cells, so that a test may look at
+/// it, and overwrite it, while an engine holds its address; everything runs on
+/// one thread. The [`Rig`](crate::rig::Rig) keeps every room alive longer than
+/// its engines.
+#[derive(Clone, Debug)]
+pub struct Room(Rc<[Cell<u8>]>);
+
+impl Room {
+    pub fn holding(bytes: &[u8]) -> Self {
+        Self(bytes.iter().copied().map(Cell::new).collect())
+    }
+
+    pub fn read(&self) -> Vec<u8> {
+        self.0.iter().map(Cell::get).collect()
+    }
+
+    /// Whether its first bytes are not this value any more.
+    pub fn starts_otherwise(&self, value: u8) -> bool {
+        self.0.iter().take(8).any(|byte| byte.get() != value)
+    }
+
+    /// Overwrites everything with one value.
+    pub fn fill(&self, value: u8) {
+        self.0.iter().for_each(|byte| byte.set(value));
+    }
+
+    fn base(&self) -> *mut u8 {
+        self.0.as_ptr().cast::<u8>().cast_mut()
+    }
+}
+
+/// Lends a whole room to a send.
+pub fn send_buffer(room: &Room) -> SendBuffer {
+    // SAFETY: the rig keeps the room as long as its engines; cells may be read
+    // by pointer at any time on their one thread.
+    unsafe { SendBuffer::bytes(room.base(), room.0.len()) }
+}
+
+/// Lends what a layout picks of a room to a send.
+pub fn send_layout(room: &Room, layout: &Layout) -> SendBuffer {
+    layout
+        .check_send(room.0.len())
+        .expect("the layout is of this room");
+    // SAFETY: as above; the layout's span was checked.
+    unsafe { SendBuffer::laid_out(room.base(), layout) }
+}
+
+/// Lends the first `bytes` of a room to a receive.
+pub fn receive_buffer(room: &Room, bytes: usize) -> ReceiveBuffer {
+    assert!(bytes <= room.0.len());
+    // SAFETY: in bounds and kept by the rig; cells may be written by pointer.
+    unsafe { ReceiveBuffer::bytes(room.base(), bytes) }
+}
+
+/// Lends what a layout picks of a room to a receive.
+pub fn receive_layout(room: &Room, layout: &Layout) -> ReceiveBuffer {
+    layout
+        .check_receive(room.0.len())
+        .expect("the layout is of this room");
+    // SAFETY: as above; the layout's span was checked.
+    unsafe { ReceiveBuffer::laid_out(room.base(), layout) }
+}

@@ -1,0 +1,106 @@
+//! A logging protocol that does as the test says, and remembers.
+
+use refrain_ring::{Clock, Rank, Ssn};
+use refrain_transport::protocol::{Event, Protocol};
+use std::cell::RefCell;
+use std::rc::Rc;
+
+/// An event as it was told.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Noted {
+    Match {
+        request: Clock,
+        source: Rank,
+        ssn: Ssn,
+    },
+    Probe(Clock),
+    Completion(Clock, Vec<Clock>),
+    Nothing(Clock),
+}
+
+#[derive(Debug, Default)]
+struct Told {
+    events: Vec<Noted>,
+    /// Events wait for their commit, which has not been made.
+    unstable: bool,
+    /// Commits are held back.
+    held: bool,
+}
+
+/// The test's handle to one rank's protocol.
+#[derive(Clone, Debug, Default)]
+pub struct Recorder(Rc<RefCell<Told>>);
+
+impl Recorder {
+    /// Events are not stable from now on.
+    pub fn hold_commits(&self) {
+        self.0.borrow_mut().held = true;
+    }
+
+    /// All events so far are stable, and later ones at once.
+    pub fn commit(&self) {
+        let mut told = self.0.borrow_mut();
+        (told.held, told.unstable) = (false, false);
+    }
+
+    pub fn events(&self) -> Vec<Noted> {
+        self.0.borrow().events.clone()
+    }
+
+    pub fn matches(&self) -> Vec<(Clock, Rank, Ssn)> {
+        let told = self.0.borrow();
+        let matches = told.events.iter().filter_map(|event| match event {
+            Noted::Match {
+                request,
+                source,
+                ssn,
+            } => Some((*request, *source, *ssn)),
+            _ => None,
+        });
+        matches.collect()
+    }
+}
+
+/// What the engine gets.
+#[derive(Debug)]
+pub struct TestProtocol {
+    pub recorder: Recorder,
+    pub keeps_payload: bool,
+}
+
+impl Protocol for TestProtocol {
+    fn name(&self) -> &'static str {
+        "test"
+    }
+
+    fn keeps_payload(&self) -> bool {
+        self.keeps_payload
+    }
+
+    fn event(&mut self, event: Event<'_>) -> bool {
+        let mut told = self.recorder.0.borrow_mut();
+        let noted = match event {
+            Event::Match {
+                request,
+                source,
+                ssn,
+            } => Noted::Match {
+                request,
+                source,
+                ssn,
+            },
+            Event::Probe { clock, .. } => Noted::Probe(clock),
+            Event::Completion { clock, requests } => Noted::Completion(clock, requests.to_vec()),
+            Event::Nothing { clock } => Noted::Nothing(clock),
+        };
+        // Unsuccessful tests are logged lazily.
+        let shuts = told.held && !matches!(noted, Noted::Nothing(_));
+        told.unstable |= shuts;
+        told.events.push(noted);
+        shuts
+    }
+
+    fn stable(&mut self) -> bool {
+        !self.recorder.0.borrow().unstable
+    }
+}
