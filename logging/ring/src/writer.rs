@@ -168,7 +168,7 @@ impl ChannelLog {
     ///
     /// # Panics
     /// When a whole record is longer than [`Self::PAYLOAD_BYTES_MAX`].
-    #[inline]
+    #[inline(always)]
     pub fn reserve(
         &mut self,
         arena: &mut Arena,
@@ -218,7 +218,7 @@ impl ChannelLog {
     /// Writes the header of a filled reservation; its identity fields and
     /// payload length are set here. The frame is not visible before it is
     /// published, and frames are published in order.
-    #[inline]
+    #[inline(always)]
     pub fn append(
         &mut self,
         arena: &Arena,

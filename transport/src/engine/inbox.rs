@@ -286,7 +286,7 @@ pub(super) struct Begun {
 impl Delivery<'_> {
     #[inline]
     fn begin(&mut self, arrival: &Arrival<'_>) -> Disposition {
-        let header = &arrival.header;
+        let header = arrival.header;
         let source = &mut self.inbox.sources[header.source.index()];
         if header.ssn != source.next_ssn {
             return self.out_of_order(header);
@@ -371,7 +371,7 @@ impl Delivery<'_> {
 
     #[inline]
     fn fragment(&mut self, arrival: &Arrival<'_>) -> Disposition {
-        let header = &arrival.header;
+        let header = arrival.header;
         let assembling = &self.inbox.sources[header.source.index()].assembling;
         let Some(at) = assembling.iter().position(|(ssn, _)| *ssn == header.ssn) else {
             // Of a message that was received before a restart of its sender.

@@ -183,7 +183,7 @@ pub struct Place {
 #[derive(Debug)]
 pub struct Arrival<'a> {
     /// Its header; source and incarnation are checked by the fabric.
-    pub header: RecordHeader,
+    pub header: &'a RecordHeader,
     /// Its payload, readable during the call (or longer, if kept).
     pub payload: &'a [u8],
     /// Names the frame if it is kept.

@@ -40,6 +40,8 @@ pub(super) struct Incoming {
     control_published: u64,
     released_published: Position,
     idle_polls: u32,
+    /// The last poll found nothing, and the sender knows what it may reuse.
+    settled: bool,
     broken: bool,
 }
 
@@ -69,6 +71,7 @@ impl Incoming {
             control_published: 0,
             released_published: Position(0),
             idle_polls: 0,
+            settled: false,
             broken: false,
         }
     }
@@ -98,6 +101,14 @@ impl Incoming {
     fn next_control_is_there(&self, lane: &Lane) -> bool {
         let slot = &lane.control[(self.control_taken % CONTROL_SLOTS) as usize];
         slot.sequence.load(Acquire) == self.control_taken + 1
+    }
+
+    /// Whether there is nothing to do; the common poll of a waiting rank.
+    #[inline]
+    pub(super) fn is_quiet(&mut self, lane: &Lane) -> bool {
+        let quiet = self.settled && !self.ready(lane);
+        self.idle_polls = self.idle_polls.saturating_add(quiet.into());
+        quiet
     }
 
     /// Takes what has arrived, up to a burst.
@@ -151,7 +162,7 @@ impl Incoming {
                 Ok(None) => break,
                 Err(error) => return Err(self.broken_log(error)),
             };
-            let (header, position) = (record.header, record.position);
+            let (header, position) = (&record.header, record.position);
             if (header.source, header.incarnation) != (self.source, self.incarnation) {
                 return self
                     .check_identity(header.source, header.incarnation)
@@ -172,6 +183,7 @@ impl Incoming {
                     self.window_bytes,
                 ),
             });
+            let payload_bytes = header.payload_bytes;
             if disposition == Disposition::Keep {
                 self.kept.push_back(Kept {
                     position,
@@ -179,7 +191,7 @@ impl Incoming {
                 });
             }
             if let Some(reader) = &mut self.reader {
-                reader.advance(header.payload_bytes);
+                reader.advance(payload_bytes);
             }
             calls += 1;
         }
@@ -251,6 +263,7 @@ impl Incoming {
         while self.kept.front().is_some_and(|kept| kept.let_go) {
             self.kept.pop_front();
         }
+        self.settled = false;
     }
 
     /// A place of an older incarnation names nothing here.
@@ -269,6 +282,8 @@ impl Incoming {
     /// and otherwise when the lane is idle. Returns whether it told anything.
     #[inline]
     pub(super) fn publish_released(&mut self, lane: &Lane) -> bool {
+        let idle = self.idle_polls > 0;
+        self.settled = idle;
         let Some(reader) = &self.reader else {
             return self.publish_control(lane);
         };
@@ -278,7 +293,7 @@ impl Incoming {
             .map_or(reader.position(), |kept| kept.position);
         let chunk = |position: Position| position.0 / CHUNK_BYTES as u64;
         let told = released != self.released_published
-            && (self.idle_polls > 0 || chunk(released) != chunk(self.released_published));
+            && (idle || chunk(released) != chunk(self.released_published));
         if told {
             self.released_published = released;
             lane.released.store(released.0, Release);

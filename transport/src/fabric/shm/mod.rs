@@ -160,7 +160,15 @@ impl Shm {
         wake::wake(&bell.sleeping);
     }
 
+    #[inline]
+    fn is_rung(&self) -> bool {
+        let words = (self.options.size as usize).div_ceil(64);
+        let rung = &self.own.bell().rung[..words];
+        rung.iter().any(|word| word.load(Relaxed) != 0)
+    }
+
     /// Takes the bell and polls who has rung; they become hot where there is room.
+    #[cold]
     fn answer_bell(&mut self, sink: &mut dyn Sink) -> Result<usize, FabricError> {
         let mut calls = 0;
         for word in 0..(self.options.size as usize).div_ceil(64) {
@@ -441,11 +449,19 @@ impl Fabric for Shm {
 
     #[inline]
     fn poll(&mut self, sink: &mut dyn Sink) -> Result<usize, FabricError> {
-        let mut calls = self.answer_bell(sink)?;
+        let mut calls = 0;
+        if self.is_rung() {
+            calls += self.answer_bell(sink)?;
+        }
         let mut index = 0;
         while let Some(rank) = self.hot.get(index).copied() {
-            calls += self.poll_lane(rank, sink)?;
             index += 1;
+            if let Some(peer) = &mut self.peers[rank.index()]
+                && peer.incoming.is_quiet(peer.segment.lane(self.options.rank))
+            {
+                continue;
+            }
+            calls += self.poll_lane(rank, sink)?;
         }
         Ok(calls)
     }
