@@ -56,6 +56,8 @@ pub unsafe fn out_of_log(from: *const u8, to: *mut u8, bytes: usize) {
     }
 }
 
+/// # Safety
+/// As [`into_log`].
 #[inline(never)]
 unsafe fn stream(from: *const u8, to: *mut u8, bytes: usize) {
     #[cfg(target_arch = "x86_64")]
@@ -84,6 +86,8 @@ unsafe fn stream(from: *const u8, to: *mut u8, bytes: usize) {
     }
 }
 
+/// # Safety
+/// As [`out_of_log`].
 #[inline(never)]
 unsafe fn wide(from: *const u8, to: *mut u8, bytes: usize) {
     #[cfg(target_arch = "x86_64")]

@@ -343,6 +343,8 @@ impl Outbox {
         means.arena.used_bytes() < before
     }
 
+    /// LOG-3: what does not fit waits, and nothing is dropped; the caller sees
+    /// why and decides how long.
     fn note_stall(&mut self, stop: ReserveError) -> Result<(), EngineError> {
         self.stall = Some(match stop {
             ReserveError::Window => Stall::Window,
