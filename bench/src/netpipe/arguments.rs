@@ -2,16 +2,13 @@
 
 use super::NetpipeError;
 use super::log_budget::{default_budget_bytes, message_cost_bytes};
-use super::machine;
-use super::sizes::{Point, format_size, parse_size, series};
+use super::sizes::{Point, format_size, series};
+use refrain::choice::{self, Choice};
+use refrain::{machine, size};
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// Fabrics that a sweep between two processes can use.
-const FABRICS: [&str; 2] = ["auto", "shm"];
-/// Protocols that exist.
-const PROTOCOLS: [&str; 2] = ["none", "pessimist"];
 /// Messages beyond this are a typing error.
 const SIZE_BYTES_MAX: u64 = 1 << 40;
 
@@ -77,10 +74,10 @@ pub struct Arguments {
     #[arg(long, value_enum, default_value_t = Receive::Named)]
     pub receive: Receive,
     /// Smallest message, in bytes or as 64K, 4MiB
-    #[arg(long, value_name = "SIZE", default_value = "1", value_parser = parse_size)]
+    #[arg(long, value_name = "SIZE", default_value = "1", value_parser = size::parse)]
     pub min: u64,
     /// Largest message
-    #[arg(long, value_name = "SIZE", default_value = "4M", value_parser = parse_size)]
+    #[arg(long, value_name = "SIZE", default_value = "4M", value_parser = size::parse)]
     pub max: u64,
     /// Measure each size also this many bytes smaller and larger, where sizes
     /// are far enough apart; 0: not
@@ -110,7 +107,7 @@ pub struct Arguments {
     pub peers: bool,
     /// Memory for the payload log of each rank; default: 512M, or an eighth of
     /// the available memory
-    #[arg(long, value_name = "SIZE", value_parser = parse_size)]
+    #[arg(long, value_name = "SIZE", value_parser = size::parse)]
     pub log_memory: Option<u64>,
     /// Show perturbed sizes in the table too
     #[arg(long)]
@@ -128,7 +125,6 @@ pub struct Settings {
     pub receive: Receive,
     pub mode: Mode,
     pub points: Vec<Point>,
-    /// The sizes were made with perturbation.
     pub round_time: Duration,
     pub rounds: u32,
     pub json: Option<PathBuf>,
@@ -167,13 +163,13 @@ impl Arguments {
     }
 
     fn check_with(self, available_bytes: Option<u64>) -> Result<Settings, NetpipeError> {
-        if !FABRICS.contains(&self.fabric.as_str()) {
+        if !exists(choice::FABRICS, &self.fabric) {
             return Err(wrong(
                 "--fabric",
                 format!("there is no fabric `{}`", self.fabric),
                 format!(
                     "there are {}; `refrain info` tells more",
-                    FABRICS.join(", ")
+                    names(choice::FABRICS)
                 ),
             ));
         }
@@ -272,20 +268,29 @@ impl Arguments {
     }
 }
 
-fn check_protocols(names: &[String]) -> Result<Vec<String>, NetpipeError> {
-    let exist = format!("there are {}", PROTOCOLS.join(", "));
-    if names.is_empty() {
+fn exists(choices: &[Choice], name: &str) -> bool {
+    choices.iter().any(|choice| choice.name == name)
+}
+
+fn names(choices: &[Choice]) -> String {
+    let names: Vec<&str> = choices.iter().map(|choice| choice.name).collect();
+    names.join(", ")
+}
+
+fn check_protocols(wanted: &[String]) -> Result<Vec<String>, NetpipeError> {
+    let exist = format!("there are {}", names(choice::PROTOCOLS));
+    if wanted.is_empty() {
         return Err(wrong("--protocol", "no protocol is named", exist));
     }
-    for (index, name) in names.iter().enumerate() {
-        if !PROTOCOLS.contains(&name.as_str()) {
+    for (index, name) in wanted.iter().enumerate() {
+        if !exists(choice::PROTOCOLS, name) {
             return Err(wrong(
                 "--protocol",
                 format!("there is no protocol `{name}`"),
                 exist,
             ));
         }
-        if names[..index].contains(name) {
+        if wanted[..index].contains(name) {
             return Err(wrong(
                 "--protocol",
                 format!("`{name}` is named twice"),
@@ -293,7 +298,7 @@ fn check_protocols(names: &[String]) -> Result<Vec<String>, NetpipeError> {
             ));
         }
     }
-    Ok(names.to_vec())
+    Ok(wanted.to_vec())
 }
 
 fn check_memory(

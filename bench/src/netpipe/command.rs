@@ -83,6 +83,7 @@ pub fn write_frame(to: &mut impl Write, value: &impl Serialize) -> io::Result<()
 ///
 /// # Errors
 /// When the pipe ends within a frame or the bytes are none.
+#[cfg(test)]
 pub fn read_frame<T: DeserializeOwned>(from: &mut impl Read) -> io::Result<Option<T>> {
     let mut incoming = Incoming::default();
     loop {

@@ -203,10 +203,13 @@ fn records(
         .collect()
 }
 
+/// Sizes that a peer measures by one start each.
+type Groups = Vec<Vec<u64>>;
+
 /// Which peer measures what when: each group of sizes has its turn after the
 /// group's last size.
 struct PeerTurns {
-    peers: Vec<(Box<dyn Peer>, Vec<Vec<u64>>)>,
+    peers: Vec<(Box<dyn Peer>, Groups)>,
 }
 
 impl PeerTurns {

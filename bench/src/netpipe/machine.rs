@@ -1,20 +1,6 @@
-//! What the sweep wants to know of the machine it runs on.
+//! What titles say of the machine.
 
 use std::fs;
-
-/// Memory that could be taken without swapping, in bytes. `None` where the
-/// kernel does not say.
-pub fn available_memory_bytes() -> Option<u64> {
-    parse_available(&fs::read_to_string("/proc/meminfo").ok()?)
-}
-
-fn parse_available(meminfo: &str) -> Option<u64> {
-    let line = meminfo
-        .lines()
-        .find_map(|line| line.strip_prefix("MemAvailable:"))?;
-    let kib: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
-    Some(kib * 1024)
-}
 
 /// One line for titles: processor, cores, host.
 pub fn describe() -> String {
@@ -41,13 +27,6 @@ fn processor_name(cpuinfo: &str) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn memory_is_read_in_bytes() {
-        let text = "MemTotal:       24683520 kB\nMemFree: 1 kB\nMemAvailable:   24355840 kB\n";
-        assert_eq!(parse_available(text), Some(24_355_840 * 1024));
-        assert_eq!(parse_available("MemTotal: 1 kB\n"), None);
-    }
 
     #[test]
     fn the_processor_has_a_readable_name() {

@@ -22,6 +22,12 @@ const BATCH_TIME: Duration = Duration::from_micros(5);
 const SAMPLES_MAX: u32 = 100_000;
 /// A round has at least so many samples, however long they take.
 const SAMPLES_MIN: u64 = 3;
+/// The timed part of a round is planned anew so often.
+const PORTIONS: u32 = 4;
+/// What a warm-up takes at least, and the batches that its median is over
+/// (fewer where they take half of the round).
+const CALIBRATION_TIME_MIN: Duration = Duration::from_micros(200);
+const CALIBRATION_BATCHES: usize = 16;
 /// Messages in a stream's window at most, and their bytes.
 const WINDOW_MESSAGES: u64 = 64;
 const WINDOW_BYTES: u64 = 64 << 20;
@@ -120,6 +126,12 @@ struct Plan {
 }
 
 impl Plan {
+    /// The round is over.
+    const END: Plan = Plan {
+        exchanges: 0,
+        batch: 1,
+    };
+
     fn encode(self) -> [u8; 16] {
         let words = [self.exchanges, self.batch].map(u64::to_le_bytes);
         words.concat().try_into().expect("two words are 16 bytes")
@@ -133,18 +145,23 @@ impl Plan {
         }
     }
 
-    /// The timed part, given what one exchange takes and the time left.
-    fn timed(exchange: Duration, time: Duration, window: u64) -> Self {
-        let batch_time = BATCH_TIME.max(time / SAMPLES_MAX);
-        let exchange_ns = exchange.as_nanos().max(1) as u64;
-        let batch = if exchange < TIMED_ALONE || exchange * SAMPLES_MAX < time {
+    /// Exchanges that are timed together, given what one takes.
+    fn batch(exchange_ns: u64, time: Duration, window: u64) -> u64 {
+        let exchange = Duration::from_nanos(exchange_ns);
+        if exchange < TIMED_ALONE || exchange * SAMPLES_MAX < time {
+            let batch_time = BATCH_TIME.max(time / SAMPLES_MAX);
             (batch_time.as_nanos() as u64)
-                .div_ceil(exchange_ns)
+                .div_ceil(exchange_ns.max(1))
                 .next_multiple_of(window)
         } else {
             window
-        };
-        let batches = (time.as_nanos() as u64 / (exchange_ns * batch)).max(SAMPLES_MIN);
+        }
+    }
+
+    /// As many batches as take about `time`.
+    fn lasting(time: Duration, exchange_ns: u64, batch: u64) -> Self {
+        let batch_ns = exchange_ns.saturating_mul(batch).max(1);
+        let batches = (time.as_nanos() as u64 / batch_ns).max(1);
         Self {
             exchanges: batches * batch,
             batch,
@@ -152,45 +169,52 @@ impl Plan {
     }
 }
 
-/// Rank 0's side of a round: warm-up and calibration in one, then the timed part.
+/// Rank 0's side of a round: warm-up and calibration in one, then the timed
+/// part, in portions, so that a guess which was wrong (somebody else had the
+/// core) costs a portion and not the round.
 fn lead(lane: &mut Lane<'_, '_>, log: &mut LogAccount, round: &Round) -> Result<Samples, Error> {
-    let enough = (round.time / 10).max(Duration::from_micros(200));
+    let began = Instant::now();
+    let exchange_ns = calibrate(lane, log, round)?;
+    let batch = Plan::batch(exchange_ns, round.time, lane.window);
+    let mut batches_ns = Vec::new();
+    loop {
+        let left = round.time.saturating_sub(began.elapsed());
+        let done = batches_ns.len() as u64;
+        if left < round.time / 20 && done >= SAMPLES_MIN {
+            break;
+        }
+        let portion = left.min(round.time / PORTIONS);
+        let plan = Plan::lasting(portion, exchange_ns, batch);
+        batches_ns.extend(lane.timed(log, round, plan)?);
+    }
+    lane.announce(Plan::END)?;
+    let one_way = batch * if round.mode == Mode::PingPong { 2 } else { 1 };
+    Ok(Samples {
+        times_ps: batches_ns.iter().map(|ns| ns * 1000 / one_way).collect(),
+        batch,
+    })
+}
+
+/// What one exchange takes, in ns: doubles until enough time has passed to warm
+/// up and to see a median.
+fn calibrate(lane: &mut Lane<'_, '_>, log: &mut LogAccount, round: &Round) -> Result<u64, Error> {
+    let enough = (round.time / 10).max(CALIBRATION_TIME_MIN);
     let began = Instant::now();
     let mut exchanges = lane.window;
-    let exchange = loop {
+    loop {
         let plan = Plan {
             exchanges,
             batch: lane.window,
         };
-        let mut times = Stopwatch::start(plan);
-        lane.announce(plan)?;
-        lane.phase(log, round.bytes, plan, &mut times)?;
-        if times.total >= enough {
-            break times.total / u32::try_from(exchanges).unwrap_or(u32::MAX);
+        let mut batches_ns = lane.timed(log, round, plan)?;
+        let spent = began.elapsed();
+        let seen = batches_ns.len() >= CALIBRATION_BATCHES || spent >= round.time / 2;
+        if spent >= enough && seen {
+            batches_ns.sort_unstable();
+            return Ok(batches_ns[batches_ns.len() / 2] / lane.window);
         }
         exchanges *= 2;
-    };
-    let plan = Plan::timed(
-        exchange,
-        round.time.saturating_sub(began.elapsed()),
-        lane.window,
-    );
-    let mut times = Stopwatch::start(plan);
-    lane.announce(plan)?;
-    lane.phase(log, round.bytes, plan, &mut times)?;
-    lane.announce(Plan {
-        exchanges: 0,
-        batch: 1,
-    })?;
-    let one_way = plan.batch * if round.mode == Mode::PingPong { 2 } else { 1 };
-    Ok(Samples {
-        times_ps: times
-            .batches_ns
-            .iter()
-            .map(|ns| ns * 1000 / one_way)
-            .collect(),
-        batch: plan.batch,
-    })
+    }
 }
 
 /// Rank 1's side.
@@ -227,7 +251,6 @@ impl Clock for NoClock {
 /// next.
 struct Stopwatch {
     last: Instant,
-    total: Duration,
     batches_ns: Vec<u64>,
 }
 
@@ -235,7 +258,6 @@ impl Stopwatch {
     fn start(plan: Plan) -> Self {
         Self {
             last: Instant::now(),
-            total: Duration::ZERO,
             batches_ns: Vec::with_capacity((plan.exchanges / plan.batch) as usize),
         }
     }
@@ -252,7 +274,6 @@ impl Clock for Stopwatch {
         let now = Instant::now();
         let time = now - self.last;
         self.last = now;
-        self.total += time;
         self.batches_ns.push(time.as_nanos() as u64);
     }
 }
@@ -278,6 +299,19 @@ impl Lane<'_, '_> {
     fn announce(&mut self, plan: Plan) -> Result<(), Error> {
         let destination = to(self.peer).context(PLAN_CONTEXT);
         self.world.send(&plan.encode(), destination)
+    }
+
+    /// Rank 0: runs a phase with the clock; the time of each batch in ns.
+    fn timed(
+        &mut self,
+        log: &mut LogAccount,
+        round: &Round,
+        plan: Plan,
+    ) -> Result<Vec<u64>, Error> {
+        let mut clock = Stopwatch::start(plan);
+        self.announce(plan)?;
+        self.phase(log, round.bytes, plan, &mut clock)?;
+        Ok(clock.batches_ns)
     }
 
     /// Runs `plan.exchanges`, freeing the log where it must be, outside the
@@ -468,8 +502,6 @@ fn receive<const ANY: bool>(world: &mut World, buffer: &mut [u8], peer: u32) -> 
 mod tests {
     use super::*;
 
-    const NS: fn(u64) -> Duration = Duration::from_nanos;
-
     #[test]
     fn plans_travel() {
         let plan = Plan {
@@ -482,37 +514,45 @@ mod tests {
     #[test]
     fn short_exchanges_are_timed_in_batches_and_long_ones_alone() {
         let time = Duration::from_millis(50);
-        let plan = Plan::timed(NS(100), time, 1);
-        assert_eq!(plan.batch, 50, "5 µs");
-        assert_eq!(plan.exchanges, 500_000);
-        let plan = Plan::timed(NS(1_999), time, 1);
-        assert_eq!(plan.batch, 3);
-        let plan = Plan::timed(NS(2_000), time, 1);
-        assert_eq!(plan.batch, 1);
-        let plan = Plan::timed(Duration::from_millis(40), time, 1);
-        assert_eq!((plan.batch, plan.exchanges), (1, 3), "at least three");
-        let plan = Plan::timed(Duration::ZERO, Duration::ZERO, 1);
-        assert!(plan.exchanges >= 3);
+        for (exchange_ns, batch) in [
+            (100, 50),
+            (1_999, 3),
+            (2_000, 1),
+            (40_000_000, 1),
+            (0, 5000),
+        ] {
+            assert_eq!(Plan::batch(exchange_ns, time, 1), batch, "{exchange_ns} ns");
+        }
+    }
+
+    #[test]
+    fn plans_last_as_long_as_asked_but_one_batch_at_least() {
+        let time = Duration::from_millis(50);
+        assert_eq!(Plan::lasting(time, 100, 50).exchanges, 500_000);
+        assert_eq!(Plan::lasting(time, 1_000_000_000, 1).exchanges, 1);
+        assert_eq!(Plan::lasting(time, u64::MAX, 64).exchanges, 64);
+        assert!(Plan::lasting(Duration::ZERO, 0, 1) != Plan::END);
     }
 
     #[test]
     fn long_rounds_do_not_make_endless_samples() {
-        for exchange in [50, 1_000, 2_000, 3_000, 100_000] {
-            let plan = Plan::timed(NS(exchange), Duration::from_secs(60), 1);
+        let time = Duration::from_secs(60);
+        for exchange_ns in [50, 1_000, 2_000, 3_000, 100_000] {
+            let batch = Plan::batch(exchange_ns, time, 1);
+            let plan = Plan::lasting(time, exchange_ns, batch);
             assert!(
-                plan.exchanges / plan.batch <= u64::from(SAMPLES_MAX),
-                "{exchange}"
+                plan.exchanges / batch <= u64::from(SAMPLES_MAX),
+                "{exchange_ns}"
             );
         }
     }
 
     #[test]
     fn batches_of_a_stream_hold_whole_windows() {
-        let plan = Plan::timed(NS(30), Duration::from_millis(1), 64);
-        assert_eq!(plan.batch, 192);
-        assert_eq!(plan.exchanges % 192, 0);
-        let plan = Plan::timed(NS(9_000), Duration::from_millis(10), 64);
-        assert_eq!(plan.batch, 64);
+        let time = Duration::from_millis(10);
+        assert_eq!(Plan::batch(30, time, 64), 192);
+        assert_eq!(Plan::lasting(time, 30, 192).exchanges % 192, 0);
+        assert_eq!(Plan::batch(9_000, time, 64), 64);
     }
 
     #[test]
@@ -521,7 +561,7 @@ mod tests {
             bytes,
             mode,
             receive: Receive::Named,
-            time: NS(1),
+            time: Duration::from_nanos(1),
             seed: 0,
         };
         let log = LogAccount::new(Some(512 << 20));

@@ -60,7 +60,7 @@ impl Ranks {
         for rank in 0..2 {
             let pipe = || {
                 pipe_with(PipeFlags::CLOEXEC)
-                    .map_err(|error| io::Error::from(error))
+                    .map_err(io::Error::from)
                     .map_err(NetpipeError::system("cannot make a pipe to a rank"))
             };
             let (commands_read, commands_write) = pipe()?;

@@ -2,8 +2,10 @@
 
 use super::result::{NO_PROTOCOL, Record, line_name, lines};
 use super::sizes::format_size;
-use comfy_table::presets::UTF8_HORIZONTAL_ONLY;
 use comfy_table::{Cell, CellAlignment, Table};
+
+/// comfy-table's order of borders: only those below the header are drawn.
+const HEADER_LINE_ONLY: &str = "     ──            ";
 
 /// Sizes downwards; for each protocol and peer time and bandwidth, for each
 /// protocol but `none` also its overhead. Perturbed sizes only with `all_sizes`.
@@ -15,7 +17,8 @@ pub fn render(records: &[Record], all_sizes: bool) -> String {
             .any(|record| is_on(record, line) && record.overhead_vs_none.is_some())
     };
     let mut table = Table::new();
-    table.load_preset(UTF8_HORIZONTAL_ONLY);
+    // A line below the header and nothing else.
+    table.load_preset(HEADER_LINE_ONLY);
     let mut header = vec![Cell::new("bytes")];
     for &line in &lines {
         header.push(Cell::new(format!("{}\nµs", line_name(line))));
@@ -163,9 +166,9 @@ pub mod tests {
         let text = render(&synthetic(), false);
         let header: Vec<_> = text.lines().take(3).collect();
         for name in ["none", "pessimist", "openmpi/NetPIPE"] {
-            assert!(header[1].contains(name), "{text}");
+            assert!(header[0].contains(name), "{text}");
         }
-        assert_eq!(header[2].matches("÷ none").count(), 1, "{text}");
+        assert_eq!(header[1].matches("÷ none").count(), 1, "{text}");
         let row = |size: &str| {
             text.lines()
                 .find(|line| line.split_whitespace().next() == Some(size))

@@ -84,7 +84,7 @@ impl ChannelReader {
     ///
     /// # Errors
     /// When the log is broken there. The reader stays where it is.
-    #[inline]
+    #[inline(always)]
     pub fn peek(&mut self) -> Result<Option<Record<'_>>, ReadError> {
         loop {
             let first_word = self.region.load_first_word(self.offset);

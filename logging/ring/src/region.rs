@@ -118,15 +118,15 @@ impl Region {
     }
 
     /// Writes bytes 8..48 of the line at `offset`: a header but for its first word.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn write_header_rest(&self, offset: usize, words: &[u64; 5]) {
         assert!(offset + 48 <= self.bytes, "header outside its region");
-        // SAFETY: in bounds; the record at `offset` is not published, so nobody
-        // reads these bytes.
-        unsafe {
-            self.at(offset + 8)
-                .cast::<[u64; 5]>()
-                .write(words.map(u64::to_le))
+        let to = self.at(offset + 8).cast::<u64>();
+        // Word by word: a copy of the array would load what was just stored.
+        for (index, word) in words.iter().enumerate() {
+            // SAFETY: in bounds; the record at `offset` is not published, so
+            // nobody reads these bytes.
+            unsafe { to.add(index).write(word.to_le()) }
         }
     }
 
@@ -215,6 +215,10 @@ unsafe impl Sync for Memory {}
 #[cfg(loom)]
 impl Region {
     /// Modelled memory.
+    #[expect(
+        clippy::arc_with_non_send_sync,
+        reason = "loom's cells are no Sync, their wrapper is"
+    )]
     pub fn heap(bytes: usize) -> Self {
         let lines = (0..bytes / 64)
             .map(|_| (AtomicU64::new(0), loom::cell::UnsafeCell::new([0; 5])))
@@ -228,7 +232,10 @@ impl Region {
     }
 
     fn word(&self, offset: usize) -> &AtomicU64 {
-        assert!(offset % 64 == 0, "only first words of lines are modelled");
+        assert!(
+            offset.is_multiple_of(64),
+            "only first words of lines are modelled"
+        );
         &self.memory.lines[offset / 64].0
     }
 

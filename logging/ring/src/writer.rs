@@ -168,7 +168,7 @@ impl ChannelLog {
     ///
     /// # Panics
     /// When a whole record is longer than [`Self::PAYLOAD_BYTES_MAX`].
-    #[inline]
+    #[inline(always)]
     pub fn reserve(
         &mut self,
         arena: &mut Arena,
@@ -190,6 +190,13 @@ impl ChannelLog {
             self.go_to_next_chunk(arena)?;
             payload_bytes_max
         };
+        // The word behind is cleared before this record's line is touched: stores
+        // commit in order, and one that misses the cache between header and
+        // publication would leave the reader time to take the half-written line
+        // away (docs/performance.md).
+        let behind = self.tail_offset + record_bytes(payload_bytes);
+        arena.region().clear_first_word(behind);
+        arena.region().prefetch_write(behind + LINE_BYTES);
         Ok(Reservation {
             position: self.tail,
             offset: self.tail_offset,
@@ -211,7 +218,7 @@ impl ChannelLog {
     /// Writes the header of a filled reservation; its identity fields and
     /// payload length are set here. The frame is not visible before it is
     /// published, and frames are published in order.
-    #[inline]
+    #[inline(always)]
     pub fn append(
         &mut self,
         arena: &Arena,
@@ -232,8 +239,6 @@ impl ChannelLog {
         let record = record_bytes(reservation.payload_bytes);
         let [first_word, rest @ ..] = header.words();
         region.write_header_rest(reservation.offset, &rest);
-        region.clear_first_word(reservation.offset + record);
-        region.prefetch_write(reservation.offset + record + LINE_BYTES);
         self.tail = Position(self.tail.0 + record as u64);
         self.tail_offset += record;
         let entry = self

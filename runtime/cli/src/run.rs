@@ -20,7 +20,7 @@ const NOT_FOUND: u8 = 127;
 #[derive(Args)]
 pub struct Arguments {
     /// How many ranks to start (1 to 1024).
-    #[arg(short = 'n', long = "ranks", value_name = "N", value_parser = ranks)]
+    #[arg(short = 'n', value_name = "N", value_parser = ranks)]
     ranks: u32,
     /// What carries messages; `refrain info` lists what there is.
     #[arg(long, value_name = "FABRIC", default_value = "auto", value_parser = fabric)]
@@ -42,7 +42,7 @@ pub struct Arguments {
     #[arg(long)]
     no_pin: bool,
     /// The program (a path, or a name from PATH or beside refrain) and its arguments.
-    #[arg(required = true, last = true, value_name = "PROGRAM")]
+    #[arg(required = true, trailing_var_arg = true, value_name = "PROGRAM")]
     command: Vec<OsString>,
 }
 

@@ -263,3 +263,50 @@ impl Job {
         };
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::JobConfig;
+    use crate::launcher::{JobSpec, Output};
+
+    fn sleeping() -> Job {
+        Job::start(JobSpec {
+            program: "sleep".into(),
+            arguments: vec!["1000".into()],
+            environment: Vec::new(),
+            ranks: 2,
+            config: JobConfig::default(),
+            output: Output::Plain,
+            pin: false,
+            descriptors: Vec::new(),
+        })
+        .unwrap()
+    }
+
+    #[test]
+    fn the_second_signal_ends_the_grace_and_the_first_is_the_status() {
+        let mut job = sleeping();
+        assert_eq!(job.phase.deadline(), None);
+        let before = Instant::now();
+        job.end_by_signal(signal_hook::consts::SIGINT);
+        assert!(job.phase.deadline().unwrap() >= before + GRACE);
+        job.end_by_signal(signal_hook::consts::SIGTERM);
+        assert!(job.phase.deadline().unwrap() <= Instant::now());
+        assert_eq!(job.wait().unwrap().status, 130);
+    }
+
+    #[test]
+    fn the_first_reason_holds() {
+        let mut job = sleeping();
+        job.fail(7, "first".into());
+        job.fail(8, "second".into());
+        job.output_closed();
+        job.end_by_signal(signal_hook::consts::SIGTERM);
+        let outcome = job.wait().unwrap();
+        assert_eq!(
+            (outcome.status, outcome.failure.as_deref()),
+            (7, Some("first"))
+        );
+    }
+}

@@ -24,13 +24,14 @@ enum Source {
 pub fn serve(job: &mut Job, timeout: Duration) -> Result<Option<Outcome>, Error> {
     let deadline = Instant::now().checked_add(timeout);
     loop {
-        let wake_at = deadline.into_iter().chain(job.phase.deadline()).min();
-        let ready = job.poll(wake_at)?;
-        job.step(&ready);
         if let Phase::Over { outcome } = &job.phase {
             return Ok(Some(outcome.clone()));
         }
-        if deadline.is_some_and(|deadline| Instant::now() >= deadline) {
+        let wake_at = deadline.into_iter().chain(job.phase.deadline()).min();
+        let ready = job.poll(wake_at)?;
+        job.step(&ready);
+        let is_over = matches!(job.phase, Phase::Over { .. });
+        if !is_over && deadline.is_some_and(|deadline| Instant::now() >= deadline) {
             return Ok(None);
         }
     }
@@ -73,9 +74,6 @@ impl Job {
     fn interests(&self) -> (Vec<PollFd<'_>>, Vec<Source>) {
         let mut polled = Vec::with_capacity(4 * self.ranks.len() + 3);
         let mut sources = Vec::with_capacity(polled.capacity());
-        if matches!(self.phase, Phase::Over { .. }) {
-            return (polled, sources);
-        }
         let mut add = |descriptor, events, source| {
             polled.push(PollFd::from_borrowed_fd(descriptor, events));
             sources.push(source);

@@ -66,8 +66,11 @@ impl World {
     /// independent of the fabric.
     ///
     /// # Errors
-    /// When the launcher ends the job.
+    /// When the launcher ends the job; else as [`World::send`].
     pub fn fence(&mut self) -> Result<(), Error> {
+        // There is no progress while the launcher is waited for: peers that
+        // cannot come to the fence without a word of this rank get it now.
+        self.block_until(|world| (!world.engine.has_unsent()).then_some(()))?;
         match &mut self.control {
             Some(control) => control.fence(),
             None => Ok(()),

@@ -12,31 +12,20 @@ use refrain_ring::copy::{Target, into_log, out_of_log};
 #[derive(Debug)]
 pub struct SendBuffer {
     base: *const u8,
-    shape: Shape,
+    message_bytes: u64,
+    /// Null for bytes in one piece.
+    layout: *const Layout,
     /// Set when the user's buffer had to be given back early.
-    owned: Option<Vec<u8>>,
+    owned: Option<Box<[u8]>>,
 }
 
 /// Room being received into.
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 pub struct ReceiveBuffer {
     base: *mut u8,
-    shape: Shape,
-}
-
-#[derive(Clone, Debug)]
-enum Shape {
-    Bytes(usize),
-    Laid(Layout),
-}
-
-impl Shape {
-    fn message_bytes(&self) -> u64 {
-        match self {
-            Shape::Bytes(bytes) => *bytes as u64,
-            Shape::Laid(layout) => layout.message_bytes(),
-        }
-    }
+    room_bytes: u64,
+    /// Null for room in one piece.
+    layout: *const Layout,
 }
 
 impl SendBuffer {
@@ -45,10 +34,12 @@ impl SendBuffer {
     /// # Safety
     /// The bytes must stay readable and unchanged until the send is complete or
     /// detached.
+    #[inline]
     pub unsafe fn bytes(base: *const u8, bytes: usize) -> Self {
         Self {
             base,
-            shape: Shape::Bytes(bytes),
+            message_bytes: bytes as u64,
+            layout: core::ptr::null(),
             owned: None,
         }
     }
@@ -56,11 +47,13 @@ impl SendBuffer {
     /// Bytes that `layout` picks from `base`.
     ///
     /// # Safety
-    /// As [`SendBuffer::bytes`], for `layout.span_bytes()` bytes.
+    /// As [`SendBuffer::bytes`], for `layout.span_bytes()` bytes; and the layout
+    /// must live as long.
     pub unsafe fn laid_out(base: *const u8, layout: &Layout) -> Self {
         Self {
             base,
-            shape: Shape::Laid(layout.clone()),
+            message_bytes: layout.message_bytes(),
+            layout,
             owned: None,
         }
     }
@@ -68,17 +61,18 @@ impl SendBuffer {
     /// Length of the message.
     #[inline]
     pub fn message_bytes(&self) -> u64 {
-        self.shape.message_bytes()
+        self.message_bytes
     }
 
     /// Copies the message from `offset` on into `out`.
     #[inline]
     pub(super) fn pack(&self, offset: u64, out: &mut [u8], target: Target) {
         debug_assert!(offset + out.len() as u64 <= self.message_bytes());
-        match &self.shape {
+        // SAFETY: null, or alive by the constructor's contract.
+        match unsafe { self.layout.as_ref() } {
             // SAFETY: inside the user's buffer, by the constructor's contract;
             // log memory and user memory are apart.
-            Shape::Bytes(_) => unsafe {
+            None => unsafe {
                 into_log(
                     self.base.add(offset as usize),
                     out.as_mut_ptr(),
@@ -86,7 +80,7 @@ impl SendBuffer {
                     target,
                 );
             },
-            Shape::Laid(layout) => {
+            Some(layout) => {
                 let mut rest = out;
                 for piece in layout.pieces(offset, rest.len()) {
                     let (head, tail) = rest.split_at_mut(piece.bytes);
@@ -104,14 +98,14 @@ impl SendBuffer {
     /// Copies what is not packed yet, so that the user's buffer is free.
     pub(super) fn detach(&mut self, packed_bytes: u64) {
         let bytes = self.message_bytes() as usize;
-        let mut copy = vec![0; bytes];
+        let mut copy = vec![0; bytes].into_boxed_slice();
         self.pack(
             packed_bytes,
             &mut copy[packed_bytes as usize..],
             Target::Cached,
         );
         self.base = copy.as_ptr();
-        self.shape = Shape::Bytes(bytes);
+        self.layout = core::ptr::null();
         self.owned = Some(copy);
     }
 }
@@ -122,21 +116,25 @@ impl ReceiveBuffer {
     /// # Safety
     /// The bytes must stay writable and untouched by others until the receive
     /// is complete, cancelled or detached.
+    #[inline]
     pub unsafe fn bytes(base: *mut u8, bytes: usize) -> Self {
         Self {
             base,
-            shape: Shape::Bytes(bytes),
+            room_bytes: bytes as u64,
+            layout: core::ptr::null(),
         }
     }
 
     /// Room that `layout` picks from `base`.
     ///
     /// # Safety
-    /// As [`ReceiveBuffer::bytes`], for `layout.span_bytes()` bytes.
+    /// As [`ReceiveBuffer::bytes`], for `layout.span_bytes()` bytes; and the
+    /// layout must live as long.
     pub unsafe fn laid_out(base: *mut u8, layout: &Layout) -> Self {
         Self {
             base,
-            shape: Shape::Laid(layout.clone()),
+            room_bytes: layout.message_bytes(),
+            layout,
         }
     }
 
@@ -144,14 +142,15 @@ impl ReceiveBuffer {
     pub(super) fn nowhere() -> Self {
         Self {
             base: core::ptr::NonNull::dangling().as_ptr(),
-            shape: Shape::Bytes(0),
+            room_bytes: 0,
+            layout: core::ptr::null(),
         }
     }
 
     /// How much fits.
     #[inline]
     pub fn room_bytes(&self) -> u64 {
-        self.shape.message_bytes()
+        self.room_bytes
     }
 
     /// Copies `data`, which is the message from `offset` on; what does not fit
@@ -163,12 +162,13 @@ impl ReceiveBuffer {
         if data.is_empty() {
             return;
         }
-        match &self.shape {
+        // SAFETY: null, or alive by the constructor's contract.
+        match unsafe { self.layout.as_ref() } {
             // SAFETY: clipped to the user's buffer; log and user memory are apart.
-            Shape::Bytes(_) => unsafe {
+            None => unsafe {
                 out_of_log(data.as_ptr(), self.base.add(offset as usize), data.len());
             },
-            Shape::Laid(layout) => {
+            Some(layout) => {
                 let mut rest = data;
                 for piece in layout.pieces(offset, rest.len()) {
                     let (head, tail) = rest.split_at(piece.bytes);

@@ -102,6 +102,8 @@ pub(super) struct Inbox {
     pub match_events: u64,
     /// Frames may be left in the sender's log.
     reads_in_place: bool,
+    /// Senders keep what they sent: copying it out would free nothing.
+    senders_keep: bool,
 }
 
 /// The inbox at work during a poll.
@@ -113,7 +115,7 @@ pub(super) struct Delivery<'a> {
 }
 
 impl Inbox {
-    pub fn new(size: u32, reads_in_place: bool) -> Self {
+    pub fn new(size: u32, reads_in_place: bool, senders_keep: bool) -> Self {
         Self {
             matcher: Matcher::new(),
             messages: Slab::new(),
@@ -125,7 +127,12 @@ impl Inbox {
             gate_closed: false,
             match_events: 0,
             reads_in_place,
+            senders_keep,
         }
+    }
+
+    fn is_pressed(&self, arrival: &Arrival<'_>) -> bool {
+        arrival.pressed && !self.senders_keep
     }
 
     /// Remembers where later fragments of a message go.
@@ -279,7 +286,7 @@ pub(super) struct Begun {
 impl Delivery<'_> {
     #[inline]
     fn begin(&mut self, arrival: &Arrival<'_>) -> Disposition {
-        let header = &arrival.header;
+        let header = arrival.header;
         let source = &mut self.inbox.sources[header.source.index()];
         if header.ssn != source.next_ssn {
             return self.out_of_order(header);
@@ -347,7 +354,7 @@ impl Delivery<'_> {
         if arrival.payload.is_empty() {
             return Disposition::Consumed;
         }
-        if self.inbox.reads_in_place && !arrival.pressed {
+        if self.inbox.reads_in_place && !self.inbox.is_pressed(arrival) {
             self.inbox.sources[arrival.header.source.index()].in_place += 1;
             parts.push(
                 offset,
@@ -364,7 +371,7 @@ impl Delivery<'_> {
 
     #[inline]
     fn fragment(&mut self, arrival: &Arrival<'_>) -> Disposition {
-        let header = &arrival.header;
+        let header = arrival.header;
         let assembling = &self.inbox.sources[header.source.index()].assembling;
         let Some(at) = assembling.iter().position(|(ssn, _)| *ssn == header.ssn) else {
             // Of a message that was received before a restart of its sender.
@@ -433,7 +440,7 @@ fn receive_part(receiving: &mut Receiving, offset: u64, payload: &[u8]) {
 impl Sink for Delivery<'_> {
     #[inline]
     fn frame(&mut self, arrival: Arrival<'_>) -> Disposition {
-        if arrival.pressed {
+        if self.inbox.is_pressed(&arrival) {
             self.note_pressed(arrival.header.source);
         }
         match arrival.header.kind {

@@ -163,7 +163,37 @@ fn finish_send(requests: &mut Requests, id: RequestId) {
     }
 }
 
+/// The end of a send.
+#[inline]
+fn sent(to: SendTo, bytes: u64, at_once: bool) -> Outcome {
+    let status = Status {
+        source: to.rank,
+        tag: to.tag,
+        bytes,
+        cancelled: false,
+    };
+    Outcome {
+        status,
+        truncated_to: None,
+        at_once,
+    }
+}
+
 impl Sending {
+    fn new(buffer: SendBuffer, to: SendTo, ssn: Ssn) -> Self {
+        Self {
+            buffer,
+            to: to.rank,
+            context: to.context,
+            tag: to.tag,
+            ssn,
+            packed_bytes: 0,
+            announced: false,
+            synchronous: to.synchronous,
+            way: Way::Eager,
+        }
+    }
+
     fn outcome(&self, at_once: bool) -> Outcome {
         let status = Status {
             source: self.to,
@@ -204,7 +234,11 @@ impl Engine {
             clock: Clock(0),
             gate: Gate::default(),
             requests: Requests::default(),
-            inbox: Inbox::new(options.size, fabric.attributes().reads_in_place),
+            inbox: Inbox::new(
+                options.size,
+                fabric.attributes().reads_in_place,
+                keeps_payload,
+            ),
             outbox: Outbox::new(
                 options.rank,
                 options.incarnation,
@@ -247,36 +281,38 @@ impl Engine {
         let bytes = buffer.message_bytes();
         self.statistics.messages_sent += 1;
         self.statistics.bytes_sent += bytes;
-        let mut sending = Sending {
-            buffer,
-            to: to.rank,
-            context: to.context,
-            tag: to.tag,
-            ssn: Ssn(0),
-            packed_bytes: 0,
-            announced: false,
-            synchronous: to.synchronous,
-            way: Way::Eager,
-        };
         if to.rank == self.options.rank {
-            sending.ssn = self.outbox.next_ssn(to.rank);
-            return Ok(self.send_to_self(clock, sending));
+            let ssn = self.outbox.next_ssn(to.rank);
+            return Ok(self.send_to_self(clock, Sending::new(buffer, to, ssn)));
         }
         if bytes > self.outbox.message_bytes_max {
             return Err(self.longer_than_log(bytes));
         }
-        sending.ssn = self.outbox.next_ssn(to.rank);
-        if self.outbox.send_now(&sending, means!(self)).is_some() {
-            if !to.synchronous {
-                return Ok(Started::Done(sending.outcome(true)));
+        match self.outbox.send_now(&buffer, to, means!(self)) {
+            Some(_) if !to.synchronous => Ok(Started::Done(sent(to, bytes, true))),
+            Some(ssn) => {
+                let sending = Sending {
+                    packed_bytes: bytes,
+                    announced: true,
+                    ..Sending::new(buffer, to, ssn)
+                };
+                let id = self.requests.add(clock, State::Sending(sending));
+                self.outbox.await_answer(to.rank, ssn, id);
+                Ok(Started::Pending(id))
             }
-            sending.packed_bytes = bytes;
-            sending.announced = true;
-            let ssn = sending.ssn;
-            let id = self.requests.add(clock, State::Sending(sending));
-            self.outbox.await_answer(to.rank, ssn, id);
-            return Ok(Started::Pending(id));
+            None => self.send_in_turn(clock, buffer, to),
         }
+    }
+
+    /// A send that takes more than one record, or has others before it.
+    fn send_in_turn(
+        &mut self,
+        clock: Clock,
+        buffer: SendBuffer,
+        to: SendTo,
+    ) -> Result<Started, EngineError> {
+        let ssn = self.outbox.next_ssn(to.rank);
+        let sending = Sending::new(buffer, to, ssn);
         let id = self.requests.add(clock, State::Sending(sending));
         self.outbox.enqueue(to.rank, id);
         if let Err(error) = self.outbox.pump(to.rank, means!(self)) {
@@ -356,7 +392,8 @@ impl Engine {
     }
 
     /// Begins a receive.
-    #[inline]
+    // Inlined always, as `add_receive`: the request is built in its place.
+    #[inline(always)]
     pub fn start_receive(&mut self, buffer: ReceiveBuffer, pattern: Pattern) -> RequestId {
         let clock = self.tick();
         let id = self.add_receive(clock, buffer, pattern.source.is_none());
@@ -381,6 +418,7 @@ impl Engine {
         id
     }
 
+    #[inline(always)]
     fn add_receive(&mut self, clock: Clock, buffer: ReceiveBuffer, any_source: bool) -> RequestId {
         self.statistics.receives += 1;
         let status = Status {

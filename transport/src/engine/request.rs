@@ -91,6 +91,8 @@ pub(super) struct Requests {
 }
 
 impl Requests {
+    // Inlined always, so that the request is built in its place.
+    #[inline(always)]
     pub fn add(&mut self, posted_at: Clock, state: State) -> RequestId {
         self.generations = self.generations.wrapping_add(1);
         let generation = self.generations;

@@ -10,7 +10,9 @@
 //! the frames of the sender's channel log; the *control lane* carries small
 //! [`Control`] frames. Each lane is FIFO, loses nothing and duplicates nothing
 //! while both incarnations live. There is no order between lanes, nor between
-//! pairs. A full data lane never stops a control lane.
+//! pairs. A full data lane never stops a control lane. A lane begins when its
+//! peer is connected, with the first record of a new log; a rank has no lanes to
+//! itself. Frames that were posted before the peer has connected back wait.
 //!
 //! **Sending.** [`Fabric::post`] takes a frame that lies packed in registered
 //! log memory. The fabric may read it in place at any time until it reports the
@@ -34,7 +36,8 @@
 //!
 //! **Waiting.** [`Fabric::wait`] blocks until something for this rank may have
 //! happened since its last `poll` (a frame, a released position, room in a
-//! lane) or the time is over. It may return early; it never misses a wake-up.
+//! lane) or the time is over. It may return early; it never misses a wake-up,
+//! also not one for what happened before the call.
 //! It burns no processor.
 //!
 //! **Death.** A peer may be killed between any two instructions. What it posted
@@ -43,7 +46,9 @@
 //! [`Sink::peer_lost`]; none is obliged to: the job brings its own detector.
 //! After [`Fabric::disconnect`] nothing of that incarnation reaches the sink
 //! any more, however late it was written (FENCE-1), and its kept frames are
-//! gone. A peer comes back by [`Fabric::connect`] with a higher incarnation.
+//! gone: letting one of them go has no effect, also not on the next incarnation.
+//! A peer comes back by [`Fabric::connect`] with a higher incarnation; one that
+//! was disconnected is refused for ever.
 //!
 //! **Memory.** The region given to a fabric at its making stays mapped and
 //! registered as long as the fabric lives, and longer while a peer may read it.
@@ -178,7 +183,7 @@ pub struct Place {
 #[derive(Debug)]
 pub struct Arrival<'a> {
     /// Its header; source and incarnation are checked by the fabric.
-    pub header: RecordHeader,
+    pub header: &'a RecordHeader,
     /// Its payload, readable during the call (or longer, if kept).
     pub payload: &'a [u8],
     /// Names the frame if it is kept.
@@ -249,8 +254,9 @@ pub trait Fabric {
     /// Hands what has arrived to `sink`; returns how many calls were made.
     ///
     /// # Errors
-    /// A peer that broke the rules, or a broken device. The offending lane is
-    /// not read again; the others go on.
+    /// A peer that broke the rules, or a broken device: reported once. The
+    /// offending lane is not read again (nor, if the fabric likes, the other
+    /// lane of that peer); other peers go on.
     fn poll(&mut self, sink: &mut dyn Sink) -> Result<usize, FabricError>;
 
     /// The payload of a kept frame.

@@ -88,6 +88,9 @@ impl<R, M> Matcher<R, M> {
     /// accepts: a receive.
     #[inline]
     pub fn take_unexpected(&mut self, pattern: &Pattern) -> Option<(Envelope, M)> {
+        if self.unexpected.count() == 0 {
+            return None;
+        }
         self.unexpected.take(pattern)
     }
 

@@ -1,6 +1,7 @@
 //! Connecting, fencing and death.
 
-use super::rig::{Rig, connect, pass};
+use super::rig::{Rig, connect};
+use super::seat::{Seat, pass};
 use super::{Harness, Outcome};
 use crate::control::Control;
 use crate::fabric::{Address, Fabric, FabricError, Refusal};
@@ -149,6 +150,26 @@ pub fn check_reconnect_begins_anew(h: &mut impl Harness) -> Outcome {
     assert_eq!(rig.seats[0].inbox.controls(Rank(1), 3), 60);
     assert_eq!(rig.seats[1].inbox.frames(Rank(0), 0), 60);
     assert_eq!(rig.seats[2].inbox.frames(Rank(1), 3), 60);
+    rig.finish();
+    Outcome::Holds
+}
+
+/// *Lanes*: what is posted before the peer has connected back waits for it.
+pub fn check_frames_wait_for_connect(h: &mut impl Harness) -> Outcome {
+    let mut rig = Rig::new(h, 2);
+    let mut fresh = Seat::new(rig.harness.restart(Rank(1), Incarnation(1)));
+    connect(&mut fresh.endpoint, &rig.seats[0].endpoint);
+    let sent = (0..5).filter(|_| fresh.try_send(Rank(0), 100)).count();
+    let controls = (0..3).filter(|_| fresh.try_control(Rank(0))).count();
+    rig.settle();
+    assert_eq!(rig.seats[0].inbox.calls, 0, "it is not connected yet");
+    connect(&mut rig.seats[0].endpoint, &fresh.endpoint);
+    let old = core::mem::replace(&mut rig.seats[1], fresh);
+    rig.harness.kill(old.endpoint);
+    rig.flush();
+    let inbox = &rig.seats[0].inbox;
+    assert_eq!(inbox.frames(Rank(1), 1), sent as u64);
+    assert_eq!(inbox.controls(Rank(1), 1), controls as u64);
     rig.finish();
     Outcome::Holds
 }

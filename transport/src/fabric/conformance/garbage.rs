@@ -1,6 +1,7 @@
 //! Garbage on a lane: a typed error, and everybody else goes on.
 
-use super::rig::{Rig, Seat};
+use super::rig::Rig;
+use super::seat::Seat;
 use super::{Harness, Outcome};
 use crate::control::{CONTROL_BYTES, Control};
 use crate::fabric::sim::LaneKind;

@@ -77,7 +77,7 @@ impl Sink for Inbox {
             self.rank
         );
         assert_eq!(
-            arrival.header,
+            *arrival.header,
             name.header(payload_bytes),
             "{name:?} arrived with another header"
         );

@@ -21,11 +21,14 @@ mod order;
 mod pattern;
 mod progress;
 mod rig;
+mod seat;
 
+#[cfg(test)]
+mod on_faulty;
 #[cfg(test)]
 mod on_shm;
 #[cfg(test)]
-mod on_sim;
+pub(super) mod on_sim;
 
 pub use death::*;
 pub use garbage::*;
@@ -147,6 +150,7 @@ pub fn run(harness: &mut impl Harness) -> Report {
         check_disconnect_fences,
         check_disconnect_ends_keeping,
         check_reconnect_begins_anew,
+        check_frames_wait_for_connect,
         check_old_places_do_not_name_new_frames,
         check_late_frames_are_fenced,
         check_connect_fences,

@@ -2,23 +2,33 @@
 //! sees a broken fence.
 
 use super::{Endpoint, Harness, Outcome, check_late_frames_are_fenced, run_all};
-use crate::fabric::sim::{LaneKind, Network, Options, SimFabric, TICK_NS};
+use crate::fabric::sim::{LaneKind, Network, Options, POLL_CALLS_MAX, SimFabric, TICK_NS};
 use core::time::Duration;
 use refrain_ring::{Incarnation, Rank};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 /// Makes networks by one set of options.
-pub(super) struct SimHarness {
+pub(in crate::fabric) struct SimHarness {
     options: Options,
     network: Network,
 }
 
 impl SimHarness {
-    pub(super) fn new(options: Options) -> Self {
+    pub(in crate::fabric) fn new(options: Options) -> Self {
         Self {
             network: Network::new(options.clone()),
             options,
         }
+    }
+
+    /// The network of the job made last.
+    pub(in crate::fabric) fn network(&self) -> &Network {
+        &self.network
+    }
+
+    /// Begins a new network.
+    pub(super) fn clear(&mut self) {
+        self.network = Network::new(self.options.clone());
     }
 
     fn start(&self, rank: Rank, incarnation: Incarnation) -> Endpoint<SimFabric> {
@@ -39,7 +49,7 @@ impl Harness for SimHarness {
     type F = SimFabric;
 
     fn make(&mut self, ranks: u32) -> Vec<Endpoint<SimFabric>> {
-        self.network = Network::new(self.options.clone());
+        self.clear();
         let mut endpoints: Vec<_> = (0..ranks)
             .map(|rank| self.start(Rank(rank), Incarnation(0)))
             .collect();
@@ -64,7 +74,7 @@ impl Harness for SimHarness {
     }
 
     fn poll_calls_max(&self) -> usize {
-        32
+        POLL_CALLS_MAX
     }
 
     fn inject(&mut self, from: Rank, to: Rank, lane: LaneKind, bytes: &[u8]) -> bool {

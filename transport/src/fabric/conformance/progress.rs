@@ -7,7 +7,7 @@ use core::time::Duration;
 use refrain_ring::Rank;
 
 /// Longer than any wake-up takes; a missed one makes a check last so long.
-const TIMEOUT: Duration = Duration::from_secs(20);
+const TIMEOUT: Duration = Duration::from_secs(10);
 
 /// *Lanes*, GATE-4: a full data lane never stops a control lane, neither
 /// sending nor, when nothing of the data is let go, arriving.

@@ -17,6 +17,15 @@ const BURST_FRAMES: usize = 64;
 /// Released control slots are published at least this often.
 const CONTROL_PUBLISH_FRAMES: u64 = CONTROL_SLOTS / 4;
 
+/// A locator is a payload's offset in the segment (up to 1 TiB) under the low
+/// bits of the incarnation.
+const LOCATOR_OFFSET_BITS: u32 = 40;
+const LOCATOR_OFFSET_MAX: u64 = (1 << LOCATOR_OFFSET_BITS) - 1;
+
+fn locator(incarnation: Incarnation, payload_offset: usize) -> u64 {
+    u64::from(incarnation.0) << LOCATOR_OFFSET_BITS | payload_offset as u64
+}
+
 #[derive(Debug)]
 pub(super) struct Incoming {
     source: Rank,
@@ -31,6 +40,8 @@ pub(super) struct Incoming {
     control_published: u64,
     released_published: Position,
     idle_polls: u32,
+    /// The last poll found nothing, and the sender knows what it may reuse.
+    settled: bool,
     broken: bool,
 }
 
@@ -60,6 +71,7 @@ impl Incoming {
             control_published: 0,
             released_published: Position(0),
             idle_polls: 0,
+            settled: false,
             broken: false,
         }
     }
@@ -89,6 +101,14 @@ impl Incoming {
     fn next_control_is_there(&self, lane: &Lane) -> bool {
         let slot = &lane.control[(self.control_taken % CONTROL_SLOTS) as usize];
         slot.sequence.load(Acquire) == self.control_taken + 1
+    }
+
+    /// Whether there is nothing to do; the common poll of a waiting rank.
+    #[inline]
+    pub(super) fn is_quiet(&mut self, lane: &Lane) -> bool {
+        let quiet = self.settled && !self.ready(lane);
+        self.idle_polls = self.idle_polls.saturating_add(quiet.into());
+        quiet
     }
 
     /// Takes what has arrived, up to a burst.
@@ -133,7 +153,6 @@ impl Incoming {
             self.begin(lane)?;
         }
         let mut calls = 0;
-        let oldest_kept = self.kept.front().map(|kept| kept.position);
         while calls < BURST_FRAMES {
             let Some(reader) = &mut self.reader else {
                 break;
@@ -143,24 +162,28 @@ impl Incoming {
                 Ok(None) => break,
                 Err(error) => return Err(self.broken_log(error)),
             };
-            let (header, position) = (record.header, record.position);
+            let (header, position) = (&record.header, record.position);
             if (header.source, header.incarnation) != (self.source, self.incarnation) {
                 return self
                     .check_identity(header.source, header.incarnation)
                     .map(|()| calls);
             }
-            let held_from = oldest_kept.unwrap_or(position);
-            let place = Place {
-                source: self.source,
-                position,
-                locator: record.payload_offset as u64,
-            };
             let disposition = sink.frame(Arrival {
                 header,
                 payload: record.payload,
-                place,
-                pressed: position.0 - held_from.0 > self.window_bytes / 2,
+                place: Place {
+                    source: self.source,
+                    position,
+                    locator: locator(self.incarnation, record.payload_offset),
+                },
+                pressed: pressed(
+                    &self.kept,
+                    position,
+                    header.payload_bytes,
+                    self.window_bytes,
+                ),
             });
+            let payload_bytes = header.payload_bytes;
             if disposition == Disposition::Keep {
                 self.kept.push_back(Kept {
                     position,
@@ -168,7 +191,7 @@ impl Incoming {
                 });
             }
             if let Some(reader) = &mut self.reader {
-                reader.advance(header.payload_bytes);
+                reader.advance(payload_bytes);
             }
             calls += 1;
         }
@@ -222,28 +245,36 @@ impl Incoming {
 
     pub(super) fn kept(&self, place: Place, payload_bytes: usize) -> &[u8] {
         let is_kept = self
-            .kept_index(place.position)
+            .kept_index(place)
             .is_some_and(|index| !self.kept[index].let_go);
         let Some(reader) = self.reader.as_ref().filter(|_| is_kept) else {
             return &[];
         };
+        let payload_offset = (place.locator & LOCATOR_OFFSET_MAX) as usize;
         // SAFETY: the frame is among the kept ones, so `released` has not passed
         // it; letting it go needs `&mut self`.
-        unsafe { reader.payload_at(place.locator as usize, payload_bytes) }
+        unsafe { reader.payload_at(payload_offset, payload_bytes) }
     }
 
     pub(super) fn let_go(&mut self, place: Place) {
-        if let Some(index) = self.kept_index(place.position) {
+        if let Some(index) = self.kept_index(place) {
             self.kept[index].let_go = true;
         }
         while self.kept.front().is_some_and(|kept| kept.let_go) {
             self.kept.pop_front();
         }
+        self.settled = false;
     }
 
-    fn kept_index(&self, position: Position) -> Option<usize> {
+    /// A place of an older incarnation names nothing here.
+    fn kept_index(&self, place: Place) -> Option<usize> {
+        if place.locator >> LOCATOR_OFFSET_BITS
+            != locator(self.incarnation, 0) >> LOCATOR_OFFSET_BITS
+        {
+            return None;
+        }
         self.kept
-            .binary_search_by_key(&position, |kept| kept.position)
+            .binary_search_by_key(&place.position, |kept| kept.position)
             .ok()
     }
 
@@ -251,6 +282,8 @@ impl Incoming {
     /// and otherwise when the lane is idle. Returns whether it told anything.
     #[inline]
     pub(super) fn publish_released(&mut self, lane: &Lane) -> bool {
+        let idle = self.idle_polls > 0;
+        self.settled = idle;
         let Some(reader) = &self.reader else {
             return self.publish_control(lane);
         };
@@ -260,7 +293,7 @@ impl Incoming {
             .map_or(reader.position(), |kept| kept.position);
         let chunk = |position: Position| position.0 / CHUNK_BYTES as u64;
         let told = released != self.released_published
-            && (self.idle_polls > 0 || chunk(released) != chunk(self.released_published));
+            && (idle || chunk(released) != chunk(self.released_published));
         if told {
             self.released_published = released;
             lane.released.store(released.0, Release);
@@ -278,4 +311,17 @@ impl Incoming {
         }
         told
     }
+}
+
+/// Whether keeping the frame at `position` could make the sender stall: a
+/// window is two chunks at least, and a kept frame holds its whole chunk.
+#[inline]
+fn pressed(
+    kept: &VecDeque<Kept>,
+    position: Position,
+    payload_bytes: u32,
+    window_bytes: u64,
+) -> bool {
+    let held_from = kept.front().map_or(position, |kept| kept.position);
+    position.0 + u64::from(payload_bytes) - held_from.0 > window_bytes / 4
 }

@@ -62,18 +62,23 @@ pub struct Shm {
     region: Region,
     registered: bool,
     peers: Vec<Option<Peer>>,
+    /// The lowest incarnation of each peer that is not fenced. FENCE-1
+    acceptable: Vec<Incarnation>,
     hot: Vec<Rank>,
 }
 
 #[derive(Debug)]
 struct Peer {
     rank: Rank,
+    incarnation: Incarnation,
     segment: Segment,
     both_answer_barriers: bool,
     incoming: Incoming,
     control_posted: u64,
     /// Lower bound of what the peer has taken.
     control_taken: u64,
+    /// What the peer had let go of, and taken, when that was last looked at.
+    seen: (u64, u64),
     has_begun: bool,
 }
 
@@ -128,6 +133,7 @@ impl Shm {
             region,
             registered,
             peers: (0..options.size).map(|_| None).collect(),
+            acceptable: vec![Incarnation(0); options.size as usize],
             hot: Vec::with_capacity(HOT_LANES_MAX),
         };
         Ok((fabric, arena))
@@ -154,7 +160,15 @@ impl Shm {
         wake::wake(&bell.sleeping);
     }
 
+    #[inline]
+    fn is_rung(&self) -> bool {
+        let words = (self.options.size as usize).div_ceil(64);
+        let rung = &self.own.bell().rung[..words];
+        rung.iter().any(|word| word.load(Relaxed) != 0)
+    }
+
     /// Takes the bell and polls who has rung; they become hot where there is room.
+    #[cold]
     fn answer_bell(&mut self, sink: &mut dyn Sink) -> Result<usize, FabricError> {
         let mut calls = 0;
         for word in 0..(self.options.size as usize).div_ceil(64) {
@@ -245,17 +259,34 @@ impl Shm {
         }
     }
 
-    fn anything_to_poll(&self) -> bool {
+    fn anything_new(&mut self) -> bool {
         let me = self.options.rank;
         let words = (self.options.size as usize).div_ceil(64);
-        self.own.bell().rung[..words]
+        let rung = self.own.bell().rung[..words]
             .iter()
-            .any(|word| word.load(SeqCst) != 0)
-            || self
-                .hot
-                .iter()
-                .filter_map(|rank| self.peer(*rank))
-                .any(|peer| peer.incoming.ready(peer.segment.lane(me)))
+            .any(|word| word.load(SeqCst) != 0);
+        let arrived = self
+            .hot
+            .iter()
+            .filter_map(|rank| self.peer(*rank))
+            .any(|peer| peer.incoming.ready(peer.segment.lane(me)));
+        rung || arrived || self.room_was_made()
+    }
+
+    /// Whether a receiver made room since this was last looked at.
+    fn room_was_made(&mut self) -> bool {
+        let mut made = false;
+        for peer in self
+            .peers
+            .iter_mut()
+            .flatten()
+            .filter(|peer| peer.has_sent())
+        {
+            let lane = self.own.lane(peer.rank);
+            let seen = (lane.released.load(SeqCst), lane.control_taken.load(SeqCst));
+            made |= seen != core::mem::replace(&mut peer.seen, seen);
+        }
+        made
     }
 
     /// Before sleeping: senders shall ring, and receivers that make room shall.
@@ -267,13 +298,16 @@ impl Shm {
             }
         }
         for rank in (0..self.options.size).map(Rank) {
-            if self
-                .peer(rank)
-                .is_some_and(|peer| peer.has_begun || peer.control_posted > 0)
-            {
+            if self.peer(rank).is_some_and(Peer::has_sent) {
                 self.own.lane(rank).waits_for_room.store(asked, SeqCst);
             }
         }
+    }
+}
+
+impl Peer {
+    fn has_sent(&self) -> bool {
+        self.has_begun || self.control_posted > 0
     }
 }
 
@@ -304,6 +338,9 @@ impl Fabric for Shm {
         if peer == self.options.rank || peer.0 >= self.options.size {
             return refuse("only other ranks of the job can be connected");
         }
+        if incarnation < self.acceptable[peer.index()] {
+            return refuse("this incarnation is fenced: only a later one may come");
+        }
         let Some(memory) = &address.memory else {
             return refuse("its address carries no shared memory: is it on another host?");
         };
@@ -319,6 +356,7 @@ impl Fabric for Shm {
         let head = segment.head();
         self.peers[peer.index()] = Some(Peer {
             rank: peer,
+            incarnation,
             both_answer_barriers: self.registered && head.answers_barriers.load(Acquire) == 1,
             incoming: Incoming::new(
                 peer,
@@ -330,6 +368,7 @@ impl Fabric for Shm {
             segment,
             control_posted: 0,
             control_taken: 0,
+            seen: (0, 0),
             has_begun: false,
         });
         // What it posted before we were connected rang a bell that nobody could
@@ -340,8 +379,8 @@ impl Fabric for Shm {
     }
 
     fn disconnect(&mut self, peer: Rank) {
-        if let Some(slot) = self.peers.get_mut(peer.index()) {
-            *slot = None;
+        if let Some(Some(fenced)) = self.peers.get_mut(peer.index()).map(Option::take) {
+            self.acceptable[peer.index()] = Incarnation(fenced.incarnation.0.saturating_add(1));
             self.hot.retain(|hot| *hot != peer);
             // FENCE-1: the next incarnation finds our lane to it as if new.
             let lane = self.own.lane(peer);
@@ -410,11 +449,19 @@ impl Fabric for Shm {
 
     #[inline]
     fn poll(&mut self, sink: &mut dyn Sink) -> Result<usize, FabricError> {
-        let mut calls = self.answer_bell(sink)?;
+        let mut calls = 0;
+        if self.is_rung() {
+            calls += self.answer_bell(sink)?;
+        }
         let mut index = 0;
         while let Some(rank) = self.hot.get(index).copied() {
-            calls += self.poll_lane(rank, sink)?;
             index += 1;
+            if let Some(peer) = &mut self.peers[rank.index()]
+                && peer.incoming.is_quiet(peer.segment.lane(self.options.rank))
+            {
+                continue;
+            }
+            calls += self.poll_lane(rank, sink)?;
         }
         Ok(calls)
     }
@@ -435,13 +482,12 @@ impl Fabric for Shm {
 
     fn wait(&mut self, timeout: Duration) {
         self.ask_to_be_rung(1);
-        let sleeping = &self.own.bell().sleeping;
-        sleeping.store(1, SeqCst);
+        self.own.bell().sleeping.store(1, SeqCst);
         wake::before_last_look(self.registered);
-        if !self.anything_to_poll() {
-            wake::sleep(sleeping, timeout);
+        if !self.anything_new() {
+            wake::sleep(&self.own.bell().sleeping, timeout);
         }
-        sleeping.store(0, SeqCst);
+        self.own.bell().sleeping.store(0, SeqCst);
         self.ask_to_be_rung(0);
     }
 }

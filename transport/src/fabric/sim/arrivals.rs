@@ -11,7 +11,7 @@ use refrain_ring::{
 };
 
 /// Most calls that one poll makes to its sink.
-pub(super) const POLL_CALLS_MAX: u64 = 32;
+pub const POLL_CALLS_MAX: usize = 32;
 
 /// One thing for the sink.
 pub(super) enum Arrived {
@@ -30,7 +30,7 @@ impl State {
     /// Begins a poll: how many calls it may make.
     pub(super) fn begin_poll(&mut self, life: Life) -> usize {
         self.port(life).woken = false;
-        1 + self.random.up_to(POLL_CALLS_MAX - 1) as usize
+        1 + self.random.index(POLL_CALLS_MAX)
     }
 
     pub(super) fn has_arrivals(&self, life: Life) -> bool {

@@ -58,7 +58,7 @@ impl SimFabric {
             locator: u64::from(route.from.incarnation.0),
         };
         let disposition = sink.frame(Arrival {
-            header,
+            header: &header,
             payload: &bytes[RecordHeader::BYTES..],
             place,
             pressed,

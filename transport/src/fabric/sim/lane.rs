@@ -50,9 +50,10 @@ impl<T> Lane<T> {
     }
 
     pub(super) fn take_due(&mut self, now: u64) -> Option<T> {
-        self.in_flight
-            .pop_front_if(|(due, _)| *due <= now)
-            .map(|(_, frame)| frame)
+        if self.next_due()? > now {
+            return None;
+        }
+        self.in_flight.pop_front().map(|(_, frame)| frame)
     }
 
     pub(super) fn arrive(&mut self, frame: T) {

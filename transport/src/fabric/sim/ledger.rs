@@ -113,9 +113,11 @@ impl Ledger {
             .ok()?;
         self.unreleased[index].done = true;
         let before = self.done_to;
-        while let Some(posted) = self.unreleased.pop_front_if(|posted| posted.done) {
-            self.prove_unchanged(&posted);
-            self.done_to = posted.end;
+        while self.unreleased.front().is_some_and(|posted| posted.done) {
+            if let Some(posted) = self.unreleased.pop_front() {
+                self.prove_unchanged(&posted);
+                self.done_to = posted.end;
+            }
         }
         (self.done_to != before).then_some(self.done_to)
     }
@@ -148,7 +150,10 @@ impl Ledger {
     /// Moves the released position by what is due; whether it moved.
     pub(super) fn take_due(&mut self, now: u64) -> bool {
         let mut moved = false;
-        while let Some((_, position)) = self.notices.pop_front_if(|(due, _)| *due <= now) {
+        while let Some((due, position)) = self.notices.front().copied()
+            && due <= now
+        {
+            self.notices.pop_front();
             self.released = position;
             moved = true;
         }

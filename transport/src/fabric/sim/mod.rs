@@ -37,6 +37,7 @@ mod trace;
 #[cfg(test)]
 mod tests;
 
+pub use arrivals::POLL_CALLS_MAX;
 pub use endpoint::SimFabric;
 pub use trace::{Event, Life, Route};
 

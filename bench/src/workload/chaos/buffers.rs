@@ -1,0 +1,259 @@
+//! The memory of one rank's messages in one round, and the check that nothing
+//! but what was received has changed in it.
+
+use super::plan::{Message, Round, Slot};
+use super::verify::Post;
+use crate::workload::payload;
+use crate::workload::prng::combine;
+use refrain::Layout;
+
+/// Bytes on either side of a receive's room that nobody may touch.
+const GUARD_BYTES: usize = 64;
+
+/// What a rank sends from: one entry for each message of the round, those of
+/// other ranks without data.
+#[derive(Debug, Default)]
+pub struct SendBuffer {
+    /// The message where its shape has it, other bytes between.
+    pub data: Vec<u8>,
+    /// Its layout, unless it is a plain slice.
+    pub layout: Option<Layout>,
+}
+
+impl SendBuffer {
+    /// The buffer of a message.
+    ///
+    /// # Errors
+    /// When the library refuses the layout.
+    pub fn new(message: &Message) -> Result<Self, refrain::Error> {
+        let mut data = payload::make(!message.seed, message.shape.span_bytes());
+        message
+            .shape
+            .scatter(&payload::make(message.seed, message.bytes), &mut data);
+        Ok(Self {
+            data,
+            layout: message.shape.layout()?,
+        })
+    }
+}
+
+/// What a rank receives into.
+#[derive(Debug, Default)]
+pub struct ReceiveBuffer {
+    data: Vec<u8>,
+    seed: u64,
+}
+
+impl ReceiveBuffer {
+    /// Room for a slot, filled with what no message contains.
+    #[must_use]
+    pub fn new(slot: &Slot, seed: u64) -> Self {
+        let data = payload::make(seed, slot.shape.span_bytes() + 2 * GUARD_BYTES);
+        Self { data, seed }
+    }
+
+    /// What the library gets.
+    pub fn room(&mut self) -> &mut [u8] {
+        let end = self.data.len().saturating_sub(GUARD_BYTES);
+        self.data.get_mut(GUARD_BYTES..end).unwrap_or_default()
+    }
+
+    /// Compares with what must be there when a message, or none, was received.
+    ///
+    /// # Errors
+    /// What is wrong, for people.
+    fn check(&self, slot: &Slot, message: Option<&Message>) -> Result<(), String> {
+        let mut expected = payload::make(self.seed, self.data.len());
+        if let Some(message) = message {
+            let payload = payload::make(message.seed, message.bytes.min(slot.room_bytes));
+            slot.shape.scatter(&payload, &mut expected[GUARD_BYTES..]);
+        }
+        let Some(at) = payload::first_difference(&self.data, &expected) else {
+            return Ok(());
+        };
+        let wrong = self
+            .data
+            .iter()
+            .zip(&expected)
+            .filter(|(found, expected)| found != expected)
+            .count();
+        Err(format!(
+            "byte {} of the buffer (its message bytes lie at {:?}…) is {:#04x}, expected {:#04x}; {wrong} bytes are wrong",
+            at as i64 - GUARD_BYTES as i64,
+            &slot.shape.pieces()[..slot.shape.pieces().len().min(3)],
+            self.data[at],
+            expected[at]
+        ))
+    }
+}
+
+/// All receive buffers of one rank in one round, by slot.
+#[derive(Debug)]
+pub struct ReceiveBuffers {
+    /// For each slot of this rank.
+    pub first: Vec<ReceiveBuffer>,
+    /// For those that may be posted a second time.
+    pub second: Vec<ReceiveBuffer>,
+}
+
+impl ReceiveBuffers {
+    /// Room for all receives of `rank`; slots of other ranks get none.
+    #[must_use]
+    pub fn new(round: &Round, rank: u32) -> Self {
+        let make = |second: bool| {
+            let buffer = |(id, slot): (usize, &Slot)| {
+                let wanted = slot.receiver == rank && (!second || slot.needs_second_buffer());
+                let seed = combine(&[
+                    0x6775_6172_6473,
+                    round.number,
+                    u64::from(rank),
+                    id as u64,
+                    second.into(),
+                ]);
+                if wanted {
+                    ReceiveBuffer::new(slot, seed)
+                } else {
+                    ReceiveBuffer::default()
+                }
+            };
+            round.slots.iter().enumerate().map(buffer).collect()
+        };
+        Self {
+            first: make(false),
+            second: make(true),
+        }
+    }
+
+    /// Checks every byte of every buffer, knowing which message each post
+    /// received.
+    ///
+    /// # Errors
+    /// What is wrong, for people.
+    pub fn check(
+        &self,
+        round: &Round,
+        rank: u32,
+        posts: &[Post],
+        received: &[Option<usize>],
+    ) -> Result<(), String> {
+        // A persistent request's last message is the one that remains; they are
+        // all equal. A buffer that never received must not have changed.
+        let mut contents = [vec![None; round.slots.len()], vec![None; round.slots.len()]];
+        for (post, id) in posts.iter().zip(received) {
+            let content = &mut contents[usize::from(post.second_buffer)][post.slot];
+            *content = id.or(*content);
+        }
+        for (buffers, contents) in [&self.first, &self.second].into_iter().zip(contents) {
+            for (id, (buffer, content)) in buffers.iter().zip(contents).enumerate() {
+                let slot = &round.slots[id];
+                if slot.receiver != rank || buffer.data.is_empty() {
+                    continue;
+                }
+                let message = content.map(|id| &round.messages[id]);
+                buffer.check(slot, message).map_err(|wrong| {
+                    let found = resembling(round, rank, slot, &buffer.data[GUARD_BYTES..]);
+                    format!(
+                        "receive {id} {slot:?} of message {content:?} {message:?}: {wrong}{found}"
+                    )
+                })?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Names the message that lies in a buffer instead of the expected one.
+fn resembling(round: &Round, rank: u32, slot: &Slot, room: &[u8]) -> String {
+    let begins_with = |message: &Message| {
+        let bytes = message.bytes.min(slot.room_bytes).min(64);
+        let mut pieces = slot
+            .shape
+            .pieces()
+            .into_iter()
+            .flat_map(|(offset, length)| offset..offset + length);
+        let expected = payload::make(message.seed, bytes);
+        bytes >= 4
+            && expected
+                .iter()
+                .all(|byte| pieces.next().is_some_and(|at| room[at] == *byte))
+    };
+    let to_here = |message: &Message| message.destination == rank;
+    match round
+        .messages
+        .iter()
+        .position(|message| begins_with(message) && to_here(message))
+    {
+        Some(id) => format!("; it begins like message {id} {:?}", round.messages[id]),
+        None => match round.messages.iter().position(begins_with) {
+            Some(id) => format!("; it begins like message {id}, which is for another rank"),
+            None => String::new(),
+        },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::generate::{self, Parameters};
+    use super::super::plan::ReceiveManner;
+    use super::*;
+
+    /// A receive with gaps in its buffer, and a message for it.
+    fn slot_and_message() -> (Slot, Message) {
+        let parameters = Parameters {
+            seed: 3,
+            ranks: 2,
+            bytes_max: 4096,
+        };
+        for number in 0.. {
+            let round = generate::round(parameters, number);
+            let with_gaps = |slot: &&Slot| {
+                slot.shape.span_bytes() > slot.room_bytes
+                    && slot.room_bytes > 8
+                    && !slot.may_truncate
+            };
+            if let Some(slot) = round.slots.iter().find(with_gaps)
+                && let Some(message) = round
+                    .messages
+                    .iter()
+                    .find(|message| message.bytes > slot.room_bytes)
+            {
+                return (slot.clone(), message.clone());
+            }
+        }
+        unreachable!("rounds do not end")
+    }
+
+    #[test]
+    fn every_changed_byte_is_noticed() {
+        let (slot, message) = slot_and_message();
+        let mut buffer = ReceiveBuffer::new(&slot, 99);
+        assert_eq!(buffer.check(&slot, None), Ok(()));
+        // The beginning of a truncated message.
+        let payload = payload::make(message.seed, slot.room_bytes);
+        slot.shape.scatter(&payload, buffer.room());
+        assert_eq!(buffer.check(&slot, Some(&message)), Ok(()));
+        assert!(buffer.check(&slot, None).is_err());
+        for at in 0..buffer.data.len() {
+            buffer.data[at] ^= 1;
+            assert!(buffer.check(&slot, Some(&message)).is_err(), "byte {at}");
+            buffer.data[at] ^= 1;
+        }
+    }
+
+    #[test]
+    fn second_buffers_are_for_races() {
+        let parameters = Parameters {
+            seed: 3,
+            ranks: 2,
+            bytes_max: 100,
+        };
+        let rounds = (0..20).map(|number| generate::round(parameters, number));
+        let slots: Vec<_> = rounds.flat_map(|round| round.slots).collect();
+        assert!(slots.iter().any(Slot::needs_second_buffer));
+        assert!(
+            slots.iter().all(
+                |slot| slot.needs_second_buffer() == (slot.manner == ReceiveManner::CancelRace)
+            )
+        );
+    }
+}

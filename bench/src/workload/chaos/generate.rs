@@ -1,0 +1,534 @@
+//! Makes the plan of a round from the seed.
+//!
+//! # Why no plan can deadlock
+//!
+//! Every send may be synchronous, so a plan must end for every rank even if no
+//! byte is buffered anywhere. A rank's program has four stages:
+//!
+//! 1. receives are posted and messages sent, only with calls that return at
+//!    once: every rank comes to the end of this stage;
+//! 2. more sends; those that block go only to a receiver and context of which
+//!    *all* receives are posted in stage 1;
+//! 3. blocking receives of messages that their senders send in stages 1 and 2,
+//!    mixed with *ordered items* (blocking transfers, sendrecv): these stand in
+//!    one order for the whole job, so the first unfinished item always has all
+//!    its partners at it;
+//! 4. everything pending is completed.
+//!
+//! # Why no wildcard starves a receive
+//!
+//! Per receiver and context there are as many receives as messages, and more
+//! specific ones are posted before those less specific that overlap with them.
+//! A message then goes to a wildcard only when all receives that are for it
+//! alone are satisfied. Half-open patterns of one receiver and context are all
+//! open in the same half: `(any, tag)` and `(source, any)` would overlap
+//! without an order. Rounds that may overlap in time have different contexts.
+
+use super::plan::{
+    Completion, Ending, Message, MessageId, Pattern, ReceiveManner, Round, SendManner, Slot,
+    SlotId, Step,
+};
+use super::shape::Shape;
+use super::sizes;
+use crate::workload::prng::{Prng, combine};
+
+/// Ranks wait for each other at least every so many rounds: as many rounds may
+/// overlap in time, and have contexts of their own.
+pub const EPOCH_ROUNDS: u64 = 4;
+/// Contexts of one round that are used freely, with the longest messages in
+/// each.
+const FREE_CONTEXTS_BYTES_MAX: [usize; 3] = [4 << 10, 64 << 10, usize::MAX];
+/// The context of ordered items.
+const ORDERED: u32 = FREE_CONTEXTS_BYTES_MAX.len() as u32;
+/// What a rank sends at most in the free contexts of a round, so that a
+/// protocol that keeps payload needs little memory.
+const ROUND_BYTES_MAX: usize = 4 << 20;
+/// The longest message of all.
+const GIANT_BYTES_MAX: usize = 8 << 20;
+const TAGS: [i32; 8] = [0, 1, 2, 3, 77, 65_535, 1 << 20, i32::MAX];
+/// Tag of receives that nothing is sent to.
+const TAG_NEVER: i32 = 999_983;
+const TAG_ORDERED: i32 = 1000;
+
+/// What plans depend on.
+#[derive(Clone, Copy, Debug)]
+pub struct Parameters {
+    /// The seed of the whole run.
+    pub seed: u64,
+    /// Ranks of the job.
+    pub ranks: u32,
+    /// Longest message in bytes, except for rare giants of up to eight times
+    /// that.
+    pub bytes_max: usize,
+}
+
+/// The plan of one round: the same on every rank.
+#[must_use]
+pub fn round(parameters: Parameters, number: u64) -> Round {
+    let mut generator = Generator::new(parameters, number);
+    for (index, bytes_max) in FREE_CONTEXTS_BYTES_MAX.into_iter().enumerate() {
+        generator.free_messages(index as u32, bytes_max.min(parameters.bytes_max));
+    }
+    for receiver in 0..parameters.ranks {
+        for index in 0..FREE_CONTEXTS_BYTES_MAX.len() as u32 {
+            generator.free_receives(receiver, index);
+        }
+        generator.never(receiver);
+    }
+    generator.choose_send_manners();
+    generator.ordered_items();
+    generator.programs();
+    generator.ending();
+    generator.round
+}
+
+/// What one rank does, not yet in one sequence.
+#[derive(Debug, Default)]
+struct Draft {
+    /// Posts of stage 1, a sequence for each context.
+    early: Vec<Vec<Step>>,
+    /// Receives of stage 3, a sequence for each context.
+    late: Vec<Vec<Step>>,
+    /// Sends that return at once.
+    immediate: Vec<Step>,
+    /// Sends that may block.
+    blocking: Vec<Step>,
+    /// Its part of the ordered items.
+    ordered: Vec<Step>,
+}
+
+struct Generator {
+    parameters: Parameters,
+    prng: Prng,
+    round: Round,
+    drafts: Vec<Draft>,
+    /// Receivers and contexts of which all receives are posted in stage 1.
+    all_early: Vec<(u32, u32)>,
+}
+
+impl Generator {
+    fn new(parameters: Parameters, number: u64) -> Self {
+        Self {
+            parameters,
+            prng: Prng::new(combine(&[
+                parameters.seed,
+                u64::from(parameters.ranks),
+                number,
+            ])),
+            round: Round {
+                number,
+                ..Round::default()
+            },
+            drafts: (0..parameters.ranks).map(|_| Draft::default()).collect(),
+            all_early: Vec::new(),
+        }
+    }
+
+    fn ranks(&self) -> usize {
+        self.parameters.ranks as usize
+    }
+
+    fn context(&self, index: u32) -> u32 {
+        let rounds = (self.round.number % EPOCH_ROUNDS) as u32;
+        1 + rounds * (ORDERED + 1) + index
+    }
+
+    fn any_rank(&mut self) -> u32 {
+        self.prng.below(self.ranks()) as u32
+    }
+
+    fn message(
+        &mut self,
+        source: u32,
+        destination: u32,
+        context: u32,
+        tag: i32,
+        bytes: usize,
+    ) -> MessageId {
+        let id = self.round.messages.len();
+        let shape = Shape::random(&mut self.prng, bytes);
+        let manner = SendManner::Isend;
+        let seed = combine(&[
+            self.parameters.seed,
+            self.round.number,
+            u64::from(source),
+            id as u64,
+        ]);
+        self.round.messages.push(Message {
+            source,
+            destination,
+            context,
+            tag,
+            manner,
+            shape,
+            bytes,
+            seed,
+        });
+        id
+    }
+
+    fn free_messages(&mut self, index: u32, bytes_max: usize) {
+        let context = self.context(index);
+        let tags: Vec<i32> = (0..self.prng.between(1, 4))
+            .map(|_| self.prng.pick(&TAGS))
+            .collect();
+        for _ in 0..self.prng.below((6 >> index) * self.ranks() + 1) {
+            let source = self.any_rank();
+            let destination = if self.prng.chance(8) {
+                source
+            } else {
+                self.any_rank()
+            };
+            let tag = self.prng.pick(&tags);
+            let bytes = sizes::random(&mut self.prng, bytes_max).min(self.bytes_left(source));
+            self.message(source, destination, context, tag, bytes);
+        }
+        if index == 0 && self.prng.chance(6) {
+            let (source, destination) = (self.any_rank(), self.any_rank());
+            for _ in 0..self.prng.between(30, 150) {
+                let tag = self.prng.pick(&tags);
+                let bytes = self.prng.below(256.min(bytes_max) + 1);
+                self.message(source, destination, context, tag, bytes);
+            }
+        }
+    }
+
+    fn bytes_left(&self, source: u32) -> usize {
+        let sent: usize = self
+            .round
+            .messages
+            .iter()
+            .filter(|message| message.source == source)
+            .map(|m| m.bytes)
+            .sum();
+        ROUND_BYTES_MAX.saturating_sub(sent)
+    }
+
+    fn slot(
+        &mut self,
+        receiver: u32,
+        pattern: Pattern,
+        manner: ReceiveManner,
+        bytes: usize,
+        exact: bool,
+    ) -> SlotId {
+        let id = self.round.slots.len();
+        let room_bytes = match self.prng.below(8) {
+            0 if !exact => self.prng.below(bytes + 1),
+            1 | 2 => bytes + self.prng.below(100),
+            _ => bytes,
+        };
+        let shape = Shape::random(&mut self.prng, room_bytes);
+        let may_truncate = bytes > room_bytes;
+        self.round.slots.push(Slot {
+            receiver,
+            pattern,
+            manner,
+            shape,
+            room_bytes,
+            may_truncate,
+        });
+        id
+    }
+
+    fn free_receives(&mut self, receiver: u32, index: u32) {
+        let context = self.context(index);
+        let patterns = self.free_patterns(receiver, context);
+        let early = match self.prng.below(3) {
+            0 => 0,
+            1 => patterns.len(),
+            _ => self.prng.below(patterns.len() + 1),
+        };
+        if early == patterns.len() {
+            self.all_early.push((receiver, context));
+        }
+        let mut steps = [Vec::new(), Vec::new()];
+        for (place, (pattern, bytes)) in patterns.into_iter().enumerate() {
+            let is_early = place < early;
+            let immediate = is_early || self.prng.chance(2);
+            let manner = if immediate {
+                self.prng.pick(&ReceiveManner::IMMEDIATE)
+            } else {
+                self.prng.pick(&ReceiveManner::BLOCKING)
+            };
+            let slot = self.slot(receiver, pattern, manner, bytes, false);
+            let step = if immediate {
+                Step::Post(slot)
+            } else {
+                Step::Receive(slot)
+            };
+            steps[usize::from(!is_early)].push(step);
+        }
+        let [early, late] = steps;
+        let draft = &mut self.drafts[receiver as usize];
+        draft.early.push(early);
+        draft.late.push(late);
+    }
+
+    /// A pattern for each message to `receiver` in `context`, each with the
+    /// length of the longest message that may come, most specific first.
+    fn free_patterns(&mut self, receiver: u32, context: u32) -> Vec<(Pattern, usize)> {
+        let open_source = self.prng.chance(2);
+        let openness = self.prng.pick(&[0, 1, 2, 4]);
+        let here =
+            |message: &&Message| message.destination == receiver && message.context == context;
+        let messages: Vec<(u32, i32)> = self
+            .round
+            .messages
+            .iter()
+            .filter(here)
+            .map(|m| (m.source, m.tag))
+            .collect();
+        let mut patterns = Vec::with_capacity(messages.len());
+        for (source, tag) in messages {
+            let open = if self.prng.below(4) < openness {
+                self.prng.between(1, 2)
+            } else {
+                0
+            };
+            let pattern = Pattern {
+                context,
+                source: (open == 0 || (open == 1 && !open_source)).then_some(source),
+                tag: (open == 0 || (open == 1 && open_source)).then_some(tag),
+            };
+            let admitted = self
+                .round
+                .messages
+                .iter()
+                .filter(here)
+                .filter(|message| pattern.admits(message));
+            patterns.push((
+                pattern,
+                admitted.map(|message| message.bytes).max().unwrap_or(0),
+            ));
+        }
+        self.prng.shuffle(&mut patterns);
+        patterns.sort_by_key(|(pattern, _)| pattern.wildcards());
+        patterns
+    }
+
+    /// Sometimes a receive for something that never comes.
+    fn never(&mut self, receiver: u32) {
+        if self.prng.chance(3) {
+            let source = if self.prng.chance(2) {
+                Some(self.any_rank())
+            } else {
+                None
+            };
+            let index = self.prng.below(ORDERED as usize + 1) as u32;
+            let pattern = Pattern {
+                context: self.context(index),
+                source,
+                tag: Some(TAG_NEVER),
+            };
+            let bytes = self.prng.below(200);
+            let slot = self.slot(receiver, pattern, ReceiveManner::CancelNever, bytes, true);
+            let draft = &mut self.drafts[receiver as usize];
+            let stage = if self.prng.chance(2) {
+                &mut draft.early
+            } else {
+                &mut draft.late
+            };
+            stage.push(vec![Step::Post(slot)]);
+        }
+    }
+
+    fn choose_send_manners(&mut self) {
+        for id in 0..self.round.messages.len() {
+            let Message {
+                source,
+                destination,
+                context,
+                ..
+            } = self.round.messages[id];
+            let may_block = self.all_early.contains(&(destination, context));
+            let manner = if may_block && self.prng.chance(2) {
+                self.prng.pick(&SendManner::BLOCKING)
+            } else {
+                self.prng.pick(&SendManner::IMMEDIATE)
+            };
+            self.round.messages[id].manner = manner;
+            let draft = &mut self.drafts[source as usize];
+            let sends = if manner.is_blocking() {
+                &mut draft.blocking
+            } else {
+                &mut draft.immediate
+            };
+            sends.push(Step::Send(id));
+        }
+    }
+
+    fn ordered_items(&mut self) {
+        for item in 0..self.prng.below(self.ranks() + 3) {
+            let tag = TAG_ORDERED + item as i32;
+            let source = self.any_rank();
+            let other =
+                (source as usize + self.prng.between(1, self.ranks().max(2) - 1)) % self.ranks();
+            match self.prng.below(4) {
+                0 => self.shift(tag),
+                _ if other == source as usize => self.shift(tag),
+                1 => self.repeated_transfer(source, other as u32, tag),
+                _ => self.transfer(source, other as u32, tag),
+            }
+        }
+    }
+
+    /// What an ordered receive may look like. Ordered messages of a pair come
+    /// in the order of the items, so the tag may be open; the tag is that of
+    /// one item only, so the source may.
+    fn ordered_pattern(&mut self, source: u32, tag: i32) -> Pattern {
+        let open = self.prng.below(3);
+        Pattern {
+            context: self.context(ORDERED),
+            source: (open != 1).then_some(source),
+            tag: (open != 2).then_some(tag),
+        }
+    }
+
+    fn ordered_bytes(&mut self) -> usize {
+        let bytes_max = self.parameters.bytes_max;
+        if self.prng.chance(64) {
+            let giant = (bytes_max.saturating_mul(8))
+                .min(GIANT_BYTES_MAX)
+                .max(bytes_max);
+            return self.prng.between(bytes_max, giant);
+        }
+        sizes::random(&mut self.prng, bytes_max)
+    }
+
+    fn transfer(&mut self, source: u32, destination: u32, tag: i32) {
+        let bytes = self.ordered_bytes();
+        let context = self.context(ORDERED);
+        let message = self.message(source, destination, context, tag, bytes);
+        let blocks = self.prng.chance(2);
+        let manners: &[SendManner] = if blocks {
+            &SendManner::BLOCKING
+        } else {
+            &SendManner::IMMEDIATE
+        };
+        self.round.messages[message].manner = self.prng.pick(manners);
+        let pattern = self.ordered_pattern(source, tag);
+        let manner = if self.prng.chance(3) {
+            self.prng.pick(&ReceiveManner::IMMEDIATE)
+        } else {
+            self.prng.pick(&ReceiveManner::BLOCKING)
+        };
+        let slot = self.slot(destination, pattern, manner, bytes, false);
+        self.drafts[source as usize]
+            .ordered
+            .push(Step::SendAndWait(message));
+        self.drafts[destination as usize]
+            .ordered
+            .push(Step::Receive(slot));
+    }
+
+    fn repeated_transfer(&mut self, source: u32, destination: u32, tag: i32) {
+        let bytes = sizes::random(&mut self.prng, self.parameters.bytes_max.min(256 << 10));
+        let context = self.context(ORDERED);
+        let first = self.message(source, destination, context, tag, bytes);
+        self.round.messages[first].manner = self
+            .prng
+            .pick(&[SendManner::Persistent, SendManner::PersistentSynchronous]);
+        let times = self.prng.between(2, 4);
+        let repeated = self.round.messages[first].clone();
+        self.round
+            .messages
+            .extend(std::iter::repeat_n(repeated, times - 1));
+        let pattern = self.ordered_pattern(source, tag);
+        let slot = self.slot(destination, pattern, ReceiveManner::Persistent, bytes, true);
+        self.drafts[source as usize]
+            .ordered
+            .push(Step::SendRepeatedly((first..first + times).collect()));
+        self.drafts[destination as usize]
+            .ordered
+            .push(Step::ReceiveRepeatedly(slot, times));
+    }
+
+    /// Every rank sends to the one some places on, at the same time.
+    fn shift(&mut self, tag: i32) {
+        let ranks = self.parameters.ranks;
+        let distance = self.any_rank();
+        let context = self.context(ORDERED);
+        let mut messages = Vec::new();
+        for source in 0..ranks {
+            let bytes = sizes::random(&mut self.prng, self.parameters.bytes_max);
+            let message = self.message(source, (source + distance) % ranks, context, tag, bytes);
+            self.round.messages[message].manner = SendManner::Sendrecv;
+            messages.push(message);
+        }
+        for receiver in 0..ranks {
+            let source = (receiver + ranks - distance) % ranks;
+            let bytes = self.round.messages[messages[source as usize]].bytes;
+            let pattern = self.ordered_pattern(source, tag);
+            let slot = self.slot(receiver, pattern, ReceiveManner::Sendrecv, bytes, true);
+            let step = Step::Exchange(messages[receiver as usize], slot);
+            self.drafts[receiver as usize].ordered.push(step);
+        }
+    }
+
+    fn programs(&mut self) {
+        // Receives posted long before anything comes; much sent before
+        // anything is received.
+        let (after_posts, after_sends) = (self.prng.chance(4), self.prng.chance(4));
+        for mut draft in std::mem::take(&mut self.drafts) {
+            self.prng.shuffle(&mut draft.immediate);
+            self.prng.shuffle(&mut draft.blocking);
+            let cut = self.prng.below(draft.immediate.len() + 1);
+            let second = draft.immediate.split_off(cut);
+            draft.early.push(draft.immediate);
+            let awaits = (0..self.prng.below(5))
+                .map(|_| Step::Await(self.prng.pick(&Completion::ALL)))
+                .collect();
+            draft.late.extend([draft.ordered, awaits]);
+
+            let mut program = self.stage(draft.early);
+            program.extend(after_posts.then_some(Step::Barrier));
+            program.extend(self.stage(vec![second, draft.blocking]));
+            program.extend(after_sends.then_some(Step::Barrier));
+            program.extend(self.stage(draft.late));
+            self.round.programs.push(program);
+        }
+    }
+
+    /// Merges sequences, with a few steps in between that oblige to nothing.
+    fn stage(&mut self, mut sequences: Vec<Vec<Step>>) -> Vec<Step> {
+        let idle = (0..self.prng.below(5)).map(|_| self.idle_step()).collect();
+        sequences.push(idle);
+        self.prng.merge(sequences)
+    }
+
+    fn idle_step(&mut self) -> Step {
+        if self.prng.chance(2) {
+            return Step::Poke(self.prng.pick(&Completion::TESTS));
+        }
+        let index = self.prng.below(ORDERED as usize + 1) as u32;
+        let source = if self.prng.chance(2) {
+            Some(self.any_rank())
+        } else {
+            None
+        };
+        let tag = if self.prng.chance(2) {
+            Some(self.prng.pick(&TAGS))
+        } else {
+            None
+        };
+        Step::Iprobe(Pattern {
+            context: self.context(index),
+            source,
+            tag,
+        })
+    }
+
+    fn ending(&mut self) {
+        let is_last = self.round.number % EPOCH_ROUNDS == EPOCH_ROUNDS - 1;
+        self.round.publishes = (0..self.ranks())
+            .map(|_| is_last || self.prng.chance(4))
+            .collect();
+        self.round.ends_with = match self.prng.below(8) {
+            0 => Ending::Fence,
+            1 => Ending::Barrier,
+            _ if is_last => Ending::Barrier,
+            _ => Ending::Open,
+        };
+    }
+}

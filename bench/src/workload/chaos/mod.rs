@@ -1,0 +1,200 @@
+//! A seeded random mix of every operation, in rounds, with verification of
+//! every byte. All ranks derive the same plan from the seed.
+
+mod buffers;
+mod generate;
+mod pending;
+mod plan;
+mod run;
+mod shape;
+mod sizes;
+mod verify;
+
+use super::collective;
+use super::error::{WorkloadError, ensure};
+use super::prng::combine;
+use super::watchdog::Watchdog;
+use generate::{EPOCH_ROUNDS, Parameters};
+use plan::{Ending, Round};
+use refrain::World;
+use std::time::{Duration, Instant};
+
+/// Options of `chaos`.
+#[derive(Clone, Debug, clap::Args)]
+pub struct Options {
+    /// What all random choices are made from.
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// Stop after the round in which the ranks together have done so many
+    /// operations.
+    #[arg(long, default_value_t = 2000)]
+    operations: u64,
+    /// Longest message in bytes; rare ones are up to eight times as long, 8 MiB
+    /// at most.
+    #[arg(long, default_value_t = 1 << 20)]
+    bytes_max: usize,
+    /// Go on for so long instead of for a number of operations. The last line
+    /// then depends on how far the job came.
+    #[arg(long, value_name = "SECONDS", conflicts_with = "operations")]
+    duration: Option<u64>,
+    /// Run only this round; with the seed of a failure.
+    #[arg(long, value_name = "ROUND", conflicts_with_all = ["operations", "duration"])]
+    only_round: Option<u64>,
+    /// Give up when a rank makes no progress for so long; 0: never.
+    #[arg(long, value_name = "SECONDS", default_value_t = 60)]
+    patience: u64,
+    /// Say on standard error what each round is.
+    #[arg(long)]
+    verbose: bool,
+}
+
+/// What was done so far; the same on every rank except for the checksum.
+#[derive(Clone, Copy, Debug, Default)]
+struct Tally {
+    rounds: u64,
+    operations: u64,
+    messages: u64,
+    bytes: u64,
+    checksum: u64,
+}
+
+impl Tally {
+    fn add(&mut self, round: &Round, checksum: u64) {
+        self.rounds += 1;
+        self.operations += round.operations() as u64;
+        self.messages += round.messages.len() as u64;
+        self.bytes += round
+            .messages
+            .iter()
+            .map(|message| message.bytes as u64)
+            .sum::<u64>();
+        self.checksum = self
+            .checksum
+            .wrapping_add(combine(&[round.number, checksum]));
+    }
+}
+
+/// Runs the workload on this rank; rank 0 gets the line to print.
+///
+/// # Errors
+/// Those of the library, and everything that is not as it must be, with what
+/// is needed to see it again.
+pub fn run(world: &mut World, options: &Options) -> Result<Option<String>, WorkloadError> {
+    let rank = world.rank().0;
+    if rank == 0 {
+        let (size, protocol, fabric) = (world.size(), world.protocol(), world.fabric());
+        eprintln!(
+            "chaos: seed {} with {size} ranks, protocol {protocol}, fabric {fabric}",
+            options.seed
+        );
+    }
+    let watchdog = Watchdog::start(options.patience);
+    let tally = rounds(world, options, &watchdog)?;
+    watchdog.place(format!("seed {}, after the last round", options.seed));
+    let checksum = collective::sum(world, tally.checksum)?;
+    Ok((rank == 0).then(|| {
+        format!(
+            "chaos: seed {} rounds {} operations {} messages {} bytes {} checksum {checksum:016x}",
+            options.seed, tally.rounds, tally.operations, tally.messages, tally.bytes
+        )
+    }))
+}
+
+fn rounds(
+    world: &mut World,
+    options: &Options,
+    watchdog: &Watchdog,
+) -> Result<Tally, WorkloadError> {
+    let parameters = Parameters {
+        seed: options.seed,
+        ranks: world.size(),
+        bytes_max: options.bytes_max,
+    };
+    let started = Instant::now();
+    let mut tally = Tally::default();
+    for number in options.only_round.unwrap_or(0).. {
+        let round = generate::round(parameters, number);
+        if options.verbose && world.rank().0 == 0 {
+            eprintln!(
+                "chaos: round {number}, {} messages, ends with {:?}",
+                round.messages.len(),
+                round.ends_with
+            );
+        }
+        let checksum = one_round(world, options.seed, &round, watchdog)
+            .map_err(|error| error.at(&reproduction(world, options, number)))?;
+        tally.add(&round, checksum);
+        if is_over(world, options, &tally, number, started)? {
+            break;
+        }
+    }
+    Ok(tally)
+}
+
+fn one_round(
+    world: &mut World,
+    seed: u64,
+    round: &Round,
+    watchdog: &Watchdog,
+) -> Result<u64, WorkloadError> {
+    let before = world.statistics();
+    let checksum = run::round(world, round, seed, watchdog)?;
+    let sent = world.statistics().messages_sent - before.messages_sent;
+    let planned = round
+        .messages
+        .iter()
+        .filter(|message| message.source == world.rank().0)
+        .count() as u64;
+    // Barriers add to what is planned.
+    ensure!(
+        sent >= planned,
+        "{planned} messages were to be sent, the statistics say {sent}"
+    );
+    if round.publishes[world.rank().index()] && world.protocol() != "none" {
+        world.publish_horizon()?;
+    }
+    match round.ends_with {
+        Ending::Open => {}
+        Ending::Barrier => collective::barrier(world)?,
+        Ending::Fence => world.fence()?,
+    }
+    Ok(checksum)
+}
+
+/// The same answer on every rank. The clock is asked by rank 0 alone, at the
+/// end of an epoch, and its answer travels as a message.
+fn is_over(
+    world: &mut World,
+    options: &Options,
+    tally: &Tally,
+    number: u64,
+    started: Instant,
+) -> Result<bool, WorkloadError> {
+    if options.only_round.is_some() {
+        return Ok(true);
+    }
+    let Some(seconds) = options.duration else {
+        return Ok(tally.operations >= options.operations);
+    };
+    if !(number + 1).is_multiple_of(EPOCH_ROUNDS) {
+        return Ok(false);
+    }
+    let over = world.rank().0 == 0 && started.elapsed() >= Duration::from_secs(seconds);
+    Ok(collective::sum(world, u64::from(over))? > 0)
+}
+
+/// What to do to see a failure again.
+fn reproduction(world: &World, options: &Options, number: u64) -> String {
+    let Options {
+        seed, bytes_max, ..
+    } = options;
+    let (rank, size, protocol) = (world.rank(), world.size(), world.protocol());
+    format!(
+        "chaos, seed {seed}, round {number}, rank {rank} of {size} (again: refrain run -n {size} --protocol {protocol} \
+         -- refrain-workload chaos --seed {seed} --bytes-max {bytes_max}, with --operations {} or --only-round {number})",
+        options.operations
+    )
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,237 @@
+//! How the bytes of a message lie in a buffer: what [`Layout`] describes, known
+//! independently of it.
+
+use crate::workload::prng::Prng;
+use refrain::Layout;
+
+/// Most pieces that a random shape has.
+const PIECES_MAX: usize = 4096;
+
+/// How the bytes of a message lie in a buffer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Shape {
+    /// One piece, given to the library as a plain slice.
+    Plain(usize),
+    /// One piece, given as a layout.
+    Contiguous(usize),
+    /// Equal blocks at equal distances.
+    Vector {
+        /// How many.
+        count: usize,
+        /// Length of each.
+        block_bytes: usize,
+        /// From the beginning of one to that of the next.
+        stride_bytes: usize,
+    },
+    /// Pieces (offset, length) in any order.
+    Indexed(Vec<(usize, usize)>),
+    /// Pieces that repeat.
+    Structure {
+        /// Offsets and lengths.
+        fields: Vec<(usize, usize)>,
+        /// From one repetition to the next.
+        extent_bytes: usize,
+        /// How many repetitions.
+        count: usize,
+    },
+}
+
+impl Shape {
+    /// A random shape for a message of `bytes`.
+    pub fn random(prng: &mut Prng, bytes: usize) -> Self {
+        match prng.below(6) {
+            0 | 1 => Self::Plain(bytes),
+            2 => Self::Contiguous(bytes),
+            3 => Self::vector(prng, bytes),
+            4 => Self::Indexed(Self::fields(prng, bytes, 16)),
+            _ => Self::structure(prng, bytes),
+        }
+    }
+
+    fn vector(prng: &mut Prng, bytes: usize) -> Self {
+        let blocks = [1, 2, 3, 4, 8, 24, 64, 100, 256, 1024, 4096, 8192, 12_345];
+        let fitting = blocks
+            .into_iter()
+            .filter(|&block| bytes.is_multiple_of(block) && bytes / block <= PIECES_MAX);
+        let fitting: Vec<usize> = fitting.collect();
+        if fitting.is_empty() {
+            return Self::Indexed(Self::fields(prng, bytes, 16));
+        }
+        let block_bytes = prng.pick(&fitting);
+        let stride_bytes = block_bytes + prng.below(block_bytes.min(64) + 1);
+        Self::Vector {
+            count: bytes / block_bytes,
+            block_bytes,
+            stride_bytes,
+        }
+    }
+
+    fn structure(prng: &mut Prng, bytes: usize) -> Self {
+        let counts: Vec<usize> = (1..=16)
+            .filter(|&count| bytes.is_multiple_of(count))
+            .collect();
+        let count = prng.pick(&counts);
+        let fields = Self::fields(prng, bytes / count, 4);
+        let extent_bytes = end(&fields) + prng.below(16);
+        Self::Structure {
+            fields,
+            extent_bytes,
+            count,
+        }
+    }
+
+    /// Pieces that add up to `bytes`, with gaps, some of them empty, half of
+    /// the time out of order.
+    fn fields(prng: &mut Prng, bytes: usize, most: usize) -> Vec<(usize, usize)> {
+        let count = prng.between(1, most);
+        let mut cuts: Vec<usize> = (1..count).map(|_| prng.below(bytes + 1)).collect();
+        cuts.extend([0, bytes]);
+        cuts.sort_unstable();
+        let mut offset = prng.below(9);
+        let mut fields = Vec::with_capacity(count);
+        for ends in cuts.windows(2) {
+            fields.push((offset, ends[1] - ends[0]));
+            offset += ends[1] - ends[0] + prng.below(9);
+        }
+        if prng.chance(2) {
+            prng.shuffle(&mut fields);
+        }
+        fields
+    }
+
+    /// The pieces in the order of the message.
+    #[must_use]
+    pub fn pieces(&self) -> Vec<(usize, usize)> {
+        match self {
+            Self::Plain(bytes) | Self::Contiguous(bytes) => vec![(0, *bytes)],
+            Self::Vector {
+                count,
+                block_bytes,
+                stride_bytes,
+            } => (0..*count)
+                .map(|i| (i * stride_bytes, *block_bytes))
+                .collect(),
+            Self::Indexed(pieces) => pieces.clone(),
+            Self::Structure {
+                fields,
+                extent_bytes,
+                count,
+            } => (0..*count)
+                .flat_map(|i| {
+                    fields
+                        .iter()
+                        .map(move |&(offset, bytes)| (i * extent_bytes + offset, bytes))
+                })
+                .collect(),
+        }
+    }
+
+    /// Bytes of a message of this shape.
+    #[cfg(test)]
+    fn message_bytes(&self) -> usize {
+        self.pieces().iter().map(|&(_, bytes)| bytes).sum()
+    }
+
+    /// Bytes that a buffer of this shape needs.
+    #[must_use]
+    pub fn span_bytes(&self) -> usize {
+        end(&self.pieces())
+    }
+
+    /// Puts the beginning of a message, or all of it, where it belongs.
+    pub fn scatter(&self, mut message: &[u8], buffer: &mut [u8]) {
+        for (offset, bytes) in self.pieces() {
+            let (now, later) = message.split_at(bytes.min(message.len()));
+            buffer[offset..offset + now.len()].copy_from_slice(now);
+            message = later;
+        }
+    }
+
+    /// As the library wants to have it; `None` for a plain slice.
+    ///
+    /// # Errors
+    /// When the library refuses a shape that it should take.
+    pub fn layout(&self) -> Result<Option<Layout>, refrain::Error> {
+        let layout = match self {
+            Self::Plain(_) => return Ok(None),
+            Self::Contiguous(bytes) => Ok(Layout::contiguous(*bytes)),
+            Self::Vector {
+                count,
+                block_bytes,
+                stride_bytes,
+            } => Layout::vector(*count, *block_bytes, *stride_bytes),
+            Self::Indexed(pieces) => Layout::indexed(pieces),
+            Self::Structure {
+                fields,
+                extent_bytes,
+                count,
+            } => Layout::structure(fields, *extent_bytes, *count),
+        };
+        layout
+            .map(Some)
+            .map_err(|error| refrain::Error::Argument(format!("{self:?}: {error}")))
+    }
+}
+
+fn end(pieces: &[(usize, usize)]) -> usize {
+    pieces
+        .iter()
+        .map(|&(offset, bytes)| offset + bytes)
+        .max()
+        .unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::workload::payload;
+
+    #[test]
+    fn random_shapes_hold_their_message_without_overlap() {
+        let mut prng = Prng::new(11);
+        for case in 0..2000 {
+            let bytes = prng.below(300);
+            let shape = Shape::random(&mut prng, bytes);
+            assert_eq!(shape.message_bytes(), bytes, "case {case}: {shape:?}");
+            let mut used = vec![false; shape.span_bytes()];
+            for (offset, bytes) in shape.pieces() {
+                for byte in &mut used[offset..offset + bytes] {
+                    assert!(!*byte, "case {case}: {shape:?} uses a byte twice");
+                    *byte = true;
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn shapes_agree_with_layouts() {
+        let mut prng = Prng::new(12);
+        for case in 0..500 {
+            let bytes = prng.below(5000);
+            let shape = Shape::random(&mut prng, bytes);
+            if let Some(layout) = shape.layout().unwrap() {
+                assert_eq!(
+                    layout.message_bytes(),
+                    bytes as u64,
+                    "case {case}: {shape:?}"
+                );
+                assert!(
+                    layout.span_bytes() <= shape.span_bytes(),
+                    "case {case}: {shape:?}"
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn scatter_puts_a_message_and_its_beginning_in_order() {
+        let shape = Shape::Indexed(vec![(6, 2), (0, 3), (4, 0)]);
+        let mut buffer = vec![0; shape.span_bytes()];
+        shape.scatter(&[1, 2, 3, 4, 5], &mut buffer);
+        assert_eq!(buffer, [3, 4, 5, 0, 0, 0, 1, 2]);
+        let mut buffer = vec![0; shape.span_bytes()];
+        shape.scatter(&payload::make(1, 3), &mut buffer);
+        assert_eq!(buffer[3..6], [0; 3]);
+        assert_eq!(buffer[1..3], [0; 2]);
+    }
+}

@@ -1,0 +1,110 @@
+//! `refrain-workload`: programs for the ranks of a job that verify what they
+//! exchange. They are run by `refrain run -n N -- refrain-workload …`.
+//!
+//! Each prints one line on rank 0 at its end, the same in every run with the
+//! same options, and exits with a failure when something is not as it must be.
+
+mod any_source;
+mod chaos;
+mod collective;
+mod error;
+mod payload;
+mod prng;
+mod stencil;
+mod token_ring;
+mod watchdog;
+
+use clap::{Parser, Subcommand};
+use error::WorkloadError;
+use refrain::World;
+use std::process::ExitCode;
+
+/// Workloads that verify every byte they exchange.
+///
+/// Start them with `refrain run -n N -- refrain-workload …`; without a
+/// launcher they run as a job of one rank.
+#[derive(Debug, Parser)]
+#[command(name = "refrain-workload", version)]
+struct Arguments {
+    #[command(subcommand)]
+    workload: Workload,
+}
+
+#[derive(Debug, Subcommand)]
+enum Workload {
+    /// A token with a counter and a running hash goes round the ranks.
+    TokenRing(token_ring::Options),
+    /// A 2-D or 3-D halo exchange on a periodic grid; the checksum is the same
+    /// for every number of ranks.
+    Stencil(stencil::Options),
+    /// A master hands out tasks and takes results from whoever has one.
+    AnySource(any_source::Options),
+    /// A seeded random mix of every operation, with verification of every byte.
+    Chaos(chaos::Options),
+}
+
+/// When a workload states that what it received needs no resending (LOG-4), as
+/// a program does after a checkpoint: without it a payload log only grows.
+#[derive(Clone, Copy, Debug, clap::Args)]
+struct Horizon {
+    /// Publish a horizon every so many rounds; 0: never.
+    #[arg(long, value_name = "ROUNDS", default_value_t = 64)]
+    horizon_every: u64,
+}
+
+impl Horizon {
+    #[cfg(test)]
+    fn never() -> Self {
+        Self { horizon_every: 0 }
+    }
+
+    /// To be called after each round, counted from 0.
+    fn after(self, world: &mut World, round: u64) -> Result<(), WorkloadError> {
+        if self.horizon_every > 0
+            && (round + 1).is_multiple_of(self.horizon_every)
+            && world.protocol() != "none"
+        {
+            world.publish_horizon()?;
+        }
+        Ok(())
+    }
+}
+
+/// The whole program.
+#[must_use]
+pub fn main() -> ExitCode {
+    let arguments = Arguments::parse();
+    match run(&arguments.workload) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("refrain-workload: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(workload: &Workload) -> Result<(), WorkloadError> {
+    let mut world = World::init()?;
+    let line = match workload {
+        Workload::TokenRing(options) => token_ring::run(&mut world, options),
+        Workload::Stencil(options) => stencil::run(&mut world, options),
+        Workload::AnySource(options) => any_source::run(&mut world, options),
+        Workload::Chaos(options) => chaos::run(&mut world, options),
+    }?;
+    world.finalize()?;
+    // After the goodbyes: the line also says that the job ended well.
+    if let Some(line) = line {
+        println!("{line}");
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_options_are_consistent() {
+        super::Arguments::command().debug_assert();
+    }
+}

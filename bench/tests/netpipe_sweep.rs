@@ -1,0 +1,231 @@
+//! Real sweeps: this program starts itself as the driver, which starts it again
+//! as ranks. A filter on the command line chooses scenarios.
+
+use clap::Parser;
+use refrain_bench::netpipe::{self, Arguments};
+use rustix::process::{Pid, Signal, kill_process};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitCode, Output, Stdio};
+
+#[derive(Parser)]
+struct Line {
+    #[command(flatten)]
+    arguments: Arguments,
+}
+
+const SCENARIOS: &[(&str, fn())] = &[
+    ("every_size_and_protocol_has_its_line", lines),
+    ("every_mode_delivers_what_was_sent", modes),
+    ("a_small_log_is_freed_in_time", small_log),
+    ("an_interrupt_prints_what_was_measured", interrupted),
+    ("a_killed_rank_is_reported", killed),
+    ("wrong_options_are_one_error", wrong_options),
+];
+
+fn main() -> ExitCode {
+    let mut words = std::env::args();
+    let result = match words.nth(1).as_deref() {
+        Some("netpipe-rank") => netpipe::rank_main(),
+        Some("netpipe-driver") => {
+            let line = std::iter::once("netpipe".into()).chain(words);
+            netpipe::run(Line::parse_from(line).arguments)
+        }
+        _ => return scenarios(),
+    };
+    result.unwrap_or_else(|report| {
+        eprintln!("{report:?}");
+        ExitCode::FAILURE
+    })
+}
+
+/// Options of the usual harness are taken and passed over.
+fn scenarios() -> ExitCode {
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    let filters: Vec<&String> = words.iter().filter(|word| !word.starts_with('-')).collect();
+    let listing = words.iter().any(|word| word == "--list");
+    for (name, scenario) in SCENARIOS {
+        if !filters.is_empty() && !filters.iter().any(|filter| name.contains(*filter)) {
+            continue;
+        }
+        if listing {
+            println!("{name}: test");
+            continue;
+        }
+        scenario();
+        assert!(ranks().is_empty(), "{name}: ranks are left");
+        println!("test {name} ... ok");
+    }
+    ExitCode::SUCCESS
+}
+
+fn driver(options: &str) -> Command {
+    let mut command = Command::new(std::env::current_exe().expect("this program"));
+    command
+        .arg("netpipe-driver")
+        .args(options.split_whitespace())
+        .args(["--log-memory", "8M"])
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    command
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+/// Runs a sweep that must succeed; its output and the lines of its JSON.
+fn sweep(options: &str) -> (Output, Vec<serde_json::Value>) {
+    let folder = tempfile::tempdir().expect("a folder");
+    let json = folder.path().join("a.json");
+    let output = driver(options)
+        .arg("--json")
+        .arg(&json)
+        .output()
+        .expect("the driver starts");
+    assert!(
+        output.status.success(),
+        "{options}: {}\n{}",
+        output.status,
+        text(&output.stderr)
+    );
+    (output, read_json(&json))
+}
+
+fn read_json(path: &Path) -> Vec<serde_json::Value> {
+    fs::read_to_string(path)
+        .unwrap_or_default()
+        .lines()
+        .map(|line| serde_json::from_str(line).expect("an object a line"))
+        .collect()
+}
+
+/// Processes of this executable that are ranks.
+fn ranks() -> Vec<i32> {
+    let own: PathBuf = std::env::current_exe().expect("this program");
+    let processes = fs::read_dir("/proc").expect("/proc").flatten();
+    processes
+        .filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok())
+        .filter(|pid| fs::read_link(format!("/proc/{pid}/exe")).is_ok_and(|exe| exe == own))
+        .filter(|pid| {
+            fs::read(format!("/proc/{pid}/cmdline")).is_ok_and(|line| {
+                line.split(|byte| *byte == 0)
+                    .any(|word| word == b"netpipe-rank")
+            })
+        })
+        .collect()
+}
+
+fn lines() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let plot = folder.path().join("a.svg");
+    let options = format!(
+        "--max 70K --time-per-size 0.01 --rounds 2 --plot {}",
+        plot.display()
+    );
+    let (output, lines) = sweep(&options);
+    for protocol in ["none", "pessimist"] {
+        let sizes: Vec<u64> = lines
+            .iter()
+            .filter(|line| line["protocol"] == protocol)
+            .map(|line| line["bytes"].as_u64().expect("a size"))
+            .collect();
+        assert_eq!(sizes.first(), Some(&1));
+        assert!(sizes.contains(&65_539) && sizes.contains(&(70 << 10)));
+        assert!(sizes.is_sorted());
+    }
+    for line in &lines {
+        assert_eq!(line["fabric"], "shm");
+        let p50 = line["half_rtt_us_p50"].as_f64().expect("a time");
+        let p99 = line["half_rtt_us_p99"].as_f64().expect("a time");
+        assert!(p50 > 0.0 && p99 >= p50, "{line}");
+        assert!(line["repeats"].as_u64() >= Some(6), "{line}");
+        let compared = line["overhead_vs_none"].is_f64();
+        assert_eq!(compared, line["protocol"] == "pessimist");
+    }
+    let table = text(&output.stdout);
+    assert!(table.contains("÷ none") && table.contains("64K"), "{table}");
+    assert!(!table.contains("65539"));
+    assert!(fs::read_to_string(&plot).is_ok_and(|plot| plot.contains("pessimist")));
+}
+
+fn modes() {
+    for receive in ["named", "any"] {
+        for (option, mode) in [
+            ("", "ping-pong"),
+            ("--bidirectional", "bidirectional"),
+            ("--stream", "stream"),
+        ] {
+            let options = format!(
+                "--min 3 --max 200K --perturbation 0 --time-per-size 0.004 --rounds 2 --receive {receive} {option}"
+            );
+            let (_, lines) = sweep(&options);
+            assert!(!lines.is_empty());
+            for line in lines {
+                assert_eq!(line["mode"], mode);
+                assert_eq!(line["receive"], receive);
+            }
+        }
+    }
+}
+
+/// Many times the log's 8 MiB travel.
+fn small_log() {
+    let options =
+        "--protocol pessimist --min 1M --max 1M --perturbation 0 --time-per-size 0.2 --rounds 2";
+    let (_, lines) = sweep(options);
+    assert!(lines[0]["repeats"].as_u64() > Some(16), "{lines:?}");
+    let (_, lines) = sweep(&format!("{options} --stream"));
+    assert!(lines[0]["repeats"].as_u64() > Some(4), "{lines:?}");
+}
+
+/// A sweep that takes a minute, with its first size measured.
+fn long_sweep(json: &Path) -> Child {
+    let mut child = driver("--max 1M --time-per-size 0.5")
+        .arg("--json")
+        .arg(json)
+        .spawn()
+        .expect("the driver starts");
+    while read_json(json).is_empty() {
+        assert_eq!(child.try_wait().expect("a child"), None, "ended early");
+        std::thread::yield_now();
+    }
+    child
+}
+
+fn interrupted() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let child = long_sweep(&folder.path().join("a.json"));
+    kill_process(Pid::from_child(&child), Signal::INT).expect("it runs");
+    let output = child.wait_with_output().expect("a child");
+    assert_eq!(output.status.code(), Some(130), "{}", text(&output.stderr));
+    assert!(text(&output.stdout).contains("pessimist"));
+    assert_eq!(text(&output.stderr), "interrupted\n");
+}
+
+fn killed() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let child = long_sweep(&folder.path().join("a.json"));
+    let rank = ranks()[0];
+    kill_process(Pid::from_raw(rank).expect("a process"), Signal::KILL).expect("it runs");
+    let output = child.wait_with_output().expect("a child");
+    assert_eq!(output.status.code(), Some(1));
+    let said = text(&output.stderr);
+    assert!(said.contains("rank") && said.contains("protocol"), "{said}");
+    assert!(text(&output.stdout).contains("pessimist"));
+}
+
+fn wrong_options() {
+    for (options, words) in [
+        ("--fabric myrinet", "auto, shm"),
+        ("--protocol optimist", "none, pessimist"),
+        ("--min 0", "--min"),
+        ("--max 1G", "--log-memory"),
+    ] {
+        let output = driver(options).output().expect("the driver starts");
+        assert_eq!(output.status.code(), Some(1), "{options}");
+        let said = text(&output.stderr);
+        assert!(said.contains(words), "{options}: {said}");
+    }
+}

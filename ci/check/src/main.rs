@@ -1,0 +1,114 @@
+//! Checks of the source tree that no compiler makes, run by `ci/test`.
+//!
+//! Each check is a pure function of a [`Tree`] in memory with its tests beside
+//! it; only `tree.rs` and this file touch the disk or start a process. Knows
+//! nothing of the crates that it checks.
+
+mod arrows;
+mod hosts;
+mod lengths;
+mod links;
+mod list_file;
+mod names;
+mod netpipe_output;
+mod report;
+mod rules;
+mod rust_source;
+mod tree;
+mod unsafe_code;
+
+use report::Report;
+use std::path::Path;
+use std::process::{Command, ExitCode};
+use tree::Tree;
+
+const USAGE: &str = "usage: refrain-check tree ROOT
+       refrain-check netpipe-output FILE PROTOCOL...
+
+tree            checks the source tree at ROOT
+netpipe-output  checks the JSON lines that `refrain netpipe --json` wrote";
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    let outcome = match words.as_slice() {
+        ["tree", root] => check_tree(Path::new(root)),
+        ["netpipe-output", file, protocols @ ..] if !protocols.is_empty() => {
+            check_netpipe_output(Path::new(file), protocols)
+        }
+        _ => Err(USAGE.to_owned()),
+    };
+    match outcome {
+        Ok(report) => {
+            print!("{report}");
+            if report.failed() {
+                ExitCode::FAILURE
+            } else {
+                ExitCode::SUCCESS
+            }
+        }
+        Err(error) => {
+            eprintln!("refrain-check: {error}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+fn check_tree(root: &Path) -> Result<Report, String> {
+    let tree = Tree::read(root)?;
+    let metadata = cargo_metadata(root)?;
+    let mut report = Report::default();
+    report.section(
+        "unsafe code has reasons and a place",
+        unsafe_code::check(&tree),
+    );
+    report.section(
+        "every rule of docs/protocol.md has code and a test",
+        rules::check(&tree),
+    );
+    report.section("names say something", names::check(&tree));
+    report.section("files fit their limits", lengths::check(&tree));
+    report.section("links lead somewhere", links::check(&tree));
+    report.section(
+        "no hosts of registries, no private paths",
+        hosts::check(&tree),
+    );
+    report.section(
+        "crates depend only downwards",
+        arrows::check(&tree, &metadata),
+    );
+    Ok(report)
+}
+
+fn check_netpipe_output(file: &Path, protocols: &[&str]) -> Result<Report, String> {
+    let text = std::fs::read_to_string(file)
+        .map_err(|error| format!("cannot read {}: {error}", file.display()))?;
+    let mut report = Report::default();
+    report.section(
+        "netpipe writes what it promises",
+        netpipe_output::check(&text, protocols),
+    );
+    Ok(report)
+}
+
+fn cargo_metadata(root: &Path) -> Result<serde_json::Value, String> {
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let output = Command::new(cargo)
+        .args([
+            "metadata",
+            "--no-deps",
+            "--offline",
+            "--format-version",
+            "1",
+        ])
+        .current_dir(root)
+        .output()
+        .map_err(|error| format!("cannot start cargo metadata: {error}"))?;
+    if !output.status.success() {
+        return Err(format!(
+            "cargo metadata failed: {}",
+            String::from_utf8_lossy(&output.stderr)
+        ));
+    }
+    serde_json::from_slice(&output.stdout).map_err(|error| format!("cargo metadata: {error}"))
+}

@@ -1,0 +1,72 @@
+//! The control frame (docs/wire-format.md).
+
+use crate::input::Input;
+use refrain_ring::{Incarnation, Rank, Ssn};
+use refrain_transport::control::{CONTROL_BYTES, CONTROL_VERSION, Control, ControlError};
+
+/// Checks both directions.
+pub fn check(bytes: &[u8]) {
+    decode_then_encode(bytes);
+    encode_then_decode(&mut Input::new(bytes));
+}
+
+fn decode_then_encode(bytes: &[u8]) {
+    match Control::decode_bytes(bytes) {
+        Ok((control, source, incarnation)) => {
+            let encoded = to_bytes(control.encode(source, incarnation));
+            assert_eq!(encoded, bytes[..CONTROL_BYTES], "{control:?}");
+            assert_eq!(
+                Control::decode_bytes(&bytes[..CONTROL_BYTES]),
+                Ok((control, source, incarnation))
+            );
+        }
+        Err(ControlError::Short(found)) => {
+            assert_eq!(found, bytes.len());
+            assert!(found < CONTROL_BYTES);
+        }
+        Err(ControlError::Version(found)) => {
+            assert_eq!(found, bytes[1]);
+            assert_ne!(found, CONTROL_VERSION);
+        }
+        Err(ControlError::Kind(found)) => assert_eq!(found, bytes[0]),
+        Err(ControlError::Reserved) => {
+            let goodbye_with_ssn = bytes[0] == 4 && bytes[16..24].iter().any(|&byte| byte != 0);
+            let reserved = [&bytes[2..4], &bytes[12..16], &bytes[24..32]];
+            assert!(goodbye_with_ssn || reserved.concat().iter().any(|&byte| byte != 0));
+        }
+    }
+}
+
+fn encode_then_decode(input: &mut Input<'_>) {
+    let ssn = Ssn(input.u64());
+    let control = match input.u8() % 4 {
+        0 => Control::ClearToSend { ssn },
+        1 => Control::Matched { ssn },
+        2 => Control::Horizon { ssn },
+        _ => Control::Goodbye,
+    };
+    let (source, incarnation) = (Rank(input.u32()), Incarnation(input.u32()));
+    let words = control.encode(source, incarnation);
+    assert_eq!(Control::decode(words), Ok((control, source, incarnation)));
+    assert_eq!(
+        Control::decode_bytes(&to_bytes(words)),
+        Ok((control, source, incarnation))
+    );
+}
+
+fn to_bytes(words: [u64; 4]) -> Vec<u8> {
+    words.iter().flat_map(|word| word.to_le_bytes()).collect()
+}
+
+/// One frame of each kind, with counters on both sides of 2^32.
+pub fn seeds() -> Vec<Vec<u8>> {
+    let ssn = Ssn((1 << 32) + 5);
+    [
+        Control::ClearToSend { ssn },
+        Control::Matched { ssn },
+        Control::Horizon { ssn },
+        Control::Goodbye,
+    ]
+    .map(|control| to_bytes(control.encode(Rank(2), Incarnation(1))))
+    .to_vec()
+}

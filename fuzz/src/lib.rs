@@ -1,0 +1,48 @@
+//! What must hold for every decoder whatever bytes it is given.
+//!
+//! Each module checks one decoder: it never panics; what it accepts encodes to
+//! the same bytes again; what was encoded decodes to the same value; what the
+//! format forbids is refused. The checks are plain functions of bytes, so two
+//! drivers share them: libFuzzer (`targets/`, coverage guided, feature
+//! `libfuzzer`) and an ordinary test (`tests/every_target.rs`, any toolchain).
+
+pub mod control_frame;
+mod input;
+pub mod launcher_message;
+pub mod record_header;
+pub mod size;
+
+/// One decoder under test.
+#[derive(Clone, Copy, Debug)]
+pub struct Target {
+    /// Name of the binary in `targets/` and of the folder in `regressions/`.
+    pub name: &'static str,
+    /// Panics when a property does not hold for these bytes.
+    pub check: fn(&[u8]),
+    /// Valid encodings to start from: at least one of each kind.
+    pub seeds: fn() -> Vec<Vec<u8>>,
+}
+
+/// All of them.
+pub const TARGETS: &[Target] = &[
+    Target {
+        name: "record_header",
+        check: record_header::check,
+        seeds: record_header::seeds,
+    },
+    Target {
+        name: "control_frame",
+        check: control_frame::check,
+        seeds: control_frame::seeds,
+    },
+    Target {
+        name: "launcher_message",
+        check: launcher_message::check,
+        seeds: launcher_message::seeds,
+    },
+    Target {
+        name: "size",
+        check: size::check,
+        seeds: size::seeds,
+    },
+];

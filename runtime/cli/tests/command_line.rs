@@ -1,0 +1,235 @@
+//! Options, limits, statuses and what people are told.
+
+mod launched;
+
+use launched::{Ended, job, refrain, run};
+
+/// Runs `refrain` with arguments cut at blanks.
+fn with(arguments: &str) -> Ended {
+    run(refrain().args(arguments.split_whitespace()))
+}
+
+#[test]
+fn what_cannot_be_is_refused_with_what_can() {
+    for (arguments, words) in [
+        ("run -n 0 -- true", &["1", "1024", "-n"][..]),
+        ("run -n 100000 -- true", &["1024"]),
+        ("run -n x -- true", &["1024"]),
+        (
+            "run -n 2 --fabric warp -- true",
+            &["--fabric", "\"warp\"", "auto, shm"],
+        ),
+        (
+            "run -n 2 --protocol hope -- true",
+            &["--protocol", "\"hope\"", "none, pessimist"],
+        ),
+        (
+            "run -n 2 --log-memory 5MB -- true",
+            &["--log-memory", "5MB", "512M"],
+        ),
+        (
+            "run -n 2 --log-memory 99999999T -- true",
+            &["--log-memory", "more than"],
+        ),
+        ("run -n 2", &["PROGRAM"]),
+        ("run -- true", &["-n"]),
+        ("run -n 2 --frobnicate -- true", &["--frobnicate"]),
+        ("frobnicate", &["frobnicate"]),
+        ("", &["Usage"]),
+    ] {
+        let ended = with(arguments).expect(2);
+        for word in words {
+            assert!(
+                ended.err.contains(word),
+                "{word:?} for {arguments:?} in {}",
+                ended.err
+            );
+        }
+    }
+}
+
+#[test]
+fn a_program_that_cannot_be_started_is_named() {
+    let ended = with("run -n 2 -- no-such-program").expect(127);
+    assert!(
+        ended.err.contains("no-such-program") && ended.err.contains("PATH"),
+        "{}",
+        ended.err
+    );
+    let ended = with("run -n 2 -- /etc/passwd").expect(126);
+    assert!(ended.err.contains("chmod"), "{}", ended.err);
+    let folder = tempfile::tempdir().unwrap();
+    let script = folder.path().join("script");
+    std::fs::write(&script, "#!/no/such/interpreter\n").unwrap();
+    std::fs::set_permissions(&script, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    let ended = run(refrain().args(["run", "-n", "2", "--"]).arg(&script)).expect(126);
+    assert!(ended.err.contains("interpreter"), "{}", ended.err);
+}
+
+#[test]
+fn a_program_beside_refrain_is_found_by_name() {
+    let ended = run(refrain()
+        .args(["run", "-n", "1", "--", "refrain", "--version"])
+        .env("PATH", "/nowhere"));
+    let ended = ended.expect(0);
+    assert!(ended.of_rank(0)[0].starts_with("refrain "), "{}", ended.out);
+}
+
+#[test]
+fn a_job_has_the_status_of_its_first_failed_rank() {
+    for (steps, status, words) in [
+        ("hello 1:exit=7 fence", 7, &["rank 1", "status 7"][..]),
+        ("1:exit=7 hang", 7, &["rank 1", "status 7"]),
+        (
+            "hello fence 1:kill-myself=9 hang",
+            137,
+            &["rank 1", "SIGKILL", "dmesg"],
+        ),
+        ("hello 1:kill-myself=11 hang", 139, &["rank 1", "SIGSEGV"]),
+        (
+            "hello 0:exit=0 0:finalize 1:finalize",
+            1,
+            &["rank 0", "finalize"],
+        ),
+        (
+            "1:exit=0 fence",
+            1,
+            &["rank 1", "before it joined", "rank 0 waits in a fence"],
+        ),
+        (
+            "0:finalize 0:exit=0 fence",
+            1,
+            &["rank 0 has left", "rank 1 waits in a fence"],
+        ),
+        ("get=x", 1, &["\"x\"", "wait for each other"]),
+        (
+            "0:exit=0 get=x",
+            1,
+            &["rank 0", "rank 1 waits for the key \"x\""],
+        ),
+        (
+            "hello 1:abort=enough 1:exit=5 hang",
+            5,
+            &["rank 1 aborted", "enough"],
+        ),
+        (
+            "hello 1:abort=enough 1:exit=0 hang",
+            1,
+            &["rank 1 aborted", "enough"],
+        ),
+        ("hello 0:garbage hang", 1, &["rank 0", "no control message"]),
+        (
+            "0:finalize 0:fence hang",
+            1,
+            &["rank 0", "after it has left"],
+        ),
+    ] {
+        let ended = run(&mut job("-n 2", steps)).expect(status);
+        for word in words {
+            assert!(
+                ended.err.contains(word),
+                "{word:?} for {steps:?} in {ended:?}"
+            );
+        }
+        assert_eq!(
+            ended.err.lines().count(),
+            1,
+            "one clear error: {}",
+            ended.err
+        );
+    }
+}
+
+#[test]
+fn ranks_that_wait_are_told_why_the_job_ends() {
+    // SIGTERM comes behind the reason, so it has to be ignored to be read.
+    for (waiting, shown) in [
+        ("0:fence", "fence failed"),
+        ("0:get=k", "get failed"),
+        ("0:check-until-stopped", ""),
+    ] {
+        let steps =
+            format!("hello 0:ignore-term 0:put=ready {waiting} 1:get=ready 1:exit=6 finalize");
+        let ended = run(&mut job("-n 2", &steps)).expect(6);
+        let last = *ended.of_rank(0).last().unwrap();
+        assert!(last.starts_with(shown), "{last}");
+        assert!(
+            last.contains("the job is being ended: rank 1 exited with status 6"),
+            "{last}"
+        );
+    }
+}
+
+#[test]
+fn ranks_know_who_they_are() {
+    let ended = run(&mut job(
+        "-n 2 --fabric shm",
+        "environment hello put=a finalize",
+    ))
+    .expect(0);
+    for rank in 0..2 {
+        let expected = [
+            format!("{rank} of 2"),
+            format!("rank {rank} of 2, fabric shm, 2 on host"),
+        ];
+        assert_eq!(ended.of_rank(rank), expected);
+    }
+}
+
+#[test]
+fn what_one_rank_puts_another_gets() {
+    let ended = run(&mut job("-n 3", "2:put=address get=address fence finalize")).expect(0);
+    for rank in 0..3 {
+        assert_eq!(ended.of_rank(rank), ["address is \"value of address\""]);
+    }
+}
+
+#[test]
+fn a_process_joins_once_and_its_children_do_not() {
+    let ended = run(&mut job("-n 1", "hello join-again")).expect(9);
+    assert!(
+        ended.of_rank(0)[1].contains("joined its job already"),
+        "{}",
+        ended.out
+    );
+    let ended = run(&mut job("-n 1", "hello child-joins finalize")).expect(0);
+    let child = ended.of_rank(0)[1];
+    assert!(
+        child.contains("REFRAIN_CONTROL_FD") && child.contains("unset it"),
+        "{child}"
+    );
+}
+
+/// A wrapper's program joins for it, but only one.
+#[test]
+fn a_wrapper_may_start_one_program_that_joins() {
+    let joins = format!("{} hello finalize", launched::test_rank().display());
+    let wrapped = |script: &str| run(refrain().args(["run", "-n", "1", "--", "sh", "-c", script]));
+    let ended = wrapped(&format!("{joins}; true")).expect(0);
+    assert_eq!(ended.of_rank(0).len(), 1);
+    let ended = wrapped(&format!("{joins}; {joins}; true")).expect(1);
+    assert!(ended.err.contains("a second time"), "{}", ended.err);
+}
+
+#[test]
+fn ranks_are_pinned_when_there_are_cores_for_all() {
+    let allowed = std::thread::available_parallelism().unwrap().get();
+    let cores = |ended: &Ended, rank| ended.of_rank(rank)[0].split(',').count();
+    let ended = run(&mut job("-n 1", "affinity")).expect(0);
+    assert_eq!(cores(&ended, 0), 1);
+    let ended = run(&mut job("-n 1 --no-pin", "affinity")).expect(0);
+    assert_eq!(cores(&ended, 0), allowed);
+    let ended = run(&mut job(&format!("-n {}", allowed + 1), "affinity")).expect(0);
+    assert!(
+        (0..=allowed as u32).all(|rank| cores(&ended, rank) == allowed),
+        "{}",
+        ended.out
+    );
+    let ended = run(&mut job(&format!("-n {allowed}"), "affinity")).expect(0);
+    let mut pinned: Vec<&str> = (0..allowed as u32)
+        .map(|rank| ended.of_rank(rank)[0])
+        .collect();
+    pinned.sort_unstable();
+    pinned.dedup();
+    assert_eq!(pinned.len(), allowed, "each has a core of its own");
+}

@@ -1,0 +1,252 @@
+//! A [`Seat`]: one rank's endpoint, and what stands in for its engine.
+
+use super::Endpoint;
+use super::inbox::Inbox;
+use super::pattern::Name;
+use crate::fabric::{Fabric, FabricError, Refusal};
+use crate::gate::{Gate, Pass};
+use refrain_ring::{ChannelLog, Frame, Position, Rank, RecordHeader};
+use std::collections::BTreeMap;
+
+/// Posts refused in a row after which a lane counts as full: more than bad luck.
+pub(super) const REFUSALS_MAX: usize = 200;
+
+pub(super) fn pass() -> Pass {
+    Gate::default().pass_unseen()
+}
+
+/// What one rank sends to another.
+#[derive(Debug)]
+pub(super) struct Outbox {
+    pub(super) log: ChannelLog,
+    pub(super) frames: u64,
+    controls: u64,
+    /// Packed but refused so far.
+    pub(super) waiting: Option<Frame>,
+    released: Position,
+}
+
+/// One rank: its endpoint, and what stands in for its engine.
+#[derive(Debug)]
+pub(super) struct Seat<F> {
+    pub(super) endpoint: Endpoint<F>,
+    pub(super) inbox: Inbox,
+    pub(super) errors: Vec<FabricError>,
+    pub(super) outboxes: BTreeMap<Rank, Outbox>,
+}
+
+impl<F: Fabric> Seat<F> {
+    pub(super) fn new(endpoint: Endpoint<F>) -> Self {
+        Self {
+            inbox: Inbox::new(endpoint.rank),
+            endpoint,
+            errors: Vec::new(),
+            outboxes: BTreeMap::new(),
+        }
+    }
+
+    pub(super) fn outbox(&mut self, to: Rank) -> &mut Outbox {
+        let endpoint = &self.endpoint;
+        self.outboxes.entry(to).or_insert_with(|| Outbox {
+            log: ChannelLog::new(
+                endpoint.rank,
+                endpoint.incarnation,
+                to,
+                endpoint.window_bytes,
+            ),
+            frames: 0,
+            controls: 0,
+            waiting: None,
+            released: Position(0),
+        })
+    }
+
+    /// Frames go to a new life of `to` from now on.
+    pub(super) fn begin_anew(&mut self, to: Rank) {
+        if let Some(outbox) = self.outboxes.remove(&to) {
+            // Nobody reads the old log any more.
+            let mut log = outbox.log;
+            let tail = log.tail();
+            log.trim_released(&mut self.endpoint.arena, tail);
+        }
+    }
+
+    /// Packs a frame for `to`, if the log has room. It is posted next.
+    fn pack(&mut self, to: Rank, payload_bytes: usize) -> bool {
+        self.trim(to);
+        let (source, incarnation) = (self.endpoint.rank, self.endpoint.incarnation);
+        self.outbox(to);
+        let outbox = self.outboxes.get_mut(&to).expect("just made");
+        let arena = &mut self.endpoint.arena;
+        let Ok(mut reservation) = outbox.log.reserve(arena, payload_bytes, true) else {
+            return false;
+        };
+        let name = Name {
+            source,
+            incarnation,
+            destination: to,
+            number: outbox.frames,
+        };
+        name.fill(outbox.log.payload_mut(arena, &mut reservation));
+        let header = name.header(payload_bytes);
+        outbox.waiting = Some(outbox.log.append(arena, reservation, header));
+        outbox.frames += 1;
+        true
+    }
+
+    /// Frees what is released; `released` never goes back.
+    fn trim(&mut self, to: Rank) {
+        let released = self.endpoint.fabric.released(to);
+        let outbox = self.outbox(to);
+        assert!(
+            released >= outbox.released,
+            "released went back from {} to {released}",
+            outbox.released
+        );
+        assert!(
+            released <= outbox.log.tail(),
+            "released {released} is beyond the tail {}",
+            outbox.log.tail()
+        );
+        outbox.released = released;
+        let outbox = self.outboxes.get_mut(&to).expect("just made");
+        outbox.log.trim_released(&mut self.endpoint.arena, released);
+    }
+
+    /// Posts the frame that waits, if any; whether none waits any more.
+    pub(super) fn post_waiting(&mut self, to: Rank) -> bool {
+        let Some(frame) = self.outbox(to).waiting else {
+            return true;
+        };
+        match self.endpoint.fabric.post(pass(), to, &frame) {
+            Ok(()) => {
+                self.outbox(to).waiting = None;
+                true
+            }
+            Err(Refusal::Busy) => false,
+            Err(refusal) => panic!("a post to a connected peer: {refusal}"),
+        }
+    }
+
+    /// Tries to send one frame; false when log or lane is full. A frame that
+    /// was packed and refused counts as sent only when it is posted.
+    pub(super) fn try_send(&mut self, to: Rank, payload_bytes: usize) -> bool {
+        self.post_waiting(to) && self.pack(to, payload_bytes) && {
+            self.post_waiting(to);
+            true
+        }
+    }
+
+    /// Appends and posts a record of somebody else's making.
+    pub(super) fn post_record(
+        &mut self,
+        log: &mut ChannelLog,
+        to: Rank,
+        payload_bytes: usize,
+        header: RecordHeader,
+    ) -> bool {
+        let arena = &mut self.endpoint.arena;
+        let reservation = log
+            .reserve(arena, payload_bytes, true)
+            .expect("an empty log has room");
+        let frame = log.append(arena, reservation, header);
+        (0..REFUSALS_MAX).any(|_| self.endpoint.fabric.post(pass(), to, &frame).is_ok())
+    }
+
+    /// Tries to send one control frame; false when the lane is full.
+    pub(super) fn try_control(&mut self, to: Rank) -> bool {
+        let (source, incarnation) = (self.endpoint.rank, self.endpoint.incarnation);
+        let name = Name {
+            source,
+            incarnation,
+            destination: to,
+            number: self.outbox(to).controls,
+        };
+        match self
+            .endpoint
+            .fabric
+            .post_control(pass(), to, name.control())
+        {
+            Ok(()) => {
+                self.outbox(to).controls += 1;
+                true
+            }
+            Err(Refusal::Busy) => false,
+            Err(refusal) => panic!("a control frame to a connected peer: {refusal}"),
+        }
+    }
+
+    /// A packed frame that belongs to nobody's lane.
+    pub(super) fn spare_frame(&mut self) -> Frame {
+        let endpoint = &mut self.endpoint;
+        let (rank, incarnation) = (endpoint.rank, endpoint.incarnation);
+        let mut log = ChannelLog::new(rank, incarnation, Rank(9), endpoint.window_bytes);
+        let reservation = log
+            .reserve(&mut endpoint.arena, 0, true)
+            .expect("an empty log has room");
+        let number = 0;
+        let name = Name {
+            source: rank,
+            incarnation,
+            destination: Rank(9),
+            number,
+        };
+        log.append(&endpoint.arena, reservation, name.header(0))
+    }
+
+    /// Sends an empty frame, and writes bytes into the log where the frame
+    /// behind it would begin.
+    pub(super) fn send_with_garbage_behind(&mut self, to: Rank, bytes: &[u8]) -> bool {
+        self.outbox(to);
+        let outbox = self.outboxes.get_mut(&to).expect("just made");
+        // Given up, but it still lends the bytes behind the next short record.
+        let mut beyond = outbox
+            .log
+            .reserve(&mut self.endpoint.arena, 1000, true)
+            .expect("an empty log has room");
+        let sent = self.try_send(to, 0) && self.post_waiting(to);
+        let arena = &self.endpoint.arena;
+        let log = &self.outboxes[&to].log;
+        log.payload_mut(arena, &mut beyond)[..bytes.len()].copy_from_slice(bytes);
+        sent
+    }
+
+    pub(super) fn poll(&mut self) -> usize {
+        let before = self.inbox.calls;
+        match self.endpoint.fabric.poll(&mut self.inbox) {
+            Ok(calls) => {
+                let made = self.inbox.calls - before;
+                assert_eq!(calls, made, "poll counts its calls to the sink");
+                calls
+            }
+            Err(error) => {
+                self.errors.push(error);
+                1
+            }
+        }
+    }
+
+    /// Verifies all kept frames where they lie.
+    pub(super) fn verify_kept(&self) {
+        for kept in &self.inbox.kept {
+            let payload = self.endpoint.fabric.kept(kept.place, kept.payload_bytes);
+            assert!(
+                payload.len() == kept.payload_bytes && kept.name.is_filled(payload),
+                "{:?} changed while it was kept",
+                kept.name
+            );
+        }
+    }
+
+    /// Lets the kept frame at `index` go, after a last look.
+    pub(super) fn let_go(&mut self, index: usize) {
+        let kept = self.inbox.kept.remove(index);
+        let payload = self.endpoint.fabric.kept(kept.place, kept.payload_bytes);
+        assert!(
+            kept.name.is_filled(payload),
+            "{:?} changed while it was kept",
+            kept.name
+        );
+        self.endpoint.fabric.let_go(kept.place);
+    }
+}
