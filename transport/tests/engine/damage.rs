@@ -80,6 +80,25 @@ fn a_fragment_of_an_unknown_message_is_dropped() {
     }
 }
 
+/// A fragment lies where it says, whatever came before it.
+#[test]
+fn a_fragment_lies_where_it_says() {
+    for network in networks() {
+        for expected in [true, false] {
+            let mut rig = Setup::new(network.clone()).build();
+            let early = expected.then(|| rig.receive(1, from(0, 1), 48));
+            inject(&rig, &record(RecordKind::Eager, 0, 48, &[1; 16]));
+            inject(&rig, &record(RecordKind::Fragment, 0, 32, &[3; 16]));
+            inject(&rig, &record(RecordKind::Fragment, 0, 16, &[2; 16]));
+            rig.settle();
+            let receipt = early.unwrap_or_else(|| rig.receive(1, from(0, 1), 48));
+            let (_, found) = rig.finish_receive(&receipt);
+            assert_eq!(found, [[1; 16], [2; 16], [3; 16]].concat());
+            rig.end();
+        }
+    }
+}
+
 /// A fragment that claims to lie beyond its message writes nothing behind the
 /// receive's room.
 #[test]

@@ -174,7 +174,8 @@ fn frames_that_were_refused_wait_for_the_gate_too() {
 #[test]
 fn a_fault_does_not_open_the_gate() {
     let mut together = 0;
-    for seed in networks::seeds(1..=40) {
+    // About every second seed finds both in one poll.
+    for seed in 1..=40 {
         let network = Options {
             keeps_trace: true,
             ..Options::calm(seed)
