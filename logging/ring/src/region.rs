@@ -161,19 +161,6 @@ impl Region {
         // SAFETY: in bounds; published bytes do not change until released.
         unsafe { core::slice::from_raw_parts(self.at(offset), bytes) }
     }
-
-    /// Asks for the line at `offset` with the intent to write it.
-    #[inline]
-    pub(crate) fn prefetch_write(&self, offset: usize) {
-        #[cfg(target_arch = "x86_64")]
-        {
-            use core::arch::x86_64::{_MM_HINT_ET0, _mm_prefetch};
-            // SAFETY: a prefetch has no effect on memory, whatever the address.
-            unsafe { _mm_prefetch::<_MM_HINT_ET0>(self.at(offset.min(self.bytes)).cast()) }
-        }
-        #[cfg(not(target_arch = "x86_64"))]
-        let _ = offset;
-    }
 }
 
 impl Region {
@@ -257,6 +244,4 @@ impl Region {
         assert_eq!(bytes, 0, "payload is not modelled: use the header's fields");
         &[]
     }
-
-    pub(crate) fn prefetch_write(&self, _offset: usize) {}
 }

@@ -7,8 +7,11 @@
 //! publishes it when it is posted.
 //!
 //! A reader polls the first word of the place behind the last record. That
-//! place may hold old payload, which must never be taken for a record: so each
-//! append clears the word behind it *before* its own record is published.
+//! place may hold old payload, which must never be taken for a record: so the
+//! word behind a record is cleared *before* the record is published. A store
+//! that misses the cache there would hold up the publication behind it, so
+//! writers of small records clear some lines ahead, between messages
+//! ([`clear_ahead`](ChannelLog::clear_ahead)).
 
 use crate::header::{LINE_BYTES, payload_offset, record_bytes};
 use crate::sync::{Ordering, fence};
@@ -25,6 +28,11 @@ pub(crate) const CHUNK_HEADER_BYTES: usize = LINE_BYTES;
 pub(crate) const LINK_BYTES: usize = LINE_BYTES;
 /// A fragment is not cut shorter than this to fill the end of a chunk.
 const FRAGMENT_BYTES_MIN: usize = 1024;
+
+/// How far ahead lines are cleared for small records, and what may be left of it
+/// before more are.
+const AHEAD_BYTES: usize = 4096;
+const AHEAD_BYTES_MIN: usize = 1024;
 
 /// Why a record could not be reserved.
 #[derive(Debug, Error)]
@@ -103,6 +111,12 @@ pub struct ChannelLog {
     window_chunks: usize,
     tail: Position,
     tail_offset: usize,
+    /// From the tail to here, in the present chunk, all first words of lines
+    /// are 0.
+    cleared_until: usize,
+    /// End of the latest reservation; beyond the tail, its payload may have
+    /// been written without an append.
+    reserved_until: usize,
     spilled: Position,
 }
 
@@ -127,6 +141,8 @@ impl ChannelLog {
             window_chunks,
             tail: Position(0),
             tail_offset: 0,
+            cleared_until: 0,
+            reserved_until: 0,
             spilled: Position(0),
         }
     }
@@ -190,13 +206,19 @@ impl ChannelLog {
             self.go_to_next_chunk(arena)?;
             payload_bytes_max
         };
-        // The word behind is cleared before this record's line is touched: stores
-        // commit in order, and one that misses the cache between header and
-        // publication would leave the reader time to take the half-written line
-        // away (docs/performance.md).
+        if self.reserved_until != self.tail_offset {
+            // An earlier reservation was dropped: its payload lies there.
+            self.cleared_until = self.tail_offset + LINE_BYTES;
+        }
         let behind = self.tail_offset + record_bytes(payload_bytes);
-        arena.region().clear_first_word(behind);
-        arena.region().prefetch_write(behind + LINE_BYTES);
+        if behind >= self.cleared_until {
+            // Before this record's own line is touched: stores become visible in
+            // order, and a miss between header and publication would leave the
+            // reader time to take the half-written line away.
+            arena.region().clear_first_word(behind);
+            self.cleared_until = behind + LINE_BYTES;
+        }
+        self.reserved_until = behind;
         Ok(Reservation {
             position: self.tail,
             offset: self.tail_offset,
@@ -241,6 +263,7 @@ impl ChannelLog {
         region.write_header_rest(reservation.offset, &rest);
         self.tail = Position(self.tail.0 + record as u64);
         self.tail_offset += record;
+        self.reserved_until = self.tail_offset;
         let entry = self
             .chunks
             .back_mut()
@@ -252,6 +275,25 @@ impl ChannelLog {
             bytes: payload_offset(reservation.payload_bytes) + reservation.payload_bytes,
             first_word,
         }
+    }
+
+    /// Clears lines behind the last record, so that the next small records need
+    /// not do it while somebody waits for them. For the time after a post.
+    #[inline]
+    pub fn clear_ahead(&mut self, arena: &Arena) {
+        if self.cleared_until < self.tail_offset + AHEAD_BYTES_MIN {
+            self.clear_far_ahead(arena.region());
+        }
+    }
+
+    fn clear_far_ahead(&mut self, region: &Region) {
+        let used = (self.tail.0 % CHUNK_BYTES as u64) as usize;
+        let chunk_end = self.tail_offset - used + CHUNK_BYTES;
+        let end = chunk_end.min(self.tail_offset + AHEAD_BYTES);
+        for line in (self.cleared_until..end).step_by(LINE_BYTES) {
+            region.clear_first_word(line);
+        }
+        self.cleared_until = self.cleared_until.max(end);
     }
 
     /// Frees whole chunks that lie before `released`, the position up to which
@@ -321,6 +363,8 @@ impl ChannelLog {
         });
         self.tail = Position(sequence * CHUNK_BYTES as u64 + CHUNK_HEADER_BYTES as u64);
         self.tail_offset = start + CHUNK_HEADER_BYTES;
+        self.cleared_until = self.tail_offset + LINE_BYTES;
+        self.reserved_until = self.tail_offset;
         Ok(())
     }
 

@@ -6,7 +6,7 @@ use super::{EngineError, SendTo, Statistics, finish_send};
 use crate::control::Control;
 use crate::fabric::{Fabric, Refusal};
 use crate::gate::Gate;
-use refrain_ring::copy::Target;
+use refrain_ring::copy::{STREAM_BYTES_MIN, Target};
 use refrain_ring::{
     Arena, ArenaFull, CHUNK_BYTES, ChannelLog, Frame, Incarnation, Rank, RecordHeader, RecordKind,
     ReserveError, Ssn, record_bytes,
@@ -178,6 +178,8 @@ impl Outbox {
         if means.fabric.post(pass, to.rank, &packed.frame).is_err() {
             destination.packed.push_back(packed.frame);
             self.note_backlog(to.rank);
+        } else if bytes < STREAM_BYTES_MIN as u64 {
+            destination.log.clear_ahead(means.arena);
         }
         Some(ssn)
     }
