@@ -48,7 +48,7 @@ pub enum ArenaFull {
 }
 
 /// Makes a range of the region usable: `(offset, bytes)`.
-pub type Commit = Box<dyn FnMut(usize, usize) -> io::Result<()> + Send>;
+pub type Commit = Box<dyn FnMut(usize, usize) -> io::Result<()>>;
 
 /// One rank's log memory.
 pub struct Arena {
