@@ -20,6 +20,9 @@ pub struct JobConfig {
     /// Ranks of the job on this host, for choices that depend on whether each
     /// has a core of its own.
     pub ranks_on_host: u32,
+    /// Cores of this host that the launcher may use. A rank cannot count them
+    /// itself: it may be pinned to one.
+    pub cores_on_host: u32,
     /// How long a waiting rank polls before it sleeps, in microseconds.
     /// `None`: chosen from the machine.
     pub spin_us: Option<u64>,
@@ -34,6 +37,7 @@ impl Default for JobConfig {
             log_prefault: false,
             log_full_wait_ms: 10_000,
             ranks_on_host: 1,
+            cores_on_host: 1,
             spin_us: None,
         }
     }

@@ -27,8 +27,10 @@ pub fn start(mut spec: JobSpec) -> Result<Job, Error> {
     check_descriptors(&spec)?;
     let program = program::resolve(&spec.program)?;
     let files = limits::raise_open_files(spec.ranks)?;
-    let cores = cores(&spec);
+    let allowed = allowed_cores();
+    let cores = cores_to_pin(&spec, &allowed);
     spec.config.ranks_on_host = spec.ranks;
+    spec.config.cores_on_host = allowed.len().max(1) as u32;
     let mut job = Job {
         ranks: Vec::with_capacity(spec.ranks as usize),
         board: Board::new(spec.ranks as usize),
@@ -132,22 +134,21 @@ fn check_descriptors(spec: &JobSpec) -> Result<(), Error> {
     Ok(())
 }
 
+/// The cores that this process, and so its ranks, may use.
+fn allowed_cores() -> Vec<usize> {
+    let allowed = sched_getaffinity(None).unwrap_or_default();
+    (0..CpuSet::MAX_CPU)
+        .filter(|core| allowed.is_set(*core))
+        .collect()
+}
+
 /// The cores that ranks are pinned to, in their order; none if there are fewer
 /// than ranks: pinned ranks that share a core could not be moved apart.
-fn cores(spec: &JobSpec) -> Vec<usize> {
-    if !spec.pin {
-        return Vec::new();
-    }
-    let Ok(allowed) = sched_getaffinity(None) else {
-        return Vec::new();
-    };
-    let cores: Vec<usize> = (0..CpuSet::MAX_CPU)
-        .filter(|core| allowed.is_set(*core))
-        .collect();
-    if cores.len() < spec.ranks as usize {
-        Vec::new()
+fn cores_to_pin<'a>(spec: &JobSpec, allowed: &'a [usize]) -> &'a [usize] {
+    if spec.pin && allowed.len() >= spec.ranks as usize {
+        allowed
     } else {
-        cores
+        &[]
     }
 }
 
