@@ -136,6 +136,7 @@ impl Segment {
     pub(super) fn create(rank: Rank, size: u32, log_bytes: usize) -> Result<Self, FabricError> {
         let bytes = arena_offset(size) + log_bytes;
         let make = || -> io::Result<OwnedFd> {
+            check_file_size_limit(bytes)?;
             let name = format!("refrain-rank-{rank}");
             let file =
                 rustix::fs::memfd_create(name, MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)?;
@@ -251,6 +252,15 @@ impl Segment {
         // SAFETY: in bounds and aligned (offsets are multiples of 64); T is one
         // of this file's structs of atomics, valid for any bytes.
         unsafe { &*self.mapping.base.as_ptr().wrapping_add(offset).cast::<T>() }
+    }
+}
+
+/// A file beyond the limit would kill the process with SIGXFSZ.
+fn check_file_size_limit(bytes: usize) -> io::Result<()> {
+    let limit = rustix::process::getrlimit(rustix::process::Resource::Fsize).current;
+    match limit {
+        Some(limit) if limit < bytes as u64 => Err(rustix::io::Errno::FBIG.into()),
+        _ => Ok(()),
     }
 }
 
