@@ -224,7 +224,7 @@ fn wrong_options() {
         ("--max 1G", "--log-memory"),
     ] {
         let output = driver(options).output().expect("the driver starts");
-        assert_eq!(output.status.code(), Some(1), "{options}");
+        assert_eq!(output.status.code(), Some(2), "{options}");
         let said = text(&output.stderr);
         assert!(said.contains(words), "{options}: {said}");
     }

@@ -56,12 +56,21 @@ pub use rank::rank_main;
 
 use std::process::ExitCode;
 
-/// Runs the sweep and prints its table.
+/// Exit status when what was asked for cannot be.
+const USAGE: u8 = 2;
+
+/// Runs the sweep and prints its table. A wrong option is explained, and the
+/// status is 2.
 ///
 /// # Errors
-/// When an option is wrong, a job cannot be started or fails, or a file cannot
-/// be written. What was measured until then has been printed.
+/// When a job cannot be started or fails, or a file cannot be written. What was
+/// measured until then has been printed.
 pub fn run(arguments: Arguments) -> miette::Result<ExitCode> {
-    let settings = arguments.check()?;
-    Ok(driver::run(&settings)?)
+    match arguments.check() {
+        Ok(settings) => Ok(driver::run(&settings)?),
+        Err(error) => {
+            eprintln!("{:?}", miette::Report::new(error));
+            Ok(ExitCode::from(USAGE))
+        }
+    }
 }

@@ -4,6 +4,7 @@ use clap::Args;
 use miette::{IntoDiagnostic, Report, miette};
 use refrain::config::JobConfig;
 use refrain::launcher::{Job, JobSpec, Outcome, Output, RANKS_MAX};
+use refrain::leftovers;
 use refrain::{Error, choice, size};
 use std::ffi::OsString;
 use std::io::Write;
@@ -89,6 +90,9 @@ pub fn run(arguments: Arguments) -> miette::Result<ExitCode> {
         pin: !arguments.no_pin,
         descriptors: Vec::new(),
     };
+    // What a job before this one left behind must not take this one's room. What
+    // cannot be removed is for `refrain clean` to tell.
+    leftovers::remove(&leftovers::folders());
     match Job::start(spec) {
         Ok(mut job) => {
             job.forward_signals().into_diagnostic()?;

@@ -193,3 +193,15 @@ fn clean_finds_nothing_of_a_job_that_was_killed() {
     assert!(!left.exists());
     assert!(clean().contains("nothing is left over"));
 }
+
+#[test]
+fn the_next_start_removes_what_a_killed_job_left() {
+    let folder = tempfile::tempdir().unwrap();
+    let left = folder.path().join("refrain-4194999-1-segment");
+    std::fs::write(&left, "x").unwrap();
+    run(refrain()
+        .args(["run", "-n", "1", "--", "true"])
+        .env("TMPDIR", folder.path()))
+    .expect(0);
+    assert!(!left.exists());
+}
