@@ -247,8 +247,11 @@ impl ChannelLog {
         reservation: Reservation,
         header: RecordHeader,
     ) -> Frame {
+        let record = record_bytes(reservation.payload_bytes);
+        // Only behind the latest reservation a line is known to be cleared: a
+        // longer one may have been filled after it.
         assert!(
-            reservation.position == self.tail,
+            reservation.position == self.tail && reservation.offset + record == self.reserved_until,
             "reservations are appended in order, one at a time"
         );
         let header = RecordHeader {
@@ -258,7 +261,6 @@ impl ChannelLog {
             ..header
         };
         let region = arena.region();
-        let record = record_bytes(reservation.payload_bytes);
         let [first_word, rest @ ..] = header.words();
         region.write_header_rest(reservation.offset, &rest);
         self.tail = Position(self.tail.0 + record as u64);
@@ -287,6 +289,10 @@ impl ChannelLog {
     }
 
     fn clear_far_ahead(&mut self, region: &Region) {
+        if self.chunks.is_empty() {
+            // The tail lies nowhere yet.
+            return;
+        }
         let used = (self.tail.0 % CHUNK_BYTES as u64) as usize;
         let chunk_end = self.tail_offset - used + CHUNK_BYTES;
         let end = chunk_end.min(self.tail_offset + AHEAD_BYTES);

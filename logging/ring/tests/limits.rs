@@ -2,6 +2,13 @@
 //! test. The random walks over the same ground are in `model.rs`.
 
 #![cfg(not(loom))]
+#![allow(
+    unsafe_code,
+    reason = "memory that is nobody's to clear is looked at as it is"
+)]
+
+#[path = "oracle/lure.rs"]
+mod lure;
 
 use refrain_ring::{
     Arena, ArenaFull, CHUNK_BYTES, ChannelLog, ChannelReader, Incarnation, Position, Rank,
@@ -276,4 +283,136 @@ fn two_reservations_of_one_place_are_a_mistake_of_the_caller() {
     let stale = channel.log.reserve(&mut arena, 8, true).expect("room");
     channel.send(&mut arena).expect("room");
     channel.log.append(&arena, stale, eager(Ssn(1)));
+}
+
+/// Sends `payload_bytes` lures; the number of the message is their seed.
+fn send_lures(channel: &mut Channel, arena: &mut Arena, payload_bytes: usize) {
+    let ssn = channel.next_ssn;
+    channel.next_ssn = ssn.next();
+    let reservation = channel.log.reserve(arena, payload_bytes, true);
+    let mut reservation = reservation.expect("room");
+    lure::fill(channel.log.payload_mut(arena, &mut reservation), ssn.0);
+    let header = RecordHeader {
+        extent: payload_bytes as u64,
+        ..eager(ssn)
+    };
+    let frame = channel.log.append(arena, reservation, header);
+    frame.publish(arena.region());
+}
+
+/// Fills a reservation with lures and drops it.
+fn drop_lures(channel: &mut Channel, arena: &mut Arena, payload_bytes: usize) {
+    let reservation = channel.log.reserve(arena, payload_bytes, true);
+    let payload = &mut reservation.expect("room");
+    lure::fill(channel.log.payload_mut(arena, payload), 99);
+}
+
+fn reader_of(channel: &Channel, arena: &Arena, first_chunk_offset: usize) -> ChannelReader {
+    let first = channel.log.first_chunk().expect("the log has begun");
+    let region = arena.region().clone();
+    ChannelReader::new(region, first_chunk_offset, first).expect("the chunk exists")
+}
+
+/// The reader sees the message with this number, and no other.
+fn expect_lures(reader: &mut ChannelReader, ssn: u64, payload_bytes: usize) {
+    let record = reader.peek().expect("the log is sound");
+    let record = record.expect("a published record is seen");
+    assert_eq!(record.header.ssn, Ssn(ssn));
+    assert_eq!(record.payload.len(), payload_bytes);
+    assert!(lure::is_filled(record.payload, ssn));
+    reader.advance(payload_bytes as u32);
+    let next = reader.peek().expect("the log is sound");
+    assert!(next.is_none(), "never published: {next:?}");
+}
+
+/// What a dropped reservation left behind is never read, whatever was cleared
+/// before or after it was dropped.
+#[test]
+fn a_dropped_reservation_leaves_no_record() {
+    // The longest one reaches the end of the chunk.
+    for dropped in [0, 64, 1000, 5000, 100_000, ChannelLog::PAYLOAD_BYTES_MAX] {
+        for (before, after) in [(false, false), (false, true), (true, false), (true, true)] {
+            let mut arena = Arena::heap(2 * CHUNK_BYTES);
+            let mut channel = Channel::new(2);
+            // The log begins.
+            drop_lures(&mut channel, &mut arena, 0);
+            let mut reader = reader_of(&channel, &arena, 0);
+            if before {
+                channel.log.clear_ahead(&arena);
+            }
+            drop_lures(&mut channel, &mut arena, dropped);
+            // A shorter one does not make the longer one forgotten.
+            drop_lures(&mut channel, &mut arena, dropped / 4);
+            if after {
+                channel.log.clear_ahead(&arena);
+            }
+            assert!(reader.peek().expect("the log is sound").is_none());
+            for ssn in 0..200 {
+                let payload_bytes = ssn as usize % 3 * 50;
+                send_lures(&mut channel, &mut arena, payload_bytes);
+                expect_lures(&mut reader, ssn, payload_bytes);
+                if after && ssn % 8 == 7 {
+                    channel.log.clear_ahead(&arena);
+                }
+            }
+        }
+    }
+}
+
+/// Lines are cleared up to the end of the chunk. The next one in memory may
+/// belong to another channel, and so may what is before an arena.
+#[test]
+fn nothing_but_the_rest_of_the_chunk_is_cleared_ahead() {
+    const FIRST_CHUNK_OFFSET: usize = 8192;
+    let region = lure::used_region(FIRST_CHUNK_OFFSET, 3);
+    let memory = || lure::bytes(&region, 0..region.bytes());
+    // From far more lines than are cleared ahead down to the link's alone.
+    for lines_left in [100, 65, 64, 63, 17, 16, 15, 2, 1, 0] {
+        let mut arena = Arena::new(region.clone(), FIRST_CHUNK_OFFSET, Box::new(|_, _| Ok(())));
+        let (mut before, mut channel) = (Channel::new(2), Channel::new(2));
+        drop_lures(&mut before, &mut arena, ChannelLog::PAYLOAD_BYTES_MAX);
+        // Stale headers on every line of the channel's chunk.
+        drop_lures(&mut channel, &mut arena, ChannelLog::PAYLOAD_BYTES_MAX);
+        let mut reader = reader_of(&channel, &arena, FIRST_CHUNK_OFFSET);
+        let filling = ChannelLog::PAYLOAD_BYTES_MAX - lines_left * 64;
+        send_lures(&mut channel, &mut arena, filling);
+
+        let mut expected = memory();
+        channel.log.clear_ahead(&arena);
+        let chunk = FIRST_CHUNK_OFFSET + CHUNK_BYTES;
+        let tail = chunk + channel.log.tail().0 as usize;
+        let end = (tail + 4096).min(chunk + CHUNK_BYTES);
+        for line in (tail..end).step_by(64) {
+            expected[line..line + 8].fill(0);
+        }
+        assert!(expected == memory(), "with {lines_left} lines left");
+
+        expect_lures(&mut reader, 0, filling);
+        for ssn in 1..=lines_left as u64 + 20 {
+            send_lures(&mut channel, &mut arena, 0);
+            channel.log.clear_ahead(&arena);
+            expect_lures(&mut reader, ssn, 0);
+        }
+    }
+}
+
+/// A log that has not begun has no line to clear.
+#[test]
+fn a_log_without_a_chunk_clears_nothing() {
+    let region = lure::used_region(8192, 1);
+    let arena = Arena::new(region.clone(), 8192, Box::new(|_, _| Ok(())));
+    let before = lure::bytes(&region, 0..region.bytes());
+    Channel::new(2).log.clear_ahead(&arena);
+    assert!(before == lure::bytes(&region, 0..region.bytes()));
+}
+
+#[test]
+#[should_panic(expected = "one at a time")]
+fn a_reservation_that_another_has_replaced_is_a_mistake_of_the_caller() {
+    let mut arena = Arena::heap(2 * CHUNK_BYTES);
+    let mut channel = Channel::new(2);
+    let replaced = channel.log.reserve(&mut arena, 8, true).expect("room");
+    // Its payload lies where the reader would look behind the first one.
+    drop_lures(&mut channel, &mut arena, 1000);
+    channel.log.append(&arena, replaced, eager(Ssn(0)));
 }

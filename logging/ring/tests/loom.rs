@@ -96,6 +96,14 @@ impl Sender {
         frame.publish(arena.region());
         Ok(())
     }
+
+    /// Sends, and clears the lines behind it for the messages to come: to the
+    /// end of the chunk, which is nearer than what is cleared ahead.
+    fn send_and_clear(&mut self, arena: &mut Arena) -> Result<(), ReserveError> {
+        self.send(arena)?;
+        self.log.clear_ahead(arena);
+        Ok(())
+    }
 }
 
 /// The receiving side: expects messages 0, 1, 2 … and nothing else.
@@ -152,6 +160,29 @@ fn publication() {
     });
 }
 
+/// Lines are cleared before, between and behind records while a reader looks
+/// on: what is published stays, also beyond a reservation that was dropped.
+#[test]
+fn publication_between_clearings() {
+    explore(|| {
+        let mut arena = Arena::heap(2 * CHUNK_BYTES);
+        let (mut sender, mut receiver) = Sender::open(&mut arena, Rank(1));
+        let sending = thread::spawn(move || {
+            // The reservation that began the log was dropped.
+            sender.log.clear_ahead(&arena);
+            let frame = sender.pack(&mut arena).expect("room");
+            sender.log.clear_ahead(&arena);
+            frame.publish(arena.region());
+            sender.log.clear_ahead(&arena);
+            sender.send_and_clear(&mut arena).expect("room");
+            sender.send_and_clear(&mut arena).expect("room");
+        });
+        receiver.look(4);
+        sending.join().expect("the sender ends");
+        receiver.receive_rest(3);
+    });
+}
+
 /// The log goes on in the next chunk without a gap.
 #[test]
 fn chunk_change() {
@@ -200,7 +231,12 @@ fn gated_batch() {
 
 /// A chunk is written again once its reader has released it. The release
 /// travels from reader to writer as a position in an atomic counter.
-fn reuse(store: Ordering, load: Ordering, reused: &'static Witness) {
+fn reuse(
+    send: fn(&mut Sender, &mut Arena) -> Result<(), ReserveError>,
+    store: Ordering,
+    load: Ordering,
+    reused: &'static Witness,
+) {
     const MESSAGES: u64 = 6;
     explore(move || {
         let mut arena = Arena::heap(2 * CHUNK_BYTES);
@@ -212,7 +248,7 @@ fn reuse(store: Ordering, load: Ordering, reused: &'static Witness) {
                 while sender.next_ssn < MESSAGES {
                     let position = Position(released.load(load));
                     sender.log.trim_released(&mut arena, position);
-                    match sender.send(&mut arena) {
+                    match send(&mut sender, &mut arena) {
                         Ok(()) => {}
                         Err(ReserveError::Window) => break,
                         Err(other) => panic!("{other}"),
@@ -234,16 +270,26 @@ fn reuse(store: Ordering, load: Ordering, reused: &'static Witness) {
 #[test]
 fn chunk_reuse() {
     static REUSED: Witness = Witness::new(false);
-    reuse(Ordering::Release, Ordering::Acquire, &REUSED);
+    reuse(Sender::send, Ordering::Release, Ordering::Acquire, &REUSED);
     assert!(REUSED.load(Relaxed), "some interleaving reuses a chunk");
 }
 
-/// The model above sees a fault when there is one.
+/// Lines that are cleared ahead need not be cleared again when their turn comes,
+/// also where a former log wrote.
+#[test]
+fn chunk_reuse_cleared_ahead() {
+    static REUSED: Witness = Witness::new(false);
+    let send = Sender::send_and_clear;
+    reuse(send, Ordering::Release, Ordering::Acquire, &REUSED);
+    assert!(REUSED.load(Relaxed), "some interleaving reuses a chunk");
+}
+
+/// The models above see a fault when there is one.
 #[test]
 #[should_panic(expected = "Causality violation")]
 fn chunk_reuse_needs_a_release() {
     static REUSED: Witness = Witness::new(false);
-    reuse(Ordering::Relaxed, Ordering::Acquire, &REUSED);
+    reuse(Sender::send, Ordering::Relaxed, Ordering::Acquire, &REUSED);
 }
 
 /// Likewise at the writer's end.
@@ -251,7 +297,7 @@ fn chunk_reuse_needs_a_release() {
 #[should_panic(expected = "Causality violation")]
 fn chunk_reuse_needs_an_acquire() {
     static REUSED: Witness = Witness::new(false);
-    reuse(Ordering::Release, Ordering::Relaxed, &REUSED);
+    reuse(Sender::send, Ordering::Release, Ordering::Relaxed, &REUSED);
 }
 
 /// A chunk that one channel has freed is taken by another: its new reader sees
@@ -264,10 +310,10 @@ fn chunk_moves_between_channels() {
         let (mut first, mut first_receiver) = Sender::open(&mut arena, Rank(1));
         let (mut second, mut second_receiver) = Sender::open(&mut arena, Rank(2));
         for _ in 0..3 {
-            first.send(&mut arena).expect("room");
+            first.send_and_clear(&mut arena).expect("room");
         }
         for _ in 0..2 {
-            second.send(&mut arena).expect("room");
+            second.send_and_clear(&mut arena).expect("room");
         }
         let released = Arc::new(AtomicU64::new(0));
         let first_receiving = thread::spawn({
@@ -284,7 +330,7 @@ fn chunk_moves_between_channels() {
         // All three chunks are in use.
         let position = Position(released.load(Ordering::Acquire));
         first.log.trim_released(&mut arena, position);
-        match second.send(&mut arena) {
+        match second.send_and_clear(&mut arena) {
             Ok(()) => MOVED.store(true, Relaxed),
             Err(ReserveError::Arena(_)) => {}
             Err(other) => panic!("{other}"),

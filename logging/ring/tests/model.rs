@@ -5,7 +5,7 @@
 #![cfg(not(loom))]
 #![allow(
     unsafe_code,
-    reason = "the oracle reads records again later, which the reader offers as an unsafe function"
+    reason = "the oracle reads records again later, and looks at memory as it is"
 )]
 
 mod fixed_seed;
@@ -22,6 +22,13 @@ const LONGEST: usize = ChannelLog::PAYLOAD_BYTES_MAX;
 enum Step {
     Pack(Message),
     PackOn,
+    /// Leaves so many lines of the chunk to further records.
+    PackToEnd {
+        lines: usize,
+    },
+    ClearAhead,
+    /// Whether lines are also cleared while records are being packed.
+    ClearWhilePacking(bool),
     Abandon {
         bytes: usize,
     },
@@ -73,6 +80,9 @@ impl World {
         match *step {
             Step::Pack(message) => channel.pack(memory, message),
             Step::PackOn => channel.pack_on(memory),
+            Step::PackToEnd { lines } => channel.pack_to_end(memory, lines),
+            Step::ClearAhead => channel.clear_ahead(memory),
+            Step::ClearWhilePacking(clears) => channel.set_clears_while_packing(clears),
             Step::Abandon { bytes } => channel.abandon(memory, bytes),
             Step::Publish { records } => channel.publish(memory, records),
             Step::Read { records } => channel.read(records),
@@ -141,7 +151,11 @@ fn step() -> impl Strategy<Value = Step> {
     prop_oneof![
         10 => message().prop_map(Step::Pack),
         2 => Just(Step::PackOn),
-        1 => bytes().prop_map(|bytes| Step::Abandon { bytes }),
+        // Lines are cleared 16 to 64 ahead.
+        1 => (0..80usize).prop_map(|lines| Step::PackToEnd { lines }),
+        6 => Just(Step::ClearAhead),
+        1 => any::<bool>().prop_map(Step::ClearWhilePacking),
+        3 => bytes().prop_map(|bytes| Step::Abandon { bytes }),
         8 => records.clone().prop_map(|records| Step::Publish { records }),
         8 => records.prop_map(|records| Step::Read { records }),
         5 => part.clone().prop_map(|part| Step::Release { part }),

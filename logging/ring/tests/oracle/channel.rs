@@ -67,6 +67,7 @@ pub struct Channel {
     next_seed: u64,
     packing: Option<Packing>,
     announced: VecDeque<Packing>,
+    clears_while_packing: bool,
     packed: VecDeque<(Frame, Expected)>,
     published: VecDeque<Expected>,
     /// Read, and in memory that is not trimmed.
@@ -93,6 +94,7 @@ impl Channel {
             next_seed: (number as u64) << 32,
             packing: None,
             announced: VecDeque::new(),
+            clears_while_packing: false,
             packed: VecDeque::new(),
             published: VecDeque::new(),
             kept: VecDeque::new(),
@@ -143,12 +145,40 @@ impl Channel {
         }
     }
 
+    /// Packs a message that leaves so many lines of the chunk to others.
+    pub fn pack_to_end(&mut self, memory: &mut Memory, lines: usize) {
+        let bytes = self.room().saturating_sub((lines + 1) * LINE_BYTES);
+        let kind = Kind::Whole;
+        self.pack(memory, Message { kind, bytes });
+    }
+
     /// Reserves, scribbles and thinks better of it.
     pub fn abandon(&mut self, memory: &mut Memory, bytes: usize) {
         if let Some(mut reservation) = self.reserve(memory, bytes, false) {
             let payload = self.log.payload_mut(&memory.arena, &mut reservation);
             lure::fill(payload, u64::from(u32::MAX));
+            if self.clears_while_packing {
+                self.clear_ahead(memory);
+            }
         }
+    }
+
+    pub fn set_clears_while_packing(&mut self, clears: bool) {
+        self.clears_while_packing = clears;
+    }
+
+    /// Clears lines, in the chunk that is being filled and nowhere else. What
+    /// lies before them is looked at when it is read.
+    pub fn clear_ahead(&mut self, memory: &Memory) {
+        let chunk = self.chunks.back().map(|(chunk, _)| *chunk);
+        let around = memory.around(chunk);
+        let before = self.observe(memory);
+        self.log.clear_ahead(&memory.arena);
+        assert_eq!(before, self.observe(memory), "clearing moves nothing");
+        assert!(
+            around == memory.around(chunk),
+            "cleared beyond chunk {chunk:?}"
+        );
     }
 
     fn reserve(&mut self, memory: &mut Memory, left: usize, whole: bool) -> Option<Reservation> {
@@ -202,6 +232,9 @@ impl Channel {
         self.next_seed += 1;
         let payload_bytes = reservation.payload_bytes();
         lure::fill(self.log.payload_mut(&memory.arena, &mut reservation), seed);
+        if self.clears_while_packing {
+            self.clear_ahead(memory);
+        }
         let header = self.header_of_next(payload_bytes, announces);
         // The log itself says who sends, and how much.
         let given = RecordHeader {
@@ -227,6 +260,9 @@ impl Channel {
             seed,
         };
         self.packed.push_back((frame, expected));
+        if self.clears_while_packing {
+            self.clear_ahead(memory);
+        }
     }
 
     /// The header of the next record of the message being packed, and the

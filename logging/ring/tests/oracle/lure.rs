@@ -5,6 +5,7 @@ use refrain_ring::{
     Arena, ArenaFull, CHUNK_BYTES, ChannelLog, Incarnation, Rank, RecordHeader, RecordKind, Region,
     ReserveError, Ssn,
 };
+use std::ops::Range;
 
 pub const SOURCE: Rank = Rank(3);
 pub const INCARNATION: Incarnation = Incarnation(7);
@@ -52,9 +53,19 @@ fn line_of(seed: u64, index: usize) -> [u8; 64] {
     line
 }
 
+/// What stands in a part of a region that nobody writes meanwhile.
+pub fn bytes(region: &Region, range: Range<usize>) -> Vec<u8> {
+    assert!(range.start <= range.end && range.end <= region.bytes());
+    // SAFETY: in bounds, and the test's one thread is here.
+    unsafe { core::slice::from_raw_parts(region.at(range.start), range.len()) }.to_vec()
+}
+
 /// A region whose chunks are full of a former log: headers, lures and links.
+/// What is before the chunks belongs to somebody else, and is not 0 either.
 pub fn used_region(first_chunk_offset: usize, chunks: usize) -> Region {
     let region = Region::heap(first_chunk_offset + chunks * CHUNK_BYTES);
+    // SAFETY: in bounds, and nobody else has the region yet.
+    unsafe { region.at(0).write_bytes(0xa5, first_chunk_offset) };
     let mut arena = Arena::new(region.clone(), first_chunk_offset, Box::new(|_, _| Ok(())));
     let mut log = ChannelLog::new(SOURCE, INCARNATION, Rank(0), u64::MAX);
     // A short record in front, so that lures begin on every line.

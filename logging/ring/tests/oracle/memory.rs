@@ -12,6 +12,9 @@ const FIRST_CHUNK_OFFSET: usize = 4096;
 /// Memory is asked of the system in pieces of this size.
 const EXTENT_CHUNKS: u32 = ((2 << 20) / CHUNK_BYTES) as u32;
 
+/// How much of a chunk's neighbours is watched: more than is cleared ahead.
+const WATCHED_BYTES: usize = 8192;
+
 /// The system's side: a stretch of memory that only grows.
 #[derive(Default)]
 struct System {
@@ -55,6 +58,21 @@ impl Memory {
 
     pub fn region(&self) -> &Region {
         self.arena.region()
+    }
+
+    /// The memory before the chunks, and what adjoins `chunk` on both sides.
+    pub fn around(&self, chunk: Option<u32>) -> [Vec<u8>; 3] {
+        let end = self.region().bytes();
+        let start = chunk.map_or(end, |chunk| {
+            FIRST_CHUNK_OFFSET + chunk as usize * CHUNK_BYTES
+        });
+        let behind = (start + CHUNK_BYTES).min(end);
+        [
+            0..FIRST_CHUNK_OFFSET,
+            start - WATCHED_BYTES.min(start)..start,
+            behind..(behind + WATCHED_BYTES).min(end),
+        ]
+        .map(|range| lure::bytes(self.region(), range))
     }
 
     pub fn first_chunk_offset(&self) -> usize {
