@@ -17,7 +17,10 @@
 //! | `publish_first_word` stores Relaxed | all but the `needs_a` pair |
 //! | `load_first_word` loads Relaxed | likewise |
 //! | `append` stores the first word before the rest of the header | likewise |
-//! | `append` does not clear the word behind its record | `chunk_reuse`, `chunk_moves…` |
+//! | `reserve` does not clear the word behind its record | `chunk_reuse`, `chunk_moves…` |
+//! | `clear_ahead` goes on behind the chunk's end | `publication_between…`, `chunk_reuse_cleared…`, `chunk_moves…` |
+//! | `clear_ahead` clears nothing but says so | `chunk_reuse_cleared…` |
+//! | a chunk begins with what was cleared in the one before | both `chunk_reuse…`, `chunk_moves…` |
 //! | a chunk's first record is not cleared, or after the link to it | `chunk_reuse`, `chunk_moves…` |
 //! | the link's first word is stored before its rest | `chunk_change`, `chunk_reuse`, `chunk_moves…` |
 //! | `append` publishes at once | `gated_batch` |
