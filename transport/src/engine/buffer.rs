@@ -81,16 +81,9 @@ impl SendBuffer {
                 );
             },
             Some(layout) => {
-                let mut rest = out;
-                for piece in layout.pieces(offset, rest.len()) {
-                    let (head, tail) = rest.split_at_mut(piece.bytes);
-                    // SAFETY: pieces lie inside the layout's span.
-                    unsafe {
-                        let from = self.base.add(piece.buffer_offset);
-                        core::ptr::copy_nonoverlapping(from, head.as_mut_ptr(), piece.bytes);
-                    }
-                    rest = tail;
-                }
+                // SAFETY: the user lent the layout's whole span for reading.
+                let user = unsafe { core::slice::from_raw_parts(self.base, layout.span_bytes()) };
+                layout.pack(user, offset, out);
             }
         }
     }
@@ -169,16 +162,11 @@ impl ReceiveBuffer {
                 out_of_log(data.as_ptr(), self.base.add(offset as usize), data.len());
             },
             Some(layout) => {
-                let mut rest = data;
-                for piece in layout.pieces(offset, rest.len()) {
-                    let (head, tail) = rest.split_at(piece.bytes);
-                    // SAFETY: pieces lie inside the layout's span.
-                    unsafe {
-                        let to = self.base.add(piece.buffer_offset);
-                        core::ptr::copy_nonoverlapping(head.as_ptr(), to, piece.bytes);
-                    }
-                    rest = tail;
-                }
+                // SAFETY: the user lent the layout's whole span, to this request
+                // alone.
+                let user =
+                    unsafe { core::slice::from_raw_parts_mut(self.base, layout.span_bytes()) };
+                layout.unpack(offset, data, user);
             }
         }
     }
