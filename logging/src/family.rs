@@ -27,10 +27,18 @@ impl Member {
     pub const ALL: [Member; 2] = [Member::None, Member::Pessimist];
 
     /// Its name on the command line.
-    pub fn name(self) -> &'static str {
+    pub const fn name(self) -> &'static str {
         match self {
             Member::None => "none",
             Member::Pessimist => "pessimist",
+        }
+    }
+
+    /// What it is, in a few words.
+    pub const fn summary(self) -> &'static str {
+        match self {
+            Member::None => "no logging: the baseline",
+            Member::Pessimist => "sender-based payload log, kept until a checkpoint covers it",
         }
     }
 

@@ -3,6 +3,7 @@
 
 use crate::config::JobConfig;
 use crate::{Error, native};
+use refrain_logging::Member;
 
 /// One thing that can be chosen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,17 +26,23 @@ pub const FABRICS: &[Choice] = &[
     },
 ];
 
-/// What `--protocol` takes.
-pub const PROTOCOLS: &[Choice] = &[
-    Choice {
-        name: "none",
-        summary: "no logging: the baseline",
-    },
-    Choice {
-        name: "pessimist",
-        summary: "sender-based payload log, kept until a checkpoint covers it",
-    },
-];
+/// What `--protocol` takes: the members of the protocol family.
+pub const PROTOCOLS: &[Choice] = &{
+    let mut choices = [Choice {
+        name: "",
+        summary: "",
+    }; Member::ALL.len()];
+    let mut index = 0;
+    while index < choices.len() {
+        let member = Member::ALL[index];
+        choices[index] = Choice {
+            name: member.name(),
+            summary: member.summary(),
+        };
+        index += 1;
+    }
+    choices
+};
 
 /// Checks the name of a fabric.
 ///

@@ -3,10 +3,11 @@
 use super::World;
 use super::waiting::Patience;
 use crate::Error;
+use crate::choice;
 use crate::config::JobConfig;
 use crate::control::ControlPlane;
 use crate::protocol::Logging;
-use refrain_logging::Member;
+use refrain_logging::{Member, UnknownProtocol};
 use refrain_ring::{CHUNK_BYTES, Incarnation, Rank};
 use refrain_transport::engine::{Engine, EngineOptions};
 use refrain_transport::fabric::shm::{Shm, ShmOptions};
@@ -73,16 +74,11 @@ fn make_engine(
     membership: &Membership,
     control: Option<&mut ControlPlane>,
 ) -> Result<Engine, Error> {
+    choice::check(config)?;
     let member: Member = config
         .protocol
         .parse()
-        .map_err(|error| Error::Config(format!("--protocol: {error}")))?;
-    if !matches!(config.fabric.as_str(), "auto" | "shm") {
-        return Err(Error::Config(format!(
-            "--fabric: unknown fabric `{}`: known are auto, shm",
-            config.fabric
-        )));
-    }
+        .map_err(|error: UnknownProtocol| Error::Config(error.to_string()))?;
     let (log_bytes, window_bytes) = log_size(config, membership, member)?;
     let (mut fabric, mut arena) = Shm::create(ShmOptions {
         job: membership.job,
