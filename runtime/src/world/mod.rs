@@ -39,6 +39,8 @@ pub struct World {
     patience: Patience,
     barriers: u64,
     scopes: u64,
+    /// Memory of the scope before, empty.
+    spare_begun: Vec<RequestId>,
     not_shared: PhantomData<*const ()>,
 }
 

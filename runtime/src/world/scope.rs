@@ -76,10 +76,11 @@ impl World {
         f: impl FnOnce(&mut Scope<'_, 'env>) -> Result<R, Error>,
     ) -> Result<R, Error> {
         self.scopes += 1;
+        let begun = core::mem::take(&mut self.spare_begun);
         let mut scope = Scope {
             serial: self.scopes,
             world: self,
-            begun: Vec::new(),
+            begun,
             sweep_at: SWEEP_MIN,
             templates: Vec::new(),
             env: PhantomData,
@@ -96,6 +97,8 @@ impl Drop for Scope<'_, '_> {
         for id in self.begun.drain(..) {
             self.world.engine.detach(id);
         }
+        // Its memory serves the next scope: a warm scope allocates nothing.
+        self.world.spare_begun = core::mem::take(&mut self.begun);
     }
 }
 

@@ -64,6 +64,7 @@ impl World {
             control,
             barriers: 0,
             scopes: 0,
+            spare_begun: Vec::new(),
             not_shared: core::marker::PhantomData,
         })
     }
