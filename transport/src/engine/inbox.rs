@@ -153,7 +153,7 @@ impl Inbox {
             for part in message.parts.iter_mut() {
                 if let Stored::InPlace { place, bytes } = part.stored {
                     self.sources[source.index()].in_place -= 1;
-                    part.stored = Stored::Copied(fabric.kept(place, bytes).into());
+                    part.stored = Stored::Copied(kept(fabric, place, bytes).into());
                     fabric.let_go(place);
                 }
             }
@@ -190,7 +190,7 @@ impl Inbox {
                 Stored::InPlace { place, bytes } => {
                     receiving
                         .buffer
-                        .unpack(part.offset, fabric.kept(place, bytes));
+                        .unpack(part.offset, kept(fabric, place, bytes));
                     fabric.let_go(place);
                     self.sources[message.envelope.source.index()].in_place -= 1;
                 }
@@ -429,6 +429,18 @@ impl Delivery<'_> {
         }
         Disposition::Consumed
     }
+}
+
+/// The payload that was left in place. Less than all of it would be delivered
+/// as if it were the message.
+fn kept(fabric: &dyn Fabric, place: Place, bytes: usize) -> &[u8] {
+    let payload = fabric.kept(place, bytes);
+    assert_eq!(
+        payload.len(),
+        bytes,
+        "a frame is readable until it is let go"
+    );
+    payload
 }
 
 #[inline]
