@@ -3,7 +3,7 @@
 use super::request::{Receiving, RequestId, Requests, Status};
 use super::{EngineError, Statistics};
 use crate::control::Control;
-use crate::fabric::{Arrival, Disposition, Fabric, Place, Sink};
+use crate::fabric::{Arrival, Disposition, Fabric, Landed, Payload, Place, Sink};
 use crate::matching::{Envelope, Matcher};
 use crate::protocol::{Event, Protocol};
 use refrain_ring::{Rank, RecordHeader, RecordKind, Ssn};
@@ -306,7 +306,7 @@ impl Delivery<'_> {
         };
         match self.inbox.matcher.take_posted(&envelope) {
             Some((_, id)) => {
-                self.begin_matched(&begun, id, arrival.payload);
+                self.begin_matched(&begun, id, here(arrival));
                 Disposition::Consumed
             }
             None => self.begin_unexpected(&begun, arrival),
@@ -331,7 +331,7 @@ impl Delivery<'_> {
         self.statistics.unexpected += 1;
         let mut parts = Parts::default();
         let disposition = self.store(&mut parts, 0, arrival);
-        let arrived_bytes = arrival.payload.len() as u64;
+        let arrived_bytes = arrival.payload.bytes() as u64;
         let index = self.inbox.messages.insert(Message {
             envelope: begun.envelope,
             ssn: begun.ssn,
@@ -351,7 +351,7 @@ impl Delivery<'_> {
     }
 
     fn store(&mut self, parts: &mut Parts, offset: u64, arrival: &Arrival<'_>) -> Disposition {
-        if arrival.payload.is_empty() {
+        if arrival.payload.bytes() == 0 {
             return Disposition::Consumed;
         }
         if self.inbox.reads_in_place && !self.inbox.is_pressed(arrival) {
@@ -360,12 +360,12 @@ impl Delivery<'_> {
                 offset,
                 Stored::InPlace {
                     place: arrival.place,
-                    bytes: arrival.payload.len(),
+                    bytes: arrival.payload.bytes(),
                 },
             );
             return Disposition::Keep;
         }
-        parts.push(offset, Stored::Copied(arrival.payload.into()));
+        parts.push(offset, Stored::Copied(here(arrival).into()));
         Disposition::Consumed
     }
 
@@ -381,7 +381,7 @@ impl Delivery<'_> {
         let (whole, disposition) = match assembling[at].1 {
             Target::Request(id) => {
                 if let Some(receiving) = self.requests.receiving(id) {
-                    receive_part(receiving, header.extent, arrival.payload);
+                    receive_part(receiving, header.extent, here(arrival));
                 }
                 (
                     self.requests.finish_receive_if_whole(id),
@@ -393,7 +393,7 @@ impl Delivery<'_> {
                 let disposition = self.store(&mut parts, header.extent, arrival);
                 let message = &mut self.inbox.messages[index];
                 message.parts = parts;
-                message.arrived_bytes += arrival.payload.len() as u64;
+                message.arrived_bytes += arrival.payload.bytes() as u64;
                 (message.arrived_bytes >= message.bytes, disposition)
             }
         };
@@ -443,6 +443,14 @@ fn kept(fabric: &dyn Fabric, place: Place, bytes: usize) -> &[u8] {
     payload
 }
 
+/// STUB: distant frames are not received yet.
+fn here<'a>(arrival: &Arrival<'a>) -> &'a [u8] {
+    match arrival.payload {
+        Payload::Here(payload) => payload,
+        Payload::Distant(_) => todo!("STUB"),
+    }
+}
+
 #[inline]
 fn receive_part(receiving: &mut Receiving, offset: u64, payload: &[u8]) {
     receiving.buffer.unpack(offset, payload);
@@ -464,6 +472,10 @@ impl Sink for Delivery<'_> {
 
     fn control(&mut self, source: Rank, control: Control) {
         self.inbox.controls_in.push((source, control));
+    }
+
+    fn landed(&mut self, _token: u64, _landed: Landed) {
+        todo!("STUB")
     }
 
     fn peer_lost(&mut self, peer: Rank) {

@@ -654,8 +654,8 @@ impl Engine {
     }
 
     /// The fabric's name.
-    pub fn fabric_name(&self) -> &'static str {
-        self.fabric.attributes().name
+    pub fn fabric_name(&self) -> &str {
+        &self.fabric.attributes().name
     }
 
     /// The protocol's name.

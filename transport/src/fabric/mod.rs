@@ -29,6 +29,17 @@
 //! `pressed` set says that the sender may soon stall, and that kept frames of
 //! this source should be copied out.
 //!
+//! **Distant frames.** A fabric with remote memory access may hand over a frame
+//! whose payload is still in the sender's log ([`Payload::Distant`]): it arrives
+//! in its turn, and the sink says where the payload shall land
+//! ([`Disposition::Fetch`]), or keeps the frame and says so later
+//! ([`Fabric::fetch`]), or does not want it ([`Disposition::Consumed`],
+//! [`Fabric::let_go`]). Later frames do not wait for the landing. The sender's
+//! log holds the payload until then. Each landing ends exactly once, in a `poll`,
+//! by [`Sink::landed`]; until that call the memory belongs to the fabric. It ends
+//! [`Landed::Lost`] when the peer is disconnected or lost: nothing is written
+//! into the memory after that. [`Fabric::close`] ends them all at once.
+//!
 //! **Progress** is manual: nothing moves on this rank unless it calls `poll`
 //! (or `wait`). `poll` never blocks and makes a bounded number of calls to the
 //! sink. `post` and `post_control` never block; what does not fit is refused
@@ -47,6 +58,8 @@
 //! After [`Fabric::disconnect`] nothing of that incarnation reaches the sink
 //! any more, however late it was written (FENCE-1), and its kept frames are
 //! gone: letting one of them go has no effect, also not on the next incarnation.
+//! The log for it may be freed at once: what the fabric still sends from there
+//! reaches at most the incarnation that is fenced.
 //! A peer comes back by [`Fabric::connect`] with a higher incarnation; one that
 //! was disconnected is refused for ever.
 //!
@@ -55,6 +68,7 @@
 
 #[cfg(any(test, feature = "conformance"))]
 pub mod conformance;
+pub mod ofi;
 pub mod shm;
 pub mod sim;
 
@@ -62,6 +76,7 @@ use crate::control::Control;
 use crate::gate::Pass;
 use core::time::Duration;
 use refrain_ring::{Frame, HeaderError, Incarnation, Position, Rank, RecordHeader};
+use std::borrow::Cow;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use thiserror::Error;
@@ -70,7 +85,7 @@ use thiserror::Error;
 #[derive(Clone, Debug)]
 pub struct Attributes {
     /// Its name as given to `--fabric`.
-    pub name: &'static str,
+    pub name: Cow<'static, str>,
     /// The receiver reads frames in the sender's log: no copy in between, and
     /// a kept frame costs the receiver nothing.
     pub reads_in_place: bool,
@@ -158,6 +173,26 @@ pub enum FabricError {
         /// What was tried and what to do.
         reason: String,
     },
+    /// A peer does not answer at its address.
+    #[error(
+        "rank {peer} at {address} does not answer after {waited_s} s: is there a route to it, and no firewall in between?"
+    )]
+    Silent {
+        /// The peer.
+        peer: Rank,
+        /// Its address, readable.
+        address: String,
+        /// How long it was waited for, in seconds.
+        waited_s: u64,
+    },
+    /// A native library or its provider refused something.
+    #[error("{attempted}: {words}")]
+    Native {
+        /// What was attempted, and what to do about it.
+        attempted: String,
+        /// The library's own words.
+        words: String,
+    },
     /// The operating system refused something.
     #[error("{attempted}: {error}")]
     Os {
@@ -184,21 +219,94 @@ pub struct Place {
 pub struct Arrival<'a> {
     /// Its header; source and incarnation are checked by the fabric.
     pub header: &'a RecordHeader,
-    /// Its payload, readable during the call (or longer, if kept).
-    pub payload: &'a [u8],
+    /// Its payload.
+    pub payload: Payload<'a>,
     /// Names the frame if it is kept.
     pub place: Place,
     /// The sender may stall soon for memory held by kept frames of this source.
     pub pressed: bool,
 }
 
-/// What the sink did with a frame.
+/// The payload of an arrival.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Payload<'a> {
+    /// Readable during the call (or longer, if kept).
+    Here(&'a [u8]),
+    /// So many bytes, still in the sender's log.
+    Distant(usize),
+}
+
+impl Payload<'_> {
+    /// How many bytes it has, wherever they are.
+    #[inline]
+    pub fn bytes(&self) -> usize {
+        match self {
+            Self::Here(payload) => payload.len(),
+            Self::Distant(bytes) => *bytes,
+        }
+    }
+}
+
+/// Where the payload of a distant frame shall land.
+#[derive(Debug)]
+pub struct Landing {
+    to: core::ptr::NonNull<u8>,
+    bytes: usize,
+    token: u64,
+}
+
+impl Landing {
+    /// Memory for the whole payload of a frame; `token` comes back with
+    /// [`Sink::landed`].
+    ///
+    /// # Safety
+    /// `to .. to + bytes` must be writable, and neither read nor written by
+    /// anybody else, until [`Sink::landed`] was called with the token or the
+    /// fabric was closed or dropped.
+    #[expect(unsafe_code, reason = "declares what callers must promise")]
+    #[inline]
+    pub unsafe fn new(to: core::ptr::NonNull<u8>, bytes: usize, token: u64) -> Self {
+        Self { to, bytes, token }
+    }
+
+    /// Where the payload goes. Writing there is sound until the landing ended.
+    #[inline]
+    pub fn to(&self) -> core::ptr::NonNull<u8> {
+        self.to
+    }
+
+    /// For how many bytes there is room.
+    #[inline]
+    pub fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// The sink's name for it.
+    #[inline]
+    pub fn token(&self) -> u64 {
+        self.token
+    }
+}
+
+/// How a landing ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Landed {
+    /// All bytes are there.
+    Whole,
+    /// The frame is lost with its peer; some bytes may have been written.
+    Lost,
+}
+
+/// What the sink did with a frame.
+#[derive(Debug)]
 pub enum Disposition {
     /// The payload is copied out or not wanted.
     Consumed,
     /// The payload stays where it is until it is let go.
     Keep,
+    /// A distant payload is to be brought there; the frame is let go when it
+    /// has landed. An answer to distant frames only.
+    Fetch(Landing),
 }
 
 /// What is above a fabric: takes what arrives.
@@ -207,6 +315,8 @@ pub trait Sink {
     fn frame(&mut self, arrival: Arrival<'_>) -> Disposition;
     /// A frame of the control lane.
     fn control(&mut self, source: Rank, control: Control);
+    /// A landing has ended; its memory is the sink's again.
+    fn landed(&mut self, token: u64, landed: Landed);
     /// The fabric noticed that a peer is gone (it need not).
     fn peer_lost(&mut self, peer: Rank);
 }
@@ -215,6 +325,13 @@ pub trait Sink {
 pub trait Fabric {
     /// What it can do.
     fn attributes(&self) -> &Attributes;
+
+    /// What it can do towards one peer; other than [`Fabric::attributes`] only
+    /// where several fabrics are behind one. Constant over its life too.
+    fn attributes_to(&self, peer: Rank) -> &Attributes {
+        let _ = peer;
+        self.attributes()
+    }
 
     /// How peers reach this rank.
     fn address(&self) -> Address;
@@ -262,8 +379,24 @@ pub trait Fabric {
     /// The payload of a kept frame.
     fn kept(&self, place: Place, payload_bytes: usize) -> &[u8];
 
+    /// Whether nothing more has to leave: all posted frames lie in the memory of
+    /// their receivers, and whatever this rank owes its peers (acknowledgements)
+    /// is on its way. A rank may end then. Frames to peers that are gone do not
+    /// count.
+    fn is_drained(&mut self) -> bool;
+
     /// Ends the keeping of a frame.
     fn let_go(&mut self, place: Place);
+
+    /// Brings the payload of a distant frame that was kept, and lets the frame go
+    /// when it has landed. Never refused: what does not fit yet is begun later.
+    /// Of a peer that was disconnected meanwhile the landing is lost.
+    fn fetch(&mut self, place: Place, landing: Landing);
+
+    /// Ends everything: nothing is sent, handed over or written into a landing
+    /// any more; `poll` calls [`Sink::landed`] for what was under way and
+    /// otherwise nothing. For the way out when a landing does not end by itself.
+    fn close(&mut self);
 
     /// Blocks until there may be something to poll, or `timeout` is over.
     fn wait(&mut self, timeout: Duration);

@@ -5,7 +5,8 @@ use super::{Endpoint, Harness, connect_all, run};
 use crate::control::Control;
 use crate::fabric::sim::{LaneKind, Options, SimFabric};
 use crate::fabric::{
-    Address, Arrival, Attributes, Disposition, Fabric, FabricError, Place, Refusal, Sink,
+    Address, Arrival, Attributes, Disposition, Fabric, FabricError, Landed, Landing, Payload,
+    Place, Refusal, Sink,
 };
 use crate::gate::Pass;
 use core::time::Duration;
@@ -158,13 +159,16 @@ impl Sink for Bent<'_> {
         if self.bug == Bug::LosesAFrame && *self.calls == 100 {
             return Disposition::Consumed;
         }
-        let mut payload = arrival.payload.to_vec();
+        let Payload::Here(payload) = arrival.payload else {
+            return self.sink.frame(arrival);
+        };
+        let mut payload = payload.to_vec();
         if self.bug == Bug::FlipsABit && payload.len() > 70_000 {
             payload[70_000] ^= 0x10;
         }
         *self.last_place = Some(arrival.place);
         self.sink.frame(Arrival {
-            payload: &payload,
+            payload: Payload::Here(&payload),
             pressed: arrival.pressed && self.bug != Bug::NeverPresses,
             ..arrival
         })
@@ -176,6 +180,10 @@ impl Sink for Bent<'_> {
             self.sink.control(source, control);
         }
         self.sink.control(source, control);
+    }
+
+    fn landed(&mut self, token: u64, landed: Landed) {
+        self.sink.landed(token, landed);
     }
 
     fn peer_lost(&mut self, peer: Rank) {
@@ -274,6 +282,18 @@ impl Fabric for Faulty {
         if self.bug != Bug::ForgetsToLetGo {
             self.sim.let_go(place);
         }
+    }
+
+    fn is_drained(&mut self) -> bool {
+        self.sim.is_drained()
+    }
+
+    fn fetch(&mut self, place: Place, landing: Landing) {
+        self.sim.fetch(place, landing);
+    }
+
+    fn close(&mut self) {
+        self.sim.close();
     }
 
     fn wait(&mut self, timeout: Duration) {

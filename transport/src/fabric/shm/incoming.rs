@@ -5,7 +5,7 @@
 
 use super::segment::{CONTROL_SLOTS, Lane};
 use crate::control::Control;
-use crate::fabric::{Arrival, Disposition, FabricError, Place, Sink};
+use crate::fabric::{Arrival, Disposition, FabricError, Payload, Place, Sink};
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use refrain_ring::{
     CHUNK_BYTES, ChannelReader, ChunkId, Incarnation, Position, Rank, ReadError, Region,
@@ -170,7 +170,7 @@ impl Incoming {
             }
             let disposition = sink.frame(Arrival {
                 header,
-                payload: record.payload,
+                payload: Payload::Here(record.payload),
                 place: Place {
                     source: self.source,
                     position,
@@ -184,11 +184,13 @@ impl Incoming {
                 ),
             });
             let payload_bytes = header.payload_bytes;
-            if disposition == Disposition::Keep {
-                self.kept.push_back(Kept {
+            match disposition {
+                Disposition::Consumed => {}
+                Disposition::Keep => self.kept.push_back(Kept {
                     position,
                     let_go: false,
-                });
+                }),
+                Disposition::Fetch(_) => unreachable!("no frame of this fabric is distant"),
             }
             if let Some(reader) = &mut self.reader {
                 reader.advance(payload_bytes);

@@ -18,7 +18,7 @@ mod wake;
 
 pub use segment::RANKS_MAX;
 
-use super::{Address, Attributes, Fabric, FabricError, Place, Refusal, Sink};
+use super::{Address, Attributes, Fabric, FabricError, Landing, Place, Refusal, Sink};
 use crate::control::Control;
 use crate::gate::Pass;
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release, SeqCst};
@@ -122,7 +122,7 @@ impl Shm {
         let arena = Arena::new(region.clone(), arena_offset, commit);
         let fabric = Self {
             attributes: Attributes {
-                name: "shm",
+                name: "shm".into(),
                 reads_in_place: true,
                 frame_payload_bytes_max: ChannelLog::PAYLOAD_BYTES_MAX,
                 fragment_bytes: FRAGMENT_BYTES,
@@ -477,6 +477,21 @@ impl Fabric for Shm {
             if !self.hot.contains(&place.source) {
                 self.tell_released(place.source);
             }
+        }
+    }
+
+    /// The log outlives this process as long as a peer maps it.
+    fn is_drained(&mut self) -> bool {
+        true
+    }
+
+    fn fetch(&mut self, _place: Place, _landing: Landing) {
+        unreachable!("no frame of this fabric is distant");
+    }
+
+    fn close(&mut self) {
+        for peer in (0..self.options.size).map(Rank) {
+            self.disconnect(peer);
         }
     }
 

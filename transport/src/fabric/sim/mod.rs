@@ -107,7 +107,7 @@ impl Options {
         Self {
             seed,
             attributes: Attributes {
-                name: "sim",
+                name: "sim".into(),
                 reads_in_place: false,
                 frame_payload_bytes_max: ChannelLog::PAYLOAD_BYTES_MAX,
                 fragment_bytes: 8 << 10,

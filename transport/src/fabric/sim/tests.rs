@@ -42,6 +42,10 @@ impl Sink for Notes {
         self.lanes.push(LaneKind::Control);
     }
 
+    fn landed(&mut self, _token: u64, _landed: crate::fabric::Landed) {
+        unreachable!("no frame was fetched");
+    }
+
     fn peer_lost(&mut self, peer: Rank) {
         self.lost.push(peer);
     }
