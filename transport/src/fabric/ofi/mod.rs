@@ -1,6 +1,10 @@
 //! libfabric: every provider with reliable, unconnected endpoints behind one
 //! fabric. STUB: the bodies come with `refrain-libfabric`.
 
+pub mod address;
+pub mod lane;
+pub mod wire;
+
 use super::FabricError;
 use core::time::Duration;
 use refrain_ring::{Incarnation, Rank, Region};
