@@ -2,6 +2,7 @@
 
 mod completion;
 mod message;
+mod neighbours;
 mod objects;
 mod operations;
 mod peers;
@@ -14,7 +15,8 @@ pub use operations::Kind;
 pub use peers::PeerAddress;
 
 use crate::{Error, Info, Library, Refused};
-use objects::{Objects, Opened};
+use neighbours::Remains;
+use objects::Objects;
 use operations::Operations;
 use registration::Registration;
 
@@ -65,12 +67,6 @@ pub struct Endpoint {
     info: Info,
 }
 
-// SAFETY: nothing refers to the thread that opened it, and providers are told
-// that accesses exclude each other (FI_THREAD_DOMAIN), not that they come from
-// one thread. There is no `Sync`: `&self` methods call the provider too.
-#[allow(unsafe_code, reason = "pointers to the provider's objects")]
-unsafe impl Send for Endpoint {}
-
 /// What the provider cannot do, kept near. Providers do not check all of it
 /// themselves.
 struct Limits {
@@ -80,6 +76,7 @@ struct Limits {
     must_register: bool,
     adds_virtual_address: bool,
     binds_registrations: bool,
+    has_neighbours: bool,
 }
 
 impl Limits {
@@ -93,6 +90,7 @@ impl Limits {
             must_register: has(FI_MR_LOCAL),
             adds_virtual_address: has(FI_MR_VIRT_ADDR),
             binds_registrations: has(FI_MR_ENDPOINT),
+            has_neighbours: neighbours::exist_for(info),
         }
     }
 }
@@ -125,11 +123,16 @@ impl Endpoint {
                 "the offer is not for a reliable endpoint without connections (FI_EP_RDM)",
             ));
         }
+        let limits = Limits::of(info);
+        let objects = Objects::open(info, options)?;
+        if limits.has_neighbours {
+            neighbours::opened();
+        }
         Ok(Self {
-            objects: Some(Objects::open(info, options)?),
+            objects: Some(objects),
             registrations: Vec::new(),
             operations: Operations::new(options.operations_max),
-            limits: Limits::of(info),
+            limits,
             info: info.clone(),
         })
     }
@@ -161,8 +164,6 @@ impl Endpoint {
         };
         let result = self.close_objects(objects);
         if result.is_err() {
-            let contexts = core::mem::replace(&mut self.operations, Operations::new(0));
-            core::mem::forget(contexts);
             core::mem::forget(core::mem::take(&mut self.registrations));
         }
         self.registrations.clear();
@@ -170,26 +171,20 @@ impl Endpoint {
     }
 
     fn close_objects(&mut self, objects: Objects) -> Result<(), Error> {
-        let Objects {
-            endpoint,
-            queue,
-            vector,
-            domain,
-            fabric,
-            wait_fd: _,
-        } = objects;
-        // A registration that is bound to the endpoint must go before it, all
-        // others after the operations that use them.
-        let close_endpoint =
-            |info: &Info, endpoint: Opened<_>| endpoint.close(info, "close the endpoint");
-        if self.limits.binds_registrations {
-            self.close_registrations()?;
-            close_endpoint(&self.info, endpoint)?;
+        let remains = Remains {
+            objects,
+            operations: core::mem::replace(&mut self.operations, Operations::new(0)),
+            info: self.info.clone(),
+        };
+        if self.limits.has_neighbours {
+            self.close_registrations().and(neighbours::closed(remains))
+        } else if self.limits.binds_registrations {
+            // What is bound to the endpoint must go before it,
+            self.close_registrations().and(remains.close(|| Ok(())))
         } else {
-            close_endpoint(&self.info, endpoint)?;
-            self.close_registrations()?;
+            // all else after the operations that use it.
+            remains.close(|| self.close_registrations())
         }
-        Objects::close_rest(&self.info, queue, vector, domain, fabric)
     }
 
     fn close_registrations(&mut self) -> Result<(), Error> {

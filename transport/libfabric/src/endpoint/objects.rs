@@ -78,6 +78,11 @@ pub(super) struct Objects {
     pub(super) wait_fd: Option<core::ffi::c_int>,
 }
 
+// SAFETY: nothing refers to the thread that opened them, and providers are told
+// that accesses exclude each other (FI_THREAD_DOMAIN), not that they come from
+// one thread. Not `Sync`.
+unsafe impl Send for Objects {}
+
 impl Objects {
     pub(super) fn open(info: &Info, options: &EndpointOptions) -> Result<Self, Error> {
         // SAFETY (of all calls below): every object is open when it is used,
@@ -128,21 +133,24 @@ impl Objects {
         })
     }
 
-    /// Closes everything but the endpoint, which was closed before.
-    pub(super) fn close_rest(
+    /// Closes all, children first; what has children left stays open for ever.
+    /// `registrations` closes those of the domain, when no operation uses them
+    /// any more.
+    pub(super) fn close(
+        self,
         info: &Info,
-        queue: Opened<fid_cq>,
-        vector: Opened<fid_av>,
-        domain: Opened<fid_domain>,
-        fabric: Opened<fid_fabric>,
+        registrations: impl FnOnce() -> Result<(), Error>,
     ) -> Result<(), Error> {
-        let results = [
-            queue.close(info, "close the completion queue"),
-            vector.close(info, "close the address vector"),
-            domain.close(info, "close the domain"),
-            fabric.close(info, "close the fabric"),
-        ];
-        results.into_iter().collect()
+        [
+            self.endpoint.close(info, "close the endpoint"),
+            registrations(),
+            self.queue.close(info, "close the completion queue"),
+            self.vector.close(info, "close the address vector"),
+            self.domain.close(info, "close the domain"),
+            self.fabric.close(info, "close the fabric"),
+        ]
+        .into_iter()
+        .fold(Ok(()), Result::and)
     }
 }
 

@@ -21,6 +21,9 @@ pub(super) struct Registration {
     _region: Region,
 }
 
+// SAFETY: the memory is the region's, the rest is as for `Objects`.
+unsafe impl Send for Registration {}
+
 impl Registration {
     pub(super) fn close(&mut self, info: &Info) -> Result<(), Error> {
         self.object.take().map_or(Ok(()), |object| {
