@@ -124,10 +124,8 @@ impl Ofi {
         let handed = take(peer, &header, &message[WIRE_BYTES..], sink);
         self.note_attention(header.source);
         match header.kind {
-            Kind::Hello => {
-                if self.send_bare(header.source, Kind::HelloAnswer) {
-                    self.greetings.answered.push(header.source);
-                }
+            Kind::Hello if self.send_bare(header.source, Kind::HelloAnswer) => {
+                self.greetings.answered.push(header.source);
             }
             Kind::HelloAnswer => self.greetings.answers.push(header.source),
             _ => {}
@@ -261,11 +259,7 @@ fn take_frame(
     })
 }
 
-fn take_control(
-    peer: &mut Peer,
-    body: &[u8],
-    sink: &mut dyn Sink,
-) -> Result<Handed, FabricError> {
+fn take_control(peer: &mut Peer, body: &[u8], sink: &mut dyn Sink) -> Result<Handed, FabricError> {
     let source_rank = peer.rank;
     let body = &body[..body.len().min(CONTROL_BYTES)];
     let (control, source, incarnation) = Control::decode_bytes(body)

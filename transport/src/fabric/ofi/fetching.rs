@@ -151,12 +151,7 @@ impl Fetching {
         }
     }
 
-    fn start(
-        &mut self,
-        endpoint: &mut Endpoint,
-        peer: &Peer,
-        index: usize,
-    ) -> Result<(), Refused> {
+    fn start(&mut self, endpoint: &mut Endpoint, peer: &Peer, index: usize) -> Result<(), Refused> {
         if self.under_way == READS_MAX {
             return Err(Refused::Full);
         }
@@ -272,10 +267,5 @@ impl Fetching {
     /// Whether a landing has ended that the sink does not know of.
     pub fn has_ended(&self) -> bool {
         !self.ended.is_empty()
-    }
-
-    /// Whether any landing has not ended.
-    pub fn is_busy(&self) -> bool {
-        !self.fetches.is_empty()
     }
 }

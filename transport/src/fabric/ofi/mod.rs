@@ -29,9 +29,7 @@ pub mod wire;
 pub use choices::Overrides;
 pub use providers::{Provider, providers};
 
-use super::{
-    Address, Attributes, Fabric, FabricError, Landing, Place, Refusal, Sink,
-};
+use super::{Address, Attributes, Fabric, FabricError, Landing, Place, Refusal, Sink};
 use crate::control::Control;
 use crate::gate::Pass;
 use address::OfiAddress;
@@ -41,9 +39,7 @@ use fetching::Fetching;
 use lane::{Owed, Patience, PatienceOptions, Receiving, Sending, Sent, Step};
 use peer::Peer;
 use refrain_libfabric::constants::FI_MR_LOCAL;
-use refrain_libfabric::{
-    Access, Completion, Endpoint, EndpointOptions, RemoteMemory,
-};
+use refrain_libfabric::{Access, Completion, Endpoint, EndpointOptions, RemoteMemory};
 use refrain_ring::{Frame, Incarnation, Position, Rank, Region};
 use slots::Slots;
 use std::collections::BTreeMap;
@@ -528,7 +524,8 @@ impl Fabric for Ofi {
             self.acceptable[peer.index()] = Incarnation(fenced.incarnation.0.saturating_add(1));
             self.attention.retain(|rank| *rank != peer);
             self.fetching.disconnected(peer, fenced.connection);
-            self.endpoint.remove(fenced.address);
+            // What a provider cannot forget is never used again.
+            let _ = self.endpoint.remove(fenced.address);
         }
     }
 
@@ -554,9 +551,9 @@ impl Fabric for Ofi {
         };
         let outgoing = data(state.sending.next(), &sent);
         let started = self.started;
-        let transmitted =
-            self.transmitter
-                .transmit(&mut self.endpoint, state, &outgoing, || started.elapsed());
+        let transmitted = self
+            .transmitter
+            .transmit(&mut self.endpoint, state, &outgoing, || started.elapsed());
         sent.under_way = transmitted.map_err(|_| Refusal::Busy)?;
         state.sending.posted(sent);
         Ok(())
@@ -596,8 +593,9 @@ impl Fabric for Ofi {
             if !self.batch.is_empty() {
                 calls += self.take_batch(sink);
             }
-            self.fetching
-                .pump(&mut self.endpoint, &mut self.peers, || self.started.elapsed());
+            self.fetching.pump(&mut self.endpoint, &mut self.peers, || {
+                self.started.elapsed()
+            });
             self.polls = self.polls.wrapping_add(1);
             if self.polls.is_multiple_of(POLLS_PER_LOOK) {
                 self.look_at_clocks();
@@ -645,8 +643,9 @@ impl Fabric for Ofi {
         match peer.filter(|peer| u64::from(peer.incarnation.0) == place.locator) {
             Some(peer) if !peer.is_lost => {
                 self.fetching.begin(peer, place.position.0, landing);
-                self.fetching
-                    .pump(&mut self.endpoint, &mut self.peers, || self.started.elapsed());
+                self.fetching.pump(&mut self.endpoint, &mut self.peers, || {
+                    self.started.elapsed()
+                });
             }
             _ => self.fetching.lose(&landing),
         }

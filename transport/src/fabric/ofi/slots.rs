@@ -48,7 +48,11 @@ impl Slots {
     /// The first `bytes` bytes of a slot, for an operation.
     #[inline]
     pub fn part(&self, slot: usize, bytes: usize) -> Part {
-        debug_assert!(bytes <= self.slot_bytes, "a slot has {} bytes", self.slot_bytes);
+        debug_assert!(
+            bytes <= self.slot_bytes,
+            "a slot has {} bytes",
+            self.slot_bytes
+        );
         Part {
             memory: self.memory,
             offset: slot * self.slot_bytes,
@@ -76,7 +80,10 @@ impl Slots {
     /// What has arrived in a slot.
     #[inline]
     pub fn arrived(&self, slot: usize, bytes: usize) -> &[u8] {
-        assert!(slot < self.count && bytes <= self.slot_bytes, "a slot's bytes");
+        assert!(
+            slot < self.count && bytes <= self.slot_bytes,
+            "a slot's bytes"
+        );
         // SAFETY: in bounds by the assertion; the operation on this slot has
         // completed, so the provider does not write there before it is given
         // away again, which takes `&mut` of the endpoint that owns `self`.
@@ -87,7 +94,10 @@ impl Slots {
     #[inline]
     pub fn write(&mut self, slot: usize, head: &[u8], tail: &[u8]) {
         let bytes = head.len() + tail.len();
-        assert!(slot < self.count && bytes <= self.slot_bytes, "a slot's bytes");
+        assert!(
+            slot < self.count && bytes <= self.slot_bytes,
+            "a slot's bytes"
+        );
         let to = self.region.at(slot * self.slot_bytes);
         // SAFETY: in bounds by the assertion; the slot is not given away, so the
         // provider neither reads nor writes it.
