@@ -212,6 +212,10 @@ impl Info {
             // All objects of a domain belong to one `Endpoint`, whose methods
             // exclude each other: providers may leave their locks out.
             domain.threading = FI_THREAD_DOMAIN;
+            // Whoever polls moves everything along: threads of a provider
+            // (`sockets` has some) would need a core of their own.
+            domain.control_progress = FI_PROGRESS_MANUAL;
+            domain.data_progress = FI_PROGRESS_MANUAL;
             let transmit = &mut *raw.tx_attr;
             transmit.msg_order = hints.msg_order;
             transmit.op_flags = hints.tx_op_flags;
