@@ -81,7 +81,10 @@ pub(super) struct Receiving {
     /// Set while it waits for a match.
     pub posted: Option<PostedId>,
     pub status: Status,
+    /// Bytes that are there: of what lands, only when it has landed.
     pub arrived_bytes: u64,
+    /// Payloads that are being written into the buffer by the fabric.
+    pub landings: u32,
 }
 
 #[derive(Debug, Default)]
