@@ -65,11 +65,7 @@ pub(super) struct Delivery<'a> {
 
 impl Inbox {
     /// `of`: what the fabric can do from each rank.
-    pub fn new<'a>(
-        size: u32,
-        senders_keep: bool,
-        of: impl Fn(Rank) -> &'a Attributes,
-    ) -> Self {
+    pub fn new<'a>(size: u32, senders_keep: bool, of: impl Fn(Rank) -> &'a Attributes) -> Self {
         let source = |rank: u32| Source {
             reads_in_place: of(Rank(rank)).reads_in_place,
             ..Source::default()
@@ -342,9 +338,7 @@ impl Delivery<'_> {
             rendezvous: header.kind == RecordKind::Rendezvous,
         };
         match self.inbox.matcher.take_posted(&envelope) {
-            Some((_, id)) => {
-                self.begin_matched(&begun, id, arrival.payload)
-            }
+            Some((_, id)) => self.begin_matched(&begun, id, arrival.payload),
             None => self.begin_unexpected(&begun, arrival),
         }
     }
@@ -512,7 +506,7 @@ impl Delivery<'_> {
                 if let Some(staging) = staging {
                     self.inbox.landings.recycle(staging);
                 }
-                if whole && self.requests.finish_receive_if_whole(id) {
+                if self.requests.finish_receive_if_whole(id) {
                     self.inbox.assembled(source, ssn);
                 }
             }
