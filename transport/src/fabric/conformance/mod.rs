@@ -26,6 +26,8 @@ mod seat;
 #[cfg(test)]
 mod on_faulty;
 #[cfg(test)]
+mod on_mixed;
+#[cfg(test)]
 mod on_shm;
 #[cfg(test)]
 pub(super) mod on_sim;
