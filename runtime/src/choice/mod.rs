@@ -5,11 +5,11 @@ mod fabric;
 pub mod provider;
 
 pub use fabric::FabricChoice;
+pub use refrain_transport::fabric::ofi::Provider;
 
 use crate::config::JobConfig;
 use crate::{Error, native};
 use refrain_logging::Member;
-use refrain_transport::fabric::ofi::Provider;
 use std::path::Path;
 
 /// One thing that can be chosen.
