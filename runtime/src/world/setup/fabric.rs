@@ -17,7 +17,7 @@ use crate::control::ControlPlane;
 use core::time::Duration;
 use refrain_ring::{Incarnation, Rank, Region};
 use refrain_transport::fabric::mixed::{self, Mixed, Side};
-use refrain_transport::fabric::ofi::{Ofi, OfiOptions};
+use refrain_transport::fabric::ofi::{Ofi, OfiOptions, Overrides};
 use refrain_transport::fabric::shm::Shm;
 use refrain_transport::fabric::{Address, Fabric, FabricError};
 use std::os::fd::AsFd;
@@ -155,6 +155,7 @@ impl Making<'_> {
             library: self.library().map(Path::to_owned),
             lost_after: self.peer_timeout(),
             suspect_after: self.config.suspect_after_ms.map(Duration::from_millis),
+            overrides: Overrides::default(),
         };
         Ok(Ofi::create(options, self.region)?)
     }
