@@ -28,6 +28,8 @@ mod seat;
 #[cfg(test)]
 mod on_faulty;
 #[cfg(test)]
+mod on_mixed;
+#[cfg(test)]
 mod on_ofi;
 #[cfg(test)]
 mod on_shm;
