@@ -236,7 +236,7 @@ mod tests {
         assert_eq!(wrong(""), 1);
         assert_eq!(wrong_for(&good(), &["none", "optimist"]), 1);
         assert_eq!(wrong(&format!("{}\n{}", good(), line("pessimist", 65))), 1);
-        assert_eq!(wrong(&good().replace("\"repeats\":9", "\"repeats\":0")), 8);
+        assert_eq!(wrong(&good().replace("\"repeats\":9", "\"repeats\":0")), 7);
         assert_eq!(
             wrong(&format!(
                 "{}\n{}",
