@@ -165,6 +165,14 @@ pub enum FabricError {
         /// Where it leads.
         chunk: u64,
     },
+    /// A peer broke the rules of its lane.
+    #[error("rank {source_rank} breaks the rules of its lane: {rule}")]
+    RuleBroken {
+        /// The peer.
+        source_rank: Rank,
+        /// What it did.
+        rule: String,
+    },
     /// The peer's address cannot be used.
     #[error("cannot attach to rank {peer}: {reason}")]
     Attach {

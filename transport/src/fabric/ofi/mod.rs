@@ -1,10 +1,63 @@
-//! libfabric: every provider with reliable, unconnected endpoints behind one
-//! fabric. STUB: the bodies come with `refrain-libfabric`.
+//! libfabric: every provider with reliable endpoints without connections
+//! (`FI_EP_RDM`) behind one fabric.
+//!
+//! - A frame is sent as [wire header | record] from the registered log, and
+//!   received into posted slots; a peer sends at most as many as it has credits,
+//!   so no receiver is overrun. Matching is the engine's: providers' own is not
+//!   to be trusted (1.17 `shm` swallows peeked messages).
+//! - Payload above a length is *distant* where the provider can read remote
+//!   memory well: only the record's header is sent, and the receiver reads the
+//!   payload out of the sender's log into the memory of the receive.
+//! - Nobody writes into a rank's memory one-sided: a fenced peer cannot either
+//!   (FENCE-1).
+//! - What is acknowledged, by the receiving fabric and not by the provider, is
+//!   released. What is not is sent again from the log when a connection broke
+//!   (see [`lane`]).
 
-use super::FabricError;
+pub mod address;
+mod arrivals;
+mod choices;
+mod fetching;
+pub mod lane;
+mod peer;
+mod providers;
+mod slots;
+mod transmit;
+mod waiting;
+pub mod wire;
+
+pub use choices::Overrides;
+pub use providers::{Provider, providers};
+
+use super::{Address, Attributes, Fabric, FabricError, Landing, Place, Refusal, Sink};
+use crate::control::Control;
+use crate::gate::Pass;
+use address::OfiAddress;
+use choices::{CONTROL_CREDITS, Choices};
 use core::time::Duration;
-use refrain_ring::{Incarnation, Rank, Region};
-use std::path::{Path, PathBuf};
+use fetching::Fetching;
+use lane::{Owed, Patience, PatienceOptions, Receiving, Sending, Sent, Step};
+use peer::Peer;
+use refrain_libfabric::constants::FI_MR_LOCAL;
+use refrain_libfabric::{Access, Completion, Endpoint, EndpointOptions, RemoteMemory};
+use refrain_ring::{Frame, Incarnation, Position, Rank, Region};
+use slots::Slots;
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::time::Instant;
+use transmit::{Body, Operation, Outgoing, Transmitter, token_of_receive};
+use waiting::Greetings;
+use wire::{Kind, WIRE_BYTES};
+
+/// Polls without anything after which even a peer that has credits left is told
+/// what was taken.
+const IDLE_POLLS: u32 = 64;
+/// Polls between two looks at the clock.
+const POLLS_PER_LOOK: u32 = 1024;
+/// Bytes of a record before its payload, when that is longer than a few bytes.
+const RECORD_HEAD_BYTES: usize = refrain_ring::payload_offset(usize::MAX >> 1);
+/// Messages that the provider reads from the log at a time.
+const MESSAGES_MAX: usize = 256;
 
 /// What a rank brings to the fabric.
 #[derive(Clone, Debug)]
@@ -29,41 +82,43 @@ pub struct OfiOptions {
     /// How long a peer may leave frames unanswered until it is reported as lost;
     /// `None`: for ever. A rank that computes answers nothing meanwhile.
     pub suspect_after: Option<Duration>,
-}
-
-/// One provider as installed here, and what it promises.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Provider {
-    /// libfabric's name.
-    pub name: String,
-    /// Its version, as libfabric writes it.
-    pub version: (u32, u32),
-    /// It serves the fabric `ofi`; else why not.
-    pub usable: Result<(), String>,
-    /// How long messages travel: `read` (by RMA out of the sender's log) or `messages`.
-    pub long_messages: &'static str,
-    /// How a waiting rank sleeps: `descriptor`, or `naps` of up to a millisecond.
-    pub sleeps: &'static str,
-    /// Bytes that are sent without a completion at most.
-    pub inject_bytes: usize,
-    /// What a completion of a message with `FI_DELIVERY_COMPLETE` means.
-    pub message_completion: &'static str,
-    /// What a completion of a one-sided write with `FI_DELIVERY_COMPLETE` means.
-    pub write_completion: &'static str,
-}
-
-/// Everything that libfabric offers on this machine.
-///
-/// # Errors
-/// When the library cannot be loaded: what was tried and what to do.
-pub fn providers(library: Option<&Path>) -> Result<Vec<Provider>, FabricError> {
-    let _ = library;
-    todo!("STUB")
+    /// For tests and measurements.
+    pub overrides: Overrides,
 }
 
 /// The libfabric fabric of one rank.
 #[derive(Debug)]
-pub struct Ofi {}
+pub struct Ofi {
+    // Closed before the memory that operations use: first.
+    endpoint: Endpoint,
+    attributes: Attributes,
+    options: OfiOptions,
+    choices: Choices,
+    region: Region,
+    own: OfiAddress,
+    slots: Slots,
+    transmitter: Transmitter,
+    fetching: Fetching,
+    peers: Vec<Option<Peer>>,
+    /// The lowest incarnation of each peer that is not fenced. FENCE-1
+    acceptable: Vec<Incarnation>,
+    /// A life of each peer of which something came before it was connected.
+    early: Vec<Option<Incarnation>>,
+    connections: u32,
+    /// Peers to whom something is owed, or for whom something waits.
+    attention: Vec<Rank>,
+    greetings: Greetings,
+    /// Read from the provider and not looked at.
+    batch: Vec<Completion>,
+    /// Empty receive slots that the provider has to be given.
+    to_post: Vec<usize>,
+    failures: Option<FabricError>,
+    lost: Vec<Rank>,
+    started: Instant,
+    idle_polls: u32,
+    polls: u32,
+    is_closed: bool,
+}
 
 impl Ofi {
     /// Opens an endpoint and registers the log memory in `region`.
@@ -71,8 +126,98 @@ impl Ofi {
     /// # Errors
     /// When library or provider are missing or refuse: in the provider's words.
     pub fn create(options: OfiOptions, region: &Region) -> Result<Self, FabricError> {
-        let _ = (options, region);
-        todo!("STUB")
+        let (library, info) = providers::open(&options)?;
+        let choices = Choices::new(&info, options.size, options.overrides);
+        let operations_max = choices.receives + MESSAGES_MAX + Fetching::reads_max();
+        let mut endpoint = Endpoint::open(
+            &library,
+            &info,
+            &EndpointOptions {
+                // Injected messages may leave entries too, when they fail.
+                cq_depth: 2 * operations_max,
+                av_count: options.size as usize,
+                wants_fd: true,
+                operations_max,
+            },
+        )
+        .map_err(|error| native(&error))?;
+        let made = Self::make_memory(&mut endpoint, &options, &choices, region);
+        let (log, slots, transmitter, bounce) = made.map_err(|error| native(&error))?;
+        let remote = choices
+            .distant_bytes_min
+            .map(|_| endpoint.remote_key(log))
+            .unwrap_or(RemoteMemory { key: 0, base: 0 });
+        let own = OfiAddress {
+            provider: info.provider(),
+            name: endpoint.name().map_err(|error| native(&error))?,
+            window_bytes: options.window_bytes,
+            key: remote.key,
+            base: remote.base,
+        };
+        let size = options.size as usize;
+        let mut fabric = Self {
+            attributes: Attributes {
+                name: format!("ofi:{}", options.provider).into(),
+                reads_in_place: false,
+                frame_payload_bytes_max: choices.payload_bytes_max(),
+                fragment_bytes: choices.fragment_bytes,
+                eager_bytes_max: options.window_bytes / 4,
+            },
+            choices,
+            region: region.clone(),
+            own,
+            to_post: (0..slots.count()).collect(),
+            slots,
+            transmitter,
+            fetching: Fetching::new(bounce),
+            peers: (0..size).map(|_| None).collect(),
+            acceptable: vec![Incarnation(0); size],
+            early: vec![None; size],
+            connections: 0,
+            attention: Vec::with_capacity(size),
+            greetings: Greetings::default(),
+            batch: Vec::with_capacity(512),
+            failures: None,
+            lost: Vec::new(),
+            started: Instant::now(),
+            idle_polls: 0,
+            polls: 0,
+            is_closed: false,
+            options,
+            endpoint,
+        };
+        fabric.post_receives();
+        fabric.failures.take().map_or(Ok(fabric), Err)
+    }
+
+    fn make_memory(
+        endpoint: &mut Endpoint,
+        options: &OfiOptions,
+        choices: &Choices,
+        region: &Region,
+    ) -> Result<
+        (
+            refrain_libfabric::MemoryId,
+            Slots,
+            Transmitter,
+            Option<Slots>,
+        ),
+        refrain_libfabric::Error,
+    > {
+        let access = if choices.distant_bytes_min.is_some() {
+            Access::LOCAL | Access::REMOTE_READ
+        } else {
+            Access::LOCAL
+        };
+        let log = endpoint.register(region, 0, region.bytes(), access)?;
+        let slot_bytes = WIRE_BYTES + RECORD_HEAD_BYTES + choices.slot_payload_bytes();
+        let slots = Slots::new(endpoint, slot_bytes, choices.receives)?;
+        let identity = (options.job, options.rank, options.incarnation);
+        let transmitter = Transmitter::new(endpoint, identity, log, MESSAGES_MAX)?;
+        let must_register = endpoint.info().mr_mode() & FI_MR_LOCAL != 0;
+        let bounce = (must_register && choices.distant_bytes_min.is_some())
+            .then(|| Slots::new(endpoint, choices.payload_bytes_max(), Fetching::reads_max()));
+        Ok((log, slots, transmitter, bounce.transpose()?))
     }
 
     /// Exchanges a greeting with other ranks, so that an address that does not
@@ -89,7 +234,458 @@ impl Ofi {
         from: &[Rank],
         timeout: Duration,
     ) -> Result<(), FabricError> {
-        let _ = (to, from, timeout);
-        todo!("STUB")
+        self.greet_and_answer(to, from, timeout)
+    }
+
+    fn silent(&self, peer: Rank, waited: Duration) -> FabricError {
+        let state = self.peers[peer.index()].as_ref();
+        let address = state.map_or_else(String::new, |state| state.published.readable());
+        let words = state.and_then(|state| state.last_error.clone());
+        FabricError::Silent {
+            peer,
+            address: words.map_or(address.clone(), |words| format!("{address} ({words})")),
+            waited_s: waited.as_secs(),
+        }
+    }
+
+    fn now(&self) -> Duration {
+        self.started.elapsed()
+    }
+
+    #[inline]
+    fn note_attention(&mut self, rank: Rank) {
+        if let Some(peer) = &mut self.peers[rank.index()]
+            && !peer.has_attention
+        {
+            peer.has_attention = true;
+            self.attention.push(rank);
+        }
+    }
+
+    /// Gives empty slots to the provider.
+    #[inline]
+    fn post_receives(&mut self) {
+        while let Some(slot) = self.to_post.last().copied() {
+            let whole = self.slots.whole(slot);
+            match self.endpoint.receive(whole, token_of_receive(slot)) {
+                Ok(()) => {
+                    self.to_post.pop();
+                }
+                Err(refrain_libfabric::Refused::Again | refrain_libfabric::Refused::Full) => return,
+                Err(refrain_libfabric::Refused::Failed(error)) => {
+                    self.failures.get_or_insert(native(&error));
+                    return;
+                }
+            }
+        }
+    }
+
+    /// Does for peers what is due: sends again, sends control frames that had to
+    /// wait, acknowledges.
+    #[inline]
+    fn attend(&mut self, at_least: Owed) {
+        let mut index = 0;
+        while let Some(rank) = self.attention.get(index).copied() {
+            if self.attend_to(rank, at_least) {
+                index += 1;
+            } else {
+                self.attention.swap_remove(index);
+                if let Some(peer) = &mut self.peers[rank.index()] {
+                    peer.has_attention = false;
+                }
+            }
+        }
+    }
+
+    /// Whether the peer needs attention again.
+    #[inline]
+    fn attend_to(&mut self, rank: Rank, at_least: Owed) -> bool {
+        let Some(peer) = &self.peers[rank.index()] else {
+            return false;
+        };
+        if peer.is_lost {
+            return false;
+        }
+        if peer.patience.holds_back() {
+            return true;
+        }
+        if peer.sending.has_backlog() && !self.pump_backlog(rank) {
+            return true;
+        }
+        let Some(peer) = &self.peers[rank.index()] else {
+            return false;
+        };
+        let owed = peer.receiving.owed();
+        if owed == Owed::Nothing {
+            return false;
+        }
+        if owed < at_least {
+            return true;
+        }
+        let kind = if peer.receiving.misses() {
+            Kind::Again
+        } else {
+            Kind::Acknowledge
+        };
+        !self.send_bare(rank, kind)
+    }
+
+    /// Sends what waits for one peer; whether all is sent.
+    #[cold]
+    fn pump_backlog(&mut self, rank: Rank) -> bool {
+        let started = self.started;
+        let Some(peer) = &mut self.peers[rank.index()] else {
+            return true;
+        };
+        let now = || started.elapsed();
+        while let Some((sequence, sent)) = peer.sending.to_resend() {
+            let outgoing = data(sequence, &sent);
+            let transmitted = self
+                .transmitter
+                .transmit(&mut self.endpoint, peer, &outgoing, now);
+            let Ok(under_way) = transmitted else {
+                return false;
+            };
+            peer.sending.resent(under_way);
+        }
+        while let Some((sequence, words)) = peer.sending.next_control() {
+            let outgoing = Outgoing {
+                kind: Kind::Control,
+                sequence,
+                offset: 0,
+                body: Body::Words(words),
+            };
+            let transmitted = self
+                .transmitter
+                .transmit(&mut self.endpoint, peer, &outgoing, now);
+            if transmitted.is_err() {
+                return false;
+            }
+            peer.sending.control_sent();
+        }
+        true
+    }
+
+    /// Looks at the clocks of all peers.
+    #[cold]
+    fn look_at_clocks(&mut self) {
+        let now = self.now();
+        for index in 0..self.peers.len() {
+            let Some(peer) = &mut self.peers[index] else {
+                continue;
+            };
+            if peer.is_lost {
+                continue;
+            }
+            let (rank, unanswered) = (peer.rank, peer.sending.is_unanswered());
+            match peer.patience.step(now, unanswered) {
+                Step::Nothing => {}
+                Step::Ask => {
+                    self.send_bare(rank, Kind::Ask);
+                }
+                Step::Resend => {
+                    peer.sending.go_back();
+                    self.note_attention(rank);
+                }
+                Step::Lost(_) | Step::Silent(_) => {
+                    peer.is_lost = true;
+                    self.lost.push(rank);
+                    let connection = peer.connection;
+                    self.fetching.disconnected(rank, connection);
+                }
+            }
+        }
+    }
+
+    fn next_clock_at(&self) -> Option<Duration> {
+        self.peers
+            .iter()
+            .flatten()
+            .filter(|peer| !peer.is_lost)
+            .filter_map(|peer| peer.patience.next_step_at())
+            .min()
+    }
+
+    fn connected(&self, place: Place) -> Option<&Peer> {
+        self.peers
+            .get(place.source.index())?
+            .as_ref()
+            .filter(|peer| u64::from(peer.incarnation.0) == place.locator)
+    }
+
+    fn connected_mut(&mut self, place: Place) -> Option<&mut Peer> {
+        self.peers
+            .get_mut(place.source.index())?
+            .as_mut()
+            .filter(|peer| u64::from(peer.incarnation.0) == place.locator)
+    }
+}
+
+/// A frame of the data lane, first time or again.
+#[inline]
+fn data(sequence: u64, sent: &Sent) -> Outgoing {
+    let (kind, bytes, offset) = if sent.distant {
+        let payload = (sent.offset + RECORD_HEAD_BYTES) as u64;
+        (Kind::Distant, refrain_ring::RecordHeader::BYTES, payload)
+    } else {
+        (Kind::Frame, sent.bytes, 0)
+    };
+    Outgoing {
+        kind,
+        sequence,
+        offset,
+        body: Body::Log {
+            offset: sent.offset,
+            bytes,
+        },
+    }
+}
+
+/// The provider's words as the fabric's error.
+fn native(error: &refrain_libfabric::Error) -> FabricError {
+    FabricError::Native {
+        attempted: error.attempted().to_owned(),
+        words: error.words().to_owned(),
+    }
+}
+
+impl Fabric for Ofi {
+    fn attributes(&self) -> &Attributes {
+        &self.attributes
+    }
+
+    fn address(&self) -> Address {
+        Address {
+            bytes: self.own.encode(),
+            memory: None,
+        }
+    }
+
+    fn connect(
+        &mut self,
+        peer: Rank,
+        incarnation: Incarnation,
+        address: &Address,
+    ) -> Result<(), FabricError> {
+        let refuse = |reason: String| Err(FabricError::Attach { peer, reason });
+        if peer == self.options.rank || peer.0 >= self.options.size {
+            return refuse("only other ranks of the job can be connected".into());
+        }
+        if incarnation < self.acceptable[peer.index()] {
+            return refuse("this incarnation is fenced: only a later one may come".into());
+        }
+        let published = match OfiAddress::decode(&address.bytes) {
+            Ok(published) => published,
+            Err(error) => return refuse(error.to_string()),
+        };
+        if published.provider != self.own.provider {
+            return refuse(format!(
+                "it uses libfabric's provider {}, this rank {}: are the libraries of the hosts of different versions?",
+                published.provider, self.own.provider
+            ));
+        }
+        self.disconnect(peer);
+        let address = match self.endpoint.insert(&published.name) {
+            Ok(address) => address,
+            Err(error) => return refuse(format!("{} ({})", error, published.readable())),
+        };
+        self.connections = self.connections.wrapping_add(1);
+        let credits = self.choices.credits as u64;
+        let tell_bytes = (published.window_bytes / 4).max(1);
+        let mut receiving = Receiving::new(credits, CONTROL_CREDITS as u64, tell_bytes);
+        if self.early[peer.index()].take() >= Some(incarnation) {
+            receiving.missed_the_beginning();
+        }
+        self.peers[peer.index()] = Some(Peer {
+            rank: peer,
+            incarnation,
+            address,
+            published,
+            connection: self.connections,
+            sending: Sending::new(credits, CONTROL_CREDITS as u64),
+            receiving,
+            patience: Patience::new(PatienceOptions {
+                lost_after: self.options.lost_after,
+                suspect_after: self.options.suspect_after,
+            }),
+            is_broken: false,
+            is_lost: false,
+            has_attention: false,
+            last_error: None,
+            kept: BTreeMap::new(),
+        });
+        self.note_attention(peer);
+        Ok(())
+    }
+
+    fn disconnect(&mut self, peer: Rank) {
+        if let Some(Some(fenced)) = self.peers.get_mut(peer.index()).map(Option::take) {
+            // FENCE-1
+            self.acceptable[peer.index()] = Incarnation(fenced.incarnation.0.saturating_add(1));
+            self.attention.retain(|rank| *rank != peer);
+            self.fetching.disconnected(peer, fenced.connection);
+            // What a provider cannot forget is never used again.
+            let _ = self.endpoint.remove(fenced.address);
+        }
+    }
+
+    #[inline]
+    fn post(&mut self, _pass: Pass, peer: Rank, frame: &Frame) -> Result<(), Refusal> {
+        let Some(Some(state)) = self.peers.get_mut(peer.index()) else {
+            return Err(Refusal::NotConnected(peer));
+        };
+        if !state.sending.may_post() || !state.can_be_sent_to() {
+            return Err(Refusal::Busy);
+        }
+        frame.publish(&self.region);
+        let payload_bytes = frame.bytes.saturating_sub(RECORD_HEAD_BYTES);
+        let mut sent = Sent {
+            offset: frame.offset,
+            bytes: frame.bytes,
+            distant: self
+                .choices
+                .distant_bytes_min
+                .is_some_and(|bytes_min| payload_bytes >= bytes_min),
+            end: Position(frame.position.0 + frame.bytes.next_multiple_of(64) as u64),
+            under_way: 0,
+        };
+        let outgoing = data(state.sending.next(), &sent);
+        let started = self.started;
+        let transmitted = self
+            .transmitter
+            .transmit(&mut self.endpoint, state, &outgoing, || started.elapsed());
+        sent.under_way = transmitted.map_err(|_| Refusal::Busy)?;
+        state.sending.posted(sent);
+        Ok(())
+    }
+
+    fn post_control(&mut self, _pass: Pass, peer: Rank, control: Control) -> Result<(), Refusal> {
+        let Some(Some(state)) = self.peers.get_mut(peer.index()) else {
+            return Err(Refusal::NotConnected(peer));
+        };
+        let words = control.encode(self.options.rank, self.options.incarnation);
+        if !state.sending.push_control(words) {
+            return Err(Refusal::Busy);
+        }
+        // Behind those that wait, if any do.
+        if state.can_be_sent_to() && !self.pump_backlog(peer) || self.peers[peer.index()].is_some()
+        {
+            self.note_attention(peer);
+        }
+        Ok(())
+    }
+
+    #[inline]
+    fn released(&mut self, peer: Rank) -> Position {
+        self.peers[peer.index()]
+            .as_ref()
+            .map_or(Position(0), |peer| peer.sending.released())
+    }
+
+    #[inline]
+    fn poll(&mut self, sink: &mut dyn Sink) -> Result<usize, FabricError> {
+        let mut calls = 0;
+        if !self.is_closed {
+            if self.batch.is_empty() {
+                let polled = self.endpoint.poll(&mut self.batch);
+                polled.map_err(|error| native(&error))?;
+            }
+            if !self.batch.is_empty() {
+                calls += self.take_batch(sink);
+            }
+            self.fetching.pump(&mut self.endpoint, &mut self.peers, || {
+                self.started.elapsed()
+            });
+            self.polls = self.polls.wrapping_add(1);
+            if self.polls.is_multiple_of(POLLS_PER_LOOK) {
+                self.look_at_clocks();
+            }
+            self.idle_polls = if calls == 0 {
+                self.idle_polls.saturating_add(1)
+            } else {
+                0
+            };
+            if !self.attention.is_empty() {
+                let is_idle = self.idle_polls >= IDLE_POLLS;
+                self.attend(if is_idle { Owed::WhenIdle } else { Owed::Now });
+            }
+        }
+        while let Some((token, landed)) = self.fetching.take_ended() {
+            sink.landed(token, landed);
+            calls += 1;
+        }
+        while let Some(peer) = self.lost.pop() {
+            sink.peer_lost(peer);
+            calls += 1;
+        }
+        self.failures.take().map_or(Ok(calls), Err)
+    }
+
+    fn kept(&self, place: Place, payload_bytes: usize) -> &[u8] {
+        self.connected(place)
+            .and_then(|peer| peer.kept.get(&place.position.0))
+            .and_then(|payload| payload.get(..payload_bytes))
+            .unwrap_or(&[])
+    }
+
+    fn let_go(&mut self, place: Place) {
+        if let Some(peer) = self.connected_mut(place)
+            && peer.kept.remove(&place.position.0).is_none()
+        {
+            peer.receiving.let_go(place.position.0);
+            self.note_attention(place.source);
+        }
+    }
+
+    fn fetch(&mut self, place: Place, landing: Landing) {
+        let peer = self.peers.get(place.source.index());
+        let peer = peer.and_then(Option::as_ref);
+        match peer.filter(|peer| u64::from(peer.incarnation.0) == place.locator) {
+            Some(peer) if !peer.is_lost => {
+                self.fetching.begin(peer, place.position.0, landing);
+                self.fetching.pump(&mut self.endpoint, &mut self.peers, || {
+                    self.started.elapsed()
+                });
+            }
+            _ => self.fetching.lose(&landing),
+        }
+    }
+
+    fn is_drained(&mut self) -> bool {
+        self.attend(Owed::WhenIdle);
+        let is_owed = |rank: &Rank| {
+            self.peers[rank.index()]
+                .as_ref()
+                .is_some_and(|peer| peer.can_be_sent_to())
+        };
+        self.is_closed
+            || !self.transmitter.is_busy()
+                && !self.attention.iter().any(is_owed)
+                && self.peers.iter().flatten().all(Peer::is_drained)
+    }
+
+    fn close(&mut self) {
+        self.is_closed = true;
+        // An error leaks what could not be closed: nothing is freed under it.
+        let _ = self.endpoint.close();
+        self.fetching.closed();
+        self.batch.clear();
+    }
+
+    fn wait(&mut self, timeout: Duration) {
+        self.sleep(timeout);
+    }
+}
+
+impl Ofi {
+    fn take_batch(&mut self, sink: &mut dyn Sink) -> usize {
+        let mut calls = 0;
+        let mut batch = core::mem::take(&mut self.batch);
+        for completion in batch.drain(..) {
+            calls += self.complete(completion, Some(sink));
+        }
+        self.batch = batch;
+        self.post_receives();
+        calls
     }
 }

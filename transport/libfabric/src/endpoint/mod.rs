@@ -1,0 +1,242 @@
+//! Everything that one rank opens of a provider's offer.
+
+mod completion;
+mod message;
+mod neighbours;
+mod objects;
+mod operations;
+mod peers;
+mod registration;
+mod remote_memory;
+
+pub use completion::{Completion, TOKEN_OF_INJECTED};
+pub use message::PARTS_MAX;
+pub use operations::Kind;
+pub use peers::PeerAddress;
+
+use crate::{Error, Info, Library, Refused};
+use neighbours::Remains;
+use objects::Objects;
+use operations::Operations;
+use registration::Registration;
+
+/// How an [`Endpoint`] is opened.
+#[derive(Debug, Clone)]
+pub struct EndpointOptions {
+    /// Entries of the completion queue; 0: the provider chooses. With fewer
+    /// than operations in flight, some providers lose completions.
+    pub cq_depth: usize,
+    /// Peers that are expected; 0: the provider chooses.
+    pub av_count: usize,
+    /// A file descriptor to wait on, if the provider can have one.
+    pub wants_fd: bool,
+    /// Operations that can be in flight together, of all kinds, posted receives
+    /// too. Memory for them is set aside: 96 bytes each.
+    pub operations_max: usize,
+}
+
+impl Default for EndpointOptions {
+    fn default() -> Self {
+        Self {
+            cq_depth: 0,
+            av_count: 0,
+            wants_fd: false,
+            operations_max: 1024,
+        }
+    }
+}
+
+/// One rank's fabric, domain, address vector, completion queue (for both
+/// directions) and enabled endpoint.
+///
+/// Completions of sends, reads and writes only say that the operation is over
+/// and its memory free again. Whether the peer has the data is not said by
+/// every provider alike (`ofi_rxm` ignores `FI_DELIVERY_COMPLETE` on messages).
+///
+/// With manual progress nothing moves, also nothing that peers want of this
+/// endpoint's memory, but during [`Endpoint::poll`].
+///
+/// It can move to another thread, but not be shared between threads: providers
+/// are told that accesses exclude each other.
+pub struct Endpoint {
+    // None after `close`.
+    objects: Option<Objects>,
+    registrations: Vec<Registration>,
+    operations: Operations,
+    limits: Limits,
+    info: Info,
+}
+
+/// What the provider cannot do, kept near. Providers do not check all of it
+/// themselves.
+struct Limits {
+    inject_bytes: usize,
+    parts: usize,
+    message_bytes: usize,
+    must_register: bool,
+    adds_virtual_address: bool,
+    binds_registrations: bool,
+    has_neighbours: bool,
+}
+
+impl Limits {
+    fn of(info: &Info) -> Self {
+        use crate::constants::{FI_MR_ENDPOINT, FI_MR_LOCAL, FI_MR_VIRT_ADDR};
+        let has = |mode| info.mr_mode() & mode != 0;
+        Self {
+            inject_bytes: info.inject_bytes(),
+            parts: info.tx_iov_max().min(PARTS_MAX),
+            message_bytes: info.message_bytes_max(),
+            must_register: has(FI_MR_LOCAL),
+            adds_virtual_address: has(FI_MR_VIRT_ADDR),
+            binds_registrations: has(FI_MR_ENDPOINT),
+            has_neighbours: neighbours::exist_for(info),
+        }
+    }
+}
+
+impl core::fmt::Debug for Endpoint {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.debug_struct("Endpoint")
+            .field("info", &self.info)
+            .field("operations_in_flight", &self.operations.in_flight())
+            .finish_non_exhaustive()
+    }
+}
+
+impl Endpoint {
+    /// Opens and enables everything.
+    ///
+    /// # Errors
+    /// The provider's. `info` must come from `library` and describe an endpoint
+    /// of type [`crate::EndpointType::Rdm`].
+    pub fn open(library: &Library, info: &Info, options: &EndpointOptions) -> Result<Self, Error> {
+        if !library.is_same(info.library()) {
+            return Err(Error::invalid(
+                "open an endpoint",
+                "the offer comes from another library; ask the one that opens",
+            ));
+        }
+        if info.endpoint_type() != crate::EndpointType::Rdm {
+            return Err(Error::invalid(
+                "open an endpoint",
+                "the offer is not for a reliable endpoint without connections (FI_EP_RDM)",
+            ));
+        }
+        let limits = Limits::of(info);
+        let objects = Objects::open(info, options)?;
+        if limits.has_neighbours {
+            neighbours::opened();
+        }
+        Ok(Self {
+            objects: Some(objects),
+            registrations: Vec::new(),
+            operations: Operations::new(options.operations_max),
+            limits,
+            info: info.clone(),
+        })
+    }
+
+    /// The offer that it was opened from.
+    pub fn info(&self) -> &Info {
+        &self.info
+    }
+
+    /// Operations in flight, posted receives included.
+    pub fn operations_in_flight(&self) -> usize {
+        self.operations.in_flight()
+    }
+
+    /// Closes everything, children first. Operations in flight are given up,
+    /// their completions lost. Later calls find the endpoint closed; closing
+    /// again does nothing.
+    ///
+    /// After it the provider of this process touches no memory any more. A peer
+    /// that was asked for data of a read by the `shm` provider may still put it
+    /// where the read wanted it: let reads complete first.
+    ///
+    /// # Errors
+    /// The first that a provider has. What could not be closed is leaked, with
+    /// all memory that operations in flight might still use.
+    pub fn close(&mut self) -> Result<(), Error> {
+        let Some(objects) = self.objects.take() else {
+            return Ok(());
+        };
+        let result = self.close_objects(objects);
+        if result.is_err() {
+            core::mem::forget(core::mem::take(&mut self.registrations));
+        }
+        self.registrations.clear();
+        result
+    }
+
+    fn close_objects(&mut self, objects: Objects) -> Result<(), Error> {
+        let remains = Remains {
+            objects,
+            operations: core::mem::replace(&mut self.operations, Operations::new(0)),
+            info: self.info.clone(),
+        };
+        if self.limits.has_neighbours {
+            self.close_registrations().and(neighbours::closed(remains))
+        } else if self.limits.binds_registrations {
+            // What is bound to the endpoint must go before it,
+            self.close_registrations().and(remains.close(|| Ok(())))
+        } else {
+            // all else after the operations that use it.
+            remains.close(|| self.close_registrations())
+        }
+    }
+
+    fn close_registrations(&mut self) -> Result<(), Error> {
+        let mut result = Ok(());
+        for registration in &mut self.registrations {
+            result = result.and(registration.close(&self.info));
+        }
+        result
+    }
+
+    fn objects(&self) -> Result<&Objects, Error> {
+        self.objects.as_ref().ok_or_else(closed)
+    }
+
+    /// The result of a call that started an operation, or did not.
+    #[inline]
+    fn started(&mut self, index: Option<u32>, kind: Kind, status: isize) -> Result<(), Refused> {
+        if status == 0 {
+            return Ok(());
+        }
+        self.not_started(index, kind, status)
+    }
+
+    fn not_started(
+        &mut self,
+        index: Option<u32>,
+        kind: Kind,
+        status: isize,
+    ) -> Result<(), Refused> {
+        if let Some(index) = index {
+            self.operations.take_back(index);
+        }
+        if status == -(crate::constants::FI_EAGAIN as isize) {
+            return Err(Refused::Again);
+        }
+        let library = self.info.library();
+        Err(library.error(kind.attempted(), status as i64).into())
+    }
+}
+
+#[cold]
+fn closed() -> Error {
+    Error::new(
+        "use an endpoint",
+        crate::constants::FI_EOPBADSTATE,
+        "it is closed",
+    )
+}
+
+impl Drop for Endpoint {
+    fn drop(&mut self) {
+        // What could not be closed is leaked; there is nobody to tell.
+        let _ = self.close();
+    }
+}

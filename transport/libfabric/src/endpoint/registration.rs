@@ -1,0 +1,141 @@
+//! Memory registered with an endpoint.
+
+#![allow(unsafe_code, reason = "registers memory with the provider")]
+
+use super::Endpoint;
+use super::objects::Opened;
+use crate::sys::inline;
+use crate::sys::objects::fid_mr;
+use crate::{Access, Error, Info, MemoryId, Part, RemoteMemory};
+use core::ffi::c_void;
+use refrain_ring::Region;
+
+pub(super) struct Registration {
+    base: *mut u8,
+    bytes: usize,
+    descriptor: *mut c_void,
+    key: u64,
+    // None after closing.
+    object: Option<Opened<fid_mr>>,
+    // Keeps the memory mapped.
+    _region: Region,
+}
+
+// SAFETY: the memory is the region's, the rest is as for `Objects`.
+unsafe impl Send for Registration {}
+
+impl Registration {
+    pub(super) fn close(&mut self, info: &Info) -> Result<(), Error> {
+        self.object.take().map_or(Ok(()), |object| {
+            object.close(info, "give up registered memory")
+        })
+    }
+}
+
+impl Endpoint {
+    /// Registers `bytes` bytes of `region` from `offset` on. The region's
+    /// memory stays mapped until the endpoint is closed.
+    ///
+    /// What operations and peers do with the memory follows the discipline of
+    /// [`Region`]: the caller sees to it that nobody writes bytes that are
+    /// being sent or read, nor reads those that may be received into or written.
+    ///
+    /// # Errors
+    /// Out of bounds, or the provider's: often that less memory may be locked
+    /// than is needed (`ulimit -l`).
+    pub fn register(
+        &mut self,
+        region: &Region,
+        offset: usize,
+        bytes: usize,
+        access: Access,
+    ) -> Result<MemoryId, Error> {
+        const ATTEMPTED: &str = "register memory";
+        let fits = offset
+            .checked_add(bytes)
+            .is_some_and(|end| end <= region.bytes());
+        if !fits || bytes == 0 {
+            return Err(Error::invalid(
+                ATTEMPTED,
+                format!(
+                    "{bytes} bytes from {offset} on are not within the {} of the region",
+                    region.bytes()
+                ),
+            ));
+        }
+        let base = region.at(offset);
+        let index = u32::try_from(self.registrations.len())
+            .map_err(|_| Error::invalid(ATTEMPTED, "too many registrations"))?;
+        let objects = self.objects()?;
+        let object = Opened::by(&self.info, ATTEMPTED, |registration| {
+            // The key is taken where the provider does not choose it itself.
+            // SAFETY: the domain is open; the memory is mapped as long as the
+            // clone of the region below, which outlives the registration.
+            unsafe {
+                inline::fi_mr_reg(
+                    objects.domain.raw(),
+                    base.cast(),
+                    bytes,
+                    access.flags(),
+                    u64::from(index) + 1,
+                    registration,
+                )
+            }
+        })?;
+        if self.limits.binds_registrations {
+            // SAFETY: both are open, and of one domain.
+            unsafe {
+                let status = inline::fi_bind(object.fid(), objects.endpoint.fid(), 0);
+                let library = self.info.library();
+                library.check("bind registered memory to the endpoint", status)?;
+                library.check("enable registered memory", inline::fi_enable(object.fid()))?;
+            }
+        }
+        // SAFETY: the registration is open; both fields are set by now.
+        let (descriptor, key) = unsafe { ((*object.raw()).mem_desc, (*object.raw()).key) };
+        self.registrations.push(Registration {
+            base,
+            bytes,
+            descriptor,
+            key,
+            object: Some(object),
+            _region: region.clone(),
+        });
+        Ok(MemoryId(index))
+    }
+
+    /// What peers need to read or write registered memory.
+    ///
+    /// # Panics
+    /// The memory was registered with another endpoint.
+    pub fn remote_key(&self, memory: MemoryId) -> RemoteMemory {
+        let registration = &self.registrations[memory.0 as usize];
+        RemoteMemory {
+            key: registration.key,
+            base: if self.limits.adds_virtual_address {
+                registration.base.addr() as u64
+            } else {
+                0
+            },
+        }
+    }
+
+    pub(super) fn descriptor(&self, memory: MemoryId) -> Option<*mut c_void> {
+        let registration = self.registrations.get(memory.0 as usize)?;
+        Some(registration.descriptor)
+    }
+
+    /// Address and descriptor of a part, if it is within registered memory.
+    #[inline]
+    pub(super) fn locate(&self, part: &Part) -> Option<(*mut u8, *mut c_void)> {
+        let registration = self.registrations.get(part.memory.0 as usize)?;
+        let fits =
+            part.bytes <= registration.bytes && part.offset <= registration.bytes - part.bytes;
+        fits.then(|| {
+            (
+                registration.base.wrapping_add(part.offset),
+                registration.descriptor,
+            )
+        })
+    }
+}

@@ -1,0 +1,492 @@
+//! What a provider offers: one `fi_info`.
+
+#![allow(
+    unsafe_code,
+    reason = "reads and writes structures that the library allocated"
+)]
+
+use crate::constants::{FI_ENOMEM, FI_SOURCE};
+use crate::library::{API, text};
+use crate::sys::attributes::*;
+use crate::{EndpointType, Error, Hints, Library, Version};
+use core::ptr::{NonNull, null, null_mut};
+use std::ffi::CString;
+
+/// How a provider moves operations along.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Progress {
+    /// By itself.
+    Auto,
+    /// Only while the application calls it: read the completion queue often.
+    Manual,
+}
+
+/// How an address vector names peers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum AddressVectorType {
+    /// The provider chooses.
+    Unspecified,
+    /// By a value of the provider's making.
+    Map,
+    /// By the position in the table.
+    Table,
+}
+
+/// One offer of one provider: which fabric, domain and endpoint there would be,
+/// and what they can do. Owns its `fi_info`.
+pub struct Info {
+    library: Library,
+    // Made by the library's fi_dupinfo, freed by its fi_freeinfo. All attribute
+    // structures are there, as fi_getinfo(3) promises of what it returns.
+    raw: NonNull<fi_info>,
+}
+
+// SAFETY: nothing refers to the thread that made it, and `&Info` only reads.
+unsafe impl Send for Info {}
+// SAFETY: as for Send.
+unsafe impl Sync for Info {}
+
+impl Drop for Info {
+    fn drop(&mut self) {
+        // SAFETY: made by the same library, freed once.
+        unsafe { (self.library.functions().freeinfo)(self.raw.as_ptr()) }
+    }
+}
+
+impl Clone for Info {
+    fn clone(&self) -> Self {
+        // SAFETY: it is a whole fi_info.
+        unsafe { Self::duplicate(&self.library, self.raw.as_ptr()) }
+            .expect("no memory for another fi_info")
+    }
+}
+
+impl core::fmt::Debug for Info {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.debug_struct("Info")
+            .field("provider", &self.provider())
+            .field("fabric", &self.fabric_name())
+            .field("domain", &self.domain_name())
+            .finish_non_exhaustive()
+    }
+}
+
+impl Library {
+    /// What is installed and fits `hints`, in the order of the providers' own
+    /// preference.
+    ///
+    /// # Errors
+    /// Nothing fits ([`Error::is_no_data`]), or the hints are contradictory.
+    pub fn infos(&self, hints: &Hints) -> Result<Vec<Info>, Error> {
+        let strings = Strings::of(hints)?;
+        let wanted = Info::allocate(self, hints)?;
+        strings.lend_to(&wanted, hints);
+        let mut list = null_mut();
+        // SAFETY: the hints are a whole fi_info; all strings live during the call.
+        let status = unsafe {
+            (self.functions().getinfo)(
+                API.packed(),
+                pointer(strings.node.as_ref()),
+                pointer(strings.service.as_ref()),
+                if hints.source { FI_SOURCE } else { 0 },
+                wanted.raw.as_ptr(),
+                &raw mut list,
+            )
+        };
+        Strings::take_back_from(&wanted);
+        if status < 0 {
+            return Err(self.error(attempted(hints), status.into()));
+        }
+        let mut infos = Vec::new();
+        let mut next = list;
+        while !next.is_null() {
+            // SAFETY: an element of the list that the library returned.
+            let result = unsafe { Info::duplicate(self, next) };
+            // SAFETY: as above.
+            next = unsafe { (*next).next };
+            match result {
+                Ok(info) => infos.push(info),
+                Err(error) => {
+                    // SAFETY: the whole list, once.
+                    unsafe { (self.functions().freeinfo)(list) };
+                    return Err(error);
+                }
+            }
+        }
+        // SAFETY: the whole list, once.
+        unsafe { (self.functions().freeinfo)(list) };
+        Ok(infos)
+    }
+}
+
+fn attempted(hints: &Hints) -> String {
+    format!(
+        "find an offer of {} (fabric {}, domain {}, capabilities {:#x}{})",
+        hints
+            .provider
+            .as_deref()
+            .map_or("any provider".to_owned(), |name| format!(
+                "provider `{name}`"
+            )),
+        hints.fabric.as_deref().unwrap_or("any"),
+        hints.domain.as_deref().unwrap_or("any"),
+        hints.caps,
+        hints
+            .node
+            .as_deref()
+            .map_or(String::new(), |node| format!(", node {node}")),
+    )
+}
+
+/// The strings of hints. The library must not free them with the structure.
+struct Strings {
+    provider: Option<CString>,
+    fabric: Option<CString>,
+    domain: Option<CString>,
+    node: Option<CString>,
+    service: Option<CString>,
+}
+
+fn pointer(string: Option<&CString>) -> *const core::ffi::c_char {
+    string.map_or(null(), |string| string.as_ptr())
+}
+
+impl Strings {
+    fn of(hints: &Hints) -> Result<Self, Error> {
+        let string = |text: &Option<String>| {
+            text.as_deref().map(CString::new).transpose().map_err(|_| {
+                Error::invalid("ask for providers", "a name in the hints has a zero byte")
+            })
+        };
+        Ok(Self {
+            provider: string(&hints.provider)?,
+            fabric: string(&hints.fabric)?,
+            domain: string(&hints.domain)?,
+            node: string(&hints.node)?,
+            service: string(&hints.service)?,
+        })
+    }
+
+    fn lend_to(&self, wanted: &Info, hints: &Hints) {
+        // SAFETY: fi_dupinfo(NULL) makes all attribute structures.
+        unsafe {
+            let info = &mut *wanted.raw.as_ptr();
+            (*info.fabric_attr).prov_name = pointer(self.provider.as_ref()).cast_mut();
+            (*info.fabric_attr).name = pointer(self.fabric.as_ref()).cast_mut();
+            (*info.domain_attr).name = pointer(self.domain.as_ref()).cast_mut();
+        }
+        debug_assert_eq!(self.provider.is_some(), hints.provider.is_some());
+    }
+
+    fn take_back_from(wanted: &Info) {
+        // SAFETY: as in `lend_to`.
+        unsafe {
+            let info = &mut *wanted.raw.as_ptr();
+            (*info.fabric_attr).prov_name = null_mut();
+            (*info.fabric_attr).name = null_mut();
+            (*info.domain_attr).name = null_mut();
+        }
+    }
+}
+
+impl Info {
+    /// An `fi_info` with the hints, but for their strings.
+    fn allocate(library: &Library, hints: &Hints) -> Result<Self, Error> {
+        // SAFETY: null asks for a new one (fi_allocinfo).
+        let info = unsafe { Self::duplicate(library, null())? };
+        // SAFETY: fi_dupinfo(NULL) makes all attribute structures.
+        unsafe {
+            let raw = &mut *info.raw.as_ptr();
+            raw.caps = hints.caps;
+            raw.mode = hints.mode;
+            raw.addr_format = hints.address_format;
+            (*raw.ep_attr).type_ = match hints.endpoint {
+                EndpointType::Rdm => FI_EP_RDM,
+                EndpointType::Msg => FI_EP_MSG,
+                EndpointType::Datagram => FI_EP_DGRAM,
+                EndpointType::Any => FI_EP_UNSPEC,
+            };
+            let domain = &mut *raw.domain_attr;
+            domain.mr_mode = hints.mr_mode as i32;
+            domain.mode = hints.mode;
+            // All objects of a domain belong to one `Endpoint`, whose methods
+            // exclude each other: providers may leave their locks out.
+            domain.threading = FI_THREAD_DOMAIN;
+            let transmit = &mut *raw.tx_attr;
+            transmit.msg_order = hints.msg_order;
+            transmit.op_flags = hints.tx_op_flags;
+            transmit.size = hints.tx_depth;
+            transmit.inject_size = hints.inject_bytes;
+            let receive = &mut *raw.rx_attr;
+            receive.msg_order = hints.msg_order;
+            receive.size = hints.rx_depth;
+        }
+        Ok(info)
+    }
+
+    /// # Safety
+    /// `raw` is null or a whole `fi_info` of the same library.
+    unsafe fn duplicate(library: &Library, raw: *const fi_info) -> Result<Self, Error> {
+        // SAFETY: as the caller promises.
+        let raw = unsafe { (library.functions().dupinfo)(raw) };
+        Ok(Self {
+            raw: NonNull::new(raw)
+                .ok_or_else(|| library.error("copy a provider's offer", FI_ENOMEM.into()))?,
+            library: library.clone(),
+        })
+    }
+
+    pub(crate) fn raw(&self) -> *mut fi_info {
+        self.raw.as_ptr()
+    }
+
+    fn info(&self) -> &fi_info {
+        // SAFETY: whole as long as `self` lives; written through `&mut self` only.
+        unsafe { self.raw.as_ref() }
+    }
+
+    fn info_mut(&mut self) -> &mut fi_info {
+        // SAFETY: as for `info`.
+        unsafe { self.raw.as_mut() }
+    }
+
+    fn fabric(&self) -> &fi_fabric_attr {
+        // SAFETY: there, and as long as `self`.
+        unsafe { &*self.info().fabric_attr }
+    }
+
+    fn domain(&self) -> &fi_domain_attr {
+        // SAFETY: there, and as long as `self`.
+        unsafe { &*self.info().domain_attr }
+    }
+
+    fn endpoint(&self) -> &fi_ep_attr {
+        // SAFETY: there, and as long as `self`.
+        unsafe { &*self.info().ep_attr }
+    }
+
+    fn transmit(&self) -> &fi_tx_attr {
+        // SAFETY: there, and as long as `self`.
+        unsafe { &*self.info().tx_attr }
+    }
+
+    fn receive(&self) -> &fi_rx_attr {
+        // SAFETY: there, and as long as `self`.
+        unsafe { &*self.info().rx_attr }
+    }
+
+    /// The library that made the offer.
+    pub fn library(&self) -> &Library {
+        &self.library
+    }
+
+    /// `tcp`, `tcp;ofi_rxm`, `shm`, …
+    pub fn provider(&self) -> String {
+        // SAFETY: a C string of the structure.
+        unsafe { text(self.fabric().prov_name) }
+    }
+
+    /// The provider's own version.
+    pub fn provider_version(&self) -> Version {
+        Version::from_packed(self.fabric().prov_version)
+    }
+
+    /// Name of the fabric.
+    pub fn fabric_name(&self) -> String {
+        // SAFETY: a C string of the structure.
+        unsafe { text(self.fabric().name) }
+    }
+
+    /// Name of the domain.
+    pub fn domain_name(&self) -> String {
+        // SAFETY: a C string of the structure.
+        unsafe { text(self.domain().name) }
+    }
+
+    /// The kind of its endpoint; `Any` for those that have no name here.
+    pub fn endpoint_type(&self) -> EndpointType {
+        match self.endpoint().type_ {
+            FI_EP_RDM => EndpointType::Rdm,
+            FI_EP_MSG => EndpointType::Msg,
+            FI_EP_DGRAM => EndpointType::Datagram,
+            _ => EndpointType::Any,
+        }
+    }
+
+    /// Capabilities, `FI_MSG`, …
+    pub fn caps(&self) -> u64 {
+        self.info().caps
+    }
+
+    /// What the application must do, `FI_CONTEXT`, …
+    pub fn mode(&self) -> u64 {
+        self.info().mode
+    }
+
+    /// What the application must do for registered memory, `FI_MR_LOCAL`, …
+    pub fn mr_mode(&self) -> u64 {
+        self.domain().mr_mode as u32 as u64
+    }
+
+    /// Bytes of a key of remote memory.
+    pub fn mr_key_bytes(&self) -> usize {
+        self.domain().mr_key_size
+    }
+
+    /// The own address, if the provider knows it before opening; may be empty.
+    pub fn source_address(&self) -> &[u8] {
+        let info = self.info();
+        if info.src_addr.is_null() {
+            return &[];
+        }
+        // SAFETY: that many bytes, as long as `self`.
+        unsafe { core::slice::from_raw_parts(info.src_addr.cast(), info.src_addrlen) }
+    }
+
+    /// Format of addresses, `FI_SOCKADDR_IN`, …
+    pub fn address_format(&self) -> u32 {
+        self.info().addr_format
+    }
+
+    /// The longest message that can be injected.
+    pub fn inject_bytes(&self) -> usize {
+        self.transmit().inject_size
+    }
+
+    /// The most parts that a message can be gathered from.
+    pub fn tx_iov_max(&self) -> usize {
+        self.transmit().iov_limit
+    }
+
+    /// The most parts that a message can be scattered to.
+    pub fn rx_iov_max(&self) -> usize {
+        self.receive().iov_limit
+    }
+
+    /// The most remote parts of a read or write.
+    pub fn rma_iov_max(&self) -> usize {
+        self.transmit().rma_iov_limit
+    }
+
+    /// Operations that can be in flight: sends, reads, writes.
+    pub fn tx_depth(&self) -> usize {
+        self.transmit().size
+    }
+
+    /// Receives that can be posted.
+    pub fn rx_depth(&self) -> usize {
+        self.receive().size
+    }
+
+    /// The longest message, read or write.
+    pub fn message_bytes_max(&self) -> usize {
+        self.endpoint().max_msg_size
+    }
+
+    /// Bytes that must be left free before every message (`FI_MSG_PREFIX`).
+    pub fn message_prefix_bytes(&self) -> usize {
+        self.endpoint().msg_prefix_size
+    }
+
+    /// Bytes of remote completion data.
+    pub fn cq_data_bytes(&self) -> usize {
+        self.domain().cq_data_size
+    }
+
+    /// Order of messages that both directions keep, `FI_ORDER_SAS`, …
+    pub fn msg_order(&self) -> u64 {
+        self.transmit().msg_order & self.receive().msg_order
+    }
+
+    /// Order in which operations are sent.
+    pub fn tx_msg_order(&self) -> u64 {
+        self.transmit().msg_order
+    }
+
+    /// Order in which operations take effect at the receiving side.
+    pub fn rx_msg_order(&self) -> u64 {
+        self.receive().msg_order
+    }
+
+    /// Up to how many bytes a read is ordered behind an earlier write.
+    pub fn ordered_read_after_write_bytes(&self) -> usize {
+        self.endpoint().max_order_raw_size
+    }
+
+    /// Up to how many bytes a write is ordered behind an earlier read.
+    pub fn ordered_write_after_read_bytes(&self) -> usize {
+        self.endpoint().max_order_war_size
+    }
+
+    /// Up to how many bytes a write is ordered behind an earlier write.
+    pub fn ordered_write_after_write_bytes(&self) -> usize {
+        self.endpoint().max_order_waw_size
+    }
+
+    /// How operations move along.
+    pub fn data_progress(&self) -> Progress {
+        match self.domain().data_progress {
+            FI_PROGRESS_AUTO => Progress::Auto,
+            _ => Progress::Manual,
+        }
+    }
+
+    /// How the provider names peers.
+    pub fn av_type(&self) -> AddressVectorType {
+        match self.domain().av_type {
+            FI_AV_MAP => AddressVectorType::Map,
+            FI_AV_TABLE => AddressVectorType::Table,
+            _ => AddressVectorType::Unspecified,
+        }
+    }
+
+    /// The most endpoints of one domain.
+    pub fn endpoints_max(&self) -> usize {
+        self.domain().ep_cnt
+    }
+
+    /// The most completion queues of one domain.
+    pub fn completion_queues_max(&self) -> usize {
+        self.domain().cq_cnt
+    }
+
+    /// The most registrations of one domain; 0: not told.
+    pub fn registrations_max(&self) -> usize {
+        self.domain().mr_cnt
+    }
+
+    /// Default flags of operations that send.
+    pub fn tx_op_flags(&self) -> u64 {
+        self.transmit().op_flags
+    }
+
+    /// Asks an opener for that many operations in flight.
+    pub fn set_tx_depth(&mut self, operations: usize) {
+        // SAFETY: there, and borrowed exclusively.
+        unsafe { (*self.info_mut().tx_attr).size = operations }
+    }
+
+    /// Asks an opener for that many posted receives.
+    pub fn set_rx_depth(&mut self, receives: usize) {
+        // SAFETY: there, and borrowed exclusively.
+        unsafe { (*self.info_mut().rx_attr).size = receives }
+    }
+
+    /// Sets the default flags of operations that send.
+    pub fn set_tx_op_flags(&mut self, flags: u64) {
+        // SAFETY: there, and borrowed exclusively.
+        unsafe { (*self.info_mut().tx_attr).op_flags = flags }
+    }
+
+    /// Asks an opener for a kind of address vector.
+    pub fn set_av_type(&mut self, av_type: AddressVectorType) {
+        // SAFETY: there, and borrowed exclusively.
+        unsafe {
+            (*self.info_mut().domain_attr).av_type = match av_type {
+                AddressVectorType::Unspecified => FI_AV_UNSPEC,
+                AddressVectorType::Map => FI_AV_MAP,
+                AddressVectorType::Table => FI_AV_TABLE,
+            };
+        }
+    }
+}

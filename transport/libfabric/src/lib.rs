@@ -1,0 +1,43 @@
+//! libfabric, loaded at run time.
+//!
+//! One binary runs on every libfabric from 1.17 on, and where there is none it
+//! says so instead of not starting. API 1.17 is asked for; newer libraries
+//! speak it. Building needs neither headers nor libclang: see `sys/generate`.
+//!
+//! - [`Library`] loads a file and asks its providers what they offer.
+//! - [`Info`] is one offer.
+//! - [`Endpoint`] is everything that one rank opens of an offer. It sends and
+//!   receives messages out of registered memory, reads and writes the memory of
+//!   peers, and reports [`Completion`]s.
+//!
+//! What this crate promises: objects are closed in the right order; memory of
+//! operations in flight is not freed; no call per operation allocates; an error
+//! carries the provider's own words. What it does not know: frames, ranks,
+//! matching, acknowledgements. It never uses the providers' matching by tags or
+//! `FI_PEEK` (libfabric 1.17 `shm` swallows the message), never
+//! `FI_OPT_MIN_MULTI_RECV` (crashes the same), and draws no conclusion from a
+//! completion but that a buffer is free again (`ofi_rxm` ignores
+//! `FI_DELIVERY_COMPLETE` on messages).
+//!
+//! A process that is killed leaves the memory files of its `shm` provider in
+//! `/dev/shm`; whoever looks after processes removes them.
+
+mod endpoint;
+mod error;
+mod hints;
+mod info;
+mod library;
+mod memory;
+mod sys;
+
+/// Names and values of libfabric's flags and errors, as in its manual pages.
+pub use sys::constants;
+
+pub use endpoint::{
+    Completion, Endpoint, EndpointOptions, Kind, PARTS_MAX, PeerAddress, TOKEN_OF_INJECTED,
+};
+pub use error::{Error, LoadError, Refused};
+pub use hints::{EndpointType, Hints, MR_MODES_HANDLED};
+pub use info::{AddressVectorType, Info, Progress};
+pub use library::{Library, Version};
+pub use memory::{Access, MemoryId, Part, RemoteMemory};

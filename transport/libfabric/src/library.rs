@@ -1,0 +1,253 @@
+//! The loaded library: its six functions.
+
+#![allow(
+    unsafe_code,
+    reason = "loading a library runs its initialisers, and the types of its symbols cannot be checked"
+)]
+
+use crate::sys::attributes::{fi_fabric_attr, fi_info};
+use crate::sys::objects::fid_fabric;
+use crate::{Error, LoadError};
+use core::ffi::{CStr, c_char, c_int, c_void};
+use libloading::os::unix::{Library as Handle, RTLD_LOCAL, RTLD_NOW};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// A version of libfabric.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Version {
+    /// Before the point.
+    pub major: u32,
+    /// After the point.
+    pub minor: u32,
+}
+
+impl Version {
+    pub(crate) const fn from_packed(packed: u32) -> Self {
+        Self {
+            major: packed >> 16,
+            minor: packed & 0xffff,
+        }
+    }
+
+    pub(crate) const fn packed(self) -> u32 {
+        self.major << 16 | self.minor
+    }
+}
+
+impl core::fmt::Display for Version {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        write!(f, "{}.{}", self.major, self.minor)
+    }
+}
+
+/// The version of the interface that is asked for. Newer libraries speak it too.
+pub(crate) const API: Version = Version {
+    major: 1,
+    minor: 17,
+};
+
+const DEFAULT_FILE: &str = "libfabric.so.1";
+
+/// A loaded libfabric. Cheap to clone; never unloaded.
+#[derive(Clone)]
+pub struct Library(Arc<Loaded>);
+
+struct Loaded {
+    path: PathBuf,
+    version: Version,
+    functions: Functions,
+}
+
+/// What is looked up by name; everything else goes through tables of functions.
+pub(crate) struct Functions {
+    pub(crate) getinfo: unsafe extern "C" fn(
+        version: u32,
+        node: *const c_char,
+        service: *const c_char,
+        flags: u64,
+        hints: *const fi_info,
+        info: *mut *mut fi_info,
+    ) -> c_int,
+    pub(crate) freeinfo: unsafe extern "C" fn(info: *mut fi_info),
+    pub(crate) dupinfo: unsafe extern "C" fn(info: *const fi_info) -> *mut fi_info,
+    pub(crate) fabric: unsafe extern "C" fn(
+        attributes: *mut fi_fabric_attr,
+        fabric: *mut *mut fid_fabric,
+        context: *mut c_void,
+    ) -> c_int,
+    strerror: unsafe extern "C" fn(code: c_int) -> *const c_char,
+}
+
+impl core::fmt::Debug for Library {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        write!(
+            f,
+            "libfabric {} from {}",
+            self.version(),
+            self.path().display()
+        )
+    }
+}
+
+impl Library {
+    /// Loads libfabric from the file `path`, by default `libfabric.so.1` of the
+    /// loader's search path.
+    ///
+    /// Call it before other threads run: it sets the environment variable
+    /// `IPATH_NO_BACKTRACE`, without which the initialiser of a library that
+    /// some builds of libfabric need takes over SIGSEGV and other signals.
+    ///
+    /// Where a libfabric was loaded before under the same name, that one is
+    /// used again: of two files, load the default one first.
+    ///
+    /// # Errors
+    /// See [`LoadError`].
+    pub fn load(path: Option<&Path>) -> Result<Self, LoadError> {
+        let path = path.unwrap_or(Path::new(DEFAULT_FILE));
+        if std::env::var_os("IPATH_NO_BACKTRACE").is_none() {
+            // SAFETY: the caller is told to come before other threads; those of
+            // Rust's library take the same lock anyway.
+            unsafe { std::env::set_var("IPATH_NO_BACKTRACE", "1") };
+        }
+        // SAFETY: libfabric's initialisers only prepare its own state. Those of
+        // another library, named by mistake, are as trusted as the caller's choice.
+        let handle = unsafe { Handle::open(Some(path), RTLD_NOW | RTLD_LOCAL) }
+            .map_err(|error| cannot_load(path, &error))?;
+        // Not unloaded any more: providers start threads and register handlers
+        // for the end of the process, which would then call into nothing.
+        let symbols = Symbols {
+            handle: handle.into_raw(),
+            path,
+        };
+
+        // SAFETY: the types are those of libfabric's ABI for these versions.
+        let (version, functions) = unsafe {
+            let version: unsafe extern "C" fn() -> u32 =
+                symbols.find(c"fi_version", c"FABRIC_1.0")?;
+            let version = Version::from_packed(version());
+            if version < API {
+                return Err(LoadError::TooOld {
+                    tried: path.to_owned(),
+                    found: version,
+                });
+            }
+            let functions = Functions {
+                getinfo: symbols.find(c"fi_getinfo", c"FABRIC_1.3")?,
+                freeinfo: symbols.find(c"fi_freeinfo", c"FABRIC_1.3")?,
+                dupinfo: symbols.find(c"fi_dupinfo", c"FABRIC_1.3")?,
+                fabric: symbols.find(c"fi_fabric", c"FABRIC_1.1")?,
+                strerror: symbols.find(c"fi_strerror", c"FABRIC_1.0")?,
+            };
+            (version, functions)
+        };
+        Ok(Self(Arc::new(Loaded {
+            path: path.to_owned(),
+            version,
+            functions,
+        })))
+    }
+
+    /// Its version.
+    pub fn version(&self) -> Version {
+        self.0.version
+    }
+
+    /// The file, as it was asked for.
+    pub fn path(&self) -> &Path {
+        &self.0.path
+    }
+
+    /// Whether both are the same loaded file: objects of two do not mix.
+    pub(crate) fn is_same(&self, other: &Self) -> bool {
+        core::ptr::fn_addr_eq(self.0.functions.getinfo, other.0.functions.getinfo)
+    }
+
+    pub(crate) fn functions(&self) -> &Functions {
+        &self.0.functions
+    }
+
+    /// libfabric's words for an error, positive or negative.
+    pub(crate) fn words(&self, code: i32) -> String {
+        // SAFETY: returns text that is never freed, for every code.
+        unsafe { text((self.functions().strerror)(code.abs())) }
+    }
+
+    /// The error of a call that returned `status` (negative).
+    #[cold]
+    pub(crate) fn error(
+        &self,
+        attempted: impl Into<std::borrow::Cow<'static, str>>,
+        status: i64,
+    ) -> Error {
+        let code = i32::try_from(status.abs()).unwrap_or(crate::constants::FI_EOTHER);
+        Error::new(attempted, code, self.words(code))
+    }
+
+    /// Turns the status of a call into a result.
+    pub(crate) fn check(&self, attempted: &'static str, status: c_int) -> Result<(), Error> {
+        if status < 0 {
+            return Err(self.error(attempted, status.into()));
+        }
+        Ok(())
+    }
+}
+
+/// The text that a C string holds; empty for null.
+///
+/// # Safety
+/// `text` is null or ends in NUL and stays as it is during the call.
+pub(crate) unsafe fn text(text: *const c_char) -> String {
+    if text.is_null() {
+        return String::new();
+    }
+    // SAFETY: as the caller promises.
+    unsafe { CStr::from_ptr(text) }
+        .to_string_lossy()
+        .into_owned()
+}
+
+struct Symbols<'a> {
+    handle: *mut c_void,
+    path: &'a Path,
+}
+
+impl Symbols<'_> {
+    /// Looks up a symbol of a version: structures differ between versions.
+    ///
+    /// # Safety
+    /// `T` is the type of a function pointer, and the one that the symbol has.
+    unsafe fn find<T>(&self, name: &CStr, version: &CStr) -> Result<T, LoadError> {
+        const { assert!(size_of::<T>() == size_of::<*mut c_void>()) };
+        // SAFETY: the handle is that of an open library, the names end in NUL.
+        let symbol = unsafe { libc::dlvsym(self.handle, name.as_ptr(), version.as_ptr()) };
+        if symbol.is_null() {
+            return Err(LoadError::NotLibfabric {
+                tried: self.path.to_owned(),
+                missing: format!("{}@{}", name.to_string_lossy(), version.to_string_lossy()),
+            });
+        }
+        // SAFETY: the caller names the symbol's type; sizes are equal.
+        Ok(unsafe { core::mem::transmute_copy(&symbol) })
+    }
+}
+
+/// The loader tells only in words what was wrong.
+fn cannot_load(path: &Path, error: &libloading::Error) -> LoadError {
+    let words = std::error::Error::source(error)
+        .map_or_else(|| error.to_string(), |source| source.to_string());
+    let tried = path.to_owned();
+    let is_a_file_name = path.components().count() == 1;
+    // Of a library that is itself there but lacks another, the loader says
+    // "cannot open shared object file" too, about the other.
+    let is_missing = if is_a_file_name {
+        words.starts_with(&*path.to_string_lossy()) && words.contains("cannot open shared object")
+    } else {
+        !path.exists()
+    };
+    if is_missing {
+        LoadError::NotFound { tried, words }
+    } else {
+        LoadError::NotLoadable { tried, words }
+    }
+}

@@ -1,0 +1,193 @@
+//! Reads and writes of a peer's memory, and what their completions mean.
+
+#![allow(
+    unsafe_code,
+    reason = "reads of remote memory go to memory that the caller answers for"
+)]
+
+use crate::bytes::{clear, fill, holds};
+use crate::pair::{Pair, with_every_provider};
+use core::ptr::NonNull;
+use refrain_libfabric::{Kind, Part, Refused};
+use std::time::{Duration, Instant};
+
+const REGION_BYTES: usize = 4 << 20;
+const SIZES: [usize; 6] = [1, 64, 4096, 16 << 10, 64 << 10, 1 << 20];
+/// How long one side alone is polled before the other has its turn. Only what
+/// is printed depends on it.
+const ALONE_MS: u64 = 30;
+
+/// Whether an operation of `a` completes while nobody polls `b`.
+fn completes_alone(pair: &mut Pair) -> bool {
+    let end = Instant::now() + Duration::from_millis(ALONE_MS);
+    while pair.a.completions.is_empty() && Instant::now() < end {
+        pair.a.poll();
+        std::thread::yield_now();
+    }
+    !pair.a.completions.is_empty()
+}
+
+fn read(pair: &mut Pair, local: usize, bytes: usize, remote: usize) -> Result<(), Refused> {
+    let key = pair.b.endpoint.remote_key(pair.b.memory);
+    let to = NonNull::new(pair.a.region.at(local)).unwrap();
+    let (peer, memory) = (pair.a.peer, pair.a.memory);
+    // SAFETY: registered memory of the pair, which stays until both endpoints
+    // are closed; nobody looks at it before the completion.
+    unsafe {
+        pair.a.endpoint.read(
+            peer,
+            to,
+            bytes,
+            Some(memory),
+            key.base + remote as u64,
+            key.key,
+            11,
+        )
+    }
+}
+
+#[test]
+fn reads_bring_what_the_peer_has() {
+    with_every_provider(|library, info| {
+        let mut pair = Pair::open(library, info, REGION_BYTES);
+        for (seed, bytes) in SIZES.into_iter().enumerate() {
+            let seed = seed as u8;
+            fill(&pair.b.region, 4096, bytes, seed);
+            clear(&pair.a.region, 64, bytes + 1);
+            pair.start(|pair| read(pair, 64, bytes, 4096));
+            let alone = completes_alone(&mut pair);
+            let completion = pair.until(|pair| pair.a.completion(11));
+            assert_eq!(completion.outcome, Ok(()));
+            assert_eq!((completion.kind, completion.bytes), (Kind::Read, bytes));
+            assert!(holds(&pair.a.region, 64, bytes, seed));
+            assert!(!holds(&pair.a.region, 64, bytes + 1, seed));
+            println!(
+                "  read of {bytes}: completes {} the peer's help",
+                if alone { "without" } else { "with" }
+            );
+        }
+    });
+}
+
+#[test]
+fn a_read_goes_also_into_memory_that_is_not_registered() {
+    with_every_provider(|library, info| {
+        if info.mr_mode() & refrain_libfabric::constants::FI_MR_LOCAL != 0 {
+            println!("skipped {}: it needs registered memory", info.provider());
+            return;
+        }
+        let mut pair = Pair::open(library, info, REGION_BYTES);
+        let elsewhere = refrain_ring::Region::heap(1 << 20);
+        for bytes in [100, 1 << 20] {
+            fill(&pair.b.region, 0, bytes, 5);
+            let key = pair.b.endpoint.remote_key(pair.b.memory);
+            let (to, peer) = (NonNull::new(elsewhere.at(0)).unwrap(), pair.a.peer);
+            // SAFETY: it lives longer than the pair.
+            pair.start(|pair| unsafe {
+                pair.a
+                    .endpoint
+                    .read(peer, to, bytes, None, key.base, key.key, 3)
+            });
+            let completion = pair.until(|pair| pair.a.completion(3));
+            assert_eq!(completion.outcome, Ok(()));
+            assert!(holds(&elsewhere, 0, bytes, 5));
+        }
+        drop(pair);
+    });
+}
+
+/// A read beyond what the peer registered must fail, not bring other bytes.
+#[test]
+fn a_read_outside_registered_memory_is_an_error() {
+    with_every_provider(|library, info| {
+        if info.provider() == "shm" {
+            // It copies between processes without looking at registrations.
+            println!("skipped {}: keys are not checked there", info.provider());
+            return;
+        }
+        let mut pair = Pair::open(library, info, 1 << 16);
+        pair.start(|pair| read(pair, 0, 4096, (1 << 16) - 1));
+        let completion = pair.until(|pair| pair.a.completion(11));
+        let error = completion.outcome.unwrap_err();
+        println!("  {error}");
+    });
+}
+
+/// What the completion of a write means is looked at in the target's memory.
+#[test]
+fn a_write_is_in_the_peers_memory_when_delivery_was_complete() {
+    with_every_provider(|library, info| {
+        for (seed, bytes) in SIZES.into_iter().enumerate() {
+            for delivery_complete in [false, true] {
+                let mut pair = Pair::open(library, info, REGION_BYTES);
+                let said = write(&mut pair, bytes, delivery_complete, seed as u8);
+                println!("  write of {bytes}, delivery complete {delivery_complete}: {said}");
+            }
+        }
+    });
+}
+
+fn write(pair: &mut Pair, bytes: usize, delivery_complete: bool, seed: u8) -> String {
+    let key = pair.b.endpoint.remote_key(pair.b.memory);
+    let part = Part {
+        memory: pair.a.memory,
+        offset: 4096,
+        bytes,
+    };
+    fill(&pair.a.region, part.offset, bytes, seed);
+    clear(&pair.b.region, 128, bytes + 1);
+    // Connections are made with both sides' help: not what is asked here.
+    connect(pair);
+    let peer = pair.a.peer;
+    pair.start(|pair| {
+        let remote = key.base + 128;
+        pair.a
+            .endpoint
+            .write(peer, part, remote, key.key, delivery_complete, 21)
+    });
+    let alone = completes_alone(pair);
+    let mut there = holds(&pair.b.region, 128, bytes, seed);
+    let said = match (alone, there) {
+        (true, true) => "completes without the peer's help, bytes are there",
+        (true, false) => "completes without the peer's help, BYTES ARE NOT THERE",
+        (false, true) => "needs the peer's help to complete, bytes are there before",
+        (false, false) => "needs the peer's help",
+    };
+    let completion = pair.until(|pair| {
+        let completion = pair.a.completion(21)?;
+        there = holds(&pair.b.region, 128, bytes, seed);
+        Some(completion)
+    });
+    assert_eq!(completion.outcome, Ok(()));
+    assert_eq!((completion.kind, completion.bytes), (Kind::Write, bytes));
+    let said = format!(
+        "{said}{}",
+        if there || alone {
+            ""
+        } else {
+            ", completes BEFORE THE BYTES ARE THERE"
+        }
+    );
+    assert!(there || !delivery_complete, "{said}");
+    pair.until(|pair| holds(&pair.b.region, 128, bytes, seed).then_some(()));
+    assert!(!holds(&pair.b.region, 128, bytes + 1, seed));
+    said
+}
+
+fn connect(pair: &mut Pair) {
+    let inbox = Part {
+        memory: pair.b.memory,
+        offset: 0,
+        bytes: 64,
+    };
+    let byte = Part {
+        memory: pair.a.memory,
+        offset: 0,
+        bytes: 1,
+    };
+    let peer = pair.a.peer;
+    pair.start(|pair| pair.b.endpoint.receive(inbox, 1));
+    pair.start(|pair| pair.a.endpoint.send(peer, &[byte], 2));
+    pair.until(|pair| pair.a.completion(2));
+    pair.until(|pair| pair.b.completion(1));
+}

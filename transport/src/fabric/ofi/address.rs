@@ -1,0 +1,178 @@
+//! What a rank publishes so that others reach it over libfabric.
+//!
+//! Format (little endian): version ([`ADDRESS_VERSION`], 1 byte), length of the
+//! provider's name (1 byte), length of the libfabric address (2 bytes), window
+//! bytes (8), key of the log memory (8), its base (8), the provider's name, the
+//! address. Addresses have variable length: `fi_getname` says how long.
+
+use thiserror::Error;
+
+/// Version of the published address. A reader refuses every other.
+pub const ADDRESS_VERSION: u8 = 1;
+const FIXED_BYTES: usize = 28;
+
+/// A published address.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OfiAddress {
+    /// libfabric's name of the provider.
+    pub provider: String,
+    /// The endpoint's address.
+    pub name: Vec<u8>,
+    /// Bytes that the log of one channel holds before it waits.
+    pub window_bytes: u64,
+    /// Remote key of the log memory; 0 without remote memory access.
+    pub key: u64,
+    /// What an offset in the log memory is added to.
+    pub base: u64,
+}
+
+/// Why bytes are no address.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum AddressError {
+    /// Fewer or more bytes than the address says.
+    #[error("an address of {found} bytes claims to have {claimed}")]
+    Length {
+        /// As given.
+        found: usize,
+        /// As written in it.
+        claimed: usize,
+    },
+    /// Written by another version.
+    #[error(
+        "an address of version {0}, this program reads version {ADDRESS_VERSION}: run the same refrain on every rank"
+    )]
+    Version(u8),
+    /// The provider's name is no text.
+    #[error("the provider's name is no text")]
+    Text,
+}
+
+impl OfiAddress {
+    /// Encodes the address.
+    ///
+    /// # Panics
+    /// When a name is longer than any provider's is.
+    pub fn encode(&self) -> Vec<u8> {
+        let provider_bytes =
+            u8::try_from(self.provider.len()).expect("names of providers are short");
+        let name_bytes = u16::try_from(self.name.len()).expect("addresses are short");
+        let mut bytes = vec![ADDRESS_VERSION, provider_bytes];
+        bytes.extend(name_bytes.to_le_bytes());
+        for word in [self.window_bytes, self.key, self.base] {
+            bytes.extend(word.to_le_bytes());
+        }
+        bytes.extend(self.provider.as_bytes());
+        bytes.extend(&self.name);
+        bytes
+    }
+
+    /// Decodes an address.
+    ///
+    /// # Errors
+    /// When the bytes are not an address that this version can have written.
+    pub fn decode(bytes: &[u8]) -> Result<Self, AddressError> {
+        let length = |claimed| AddressError::Length {
+            found: bytes.len(),
+            claimed,
+        };
+        let version = *bytes.first().ok_or(length(FIXED_BYTES))?;
+        if version != ADDRESS_VERSION {
+            return Err(AddressError::Version(version));
+        }
+        let fixed: &[u8; FIXED_BYTES] = bytes.first_chunk().ok_or(length(FIXED_BYTES))?;
+        let provider_bytes = usize::from(fixed[1]);
+        let name_bytes = usize::from(u16::from_le_bytes([fixed[2], fixed[3]]));
+        let claimed = FIXED_BYTES + provider_bytes + name_bytes;
+        if bytes.len() != claimed {
+            return Err(length(claimed));
+        }
+        let word = |at: usize| {
+            let (words, _) = fixed[4..].as_chunks::<8>();
+            u64::from_le_bytes(words[at])
+        };
+        let (provider, name) = bytes[FIXED_BYTES..].split_at(provider_bytes);
+        Ok(Self {
+            provider: core::str::from_utf8(provider)
+                .map_err(|_| AddressError::Text)?
+                .to_owned(),
+            name: name.to_vec(),
+            window_bytes: word(0),
+            key: word(1),
+            base: word(2),
+        })
+    }
+
+    /// The endpoint's address for people: internet addresses are written out,
+    /// text as it is, the rest in hexadecimal.
+    pub fn readable(&self) -> String {
+        let name = &self.name[..];
+        let family = name.first_chunk().map(|family| u16::from_ne_bytes(*family));
+        match (family, name.len()) {
+            (Some(2), 16) => {
+                let port = u16::from_be_bytes([name[2], name[3]]);
+                format!("{}.{}.{}.{}:{port}", name[4], name[5], name[6], name[7])
+            }
+            (Some(10), 28) => {
+                let port = u16::from_be_bytes([name[2], name[3]]);
+                let octets: [u8; 16] = name[8..24].try_into().expect("sixteen bytes");
+                format!("[{}]:{port}", std::net::Ipv6Addr::from(octets))
+            }
+            _ => {
+                let text = name.strip_suffix(&[0]).unwrap_or(name);
+                match core::str::from_utf8(text) {
+                    Ok(text) if text.chars().all(|c| c.is_ascii_graphic()) => text.to_owned(),
+                    _ => name.iter().map(|byte| format!("{byte:02x}")).collect(),
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn address() -> OfiAddress {
+        OfiAddress {
+            provider: "tcp;ofi_rxm".into(),
+            name: vec![2, 0, 0x1f, 0x90, 10, 0, 0, 7, 0, 0, 0, 0, 0, 0, 0, 0],
+            window_bytes: 1 << 40,
+            key: 3,
+            base: u64::MAX,
+        }
+    }
+
+    #[test]
+    fn it_comes_back_and_every_other_length_is_refused() {
+        let bytes = address().encode();
+        assert_eq!(OfiAddress::decode(&bytes), Ok(address()));
+        for end in 0..bytes.len() {
+            assert!(OfiAddress::decode(&bytes[..end]).is_err(), "{end} bytes");
+        }
+        assert!(OfiAddress::decode(&[&bytes[..], &[0]].concat()).is_err());
+        let mut other = bytes.clone();
+        other[0] = 2;
+        assert_eq!(OfiAddress::decode(&other), Err(AddressError::Version(2)));
+        other = bytes;
+        other[FIXED_BYTES] = 0xff;
+        assert_eq!(OfiAddress::decode(&other), Err(AddressError::Text));
+    }
+
+    #[test]
+    fn people_can_read_it() {
+        let named = |name: &[u8]| {
+            OfiAddress {
+                name: name.to_vec(),
+                ..address()
+            }
+            .readable()
+        };
+        assert_eq!(address().readable(), "10.0.0.7:8080");
+        assert_eq!(named(b"fi_shm://7:0:0\0"), "fi_shm://7:0:0");
+        assert_eq!(named(&[1, 0xff]), "01ff");
+        let mut six = vec![10, 0, 0x1f, 0x90, 0, 0, 0, 0];
+        six.extend([0xfe, 0x80, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1]);
+        six.extend([0; 4]);
+        assert_eq!(named(&six), "[fe80::1]:8080");
+    }
+}

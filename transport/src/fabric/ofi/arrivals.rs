@@ -1,0 +1,313 @@
+//! What arrives: checked, counted, handed over.
+
+use super::lane::Verdict;
+use super::peer::Peer;
+use super::wire::{Kind, WIRE_BYTES, WireHeader};
+use super::{Ofi, Operation};
+use crate::control::{CONTROL_BYTES, Control};
+use crate::fabric::{Arrival, Disposition, FabricError, Payload, Place, Sink};
+use refrain_libfabric::Completion;
+use refrain_ring::{HeaderError, Position, Rank, RecordHeader, RecordKind, payload_offset};
+
+impl Ofi {
+    /// An operation of the provider is over. Returns how many calls were made to
+    /// the sink.
+    #[inline]
+    pub(super) fn complete(
+        &mut self,
+        completion: Completion,
+        sink: Option<&mut dyn Sink>,
+    ) -> usize {
+        match Operation::of(completion.token) {
+            Operation::Receive(slot) => {
+                let calls = match &completion.outcome {
+                    Ok(()) => self.arrived(slot, completion.bytes, sink),
+                    // A message that is too long is none of ours.
+                    Err(_) => 0,
+                };
+                self.to_post.push(slot);
+                calls
+            }
+            Operation::Send(slot) => {
+                self.sent(slot, &completion);
+                0
+            }
+            Operation::Read(fetch) => {
+                self.read(fetch, &completion);
+                0
+            }
+            Operation::Injected => {
+                self.injected(&completion);
+                0
+            }
+        }
+    }
+
+    #[inline]
+    fn sent(&mut self, slot: usize, completion: &Completion) {
+        let Some(under_way) = self.transmitter.completed(slot) else {
+            return;
+        };
+        let peer = self.peers[under_way.rank.index()]
+            .as_mut()
+            .filter(|peer| peer.connection == under_way.connection);
+        let Some(peer) = peer else {
+            return;
+        };
+        if let Some(sequence) = under_way.sequence {
+            peer.sending.completed(sequence);
+        }
+        if let Err(error) = &completion.outcome {
+            peer.failed(error, self.started.elapsed());
+        }
+    }
+
+    /// Whom it was meant for is not known: whoever has not acknowledged
+    /// everything may have missed it.
+    #[cold]
+    fn injected(&mut self, completion: &Completion) {
+        if let Err(error) = &completion.outcome {
+            let now = self.now();
+            for peer in self.peers.iter_mut().flatten() {
+                if peer.sending.is_unanswered() {
+                    peer.failed(error, now);
+                }
+            }
+        }
+    }
+
+    fn read(&mut self, fetch: usize, completion: &Completion) {
+        let fetched = self
+            .fetching
+            .completed(fetch, &completion.outcome, &self.peers);
+        let now = self.now();
+        let Some(fetched) = fetched else { return };
+        let Some(peer) = self.peers[fetched.rank.index()]
+            .as_mut()
+            .filter(|peer| peer.connection == fetched.connection)
+        else {
+            return;
+        };
+        match &completion.outcome {
+            Ok(()) => peer.receiving.let_go(fetched.sequence),
+            Err(error) => peer.failed(error, now),
+        }
+        self.note_attention(fetched.rank);
+    }
+
+    /// A message lies in a slot.
+    #[inline]
+    fn arrived(&mut self, slot: usize, bytes: usize, sink: Option<&mut dyn Sink>) -> usize {
+        let message = self.slots.arrived(slot, bytes);
+        // What is not ours is not answered: it may come from anybody.
+        let Ok(header) = WireHeader::decode(message) else {
+            return 0;
+        };
+        let is_ours = header.job == self.transmitter.job
+            && header.to_incarnation == self.transmitter.incarnation
+            && header.source.0 < self.options.size;
+        if !is_ours {
+            return 0;
+        }
+        let index = header.source.index();
+        let connected = self.peers[index]
+            .as_mut()
+            .filter(|peer| peer.incarnation == header.incarnation && !peer.is_lost);
+        let Some(peer) = connected else {
+            // FENCE-1: nothing of an older life is looked at. A later one is not
+            // connected yet: it will be asked to send again.
+            if header.incarnation >= self.acceptable[index] {
+                self.early[index] = Some(header.incarnation);
+            }
+            return 0;
+        };
+        let handed = take(peer, &header, &message[WIRE_BYTES..], sink);
+        self.note_attention(header.source);
+        match header.kind {
+            Kind::Hello if self.send_bare(header.source, Kind::HelloAnswer) => {
+                self.greetings.answered.push(header.source);
+            }
+            Kind::HelloAnswer => self.greetings.answers.push(header.source),
+            _ => {}
+        }
+        match handed {
+            Ok(Handed::Nothing) => 0,
+            Ok(Handed::Called) => 1,
+            Ok(Handed::Fetch(sequence, landing)) => {
+                if let Some(peer) = &self.peers[index] {
+                    self.fetching.begin(peer, sequence, landing);
+                }
+                1
+            }
+            Err((error, calls)) => {
+                self.failures.get_or_insert(error);
+                calls
+            }
+        }
+    }
+}
+
+/// What came of a message.
+enum Handed {
+    Nothing,
+    Called,
+    Fetch(u64, crate::fabric::Landing),
+}
+
+/// Takes a message of a connected peer.
+#[inline]
+fn take(
+    peer: &mut Peer,
+    header: &WireHeader,
+    body: &[u8],
+    sink: Option<&mut dyn Sink>,
+) -> Result<Handed, (FabricError, usize)> {
+    let counters = super::lane::Counters {
+        taken: header.taken,
+        held: header.held,
+        control_taken: header.control_taken,
+    };
+    match peer.sending.acknowledged(counters) {
+        Ok(has_news) => peer.patience.heard(has_news),
+        Err(overclaim) => {
+            let is_first = !core::mem::replace(&mut peer.is_broken, true);
+            return if is_first {
+                Err((rule_broken(peer.rank, overclaim.to_string()), 0))
+            } else {
+                Ok(Handed::Nothing)
+            };
+        }
+    }
+    if peer.is_broken {
+        return Ok(Handed::Nothing);
+    }
+    let handed = match (header.kind, sink) {
+        (Kind::Frame | Kind::Distant, Some(sink)) => {
+            if peer.receiving.data(header.sequence) == Verdict::Drop {
+                return Ok(Handed::Nothing);
+            }
+            take_frame(peer, header, body, sink)
+        }
+        (Kind::Control, Some(sink)) => {
+            if peer.receiving.control(header.sequence) == Verdict::Drop {
+                return Ok(Handed::Nothing);
+            }
+            take_control(peer, body, sink)
+        }
+        (Kind::Ask, _) => {
+            peer.receiving.asked(header.sequence, header.offset);
+            Ok(Handed::Nothing)
+        }
+        (Kind::Again, _) => {
+            peer.sending.go_back();
+            Ok(Handed::Nothing)
+        }
+        _ => Ok(Handed::Nothing),
+    };
+    handed.map_err(|error| {
+        peer.is_broken = true;
+        (error, 0)
+    })
+}
+
+#[inline]
+fn take_frame(
+    peer: &mut Peer,
+    wire: &WireHeader,
+    body: &[u8],
+    sink: &mut dyn Sink,
+) -> Result<Handed, FabricError> {
+    let record = RecordHeader::decode(body).map_err(|error| garbage(peer.rank, error))?;
+    check_identity(peer, &record)?;
+    let bytes = record.payload_bytes as usize;
+    let is_distant = wire.kind == Kind::Distant;
+    let payload = if is_distant {
+        Payload::Distant(bytes)
+    } else {
+        let begin = payload_offset(bytes);
+        let short = HeaderError::Short(body.len());
+        let payload = body.get(begin..begin + bytes);
+        Payload::Here(payload.ok_or_else(|| garbage(peer.rank, short))?)
+    };
+    let sequence = wire.sequence;
+    if is_distant {
+        peer.receiving.took_distant(wire.offset, bytes);
+    } else {
+        peer.receiving.took(bytes);
+    }
+    let disposition = sink.frame(Arrival {
+        header: &record,
+        payload,
+        place: Place {
+            source: peer.rank,
+            position: Position(sequence),
+            locator: u64::from(peer.incarnation.0),
+        },
+        pressed: false,
+    });
+    Ok(match (disposition, payload) {
+        (Disposition::Fetch(landing), _) => Handed::Fetch(sequence, landing),
+        (Disposition::Consumed, Payload::Distant(_)) => {
+            peer.receiving.let_go(sequence);
+            Handed::Called
+        }
+        (Disposition::Keep, Payload::Here(payload)) => {
+            peer.kept.insert(sequence, payload.into());
+            Handed::Called
+        }
+        _ => Handed::Called,
+    })
+}
+
+fn take_control(peer: &mut Peer, body: &[u8], sink: &mut dyn Sink) -> Result<Handed, FabricError> {
+    let source_rank = peer.rank;
+    let body = &body[..body.len().min(CONTROL_BYTES)];
+    let (control, source, incarnation) = Control::decode_bytes(body)
+        .map_err(|error| FabricError::BadControl { source_rank, error })?;
+    check_life(peer, source, incarnation)?;
+    peer.receiving.took_control();
+    sink.control(source, control);
+    Ok(Handed::Called)
+}
+
+#[inline]
+fn check_identity(peer: &Peer, record: &RecordHeader) -> Result<(), FabricError> {
+    if record.kind == RecordKind::Link {
+        // Links lead through memory, never over a wire.
+        return Err(FabricError::BrokenLog {
+            source_rank: peer.rank,
+            chunk: record.extent,
+        });
+    }
+    check_life(peer, record.source, record.incarnation)
+}
+
+#[inline]
+fn check_life(
+    peer: &Peer,
+    source: Rank,
+    incarnation: refrain_ring::Incarnation,
+) -> Result<(), FabricError> {
+    if source != peer.rank {
+        return Err(FabricError::WrongSource {
+            lane: peer.rank,
+            claimed: source,
+        });
+    }
+    if incarnation != peer.incarnation {
+        return Err(FabricError::WrongIncarnation {
+            source_rank: source,
+            found: incarnation,
+            connected: peer.incarnation,
+        });
+    }
+    Ok(())
+}
+
+fn garbage(source_rank: Rank, error: HeaderError) -> FabricError {
+    FabricError::Garbage { source_rank, error }
+}
+
+fn rule_broken(source_rank: Rank, rule: String) -> FabricError {
+    FabricError::RuleBroken { source_rank, rule }
+}

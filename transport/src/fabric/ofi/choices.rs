@@ -1,0 +1,127 @@
+//! What is chosen for each provider, and why.
+
+use refrain_libfabric::Info;
+use refrain_libfabric::constants::FI_RMA;
+use refrain_ring::ChannelLog;
+
+/// Memory for messages that arrive, of one rank, for all its peers.
+const RECEIVE_BYTES: usize = 64 << 20;
+const CREDITS_MIN: usize = 4;
+const CREDITS_MAX: usize = 64;
+/// Control frames on their way to one peer at most.
+pub const CONTROL_CREDITS: usize = 16;
+/// Receives for what has no credits: acknowledgements, questions, greetings.
+/// They are rare; more of them wait at the provider.
+const UNCREDITED: usize = 8;
+
+/// How frames travel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Choices {
+    /// Payload bytes per frame of long messages.
+    pub fragment_bytes: usize,
+    /// Payloads from this length on are read by the receiver; `None`: never.
+    pub distant_bytes_min: Option<usize>,
+    /// Frames on their way to one peer at most.
+    pub credits: usize,
+    /// Receives that are posted.
+    pub receives: usize,
+}
+
+/// How long messages travel over one kind of provider.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Way {
+    fragment_bytes: usize,
+    distant_bytes_min: Option<usize>,
+}
+
+/// Settings that override the choices, for tests and measurements.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Overrides {
+    /// Payload bytes per frame of long messages.
+    pub fragment_bytes: Option<usize>,
+    /// Payloads from this length on are read; 0: never.
+    pub distant_bytes_min: Option<usize>,
+    /// Frames on their way to one peer at most.
+    pub credits: Option<usize>,
+}
+
+impl Choices {
+    /// For one provider in a job of `size` ranks.
+    pub fn new(info: &Info, size: u32, overrides: Overrides) -> Self {
+        let mut way = Way::of(&info.provider());
+        if let Some(bytes) = overrides.fragment_bytes {
+            way.fragment_bytes = bytes.clamp(64, ChannelLog::PAYLOAD_BYTES_MAX);
+        }
+        if let Some(bytes) = overrides.distant_bytes_min {
+            way.distant_bytes_min = (bytes > 0).then_some(bytes);
+        }
+        if info.caps() & FI_RMA != FI_RMA {
+            way.distant_bytes_min = None;
+        }
+        let longest = info.message_bytes_max().saturating_sub(256);
+        way.fragment_bytes = way.fragment_bytes.min(longest);
+        let peers = size.saturating_sub(1).max(1) as usize;
+        let slot_bytes = way.slot_payload_bytes() + 128;
+        let credits = (RECEIVE_BYTES / peers / slot_bytes).clamp(CREDITS_MIN, CREDITS_MAX);
+        let credits = overrides.credits.unwrap_or(credits).max(2);
+        let receives = peers.saturating_mul(credits + CONTROL_CREDITS + UNCREDITED);
+        Self {
+            fragment_bytes: way.fragment_bytes,
+            distant_bytes_min: way.distant_bytes_min,
+            credits,
+            receives: receives.min(info.rx_depth().max(16)),
+        }
+    }
+
+    /// The longest payload that comes in a message.
+    pub fn slot_payload_bytes(&self) -> usize {
+        Way {
+            fragment_bytes: self.fragment_bytes,
+            distant_bytes_min: self.distant_bytes_min,
+        }
+        .slot_payload_bytes()
+    }
+
+    /// The longest payload of a frame.
+    pub fn payload_bytes_max(&self) -> usize {
+        if self.distant_bytes_min.is_some() {
+            ChannelLog::PAYLOAD_BYTES_MAX
+        } else {
+            self.fragment_bytes
+        }
+    }
+}
+
+impl Way {
+    /// Measured in docs/performance.md.
+    fn of(provider: &str) -> Self {
+        let is = |name: &str| provider.split(';').any(|layer| layer == name);
+        if is("tcp") || is("net") || is("sockets") || is("udp") {
+            // Their reads are messages in disguise, with a question before each
+            // answer, which a rank that computes does not give.
+            Self {
+                fragment_bytes: 64 << 10,
+                distant_bytes_min: None,
+            }
+        } else if is("shm") || is("sm2") {
+            // One copy by the kernel (CMA) out of the log into the receive's
+            // memory; below, two copies are cheaper than the call.
+            Self {
+                fragment_bytes: 64 << 10,
+                distant_bytes_min: Some(8 << 10),
+            }
+        } else {
+            // Hardware reads at line rate without the sender's processor.
+            Self {
+                fragment_bytes: 128 << 10,
+                distant_bytes_min: Some(16 << 10),
+            }
+        }
+    }
+
+    fn slot_payload_bytes(&self) -> usize {
+        self.distant_bytes_min.map_or(self.fragment_bytes, |bytes| {
+            bytes.saturating_sub(1).min(self.fragment_bytes)
+        })
+    }
+}

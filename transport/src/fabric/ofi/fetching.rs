@@ -1,0 +1,271 @@
+//! Payload that is read out of the senders' logs.
+
+#![allow(
+    unsafe_code,
+    reason = "lets the provider write into memory that a sink has lent for a landing"
+)]
+
+use super::peer::Peer;
+use super::slots::Slots;
+use super::transmit::token_of_read;
+use crate::fabric::{Landed, Landing};
+use core::time::Duration;
+use refrain_libfabric::{Endpoint, Error, Refused};
+use refrain_ring::Rank;
+use slab::Slab;
+use std::collections::VecDeque;
+
+/// Reads under way at a time.
+const READS_MAX: usize = 64;
+
+/// One landing that has not ended.
+#[derive(Debug)]
+struct Fetch {
+    rank: Rank,
+    connection: u32,
+    sequence: u64,
+    landing: Landing,
+    /// Where the payload lies, in the peer's address space.
+    remote: u64,
+    key: u64,
+    bytes: usize,
+    /// The slot that it is read into first, where landings cannot be registered.
+    bounce: Option<usize>,
+    is_under_way: bool,
+}
+
+/// What a finished read was for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Fetched {
+    pub rank: Rank,
+    pub connection: u32,
+    pub sequence: u64,
+}
+
+/// All landings of this rank.
+#[derive(Debug)]
+pub struct Fetching {
+    fetches: Slab<Fetch>,
+    /// Not begun, oldest first.
+    queue: VecDeque<usize>,
+    under_way: usize,
+    /// Registered memory to read into, where the provider demands it
+    /// (`FI_MR_LOCAL`): the memory of programs is not registered.
+    bounce: Option<(Slots, Vec<usize>)>,
+    /// Ended, to be told to the sink.
+    ended: Vec<(u64, Landed)>,
+}
+
+impl Fetching {
+    /// `bounce`: slots for the longest payload, where the provider demands it.
+    pub fn new(bounce: Option<Slots>) -> Self {
+        Self {
+            fetches: Slab::new(),
+            queue: VecDeque::new(),
+            under_way: 0,
+            bounce: bounce.map(|slots| {
+                let free = (0..slots.count()).collect();
+                (slots, free)
+            }),
+            ended: Vec::new(),
+        }
+    }
+
+    /// Reads that are begun at most at a time.
+    pub fn reads_max() -> usize {
+        READS_MAX
+    }
+
+    /// Brings the payload of a frame that `peer` holds.
+    pub fn begin(&mut self, peer: &Peer, sequence: u64, landing: Landing) {
+        let held = peer.receiving.held(sequence);
+        let Some(held) = held.filter(|held| held.bytes <= landing.bytes()) else {
+            self.ended.push((landing.token(), Landed::Lost));
+            return;
+        };
+        let index = self.fetches.insert(Fetch {
+            rank: peer.rank,
+            connection: peer.connection,
+            sequence,
+            remote: peer.published.base.wrapping_add(held.offset),
+            key: peer.published.key,
+            bytes: held.bytes,
+            landing,
+            bounce: None,
+            is_under_way: false,
+        });
+        self.queue.push_back(index);
+    }
+
+    /// A landing for a frame that is gone.
+    pub fn lose(&mut self, landing: &Landing) {
+        self.ended.push((landing.token(), Landed::Lost));
+    }
+
+    /// Begins what can be begun.
+    #[inline]
+    pub fn pump(
+        &mut self,
+        endpoint: &mut Endpoint,
+        peers: &mut [Option<Peer>],
+        now: impl Fn() -> Duration,
+    ) {
+        if !self.queue.is_empty() {
+            self.pump_queue(endpoint, peers, now);
+        }
+    }
+
+    fn pump_queue(
+        &mut self,
+        endpoint: &mut Endpoint,
+        peers: &mut [Option<Peer>],
+        now: impl Fn() -> Duration,
+    ) {
+        for _ in 0..self.queue.len() {
+            let Some(index) = self.queue.pop_front() else {
+                return;
+            };
+            let fetch = &self.fetches[index];
+            let peer = peers[fetch.rank.index()]
+                .as_mut()
+                .filter(|peer| peer.connection == fetch.connection && !peer.is_lost);
+            let Some(peer) = peer else {
+                self.end(index, Landed::Lost);
+                continue;
+            };
+            if !peer.can_be_sent_to() {
+                self.queue.push_back(index);
+                continue;
+            }
+            match self.start(endpoint, peer, index) {
+                Ok(()) => {}
+                Err(Refused::Again | Refused::Full) => {
+                    self.queue.push_front(index);
+                    return;
+                }
+                Err(Refused::Failed(error)) => {
+                    peer.failed(&error, now());
+                    self.queue.push_back(index);
+                }
+            }
+        }
+    }
+
+    fn start(&mut self, endpoint: &mut Endpoint, peer: &Peer, index: usize) -> Result<(), Refused> {
+        if self.under_way == READS_MAX {
+            return Err(Refused::Full);
+        }
+        let fetch = &mut self.fetches[index];
+        let (to, local) = match &mut self.bounce {
+            None => (fetch.landing.to(), None),
+            Some((slots, free)) => {
+                let slot = fetch.bounce.or_else(|| free.pop()).ok_or(Refused::Full)?;
+                fetch.bounce = Some(slot);
+                (slots.at(slot), Some(slots.memory()))
+            }
+        };
+        // SAFETY: the landing's maker promised that its memory is the fabric's
+        // until the landing ended, and it ends after this read's completion or
+        // after the endpoint was closed; a bounce slot is taken for this fetch.
+        unsafe {
+            endpoint.read(
+                peer.address,
+                to,
+                fetch.bytes,
+                local,
+                fetch.remote,
+                fetch.key,
+                token_of_read(index),
+            )?;
+        }
+        fetch.is_under_way = true;
+        self.under_way += 1;
+        Ok(())
+    }
+
+    /// A read has completed. Returns whose frame it brought, if it did.
+    pub fn completed(
+        &mut self,
+        index: usize,
+        outcome: &Result<(), Error>,
+        peers: &[Option<Peer>],
+    ) -> Option<Fetched> {
+        let fetch = self.fetches.get_mut(index)?;
+        fetch.is_under_way = false;
+        self.under_way -= 1;
+        let fetched = Fetched {
+            rank: fetch.rank,
+            connection: fetch.connection,
+            sequence: fetch.sequence,
+        };
+        let is_current = peers[fetch.rank.index()]
+            .as_ref()
+            .is_some_and(|peer| peer.connection == fetch.connection && !peer.is_lost);
+        if !is_current {
+            self.end(index, Landed::Lost);
+            return None;
+        }
+        if outcome.is_err() {
+            // Once more, when the peer's trouble is over, or it is lost then.
+            self.queue.push_back(index);
+            return None;
+        }
+        if let (Some((slots, _)), Some(slot)) = (&self.bounce, fetch.bounce) {
+            let payload = slots.arrived(slot, fetch.bytes);
+            // SAFETY: the landing has room for so many bytes (looked at when it
+            // began) and is the fabric's until it ended.
+            unsafe {
+                core::ptr::copy_nonoverlapping(
+                    payload.as_ptr(),
+                    fetch.landing.to().as_ptr(),
+                    payload.len(),
+                );
+            }
+        }
+        self.end(index, Landed::Whole);
+        Some(fetched)
+    }
+
+    fn end(&mut self, index: usize, landed: Landed) {
+        let fetch = self.fetches.remove(index);
+        if let (Some((_, free)), Some(slot)) = (&mut self.bounce, fetch.bounce) {
+            free.push(slot);
+        }
+        self.ended.push((fetch.landing.token(), landed));
+    }
+
+    /// A peer was disconnected: what is not begun is lost now, what the provider
+    /// still writes when it has done with it.
+    pub fn disconnected(&mut self, rank: Rank, connection: u32) {
+        let fetches = &self.fetches;
+        let is_lost = |index: &usize| {
+            fetches[*index].rank == rank && fetches[*index].connection == connection
+        };
+        let lost: Vec<usize> = self.queue.iter().copied().filter(is_lost).collect();
+        self.queue.retain(|index| !lost.contains(index));
+        for index in lost {
+            self.end(index, Landed::Lost);
+        }
+    }
+
+    /// The endpoint was closed: nothing is written any more.
+    pub fn closed(&mut self) {
+        self.queue.clear();
+        self.under_way = 0;
+        let all: Vec<usize> = self.fetches.iter().map(|(index, _)| index).collect();
+        for index in all {
+            self.end(index, Landed::Lost);
+        }
+    }
+
+    /// Landings that have ended since this was called last.
+    #[inline]
+    pub fn take_ended(&mut self) -> Option<(u64, Landed)> {
+        self.ended.pop()
+    }
+
+    /// Whether a landing has ended that the sink does not know of.
+    pub fn has_ended(&self) -> bool {
+        !self.ended.is_empty()
+    }
+}

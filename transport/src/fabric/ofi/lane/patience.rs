@@ -1,0 +1,171 @@
+//! When to ask a silent peer, and when to give it up.
+//!
+//! Providers differ in what they report of a dead peer: shm nothing, `net` and
+//! `tcp` refuse sends for ever with `-FI_EAGAIN`, `ofi_rxm` says `ENOTCONN` after
+//! the first send. So the lane has clocks of its own: it asks a peer that does
+//! not acknowledge, tries again after an error, and gives a peer up when errors
+//! last, or (only if told so) when silence lasts: a rank that computes is silent
+//! too.
+
+use core::time::Duration;
+
+const ASK_FIRST: Duration = Duration::from_millis(200);
+const ASK_LAST: Duration = Duration::from_secs(60);
+const RETRY_FIRST: Duration = Duration::from_millis(10);
+const RETRY_LAST: Duration = Duration::from_secs(1);
+
+/// For how long a peer may be in trouble, or silent.
+#[derive(Clone, Copy, Debug)]
+pub struct PatienceOptions {
+    /// Errors of the provider.
+    pub lost_after: Duration,
+    /// Silence, if that counts at all.
+    pub suspect_after: Option<Duration>,
+}
+
+/// What is to be done about a peer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// Nothing now.
+    Nothing,
+    /// Ask it what it has taken.
+    Ask,
+    /// Send again what is not acknowledged: an error was long enough ago.
+    Resend,
+    /// It is lost: its provider has reported errors for so long.
+    Lost(Duration),
+    /// It has been silent for so long.
+    Silent(Duration),
+}
+
+/// The clocks of one peer. All times are since one beginning.
+#[derive(Debug)]
+pub struct Patience {
+    options: PatienceOptions,
+    /// When the peer is asked, while something is unanswered.
+    ask_at: Option<Duration>,
+    ask_interval: Duration,
+    /// Since when it is silent, while something is unanswered.
+    silent_since: Option<Duration>,
+    trouble: Option<Trouble>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Trouble {
+    since: Duration,
+    retry_at: Duration,
+    interval: Duration,
+    /// It was tried again, and nothing is known yet.
+    retried: bool,
+}
+
+impl Patience {
+    /// With a peer that nothing is known of.
+    pub fn new(options: PatienceOptions) -> Self {
+        Self {
+            options,
+            ask_at: None,
+            ask_interval: ASK_FIRST,
+            silent_since: None,
+            trouble: None,
+        }
+    }
+
+    /// Something was heard of the peer: it lives. `has_news`: and acknowledged
+    /// something.
+    #[inline]
+    pub fn heard(&mut self, has_news: bool) {
+        self.silent_since = None;
+        self.trouble = None;
+        if has_news {
+            self.ask_at = None;
+            self.ask_interval = ASK_FIRST;
+        }
+    }
+
+    /// The provider reports an error about the peer. A transmission that failed
+    /// before the last try has nothing new to say.
+    pub fn failed(&mut self, now: Duration) {
+        match &mut self.trouble {
+            None => {
+                self.trouble = Some(Trouble {
+                    since: now,
+                    retry_at: now + RETRY_FIRST,
+                    interval: RETRY_FIRST,
+                    retried: false,
+                });
+            }
+            Some(trouble) if trouble.retried => {
+                trouble.retried = false;
+                trouble.interval = (trouble.interval * 2).min(RETRY_LAST);
+                trouble.retry_at = now + trouble.interval;
+            }
+            Some(_) => {}
+        }
+    }
+
+    /// Nothing is transmitted to a peer in trouble, until it is tried again.
+    #[inline]
+    pub fn holds_back(&self) -> bool {
+        self.trouble.is_some_and(|trouble| !trouble.retried)
+    }
+
+    /// Whether the provider reports errors about the peer.
+    #[inline]
+    pub fn is_troubled(&self) -> bool {
+        self.trouble.is_some()
+    }
+
+    /// Looks at the clocks. `unanswered`: something was sent that the peer has
+    /// not acknowledged.
+    pub fn step(&mut self, now: Duration, unanswered: bool) -> Step {
+        if let Some(trouble) = &mut self.trouble {
+            let lasts = now.saturating_sub(trouble.since);
+            if lasts >= self.options.lost_after {
+                return Step::Lost(lasts);
+            }
+            if !trouble.retried && now >= trouble.retry_at {
+                trouble.retried = true;
+                return Step::Resend;
+            }
+        }
+        if !unanswered {
+            (self.ask_at, self.silent_since) = (None, None);
+            self.ask_interval = ASK_FIRST;
+            return Step::Nothing;
+        }
+        let silent = now.saturating_sub(*self.silent_since.get_or_insert(now));
+        if self
+            .options
+            .suspect_after
+            .is_some_and(|limit| silent >= limit)
+        {
+            return Step::Silent(silent);
+        }
+        let ask_at = *self.ask_at.get_or_insert(now + self.ask_interval);
+        if now >= ask_at && !self.holds_back() {
+            self.ask_interval = (self.ask_interval * 2).min(ASK_LAST);
+            self.ask_at = Some(now + self.ask_interval);
+            return Step::Ask;
+        }
+        Step::Nothing
+    }
+
+    /// When [`Patience::step`] has to be called next, at the latest.
+    pub fn next_step_at(&self) -> Option<Duration> {
+        let trouble = self.trouble.map(|trouble| {
+            let lost_at = trouble.since + self.options.lost_after;
+            if trouble.retried {
+                lost_at
+            } else {
+                trouble.retry_at.min(lost_at)
+            }
+        });
+        let limit = self.options.suspect_after;
+        let silent = self
+            .silent_since
+            .zip(limit)
+            .map(|(since, limit)| since + limit);
+        trouble.into_iter().chain(self.ask_at).chain(silent).min()
+    }
+}

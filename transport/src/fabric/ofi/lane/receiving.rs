@@ -1,0 +1,220 @@
+//! The receiving side of one peer.
+
+use super::Counters;
+use std::collections::VecDeque;
+
+/// A taken frame whose payload is still in the sender's log.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct HeldFrame {
+    /// Its number on the lane.
+    pub sequence: u64,
+    /// Where its payload begins in the sender's region.
+    pub offset: u64,
+    /// Bytes of its payload.
+    pub bytes: usize,
+    let_go: bool,
+}
+
+/// What to do with a frame.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// It is the next one.
+    Take,
+    /// It came before, or something before it is missing.
+    Drop,
+}
+
+/// Whether the peer is owed an acknowledgement.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Owed {
+    /// It knows all.
+    Nothing,
+    /// When nothing is sent to it soon anyway.
+    WhenIdle,
+    /// Now: it may be waiting for it.
+    Now,
+}
+
+/// What was taken, and what of it the sender knows.
+#[derive(Debug)]
+pub struct Receiving {
+    credits: u64,
+    control_credits: u64,
+    /// Payload bytes after which the sender is told at once.
+    tell_bytes: u64,
+    taken: u64,
+    control_taken: u64,
+    held: VecDeque<HeldFrame>,
+    told: Counters,
+    /// Payload bytes let go since the sender was told.
+    untold_bytes: u64,
+    /// It sent something twice or asked: it does not know what was taken.
+    asked: bool,
+    /// Something is missing, and the sender is to be told.
+    missing: bool,
+    /// It was told that what comes after these counts is missing.
+    missed: Option<(u64, u64)>,
+}
+
+impl Receiving {
+    /// A fresh lane. The sender knows the credits; it is told after half of them,
+    /// or after `tell_bytes`.
+    pub fn new(credits: u64, control_credits: u64, tell_bytes: u64) -> Self {
+        Self {
+            credits,
+            control_credits,
+            tell_bytes,
+            taken: 0,
+            control_taken: 0,
+            held: VecDeque::new(),
+            told: Counters::default(),
+            untold_bytes: 0,
+            asked: false,
+            missing: false,
+            missed: None,
+        }
+    }
+
+    /// A data frame has come.
+    #[inline]
+    pub fn data(&mut self, sequence: u64) -> Verdict {
+        if sequence == self.taken {
+            return Verdict::Take;
+        }
+        self.out_of_order(sequence, self.taken)
+    }
+
+    /// A control frame has come.
+    #[inline]
+    pub fn control(&mut self, sequence: u64) -> Verdict {
+        if sequence == self.control_taken {
+            return Verdict::Take;
+        }
+        self.out_of_order(sequence, self.control_taken)
+    }
+
+    /// A frame that came again is acknowledged again; the first one of several
+    /// that are too far is answered, the others have the same cause.
+    #[cold]
+    fn out_of_order(&mut self, found: u64, expected: u64) -> Verdict {
+        if found < expected {
+            self.asked = true;
+        } else if self.missed != Some((self.taken, self.control_taken)) {
+            self.missing = true;
+        }
+        Verdict::Drop
+    }
+
+    /// The next data frame was taken, payload and all.
+    #[inline]
+    pub fn took(&mut self, payload_bytes: usize) {
+        self.taken += 1;
+        self.untold_bytes += payload_bytes as u64;
+    }
+
+    /// The next data frame was taken, its payload was not: it is held.
+    pub fn took_distant(&mut self, offset: u64, bytes: usize) -> u64 {
+        let sequence = self.taken;
+        self.held.push_back(HeldFrame {
+            sequence,
+            offset,
+            bytes,
+            let_go: false,
+        });
+        self.taken += 1;
+        sequence
+    }
+
+    /// The next control frame was taken.
+    pub fn took_control(&mut self) {
+        self.control_taken += 1;
+    }
+
+    /// The sender says how far it has sent.
+    pub fn asked(&mut self, next: u64, control_next: u64) {
+        self.asked = true;
+        if next > self.taken || control_next > self.control_taken {
+            self.missing = true;
+        }
+    }
+
+    /// Frames were dropped before this lane was open.
+    pub fn missed_the_beginning(&mut self) {
+        self.missing = true;
+    }
+
+    /// The held frame with this number.
+    pub fn held(&self, sequence: u64) -> Option<HeldFrame> {
+        let index = self.held_index(sequence)?;
+        Some(self.held[index]).filter(|held| !held.let_go)
+    }
+
+    fn held_index(&self, sequence: u64) -> Option<usize> {
+        self.held
+            .binary_search_by_key(&sequence, |held| held.sequence)
+            .ok()
+    }
+
+    /// A held frame's payload is not needed any more.
+    pub fn let_go(&mut self, sequence: u64) {
+        let Some(index) = self.held_index(sequence) else {
+            return;
+        };
+        let held = &mut self.held[index];
+        if !held.let_go {
+            held.let_go = true;
+            self.untold_bytes += held.bytes as u64;
+        }
+        while self.held.front().is_some_and(|held| held.let_go) {
+            self.held.pop_front();
+        }
+    }
+
+    /// What the sender is told with every message.
+    #[inline]
+    pub fn counters(&self) -> Counters {
+        let held = self
+            .held
+            .front()
+            .map_or(0, |held| self.taken - held.sequence);
+        Counters {
+            taken: self.taken,
+            held: u32::try_from(held).unwrap_or(u32::MAX),
+            control_taken: self.control_taken,
+        }
+    }
+
+    /// The counters are on their way to the sender. `again`: and that something
+    /// is missing.
+    #[inline]
+    pub fn told(&mut self, counters: Counters, again: bool) {
+        self.told = counters;
+        self.untold_bytes = 0;
+        self.asked = false;
+        if again {
+            self.missing = false;
+            self.missed = Some((counters.taken, counters.control_taken));
+        }
+    }
+
+    /// Whether the sender has to hear that something is missing.
+    #[inline]
+    pub fn misses(&self) -> bool {
+        self.missing
+    }
+
+    /// Whether the sender is owed an acknowledgement.
+    #[inline]
+    pub fn owed(&self) -> Owed {
+        let now = self.counters();
+        if now == self.told && !self.asked && !self.missing {
+            return Owed::Nothing;
+        }
+        let is_due = self.asked
+            || self.missing
+            || now.taken - self.told.taken >= self.credits.div_ceil(2)
+            || now.control_taken - self.told.control_taken >= self.control_credits.div_ceil(2)
+            || self.untold_bytes >= self.tell_bytes;
+        if is_due { Owed::Now } else { Owed::WhenIdle }
+    }
+}

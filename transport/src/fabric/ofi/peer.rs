@@ -1,0 +1,52 @@
+//! One connected peer.
+
+use super::address::OfiAddress;
+use super::lane::{Patience, Receiving, Sending};
+use core::time::Duration;
+use refrain_libfabric::{Error, PeerAddress};
+use refrain_ring::{Incarnation, Rank};
+use std::collections::BTreeMap;
+
+/// One connected peer: where it is, and the lanes with it.
+#[derive(Debug)]
+pub struct Peer {
+    pub rank: Rank,
+    pub incarnation: Incarnation,
+    pub address: PeerAddress,
+    pub published: OfiAddress,
+    /// Tells completions of this connection from those of earlier ones.
+    pub connection: u32,
+    pub sending: Sending,
+    pub receiving: Receiving,
+    pub patience: Patience,
+    /// Its data or control frames broke the rules: they are not taken any more.
+    pub is_broken: bool,
+    /// It was reported as lost.
+    pub is_lost: bool,
+    /// It is on the list of those that need attention.
+    pub has_attention: bool,
+    /// What the provider said last about it.
+    pub last_error: Option<String>,
+    /// Payload of kept frames, by their number.
+    pub kept: BTreeMap<u64, Box<[u8]>>,
+}
+
+impl Peer {
+    /// Whether anything may be transmitted to it now.
+    #[inline]
+    pub fn can_be_sent_to(&self) -> bool {
+        !self.is_lost && !self.patience.holds_back()
+    }
+
+    /// The provider reports an error about it.
+    #[cold]
+    pub fn failed(&mut self, error: &Error, now: Duration) {
+        self.last_error = Some(error.to_string());
+        self.patience.failed(now);
+    }
+
+    /// Whether the log still has to hold something for it.
+    pub fn is_drained(&self) -> bool {
+        self.is_lost || self.patience.is_troubled() || !self.sending.is_needed()
+    }
+}

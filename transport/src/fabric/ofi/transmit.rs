@@ -1,0 +1,240 @@
+//! How messages leave: header and body in one message, copied by the provider
+//! when it is small enough, else sent from where they lie.
+
+use super::lane::Counters;
+use super::peer::Peer;
+use super::slots::Slots;
+use super::wire::{Kind, WIRE_BYTES, WireHeader};
+use crate::control::CONTROL_BYTES;
+use core::time::Duration;
+use refrain_libfabric::{Endpoint, Error, MemoryId, Part, Refused};
+use refrain_ring::{Incarnation, Rank};
+
+/// What follows the header.
+#[derive(Clone, Copy, Debug)]
+pub enum Body {
+    /// Nothing.
+    Nothing,
+    /// So many bytes of the log from `offset` on.
+    Log {
+        /// In the region.
+        offset: usize,
+        /// From there.
+        bytes: usize,
+    },
+    /// A control frame.
+    Words([u64; 4]),
+}
+
+/// What is to be transmitted.
+#[derive(Clone, Copy, Debug)]
+pub struct Outgoing {
+    /// The header's kind.
+    pub kind: Kind,
+    /// The header's number.
+    pub sequence: u64,
+    /// The header's offset.
+    pub offset: u64,
+    /// What follows it.
+    pub body: Body,
+}
+
+/// Why nothing was transmitted: later, or never.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NotNow;
+
+/// A message that the provider reads until its completion.
+#[derive(Clone, Copy, Debug)]
+pub struct UnderWay {
+    pub rank: Rank,
+    pub connection: u32,
+    /// Of a data frame, its number.
+    pub sequence: Option<u64>,
+}
+
+/// The slot for headers of messages that the provider copies at once.
+const SCRATCH: usize = 0;
+
+/// The sending half of the endpoint.
+#[derive(Debug)]
+pub struct Transmitter {
+    pub job: u64,
+    pub rank: Rank,
+    pub incarnation: Incarnation,
+    log: MemoryId,
+    headers: Slots,
+    /// Header slots that no operation uses.
+    free: Vec<usize>,
+    under_way: Vec<Option<UnderWay>>,
+    inject_bytes: usize,
+}
+
+impl Transmitter {
+    /// With room for `messages_max` messages under way.
+    ///
+    /// # Errors
+    /// When the provider does not register the memory for headers.
+    pub fn new(
+        endpoint: &mut Endpoint,
+        (job, rank, incarnation): (u64, Rank, Incarnation),
+        log: MemoryId,
+        messages_max: usize,
+    ) -> Result<Self, Error> {
+        let slots = messages_max + 1;
+        Ok(Self {
+            job,
+            rank,
+            incarnation,
+            log,
+            headers: Slots::new(endpoint, WIRE_BYTES + CONTROL_BYTES, slots)?,
+            free: (SCRATCH + 1..slots).rev().collect(),
+            under_way: vec![None; slots],
+            inject_bytes: endpoint.info().inject_bytes(),
+        })
+    }
+
+    /// Transmits one message. Returns how many operations of the provider read
+    /// the body from now on (0 or 1). An error of the provider goes to the peer's
+    /// account.
+    #[inline]
+    pub fn transmit(
+        &mut self,
+        endpoint: &mut Endpoint,
+        peer: &mut Peer,
+        outgoing: &Outgoing,
+        now: impl FnOnce() -> Duration,
+    ) -> Result<u32, NotNow> {
+        let counters = peer.receiving.counters();
+        let head = self.header(peer, outgoing, counters).encode();
+        let mut words = [0; CONTROL_BYTES];
+        let (tail, log_bytes): (&[u8], usize) = match outgoing.body {
+            Body::Nothing => (&[], 0),
+            Body::Log { bytes, .. } => (&[], bytes),
+            Body::Words(control) => {
+                for (place, word) in words.chunks_exact_mut(8).zip(control) {
+                    place.copy_from_slice(&word.to_le_bytes());
+                }
+                (&words, 0)
+            }
+        };
+        let head_bytes = head.len() + tail.len();
+        let is_injected = head_bytes + log_bytes <= self.inject_bytes;
+        let slot = if is_injected {
+            SCRATCH
+        } else {
+            *self.free.last().ok_or(NotNow)?
+        };
+        self.headers.write(slot, &head, tail);
+        let first = self.headers.part(slot, head_bytes);
+        let both = |log| match outgoing.body {
+            Body::Log { offset, bytes } => [
+                first,
+                Part {
+                    memory: log,
+                    offset,
+                    bytes,
+                },
+            ],
+            _ => [first, first],
+        };
+        let parts = both(self.log);
+        let parts = &parts[..1 + usize::from(log_bytes > 0)];
+        let sent = if is_injected {
+            endpoint.inject(peer.address, parts)
+        } else {
+            endpoint.send(peer.address, parts, token_of_send(slot))
+        };
+        match sent {
+            Ok(()) => {}
+            Err(Refused::Again | Refused::Full) => return Err(NotNow),
+            Err(Refused::Failed(error)) => {
+                peer.failed(&error, now());
+                return Err(NotNow);
+            }
+        }
+        peer.receiving.told(counters, outgoing.kind == Kind::Again);
+        if is_injected {
+            return Ok(0);
+        }
+        self.free.pop();
+        let is_data = matches!(outgoing.kind, Kind::Frame | Kind::Distant);
+        self.under_way[slot] = Some(UnderWay {
+            rank: peer.rank,
+            connection: peer.connection,
+            sequence: is_data.then_some(outgoing.sequence),
+        });
+        Ok(u32::from(is_data))
+    }
+
+    fn header(&self, peer: &Peer, outgoing: &Outgoing, counters: Counters) -> WireHeader {
+        WireHeader {
+            kind: outgoing.kind,
+            source: self.rank,
+            incarnation: self.incarnation,
+            to_incarnation: peer.incarnation,
+            job: self.job,
+            sequence: outgoing.sequence,
+            taken: counters.taken,
+            control_taken: counters.control_taken,
+            held: counters.held,
+            offset: outgoing.offset,
+        }
+    }
+
+    /// The message behind `slot` has left, or failed.
+    #[inline]
+    pub fn completed(&mut self, slot: usize) -> Option<UnderWay> {
+        let under_way = self.under_way.get_mut(slot)?.take()?;
+        self.free.push(slot);
+        Some(under_way)
+    }
+
+    /// Whether the provider still reads messages.
+    pub fn is_busy(&self) -> bool {
+        self.free.len() + 1 < self.headers.count()
+    }
+}
+
+/// What the tokens of operations mean: the operation in the top byte, what it is
+/// about below.
+const SEND: u64 = 1 << 56;
+const RECEIVE: u64 = 2 << 56;
+const READ: u64 = 3 << 56;
+
+/// An operation by its token.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Operation {
+    /// A message, by its header slot.
+    Send(usize),
+    /// A receive, by its slot.
+    Receive(usize),
+    /// A read, by its fetch.
+    Read(usize),
+    /// A message that was copied at once: it has no name.
+    Injected,
+}
+
+fn token_of_send(slot: usize) -> u64 {
+    SEND | slot as u64
+}
+
+pub fn token_of_receive(slot: usize) -> u64 {
+    RECEIVE | slot as u64
+}
+
+pub fn token_of_read(fetch: usize) -> u64 {
+    READ | fetch as u64
+}
+
+impl Operation {
+    #[inline]
+    pub fn of(token: u64) -> Self {
+        let index = (token & (SEND - 1)) as usize;
+        match token & !(SEND - 1) {
+            SEND => Self::Send(index),
+            RECEIVE => Self::Receive(index),
+            READ => Self::Read(index),
+            _ => Self::Injected,
+        }
+    }
+}

@@ -1,0 +1,165 @@
+//! How a rank sleeps, and how it greets its neighbours at the start.
+
+use super::Ofi;
+use super::lane::Owed;
+use super::transmit::{Body, Outgoing};
+use super::wire::{Kind, WireHeader};
+use crate::fabric::FabricError;
+use core::time::Duration;
+use refrain_libfabric::Kind as Completed;
+use refrain_ring::Rank;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
+/// Naps of a rank whose provider cannot wake it.
+const NAP_FIRST: Duration = Duration::from_micros(20);
+const NAP_LAST: Duration = Duration::from_millis(1);
+/// Between two greetings.
+const GREET_AGAIN: Duration = Duration::from_millis(500);
+
+/// Greetings that have come and gone.
+#[derive(Debug, Default)]
+pub(super) struct Greetings {
+    /// Who has greeted and was answered.
+    pub answered: Vec<Rank>,
+    /// Who has answered.
+    pub answers: Vec<Rank>,
+}
+
+impl Ofi {
+    /// Sleeps until something may have arrived. The provider's descriptor wakes
+    /// it where there is one; else it naps, longer and longer.
+    pub(super) fn sleep(&mut self, timeout: Duration) {
+        let begin = self.now();
+        self.look_at_clocks();
+        self.attend(Owed::WhenIdle);
+        let mut nap = NAP_FIRST;
+        loop {
+            if !self.batch.is_empty() || self.fetching.has_ended() || self.failures.is_some() {
+                return;
+            }
+            if let Err(error) = self.endpoint.poll(&mut self.batch) {
+                self.failures.get_or_insert(super::native(&error));
+            }
+            if !self.batch.is_empty() {
+                return;
+            }
+            let now = self.now();
+            let left = timeout.saturating_sub(now.saturating_sub(begin));
+            if left.is_zero() {
+                return;
+            }
+            let due = self.next_clock_at();
+            if due.is_some_and(|due| due <= now) {
+                return;
+            }
+            let left = due.map_or(left, |due| left.min(due.saturating_sub(now)));
+            // What the provider refused has to be tried again: no sleep for that.
+            let can_sleep = self.attention.is_empty() && self.endpoint.may_sleep();
+            match self.endpoint.wait_fd().filter(|_| can_sleep) {
+                Some(descriptor) => {
+                    let mut wanted = [PollFd::new(&descriptor, PollFlags::IN)];
+                    let left = Timespec::try_from(left).ok();
+                    // Interrupted or not: everything is looked at again.
+                    let _ = poll(&mut wanted, left.as_ref());
+                }
+                None => {
+                    std::thread::sleep(nap.min(left));
+                    nap = (nap * 2).min(NAP_LAST);
+                    self.attend(Owed::WhenIdle);
+                }
+            }
+        }
+    }
+
+    /// See [`Ofi::greet`].
+    pub(super) fn greet_and_answer(
+        &mut self,
+        to: Option<Rank>,
+        from: &[Rank],
+        timeout: Duration,
+    ) -> Result<(), FabricError> {
+        let begin = self.now();
+        let mut greet_at = begin;
+        let mut deferred = Vec::new();
+        loop {
+            let now = self.now();
+            let answered = to.is_none_or(|to| self.greetings.answers.contains(&to));
+            let waits_for = from
+                .iter()
+                .find(|rank| !self.greetings.answered.contains(rank));
+            let silent = to.filter(|_| !answered).or(waits_for.copied());
+            let Some(silent) = silent else {
+                break;
+            };
+            if now.saturating_sub(begin) >= timeout {
+                return Err(self.silent(silent, timeout));
+            }
+            if let Some(to) = to.filter(|_| !answered && now >= greet_at) {
+                let is_sent = self.send_bare(to, Kind::Hello);
+                greet_at = now + if is_sent { GREET_AGAIN } else { NAP_FIRST };
+            }
+            self.look_at_clocks();
+            self.sleep_a_little(timeout.saturating_sub(now.saturating_sub(begin)));
+            self.take_greetings(&mut deferred)?;
+        }
+        // What else has come is handed over by the next poll.
+        deferred.append(&mut self.batch);
+        self.batch = deferred;
+        Ok(())
+    }
+
+    /// Waits for something, but not for what has come before.
+    fn sleep_a_little(&mut self, left: Duration) {
+        if self.batch.is_empty() {
+            self.sleep(left.min(NAP_LAST));
+        }
+    }
+
+    /// Answers greetings among what has come, and puts the rest aside.
+    fn take_greetings(
+        &mut self,
+        deferred: &mut Vec<refrain_libfabric::Completion>,
+    ) -> Result<(), FabricError> {
+        for completion in core::mem::take(&mut self.batch) {
+            if completion.kind == Completed::Receive && !self.is_greeting(&completion) {
+                deferred.push(completion);
+            } else {
+                self.complete(completion, None);
+            }
+        }
+        self.failures.take().map_or(Ok(()), Err)
+    }
+
+    fn is_greeting(&self, completion: &refrain_libfabric::Completion) -> bool {
+        let super::Operation::Receive(slot) = super::Operation::of(completion.token) else {
+            return false;
+        };
+        completion.outcome.is_ok()
+            && WireHeader::decode(self.slots.arrived(slot, completion.bytes))
+                .is_ok_and(|header| matches!(header.kind, Kind::Hello | Kind::HelloAnswer))
+    }
+
+    /// Sends a message without a body; whether the provider took it.
+    pub(super) fn send_bare(&mut self, to: Rank, kind: Kind) -> bool {
+        let Some(peer) = &mut self.peers[to.index()] else {
+            return false;
+        };
+        if !peer.can_be_sent_to() {
+            return false;
+        }
+        let (sequence, offset) = match kind {
+            Kind::Ask => peer.sending.next_numbers(),
+            _ => (0, 0),
+        };
+        let outgoing = Outgoing {
+            kind,
+            sequence,
+            offset,
+            body: Body::Nothing,
+        };
+        let started = self.started;
+        self.transmitter
+            .transmit(&mut self.endpoint, peer, &outgoing, || started.elapsed())
+            .is_ok()
+    }
+}
