@@ -1,10 +1,11 @@
 //! The [`Inbox`]: a sink that verifies all that arrives.
 
+use super::landings::Landings;
 use super::pattern::{Name, incarnation_of};
 use crate::control::Control;
 use crate::fabric::{Arrival, Disposition, Landed, Payload, Place, Sink};
 use refrain_ring::{Incarnation, Rank};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// A frame that was left where it is.
 #[derive(Clone, Copy, Debug)]
@@ -12,6 +13,8 @@ pub(super) struct Kept {
     pub(super) place: Place,
     pub(super) name: Name,
     pub(super) payload_bytes: usize,
+    /// Its payload is in the sender's log.
+    pub(super) distant: bool,
 }
 
 /// One rank's sink: verifies order, header and payload of each frame.
@@ -23,6 +26,10 @@ pub(super) struct Inbox {
     /// Whether arriving frames are kept.
     pub(super) keeps: bool,
     pub(super) kept: Vec<Kept>,
+    /// Where distant frames land.
+    pub(super) landings: Landings,
+    /// Lives of which a landing was lost.
+    pub(super) lost: BTreeSet<(Rank, Incarnation)>,
     /// Whether any arrival was pressed.
     pub(super) pressed: bool,
     /// Calls made to this sink.
@@ -37,6 +44,8 @@ impl Inbox {
             controls: BTreeMap::new(),
             keeps: false,
             kept: Vec::new(),
+            landings: Landings::default(),
+            lost: BTreeSet::new(),
             pressed: false,
             calls: 0,
         }
@@ -81,23 +90,32 @@ impl Sink for Inbox {
             name.header(payload_bytes),
             "{name:?} arrived with another header"
         );
-        assert!(
-            matches!(arrival.payload, Payload::Here(payload) if name.is_filled(payload)),
-            "{name:?} arrived with other payload"
-        );
+        let distant = match arrival.payload {
+            Payload::Here(payload) => {
+                assert!(
+                    name.is_filled(payload),
+                    "{name:?} arrived with other payload"
+                );
+                false
+            }
+            Payload::Distant(_) => true,
+        };
         assert_eq!(
             arrival.place.source, source,
             "{name:?} has a place of another rank"
         );
         self.frames.insert((source, incarnation), number + 1);
         self.pressed |= arrival.pressed;
-        if !self.keeps {
-            return Disposition::Consumed;
+        match (self.keeps, distant) {
+            (false, false) => return Disposition::Consumed,
+            (false, true) => return Disposition::Fetch(self.landings.lend(name, payload_bytes)),
+            (true, _) => {}
         }
         self.kept.push(Kept {
             place: arrival.place,
             name,
             payload_bytes,
+            distant,
         });
         Disposition::Keep
     }
@@ -115,8 +133,12 @@ impl Sink for Inbox {
         self.controls.insert((source, incarnation), number + 1);
     }
 
-    fn landed(&mut self, _token: u64, _landed: Landed) {
-        todo!("STUB")
+    fn landed(&mut self, token: u64, landed: Landed) {
+        self.calls += 1;
+        let name = self.landings.end(token, landed);
+        if landed == Landed::Lost {
+            self.lost.insert((name.source, name.incarnation));
+        }
     }
 
     fn peer_lost(&mut self, _peer: Rank) {

@@ -17,6 +17,7 @@ mod death;
 mod garbage;
 mod inbox;
 mod keeping;
+mod landings;
 mod order;
 mod pattern;
 mod progress;
@@ -25,6 +26,8 @@ mod seat;
 
 #[cfg(test)]
 mod on_faulty;
+#[cfg(test)]
+mod on_ofi;
 #[cfg(test)]
 mod on_shm;
 #[cfg(test)]
@@ -83,6 +86,26 @@ pub trait Harness {
 
     /// Most calls to a sink that one poll makes, with two ranks.
     fn poll_calls_max(&self) -> usize;
+
+    /// Whether a rank's frames may stay where they are until others poll, too
+    /// (manual progress below the fabric): checks then poll all ranks while
+    /// they wait for one.
+    fn drives_all(&self) -> bool {
+        false
+    }
+
+    /// For how long nothing has to come until nothing more will. Zero where
+    /// [`Harness::progress`] knows all that is on its way. What must come is
+    /// waited for longer, see [`Harness::patience`]; this is waited in vain
+    /// only where something was posted that must not come.
+    fn silence(&self) -> Duration {
+        Duration::ZERO
+    }
+
+    /// Longest that anything may take which must happen, on a loaded machine.
+    fn patience(&self) -> Duration {
+        Duration::from_secs(30)
+    }
 
     /// Puts bytes where the lane's next frame belongs, behind all posted ones.
     /// False when this harness has no way to do that.

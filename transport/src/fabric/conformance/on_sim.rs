@@ -94,9 +94,22 @@ fn both_modes(options: &Options) -> [Options; 2] {
     [false, true].map(|in_place| options.clone().reading_in_place(in_place))
 }
 
+/// In both modes, without distant frames and with more and fewer of them.
+fn all_modes(options: &Options) -> Vec<Options> {
+    let distant = [None, Some(1), Some(4096)];
+    let modes = distant.map(|distant_bytes_min| {
+        both_modes(&Options {
+            distant_bytes_min,
+            ..options.clone()
+        })
+    });
+    modes.into_iter().flatten().collect()
+}
+
 #[test]
 fn calm_network_keeps_the_contract() {
-    for options in both_modes(&Options::calm(0)) {
+    for options in all_modes(&Options::calm(0)) {
+        eprintln!("{options:?}");
         let report = run_all(&mut SimHarness::new(options));
         let skipped: Vec<_> = report.skipped.iter().map(|(check, _)| *check).collect();
         assert!(skipped.is_empty(), "skipped {skipped:?}");
@@ -106,11 +119,8 @@ fn calm_network_keeps_the_contract() {
 #[test]
 fn rough_network_keeps_the_contract() {
     for seed in seeds() {
-        for options in both_modes(&Options::rough(seed)) {
-            eprintln!(
-                "seed {seed}, reads_in_place {}",
-                options.attributes.reads_in_place
-            );
+        for options in all_modes(&Options::rough(seed)) {
+            eprintln!("{options:?}");
             run_all(&mut SimHarness::new(options));
         }
     }

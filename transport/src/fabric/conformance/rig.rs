@@ -3,12 +3,30 @@
 use super::seat::{REFUSALS_MAX, Seat};
 use super::{Endpoint, Harness};
 use crate::fabric::Fabric;
+use core::time::Duration;
 use refrain_ring::{Incarnation, Rank};
 
 /// Rounds of driving after which a check is stuck.
 const ROUNDS_MAX: usize = 200_000;
 /// Polls without anything after which nothing more comes.
 const QUIET_ROUNDS: usize = 8;
+
+/// Until when something must have happened.
+pub(super) struct Deadline {
+    rounds: usize,
+    end: Duration,
+    /// Rounds say nothing: things come in their own time.
+    by_time: bool,
+}
+
+impl Deadline {
+    /// One more round without it.
+    pub(super) fn next_round(&mut self, now: Duration, what: &str) {
+        self.rounds += 1;
+        let is_over = self.rounds > ROUNDS_MAX && (!self.by_time || now >= self.end);
+        assert!(!is_over, "it never is so that {what}");
+    }
+}
 
 /// A job under check.
 pub(super) struct Rig<'h, H: Harness> {
@@ -22,10 +40,24 @@ impl<'h, H: Harness> Rig<'h, H> {
         Self { harness, seats }
     }
 
-    /// Polls one rank and lets time pass. True while anything moves.
+    /// Polls one rank, or all where the harness says so, and lets time pass.
+    /// True while anything moves at that rank.
     pub(super) fn drive_one(&mut self, rank: usize) -> bool {
-        let moving = self.harness.progress();
-        self.seats[rank].poll() > 0 || moving
+        let mut moving = self.harness.progress();
+        if self.harness.drives_all() {
+            self.poll_others(rank);
+        }
+        moving |= self.seats[rank].poll() > 0;
+        moving
+    }
+
+    /// Polls all ranks but one.
+    pub(super) fn poll_others(&mut self, rank: usize) {
+        for (other, seat) in self.seats.iter_mut().enumerate() {
+            if other != rank {
+                seat.poll();
+            }
+        }
     }
 
     /// Polls every rank once and lets time pass. True while anything moves.
@@ -37,45 +69,106 @@ impl<'h, H: Harness> Rig<'h, H> {
         moving
     }
 
+    /// Begins to wait for something that must happen.
+    pub(super) fn deadline(&self) -> Deadline {
+        Deadline {
+            rounds: 0,
+            end: self.harness.now() + self.harness.patience(),
+            by_time: !self.harness.silence().is_zero(),
+        }
+    }
+
+    /// Drives until something holds that must.
+    pub(super) fn until(&mut self, what: &str, mut holds: impl FnMut(&mut Self) -> bool) {
+        let mut deadline = self.deadline();
+        while !holds(self) {
+            deadline.next_round(self.harness.now(), what);
+            self.drive();
+        }
+    }
+
     /// Drives until nothing moves any more.
     pub(super) fn settle(&mut self) {
-        let mut quiet = 0;
-        for _ in 0..ROUNDS_MAX {
-            quiet = if self.drive() { 0 } else { quiet + 1 };
-            if quiet == QUIET_ROUNDS {
-                return;
-            }
-        }
-        panic!("the fabric does not come to rest");
+        self.quieten(Self::drive);
     }
 
     /// Drives one rank until nothing comes to it any more.
     pub(super) fn settle_one(&mut self, rank: usize) {
+        self.quieten(|rig| rig.drive_one(rank));
+    }
+
+    fn quieten(&mut self, mut drive: impl FnMut(&mut Self) -> bool) {
+        let mut deadline = self.deadline();
         let mut quiet = 0;
-        while quiet < QUIET_ROUNDS {
-            quiet = if self.drive_one(rank) { 0 } else { quiet + 1 };
+        let mut since = self.harness.now();
+        loop {
+            if drive(self) {
+                quiet = 0;
+                since = self.harness.now();
+            } else {
+                quiet += 1;
+            }
+            if quiet >= QUIET_ROUNDS && self.is_believed(since) {
+                return;
+            }
+            deadline.next_round(self.harness.now(), "the fabric comes to rest");
         }
     }
 
+    /// Whether it is believed that nothing more comes, when nothing has come
+    /// since then.
+    fn is_believed(&mut self, since: Duration) -> bool {
+        let silence = self.harness.silence();
+        silence.is_zero() || self.has_all_come() || self.harness.now() - since >= silence
+    }
+
+    /// Whether all that was posted has come and landed, and its senders know.
+    fn has_all_come(&mut self) -> bool {
+        let seats = &self.seats;
+        let came = seats.iter().all(|seat| {
+            let (rank, incarnation) = (seat.endpoint.rank, seat.endpoint.incarnation.0);
+            seat.outboxes.iter().all(|(to, outbox)| {
+                let receiver = seats.iter().find(|other| other.endpoint.rank == *to);
+                receiver.is_some_and(|receiver| {
+                    let posted = outbox.frames - u64::from(outbox.waiting.is_some());
+                    receiver.inbox.frames(rank, incarnation) == posted
+                        && receiver.inbox.controls(rank, incarnation) == outbox.controls
+                })
+            })
+        });
+        let mut inboxes = seats.iter().map(|seat| &seat.inbox);
+        let landed = inboxes.clone().all(|inbox| inbox.landings.under_way() == 0);
+        let holds_logs = inboxes.any(|inbox| inbox.kept.iter().any(|kept| kept.distant));
+        let mut seats = self.seats.iter_mut();
+        came && landed && (holds_logs || seats.all(|seat| seat.endpoint.fabric.is_drained()))
+    }
+
     /// Posts a frame with so many bytes, or a control frame, while nobody but
-    /// the sender polls.
+    /// the sender polls (nor need anybody, unless the fabric must first find
+    /// its peer).
     pub(super) fn post_alone(&mut self, from: usize, to: u32, bytes: Option<usize>) {
         let to = Rank(to);
-        for _ in 0..ROUNDS_MAX {
+        let mut deadline = self.deadline();
+        let mut packed = false;
+        loop {
             let seat = &mut self.seats[from];
             let taken = match bytes {
-                Some(bytes) => seat.try_send(to, bytes),
+                Some(bytes) => {
+                    packed = packed || seat.try_send(to, bytes);
+                    packed && seat.post_waiting(to)
+                }
                 None => seat.try_control(to),
             };
             if taken {
-                while !self.seats[from].post_waiting(to) {
-                    self.drive_one(from);
-                }
                 return;
             }
-            self.drive_one(from);
+            deadline.next_round(self.harness.now(), "an empty lane takes a frame");
+            self.harness.progress();
+            self.seats[from].poll();
+            if self.harness.drives_all() && deadline.rounds.is_multiple_of(100) {
+                self.poll_others(from);
+            }
         }
-        panic!("rank {from} cannot send to {to}, whose lanes are empty");
     }
 
     /// Sends control frames until the lane is full; false if it never is.
@@ -102,39 +195,26 @@ impl<'h, H: Harness> Rig<'h, H> {
 
     /// Sends a frame, driving everybody until it is taken.
     pub(super) fn send(&mut self, from: usize, to: u32, payload_bytes: usize) {
-        for _ in 0..ROUNDS_MAX {
-            if self.seats[from].try_send(Rank(to), payload_bytes) {
-                return;
-            }
-            self.drive();
-        }
-        panic!("rank {from} cannot send to {to} although everybody polls");
+        self.until("a frame is taken while everybody polls", |rig| {
+            rig.seats[from].try_send(Rank(to), payload_bytes)
+        });
     }
 
     /// Sends a control frame, driving everybody until it is taken.
     pub(super) fn control(&mut self, from: usize, to: u32) {
-        for _ in 0..ROUNDS_MAX {
-            if self.seats[from].try_control(Rank(to)) {
-                return;
-            }
-            self.drive();
-        }
-        panic!("rank {from} cannot send control frames to {to} although everybody polls");
+        self.until("a control frame is taken while everybody polls", |rig| {
+            rig.seats[from].try_control(Rank(to))
+        });
     }
 
     /// Drives until every packed frame is posted, and settles.
     pub(super) fn flush(&mut self) {
-        for round in 0.. {
-            let flushed = self.seats.iter_mut().all(|seat| {
+        self.until("every packed frame is taken", |rig| {
+            rig.seats.iter_mut().all(|seat| {
                 let peers: Vec<Rank> = seat.outboxes.keys().copied().collect();
                 peers.into_iter().all(|to| seat.post_waiting(to))
-            });
-            if flushed {
-                break;
-            }
-            assert!(round < ROUNDS_MAX, "a frame is never taken");
-            self.drive();
-        }
+            })
+        });
         self.settle();
     }
 
@@ -147,7 +227,8 @@ impl<'h, H: Harness> Rig<'h, H> {
                 refusals = 0;
             } else {
                 refusals += 1;
-                self.drive_one(from);
+                self.harness.progress();
+                self.seats[from].poll();
             }
         }
         self.sent(from, to)
@@ -182,10 +263,17 @@ impl<'h, H: Harness> Rig<'h, H> {
         }
     }
 
-    /// No check may leave errors that it did not take.
+    /// No check may leave errors that it did not take, or landings.
     pub(super) fn finish(mut self) {
         self.flush();
+        let lives = |seat: &Seat<H::F>| (seat.endpoint.rank, seat.endpoint.incarnation);
+        let seated: Vec<_> = self.seats.iter().map(lives).collect();
         for seat in &self.seats {
+            let landings = &seat.inbox.landings;
+            assert_eq!(landings.under_way(), 0, "landings never end");
+            landings.verify_ended();
+            let lost = seat.inbox.lost.iter().find(|life| seated.contains(life));
+            assert_eq!(lost, None, "a landing of a live peer is lost");
             assert!(
                 seat.errors.is_empty(),
                 "rank {} got {:?}",

@@ -1,7 +1,7 @@
 //! A [`Seat`]: one rank's endpoint, and what stands in for its engine.
 
 use super::Endpoint;
-use super::inbox::Inbox;
+use super::inbox::{Inbox, Kept};
 use super::pattern::Name;
 use crate::fabric::{Fabric, FabricError, Refusal};
 use crate::gate::{Gate, Pass};
@@ -20,13 +20,14 @@ pub(super) fn pass() -> Pass {
 pub(super) struct Outbox {
     pub(super) log: ChannelLog,
     pub(super) frames: u64,
-    controls: u64,
+    pub(super) controls: u64,
     /// Packed but refused so far.
     pub(super) waiting: Option<Frame>,
     released: Position,
 }
 
-/// One rank: its endpoint, and what stands in for its engine.
+/// One rank: its endpoint, and what stands in for its engine. The fabric is
+/// dropped before the memory that it may write to.
 #[derive(Debug)]
 pub(super) struct Seat<F> {
     pub(super) endpoint: Endpoint<F>,
@@ -150,7 +151,13 @@ impl<F: Fabric> Seat<F> {
             .reserve(arena, payload_bytes, true)
             .expect("an empty log has room");
         let frame = log.append(arena, reservation, header);
-        (0..REFUSALS_MAX).any(|_| self.endpoint.fabric.post(pass(), to, &frame).is_ok())
+        (0..REFUSALS_MAX).any(|_| {
+            let is_posted = self.endpoint.fabric.post(pass(), to, &frame).is_ok();
+            if !is_posted {
+                self.poll();
+            }
+            is_posted
+        })
     }
 
     /// Tries to send one control frame; false when the lane is full.
@@ -226,27 +233,42 @@ impl<F: Fabric> Seat<F> {
         }
     }
 
-    /// Verifies all kept frames where they lie.
+    /// Verifies all kept frames where they lie, and all that landed.
     pub(super) fn verify_kept(&self) {
-        for kept in &self.inbox.kept {
-            let payload = self.endpoint.fabric.kept(kept.place, kept.payload_bytes);
-            assert!(
-                payload.len() == kept.payload_bytes && kept.name.is_filled(payload),
-                "{:?} changed while it was kept",
-                kept.name
-            );
+        for kept in self.inbox.kept.iter().filter(|kept| !kept.distant) {
+            self.verify_in_place(kept);
         }
+        self.inbox.landings.verify_ended();
     }
 
-    /// Lets the kept frame at `index` go, after a last look.
-    pub(super) fn let_go(&mut self, index: usize) {
-        let kept = self.inbox.kept.remove(index);
+    fn verify_in_place(&self, kept: &Kept) {
         let payload = self.endpoint.fabric.kept(kept.place, kept.payload_bytes);
         assert!(
-            kept.name.is_filled(payload),
+            payload.len() == kept.payload_bytes && kept.name.is_filled(payload),
             "{:?} changed while it was kept",
             kept.name
         );
+    }
+
+    /// Lets the kept frame at `index` go, after a last look. Every second one
+    /// that is distant is fetched: that lets it go when it has landed.
+    pub(super) fn let_go(&mut self, index: usize) {
+        let kept = self.inbox.kept[index];
+        if kept.distant && kept.name.number.is_multiple_of(2) {
+            return self.fetch(index);
+        }
+        self.inbox.kept.remove(index);
+        if !kept.distant {
+            self.verify_in_place(&kept);
+        }
         self.endpoint.fabric.let_go(kept.place);
+    }
+
+    /// Fetches the kept distant frame at `index`.
+    pub(super) fn fetch(&mut self, index: usize) {
+        let kept = self.inbox.kept.remove(index);
+        assert!(kept.distant, "{:?} is here", kept.name);
+        let landing = self.inbox.landings.lend(kept.name, kept.payload_bytes);
+        self.endpoint.fabric.fetch(kept.place, landing);
     }
 }

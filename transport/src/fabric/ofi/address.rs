@@ -1,19 +1,27 @@
 //! What a rank publishes so that others reach it over libfabric.
 //!
 //! Format (little endian): version ([`ADDRESS_VERSION`], 1 byte), length of the
-//! provider's name (1 byte), length of the libfabric address (2 bytes), window
-//! bytes (8), key of the log memory (8), its base (8), the provider's name, the
-//! address. Addresses have variable length: `fi_getname` says how long.
+//! provider's name (1 byte), length of the libfabric address (2 bytes), rank (4),
+//! incarnation (4), job (8), window bytes (8), key of the log memory (8), its base
+//! (8), the provider's name, the address. Addresses have variable length:
+//! `fi_getname` says how long.
 
+use refrain_ring::{Incarnation, Rank};
 use thiserror::Error;
 
 /// Version of the published address. A reader refuses every other.
 pub const ADDRESS_VERSION: u8 = 1;
-const FIXED_BYTES: usize = 28;
+const FIXED_BYTES: usize = 44;
 
 /// A published address.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OfiAddress {
+    /// Whose it is.
+    pub rank: Rank,
+    /// In which life.
+    pub incarnation: Incarnation,
+    /// Of which job.
+    pub job: u64,
     /// libfabric's name of the provider.
     pub provider: String,
     /// The endpoint's address.
@@ -58,7 +66,8 @@ impl OfiAddress {
         let name_bytes = u16::try_from(self.name.len()).expect("addresses are short");
         let mut bytes = vec![ADDRESS_VERSION, provider_bytes];
         bytes.extend(name_bytes.to_le_bytes());
-        for word in [self.window_bytes, self.key, self.base] {
+        let life = u64::from(self.rank.0) | u64::from(self.incarnation.0) << 32;
+        for word in [life, self.job, self.window_bytes, self.key, self.base] {
             bytes.extend(word.to_le_bytes());
         }
         bytes.extend(self.provider.as_bytes());
@@ -96,9 +105,12 @@ impl OfiAddress {
                 .map_err(|_| AddressError::Text)?
                 .to_owned(),
             name: name.to_vec(),
-            window_bytes: word(0),
-            key: word(1),
-            base: word(2),
+            rank: Rank(word(0) as u32),
+            incarnation: Incarnation((word(0) >> 32) as u32),
+            job: word(1),
+            window_bytes: word(2),
+            key: word(3),
+            base: word(4),
         })
     }
 
@@ -134,6 +146,9 @@ mod tests {
 
     fn address() -> OfiAddress {
         OfiAddress {
+            rank: Rank(70_000),
+            incarnation: Incarnation(u32::MAX),
+            job: 1 << 63,
             provider: "tcp;ofi_rxm".into(),
             name: vec![2, 0, 0x1f, 0x90, 10, 0, 0, 7, 0, 0, 0, 0, 0, 0, 0, 0],
             window_bytes: 1 << 40,

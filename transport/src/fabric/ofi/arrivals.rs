@@ -243,7 +243,8 @@ fn take_frame(
             position: Position(sequence),
             locator: u64::from(peer.incarnation.0),
         },
-        pressed: false,
+        // A window is two chunks at least, and a held frame holds its chunk.
+        pressed: is_distant && peer.receiving.held_bytes() > peer.published.window_bytes / 4,
     });
     Ok(match (disposition, payload) {
         (Disposition::Fetch(landing), _) => Handed::Fetch(sequence, landing),

@@ -148,6 +148,9 @@ impl Ofi {
             .map(|_| endpoint.remote_key(log))
             .unwrap_or(RemoteMemory { key: 0, base: 0 });
         let own = OfiAddress {
+            rank: options.rank,
+            incarnation: options.incarnation,
+            job: options.job,
             provider: info.provider(),
             name: endpoint.name().map_err(|error| native(&error))?,
             window_bytes: options.window_bytes,
@@ -478,6 +481,13 @@ impl Fabric for Ofi {
             Ok(published) => published,
             Err(error) => return refuse(error.to_string()),
         };
+        let life = (published.rank, published.incarnation, published.job);
+        if life != (peer, incarnation, self.own.job) {
+            return refuse(format!(
+                "the address is of rank {} in incarnation {} of job {:x}",
+                published.rank, published.incarnation, published.job
+            ));
+        }
         if published.provider != self.own.provider {
             return refuse(format!(
                 "it uses libfabric's provider {}, this rank {}: are the libraries of the hosts of different versions?",

@@ -56,7 +56,6 @@ fn offers(library: &Library, provider: Option<&str>) -> Result<Vec<Info>, Fabric
             provider: provider.map(str::to_owned),
             caps,
             msg_order: FI_ORDER_SAS,
-            source: true,
             ..Hints::default()
         };
         match library.infos(&hints) {

@@ -139,6 +139,18 @@ impl Ofi {
                 .is_ok_and(|header| matches!(header.kind, Kind::Hello | Kind::HelloAnswer))
     }
 
+    /// Greets a peer, and does not wait for its answer.
+    #[cfg(test)]
+    pub(in crate::fabric) fn greet_once(&mut self, to: Rank) {
+        self.send_bare(to, Kind::Hello);
+    }
+
+    /// Whether a peer has answered a greeting.
+    #[cfg(test)]
+    pub(in crate::fabric) fn was_answered_by(&self, rank: Rank) -> bool {
+        self.greetings.answers.contains(&rank)
+    }
+
     /// Sends a message without a body; whether the provider took it.
     pub(super) fn send_bare(&mut self, to: Rank, kind: Kind) -> bool {
         let Some(peer) = &mut self.peers[to.index()] else {

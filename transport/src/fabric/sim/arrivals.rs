@@ -5,7 +5,7 @@ use super::ledger::Bytes;
 use super::state::{DataFrame, State};
 use super::trace::{Event, Life, Route};
 use crate::control::Control;
-use crate::fabric::FabricError;
+use crate::fabric::{FabricError, Landed};
 use refrain_ring::{
     HeaderError, Incarnation, Position, Rank, ReadError, RecordHeader, RecordKind, record_bytes,
 };
@@ -20,8 +20,10 @@ pub(super) enum Arrived {
         position: Position,
         header: RecordHeader,
         bytes: Bytes,
+        distant: bool,
         pressed: bool,
     },
+    Landed(u64, Landed),
     Control(Rank, Control),
     Lost(Rank),
 }
@@ -34,8 +36,11 @@ impl State {
     }
 
     pub(super) fn has_arrivals(&self, life: Life) -> bool {
-        let lost = self.ports[&life].losses.iter();
-        !self.readable(life).is_empty() || lost.clone().any(|(due, _)| *due <= self.now())
+        let port = &self.ports[&life];
+        let lost = port.losses.iter();
+        port.landings.any_ended()
+            || !self.readable(life).is_empty()
+            || lost.clone().any(|(due, _)| *due <= self.now())
     }
 
     /// The lanes to `life` on which something has arrived.
@@ -47,6 +52,9 @@ impl State {
         let route = |from| Route { to: life, from };
         let fence_off = self.options.faults.fence_off;
         let port = &self.ports[&life];
+        if port.closed {
+            return Vec::new();
+        }
         self.links
             .range(route(from(0, 0))..=route(from(u32::MAX, u32::MAX)))
             .filter(|(route, _)| {
@@ -73,10 +81,15 @@ impl State {
             return Ok(Some(Arrived::Lost(lost)));
         }
         let readable = self.readable(life);
-        if readable.is_empty() {
+        // Landings are one more lane.
+        let lanes = readable.len() + usize::from(self.ports[&life].landings.any_ended());
+        if lanes == 0 {
             return Ok(None);
         }
-        let (route, lane) = readable[self.random.index(readable.len())];
+        let Some((route, lane)) = readable.get(self.random.index(lanes)).copied() else {
+            let ended = self.port(life).landings.take_ended();
+            return Ok(ended.map(|(token, how)| Arrived::Landed(token, how)));
+        };
         let taken = match lane {
             LaneKind::Data => self.take_frame(route),
             LaneKind::Control => self.take_control(route),
@@ -104,7 +117,7 @@ impl State {
         let port = self.port(life);
         let due = port.losses.iter().position(|(due, _)| *due <= now)?;
         let (_, from) = port.losses.remove(due);
-        if port.connected(from.rank) != Some(from.incarnation) {
+        if port.closed || port.connected(from.rank) != Some(from.incarnation) {
             return None;
         }
         self.add_event(Event::NoticedLoss(Route { to: life, from }));
@@ -114,6 +127,7 @@ impl State {
     fn take_frame(&mut self, route: Route) -> Result<Arrived, FabricError> {
         let source = route.from.rank;
         let in_place = self.options.attributes.reads_in_place;
+        let any_distant = self.options.distant_bytes_min.is_some();
         let window_bytes = self.options.window_bytes;
         let link = self.links.get_mut(&route).expect("readable");
         let was_full = link.data.is_full();
@@ -125,11 +139,12 @@ impl State {
         let position = position.unwrap_or(Position(u64::MAX));
         let record = record_bytes(header.payload_bytes as usize) as u64;
         let end = Position(position.0.saturating_add(record));
-        let pressed = if in_place {
-            // A window of two chunks stalls when little more than one is pinned.
-            link.ledger.pinned_bytes(end) * 4 > window_bytes
-        } else {
-            link.data.is_pressed()
+        // A window of two chunks stalls when little more than one is pinned.
+        let log_pressed = link.ledger.pinned_bytes(end) * 4 > window_bytes;
+        let pressed = match (in_place, any_distant) {
+            (true, _) => log_pressed,
+            (false, true) => log_pressed || link.data.is_pressed(),
+            (false, false) => link.data.is_pressed(),
         };
         self.check_sender(route, header.source, header.incarnation)?;
         self.port(route.from).woken |= was_full;
@@ -137,6 +152,7 @@ impl State {
             route,
             position,
             header,
+            distant: self.is_distant(&bytes),
             bytes,
             pressed,
         })
@@ -178,9 +194,14 @@ impl State {
         Ok(())
     }
 
+    /// Whether the receiver's work with a frame releases it, not its arrival.
+    fn is_held(&self, distant: bool) -> bool {
+        distant || self.options.attributes.reads_in_place
+    }
+
     /// The sink has kept a frame.
-    pub(super) fn keep(&mut self, route: Route) {
-        if !self.options.attributes.reads_in_place
+    pub(super) fn keep(&mut self, route: Route, distant: bool) {
+        if !self.is_held(distant)
             && let Some(link) = self.links.get_mut(&route)
         {
             link.data.held += 1;
@@ -188,8 +209,8 @@ impl State {
     }
 
     /// A kept frame was let go.
-    pub(super) fn let_go(&mut self, route: Route, position: Position) {
-        if self.options.attributes.reads_in_place {
+    pub(super) fn let_go(&mut self, route: Route, position: Position, distant: bool) {
+        if self.is_held(distant) {
             self.release(route, position);
             return;
         }
@@ -202,8 +223,8 @@ impl State {
     }
 
     /// A frame was consumed in the sink.
-    pub(super) fn consume(&mut self, route: Route, position: Position) {
-        if self.options.attributes.reads_in_place {
+    pub(super) fn consume(&mut self, route: Route, position: Position, distant: bool) {
+        if self.is_held(distant) {
             self.release(route, position);
         }
     }

@@ -14,10 +14,17 @@ use crate::gate::Pass;
 use core::time::Duration;
 use refrain_ring::{Frame, Incarnation, Position, Rank, RecordHeader};
 use std::collections::BTreeMap;
+use std::rc::Rc;
 
 /// Names a kept frame: also its incarnation, so that an old place never means a
 /// new frame.
 type KeptKey = (Rank, u64, Position);
+
+#[derive(Debug)]
+struct Kept {
+    bytes: Bytes,
+    distant: bool,
+}
 
 /// One rank's end of a simulated [`Network`].
 #[derive(Debug)]
@@ -25,7 +32,7 @@ pub struct SimFabric {
     network: Network,
     life: Life,
     attributes: Attributes,
-    kept: BTreeMap<KeptKey, Bytes>,
+    kept: BTreeMap<KeptKey, Kept>,
 }
 
 impl SimFabric {
@@ -44,35 +51,71 @@ impl SimFabric {
         &self.network
     }
 
-    fn hand_frame(
-        &mut self,
-        route: Route,
-        header: RecordHeader,
-        position: Position,
-        bytes: Bytes,
-        pressed: bool,
-        sink: &mut dyn Sink,
-    ) {
+    fn hand_frame(&mut self, frame: &Handed<'_>, sink: &mut dyn Sink) {
+        let (route, position) = (frame.route, frame.position);
         let place = Place {
             source: route.from.rank,
             position,
             locator: u64::from(route.from.incarnation.0),
         };
+        let payload = &frame.bytes[RecordHeader::BYTES..];
         let disposition = sink.frame(Arrival {
-            header: &header,
-            payload: Payload::Here(&bytes[RecordHeader::BYTES..]),
+            header: frame.header,
+            payload: if frame.distant {
+                Payload::Distant(payload.len())
+            } else {
+                Payload::Here(payload)
+            },
             place,
-            pressed,
+            pressed: frame.pressed,
         });
         let mut network = self.network.state.borrow_mut();
         match disposition {
-            Disposition::Consumed => network.consume(route, position),
+            Disposition::Consumed => network.consume(route, position, frame.distant),
             Disposition::Keep => {
-                network.keep(route);
-                self.kept.insert(key(place), bytes);
+                network.keep(route, frame.distant);
+                let kept = Kept {
+                    bytes: Rc::clone(frame.bytes),
+                    distant: frame.distant,
+                };
+                self.kept.insert(key(place), kept);
             }
-            Disposition::Fetch(_) => todo!("STUB: distant frames"),
+            Disposition::Fetch(landing) => {
+                assert!(frame.distant, "{route:?}: the payload was here");
+                network.fetch(route, position, Rc::clone(frame.bytes), landing);
+            }
         }
+    }
+
+    /// The way that a frame came.
+    fn route_of(&self, place: Place) -> Route {
+        let incarnation = u32::try_from(place.locator).expect("made from a u32");
+        let from = Life {
+            rank: place.source,
+            incarnation: Incarnation(incarnation),
+        };
+        Route {
+            to: self.life,
+            from,
+        }
+    }
+}
+
+/// A frame on its way to the sink.
+struct Handed<'a> {
+    route: Route,
+    position: Position,
+    header: &'a RecordHeader,
+    bytes: &'a Bytes,
+    distant: bool,
+    pressed: bool,
+}
+
+/// What was lent to the network goes back to its owners.
+impl Drop for SimFabric {
+    fn drop(&mut self) {
+        let mut network = self.network.state.borrow_mut();
+        network.port(self.life).landings.forget();
     }
 }
 
@@ -135,8 +178,20 @@ impl Fabric for SimFabric {
                     position,
                     header,
                     bytes,
+                    distant,
                     pressed,
-                }) => self.hand_frame(route, header, position, bytes, pressed, sink),
+                }) => {
+                    let frame = Handed {
+                        route,
+                        position,
+                        header: &header,
+                        bytes: &bytes,
+                        distant,
+                        pressed,
+                    };
+                    self.hand_frame(&frame, sink);
+                }
+                Some(Arrived::Landed(token, how)) => sink.landed(token, how),
                 Some(Arrived::Control(source, control)) => sink.control(source, control),
                 Some(Arrived::Lost(peer)) => sink.peer_lost(peer),
             }
@@ -146,40 +201,44 @@ impl Fabric for SimFabric {
     }
 
     fn kept(&self, place: Place, payload_bytes: usize) -> &[u8] {
-        let bytes = self
+        let kept = self
             .kept
             .get(&key(place))
             .expect("the frame is kept: it was neither let go nor its peer disconnected");
-        &bytes[RecordHeader::BYTES..][..payload_bytes]
+        assert!(!kept.distant, "{place:?}: the payload is not here");
+        &kept.bytes[RecordHeader::BYTES..][..payload_bytes]
     }
 
     fn let_go(&mut self, place: Place) {
-        if self.kept.remove(&key(place)).is_none() {
+        let Some(kept) = self.kept.remove(&key(place)) else {
             return;
-        }
-        let from = Life {
-            rank: place.source,
-            incarnation: Incarnation(u32::try_from(place.locator).expect("made from a u32")),
         };
-        let route = Route {
-            to: self.life,
-            from,
-        };
+        let route = self.route_of(place);
         let mut network = self.network.state.borrow_mut();
-        network.let_go(route, place.position);
+        network.let_go(route, place.position, kept.distant);
     }
 
-    /// The network delivers what was posted whether or not its sender lives on.
     fn is_drained(&mut self) -> bool {
-        true
+        self.network.state.borrow().is_drained(self.life)
     }
 
-    fn fetch(&mut self, _place: Place, _landing: Landing) {
-        todo!("STUB: distant frames")
+    fn fetch(&mut self, place: Place, landing: Landing) {
+        let kept = self.kept.remove(&key(place));
+        let route = self.route_of(place);
+        let mut network = self.network.state.borrow_mut();
+        match kept {
+            Some(kept) => {
+                assert!(kept.distant, "{place:?}: the payload is here");
+                network.fetch(route, place.position, kept.bytes, landing);
+            }
+            // Disconnected meanwhile.
+            None => network.lose(self.life, &landing),
+        }
     }
 
     fn close(&mut self) {
-        todo!("STUB: distant frames")
+        self.network.state.borrow_mut().close(self.life);
+        self.kept.clear();
     }
 
     fn wait(&mut self, timeout: Duration) {

@@ -169,6 +169,13 @@ impl Ledger {
         position.0.saturating_sub(self.done_to.0)
     }
 
+    /// Whether a frame whose payload is of such a length is not done.
+    pub(super) fn owes(&self, of: impl Fn(usize) -> bool) -> bool {
+        let open = self.unreleased.iter().filter(|posted| !posted.done);
+        let payloads = open.map(|posted| posted.bytes.len() - RecordHeader::BYTES);
+        !self.closed && payloads.into_iter().any(of)
+    }
+
     /// The sender may do with the log as it likes from now on.
     pub(super) fn close(&mut self) {
         self.closed = true;

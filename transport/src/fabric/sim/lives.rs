@@ -92,6 +92,7 @@ impl State {
             link.data.clear_arrivals();
             link.control.clear_arrivals();
         }
+        self.lose_landings(life, Some(rank));
         self.add_event(Event::Fenced(inward));
     }
 
@@ -117,6 +118,7 @@ impl State {
                 link.ledger.close();
             }
         }
+        self.kill_landings(life);
         self.schedule_loss_notices(life);
         self.add_event(Event::Killed(life));
     }

@@ -11,6 +11,7 @@
 //! |---|---|
 //! | each frame and each release is delayed at random; lanes and pairs overtake each other, never two frames of one lane | every result: no order is promised between lanes |
 //! | a lane has room for few frames; posts are refused although there is room | every frame: a refused post has no effect |
+//! | distant frames land late and in any order, or (with their sender gone) in part, or never | every message that is delivered is whole; no message waits for another's landing |
 //! | waking without a reason | every result, and idle ranks stay idle |
 //! | [`Network::kill`]: of what a rank posted a prefix (per lane, by chance) arrives, the rest never; what was sent to it vanishes | all other ranks, and the frames that arrive are whole and in order |
 //! | late writes of a dead incarnation: the prefix surfaces long after the kill, also after the rank was started again | everything: nothing of a fenced incarnation reaches a sink (FENCE-1) |
@@ -27,6 +28,7 @@
 
 mod arrivals;
 mod endpoint;
+mod landings;
 mod lane;
 mod ledger;
 mod lives;
@@ -90,8 +92,11 @@ pub struct Options {
     /// The window that the engines give each channel's log, in bytes: kept
     /// frames that pin more than half of it make the network press.
     pub window_bytes: u64,
+    /// Frames with at least so many payload bytes arrive distant, except those
+    /// without any; if unset, none does.
+    pub distant_bytes_min: Option<usize>,
     /// Room of a data lane, in frames: in flight, arrived, and (unless read in
-    /// place) kept.
+    /// place, or distant) kept.
     pub data_lane_frames: usize,
     /// Room of a control lane, in frames.
     pub control_lane_frames: usize,
@@ -114,6 +119,7 @@ impl Options {
                 eager_bytes_max: 64 << 10,
             },
             window_bytes: 512 << 10,
+            distant_bytes_min: None,
             data_lane_frames: 4096,
             control_lane_frames: 64,
             faults: Faults::default(),
@@ -144,6 +150,19 @@ impl Options {
     pub fn reading_in_place(mut self, reads_in_place: bool) -> Self {
         self.attributes.reads_in_place = reads_in_place;
         self
+    }
+
+    /// The same with distant frames, from so many payload bytes on.
+    #[must_use]
+    pub fn distant_from(mut self, bytes_min: usize) -> Self {
+        self.distant_bytes_min = Some(bytes_min);
+        self
+    }
+
+    /// Whether a frame with so much payload arrives distant.
+    fn is_distant(&self, payload_bytes: usize) -> bool {
+        self.distant_bytes_min
+            .is_some_and(|bytes_min| payload_bytes >= bytes_min.max(1))
     }
 }
 

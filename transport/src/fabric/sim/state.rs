@@ -1,5 +1,6 @@
 //! The [`State`] of a network: lives, links and time.
 
+use super::landings::Landings;
 use super::lane::Lane;
 use super::ledger::{Bytes, Ledger};
 use super::random::Random;
@@ -7,7 +8,7 @@ use super::trace::{Event, Life, Route, Trace};
 use super::{LaneKind, Options, TICK_NS};
 use crate::fabric::Refusal;
 use core::time::Duration;
-use refrain_ring::{Frame, Incarnation, Position, Rank, ReadError, Region};
+use refrain_ring::{Frame, Incarnation, Position, Rank, ReadError, RecordHeader, Region};
 use std::collections::BTreeMap;
 
 /// What travels on a data lane.
@@ -40,10 +41,13 @@ pub(super) struct Peer {
 pub(super) struct Port {
     region: Region,
     pub(super) alive: bool,
+    /// Its rank has closed it.
+    pub(super) closed: bool,
     pub(super) woken: bool,
     pub(super) peers: BTreeMap<Rank, Peer>,
     /// Lost peers to be reported, with the tick.
     pub(super) losses: Vec<(u64, Life)>,
+    pub(super) landings: Landings,
 }
 
 impl Port {
@@ -89,9 +93,11 @@ impl State {
         let port = Port {
             region,
             alive: true,
+            closed: false,
             woken: false,
             peers: BTreeMap::new(),
             losses: Vec::new(),
+            landings: Landings::default(),
         };
         self.ports.insert(life, port);
     }
@@ -116,7 +122,10 @@ impl State {
 
     /// The route to a connected peer.
     pub(super) fn route_to(&self, from: Life, peer: Rank) -> Option<Route> {
-        let port = self.ports.get(&from).filter(|port| port.alive)?;
+        let port = self
+            .ports
+            .get(&from)
+            .filter(|port| port.alive && !port.closed)?;
         let incarnation = port.connected(peer)?;
         let rank = peer;
         let to = Life { rank, incarnation };
@@ -244,7 +253,9 @@ impl State {
             .flat_map(|port| &port.losses)
             .filter(|(due, _)| *due > self.now)
             .map(|(due, _)| *due);
-        on_links.flatten().chain(losses).min()
+        let landings = self.ports.values().filter(|port| port.alive);
+        let landings = landings.filter_map(|port| port.landings.next_due());
+        on_links.flatten().chain(losses).chain(landings).min()
     }
 
     pub(super) fn step(&mut self) -> bool {
@@ -292,15 +303,38 @@ impl State {
             self.deliver_control(route);
             self.deliver_releases(route);
         }
+        self.deliver_landings();
         for port in self.ports.values_mut() {
             port.woken |= port.losses.iter().any(|(due, _)| *due <= self.now);
         }
     }
 
+    /// Whether the payload stays in the sender's log when the frame arrives.
+    pub(super) fn is_distant(&self, bytes: &Bytes) -> bool {
+        let payload_bytes = bytes.len().saturating_sub(RecordHeader::BYTES);
+        self.options.is_distant(payload_bytes)
+    }
+
+    /// Whether all that a life posted to peers that are there has arrived, and
+    /// nothing of it is still to be fetched.
+    pub(super) fn is_drained(&self, life: Life) -> bool {
+        let distant = |payload_bytes| self.options.is_distant(payload_bytes);
+        let outward = self.links.iter().filter(|(route, _)| route.from == life);
+        outward
+            .filter(|(route, _)| self.is_open(**route))
+            .all(|(_, link)| {
+                link.data.in_flight_count() == 0
+                    && link.control.in_flight_count() == 0
+                    && !link.ledger.owes(distant)
+            })
+    }
+
     /// Whether the receiver takes what arrives on a route.
     fn is_open(&self, route: Route) -> bool {
         self.ports.get(&route.to).is_some_and(|port| {
-            port.alive && (self.options.faults.fence_off || !port.fences(route.from))
+            port.alive
+                && !port.closed
+                && (self.options.faults.fence_off || !port.fences(route.from))
         })
     }
 
@@ -319,8 +353,8 @@ impl State {
                 continue;
             }
             let position = match &frame {
-                DataFrame::Bytes(position, _) => *position,
-                DataFrame::Broken(_) => None,
+                DataFrame::Bytes(position, bytes) if !self.is_distant(bytes) => *position,
+                _ => None,
             };
             self.link(route).data.arrive(frame);
             self.arrived(route, LaneKind::Data);

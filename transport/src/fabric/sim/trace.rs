@@ -39,6 +39,10 @@ pub enum Event {
     Stopped(Route, LaneKind),
     /// The sender has learned that it need not hold its log up to here.
     Released(Route, Position),
+    /// The payload of a distant frame is wholly at its receiver.
+    Landed(Route, Position),
+    /// It never will be.
+    LandingLost(Route, Position),
     /// A rank can reach another.
     Connected(Route),
     /// The receiver has fenced the sender.

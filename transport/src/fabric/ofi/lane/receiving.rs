@@ -3,6 +3,9 @@
 use super::Counters;
 use std::collections::VecDeque;
 
+/// What a record takes in the log besides its payload, at most.
+const RECORD_BYTES: usize = 128;
+
 /// A taken frame whose payload is still in the sender's log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HeldFrame {
@@ -12,6 +15,8 @@ pub struct HeldFrame {
     pub offset: u64,
     /// Bytes of its payload.
     pub bytes: usize,
+    /// Bytes of log that were taken before it.
+    begin: u64,
     let_go: bool,
 }
 
@@ -45,6 +50,8 @@ pub struct Receiving {
     taken: u64,
     control_taken: u64,
     held: VecDeque<HeldFrame>,
+    /// Bytes of log taken, roughly.
+    taken_bytes: u64,
     told: Counters,
     /// Payload bytes let go since the sender was told.
     untold_bytes: u64,
@@ -67,6 +74,7 @@ impl Receiving {
             taken: 0,
             control_taken: 0,
             held: VecDeque::new(),
+            taken_bytes: 0,
             told: Counters::default(),
             untold_bytes: 0,
             asked: false,
@@ -109,6 +117,7 @@ impl Receiving {
     #[inline]
     pub fn took(&mut self, payload_bytes: usize) {
         self.taken += 1;
+        self.taken_bytes += (payload_bytes + RECORD_BYTES) as u64;
         self.untold_bytes += payload_bytes as u64;
     }
 
@@ -119,8 +128,10 @@ impl Receiving {
             sequence,
             offset,
             bytes,
+            begin: self.taken_bytes,
             let_go: false,
         });
+        self.taken_bytes += (bytes + RECORD_BYTES) as u64;
         self.taken += 1;
         sequence
     }
@@ -141,6 +152,12 @@ impl Receiving {
     /// Frames were dropped before this lane was open.
     pub fn missed_the_beginning(&mut self) {
         self.missing = true;
+    }
+
+    /// Bytes of the sender's log that held frames keep from being freed.
+    pub fn held_bytes(&self) -> u64 {
+        let begin = self.held.front().map(|held| held.begin);
+        begin.map_or(0, |begin| self.taken_bytes - begin)
     }
 
     /// The held frame with this number.

@@ -1,0 +1,189 @@
+//! The suite on libfabric: several endpoints in this process, every provider
+//! that any machine has, with the library of the system and a second one
+//! (`REFRAIN_LIBFABRIC_SECOND`, see docs/testing.md).
+
+use super::*;
+use crate::control::Control;
+use crate::fabric::ofi::{Ofi, OfiOptions, Overrides};
+use crate::fabric::{Arrival, Disposition, Landed, Sink};
+use core::time::Duration;
+use refrain_ring::{Arena, Incarnation, Rank};
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Instant;
+
+/// Each job of each harness has a number of its own: frames of another job are
+/// dropped, also when addresses are used again.
+static JOBS: AtomicU64 = AtomicU64::new(1);
+
+struct OfiHarness {
+    begin: Instant,
+    library: Option<PathBuf>,
+    provider: &'static str,
+    overrides: Overrides,
+    job: u64,
+    ranks: u32,
+    window_bytes: u64,
+}
+
+impl OfiHarness {
+    fn new(library: Option<PathBuf>, provider: &'static str, overrides: Overrides) -> Self {
+        Self {
+            begin: Instant::now(),
+            library,
+            provider,
+            overrides,
+            job: 0,
+            ranks: 0,
+            window_bytes: 512 << 10,
+        }
+    }
+}
+
+impl OfiHarness {
+    /// As jobs do at their start: providers make connections when something is
+    /// sent first, and refuse sends meanwhile.
+    fn greet_all(&self, endpoints: &mut [Endpoint<Ofi>]) {
+        let ranks: Vec<Rank> = endpoints.iter().map(|endpoint| endpoint.rank).collect();
+        let end = self.now() + self.patience();
+        loop {
+            let mut are_answered = true;
+            for Endpoint { rank, fabric, .. } in endpoints.iter_mut() {
+                for to in ranks.iter().filter(|to| *to != rank) {
+                    if !fabric.was_answered_by(*to) {
+                        are_answered = false;
+                        fabric.greet_once(*to);
+                    }
+                }
+                let calls = fabric.poll(&mut Nobody).expect("nothing is wrong");
+                assert_eq!(calls, 0, "nothing was sent");
+            }
+            if are_answered {
+                return;
+            }
+            assert!(self.now() < end, "ranks do not reach each other");
+        }
+    }
+}
+
+/// Gets nothing.
+struct Nobody;
+
+impl Sink for Nobody {
+    fn frame(&mut self, _arrival: Arrival<'_>) -> Disposition {
+        unreachable!("no frame was sent")
+    }
+
+    fn control(&mut self, _source: Rank, _control: Control) {
+        unreachable!("no control frame was sent")
+    }
+
+    fn landed(&mut self, _token: u64, _landed: Landed) {
+        unreachable!("no frame was fetched")
+    }
+
+    fn peer_lost(&mut self, peer: Rank) {
+        panic!("rank {peer} is lost")
+    }
+}
+
+impl Harness for OfiHarness {
+    type F = Ofi;
+
+    fn make(&mut self, ranks: u32) -> Vec<Endpoint<Ofi>> {
+        self.ranks = ranks;
+        self.job = JOBS.fetch_add(1, Ordering::Relaxed) << 32 | u64::from(std::process::id());
+        let mut endpoints: Vec<_> = (0..ranks)
+            .map(|rank| self.restart(Rank(rank), Incarnation(0)))
+            .collect();
+        super::connect_all(&mut endpoints);
+        self.greet_all(&mut endpoints);
+        endpoints
+    }
+
+    fn restart(&mut self, rank: Rank, incarnation: Incarnation) -> Endpoint<Ofi> {
+        let window_bytes = self.window_bytes;
+        let arena = Arena::heap(8 * window_bytes as usize);
+        let options = OfiOptions {
+            job: self.job,
+            rank,
+            incarnation,
+            size: self.ranks,
+            window_bytes,
+            provider: self.provider.into(),
+            library: self.library.clone(),
+            lost_after: Duration::from_secs(600),
+            suspect_after: None,
+            overrides: self.overrides,
+        };
+        let fabric = Ofi::create(options, arena.region()).expect("the provider works here");
+        Endpoint {
+            rank,
+            incarnation,
+            fabric,
+            arena,
+            window_bytes,
+        }
+    }
+
+    fn kill(&mut self, endpoint: Endpoint<Ofi>) {
+        drop(endpoint);
+    }
+
+    fn progress(&mut self) -> bool {
+        false
+    }
+
+    fn now(&self) -> Duration {
+        self.begin.elapsed()
+    }
+
+    /// Providers progress when they are polled, on both sides.
+    fn drives_all(&self) -> bool {
+        true
+    }
+
+    /// Longer than anything is on its way inside one machine, and than a rank
+    /// takes to find that it is idle.
+    fn silence(&self) -> Duration {
+        Duration::from_millis(3)
+    }
+
+    fn poll_calls_max(&self) -> usize {
+        600
+    }
+}
+
+fn keeps_the_contract(provider: &'static str, second: bool, overrides: Overrides) {
+    let library = std::env::var_os("REFRAIN_LIBFABRIC_SECOND").map(PathBuf::from);
+    if second && library.is_none() {
+        eprintln!(
+            "skipped ofi:{provider} on a second libfabric: REFRAIN_LIBFABRIC_SECOND names none"
+        );
+        return;
+    }
+    let library = library.filter(|_| second);
+    run_all(&mut OfiHarness::new(library, provider, overrides));
+}
+
+macro_rules! on_providers {
+    ($($name:ident: $provider:literal, second $second:literal;)+) => {
+        $(
+            #[test]
+            fn $name() {
+                keeps_the_contract($provider, $second, Overrides::default());
+            }
+        )+
+    };
+}
+
+on_providers! {
+    tcp_keeps_the_contract: "tcp", second false;
+    shm_keeps_the_contract: "shm", second false;
+    sockets_keeps_the_contract: "sockets", second false;
+    net_keeps_the_contract: "net", second false;
+    tcp_of_the_second_library_keeps_the_contract: "tcp", second true;
+    tcp_under_rxm_of_the_second_library_keeps_the_contract: "tcp;ofi_rxm", second true;
+    shm_of_the_second_library_keeps_the_contract: "shm", second true;
+    sockets_of_the_second_library_keeps_the_contract: "sockets", second true;
+}

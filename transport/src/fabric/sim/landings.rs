@@ -1,0 +1,194 @@
+//! Landings: payload of distant frames on its way into a receiver's memory.
+//!
+//! As a device does, the network writes without the receiver's help, and into
+//! nothing that was taken back: a landing that ended is forgotten first.
+
+#![allow(
+    unsafe_code,
+    reason = "writes into memory that is lent by pointer, as a device does"
+)]
+
+use super::ledger::Bytes;
+use super::state::State;
+use super::trace::{Event, Life, Route};
+use crate::fabric::{Landed, Landing};
+use core::ptr::NonNull;
+use refrain_ring::{Position, Rank, RecordHeader};
+use std::collections::VecDeque;
+
+/// A payload on its way.
+#[derive(Debug)]
+struct Flight {
+    route: Route,
+    position: Position,
+    bytes: Bytes,
+    landing: Landing,
+    /// When, and how. Unset: its sender is dead, and nobody notices.
+    ends: Option<(u64, Landed)>,
+}
+
+/// The landings of one life.
+#[derive(Debug, Default)]
+pub(super) struct Landings {
+    under_way: Vec<Flight>,
+    /// Ended and not told yet, in the order of their ends.
+    ended: VecDeque<(u64, Landed)>,
+}
+
+impl Landings {
+    pub(super) fn next_due(&self) -> Option<u64> {
+        let ends = self.under_way.iter().filter_map(|flight| flight.ends);
+        ends.map(|(due, _)| due).min()
+    }
+
+    pub(super) fn any_ended(&self) -> bool {
+        !self.ended.is_empty()
+    }
+
+    pub(super) fn take_ended(&mut self) -> Option<(u64, Landed)> {
+        self.ended.pop_front()
+    }
+
+    pub(super) fn lose(&mut self, landing: &Landing) {
+        self.ended.push_back((landing.token(), Landed::Lost));
+    }
+
+    /// The endpoint is gone, and whoever lent the memory with it.
+    pub(super) fn forget(&mut self) {
+        self.under_way.clear();
+        self.ended.clear();
+    }
+}
+
+impl Flight {
+    fn payload(&self) -> &[u8] {
+        &self.bytes[RecordHeader::BYTES..]
+    }
+
+    fn write(&self, bytes: usize) {
+        let payload = &self.payload()[..bytes];
+        // SAFETY: there is room for the payload (looked at by `fetch`), and the
+        // memory is this landing's until it ended, its life was closed or its
+        // endpoint dropped: a flight is forgotten then.
+        unsafe {
+            let from = NonNull::from(payload).cast();
+            self.landing
+                .to()
+                .copy_from_nonoverlapping(from, payload.len());
+        }
+    }
+}
+
+impl State {
+    /// Begins to bring the payload of a distant frame.
+    pub(super) fn fetch(&mut self, route: Route, position: Position, bytes: Bytes, to: Landing) {
+        let payload_bytes = bytes.len() - RecordHeader::BYTES;
+        assert!(
+            to.bytes() >= payload_bytes,
+            "{route:?}: {payload_bytes} bytes are to land where there is room for {}",
+            to.bytes()
+        );
+        let port = &self.ports[&route.to];
+        if !port.alive {
+            return;
+        }
+        if port.closed || port.connected(route.from.rank) != Some(route.from.incarnation) {
+            return self.lose(route.to, &to);
+        }
+        let ends = if self.is_alive(route.from) {
+            Some((self.due(), Landed::Whole))
+        } else {
+            self.due_of_loss()
+        };
+        self.port(route.to).landings.under_way.push(Flight {
+            route,
+            position,
+            bytes,
+            landing: to,
+            ends,
+        });
+    }
+
+    /// A landing ends before it began.
+    pub(super) fn lose(&mut self, life: Life, landing: &Landing) {
+        let port = self.port(life);
+        port.landings.lose(landing);
+        port.woken = true;
+    }
+
+    /// When a landing from a dead rank ends, if ever by itself.
+    fn due_of_loss(&mut self) -> Option<(u64, Landed)> {
+        let ticks_max = self.options.faults.loss_notice_ticks_max?;
+        let due = self.now() + 1 + self.random.up_to(ticks_max);
+        Some((due, Landed::Lost))
+    }
+
+    /// Ends the landings that are due, all others go on.
+    pub(super) fn deliver_landings(&mut self) {
+        let now = self.now();
+        let is_due = |flight: &mut Flight| flight.ends.is_some_and(|(due, _)| due <= now);
+        let mut due: Vec<Flight> = Vec::new();
+        for port in self.ports.values_mut().filter(|port| port.alive) {
+            due.extend(port.landings.under_way.extract_if(.., is_due));
+        }
+        due.sort_by_key(|flight| flight.ends.map(|(due, _)| due));
+        for flight in due {
+            let how = flight.ends.map_or(Landed::Lost, |(_, how)| how);
+            self.end(&flight, how);
+        }
+    }
+
+    fn end(&mut self, flight: &Flight, how: Landed) {
+        let all = flight.payload().len();
+        let event = match how {
+            Landed::Whole => {
+                flight.write(all);
+                self.release(flight.route, flight.position);
+                Event::Landed(flight.route, flight.position)
+            }
+            Landed::Lost => {
+                flight.write(self.random.up_to(all as u64) as usize);
+                Event::LandingLost(flight.route, flight.position)
+            }
+        };
+        let port = self.port(flight.route.to);
+        port.landings.ended.push_back((flight.landing.token(), how));
+        port.woken = true;
+        self.add_event(event);
+    }
+
+    /// Ends what lands at `life`, from one rank or from all.
+    pub(super) fn lose_landings(&mut self, life: Life, from: Option<Rank>) {
+        let is_from = |flight: &mut Flight| from.is_none_or(|from| flight.route.from.rank == from);
+        let under_way = &mut self.port(life).landings.under_way;
+        let lost: Vec<Flight> = under_way.extract_if(.., is_from).collect();
+        for flight in lost {
+            self.end(&flight, Landed::Lost);
+        }
+    }
+
+    /// A rank was killed: what was landing there is nobody's any more, what
+    /// comes from it never comes whole.
+    pub(super) fn kill_landings(&mut self, life: Life) {
+        self.port(life).landings.forget();
+        let receivers: Vec<Life> = self.ports.keys().copied().collect();
+        for receiver in receivers {
+            let mut under_way = core::mem::take(&mut self.port(receiver).landings.under_way);
+            for flight in under_way
+                .iter_mut()
+                .filter(|flight| flight.route.from == life)
+            {
+                flight.ends = self.due_of_loss();
+            }
+            self.port(receiver).landings.under_way = under_way;
+        }
+    }
+
+    /// Nothing goes out of this endpoint or into it any more.
+    pub(super) fn close(&mut self, life: Life) {
+        if self.is_alive(life) {
+            self.port(life).closed = true;
+            self.lose_landings(life, None);
+        }
+    }
+}
