@@ -169,28 +169,29 @@ impl Known {
         let layers: Vec<&str> = provider.split(';').collect();
         let is = |name: &str| layers.contains(&name);
         if is("ofi_rxm") {
-            // Accepts FI_DELIVERY_COMPLETE on messages and ignores it.
+            // Accepts FI_DELIVERY_COMPLETE on messages and ignores it. Of no
+            // provider more is relied on: the fabric acknowledges itself.
             Self {
                 sleeps: "descriptor",
-                message: "sent",
+                message: "buffer free, whatever is asked",
                 write: "in memory; target must poll",
             }
         } else if is("shm") {
             Self {
                 sleeps: "naps",
-                message: "received; target must poll",
+                message: "buffer free",
                 write: "in memory; target must poll",
             }
         } else if is("tcp") || is("net") {
             Self {
                 sleeps: "descriptor",
-                message: "received; target must poll",
+                message: "buffer free",
                 write: "in memory; target must poll",
             }
         } else if is("sockets") {
             Self {
                 sleeps: "descriptor",
-                message: "received",
+                message: "buffer free",
                 write: "in memory",
             }
         } else {
