@@ -10,6 +10,8 @@ mod determinism;
 mod events;
 mod gate;
 mod horizon;
+mod landing;
+mod landing_lost;
 mod layouts;
 mod log_memory;
 mod matching_order;

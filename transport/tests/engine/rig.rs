@@ -389,6 +389,23 @@ impl Rig {
         })
     }
 
+    /// Distant frames that have landed anywhere so far.
+    pub fn landed(&self) -> usize {
+        let events = self.network.events();
+        let landed = |event: &Event| matches!(event, Event::Landed(..));
+        events.iter().filter(|(_, event)| landed(event)).count()
+    }
+
+    /// Data frames that a rank was handed so far.
+    pub fn handed(&self, at: usize) -> usize {
+        let events = self.network.events();
+        let handed = |event: &Event| match event {
+            Event::Handed(route, LaneKind::Data) => route.to.rank.index() == at,
+            _ => false,
+        };
+        events.iter().filter(|(_, event)| handed(event)).count()
+    }
+
     /// The tag and number of the first message that waits at a rank.
     pub fn first_waiting(&self, at: usize, pattern: Pattern) -> Option<(i32, Ssn)> {
         let (status, ssn) = self.engines[at].find(&pattern)?;
