@@ -61,7 +61,11 @@ fn a_duplicate_is_dropped_and_counted() {
         assert!(rig.finish_receive(&receipt).1 == payload(3, 100));
         assert_eq!(rig.engines[1].statistics().duplicates, 4);
         let is_distant = distant_bytes_min == Some(1);
-        assert_eq!(rig.landed(), if is_distant { 4 } else { 0 }, "duplicates are fetched");
+        assert_eq!(
+            rig.landed(),
+            if is_distant { 4 } else { 0 },
+            "duplicates are fetched"
+        );
         rig.end();
     }
 }

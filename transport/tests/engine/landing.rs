@@ -84,7 +84,10 @@ fn payload_lands_in_the_buffer_where_it_fits() {
                 let direct = direct && (!matched_late || keeping);
                 let touched = receipt.room.read().iter().any(|byte| *byte != UNTOUCHED);
                 assert_eq!(touched, direct);
-                assert!(!rig.is_received(&receipt), "it is over before its landing is");
+                assert!(
+                    !rig.is_received(&receipt),
+                    "it is over before its landing is"
+                );
                 rig.finish_receive(&receipt);
                 rig.end();
             }
@@ -180,7 +183,11 @@ fn what_does_not_fit_is_not_fetched() {
         let (outcome, found) = rig.finish_receive(&receipt);
         assert_eq!(outcome.truncated_to, Some(10_000));
         assert!(found == payload(1, 100_000)[..10_000]);
-        assert_eq!(rig.landed(), 2, "of 13 fragments two have something in room");
+        assert_eq!(
+            rig.landed(),
+            2,
+            "of 13 fragments two have something in room"
+        );
         rig.finish_send(&sent);
         rig.end();
     }

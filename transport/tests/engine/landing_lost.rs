@@ -93,7 +93,7 @@ fn a_long_message_is_given_up_while_others_arrive() {
         let other = rig.receive(1, from(2, 1), 20_000);
         let sent = rig.send(0, to(1, 1), &payload(1, 500_000));
         rig.send(2, to(1, 1), &payload(2, 20_000));
-        rig.until("a frame is handed over", |rig| rig.handed(1) > 0);
+        rig.until_touched(&receipt);
         rig.engines[1].detach(receipt.id);
         receipt.room.fill(GONE);
         rig.finish_send(&sent);
@@ -151,7 +151,11 @@ fn a_lost_landing_is_an_error() {
             }
             assert!(!rig.is_received(&receipt));
             rig.engines[1].cancel(receipt.id);
-            assert_eq!(rig.engines[1].outcome(receipt.id), None, "its match is gone");
+            assert_eq!(
+                rig.engines[1].outcome(receipt.id),
+                None,
+                "its match is gone"
+            );
             rig.engines[1].detach(receipt.id);
         }
     }
