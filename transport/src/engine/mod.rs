@@ -13,9 +13,11 @@
 //! eagerly, since they must be in it anyway (LOG-1).
 
 mod buffer;
+mod delivery;
 mod giving_up;
 mod inbox;
 mod landing;
+mod limits;
 mod outbox;
 mod request;
 mod stored;
@@ -30,7 +32,8 @@ use crate::gate::Gate;
 use crate::matching::{Envelope, Pattern};
 use crate::protocol::{Event, Protocol};
 use core::time::Duration;
-use inbox::{Begun, Delivery, Inbox};
+use delivery::Delivery;
+use inbox::{Begun, Inbox};
 use outbox::{Means, Outbox};
 use refrain_ring::{Arena, ArenaFull, Clock, Incarnation, Rank, Ssn};
 use request::{Receiving, Request, Requests, Sending, State, Way};
