@@ -4,7 +4,7 @@ use crate::memory::{receive_buffer, receive_layout};
 use crate::networks;
 use crate::recorder::Noted;
 use crate::rig::{Receipt, Rig, Setup, UNTOUCHED, from, from_any, payload, synchronous, to};
-use refrain_transport::fabric::sim::{LaneKind, Options};
+use refrain_transport::fabric::sim::{Event, LaneKind, Options};
 use refrain_transport::layout::Layout;
 
 /// Distant from 1000 bytes on, in a network in which a landing is under way for
@@ -275,4 +275,31 @@ fn short_messages_beyond_the_eager_limit_are_announced() {
         }
         rig.end();
     }
+}
+
+/// Landings overtake each other, or they do not, and the bytes are right.
+#[test]
+fn landings_end_in_any_order() {
+    let (mut in_order, mut overtaking) = (0, 0);
+    for seed in 0..20 {
+        let mut rig = Setup::new(slow(seed)).build();
+        let receipts = [0, 1, 2].map(|tag| rig.receive(1, from(0, tag), 4000));
+        for tag in [0, 1, 2] {
+            rig.send(0, to(1, tag), &payload(tag as u64, 4000));
+        }
+        for (receipt, tag) in receipts.iter().zip(0..) {
+            assert!(rig.finish_receive(receipt).1 == payload(tag, 4000));
+        }
+        let events = rig.network.events();
+        let landed = events.iter().filter_map(|(_, event)| match event {
+            Event::Landed(_, position) => Some(*position),
+            _ => None,
+        });
+        match landed.is_sorted() {
+            true => in_order += 1,
+            false => overtaking += 1,
+        }
+        rig.end();
+    }
+    assert!(in_order > 0 && overtaking > 0, "{in_order}, {overtaking}");
 }

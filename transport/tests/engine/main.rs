@@ -16,6 +16,7 @@ mod layouts;
 mod log_memory;
 mod matching_order;
 mod memory;
+mod mixed;
 mod networks;
 mod probes;
 mod recorder;
