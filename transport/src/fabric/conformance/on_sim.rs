@@ -82,6 +82,70 @@ impl Harness for SimHarness {
     }
 }
 
+/// The same networks as real ones appear to a harness: things come in their own
+/// time, and it knows nothing of them.
+struct RealHarness {
+    sim: SimHarness,
+    drives_all: bool,
+}
+
+impl Harness for RealHarness {
+    type F = SimFabric;
+
+    fn make(&mut self, ranks: u32) -> Vec<Endpoint<SimFabric>> {
+        self.sim.make(ranks)
+    }
+
+    fn restart(&mut self, rank: Rank, incarnation: Incarnation) -> Endpoint<SimFabric> {
+        self.sim.restart(rank, incarnation)
+    }
+
+    fn kill(&mut self, endpoint: Endpoint<SimFabric>) {
+        self.sim.kill(endpoint);
+    }
+
+    fn progress(&mut self) -> bool {
+        false
+    }
+
+    /// Every look at the clock takes time.
+    fn now(&self) -> Duration {
+        self.sim.network().advance(3);
+        self.sim.now()
+    }
+
+    fn poll_calls_max(&self) -> usize {
+        self.sim.poll_calls_max()
+    }
+
+    fn drives_all(&self) -> bool {
+        self.drives_all
+    }
+
+    /// Longer than anything is late.
+    fn silence(&self) -> Duration {
+        Duration::from_millis(6)
+    }
+
+    fn inject(&mut self, from: Rank, to: Rank, lane: LaneKind, bytes: &[u8]) -> bool {
+        self.sim.inject(from, to, lane, bytes)
+    }
+}
+
+#[test]
+fn the_suite_waits_for_what_comes_in_its_own_time() {
+    for drives_all in [false, true] {
+        for distant_bytes_min in [None, Some(1000)] {
+            let mut options = Options::rough(1);
+            options.distant_bytes_min = distant_bytes_min;
+            run_all(&mut RealHarness {
+                sim: SimHarness::new(options),
+                drives_all,
+            });
+        }
+    }
+}
+
 /// Seeds of the rough networks; `REFRAIN_SEED` puts another in their place.
 fn seeds() -> Vec<u64> {
     match std::env::var("REFRAIN_SEED") {
