@@ -29,8 +29,10 @@ fn land_without_progress(rig: &mut Rig) {
     }
 }
 
-/// Rank 1's room, what it lends of it, and what is to be found there.
+/// Rank 1 posts a receive into some of a room.
 type Lend = fn(&mut Rig) -> Receipt;
+/// What is in that room when it has got a message.
+type Filled = fn(&[u8]) -> Vec<u8>;
 
 fn whole(rig: &mut Rig) -> Receipt {
     rig.receive(1, from(0, 1), 8000)
@@ -45,7 +47,7 @@ fn contiguous_layout(rig: &mut Rig) -> Receipt {
 
 fn vector_layout(rig: &mut Rig) -> Receipt {
     let layout = Box::leak(Box::new(Layout::vector(80, 100, 101).expect("small")));
-    let room = rig.room(&[UNTOUCHED; 8100]);
+    let room = rig.room(&[UNTOUCHED; 8079]);
     let buffer = receive_layout(&room, layout);
     rig.receive_into(1, from(0, 1), room, buffer)
 }
@@ -60,13 +62,21 @@ fn short(rig: &mut Rig) -> Receipt {
 /// one piece; elsewhere nothing of it is seen before all of it is there.
 #[test]
 fn payload_lands_in_the_buffer_where_it_fits() {
-    let cases: [(Lend, bool); 4] = [
-        (whole, true),
-        (contiguous_layout, true),
-        (vector_layout, false),
-        (short, false),
+    let cases: [(Lend, Filled, bool); 4] = [
+        (whole, <[u8]>::to_vec, true),
+        (
+            contiguous_layout,
+            |data| [&[UNTOUCHED; 16], data].concat(),
+            true,
+        ),
+        (
+            vector_layout,
+            |data| data.chunks(100).collect::<Vec<_>>().join(&UNTOUCHED),
+            false,
+        ),
+        (short, |data| [&data[..7999], &[UNTOUCHED]].concat(), false),
     ];
-    for (lend, direct) in cases {
+    for (lend, filled, direct) in cases {
         for keeping in [false, true] {
             for matched_late in [false, true] {
                 let mut setup = Setup::new(slow(1));
@@ -88,7 +98,8 @@ fn payload_lands_in_the_buffer_where_it_fits() {
                     !rig.is_received(&receipt),
                     "it is over before its landing is"
                 );
-                rig.finish_receive(&receipt);
+                let (_, found) = rig.finish_receive(&receipt);
+                assert!(found == filled(&payload(1, 8000)));
                 rig.end();
             }
         }
