@@ -5,7 +5,8 @@ use serde::{Deserialize, Serialize};
 /// What the launcher tells every rank.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct JobConfig {
-    /// `--fabric`: `auto`, `shm`.
+    /// `--fabric`: `auto`, `shm`, `ofi:PROVIDER`. The launcher puts a provider in
+    /// the place of `ofi` alone.
     pub fabric: String,
     /// `--protocol`: `none`, `pessimist`.
     pub protocol: String,
@@ -26,6 +27,20 @@ pub struct JobConfig {
     /// How long a waiting rank polls before it sleeps, in microseconds.
     /// `None`: chosen from the machine.
     pub spin_us: Option<u64>,
+    /// `--libfabric`: the library's file. The launcher takes it from
+    /// `REFRAIN_LIBFABRIC` where it is not given. `None`: `libfabric.so.1` as the
+    /// loader finds it.
+    pub libfabric: Option<String>,
+    /// `--peer-timeout`: how long a rank on another host may leave the greeting
+    /// at the start unanswered, and how long a provider's error about it may
+    /// last, until it counts as lost; in milliseconds.
+    pub peer_timeout_ms: u64,
+    /// `--suspect-after`: how long a rank may leave frames unanswered until it
+    /// counts as lost, in milliseconds. `None`: for ever. A rank that computes
+    /// answers nothing meanwhile.
+    pub suspect_after_ms: Option<u64>,
+    /// `--verbose`: rank 0 says on standard error what was chosen and why.
+    pub verbose: bool,
 }
 
 impl Default for JobConfig {
@@ -39,6 +54,10 @@ impl Default for JobConfig {
             ranks_on_host: 1,
             cores_on_host: 1,
             spin_us: None,
+            libfabric: None,
+            peer_timeout_ms: 30_000,
+            suspect_after_ms: None,
+            verbose: false,
         }
     }
 }

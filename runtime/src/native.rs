@@ -1,29 +1,14 @@
-//! Native libraries that are looked for at run time: their absence is a line
-//! in `refrain info`, never a program that does not start.
+//! Native libraries that are looked for at run time (their absence is a line in
+//! `refrain info`, never a program that does not start), and what they change
+//! in a process.
 
 #![allow(
     unsafe_code,
-    reason = "loading a library runs its initialisers, and the type of a symbol cannot be checked"
+    reason = "loading a library runs its initialisers, and signal actions are raw"
 )]
 
+use core::mem::MaybeUninit;
 use libloading::Library;
-
-/// The version of the installed libfabric (major, minor).
-///
-/// # Errors
-/// Why it cannot be loaded, in the loader's words.
-pub fn libfabric_version() -> Result<(u32, u32), String> {
-    // SAFETY: libfabric's initialisers only prepare its own state.
-    let library = unsafe { Library::new("libfabric.so.1") }.map_err(short)?;
-    // SAFETY: `uint32_t fi_version(void)` is part of every libfabric's ABI
-    // since FABRIC_1.0, and the library stays loaded during the call.
-    let version = unsafe {
-        library
-            .get::<unsafe extern "C" fn() -> u32>(b"fi_version\0")
-            .map_err(short)?()
-    };
-    Ok((version >> 16, version & 0xffff))
-}
 
 /// Whether libibverbs is installed.
 ///
@@ -42,4 +27,51 @@ fn short(error: libloading::Error) -> String {
     let text = error.to_string();
     text.split_once(": ")
         .map_or(text.clone(), |(_, reason)| reason.to_owned())
+}
+
+/// Signals below the real-time ones.
+const SIGNALS: core::ops::Range<i32> = 1..32;
+
+/// Calls `run`, and puts back what signals did before: libraries that install
+/// handlers of their own have no business with those of a launcher.
+pub fn keeping_signal_actions<T>(run: impl FnOnce() -> T) -> T {
+    let before: Vec<(i32, libc::sigaction)> = SIGNALS
+        .filter_map(|signal| Some((signal, action_of(signal)?)))
+        .collect();
+    let result = run();
+    for (signal, action) in &before {
+        // SAFETY: the action was in force when it was read, so its handler is
+        // code of this process that handles signals.
+        unsafe { libc::sigaction(*signal, action, core::ptr::null_mut()) };
+    }
+    result
+}
+
+/// What a signal does now; `None` for numbers that have no action.
+fn action_of(signal: i32) -> Option<libc::sigaction> {
+    let mut action = MaybeUninit::uninit();
+    // SAFETY: a null new action changes nothing, and there is room for the old.
+    let status = unsafe { libc::sigaction(signal, core::ptr::null(), action.as_mut_ptr()) };
+    // SAFETY: written when the call succeeded.
+    (status == 0).then(|| unsafe { action.assume_init() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_handler_installed_meanwhile_is_gone_afterwards() {
+        let handler = |signal| action_of(signal).unwrap().sa_sigaction;
+        let (before, other_before) = (handler(libc::SIGWINCH), handler(libc::SIGURG));
+        let inside = keeping_signal_actions(|| {
+            // SAFETY: ignoring a signal runs no code.
+            unsafe { libc::signal(libc::SIGWINCH, libc::SIG_IGN) };
+            handler(libc::SIGWINCH)
+        });
+        assert_eq!(inside, libc::SIG_IGN);
+        assert_ne!(before, libc::SIG_IGN);
+        assert_eq!(handler(libc::SIGWINCH), before);
+        assert_eq!(handler(libc::SIGURG), other_before);
+    }
 }

@@ -1,25 +1,51 @@
 //! `refrain info`.
 
+use crate::providers;
+use clap::Args;
 use miette::IntoDiagnostic;
-use refrain::choice::{self, Choice};
+use refrain::choice::{self, Choice, Provider, provider};
 use rustix::process::{Resource, getrlimit};
 use rustix::system::uname;
 use std::fmt::Write as _;
 use std::fs;
 use std::io::{Write as _, stdout};
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 /// First kernel with MADV_COLLAPSE, which makes huge pages of shared memory
 /// without an administrator's help.
 const COLLAPSE_SINCE: (u32, u32) = (6, 1);
 
+/// Arguments of `refrain info`.
+#[derive(Args)]
+pub struct Arguments {
+    /// List libfabric's providers: which are usable, and what each promises.
+    #[arg(long)]
+    providers: bool,
+    /// The file of libfabric; else the one that REFRAIN_LIBFABRIC names, else
+    /// libfabric.so.1 as the loader finds it.
+    #[arg(long, value_name = "FILE")]
+    libfabric: Option<PathBuf>,
+}
+
 /// Prints what this machine offers, what is chosen and why.
-pub fn run() -> miette::Result<ExitCode> {
-    stdout().write_all(text().as_bytes()).into_diagnostic()?;
+pub fn run(arguments: &Arguments) -> miette::Result<ExitCode> {
+    let file = arguments
+        .libfabric
+        .clone()
+        .or_else(|| Some(provider::library_of_environment()?.into()));
+    let found = choice::providers(file.as_deref());
+    let found = found.as_deref().map_err(String::as_str);
+    let text = if arguments.providers {
+        providers::text(found)
+    } else {
+        text(found)
+    };
+    stdout().write_all(text.as_bytes()).into_diagnostic()?;
     Ok(ExitCode::SUCCESS)
 }
 
-fn text() -> String {
+fn text(found: Result<&[Provider], &str>) -> String {
     let mut text = String::new();
     let kernel = uname();
     let release = kernel.release().to_string_lossy().into_owned();
@@ -42,10 +68,10 @@ fn text() -> String {
     );
     line("memory lock", memory_lock());
     line("huge pages", huge_pages(&release));
-    let (auto, why) = choice::auto_fabric();
+    let (auto, why) = choice::auto_fabric(found);
     line("--fabric auto", format!("{auto}: {why}"));
     let _ = writeln!(text, "\nfabrics");
-    for found in choice::fabrics() {
+    for found in choice::fabrics(found) {
         let state = if found.usable {
             "available"
         } else {
@@ -59,7 +85,7 @@ fn text() -> String {
     ] {
         let _ = writeln!(text, "\n{title}");
         for Choice { name, summary } in choices {
-            let _ = writeln!(text, "  {name:<10}{summary}");
+            let _ = writeln!(text, "  {name:<14}{summary}");
         }
     }
     text

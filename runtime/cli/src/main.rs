@@ -2,6 +2,7 @@
 
 mod clean;
 mod info;
+mod providers;
 mod run;
 
 use clap::{Parser, Subcommand};
@@ -20,7 +21,7 @@ enum Command {
     /// Start the ranks of a job on this host.
     Run(run::Arguments),
     /// Say what this machine offers, what is chosen and why.
-    Info,
+    Info(info::Arguments),
     /// Remove what killed jobs have left behind.
     Clean,
     /// Measure latency and bandwidth between two ranks, protocol beside protocol.
@@ -33,7 +34,7 @@ enum Command {
 fn main() -> ExitCode {
     let result = match CommandLine::parse().command {
         Command::Run(arguments) => run::run(arguments),
-        Command::Info => info::run(),
+        Command::Info(arguments) => info::run(&arguments),
         Command::Clean => clean::run(),
         Command::Netpipe(arguments) => refrain_bench::netpipe::run(arguments),
         Command::NetpipeRank => refrain_bench::netpipe::rank_main(),

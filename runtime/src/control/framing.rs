@@ -17,7 +17,7 @@ use serde::de::DeserializeOwned;
 use thiserror::Error;
 
 /// Version of the control messages. Both sides refuse every other.
-pub const CONTROL_VERSION: u16 = 1;
+pub const CONTROL_VERSION: u16 = 2;
 /// First bytes of every frame.
 pub const MAGIC: [u8; 4] = *b"RFRN";
 /// Bytes before the body.
@@ -158,16 +158,22 @@ mod tests {
             any::<Option<u64>>(),
             any::<bool>(),
             any::<u32>(),
+            any::<Option<String>>(),
+            any::<Option<u64>>(),
         )
-            .prop_map(|(fabric, log_memory_bytes, log_prefault, ranks_on_host)| {
-                JobConfig {
-                    fabric,
-                    log_memory_bytes,
-                    log_prefault,
-                    ranks_on_host,
-                    ..JobConfig::default()
-                }
-            })
+            .prop_map(
+                |(fabric, log_memory_bytes, log_prefault, ranks, libfabric, suspect_after_ms)| {
+                    JobConfig {
+                        fabric,
+                        log_memory_bytes,
+                        log_prefault,
+                        ranks_on_host: ranks,
+                        libfabric,
+                        suspect_after_ms,
+                        ..JobConfig::default()
+                    }
+                },
+            )
     }
 
     fn to_rank() -> impl Strategy<Value = ToRank> {
@@ -305,8 +311,9 @@ mod tests {
             config: JobConfig::default(),
         };
         let expected = [
-            b"RFRN\x01\0\0\0\x16\0\0\0".as_slice(),
-            b"\0\x01\x02\x03\x04\x04auto\x04none\0\0\x90\x4e\x01\x01\0",
+            b"RFRN\x02\0\0\0\x1c\0\0\0".as_slice(),
+            b"\0\x01\x02\x03\x04\x04auto\x04none\0\0\x90\x4e\x01\x01\0".as_slice(),
+            b"\0\xb0\xea\x01\0\0",
         ]
         .concat();
         assert_eq!(encode(&welcome).unwrap(), expected);

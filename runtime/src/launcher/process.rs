@@ -4,7 +4,8 @@ use super::lines::Lines;
 use super::link::Link;
 use super::sink::Stream;
 use super::verdict::{End, Membership};
-use rustix::event::PollFlags;
+use crate::leftovers;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
 use rustix::io::Errno;
 use rustix::process::{
@@ -17,6 +18,11 @@ use std::process::Child;
 
 /// How much output is read at once.
 const READ_BYTES: usize = 64 << 10;
+/// How long a killed process may take to end.
+const JOINED_END_MAX: Timespec = Timespec {
+    tv_sec: 0,
+    tv_nsec: 250_000_000,
+};
 
 /// One output stream of one rank.
 #[derive(Debug)]
@@ -69,7 +75,8 @@ impl Output {
     }
 }
 
-/// One rank's process. Dropping it kills and reaps it and its group.
+/// One rank's process. Dropping it kills and reaps it and its group, and removes
+/// what libfabric's shm provider has left of it.
 #[derive(Debug)]
 pub struct RankProcess {
     /// Reaped only at the end of the job: until then its id, and that of its
@@ -83,6 +90,9 @@ pub struct RankProcess {
     pub outputs: Vec<Output>,
     /// How far it has come in the control protocol.
     pub membership: Membership,
+    /// The process that has joined the job, if that is not the child itself but
+    /// one that it (a wrapper) has started: its id and descriptor.
+    joined: Option<(u32, OwnedFd)>,
     /// How it ended.
     pub end: Option<End>,
 }
@@ -117,6 +127,7 @@ impl RankProcess {
                 link,
                 outputs,
                 membership: Membership::Stranger,
+                joined: None,
                 end: None,
             }),
             Err(error) => {
@@ -124,6 +135,18 @@ impl RankProcess {
                 let _ = child.wait();
                 Err(error)
             }
+        }
+    }
+
+    /// A process has joined the job as this rank.
+    pub fn join(&mut self, process: u32) {
+        self.membership = Membership::Member;
+        let id = i32::try_from(process).ok().and_then(Pid::from_raw);
+        // Of another process namespace the id means nothing here.
+        if let Some(id) = id.filter(|id| *id != self.group)
+            && let Ok(descriptor) = pidfd_open(id, PidfdFlags::empty())
+        {
+            self.joined = Some((process, descriptor));
         }
     }
 
@@ -177,5 +200,13 @@ impl Drop for RankProcess {
         self.kill_group();
         // Fails only when somebody else has reaped it.
         let _ = self.child.wait();
+        let mut processes = vec![self.child.id()];
+        if let Some((process, descriptor)) = &self.joined {
+            // Killed with the group, but not reaped by us.
+            let mut polled = [PollFd::new(descriptor, PollFlags::IN)];
+            let _ = poll(&mut polled, Some(&JOINED_END_MAX));
+            processes.push(*process);
+        }
+        leftovers::remove_segments_of(&processes);
     }
 }

@@ -61,8 +61,8 @@ impl Job {
         memory: Option<OwnedFd>,
     ) -> Result<(), String> {
         match message {
-            ToLauncher::Hello { .. } => {
-                self.ranks[rank].membership = Membership::Member;
+            ToLauncher::Hello { process } => {
+                self.ranks[rank].join(process);
                 self.answer(rank, &self.welcome(rank), None)
             }
             ToLauncher::Put { key, value, .. } => {

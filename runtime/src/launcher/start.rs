@@ -10,7 +10,8 @@ use super::program;
 use super::sink::{Sink, Stream};
 use super::spawn::{self, Start};
 use super::{Job, JobSpec, Output};
-use crate::{Error, choice};
+use crate::Error;
+use crate::choice::{self, provider};
 use rustix::io::{FdFlags, fcntl_setfd};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 use rustix::process::Rlimit;
@@ -26,6 +27,7 @@ pub fn start(mut spec: JobSpec) -> Result<Job, Error> {
     choice::check(&spec.config)?;
     check_descriptors(&spec)?;
     let program = program::resolve(&spec.program)?;
+    provider::resolve(&mut spec.config)?;
     let files = limits::raise_open_files(spec.ranks)?;
     let allowed = allowed_cores();
     let cores = cores_to_pin(&spec, &allowed);

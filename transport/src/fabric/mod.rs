@@ -68,6 +68,7 @@
 
 #[cfg(any(test, feature = "conformance"))]
 pub mod conformance;
+pub mod mixed;
 pub mod ofi;
 pub mod shm;
 pub mod sim;

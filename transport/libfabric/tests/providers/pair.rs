@@ -7,7 +7,7 @@ use refrain_libfabric::{
 };
 use refrain_ring::Region;
 use std::path::Path;
-use std::sync::OnceLock;
+use std::sync::{Mutex, OnceLock, PoisonError};
 
 pub const SECOND: &str = "REFRAIN_LIBFABRIC_SECOND";
 
@@ -30,7 +30,12 @@ fn libraries() -> &'static [Library] {
 }
 
 /// Runs `test` with what each provider of each library offers first.
+///
+/// One test at a time: memory files of the `shm` provider are named after the
+/// process, by each library without knowing of the other.
 pub fn with_every_provider(test: impl Fn(&Library, &Info)) {
+    static ALONE: Mutex<()> = Mutex::new(());
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     for library in libraries() {
         for provider in ["shm", "tcp;ofi_rxm", "tcp", "net", "sockets"] {
             match library.infos(&hints(provider)) {
@@ -97,8 +102,17 @@ pub struct Pair {
 
 impl Pair {
     pub fn open(library: &Library, info: &Info, region_bytes: usize) -> Self {
+        Self::open_with(library, info, region_bytes, &OPTIONS)
+    }
+
+    pub fn open_with(
+        library: &Library,
+        info: &Info,
+        region_bytes: usize,
+        options: &EndpointOptions,
+    ) -> Self {
         let open = || {
-            let mut endpoint = Endpoint::open(library, info, &OPTIONS).unwrap();
+            let mut endpoint = Endpoint::open(library, info, options).unwrap();
             let region = Region::heap(region_bytes);
             let access = Access::LOCAL | Access::REMOTE_READ | Access::REMOTE_WRITE;
             let memory = endpoint.register(&region, 0, region_bytes, access).unwrap();

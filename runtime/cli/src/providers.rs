@@ -1,0 +1,150 @@
+//! `refrain info --providers`.
+
+use comfy_table::presets::UTF8_HORIZONTAL_ONLY;
+use comfy_table::{ContentArrangement, Table};
+use refrain::choice::{Provider, provider};
+use std::fmt::Write as _;
+use std::fs;
+
+/// What libfabric offers here, provider by provider, or one line that says what
+/// is missing.
+pub fn text(found: Result<&[Provider], &str>) -> String {
+    let found = match found {
+        Ok(found) => found,
+        Err(why) => return format!("{why}\n"),
+    };
+    let mut text = String::new();
+    if let Some(file) = loaded_file() {
+        let _ = writeln!(text, "libfabric   {file}");
+    }
+    if let Some(best) = provider::best(found) {
+        let _ = writeln!(text, "ofi takes   {} ({})", best.provider.name, best.reason);
+    }
+    let _ = writeln!(text, "{}", table(found));
+    for provider in found {
+        if let Err(why) = &provider.usable {
+            let _ = writeln!(text, "{} cannot be used: {why}", provider.name);
+        }
+    }
+    text.push_str(
+        "\nlong messages  read: the receiver reads the sender's log; messages: in pieces\n\
+         sleeps         how a waiting rank finds out that something came\n\
+         inject         bytes that are sent without a completion, at most\n\
+         completions    what it means that libfabric reports one, with FI_DELIVERY_COMPLETE\n",
+    );
+    text
+}
+
+fn table(found: &[Provider]) -> Table {
+    let mut table = Table::new();
+    table
+        .load_preset(UTF8_HORIZONTAL_ONLY)
+        .set_content_arrangement(ContentArrangement::Disabled)
+        .set_header([
+            "provider",
+            "version",
+            "usable",
+            "long messages",
+            "sleeps",
+            "inject",
+            "a message's completion",
+            "a write's completion",
+        ]);
+    for provider in found {
+        let (major, minor) = provider.version;
+        let usable = provider.usable.is_ok();
+        let when_usable = |text: &str| {
+            if usable {
+                text.to_owned()
+            } else {
+                String::new()
+            }
+        };
+        table.add_row([
+            provider.name.clone(),
+            format!("{major}.{minor}"),
+            if usable { "yes" } else { "no" }.into(),
+            when_usable(provider.long_messages),
+            when_usable(provider.sleeps),
+            when_usable(&provider.inject_bytes.to_string()),
+            when_usable(provider.message_completion),
+            when_usable(provider.write_completion),
+        ]);
+    }
+    table
+}
+
+/// The file that the loader took for libfabric. It says the version too, where
+/// it is installed under its whole name (`libfabric.so.1.19.1`).
+fn loaded_file() -> Option<String> {
+    let maps = fs::read_to_string("/proc/self/maps").ok()?;
+    file_in(&maps).map(str::to_owned)
+}
+
+fn file_in(maps: &str) -> Option<&str> {
+    maps.lines()
+        .filter_map(|line| line.find('/').map(|at| &line[at..]))
+        .find(|path| {
+            let name = path.rsplit('/').next().unwrap_or(path);
+            name.starts_with("libfabric")
+        })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn provider(name: &str, usable: Result<(), String>) -> Provider {
+        Provider {
+            name: name.into(),
+            version: (117, 0),
+            usable,
+            long_messages: "read",
+            sleeps: "descriptor",
+            inject_bytes: 4096,
+            message_completion: "in the memory of the peer",
+            write_completion: "nothing",
+        }
+    }
+
+    #[test]
+    fn every_provider_is_a_row_and_every_refusal_a_line() {
+        let text = text(Ok(&[
+            provider("tcp", Ok(())),
+            provider("udp", Err("it loses messages".into())),
+        ]));
+        let row = text.lines().find(|line| line.contains(" tcp ")).unwrap();
+        for word in [
+            "117.0",
+            "yes",
+            "read",
+            "descriptor",
+            "4096",
+            "in the memory",
+            "nothing",
+        ] {
+            assert!(row.contains(word), "{word} in {row}");
+        }
+        let row = text.lines().find(|line| line.contains(" udp ")).unwrap();
+        assert!(row.contains("no") && !row.contains("4096"), "{row}");
+        assert!(
+            text.contains("udp cannot be used: it loses messages"),
+            "{text}"
+        );
+        assert!(text.contains("ofi takes   tcp"), "{text}");
+    }
+
+    #[test]
+    fn without_libfabric_there_is_one_line() {
+        assert_eq!(text(Err("install it")), "install it\n");
+    }
+
+    #[test]
+    fn the_loaded_file_is_found_among_the_maps() {
+        let maps = "7f00-7f01 r-xp 0 fe:00 1   /usr/lib/libc.so.6\n\
+                    7f02-7f03 r-xp 0 fe:00 2   /opt/libfabric/x.so\n\
+                    7f04-7f05 r-xp 0 fe:00 3   /opt/my lib/libfabric.so.1.19.1\n";
+        assert_eq!(file_in(maps), Some("/opt/my lib/libfabric.so.1.19.1"));
+        assert_eq!(file_in("7f00-7f01 rw-p 0 00:00 0 \n"), None);
+    }
+}

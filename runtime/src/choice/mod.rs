@@ -1,0 +1,227 @@
+//! The fabrics and protocols that can be chosen by name: the one list that the
+//! command line, the launcher and `refrain info` use.
+
+mod fabric;
+pub mod provider;
+
+pub use fabric::FabricChoice;
+pub use refrain_transport::fabric::ofi::Provider;
+
+use crate::config::JobConfig;
+use crate::{Error, native};
+use refrain_logging::Member;
+use std::path::Path;
+
+/// One thing that can be chosen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Choice {
+    /// As written on the command line.
+    pub name: &'static str,
+    /// What it is, in a few words.
+    pub summary: &'static str,
+}
+
+/// What `--fabric` takes. [`check_fabric`] says whether a name is one of them.
+pub const FABRICS: &[Choice] = &[
+    Choice {
+        name: "auto",
+        summary: "shm between ranks on one host, ofi between hosts",
+    },
+    Choice {
+        name: "shm",
+        summary: "shared memory of one host; the receiver reads the sender's log",
+    },
+    Choice {
+        name: "ofi",
+        summary: "libfabric, by the best of its providers that is usable here",
+    },
+    Choice {
+        name: "ofi:PROVIDER",
+        summary: "libfabric by one provider; `refrain info --providers` lists them",
+    },
+];
+
+/// What `--protocol` takes: the members of the protocol family.
+pub const PROTOCOLS: &[Choice] = &{
+    let mut choices = [Choice {
+        name: "",
+        summary: "",
+    }; Member::ALL.len()];
+    let mut index = 0;
+    while index < choices.len() {
+        let member = Member::ALL[index];
+        choices[index] = Choice {
+            name: member.name(),
+            summary: member.summary(),
+        };
+        index += 1;
+    }
+    choices
+};
+
+/// Checks the form of a fabric's name. Whether a provider is installed is for
+/// [`provider::resolve`] to say.
+///
+/// # Errors
+/// [`Error::Config`], with all names that exist.
+pub fn check_fabric(name: &str) -> Result<(), Error> {
+    FabricChoice::parse(name).map(drop)
+}
+
+/// Checks the name of a protocol.
+///
+/// # Errors
+/// [`Error::Config`], with all names that exist.
+pub fn check_protocol(name: &str) -> Result<(), Error> {
+    if PROTOCOLS.iter().any(|choice| choice.name == name) {
+        return Ok(());
+    }
+    Err(unknown("protocol", PROTOCOLS, name))
+}
+
+/// Checks the names in a job's settings.
+///
+/// # Errors
+/// [`Error::Config`].
+pub fn check(config: &JobConfig) -> Result<(), Error> {
+    check_fabric(&config.fabric)?;
+    check_protocol(&config.protocol)
+}
+
+fn unknown(kind: &str, choices: &[Choice], name: &str) -> Error {
+    let names: Vec<&str> = choices.iter().map(|choice| choice.name).collect();
+    Error::Config(format!(
+        "there is no {kind} {name:?}: choose one of {}",
+        names.join(", ")
+    ))
+}
+
+/// What `auto` stands for on this host, and why; `providers` are those of
+/// libfabric, or why there are none.
+pub fn auto_fabric(providers: Result<&[Provider], &str>) -> (String, String) {
+    let inside = "nothing is faster between ranks of one host than shm";
+    match providers.map(provider::best) {
+        Ok(Some(best)) => (
+            format!("shm, ofi:{} between hosts", best.provider.name),
+            format!("{inside}; {}", best.reason),
+        ),
+        Ok(None) => (
+            "shm".into(),
+            format!("{inside}; no provider of libfabric can be used between hosts"),
+        ),
+        Err(why) => (
+            "shm".into(),
+            format!("{inside}; between hosts nothing is available: {why}"),
+        ),
+    }
+}
+
+/// A fabric as found on this machine.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Availability {
+    /// The fabric, or the library it will use.
+    pub name: &'static str,
+    /// It can be chosen now.
+    pub usable: bool,
+    /// What was found, and why it can or cannot be used.
+    pub reason: String,
+}
+
+/// All fabrics, also those to come, as found on this machine.
+pub fn fabrics(providers: Result<&[Provider], &str>) -> Vec<Availability> {
+    let (ofi_usable, ofi) = match providers {
+        Err(why) => (false, why.to_owned()),
+        Ok(found) => match provider::usable_names(found) {
+            names if names.is_empty() => (false, "no provider of libfabric can be used".into()),
+            names => (
+                true,
+                format!("{} (refrain info --providers)", names.join(", ")),
+            ),
+        },
+    };
+    let verbs = native::has_libibverbs().map_or_else(
+        |why| format!("libibverbs.so.1 not found ({why}); the verbs fabric comes later"),
+        |()| "libibverbs.so.1 found; the verbs fabric comes later".into(),
+    );
+    vec![
+        Availability {
+            name: "shm",
+            usable: true,
+            reason: "built in, needs nothing".into(),
+        },
+        Availability {
+            name: "ofi",
+            usable: ofi_usable,
+            reason: ofi,
+        },
+        Availability {
+            name: "verbs",
+            usable: false,
+            reason: verbs,
+        },
+    ]
+}
+
+/// The providers of libfabric, or one line that says why there are none and
+/// what to do.
+///
+/// # Errors
+/// That line.
+pub fn providers(library: Option<&Path>) -> Result<Vec<Provider>, String> {
+    provider::installed(library).map_err(|error| error.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::provider::tests::{broken, working};
+    use super::*;
+
+    #[test]
+    fn an_unknown_name_is_answered_with_all_that_exist() {
+        for choice in FABRICS {
+            check_fabric(choice.name).unwrap();
+        }
+        for choice in PROTOCOLS {
+            check_protocol(choice.name).unwrap();
+        }
+        let message = check_fabric("tcp").unwrap_err().to_string();
+        assert_eq!(
+            message,
+            "there is no fabric \"tcp\": choose one of auto, shm, ofi, ofi:PROVIDER"
+        );
+        let message = check_protocol("").unwrap_err().to_string();
+        assert!(message.contains("none, pessimist"), "{message}");
+    }
+
+    #[test]
+    fn the_default_settings_are_choices() {
+        check(&JobConfig::default()).unwrap();
+    }
+
+    #[test]
+    fn auto_says_what_it_takes_between_hosts_or_why_nothing() {
+        let found = [working("tcp"), working("sockets"), broken("verbs")];
+        let (stands_for, why) = auto_fabric(Ok(&found));
+        assert_eq!(stands_for, "shm, ofi:tcp between hosts");
+        assert!(why.contains("best of tcp, sockets"), "{why}");
+        let (stands_for, _) = auto_fabric(Ok(&[broken("verbs")]));
+        assert_eq!(stands_for, "shm");
+        let (stands_for, why) = auto_fabric(Err("libfabric.so.1 is missing: install it"));
+        assert_eq!(stands_for, "shm");
+        assert!(why.contains("install it"), "{why}");
+    }
+
+    #[test]
+    fn what_is_found_is_listed_with_the_reason() {
+        let state = |providers: Result<&[Provider], &str>| {
+            let mut found = fabrics(providers);
+            assert_eq!(found.remove(0).name, "shm");
+            let ofi = found.remove(0);
+            (ofi.usable, ofi.reason)
+        };
+        let (usable, reason) = state(Ok(&[working("tcp"), broken("udp")]));
+        assert!(usable && reason.starts_with("tcp ("), "{reason}");
+        assert!(!state(Ok(&[broken("udp")])).0);
+        assert_eq!(state(Err("no library")), (false, "no library".into()));
+    }
+}

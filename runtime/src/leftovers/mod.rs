@@ -1,0 +1,203 @@
+//! Files that a killed job may leave behind, and their removal.
+//!
+//! Shared memory is anonymous (memfd) and control sockets have no names, so a
+//! job makes no file by itself. Two kinds are looked for all the same:
+//!
+//! - Files that later parts need (the log's segments on disk) are named by
+//!   [`file_prefix`], in `/dev/shm` or the temporary folder:
+//!   `refrain-<process id of the launcher>-<its start time>-<anything>`. The
+//!   start time (clock ticks since boot) tells a launcher from a later process
+//!   with the same id.
+//! - What libfabric's shm provider leaves in `/dev/shm` (`segments`).
+
+mod process;
+mod segments;
+
+use process::start_time;
+use rustix::process::geteuid;
+use std::fs;
+use std::io;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+/// What the names of a job's files begin with, for the launcher `process`.
+/// `None` when that process does not exist.
+pub fn file_prefix(process: u32) -> Option<String> {
+    Some(format!("refrain-{process}-{}-", start_time(process)?))
+}
+
+/// The folders that files are looked for in.
+pub fn folders() -> Vec<PathBuf> {
+    vec!["/dev/shm".into(), std::env::temp_dir()]
+}
+
+/// What [`remove`] did.
+#[derive(Debug, Default)]
+pub struct Removal {
+    /// Files that were removed, with their lengths in bytes.
+    pub removed: Vec<(PathBuf, u64)>,
+    /// Files that could not be.
+    pub failed: Vec<(PathBuf, io::Error)>,
+}
+
+/// Removes the files of dead launchers and ranks from `folders`. Touches only
+/// regular files of the calling user whose owner does not run any more.
+pub fn remove(folders: &[PathBuf]) -> Removal {
+    remove_where(folders, |folder, name| {
+        let launcher_is_dead =
+            || owner_of(name).is_some_and(|(process, start)| start_time(process) != Some(start));
+        launcher_is_dead() || segments::is_leftover(folder, name)
+    })
+}
+
+/// Removes the segments that these processes have left, of those that have
+/// ended: what a launcher does for the ranks of its own job.
+pub fn remove_segments_of(processes: &[u32]) -> Removal {
+    remove_where(&[segments::FOLDER.into()], |folder, name| {
+        let owner = segments::owner_of(name);
+        owner.is_some_and(|(process, _)| processes.contains(&process))
+            && segments::is_leftover(folder, name)
+    })
+}
+
+fn remove_where(folders: &[PathBuf], is_leftover: impl Fn(&Path, &str) -> bool) -> Removal {
+    let mut removal = Removal::default();
+    for path in folders
+        .iter()
+        .flat_map(|folder| files_in(folder, &is_leftover))
+    {
+        let bytes = fs::symlink_metadata(&path).map_or(0, |metadata| metadata.len());
+        match fs::remove_file(&path) {
+            Ok(()) => removal.removed.push((path, bytes)),
+            // Somebody else was faster.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(error) => removal.failed.push((path, error)),
+        }
+    }
+    removal
+}
+
+/// Regular files of this user in `folder` whose names are `wanted`.
+fn files_in(folder: &Path, wanted: impl Fn(&Path, &str) -> bool) -> Vec<PathBuf> {
+    let Ok(entries) = fs::read_dir(folder) else {
+        return Vec::new();
+    };
+    let is_own_file = |path: &PathBuf| {
+        fs::symlink_metadata(path)
+            .is_ok_and(|metadata| metadata.is_file() && metadata.uid() == geteuid().as_raw())
+    };
+    let mut paths: Vec<PathBuf> = entries
+        .flatten()
+        .filter(|entry| {
+            let name = entry.file_name();
+            name.to_str().is_some_and(|name| wanted(folder, name))
+        })
+        .map(|entry| entry.path())
+        .filter(is_own_file)
+        .collect();
+    paths.sort();
+    paths
+}
+
+/// The launcher that a file name speaks of: its process id and start time.
+fn owner_of(name: &str) -> Option<(u32, u64)> {
+    let mut parts = name.strip_prefix("refrain-")?.splitn(3, '-');
+    let (process, start, _) = (parts.next()?, parts.next()?, parts.next()?);
+    Some((process.parse().ok()?, start.parse().ok()?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_files_of_dead_launchers_are_removed() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = |name: &str| {
+            let path = folder.path().join(name);
+            fs::write(&path, "123").unwrap();
+            path
+        };
+        let own = file_prefix(std::process::id()).unwrap();
+        let (_, start) = owner_of(&own).unwrap();
+        let kept = [
+            file(&format!("{own}segment")),
+            file("refrain-notes.txt"),
+            file("refrain-1-2"),
+            file("refrain-x-2-segment"),
+            file("other-1-2-segment"),
+        ];
+        let dead = [
+            file("refrain-4194999-77-segment"), // above the largest process id
+            file(&format!("refrain-{}-{}-a-b", std::process::id(), start + 1)), // its id was used again
+        ];
+        let link = folder.path().join("refrain-4194999-77-link");
+        std::os::unix::fs::symlink(&kept[0], &link).unwrap();
+        let inner = folder.path().join("refrain-4194999-77-folder");
+        fs::create_dir(&inner).unwrap();
+
+        let removal = remove(&[folder.path().to_owned(), "/nowhere".into()]);
+        let mut expected: Vec<(PathBuf, u64)> = dead.iter().map(|path| (path.clone(), 3)).collect();
+        expected.sort();
+        assert_eq!(removal.removed, expected);
+        assert!(removal.failed.is_empty());
+        assert!(kept.iter().all(|path| path.exists()) && inner.exists());
+        assert!(
+            fs::symlink_metadata(&link).is_ok(),
+            "a link is not followed and not taken for a file"
+        );
+        assert!(
+            remove(&[folder.path().to_owned()]).removed.is_empty(),
+            "nothing is left to remove"
+        );
+    }
+    /// Segments are removed from `/dev/shm` alone, so these are there.
+    struct Segment(PathBuf);
+
+    impl Segment {
+        fn of(process: u32, endpoint: &str) -> Self {
+            let user = geteuid().as_raw();
+            let path = Path::new(segments::FOLDER).join(format!("{process}:{user}:{endpoint}"));
+            fs::write(&path, "12345").unwrap();
+            Self(path)
+        }
+    }
+
+    impl Drop for Segment {
+        fn drop(&mut self) {
+            let _ = fs::remove_file(&self.0);
+        }
+    }
+
+    #[test]
+    fn segments_go_when_their_process_is_killed_and_not_before() {
+        let mut owner = std::process::Command::new("cat")
+            .stdin(std::process::Stdio::piped())
+            .spawn()
+            .unwrap();
+        let segments = [Segment::of(owner.id(), "0"), Segment::of(owner.id(), "1_7")];
+        let stranger = Segment::of(std::process::id(), "0");
+        let processes = [owner.id(), std::process::id()];
+        assert!(remove_segments_of(&processes).removed.is_empty());
+        assert!(segments.iter().all(|segment| segment.0.exists()));
+
+        owner.kill().unwrap();
+        owner.wait().unwrap();
+        assert!(remove_segments_of(&[1]).removed.is_empty(), "not asked for");
+        let mut expected: Vec<_> = segments.iter().map(|s| (s.0.clone(), 5)).collect();
+        expected.sort();
+        assert_eq!(remove_segments_of(&processes).removed, expected);
+        assert!(stranger.0.exists(), "its process lives");
+    }
+
+    #[test]
+    fn segments_of_dead_processes_go_with_everything_else() {
+        let mut owner = std::process::Command::new("true").spawn().unwrap();
+        owner.wait().unwrap();
+        let segment = Segment::of(owner.id(), "0");
+        let living = Segment::of(std::process::id(), "9");
+        remove(&[segments::FOLDER.into()]);
+        assert!(!segment.0.exists());
+        assert!(living.0.exists());
+    }
+}

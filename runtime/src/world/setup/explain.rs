@@ -1,0 +1,44 @@
+//! The line of `refrain run --verbose` about the fabric.
+
+/// What was chosen for `fabric`; `pairs` are those on one host and those on two,
+/// `far` the provider between hosts and why it.
+pub(super) fn explain(fabric: &str, pairs: (u64, u64), far: Option<(&str, &str)>) -> String {
+    let (near, between) = pairs;
+    let here = count(near);
+    match (fabric, far) {
+        ("auto", Some((provider, reason))) => format!(
+            "fabric auto: {here} on one host by shm, {} between hosts by ofi:{provider} ({reason})",
+            count(between)
+        ),
+        ("auto", None) => format!("fabric auto: {here}, all on this host, by shm"),
+        _ => format!("fabric {fabric}: {} by it, as told", count(near + between)),
+    }
+}
+
+fn count(pairs: u64) -> String {
+    match pairs {
+        1 => "1 pair".into(),
+        pairs => format!("{pairs} pairs"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_line_says_what_and_why() {
+        assert_eq!(
+            explain("auto", (6, 9), Some(("tcp", "best of tcp, sockets"))),
+            "fabric auto: 6 pairs on one host by shm, 9 pairs between hosts by ofi:tcp (best of tcp, sockets)"
+        );
+        assert_eq!(
+            explain("auto", (1, 0), None),
+            "fabric auto: 1 pair, all on this host, by shm"
+        );
+        assert_eq!(
+            explain("ofi:tcp", (2, 1), None),
+            "fabric ofi:tcp: 3 pairs by it, as told"
+        );
+    }
+}

@@ -1,0 +1,129 @@
+//! Which ranks are on this host, and whom each greets. Pure.
+
+use super::host::HostIdentity;
+use refrain_ring::Rank;
+use refrain_transport::fabric::mixed::Side;
+
+/// Where all ranks of a job run.
+#[derive(Clone, Debug)]
+pub(super) struct Neighbours {
+    /// By rank.
+    hosts: Vec<HostIdentity>,
+}
+
+impl Neighbours {
+    /// # Panics
+    /// Without ranks.
+    pub(super) fn new(hosts: Vec<HostIdentity>) -> Self {
+        assert!(!hosts.is_empty(), "a job has ranks");
+        Self { hosts }
+    }
+
+    /// The side of each rank, as seen from `rank`.
+    pub(super) fn sides(&self, rank: Rank) -> Vec<Side> {
+        let own = self.hosts[rank.index()];
+        let side = |host: &HostIdentity| {
+            if *host == own { Side::Near } else { Side::Far }
+        };
+        self.hosts.iter().map(side).collect()
+    }
+
+    /// A rank of another host than `rank`'s, if there is one.
+    pub(super) fn stranger_to(&self, rank: Rank) -> Option<Rank> {
+        let own = self.hosts[rank.index()];
+        let index = self.hosts.iter().position(|host| *host != own)?;
+        Some(Rank(index as u32))
+    }
+
+    /// Pairs of ranks on one host, and pairs on two.
+    pub(super) fn pairs(&self) -> (u64, u64) {
+        let mut pairs = (0, 0);
+        for (index, host) in self.hosts.iter().enumerate() {
+            for other in &self.hosts[index + 1..] {
+                if host == other {
+                    pairs.0 += 1;
+                } else {
+                    pairs.1 += 1;
+                }
+            }
+        }
+        pairs
+    }
+}
+
+/// Whom a rank greets at the start, and who greets it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Greetings {
+    pub(super) to: Option<Rank>,
+    pub(super) from: Vec<Rank>,
+}
+
+/// Each rank greets the next one (round the job) that it reaches by the far
+/// fabric, as `is_far` says of two ranks.
+pub(super) fn greetings(rank: Rank, size: u32, is_far: impl Fn(Rank, Rank) -> bool) -> Greetings {
+    let next_of = |rank: u32| {
+        (1..size)
+            .map(|step| Rank((rank + step) % size))
+            .find(|other| is_far(Rank(rank), *other))
+    };
+    Greetings {
+        to: next_of(rank.0),
+        from: (0..size)
+            .filter(|other| next_of(*other) == Some(rank))
+            .map(Rank)
+            .collect(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Ranks on the hosts that the letters name.
+    fn on(hosts: &str) -> Neighbours {
+        let host = |letter| HostIdentity::decode(&[letter; HostIdentity::BYTES]);
+        Neighbours::new(hosts.bytes().map(host).collect())
+    }
+
+    #[test]
+    fn a_rank_is_near_on_the_same_host() {
+        let ranks = on("aabab");
+        let (near, far) = (Side::Near, Side::Far);
+        assert_eq!(ranks.sides(Rank(1)), [near, near, far, near, far]);
+        assert_eq!(ranks.sides(Rank(4)), [far, far, near, far, near]);
+        assert_eq!(ranks.stranger_to(Rank(0)), Some(Rank(2)));
+        assert_eq!(on("aaa").stranger_to(Rank(1)), None);
+    }
+
+    #[test]
+    fn each_pair_is_counted_once() {
+        assert_eq!(on("aabab").pairs(), (4, 6));
+        assert_eq!(on("aaaa").pairs(), (6, 0));
+        assert_eq!(on("a").pairs(), (0, 0));
+    }
+
+    #[test]
+    fn every_greeting_has_two_ends_and_leads_far() {
+        for hosts in ["a", "ab", "aabb", "aabab", "abcabc", "aaab", "aaaa"] {
+            let ranks = on(hosts);
+            let size = hosts.len() as u32;
+            let is_far = |one: Rank, other: Rank| ranks.sides(one)[other.index()] == Side::Far;
+            let all: Vec<Greetings> = (0..size)
+                .map(|rank| greetings(Rank(rank), size, is_far))
+                .collect();
+            for (rank, own) in (0..size).map(Rank).zip(&all) {
+                let has_far = ranks.stranger_to(rank).is_some();
+                assert_eq!(own.to.is_some(), has_far, "{hosts}");
+                if let Some(to) = own.to {
+                    assert!(is_far(rank, to), "{hosts}");
+                    assert!(all[to.index()].from.contains(&rank), "{hosts}");
+                }
+                for from in &own.from {
+                    assert_eq!(all[from.index()].to, Some(rank), "{hosts}");
+                }
+            }
+        }
+        let ring = greetings(Rank(2), 3, |one, other| one != other);
+        assert_eq!((ring.to, ring.from), (Some(Rank(0)), vec![Rank(1)]));
+    }
+}

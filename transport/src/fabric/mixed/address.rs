@@ -1,0 +1,198 @@
+//! The address of a rank behind two fabrics: both addresses in one.
+//!
+//! | bytes | field |
+//! |---|---|
+//! | 0 | version, 1 |
+//! | 1 | bit 0: there is a near part, bit 1: a far part |
+//! | 2..4 | length of the near part, little endian |
+//! | 4..6 | length of the far part, little endian |
+//! | 6.. | the near part, the far part |
+//!
+//! Memory goes with the near part: it cannot be passed to another host.
+
+use crate::fabric::Address;
+use thiserror::Error;
+
+const VERSION: u8 = 1;
+const HEAD_BYTES: usize = 6;
+const NEAR: u8 = 1;
+const FAR: u8 = 2;
+
+/// Why bytes are not a pair of addresses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+pub(super) enum PairError {
+    /// Written by another version, or no pair.
+    #[error("its address is not one that this version writes")]
+    Version,
+    /// Lengths and bytes do not fit together.
+    #[error("its address is damaged")]
+    Damaged,
+}
+
+/// How a rank is reached from its own host, and from others.
+#[derive(Clone, Debug)]
+pub(super) struct Pair {
+    pub(super) near: Option<Address>,
+    pub(super) far: Option<Address>,
+}
+
+impl Pair {
+    /// # Panics
+    /// For parts above 64 KiB, and a far part with memory: no fabric has such.
+    pub(super) fn encode(self) -> Address {
+        let flags = [(&self.near, NEAR), (&self.far, FAR)]
+            .into_iter()
+            .filter(|(part, _)| part.is_some())
+            .fold(0, |flags, (_, flag)| flags | flag);
+        let (near, memory) = self
+            .near
+            .map_or_else(Default::default, |near| (near.bytes, near.memory));
+        let far = self.far.map_or_else(Vec::new, |far| {
+            assert!(
+                far.memory.is_none(),
+                "the address of a far fabric carries no memory"
+            );
+            far.bytes
+        });
+        let length = |part: &[u8]| {
+            u16::try_from(part.len())
+                .expect("addresses are short")
+                .to_le_bytes()
+        };
+        let mut bytes = vec![VERSION, flags];
+        bytes.extend_from_slice(&length(&near));
+        bytes.extend_from_slice(&length(&far));
+        bytes.extend_from_slice(&near);
+        bytes.extend_from_slice(&far);
+        Address { bytes, memory }
+    }
+
+    pub(super) fn decode(address: &Address) -> Result<Self, PairError> {
+        let bytes = &address.bytes;
+        if bytes.first() != Some(&VERSION) {
+            return Err(PairError::Version);
+        }
+        let (head, parts) = bytes
+            .split_at_checked(HEAD_BYTES)
+            .ok_or(PairError::Damaged)?;
+        let length = |at: usize| usize::from(u16::from_le_bytes([head[at], head[at + 1]]));
+        let (flags, near_bytes, far_bytes) = (head[1], length(2), length(4));
+        let absent_but_long = (flags & NEAR == 0 && near_bytes > 0)
+            || (flags & FAR == 0 && far_bytes > 0)
+            || (flags & NEAR == 0 && address.memory.is_some());
+        if flags & !(NEAR | FAR) != 0 || absent_but_long || parts.len() != near_bytes + far_bytes {
+            return Err(PairError::Damaged);
+        }
+        let (near, far) = parts.split_at(near_bytes);
+        Ok(Self {
+            near: (flags & NEAR != 0).then(|| Address {
+                bytes: near.to_vec(),
+                memory: address.memory.clone(),
+            }),
+            far: (flags & FAR != 0).then(|| Address {
+                bytes: far.to_vec(),
+                memory: None,
+            }),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::sync::Arc;
+
+    fn part(bytes: Option<Vec<u8>>) -> Option<Address> {
+        bytes.map(|bytes| Address {
+            bytes,
+            memory: None,
+        })
+    }
+
+    fn bytes(part: Option<Address>) -> Option<Vec<u8>> {
+        part.map(|address| address.bytes)
+    }
+
+    fn is_refused(bytes: Vec<u8>) -> bool {
+        Pair::decode(&part(Some(bytes)).expect("just given")).is_err()
+    }
+
+    fn any_part() -> impl Strategy<Value = Option<Vec<u8>>> {
+        prop::option::of(prop::collection::vec(any::<u8>(), 0..80))
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_joined_comes_apart_again(near in any_part(), far in any_part()) {
+            let joined = Pair { near: part(near.clone()), far: part(far.clone()) }.encode();
+            let pair = Pair::decode(&joined).unwrap();
+            prop_assert_eq!(bytes(pair.near), near);
+            prop_assert_eq!(bytes(pair.far), far);
+        }
+
+        #[test]
+        fn a_pair_cut_short_or_too_long_is_refused(
+            near in any_part(),
+            far in any_part(),
+            cut in any::<prop::sample::Index>(),
+        ) {
+            let joined = Pair { near: part(near), far: part(far) }.encode();
+            let shorter = joined.bytes[..cut.index(joined.bytes.len())].to_vec();
+            prop_assert!(is_refused(shorter));
+            let longer = [&joined.bytes[..], &[0]].concat();
+            prop_assert!(is_refused(longer));
+        }
+
+        #[test]
+        fn random_bytes_never_panic(bytes in prop::collection::vec(any::<u8>(), 0..60)) {
+            let _ = Pair::decode(&Address { bytes, memory: None });
+        }
+    }
+
+    #[test]
+    fn memory_goes_with_the_near_part() {
+        let memory = std::fs::File::open("/dev/null").unwrap();
+        let near = Address {
+            bytes: vec![7],
+            memory: Some(Arc::new(memory.into())),
+        };
+        let joined = Pair {
+            near: Some(near),
+            far: part(Some(vec![8])),
+        }
+        .encode();
+        let pair = Pair::decode(&joined).unwrap();
+        assert!(pair.near.unwrap().memory.is_some());
+        assert!(pair.far.unwrap().memory.is_none());
+    }
+
+    #[test]
+    fn each_field_is_checked() {
+        let good = Pair {
+            near: part(Some(vec![1, 2, 3])),
+            far: part(Some(vec![4])),
+        }
+        .encode();
+        for (at, value, expected) in [
+            (0, 2, PairError::Version),
+            (1, 7, PairError::Damaged),
+            (1, NEAR, PairError::Damaged),
+            (1, FAR, PairError::Damaged),
+            (3, 1, PairError::Damaged),
+            (4, 2, PairError::Damaged),
+        ] {
+            let mut bytes = good.bytes.clone();
+            bytes[at] = value;
+            let damaged = Address {
+                bytes,
+                memory: None,
+            };
+            assert_eq!(
+                Pair::decode(&damaged).unwrap_err(),
+                expected,
+                "byte {at} is {value}"
+            );
+        }
+    }
+}
