@@ -2,8 +2,10 @@
 //! as ranks. A filter on the command line chooses scenarios.
 
 use clap::Parser;
+use refrain::choice::provider;
 use refrain_bench::netpipe::{self, Arguments};
 use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitCode, Output, Stdio};
@@ -17,6 +19,7 @@ struct Line {
 const SCENARIOS: &[(&str, fn())] = &[
     ("every_size_and_protocol_has_its_line", lines),
     ("every_mode_delivers_what_was_sent", modes),
+    ("over_ofi_every_mode_delivers_what_was_sent", modes_over_ofi),
     ("a_small_log_is_freed_in_time", small_log),
     ("one_fabric_by_two_names_is_refused", one_fabric_twice),
     ("an_interrupt_prints_what_was_measured", interrupted),
@@ -166,6 +169,42 @@ fn modes() {
             for line in lines {
                 assert_eq!(line["mode"], mode);
                 assert_eq!(line["receive"], receive);
+            }
+        }
+    }
+}
+
+/// On each libfabric that there is, messages short and long.
+fn modes_over_ofi() {
+    let installed = provider::installed(None).map(|_| "libfabric.so.1".to_owned());
+    let second = std::env::var("REFRAIN_LIBFABRIC_SECOND");
+    let libraries = [
+        installed.map_err(|error| format!("the installed libfabric: {error}")),
+        second.map_err(|_| "the second libfabric: REFRAIN_LIBFABRIC_SECOND is not set".into()),
+    ];
+    for library in libraries {
+        let library = match library {
+            Ok(library) => library,
+            Err(reason) => {
+                println!("skipped a sweep over {reason}");
+                continue;
+            }
+        };
+        for mode in ["", "--bidirectional", "--stream"] {
+            let options = format!(
+                "--libfabric {library} --fabric ofi:tcp,ofi:shm --min 3 --max 200K \
+                 --perturbation 0 --time-per-size 0.004 --rounds 2 {mode}"
+            );
+            let (output, lines) = sweep(&options);
+            for fabric in ["ofi:tcp", "ofi:shm"] {
+                for protocol in ["none", "pessimist"] {
+                    let is_of =
+                        |line: &&Value| line["fabric"] == fabric && line["protocol"] == protocol;
+                    let count = lines.iter().filter(is_of).count();
+                    assert!(count > 30, "{fabric} {protocol}: {count} sizes");
+                    let name = format!("{fabric} {protocol}");
+                    assert!(text(&output.stdout).contains(&name), "{name}");
+                }
             }
         }
     }
