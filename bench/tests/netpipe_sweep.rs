@@ -43,13 +43,28 @@ fn main() -> ExitCode {
     })
 }
 
-/// Options of the usual harness are taken and passed over.
+/// Takes the options of the usual harness that `cargo test` and nextest give.
 fn scenarios() -> ExitCode {
-    let words: Vec<String> = std::env::args().skip(1).collect();
+    let mut words: Vec<String> = std::env::args().skip(1).collect();
+    // The one option whose value is a word of its own.
+    if let Some(place) = words.iter().position(|word| word == "--format") {
+        words.drain(place..words.len().min(place + 2));
+    }
+    let has = |option: &str| words.iter().any(|word| word == option);
     let filters: Vec<&String> = words.iter().filter(|word| !word.starts_with('-')).collect();
-    let listing = words.iter().any(|word| word == "--list");
+    let (listing, exact) = (has("--list"), has("--exact"));
+    if has("--ignored") {
+        return ExitCode::SUCCESS;
+    }
     for (name, scenario) in SCENARIOS {
-        if !filters.is_empty() && !filters.iter().any(|filter| name.contains(*filter)) {
+        let chosen = |filter: &&String| {
+            if exact {
+                filter.as_str() == *name
+            } else {
+                name.contains(filter.as_str())
+            }
+        };
+        if !filters.is_empty() && !filters.iter().any(chosen) {
             continue;
         }
         if listing {
@@ -63,10 +78,15 @@ fn scenarios() -> ExitCode {
     ExitCode::SUCCESS
 }
 
+/// In the environment of all processes that this one starts: scenarios may run
+/// at the same time, each in a process of its own.
+const SCENARIO_VARIABLE: &str = "REFRAIN_SWEEP_SCENARIO";
+
 fn driver(options: &str) -> Command {
     let mut command = Command::new(std::env::current_exe().expect("this program"));
     command
         .arg("netpipe-driver")
+        .env(SCENARIO_VARIABLE, std::process::id().to_string())
         .args(options.split_whitespace())
         .args(["--log-memory", "8M"])
         .stdin(Stdio::null())
@@ -105,19 +125,23 @@ fn read_json(path: &Path) -> Vec<serde_json::Value> {
         .collect()
 }
 
-/// Processes of this executable that are ranks.
+/// Processes of this executable that are ranks, started by this process.
 fn ranks() -> Vec<i32> {
     let own: PathBuf = std::env::current_exe().expect("this program");
+    let mark = format!("{SCENARIO_VARIABLE}={}", std::process::id());
+    let holds = |file: String, wanted: &str| {
+        fs::read(file).is_ok_and(|words| {
+            words
+                .split(|byte| *byte == 0)
+                .any(|word| word == wanted.as_bytes())
+        })
+    };
     let processes = fs::read_dir("/proc").expect("/proc").flatten();
     processes
         .filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok())
         .filter(|pid| fs::read_link(format!("/proc/{pid}/exe")).is_ok_and(|exe| exe == own))
-        .filter(|pid| {
-            fs::read(format!("/proc/{pid}/cmdline")).is_ok_and(|line| {
-                line.split(|byte| *byte == 0)
-                    .any(|word| word == b"netpipe-rank")
-            })
-        })
+        .filter(|pid| holds(format!("/proc/{pid}/cmdline"), "netpipe-rank"))
+        .filter(|pid| holds(format!("/proc/{pid}/environ"), &mark))
         .collect()
 }
 
