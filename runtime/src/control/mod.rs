@@ -15,10 +15,8 @@ pub mod message;
 pub mod socket;
 
 use crate::{Error, config::JobConfig};
-use core::time::Duration;
 use message::{ToLauncher, ToRank};
 use refrain_ring::{Incarnation, Rank};
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags};
 use socket::{ReceiveError, Receiver};
@@ -69,8 +67,6 @@ fn out_of_turn(attempted: &str, message: &ToRank) -> Error {
         error: IoError::new(ErrorKind::InvalidData, format!("{message:?}")),
     }
 }
-
-const AT_THE_FENCE: &str = "waiting for all ranks";
 
 impl ControlPlane {
     /// Joins the job that this process was started for. `Ok(None)`: not started
@@ -196,45 +192,15 @@ impl ControlPlane {
     /// When the job is being ended (also because a rank has left and will not
     /// come), or the launcher is gone.
     pub fn fence(&mut self) -> Result<(), Error> {
-        self.begin_fence()?;
-        while !self.fence_done_within(Duration::from_secs(3600))? {}
-        Ok(())
-    }
-
-    /// Comes to the fence without waiting for the others; they are asked for
-    /// with [`ControlPlane::fence_done_within`], and nothing else meanwhile.
-    ///
-    /// # Errors
-    /// As [`ControlPlane::fence`].
-    pub fn begin_fence(&mut self) -> Result<(), Error> {
+        const ATTEMPTED: &str = "waiting for all ranks";
         let generation = self.generation;
-        self.send(AT_THE_FENCE, &ToLauncher::Fence { generation }, None)
-    }
-
-    /// Whether all ranks have come to the fence; waits for it that long.
-    ///
-    /// # Errors
-    /// As [`ControlPlane::fence`].
-    pub fn fence_done_within(&mut self, timeout: Duration) -> Result<bool, Error> {
-        loop {
-            match self.take(AT_THE_FENCE)? {
-                Some((ToRank::FenceDone { generation }, _)) if generation == self.generation => {
-                    self.generation += 1;
-                    return Ok(true);
-                }
-                Some((other, _)) => return Err(out_of_turn(AT_THE_FENCE, &other)),
-                None => {}
+        self.send(ATTEMPTED, &ToLauncher::Fence { generation }, None)?;
+        match self.receive(ATTEMPTED)? {
+            (ToRank::FenceDone { generation: passed }, _) if passed == generation => {
+                self.generation += 1;
+                Ok(())
             }
-            let socket = self.socket.as_fd();
-            let mut wanted = [PollFd::new(&socket, PollFlags::IN)];
-            let patience = Timespec::try_from(timeout).ok();
-            // Interrupted: it is read without blocking anyway.
-            let _ = poll(&mut wanted, patience.as_ref());
-            match self.receiver.read(self.socket.as_fd(), RecvFlags::DONTWAIT) {
-                Ok(true) => {}
-                Ok(false) => return Ok(false),
-                Err(error) => return Err(receive_failed(AT_THE_FENCE, error)),
-            }
+            (other, _) => Err(out_of_turn(ATTEMPTED, &other)),
         }
     }
 

@@ -5,13 +5,9 @@
 use super::World;
 use super::envelope::CONTEXT_RESERVED_MIN;
 use crate::Error;
-use core::time::Duration;
 use refrain_ring::Rank;
 use refrain_transport::engine::{ReceiveBuffer, SendBuffer, SendTo, Started};
 use refrain_transport::matching::Pattern;
-
-/// At a fence, this rank answers its peers so often.
-const BETWEEN_LOOKS: Duration = Duration::from_millis(1);
 
 const CONTEXT_BARRIER: u32 = CONTEXT_RESERVED_MIN;
 
@@ -72,16 +68,12 @@ impl World {
     /// # Errors
     /// When the launcher ends the job; else as [`World::send`].
     pub fn fence(&mut self) -> Result<(), Error> {
-        self.block_until(|world| (!world.engine.has_unposted()).then_some(()))?;
-        let Some(control) = &mut self.control else {
-            return Ok(());
-        };
-        control.begin_fence()?;
-        // Peers may need a word of this rank, or what is in its log, before
-        // they can come too.
-        while !control.fence_done_within(BETWEEN_LOOKS)? {
-            self.engine.progress()?;
+        // There is no progress while the launcher is waited for: peers that
+        // cannot come to the fence without a word of this rank get it now.
+        self.block_until(|world| (!world.engine.has_unsent()).then_some(()))?;
+        match &mut self.control {
+            Some(control) => control.fence(),
+            None => Ok(()),
         }
-        Ok(())
     }
 }
