@@ -8,7 +8,10 @@ use std::path::PathBuf;
 use std::process::Stdio;
 
 /// Longer than any test; it is ended long before.
-const ENDLESS: &str = "refrain-workload token-ring --rounds 1000000000";
+const ENDLESS: &str = concat!(
+    env!("CARGO_BIN_EXE_refrain-workload"),
+    " token-ring --rounds 1000000000"
+);
 
 /// Two ranks on the provider shm that pass a token, each started by a shell.
 struct Endless {
