@@ -18,6 +18,7 @@ const SCENARIOS: &[(&str, fn())] = &[
     ("every_size_and_protocol_has_its_line", lines),
     ("every_mode_delivers_what_was_sent", modes),
     ("a_small_log_is_freed_in_time", small_log),
+    ("one_fabric_by_two_names_is_refused", one_fabric_twice),
     ("an_interrupt_prints_what_was_measured", interrupted),
     ("a_killed_rank_is_reported", killed),
     ("wrong_options_are_one_error", wrong_options),
@@ -170,6 +171,17 @@ fn modes() {
     }
 }
 
+/// Two names of one fabric would be two lines of one name. It is known only
+/// when ranks have joined.
+fn one_fabric_twice() {
+    let output = driver("--fabric shm,auto --max 64")
+        .output()
+        .expect("the driver starts");
+    let said = text(&output.stderr);
+    assert!(said.contains("`shm` is measured twice"), "{said}");
+    assert!(output.stdout.is_empty(), "{}", text(&output.stdout));
+}
+
 /// Many times the log's 8 MiB travel.
 fn small_log() {
     let options =
@@ -219,6 +231,7 @@ fn killed() {
 fn wrong_options() {
     for (options, words) in [
         ("--fabric myrinet", "auto, shm"),
+        ("--fabric shm,myrinet", "myrinet"),
         ("--protocol optimist", "none, pessimist"),
         ("--min 0", "--min"),
         ("--max 1G", "--log-memory"),

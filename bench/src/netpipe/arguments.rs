@@ -1,8 +1,8 @@
 //! The options of `refrain netpipe`, and what must hold for them.
 
-use super::NetpipeError;
 use super::log_budget::{default_budget_bytes, message_cost_bytes};
 use super::sizes::{Point, format_size, series};
+use super::{NetpipeError, fabrics};
 use refrain::choice::{self, Choice};
 use refrain::{machine, size};
 use serde::{Deserialize, Serialize};
@@ -59,9 +59,18 @@ impl Receive {
 /// protocol.
 #[derive(Clone, Debug, clap::Args)]
 pub struct Arguments {
-    /// Fabric to use: auto, shm
-    #[arg(long, value_name = "F", default_value = "auto")]
-    pub fabric: String,
+    /// Fabrics to compare, interleaved size by size: auto, shm, ofi:PROVIDER
+    #[arg(
+        long,
+        value_name = "A,B,…",
+        value_delimiter = ',',
+        default_value = "auto"
+    )]
+    pub fabric: Vec<String>,
+    /// The libfabric that the ofi fabric and fi_pingpong use: a file; default:
+    /// REFRAIN_LIBFABRIC, or the installed one
+    #[arg(long, value_name = "FILE")]
+    pub libfabric: Option<PathBuf>,
     /// Protocols to compare, interleaved size by size: none, pessimist
     #[arg(
         long,
@@ -83,10 +92,10 @@ pub struct Arguments {
     /// are far enough apart; 0: not
     #[arg(long, value_name = "BYTES", default_value_t = 3)]
     pub perturbation: u64,
-    /// Time per size and protocol, split over the rounds
+    /// Time per size, fabric and protocol, split over the rounds
     #[arg(long, value_name = "SECONDS", default_value_t = 0.25)]
     pub time_per_size: f64,
-    /// Turns that each protocol has per size
+    /// Turns that each fabric and protocol has per size
     #[arg(long, default_value_t = 5)]
     pub rounds: u32,
     /// Both ranks send at once
@@ -95,14 +104,16 @@ pub struct Arguments {
     /// Windows of messages in one direction
     #[arg(long)]
     pub stream: bool,
-    /// Write each size and protocol as one JSON object a line
+    /// Write each size, fabric and protocol as one JSON object a line
     #[arg(long, value_name = "FILE")]
     pub json: Option<PathBuf>,
     /// Draw latency and bandwidth
     #[arg(long, value_name = "FILE.svg")]
     pub plot: Option<PathBuf>,
-    /// Measure what else is installed in the same sweep: NetPIPE over Open MPI
-    /// or MPICH, fi_pingpong, ucx_perftest
+    /// Measure in the same sweep what else is installed and comparable: for shm
+    /// NetPIPE over Open MPI or MPICH, fi_pingpong, ucx_perftest; for
+    /// ofi:PROVIDER fi_pingpong on the same provider, and NetPIPE over Open MPI
+    /// where that can be told to use the same wire
     #[arg(long)]
     pub peers: bool,
     /// Memory for the payload log of each rank; default: 512M, or an eighth of
@@ -120,7 +131,8 @@ pub struct Arguments {
 /// Options that have been checked.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    pub fabric: String,
+    pub fabrics: Vec<String>,
+    pub libfabric: Option<PathBuf>,
     pub protocols: Vec<String>,
     pub receive: Receive,
     pub mode: Mode,
@@ -141,7 +153,7 @@ impl Settings {
     }
 }
 
-fn wrong(
+pub(super) fn wrong(
     option: &'static str,
     problem: impl Into<String>,
     help: impl Into<String>,
@@ -163,16 +175,8 @@ impl Arguments {
     }
 
     fn check_with(self, available_bytes: Option<u64>) -> Result<Settings, NetpipeError> {
-        if !exists(choice::FABRICS, &self.fabric) {
-            return Err(wrong(
-                "--fabric",
-                format!("there is no fabric `{}`", self.fabric),
-                format!(
-                    "there are {}; `refrain info` tells more",
-                    names(choice::FABRICS)
-                ),
-            ));
-        }
+        fabrics::check(&self.fabric)?;
+        let libfabric = fabrics::library(self.libfabric.clone())?;
         let protocols = check_protocols(&self.protocol)?;
         self.check_times()?;
         let mode = match (self.bidirectional, self.stream) {
@@ -189,7 +193,7 @@ impl Arguments {
         }
         let points = self.points()?;
         let largest = points.last().map_or(0, |point| point.bytes);
-        let ranks = 2 * protocols.len() as u64;
+        let ranks = 2 * (self.fabric.len() * protocols.len()) as u64;
         let log_memory_bytes = self
             .log_memory
             .unwrap_or_else(|| default_budget_bytes(available_bytes, ranks));
@@ -197,7 +201,8 @@ impl Arguments {
         check_folder("--json", self.json.as_deref())?;
         check_folder("--plot", self.plot.as_deref())?;
         Ok(Settings {
-            fabric: self.fabric,
+            fabrics: self.fabric,
+            libfabric,
             protocols,
             receive: self.receive,
             mode,
@@ -330,7 +335,7 @@ fn check_memory(
                 format_size(largest_bytes),
                 available >> 20
             ),
-            "lower --log-memory or --max, or compare fewer protocols",
+            "lower --log-memory or --max, or compare fewer fabrics or protocols",
         )),
         _ => Ok(()),
     }
@@ -363,144 +368,4 @@ fn check_folder(option: &'static str, file: Option<&Path>) -> Result<(), Netpipe
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use clap::Parser;
-
-    #[derive(Debug, Parser)]
-    struct Line {
-        #[command(flatten)]
-        arguments: Arguments,
-    }
-
-    const MEMORY: Option<u64> = Some(16 << 30);
-
-    fn check(options: &[&str]) -> Result<Settings, NetpipeError> {
-        let words = ["netpipe"].iter().chain(options);
-        Line::try_parse_from(words)
-            .expect("clap takes it")
-            .arguments
-            .check_with(MEMORY)
-    }
-
-    /// The option that is blamed, the problem and the help.
-    fn refused(options: &[&str]) -> (String, String, String) {
-        match check(options) {
-            Err(NetpipeError::Option {
-                option,
-                problem,
-                help,
-            }) => (option.into(), problem, help),
-            other => panic!("{options:?}: {other:?}"),
-        }
-    }
-
-    #[test]
-    fn without_options_everything_has_its_default() {
-        let settings = check(&[]).unwrap();
-        assert_eq!(settings.fabric, "auto");
-        assert_eq!(settings.protocols, ["none", "pessimist"]);
-        assert_eq!(settings.receive, Receive::Named);
-        assert_eq!(settings.mode, Mode::PingPong);
-        assert_eq!(settings.round_time, Duration::from_millis(50));
-        assert_eq!(settings.log_memory_bytes, 512 << 20);
-        assert_eq!(settings.points.first().unwrap().bytes, 1);
-        assert_eq!(settings.largest_bytes(), (4 << 20) + 3);
-    }
-
-    #[test]
-    fn options_arrive() {
-        let settings = check(&[
-            "--protocol",
-            "pessimist",
-            "--receive",
-            "any",
-            "--min",
-            "64",
-            "--max",
-            "1K",
-            "--perturbation",
-            "0",
-            "--time-per-size",
-            "1",
-            "--rounds",
-            "4",
-            "--stream",
-            "--log-memory",
-            "1M",
-        ])
-        .unwrap();
-        assert_eq!(settings.protocols, ["pessimist"]);
-        assert_eq!(settings.receive, Receive::Any);
-        assert_eq!(settings.mode, Mode::Stream);
-        assert_eq!(settings.round_time, Duration::from_millis(250));
-        assert_eq!(settings.log_memory_bytes, 1 << 20);
-        assert_eq!(settings.points.len(), 9);
-        assert!(settings.points.iter().all(|point| !point.perturbed));
-    }
-
-    #[test]
-    fn a_wrong_name_is_answered_with_those_that_exist() {
-        let (option, problem, help) = refused(&["--fabric", "myrinet"]);
-        assert_eq!(option, "--fabric");
-        assert!(problem.contains("`myrinet`"));
-        assert!(help.contains("auto, shm"));
-        let (option, problem, help) = refused(&["--protocol", "none,optimist"]);
-        assert_eq!(option, "--protocol");
-        assert!(problem.contains("`optimist`"));
-        assert!(help.contains("none, pessimist"));
-        let (_, problem, _) = refused(&["--protocol", "none,none"]);
-        assert!(problem.contains("twice"));
-    }
-
-    #[test]
-    fn sizes_outside_their_limits_are_refused() {
-        assert_eq!(refused(&["--min", "0"]).0, "--min");
-        assert_eq!(refused(&["--max", "0"]).0, "--max");
-        let (option, problem, _) = refused(&["--min", "2K", "--max", "1K"]);
-        assert_eq!(option, "--min");
-        assert!(problem.contains("2K") && problem.contains("1K"));
-        assert_eq!(refused(&["--max", "2T"]).0, "--max");
-        let (_, problem, help) = refused(&["--max", "512M"]);
-        assert!(problem.contains("payload log"));
-        assert!(help.contains("--log-memory"));
-        assert_eq!(refused(&["--log-memory", "64G"]).0, "--log-memory");
-        assert_eq!(refused(&["--log-memory", "0"]).0, "--max");
-    }
-
-    #[test]
-    fn times_and_rounds_outside_their_limits_are_refused() {
-        for seconds in ["0", "-1", "NaN", "inf", "4000"] {
-            let option = format!("--time-per-size={seconds}");
-            assert_eq!(refused(&[&option]).0, "--time-per-size", "{seconds}");
-        }
-        assert_eq!(refused(&["--rounds", "0"]).0, "--rounds");
-    }
-
-    #[test]
-    fn peers_only_play_ping_pong() {
-        assert_eq!(refused(&["--peers", "--stream"]).0, "--peers");
-        assert!(check(&["--peers"]).unwrap().peers);
-    }
-
-    #[test]
-    fn files_in_folders_that_are_not_there_are_refused_early() {
-        let (option, problem, _) = refused(&["--plot", "/no/such/folder/a.svg"]);
-        assert_eq!(option, "--plot");
-        assert!(problem.contains("/no/such/folder"));
-        assert_eq!(refused(&["--json", "/tmp"]).0, "--json");
-        assert!(check(&["--json", "plain.json"]).is_ok());
-    }
-
-    #[test]
-    fn clap_refuses_what_contradicts_itself() {
-        for options in [
-            &["--bidirectional", "--stream"][..],
-            &["--receive", "some"],
-            &["--min", "4X"],
-        ] {
-            let words = ["netpipe"].iter().chain(options);
-            assert!(Line::try_parse_from(words).is_err(), "{options:?}");
-        }
-    }
-}
+mod tests;

@@ -25,6 +25,8 @@ pub enum Command {
     },
     /// Measure one round.
     Measure(Round),
+    /// The round is over for both ranks: sleep until the next command.
+    Rest,
 }
 
 /// One round of one size.
@@ -174,12 +176,14 @@ mod tests {
         let mut pipe = Vec::new();
         write_frame(&mut pipe, &prepare).unwrap();
         write_frame(&mut pipe, &round()).unwrap();
+        write_frame(&mut pipe, &Command::Rest).unwrap();
         let mut pipe = pipe.as_slice();
         // The reader may take more than one frame at once, so one reader.
         let mut incoming = Incoming::default();
         assert!(incoming.read_from(&mut pipe).unwrap());
         assert_eq!(incoming.take().unwrap(), Some(prepare));
         assert_eq!(incoming.take().unwrap(), Some(round()));
+        assert_eq!(incoming.take().unwrap(), Some(Command::Rest));
         assert_eq!(incoming.take::<Command>().unwrap(), None);
         assert!(!incoming.read_from(&mut pipe).unwrap());
     }

@@ -1,5 +1,4 @@
-//! The sweep: size by size, round by round, protocol by protocol; peers after
-//! them.
+//! The sweep: size by size, round by round, job by job; peers after them.
 
 use super::NetpipeError;
 use super::arguments::{Mode, Settings};
@@ -10,7 +9,7 @@ use super::progress::Progress;
 use super::ranks::Ranks;
 use super::result::{Figures, Measured, NO_PROTOCOL, Record, overhead};
 use super::sizes::Point;
-use super::{machine, plot, table};
+use super::{fabrics, machine, plot, table};
 use std::fs::File;
 use std::io::Write;
 use std::process::ExitCode;
@@ -20,7 +19,7 @@ const STATUS_INTERRUPTED: u8 = 130;
 /// The protocol that the others are compared with.
 const BASELINE: &str = "none";
 
-/// Two ranks with one protocol.
+/// Two ranks on one fabric with one protocol.
 pub trait Contestant {
     /// The fabric in use.
     fn fabric(&self) -> &str;
@@ -90,23 +89,28 @@ fn measure_all(
     progress: &Progress,
     report: Report<'_>,
 ) -> Result<(), NetpipeError> {
-    let found = if settings.peers {
-        peers::find(settings, interrupt)
-    } else {
-        peers::Found {
-            peers: Vec::new(),
-            missing: Vec::new(),
+    // Dropped on every way out: no rank outlives this function.
+    let mut jobs: Vec<Ranks> = Vec::new();
+    for fabric in &settings.fabrics {
+        for protocol in &settings.protocols {
+            let mut ranks = Ranks::start(settings, fabric, protocol, interrupt)?;
+            ranks.prepare(settings)?;
+            let is_same = |other: &Ranks| {
+                other.fabric() == ranks.fabric() && other.protocol() == ranks.protocol()
+            };
+            if jobs.iter().any(is_same) {
+                return Err(fabrics::named_twice(ranks.fabric()));
+            }
+            jobs.push(ranks);
         }
-    };
+    }
+    let mut found = peers::Found::default();
+    if settings.peers {
+        let fabrics: Vec<&str> = jobs.iter().map(Contestant::fabric).collect();
+        found = peers::find(settings, &fabrics, interrupt);
+    }
     for missing in &found.missing {
         progress.remark(missing);
-    }
-    // Dropped on every way out: no rank outlives this function.
-    let mut jobs = Vec::new();
-    for protocol in &settings.protocols {
-        let mut ranks = Ranks::start(settings, protocol, interrupt)?;
-        ranks.prepare(settings)?;
-        jobs.push(ranks);
     }
     let mut contestants: Vec<&mut dyn Contestant> = jobs
         .iter_mut()
@@ -178,17 +182,19 @@ fn records(
         .iter()
         .map(|rounds| Figures::from_rounds(rounds))
         .collect();
-    let baseline = contestants
-        .iter()
-        .zip(&figures)
-        .find(|(contestant, _)| contestant.protocol() == BASELINE)
-        .and_then(|(_, figures)| figures.as_ref());
+    let baseline = |fabric: &str| {
+        contestants
+            .iter()
+            .zip(&figures)
+            .find(|(other, _)| other.fabric() == fabric && other.protocol() == BASELINE)
+            .and_then(|(_, figures)| figures.as_ref())
+    };
     contestants
         .iter()
         .zip(&figures)
         .filter_map(|(contestant, figures)| {
             let figures = figures.as_ref()?;
-            let overhead = baseline
+            let overhead = baseline(contestant.fabric())
                 .filter(|_| contestant.protocol() != BASELINE)
                 .and_then(|base| overhead(&figures.rounds_us, &base.rounds_us));
             let measured = Measured {

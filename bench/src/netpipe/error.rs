@@ -36,18 +36,18 @@ pub enum NetpipeError {
         error: std::io::Error,
     },
     /// The launcher could not start or serve a job.
-    #[error("the job with protocol `{protocol}` failed: {reason}")]
+    #[error("the job with {job} failed: {reason}")]
     Job {
-        /// Whose job.
-        protocol: String,
+        /// Its fabric and protocol.
+        job: String,
         /// What happened.
         reason: String,
     },
     /// A rank says that it could not do what it was told.
-    #[error("rank {rank} of the job with protocol `{protocol}`: {reason}")]
+    #[error("rank {rank} of the job with {job}: {reason}")]
     Rank {
-        /// Whose job.
-        protocol: String,
+        /// The job's fabric and protocol.
+        job: String,
         /// Which of the two.
         rank: u32,
         /// Its words.

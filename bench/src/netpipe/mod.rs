@@ -10,11 +10,14 @@
 //!
 //! # How figures are made
 //!
-//! * One job of two ranks per protocol; all jobs are alive at the same time and
-//!   exactly one measures. The ranks of the others sleep in `read` on their
+//! * One job of two ranks per fabric and protocol; all jobs are alive at the same
+//!   time and exactly one measures. The ranks of the others sleep on their
 //!   command pipe. Per size there are some rounds, and in each round every
-//!   protocol has a turn, in rotating order: what disturbs the machine for a
-//!   while meets all of them. Overheads are medians of ratios within a round.
+//!   job has a turn, in rotating order: what disturbs the machine for a
+//!   while meets all of them. Overheads are medians of ratios within a round,
+//!   against `none` on the same fabric.
+//! * A rank that has done its part of a round makes progress until the other one
+//!   has, too: what it sent last may still need it.
 //! * Ping-pong: each side sends from and receives into **the same buffer**, as in
 //!   NetPIPE: a rank sends what it has received. Buffers begin on a page and
 //!   have been written before the clock runs. The content is verified after
@@ -37,6 +40,7 @@ mod buffer;
 mod command;
 mod driver;
 mod error;
+mod fabrics;
 mod interrupt;
 mod log_budget;
 mod machine;

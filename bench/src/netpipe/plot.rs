@@ -5,7 +5,7 @@ mod axis;
 
 use super::NetpipeError;
 use super::arguments::Mode;
-use super::result::{NO_PROTOCOL, Record, line_name, lines};
+use super::result::{Line, NO_PROTOCOL, Record, fabrics, lines};
 use super::sizes::format_size;
 use axis::LogAxis;
 use plotters::coord::Shift;
@@ -16,13 +16,15 @@ use plotters::style::text_anchor::{HPos, Pos, VPos};
 use std::io::Write;
 use std::path::Path;
 
-/// Pixels of the drawing.
-const SIZE: (u32, u32) = (1240, 600);
-/// Above the panels: title, machine, legend.
-const HEAD_HEIGHT: i32 = 104;
+// Pixels of the drawing.
+/// Above the panels: title and machine, then the rows of the legend.
+const TITLE_HEIGHT: i32 = 68;
+const LEGEND_ROW_HEIGHT: i32 = 26;
+const PANELS_HEIGHT: i32 = 496;
+const WIDTH: i32 = 1240;
 const MARGIN: i32 = 24;
 /// Okabe and Ito's palette: told apart with every kind of colour vision.
-const PALETTE: [RGBColor; 7] = [
+const PALETTE: [RGBColor; 9] = [
     RGBColor(0, 114, 178),
     RGBColor(213, 94, 0),
     RGBColor(0, 158, 115),
@@ -30,6 +32,9 @@ const PALETTE: [RGBColor; 7] = [
     RGBColor(86, 180, 233),
     RGBColor(230, 159, 0),
     RGBColor(60, 60, 60),
+    // Not theirs: for sweeps of many lines.
+    RGBColor(150, 110, 60),
+    RGBColor(150, 150, 150),
 ];
 const INK: RGBColor = RGBColor(40, 40, 40);
 const FAINT: RGBColor = RGBColor(110, 110, 110);
@@ -75,11 +80,17 @@ pub fn draw(records: &[Record], machine: &str) -> Result<String, NetpipeError> {
     };
     let mut drawing = String::new();
     {
-        let root = SVGBackend::with_string(&mut drawing, SIZE).into_drawing_area();
+        let lines = lines(records);
+        let legend = legend_places(&lines);
+        let rows = legend.last().map_or(1, |&(_, row)| row + 1);
+        let head_height = TITLE_HEIGHT + rows * LEGEND_ROW_HEIGHT + 10;
+        let size = (WIDTH as u32, (head_height + PANELS_HEIGHT) as u32);
+        let root = SVGBackend::with_string(&mut drawing, size).into_drawing_area();
         root.fill(&WHITE).map_err(refused)?;
-        let (head, panels) = root.split_vertically(HEAD_HEIGHT);
-        draw_head(&head, records, machine)?;
-        let (left, right) = panels.split_horizontally(SIZE.0 as i32 / 2);
+        let (head, panels) = root.split_vertically(head_height);
+        draw_titles(&head, records, machine)?;
+        draw_legend(&head, &lines, &legend)?;
+        let (left, right) = panels.split_horizontally(WIDTH / 2);
         let (time, bandwidth) = panel_titles(records);
         let panel = Panel {
             title: time,
@@ -117,24 +128,39 @@ fn text(size: i32, colour: RGBColor) -> TextStyle<'static> {
 
 type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
 
-fn draw_head(area: &Area<'_>, records: &[Record], machine: &str) -> Result<(), NetpipeError> {
+fn draw_titles(area: &Area<'_>, records: &[Record], machine: &str) -> Result<(), NetpipeError> {
     area.draw_text(&title(records), &text(22, INK), (MARGIN, 16))
         .map_err(refused)?;
     area.draw_text(machine, &text(13, FAINT), (MARGIN, 46))
-        .map_err(refused)?;
-    let mut x = MARGIN;
-    let y = 84;
-    for (index, line) in lines(records).into_iter().enumerate() {
-        let (name, style) = (line_name(line), LineStyle::of(index, line));
-        let sample = [(x, y), (x + 34, y)];
-        style.draw(area, &sample)?;
+        .map_err(refused)
+}
+
+/// Where each line's entry begins, and in which row.
+fn legend_places(lines: &[Line]) -> Vec<(i32, i32)> {
+    let (mut x, mut row) = (MARGIN, 0);
+    let mut places = Vec::with_capacity(lines.len());
+    for line in lines {
+        // The backend knows no font metrics; wide enough for every sans serif.
+        let width = 42 + 9 * line.name.chars().count() as i32 + 30;
+        if x > MARGIN && x + width > WIDTH - MARGIN {
+            (x, row) = (MARGIN, row + 1);
+        }
+        places.push((x, row));
+        x += width;
+    }
+    places
+}
+
+fn draw_legend(area: &Area<'_>, lines: &[Line], places: &[(i32, i32)]) -> Result<(), NetpipeError> {
+    for (index, (line, &(x, row))) in lines.iter().zip(places).enumerate() {
+        let style = LineStyle::of(index, line);
+        let y = TITLE_HEIGHT + row * LEGEND_ROW_HEIGHT + 16;
+        style.draw(area, &[(x, y), (x + 34, y)])?;
         area.draw(&Circle::new((x + 17, y), 3, style.colour.filled()))
             .map_err(refused)?;
         let middle = text(14, INK).pos(Pos::new(HPos::Left, VPos::Center));
-        area.draw_text(name, &middle, (x + 42, y))
+        area.draw_text(&line.name, &middle, (x + 42, y))
             .map_err(refused)?;
-        // The backend knows no font metrics; wide enough for every sans serif.
-        x += 42 + 9 * name.chars().count() as i32 + 30;
     }
     Ok(())
 }
@@ -148,7 +174,7 @@ fn title(records: &[Record]) -> String {
         format!(
             "refrain netpipe: {} over {}, {} receive",
             record.mode.name(),
-            record.fabric,
+            fabrics(records).join(" and "),
             record.receive.name()
         )
     })
@@ -162,10 +188,10 @@ struct LineStyle {
 }
 
 impl LineStyle {
-    fn of(index: usize, (_, protocol): (&str, &str)) -> Self {
+    fn of(index: usize, line: &Line) -> Self {
         Self {
             colour: PALETTE[index % PALETTE.len()],
-            dashed: protocol == NO_PROTOCOL,
+            dashed: line.is_peer(),
         }
     }
 
@@ -220,10 +246,8 @@ impl Panel {
             .draw()
             .map_err(refused)?;
         for (index, line) in lines(records).into_iter().enumerate() {
-            let style = LineStyle::of(index, line);
-            let of_line = records
-                .iter()
-                .filter(|record| (record.fabric.as_str(), record.protocol.as_str()) == line);
+            let style = LineStyle::of(index, &line);
+            let of_line = records.iter().filter(|record| line.has(record));
             let point = |record: &Record| (record.bytes as f64, (self.value)(record));
             let mut points: Vec<_> = of_line.clone().map(point).collect();
             points.sort_by(|a, b| a.0.total_cmp(&b.0));
@@ -265,6 +289,30 @@ mod tests {
         if let Some(path) = std::env::var_os("NETPIPE_PLOT") {
             write(&synthetic(), "a machine, 2 cores", Path::new(&path)).unwrap();
         }
+    }
+
+    #[test]
+    fn many_lines_have_a_legend_of_several_rows() {
+        let records: Vec<Record> = ["shm", "ofi:tcp", "ofi:shm", "ofi:tcp;ofi_rxm"]
+            .into_iter()
+            .flat_map(|fabric| {
+                synthetic()
+                    .into_iter()
+                    .filter(|record| record.bytes <= 2)
+                    .map(move |mut record| {
+                        record.fabric = format!("{fabric} {}", record.fabric);
+                        record
+                    })
+            })
+            .collect();
+        let lines = lines(&records);
+        let places = legend_places(&lines);
+        assert_eq!(places.len(), 16);
+        assert!(places.last().unwrap().1 > 1);
+        for (line, (x, _)) in lines.iter().zip(&places) {
+            assert!(x + 42 + 9 * (line.name.len() as i32) < WIDTH, "{places:?}");
+        }
+        draw(&records, "").unwrap();
     }
 
     #[test]

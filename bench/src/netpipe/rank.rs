@@ -4,15 +4,21 @@ use super::NetpipeError;
 use super::command::{Answer, Command, Incoming, write_frame};
 use super::measure::{State, measure};
 use super::peers::trampoline;
-use refrain::World;
+use super::ranks::readable;
+use refrain::{World, from};
 use rustix::fs::{OFlags, fcntl_setfl};
 use std::fs::File;
 use std::os::unix::fs::OpenOptionsExt;
 use std::process::ExitCode;
+use std::time::Duration;
 
 /// Environment variables with the numbers of a rank's pipes.
 pub const COMMANDS_VARIABLE: &str = "REFRAIN_NETPIPE_COMMANDS";
 pub const ANSWERS_VARIABLE: &str = "REFRAIN_NETPIPE_ANSWERS";
+/// Nothing is ever sent here.
+const ATTENDING_CONTEXT: u32 = 2;
+/// Leaves the core to the driver, which may run on it.
+const ATTENDING_NAP: Duration = Duration::from_micros(50);
 
 /// What the hidden subcommand `netpipe-rank` does: the process is one of the
 /// two ranks of a job that `refrain netpipe` has started (or becomes one of the
@@ -63,10 +69,24 @@ fn serve(commands: &mut File, answers: &mut File) -> Result<(), String> {
                 let samples = measure(&mut world, &mut state, &round)
                     .map_err(|error| format!("{} bytes: {error}", round.bytes))?;
                 write_frame(answers, &Answer::Measured(samples)).map_err(gone)?;
+                attend(&mut world, commands)?;
             }
+            Command::Rest => {}
         }
     }
     world.finalize().map_err(|error| error.to_string())
+}
+
+/// Makes progress until the driver has its next word. It comes when both ranks
+/// have received everything: until then the other one may wait for what only
+/// this rank can move, such as a frame that was refused at first or bytes that
+/// it reads here.
+fn attend(world: &mut World, commands: &File) -> Result<(), String> {
+    let pattern = from(1 - world.rank().0).context(ATTENDING_CONTEXT);
+    while !readable(commands, ATTENDING_NAP).map_err(|error| error.to_string())? {
+        world.iprobe(pattern).map_err(|error| error.to_string())?;
+    }
+    Ok(())
 }
 
 /// Sleeps until the driver wants something.

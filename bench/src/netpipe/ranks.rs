@@ -4,6 +4,7 @@ use super::NetpipeError;
 use super::arguments::Settings;
 use super::command::{Answer, Command, Incoming, Round, Samples, write_frame};
 use super::driver::Contestant;
+use super::fabrics::{LIBRARY_VARIABLE, is_open};
 use super::interrupt::Interrupt;
 use super::rank::{ANSWERS_VARIABLE, COMMANDS_VARIABLE};
 use refrain::config::JobConfig;
@@ -27,7 +28,7 @@ const END_LIMIT: Duration = Duration::from_secs(10);
 /// The protocol that keeps no payload.
 const KEEPS_NOTHING: &str = "none";
 
-/// Two ranks with one protocol, and a pipe to and from each.
+/// Two ranks on one fabric with one protocol, and a pipe to and from each.
 pub struct Ranks {
     protocol: String,
     fabric: String,
@@ -50,6 +51,7 @@ impl Ranks {
     /// When the launcher cannot start it.
     pub fn start(
         settings: &Settings,
+        fabric: &str,
         protocol: &str,
         interrupt: &Interrupt,
     ) -> Result<Self, NetpipeError> {
@@ -73,13 +75,17 @@ impl Ranks {
                 incoming: Incoming::default(),
             });
         }
+        let library = settings.libfabric.iter();
+        let environment = library
+            .map(|file| (LIBRARY_VARIABLE.into(), file.into()))
+            .collect();
         let job = Job::start(JobSpec {
             program,
             arguments: vec!["netpipe-rank".into()],
-            environment: Vec::new(),
+            environment,
             ranks: 2,
             config: JobConfig {
-                fabric: settings.fabric.clone(),
+                fabric: fabric.into(),
                 protocol: protocol.into(),
                 log_memory_bytes: Some(settings.log_memory_bytes),
                 log_prefault: true,
@@ -91,12 +97,12 @@ impl Ranks {
             descriptors,
         })
         .map_err(|error| NetpipeError::Job {
-            protocol: protocol.into(),
+            job: job_name(fabric, protocol),
             reason: error.to_string(),
         })?;
         Ok(Self {
             protocol: protocol.into(),
-            fabric: settings.fabric.clone(),
+            fabric: fabric.into(),
             job: Some(job),
             ends,
             interrupt: interrupt.clone(),
@@ -111,7 +117,9 @@ impl Ranks {
         for rank in 0..2 {
             match self.answer(rank, LOOK_STARTING, START_LIMIT)? {
                 Answer::Ready { fabric, protocol } if protocol == self.protocol => {
-                    self.fabric = fabric;
+                    if is_open(&self.fabric) {
+                        self.fabric = fabric;
+                    }
                 }
                 Answer::Ready { protocol, .. } => {
                     return Err(self.rank_failed(rank, format!("it runs protocol `{protocol}`")));
@@ -179,7 +187,7 @@ impl Ranks {
         };
         job.serve(time).map_err(|error| {
             let failed = NetpipeError::Job {
-                protocol: self.protocol.clone(),
+                job: self.job_name(),
                 reason: error.to_string(),
             };
             self.interrupted_or(failed)
@@ -225,9 +233,13 @@ impl Ranks {
         }
     }
 
+    fn job_name(&self) -> String {
+        job_name(&self.fabric, &self.protocol)
+    }
+
     fn rank_failed(&self, rank: usize, reason: String) -> NetpipeError {
         NetpipeError::Rank {
-            protocol: self.protocol.clone(),
+            job: self.job_name(),
             rank: rank as u32,
             reason,
         }
@@ -254,7 +266,7 @@ impl Ranks {
             }
         }
         Err(NetpipeError::Job {
-            protocol: self.protocol.clone(),
+            job: self.job_name(),
             reason: format!("its ranks did not end within {} s", END_LIMIT.as_secs()),
         })
     }
@@ -280,12 +292,17 @@ impl Contestant for Ranks {
                 other => return Err(self.unexpected(rank, &other)),
             }
         }
+        self.command(&Command::Rest)?;
         Ok(samples)
     }
 }
 
+fn job_name(fabric: &str, protocol: &str) -> String {
+    format!("fabric `{fabric}` and protocol `{protocol}`")
+}
+
 /// Whether there is something to read (or the end) within `time`.
-fn readable(pipe: &File, time: Duration) -> Result<bool, NetpipeError> {
+pub fn readable(pipe: &File, time: Duration) -> Result<bool, NetpipeError> {
     let timeout = Timespec::try_from(time).unwrap_or_default();
     let mut pipes = [PollFd::new(pipe, PollFlags::IN)];
     match poll(&mut pipes, Some(&timeout)) {

@@ -191,25 +191,67 @@ impl Measured<'_> {
     }
 }
 
-/// The distinct (fabric, protocol) of some records, in order of appearance.
-pub fn lines(records: &[Record]) -> Vec<(&str, &str)> {
-    let mut lines = Vec::new();
+/// One curve: a fabric with a protocol, or a peer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Line {
+    fabric: String,
+    protocol: String,
+    /// What it is called where mode and single fabric stand elsewhere.
+    pub name: String,
+}
+
+impl Line {
+    /// Whether `record` is a point of it.
+    pub fn has(&self, record: &Record) -> bool {
+        (&self.fabric, &self.protocol) == (&record.fabric, &record.protocol)
+    }
+
+    /// Whether another program made it.
+    pub fn is_peer(&self) -> bool {
+        self.protocol == NO_PROTOCOL
+    }
+}
+
+/// The lines of some records, in order of appearance. The fabric is part of a
+/// name only where there are several.
+pub fn lines(records: &[Record]) -> Vec<Line> {
+    let several = fabrics(records).len() > 1;
+    let mut lines: Vec<Line> = Vec::new();
     for record in records {
-        let line = (record.fabric.as_str(), record.protocol.as_str());
-        if !lines.contains(&line) {
-            lines.push(line);
+        if lines.iter().any(|line| line.has(record)) {
+            continue;
         }
+        let Record {
+            fabric, protocol, ..
+        } = record.clone();
+        let name = match (protocol == NO_PROTOCOL, several) {
+            (true, _) => fabric.clone(),
+            (false, true) => format!("{fabric} {protocol}"),
+            (false, false) => protocol.clone(),
+        };
+        lines.push(Line {
+            fabric,
+            protocol,
+            name,
+        });
     }
     lines
 }
 
-/// How a line is called where fabric and mode stand elsewhere.
-pub fn line_name<'a>((fabric, protocol): (&'a str, &'a str)) -> &'a str {
-    if protocol == NO_PROTOCOL {
-        fabric
-    } else {
-        protocol
+/// The fabrics of some records, in order of appearance; those of peers only
+/// where there is nothing else.
+pub fn fabrics(records: &[Record]) -> Vec<&str> {
+    let own = records.iter().filter(|r| r.protocol != NO_PROTOCOL);
+    let mut fabrics: Vec<&str> = Vec::new();
+    for record in own {
+        if !fabrics.contains(&record.fabric.as_str()) {
+            fabrics.push(&record.fabric);
+        }
     }
+    if fabrics.is_empty() {
+        fabrics.extend(records.first().map(|record| record.fabric.as_str()));
+    }
+    fabrics
 }
 
 #[cfg(test)]
@@ -336,11 +378,48 @@ mod tests {
         assert_eq!(value["half_rtt_us_p50"], 0.25);
         assert!(value["half_rtt_us_p99"].is_null());
         assert!(value["repeats"].is_null());
+        assert_eq!(fabrics(std::slice::from_ref(&record)), ["openmpi/NetPIPE"]);
+        assert_eq!(lines(&[record.clone(), record]).len(), 1);
+    }
+
+    #[test]
+    fn lines_name_the_fabric_where_there_are_several() {
+        let record = |fabric, protocol| {
+            let point = Point {
+                bytes: 8,
+                perturbed: false,
+            };
+            Measured {
+                fabric,
+                protocol,
+                ..measured(point)
+            }
+            .bare_record(1.0)
+        };
+        let names = |records: &[Record]| -> Vec<String> {
+            lines(records).into_iter().map(|line| line.name).collect()
+        };
+        let mut records = vec![
+            record("shm", "none"),
+            record("shm", "pessimist"),
+            record("openmpi/NetPIPE", NO_PROTOCOL),
+            record("shm", "none"),
+        ];
+        assert_eq!(names(&records), ["none", "pessimist", "openmpi/NetPIPE"]);
+        assert_eq!(fabrics(&records), ["shm"]);
+        records.push(record("ofi:tcp", "none"));
         assert_eq!(
-            lines(&[record.clone(), record]),
-            [("openmpi/NetPIPE", NO_PROTOCOL)]
+            names(&records),
+            [
+                "shm none",
+                "shm pessimist",
+                "openmpi/NetPIPE",
+                "ofi:tcp none"
+            ]
         );
-        assert_eq!(line_name(("openmpi/NetPIPE", "-")), "openmpi/NetPIPE");
-        assert_eq!(line_name(("shm", "none")), "none");
+        assert_eq!(fabrics(&records), ["shm", "ofi:tcp"]);
+        let lines = lines(&records);
+        let owners = |record| lines.iter().filter(|line| line.has(record)).count();
+        assert!(records.iter().all(|record| owners(record) == 1));
     }
 }

@@ -1,27 +1,27 @@
 //! The table at the end.
 
-use super::result::{NO_PROTOCOL, Record, line_name, lines};
+use super::result::{Line, NO_PROTOCOL, Record, fabrics, lines};
 use super::sizes::format_size;
 use comfy_table::{Cell, CellAlignment, Table};
 
 /// comfy-table's order of borders: only those below the header are drawn.
 const HEADER_LINE_ONLY: &str = "     ──            ";
 
-/// Sizes downwards; for each protocol and peer time and bandwidth, for each
-/// protocol but `none` also its overhead. Perturbed sizes only with `all_sizes`.
+/// Sizes downwards; for each line time and bandwidth, for each protocol but
+/// `none` also its overhead. Perturbed sizes only with `all_sizes`.
 pub fn render(records: &[Record], all_sizes: bool) -> String {
     let lines = lines(records);
-    let has_overhead = |line: (&str, &str)| {
+    let has_overhead = |line: &Line| {
         records
             .iter()
-            .any(|record| is_on(record, line) && record.overhead_vs_none.is_some())
+            .any(|record| line.has(record) && record.overhead_vs_none.is_some())
     };
     let mut table = Table::new();
     // A line below the header and nothing else.
     table.load_preset(HEADER_LINE_ONLY);
     let mut header = vec![Cell::new("bytes")];
-    for &line in &lines {
-        header.push(Cell::new(format!("{}\nµs", line_name(line))));
+    for line in &lines {
+        header.push(Cell::new(format!("{}\nµs", line.name)));
         header.push(Cell::new("\nGb/s"));
         if has_overhead(line) {
             header.push(Cell::new("\n÷ none"));
@@ -37,10 +37,10 @@ pub fn render(records: &[Record], all_sizes: bool) -> String {
     sizes.dedup();
     for bytes in sizes {
         let mut row = vec![Cell::new(format_size(bytes))];
-        for &line in &lines {
+        for line in &lines {
             let record = records
                 .iter()
-                .find(|record| record.bytes == bytes && is_on(record, line));
+                .find(|record| record.bytes == bytes && line.has(record));
             row.extend(cells(record, has_overhead(line)).map(Cell::new));
         }
         table.add_row(row.into_iter().map(right));
@@ -65,7 +65,7 @@ pub fn legend(records: &[Record]) -> String {
     let mut text = format!(
         "{}, fabric {}, {} receive. µs: {time}.",
         first.mode.name(),
-        first.fabric,
+        fabrics(records).join(" and "),
         first.receive.name()
     );
     if records
@@ -75,10 +75,6 @@ pub fn legend(records: &[Record]) -> String {
         text += " ÷ none: median over the rounds of the ratio of times within a round.";
     }
     text
-}
-
-fn is_on(record: &Record, line: (&str, &str)) -> bool {
-    (record.fabric.as_str(), record.protocol.as_str()) == line
 }
 
 fn right(cell: Cell) -> Cell {
@@ -124,7 +120,12 @@ pub mod tests {
                 ("shm", "none", 0.055, 20_000.0),
                 ("shm", "pessimist", 0.058, 14_000.0),
                 ("openmpi/NetPIPE", NO_PROTOCOL, 0.13, 11_500.0),
-                ("libfabric/fi_pingpong", NO_PROTOCOL, 0.24, 12_500.0),
+                (
+                    "libfabric-1.17/fi_pingpong shm",
+                    NO_PROTOCOL,
+                    0.24,
+                    12_500.0,
+                ),
             ] {
                 let time_us = (base_us + n / bytes_per_us) * waves;
                 let measured = Measured {
@@ -188,6 +189,28 @@ pub mod tests {
             .find(|line| line.trim_start().starts_with("4194307"))
             .unwrap();
         assert_eq!(row.split_whitespace().count(), 1 + 2 + 3);
+    }
+
+    #[test]
+    fn several_fabrics_have_their_columns() {
+        let mut records = synthetic();
+        let tcp = |record: &Record| Record {
+            fabric: "ofi:tcp".into(),
+            half_rtt_us_p50: 77.0,
+            ..record.clone()
+        };
+        let own = records.iter().filter(|r| r.protocol != NO_PROTOCOL);
+        let of_tcp: Vec<Record> = own.map(tcp).collect();
+        records.extend(of_tcp);
+        let text = render(&records, false);
+        let header = text.lines().next().unwrap();
+        for name in ["shm pessimist", "ofi:tcp none", "ofi:tcp pessimist"] {
+            assert!(header.contains(name), "{text}");
+        }
+        let row = text.lines().last().unwrap();
+        assert_eq!(row.split_whitespace().count(), 1 + 2 * (2 + 3) + 2 + 2);
+        assert_eq!(row.matches("77.0").count(), 2, "{row}");
+        assert!(legend(&records).contains("fabric shm and ofi:tcp,"));
     }
 
     #[test]

@@ -17,25 +17,28 @@ mod rust_source;
 mod tree;
 mod unsafe_code;
 
+use netpipe_output::Expected;
 use report::Report;
 use std::path::Path;
 use std::process::{Command, ExitCode};
 use tree::Tree;
 
 const USAGE: &str = "usage: refrain-check tree ROOT
-       refrain-check netpipe-output FILE PROTOCOL...
+       refrain-check netpipe-output FILE PROTOCOL... [--fabric FABRIC]... [--peer NAME]...
 
 tree            checks the source tree at ROOT
-netpipe-output  checks the JSON lines that `refrain netpipe --json` wrote";
+netpipe-output  checks the JSON lines that `refrain netpipe --json` wrote: each
+                fabric with each protocol, and the peers, are there";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
     let outcome = match words.as_slice() {
         ["tree", root] => check_tree(Path::new(root)),
-        ["netpipe-output", file, protocols @ ..] if !protocols.is_empty() => {
-            check_netpipe_output(Path::new(file), protocols)
-        }
+        ["netpipe-output", file, expected @ ..] => match Expected::parse(expected) {
+            Some(expected) => check_netpipe_output(Path::new(file), &expected),
+            None => Err(USAGE.to_owned()),
+        },
         _ => Err(USAGE.to_owned()),
     };
     match outcome {
@@ -80,13 +83,13 @@ fn check_tree(root: &Path) -> Result<Report, String> {
     Ok(report)
 }
 
-fn check_netpipe_output(file: &Path, protocols: &[&str]) -> Result<Report, String> {
+fn check_netpipe_output(file: &Path, expected: &Expected<'_>) -> Result<Report, String> {
     let text = std::fs::read_to_string(file)
         .map_err(|error| format!("cannot read {}: {error}", file.display()))?;
     let mut report = Report::default();
     report.section(
         "netpipe writes what it promises",
-        netpipe_output::check(&text, protocols),
+        netpipe_output::check(&text, expected),
     );
     Ok(report)
 }

@@ -7,43 +7,107 @@ use std::collections::{BTreeMap, BTreeSet};
 /// What stands for the protocol in lines of programs that are measured beside.
 const OF_A_PEER: &str = "-";
 
-/// Runs the check: every line is whole, and each of `protocols` was measured
-/// at the same sizes.
-pub fn check(text: &str, protocols: &[&str]) -> Vec<Finding> {
+/// What must have been measured.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Expected<'a> {
+    /// On each fabric.
+    pub protocols: Vec<&'a str>,
+    /// Empty: whatever there is, at least one.
+    pub fabrics: Vec<&'a str>,
+    /// Parts of the names of other programs.
+    pub peers: Vec<&'a str>,
+}
+
+impl<'a> Expected<'a> {
+    /// From `PROTOCOL... [--fabric FABRIC]... [--peer NAME]...`; `None` when
+    /// these are no such words.
+    pub fn parse(words: &[&'a str]) -> Option<Self> {
+        let mut expected = Self::default();
+        let mut words = words.iter();
+        while let Some(&word) = words.next() {
+            match word {
+                "--fabric" => expected.fabrics.push(words.next()?),
+                "--peer" => expected.peers.push(words.next()?),
+                _ if word.starts_with('-') => return None,
+                _ => expected.protocols.push(word),
+            }
+        }
+        (!expected.protocols.is_empty()).then_some(expected)
+    }
+}
+
+/// Sizes by fabric (or peer) and protocol.
+type Sizes = BTreeMap<(String, String), BTreeSet<u64>>;
+
+/// Runs the check: every line is whole, and each fabric and protocol that is
+/// expected was measured at the same sizes.
+pub fn check(text: &str, expected: &Expected<'_>) -> Vec<Finding> {
     let mut findings = Vec::new();
-    let mut sizes: BTreeMap<String, BTreeSet<u64>> = BTreeMap::new();
+    let mut sizes = Sizes::new();
     for (index, line) in text.lines().enumerate() {
         match read(line) {
-            Ok((protocol, bytes)) => drop(sizes.entry(protocol).or_default().insert(bytes)),
+            Ok((series, bytes)) => drop(sizes.entry(series).or_default().insert(bytes)),
             Err(problem) => findings.push(Wrong(format!("line {}: {problem}: {line}", index + 1))),
         }
     }
-    let expected = protocols.first().and_then(|first| sizes.get(*first));
-    for protocol in protocols {
-        match sizes.get(*protocol) {
-            None => findings.push(Wrong(format!("protocol {protocol} was not measured"))),
-            Some(found) if Some(found) != expected => {
-                findings.push(Wrong(format!(
-                    "protocol {protocol} was measured at other sizes than {}",
-                    protocols[0]
-                )));
-            }
-            Some(found) if found.len() < 3 => {
-                findings.push(Wrong(format!(
-                    "protocol {protocol} was measured at {} sizes only",
-                    found.len()
-                )));
-            }
-            Some(_) => {}
+    check_series(&sizes, expected, &mut findings);
+    let peers: Vec<&str> = sizes
+        .keys()
+        .filter(|(_, protocol)| protocol == OF_A_PEER)
+        .map(|(name, _)| name.as_str())
+        .collect();
+    for peer in &expected.peers {
+        if !peers.iter().any(|name| name.contains(peer)) {
+            findings.push(Wrong(format!("{peer} was not measured")));
         }
     }
-    for (protocol, sizes) in &sizes {
-        findings.push(Note(format!("{protocol}: {} sizes", sizes.len())));
+    for ((fabric, protocol), sizes) in &sizes {
+        let name = name(fabric, protocol);
+        findings.push(Note(format!("{name}: {} sizes", sizes.len())));
     }
     findings
 }
 
-fn read(line: &str) -> Result<(String, u64), String> {
+fn check_series(sizes: &Sizes, expected: &Expected<'_>, findings: &mut Vec<Finding>) {
+    let mut fabrics: BTreeSet<&str> = expected.fabrics.iter().copied().collect();
+    if fabrics.is_empty() {
+        let own = sizes.keys().filter(|(_, protocol)| protocol != OF_A_PEER);
+        fabrics.extend(own.map(|(fabric, _)| fabric.as_str()));
+    }
+    if fabrics.is_empty() {
+        findings.push(Wrong("nothing was measured".to_owned()));
+    }
+    let mut first: Option<(String, &BTreeSet<u64>)> = None;
+    for fabric in fabrics {
+        for protocol in &expected.protocols {
+            let name = name(fabric, protocol);
+            let Some(found) = sizes.get(&(fabric.to_owned(), (*protocol).to_owned())) else {
+                findings.push(Wrong(format!("{name} was not measured")));
+                continue;
+            };
+            let (of, same) = first.get_or_insert_with(|| (name.clone(), found));
+            if found != *same {
+                findings.push(Wrong(format!(
+                    "{name} was measured at other sizes than {of}"
+                )));
+            } else if found.len() < 3 {
+                let count = found.len();
+                findings.push(Wrong(format!("{name} was measured at {count} sizes only")));
+            }
+        }
+    }
+}
+
+fn name(fabric: &str, protocol: &str) -> String {
+    if protocol == OF_A_PEER {
+        fabric.to_owned()
+    } else {
+        format!("{fabric} {protocol}")
+    }
+}
+
+/// Fabric (or peer) and protocol, and bytes.
+fn read(line: &str) -> Result<((String, String), u64), String> {
     let object: Value =
         serde_json::from_str(line).map_err(|error| format!("not JSON ({error})"))?;
     let text = |key: &str| {
@@ -85,12 +149,7 @@ fn read(line: &str) -> Result<(String, u64), String> {
     if told && count("repeats")? == 0 {
         return Err("`repeats` is 0".to_owned());
     }
-    let name = if protocol == OF_A_PEER {
-        fabric
-    } else {
-        protocol
-    };
-    Ok((name, bytes))
+    Ok(((fabric, protocol), bytes))
 }
 
 #[cfg(test)]
@@ -98,13 +157,21 @@ mod tests {
     use super::*;
 
     fn line(protocol: &str, bytes: u64) -> String {
+        line_of("shm", protocol, bytes)
+    }
+
+    fn line_of(fabric: &str, protocol: &str, bytes: u64) -> String {
         format!(
-            r#"{{"fabric":"shm","protocol":"{protocol}","receive":"named","bytes":{bytes},"half_rtt_us_p50":0.1,"half_rtt_us_p99":0.2,"gbit_per_s":1.5,"repeats":9}}"#
+            r#"{{"fabric":"{fabric}","protocol":"{protocol}","receive":"named","bytes":{bytes},"half_rtt_us_p50":0.1,"half_rtt_us_p99":0.2,"gbit_per_s":1.5,"repeats":9}}"#
         )
     }
 
     fn wrong(text: &str) -> usize {
-        check(text, &["none", "pessimist"])
+        wrong_for(text, &["none", "pessimist"])
+    }
+
+    fn wrong_for(text: &str, words: &[&str]) -> usize {
+        check(text, &Expected::parse(words).unwrap())
             .iter()
             .filter(|finding| matches!(finding, Wrong(_)))
             .count()
@@ -122,6 +189,38 @@ mod tests {
     }
 
     #[test]
+    fn every_fabric_has_every_protocol_at_the_same_sizes() {
+        let tcp = |protocol| [1, 8, 64].map(|bytes| line_of("ofi:tcp", protocol, bytes));
+        let both = format!("{}\n{}", good(), tcp("none").join("\n"));
+        assert_eq!(wrong_for(&both, &["none"]), 0);
+        assert_eq!(wrong(&both), 1, "ofi:tcp pessimist is missing");
+        assert_eq!(
+            wrong_for(&both, &["none", "--fabric", "shm", "--fabric", "ofi:shm"]),
+            1
+        );
+        let more = format!("{both}\n{}", line_of("ofi:tcp", "none", 65));
+        assert_eq!(wrong_for(&more, &["none"]), 1);
+        assert_eq!(wrong_for(&more, &["none", "--fabric", "ofi:tcp"]), 0);
+    }
+
+    #[test]
+    fn peers_that_are_named_must_be_there() {
+        let words = ["none", "pessimist", "--peer", "fi_pingpong tcp"];
+        assert_eq!(wrong_for(&good(), &words), 1);
+        let peer = line_of("libfabric-2.5/fi_pingpong tcp", "-", 8);
+        assert_eq!(wrong_for(&format!("{}\n{peer}", good()), &words), 0);
+        let own = line_of("fi_pingpong tcp", "none", 8);
+        assert!(wrong_for(&format!("{}\n{own}", good()), &words) > 0);
+    }
+
+    #[test]
+    fn words_that_say_nothing_are_refused() {
+        for words in [&[][..], &["--fabric", "shm"], &["none", "--peer"], &["-x"]] {
+            assert_eq!(Expected::parse(words), None, "{words:?}");
+        }
+    }
+
+    #[test]
     fn only_peers_may_leave_the_spread_out() {
         let without = |protocol| {
             line(protocol, 8)
@@ -134,9 +233,10 @@ mod tests {
 
     #[test]
     fn missing_pieces_are_found() {
-        assert_eq!(wrong(""), 2);
+        assert_eq!(wrong(""), 1);
+        assert_eq!(wrong_for(&good(), &["none", "optimist"]), 1);
         assert_eq!(wrong(&format!("{}\n{}", good(), line("pessimist", 65))), 1);
-        assert_eq!(wrong(&good().replace("\"repeats\":9", "\"repeats\":0")), 8);
+        assert_eq!(wrong(&good().replace("\"repeats\":9", "\"repeats\":0")), 7);
         assert_eq!(
             wrong(&format!(
                 "{}\n{}",

@@ -53,8 +53,11 @@ pub struct Hints {
     pub node: Option<String>,
     /// Port or service name.
     pub service: Option<String>,
-    /// `node` and `service` name the own side (`FI_SOURCE`). Without a node, a
-    /// provider of sockets chooses the interface and a free port.
+    /// `node` and `service` name the own side (`FI_SOURCE`). Without a node,
+    /// providers of sockets offer each interface with its address, the outward
+    /// ones first, and take a free port when opened. Do not give a service
+    /// without a node: they then listen at, and give out as their name, the
+    /// address that means all interfaces; `shm` takes it for a name.
     pub source: bool,
 }
 

@@ -88,7 +88,7 @@ impl Library {
                 API.packed(),
                 pointer(strings.node.as_ref()),
                 pointer(strings.service.as_ref()),
-                if hints.source { FI_SOURCE } else { 0 },
+                source_flag(hints),
                 wanted.raw.as_ptr(),
                 &raw mut list,
             )
@@ -116,6 +116,16 @@ impl Library {
         // SAFETY: the whole list, once.
         unsafe { (self.functions().freeinfo)(list) };
         Ok(infos)
+    }
+}
+
+/// Without node and service the flag would exclude every offer.
+fn source_flag(hints: &Hints) -> u64 {
+    let names_a_side = hints.node.is_some() || hints.service.is_some();
+    if hints.source && names_a_side {
+        FI_SOURCE
+    } else {
+        0
     }
 }
 
@@ -212,6 +222,10 @@ impl Info {
             // All objects of a domain belong to one `Endpoint`, whose methods
             // exclude each other: providers may leave their locks out.
             domain.threading = FI_THREAD_DOMAIN;
+            // Whoever polls moves everything along: threads of a provider
+            // (`sockets` has some) would need a core of their own.
+            domain.control_progress = FI_PROGRESS_MANUAL;
+            domain.data_progress = FI_PROGRESS_MANUAL;
             let transmit = &mut *raw.tx_attr;
             transmit.msg_order = hints.msg_order;
             transmit.op_flags = hints.tx_op_flags;

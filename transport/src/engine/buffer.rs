@@ -5,7 +5,9 @@
     reason = "holds the user's buffers by pointer while requests are under way"
 )]
 
+use crate::fabric::Landing;
 use crate::layout::Layout;
+use core::ptr::NonNull;
 use refrain_ring::copy::{Target, into_log, out_of_log};
 
 /// Data being sent: bytes of the user, or the engine's own copy of them.
@@ -169,5 +171,67 @@ impl ReceiveBuffer {
                 layout.unpack(offset, data, user);
             }
         }
+    }
+
+    /// Room for a payload that is the message from `offset` on, if all of it
+    /// fits and lies in one piece. The engine does not say that the receive is
+    /// over, nor gives the buffer back, before that landing has ended.
+    pub(super) fn lend(&self, offset: u64, bytes: usize, token: u64) -> Option<Landing> {
+        let end = offset.checked_add(bytes as u64)?;
+        if end > self.room_bytes {
+            return None;
+        }
+        // SAFETY: null, or alive by the constructor's contract.
+        let begin = match unsafe { self.layout.as_ref() } {
+            None => 0,
+            Some(layout) => layout.is_contiguous()?,
+        };
+        // SAFETY: inside the user's buffer, which is this request's alone until
+        // the receive is over.
+        unsafe {
+            let to = self.base.add(begin + offset as usize);
+            Some(Landing::new(NonNull::new(to)?, bytes, token))
+        }
+    }
+}
+
+/// Memory of the engine that payload lands in.
+#[derive(Debug)]
+pub(super) struct Staging(Box<[u8]>);
+
+/// Staging memory that the fabric writes to. It leaks when dropped: it must not
+/// be freed before the fabric is through with it.
+#[derive(Debug)]
+pub(super) struct Lent(NonNull<[u8]>);
+
+impl Staging {
+    pub(super) fn new(bytes: usize) -> Self {
+        Self(vec![0; bytes].into())
+    }
+
+    pub(super) fn capacity(&self) -> usize {
+        self.0.len()
+    }
+
+    /// What has landed there.
+    pub(super) fn payload(&self, bytes: usize) -> &[u8] {
+        &self.0[..bytes]
+    }
+
+    pub(super) fn lend(self, bytes: usize, token: u64) -> (Lent, Landing) {
+        assert!(bytes <= self.capacity());
+        let memory = NonNull::from(Box::leak(self.0));
+        // SAFETY: nobody else has a pointer to it, and it is a box again only by
+        // `Lent::end`.
+        let landing = unsafe { Landing::new(memory.cast(), bytes, token) };
+        (Lent(memory), landing)
+    }
+}
+
+impl Lent {
+    /// To be called when the landing has ended, or its fabric was closed.
+    pub(super) fn end(self) -> Staging {
+        // SAFETY: it was a box, and nobody writes to it any more.
+        Staging(unsafe { Box::from_raw(self.0.as_ptr()) })
     }
 }

@@ -1,70 +1,16 @@
 //! What arrives: matches frames to receives, or remembers where they lie.
 
+use super::buffer::Lent;
+use super::landing::{Flight, Landings, Portion};
 use super::request::{Receiving, RequestId, Requests, Status};
+use super::stored::{Message, Part, Parts, Stored};
 use super::{EngineError, Statistics};
 use crate::control::Control;
-use crate::fabric::{Arrival, Disposition, Fabric, Landed, Payload, Place, Sink};
+use crate::fabric::{Arrival, Attributes, Disposition, Fabric, Landed, Payload, Place, Sink};
 use crate::matching::{Envelope, Matcher};
 use crate::protocol::{Event, Protocol};
 use refrain_ring::{Rank, RecordHeader, RecordKind, Ssn};
 use slab::Slab;
-
-/// A message that came before its receive. Where the fabric allows, its bytes
-/// stay in the sender's log.
-#[derive(Debug)]
-pub(super) struct Message {
-    pub envelope: Envelope,
-    pub ssn: Ssn,
-    pub bytes: u64,
-    pub arrived_bytes: u64,
-    pub want_ack: bool,
-    pub rendezvous: bool,
-    pub parts: Parts,
-    /// A self-send that completes with the match.
-    pub completes: Option<RequestId>,
-}
-
-/// The payload of a message so far.
-#[derive(Debug, Default)]
-pub(super) struct Parts {
-    first: Option<Part>,
-    /// Only of messages of several frames.
-    rest: Vec<Part>,
-}
-
-#[derive(Debug)]
-pub(super) struct Part {
-    offset: u64,
-    stored: Stored,
-}
-
-#[derive(Debug)]
-pub(super) enum Stored {
-    InPlace { place: Place, bytes: usize },
-    Copied(Box<[u8]>),
-}
-
-impl Parts {
-    pub fn push(&mut self, offset: u64, stored: Stored) {
-        let part = Part { offset, stored };
-        if self.first.is_none() {
-            self.first = Some(part);
-        } else {
-            self.rest.push(part);
-        }
-    }
-
-    fn drain(&mut self) -> impl Iterator<Item = Part> {
-        self.first
-            .take()
-            .into_iter()
-            .chain(core::mem::take(&mut self.rest))
-    }
-
-    fn iter_mut(&mut self) -> impl Iterator<Item = &mut Part> {
-        self.first.iter_mut().chain(&mut self.rest)
-    }
-}
 
 /// Where the further fragments of a message go.
 #[derive(Clone, Copy, Debug)]
@@ -78,17 +24,22 @@ pub(super) enum Target {
 struct Source {
     /// One past the HSR: the SSN of the next message.
     next_ssn: Ssn,
-    /// Messages of which fragments are still to come.
+    /// Messages of which fragments are still to come, or to land for a receive.
     assembling: Vec<(Ssn, Target)>,
     horizon_told: Ssn,
     /// Frames that are kept in this sender's log.
     in_place: usize,
+    /// Frames may be left readable in its log.
+    reads_in_place: bool,
+    /// It was disconnected: that its payload is lost is no fault.
+    fenced: bool,
 }
 
 #[derive(Debug)]
 pub(super) struct Inbox {
     pub matcher: Matcher<RequestId, usize>,
     pub messages: Slab<Message>,
+    pub landings: Landings,
     sources: Vec<Source>,
     /// Control frames of this poll, for the outbox.
     pub controls_in: Vec<(Rank, Control)>,
@@ -100,8 +51,6 @@ pub(super) struct Inbox {
     pub gate_closed: bool,
     /// Any-source matches so far.
     pub match_events: u64,
-    /// Frames may be left in the sender's log.
-    reads_in_place: bool,
     /// Senders keep what they sent: copying it out would free nothing.
     senders_keep: bool,
 }
@@ -115,18 +64,23 @@ pub(super) struct Delivery<'a> {
 }
 
 impl Inbox {
-    pub fn new(size: u32, reads_in_place: bool, senders_keep: bool) -> Self {
+    /// `of`: what the fabric can do from each rank.
+    pub fn new<'a>(size: u32, senders_keep: bool, of: impl Fn(Rank) -> &'a Attributes) -> Self {
+        let source = |rank: u32| Source {
+            reads_in_place: of(Rank(rank)).reads_in_place,
+            ..Source::default()
+        };
         Self {
             matcher: Matcher::new(),
             messages: Slab::new(),
-            sources: (0..size).map(|_| Source::default()).collect(),
+            landings: Landings::default(),
+            sources: (0..size).map(source).collect(),
             controls_in: Vec::new(),
             controls_out: Vec::new(),
             pressed: Vec::new(),
             violation: None,
             gate_closed: false,
             match_events: 0,
-            reads_in_place,
             senders_keep,
         }
     }
@@ -146,16 +100,31 @@ impl Inbox {
 
     /// Copies out what `source` holds in place, so that it need not stall.
     pub fn copy_out(&mut self, source: Rank, fabric: &mut dyn Fabric) {
-        for (_, message) in &mut self.messages {
+        for (index, message) in &mut self.messages {
             if message.envelope.source != source {
                 continue;
             }
             for part in message.parts.iter_mut() {
-                if let Stored::InPlace { place, bytes } = part.stored {
-                    self.sources[source.index()].in_place -= 1;
-                    part.stored = Stored::Copied(kept(fabric, place, bytes).into());
-                    fabric.let_go(place);
+                match part.stored {
+                    Stored::InPlace { place, bytes } => {
+                        part.stored = Stored::Copied(kept(fabric, place, bytes).into());
+                        fabric.let_go(place);
+                    }
+                    Stored::Distant { place, bytes } => {
+                        let portion = Portion {
+                            source,
+                            ssn: message.ssn,
+                            offset: part.offset,
+                            bytes,
+                        };
+                        let target = Target::Message(index);
+                        let (token, landing) = self.landings.stage(portion, target);
+                        part.stored = Stored::Landing(token);
+                        fabric.fetch(place, landing);
+                    }
+                    _ => continue,
                 }
+                self.sources[source.index()].in_place -= 1;
             }
         }
     }
@@ -185,20 +154,84 @@ impl Inbox {
             return;
         };
         for part in message.parts.drain() {
-            match part.stored {
-                Stored::Copied(data) => receiving.buffer.unpack(part.offset, &data),
-                Stored::InPlace { place, bytes } => {
-                    receiving
-                        .buffer
-                        .unpack(part.offset, kept(fabric, place, bytes));
-                    fabric.let_go(place);
-                    self.sources[message.envelope.source.index()].in_place -= 1;
+            self.deliver_part(&header, part, id, receiving, fabric);
+        }
+        if !requests.finish_receive_if_whole(id) {
+            self.expect_more(message.envelope.source, message.ssn, Target::Request(id));
+        }
+    }
+
+    fn deliver_part(
+        &mut self,
+        begun: &Begun,
+        part: Part,
+        id: RequestId,
+        receiving: &mut Receiving,
+        fabric: &mut dyn Fabric,
+    ) {
+        let source = begun.envelope.source;
+        match part.stored {
+            Stored::Copied(data) => receive_part(receiving, part.offset, &data),
+            Stored::Staged { staging, bytes } => {
+                receive_part(receiving, part.offset, staging.payload(bytes));
+                self.landings.recycle(staging);
+            }
+            Stored::InPlace { place, bytes } => {
+                receive_part(receiving, part.offset, kept(fabric, place, bytes));
+                fabric.let_go(place);
+                self.sources[source.index()].in_place -= 1;
+            }
+            Stored::Distant { place, bytes } => {
+                let portion = Portion {
+                    source,
+                    ssn: begun.ssn,
+                    offset: part.offset,
+                    bytes,
+                };
+                match self.landings.fetch(portion, id, receiving) {
+                    Disposition::Fetch(landing) => fabric.fetch(place, landing),
+                    Disposition::Consumed | Disposition::Keep => fabric.let_go(place),
+                }
+                self.sources[source.index()].in_place -= 1;
+            }
+            Stored::Landing(token) => self.landings.retarget(token, id),
+            Stored::Lost => {}
+        }
+    }
+
+    /// What is lost of this peer from now on is no fault, and what was left in
+    /// its log is gone.
+    pub fn fence(&mut self, peer: Rank) {
+        let source = &mut self.sources[peer.index()];
+        source.fenced = true;
+        source.in_place = 0;
+        for (_, message) in &mut self.messages {
+            if message.envelope.source != peer {
+                continue;
+            }
+            for part in message.parts.iter_mut() {
+                if matches!(part.stored, Stored::InPlace { .. } | Stored::Distant { .. }) {
+                    part.stored = Stored::Lost;
                 }
             }
         }
-        receiving.arrived_bytes = message.arrived_bytes;
-        if !requests.finish_receive_if_whole(id) {
-            self.expect_more(message.envelope.source, message.ssn, Target::Request(id));
+    }
+
+    /// A payload that will never come. Its message stays void, and matched if
+    /// it was: its bytes never count as arrived. REC-7
+    #[cold]
+    fn lose(&mut self, source: Rank) {
+        if !self.sources[source.index()].fenced {
+            self.violation
+                .get_or_insert(EngineError::PeerLost { peer: source });
+        }
+    }
+
+    /// Nothing more of a message is to come, nor under way.
+    fn assembled(&mut self, source: Rank, ssn: Ssn) {
+        let assembling = &mut self.sources[source.index()].assembling;
+        if let Some(at) = assembling.iter().position(|(of, _)| *of == ssn) {
+            assembling.swap_remove(at);
         }
     }
 
@@ -305,32 +338,42 @@ impl Delivery<'_> {
             rendezvous: header.kind == RecordKind::Rendezvous,
         };
         match self.inbox.matcher.take_posted(&envelope) {
-            Some((_, id)) => {
-                self.begin_matched(&begun, id, here(arrival));
-                Disposition::Consumed
-            }
+            Some((_, id)) => self.begin_matched(&begun, id, arrival.payload),
             None => self.begin_unexpected(&begun, arrival),
         }
     }
 
     #[inline]
-    fn begin_matched(&mut self, begun: &Begun, id: RequestId, payload: &[u8]) {
+    fn begin_matched(&mut self, begun: &Begun, id: RequestId, payload: Payload<'_>) -> Disposition {
         self.inbox
             .match_made(begun, id, self.requests, self.protocol);
         let Some(receiving) = self.requests.receiving(id) else {
-            return;
+            return Disposition::Consumed;
         };
-        receive_part(receiving, 0, payload);
+        let disposition = match payload {
+            Payload::Here(payload) => {
+                receive_part(receiving, 0, payload);
+                Disposition::Consumed
+            }
+            Payload::Distant(bytes) => {
+                let portion = Portion {
+                    source: begun.envelope.source,
+                    ssn: begun.ssn,
+                    offset: 0,
+                    bytes,
+                };
+                self.inbox.landings.fetch(portion, id, receiving)
+            }
+        };
         if !self.requests.finish_receive_if_whole(id) {
             self.inbox
                 .expect_more(begun.envelope.source, begun.ssn, Target::Request(id));
         }
+        disposition
     }
 
     fn begin_unexpected(&mut self, begun: &Begun, arrival: &Arrival<'_>) -> Disposition {
         self.statistics.unexpected += 1;
-        let mut parts = Parts::default();
-        let disposition = self.store(&mut parts, 0, arrival);
         let arrived_bytes = arrival.payload.bytes() as u64;
         let index = self.inbox.messages.insert(Message {
             envelope: begun.envelope,
@@ -339,9 +382,10 @@ impl Delivery<'_> {
             arrived_bytes,
             want_ack: begun.want_ack,
             rendezvous: begun.rendezvous,
-            parts,
+            parts: Parts::default(),
             completes: None,
         });
+        let disposition = self.store(index, 0, arrival);
         self.inbox.matcher.push_unexpected(begun.envelope, index);
         if arrived_bytes < begun.bytes && !begun.rendezvous {
             self.inbox
@@ -350,23 +394,42 @@ impl Delivery<'_> {
         disposition
     }
 
-    fn store(&mut self, parts: &mut Parts, offset: u64, arrival: &Arrival<'_>) -> Disposition {
-        if arrival.payload.bytes() == 0 {
-            return Disposition::Consumed;
-        }
-        if self.inbox.reads_in_place && !self.inbox.is_pressed(arrival) {
-            self.inbox.sources[arrival.header.source.index()].in_place += 1;
-            parts.push(
-                offset,
-                Stored::InPlace {
-                    place: arrival.place,
-                    bytes: arrival.payload.bytes(),
-                },
-            );
-            return Disposition::Keep;
-        }
-        parts.push(offset, Stored::Copied(here(arrival).into()));
-        Disposition::Consumed
+    /// Remembers the payload of an arrival as a part of a message.
+    fn store(&mut self, index: usize, offset: u64, arrival: &Arrival<'_>) -> Disposition {
+        let place = arrival.place;
+        let source = &mut self.inbox.sources[arrival.header.source.index()];
+        let (stored, disposition) = match arrival.payload {
+            Payload::Here([]) | Payload::Distant(0) => return Disposition::Consumed,
+            Payload::Here(payload) => {
+                let pressed = arrival.pressed && !self.inbox.senders_keep;
+                if source.reads_in_place && !pressed {
+                    source.in_place += 1;
+                    let bytes = payload.len();
+                    (Stored::InPlace { place, bytes }, Disposition::Keep)
+                } else {
+                    (Stored::Copied(payload.into()), Disposition::Consumed)
+                }
+            }
+            // It is in the log anyhow, and need not come before it is wanted.
+            Payload::Distant(bytes) if self.inbox.senders_keep => {
+                source.in_place += 1;
+                (Stored::Distant { place, bytes }, Disposition::Keep)
+            }
+            // A log that is reused would be full of it, and its sender stuck.
+            Payload::Distant(bytes) => {
+                let portion = Portion {
+                    source: arrival.header.source,
+                    ssn: arrival.header.ssn,
+                    offset,
+                    bytes,
+                };
+                let target = Target::Message(index);
+                let (token, landing) = self.inbox.landings.stage(portion, target);
+                (Stored::Landing(token), Disposition::Fetch(landing))
+            }
+        };
+        self.inbox.messages[index].parts.push(offset, stored);
+        disposition
     }
 
     #[inline]
@@ -380,19 +443,12 @@ impl Delivery<'_> {
         };
         let (whole, disposition) = match assembling[at].1 {
             Target::Request(id) => {
-                if let Some(receiving) = self.requests.receiving(id) {
-                    receive_part(receiving, header.extent, here(arrival));
-                }
-                (
-                    self.requests.finish_receive_if_whole(id),
-                    Disposition::Consumed,
-                )
+                let disposition = self.fragment_matched(id, arrival);
+                (self.requests.finish_receive_if_whole(id), disposition)
             }
             Target::Message(index) => {
-                let mut parts = core::mem::take(&mut self.inbox.messages[index].parts);
-                let disposition = self.store(&mut parts, header.extent, arrival);
+                let disposition = self.store(index, header.extent, arrival);
                 let message = &mut self.inbox.messages[index];
-                message.parts = parts;
                 message.arrived_bytes += arrival.payload.bytes() as u64;
                 (message.arrived_bytes >= message.bytes, disposition)
             }
@@ -403,6 +459,67 @@ impl Delivery<'_> {
                 .swap_remove(at);
         }
         disposition
+    }
+
+    #[inline]
+    fn fragment_matched(&mut self, id: RequestId, arrival: &Arrival<'_>) -> Disposition {
+        let header = arrival.header;
+        let Some(receiving) = self.requests.receiving(id) else {
+            return Disposition::Consumed;
+        };
+        match arrival.payload {
+            Payload::Here(payload) => {
+                receive_part(receiving, header.extent, payload);
+                Disposition::Consumed
+            }
+            Payload::Distant(bytes) => {
+                let portion = Portion {
+                    source: header.source,
+                    ssn: header.ssn,
+                    offset: header.extent,
+                    bytes,
+                };
+                self.inbox.landings.fetch(portion, id, receiving)
+            }
+        }
+    }
+
+    /// Brings what has landed to whom it is for.
+    fn finish_landing(&mut self, token: u64, flight: Flight, whole: bool) {
+        let Portion {
+            source,
+            ssn,
+            offset,
+            bytes,
+        } = flight.portion;
+        let staging = flight.lent.map(Lent::end);
+        match flight.target {
+            Target::Request(id) => {
+                if let Some(receiving) = self.requests.receiving(id) {
+                    receiving.landings -= u32::from(staging.is_none());
+                    match &staging {
+                        _ if !whole => {}
+                        None => receiving.arrived_bytes += bytes as u64,
+                        Some(staging) => receive_part(receiving, offset, staging.payload(bytes)),
+                    }
+                }
+                if let Some(staging) = staging {
+                    self.inbox.landings.recycle(staging);
+                }
+                if self.requests.finish_receive_if_whole(id) {
+                    self.inbox.assembled(source, ssn);
+                }
+            }
+            Target::Message(index) => {
+                let parts = &mut self.inbox.messages[index].parts;
+                if let Some(part) = parts.of_landing(token) {
+                    part.stored = match staging {
+                        Some(staging) if whole => Stored::Staged { staging, bytes },
+                        _ => Stored::Lost,
+                    };
+                }
+            }
+        }
     }
 
     /// Whatever has come, also a frame that is not kept itself: what is kept
@@ -443,14 +560,6 @@ fn kept(fabric: &dyn Fabric, place: Place, bytes: usize) -> &[u8] {
     payload
 }
 
-/// STUB: distant frames are not received yet.
-fn here<'a>(arrival: &Arrival<'a>) -> &'a [u8] {
-    match arrival.payload {
-        Payload::Here(payload) => payload,
-        Payload::Distant(_) => todo!("STUB"),
-    }
-}
-
 #[inline]
 fn receive_part(receiving: &mut Receiving, offset: u64, payload: &[u8]) {
     receiving.buffer.unpack(offset, payload);
@@ -474,8 +583,15 @@ impl Sink for Delivery<'_> {
         self.inbox.controls_in.push((source, control));
     }
 
-    fn landed(&mut self, _token: u64, _landed: Landed) {
-        todo!("STUB")
+    fn landed(&mut self, token: u64, landed: Landed) {
+        let Some(flight) = self.inbox.landings.end(token) else {
+            return;
+        };
+        let source = flight.portion.source;
+        self.finish_landing(token, flight, landed == Landed::Whole);
+        if landed == Landed::Lost {
+            self.inbox.lose(source);
+        }
     }
 
     fn peer_lost(&mut self, peer: Rank) {

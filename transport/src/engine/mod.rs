@@ -13,9 +13,12 @@
 //! eagerly, since they must be in it anyway (LOG-1).
 
 mod buffer;
+mod giving_up;
 mod inbox;
+mod landing;
 mod outbox;
 mod request;
+mod stored;
 
 pub use buffer::{ReceiveBuffer, SendBuffer};
 pub use outbox::Stall;
@@ -27,10 +30,11 @@ use crate::gate::Gate;
 use crate::matching::{Envelope, Pattern};
 use crate::protocol::{Event, Protocol};
 use core::time::Duration;
-use inbox::{Begun, Delivery, Inbox, Message, Parts, Stored};
+use inbox::{Begun, Delivery, Inbox};
 use outbox::{Means, Outbox};
 use refrain_ring::{Arena, ArenaFull, Clock, Incarnation, Rank, Ssn};
 use request::{Receiving, Request, Requests, Sending, State, Way};
+use stored::{Message, Parts, Stored};
 use thiserror::Error;
 
 /// Who the engine works for.
@@ -66,6 +70,15 @@ pub enum EngineError {
     /// The fabric noticed the end of a peer.
     #[error("rank {peer} is gone")]
     PeerLost {
+        /// The peer.
+        peer: Rank,
+    },
+    /// A peer never ended what it was bringing into a receive that was given
+    /// up: the fabric had to be closed.
+    #[error(
+        "a transfer from rank {peer} into a buffer that was given up did not end: this rank has closed all its connections, end the job"
+    )]
+    Closed {
         /// The peer.
         peer: Rank,
     },
@@ -145,6 +158,8 @@ pub struct Engine {
     inbox: Inbox,
     outbox: Outbox,
     statistics: Statistics,
+    /// The fabric was closed as this peer did not end a landing.
+    closed_for: Option<Rank>,
 }
 
 impl core::fmt::Debug for Engine {
@@ -230,24 +245,25 @@ impl Engine {
         protocol: Box<dyn Protocol>,
     ) -> Self {
         let keeps_payload = protocol.keeps_payload();
+        let attributes = |peer| match peer == options.rank {
+            true => fabric.attributes(),
+            false => fabric.attributes_to(peer),
+        };
         Self {
             clock: Clock(0),
             gate: Gate::default(),
             requests: Requests::default(),
-            inbox: Inbox::new(
-                options.size,
-                fabric.attributes().reads_in_place,
-                keeps_payload,
-            ),
+            inbox: Inbox::new(options.size, keeps_payload, attributes),
             outbox: Outbox::new(
                 options.rank,
                 options.incarnation,
                 options.size,
                 options.window_bytes,
                 keeps_payload.then(|| arena.budget_bytes()),
-                &*fabric,
+                attributes,
             ),
             statistics: Statistics::default(),
+            closed_for: None,
             options,
             fabric,
             protocol,
@@ -285,7 +301,7 @@ impl Engine {
             let ssn = self.outbox.next_ssn(to.rank);
             return Ok(self.send_to_self(clock, Sending::new(buffer, to, ssn)));
         }
-        if bytes > self.outbox.message_bytes_max {
+        if bytes > self.outbox.message_bytes_max(to.rank) {
             return Err(self.longer_than_log(bytes));
         }
         match self.outbox.send_now(&buffer, to, means!(self)) {
@@ -433,6 +449,7 @@ impl Engine {
             posted: None,
             status,
             arrived_bytes: 0,
+            landings: 0,
         };
         self.requests.add(clock, State::Receiving(receiving))
     }
@@ -534,24 +551,6 @@ impl Engine {
         self.requests.remove(id);
     }
 
-    /// Gives a request's buffer back now, whatever its state. A send goes on
-    /// from a copy; what a receive would get is dropped.
-    pub fn detach(&mut self, id: RequestId) {
-        self.cancel(id);
-        let Some(request) = self.requests.get_mut(id) else {
-            return;
-        };
-        request.detached = true;
-        match &mut request.state {
-            State::Sending(sending) => {
-                let packed_bytes = sending.packed_bytes;
-                sending.buffer.detach(packed_bytes);
-            }
-            State::Receiving(receiving) => receiving.buffer = ReceiveBuffer::nowhere(),
-            State::Done(_) => self.requests.remove(id),
-        }
-    }
-
     /// Moves everything on that can move; returns whether anything arrived.
     ///
     /// # Errors
@@ -568,6 +567,8 @@ impl Engine {
         let arrived = !matches!(polled, Ok(0));
         if arrived {
             self.after_arrivals(polled)?;
+        } else if self.inbox.violation.is_some() || self.closed_for.is_some() {
+            self.fault()?;
         }
         if self.gate.pass().is_none() && self.protocol.stable() {
             self.gate.set_closed(false);
@@ -620,8 +621,16 @@ impl Engine {
         self.outbox.stall
     }
 
-    /// Whether packed frames, unanswered control frames or queued sends remain.
-    pub fn has_unsent(&self) -> bool {
+    /// Whether anything remains that a receiver needs of this rank: queued
+    /// sends, packed frames and control frames, and what the fabric has not
+    /// brought yet. A rank may end when there is none.
+    pub fn has_unsent(&mut self) -> bool {
+        self.has_unposted() || !self.fabric.is_drained()
+    }
+
+    /// Whether queued sends, packed frames or control frames remain that the
+    /// fabric has not taken.
+    pub fn has_unposted(&self) -> bool {
         self.outbox.has_work()
     }
 
@@ -666,16 +675,5 @@ impl Engine {
     /// Requests that exist.
     pub fn request_count(&self) -> usize {
         self.requests.count()
-    }
-}
-
-impl Message {
-    fn status(&self) -> Status {
-        Status {
-            source: self.envelope.source,
-            tag: self.envelope.tag,
-            bytes: self.bytes,
-            cancelled: false,
-        }
     }
 }

@@ -4,7 +4,7 @@ use super::buffer::SendBuffer;
 use super::request::{RequestId, Requests, Way};
 use super::{EngineError, SendTo, Statistics, finish_send};
 use crate::control::Control;
-use crate::fabric::{Fabric, Refusal};
+use crate::fabric::{Attributes, Fabric, Refusal};
 use crate::gate::Gate;
 use refrain_ring::copy::{STREAM_BYTES_MIN, Target};
 use refrain_ring::{
@@ -24,6 +24,7 @@ const CHUNK_END_BYTES: u64 = 2048;
 #[derive(Debug)]
 struct Destination {
     log: ChannelLog,
+    limits: Limits,
     next_ssn: Ssn,
     /// Rendezvous sends that are cleared to send; they go first.
     cleared: VecDeque<RequestId>,
@@ -35,6 +36,38 @@ struct Destination {
     packed: VecDeque<Frame>,
     /// All messages below are in a stable checkpoint of the receiver. LOG-4
     horizon: Ssn,
+}
+
+/// How messages to one peer are cut.
+#[derive(Clone, Copy, Debug)]
+struct Limits {
+    fragment_bytes: u64,
+    /// Longer messages are announced, and sent when they are asked for.
+    eager_bytes_max: u64,
+    /// Longer messages take more than one record.
+    at_once_bytes_max: u64,
+    /// Longer messages would wait for ever: a log keeps the beginning of a
+    /// message until its end was received.
+    message_bytes_max: u64,
+}
+
+impl Limits {
+    /// `kept_bytes`: what the channel's log may hold, if payload is kept.
+    fn new(attributes: &Attributes, kept_bytes: Option<u64>) -> Self {
+        let fragment_bytes = attributes
+            .fragment_bytes
+            .min(attributes.frame_payload_bytes_max);
+        // A kept message must be in the log anyway: nothing is won by asking.
+        let eager_bytes_max = kept_bytes.map_or(attributes.eager_bytes_max, |_| u64::MAX);
+        Self {
+            fragment_bytes: fragment_bytes as u64,
+            eager_bytes_max,
+            at_once_bytes_max: eager_bytes_max.min(fragment_bytes as u64),
+            message_bytes_max: kept_bytes.map_or(u64::MAX, |log_bytes| {
+                kept_message_bytes_max(log_bytes, fragment_bytes)
+            }),
+        }
+    }
 }
 
 /// Why packing came to a halt.
@@ -57,11 +90,6 @@ pub(super) struct Outbox {
     /// Frames go around the cache: they are kept.
     target: Target,
     keeps_payload: bool,
-    fragment_bytes: usize,
-    eager_bytes_max: u64,
-    /// Longer messages would wait for ever: a log keeps the beginning of a
-    /// message until its end was received.
-    pub message_bytes_max: u64,
     pub stall: Option<Stall>,
 }
 
@@ -85,22 +113,21 @@ fn kept_message_bytes_max(log_bytes: u64, fragment_bytes: usize) -> u64 {
 }
 
 impl Outbox {
-    /// `kept_bytes`: how much there is in all, if payload is kept.
-    pub fn new(
+    /// `kept_bytes`: how much there is in all, if payload is kept; `of`: what
+    /// the fabric can do towards each rank.
+    pub fn new<'a>(
         rank: Rank,
         incarnation: Incarnation,
         size: u32,
         window_bytes: u64,
         kept_bytes: Option<u64>,
-        fabric: &dyn Fabric,
+        of: impl Fn(Rank) -> &'a Attributes,
     ) -> Self {
-        let attributes = fabric.attributes();
         let keeps_payload = kept_bytes.is_some();
-        let fragment_bytes = attributes
-            .fragment_bytes
-            .min(attributes.frame_payload_bytes_max);
+        let log_bytes = kept_bytes.map(|budget_bytes| budget_bytes.min(window_bytes));
         let destination = |to: u32| Destination {
             log: ChannelLog::new(rank, incarnation, Rank(to), window_bytes),
+            limits: Limits::new(of(Rank(to)), log_bytes),
             next_ssn: Ssn(0),
             cleared: VecDeque::new(),
             queue: VecDeque::new(),
@@ -118,18 +145,14 @@ impl Outbox {
                 Target::Cached
             },
             keeps_payload,
-            fragment_bytes,
-            message_bytes_max: kept_bytes.map_or(u64::MAX, |budget_bytes| {
-                kept_message_bytes_max(budget_bytes.min(window_bytes), fragment_bytes)
-            }),
-            // A kept message must be in the log anyway: nothing is won by asking.
-            eager_bytes_max: if keeps_payload {
-                u64::MAX
-            } else {
-                attributes.eager_bytes_max
-            },
             stall: None,
         }
+    }
+
+    /// The longest message that a peer can be sent.
+    #[inline]
+    pub fn message_bytes_max(&self, to: Rank) -> u64 {
+        self.destinations[to.index()].limits.message_bytes_max
     }
 
     pub fn next_ssn(&mut self, to: Rank) -> Ssn {
@@ -150,7 +173,7 @@ impl Outbox {
     ) -> Option<Ssn> {
         let bytes = buffer.message_bytes();
         let destination = &mut self.destinations[to.rank.index()];
-        if bytes > self.fragment_bytes as u64 || !destination.is_clear() {
+        if bytes > destination.limits.at_once_bytes_max || !destination.is_clear() {
             return None;
         }
         let pass = means.gate.pass()?;
@@ -284,7 +307,7 @@ impl Outbox {
             return Ok(0);
         };
         let bytes = sending.buffer.message_bytes();
-        if !sending.announced && bytes > self.eager_bytes_max {
+        if !sending.announced && bytes > destination.limits.eager_bytes_max {
             sending.way = Way::Rendezvous;
         }
         let only_announce = sending.way == Way::Rendezvous && !sending.announced;
@@ -293,7 +316,7 @@ impl Outbox {
         } else {
             bytes - sending.packed_bytes
         };
-        let payload_bytes = rest.min(self.fragment_bytes as u64) as usize;
+        let payload_bytes = rest.min(destination.limits.fragment_bytes) as usize;
         let record = Record {
             kind: match (sending.announced, sending.way) {
                 (true, _) => RecordKind::Fragment,

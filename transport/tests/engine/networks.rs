@@ -14,17 +14,32 @@ pub fn in_both_modes(options: &Options) -> [Options; 2] {
     [false, true].map(|in_place| options.clone().reading_in_place(in_place))
 }
 
-/// A calm network and rough ones; receivers read in place, or not.
+/// From how many payload bytes on frames are distant, if any are: about all that
+/// are not empty, or the long ones of a message.
+pub const DISTANT: [Option<usize>; 3] = [None, Some(1), Some(4096)];
+
+/// A calm network and rough ones; receivers read in place, or not; without and
+/// with distant frames.
 pub fn all() -> Vec<Options> {
     let calm = std::iter::once(Options::calm(1));
     let rough = seeds(1..=3).into_iter().map(Options::rough);
     calm.chain(rough)
         .flat_map(|options| in_both_modes(&options))
-        .map(|options| Options {
-            keeps_trace: true,
-            ..options
+        .flat_map(|options| {
+            DISTANT.map(|distant_bytes_min| Options {
+                keeps_trace: true,
+                distant_bytes_min,
+                ..options.clone()
+            })
         })
         .collect()
+}
+
+/// Those of them with distant frames.
+pub fn distant() -> Vec<Options> {
+    let mut networks = all();
+    networks.retain(|network| network.distant_bytes_min.is_some());
+    networks
 }
 
 /// The calm one, read in place.

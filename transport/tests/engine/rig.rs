@@ -249,7 +249,7 @@ impl Rig {
     /// Everything is over: no request and no unsent frame is left.
     pub fn end(&mut self) {
         self.settle();
-        for (rank, engine) in self.engines.iter().enumerate() {
+        for (rank, engine) in self.engines.iter_mut().enumerate() {
             assert_eq!(engine.request_count(), 0, "requests of rank {rank}");
             assert!(!engine.has_unsent(), "rank {rank} has something unsent");
         }
@@ -352,7 +352,7 @@ impl Rig {
             format!(
                 "rank {rank}: {} requests, unsent {}, stall {:?}, log {:?}, {:?}, events {:?}\n",
                 engine.request_count(),
-                engine.has_unsent(),
+                engine.has_unposted(),
                 engine.stall(),
                 engine.log_bytes(),
                 engine.statistics(),

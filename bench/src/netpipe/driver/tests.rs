@@ -12,6 +12,7 @@ use std::time::Duration;
 type Diary = Rc<RefCell<Vec<String>>>;
 
 struct Pretender {
+    fabric: &'static str,
     protocol: &'static str,
     /// Time of round n at any size, µs.
     time_us: fn(u64) -> u64,
@@ -22,7 +23,7 @@ struct Pretender {
 
 impl Contestant for Pretender {
     fn fabric(&self) -> &str {
-        "sim"
+        self.fabric
     }
 
     fn protocol(&self) -> &str {
@@ -80,7 +81,8 @@ impl Peer for PretendedPeer {
 
 fn settings(min: u64, max: u64, perturbation: u64, rounds: u32) -> Settings {
     Settings {
-        fabric: "auto".into(),
+        fabrics: vec!["auto".into()],
+        libfabric: None,
         protocols: vec!["none".into(), "pessimist".into()],
         receive: Receive::Any,
         mode: Mode::PingPong,
@@ -106,6 +108,7 @@ fn play(settings: &Settings, fail_at: u64, interrupt_after: Option<usize>) -> Pl
     let interrupt = Interrupt::default();
     let diary = Diary::default();
     let pretender = |protocol, time_us| Pretender {
+        fabric: "sim",
         protocol,
         time_us,
         diary: Rc::clone(&diary),
@@ -177,6 +180,55 @@ fn overhead_is_that_of_the_same_round() {
     assert_eq!(of("pessimist").receive, Receive::Any);
     assert_eq!(of("-").receive, Receive::Named);
     assert_eq!(of("-").fabric, "peer/test");
+}
+
+#[test]
+fn overhead_is_that_of_the_same_fabric() {
+    let diary = Diary::default();
+    let pretender = |fabric, protocol, time_us| Pretender {
+        fabric,
+        protocol,
+        time_us,
+        diary: Rc::clone(&diary),
+        seeds: HashSet::new(),
+        interrupt_after: None,
+    };
+    let mut jobs = [
+        pretender("shm", "none", |_| 10),
+        pretender("shm", "pessimist", |_| 15),
+        pretender("ofi:tcp", "none", |_| 100),
+        pretender("ofi:tcp", "pessimist", |_| 120),
+    ];
+    let mut contestants: Vec<&mut dyn Contestant> = jobs
+        .iter_mut()
+        .map(|job| job as &mut dyn Contestant)
+        .collect();
+    let mut records = Vec::new();
+    sweep(
+        &settings(64, 64, 0, 2),
+        &mut contestants,
+        Vec::new(),
+        &Interrupt::default(),
+        &Progress::new(1, true),
+        &mut |record| {
+            records.push(record);
+            Ok(())
+        },
+    )
+    .unwrap();
+    let overheads: Vec<_> = records
+        .iter()
+        .map(|record| (record.fabric.as_str(), record.overhead_vs_none))
+        .collect();
+    assert_eq!(
+        overheads,
+        [
+            ("shm", None),
+            ("shm", Some(1.5)),
+            ("ofi:tcp", None),
+            ("ofi:tcp", Some(1.2))
+        ]
+    );
 }
 
 #[test]

@@ -1,36 +1,97 @@
-//! `fi_pingpong` of libfabric over its shared-memory provider (Debian:
+//! `fi_pingpong` of libfabric over any of its providers (Debian:
 //! `libfabric-bin`): a server and a client. States the mean.
 
+use super::pace::Pace;
 use super::process::{Starter, free_port};
-use super::{Peer, PeerError, PeerFigure, iterations, program};
+use super::{Peer, PeerError, PeerFigure, program};
 use crate::netpipe::arguments::Receive;
-use std::path::PathBuf;
+use crate::netpipe::fabrics::search_folder;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::time::Duration;
 
-/// `fi_pingpong -p shm`.
+/// Where the loader looks for libraries first.
+const LIBRARIES_VARIABLE: &str = "LD_LIBRARY_PATH";
+
+/// `fi_pingpong -p PROVIDER`.
 #[derive(Debug)]
 pub struct FiPingpong {
+    name: String,
+    provider: String,
     starter: Starter,
     program: PathBuf,
-    time: Duration,
+    pace: Pace,
 }
 
+/// On `provider` as `library` has it (`None`: the installed one).
+///
 /// # Errors
 /// What was looked for and not found.
-pub fn find(starter: Starter, time: Duration) -> Result<FiPingpong, String> {
-    let program = program(&["fi_pingpong"]).ok_or(
-        "libfabric/fi_pingpong: not found (looked for fi_pingpong; Debian package libfabric-bin)",
-    )?;
+pub fn find(
+    starter: Starter,
+    provider: &str,
+    library: Option<&Path>,
+    time: Duration,
+) -> Result<FiPingpong, String> {
+    let missing = |reason: &str| format!("libfabric/fi_pingpong {provider}: {reason}");
+    let program = program(&["fi_pingpong"]).ok_or_else(|| {
+        missing("not found (looked for fi_pingpong; Debian package libfabric-bin)")
+    })?;
+    let environment = match search_folder(library).map_err(|reason| missing(&reason))? {
+        Some(folder) => vec![libraries_first(folder).map_err(|reason| missing(&reason))?],
+        None => Vec::new(),
+    };
     Ok(FiPingpong {
-        starter,
+        name: name(version(&environment).as_deref(), provider),
+        provider: provider.into(),
+        starter: starter.with_environment(environment),
         program,
-        time,
+        pace: Pace::new(time),
     })
+}
+
+/// The loader's variable with `folder` before what stands there.
+fn libraries_first(folder: PathBuf) -> Result<(OsString, OsString), String> {
+    let others = std::env::var_os(LIBRARIES_VARIABLE).unwrap_or_default();
+    let folders = std::iter::once(folder).chain(std::env::split_paths(&others));
+    std::env::join_paths(folders.filter(|folder| !folder.as_os_str().is_empty()))
+        .map(|folders| (LIBRARIES_VARIABLE.into(), folders))
+        .map_err(|error| format!("cannot be told where its library is: {error}"))
+}
+
+/// Such as `libfabric-2.5/fi_pingpong tcp`.
+fn name(version: Option<&str>, provider: &str) -> String {
+    let version = version.map(|version| format!("-{version}"));
+    let version = version.unwrap_or_default();
+    format!("libfabric{version}/fi_pingpong {provider}")
+}
+
+/// The version of the library that programs use in `environment`: by one that
+/// tells it.
+fn version(environment: &[(OsString, OsString)]) -> Option<String> {
+    let output = Command::new(program(&["fi_info"])?)
+        .arg("--version")
+        .envs(environment.iter().cloned())
+        .output()
+        .ok()?;
+    parse_version(&String::from_utf8_lossy(&output.stdout))
+}
+
+/// Major and minor number in the line `libfabric: 2.5.1`.
+fn parse_version(text: &str) -> Option<String> {
+    let line = text
+        .lines()
+        .find_map(|line| line.strip_prefix("libfabric:"))?;
+    let mut numbers = line.trim().split('.');
+    let (major, minor) = (numbers.next()?, numbers.next()?);
+    let is_number = |word: &str| !word.is_empty() && word.bytes().all(|byte| byte.is_ascii_digit());
+    (is_number(major) && is_number(minor)).then(|| format!("{major}.{minor}"))
 }
 
 impl Peer for FiPingpong {
     fn name(&self) -> &str {
-        "libfabric/fi_pingpong"
+        &self.name
     }
 
     fn receive(&self) -> Receive {
@@ -46,16 +107,23 @@ impl Peer for FiPingpong {
 }
 
 impl FiPingpong {
-    fn measure_size(&self, bytes: u64) -> Result<PeerFigure, PeerError> {
-        let port = free_port()?;
-        let port_text = port.to_string();
-        let repeats = iterations(bytes, self.time).to_string();
-        let size = bytes.to_string();
-        let both = ["-p", "shm", "-e", "rdm", "-I", &repeats, "-S", &size];
-        let server = [&both[..], &["-B", &port_text]].concat();
-        let client = [&both[..], &["-P", &port_text, "127.0.0.1"]].concat();
-        let text = self.starter.pair(&self.program, port, &server, &client)?;
-        let time_us = parse(&text)?;
+    fn measure_size(&mut self, bytes: u64) -> Result<PeerFigure, PeerError> {
+        let Self {
+            provider,
+            starter,
+            program,
+            pace,
+            ..
+        } = self;
+        let time_us = pace.measure(bytes, |round_trips| {
+            let port = free_port()?;
+            let port_text = port.to_string();
+            let (repeats, size) = (round_trips.to_string(), bytes.to_string());
+            let both = ["-p", provider, "-e", "rdm", "-I", &repeats, "-S", &size];
+            let server = [&both[..], &["-B", &port_text]].concat();
+            let client = [&both[..], &["-P", &port_text, "127.0.0.1"]].concat();
+            parse(&starter.pair(program, port, &server, &client)?)
+        })?;
         Ok(PeerFigure { bytes, time_us })
     }
 }
@@ -102,6 +170,17 @@ mod tests {
         ] {
             assert_eq!(parse(text).unwrap(), time_us);
         }
+    }
+
+    #[test]
+    fn the_version_is_that_of_the_library() {
+        let text = "fi_info: 1.17.0\nlibfabric: 2.5.1\nlibfabric api: 1.17\n";
+        assert_eq!(parse_version(text).as_deref(), Some("2.5"));
+        for text in ["", "fi_info: 1.17.0", "libfabric: new", "libfabric: 2"] {
+            assert_eq!(parse_version(text), None, "{text}");
+        }
+        assert_eq!(name(Some("2.5"), "tcp"), "libfabric-2.5/fi_pingpong tcp");
+        assert_eq!(name(None, "shm"), "libfabric/fi_pingpong shm");
     }
 
     #[test]

@@ -1,6 +1,10 @@
 //! What else is installed on the machine and measures the same thing:
 //! NetPIPE over Open MPI and MPICH, `fi_pingpong`, `ucx_perftest`.
 //!
+//! Each fabric is compared with what uses the same wire. On shared memory these
+//! are all of them; on a provider of libfabric `fi_pingpong` on the same
+//! provider of the same library, and Open MPI where it can be held to that wire.
+//!
 //! Peers have their turn in the same sweep, after the protocols. None of them
 //! tells more than one time per size. They are measured at the sizes of the
 //! series without perturbation; NetPIPE, whose start through `mpirun` takes a
@@ -8,11 +12,13 @@
 
 mod fi_pingpong;
 mod netpipe;
+mod pace;
 mod process;
 pub mod trampoline;
 mod ucx;
 
 use super::arguments::{Receive, Settings};
+use super::fabrics::provider;
 use super::interrupt::Interrupt;
 use process::Starter;
 use std::path::{Path, PathBuf};
@@ -59,28 +65,78 @@ pub trait Peer {
 }
 
 /// What was looked for.
+#[derive(Default)]
 pub struct Found {
     pub peers: Vec<Box<dyn Peer>>,
     /// A line for each one that is not there.
     pub missing: Vec<String>,
 }
 
-/// Looks for all peers.
-pub fn find(settings: &Settings, interrupt: &Interrupt) -> Found {
-    let starter = || Starter::new(interrupt.clone());
+/// What can be compared with.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Candidate {
+    OpenMpi,
+    OpenMpiTcp,
+    Mpich,
+    /// With this provider.
+    FiPingpong(String),
+    Ucx,
+}
+
+/// libfabric's providers below which is TCP, also as the lower part of a name.
+const OVER_TCP: [&str; 3] = ["tcp", "net", "sockets"];
+
+/// What uses the same wires as `fabrics`, each once.
+fn comparable(fabrics: &[&str]) -> Vec<Candidate> {
+    let mut candidates = Vec::new();
+    for fabric in fabrics {
+        let wanted = match provider(fabric) {
+            None => vec![
+                Candidate::OpenMpi,
+                Candidate::Mpich,
+                Candidate::FiPingpong("shm".into()),
+                Candidate::Ucx,
+            ],
+            Some(provider) => {
+                let own = Candidate::FiPingpong(provider.into());
+                let core = provider.split(';').next().unwrap_or_default();
+                if core == "shm" {
+                    vec![Candidate::OpenMpi, own]
+                } else if OVER_TCP.contains(&core) {
+                    vec![Candidate::OpenMpiTcp, own]
+                } else {
+                    vec![own]
+                }
+            }
+        };
+        for candidate in wanted {
+            if !candidates.contains(&candidate) {
+                candidates.push(candidate);
+            }
+        }
+    }
+    candidates
+}
+
+/// Looks for all peers that `fabrics`, by the names of those in use, can be
+/// compared with.
+pub fn find(settings: &Settings, fabrics: &[&str], interrupt: &Interrupt) -> Found {
     let time = settings.round_time * settings.rounds;
-    let mut found = Found {
-        peers: Vec::new(),
-        missing: Vec::new(),
-    };
-    let candidates: [Result<Box<dyn Peer>, String>; 4] = [
-        netpipe::open_mpi(starter(), settings.receive).map(boxed),
-        netpipe::mpich(starter(), settings.receive).map(boxed),
-        fi_pingpong::find(starter(), time).map(boxed),
-        ucx::find(starter(), time).map(boxed),
-    ];
-    for candidate in candidates {
-        match candidate {
+    let library = settings.libfabric.as_deref();
+    let receive = settings.receive;
+    let mut found = Found::default();
+    for candidate in comparable(fabrics) {
+        let starter = Starter::new(interrupt.clone());
+        let peer = match &candidate {
+            Candidate::OpenMpi => netpipe::open_mpi(starter, receive).map(boxed),
+            Candidate::OpenMpiTcp => netpipe::open_mpi_tcp(starter, receive).map(boxed),
+            Candidate::Mpich => netpipe::mpich(starter, receive).map(boxed),
+            Candidate::FiPingpong(provider) => {
+                fi_pingpong::find(starter, provider, library, time).map(boxed)
+            }
+            Candidate::Ucx => ucx::find(starter, time).map(boxed),
+        };
+        match peer {
             Ok(peer) => found.peers.push(peer),
             Err(reason) => found.missing.push(reason),
         }
@@ -121,6 +177,36 @@ mod tests {
         let found = program(&["no-such-program-anywhere", "sh"]).expect("there is a shell");
         assert_eq!(found.file_name().unwrap(), "sh");
         assert_eq!(program(&["no-such-program-anywhere"]), None);
+    }
+
+    #[test]
+    fn only_what_uses_the_same_wire_is_compared() {
+        let pingpong = |provider: &str| Candidate::FiPingpong(provider.into());
+        assert_eq!(
+            comparable(&["shm"]),
+            [
+                Candidate::OpenMpi,
+                Candidate::Mpich,
+                pingpong("shm"),
+                Candidate::Ucx
+            ]
+        );
+        for provider in ["tcp", "tcp;ofi_rxm", "net", "sockets"] {
+            assert_eq!(
+                comparable(&[&format!("ofi:{provider}")]),
+                [Candidate::OpenMpiTcp, pingpong(provider)]
+            );
+        }
+        assert_eq!(
+            comparable(&["ofi:shm", "ofi:verbs;ofi_rxm"]),
+            [
+                Candidate::OpenMpi,
+                pingpong("shm"),
+                pingpong("verbs;ofi_rxm")
+            ]
+        );
+        let both = comparable(&["shm", "shm", "ofi:shm", "ofi:tcp"]);
+        assert_eq!(both.len(), 6, "each once: {both:?}");
     }
 
     #[test]

@@ -29,16 +29,37 @@ pub struct NetPipe {
 /// # Errors
 /// What was looked for and not found.
 pub fn open_mpi(starter: Starter, receive: Receive) -> Result<NetPipe, String> {
+    find(starter, receive, &OPEN_MPI)
+}
+
+/// Over Open MPI restricted to TCP over the loopback interface.
+///
+/// # Errors
+/// What was looked for and not found.
+pub fn open_mpi_tcp(starter: Starter, receive: Receive) -> Result<NetPipe, String> {
     find(
         starter,
         receive,
         &Library {
-            name: "openmpi/NetPIPE",
-            programs: &["NPopenmpi"],
-            mpiruns: &["mpirun.openmpi", "mpirun"],
-            version_word: "Open MPI",
-            options: &["--allow-run-as-root", "--bind-to", "core", "-np", "2"],
-            package: "netpipe-openmpi",
+            name: "openmpi-tcp/NetPIPE",
+            // `ob1`: other layers would choose their own way.
+            options: &[
+                "--allow-run-as-root",
+                "--bind-to",
+                "core",
+                "--mca",
+                "pml",
+                "ob1",
+                "--mca",
+                "btl",
+                "self,tcp",
+                "--mca",
+                "btl_tcp_if_include",
+                "lo",
+                "-np",
+                "2",
+            ],
+            ..OPEN_MPI
         },
     )
 }
@@ -71,6 +92,16 @@ struct Library {
     options: &'static [&'static str],
     package: &'static str,
 }
+
+/// As it chooses itself: shared memory on one host.
+const OPEN_MPI: Library = Library {
+    name: "openmpi/NetPIPE",
+    programs: &["NPopenmpi"],
+    mpiruns: &["mpirun.openmpi", "mpirun"],
+    version_word: "Open MPI",
+    options: &["--allow-run-as-root", "--bind-to", "core", "-np", "2"],
+    package: "netpipe-openmpi",
+};
 
 fn find(starter: Starter, receive: Receive, library: &Library) -> Result<NetPipe, String> {
     let Library { name, package, .. } = library;
@@ -209,16 +240,16 @@ mod tests {
     use super::*;
     use crate::netpipe::sizes::series;
 
-    const OPEN_MPI: &str = include_str!("../../../tests/netpipe/NPopenmpi-3.7.2.out");
-    const MPICH: &str = include_str!("../../../tests/netpipe/NPmpich2-3.7.2.out");
+    const OPEN_MPI_OUTPUT: &str = include_str!("../../../tests/netpipe/NPopenmpi-3.7.2.out");
+    const MPICH_OUTPUT: &str = include_str!("../../../tests/netpipe/NPmpich2-3.7.2.out");
 
     #[test]
     fn captured_output_is_understood() {
-        let figures = parse(OPEN_MPI).unwrap();
+        let figures = parse(OPEN_MPI_OUTPUT).unwrap();
         let sizes: Vec<_> = figures.iter().map(|figure| figure.bytes).collect();
         assert_eq!(sizes, [64, 96, 128]);
         assert!((figures[0].time_us - 1.4585).abs() < 1e-3, "{figures:?}");
-        let figures = parse(MPICH).unwrap();
+        let figures = parse(MPICH_OUTPUT).unwrap();
         assert_eq!(figures.len(), 2);
         assert!((figures[1].time_us - 0.5973).abs() < 1e-3, "{figures:?}");
     }

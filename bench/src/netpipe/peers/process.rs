@@ -31,6 +31,8 @@ pub struct Starter {
     interrupt: Interrupt,
     /// This executable; `None`: start programs directly.
     trampoline: Option<PathBuf>,
+    /// Added to the environment of what is started.
+    environment: Vec<(OsString, OsString)>,
 }
 
 impl Starter {
@@ -38,6 +40,7 @@ impl Starter {
         Self {
             interrupt,
             trampoline: std::env::current_exe().ok(),
+            environment: Vec::new(),
         }
     }
 
@@ -47,6 +50,15 @@ impl Starter {
         Self {
             interrupt,
             trampoline: None,
+            environment: Vec::new(),
+        }
+    }
+
+    /// Starts programs with these variables too.
+    pub fn with_environment(self, environment: Vec<(OsString, OsString)>) -> Self {
+        Self {
+            environment,
+            ..self
         }
     }
 
@@ -94,12 +106,15 @@ impl Starter {
     ) -> Result<Command, PeerError> {
         let Some(trampoline) = &self.trampoline else {
             let mut command = Command::new(program);
-            command.args(arguments);
+            command
+                .args(arguments)
+                .envs(self.environment.iter().cloned());
             return Ok(command);
         };
         let wanted = Become {
             program: program.into(),
             arguments: arguments.iter().map(OsString::from).collect(),
+            environment: self.environment.clone(),
             core,
             driver: std::process::id().cast_signed(),
         };

@@ -20,6 +20,8 @@ pub const PEER_VARIABLE: &str = "REFRAIN_NETPIPE_PEER";
 pub struct Become {
     pub program: PathBuf,
     pub arguments: Vec<OsString>,
+    /// Variables that are set for it, and not for this executable.
+    pub environment: Vec<(OsString, OsString)>,
     /// Run on this one of the allowed cores, counted from 0, if there are at
     /// least two.
     pub core: Option<usize>,
@@ -49,6 +51,7 @@ pub fn become_peer_if_asked() -> Result<(), NetpipeError> {
     }
     let error = Command::new(&wanted.program)
         .args(&wanted.arguments)
+        .envs(wanted.environment)
         .env_remove(PEER_VARIABLE)
         .exec();
     let program = wanted.program.display();

@@ -391,7 +391,7 @@ impl Generator {
             let giant = (bytes_max.saturating_mul(8))
                 .min(GIANT_BYTES_MAX)
                 .max(bytes_max);
-            return self.prng.between(bytes_max, giant);
+            return sizes::long(&mut self.prng, bytes_max, giant);
         }
         sizes::random(&mut self.prng, bytes_max)
     }

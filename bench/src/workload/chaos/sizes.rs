@@ -16,6 +16,10 @@ const THRESHOLDS: [usize; 10] = [
     1 << 20,
 ];
 
+/// How far from such a place lengths lie: on it, beside it, and by what headers
+/// take of a slot or add to a frame (48 and 64 bytes, both, two of the latter).
+const DISTANCES: [usize; 7] = [0, 1, 2, 48, 64, 112, 128];
+
 /// A random length, at most `most`: often small, often next to a power of two
 /// or a threshold.
 pub fn random(prng: &mut Prng, most: usize) -> usize {
@@ -23,10 +27,7 @@ pub fn random(prng: &mut Prng, most: usize) -> usize {
         0 => 0,
         1 => 1,
         2..=5 => prng.between(2, 256),
-        6 | 7 => {
-            let exponent = prng.below(most.max(1).ilog2() as usize + 1);
-            around(prng, 1 << exponent)
-        }
+        6 | 7 => beside_a_power(prng, 1, most),
         8 | 9 => {
             let below: Vec<usize> = THRESHOLDS
                 .into_iter()
@@ -37,7 +38,7 @@ pub fn random(prng: &mut Prng, most: usize) -> usize {
             } else {
                 prng.pick(&below)
             };
-            around(prng, threshold)
+            beside(prng, threshold)
         }
         10 => prng.below(most.min(8 << 10) + 1),
         _ => prng.below(most + 1),
@@ -45,9 +46,31 @@ pub fn random(prng: &mut Prng, most: usize) -> usize {
     bytes.min(most)
 }
 
-/// `bytes`, or a little less or more.
-fn around(prng: &mut Prng, bytes: usize) -> usize {
-    (bytes + prng.below(5)).saturating_sub(2)
+/// A random length from `least` to `most`, half of the time next to a power of
+/// two.
+pub fn long(prng: &mut Prng, least: usize, most: usize) -> usize {
+    let bytes = if prng.chance(2) {
+        beside_a_power(prng, least, most)
+    } else {
+        prng.between(least, most)
+    };
+    bytes.clamp(least, most)
+}
+
+fn beside_a_power(prng: &mut Prng, least: usize, most: usize) -> usize {
+    let exponents = (least.max(1).ilog2() as usize, most.max(1).ilog2() as usize);
+    let exponent = prng.between(exponents.0, exponents.1);
+    beside(prng, 1 << exponent)
+}
+
+/// `bytes`, or less or more by one of the distances.
+fn beside(prng: &mut Prng, bytes: usize) -> usize {
+    let distance = prng.pick(&DISTANCES);
+    if prng.chance(2) {
+        bytes + distance
+    } else {
+        bytes.saturating_sub(distance)
+    }
 }
 
 #[cfg(test)]
@@ -55,16 +78,40 @@ mod tests {
     use super::*;
     use std::collections::HashSet;
 
+    fn around(edge: usize) -> impl Iterator<Item = usize> {
+        DISTANCES
+            .into_iter()
+            .flat_map(move |distance| [edge.saturating_sub(distance), edge + distance])
+    }
+
     #[test]
     fn all_interesting_lengths_appear() {
         let mut prng = Prng::new(1);
-        let seen: HashSet<usize> = (0..20_000).map(|_| random(&mut prng, 1 << 20)).collect();
-        for threshold in [1, 2, 128].into_iter().chain(THRESHOLDS) {
-            for bytes in [threshold - 1, threshold, threshold + 1] {
-                assert!(seen.contains(&bytes) || bytes > 1 << 20, "{bytes}");
+        let most = 1 << 20;
+        let seen: HashSet<usize> = (0..40_000).map(|_| random(&mut prng, most)).collect();
+        let powers = (0..=20).map(|exponent| 1 << exponent);
+        for edge in powers.chain(THRESHOLDS) {
+            for bytes in around(edge) {
+                assert!(seen.contains(&bytes) || bytes > most, "{bytes}");
             }
         }
-        assert!(seen.iter().all(|&bytes| bytes <= 1 << 20));
+        assert!(seen.iter().all(|&bytes| bytes <= most));
+    }
+
+    #[test]
+    fn long_lengths_keep_between_their_ends() {
+        let mut prng = Prng::new(3);
+        let (least, most) = (1 << 20, 8 << 20);
+        let seen: HashSet<usize> = (0..4000).map(|_| long(&mut prng, least, most)).collect();
+        for bytes in [1 << 20, 2 << 20, 4 << 20, 8 << 20]
+            .into_iter()
+            .flat_map(around)
+        {
+            let is_possible = (least..=most).contains(&bytes);
+            assert_eq!(seen.contains(&bytes), is_possible, "{bytes}");
+        }
+        assert!(seen.iter().all(|bytes| (least..=most).contains(bytes)));
+        assert_eq!(long(&mut prng, 5, 5), 5);
     }
 
     #[test]

@@ -5,7 +5,7 @@
     reason = "opens and closes libfabric's objects through their tables of functions"
 )]
 
-use crate::constants::{FI_RECV, FI_SELECTIVE_COMPLETION, FI_TRANSMIT};
+use crate::constants::{FI_EBUSY, FI_RECV, FI_SELECTIVE_COMPLETION, FI_TRANSMIT};
 use crate::endpoint::EndpointOptions;
 use crate::sys::attributes::*;
 use crate::sys::inline;
@@ -141,16 +141,24 @@ impl Objects {
         info: &Info,
         registrations: impl FnOnce() -> Result<(), Error>,
     ) -> Result<(), Error> {
-        [
+        let result = [
             self.endpoint.close(info, "close the endpoint"),
             registrations(),
             self.queue.close(info, "close the completion queue"),
             self.vector.close(info, "close the address vector"),
+        ]
+        .into_iter()
+        .fold(Ok(()), Result::and);
+        // A domain that thinks it is busy is leaked: libfabric 1.17 `ofi_rxm`
+        // loses count when a peer died in the middle of a long message. With
+        // the endpoint closed, nothing uses our memory any more.
+        [
             self.domain.close(info, "close the domain"),
             self.fabric.close(info, "close the fabric"),
         ]
         .into_iter()
-        .fold(Ok(()), Result::and)
+        .filter(|closed| !matches!(closed, Err(error) if error.code() == FI_EBUSY))
+        .fold(result, Result::and)
     }
 }
 

@@ -9,5 +9,6 @@ mod messages;
 mod offers;
 mod pair;
 mod peers;
+mod processes;
 mod remote_memory;
 mod waiting;

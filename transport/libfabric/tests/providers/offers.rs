@@ -69,3 +69,15 @@ fn an_order_that_is_asked_for_is_kept() {
         }
     });
 }
+
+/// Without a node the own side is not named, and real addresses are offered.
+#[test]
+fn a_source_without_a_node_is_still_found() {
+    with_every_provider(|library, info| {
+        let mut hints = hints(&info.provider());
+        hints.node = None;
+        hints.source = true;
+        let infos = library.infos(&hints).unwrap();
+        assert!(!infos[0].source_address().is_empty());
+    });
+}

@@ -7,7 +7,7 @@ use refrain_libfabric::{
 };
 use refrain_ring::Region;
 use std::path::Path;
-use std::sync::OnceLock;
+use std::sync::{Mutex, OnceLock, PoisonError};
 
 pub const SECOND: &str = "REFRAIN_LIBFABRIC_SECOND";
 
@@ -30,7 +30,12 @@ fn libraries() -> &'static [Library] {
 }
 
 /// Runs `test` with what each provider of each library offers first.
+///
+/// One test at a time: memory files of the `shm` provider are named after the
+/// process, by each library without knowing of the other.
 pub fn with_every_provider(test: impl Fn(&Library, &Info)) {
+    static ALONE: Mutex<()> = Mutex::new(());
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     for library in libraries() {
         for provider in ["shm", "tcp;ofi_rxm", "tcp", "net", "sockets"] {
             match library.infos(&hints(provider)) {

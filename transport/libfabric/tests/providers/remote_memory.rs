@@ -50,6 +50,7 @@ fn read(pair: &mut Pair, local: usize, bytes: usize, remote: usize) -> Result<()
 fn reads_bring_what_the_peer_has() {
     with_every_provider(|library, info| {
         let mut pair = Pair::open(library, info, REGION_BYTES);
+        connect(&mut pair);
         for (seed, bytes) in SIZES.into_iter().enumerate() {
             let seed = seed as u8;
             fill(&pair.b.region, 4096, bytes, seed);
@@ -117,9 +118,11 @@ fn a_read_outside_registered_memory_is_an_error() {
 #[test]
 fn a_write_is_in_the_peers_memory_when_delivery_was_complete() {
     with_every_provider(|library, info| {
+        let mut pair = Pair::open(library, info, REGION_BYTES);
+        // Connections are made with both sides' help: not what is asked here.
+        connect(&mut pair);
         for (seed, bytes) in SIZES.into_iter().enumerate() {
             for delivery_complete in [false, true] {
-                let mut pair = Pair::open(library, info, REGION_BYTES);
                 let said = write(&mut pair, bytes, delivery_complete, seed as u8);
                 println!("  write of {bytes}, delivery complete {delivery_complete}: {said}");
             }
@@ -136,8 +139,6 @@ fn write(pair: &mut Pair, bytes: usize, delivery_complete: bool, seed: u8) -> St
     };
     fill(&pair.a.region, part.offset, bytes, seed);
     clear(&pair.b.region, 128, bytes + 1);
-    // Connections are made with both sides' help: not what is asked here.
-    connect(pair);
     let peer = pair.a.peer;
     pair.start(|pair| {
         let remote = key.base + 128;

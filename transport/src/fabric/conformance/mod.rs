@@ -14,6 +14,7 @@
 //! arrives: its order on its lane, its header and each byte of its payload.
 
 mod death;
+mod distant;
 mod garbage;
 mod inbox;
 mod keeping;
@@ -36,6 +37,7 @@ mod on_shm;
 pub(super) mod on_sim;
 
 pub use death::*;
+pub use distant::*;
 pub use garbage::*;
 pub use keeping::*;
 pub use order::*;
@@ -170,6 +172,15 @@ pub fn run(harness: &mut impl Harness) -> Report {
         check_released_stops_at_kept,
         check_keep_and_let_go_in_any_order,
         check_pressed_before_a_stall,
+        check_frames_do_not_wait_for_a_landing,
+        check_landings_end_once,
+        check_released_stops_at_distant,
+        check_wait_sees_a_landing,
+        check_disconnect_ends_landings,
+        check_death_ends_landings,
+        check_old_distant_places_are_lost,
+        check_close_ends_everything,
+        check_drained_when_all_has_come,
         check_unconnected_is_refused,
         check_unusable_address_is_refused,
         check_disconnect_fences,

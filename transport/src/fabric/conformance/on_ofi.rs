@@ -144,9 +144,13 @@ impl Harness for OfiHarness {
     }
 
     /// Longer than anything is on its way inside one machine, and than a rank
-    /// takes to find that it is idle.
+    /// takes to find that it is idle. `sockets` has threads, which wait for a
+    /// processor where others use them.
     fn silence(&self) -> Duration {
-        Duration::from_millis(3)
+        match self.provider {
+            "sockets" => Duration::from_millis(60),
+            _ => Duration::from_millis(3),
+        }
     }
 
     fn poll_calls_max(&self) -> usize {

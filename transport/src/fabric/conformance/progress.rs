@@ -88,7 +88,7 @@ fn wait_for_a_call<H: Harness>(rig: &mut Rig<'_, H>, rank: usize) {
 }
 
 /// Waits until something holds, which `holds` makes progress for.
-fn wait_until<H: Harness>(
+pub(super) fn wait_until<H: Harness>(
     rig: &mut Rig<'_, H>,
     rank: usize,
     what: &str,

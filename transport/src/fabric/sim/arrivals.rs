@@ -136,23 +136,21 @@ impl State {
             DataFrame::Broken(error) => return Err(broken(source, error)),
         };
         let header = decode(source, &bytes)?;
+        let is_posted = position.is_some();
         let position = position.unwrap_or(Position(u64::MAX));
         let record = record_bytes(header.payload_bytes as usize) as u64;
         let end = Position(position.0.saturating_add(record));
         // A window of two chunks stalls when little more than one is pinned.
-        let log_pressed = link.ledger.pinned_bytes(end) * 4 > window_bytes;
-        let pressed = match (in_place, any_distant) {
-            (true, _) => log_pressed,
-            (false, true) => log_pressed || link.data.is_pressed(),
-            (false, false) => link.data.is_pressed(),
-        };
+        let log_holds = in_place || any_distant && is_posted;
+        let log_pressed = log_holds && link.ledger.pinned_bytes(end) * 4 > window_bytes;
+        let pressed = log_pressed || !in_place && link.data.is_pressed();
         self.check_sender(route, header.source, header.incarnation)?;
         self.port(route.from).woken |= was_full;
         Ok(Arrived::Frame {
             route,
             position,
             header,
-            distant: self.is_distant(&bytes),
+            distant: is_posted && self.is_distant(&bytes),
             bytes,
             pressed,
         })

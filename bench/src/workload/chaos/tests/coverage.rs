@@ -107,14 +107,45 @@ fn every_shape_pattern_and_length_appears() {
     assert_eq!(patterns.len(), 4);
     assert!(slots().any(|slot| slot.may_truncate));
     assert!(messages().any(|message| message.source == message.destination));
-    for bytes in [0, 1, 8191, 8192, 8193, 65_535, 65_536, 65_537, 1 << 20] {
-        assert!(
-            messages().any(|message| message.bytes == bytes),
-            "no message of {bytes} bytes"
-        );
+}
+
+/// Limits of fabrics lie at powers of two, less or more by headers: inject,
+/// eager, slots of receives, distant frames.
+#[test]
+fn every_length_around_limits_appears() {
+    let rounds: Vec<Round> = (0..200).flat_map(|seed| epoch(seed, 4)).collect();
+    let lengths: HashSet<usize> = rounds
+        .iter()
+        .flat_map(|round| &round.messages)
+        .map(|message| message.bytes)
+        .collect();
+    let missing: Vec<usize> = [
+        64,
+        128,
+        256,
+        4 << 10,
+        8 << 10,
+        16 << 10,
+        64 << 10,
+        256 << 10,
+    ]
+    .into_iter()
+    .flat_map(|limit| {
+        [0, 1, 48, 64, 112, 128]
+            .into_iter()
+            .flat_map(move |distance: usize| [limit - distance.min(limit), limit + distance])
+    })
+    .chain([0, 1, 1 << 20])
+    .filter(|bytes| !lengths.contains(bytes))
+    .collect();
+    assert_eq!(missing, [0; 0], "no message of these lengths");
+    for limit in [1 << 20, 2 << 20, 4 << 20] {
+        let longer = lengths
+            .iter()
+            .any(|bytes| (limit + 1..=2 * limit).contains(bytes));
+        assert!(longer, "no message a little longer than {limit} bytes");
     }
-    assert!(messages().any(|message| message.bytes > 1 << 20));
-    assert!(messages().all(|message| message.bytes <= 8 << 20));
+    assert!(lengths.iter().all(|&bytes| bytes <= 8 << 20));
 }
 
 #[test]

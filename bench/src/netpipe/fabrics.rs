@@ -1,0 +1,165 @@
+//! What `--fabric` and `--libfabric` name.
+
+use super::NetpipeError;
+use super::arguments::wrong;
+use refrain::choice;
+use std::path::{Path, PathBuf};
+
+/// Names the library file in the environment, for ranks and where `--libfabric`
+/// is not given.
+pub const LIBRARY_VARIABLE: &str = "REFRAIN_LIBFABRIC";
+
+/// What a fabric's name begins with when libfabric is below it.
+const OFI: &str = "ofi:";
+
+/// libfabric's name of the provider in the name of a fabric; `None`: another
+/// fabric.
+pub fn provider(fabric: &str) -> Option<&str> {
+    fabric
+        .strip_prefix(OFI)
+        .filter(|provider| !provider.is_empty())
+}
+
+/// Whether a fabric's name leaves it to the ranks what it becomes.
+pub fn is_open(fabric: &str) -> bool {
+    fabric == "auto" || fabric == OFI.trim_end_matches(':')
+}
+
+/// Checks the names that `--fabric` gives.
+pub fn check(fabrics: &[String]) -> Result<(), NetpipeError> {
+    if fabrics.is_empty() {
+        return Err(wrong(
+            "--fabric",
+            "no fabric is named",
+            "`refrain info` lists them",
+        ));
+    }
+    for (index, name) in fabrics.iter().enumerate() {
+        if let Err(error) = choice::check_fabric(name) {
+            return Err(wrong(
+                "--fabric",
+                error.to_string(),
+                "`refrain info` tells more",
+            ));
+        }
+        if fabrics[..index].contains(name) {
+            return Err(named_twice(name));
+        }
+    }
+    Ok(())
+}
+
+/// The same fabric twice would have two lines of one name.
+pub fn named_twice(fabric: &str) -> NetpipeError {
+    wrong(
+        "--fabric",
+        format!("`{fabric}` is measured twice"),
+        "each fabric is measured once; `auto` stands for one of the others",
+    )
+}
+
+/// The library that `--libfabric` or the environment names; `None`: the
+/// installed one.
+pub fn library(option: Option<PathBuf>) -> Result<Option<PathBuf>, NetpipeError> {
+    let environment = || std::env::var_os(LIBRARY_VARIABLE).filter(|name| !name.is_empty());
+    let Some(library) = option.or_else(|| environment().map(PathBuf::from)) else {
+        return Ok(None);
+    };
+    // A bare name is looked up by the loader.
+    let is_path = library.components().count() > 1;
+    if is_path && !library.is_file() {
+        return Err(wrong(
+            "--libfabric",
+            format!("there is no file {}", library.display()),
+            format!(
+                "name the library itself, such as /opt/lib/libfabric.so.1, by this option or {LIBRARY_VARIABLE}"
+            ),
+        ));
+    }
+    Ok(Some(library))
+}
+
+/// The name under which programs that are linked to libfabric look for it.
+const SONAME: &str = "libfabric.so.1";
+
+/// The folder in which the loader finds `library` under its usual name; `None`:
+/// it looks there anyway.
+///
+/// # Errors
+/// When it would find another file, or none.
+pub fn search_folder(library: Option<&Path>) -> Result<Option<PathBuf>, String> {
+    let Some(library) = library else {
+        return Ok(None);
+    };
+    if library.as_os_str() == SONAME {
+        return Ok(None);
+    }
+    let file = library
+        .canonicalize()
+        .map_err(|error| format!("{}: {error}", library.display()))?;
+    let beside = |path: &Path| path.parent().map(Path::to_owned);
+    [beside(library), beside(&file)]
+        .into_iter()
+        .flatten()
+        .filter_map(|folder| folder.canonicalize().ok())
+        .find(|folder| {
+            folder
+                .join(SONAME)
+                .canonicalize()
+                .is_ok_and(|found| found == file)
+        })
+        .map(Some)
+        .ok_or_else(|| {
+            format!(
+                "{} is not called {SONAME} in its folder, so no other program can be told to use it",
+                library.display()
+            )
+        })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+    use std::os::unix::fs::symlink;
+
+    #[test]
+    fn providers_are_named_behind_a_colon() {
+        assert_eq!(provider("ofi:tcp;ofi_rxm"), Some("tcp;ofi_rxm"));
+        for fabric in ["shm", "auto", "ofi", "ofi:"] {
+            assert_eq!(provider(fabric), None, "{fabric}");
+        }
+        assert!(is_open("auto") && is_open("ofi"));
+        assert!(!is_open("shm") && !is_open("ofi:tcp"));
+    }
+
+    #[test]
+    fn a_library_is_found_by_its_usual_name_or_not_at_all() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = |name: &str| folder.path().join(name);
+        fs::write(path("libfabric.so.1.29.0"), "").unwrap();
+        fs::write(path("libfabric-old.so"), "").unwrap();
+        symlink("libfabric.so.1.29.0", path("libfabric.so.1")).unwrap();
+        symlink("libfabric.so.1", path("libfabric.so")).unwrap();
+        let own = folder.path().canonicalize().unwrap();
+        for name in ["libfabric.so", "libfabric.so.1", "libfabric.so.1.29.0"] {
+            let found = search_folder(Some(&path(name)));
+            assert_eq!(found, Ok(Some(own.clone())), "{name}");
+        }
+        for name in ["libfabric-old.so", "libfabric.so.2"] {
+            assert!(search_folder(Some(&path(name))).is_err(), "{name}");
+        }
+        assert_eq!(search_folder(None), Ok(None));
+        assert_eq!(search_folder(Some(Path::new(SONAME))), Ok(None));
+    }
+
+    #[test]
+    fn a_library_must_be_there_before_minutes_of_measuring() {
+        let missing = library(Some("/no/such/libfabric.so.1".into())).unwrap_err();
+        assert!(missing.to_string().contains("/no/such"), "{missing}");
+        assert_eq!(
+            library(Some("libfabric.so.1".into())).unwrap(),
+            Some("libfabric.so.1".into())
+        );
+    }
+}

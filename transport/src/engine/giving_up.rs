@@ -1,0 +1,104 @@
+//! Ways out: buffers that are given back early, peers that are fenced, the end.
+//!
+//! Memory that a fabric may still write to is never given back: where payload
+//! is landing in a receive's buffer the landing ends first.
+
+use super::buffer::ReceiveBuffer;
+use super::request::{RequestId, State};
+use super::{Engine, EngineError};
+use core::time::Duration;
+use refrain_ring::Rank;
+
+/// Most rounds of waiting for a landing to end by itself.
+const ROUNDS_MAX: u32 = 5000;
+/// The longest that a round waits.
+const ROUND: Duration = Duration::from_millis(1);
+
+impl Engine {
+    /// Gives a request's buffer back now, whatever its state. A send goes on
+    /// from a copy; what a receive would get is dropped. Where payload is being
+    /// written into the buffer by a peer's device this waits for its end, makes
+    /// progress meanwhile, and as a last resort closes the fabric.
+    pub fn detach(&mut self, id: RequestId) {
+        self.cancel(id);
+        let Some(request) = self.requests.get_mut(id) else {
+            return;
+        };
+        request.detached = true;
+        match &mut request.state {
+            State::Sending(sending) => {
+                let packed_bytes = sending.packed_bytes;
+                sending.buffer.detach(packed_bytes);
+            }
+            State::Receiving(receiving) => {
+                // Nothing new begins to land there.
+                receiving.buffer = ReceiveBuffer::nowhere();
+                if receiving.landings > 0 {
+                    self.end_landings(id);
+                }
+            }
+            State::Done(_) => self.requests.remove(id),
+        }
+    }
+
+    /// Returns when nothing is written into a receive's buffer any more.
+    #[cold]
+    fn end_landings(&mut self, id: RequestId) {
+        for _ in 0..ROUNDS_MAX {
+            self.progress_later_told();
+            if !self.is_landing(id) {
+                return;
+            }
+            self.fabric.wait(ROUND);
+        }
+        self.closed_for = self.inbox.landings.source_of(id);
+        self.fabric.close();
+        while self.is_landing(id) {
+            self.progress_later_told();
+        }
+    }
+
+    fn is_landing(&mut self, id: RequestId) -> bool {
+        let receiving = self.requests.receiving(id);
+        receiving.is_some_and(|receiving| receiving.landings > 0)
+    }
+
+    /// Progress whose failure the next [`Engine::progress`] tells.
+    fn progress_later_told(&mut self) {
+        if let Err(error) = self.progress() {
+            self.inbox.violation.get_or_insert(error);
+        }
+    }
+
+    /// What went wrong while nothing arrived.
+    #[cold]
+    pub(super) fn fault(&mut self) -> Result<(), EngineError> {
+        if let Some(error) = self.inbox.violation.take() {
+            return Err(error);
+        }
+        match self.closed_for {
+            Some(peer) => Err(EngineError::Closed { peer }),
+            None => Ok(()),
+        }
+    }
+
+    /// Fences a peer: nothing of its present incarnation arrives any more, and
+    /// it is no fault that what was on its way is lost.
+    ///
+    /// Messages of which a part is lost are void, their matches stay: the
+    /// receive waits for the message to be sent again, the horizon does not
+    /// pass it. FENCE-1, REC-7
+    pub fn fence(&mut self, peer: Rank) {
+        self.fabric.disconnect(peer);
+        self.inbox.fence(peer);
+    }
+}
+
+impl Drop for Engine {
+    fn drop(&mut self) {
+        if !self.inbox.landings.is_empty() {
+            self.fabric.close();
+            self.inbox.landings.abandon();
+        }
+    }
+}

@@ -1,0 +1,149 @@
+//! Payload on its way from a sender's log: where it lands, and for whom.
+//!
+//! It lands in the receive's own buffer where it has room there in one piece,
+//! else in staging memory, from where it is unpacked.
+
+use super::buffer::{Lent, Staging};
+use super::inbox::Target;
+use super::request::{Receiving, RequestId};
+use crate::fabric::{Disposition, Landing};
+use refrain_ring::{Rank, Ssn};
+use slab::Slab;
+
+/// Unused staging memory beyond this goes back to the system, in bytes.
+const FREE_BYTES_MAX: usize = 64 << 20;
+/// Staging memory comes in powers of two from here on.
+const STAGING_BYTES_MIN: usize = 4096;
+
+/// A part of a message's payload.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Portion {
+    pub source: Rank,
+    pub ssn: Ssn,
+    pub offset: u64,
+    pub bytes: usize,
+}
+
+/// One landing.
+#[derive(Debug)]
+pub(super) struct Flight {
+    pub portion: Portion,
+    /// Who gets it when it has landed.
+    pub target: Target,
+    /// None if it lands in the buffer of the receive.
+    pub lent: Option<Lent>,
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Landings {
+    flights: Slab<Flight>,
+    /// Unused, by the logarithm of their length.
+    free: Vec<Vec<Staging>>,
+    free_bytes: usize,
+}
+
+impl Landings {
+    /// Where the payload of a distant frame goes for a receive.
+    #[cold]
+    pub fn fetch(
+        &mut self,
+        portion: Portion,
+        id: RequestId,
+        receiving: &mut Receiving,
+    ) -> Disposition {
+        let bytes = portion.bytes as u64;
+        if portion.offset >= receiving.buffer.room_bytes() {
+            // Nothing of it fits: it need not come.
+            receiving.arrived_bytes += bytes;
+            return Disposition::Consumed;
+        }
+        let target = Target::Request(id);
+        let entry = self.flights.vacant_entry();
+        let token = entry.key() as u64;
+        let lent = receiving.buffer.lend(portion.offset, portion.bytes, token);
+        let Some(landing) = lent else {
+            return Disposition::Fetch(self.stage(portion, target).1);
+        };
+        receiving.landings += 1;
+        entry.insert(Flight {
+            portion,
+            target,
+            lent: None,
+        });
+        Disposition::Fetch(landing)
+    }
+
+    /// Lets a payload land in staging memory; also returns the landing's name.
+    pub fn stage(&mut self, portion: Portion, target: Target) -> (u64, Landing) {
+        let staging = self.take_staging(portion.bytes);
+        let entry = self.flights.vacant_entry();
+        let token = entry.key() as u64;
+        let (lent, landing) = staging.lend(portion.bytes, token);
+        entry.insert(Flight {
+            portion,
+            target,
+            lent: Some(lent),
+        });
+        (token, landing)
+    }
+
+    /// A staged payload goes to a receive when it has landed.
+    pub fn retarget(&mut self, token: u64, id: RequestId) {
+        if let Some(flight) = self.flights.get_mut(token as usize) {
+            flight.target = Target::Request(id);
+        }
+    }
+
+    /// The fabric told that a landing has ended.
+    pub fn end(&mut self, token: u64) -> Option<Flight> {
+        self.flights.try_remove(token as usize)
+    }
+
+    /// Whether nothing is on its way.
+    pub fn is_empty(&self) -> bool {
+        self.flights.is_empty()
+    }
+
+    /// A peer from whom a receive's buffer is being written.
+    pub fn source_of(&self, id: RequestId) -> Option<Rank> {
+        let to_request = |flight: &&Flight| {
+            flight.lent.is_none() && matches!(flight.target, Target::Request(of) if of == id)
+        };
+        let mut flights = self.flights.iter().map(|(_, flight)| flight);
+        flights.find(to_request).map(|flight| flight.portion.source)
+    }
+
+    /// Frees all staging memory. The fabric was closed: it is not written any
+    /// more.
+    pub fn abandon(&mut self) {
+        for flight in self.flights.drain() {
+            drop(flight.lent.map(Lent::end));
+        }
+    }
+
+    fn take_staging(&mut self, bytes: usize) -> Staging {
+        let capacity = bytes.next_power_of_two().max(STAGING_BYTES_MIN);
+        let class = self.free.get_mut(capacity.ilog2() as usize);
+        match class.and_then(Vec::pop) {
+            Some(staging) => {
+                self.free_bytes -= capacity;
+                staging
+            }
+            None => Staging::new(capacity),
+        }
+    }
+
+    /// Staging memory that is not needed any more.
+    pub fn recycle(&mut self, staging: Staging) {
+        let capacity = staging.capacity();
+        if self.free_bytes + capacity > FREE_BYTES_MAX {
+            return;
+        }
+        let class = capacity.ilog2() as usize;
+        if self.free.len() <= class {
+            self.free.resize_with(class + 1, Vec::new);
+        }
+        self.free[class].push(staging);
+        self.free_bytes += capacity;
+    }
+}
