@@ -272,7 +272,10 @@ fn a_library_that_cannot_be_used_is_named_with_what_to_do() {
     let text = tempfile::NamedTempFile::new().unwrap();
     std::fs::write(text.path(), "no library").unwrap();
     let text = text.path().to_str().unwrap();
-    for (file, words) in [("/no/such/libfabric.so.1", "not found"), (text, "is no library")] {
+    for (file, words) in [
+        ("/no/such/libfabric.so.1", "not found"),
+        (text, "is no library"),
+    ] {
         let given = ["--fabric", "ofi:tcp", "--libfabric", file];
         let by_option = refused_before_the_start(&given, None);
         let by_variable = refused_before_the_start(&["--fabric", "ofi"], Some(file));
