@@ -50,6 +50,7 @@ impl Endpoint {
     #[inline]
     pub fn poll(&mut self, out: &mut Vec<Completion>) -> Result<(), Error> {
         let queue = self.objects.as_ref().ok_or_else(closed)?.queue.raw();
+        self.has_polled = true;
         let mut entries = [const { MaybeUninit::<fi_cq_msg_entry>::uninit() }; BATCH];
         for _ in 0..BATCHES_MAX {
             // SAFETY: the queue is open and has entries of this format; there is

@@ -65,6 +65,9 @@ pub struct Endpoint {
     operations: Operations,
     limits: Limits,
     info: Info,
+    has_polled: bool,
+    // Neighbours inserted before the first poll.
+    greeted: Vec<Vec<u8>>,
 }
 
 /// What the provider cannot do, kept near. Providers do not check all of it
@@ -107,6 +110,10 @@ impl core::fmt::Debug for Endpoint {
 impl Endpoint {
     /// Opens and enables everything.
     ///
+    /// Of the `shm` provider, a process can have several endpoints if each
+    /// inserts the others before it polls for the first time; libfabric 2.5
+    /// crashes else. What they hold is given back when all are closed.
+    ///
     /// # Errors
     /// The provider's. `info` must come from `library` and describe an endpoint
     /// of type [`crate::EndpointType::Rdm`].
@@ -123,18 +130,19 @@ impl Endpoint {
                 "the offer is not for a reliable endpoint without connections (FI_EP_RDM)",
             ));
         }
-        let limits = Limits::of(info);
-        let objects = Objects::open(info, options)?;
-        if limits.has_neighbours {
-            neighbours::opened();
-        }
-        Ok(Self {
-            objects: Some(objects),
+        let endpoint = Self {
+            objects: Some(Objects::open(info, options)?),
             registrations: Vec::new(),
             operations: Operations::new(options.operations_max),
-            limits,
+            limits: Limits::of(info),
             info: info.clone(),
-        })
+            has_polled: false,
+            greeted: Vec::new(),
+        };
+        if endpoint.limits.has_neighbours {
+            neighbours::opened(endpoint.name().unwrap_or_default());
+        }
+        Ok(endpoint)
     }
 
     /// The offer that it was opened from.

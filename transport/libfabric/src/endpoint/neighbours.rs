@@ -4,7 +4,15 @@
 //! pointer to its segment, not a mapping of its own. Reading the completion
 //! queue or removing an address after such a neighbour was closed crashes. So
 //! what the provider has of a closed endpoint stays until all neighbours are
-//! closed too; nobody polls it any more. Between processes none of this matters.
+//! closed too; nobody polls it any more.
+//!
+//! Such peers must also have been greeted: libfabric 2.5 learns where to put
+//! messages for a neighbour only from the neighbour's own first attempt to send,
+//! and it makes none once it was greeted itself. A longer message the other way
+//! then crashes the receiver. So each endpoint greets its neighbours when they
+//! are inserted.
+//!
+//! Between processes none of this matters.
 
 use super::objects::Objects;
 use super::operations::Operations;
@@ -35,11 +43,14 @@ impl Remains {
 
 struct Neighbours {
     open: usize,
+    /// Names of all, also of closed ones whose objects are still there.
+    names: Vec<Vec<u8>>,
     closed: Vec<Remains>,
 }
 
 static NEIGHBOURS: Mutex<Neighbours> = Mutex::new(Neighbours {
     open: 0,
+    names: Vec::new(),
     closed: Vec::new(),
 });
 
@@ -49,9 +60,16 @@ pub(super) fn exist_for(info: &Info) -> bool {
 }
 
 /// An endpoint that has neighbours was opened.
-pub(super) fn opened() {
+pub(super) fn opened(name: Vec<u8>) {
     let mut neighbours = NEIGHBOURS.lock().unwrap_or_else(PoisonError::into_inner);
     neighbours.open += 1;
+    neighbours.names.push(name);
+}
+
+/// Whether an endpoint of this process has the name.
+pub(super) fn include(name: &[u8]) -> bool {
+    let neighbours = NEIGHBOURS.lock().unwrap_or_else(PoisonError::into_inner);
+    neighbours.names.iter().any(|known| known == name)
 }
 
 /// An endpoint that has neighbours was closed. The last one closes all.
@@ -62,6 +80,7 @@ pub(super) fn closed(remains: Remains) -> Result<(), Error> {
     if neighbours.open > 0 {
         return Ok(());
     }
+    neighbours.names.clear();
     neighbours
         .closed
         .drain(..)

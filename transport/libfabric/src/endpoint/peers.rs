@@ -2,7 +2,7 @@
 
 #![allow(unsafe_code, reason = "calls the provider's address functions")]
 
-use super::Endpoint;
+use super::{Endpoint, neighbours};
 use crate::Error;
 use crate::constants::{FI_ADDR_STR, FI_EOTHER, FI_ETOOSMALL};
 use crate::sys::inline;
@@ -81,13 +81,30 @@ impl Endpoint {
             )
         };
         match inserted {
-            1 => Ok(PeerAddress(handle)),
+            1 => {
+                self.greet(address, PeerAddress(handle));
+                Ok(PeerAddress(handle))
+            }
             status if status < 0 => Err(self.info.library().error(ATTEMPTED, status.into())),
             _ => Err(Error::new(
                 ATTEMPTED,
                 FI_EOTHER,
                 "the provider does not take it",
             )),
+        }
+    }
+
+    /// Greets a neighbour by an attempt to send. Before the first poll, and the
+    /// first time, the provider cannot know the neighbour: nothing is sent.
+    fn greet(&mut self, name: &[u8], peer: PeerAddress) {
+        let may_greet = self.limits.has_neighbours
+            && !self.has_polled
+            && neighbours::include(name)
+            && !self.greeted.iter().any(|greeted| greeted == name);
+        if may_greet {
+            self.greeted.push(name.to_vec());
+            let result = self.inject(peer, &[]);
+            debug_assert_eq!(result, Err(crate::Refused::Again));
         }
     }
 

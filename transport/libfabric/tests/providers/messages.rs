@@ -89,6 +89,22 @@ fn messages_of_all_sizes_arrive_whole() {
     });
 }
 
+/// Messages of one direction alone do not show whether the other side knows
+/// where to put what comes back.
+#[test]
+fn messages_go_both_ways() {
+    with_every_provider(|library, info| {
+        let mut pair = Pair::open(library, info, REGION_BYTES);
+        for (seed, bytes) in [8, 1024, 64 << 10, 8, 1024].into_iter().enumerate() {
+            for _ in 0..2 {
+                exchange(&mut pair, bytes, bytes <= info.inject_bytes(), seed as u8);
+                exchange(&mut pair, bytes, false, seed as u8 + 50);
+                core::mem::swap(&mut pair.a, &mut pair.b);
+            }
+        }
+    });
+}
+
 #[test]
 fn an_injected_message_is_not_longer_than_the_provider_can_copy() {
     with_every_provider(|library, info| {

@@ -102,8 +102,17 @@ pub struct Pair {
 
 impl Pair {
     pub fn open(library: &Library, info: &Info, region_bytes: usize) -> Self {
+        Self::open_with(library, info, region_bytes, &OPTIONS)
+    }
+
+    pub fn open_with(
+        library: &Library,
+        info: &Info,
+        region_bytes: usize,
+        options: &EndpointOptions,
+    ) -> Self {
         let open = || {
-            let mut endpoint = Endpoint::open(library, info, &OPTIONS).unwrap();
+            let mut endpoint = Endpoint::open(library, info, options).unwrap();
             let region = Region::heap(region_bytes);
             let access = Access::LOCAL | Access::REMOTE_READ | Access::REMOTE_WRITE;
             let memory = endpoint.register(&region, 0, region_bytes, access).unwrap();

@@ -44,6 +44,9 @@ fn a_peer_in_another_process() {
         );
 
         this.message(&mut peer);
+        for bytes in [8, 1024, 256 << 10] {
+            this.reply(&mut peer, bytes);
+        }
         for bytes in [64, 4096, 64 << 10, 1 << 20] {
             this.read(&mut peer, bytes, remote);
             for delivery_complete in [false, true] {
@@ -136,6 +139,23 @@ impl Own {
         });
         assert!(is_received, "the message never came");
         assert_eq!(peer.ask("holds 100 9"), "true");
+    }
+
+    /// The other direction: the peer sends.
+    fn reply(&mut self, peer: &mut Peer, bytes: usize) {
+        let seed = bytes.ilog2() as u8 + 50;
+        self.endpoint.receive(self.part(bytes), 5).unwrap();
+        for _ in 0..1000 {
+            peer.ask(&format!("send {bytes} {seed}"));
+            if self.completes() {
+                let completion = self.completions.remove(0);
+                assert_eq!((completion.outcome, completion.bytes), (Ok(()), bytes));
+                assert!(holds(&self.region, AT, bytes, seed));
+                peer.ask("sent");
+                return;
+            }
+        }
+        panic!("no reply");
     }
 
     fn read(&mut self, peer: &mut Peer, bytes: usize, (key, address): (u64, u64)) {
@@ -292,14 +312,14 @@ fn be_the_peer(library: &str, provider: &str) {
     let library = Library::load(Some(library.as_ref())).unwrap();
     let info = library.infos(&hints(provider)).unwrap().swap_remove(0);
     let mut this = Own::open(&library, &info);
-    let mut is_received = false;
+    let (mut is_received, mut is_sent) = (false, false);
     for line in std::io::stdin().lines() {
         let line = line.unwrap();
         let words: Vec<&str> = line.split(' ').collect();
         let number = |index: usize| words[index].parse::<usize>().unwrap();
         let answer = match words[0] {
             "insert" => {
-                this.endpoint.insert(&unhex(words[1])).unwrap();
+                this.peer = Some(this.endpoint.insert(&unhex(words[1])).unwrap());
                 hex(&this.endpoint.name().unwrap())
             }
             "key" => {
@@ -319,6 +339,20 @@ fn be_the_peer(library: &str, provider: &str) {
                 fill(&this.region, AT, number(1), number(2) as u8);
                 String::new()
             }
+            // Again and again, until the provider takes it once.
+            "send" => {
+                let (part, to) = (this.part(number(1)), this.peer.unwrap());
+                if !is_sent {
+                    fill(&this.region, AT, number(1), number(2) as u8);
+                    is_sent = this.endpoint.send(to, &[part], 6).is_ok();
+                }
+                this.completes();
+                String::new()
+            }
+            "sent" => {
+                is_sent = false;
+                String::new()
+            }
             "clear" => {
                 clear(&this.region, AT, number(1));
                 String::new()
@@ -326,8 +360,7 @@ fn be_the_peer(library: &str, provider: &str) {
             "holds" => holds(&this.region, AT, number(1), number(2) as u8).to_string(),
             other => panic!("{other}?"),
         };
-        // The receive is the only operation of this side.
-        is_received |= !this.completions.is_empty();
+        is_received |= this.completions.iter().any(|done| done.token == 1);
         this.completions.clear();
         println!("answer: {answer}");
     }

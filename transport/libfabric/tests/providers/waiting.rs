@@ -1,12 +1,12 @@
 //! File descriptors to wait on.
 
-use crate::pair::{OPTIONS, with_every_provider};
+use crate::pair::{OPTIONS, Pair, with_every_provider};
 use refrain_libfabric::{Access, Endpoint, EndpointOptions, Part};
 use refrain_ring::Region;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::os::fd::AsRawFd;
 
-/// A provider that cannot wait is opened all the same; one that can has a
-/// descriptor that becomes readable when a message comes.
+/// A provider that cannot wait is opened all the same.
 #[test]
 fn an_endpoint_may_have_a_descriptor() {
     with_every_provider(|library, info| {
@@ -51,5 +51,61 @@ fn an_endpoint_may_have_a_descriptor() {
             }
         }
         assert_eq!(completions.len(), 2, "a message to itself");
+    });
+}
+
+/// Whoever may sleep is woken by a message.
+#[test]
+fn a_message_wakes_who_waits_for_it() {
+    with_every_provider(|library, info| {
+        let options = EndpointOptions {
+            wants_fd: true,
+            ..OPTIONS
+        };
+        let mut pair = Pair::open_with(library, info, 4096, &options);
+        if !pair.b.endpoint.has_fd() {
+            println!("  skipped waiting: no file descriptor");
+            return;
+        }
+        let (peer, a, b) = (pair.a.peer, pair.a.memory, pair.b.memory);
+        let part = |memory| Part {
+            memory,
+            offset: 0,
+            bytes: 64,
+        };
+        for round in 0..20 {
+            pair.start(|pair| pair.b.endpoint.receive(part(b), 1));
+            pair.until(|pair| pair.b.endpoint.may_sleep().then_some(()));
+            if round == 0 {
+                // The connection is made with both sides' help.
+                pair.start(|pair| pair.a.endpoint.send(peer, &[part(a)], 2));
+                pair.until(|pair| pair.b.completion(1));
+                pair.until(|pair| pair.a.completion(2));
+                continue;
+            }
+            let mut is_sent = false;
+            let mut wakes = 0;
+            while pair.b.completions.is_empty() {
+                is_sent = is_sent || pair.a.endpoint.send(peer, &[part(a)], 2).is_ok();
+                // What is sent leaves without the receiver's help.
+                for _ in 0..100 {
+                    pair.a.poll();
+                }
+                if pair.b.endpoint.may_sleep() {
+                    let fd = pair.b.endpoint.wait_fd().unwrap();
+                    let mut fds = [PollFd::new(&fd, PollFlags::IN)];
+                    let limit = Timespec {
+                        tv_sec: 20,
+                        tv_nsec: 0,
+                    };
+                    assert_eq!(poll(&mut fds, Some(&limit)).unwrap(), 1, "nobody woke us");
+                    wakes += 1;
+                }
+                pair.b.poll();
+            }
+            assert!(wakes < 1000, "woken for nothing");
+            pair.until(|pair| pair.b.completion(1));
+            pair.until(|pair| pair.a.completion(2));
+        }
     });
 }
