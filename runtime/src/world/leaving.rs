@@ -7,8 +7,6 @@ use std::time::Instant;
 
 /// How long a rank that leaves waits until its log is acknowledged.
 const DRAIN_MAX: Duration = Duration::from_secs(5);
-/// Between two looks at the control socket.
-const LOOK_AGAIN: Duration = Duration::from_millis(1);
 
 impl World {
     /// Leaves the job in order: waits until every rank has come here and all
@@ -40,17 +38,12 @@ impl World {
     /// Goes on acknowledging what others have sent until all are drained: who
     /// ended before would leave them unanswered, and they would take it for dead.
     fn linger(&mut self) -> Result<(), Error> {
-        let Some(control) = &mut self.control else {
-            return Ok(());
-        };
-        control.begin_fence()?;
         let mut peers_stay = true;
-        while !control.fence_passed()? {
+        self.fence_while(|world| {
             // Who has heard of the fence before this rank may be gone by now,
             // which a provider may take for an error.
-            peers_stay = peers_stay && self.engine.progress().is_ok();
-            self.engine.wait(LOOK_AGAIN);
-        }
-        Ok(())
+            peers_stay = peers_stay && world.engine.progress().is_ok();
+            Ok(())
+        })
     }
 }
