@@ -4,7 +4,7 @@ use super::NetpipeError;
 use super::arguments::Settings;
 use super::command::{Answer, Command, Incoming, Round, Samples, write_frame};
 use super::driver::Contestant;
-use super::fabrics::{LIBRARY_VARIABLE, is_open};
+use super::fabrics::is_open;
 use super::interrupt::Interrupt;
 use super::rank::{ANSWERS_VARIABLE, COMMANDS_VARIABLE};
 use refrain::config::JobConfig;
@@ -75,20 +75,20 @@ impl Ranks {
                 incoming: Incoming::default(),
             });
         }
-        let library = settings.libfabric.iter();
-        let environment = library
-            .map(|file| (LIBRARY_VARIABLE.into(), file.into()))
-            .collect();
         let job = Job::start(JobSpec {
             program,
             arguments: vec!["netpipe-rank".into()],
-            environment,
+            environment: Vec::new(),
             ranks: 2,
             config: JobConfig {
                 fabric: fabric.into(),
                 protocol: protocol.into(),
                 log_memory_bytes: Some(settings.log_memory_bytes),
                 log_prefault: true,
+                libfabric: settings
+                    .libfabric
+                    .as_ref()
+                    .map(|file| file.to_string_lossy().into_owned()),
                 ranks_on_host: 2,
                 ..JobConfig::default()
             },

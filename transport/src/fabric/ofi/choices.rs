@@ -14,6 +14,9 @@ pub const CONTROL_CREDITS: usize = 16;
 /// They are rare; more of them wait at the provider.
 const UNCREDITED: usize = 8;
 
+/// What `ofi_rxm` sends without asking (FI_OFI_RXM_BUFFER_SIZE).
+const RXM_EAGER_BYTES: usize = 16 << 10;
+
 /// How frames travel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Choices {
@@ -96,7 +99,13 @@ impl Way {
     /// Measured in docs/performance.md.
     fn of(provider: &str) -> Self {
         let is = |name: &str| provider.split(';').any(|layer| layer == name);
-        if is("tcp") || is("net") || is("sockets") || is("udp") {
+        if is("ofi_rxm") && (is("tcp") || is("net")) {
+            // Longer messages wait for a question and an answer of `ofi_rxm`.
+            Self {
+                fragment_bytes: RXM_EAGER_BYTES - 128,
+                distant_bytes_min: None,
+            }
+        } else if is("tcp") || is("net") || is("sockets") || is("udp") {
             // Their reads are messages in disguise, with a question before each
             // answer, which a rank that computes does not give.
             Self {

@@ -4,7 +4,7 @@ use super::OfiOptions;
 use super::choices::{Choices, Overrides};
 use crate::fabric::FabricError;
 use refrain_libfabric::constants::{FI_MSG, FI_ORDER_SAS, FI_RMA, FI_SOCKADDR_IN};
-use refrain_libfabric::{Hints, Info, Library};
+use refrain_libfabric::{EndpointType, Hints, Info, Library};
 use std::path::Path;
 
 /// One provider as installed here, and what it promises.
@@ -19,7 +19,8 @@ pub struct Provider {
     /// How long messages travel: `read` (by RMA out of the sender's log) or
     /// `messages`.
     pub long_messages: &'static str,
-    /// How a waiting rank sleeps: `descriptor`, or `naps` of up to a millisecond.
+    /// How a waiting rank sleeps: `descriptor`, or `naps` of up to a millisecond;
+    /// `not tried` where nobody has.
     pub sleeps: &'static str,
     /// Bytes that are sent without a completion at most.
     pub inject_bytes: usize,
@@ -105,35 +106,100 @@ fn names_of(infos: &[Info]) -> Vec<String> {
 /// When the library cannot be loaded: what was tried and what to do.
 pub fn providers(library: Option<&Path>) -> Result<Vec<Provider>, FabricError> {
     let library = load(library)?;
-    let infos = offers(&library, None)?;
-    let mut seen: Vec<String> = Vec::new();
-    let mut found = Vec::new();
-    for info in &infos {
-        let name = info.provider();
-        if !seen.contains(&name) {
-            seen.push(name);
-            found.push(statement(info));
+    let usable = offers(&library, None)?;
+    let every = Hints {
+        caps: 0,
+        endpoint: EndpointType::Any,
+        ..Hints::default()
+    };
+    let every = match library.infos(&every) {
+        Ok(infos) => infos,
+        Err(error) if error.is_no_data() => Vec::new(),
+        Err(error) => return Err(super::native(&error)),
+    };
+    let mut found: Vec<Provider> = Vec::new();
+    for info in usable.iter().chain(&every) {
+        if found
+            .iter()
+            .all(|provider| provider.name != info.provider())
+        {
+            let is_usable = found.len() < names_of(&usable).len();
+            found.push(statement(info, is_usable));
         }
     }
     Ok(found)
 }
 
-fn statement(info: &Info) -> Provider {
+fn statement(info: &Info, is_usable: bool) -> Provider {
     let choices = Choices::new(info, 2, Overrides::default());
     let name = info.provider();
     let version = info.provider_version();
+    let known = Known::of(&name);
     Provider {
         version: (version.major, version.minor),
-        usable: Ok(()),
+        usable: if is_usable {
+            Ok(())
+        } else {
+            Err("no reliable endpoints without connections that keep the order of messages".into())
+        },
         long_messages: if choices.distant_bytes_min.is_some() {
             "read"
         } else {
             "messages"
         },
-        sleeps: "naps",
+        sleeps: known.sleeps,
         inject_bytes: info.inject_bytes(),
-        message_completion: "",
-        write_completion: "",
+        message_completion: known.message,
+        write_completion: known.write,
         name,
+    }
+}
+
+/// What was found out about a provider by the tests of `refrain-libfabric`
+/// (a peer in another process that polls, and one that does not), with libfabric
+/// 1.17 and 2.5. libfabric's documents promise more than all of them keep.
+struct Known {
+    sleeps: &'static str,
+    message: &'static str,
+    write: &'static str,
+}
+
+impl Known {
+    fn of(provider: &str) -> Self {
+        let layers: Vec<&str> = provider.split(';').collect();
+        let is = |name: &str| layers.contains(&name);
+        if is("ofi_rxm") {
+            // Accepts FI_DELIVERY_COMPLETE on messages and ignores it. Of no
+            // provider more is relied on: the fabric acknowledges itself.
+            Self {
+                sleeps: "descriptor",
+                message: "buffer free, whatever is asked",
+                write: "in memory; target must poll",
+            }
+        } else if is("shm") {
+            Self {
+                sleeps: "naps",
+                message: "buffer free",
+                write: "in memory; target must poll",
+            }
+        } else if is("tcp") || is("net") {
+            Self {
+                sleeps: "descriptor",
+                message: "buffer free",
+                write: "in memory; target must poll",
+            }
+        } else if is("sockets") {
+            Self {
+                sleeps: "descriptor",
+                message: "buffer free",
+                write: "in memory",
+            }
+        } else {
+            Self {
+                sleeps: "not tried",
+                message: "not tried",
+                write: "not tried",
+            }
+        }
     }
 }
