@@ -31,6 +31,18 @@ fn what_cannot_be_is_refused_with_what_can() {
             "run -n 2 --log-memory 99999999T -- true",
             &["--log-memory", "more than"],
         ),
+        (
+            "run -n 2 --fabric ofi: -- true",
+            &["--fabric", "without a provider"],
+        ),
+        (
+            "run -n 2 --peer-timeout 0 -- true",
+            &["--peer-timeout", "like 30 or 0.5"],
+        ),
+        (
+            "run -n 2 --suspect-after never -- true",
+            &["--suspect-after", "or off"],
+        ),
         ("run -n 2", &["PROGRAM"]),
         ("run -- true", &["-n"]),
         ("run -n 2 --frobnicate -- true", &["--frobnicate"]),
@@ -232,4 +244,94 @@ fn ranks_are_pinned_when_there_are_cores_for_all() {
     pinned.sort_unstable();
     pinned.dedup();
     assert_eq!(pinned.len(), allowed, "each has a core of its own");
+}
+
+/// Refused before any rank is started: `touch` would leave its file.
+fn refused_before_the_start(arguments: &[&str], library: Option<&str>) -> String {
+    let folder = tempfile::tempdir().unwrap();
+    let witness = folder.path().join("started");
+    let mut command = refrain();
+    command.args(["run", "-n", "2"]).args(arguments);
+    command.args(["--", "touch"]).arg(&witness);
+    match library {
+        Some(library) => command.env("REFRAIN_LIBFABRIC", library),
+        None => command.env_remove("REFRAIN_LIBFABRIC"),
+    };
+    let ended = run(&mut command).expect(2);
+    assert!(!witness.exists(), "a rank was started");
+    let text: Vec<&str> = ended
+        .err
+        .split_whitespace()
+        .filter(|word| *word != "│")
+        .collect();
+    text.join(" ")
+}
+
+#[test]
+fn a_library_that_cannot_be_used_is_named_with_what_to_do() {
+    let text = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(text.path(), "no library").unwrap();
+    let text = text.path().to_str().unwrap();
+    for (file, words) in [
+        ("/no/such/libfabric.so.1", "not found"),
+        (text, "is no library"),
+    ] {
+        let given = ["--fabric", "ofi:tcp", "--libfabric", file];
+        let by_option = refused_before_the_start(&given, None);
+        let by_variable = refused_before_the_start(&["--fabric", "ofi"], Some(file));
+        for complaint in [by_option, by_variable] {
+            // Long words are broken into lines.
+            let complaint = complaint.replace(' ', "");
+            for word in [file, words, "libfabric 1.17"] {
+                let word = word.replace(' ', "");
+                assert!(complaint.contains(&word), "{word:?} in {complaint}");
+            }
+        }
+        let ended = run(refrain().args(["info", "--providers", "--libfabric", file])).expect(0);
+        assert_eq!(ended.out.lines().count(), 1, "{}", ended.out);
+        assert!(ended.out.contains(file), "{}", ended.out);
+        let ended = run(refrain().args(["info", "--libfabric", file])).expect(0);
+        let ofi = ended.out.lines().find(|line| line.starts_with("  ofi "));
+        assert!(ofi.unwrap().contains("not available"), "{}", ended.out);
+    }
+}
+
+/// What does not need libfabric runs without it.
+#[test]
+fn without_libfabric_jobs_on_one_host_run() {
+    for fabric in ["auto", "shm"] {
+        let mut command = job(&format!("-n 2 --fabric {fabric}"), "hello finalize");
+        run(command.env("REFRAIN_LIBFABRIC", "/no/such/file")).expect(0);
+    }
+}
+
+#[test]
+fn an_unknown_provider_is_answered_with_those_that_are_installed() {
+    let found = run(refrain()
+        .args(["info", "--providers"])
+        .env_remove("REFRAIN_LIBFABRIC"));
+    if !found.out.contains(" yes ") {
+        return println!("skipped unknown providers: {}", found.out);
+    }
+    let complaint = refused_before_the_start(&["--fabric", "ofi:warp"], None);
+    assert!(
+        complaint.contains("\"warp\"") && complaint.contains("tcp"),
+        "{complaint}"
+    );
+}
+
+#[test]
+fn a_signal_ends_a_job_whose_launcher_has_loaded_libfabric() {
+    let found = run(refrain()
+        .args(["info", "--providers"])
+        .env_remove("REFRAIN_LIBFABRIC"));
+    if !found.out.contains(" yes ") {
+        return println!("skipped signals with libfabric: {}", found.out);
+    }
+    let mut launched =
+        launched::Launched::start(&mut job("-n 2 --fabric ofi", "ignore-term process hang"));
+    launched.wait_for("process", 2);
+    launched.signal(rustix::process::Signal::TERM);
+    let ended = launched.end().expect(143);
+    assert!(ended.err.contains("ended by SIGTERM"), "{}", ended.err);
 }

@@ -1,8 +1,8 @@
 //! Which provider of libfabric serves a job.
 
 use super::FabricChoice;
+use crate::Error;
 use crate::config::JobConfig;
-use crate::{Error, native};
 use refrain_transport::fabric::ofi::{self, Provider};
 use std::path::Path;
 
@@ -23,9 +23,7 @@ const ONE_HOST: [&str; 2] = ["shm", "sm2"];
 /// [`Error::Config`] when the library cannot be used: what was tried and what to
 /// do.
 pub fn installed(library: Option<&Path>) -> Result<Vec<Provider>, Error> {
-    // Providers install signal handlers when they are asked what they offer
-    // (shm of 1.17 for SIGTERM and SIGINT); those of a launcher must stay.
-    native::keeping_signal_actions(|| ofi::providers(library))
+    ofi::providers(library)
         .map_err(|error| Error::Config(format!("the fabric ofi cannot be used: {error}")))
 }
 

@@ -40,6 +40,9 @@ pub struct ControlPlane {
     stopped: Option<String>,
 }
 
+/// What a rank does that is in a fence.
+const FENCING: &str = "waiting for all ranks";
+
 fn lost(attempted: &str, error: impl Into<IoError>) -> Error {
     Error::Control {
         attempted: format!("{attempted}: the launcher cannot be reached, it may have been killed"),
@@ -192,15 +195,40 @@ impl ControlPlane {
     /// When the job is being ended (also because a rank has left and will not
     /// come), or the launcher is gone.
     pub fn fence(&mut self) -> Result<(), Error> {
-        const ATTEMPTED: &str = "waiting for all ranks";
+        self.begin_fence()?;
+        let message = self.receive(FENCING)?.0;
+        self.pass_fence(message)
+    }
+
+    /// Says that this rank has reached the next fence, and does not wait. Until
+    /// [`fence_passed`](Self::fence_passed) has said so, nothing else may be
+    /// asked for.
+    ///
+    /// # Errors
+    /// As [`fence`](Self::fence).
+    pub fn begin_fence(&mut self) -> Result<(), Error> {
         let generation = self.generation;
-        self.send(ATTEMPTED, &ToLauncher::Fence { generation }, None)?;
-        match self.receive(ATTEMPTED)? {
-            (ToRank::FenceDone { generation: passed }, _) if passed == generation => {
+        self.send(FENCING, &ToLauncher::Fence { generation }, None)
+    }
+
+    /// Whether every rank has reached the fence that was begun. Does not block.
+    ///
+    /// # Errors
+    /// As [`fence`](Self::fence).
+    pub fn fence_passed(&mut self) -> Result<bool, Error> {
+        match self.receive_now(FENCING)? {
+            Some((message, _)) => self.pass_fence(message).map(|()| true),
+            None => Ok(false),
+        }
+    }
+
+    fn pass_fence(&mut self, message: ToRank) -> Result<(), Error> {
+        match message {
+            ToRank::FenceDone { generation } if generation == self.generation => {
                 self.generation += 1;
                 Ok(())
             }
-            (other, _) => Err(out_of_turn(ATTEMPTED, &other)),
+            other => Err(out_of_turn(FENCING, &other)),
         }
     }
 
@@ -212,22 +240,16 @@ impl ControlPlane {
     pub fn check(&mut self) -> Result<(), Error> {
         const ATTEMPTED: &str = "asking how the job is";
         self.refuse_when_stopped()?;
-        // A stop may have come in one read with the answer before it.
-        while self.take(ATTEMPTED)?.is_none() {
-            match self.receiver.read(self.socket.as_fd(), RecvFlags::DONTWAIT) {
-                Ok(true) => {}
-                Ok(false) => return Ok(()),
-                Err(error) => return Err(receive_failed(ATTEMPTED, error)),
-            }
+        match self.receive_now(ATTEMPTED)? {
+            None => Ok(()),
+            Some(_) => Err(Error::Control {
+                attempted: ATTEMPTED.into(),
+                error: IoError::new(
+                    ErrorKind::InvalidData,
+                    "the launcher answered what nobody had asked",
+                ),
+            }),
         }
-        let error = IoError::new(
-            ErrorKind::InvalidData,
-            "the launcher answered what nobody had asked",
-        );
-        Err(Error::Control {
-            attempted: ATTEMPTED.into(),
-            error,
-        })
     }
 
     /// Tells the launcher that this rank leaves in order: its exit with
@@ -284,6 +306,21 @@ impl ControlPlane {
         loop {
             if let Err(error) = self.receive(attempted) {
                 return error;
+            }
+        }
+    }
+
+    /// The next message, if one has come.
+    fn receive_now(&mut self, attempted: &str) -> Result<Option<(ToRank, Option<OwnedFd>)>, Error> {
+        loop {
+            // A stop may have come in one read with the answer before it.
+            if let Some(message) = self.take(attempted)? {
+                return Ok(Some(message));
+            }
+            match self.receiver.read(self.socket.as_fd(), RecvFlags::DONTWAIT) {
+                Ok(true) => {}
+                Ok(false) => return Ok(None),
+                Err(error) => return Err(receive_failed(attempted, error)),
             }
         }
     }

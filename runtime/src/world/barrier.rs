@@ -5,11 +5,14 @@
 use super::World;
 use super::envelope::CONTEXT_RESERVED_MIN;
 use crate::Error;
+use core::time::Duration;
 use refrain_ring::Rank;
-use refrain_transport::engine::{ReceiveBuffer, SendBuffer, SendTo, Started};
+use refrain_transport::engine::{EngineError, ReceiveBuffer, SendBuffer, SendTo, Started};
 use refrain_transport::matching::Pattern;
 
 const CONTEXT_BARRIER: u32 = CONTEXT_RESERVED_MIN;
+/// Between two looks at the control socket.
+const LOOK_AGAIN: Duration = Duration::from_millis(1);
 
 impl World {
     /// Returns when every rank has called it. A dissemination barrier over
@@ -63,17 +66,31 @@ impl World {
     }
 
     /// Returns when every rank has called it, through the launcher: slow, but
-    /// independent of the fabric.
+    /// independent of the fabric. Progress goes on meanwhile: others may need
+    /// this rank's acknowledgements to come here too.
     ///
     /// # Errors
     /// When the launcher ends the job; else as [`World::send`].
     pub fn fence(&mut self) -> Result<(), Error> {
-        // There is no progress while the launcher is waited for: peers that
-        // cannot come to the fence without a word of this rank get it now.
-        self.block_until(|world| (!world.engine.has_unsent()).then_some(()))?;
-        match &mut self.control {
-            Some(control) => control.fence(),
-            None => Ok(()),
+        self.fence_while(|world| world.engine.progress().map(|_| ()))
+    }
+
+    /// Does `meanwhile` again and again until every rank is in the fence.
+    pub(super) fn fence_while(
+        &mut self,
+        mut meanwhile: impl FnMut(&mut Self) -> Result<(), EngineError>,
+    ) -> Result<(), Error> {
+        let Some(control) = &mut self.control else {
+            return Ok(());
+        };
+        control.begin_fence()?;
+        while let Some(control) = &mut self.control
+            && !control.fence_passed()?
+        {
+            meanwhile(self)?;
+            // Nothing wakes a sleeper when the launcher answers.
+            self.engine.wait(LOOK_AGAIN);
         }
+        Ok(())
     }
 }

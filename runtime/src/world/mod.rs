@@ -8,6 +8,7 @@
 
 mod barrier;
 mod envelope;
+mod leaving;
 mod payload;
 mod request;
 mod scope;
@@ -22,17 +23,12 @@ pub use scope::Scope;
 use crate::Error;
 use crate::control::ControlPlane;
 use core::marker::PhantomData;
-use core::time::Duration;
 use refrain_ring::{Clock, Rank};
 use refrain_transport::engine::{
     Engine, Matched, Outcome, ReceiveBuffer, RequestId, SendBuffer, Started,
 };
 use refrain_transport::matching::Pattern;
-use std::time::Instant;
 use waiting::Patience;
-
-/// How long a rank that leaves waits for acknowledgements.
-const DRAIN_MAX: Duration = Duration::from_secs(5);
 
 /// A rank's view of its job. Not for concurrent callers: every operation takes
 /// `&mut self`, and the type is neither `Send` nor `Sync`.
@@ -279,32 +275,6 @@ impl World {
             log_bytes_max,
             events: engine.events,
         }
-    }
-
-    /// Leaves the job in order: waits until every rank has come here and all
-    /// that this rank sent is on its way.
-    ///
-    /// # Errors
-    /// As [`World::send`].
-    pub fn finalize(mut self) -> Result<(), Error> {
-        self.barrier()?;
-        self.drain()?;
-        match &mut self.control {
-            Some(control) => control.finalize(),
-            None => Ok(()),
-        }
-    }
-
-    /// Waits until nothing has to leave this rank any more, but not for ever:
-    /// all ranks were in the barrier, so nothing that anybody waits for is
-    /// missing; what remains are acknowledgements to ranks that may have ended
-    /// already and will not take them.
-    fn drain(&mut self) -> Result<(), Error> {
-        let give_up_at = Instant::now() + DRAIN_MAX;
-        self.block_until(|world| {
-            let is_done = !world.engine.has_unsent() || Instant::now() >= give_up_at;
-            is_done.then_some(())
-        })
     }
 
     fn look(&mut self, pattern: &Pattern, clock: Clock) -> Option<Status> {

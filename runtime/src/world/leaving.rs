@@ -1,0 +1,49 @@
+//! The end of a rank's part in its job.
+
+use super::World;
+use crate::Error;
+use core::time::Duration;
+use std::time::Instant;
+
+/// How long a rank that leaves waits until its log is acknowledged.
+const DRAIN_MAX: Duration = Duration::from_secs(5);
+
+impl World {
+    /// Leaves the job in order: waits until every rank has come here and all
+    /// that this rank sent is on its way.
+    ///
+    /// # Errors
+    /// As [`World::send`].
+    pub fn finalize(mut self) -> Result<(), Error> {
+        self.barrier()?;
+        self.drain()?;
+        self.linger()?;
+        match &mut self.control {
+            Some(control) => control.finalize(),
+            None => Ok(()),
+        }
+    }
+
+    /// Waits until nothing has to leave this rank any more, but not for ever:
+    /// all ranks were in the barrier, so nothing that anybody waits for is
+    /// missing.
+    fn drain(&mut self) -> Result<(), Error> {
+        let give_up_at = Instant::now() + DRAIN_MAX;
+        self.block_until(|world| {
+            let is_done = !world.engine.has_unsent() || Instant::now() >= give_up_at;
+            is_done.then_some(())
+        })
+    }
+
+    /// Goes on acknowledging what others have sent until all are drained: who
+    /// ended before would leave them unanswered, and they would take it for dead.
+    fn linger(&mut self) -> Result<(), Error> {
+        let mut peers_stay = true;
+        self.fence_while(|world| {
+            // Who has heard of the fence before this rank may be gone by now,
+            // which a provider may take for an error.
+            peers_stay = peers_stay && world.engine.progress().is_ok();
+            Ok(())
+        })
+    }
+}
