@@ -84,6 +84,14 @@ pub struct Frame {
 }
 
 impl Frame {
+    /// The record's header, as it was appended. For the rank that wrote it.
+    #[cfg(not(loom))]
+    #[inline]
+    pub fn header(&self, region: &Region) -> Result<RecordHeader, crate::HeaderError> {
+        let [a, b, c, d, e] = region.read_header_rest(self.offset);
+        RecordHeader::from_words([self.first_word, a, b, c, d, e])
+    }
+
     /// Makes the record visible to readers of `region`.
     #[inline]
     pub fn publish(&self, region: &Region) {

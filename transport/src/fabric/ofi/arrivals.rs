@@ -2,12 +2,16 @@
 
 use super::lane::Verdict;
 use super::peer::Peer;
-use super::wire::{Kind, WIRE_BYTES, WireHeader};
+use super::wire::{
+    BRIEF_BYTES, BRIEF_KIND, BriefHeader, Kind, WIRE_BYTES, WireHeader, nearest, nearest_u16,
+};
 use super::{Ofi, Operation};
 use crate::control::{CONTROL_BYTES, Control};
 use crate::fabric::{Arrival, Disposition, FabricError, Payload, Place, Sink};
 use refrain_libfabric::Completion;
-use refrain_ring::{HeaderError, Position, Rank, RecordHeader, RecordKind, payload_offset};
+use refrain_ring::{
+    HeaderError, Incarnation, Position, Rank, RecordHeader, RecordKind, payload_offset,
+};
 
 impl Ofi {
     /// An operation of the provider is over. Returns how many calls were made to
@@ -100,7 +104,14 @@ impl Ofi {
     fn arrived(&mut self, slot: usize, bytes: usize, sink: Option<&mut dyn Sink>) -> usize {
         let message = self.slots.arrived(slot, bytes);
         // What is not ours is not answered: it may come from anybody.
-        let Ok(header) = WireHeader::decode(message) else {
+        let decoded = if message.first() == Some(&BRIEF_KIND) {
+            self.decode_brief(message)
+        } else {
+            WireHeader::decode(message)
+                .ok()
+                .map(|header| (header, Body::Wire(&message[WIRE_BYTES..])))
+        };
+        let Some((header, body)) = decoded else {
             return 0;
         };
         let is_ours = header.job == self.transmitter.job
@@ -121,7 +132,7 @@ impl Ofi {
             }
             return 0;
         };
-        let handed = take(peer, &header, &message[WIRE_BYTES..], sink);
+        let handed = take(peer, &header, body, sink);
         self.note_attention(header.source);
         match header.kind {
             Kind::Hello if self.send_bare(header.source, Kind::HelloAnswer) => {
@@ -147,6 +158,48 @@ impl Ofi {
     }
 }
 
+/// What follows a header.
+#[derive(Clone, Copy)]
+enum Body<'a> {
+    /// As the header's kind says.
+    Wire(&'a [u8]),
+    /// A record and its payload, out of a short header.
+    Whole(BriefHeader, &'a [u8]),
+}
+
+impl Ofi {
+    /// The header that a short one stands for.
+    #[inline]
+    fn decode_brief<'a>(&self, message: &'a [u8]) -> Option<(WireHeader, Body<'a>)> {
+        let brief = BriefHeader::decode(message).ok()?;
+        let job = self.transmitter.job;
+        let lives = brief.key.wrapping_sub(job);
+        let mut header = WireHeader {
+            kind: Kind::Frame,
+            source: brief.source,
+            incarnation: Incarnation((lives >> 32) as u32),
+            to_incarnation: Incarnation(lives as u32),
+            job,
+            sequence: 0,
+            taken: 0,
+            control_taken: 0,
+            held: brief.held.into(),
+            offset: 0,
+        };
+        let peer = self.peers.get(brief.source.index())?.as_ref();
+        if let Some(peer) = peer {
+            let (next, control_next) = peer.sending.next_numbers();
+            header.sequence = nearest(peer.receiving.next(), brief.sequence);
+            header.taken = nearest(next, brief.taken);
+            header.control_taken = nearest_u16(control_next, brief.control_taken);
+            if u64::from(header.held) > header.taken {
+                return None;
+            }
+        }
+        Some((header, Body::Whole(brief, &message[BRIEF_BYTES..])))
+    }
+}
+
 /// What came of a message.
 enum Handed {
     Nothing,
@@ -159,7 +212,7 @@ enum Handed {
 fn take(
     peer: &mut Peer,
     header: &WireHeader,
-    body: &[u8],
+    body: Body<'_>,
     sink: Option<&mut dyn Sink>,
 ) -> Result<Handed, (FabricError, usize)> {
     let counters = super::lane::Counters {
@@ -214,21 +267,15 @@ fn take(
 fn take_frame(
     peer: &mut Peer,
     wire: &WireHeader,
-    body: &[u8],
+    body: Body<'_>,
     sink: &mut dyn Sink,
 ) -> Result<Handed, FabricError> {
-    let record = RecordHeader::decode(body).map_err(|error| garbage(peer.rank, error))?;
-    check_identity(peer, &record)?;
-    let bytes = record.payload_bytes as usize;
     let is_distant = wire.kind == Kind::Distant;
-    let payload = if is_distant {
-        Payload::Distant(bytes)
-    } else {
-        let begin = payload_offset(bytes);
-        let short = HeaderError::Short(body.len());
-        let payload = body.get(begin..begin + bytes);
-        Payload::Here(payload.ok_or_else(|| garbage(peer.rank, short))?)
+    let (record, payload) = match body {
+        Body::Whole(brief, payload) => (record_of(peer, &brief, payload)?, Payload::Here(payload)),
+        Body::Wire(body) => record_in(peer, body, is_distant)?,
     };
+    let bytes = record.payload_bytes as usize;
     let sequence = wire.sequence;
     if is_distant {
         peer.receiving.took_distant(wire.offset, bytes);
@@ -260,8 +307,59 @@ fn take_frame(
     })
 }
 
-fn take_control(peer: &mut Peer, body: &[u8], sink: &mut dyn Sink) -> Result<Handed, FabricError> {
+/// The record behind a full header, and its payload.
+#[inline]
+fn record_in<'a>(
+    peer: &Peer,
+    body: &'a [u8],
+    is_distant: bool,
+) -> Result<(RecordHeader, Payload<'a>), FabricError> {
+    let record = RecordHeader::decode(body).map_err(|error| garbage(peer.rank, error))?;
+    check_identity(peer, &record)?;
+    let bytes = record.payload_bytes as usize;
+    if is_distant {
+        return Ok((record, Payload::Distant(bytes)));
+    }
+    let begin = payload_offset(bytes);
+    let short = HeaderError::Short(body.len());
+    let payload = body.get(begin..begin + bytes);
+    let payload = payload.ok_or_else(|| garbage(peer.rank, short))?;
+    Ok((record, Payload::Here(payload)))
+}
+
+/// The record that a short header stands for.
+#[inline]
+fn record_of(
+    peer: &Peer,
+    brief: &BriefHeader,
+    payload: &[u8],
+) -> Result<RecordHeader, FabricError> {
+    let flags = u16::from(brief.flags);
+    if flags & !RecordHeader::WANT_ACK != 0 {
+        return Err(garbage(peer.rank, HeaderError::Flags(flags)));
+    }
+    Ok(RecordHeader {
+        payload_bytes: payload.len() as u32,
+        kind: RecordKind::Eager,
+        flags,
+        incarnation: peer.incarnation,
+        source: peer.rank,
+        ssn: brief.ssn,
+        context: brief.context,
+        tag: brief.tag,
+        extent: payload.len() as u64,
+    })
+}
+
+fn take_control(
+    peer: &mut Peer,
+    body: Body<'_>,
+    sink: &mut dyn Sink,
+) -> Result<Handed, FabricError> {
     let source_rank = peer.rank;
+    let Body::Wire(body) = body else {
+        return Ok(Handed::Nothing);
+    };
     let body = &body[..body.len().min(CONTROL_BYTES)];
     let (control, source, incarnation) = Control::decode_bytes(body)
         .map_err(|error| FabricError::BadControl { source_rank, error })?;

@@ -52,6 +52,12 @@ impl Choices {
     /// For one provider in a job of `size` ranks.
     pub fn new(info: &Info, size: u32, overrides: Overrides) -> Self {
         let mut way = Way::of(&info.provider());
+        let env = |n: &str| std::env::var(n).ok().and_then(|x| x.parse::<usize>().ok());
+        let overrides = Overrides {
+            fragment_bytes: env("XFRAG"),
+            distant_bytes_min: env("XDIST"),
+            credits: env("XCRED"),
+        };
         if let Some(bytes) = overrides.fragment_bytes {
             way.fragment_bytes = bytes.clamp(64, ChannelLog::PAYLOAD_BYTES_MAX);
         }

@@ -40,7 +40,7 @@ use lane::{Owed, Patience, PatienceOptions, Receiving, Sending, Sent, Step};
 use peer::Peer;
 use refrain_libfabric::constants::FI_MR_LOCAL;
 use refrain_libfabric::{Access, Completion, Endpoint, EndpointOptions, RemoteMemory};
-use refrain_ring::{Frame, Incarnation, Position, Rank, Region};
+use refrain_ring::{Frame, Incarnation, Position, Rank, RecordKind, Region};
 use slots::Slots;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -112,6 +112,8 @@ pub struct Ofi {
     batch: Vec<Completion>,
     /// Empty receive slots that the provider has to be given.
     to_post: Vec<usize>,
+    /// With so many empty slots they are posted before anything else.
+    repost_from: usize,
     failures: Option<FabricError>,
     lost: Vec<Rank>,
     started: Instant,
@@ -170,6 +172,7 @@ impl Ofi {
             region: region.clone(),
             own,
             to_post: (0..slots.count()).collect(),
+            repost_from: slots.count().div_ceil(4),
             slots,
             transmitter,
             fetching: Fetching::new(bounce),
@@ -444,6 +447,27 @@ fn data(sequence: u64, sent: &Sent) -> Outgoing {
     }
 }
 
+/// The body of a frame that is a whole message and can go behind a short header.
+#[inline]
+fn whole(
+    frame: &Frame,
+    region: &Region,
+    receiving: &Receiving,
+    own: (Rank, Incarnation),
+    distant: bool,
+) -> Option<Body> {
+    let record = frame.header(region).ok()?;
+    let is_whole = !distant
+        && (record.source, record.incarnation) == own
+        && record.kind == RecordKind::Eager
+        && u64::from(record.payload_bytes) == record.extent
+        && receiving.counters().held <= u32::from(u16::MAX);
+    is_whole.then(|| Body::Whole {
+        offset: frame.offset + refrain_ring::payload_offset(record.payload_bytes as usize),
+        record,
+    })
+}
+
 /// The provider's words as the fabric's error.
 fn native(error: &refrain_libfabric::Error) -> FabricError {
     FabricError::Native {
@@ -559,7 +583,11 @@ impl Fabric for Ofi {
             end: Position(frame.position.0 + frame.bytes.next_multiple_of(64) as u64),
             under_way: 0,
         };
-        let outgoing = data(state.sending.next(), &sent);
+        let mut outgoing = data(state.sending.next(), &sent);
+        let own = (self.options.rank, self.options.incarnation);
+        if let Some(whole) = whole(frame, &self.region, &state.receiving, own, sent.distant) {
+            outgoing.body = whole;
+        }
         let started = self.started;
         let transmitted = self
             .transmitter
@@ -602,6 +630,10 @@ impl Fabric for Ofi {
             }
             if !self.batch.is_empty() {
                 calls += self.take_batch(sink);
+            }
+            // What came is answered first: slots can wait, unless many do.
+            if !self.to_post.is_empty() && (calls == 0 || self.to_post.len() >= self.repost_from) {
+                self.post_receives();
             }
             self.fetching.pump(&mut self.endpoint, &mut self.peers, || {
                 self.started.elapsed()
@@ -695,7 +727,6 @@ impl Ofi {
             calls += self.complete(completion, Some(sink));
         }
         self.batch = batch;
-        self.post_receives();
         calls
     }
 }

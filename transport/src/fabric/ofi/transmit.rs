@@ -4,11 +4,11 @@
 use super::lane::Counters;
 use super::peer::Peer;
 use super::slots::Slots;
-use super::wire::{Kind, WIRE_BYTES, WireHeader};
+use super::wire::{BRIEF_BYTES, BriefHeader, Kind, WIRE_BYTES, WireHeader, connection_key};
 use crate::control::CONTROL_BYTES;
 use core::time::Duration;
 use refrain_libfabric::{Endpoint, Error, MemoryId, Part, Refused};
-use refrain_ring::{Incarnation, Rank};
+use refrain_ring::{Incarnation, Rank, RecordHeader};
 
 /// What follows the header.
 #[derive(Clone, Copy, Debug)]
@@ -24,6 +24,14 @@ pub enum Body {
     },
     /// A control frame.
     Words([u64; 4]),
+    /// A message that is whole in one record: only its payload, from `offset`
+    /// on, behind a short header.
+    Whole {
+        /// The record's header.
+        record: RecordHeader,
+        /// Of the payload in the region.
+        offset: usize,
+    },
 }
 
 /// What is to be transmitted.
@@ -105,16 +113,28 @@ impl Transmitter {
         now: impl FnOnce() -> Duration,
     ) -> Result<u32, NotNow> {
         let counters = peer.receiving.counters();
-        let head = self.header(peer, outgoing, counters).encode();
         let mut words = [0; CONTROL_BYTES];
-        let (tail, log_bytes): (&[u8], usize) = match outgoing.body {
-            Body::Nothing => (&[], 0),
-            Body::Log { bytes, .. } => (&[], bytes),
-            Body::Words(control) => {
-                for (place, word) in words.chunks_exact_mut(8).zip(control) {
-                    place.copy_from_slice(&word.to_le_bytes());
+        let mut tail: &[u8] = &[];
+        let (brief, full);
+        let (head, log_offset, log_bytes): (&[u8], usize, usize) = match &outgoing.body {
+            Body::Whole { record, offset } => {
+                brief = self.brief_header(peer, outgoing.sequence, record, counters);
+                (&brief, *offset, record.payload_bytes as usize)
+            }
+            body => {
+                full = self.header(peer, outgoing, counters).encode();
+                let mut log = (0, 0);
+                match body {
+                    Body::Log { offset, bytes } => log = (*offset, *bytes),
+                    Body::Words(control) => {
+                        for (place, word) in words.chunks_exact_mut(8).zip(control) {
+                            place.copy_from_slice(&word.to_le_bytes());
+                        }
+                        tail = &words;
+                    }
+                    Body::Nothing | Body::Whole { .. } => {}
                 }
-                (&words, 0)
+                (&full, log.0, log.1)
             }
         };
         let head_bytes = head.len() + tail.len();
@@ -124,20 +144,13 @@ impl Transmitter {
         } else {
             *self.free.last().ok_or(NotNow)?
         };
-        self.headers.write(slot, &head, tail);
-        let first = self.headers.part(slot, head_bytes);
-        let both = |log| match outgoing.body {
-            Body::Log { offset, bytes } => [
-                first,
-                Part {
-                    memory: log,
-                    offset,
-                    bytes,
-                },
-            ],
-            _ => [first, first],
+        self.headers.write(slot, head, tail);
+        let log = Part {
+            memory: self.log,
+            offset: log_offset,
+            bytes: log_bytes,
         };
-        let parts = both(self.log);
+        let parts = [self.headers.part(slot, head_bytes), log];
         let parts = &parts[..1 + usize::from(log_bytes > 0)];
         let sent = if is_injected {
             endpoint.inject(peer.address, parts)
@@ -164,6 +177,29 @@ impl Transmitter {
             sequence: is_data.then_some(outgoing.sequence),
         });
         Ok(u32::from(is_data))
+    }
+
+    #[inline]
+    fn brief_header(
+        &self,
+        peer: &Peer,
+        sequence: u64,
+        record: &RecordHeader,
+        counters: Counters,
+    ) -> [u8; BRIEF_BYTES] {
+        BriefHeader {
+            flags: record.flags as u8,
+            source: self.rank,
+            key: connection_key(self.job, self.incarnation, peer.incarnation),
+            sequence: sequence as u32,
+            taken: counters.taken as u32,
+            control_taken: counters.control_taken as u16,
+            held: counters.held as u16,
+            ssn: record.ssn,
+            context: record.context,
+            tag: record.tag,
+        }
+        .encode()
     }
 
     fn header(&self, peer: &Peer, outgoing: &Outgoing, counters: Counters) -> WireHeader {

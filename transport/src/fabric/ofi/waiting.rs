@@ -30,6 +30,7 @@ impl Ofi {
     /// it where there is one; else it naps, longer and longer.
     pub(super) fn sleep(&mut self, timeout: Duration) {
         let begin = self.now();
+        self.post_receives();
         self.look_at_clocks();
         self.attend(Owed::WhenIdle);
         let mut nap = NAP_FIRST;

@@ -83,6 +83,12 @@ impl Receiving {
         }
     }
 
+    /// Number of the next data frame.
+    #[inline]
+    pub fn next(&self) -> u64 {
+        self.taken
+    }
+
     /// A data frame has come.
     #[inline]
     pub fn data(&mut self, sequence: u64) -> Verdict {
