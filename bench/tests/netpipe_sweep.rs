@@ -2,8 +2,10 @@
 //! as ranks. A filter on the command line chooses scenarios.
 
 use clap::Parser;
+use refrain::choice::provider;
 use refrain_bench::netpipe::{self, Arguments};
 use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitCode, Output, Stdio};
@@ -17,6 +19,7 @@ struct Line {
 const SCENARIOS: &[(&str, fn())] = &[
     ("every_size_and_protocol_has_its_line", lines),
     ("every_mode_delivers_what_was_sent", modes),
+    ("over_ofi_every_mode_delivers_what_was_sent", modes_over_ofi),
     ("a_small_log_is_freed_in_time", small_log),
     ("one_fabric_by_two_names_is_refused", one_fabric_twice),
     ("an_interrupt_prints_what_was_measured", interrupted),
@@ -40,13 +43,28 @@ fn main() -> ExitCode {
     })
 }
 
-/// Options of the usual harness are taken and passed over.
+/// Takes the options of the usual harness that `cargo test` and nextest give.
 fn scenarios() -> ExitCode {
-    let words: Vec<String> = std::env::args().skip(1).collect();
+    let mut words: Vec<String> = std::env::args().skip(1).collect();
+    // The one option whose value is a word of its own.
+    if let Some(place) = words.iter().position(|word| word == "--format") {
+        words.drain(place..words.len().min(place + 2));
+    }
+    let has = |option: &str| words.iter().any(|word| word == option);
     let filters: Vec<&String> = words.iter().filter(|word| !word.starts_with('-')).collect();
-    let listing = words.iter().any(|word| word == "--list");
+    let (listing, exact) = (has("--list"), has("--exact"));
+    if has("--ignored") {
+        return ExitCode::SUCCESS;
+    }
     for (name, scenario) in SCENARIOS {
-        if !filters.is_empty() && !filters.iter().any(|filter| name.contains(*filter)) {
+        let chosen = |filter: &&String| {
+            if exact {
+                filter.as_str() == *name
+            } else {
+                name.contains(filter.as_str())
+            }
+        };
+        if !filters.is_empty() && !filters.iter().any(chosen) {
             continue;
         }
         if listing {
@@ -60,10 +78,15 @@ fn scenarios() -> ExitCode {
     ExitCode::SUCCESS
 }
 
+/// In the environment of all processes that this one starts: scenarios may run
+/// at the same time, each in a process of its own.
+const SCENARIO_VARIABLE: &str = "REFRAIN_SWEEP_SCENARIO";
+
 fn driver(options: &str) -> Command {
     let mut command = Command::new(std::env::current_exe().expect("this program"));
     command
         .arg("netpipe-driver")
+        .env(SCENARIO_VARIABLE, std::process::id().to_string())
         .args(options.split_whitespace())
         .args(["--log-memory", "8M"])
         .stdin(Stdio::null())
@@ -102,19 +125,23 @@ fn read_json(path: &Path) -> Vec<serde_json::Value> {
         .collect()
 }
 
-/// Processes of this executable that are ranks.
+/// Processes of this executable that are ranks, started by this process.
 fn ranks() -> Vec<i32> {
     let own: PathBuf = std::env::current_exe().expect("this program");
+    let mark = format!("{SCENARIO_VARIABLE}={}", std::process::id());
+    let holds = |file: String, wanted: &str| {
+        fs::read(file).is_ok_and(|words| {
+            words
+                .split(|byte| *byte == 0)
+                .any(|word| word == wanted.as_bytes())
+        })
+    };
     let processes = fs::read_dir("/proc").expect("/proc").flatten();
     processes
         .filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok())
         .filter(|pid| fs::read_link(format!("/proc/{pid}/exe")).is_ok_and(|exe| exe == own))
-        .filter(|pid| {
-            fs::read(format!("/proc/{pid}/cmdline")).is_ok_and(|line| {
-                line.split(|byte| *byte == 0)
-                    .any(|word| word == b"netpipe-rank")
-            })
-        })
+        .filter(|pid| holds(format!("/proc/{pid}/cmdline"), "netpipe-rank"))
+        .filter(|pid| holds(format!("/proc/{pid}/environ"), &mark))
         .collect()
 }
 
@@ -166,6 +193,42 @@ fn modes() {
             for line in lines {
                 assert_eq!(line["mode"], mode);
                 assert_eq!(line["receive"], receive);
+            }
+        }
+    }
+}
+
+/// On each libfabric that there is, messages short and long.
+fn modes_over_ofi() {
+    let installed = provider::installed(None).map(|_| "libfabric.so.1".to_owned());
+    let second = std::env::var("REFRAIN_LIBFABRIC_SECOND");
+    let libraries = [
+        installed.map_err(|error| format!("the installed libfabric: {error}")),
+        second.map_err(|_| "the second libfabric: REFRAIN_LIBFABRIC_SECOND is not set".into()),
+    ];
+    for library in libraries {
+        let library = match library {
+            Ok(library) => library,
+            Err(reason) => {
+                println!("skipped a sweep over {reason}");
+                continue;
+            }
+        };
+        for mode in ["", "--bidirectional", "--stream"] {
+            let options = format!(
+                "--libfabric {library} --fabric ofi:tcp,ofi:shm --min 3 --max 200K \
+                 --perturbation 0 --time-per-size 0.004 --rounds 2 {mode}"
+            );
+            let (output, lines) = sweep(&options);
+            for fabric in ["ofi:tcp", "ofi:shm"] {
+                for protocol in ["none", "pessimist"] {
+                    let is_of =
+                        |line: &&Value| line["fabric"] == fabric && line["protocol"] == protocol;
+                    let count = lines.iter().filter(is_of).count();
+                    assert!(count > 30, "{fabric} {protocol}: {count} sizes");
+                    let name = format!("{fabric} {protocol}");
+                    assert!(text(&output.stdout).contains(&name), "{name}");
+                }
             }
         }
     }

@@ -70,7 +70,7 @@ pub struct Arguments {
     /// The libfabric that the ofi fabric and fi_pingpong use: a file; default:
     /// REFRAIN_LIBFABRIC, or the installed one
     #[arg(long, value_name = "FILE")]
-    pub libfabric: Option<PathBuf>,
+    pub libfabric: Option<String>,
     /// Protocols to compare, interleaved size by size: none, pessimist
     #[arg(
         long,
@@ -132,7 +132,7 @@ pub struct Arguments {
 #[derive(Clone, Debug)]
 pub struct Settings {
     pub fabrics: Vec<String>,
-    pub libfabric: Option<PathBuf>,
+    pub libfabric: Option<String>,
     pub protocols: Vec<String>,
     pub receive: Receive,
     pub mode: Mode,

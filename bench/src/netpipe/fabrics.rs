@@ -3,11 +3,8 @@
 use super::NetpipeError;
 use super::arguments::wrong;
 use refrain::choice;
+use refrain::choice::provider::LIBRARY_VARIABLE;
 use std::path::{Path, PathBuf};
-
-/// Names the library file in the environment, for ranks and where `--libfabric`
-/// is not given.
-pub const LIBRARY_VARIABLE: &str = "REFRAIN_LIBFABRIC";
 
 /// What a fabric's name begins with when libfabric is below it.
 const OFI: &str = "ofi:";
@@ -60,17 +57,16 @@ pub fn named_twice(fabric: &str) -> NetpipeError {
 
 /// The library that `--libfabric` or the environment names; `None`: the
 /// installed one.
-pub fn library(option: Option<PathBuf>) -> Result<Option<PathBuf>, NetpipeError> {
-    let environment = || std::env::var_os(LIBRARY_VARIABLE).filter(|name| !name.is_empty());
-    let Some(library) = option.or_else(|| environment().map(PathBuf::from)) else {
+pub fn library(option: Option<String>) -> Result<Option<String>, NetpipeError> {
+    let environment = || std::env::var(LIBRARY_VARIABLE).ok();
+    let Some(library) = option.or_else(environment).filter(|name| !name.is_empty()) else {
         return Ok(None);
     };
     // A bare name is looked up by the loader.
-    let is_path = library.components().count() > 1;
-    if is_path && !library.is_file() {
+    if library.contains('/') && !Path::new(&library).is_file() {
         return Err(wrong(
             "--libfabric",
-            format!("there is no file {}", library.display()),
+            format!("there is no file {library}"),
             format!(
                 "name the library itself, such as /opt/lib/libfabric.so.1, by this option or {LIBRARY_VARIABLE}"
             ),

@@ -85,10 +85,7 @@ impl Ranks {
                 protocol: protocol.into(),
                 log_memory_bytes: Some(settings.log_memory_bytes),
                 log_prefault: true,
-                libfabric: settings
-                    .libfabric
-                    .as_ref()
-                    .map(|file| file.to_string_lossy().into_owned()),
+                libfabric: settings.libfabric.clone(),
                 ranks_on_host: 2,
                 ..JobConfig::default()
             },

@@ -1,15 +1,14 @@
 //! What arrives: matches frames to receives, or remembers where they lie.
 
-use super::buffer::Lent;
-use super::landing::{Flight, Landings, Portion};
+use super::EngineError;
+use super::landing::{Landings, Portion};
 use super::request::{Receiving, RequestId, Requests, Status};
-use super::stored::{Message, Part, Parts, Stored};
-use super::{EngineError, Statistics};
+use super::stored::{Message, Part, Stored};
 use crate::control::Control;
-use crate::fabric::{Arrival, Attributes, Disposition, Fabric, Landed, Payload, Place, Sink};
+use crate::fabric::{Arrival, Attributes, Disposition, Fabric, Place};
 use crate::matching::{Envelope, Matcher};
 use crate::protocol::{Event, Protocol};
-use refrain_ring::{Rank, RecordHeader, RecordKind, Ssn};
+use refrain_ring::{Rank, Ssn};
 use slab::Slab;
 
 /// Where the further fragments of a message go.
@@ -21,16 +20,16 @@ pub(super) enum Target {
 
 /// The receiving side of one peer.
 #[derive(Debug, Default)]
-struct Source {
+pub(super) struct Source {
     /// One past the HSR: the SSN of the next message.
-    next_ssn: Ssn,
+    pub next_ssn: Ssn,
     /// Messages of which fragments are still to come, or to land for a receive.
-    assembling: Vec<(Ssn, Target)>,
+    pub assembling: Vec<(Ssn, Target)>,
     horizon_told: Ssn,
     /// Frames that are kept in this sender's log.
-    in_place: usize,
+    pub in_place: usize,
     /// Frames may be left readable in its log.
-    reads_in_place: bool,
+    pub reads_in_place: bool,
     /// It was disconnected: that its payload is lost is no fault.
     fenced: bool,
 }
@@ -40,7 +39,7 @@ pub(super) struct Inbox {
     pub matcher: Matcher<RequestId, usize>,
     pub messages: Slab<Message>,
     pub landings: Landings,
-    sources: Vec<Source>,
+    pub sources: Vec<Source>,
     /// Control frames of this poll, for the outbox.
     pub controls_in: Vec<(Rank, Control)>,
     /// Control frames that matches made, for the outbox.
@@ -52,15 +51,7 @@ pub(super) struct Inbox {
     /// Any-source matches so far.
     pub match_events: u64,
     /// Senders keep what they sent: copying it out would free nothing.
-    senders_keep: bool,
-}
-
-/// The inbox at work during a poll.
-pub(super) struct Delivery<'a> {
-    pub inbox: &'a mut Inbox,
-    pub requests: &'a mut Requests,
-    pub protocol: &'a mut dyn Protocol,
-    pub statistics: &'a mut Statistics,
+    pub senders_keep: bool,
 }
 
 impl Inbox {
@@ -85,7 +76,7 @@ impl Inbox {
         }
     }
 
-    fn is_pressed(&self, arrival: &Arrival<'_>) -> bool {
+    pub fn is_pressed(&self, arrival: &Arrival<'_>) -> bool {
         arrival.pressed && !self.senders_keep
     }
 
@@ -220,7 +211,7 @@ impl Inbox {
     /// A payload that will never come. Its message stays void, and matched if
     /// it was: its bytes never count as arrived. REC-7
     #[cold]
-    fn lose(&mut self, source: Rank) {
+    pub fn lose(&mut self, source: Rank) {
         if !self.sources[source.index()].fenced {
             self.violation
                 .get_or_insert(EngineError::PeerLost { peer: source });
@@ -228,7 +219,7 @@ impl Inbox {
     }
 
     /// Nothing more of a message is to come, nor under way.
-    fn assembled(&mut self, source: Rank, ssn: Ssn) {
+    pub fn assembled(&mut self, source: Rank, ssn: Ssn) {
         let assembling = &mut self.sources[source.index()].assembling;
         if let Some(at) = assembling.iter().position(|(of, _)| *of == ssn) {
             assembling.swap_remove(at);
@@ -316,238 +307,6 @@ pub(super) struct Begun {
     pub rendezvous: bool,
 }
 
-impl Delivery<'_> {
-    #[inline]
-    fn begin(&mut self, arrival: &Arrival<'_>) -> Disposition {
-        let header = arrival.header;
-        let source = &mut self.inbox.sources[header.source.index()];
-        if header.ssn != source.next_ssn {
-            return self.out_of_order(header);
-        }
-        source.next_ssn = header.ssn.next();
-        let envelope = Envelope {
-            context: header.context,
-            source: header.source,
-            tag: header.tag,
-        };
-        let begun = Begun {
-            envelope,
-            ssn: header.ssn,
-            bytes: header.extent,
-            want_ack: header.flags & RecordHeader::WANT_ACK != 0,
-            rendezvous: header.kind == RecordKind::Rendezvous,
-        };
-        match self.inbox.matcher.take_posted(&envelope) {
-            Some((_, id)) => self.begin_matched(&begun, id, arrival.payload),
-            None => self.begin_unexpected(&begun, arrival),
-        }
-    }
-
-    #[inline]
-    fn begin_matched(&mut self, begun: &Begun, id: RequestId, payload: Payload<'_>) -> Disposition {
-        self.inbox
-            .match_made(begun, id, self.requests, self.protocol);
-        let Some(receiving) = self.requests.receiving(id) else {
-            return Disposition::Consumed;
-        };
-        let disposition = match payload {
-            Payload::Here(payload) => {
-                receive_part(receiving, 0, payload);
-                Disposition::Consumed
-            }
-            Payload::Distant(bytes) => {
-                let portion = Portion {
-                    source: begun.envelope.source,
-                    ssn: begun.ssn,
-                    offset: 0,
-                    bytes,
-                };
-                self.inbox.landings.fetch(portion, id, receiving)
-            }
-        };
-        if !self.requests.finish_receive_if_whole(id) {
-            self.inbox
-                .expect_more(begun.envelope.source, begun.ssn, Target::Request(id));
-        }
-        disposition
-    }
-
-    fn begin_unexpected(&mut self, begun: &Begun, arrival: &Arrival<'_>) -> Disposition {
-        self.statistics.unexpected += 1;
-        let arrived_bytes = arrival.payload.bytes() as u64;
-        let index = self.inbox.messages.insert(Message {
-            envelope: begun.envelope,
-            ssn: begun.ssn,
-            bytes: begun.bytes,
-            arrived_bytes,
-            want_ack: begun.want_ack,
-            rendezvous: begun.rendezvous,
-            parts: Parts::default(),
-            completes: None,
-        });
-        let disposition = self.store(index, 0, arrival);
-        self.inbox.matcher.push_unexpected(begun.envelope, index);
-        if arrived_bytes < begun.bytes && !begun.rendezvous {
-            self.inbox
-                .expect_more(begun.envelope.source, begun.ssn, Target::Message(index));
-        }
-        disposition
-    }
-
-    /// Remembers the payload of an arrival as a part of a message.
-    fn store(&mut self, index: usize, offset: u64, arrival: &Arrival<'_>) -> Disposition {
-        let place = arrival.place;
-        let source = &mut self.inbox.sources[arrival.header.source.index()];
-        let (stored, disposition) = match arrival.payload {
-            Payload::Here([]) | Payload::Distant(0) => return Disposition::Consumed,
-            Payload::Here(payload) => {
-                let pressed = arrival.pressed && !self.inbox.senders_keep;
-                if source.reads_in_place && !pressed {
-                    source.in_place += 1;
-                    let bytes = payload.len();
-                    (Stored::InPlace { place, bytes }, Disposition::Keep)
-                } else {
-                    (Stored::Copied(payload.into()), Disposition::Consumed)
-                }
-            }
-            // It is in the log anyhow, and need not come before it is wanted.
-            Payload::Distant(bytes) if self.inbox.senders_keep => {
-                source.in_place += 1;
-                (Stored::Distant { place, bytes }, Disposition::Keep)
-            }
-            // A log that is reused would be full of it, and its sender stuck.
-            Payload::Distant(bytes) => {
-                let portion = Portion {
-                    source: arrival.header.source,
-                    ssn: arrival.header.ssn,
-                    offset,
-                    bytes,
-                };
-                let target = Target::Message(index);
-                let (token, landing) = self.inbox.landings.stage(portion, target);
-                (Stored::Landing(token), Disposition::Fetch(landing))
-            }
-        };
-        self.inbox.messages[index].parts.push(offset, stored);
-        disposition
-    }
-
-    #[inline]
-    fn fragment(&mut self, arrival: &Arrival<'_>) -> Disposition {
-        let header = arrival.header;
-        let assembling = &self.inbox.sources[header.source.index()].assembling;
-        let Some(at) = assembling.iter().position(|(ssn, _)| *ssn == header.ssn) else {
-            // Of a message that was received before a restart of its sender.
-            self.statistics.duplicates += 1;
-            return Disposition::Consumed;
-        };
-        let (whole, disposition) = match assembling[at].1 {
-            Target::Request(id) => {
-                let disposition = self.fragment_matched(id, arrival);
-                (self.requests.finish_receive_if_whole(id), disposition)
-            }
-            Target::Message(index) => {
-                let disposition = self.store(index, header.extent, arrival);
-                let message = &mut self.inbox.messages[index];
-                message.arrived_bytes += arrival.payload.bytes() as u64;
-                (message.arrived_bytes >= message.bytes, disposition)
-            }
-        };
-        if whole {
-            self.inbox.sources[header.source.index()]
-                .assembling
-                .swap_remove(at);
-        }
-        disposition
-    }
-
-    #[inline]
-    fn fragment_matched(&mut self, id: RequestId, arrival: &Arrival<'_>) -> Disposition {
-        let header = arrival.header;
-        let Some(receiving) = self.requests.receiving(id) else {
-            return Disposition::Consumed;
-        };
-        match arrival.payload {
-            Payload::Here(payload) => {
-                receive_part(receiving, header.extent, payload);
-                Disposition::Consumed
-            }
-            Payload::Distant(bytes) => {
-                let portion = Portion {
-                    source: header.source,
-                    ssn: header.ssn,
-                    offset: header.extent,
-                    bytes,
-                };
-                self.inbox.landings.fetch(portion, id, receiving)
-            }
-        }
-    }
-
-    /// Brings what has landed to whom it is for.
-    fn finish_landing(&mut self, token: u64, flight: Flight, whole: bool) {
-        let Portion {
-            source,
-            ssn,
-            offset,
-            bytes,
-        } = flight.portion;
-        let staging = flight.lent.map(Lent::end);
-        match flight.target {
-            Target::Request(id) => {
-                if let Some(receiving) = self.requests.receiving(id) {
-                    receiving.landings -= u32::from(staging.is_none());
-                    match &staging {
-                        _ if !whole => {}
-                        None => receiving.arrived_bytes += bytes as u64,
-                        Some(staging) => receive_part(receiving, offset, staging.payload(bytes)),
-                    }
-                }
-                if let Some(staging) = staging {
-                    self.inbox.landings.recycle(staging);
-                }
-                if self.requests.finish_receive_if_whole(id) {
-                    self.inbox.assembled(source, ssn);
-                }
-            }
-            Target::Message(index) => {
-                let parts = &mut self.inbox.messages[index].parts;
-                if let Some(part) = parts.of_landing(token) {
-                    part.stored = match staging {
-                        Some(staging) if whole => Stored::Staged { staging, bytes },
-                        _ => Stored::Lost,
-                    };
-                }
-            }
-        }
-    }
-
-    /// Whatever has come, also a frame that is not kept itself: what is kept
-    /// stops the sender.
-    #[cold]
-    fn note_pressed(&mut self, source: Rank) {
-        let any_kept = self.inbox.sources[source.index()].in_place > 0;
-        if any_kept && !self.inbox.pressed.contains(&source) {
-            self.inbox.pressed.push(source);
-        }
-    }
-
-    #[cold]
-    fn out_of_order(&mut self, header: &RecordHeader) -> Disposition {
-        let expected = self.inbox.sources[header.source.index()].next_ssn;
-        if header.ssn < expected {
-            self.statistics.duplicates += 1;
-        } else {
-            self.inbox.violation = Some(EngineError::Gap {
-                source_rank: header.source,
-                found: header.ssn,
-                expected,
-            });
-        }
-        Disposition::Consumed
-    }
-}
-
 /// The payload that was left in place. Less than all of it would be delivered
 /// as if it were the message.
 fn kept(fabric: &dyn Fabric, place: Place, bytes: usize) -> &[u8] {
@@ -561,40 +320,7 @@ fn kept(fabric: &dyn Fabric, place: Place, bytes: usize) -> &[u8] {
 }
 
 #[inline]
-fn receive_part(receiving: &mut Receiving, offset: u64, payload: &[u8]) {
+pub(super) fn receive_part(receiving: &mut Receiving, offset: u64, payload: &[u8]) {
     receiving.buffer.unpack(offset, payload);
     receiving.arrived_bytes += payload.len() as u64;
-}
-
-impl Sink for Delivery<'_> {
-    #[inline]
-    fn frame(&mut self, arrival: Arrival<'_>) -> Disposition {
-        if self.inbox.is_pressed(&arrival) {
-            self.note_pressed(arrival.header.source);
-        }
-        match arrival.header.kind {
-            RecordKind::Eager | RecordKind::Rendezvous => self.begin(&arrival),
-            RecordKind::Fragment => self.fragment(&arrival),
-            RecordKind::Link => Disposition::Consumed,
-        }
-    }
-
-    fn control(&mut self, source: Rank, control: Control) {
-        self.inbox.controls_in.push((source, control));
-    }
-
-    fn landed(&mut self, token: u64, landed: Landed) {
-        let Some(flight) = self.inbox.landings.end(token) else {
-            return;
-        };
-        let source = flight.portion.source;
-        self.finish_landing(token, flight, landed == Landed::Whole);
-        if landed == Landed::Lost {
-            self.inbox.lose(source);
-        }
-    }
-
-    fn peer_lost(&mut self, peer: Rank) {
-        self.inbox.violation = Some(EngineError::PeerLost { peer });
-    }
 }

@@ -147,3 +147,55 @@ impl Landings {
         self.free_bytes += capacity;
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn stage(landings: &mut Landings, bytes: usize) -> (u64, *mut u8) {
+        let portion = Portion {
+            source: Rank(0),
+            ssn: Ssn(0),
+            offset: 0,
+            bytes,
+        };
+        let (token, landing) = landings.stage(portion, Target::Message(0));
+        (token, landing.to().as_ptr())
+    }
+
+    fn end(landings: &mut Landings, token: u64) {
+        let flight = landings.end(token).expect("it was begun");
+        let staging = flight.lent.map(Lent::end);
+        landings.recycle(staging.expect("it was staged"));
+    }
+
+    /// No allocation once warm: the same memory serves again, also for less;
+    /// and never two landings at once.
+    #[test]
+    fn warm_staging_memory_is_used_again() {
+        let mut landings = Landings::default();
+        let first = stage(&mut landings, 60_000);
+        let second = stage(&mut landings, 60_000);
+        assert_ne!(first.1, second.1);
+        end(&mut landings, first.0);
+        let third = stage(&mut landings, 40_000);
+        assert_eq!(third.1, first.1);
+        end(&mut landings, second.0);
+        end(&mut landings, third.0);
+        let longer = stage(&mut landings, 70_000);
+        assert!(longer.1 != first.1 && longer.1 != second.1);
+        assert!(!landings.is_empty());
+        end(&mut landings, longer.0);
+        assert!(landings.is_empty());
+    }
+
+    /// What is never used again does not pile up.
+    #[test]
+    fn unused_staging_memory_is_bounded() {
+        let mut landings = Landings::default();
+        let bytes = FREE_BYTES_MAX / 4;
+        let begun: Vec<_> = (0..6).map(|_| stage(&mut landings, bytes).0).collect();
+        begun.iter().for_each(|token| end(&mut landings, *token));
+        assert_eq!(landings.free_bytes, FREE_BYTES_MAX);
+    }
+}

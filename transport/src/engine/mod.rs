@@ -11,31 +11,43 @@
 //! first, packed when the receiver has matched it; used for messages that would
 //! fill a log that is reused. A log that keeps its payload takes all messages
 //! eagerly, since they must be in it anyway (LOG-1).
+//!
+//! Where the fabric can read the sender's log from afar, long frames arrive
+//! *distant*: their payload is brought straight into the receive's buffer if it
+//! has room there in one piece, else into staging memory and unpacked from
+//! there. A receive is over when all of its message has landed. Unexpected ones
+//! stay in a log that keeps them anyway until they are wanted, and are staged at
+//! once where the log is used again.
 
 mod buffer;
+mod delivery;
+mod error;
 mod giving_up;
 mod inbox;
 mod landing;
+mod limits;
 mod outbox;
+mod probing;
 mod request;
 mod stored;
+mod to_self;
 
 pub use buffer::{ReceiveBuffer, SendBuffer};
+pub use error::EngineError;
 pub use outbox::Stall;
 pub use request::{Outcome, RequestId, Status};
 
 use crate::control::Control;
 use crate::fabric::{Fabric, FabricError};
 use crate::gate::Gate;
-use crate::matching::{Envelope, Pattern};
-use crate::protocol::{Event, Protocol};
+use crate::matching::Pattern;
+use crate::protocol::Protocol;
 use core::time::Duration;
-use inbox::{Begun, Delivery, Inbox};
+use delivery::Delivery;
+use inbox::Inbox;
 use outbox::{Means, Outbox};
-use refrain_ring::{Arena, ArenaFull, Clock, Incarnation, Rank, Ssn};
+use refrain_ring::{Arena, Clock, Incarnation, Rank, Ssn};
 use request::{Receiving, Request, Requests, Sending, State, Way};
-use stored::{Message, Parts, Stored};
-use thiserror::Error;
 
 /// Who the engine works for.
 #[derive(Clone, Copy, Debug)]
@@ -49,52 +61,6 @@ pub struct EngineOptions {
     /// Bytes that one channel's log may hold before its receiver has let go;
     /// with a protocol that keeps payload, before a horizon frees them.
     pub window_bytes: u64,
-}
-
-/// Why the engine cannot go on.
-#[derive(Debug, Error)]
-pub enum EngineError {
-    /// The fabric or a peer broke.
-    #[error(transparent)]
-    Fabric(#[from] FabricError),
-    /// A message is missing on a channel.
-    #[error("message {expected} of rank {source_rank} is missing: message {found} came instead")]
-    Gap {
-        /// Whose channel.
-        source_rank: Rank,
-        /// What came.
-        found: Ssn,
-        /// What was next.
-        expected: Ssn,
-    },
-    /// The fabric noticed the end of a peer.
-    #[error("rank {peer} is gone")]
-    PeerLost {
-        /// The peer.
-        peer: Rank,
-    },
-    /// A peer never ended what it was bringing into a receive that was given
-    /// up: the fabric had to be closed.
-    #[error(
-        "a transfer from rank {peer} into a buffer that was given up did not end: this rank has closed all its connections, end the job"
-    )]
-    Closed {
-        /// The peer.
-        peer: Rank,
-    },
-    /// A message that the log can never hold.
-    #[error(
-        "a message of {message_bytes} bytes never fits into the payload log of {budget_bytes} bytes, with its headers and beside other messages: raise --log-memory"
-    )]
-    LongerThanLog {
-        /// The message.
-        message_bytes: u64,
-        /// The log.
-        budget_bytes: u64,
-    },
-    /// The system gave no log memory.
-    #[error(transparent)]
-    Log(ArenaFull),
 }
 
 /// Counters of one rank since its start.
@@ -356,57 +322,6 @@ impl Engine {
         }
     }
 
-    /// A message to this rank goes past the fabric and the log: when the rank
-    /// fails, its re-execution sends it again.
-    fn send_to_self(&mut self, clock: Clock, sending: Sending) -> Started {
-        let envelope = Envelope {
-            context: sending.context,
-            source: self.options.rank,
-            tag: sending.tag,
-        };
-        let bytes = sending.buffer.message_bytes();
-        let mut copy = vec![0; bytes as usize];
-        sending
-            .buffer
-            .pack(0, &mut copy, refrain_ring::copy::Target::Cached);
-        let begun = Begun {
-            envelope,
-            ssn: sending.ssn,
-            bytes,
-            want_ack: false,
-            rendezvous: false,
-        };
-        if let Some((_, id)) = self.inbox.matcher.take_posted(&envelope) {
-            self.inbox
-                .match_made(&begun, id, &mut self.requests, &mut *self.protocol);
-            if let Some(receiving) = self.requests.receiving(id) {
-                receiving.buffer.unpack(0, &copy);
-                receiving.arrived_bytes = bytes;
-            }
-            self.requests.finish_receive_if_whole(id);
-            self.after_matches();
-            return Started::Done(sending.outcome(true));
-        }
-        let mut parts = Parts::default();
-        parts.push(0, Stored::Copied(copy.into()));
-        let ssn = sending.ssn;
-        let synchronous = sending.synchronous;
-        let outcome = sending.outcome(true);
-        let completes = synchronous.then(|| self.requests.add(clock, State::Sending(sending)));
-        let index = self.inbox.messages.insert(Message {
-            envelope,
-            ssn,
-            bytes,
-            arrived_bytes: bytes,
-            want_ack: false,
-            rendezvous: false,
-            parts,
-            completes,
-        });
-        self.inbox.matcher.push_unexpected(envelope, index);
-        completes.map_or(Started::Done(outcome), Started::Pending)
-    }
-
     /// Begins a receive.
     // Inlined always, as `add_receive`: the request is built in its place.
     #[inline(always)]
@@ -463,48 +378,6 @@ impl Engine {
             &mut *self.protocol,
         );
         self.after_matches();
-    }
-
-    /// Looks for a message without taking it.
-    pub fn find(&self, pattern: &Pattern) -> Option<(Status, Ssn)> {
-        let (_, _, index) = self.inbox.matcher.find_unexpected(pattern)?;
-        let message = &self.inbox.messages[*index];
-        Some((message.status(), message.ssn))
-    }
-
-    /// Takes a message so that no other receive gets it.
-    pub fn take_matched(&mut self, pattern: &Pattern) -> Option<(Matched, Ssn)> {
-        let (_, index) = self.inbox.matcher.take_unexpected(pattern)?;
-        let message = &self.inbox.messages[index];
-        Some((
-            Matched {
-                index,
-                status: message.status(),
-            },
-            message.ssn,
-        ))
-    }
-
-    /// Tells the protocol of a probe's success.
-    pub fn note_probe(&mut self, clock: Clock, source: Rank, ssn: Ssn) {
-        self.note(Event::Probe { clock, source, ssn });
-    }
-
-    /// Tells the protocol of a timing-dependent completion.
-    pub fn note_completion(&mut self, clock: Clock, requests: &[Clock]) {
-        self.note(Event::Completion { clock, requests });
-    }
-
-    /// Tells the protocol of a test or probe that found nothing.
-    pub fn note_nothing(&mut self, clock: Clock) {
-        self.note(Event::Nothing { clock });
-    }
-
-    fn note(&mut self, event: Event<'_>) {
-        self.statistics.events += 1;
-        if self.protocol.event(event) {
-            self.gate.set_closed(true);
-        }
     }
 
     /// Takes a receive back if it has not matched.

@@ -1,6 +1,7 @@
 //! What leaves: packs messages into the channel logs and posts the frames.
 
 use super::buffer::SendBuffer;
+use super::limits::Limits;
 use super::request::{RequestId, Requests, Way};
 use super::{EngineError, SendTo, Statistics, finish_send};
 use crate::control::Control;
@@ -8,17 +9,13 @@ use crate::fabric::{Attributes, Fabric, Refusal};
 use crate::gate::Gate;
 use refrain_ring::copy::{STREAM_BYTES_MIN, Target};
 use refrain_ring::{
-    Arena, ArenaFull, CHUNK_BYTES, ChannelLog, Frame, Incarnation, Rank, RecordHeader, RecordKind,
-    ReserveError, Ssn, record_bytes,
+    Arena, ArenaFull, ChannelLog, Frame, Incarnation, Rank, RecordHeader, RecordKind, ReserveError,
+    Ssn,
 };
 use std::collections::VecDeque;
 
 /// Bytes packed for one peer before others, and arrivals, have their turn.
 pub(super) const BURST_BYTES: u64 = 128 << 10;
-
-/// Left at the end of a chunk as too short for a fragment: an upper bound, not
-/// the format.
-const CHUNK_END_BYTES: u64 = 2048;
 
 /// The sending side of one peer.
 #[derive(Debug)]
@@ -36,38 +33,6 @@ struct Destination {
     packed: VecDeque<Frame>,
     /// All messages below are in a stable checkpoint of the receiver. LOG-4
     horizon: Ssn,
-}
-
-/// How messages to one peer are cut.
-#[derive(Clone, Copy, Debug)]
-struct Limits {
-    fragment_bytes: u64,
-    /// Longer messages are announced, and sent when they are asked for.
-    eager_bytes_max: u64,
-    /// Longer messages take more than one record.
-    at_once_bytes_max: u64,
-    /// Longer messages would wait for ever: a log keeps the beginning of a
-    /// message until its end was received.
-    message_bytes_max: u64,
-}
-
-impl Limits {
-    /// `kept_bytes`: what the channel's log may hold, if payload is kept.
-    fn new(attributes: &Attributes, kept_bytes: Option<u64>) -> Self {
-        let fragment_bytes = attributes
-            .fragment_bytes
-            .min(attributes.frame_payload_bytes_max);
-        // A kept message must be in the log anyway: nothing is won by asking.
-        let eager_bytes_max = kept_bytes.map_or(attributes.eager_bytes_max, |_| u64::MAX);
-        Self {
-            fragment_bytes: fragment_bytes as u64,
-            eager_bytes_max,
-            at_once_bytes_max: eager_bytes_max.min(fragment_bytes as u64),
-            message_bytes_max: kept_bytes.map_or(u64::MAX, |log_bytes| {
-                kept_message_bytes_max(log_bytes, fragment_bytes)
-            }),
-        }
-    }
 }
 
 /// Why packing came to a halt.
@@ -100,16 +65,6 @@ pub(super) struct Means<'a> {
     pub gate: &'a Gate,
     pub requests: &'a mut Requests,
     pub statistics: &'a mut Statistics,
-}
-
-/// The longest message that a kept log surely takes, whatever else the channel
-/// sends: its first chunk may be full of what lies before.
-fn kept_message_bytes_max(log_bytes: u64, fragment_bytes: usize) -> u64 {
-    let chunks = log_bytes / CHUNK_BYTES as u64;
-    let fragments = (ChannelLog::PAYLOAD_BYTES_MAX / record_bytes(fragment_bytes)) as u64;
-    let headers = (fragments + 1) * (record_bytes(fragment_bytes) - fragment_bytes) as u64;
-    let payload = ChannelLog::PAYLOAD_BYTES_MAX as u64 - headers - CHUNK_END_BYTES;
-    chunks.saturating_sub(1) * payload
 }
 
 impl Outbox {

@@ -40,6 +40,7 @@ fn inject(rig: &Rig, bytes: &[u8]) {
 #[test]
 fn a_duplicate_is_dropped_and_counted() {
     for network in networks() {
+        let distant_bytes_min = network.distant_bytes_min;
         let mut rig = Setup::new(network).build();
         for message in 0..3 {
             rig.send(0, to(1, 1), &payload(message, 100));
@@ -59,6 +60,12 @@ fn a_duplicate_is_dropped_and_counted() {
         rig.send(0, to(1, 1), &payload(3, 100));
         assert!(rig.finish_receive(&receipt).1 == payload(3, 100));
         assert_eq!(rig.engines[1].statistics().duplicates, 4);
+        let is_distant = distant_bytes_min == Some(1);
+        assert_eq!(
+            rig.landed(),
+            if is_distant { 4 } else { 0 },
+            "duplicates are fetched"
+        );
         rig.end();
     }
 }
@@ -113,6 +120,25 @@ fn a_fragment_beyond_its_message_writes_nowhere() {
         let (_, found) = rig.finish_receive(&receipt);
         assert_eq!(found, [1; 64]);
         rig.settle();
+    }
+}
+
+/// A fragment that is sent twice may fill up its message too early: the receive
+/// is not over, and its buffer not given back, while anything lands there.
+#[test]
+fn a_repeated_fragment_does_not_land_in_a_buffer_that_is_given_back() {
+    for network in networks() {
+        let mut rig = Setup::new(network).build();
+        let receipt = rig.receive(1, from(0, 1), 200);
+        inject(&rig, &record(RecordKind::Eager, 0, 200, &[1; 100]));
+        for _ in 0..4 {
+            inject(&rig, &record(RecordKind::Fragment, 0, 100, &[2; 100]));
+        }
+        let (_, found) = rig.finish_receive(&receipt);
+        assert_eq!(found[100..], [2; 100]);
+        receipt.room.fill(0x11);
+        rig.settle();
+        assert_eq!(receipt.room.read(), [0x11; 200]);
     }
 }
 

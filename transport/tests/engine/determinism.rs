@@ -1,6 +1,6 @@
 //! The engine decides nothing by chance.
 
-use crate::networks::{in_both_modes, seeds};
+use crate::networks::{DISTANT, in_both_modes, seeds};
 use crate::recorder::Noted;
 use crate::rig::{Setup, from_any, payload, synchronous, to};
 use refrain_transport::engine::{Outcome, Statistics};
@@ -56,7 +56,14 @@ fn the_same_seed_gives_the_same_run() {
     let mut digests = std::collections::BTreeSet::new();
     let seeds = seeds(1..=3);
     for seed in &seeds {
-        for network in in_both_modes(&Options::rough(*seed)) {
+        let networks = in_both_modes(&Options::rough(*seed)).into_iter();
+        let networks = networks.flat_map(|network| {
+            DISTANT.map(|distant_bytes_min| Options {
+                distant_bytes_min,
+                ..network.clone()
+            })
+        });
+        for network in networks {
             let reused = Setup::new(network).ranks(3);
             for setup in [reused.clone(), reused.keeping(8 << 20)] {
                 let first = run(&setup);
@@ -65,5 +72,5 @@ fn the_same_seed_gives_the_same_run() {
             }
         }
     }
-    assert_eq!(digests.len(), 4 * seeds.len(), "the seed has no effect");
+    assert_eq!(digests.len(), 12 * seeds.len(), "the seed has no effect");
 }

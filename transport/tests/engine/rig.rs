@@ -8,7 +8,7 @@ use refrain_transport::engine::{
     Started,
 };
 use refrain_transport::fabric::Fabric;
-use refrain_transport::fabric::sim::{Event, LaneKind, Network, Options};
+use refrain_transport::fabric::sim::{Event, LaneKind, Network, Options, SimFabric};
 use refrain_transport::matching::Pattern;
 use std::cell::Cell;
 use std::rc::Rc;
@@ -32,6 +32,8 @@ pub struct Setup {
     pub window_bytes: u64,
     /// Whether the system gives memory for the logs, until it is told to.
     pub has_memory: bool,
+    /// What the engines get of their endpoint.
+    pub over: fn(SimFabric) -> Box<dyn Fabric>,
 }
 
 impl Setup {
@@ -43,6 +45,7 @@ impl Setup {
             log_bytes: 8 * network.window_bytes as usize,
             window_bytes: network.window_bytes,
             has_memory: true,
+            over: |fabric| Box::new(fabric),
             network,
         }
     }
@@ -67,6 +70,11 @@ impl Setup {
             has_memory: false,
             ..self
         }
+    }
+
+    /// The engines get something that stands before their endpoint.
+    pub fn over(self, over: fn(SimFabric) -> Box<dyn Fabric>) -> Self {
+        Self { over, ..self }
     }
 
     pub fn build(self) -> Rig {
@@ -131,7 +139,7 @@ impl Rig {
                 recorder: recorder.clone(),
                 keeps_payload: setup.keeps_payload,
             };
-            Engine::new(options, arena, Box::new(fabric), Box::new(protocol))
+            Engine::new(options, arena, (setup.over)(fabric), Box::new(protocol))
         });
         Self {
             engines: engines.collect(),
@@ -387,6 +395,23 @@ impl Rig {
             Event::Released(route, _) => route.from.rank.index() == from,
             _ => false,
         })
+    }
+
+    /// Distant frames that have landed anywhere so far.
+    pub fn landed(&self) -> usize {
+        let events = self.network.events();
+        let landed = |event: &Event| matches!(event, Event::Landed(..));
+        events.iter().filter(|(_, event)| landed(event)).count()
+    }
+
+    /// Data frames that a rank was handed so far.
+    pub fn handed(&self, at: usize) -> usize {
+        let events = self.network.events();
+        let handed = |event: &Event| match event {
+            Event::Handed(route, LaneKind::Data) => route.to.rank.index() == at,
+            _ => false,
+        };
+        events.iter().filter(|(_, event)| handed(event)).count()
     }
 
     /// The tag and number of the first message that waits at a rank.

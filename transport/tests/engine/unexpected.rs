@@ -9,13 +9,15 @@ use crate::rig::{Rig, Setup, from, payload, to};
 fn unexpected_messages_stay_in_place_until_pressed() {
     for network in networks::all() {
         let in_place = network.attributes.reads_in_place;
+        let is_distant = network.distant_bytes_min.is_some_and(|min| min <= 1000);
         let window_bytes = network.window_bytes as usize;
         let mut rig = Setup::new(network).build();
         for message in 0..10 {
             rig.send(0, to(1, 1), &payload(message, 1000));
         }
         rig.settle();
-        assert_eq!(rig.has_released(0), !in_place);
+        // What is distant is fetched at once: the log is used again.
+        assert_eq!(rig.has_released(0), !in_place || is_distant);
         let flood = window_bytes as u64 / 8000 + 1;
         let sends: Vec<_> = (10..10 + flood)
             .map(|message| rig.send(0, to(1, 1), &payload(message, 8000)))

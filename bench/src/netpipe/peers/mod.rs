@@ -122,7 +122,7 @@ fn comparable(fabrics: &[&str]) -> Vec<Candidate> {
 /// compared with.
 pub fn find(settings: &Settings, fabrics: &[&str], interrupt: &Interrupt) -> Found {
     let time = settings.round_time * settings.rounds;
-    let library = settings.libfabric.as_deref();
+    let library = settings.libfabric.as_deref().map(Path::new);
     let receive = settings.receive;
     let mut found = Found::default();
     for candidate in comparable(fabrics) {

@@ -1,5 +1,10 @@
 //! Fabrics with one planted bug each: the checks must find every one.
 
+#![allow(
+    unsafe_code,
+    reason = "planted bugs write where and when they must not"
+)]
+
 use super::on_sim::SimHarness;
 use super::{Endpoint, Harness, connect_all, run};
 use crate::control::Control;
@@ -9,8 +14,10 @@ use crate::fabric::{
     Place, Refusal, Sink,
 };
 use crate::gate::Pass;
+use core::ptr::NonNull;
 use core::time::Duration;
 use refrain_ring::{Frame, Incarnation, Position, Rank};
+use std::collections::BTreeMap;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Bug {
@@ -29,6 +36,19 @@ enum Bug {
     SwallowsErrors,
     TakesPostsToNobody,
     SharesPlaces,
+    LandsOtherBytes,
+    LandsTwice,
+    NeverLands,
+    LosesTheLast,
+    WritesAfterDisconnect,
+    CallsTheLostWhole,
+    ReleasesDistantEarly,
+    FramesWaitForLandings,
+    OldPlacesNameNewFrames,
+    SleepsThroughLandings,
+    ClosesNothing,
+    IsAlwaysDrained,
+    IsNeverDrained,
 }
 
 /// Each bug, and a check that must find it.
@@ -56,19 +76,54 @@ const FOUND_BY: [(Bug, &str); 15] = [
     (Bug::SharesPlaces, "check_keep_and_let_go_in_any_order"),
 ];
 
-#[test]
-fn every_planted_bug_is_found() {
-    for (bug, check) in FOUND_BY {
+/// The same for bugs in what is distant.
+const DISTANT_FOUND_BY: [(Bug, &str); 15] = [
+    (Bug::LandsOtherBytes, "check_payload_sizes"),
+    (Bug::LandsOtherBytes, "check_landings_end_once"),
+    (Bug::LandsTwice, "check_landings_end_once"),
+    (Bug::NeverLands, "check_landings_end_once"),
+    (Bug::LosesTheLast, "check_landings_end_once"),
+    (Bug::WritesAfterDisconnect, "check_disconnect_ends_landings"),
+    (Bug::CallsTheLostWhole, "check_disconnect_ends_landings"),
+    (Bug::ReleasesDistantEarly, "check_released_stops_at_distant"),
+    (
+        Bug::FramesWaitForLandings,
+        "check_frames_do_not_wait_for_a_landing",
+    ),
+    (
+        Bug::OldPlacesNameNewFrames,
+        "check_old_distant_places_are_lost",
+    ),
+    (Bug::SleepsThroughLandings, "check_wait_sees_a_landing"),
+    (Bug::ClosesNothing, "check_close_ends_everything"),
+    (Bug::IsAlwaysDrained, "check_drained_when_all_has_come"),
+    (Bug::IsNeverDrained, "check_drained_when_all_has_come"),
+    (Bug::NeverReleases, "check_released_stops_at_distant"),
+];
+
+fn find(found_by: &[(Bug, &str)], distant_bytes_min: Option<usize>) {
+    for (bug, check) in found_by {
         let mut options = Options::calm(1).reading_in_place(true);
         options.data_lane_frames = 64;
+        options.distant_bytes_min = distant_bytes_min;
         let report = run(&mut FaultyHarness {
             sim: SimHarness::new(options),
-            bug,
+            bug: *bug,
         });
         let failed: Vec<_> = report.failed.iter().map(|(check, _)| *check).collect();
         eprintln!("{bug:?}: {failed:?}");
-        assert!(failed.contains(&check), "{bug:?} made {failed:?} fail");
+        assert!(failed.contains(check), "{bug:?} made {failed:?} fail");
     }
+}
+
+#[test]
+fn every_planted_bug_is_found() {
+    find(&FOUND_BY, None);
+}
+
+#[test]
+fn every_planted_bug_in_what_is_distant_is_found() {
+    find(&DISTANT_FOUND_BY, Some(1000));
 }
 
 struct FaultyHarness {
@@ -84,6 +139,10 @@ impl FaultyHarness {
             busy: false,
             calls: 0,
             last_place: None,
+            memory: BTreeMap::new(),
+            last_posted: Position(0),
+            waits: false,
+            landed: 0,
         };
         Endpoint {
             fabric,
@@ -143,6 +202,40 @@ struct Faulty {
     /// Calls to the sink so far.
     calls: usize,
     last_place: Option<Place>,
+    /// Where payload lands or has landed, by token. It is freed after the fabric.
+    memory: BTreeMap<u64, Ground>,
+    last_posted: Position,
+    /// A distant frame is kept.
+    waits: bool,
+    /// Landings that have ended.
+    landed: usize,
+}
+
+/// Memory lent to the fabric.
+#[derive(Clone, Copy, Debug)]
+struct Ground {
+    to: NonNull<u8>,
+    bytes: usize,
+    lost: bool,
+}
+
+impl Ground {
+    fn of(landing: &Landing) -> Self {
+        Self {
+            to: landing.to(),
+            bytes: landing.bytes(),
+            lost: false,
+        }
+    }
+
+    fn flip_last(self) {
+        // SAFETY: the checks keep the memory longer than any fabric; it is the
+        // bug that it is not the fabric's any more.
+        unsafe {
+            let last = self.to.add(self.bytes - 1);
+            last.write(!last.read());
+        }
+    }
 }
 
 /// Stands between the fabric and the sink.
@@ -151,6 +244,9 @@ struct Bent<'a> {
     bug: Bug,
     calls: &'a mut usize,
     last_place: &'a mut Option<Place>,
+    memory: &'a mut BTreeMap<u64, Ground>,
+    waits: &'a mut bool,
+    landed: &'a mut usize,
 }
 
 impl Sink for Bent<'_> {
@@ -160,7 +256,16 @@ impl Sink for Bent<'_> {
             return Disposition::Consumed;
         }
         let Payload::Here(payload) = arrival.payload else {
-            return self.sink.frame(arrival);
+            *self.last_place = Some(arrival.place);
+            let disposition = self.sink.frame(arrival);
+            match &disposition {
+                Disposition::Fetch(landing) => {
+                    self.memory.insert(landing.token(), Ground::of(landing));
+                }
+                Disposition::Keep => *self.waits = true,
+                Disposition::Consumed => {}
+            }
+            return disposition;
         };
         let mut payload = payload.to_vec();
         if self.bug == Bug::FlipsABit && payload.len() > 70_000 {
@@ -183,6 +288,19 @@ impl Sink for Bent<'_> {
     }
 
     fn landed(&mut self, token: u64, landed: Landed) {
+        *self.landed += 1;
+        let ground = self.memory.get_mut(&token).expect("it was begun");
+        match (self.bug, landed) {
+            (Bug::NeverLands, _) => return,
+            (Bug::LandsOtherBytes, Landed::Whole) => ground.flip_last(),
+            (Bug::LosesTheLast, Landed::Whole) if token % 8 == 7 => {
+                return self.sink.landed(token, Landed::Lost);
+            }
+            (Bug::CallsTheLostWhole, _) => return self.sink.landed(token, Landed::Whole),
+            (Bug::LandsTwice, _) => self.sink.landed(token, landed),
+            (_, Landed::Lost) => ground.lost = true,
+            _ => {}
+        }
         self.sink.landed(token, landed);
     }
 
@@ -198,6 +316,9 @@ impl Faulty {
             bug: self.bug,
             calls: &mut self.calls,
             last_place: &mut self.last_place,
+            memory: &mut self.memory,
+            waits: &mut self.waits,
+            landed: &mut self.landed,
         })
     }
 }
@@ -229,6 +350,9 @@ impl Fabric for Faulty {
     fn post(&mut self, pass: Pass, peer: Rank, frame: &Frame) -> Result<(), Refusal> {
         let posted = self.sim.post(pass, peer, frame);
         self.busy = matches!(posted, Err(Refusal::Busy));
+        if posted.is_ok() {
+            self.last_posted = frame.position;
+        }
         if self.bug == Bug::TakesPostsToNobody {
             return Ok(());
         }
@@ -246,12 +370,20 @@ impl Fabric for Faulty {
         let released = self.sim.released(peer);
         match self.bug {
             Bug::NeverReleases => Position(0),
+            Bug::ReleasesDistantEarly => released.max(self.last_posted),
             Bug::ReleasesBack if released.0 > 700_000 => Position(released.0 - 600_000),
             _ => released,
         }
     }
 
     fn poll(&mut self, sink: &mut dyn Sink) -> Result<usize, FabricError> {
+        if self.bug == Bug::FramesWaitForLandings && self.waits {
+            return Ok(0);
+        }
+        if self.bug == Bug::WritesAfterDisconnect {
+            let lost = self.memory.values().filter(|ground| ground.lost);
+            lost.for_each(|ground| ground.flip_last());
+        }
         let mut polled = self.poll_once(sink);
         match self.bug {
             Bug::PollsWithoutBound => {
@@ -279,26 +411,41 @@ impl Fabric for Faulty {
     }
 
     fn let_go(&mut self, place: Place) {
+        self.waits = false;
         if self.bug != Bug::ForgetsToLetGo {
             self.sim.let_go(place);
         }
     }
 
     fn is_drained(&mut self) -> bool {
-        self.sim.is_drained()
+        match self.bug {
+            Bug::IsAlwaysDrained => true,
+            Bug::IsNeverDrained => false,
+            _ => self.sim.is_drained(),
+        }
     }
 
     fn fetch(&mut self, place: Place, landing: Landing) {
+        self.waits = false;
+        self.memory.insert(landing.token(), Ground::of(&landing));
+        let place = match self.last_place {
+            Some(last) if self.bug == Bug::OldPlacesNameNewFrames => last,
+            _ => place,
+        };
         self.sim.fetch(place, landing);
     }
 
     fn close(&mut self) {
-        self.sim.close();
+        if self.bug != Bug::ClosesNothing {
+            self.sim.close();
+        }
     }
 
     fn wait(&mut self, timeout: Duration) {
         let ticks = timeout.as_micros() as u64;
-        if self.bug == Bug::SleepsThroughAll {
+        let landing = self.memory.len() > self.landed;
+        let sleeps = self.bug == Bug::SleepsThroughLandings && landing;
+        if self.bug == Bug::SleepsThroughAll || sleeps {
             self.sim.network().advance(ticks);
         } else {
             self.sim.wait(timeout);

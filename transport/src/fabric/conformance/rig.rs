@@ -234,6 +234,14 @@ impl<'h, H: Harness> Rig<'h, H> {
         self.sent(from, to)
     }
 
+    /// Drives until a rank's log for another is released to its tail.
+    pub(super) fn until_released(&mut self, from: usize, to: u32) {
+        self.until("the log is released to its tail", |rig| {
+            let tail = rig.seats[from].outbox(Rank(to)).log.tail();
+            rig.seats[from].endpoint.fabric.released(Rank(to)) == tail
+        });
+    }
+
     /// Frames posted from a rank to another.
     pub(super) fn sent(&mut self, from: usize, to: u32) -> u64 {
         let outbox = self.seats[from].outbox(Rank(to));

@@ -150,7 +150,7 @@ impl State {
             route,
             position,
             header,
-            distant: is_posted && self.is_distant(&bytes),
+            distant: self.is_distant(&bytes),
             bytes,
             pressed,
         })

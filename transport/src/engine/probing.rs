@@ -1,0 +1,50 @@
+//! Probes, and the events that only their caller can see.
+
+use super::{Engine, Matched, Status};
+use crate::matching::Pattern;
+use crate::protocol::Event;
+use refrain_ring::{Clock, Rank, Ssn};
+
+impl Engine {
+    /// Looks for a message without taking it.
+    pub fn find(&self, pattern: &Pattern) -> Option<(Status, Ssn)> {
+        let (_, _, index) = self.inbox.matcher.find_unexpected(pattern)?;
+        let message = &self.inbox.messages[*index];
+        Some((message.status(), message.ssn))
+    }
+
+    /// Takes a message so that no other receive gets it.
+    pub fn take_matched(&mut self, pattern: &Pattern) -> Option<(Matched, Ssn)> {
+        let (_, index) = self.inbox.matcher.take_unexpected(pattern)?;
+        let message = &self.inbox.messages[index];
+        Some((
+            Matched {
+                index,
+                status: message.status(),
+            },
+            message.ssn,
+        ))
+    }
+
+    /// Tells the protocol of a probe's success.
+    pub fn note_probe(&mut self, clock: Clock, source: Rank, ssn: Ssn) {
+        self.note(Event::Probe { clock, source, ssn });
+    }
+
+    /// Tells the protocol of a timing-dependent completion.
+    pub fn note_completion(&mut self, clock: Clock, requests: &[Clock]) {
+        self.note(Event::Completion { clock, requests });
+    }
+
+    /// Tells the protocol of a test or probe that found nothing.
+    pub fn note_nothing(&mut self, clock: Clock) {
+        self.note(Event::Nothing { clock });
+    }
+
+    fn note(&mut self, event: Event<'_>) {
+        self.statistics.events += 1;
+        if self.protocol.event(event) {
+            self.gate.set_closed(true);
+        }
+    }
+}
