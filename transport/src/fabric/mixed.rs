@@ -12,8 +12,8 @@
 //!   side's descriptors at once. It sleeps on the near one, for a slice of 50 µs
 //!   that doubles up to 2 ms as long as nothing comes, and the caller polls both
 //!   between the slices. So a message from another host may find a sleeping
-//!   rank up to 2 ms late, and an idle rank wakes 500 times a second, which is
-//!   below 1 % of a processor; messages on this host wake it at once.
+//!   rank up to 2 ms late, and an idle rank wakes 500 times a second, which takes
+//!   about 2 % of a processor; messages on this host wake it at once.
 //!
 //! Both fabrics send from the same log: they are made over one region.
 

@@ -52,7 +52,8 @@ type Rank = (u32, Process);
 fn expect_no_segments(ranks: &[Rank]) {
     for (id, rank) in ranks {
         rank.expect_end();
-        assert_eq!(segments_of(*id), Vec::<PathBuf>::new());
+        let left = segments_of(*id);
+        assert!(left.is_empty(), "{left:?}");
     }
 }
 
@@ -114,5 +115,54 @@ fn what_a_killed_launcher_left_is_removed_by_clean() {
         // A job of another test may start here, and remove them before.
         run(refrain().arg("clean")).expect(0);
         expect_no_segments(&ranks);
+    }
+}
+
+/// Processor time that a process has used, in hundredths of a second.
+fn processor_ticks(process: i32) -> u64 {
+    let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).unwrap();
+    let fields: Vec<&str> = stat
+        .rsplit_once(')')
+        .unwrap()
+        .1
+        .split_whitespace()
+        .collect();
+    let ticks = |number: usize| fields[number - 3].parse::<u64>().unwrap();
+    ticks(14) + ticks(15)
+}
+
+/// Nothing breaks when a process is stopped: only its silence tells.
+#[test]
+fn a_silent_rank_is_suspected_if_that_was_asked_for() {
+    for library in libraries() {
+        if !has(library.as_ref(), "tcp") {
+            continue;
+        }
+        let mut command = refrain();
+        command.args(["run", "-n", "2", "--fabric", "ofi:tcp"]);
+        command.args(["--suspect-after", "1", "--peer-timeout", "5"]);
+        if let Some(library) = &library {
+            command.arg("--libfabric").arg(library);
+        }
+        command.args(["--", "sh", "-c"]);
+        command.arg(format!("echo process $$; exec {ENDLESS}"));
+        let mut launched = Launched::start(command.stdin(Stdio::null()));
+        let lines = launched.wait_for("process", 2);
+        let second = lines.iter().find(|line| line.starts_with("[1]")).unwrap();
+        let id = second.rsplit(' ').next().unwrap().parse().unwrap();
+        // Starting takes less; who is stopped while it greets is found too.
+        while processor_ticks(id) < 20 {
+            std::thread::yield_now();
+        }
+        let id = rustix::process::Pid::from_raw(id).unwrap();
+        rustix::process::kill_process(id, Signal::STOP).unwrap();
+        let ended = launched.end();
+        assert_eq!(ended.status, Some(1), "{ended:?}");
+        let words = ["rank 1 is gone", "does not answer"];
+        assert!(
+            words.iter().any(|words| ended.err.contains(words)),
+            "{}",
+            ended.err
+        );
     }
 }
