@@ -52,12 +52,6 @@ impl Choices {
     /// For one provider in a job of `size` ranks.
     pub fn new(info: &Info, size: u32, overrides: Overrides) -> Self {
         let mut way = Way::of(&info.provider());
-        let env = |n: &str| std::env::var(n).ok().and_then(|x| x.parse::<usize>().ok());
-        let overrides = Overrides {
-            fragment_bytes: env("XFRAG"),
-            distant_bytes_min: env("XDIST"),
-            credits: env("XCRED"),
-        };
         if let Some(bytes) = overrides.fragment_bytes {
             way.fragment_bytes = bytes.clamp(64, ChannelLog::PAYLOAD_BYTES_MAX);
         }
@@ -120,9 +114,10 @@ impl Way {
             }
         } else if is("shm") || is("sm2") {
             // One copy by the kernel (CMA) out of the log into the receive's
-            // memory; below, two copies are cheaper than the call.
+            // memory; below, two copies are cheaper than the call. Each call
+            // costs a microsecond and more, so they are few.
             Self {
-                fragment_bytes: 64 << 10,
+                fragment_bytes: 128 << 10,
                 distant_bytes_min: Some(8 << 10),
             }
         } else {

@@ -27,7 +27,7 @@ mod waiting;
 pub mod wire;
 
 pub use choices::Overrides;
-pub use providers::{Provider, providers};
+pub use providers::{Provider, library_version, providers};
 
 use super::{Address, Attributes, Fabric, FabricError, Landing, Place, Refusal, Sink};
 use crate::control::Control;

@@ -100,6 +100,14 @@ fn names_of(infos: &[Info]) -> Vec<String> {
     names
 }
 
+/// The version of a libfabric, as `1.17`.
+///
+/// # Errors
+/// As [`providers`].
+pub fn library_version(library: Option<&Path>) -> Result<String, FabricError> {
+    Ok(load(library)?.version().to_string())
+}
+
 /// Everything that libfabric offers on this machine.
 ///
 /// # Errors
