@@ -287,6 +287,16 @@ impl ChannelLog {
         }
     }
 
+    /// A header with this log's identity, as [`ChannelLog::append`] writes it.
+    #[inline]
+    pub fn stamp(&self, header: RecordHeader) -> RecordHeader {
+        RecordHeader {
+            incarnation: self.incarnation,
+            source: self.source,
+            ..header
+        }
+    }
+
     /// Clears lines behind the last record, so that the next small records need
     /// not do it while somebody waits for them. For the time after a post.
     #[inline]

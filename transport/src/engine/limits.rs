@@ -1,6 +1,7 @@
 //! How long the pieces are that messages go in, by peer.
 
 use crate::fabric::Attributes;
+use core::ops::Range;
 use refrain_ring::{CHUNK_BYTES, ChannelLog, record_bytes};
 
 /// Left at the end of a chunk as too short for a fragment: an upper bound, not
@@ -8,7 +9,7 @@ use refrain_ring::{CHUNK_BYTES, ChannelLog, record_bytes};
 const CHUNK_END_BYTES: u64 = 2048;
 
 /// How messages to one peer are cut.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Limits {
     pub fragment_bytes: u64,
     /// Longer messages are announced, and sent when they are asked for.
@@ -18,6 +19,8 @@ pub(super) struct Limits {
     /// Longer messages would wait for ever: a log keeps the beginning of a
     /// message until its end was received.
     pub message_bytes_max: u64,
+    /// Messages that leave before they are in the log, if they are kept there.
+    pub staged_bytes: Range<u64>,
 }
 
 impl Limits {
@@ -32,6 +35,11 @@ impl Limits {
             fragment_bytes: fragment_bytes as u64,
             eager_bytes_max,
             at_once_bytes_max: eager_bytes_max.min(fragment_bytes as u64),
+            staged_bytes: if kept_bytes.is_some() {
+                attributes.staged_bytes.start as u64..attributes.staged_bytes.end as u64
+            } else {
+                0..0
+            },
             message_bytes_max: kept_bytes.map_or(u64::MAX, |log_bytes| {
                 kept_message_bytes_max(log_bytes, fragment_bytes)
             }),

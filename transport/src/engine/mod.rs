@@ -29,6 +29,7 @@ mod limits;
 mod outbox;
 mod probing;
 mod request;
+mod staging;
 mod stored;
 mod to_self;
 

@@ -19,8 +19,8 @@ pub(super) const BURST_BYTES: u64 = 128 << 10;
 
 /// The sending side of one peer.
 #[derive(Debug)]
-struct Destination {
-    log: ChannelLog,
+pub(super) struct Destination {
+    pub log: ChannelLog,
     limits: Limits,
     next_ssn: Ssn,
     /// Rendezvous sends that are cleared to send; they go first.
@@ -131,7 +131,7 @@ impl Outbox {
         if bytes > destination.limits.at_once_bytes_max || !destination.is_clear() {
             return None;
         }
-        let pass = means.gate.pass()?;
+        let mut pass = means.gate.pass()?;
         let ssn = destination.next_ssn;
         let record = Record {
             kind: RecordKind::Eager,
@@ -149,6 +149,13 @@ impl Outbox {
             keeps_payload: self.keeps_payload,
             target: self.target,
         };
+        if destination.limits.staged_bytes.contains(&bytes) {
+            if destination.stage(buffer, &record, log, pass, means) {
+                destination.next_ssn = ssn.next();
+                return Some(ssn);
+            }
+            pass = means.gate.pass()?;
+        }
         let packed = destination
             .pack(buffer, &record, log, means.fabric, means.arena)
             .ok()?;
@@ -379,22 +386,22 @@ impl Outbox {
 
 /// How records go into the log.
 #[derive(Clone, Copy)]
-struct Logging {
-    keeps_payload: bool,
-    target: Target,
+pub(super) struct Logging {
+    pub keeps_payload: bool,
+    pub target: Target,
 }
 
 /// A record to be packed.
-struct Record {
+pub(super) struct Record {
     kind: RecordKind,
-    to: Rank,
+    pub to: Rank,
     context: u32,
     tag: i32,
     ssn: Ssn,
     extent: u64,
     /// Where its payload begins in the message.
-    offset: u64,
-    payload_bytes: usize,
+    pub offset: u64,
+    pub payload_bytes: usize,
     /// The payload may not be cut to fill the end of a chunk.
     whole: bool,
     want_ack: bool,
@@ -404,6 +411,26 @@ struct Record {
 struct Packed {
     frame: Frame,
     payload_bytes: u64,
+}
+
+impl Record {
+    pub fn header(&self, payload_bytes: usize) -> RecordHeader {
+        RecordHeader {
+            payload_bytes: payload_bytes as u32,
+            kind: self.kind,
+            flags: if self.want_ack {
+                RecordHeader::WANT_ACK
+            } else {
+                0
+            },
+            incarnation: Incarnation(0),
+            source: Rank(0),
+            ssn: self.ssn,
+            context: self.context,
+            tag: self.tag,
+            extent: self.extent,
+        }
+    }
 }
 
 impl Destination {
@@ -437,21 +464,7 @@ impl Destination {
         let payload_bytes = reservation.payload_bytes();
         let payload = self.log.payload_mut(arena, &mut reservation);
         buffer.pack(record.offset, payload, log.target);
-        let header = RecordHeader {
-            payload_bytes: payload_bytes as u32,
-            kind: record.kind,
-            flags: if record.want_ack {
-                RecordHeader::WANT_ACK
-            } else {
-                0
-            },
-            incarnation: Incarnation(0),
-            source: Rank(0),
-            ssn: record.ssn,
-            context: record.context,
-            tag: record.tag,
-            extent: record.extent,
-        };
+        let header = record.header(payload_bytes);
         let frame = self.log.append(arena, reservation, header);
         Ok(Packed {
             frame,
@@ -460,7 +473,13 @@ impl Destination {
     }
 
     #[cold]
-    fn trim(&mut self, to: Rank, keeps_payload: bool, fabric: &mut dyn Fabric, arena: &mut Arena) {
+    pub fn trim(
+        &mut self,
+        to: Rank,
+        keeps_payload: bool,
+        fabric: &mut dyn Fabric,
+        arena: &mut Arena,
+    ) {
         let released = fabric.released(to);
         if keeps_payload {
             self.log.trim_below(arena, self.horizon, released);

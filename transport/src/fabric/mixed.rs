@@ -24,7 +24,7 @@ use crate::control::Control;
 use crate::gate::Pass;
 use address::Pair;
 use core::time::Duration;
-use refrain_ring::{Frame, Incarnation, Position, Rank};
+use refrain_ring::{Frame, Incarnation, Position, Rank, RecordHeader};
 
 /// Polls that find something on the near side before the far one has its turn.
 const NEAR_POLLS_MAX: u32 = 4;
@@ -121,6 +121,7 @@ fn common(near: &Attributes, far: &Attributes) -> Attributes {
             .min(far.frame_payload_bytes_max),
         fragment_bytes: near.fragment_bytes.min(far.fragment_bytes),
         eager_bytes_max: near.eager_bytes_max.min(far.eager_bytes_max),
+        staged_bytes: 0..0,
     }
 }
 
@@ -163,6 +164,20 @@ impl<N: Fabric, F: Fabric> Fabric for Mixed<N, F> {
             Side::Near => self.near.post(pass, peer, frame),
             Side::Far => self.far.post(pass, peer, frame),
         }
+    }
+
+    fn stage(
+        &mut self,
+        pass: Pass,
+        peer: Rank,
+        header: &RecordHeader,
+        fill: &mut dyn FnMut(&mut [u8]),
+    ) -> Result<(), Refusal> {
+        self.of_mut(peer).stage(pass, peer, header, fill)
+    }
+
+    fn staged(&mut self, peer: Rank, frame: &Frame) {
+        self.of_mut(peer).staged(peer, frame);
     }
 
     fn post_control(&mut self, pass: Pass, peer: Rank, control: Control) -> Result<(), Refusal> {

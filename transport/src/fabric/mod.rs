@@ -22,6 +22,15 @@
 //! a frame is released when the receiver has let go of it; else when it lies in
 //! the receiver's memory.
 //!
+//! **Staging.** A record that is kept goes to memory that no cache holds, which
+//! takes longer than the network does to begin. So a fabric that sends by copying
+//! may take a frame before it is in the log ([`Fabric::stage`]): the caller fills
+//! the fabric's own memory, the frame leaves, and then the caller writes the same
+//! bytes into its log and says where they are ([`Fabric::staged`]), before it
+//! calls anything else. Only frames that are whole messages, of the lengths in
+//! [`Attributes::staged_bytes`], and in the order of their positions with those
+//! that are posted.
+//!
 //! **Receiving.** [`Fabric::poll`] hands each arrived frame to the [`Sink`],
 //! per lane in order. A sink that answers [`Disposition::Keep`] leaves the
 //! payload where it is; it stays readable through [`Fabric::kept`] until
@@ -75,6 +84,7 @@ pub mod sim;
 
 use crate::control::Control;
 use crate::gate::Pass;
+use core::ops::Range;
 use core::time::Duration;
 use refrain_ring::{Frame, HeaderError, Incarnation, Position, Rank, RecordHeader};
 use std::borrow::Cow;
@@ -97,6 +107,8 @@ pub struct Attributes {
     /// Payload bytes that may be sent to a receiver that has not asked for
     /// them; longer messages go by rendezvous when the log is reused.
     pub eager_bytes_max: u64,
+    /// Payload bytes of frames that [`Fabric::stage`] takes; empty: none.
+    pub staged_bytes: Range<usize>,
 }
 
 /// How to reach a rank: what it publishes through the job's control plane.
@@ -366,6 +378,28 @@ pub trait Fabric {
     /// # Errors
     /// [`Refusal`]; without effect.
     fn post(&mut self, pass: Pass, peer: Rank, frame: &Frame) -> Result<(), Refusal>;
+
+    /// Sends the next frame of the data lane before it is in the log. `header`
+    /// is its record's, with the identity of this rank; `fill` writes its payload.
+    /// GATE-1: takes a [`Pass`].
+    ///
+    /// # Errors
+    /// [`Refusal`]; without effect, and `fill` was perhaps called: post it then.
+    fn stage(
+        &mut self,
+        pass: Pass,
+        peer: Rank,
+        header: &RecordHeader,
+        fill: &mut dyn FnMut(&mut [u8]),
+    ) -> Result<(), Refusal> {
+        let _ = (pass, peer, header, fill);
+        Err(Refusal::Busy)
+    }
+
+    /// The staged frame lies in the log now.
+    fn staged(&mut self, peer: Rank, frame: &Frame) {
+        let _ = (peer, frame);
+    }
 
     /// Sends a control frame to `peer`. GATE-1: takes a [`Pass`].
     ///

@@ -28,6 +28,7 @@ impl Recorder {
                 frame_payload_bytes_max: 1000,
                 fragment_bytes: if name == "near" { 100 } else { 200 },
                 eager_bytes_max: if name == "near" { 90 } else { 80 },
+                staged_bytes: 0..0,
             },
             calls: Rc::clone(calls),
             busy: 0,

@@ -1,5 +1,6 @@
 //! What is chosen for each provider, and why.
 
+use core::ops::Range;
 use refrain_libfabric::Info;
 use refrain_libfabric::constants::FI_RMA;
 use refrain_ring::ChannelLog;
@@ -18,7 +19,7 @@ const UNCREDITED: usize = 8;
 const RXM_EAGER_BYTES: usize = 16 << 10;
 
 /// How frames travel.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Choices {
     /// Payload bytes per frame of long messages.
     pub fragment_bytes: usize,
@@ -28,7 +29,12 @@ pub struct Choices {
     pub credits: usize,
     /// Receives that are posted.
     pub receives: usize,
+    /// Payload bytes of frames that are sent before they are in the log.
+    pub staged_bytes: Range<usize>,
 }
+
+/// Below, a record is written through the cache anyway.
+const STAGED_BYTES_MIN: usize = refrain_ring::copy::STREAM_BYTES_MIN;
 
 /// How long messages travel over one kind of provider.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -72,6 +78,11 @@ impl Choices {
             fragment_bytes: way.fragment_bytes,
             distant_bytes_min: way.distant_bytes_min,
             credits,
+            // Where messages are copied when they are sent.
+            staged_bytes: match way.distant_bytes_min {
+                None => STAGED_BYTES_MIN..way.fragment_bytes + 1,
+                Some(_) => 0..0,
+            },
             receives: receives.min(info.rx_depth().max(16)),
         }
     }

@@ -40,7 +40,7 @@ use lane::{Owed, Patience, PatienceOptions, Receiving, Sending, Sent, Step};
 use peer::Peer;
 use refrain_libfabric::constants::FI_MR_LOCAL;
 use refrain_libfabric::{Access, Completion, Endpoint, EndpointOptions, RemoteMemory};
-use refrain_ring::{Frame, Incarnation, Position, Rank, RecordKind, Region};
+use refrain_ring::{Frame, Incarnation, Position, Rank, RecordHeader, RecordKind, Region};
 use slots::Slots;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -130,7 +130,8 @@ impl Ofi {
     pub fn create(options: OfiOptions, region: &Region) -> Result<Self, FabricError> {
         let (library, info) = providers::open(&options)?;
         let choices = Choices::new(&info, options.size, options.overrides);
-        let operations_max = choices.receives + MESSAGES_MAX + Fetching::reads_max();
+        let operations_max =
+            choices.receives + MESSAGES_MAX + Transmitter::stages_max() + Fetching::reads_max();
         let mut endpoint = Endpoint::open(
             &library,
             &info,
@@ -167,6 +168,7 @@ impl Ofi {
                 frame_payload_bytes_max: choices.payload_bytes_max(),
                 fragment_bytes: choices.fragment_bytes,
                 eager_bytes_max: options.window_bytes / 4,
+                staged_bytes: choices.staged_bytes.clone(),
             },
             choices,
             region: region.clone(),
@@ -219,7 +221,13 @@ impl Ofi {
         let slot_bytes = WIRE_BYTES + RECORD_HEAD_BYTES + choices.slot_payload_bytes();
         let slots = Slots::new(endpoint, slot_bytes, choices.receives)?;
         let identity = (options.job, options.rank, options.incarnation);
-        let transmitter = Transmitter::new(endpoint, identity, log, MESSAGES_MAX)?;
+        let transmitter = Transmitter::new(
+            endpoint,
+            identity,
+            log,
+            MESSAGES_MAX,
+            choices.staged_bytes.end,
+        )?;
         let must_register = endpoint.info().mr_mode() & FI_MR_LOCAL != 0;
         let bounce = (must_register && choices.distant_bytes_min.is_some())
             .then(|| Slots::new(endpoint, choices.payload_bytes_max(), Fetching::reads_max()));
@@ -427,6 +435,18 @@ impl Ofi {
     }
 }
 
+/// What has to be known of a frame until it is released.
+#[inline]
+fn sent(frame: &Frame, distant: bool) -> Sent {
+    Sent {
+        offset: frame.offset,
+        bytes: frame.bytes,
+        distant,
+        end: Position(frame.position.0 + frame.bytes.next_multiple_of(64) as u64),
+        under_way: 0,
+    }
+}
+
 /// A frame of the data lane, first time or again.
 #[inline]
 fn data(sequence: u64, sent: &Sent) -> Outgoing {
@@ -573,16 +593,11 @@ impl Fabric for Ofi {
         }
         frame.publish(&self.region);
         let payload_bytes = frame.bytes.saturating_sub(RECORD_HEAD_BYTES);
-        let mut sent = Sent {
-            offset: frame.offset,
-            bytes: frame.bytes,
-            distant: self
-                .choices
-                .distant_bytes_min
-                .is_some_and(|bytes_min| payload_bytes >= bytes_min),
-            end: Position(frame.position.0 + frame.bytes.next_multiple_of(64) as u64),
-            under_way: 0,
-        };
+        let distant = self
+            .choices
+            .distant_bytes_min
+            .is_some_and(|bytes_min| payload_bytes >= bytes_min);
+        let mut sent = sent(frame, distant);
         let mut outgoing = data(state.sending.next(), &sent);
         let own = (self.options.rank, self.options.incarnation);
         if let Some(whole) = whole(frame, &self.region, &state.receiving, own, sent.distant) {
@@ -595,6 +610,35 @@ impl Fabric for Ofi {
         sent.under_way = transmitted.map_err(|_| Refusal::Busy)?;
         state.sending.posted(sent);
         Ok(())
+    }
+
+    fn stage(
+        &mut self,
+        _pass: Pass,
+        peer: Rank,
+        header: &RecordHeader,
+        fill: &mut dyn FnMut(&mut [u8]),
+    ) -> Result<(), Refusal> {
+        let Some(Some(state)) = self.peers.get_mut(peer.index()) else {
+            return Err(Refusal::NotConnected(peer));
+        };
+        let is_short = state.receiving.counters().held <= u32::from(u16::MAX);
+        if !state.sending.may_post() || !state.can_be_sent_to() || !is_short {
+            return Err(Refusal::Busy);
+        }
+        let started = self.started;
+        self.transmitter
+            .stage(&mut self.endpoint, state, header, fill, || {
+                started.elapsed()
+            })
+            .map_err(|_| Refusal::Busy)
+    }
+
+    fn staged(&mut self, peer: Rank, frame: &Frame) {
+        if let Some(Some(state)) = self.peers.get_mut(peer.index()) {
+            frame.publish(&self.region);
+            state.sending.posted(sent(frame, false));
+        }
     }
 
     fn post_control(&mut self, _pass: Pass, peer: Rank, control: Control) -> Result<(), Refusal> {

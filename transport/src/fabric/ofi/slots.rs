@@ -90,6 +90,18 @@ impl Slots {
         unsafe { core::slice::from_raw_parts(self.region.at(slot * self.slot_bytes), bytes) }
     }
 
+    /// Puts `head` at the start of a slot, and lets `fill` write the bytes behind.
+    #[inline]
+    pub fn fill(&mut self, slot: usize, head: &[u8], bytes: usize, fill: impl FnOnce(&mut [u8])) {
+        self.write(slot, head, &[]);
+        let end = head.len() + bytes;
+        assert!(end <= self.slot_bytes, "a slot's bytes");
+        let to = self.region.at(slot * self.slot_bytes + head.len());
+        // SAFETY: in bounds by the assertions here and in `write`; the slot is not
+        // given away, and `&mut self` lends it to nobody else meanwhile.
+        fill(unsafe { core::slice::from_raw_parts_mut(to, bytes) });
+    }
+
     /// Puts `head` and `tail` one behind the other at the start of a slot.
     #[inline]
     pub fn write(&mut self, slot: usize, head: &[u8], tail: &[u8]) {

@@ -75,7 +75,13 @@ pub struct Transmitter {
     free: Vec<usize>,
     under_way: Vec<Option<UnderWay>>,
     inject_bytes: usize,
+    /// Memory for frames that are sent before they are in the log.
+    stages: Option<Slots>,
+    free_stages: Vec<usize>,
 }
+
+/// Frames that are sent from memory of the fabric at a time.
+const STAGES: usize = 8;
 
 impl Transmitter {
     /// With room for `messages_max` messages under way.
@@ -87,8 +93,12 @@ impl Transmitter {
         (job, rank, incarnation): (u64, Rank, Incarnation),
         log: MemoryId,
         messages_max: usize,
+        staged_bytes_max: usize,
     ) -> Result<Self, Error> {
         let slots = messages_max + 1;
+        let stages = (staged_bytes_max > 0)
+            .then(|| Slots::new(endpoint, BRIEF_BYTES + staged_bytes_max, STAGES))
+            .transpose()?;
         Ok(Self {
             job,
             rank,
@@ -96,7 +106,9 @@ impl Transmitter {
             log,
             headers: Slots::new(endpoint, WIRE_BYTES + CONTROL_BYTES, slots)?,
             free: (SCRATCH + 1..slots).rev().collect(),
-            under_way: vec![None; slots],
+            under_way: vec![None; slots + STAGES],
+            free_stages: (0..stages.as_ref().map_or(0, Slots::count)).collect(),
+            stages,
             inject_bytes: endpoint.info().inject_bytes(),
         })
     }
@@ -179,6 +191,42 @@ impl Transmitter {
         Ok(u32::from(is_data))
     }
 
+    /// Transmits a whole message that is not in the log yet.
+    pub fn stage(
+        &mut self,
+        endpoint: &mut Endpoint,
+        peer: &mut Peer,
+        record: &RecordHeader,
+        fill: &mut dyn FnMut(&mut [u8]),
+        now: impl FnOnce() -> Duration,
+    ) -> Result<(), NotNow> {
+        let counters = peer.receiving.counters();
+        let head = self.brief_header(peer, peer.sending.next(), record, counters);
+        let stage = *self.free_stages.last().ok_or(NotNow)?;
+        let stages = self.stages.as_mut().ok_or(NotNow)?;
+        let bytes = record.payload_bytes as usize;
+        stages.fill(stage, &head, bytes, fill);
+        let slot = self.headers.count() + stage;
+        let part = stages.part(stage, head.len() + bytes);
+        match endpoint.send(peer.address, &[part], token_of_send(slot)) {
+            Ok(()) => {}
+            Err(Refused::Again | Refused::Full) => return Err(NotNow),
+            Err(Refused::Failed(error)) => {
+                peer.failed(&error, now());
+                return Err(NotNow);
+            }
+        }
+        peer.receiving.told(counters, false);
+        self.free_stages.pop();
+        self.under_way[slot] = Some(UnderWay {
+            rank: peer.rank,
+            connection: peer.connection,
+            // The log is not read by this operation.
+            sequence: None,
+        });
+        Ok(())
+    }
+
     #[inline]
     fn brief_header(
         &self,
@@ -221,13 +269,22 @@ impl Transmitter {
     #[inline]
     pub fn completed(&mut self, slot: usize) -> Option<UnderWay> {
         let under_way = self.under_way.get_mut(slot)?.take()?;
-        self.free.push(slot);
+        match slot.checked_sub(self.headers.count()) {
+            None => self.free.push(slot),
+            Some(stage) => self.free_stages.push(stage),
+        }
         Some(under_way)
+    }
+
+    /// Staged messages under way at most.
+    pub fn stages_max() -> usize {
+        STAGES
     }
 
     /// Whether the provider still reads messages.
     pub fn is_busy(&self) -> bool {
-        self.free.len() + 1 < self.headers.count()
+        let stages = self.stages.as_ref().map_or(0, Slots::count);
+        self.free.len() + 1 < self.headers.count() || self.free_stages.len() < stages
     }
 }
 

@@ -127,6 +127,7 @@ impl Shm {
                 frame_payload_bytes_max: ChannelLog::PAYLOAD_BYTES_MAX,
                 fragment_bytes: FRAGMENT_BYTES,
                 eager_bytes_max: options.window_bytes / 4,
+                staged_bytes: 0..0,
             },
             options,
             own,

@@ -117,6 +117,7 @@ impl Options {
                 frame_payload_bytes_max: ChannelLog::PAYLOAD_BYTES_MAX,
                 fragment_bytes: 8 << 10,
                 eager_bytes_max: 64 << 10,
+                staged_bytes: 0..0,
             },
             window_bytes: 512 << 10,
             distant_bytes_min: None,
