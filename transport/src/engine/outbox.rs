@@ -21,7 +21,7 @@ pub(super) const BURST_BYTES: u64 = 128 << 10;
 #[derive(Debug)]
 pub(super) struct Destination {
     pub log: ChannelLog,
-    limits: Limits,
+    pub limits: Limits,
     next_ssn: Ssn,
     /// Rendezvous sends that are cleared to send; they go first.
     cleared: VecDeque<RequestId>,
@@ -30,7 +30,7 @@ pub(super) struct Destination {
     /// Sends that wait for a word of the receiver.
     unanswered: Vec<(Ssn, RequestId)>,
     /// Packed frames that wait for the gate or the fabric.
-    packed: VecDeque<Frame>,
+    pub packed: VecDeque<Frame>,
     /// All messages below are in a stable checkpoint of the receiver. LOG-4
     horizon: Ssn,
 }
@@ -131,7 +131,7 @@ impl Outbox {
         if bytes > destination.limits.at_once_bytes_max || !destination.is_clear() {
             return None;
         }
-        let mut pass = means.gate.pass()?;
+        let pass = means.gate.pass()?;
         let ssn = destination.next_ssn;
         let record = Record {
             kind: RecordKind::Eager,
@@ -149,12 +149,13 @@ impl Outbox {
             keeps_payload: self.keeps_payload,
             target: self.target,
         };
-        if destination.limits.staged_bytes.contains(&bytes) {
-            if destination.stage(buffer, &record, log, pass, means) {
-                destination.next_ssn = ssn.next();
-                return Some(ssn);
-            }
-            pass = means.gate.pass()?;
+        if destination.limits.staged_bytes.contains(&bytes)
+            && destination
+                .stage(buffer, &record, log, means.gate, means.fabric, means.arena)
+                .is_some()
+        {
+            destination.next_ssn = ssn.next();
+            return Some(ssn);
         }
         let packed = destination
             .pack(buffer, &record, log, means.fabric, means.arena)
@@ -303,9 +304,24 @@ impl Outbox {
             keeps_payload: self.keeps_payload,
             target: self.target,
         };
-        let frame = destination.pack(&sending.buffer, &record, log, means.fabric, means.arena)?;
-        destination.packed.push_back(frame.frame);
-        sending.packed_bytes += frame.payload_bytes;
+        let staged = destination.stage(
+            &sending.buffer,
+            &record,
+            log,
+            means.gate,
+            means.fabric,
+            means.arena,
+        );
+        let payload_bytes = match staged {
+            Some(payload_bytes) => payload_bytes,
+            None => {
+                let buffer = &sending.buffer;
+                let packed = destination.pack(buffer, &record, log, means.fabric, means.arena)?;
+                destination.packed.push_back(packed.frame);
+                packed.payload_bytes
+            }
+        };
+        sending.packed_bytes += payload_bytes;
         sending.announced = true;
         let whole = sending.packed_bytes == bytes && !only_announce;
         let unanswered = only_announce || whole && sending.way == Way::Eager && sending.synchronous;
@@ -319,7 +335,7 @@ impl Outbox {
             finish_send(means.requests, id);
         }
         means.statistics.rendezvous += u64::from(only_announce);
-        Ok(frame.payload_bytes)
+        Ok(payload_bytes)
     }
 
     /// Frees what other channels hold and do not need; whether there was any.
@@ -403,7 +419,7 @@ pub(super) struct Record {
     pub offset: u64,
     pub payload_bytes: usize,
     /// The payload may not be cut to fill the end of a chunk.
-    whole: bool,
+    pub whole: bool,
     want_ack: bool,
 }
 

@@ -6,39 +6,47 @@
 //! made while the message travels. LOG-1: it is there before the send completes.
 
 use super::buffer::SendBuffer;
-use super::outbox::{Destination, Logging, Means, Record};
-use crate::gate::Pass;
+use super::outbox::{Destination, Logging, Record};
+use crate::fabric::Fabric;
+use crate::gate::Gate;
+use refrain_ring::Arena;
 use refrain_ring::copy::Target;
 
 impl Destination {
-    /// Sends a whole message if the fabric takes it now; whether it did. If not,
-    /// nothing has happened.
+    /// Sends a frame if the fabric takes it now; how many bytes of payload it
+    /// has then. If not, nothing has happened.
     pub(super) fn stage(
         &mut self,
         buffer: &SendBuffer,
         record: &Record,
         log: Logging,
-        pass: Pass,
-        means: &mut Means<'_>,
-    ) -> bool {
+        gate: &Gate,
+        fabric: &mut dyn Fabric,
+        arena: &mut Arena,
+    ) -> Option<u64> {
+        let lengths = &self.limits.staged_bytes;
+        if !lengths.contains(&(record.payload_bytes as u64)) || !self.packed.is_empty() {
+            return None;
+        }
+        let pass = gate.pass()?;
+        let least = lengths.start as usize;
         if !self.log.has_room(record.payload_bytes) {
-            self.trim(record.to, log.keeps_payload, means.fabric, means.arena);
+            self.trim(record.to, log.keeps_payload, fabric, arena);
         }
         // LOG-3: what the log has no room for does not leave.
-        let reserved = self.log.reserve(means.arena, record.payload_bytes, true);
-        let Ok(mut reservation) = reserved else {
-            return false;
-        };
-        let header = self.log.stamp(record.header(record.payload_bytes));
-        let mut fill = |place: &mut [u8]| buffer.pack(record.offset, place, Target::Cached);
-        let staged = means.fabric.stage(pass, record.to, &header, &mut fill);
-        if staged.is_err() {
-            return false;
+        let reserved = self.log.reserve(arena, record.payload_bytes, record.whole);
+        let mut reservation = reserved.ok()?;
+        let payload_bytes = reservation.payload_bytes();
+        if payload_bytes < least {
+            return None;
         }
-        let payload = self.log.payload_mut(means.arena, &mut reservation);
+        let header = self.log.stamp(record.header(payload_bytes));
+        let mut fill = |place: &mut [u8]| buffer.pack(record.offset, place, Target::Cached);
+        fabric.stage(pass, record.to, &header, &mut fill).ok()?;
+        let payload = self.log.payload_mut(arena, &mut reservation);
         buffer.pack(record.offset, payload, log.target);
-        let frame = self.log.append(means.arena, reservation, header);
-        means.fabric.staged(record.to, &frame);
-        true
+        let frame = self.log.append(arena, reservation, header);
+        fabric.staged(record.to, &frame);
+        Some(payload_bytes as u64)
     }
 }

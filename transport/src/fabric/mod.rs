@@ -27,9 +27,9 @@
 //! may take a frame before it is in the log ([`Fabric::stage`]): the caller fills
 //! the fabric's own memory, the frame leaves, and then the caller writes the same
 //! bytes into its log and says where they are ([`Fabric::staged`]), before it
-//! calls anything else. Only frames that are whole messages, of the lengths in
-//! [`Attributes::staged_bytes`], and in the order of their positions with those
-//! that are posted.
+//! calls anything else. Only frames with payload of the lengths in
+//! [`Attributes::staged_bytes`], in the order of their positions with those that
+//! are posted.
 //!
 //! **Receiving.** [`Fabric::poll`] hands each arrived frame to the [`Sink`],
 //! per lane in order. A sink that answers [`Disposition::Keep`] leaves the

@@ -8,7 +8,7 @@ use super::wire::{BRIEF_BYTES, BriefHeader, Kind, WIRE_BYTES, WireHeader, connec
 use crate::control::CONTROL_BYTES;
 use core::time::Duration;
 use refrain_libfabric::{Endpoint, Error, MemoryId, Part, Refused};
-use refrain_ring::{Incarnation, Rank, RecordHeader};
+use refrain_ring::{Incarnation, Rank, RecordHeader, RecordKind};
 
 /// What follows the header.
 #[derive(Clone, Copy, Debug)]
@@ -80,6 +80,9 @@ pub struct Transmitter {
     free_stages: Vec<usize>,
 }
 
+/// Header and record header, with the gap before the payload.
+const FULL_HEAD_BYTES: usize = WIRE_BYTES + refrain_ring::payload_offset(usize::MAX >> 1);
+
 /// Frames that are sent from memory of the fabric at a time.
 const STAGES: usize = 8;
 
@@ -97,7 +100,7 @@ impl Transmitter {
     ) -> Result<Self, Error> {
         let slots = messages_max + 1;
         let stages = (staged_bytes_max > 0)
-            .then(|| Slots::new(endpoint, BRIEF_BYTES + staged_bytes_max, STAGES))
+            .then(|| Slots::new(endpoint, FULL_HEAD_BYTES + staged_bytes_max, STAGES))
             .transpose()?;
         Ok(Self {
             job,
@@ -191,7 +194,7 @@ impl Transmitter {
         Ok(u32::from(is_data))
     }
 
-    /// Transmits a whole message that is not in the log yet.
+    /// Transmits a frame that is not in the log yet.
     pub fn stage(
         &mut self,
         endpoint: &mut Endpoint,
@@ -201,11 +204,21 @@ impl Transmitter {
         now: impl FnOnce() -> Duration,
     ) -> Result<(), NotNow> {
         let counters = peer.receiving.counters();
-        let head = self.brief_header(peer, peer.sending.next(), record, counters);
+        let sequence = peer.sending.next();
+        let (brief, full);
+        let head: &[u8] = if record.kind == RecordKind::Eager
+            && u64::from(record.payload_bytes) == record.extent
+        {
+            brief = self.brief_header(peer, sequence, record, counters);
+            &brief
+        } else {
+            full = self.full_head(peer, sequence, record, counters);
+            &full
+        };
         let stage = *self.free_stages.last().ok_or(NotNow)?;
         let stages = self.stages.as_mut().ok_or(NotNow)?;
         let bytes = record.payload_bytes as usize;
-        stages.fill(stage, &head, bytes, fill);
+        stages.fill(stage, head, bytes, fill);
         let slot = self.headers.count() + stage;
         let part = stages.part(stage, head.len() + bytes);
         match endpoint.send(peer.address, &[part], token_of_send(slot)) {
@@ -248,6 +261,25 @@ impl Transmitter {
             tag: record.tag,
         }
         .encode()
+    }
+
+    fn full_head(
+        &self,
+        peer: &Peer,
+        sequence: u64,
+        record: &RecordHeader,
+        counters: Counters,
+    ) -> [u8; FULL_HEAD_BYTES] {
+        let outgoing = Outgoing {
+            kind: Kind::Frame,
+            sequence,
+            offset: 0,
+            body: Body::Nothing,
+        };
+        let mut head = [0; FULL_HEAD_BYTES];
+        head[..WIRE_BYTES].copy_from_slice(&self.header(peer, &outgoing, counters).encode());
+        head[WIRE_BYTES..][..RecordHeader::BYTES].copy_from_slice(&record.encode());
+        head
     }
 
     fn header(&self, peer: &Peer, outgoing: &Outgoing, counters: Counters) -> WireHeader {
