@@ -83,12 +83,14 @@ pub fn check_payload_sizes(h: &mut impl Harness) -> Outcome {
 pub fn check_log_memory_is_reused(h: &mut impl Harness) -> Outcome {
     let mut rig = Rig::new(h, 2);
     let window_bytes = rig.seats[0].endpoint.window_bytes;
+    let attributes = rig.seats[0].endpoint.fabric.attributes();
+    let longest = attributes.frame_payload_bytes_max.min(50_000);
     let mut sent_bytes = 0;
     let mut bytes = 1;
     while sent_bytes < 6 * window_bytes {
         rig.send(0, 1, bytes);
         sent_bytes += bytes as u64;
-        bytes = (bytes * 5 + 13) % 50_000;
+        bytes = (bytes * 5 + 13) % longest;
     }
     rig.flush();
     let sent = rig.sent(0, 1);

@@ -18,6 +18,10 @@ const UNCREDITED: usize = 8;
 /// What `ofi_rxm` sends without asking (FI_OFI_RXM_BUFFER_SIZE).
 const RXM_EAGER_BYTES: usize = 16 << 10;
 
+/// From this version on `shm` asks the other side for shorter reads: a read from
+/// a process that was killed then never ends.
+const SHM_ASKS_SINCE: u32 = 200;
+
 /// How frames travel.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Choices {
@@ -57,7 +61,7 @@ pub struct Overrides {
 impl Choices {
     /// For one provider in a job of `size` ranks.
     pub fn new(info: &Info, size: u32, overrides: Overrides) -> Self {
-        let mut way = Way::of(&info.provider());
+        let mut way = Way::of(&info.provider(), info.provider_version().major);
         if let Some(bytes) = overrides.fragment_bytes {
             way.fragment_bytes = bytes.clamp(64, ChannelLog::PAYLOAD_BYTES_MAX);
         }
@@ -108,7 +112,7 @@ impl Choices {
 
 impl Way {
     /// Measured in docs/performance.md.
-    fn of(provider: &str) -> Self {
+    fn of(provider: &str, version: u32) -> Self {
         let is = |name: &str| provider.split(';').any(|layer| layer == name);
         if is("ofi_rxm") && (is("tcp") || is("net")) {
             // Longer messages wait for a question and an answer of `ofi_rxm`.
@@ -129,7 +133,11 @@ impl Way {
             // costs a microsecond and more, so they are few.
             Self {
                 fragment_bytes: 128 << 10,
-                distant_bytes_min: Some(8 << 10),
+                distant_bytes_min: Some(if version < SHM_ASKS_SINCE {
+                    8 << 10
+                } else {
+                    64 << 10
+                }),
             }
         } else {
             // Hardware reads at line rate without the sender's processor.

@@ -593,6 +593,10 @@ impl Fabric for Ofi {
         }
         frame.publish(&self.region);
         let payload_bytes = frame.bytes.saturating_sub(RECORD_HEAD_BYTES);
+        debug_assert!(
+            payload_bytes <= self.attributes.frame_payload_bytes_max,
+            "a frame of {payload_bytes} bytes of payload: no slot has room for it"
+        );
         let distant = self
             .choices
             .distant_bytes_min
