@@ -24,6 +24,7 @@ mod rig;
 #[path = "../seed/mod.rs"]
 mod seed;
 mod sizes;
+mod staging;
 mod synchronous;
 mod to_self;
 mod truncation;

@@ -19,8 +19,28 @@ pub fn in_both_modes(options: &Options) -> [Options; 2] {
 pub const DISTANT: [Option<usize>; 3] = [None, Some(1), Some(4096)];
 
 /// A calm network and rough ones; receivers read in place, or not; without and
-/// with distant frames.
+/// with distant frames; with frames that leave before they are in the log.
 pub fn all() -> Vec<Options> {
+    let mut networks = with_and_without_distant();
+    networks.extend(staging());
+    networks
+}
+
+/// Payload of frames that they take so: also less than any real fabric.
+pub const STAGED_BYTES: core::ops::Range<usize> = 4..6000;
+
+/// Those that take frames of some lengths before they are in the log.
+pub fn staging() -> Vec<Options> {
+    [Options::calm(1), Options::rough(4)]
+        .map(|mut options| {
+            options.keeps_trace = true;
+            options.attributes.staged_bytes = STAGED_BYTES;
+            options
+        })
+        .into()
+}
+
+fn with_and_without_distant() -> Vec<Options> {
     let calm = std::iter::once(Options::calm(1));
     let rough = seeds(1..=3).into_iter().map(Options::rough);
     calm.chain(rough)
@@ -37,7 +57,7 @@ pub fn all() -> Vec<Options> {
 
 /// Those of them with distant frames.
 pub fn distant() -> Vec<Options> {
-    let mut networks = all();
+    let mut networks = with_and_without_distant();
     networks.retain(|network| network.distant_bytes_min.is_some());
     networks
 }

@@ -1,10 +1,11 @@
 //! [`SimFabric`]: one rank's end of a simulated network.
 
+use super::LaneKind;
 use super::Network;
 use super::arrivals::Arrived;
 use super::ledger::Bytes;
 use super::lives::address_of;
-use super::trace::{Life, Route};
+use super::trace::{Event, Life, Route};
 use crate::control::Control;
 use crate::fabric::{
     Address, Arrival, Attributes, Disposition, Fabric, FabricError, Landing, Payload, Place,
@@ -33,6 +34,8 @@ pub struct SimFabric {
     life: Life,
     attributes: Attributes,
     kept: BTreeMap<KeptKey, Kept>,
+    /// A frame that is not in its log yet.
+    staged: Option<(Route, Vec<u8>)>,
 }
 
 impl SimFabric {
@@ -43,6 +46,7 @@ impl SimFabric {
             life,
             attributes,
             kept: BTreeMap::new(),
+            staged: None,
         }
     }
 
@@ -154,6 +158,44 @@ impl Fabric for SimFabric {
     fn post(&mut self, _pass: Pass, peer: Rank, frame: &Frame) -> Result<(), Refusal> {
         let mut network = self.network.state.borrow_mut();
         network.post(self.life, peer, frame)
+    }
+
+    /// The frame is on its way when it is in the log: nothing can happen in
+    /// between, and what lies there must be what left.
+    fn stage(
+        &mut self,
+        _pass: Pass,
+        peer: Rank,
+        header: &RecordHeader,
+        fill: &mut dyn FnMut(&mut [u8]),
+    ) -> Result<(), Refusal> {
+        let payload_bytes = header.payload_bytes as usize;
+        assert!(
+            self.attributes.staged_bytes.contains(&payload_bytes),
+            "frames of {payload_bytes} bytes of payload are not staged"
+        );
+        assert!(self.staged.is_none(), "one frame is staged at a time");
+        let mut network = self.network.state.borrow_mut();
+        let route = network.admit(self.life, peer, LaneKind::Data)?;
+        let mut bytes = header.encode().to_vec();
+        bytes.resize(RecordHeader::BYTES + payload_bytes, 0);
+        fill(&mut bytes[RecordHeader::BYTES..]);
+        self.staged = Some((route, bytes));
+        Ok(())
+    }
+
+    fn staged(&mut self, peer: Rank, frame: &Frame) {
+        let (route, bytes) = self.staged.take().expect("a frame was staged");
+        assert_eq!(route.to.rank, peer, "the frame was staged for another rank");
+        let mut network = self.network.state.borrow_mut();
+        network.add_event(Event::Staged(route, frame.position));
+        let posted = network.post_admitted(route, frame);
+        if let Some(posted) = posted {
+            assert!(
+                *posted == *bytes,
+                "the log holds something else than what left"
+            );
+        }
     }
 
     fn post_control(&mut self, _pass: Pass, peer: Rank, control: Control) -> Result<(), Refusal> {

@@ -156,9 +156,20 @@ impl State {
 impl State {
     pub(super) fn post(&mut self, from: Life, to: Rank, frame: &Frame) -> Result<(), Refusal> {
         let route = self.admit(from, to, LaneKind::Data)?;
+        self.post_admitted(route, frame);
+        Ok(())
+    }
+
+    /// Returns the frame's bytes as they lie in the log, unless that is broken.
+    pub(super) fn post_admitted(&mut self, route: Route, frame: &Frame) -> Option<Bytes> {
         let due = self.due();
-        let link = self.links.get_mut(&route).expect("admitted");
-        match link.ledger.post(frame) {
+        let link = self.links.get_mut(&route)?;
+        let posted = link.ledger.post(frame);
+        let bytes = match &posted {
+            Some(Ok(bytes)) => Some(bytes.clone()),
+            _ => None,
+        };
+        match posted {
             Some(Ok(bytes)) => link
                 .data
                 .send(due, DataFrame::Bytes(Some(frame.position), bytes)),
@@ -166,7 +177,7 @@ impl State {
             None => {}
         }
         self.add_event(Event::Posted(route, LaneKind::Data, frame.position));
-        Ok(())
+        bytes
     }
 
     pub(super) fn post_control(
@@ -184,7 +195,7 @@ impl State {
         Ok(())
     }
 
-    fn admit(&mut self, from: Life, to: Rank, lane: LaneKind) -> Result<Route, Refusal> {
+    pub(super) fn admit(&mut self, from: Life, to: Rank, lane: LaneKind) -> Result<Route, Refusal> {
         let route = self.route_to(from, to).ok_or(Refusal::NotConnected(to))?;
         let link = &self.links[&route];
         let full = match lane {

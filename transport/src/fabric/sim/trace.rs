@@ -27,6 +27,8 @@ pub struct Route {
 pub enum Event {
     /// A frame was taken.
     Posted(Route, LaneKind, Position),
+    /// A frame was taken before it was in its log; it is posted next.
+    Staged(Route, Position),
     /// A frame was refused as the lane was full, or by chance.
     Refused(Route, LaneKind),
     /// A frame has arrived at its receiver.
