@@ -95,7 +95,7 @@ fn to_launcher(input: &mut Input<'_>) -> ToLauncher {
         1 => ToLauncher::Put {
             key: input.text(),
             value: input.bytes(),
-            memory: input.u8() % 2 == 0,
+            memory: input.u8().is_multiple_of(2),
         },
         2 => ToLauncher::Get { key: input.text() },
         3 => ToLauncher::Fence {
@@ -117,14 +117,14 @@ fn to_rank(input: &mut Input<'_>) -> ToRank {
             incarnation: input.u32(),
             config: JobConfig {
                 fabric: input.text(),
-                log_memory_bytes: (input.u8() % 2 == 0).then(|| input.u64()),
+                log_memory_bytes: input.u8().is_multiple_of(2).then(|| input.u64()),
                 ..JobConfig::default()
             },
         },
         1 => ToRank::Value {
             key: input.text(),
             value: input.bytes(),
-            memory: input.u8() % 2 == 0,
+            memory: input.u8().is_multiple_of(2),
         },
         2 => ToRank::FenceDone {
             generation: input.u64(),

@@ -6,11 +6,16 @@
 //! drivers share them: libFuzzer (`targets/`, coverage guided, feature
 //! `libfuzzer`) and an ordinary test (`tests/every_target.rs`, any toolchain).
 
+pub mod address_card;
+pub mod brief_header;
 pub mod control_frame;
 mod input;
 pub mod launcher_message;
+pub mod mixed_address;
+pub mod ofi_address;
 pub mod record_header;
 pub mod size;
+pub mod wire_header;
 
 /// One decoder under test.
 #[derive(Clone, Copy, Debug)]
@@ -39,6 +44,31 @@ pub const TARGETS: &[Target] = &[
         name: "launcher_message",
         check: launcher_message::check,
         seeds: launcher_message::seeds,
+    },
+    Target {
+        name: "wire_header",
+        check: wire_header::check,
+        seeds: wire_header::seeds,
+    },
+    Target {
+        name: "brief_header",
+        check: brief_header::check,
+        seeds: brief_header::seeds,
+    },
+    Target {
+        name: "ofi_address",
+        check: ofi_address::check,
+        seeds: ofi_address::seeds,
+    },
+    Target {
+        name: "mixed_address",
+        check: mixed_address::check,
+        seeds: mixed_address::seeds,
+    },
+    Target {
+        name: "address_card",
+        check: address_card::check,
+        seeds: address_card::seeds,
     },
     Target {
         name: "size",

@@ -29,6 +29,7 @@ pub mod leftovers;
 pub mod machine;
 pub mod native;
 mod protocol;
+pub mod seconds;
 pub mod size;
 mod world;
 

@@ -4,6 +4,7 @@ use super::log_budget::{default_budget_bytes, message_cost_bytes};
 use super::sizes::{Point, format_size, series};
 use super::{NetpipeError, fabrics};
 use refrain::choice::{self, Choice};
+use refrain::seconds::{self, Limit};
 use refrain::{machine, size};
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
@@ -71,6 +72,14 @@ pub struct Arguments {
     /// REFRAIN_LIBFABRIC, or the installed one
     #[arg(long, value_name = "FILE")]
     pub libfabric: Option<String>,
+    /// How long a rank on the ofi fabric may leave the greeting at the start
+    /// unanswered, and a provider's error about it may last
+    #[arg(long, value_name = "SECONDS", default_value = "30", value_parser = seconds::milliseconds)]
+    pub peer_timeout: u64,
+    /// After how long without an answer a rank on the ofi fabric counts as lost,
+    /// or off
+    #[arg(long, value_name = "SECONDS|off", default_value = "off", value_parser = seconds::limit)]
+    pub suspect_after: Limit,
     /// Protocols to compare, interleaved size by size: none, pessimist
     #[arg(
         long,
@@ -133,6 +142,8 @@ pub struct Arguments {
 pub struct Settings {
     pub fabrics: Vec<String>,
     pub libfabric: Option<String>,
+    pub peer_timeout_ms: u64,
+    pub suspect_after_ms: Option<u64>,
     pub protocols: Vec<String>,
     pub receive: Receive,
     pub mode: Mode,
@@ -203,6 +214,8 @@ impl Arguments {
         Ok(Settings {
             fabrics: self.fabric,
             libfabric,
+            peer_timeout_ms: self.peer_timeout,
+            suspect_after_ms: self.suspect_after.milliseconds,
             protocols,
             receive: self.receive,
             mode,

@@ -86,6 +86,8 @@ impl Ranks {
                 log_memory_bytes: Some(settings.log_memory_bytes),
                 log_prefault: true,
                 libfabric: settings.libfabric.clone(),
+                peer_timeout_ms: settings.peer_timeout_ms,
+                suspect_after_ms: settings.suspect_after_ms,
                 ranks_on_host: 2,
                 ..JobConfig::default()
             },

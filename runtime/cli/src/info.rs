@@ -37,7 +37,8 @@ pub fn run(arguments: &Arguments) -> miette::Result<ExitCode> {
     let found = choice::providers(file.as_deref());
     let found = found.as_deref().map_err(String::as_str);
     let text = if arguments.providers {
-        providers::text(found)
+        let version = choice::library_version(file.as_deref());
+        providers::text(found, version.as_deref().unwrap_or_default())
     } else {
         text(found)
     };

@@ -1,36 +1,41 @@
 //! `refrain info --providers`.
 
-use comfy_table::presets::UTF8_HORIZONTAL_ONLY;
-use comfy_table::{ContentArrangement, Table};
+use comfy_table::presets::NOTHING;
+use comfy_table::{ColumnConstraint, ContentArrangement, Table, Width};
 use refrain::choice::{Provider, provider};
 use std::fmt::Write as _;
 use std::fs;
 
+/// How wide the table is at most.
+const TERMINAL_COLUMNS: u16 = 100;
+/// The last two columns hold sentences; they wrap.
+const SENTENCE_COLUMNS: u16 = 22;
+
 /// What libfabric offers here, provider by provider, or one line that says what
-/// is missing.
-pub fn text(found: Result<&[Provider], &str>) -> String {
+/// is missing. `version` is the library's.
+pub fn text(found: Result<&[Provider], &str>, version: &str) -> String {
     let found = match found {
         Ok(found) => found,
         Err(why) => return format!("{why}\n"),
     };
     let mut text = String::new();
-    if let Some(file) = loaded_file() {
-        let _ = writeln!(text, "libfabric   {file}");
-    }
+    let file = loaded_file().map_or_else(String::new, |file| format!(" ({file})"));
+    let _ = writeln!(text, "libfabric   {version}{file}");
     if let Some(best) = provider::best(found) {
         let _ = writeln!(text, "ofi takes   {} ({})", best.provider.name, best.reason);
     }
-    let _ = writeln!(text, "{}", table(found));
+    let _ = writeln!(text, "\n{}\n", table(found).trim_fmt());
     for provider in found {
         if let Err(why) = &provider.usable {
             let _ = writeln!(text, "{} cannot be used: {why}", provider.name);
         }
     }
     text.push_str(
-        "\nlong messages  read: the receiver reads the sender's log; messages: in pieces\n\
-         sleeps         how a waiting rank finds out that something came\n\
-         inject         bytes that are sent without a completion, at most\n\
-         completions    what it means that libfabric reports one, with FI_DELIVERY_COMPLETE\n",
+        "\nlong      messages: read (the receiver reads the sender's log) or in pieces\n\
+         sleeps    how a waiting rank finds out that something came\n\
+         inject    bytes that are sent without a completion, at most\n\
+         sent      what the completion of a message means, with FI_DELIVERY_COMPLETE\n\
+         written   the same of a one-sided write\n",
     );
     text
 }
@@ -38,17 +43,11 @@ pub fn text(found: Result<&[Provider], &str>) -> String {
 fn table(found: &[Provider]) -> Table {
     let mut table = Table::new();
     table
-        .load_preset(UTF8_HORIZONTAL_ONLY)
-        .set_content_arrangement(ContentArrangement::Disabled)
+        .load_preset(NOTHING)
+        .set_content_arrangement(ContentArrangement::Dynamic)
+        .set_width(TERMINAL_COLUMNS)
         .set_header([
-            "provider",
-            "version",
-            "usable",
-            "long messages",
-            "sleeps",
-            "inject",
-            "a message's completion",
-            "a write's completion",
+            "provider", "version", "usable", "long", "sleeps", "inject", "sent", "written",
         ]);
     for provider in found {
         let (major, minor) = provider.version;
@@ -71,11 +70,19 @@ fn table(found: &[Provider]) -> Table {
             when_usable(provider.write_completion),
         ]);
     }
+    for (index, column) in table.column_iter_mut().enumerate() {
+        column.set_padding((0, 2));
+        column.set_constraint(if index < 6 {
+            ColumnConstraint::ContentWidth
+        } else {
+            ColumnConstraint::UpperBoundary(Width::Fixed(SENTENCE_COLUMNS))
+        });
+    }
     table
 }
 
-/// The file that the loader took for libfabric. It says the version too, where
-/// it is installed under its whole name (`libfabric.so.1.19.1`).
+/// The file that the loader took for libfabric. Its name does not say the
+/// version: 1.17 is in `libfabric.so.1.20.0`.
 fn loaded_file() -> Option<String> {
     let maps = fs::read_to_string("/proc/self/maps").ok()?;
     file_in(&maps).map(str::to_owned)
@@ -109,11 +116,13 @@ mod tests {
 
     #[test]
     fn every_provider_is_a_row_and_every_refusal_a_line() {
-        let text = text(Ok(&[
+        let found = [
             provider("tcp", Ok(())),
             provider("udp", Err("it loses messages".into())),
-        ]));
-        let row = text.lines().find(|line| line.starts_with(" tcp ")).unwrap();
+        ];
+        let text = text(Ok(&found), "1.17");
+        assert!(text.starts_with("libfabric   1.17"), "{text}");
+        let row = text.lines().find(|line| line.starts_with("tcp ")).unwrap();
         for word in [
             "117.0",
             "yes",
@@ -125,7 +134,7 @@ mod tests {
         ] {
             assert!(row.contains(word), "{word} in {row}");
         }
-        let row = text.lines().find(|line| line.starts_with(" udp ")).unwrap();
+        let row = text.lines().find(|line| line.starts_with("udp ")).unwrap();
         assert!(row.contains("no") && !row.contains("4096"), "{row}");
         assert!(
             text.contains("udp cannot be used: it loses messages"),
@@ -134,9 +143,22 @@ mod tests {
         assert!(text.contains("ofi takes   tcp"), "{text}");
     }
 
+    /// The longest words that there are.
+    #[test]
+    fn the_table_fits_a_terminal() {
+        let mut longest = provider("verbs;ofi_rxm", Ok(()));
+        longest.long_messages = "messages";
+        longest.message_completion = "buffer free, whatever is asked";
+        longest.write_completion = "in memory; target must poll";
+        let table = table(&[longest]).trim_fmt();
+        assert!(table.contains("whatever is asked"), "{table}");
+        let widest = table.lines().map(|line| line.chars().count()).max();
+        assert!(widest <= Some(TERMINAL_COLUMNS.into()), "{table}");
+    }
+
     #[test]
     fn without_libfabric_there_is_one_line() {
-        assert_eq!(text(Err("install it")), "install it\n");
+        assert_eq!(text(Err("install it"), ""), "install it\n");
     }
 
     #[test]

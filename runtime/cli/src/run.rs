@@ -5,11 +5,11 @@ use miette::{IntoDiagnostic, Report, miette};
 use refrain::config::JobConfig;
 use refrain::launcher::{Job, JobSpec, Outcome, Output, RANKS_MAX};
 use refrain::leftovers;
+use refrain::seconds::{self, Limit};
 use refrain::{Error, choice, size};
 use std::ffi::OsString;
 use std::io::Write;
 use std::process::ExitCode;
-use std::time::Duration;
 
 /// As for a wrong command line: what was asked for cannot be.
 const USAGE: u8 = 2;
@@ -43,12 +43,12 @@ pub struct Arguments {
     libfabric: Option<String>,
     /// How long a rank on another host may leave the greeting at the start
     /// unanswered, and a provider's error about it may last.
-    #[arg(long, value_name = "SECONDS", default_value = "30", value_parser = milliseconds)]
+    #[arg(long, value_name = "SECONDS", default_value = "30", value_parser = seconds::milliseconds)]
     peer_timeout: u64,
     /// After how long without an answer a rank on another host counts as lost,
     /// or off. A rank that computes answers nothing meanwhile.
-    #[arg(long, value_name = "SECONDS|off", default_value = "off", value_parser = suspicion)]
-    suspect_after: Suspicion,
+    #[arg(long, value_name = "SECONDS|off", default_value = "off", value_parser = seconds::limit)]
+    suspect_after: Limit,
     /// Say which fabric was chosen for which pairs, and why.
     #[arg(short, long)]
     verbose: bool,
@@ -88,29 +88,6 @@ fn library(file: &str) -> Result<String, String> {
     Ok(file.to_owned())
 }
 
-/// Seconds, also parts of one, as milliseconds.
-fn milliseconds(text: &str) -> Result<u64, String> {
-    let seconds = text.parse::<f64>().ok();
-    seconds
-        .and_then(|seconds| Duration::try_from_secs_f64(seconds).ok())
-        .and_then(|time| u64::try_from(time.as_millis()).ok())
-        .filter(|milliseconds| *milliseconds > 0)
-        .ok_or_else(|| "give seconds above 0, like 30 or 0.5".into())
-}
-
-/// After how many milliseconds a silent rank is suspected.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Suspicion(Option<u64>);
-
-fn suspicion(text: &str) -> Result<Suspicion, String> {
-    if text == "off" {
-        return Ok(Suspicion(None));
-    }
-    milliseconds(text)
-        .map(|milliseconds| Suspicion(Some(milliseconds)))
-        .map_err(|error| format!("{error}, or off"))
-}
-
 /// Runs the job; its status is the result.
 pub fn run(arguments: Arguments) -> miette::Result<ExitCode> {
     let mut command = arguments.command.into_iter();
@@ -129,7 +106,7 @@ pub fn run(arguments: Arguments) -> miette::Result<ExitCode> {
             log_prefault: arguments.log_prefault,
             libfabric: arguments.libfabric,
             peer_timeout_ms: arguments.peer_timeout,
-            suspect_after_ms: arguments.suspect_after.0,
+            suspect_after_ms: arguments.suspect_after.milliseconds,
             verbose: arguments.verbose,
             ..JobConfig::default()
         },
@@ -173,22 +150,4 @@ fn report(outcome: &Outcome) -> ExitCode {
         let _ = writeln!(std::io::stderr(), "refrain: {failure}");
     }
     ExitCode::from(u8::try_from(outcome.status).unwrap_or(1))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn times_are_read_in_seconds() {
-        assert_eq!(milliseconds("30"), Ok(30_000));
-        assert_eq!(milliseconds("0.25"), Ok(250));
-        for text in ["", "0", "-1", "NaN", "inf", "1e300", "0.0001", "1s", "off"] {
-            let message = milliseconds(text).unwrap_err();
-            assert!(message.contains("like 30 or 0.5"), "{text:?}: {message}");
-        }
-        assert_eq!(suspicion("off"), Ok(Suspicion(None)));
-        assert_eq!(suspicion("2"), Ok(Suspicion(Some(2000))));
-        assert!(suspicion("never").unwrap_err().contains("or off"));
-    }
 }

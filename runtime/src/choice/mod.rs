@@ -162,6 +162,14 @@ pub fn fabrics(providers: Result<&[Provider], &str>) -> Vec<Availability> {
     ]
 }
 
+/// The version of libfabric, as `1.17`, or one line as [`providers`] has it.
+///
+/// # Errors
+/// That line.
+pub fn library_version(library: Option<&Path>) -> Result<String, String> {
+    provider::library_version(library).map_err(|error| error.to_string())
+}
+
 /// The providers of libfabric, or one line that says why there are none and
 /// what to do.
 ///

@@ -3,6 +3,7 @@
 use super::FabricChoice;
 use crate::Error;
 use crate::config::JobConfig;
+use refrain_transport::fabric::FabricError;
 use refrain_transport::fabric::ofi::{self, Provider};
 use std::path::Path;
 
@@ -23,8 +24,19 @@ const ONE_HOST: [&str; 2] = ["shm", "sm2"];
 /// [`Error::Config`] when the library cannot be used: what was tried and what to
 /// do.
 pub fn installed(library: Option<&Path>) -> Result<Vec<Provider>, Error> {
-    ofi::providers(library)
-        .map_err(|error| Error::Config(format!("the fabric ofi cannot be used: {error}")))
+    ofi::providers(library).map_err(|error| unusable(&error))
+}
+
+/// The version of libfabric, as `1.17`.
+///
+/// # Errors
+/// As [`installed`].
+pub fn library_version(library: Option<&Path>) -> Result<String, Error> {
+    ofi::library_version(library).map_err(|error| unusable(&error))
+}
+
+fn unusable(error: &FabricError) -> Error {
+    Error::Config(format!("the fabric ofi cannot be used: {error}"))
 }
 
 /// The best provider between hosts, and why it is.

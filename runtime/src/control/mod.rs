@@ -9,8 +9,10 @@
 //!
 //! [`framing`] is pure; [`socket`] carries bytes and descriptors.
 
+pub mod card;
 pub mod claim;
 pub mod framing;
+pub mod host;
 pub mod message;
 pub mod socket;
 

@@ -17,7 +17,7 @@
 //!
 //! Both fabrics send from the same log: they are made over one region.
 
-mod address;
+pub mod address;
 
 use super::{Address, Attributes, Fabric, FabricError, Landing, Place, Refusal, Sink};
 use crate::control::Control;

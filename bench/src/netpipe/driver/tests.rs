@@ -83,6 +83,8 @@ fn settings(min: u64, max: u64, perturbation: u64, rounds: u32) -> Settings {
     Settings {
         fabrics: vec!["auto".into()],
         libfabric: None,
+        peer_timeout_ms: 30_000,
+        suspect_after_ms: None,
         protocols: vec!["none".into(), "pessimist".into()],
         receive: Receive::Any,
         mode: Mode::PingPong,

@@ -6,14 +6,14 @@
 //! provider that rank 0 has chosen (`provider`), published under `far/RANK`.
 
 use super::Membership;
-use super::card::Card;
 use super::explain::explain;
-use super::host::HostIdentity;
 use super::neighbours::{Greetings, Neighbours, greetings};
 use crate::Error;
 use crate::choice::{FabricChoice, provider};
 use crate::config::JobConfig;
 use crate::control::ControlPlane;
+use crate::control::card::Card;
+use crate::control::host::HostIdentity;
 use core::time::Duration;
 use refrain_ring::{Incarnation, Rank, Region};
 use refrain_transport::fabric::mixed::{self, Mixed, Side};

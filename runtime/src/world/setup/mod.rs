@@ -3,10 +3,8 @@
 //! Log memory is always made by the shared-memory fabric; libfabric's registers
 //! the same memory, so that a record can leave by either.
 
-mod card;
 mod explain;
 mod fabric;
-mod host;
 mod log_size;
 mod neighbours;
 

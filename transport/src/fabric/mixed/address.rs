@@ -20,7 +20,7 @@ const FAR: u8 = 2;
 
 /// Why bytes are not a pair of addresses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
-pub(super) enum PairError {
+pub enum PairError {
     /// Written by another version, or no pair.
     #[error("its address is not one that this version writes")]
     Version,
@@ -31,15 +31,19 @@ pub(super) enum PairError {
 
 /// How a rank is reached from its own host, and from others.
 #[derive(Clone, Debug)]
-pub(super) struct Pair {
-    pub(super) near: Option<Address>,
-    pub(super) far: Option<Address>,
+pub struct Pair {
+    /// From its own host, with its memory.
+    pub near: Option<Address>,
+    /// From other hosts.
+    pub far: Option<Address>,
 }
 
 impl Pair {
+    /// Encodes both as one address.
+    ///
     /// # Panics
     /// For parts above 64 KiB, and a far part with memory: no fabric has such.
-    pub(super) fn encode(self) -> Address {
+    pub fn encode(self) -> Address {
         let flags = [(&self.near, NEAR), (&self.far, FAR)]
             .into_iter()
             .filter(|(part, _)| part.is_some())
@@ -67,7 +71,11 @@ impl Pair {
         Address { bytes, memory }
     }
 
-    pub(super) fn decode(address: &Address) -> Result<Self, PairError> {
+    /// Takes an address apart.
+    ///
+    /// # Errors
+    /// When it is not one that this version writes.
+    pub fn decode(address: &Address) -> Result<Self, PairError> {
         let bytes = &address.bytes;
         if bytes.first() != Some(&VERSION) {
             return Err(PairError::Version);

@@ -16,7 +16,7 @@ const HEAD_BYTES: usize = 1 + HostIdentity::BYTES + 4;
 
 /// Why bytes are no card.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
-pub(super) enum CardError {
+pub enum CardError {
     /// Written by another version.
     #[error(
         "it is of version {0}, this program writes {VERSION}: build all ranks from the same refrain"
@@ -29,16 +29,21 @@ pub(super) enum CardError {
 
 /// Where a rank is, and how others reach it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Card {
-    pub(super) host: HostIdentity,
+pub struct Card {
+    /// Which host it is on.
+    pub host: HostIdentity,
     /// The address for ranks on its host; memory travels beside the card.
-    pub(super) near: Vec<u8>,
+    pub near: Vec<u8>,
     /// The address for ranks on other hosts, or (`--fabric ofi:…`) for all.
-    pub(super) far: Vec<u8>,
+    pub far: Vec<u8>,
 }
 
 impl Card {
-    pub(super) fn encode(&self) -> Vec<u8> {
+    /// Encodes the card.
+    ///
+    /// # Panics
+    /// For addresses above 64 KiB: no fabric has such.
+    pub fn encode(&self) -> Vec<u8> {
         let length = |part: &[u8]| {
             u16::try_from(part.len())
                 .expect("addresses are short")
@@ -53,7 +58,11 @@ impl Card {
         bytes
     }
 
-    pub(super) fn decode(bytes: &[u8]) -> Result<Self, CardError> {
+    /// Decodes a card.
+    ///
+    /// # Errors
+    /// When the bytes are not a card that this version writes.
+    pub fn decode(bytes: &[u8]) -> Result<Self, CardError> {
         match bytes.first() {
             Some(&VERSION) => {}
             Some(&version) => return Err(CardError::Version(version)),

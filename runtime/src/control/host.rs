@@ -11,15 +11,20 @@ const NETWORK_NAMESPACE: &str = "/proc/self/ns/net";
 /// network namespace. A namespace counts as a host of its own: its ranks have
 /// their own network addresses, as containers have, and reach others by them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct HostIdentity {
+pub struct HostIdentity {
     boot: u128,
     network_namespace: u64,
 }
 
 impl HostIdentity {
-    pub(super) const BYTES: usize = 24;
+    /// Bytes of an encoded identity.
+    pub const BYTES: usize = 24;
 
-    pub(super) fn of_this_process() -> Result<Self, Error> {
+    /// The host that this process runs on.
+    ///
+    /// # Errors
+    /// When `/proc` does not say.
+    pub fn of_this_process() -> Result<Self, Error> {
         let failed = |path: &str, error| Error::Control {
             attempted: format!("finding out which host this rank runs on ({path})"),
             error,
@@ -38,14 +43,16 @@ impl HostIdentity {
         })
     }
 
-    pub(super) fn encode(self) -> [u8; Self::BYTES] {
+    /// Encodes the identity.
+    pub fn encode(self) -> [u8; Self::BYTES] {
         let mut bytes = [0; Self::BYTES];
         bytes[..16].copy_from_slice(&self.boot.to_le_bytes());
         bytes[16..].copy_from_slice(&self.network_namespace.to_le_bytes());
         bytes
     }
 
-    pub(super) fn decode(bytes: &[u8; Self::BYTES]) -> Self {
+    /// Decodes an identity: any bytes are one.
+    pub fn decode(bytes: &[u8; Self::BYTES]) -> Self {
         let (boot, namespace) = bytes.split_at(16);
         Self {
             boot: u128::from_le_bytes(boot.try_into().expect("16 bytes")),

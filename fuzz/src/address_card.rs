@@ -1,0 +1,58 @@
+//! The card that a rank publishes: its host and its addresses.
+
+use crate::input::Input;
+use refrain::control::card::{Card, CardError};
+use refrain::control::host::HostIdentity;
+
+/// Checks both directions.
+pub fn check(bytes: &[u8]) {
+    match Card::decode(bytes) {
+        Ok(card) => assert_eq!(card.encode(), bytes, "{card:?}"),
+        Err(CardError::Version(found)) => {
+            assert_eq!(found, bytes[0]);
+            assert_ne!(found, 1);
+        }
+        Err(CardError::Damaged) => assert!(bytes.is_empty() || bytes[0] == 1),
+    }
+    let card = from_input(&mut Input::new(bytes));
+    assert_eq!(Card::decode(&card.encode()), Ok(card));
+}
+
+fn from_input(input: &mut Input<'_>) -> Card {
+    let mut host = [0; HostIdentity::BYTES];
+    host.iter_mut().for_each(|byte| *byte = input.u8());
+    let host = HostIdentity::decode(&host);
+    assert_eq!(HostIdentity::decode(&host.encode()), host);
+    Card {
+        host,
+        near: input.bytes(),
+        far: input.bytes(),
+    }
+}
+
+/// With no address, one, and both.
+pub fn seeds() -> Vec<Vec<u8>> {
+    let part = |bytes| vec![7; bytes];
+    [(0, 0), (24, 0), (0, 71), (300, 255)]
+        .map(|(near, far)| {
+            let card = Card {
+                host: HostIdentity::decode(&[9; HostIdentity::BYTES]),
+                near: part(near),
+                far: part(far),
+            };
+            card.encode()
+        })
+        .to_vec()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_seed_decodes() {
+        for seed in seeds() {
+            Card::decode(&seed).expect("a card of ours");
+        }
+    }
+}
