@@ -127,15 +127,7 @@ fn ends_well(setting: &Setting, survivor: &mut Station, witness: &mut Peer) {
             controls: Station::controls_of(frames),
             is_quiet: true,
         };
-        let end = std::time::Instant::now() + crate::station::PATIENCE;
-        loop {
-            let counts = peer.counts(survivor, SURVIVOR);
-            if counts == expected {
-                break;
-            }
-            let is_late = std::time::Instant::now() > end;
-            assert!(!is_late, "{counts:?} instead of {expected:?}");
-        }
+        peer.counts_are(survivor, SURVIVOR, |counts| counts == expected);
     }
     survivor.until("the survivor is drained", |survivor| {
         survivor.fabric.is_drained()

@@ -114,6 +114,24 @@ impl Peer {
         }
     }
 
+    /// Asks until what has gone and come is right.
+    pub fn counts_are(
+        &mut self,
+        station: &mut Station,
+        rank: Rank,
+        are_right: impl Fn(Counts) -> bool,
+    ) {
+        let end = Instant::now() + PATIENCE;
+        loop {
+            let counts = self.counts(station, rank);
+            if are_right(counts) {
+                return;
+            }
+            let is_late = Instant::now() > end;
+            assert!(!is_late, "rank {} never has all: {counts:?}", self.rank);
+        }
+    }
+
     /// Kills it at once, between any two instructions, and reaps it.
     pub fn kill(&mut self) {
         self.child.kill().expect("it lives");

@@ -79,9 +79,9 @@ fn is_never_suspected(setting: &Setting) {
     own.until("all has come that waited", |own| {
         own.flows[&OTHER].is_released()
     });
-    let counts = other.counts(&mut own, OWN);
-    assert_eq!(counts.frames, 2 * FRAMES);
-    assert_eq!(counts.controls, Station::controls_of(2 * FRAMES));
+    other.counts_are(&mut own, OWN, |counts| {
+        counts.frames == 2 * FRAMES && counts.controls == Station::controls_of(2 * FRAMES)
+    });
     assert_eq!(own.inbox.lost, []);
 }
 
