@@ -58,6 +58,7 @@ fn live_and_die(setting: &Setting, mut dice: Dice) {
         survivor.until("the victim's frames come", |survivor| {
             survivor.inbox.frames(VICTIM) >= frames
         });
+        victim.leave_the_provider(&mut survivor, &setting.provider);
         victim.kill();
         // The survivor does not know yet.
         let turns_until_known = dice.below(3000);

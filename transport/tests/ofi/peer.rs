@@ -132,6 +132,17 @@ impl Peer {
         }
     }
 
+    /// Has it call its provider no more until the next order, where nobody can be
+    /// killed or stopped inside of the provider without harm to others: a rank
+    /// that uses `shm` holds locks (1.17) or places in queues (2.5) in the memory
+    /// of its peers, who wait for them for ever.
+    pub fn leave_the_provider(&mut self, station: &mut Station, provider: &str) {
+        if provider == "shm" {
+            self.order("stand still");
+            self.wait_for_answer(station);
+        }
+    }
+
     /// Kills it at once, between any two instructions, and reaps it.
     pub fn kill(&mut self) {
         self.child.kill().expect("it lives");
@@ -147,8 +158,11 @@ impl Peer {
         assert!(status.stopped(), "{status:?}");
     }
 
-    pub fn go_on(&self) {
+    /// Has it go on, wherever it stood.
+    pub fn go_on(&mut self, station: &mut Station) {
         rustix::process::kill_process(self.pid(), Signal::CONT).expect("it lives");
+        self.order("go on");
+        self.wait_for_answer(station);
     }
 
     fn pid(&self) -> Pid {
@@ -180,9 +194,14 @@ pub fn be_the_peer() {
     println!("\n{ANSWER}{}", hex(&station.address()));
     let (to_here, orders) = mpsc::channel();
     process::forward(std::io::stdin(), to_here);
+    let mut stands_still = false;
     loop {
         match orders.try_recv() {
-            Ok(order) => println!("\n{ANSWER}{}", obey(&mut station, &order)),
+            Ok(order) => {
+                stands_still = order == "stand still";
+                println!("\n{ANSWER}{}", obey(&mut station, &order));
+            }
+            Err(TryRecvError::Empty) if stands_still => std::thread::yield_now(),
             Err(TryRecvError::Empty) => station.turn_or_wait(),
             Err(TryRecvError::Disconnected) => return,
         }
@@ -190,6 +209,9 @@ pub fn be_the_peer() {
 }
 
 fn obey(station: &mut Station, order: &str) -> String {
+    if ["stand still", "go on"].contains(&order) {
+        return String::new();
+    }
     let words: Vec<&str> = order.split(' ').collect();
     let number = |index: usize| words[index].parse::<u64>().expect("a number");
     let peer = Rank(number(1) as u32);

@@ -71,11 +71,12 @@ fn look_for(own: &mut Station, time: Duration) {
 
 fn is_never_suspected(setting: &Setting) {
     let (mut own, mut other) = acquainted(setting);
+    other.leave_the_provider(&mut own, &setting.provider);
     other.stop();
     own.set_goal(OTHER, 2 * FRAMES);
     look_for(&mut own, LOOKED_FOR);
     assert_eq!(own.inbox.lost, [], "silence is no reason");
-    other.go_on();
+    other.go_on(&mut own);
     own.until("all has come that waited", |own| {
         own.flows[&OTHER].is_released()
     });
@@ -86,10 +87,11 @@ fn is_never_suspected(setting: &Setting) {
 }
 
 fn is_suspected(setting: &Setting) {
-    let (mut own, other) = acquainted(setting);
+    let (mut own, mut other) = acquainted(setting);
     // Whoever leaves nothing unanswered is not suspected.
     look_for(&mut own, SUSPECT_AFTER + SUSPECT_AFTER / 4);
     assert_eq!(own.inbox.lost, [], "it has answered all");
+    other.leave_the_provider(&mut own, &setting.provider);
     other.stop();
     own.set_goal(OTHER, 2 * FRAMES);
     own.until("the silent rank is reported", |own| {
