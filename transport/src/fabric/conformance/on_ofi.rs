@@ -24,6 +24,7 @@ struct OfiHarness {
     job: u64,
     ranks: u32,
     window_bytes: u64,
+    graves: Vec<Arena>,
 }
 
 impl OfiHarness {
@@ -36,6 +37,7 @@ impl OfiHarness {
             job: 0,
             ranks: 0,
             window_bytes: 512 << 10,
+            graves: Vec::new(),
         }
     }
 }
@@ -92,6 +94,7 @@ impl Harness for OfiHarness {
 
     fn make(&mut self, ranks: u32) -> Vec<Endpoint<Ofi>> {
         self.ranks = ranks;
+        self.graves.clear();
         self.job = JOBS.fetch_add(1, Ordering::Relaxed) << 32 | u64::from(std::process::id());
         let mut endpoints: Vec<_> = (0..ranks)
             .map(|rank| self.restart(Rank(rank), Incarnation(0)))
@@ -126,8 +129,11 @@ impl Harness for OfiHarness {
         }
     }
 
+    /// The memory of a process that is gone is not read any more. This process
+    /// is not gone: its memory could be, with other bytes in it, and is kept.
     fn kill(&mut self, endpoint: Endpoint<Ofi>) {
-        drop(endpoint);
+        drop(endpoint.fabric);
+        self.graves.push(endpoint.arena);
     }
 
     fn progress(&mut self) -> bool {
