@@ -4,7 +4,7 @@
 use super::inbox::Inbox;
 use super::progress::wait_until;
 use super::rig::Rig;
-use super::seat::pass;
+use super::seat::{REFUSALS_MAX, pass};
 use super::{Harness, Outcome};
 use crate::control::Control;
 use crate::fabric::{Fabric, Landed};
@@ -162,9 +162,8 @@ pub fn check_released_stops_at_distant(h: &mut impl Harness) -> Outcome {
         return NONE_DISTANT;
     };
     for fetched in [true, false, true] {
-        // Its record begins there, or in the next chunk.
-        let kept_at = rig.seats[1].outbox(Rank(0)).log.tail();
         rig.keep(1, bytes, 1);
+        let kept_at = rig.last_begins_at(1, 0, bytes);
         for _ in 0..20 {
             rig.send(1, 0, 64);
         }
@@ -302,8 +301,12 @@ pub fn check_close_ends_everything(h: &mut impl Harness) -> Outcome {
     // Taken or refused, it stays here.
     let fabric = &mut rig.seats[0].endpoint.fabric;
     drop(fabric.post_control(pass(), Rank(1), Control::Goodbye));
-    rig.post_alone(1, 0, Some(64));
-    rig.post_alone(1, 0, None);
+    let posting = &mut rig.seats[1];
+    for _ in 0..REFUSALS_MAX {
+        posting.poll();
+        posting.try_send(Rank(0), 64);
+        posting.try_control(Rank(0));
+    }
     rig.land();
     rig.settle();
     assert_eq!(rig.counts(), before, "a closed fabric still carries frames");

@@ -4,7 +4,7 @@ use super::seat::{REFUSALS_MAX, Seat};
 use super::{Endpoint, Harness};
 use crate::fabric::Fabric;
 use core::time::Duration;
-use refrain_ring::{Incarnation, Rank};
+use refrain_ring::{Incarnation, Position, Rank, record_bytes};
 
 /// Rounds of driving after which a check is stuck.
 const ROUNDS_MAX: usize = 200_000;
@@ -141,6 +141,12 @@ impl<'h, H: Harness> Rig<'h, H> {
         let holds_logs = inboxes.any(|inbox| inbox.kept.iter().any(|kept| kept.distant));
         let mut seats = self.seats.iter_mut();
         came && landed && (holds_logs || seats.all(|seat| seat.endpoint.fabric.is_drained()))
+    }
+
+    /// Where the last record that was packed begins in the sender's log.
+    pub(super) fn last_begins_at(&mut self, from: usize, to: u32, bytes: usize) -> Position {
+        let tail = self.seats[from].outbox(Rank(to)).log.tail();
+        Position(tail.0 - record_bytes(bytes) as u64)
     }
 
     /// Posts a frame with so many bytes, or a control frame, while nobody but

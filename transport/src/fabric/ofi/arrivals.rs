@@ -72,6 +72,16 @@ impl Ofi {
     fn injected(&mut self, completion: &Completion) {
         if let Err(error) = &completion.outcome {
             let now = self.now();
+            if let Some(fetch) = self.fetching.failed_namelessly() {
+                return self.read(fetch, completion);
+            }
+            if let Some((rank, connection)) = self.fetching.refused_namelessly() {
+                let peer = self.peers[rank.index()].as_mut();
+                if let Some(peer) = peer.filter(|peer| peer.connection == connection) {
+                    peer.failed(error, now);
+                }
+                return;
+            }
             for peer in self.peers.iter_mut().flatten() {
                 if peer.sending.is_unanswered() {
                     peer.failed(error, now);

@@ -73,6 +73,10 @@ impl Choices {
         }
         let longest = info.message_bytes_max().saturating_sub(256);
         way.fragment_bytes = way.fragment_bytes.min(longest);
+        // What is longer than a slot must be read: else it would be cut off on
+        // arrival, again and again.
+        let cannot_be_sent = way.fragment_bytes + 1;
+        way.distant_bytes_min = way.distant_bytes_min.map(|bytes| bytes.min(cannot_be_sent));
         let peers = size.saturating_sub(1).max(1) as usize;
         let slot_bytes = way.slot_payload_bytes() + 128;
         let credits = (RECEIVE_BYTES / peers / slot_bytes).clamp(CREDITS_MIN, CREDITS_MAX);

@@ -31,10 +31,9 @@ struct Fetch {
     bytes: usize,
     /// The slot that it is read into first, where landings cannot be registered.
     bounce: Option<usize>,
-    is_under_way: bool,
 }
 
-/// What a finished read was for.
+/// What a read was for that is over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Fetched {
     pub rank: Rank,
@@ -48,7 +47,13 @@ pub struct Fetching {
     fetches: Slab<Fetch>,
     /// Not begun, oldest first.
     queue: VecDeque<usize>,
-    under_way: usize,
+    /// Begun and not completed, oldest first.
+    under_way: VecDeque<usize>,
+    /// The peer whose memory the provider did not want to read last.
+    refused: Option<(Rank, u32)>,
+    /// Reads are over when the call that begins them returns, and an error is
+    /// reported without saying of which one (`shm`, 1.17 and 2.5).
+    fails_namelessly: bool,
     /// Registered memory to read into, where the provider demands it
     /// (`FI_MR_LOCAL`): the memory of programs is not registered.
     bounce: Option<(Slots, Vec<usize>)>,
@@ -58,11 +63,14 @@ pub struct Fetching {
 
 impl Fetching {
     /// `bounce`: slots for the longest payload, where the provider demands it.
-    pub fn new(bounce: Option<Slots>) -> Self {
+    /// `fails_namelessly`: errors of reads come without a name.
+    pub fn new(bounce: Option<Slots>, fails_namelessly: bool) -> Self {
         Self {
             fetches: Slab::new(),
             queue: VecDeque::new(),
-            under_way: 0,
+            under_way: VecDeque::new(),
+            refused: None,
+            fails_namelessly,
             bounce: bounce.map(|slots| {
                 let free = (0..slots.count()).collect();
                 (slots, free)
@@ -92,7 +100,6 @@ impl Fetching {
             bytes: held.bytes,
             landing,
             bounce: None,
-            is_under_way: false,
         });
         self.queue.push_back(index);
     }
@@ -121,6 +128,8 @@ impl Fetching {
         peers: &mut [Option<Peer>],
         now: impl Fn() -> Duration,
     ) {
+        // A peer that refuses has its later reads wait too; others have not.
+        let mut refused = None;
         for _ in 0..self.queue.len() {
             let Some(index) = self.queue.pop_front() else {
                 return;
@@ -133,15 +142,20 @@ impl Fetching {
                 self.end(index, Landed::Lost);
                 continue;
             };
-            if !peer.can_be_sent_to() {
+            if refused == Some(peer.rank) || !peer.can_be_sent_to() {
                 self.queue.push_back(index);
                 continue;
             }
             match self.start(endpoint, peer, index) {
                 Ok(()) => {}
-                Err(Refused::Again | Refused::Full) => {
+                Err(Refused::Full) => {
                     self.queue.push_front(index);
                     return;
+                }
+                Err(Refused::Again) => {
+                    refused = Some(peer.rank);
+                    self.refused = Some((peer.rank, peer.connection));
+                    self.queue.push_back(index);
                 }
                 Err(Refused::Failed(error)) => {
                     peer.failed(&error, now());
@@ -152,7 +166,7 @@ impl Fetching {
     }
 
     fn start(&mut self, endpoint: &mut Endpoint, peer: &Peer, index: usize) -> Result<(), Refused> {
-        if self.under_way == READS_MAX {
+        if self.under_way.len() == READS_MAX {
             return Err(Refused::Full);
         }
         let fetch = &mut self.fetches[index];
@@ -178,21 +192,35 @@ impl Fetching {
                 token_of_read(index),
             )?;
         }
-        fetch.is_under_way = true;
-        self.under_way += 1;
+        self.under_way.push_back(index);
         Ok(())
     }
 
-    /// A read has completed. Returns whose frame it brought, if it did.
+    /// The provider reports an error and does not say of what. Where that may have
+    /// been a read, the one that failed: completions come in the order in which
+    /// reads were begun.
+    pub fn failed_namelessly(&self) -> Option<usize> {
+        let oldest = self.under_way.front().copied();
+        oldest.filter(|_| self.fails_namelessly)
+    }
+
+    /// Likewise: a read that was not begun because it had failed.
+    pub fn refused_namelessly(&mut self) -> Option<(Rank, u32)> {
+        self.refused.take().filter(|_| self.fails_namelessly)
+    }
+
+    /// A read has completed, well or not. Returns whose frame it was for, if that
+    /// peer is still connected.
     pub fn completed(
         &mut self,
         index: usize,
         outcome: &Result<(), Error>,
         peers: &[Option<Peer>],
     ) -> Option<Fetched> {
-        let fetch = self.fetches.get_mut(index)?;
-        fetch.is_under_way = false;
-        self.under_way -= 1;
+        let fetch = self.fetches.get(index)?;
+        // The oldest, as a rule.
+        let place = self.under_way.iter().position(|begun| *begun == index)?;
+        self.under_way.remove(place);
         let fetched = Fetched {
             rank: fetch.rank,
             connection: fetch.connection,
@@ -208,7 +236,7 @@ impl Fetching {
         if outcome.is_err() {
             // Once more, when the peer's trouble is over, or it is lost then.
             self.queue.push_back(index);
-            return None;
+            return Some(fetched);
         }
         if let (Some((slots, _)), Some(slot)) = (&self.bounce, fetch.bounce) {
             let payload = slots.arrived(slot, fetch.bytes);
@@ -251,7 +279,7 @@ impl Fetching {
     /// The endpoint was closed: nothing is written any more.
     pub fn closed(&mut self) {
         self.queue.clear();
-        self.under_way = 0;
+        self.under_way.clear();
         let all: Vec<usize> = self.fetches.iter().map(|(index, _)| index).collect();
         for index in all {
             self.end(index, Landed::Lost);

@@ -177,7 +177,7 @@ impl Ofi {
             repost_from: slots.count().div_ceil(4),
             slots,
             transmitter,
-            fetching: Fetching::new(bounce),
+            fetching: Fetching::new(bounce, info.provider() == "shm"),
             peers: (0..size).map(|_| None).collect(),
             acceptable: vec![Incarnation(0); size],
             early: vec![None; size],
