@@ -282,6 +282,6 @@ impl Sink for Delivery<'_> {
     }
 
     fn peer_lost(&mut self, peer: Rank) {
-        self.inbox.violation = Some(EngineError::PeerLost { peer });
+        self.inbox.violation = Some(EngineError::PeerLost { peer, why: None });
     }
 }

@@ -21,10 +21,12 @@ pub enum EngineError {
         expected: Ssn,
     },
     /// The fabric noticed the end of a peer.
-    #[error("rank {peer} is gone")]
+    #[error("rank {peer} is gone{}", why.as_ref().map(|why| format!(" ({why})")).unwrap_or_default())]
     PeerLost {
         /// The peer.
         peer: Rank,
+        /// What the fabric knows of it.
+        why: Option<String>,
     },
     /// A peer never ended what it was bringing into a receive that was given
     /// up: the fabric had to be closed.

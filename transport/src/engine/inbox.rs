@@ -213,8 +213,10 @@ impl Inbox {
     #[cold]
     pub fn lose(&mut self, source: Rank) {
         if !self.sources[source.index()].fenced {
-            self.violation
-                .get_or_insert(EngineError::PeerLost { peer: source });
+            self.violation.get_or_insert(EngineError::PeerLost {
+                peer: source,
+                why: None,
+            });
         }
     }
 

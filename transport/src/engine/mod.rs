@@ -472,7 +472,14 @@ impl Engine {
         }
         self.after_matches();
         polled?;
-        self.inbox.violation.take().map_or(Ok(()), Err)
+        let violation = self.inbox.violation.take().map(|error| match error {
+            EngineError::PeerLost { peer, why: None } => EngineError::PeerLost {
+                peer,
+                why: self.fabric.why_lost(peer),
+            },
+            other => other,
+        });
+        violation.map_or(Ok(()), Err)
     }
 
     fn after_matches(&mut self) {

@@ -208,6 +208,13 @@ impl<N: Fabric, F: Fabric> Fabric for Mixed<N, F> {
         Ok(calls)
     }
 
+    fn why_lost(&self, peer: Rank) -> Option<String> {
+        match self.side(peer) {
+            Side::Near => self.near.why_lost(peer),
+            Side::Far => self.far.why_lost(peer),
+        }
+    }
+
     fn kept(&self, place: Place, payload_bytes: usize) -> &[u8] {
         self.of(place.source).kept(place, payload_bytes)
     }

@@ -419,6 +419,12 @@ pub trait Fabric {
     /// lane of that peer); other peers go on.
     fn poll(&mut self, sink: &mut dyn Sink) -> Result<usize, FabricError>;
 
+    /// Why a peer was reported as lost, where more is known than that it is.
+    fn why_lost(&self, peer: Rank) -> Option<String> {
+        let _ = peer;
+        None
+    }
+
     /// The payload of a kept frame.
     fn kept(&self, place: Place, payload_bytes: usize) -> &[u8];
 

@@ -115,7 +115,7 @@ fn a_landing_that_never_ends_closes_the_fabric() {
     let posted = rig.posted(1, LaneKind::Data);
     let mut errors = (0..100).filter_map(|_| rig.engines[1].progress().err());
     let lost = errors.next().expect("what was landing is lost");
-    assert!(matches!(lost, EngineError::PeerLost { peer: Rank(0) }));
+    assert!(matches!(lost, EngineError::PeerLost { peer: Rank(0), .. }));
     let after: Vec<_> = errors.collect();
     let closed = |error: &EngineError| matches!(error, EngineError::Closed { peer: Rank(0) });
     assert!(after.len() > 1 && after.iter().all(closed), "{after:?}");
@@ -138,7 +138,7 @@ fn a_lost_landing_is_an_error() {
                 rig.engines[1].progress().err()
             });
             assert!(
-                matches!(error, Some(EngineError::PeerLost { peer: Rank(0) })),
+                matches!(error, Some(EngineError::PeerLost { peer: Rank(0), .. })),
                 "{error:?}"
             );
             while rig.network.step() {

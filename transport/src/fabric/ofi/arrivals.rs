@@ -2,6 +2,7 @@
 
 use super::lane::Verdict;
 use super::peer::Peer;
+use super::waiting::Greetings;
 use super::wire::{
     BRIEF_BYTES, BRIEF_KIND, BriefHeader, Kind, WIRE_BYTES, WireHeader, nearest, nearest_u16,
 };
@@ -61,8 +62,9 @@ impl Ofi {
         if let Some(sequence) = under_way.sequence {
             peer.sending.completed(sequence);
         }
-        if let Err(error) = &completion.outcome {
-            peer.failed(error, self.started.elapsed());
+        match &completion.outcome {
+            Ok(()) => peer.patience.succeeded(),
+            Err(error) => peer.failed(error, self.started.elapsed()),
         }
     }
 
@@ -146,9 +148,9 @@ impl Ofi {
         self.note_attention(header.source);
         match header.kind {
             Kind::Hello if self.send_bare(header.source, Kind::HelloAnswer) => {
-                self.greetings.answered.push(header.source);
+                Greetings::note(&mut self.greetings.answered, header.source);
             }
-            Kind::HelloAnswer => self.greetings.answers.push(header.source),
+            Kind::HelloAnswer => Greetings::note(&mut self.greetings.answers, header.source),
             _ => {}
         }
         match handed {

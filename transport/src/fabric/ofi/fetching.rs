@@ -292,6 +292,11 @@ impl Fetching {
         self.ended.pop()
     }
 
+    /// Whether any read has yet to be begun.
+    pub fn waits(&self) -> bool {
+        !self.queue.is_empty()
+    }
+
     /// Whether a landing has ended that the sink does not know of.
     pub fn has_ended(&self) -> bool {
         !self.ended.is_empty()

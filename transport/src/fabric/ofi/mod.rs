@@ -115,6 +115,8 @@ pub struct Ofi {
     /// With so many empty slots they are posted before anything else.
     repost_from: usize,
     failures: Option<FabricError>,
+    /// The provider refused a post: nothing will say when it has room again.
+    was_refused: bool,
     lost: Vec<Rank>,
     started: Instant,
     idle_polls: u32,
@@ -186,6 +188,7 @@ impl Ofi {
             greetings: Greetings::default(),
             batch: Vec::with_capacity(512),
             failures: None,
+            was_refused: false,
             lost: Vec::new(),
             started: Instant::now(),
             idle_polls: 0,
@@ -401,14 +404,37 @@ impl Ofi {
                     peer.sending.go_back();
                     self.note_attention(rank);
                 }
-                Step::Lost(_) | Step::Silent(_) => {
-                    peer.is_lost = true;
-                    self.lost.push(rank);
-                    let connection = peer.connection;
-                    self.fetching.disconnected(rank, connection);
+                Step::Lost(lasted) => {
+                    let words = peer.last_error.as_deref().unwrap_or("no words");
+                    peer.last_error = Some(format!(
+                        "errors of its provider lasted for {} s, the last one: {words}",
+                        lasted.as_secs()
+                    ));
+                    self.note_lost(rank);
+                }
+                Step::Silent(silent) => {
+                    peer.last_error = Some(format!("it was silent for {} s", silent.as_secs()));
+                    self.note_lost(rank);
                 }
             }
         }
+    }
+
+    fn note_lost(&mut self, rank: Rank) {
+        let Some(peer) = &mut self.peers[rank.index()] else {
+            return;
+        };
+        peer.is_lost = true;
+        let connection = peer.connection;
+        self.lost.push(rank);
+        self.fetching.disconnected(rank, connection);
+    }
+
+    #[inline]
+    fn pump_fetches(&mut self) {
+        let started = self.started;
+        self.fetching
+            .pump(&mut self.endpoint, &mut self.peers, || started.elapsed());
     }
 
     fn next_clock_at(&self) -> Option<Duration> {
@@ -577,6 +603,8 @@ impl Fabric for Ofi {
             // FENCE-1
             self.acceptable[peer.index()] = Incarnation(fenced.incarnation.0.saturating_add(1));
             self.attention.retain(|rank| *rank != peer);
+            self.lost.retain(|rank| *rank != peer);
+            self.greetings.forget(peer);
             self.fetching.disconnected(peer, fenced.connection);
             // What a provider cannot forget is never used again.
             let _ = self.endpoint.remove(fenced.address);
@@ -611,7 +639,11 @@ impl Fabric for Ofi {
         let transmitted = self
             .transmitter
             .transmit(&mut self.endpoint, state, &outgoing, || started.elapsed());
-        sent.under_way = transmitted.map_err(|_| Refusal::Busy)?;
+        let Ok(under_way) = transmitted else {
+            self.was_refused = true;
+            return Err(Refusal::Busy);
+        };
+        sent.under_way = under_way;
         state.sending.posted(sent);
         Ok(())
     }
@@ -654,10 +686,10 @@ impl Fabric for Ofi {
             return Err(Refusal::Busy);
         }
         // Behind those that wait, if any do.
-        if state.can_be_sent_to() && !self.pump_backlog(peer) || self.peers[peer.index()].is_some()
-        {
-            self.note_attention(peer);
+        if state.can_be_sent_to() {
+            self.pump_backlog(peer);
         }
+        self.note_attention(peer);
         Ok(())
     }
 
@@ -683,9 +715,7 @@ impl Fabric for Ofi {
             if !self.to_post.is_empty() && (calls == 0 || self.to_post.len() >= self.repost_from) {
                 self.post_receives();
             }
-            self.fetching.pump(&mut self.endpoint, &mut self.peers, || {
-                self.started.elapsed()
-            });
+            self.pump_fetches();
             self.polls = self.polls.wrapping_add(1);
             if self.polls.is_multiple_of(POLLS_PER_LOOK) {
                 self.look_at_clocks();
@@ -711,6 +741,12 @@ impl Fabric for Ofi {
         self.failures.take().map_or(Ok(calls), Err)
     }
 
+    fn why_lost(&self, peer: Rank) -> Option<String> {
+        let peer = self.peers.get(peer.index())?.as_ref()?;
+        let why = peer.last_error.as_deref().filter(|_| peer.is_lost)?;
+        Some(format!("{}: {why}", peer.published.readable()))
+    }
+
     fn kept(&self, place: Place, payload_bytes: usize) -> &[u8] {
         self.connected(place)
             .and_then(|peer| peer.kept.get(&place.position.0))
@@ -733,9 +769,7 @@ impl Fabric for Ofi {
         match peer.filter(|peer| u64::from(peer.incarnation.0) == place.locator) {
             Some(peer) if !peer.is_lost => {
                 self.fetching.begin(peer, place.position.0, landing);
-                self.fetching.pump(&mut self.endpoint, &mut self.peers, || {
-                    self.started.elapsed()
-                });
+                self.pump_fetches();
             }
             _ => self.fetching.lose(&landing),
         }

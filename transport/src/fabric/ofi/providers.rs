@@ -41,9 +41,14 @@ pub(super) fn open(options: &OfiOptions) -> Result<(Library, Info), FabricError>
 }
 
 fn load(path: Option<&Path>) -> Result<Library, FabricError> {
-    Library::load(path).map_err(|error| FabricError::Native {
-        attempted: "load libfabric".into(),
-        words: error.to_string(),
+    // "cannot load libfabric: …", with what was tried and what to do.
+    Library::load(path).map_err(|error| {
+        let text = error.to_string();
+        let (attempted, words) = text.split_once(": ").unwrap_or(("load libfabric", &text));
+        FabricError::Native {
+            attempted: attempted.to_owned(),
+            words: words.to_owned(),
+        }
     })
 }
 

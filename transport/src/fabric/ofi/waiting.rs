@@ -25,6 +25,20 @@ pub(super) struct Greetings {
     pub answers: Vec<Rank>,
 }
 
+impl Greetings {
+    pub fn note(list: &mut Vec<Rank>, rank: Rank) {
+        if !list.contains(&rank) {
+            list.push(rank);
+        }
+    }
+
+    /// A later life greets anew.
+    pub fn forget(&mut self, rank: Rank) {
+        self.answered.retain(|of| *of != rank);
+        self.answers.retain(|of| *of != rank);
+    }
+}
+
 impl Ofi {
     /// Sleeps until something may have arrived. The provider's descriptor wakes
     /// it where there is one; else it naps, longer and longer.
@@ -33,9 +47,15 @@ impl Ofi {
         self.post_receives();
         self.look_at_clocks();
         self.attend(Owed::WhenIdle);
+        self.pump_fetches();
+        let was_refused = core::mem::take(&mut self.was_refused);
         let mut nap = NAP_FIRST;
         loop {
-            if !self.batch.is_empty() || self.fetching.has_ended() || self.failures.is_some() {
+            let has_news = !self.batch.is_empty()
+                || !self.lost.is_empty()
+                || self.fetching.has_ended()
+                || self.failures.is_some();
+            if has_news {
                 return;
             }
             if let Err(error) = self.endpoint.poll(&mut self.batch) {
@@ -55,7 +75,11 @@ impl Ofi {
             }
             let left = due.map_or(left, |due| left.min(due.saturating_sub(now)));
             // What the provider refused has to be tried again: no sleep for that.
-            let can_sleep = self.attention.is_empty() && self.endpoint.may_sleep();
+            let can_sleep = self.attention.is_empty()
+                && self.to_post.is_empty()
+                && !self.fetching.waits()
+                && !was_refused
+                && self.endpoint.may_sleep();
             match self.endpoint.wait_fd().filter(|_| can_sleep) {
                 Some(descriptor) => {
                     let mut wanted = [PollFd::new(&descriptor, PollFlags::IN)];
@@ -65,7 +89,12 @@ impl Ofi {
                 }
                 None => {
                     std::thread::sleep(nap.min(left));
+                    if was_refused {
+                        return;
+                    }
                     nap = (nap * 2).min(NAP_LAST);
+                    self.post_receives();
+                    self.pump_fetches();
                     self.attend(Owed::WhenIdle);
                 }
             }

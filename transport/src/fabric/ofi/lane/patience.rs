@@ -57,6 +57,8 @@ struct Trouble {
     interval: Duration,
     /// It was tried again, and nothing is known yet.
     retried: bool,
+    /// When it was tried last.
+    tried_at: Option<Duration>,
 }
 
 impl Patience {
@@ -93,6 +95,7 @@ impl Patience {
                     retry_at: now + RETRY_FIRST,
                     interval: RETRY_FIRST,
                     retried: false,
+                    tried_at: None,
                 });
             }
             Some(trouble) if trouble.retried => {
@@ -101,6 +104,15 @@ impl Patience {
                 trouble.retry_at = now + trouble.interval;
             }
             Some(_) => {}
+        }
+    }
+
+    /// The provider has sent something to the peer. If that was tried after an
+    /// error, the error is over, though the peer may compute and say nothing.
+    #[inline]
+    pub fn succeeded(&mut self) {
+        if self.trouble.is_some_and(|trouble| trouble.retried) {
+            self.trouble = None;
         }
     }
 
@@ -121,11 +133,16 @@ impl Patience {
     pub fn step(&mut self, now: Duration, unanswered: bool) -> Step {
         if let Some(trouble) = &mut self.trouble {
             let lasts = now.saturating_sub(trouble.since);
-            if lasts >= self.options.lost_after {
+            // Not before it was tried again: this rank may have computed so long.
+            let had_a_chance = trouble
+                .tried_at
+                .is_some_and(|at| now.saturating_sub(at) >= RETRY_FIRST);
+            if lasts >= self.options.lost_after && had_a_chance {
                 return Step::Lost(lasts);
             }
             if !trouble.retried && now >= trouble.retry_at {
                 trouble.retried = true;
+                trouble.tried_at = Some(now);
                 return Step::Resend;
             }
         }
@@ -155,6 +172,9 @@ impl Patience {
     pub fn next_step_at(&self) -> Option<Duration> {
         let trouble = self.trouble.map(|trouble| {
             let lost_at = trouble.since + self.options.lost_after;
+            let lost_at = trouble
+                .tried_at
+                .map_or(lost_at, |at| lost_at.max(at + RETRY_FIRST));
             if trouble.retried {
                 lost_at
             } else {

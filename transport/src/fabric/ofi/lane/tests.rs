@@ -446,6 +446,33 @@ fn silence_counts_only_while_something_is_unanswered_and_if_told_so() {
     }
 }
 
+/// An error that is over is no reason to give up a peer that computes, and a rank
+/// that has computed itself tries before it gives up.
+#[test]
+fn an_error_that_is_over_loses_nobody() {
+    let at = Duration::from_millis;
+    let options = PatienceOptions {
+        lost_after: at(30_000),
+        suspect_after: None,
+    };
+    let mut patience = Patience::new(options);
+    patience.failed(at(0));
+    patience.succeeded();
+    assert!(patience.is_troubled(), "that was sent before the error");
+    assert_eq!(patience.step(at(10), true), Step::Resend);
+    patience.succeeded();
+    for second in 1..100 {
+        let step = patience.step(at(second * 1000), true);
+        assert!(matches!(step, Step::Nothing | Step::Ask), "{step:?}");
+    }
+    let mut late = Patience::new(options);
+    late.failed(at(0));
+    assert_eq!(late.step(at(40_000), true), Step::Resend);
+    assert!(!matches!(late.step(at(40_001), true), Step::Lost(_)));
+    late.failed(at(40_002));
+    assert_eq!(late.step(at(40_010), true), Step::Lost(at(40_010)));
+}
+
 /// A peer that talks but has not got our last frame is asked all the same.
 #[test]
 fn a_lost_tail_is_found_while_the_peer_keeps_talking() {
