@@ -38,7 +38,7 @@ pub fn setting(provider: &str, second: bool) -> Option<Setting> {
     let offered = providers(library.as_deref()).expect("the library can be loaded");
     let is_offered = offered
         .iter()
-        .any(|offer| offer.name == provider && offer.usable.is_ok());
+        .any(|offer| is_of(&offer.name, provider) && offer.usable.is_ok());
     if !is_offered {
         let which = if second { "second" } else { "first" };
         println!("skipped ofi:{provider} on the {which} libfabric: it does not offer it");
@@ -54,6 +54,12 @@ pub fn setting(provider: &str, second: bool) -> Option<Setting> {
         overrides: Overrides::default(),
         sizes: vec![0, 8, 16, 17, 100, 1000, 3000, 9000, 14_000],
     })
+}
+
+/// Whether an offer is what one gets who asks for this provider: 1.17 offers
+/// `tcp;ofi_rxm` to those who ask for `tcp`.
+pub fn is_of(offer: &str, provider: &str) -> bool {
+    offer == provider || offer.split(';').any(|layer| layer == provider)
 }
 
 impl Setting {

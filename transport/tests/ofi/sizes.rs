@@ -2,7 +2,7 @@
 
 use crate::peer::Peer;
 use crate::process::in_processes;
-use crate::setting::{Setting, setting};
+use crate::setting::{Setting, is_of, setting};
 use crate::station::Station;
 use refrain_ring::{Incarnation, Rank};
 use refrain_transport::fabric::Fabric;
@@ -94,7 +94,7 @@ fn limits(setting: &Setting) -> Vec<usize> {
     let offered = providers(setting.library.as_deref()).expect("the library can be loaded");
     let inject_bytes = offered
         .iter()
-        .find(|offer| offer.name == setting.provider)
+        .find(|offer| is_of(&offer.name, &setting.provider) && offer.usable.is_ok())
         .expect("looked for before")
         .inject_bytes;
     let mut limits = vec![16, attributes.fragment_bytes, 8 << 10];

@@ -190,6 +190,11 @@ impl Known {
                 write: "in memory; target must poll",
             }
         } else if is("shm") {
+            // A process that is killed, or stopped, inside of the provider may hold
+            // a lock (1.17) or a place in a queue (2.5) that lies in the memory of
+            // others: those wait for it for ever, and a fenced peer's reads that
+            // need its answer (no CMA) never end. Where ranks are killed at any
+            // moment, the fabric `shm` is the one to use inside a host.
             Self {
                 sleeps: "naps",
                 message: "buffer free",
