@@ -7,6 +7,8 @@ use refrain_ring::ChannelLog;
 
 /// Memory for messages that arrive, of one rank, for all its peers.
 const RECEIVE_BYTES: usize = 64 << 20;
+/// No slot is shorter, however many the peers: then the memory is more.
+const SLOT_BYTES_MIN: usize = 4 << 10;
 const CREDITS_MIN: usize = 4;
 const CREDITS_MAX: usize = 64;
 /// Control frames on their way to one peer at most.
@@ -73,13 +75,22 @@ impl Choices {
         }
         let longest = info.message_bytes_max().saturating_sub(256);
         way.fragment_bytes = way.fragment_bytes.min(longest);
+        let peers = size.saturating_sub(1).max(1) as usize;
+        // In a job of many ranks slots are shorter, and credits fewer: the same
+        // for all ranks, who know its size.
+        let slots_min = peers * (CREDITS_MIN + CONTROL_CREDITS + UNCREDITED);
+        if overrides == Overrides::default() {
+            way.shorten((RECEIVE_BYTES / slots_min).max(SLOT_BYTES_MIN) - 128);
+        }
         // What is longer than a slot must be read: else it would be cut off on
         // arrival, again and again.
         let cannot_be_sent = way.fragment_bytes + 1;
         way.distant_bytes_min = way.distant_bytes_min.map(|bytes| bytes.min(cannot_be_sent));
-        let peers = size.saturating_sub(1).max(1) as usize;
         let slot_bytes = way.slot_payload_bytes() + 128;
-        let credits = (RECEIVE_BYTES / peers / slot_bytes).clamp(CREDITS_MIN, CREDITS_MAX);
+        let slots = RECEIVE_BYTES / peers / slot_bytes;
+        let credits = slots
+            .saturating_sub(CONTROL_CREDITS + UNCREDITED)
+            .clamp(CREDITS_MIN, CREDITS_MAX);
         let credits = overrides.credits.unwrap_or(credits).max(2);
         let receives = peers.saturating_mul(credits + CONTROL_CREDITS + UNCREDITED);
         Self {
@@ -91,6 +102,7 @@ impl Choices {
                 None => STAGED_BYTES_MIN..way.fragment_bytes + 1,
                 Some(_) => 0..0,
             },
+            // What cannot be posted, the provider holds back by itself.
             receives: receives.min(info.rx_depth().max(16)),
         }
     }
@@ -152,9 +164,50 @@ impl Way {
         }
     }
 
+    /// Messages become no longer than that.
+    fn shorten(&mut self, slot_payload_bytes: usize) {
+        match &mut self.distant_bytes_min {
+            Some(bytes) => *bytes = (*bytes).min(slot_payload_bytes + 1),
+            None => self.fragment_bytes = self.fragment_bytes.min(slot_payload_bytes),
+        }
+    }
+
     fn slot_payload_bytes(&self) -> usize {
         self.distant_bytes_min.map_or(self.fragment_bytes, |bytes| {
             bytes.saturating_sub(1).min(self.fragment_bytes)
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use refrain_libfabric::{Hints, Library};
+
+    /// Memory for arrivals stays within its bound until slots are as short as
+    /// they may be, and grows with the number of peers from there.
+    #[test]
+    fn memory_for_arrivals_is_bounded() {
+        let Ok(library) = Library::load(None) else {
+            println!("skipped choices: no libfabric is installed");
+            return;
+        };
+        let mut infos = library.infos(&Hints::default()).unwrap_or_default();
+        for info in &mut infos {
+            info.set_rx_depth(usize::MAX >> 1);
+            for size in [1, 2, 3, 16, 100, 500, 4096] {
+                let choices = Choices::new(info, size, Overrides::default());
+                let slot_bytes = choices.slot_payload_bytes() + 128;
+                let bytes = choices.receives * slot_bytes;
+                let peers = size.saturating_sub(1).max(1) as usize;
+                let least = peers * (CREDITS_MIN + CONTROL_CREDITS + UNCREDITED) * SLOT_BYTES_MIN;
+                assert!(
+                    bytes <= RECEIVE_BYTES.max(least),
+                    "{} of {size} ranks: {choices:?} take {bytes} bytes",
+                    info.provider()
+                );
+                assert!(choices.credits >= CREDITS_MIN && choices.fragment_bytes > 1000);
+            }
+        }
     }
 }
