@@ -225,9 +225,16 @@ impl Transmitter {
         Some(under_way)
     }
 
-    /// Whether the provider still reads messages.
-    pub fn is_busy(&self) -> bool {
-        self.free.len() + 1 < self.headers.count()
+    /// Whether the provider still reads messages to connections that count. Some
+    /// to peers that are gone it never completes (`sockets`).
+    pub fn is_busy(&self, counts: impl Fn(Rank, u32) -> bool) -> bool {
+        let any_under_way = self.free.len() + 1 < self.headers.count();
+        any_under_way
+            && self
+                .under_way
+                .iter()
+                .flatten()
+                .any(|message| counts(message.rank, message.connection))
     }
 }
 
