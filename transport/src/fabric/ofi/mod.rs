@@ -56,8 +56,9 @@ const IDLE_POLLS: u32 = 64;
 const POLLS_PER_LOOK: u32 = 1024;
 /// Bytes of a record before its payload, when that is longer than a few bytes.
 const RECORD_HEAD_BYTES: usize = refrain_ring::payload_offset(usize::MAX >> 1);
-/// Messages that the provider reads from the log at a time.
-const MESSAGES_MAX: usize = 256;
+/// Messages that the provider reads from the log at a time. There is room for
+/// those, too, that it never completes after their peer died (`sockets`).
+const MESSAGES_MAX: usize = 1024;
 
 /// What a rank brings to the fabric.
 #[derive(Clone, Debug)]
@@ -782,8 +783,13 @@ impl Fabric for Ofi {
                 .as_ref()
                 .is_some_and(|peer| peer.can_be_sent_to())
         };
+        let is_connected = |rank: Rank, connection: u32| {
+            self.peers[rank.index()]
+                .as_ref()
+                .is_some_and(|peer| peer.connection == connection && !peer.is_lost)
+        };
         self.is_closed
-            || !self.transmitter.is_busy()
+            || !self.transmitter.is_busy(is_connected)
                 && !self.attention.iter().any(is_owed)
                 && self.peers.iter().flatten().all(Peer::is_drained)
     }

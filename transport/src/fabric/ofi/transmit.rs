@@ -313,10 +313,18 @@ impl Transmitter {
         STAGES
     }
 
-    /// Whether the provider still reads messages.
-    pub fn is_busy(&self) -> bool {
+    /// Whether the provider still reads messages to connections that count. Some
+    /// to peers that are gone it never completes (`sockets`).
+    pub fn is_busy(&self, counts: impl Fn(Rank, u32) -> bool) -> bool {
         let stages = self.stages.as_ref().map_or(0, Slots::count);
-        self.free.len() + 1 < self.headers.count() || self.free_stages.len() < stages
+        let any_under_way =
+            self.free.len() + 1 < self.headers.count() || self.free_stages.len() < stages;
+        any_under_way
+            && self
+                .under_way
+                .iter()
+                .flatten()
+                .any(|message| counts(message.rank, message.connection))
     }
 }
 
