@@ -107,6 +107,17 @@ impl Choices {
         }
     }
 
+    /// The length of fragments in a log of so many bytes. One that is reused has
+    /// to hold several while others are acknowledged.
+    pub fn fragment_bytes_in(&self, window_bytes: u64) -> usize {
+        let is_tight = window_bytes < 16 * self.fragment_bytes as u64;
+        if is_tight && self.distant_bytes_min.is_none() {
+            self.fragment_bytes.div_ceil(2)
+        } else {
+            self.fragment_bytes
+        }
+    }
+
     /// The longest payload that comes in a message.
     pub fn slot_payload_bytes(&self) -> usize {
         Way {
@@ -140,7 +151,7 @@ impl Way {
             // Their reads are messages in disguise, with a question before each
             // answer, which a rank that computes does not give.
             Self {
-                fragment_bytes: 64 << 10,
+                fragment_bytes: 128 << 10,
                 distant_bytes_min: None,
             }
         } else if is("shm") || is("sm2") {

@@ -169,7 +169,7 @@ impl Ofi {
                 name: format!("ofi:{}", options.provider).into(),
                 reads_in_place: false,
                 frame_payload_bytes_max: choices.payload_bytes_max(),
-                fragment_bytes: choices.fragment_bytes,
+                fragment_bytes: choices.fragment_bytes_in(options.window_bytes),
                 eager_bytes_max: options.window_bytes / 4,
                 staged_bytes: choices.staged_bytes.clone(),
             },
