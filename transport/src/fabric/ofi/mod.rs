@@ -16,6 +16,7 @@
 
 pub mod address;
 mod arrivals;
+mod attention;
 mod choices;
 mod fetching;
 pub mod lane;
@@ -36,7 +37,7 @@ use address::OfiAddress;
 use choices::{CONTROL_CREDITS, Choices};
 use core::time::Duration;
 use fetching::Fetching;
-use lane::{Owed, Patience, PatienceOptions, Receiving, Sending, Sent, Step};
+use lane::{Owed, Patience, PatienceOptions, Receiving, Sending, Sent};
 use peer::Peer;
 use refrain_libfabric::constants::FI_MR_LOCAL;
 use refrain_libfabric::{Access, Completion, Endpoint, EndpointOptions, RemoteMemory};
@@ -45,7 +46,7 @@ use slots::Slots;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Instant;
-use transmit::{Body, Operation, Outgoing, Transmitter, token_of_receive};
+use transmit::{Body, Operation, Outgoing, Transmitter};
 use waiting::Greetings;
 use wire::{Kind, WIRE_BYTES};
 
@@ -268,183 +269,6 @@ impl Ofi {
 
     fn now(&self) -> Duration {
         self.started.elapsed()
-    }
-
-    #[inline]
-    fn note_attention(&mut self, rank: Rank) {
-        if let Some(peer) = &mut self.peers[rank.index()]
-            && !peer.has_attention
-        {
-            peer.has_attention = true;
-            self.attention.push(rank);
-        }
-    }
-
-    /// Gives empty slots to the provider.
-    #[inline]
-    fn post_receives(&mut self) {
-        while let Some(slot) = self.to_post.last().copied() {
-            let whole = self.slots.whole(slot);
-            match self.endpoint.receive(whole, token_of_receive(slot)) {
-                Ok(()) => {
-                    self.to_post.pop();
-                }
-                Err(refrain_libfabric::Refused::Again | refrain_libfabric::Refused::Full) => return,
-                Err(refrain_libfabric::Refused::Failed(error)) => {
-                    self.failures.get_or_insert(native(&error));
-                    return;
-                }
-            }
-        }
-    }
-
-    /// Does for peers what is due: sends again, sends control frames that had to
-    /// wait, acknowledges.
-    #[inline]
-    fn attend(&mut self, at_least: Owed) {
-        let mut index = 0;
-        while let Some(rank) = self.attention.get(index).copied() {
-            if self.attend_to(rank, at_least) {
-                index += 1;
-            } else {
-                self.attention.swap_remove(index);
-                if let Some(peer) = &mut self.peers[rank.index()] {
-                    peer.has_attention = false;
-                }
-            }
-        }
-    }
-
-    /// Whether the peer needs attention again.
-    #[inline]
-    fn attend_to(&mut self, rank: Rank, at_least: Owed) -> bool {
-        let Some(peer) = &self.peers[rank.index()] else {
-            return false;
-        };
-        if peer.is_lost {
-            return false;
-        }
-        if peer.patience.holds_back() {
-            return true;
-        }
-        if peer.sending.has_backlog() && !self.pump_backlog(rank) {
-            return true;
-        }
-        let Some(peer) = &self.peers[rank.index()] else {
-            return false;
-        };
-        let owed = peer.receiving.owed();
-        if owed == Owed::Nothing {
-            return false;
-        }
-        if owed < at_least {
-            return true;
-        }
-        let kind = if peer.receiving.misses() {
-            Kind::Again
-        } else {
-            Kind::Acknowledge
-        };
-        !self.send_bare(rank, kind)
-    }
-
-    /// Sends what waits for one peer; whether all is sent.
-    #[cold]
-    fn pump_backlog(&mut self, rank: Rank) -> bool {
-        let started = self.started;
-        let Some(peer) = &mut self.peers[rank.index()] else {
-            return true;
-        };
-        let now = || started.elapsed();
-        while let Some((sequence, sent)) = peer.sending.to_resend() {
-            let outgoing = data(sequence, &sent);
-            let transmitted = self
-                .transmitter
-                .transmit(&mut self.endpoint, peer, &outgoing, now);
-            let Ok(under_way) = transmitted else {
-                return false;
-            };
-            peer.sending.resent(under_way);
-        }
-        while let Some((sequence, words)) = peer.sending.next_control() {
-            let outgoing = Outgoing {
-                kind: Kind::Control,
-                sequence,
-                offset: 0,
-                body: Body::Words(words),
-            };
-            let transmitted = self
-                .transmitter
-                .transmit(&mut self.endpoint, peer, &outgoing, now);
-            if transmitted.is_err() {
-                return false;
-            }
-            peer.sending.control_sent();
-        }
-        true
-    }
-
-    /// Looks at the clocks of all peers.
-    #[cold]
-    fn look_at_clocks(&mut self) {
-        let now = self.now();
-        for index in 0..self.peers.len() {
-            let Some(peer) = &mut self.peers[index] else {
-                continue;
-            };
-            if peer.is_lost {
-                continue;
-            }
-            let (rank, unanswered) = (peer.rank, peer.sending.is_unanswered());
-            match peer.patience.step(now, unanswered) {
-                Step::Nothing => {}
-                Step::Ask => {
-                    self.send_bare(rank, Kind::Ask);
-                }
-                Step::Resend => {
-                    peer.sending.go_back();
-                    self.note_attention(rank);
-                }
-                Step::Lost(lasted) => {
-                    let words = peer.last_error.as_deref().unwrap_or("no words");
-                    peer.last_error = Some(format!(
-                        "errors of its provider lasted for {} s, the last one: {words}",
-                        lasted.as_secs()
-                    ));
-                    self.note_lost(rank);
-                }
-                Step::Silent(silent) => {
-                    peer.last_error = Some(format!("it was silent for {} s", silent.as_secs()));
-                    self.note_lost(rank);
-                }
-            }
-        }
-    }
-
-    fn note_lost(&mut self, rank: Rank) {
-        let Some(peer) = &mut self.peers[rank.index()] else {
-            return;
-        };
-        peer.is_lost = true;
-        let connection = peer.connection;
-        self.lost.push(rank);
-        self.fetching.disconnected(rank, connection);
-    }
-
-    #[inline]
-    fn pump_fetches(&mut self) {
-        let started = self.started;
-        self.fetching
-            .pump(&mut self.endpoint, &mut self.peers, || started.elapsed());
-    }
-
-    fn next_clock_at(&self) -> Option<Duration> {
-        self.peers
-            .iter()
-            .flatten()
-            .filter(|peer| !peer.is_lost)
-            .filter_map(|peer| peer.patience.next_step_at())
-            .min()
     }
 
     fn connected(&self, place: Place) -> Option<&Peer> {
