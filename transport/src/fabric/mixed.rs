@@ -7,7 +7,7 @@
 //!
 //! - A poll always looks at the near side. The far side costs system calls (a
 //!   socket, a NIC's queue); while the near side is busy it gets its turn at
-//!   every [`NEAR_POLLS_MAX`]-th poll, else at every one.
+//!   every fourth poll, else at every one.
 //! - A process cannot sleep on the near side's word in memory and on the far
 //!   side's descriptors at once. It sleeps on the near one, for a slice of 50 µs
 //!   that doubles up to 2 ms as long as nothing comes, and the caller polls both
