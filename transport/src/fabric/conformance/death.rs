@@ -248,6 +248,40 @@ fn late_frames<H: Harness>(h: &mut H, disconnects: bool) -> Outcome {
     Outcome::Holds
 }
 
+/// FENCE-1: the first frames of an old incarnation, whose numbers are those that
+/// the new one is expected to begin with, are not taken for its own.
+pub fn check_first_frames_of_the_old_are_fenced(h: &mut impl Harness) -> Outcome {
+    let mut rig = Rig::new(h, 2);
+    let mut zombie = rig.replace(1, 1);
+    for bytes in [0, 8, 300] {
+        zombie.try_send(Rank(0), bytes);
+        zombie.try_control(Rank(0));
+        zombie.poll();
+        rig.settle();
+    }
+    let inbox = &rig.seats[0].inbox;
+    assert_eq!(
+        inbox.calls, 0,
+        "FENCE-1: something of the old life was taken"
+    );
+    for bytes in [0, 8, 300] {
+        rig.send(1, 0, bytes);
+        rig.control(1, 0);
+    }
+    rig.flush();
+    let inbox = &rig.seats[0].inbox;
+    assert_eq!(
+        (inbox.frames(Rank(1), 1), inbox.controls(Rank(1), 1)),
+        (3, 3)
+    );
+    // A fabric may report what it fenced.
+    rig.seats[0]
+        .errors
+        .retain(|error| !matches!(error, FabricError::WrongIncarnation { .. }));
+    rig.finish();
+    Outcome::Holds
+}
+
 /// FENCE-1: an incarnation that was disconnected is not connected again.
 pub fn check_fenced_incarnation_stays_out(h: &mut impl Harness) -> Outcome {
     let mut rig = Rig::new(h, 2);

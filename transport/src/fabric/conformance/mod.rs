@@ -189,6 +189,7 @@ pub fn run(harness: &mut impl Harness) -> Report {
         check_frames_wait_for_connect,
         check_old_places_do_not_name_new_frames,
         check_late_frames_are_fenced,
+        check_first_frames_of_the_old_are_fenced,
         check_connect_fences,
         check_fenced_incarnation_stays_out,
         check_killed_peer_leaves_a_prefix,

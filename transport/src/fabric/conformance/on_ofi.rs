@@ -9,6 +9,7 @@ use crate::fabric::{Arrival, Disposition, Landed, Sink};
 use core::time::Duration;
 use refrain_ring::{Arena, Incarnation, Rank};
 use std::path::PathBuf;
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
@@ -165,6 +166,11 @@ impl Harness for OfiHarness {
 }
 
 fn keeps_the_contract(provider: &'static str, second: bool, overrides: Overrides) {
+    // Where all tests share a process: one at a time, and the library of the
+    // system first, since its short name finds whichever is loaded.
+    static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
+    let _one = ONE_AT_A_TIME.lock();
+    let _ = crate::fabric::ofi::library_version(None);
     let library = std::env::var_os("REFRAIN_LIBFABRIC_SECOND").map(PathBuf::from);
     if second && library.is_none() {
         eprintln!(
