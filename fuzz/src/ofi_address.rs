@@ -54,6 +54,8 @@ fn from_input(input: &mut Input<'_>) -> OfiAddress {
         // A text of replaced bytes may be longer than what it was made of.
         provider: input.text().chars().take(60).collect(),
         name: name(input),
+        message_bytes_max: input.u32(),
+        credits: input.u32(),
         window_bytes: input.u64(),
         key: input.u64(),
         base: input.u64(),
@@ -93,6 +95,8 @@ pub fn seeds() -> Vec<Vec<u8>> {
             job: u64::MAX - 3,
             provider: provider.into(),
             name,
+            message_bytes_max: 65_664,
+            credits: 64,
             window_bytes: 1 << 33,
             key,
             base: u64::MAX - 4096,

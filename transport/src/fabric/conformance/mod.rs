@@ -26,6 +26,8 @@ mod rig;
 mod seat;
 
 #[cfg(test)]
+mod greeting;
+#[cfg(test)]
 mod on_faulty;
 #[cfg(test)]
 mod on_mixed;

@@ -1,6 +1,7 @@
 //! The suite on two fabrics behind one: every pair near, every pair far (the
 //! other side is idle), and both, on shared memory and libfabric's tcp.
 
+use super::greeting::{alone_on_libfabric, greet_all};
 use super::on_sim::SimHarness;
 use super::*;
 use crate::control::Control;
@@ -8,9 +9,7 @@ use crate::fabric::mixed::{Mixed, Side};
 use crate::fabric::ofi::{Ofi, OfiOptions, Overrides};
 use crate::fabric::shm::{Shm, ShmOptions};
 use crate::fabric::sim::{LaneKind, Network, Options, SimFabric, TICK_NS};
-use crate::fabric::{
-    Address, Arrival, Attributes, Disposition, FabricError, Landed, Landing, Place, Refusal, Sink,
-};
+use crate::fabric::{Address, Attributes, FabricError, Landing, Place, Refusal, Sink};
 use crate::gate::Pass;
 use core::time::Duration;
 use refrain_ring::{Frame, Position};
@@ -212,50 +211,6 @@ struct TwoHosts {
     ranks: u32,
 }
 
-impl TwoHosts {
-    /// As jobs do at their start: every pair between hosts has a connection.
-    fn greet(&self, endpoints: &mut [Endpoint<Mixed<Shm, Ofi>>]) {
-        let end = self.now() + self.patience();
-        let is_far = |one: Rank, other: Rank| (one.0 + other.0) % 2 == 1;
-        loop {
-            let mut are_answered = true;
-            for Endpoint { rank, fabric, .. } in endpoints.iter_mut() {
-                let far = fabric.far_mut();
-                for to in (0..self.ranks).map(Rank).filter(|to| is_far(*rank, *to)) {
-                    if !far.was_answered_by(to) {
-                        are_answered = false;
-                        far.greet_once(to);
-                    }
-                }
-                let calls = fabric.poll(&mut Nobody).expect("nothing is wrong");
-                assert_eq!(calls, 0, "nothing was sent");
-            }
-            if are_answered {
-                return;
-            }
-            assert!(self.now() < end, "ranks do not reach each other");
-        }
-    }
-}
-
-/// Gets nothing.
-struct Nobody;
-
-impl Sink for Nobody {
-    fn frame(&mut self, _: Arrival<'_>) -> Disposition {
-        unreachable!("no frame was sent")
-    }
-    fn control(&mut self, _: Rank, _: Control) {
-        unreachable!("no control frame was sent")
-    }
-    fn landed(&mut self, _: u64, _: Landed) {
-        unreachable!("no frame was fetched")
-    }
-    fn peer_lost(&mut self, peer: Rank) {
-        panic!("rank {peer} is lost")
-    }
-}
-
 impl Harness for TwoHosts {
     type F = Mixed<Shm, Ofi>;
 
@@ -266,7 +221,8 @@ impl Harness for TwoHosts {
             .map(|rank| self.restart(Rank(rank), Incarnation(0)))
             .collect();
         connect_all(&mut endpoints);
-        self.greet(&mut endpoints);
+        let is_far = |one: Rank, other: Rank| (one.0 + other.0) % 2 == 1;
+        greet_all(&mut endpoints, is_far, Mixed::far_mut, self.patience());
         endpoints
     }
 
@@ -324,6 +280,7 @@ impl Harness for TwoHosts {
 }
 
 fn two_hosts_keep_the_contract(library: Option<PathBuf>) {
+    let _alone = alone_on_libfabric();
     run_all(&mut TwoHosts {
         begin: Instant::now(),
         library,

@@ -2,14 +2,13 @@
 //! that any machine has, with the library of the system and a second one
 //! (`REFRAIN_LIBFABRIC_SECOND`, see docs/testing.md).
 
+use super::greeting::{alone_on_libfabric, greet_all};
 use super::*;
-use crate::control::Control;
+use crate::fabric::FabricError;
 use crate::fabric::ofi::{Ofi, OfiOptions, Overrides};
-use crate::fabric::{Arrival, Disposition, Landed, Sink};
 use core::time::Duration;
 use refrain_ring::{Arena, Incarnation, Rank};
 use std::path::PathBuf;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
@@ -43,53 +42,6 @@ impl OfiHarness {
     }
 }
 
-impl OfiHarness {
-    /// As jobs do at their start: providers make connections when something is
-    /// sent first, and refuse sends meanwhile.
-    fn greet_all(&self, endpoints: &mut [Endpoint<Ofi>]) {
-        let ranks: Vec<Rank> = endpoints.iter().map(|endpoint| endpoint.rank).collect();
-        let end = self.now() + self.patience();
-        loop {
-            let mut are_answered = true;
-            for Endpoint { rank, fabric, .. } in endpoints.iter_mut() {
-                for to in ranks.iter().filter(|to| *to != rank) {
-                    if !fabric.was_answered_by(*to) {
-                        are_answered = false;
-                        fabric.greet_once(*to);
-                    }
-                }
-                let calls = fabric.poll(&mut Nobody).expect("nothing is wrong");
-                assert_eq!(calls, 0, "nothing was sent");
-            }
-            if are_answered {
-                return;
-            }
-            assert!(self.now() < end, "ranks do not reach each other");
-        }
-    }
-}
-
-/// Gets nothing.
-struct Nobody;
-
-impl Sink for Nobody {
-    fn frame(&mut self, _arrival: Arrival<'_>) -> Disposition {
-        unreachable!("no frame was sent")
-    }
-
-    fn control(&mut self, _source: Rank, _control: Control) {
-        unreachable!("no control frame was sent")
-    }
-
-    fn landed(&mut self, _token: u64, _landed: Landed) {
-        unreachable!("no frame was fetched")
-    }
-
-    fn peer_lost(&mut self, peer: Rank) {
-        panic!("rank {peer} is lost")
-    }
-}
-
 impl Harness for OfiHarness {
     type F = Ofi;
 
@@ -101,7 +53,12 @@ impl Harness for OfiHarness {
             .map(|rank| self.restart(Rank(rank), Incarnation(0)))
             .collect();
         super::connect_all(&mut endpoints);
-        self.greet_all(&mut endpoints);
+        greet_all(
+            &mut endpoints,
+            |one, other| one != other,
+            |ofi| ofi,
+            self.patience(),
+        );
         endpoints
     }
 
@@ -166,11 +123,7 @@ impl Harness for OfiHarness {
 }
 
 fn keeps_the_contract(provider: &'static str, second: bool, overrides: Overrides) {
-    // Where all tests share a process: one at a time, and the library of the
-    // system first, since its short name finds whichever is loaded.
-    static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
-    let _one = ONE_AT_A_TIME.lock();
-    let _ = crate::fabric::ofi::library_version(None);
+    let _alone = alone_on_libfabric();
     let library = std::env::var_os("REFRAIN_LIBFABRIC_SECOND").map(PathBuf::from);
     if second && library.is_none() {
         eprintln!(
@@ -180,6 +133,36 @@ fn keeps_the_contract(provider: &'static str, second: bool, overrides: Overrides
     }
     let library = library.filter(|_| second);
     run_all(&mut OfiHarness::new(library, provider, overrides));
+}
+
+/// A peer that has other slots or credits would be overrun, or would cut off what
+/// is sent to it.
+#[test]
+fn a_peer_with_other_receives_is_refused() {
+    let _alone = alone_on_libfabric();
+    let rank = |rank: u32, credits: Option<usize>| {
+        let overrides = Overrides {
+            credits,
+            ..AS_CHOSEN
+        };
+        let mut harness = OfiHarness::new(None, "tcp", overrides);
+        harness.ranks = 2;
+        harness.restart(Rank(rank), Incarnation(0))
+    };
+    let (mut here, there) = (rank(0, Some(8)), rank(1, Some(9)));
+    let address = there.fabric.address();
+    let refused = here.fabric.connect(Rank(1), Incarnation(0), &address);
+    let Err(FabricError::Attach { reason, .. }) = refused else {
+        panic!("{refused:?}");
+    };
+    assert!(
+        reason.contains("9 messages") && reason.contains("8 of"),
+        "{reason}"
+    );
+    let there = rank(1, Some(8));
+    let address = there.fabric.address();
+    let taken = here.fabric.connect(Rank(1), Incarnation(0), &address);
+    taken.expect("it has the same");
 }
 
 macro_rules! on_providers {

@@ -2,7 +2,8 @@
 //!
 //! Format (little endian): version ([`ADDRESS_VERSION`], 1 byte), length of the
 //! provider's name (1 byte), length of the libfabric address (2 bytes), rank (4),
-//! incarnation (4), job (8), window bytes (8), key of the log memory (8), its base
+//! incarnation (4), job (8), longest message that it receives (4), credits (4),
+//! window bytes (8), key of the log memory (8), its base
 //! (8), the provider's name, the address. Addresses have variable length:
 //! `fi_getname` says how long.
 
@@ -11,7 +12,7 @@ use thiserror::Error;
 
 /// Version of the published address. A reader refuses every other.
 pub const ADDRESS_VERSION: u8 = 1;
-const FIXED_BYTES: usize = 44;
+const FIXED_BYTES: usize = 52;
 
 /// A published address.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -26,6 +27,10 @@ pub struct OfiAddress {
     pub provider: String,
     /// The endpoint's address.
     pub name: Vec<u8>,
+    /// The longest message that its receives have room for, in bytes.
+    pub message_bytes_max: u32,
+    /// Frames that may be on their way to it from one peer.
+    pub credits: u32,
     /// Bytes that the log of one channel holds before it waits.
     pub window_bytes: u64,
     /// Remote key of the log memory; 0 without remote memory access.
@@ -67,7 +72,8 @@ impl OfiAddress {
         let mut bytes = vec![ADDRESS_VERSION, provider_bytes];
         bytes.extend(name_bytes.to_le_bytes());
         let life = u64::from(self.rank.0) | u64::from(self.incarnation.0) << 32;
-        for word in [life, self.job, self.window_bytes, self.key, self.base] {
+        let room = u64::from(self.message_bytes_max) | u64::from(self.credits) << 32;
+        for word in [life, self.job, room, self.window_bytes, self.key, self.base] {
             bytes.extend(word.to_le_bytes());
         }
         bytes.extend(self.provider.as_bytes());
@@ -108,9 +114,11 @@ impl OfiAddress {
             rank: Rank(word(0) as u32),
             incarnation: Incarnation((word(0) >> 32) as u32),
             job: word(1),
-            window_bytes: word(2),
-            key: word(3),
-            base: word(4),
+            message_bytes_max: word(2) as u32,
+            credits: (word(2) >> 32) as u32,
+            window_bytes: word(3),
+            key: word(4),
+            base: word(5),
         })
     }
 
@@ -150,6 +158,8 @@ mod tests {
             incarnation: Incarnation(u32::MAX),
             job: 1 << 63,
             provider: "tcp;ofi_rxm".into(),
+            message_bytes_max: 131_200,
+            credits: u32::MAX - 1,
             name: vec![2, 0, 0x1f, 0x90, 10, 0, 0, 7, 0, 0, 0, 0, 0, 0, 0, 0],
             window_bytes: 1 << 40,
             key: 3,

@@ -3,8 +3,10 @@
 //!
 //! - A frame is sent as [wire header | record] from the registered log, and
 //!   received into posted slots; a peer sends at most as many as it has credits,
-//!   so no receiver is overrun. Matching is the engine's: providers' own is not
-//!   to be trusted (1.17 `shm` swallows peeked messages).
+//!   so that no receiver is overrun. (What all peers together may send beyond the
+//!   receives that a provider takes, it holds back itself.) Matching is the
+//!   engine's: providers' own is not to be trusted (1.17 `shm` swallows peeked
+//!   messages).
 //! - Payload above a length is *distant* where the provider can read remote
 //!   memory well: only the record's header is sent, and the receiver reads the
 //!   payload out of the sender's log into the memory of the receive.
@@ -160,6 +162,8 @@ impl Ofi {
             job: options.job,
             provider: info.provider(),
             name: endpoint.name().map_err(|error| native(&error))?,
+            message_bytes_max: slot_bytes(&choices) as u32,
+            credits: choices.credits as u32,
             window_bytes: options.window_bytes,
             key: remote.key,
             base: remote.base,
@@ -223,8 +227,7 @@ impl Ofi {
             Access::LOCAL
         };
         let log = endpoint.register(region, 0, region.bytes(), access)?;
-        let slot_bytes = WIRE_BYTES + RECORD_HEAD_BYTES + choices.slot_payload_bytes();
-        let slots = Slots::new(endpoint, slot_bytes, choices.receives)?;
+        let slots = Slots::new(endpoint, slot_bytes(choices), choices.receives)?;
         let identity = (options.job, options.rank, options.incarnation);
         let transmitter = Transmitter::new(
             endpoint,
@@ -284,6 +287,11 @@ impl Ofi {
             .as_mut()
             .filter(|peer| u64::from(peer.incarnation.0) == place.locator)
     }
+}
+
+/// The longest message that arrives.
+fn slot_bytes(choices: &Choices) -> usize {
+    WIRE_BYTES + RECORD_HEAD_BYTES + choices.slot_payload_bytes()
 }
 
 /// What has to be known of a frame until it is released.
@@ -387,6 +395,17 @@ impl Fabric for Ofi {
             return refuse(format!(
                 "it uses libfabric's provider {}, this rank {}: are the libraries of the hosts of different versions?",
                 published.provider, self.own.provider
+            ));
+        }
+        // Both follow from provider and size of the job, unless libraries differ.
+        let room = |of: &OfiAddress| (of.message_bytes_max, of.credits);
+        if room(&published) != room(&self.own) {
+            return refuse(format!(
+                "it receives {} messages of up to {} bytes from a peer, this rank {} of up to {}: are the libraries of the hosts of different versions?",
+                published.credits,
+                published.message_bytes_max,
+                self.own.credits,
+                self.own.message_bytes_max
             ));
         }
         self.disconnect(peer);

@@ -1,0 +1,73 @@
+//! What the suites on libfabric begin with. Ranks greet each other, as jobs do at
+//! their start: providers make connections when something is sent first, and
+//! refuse sends meanwhile.
+
+use super::Endpoint;
+use crate::control::Control;
+use crate::fabric::ofi::{Ofi, library_version};
+use crate::fabric::{Arrival, Disposition, Fabric, Landed, Sink};
+use core::time::Duration;
+use refrain_ring::Rank;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
+
+/// Has each rank greet those that it reaches over libfabric, until all have
+/// answered.
+pub(super) fn greet_all<F: Fabric>(
+    endpoints: &mut [Endpoint<F>],
+    reaches: impl Fn(Rank, Rank) -> bool,
+    ofi: impl Fn(&mut F) -> &mut Ofi,
+    patience: Duration,
+) {
+    let ranks: Vec<Rank> = endpoints.iter().map(|endpoint| endpoint.rank).collect();
+    let begin = Instant::now();
+    loop {
+        let mut are_answered = true;
+        for Endpoint { rank, fabric, .. } in endpoints.iter_mut() {
+            for to in ranks.iter().filter(|to| reaches(*rank, **to)) {
+                let ofi = ofi(fabric);
+                if !ofi.was_answered_by(*to) {
+                    are_answered = false;
+                    ofi.greet_once(*to);
+                }
+            }
+            let calls = fabric.poll(&mut Nobody).expect("nothing is wrong");
+            assert_eq!(calls, 0, "nothing was sent");
+        }
+        if are_answered {
+            return;
+        }
+        assert!(begin.elapsed() < patience, "ranks do not reach each other");
+    }
+}
+
+/// Where all tests share a process: one at a time, and the library of the system
+/// first, since its short name finds whichever is loaded.
+pub(super) fn alone_on_libfabric() -> MutexGuard<'static, ()> {
+    static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
+    let alone = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+    // Whether there is one shows when it is used.
+    let _ = library_version(None);
+    alone
+}
+
+/// Gets nothing.
+struct Nobody;
+
+impl Sink for Nobody {
+    fn frame(&mut self, _arrival: Arrival<'_>) -> Disposition {
+        unreachable!("no frame was sent")
+    }
+
+    fn control(&mut self, _source: Rank, _control: Control) {
+        unreachable!("no control frame was sent")
+    }
+
+    fn landed(&mut self, _token: u64, _landed: Landed) {
+        unreachable!("no frame was fetched")
+    }
+
+    fn peer_lost(&mut self, peer: Rank) {
+        panic!("rank {peer} is lost")
+    }
+}
