@@ -2,10 +2,7 @@
 
 use crate::input::Input;
 use refrain_ring::{Incarnation, Rank};
-use refrain_transport::fabric::ofi::address::{ADDRESS_VERSION, AddressError, OfiAddress};
-
-/// Bytes before the two names.
-const FIXED_BYTES: usize = 44;
+use refrain_transport::fabric::ofi::address::{ADDRESS_VERSION, AddressError, FIXED_BYTES, OfiAddress};
 
 /// Checks both directions.
 pub fn check(bytes: &[u8]) {

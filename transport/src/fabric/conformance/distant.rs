@@ -24,6 +24,7 @@ fn distant_rig<H: Harness>(h: &mut H, ranks: u32) -> Option<(Rig<'_, H>, usize)>
         rig.seats[0].inbox.keeps = true;
         rig.send(1, 0, bytes);
         rig.flush();
+        rig.until_kept(1);
         rig.seats[0].inbox.keeps = false;
         let distant = rig.seats[0].inbox.kept[0].distant;
         let place = rig.seats[0].inbox.kept.remove(0).place;
@@ -39,12 +40,21 @@ fn distant_rig<H: Harness>(h: &mut H, ranks: u32) -> Option<(Rig<'_, H>, usize)>
 impl<H: Harness> Rig<'_, H> {
     /// So many frames come from a rank to rank 0 and are kept there.
     fn keep(&mut self, from: usize, bytes: usize, frames: usize) {
+        let kept = self.seats[0].inbox.kept.len() + frames;
         self.seats[0].inbox.keeps = true;
         for _ in 0..frames {
             self.send(from, 0, bytes);
         }
         self.flush();
+        self.until_kept(kept);
         self.seats[0].inbox.keeps = false;
+    }
+
+    /// Rank 0 has kept so many: silence alone does not say that they have come.
+    fn until_kept(&mut self, frames: usize) {
+        self.until("what is to be kept has come", |rig| {
+            rig.seats[0].inbox.kept.len() >= frames
+        });
     }
 
     /// Rank 0 fetches all that it keeps.

@@ -117,19 +117,25 @@ fn stall(h: &mut impl Harness, bytes: usize, consumed_bytes: usize) -> bool {
     rig.flush();
     rig.seats[1].inbox.keeps = true;
     let frames_max = 3 * window_bytes / bytes as u64 + 10;
-    let mut refused = 0;
+    let mut stalled = false;
+    let mut refused;
     for _ in 0..frames_max {
-        while refused < 100 && !rig.seats[0].try_send(Rank(1), bytes) {
+        let since = rig.harness.now();
+        refused = 0;
+        // For longer than anything is on its way, too.
+        while !rig.seats[0].try_send(Rank(1), bytes) {
             refused += 1;
+            if refused >= 100 && rig.harness.now() - since >= 2 * rig.harness.silence() {
+                stalled = true;
+                break;
+            }
             rig.settle();
         }
-        if refused == 100 {
+        if stalled {
             break;
         }
-        refused = 0;
         rig.drive();
     }
-    let stalled = refused == 100;
     assert!(
         !stalled || rig.seats[1].inbox.pressed,
         "kept frames of {bytes} bytes made the sender stall, and no arrival was pressed"

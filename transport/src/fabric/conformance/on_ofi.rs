@@ -112,7 +112,7 @@ impl Harness for OfiHarness {
     /// processor where others use them.
     fn silence(&self) -> Duration {
         match self.provider {
-            "sockets" => Duration::from_millis(60),
+            "sockets" => Duration::from_millis(250),
             _ => Duration::from_millis(3),
         }
     }

@@ -280,11 +280,14 @@ impl<'h, H: Harness> Rig<'h, H> {
     /// No check may leave errors that it did not take, or landings.
     pub(super) fn finish(mut self) {
         self.flush();
+        self.until("landings end", |rig| {
+            let mut seats = rig.seats.iter();
+            seats.all(|seat| seat.inbox.landings.under_way() == 0)
+        });
         let lives = |seat: &Seat<H::F>| (seat.endpoint.rank, seat.endpoint.incarnation);
         let seated: Vec<_> = self.seats.iter().map(lives).collect();
         for seat in &self.seats {
             let landings = &seat.inbox.landings;
-            assert_eq!(landings.under_way(), 0, "landings never end");
             landings.verify_ended();
             let lost = seat.inbox.lost.iter().find(|life| seated.contains(life));
             assert_eq!(lost, None, "a landing of a live peer is lost");

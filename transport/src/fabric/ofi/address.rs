@@ -12,7 +12,8 @@ use thiserror::Error;
 
 /// Version of the published address. A reader refuses every other.
 pub const ADDRESS_VERSION: u8 = 1;
-const FIXED_BYTES: usize = 52;
+/// Bytes before the two names.
+pub const FIXED_BYTES: usize = 52;
 
 /// A published address.
 #[derive(Clone, Debug, PartialEq, Eq)]
