@@ -7,5 +7,8 @@
 //! sockets, NICs or processes.
 
 mod family;
+pub mod segment;
+pub mod spill;
+pub mod store;
 
 pub use family::{Member, UnknownProtocol};

@@ -18,3 +18,4 @@ pub mod gate;
 pub mod layout;
 pub mod matching;
 pub mod protocol;
+pub mod spill;

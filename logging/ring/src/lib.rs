@@ -18,9 +18,12 @@
 //! in from outside as a [`Region`].
 
 mod arena;
+pub mod chunk;
 pub mod copy;
 mod header;
 mod identity;
+#[cfg(not(loom))]
+mod lent;
 mod reader;
 mod region;
 mod sync;
@@ -31,6 +34,8 @@ pub use header::{
     HeaderError, RECORD_VERSION, RecordHeader, RecordKind, payload_offset, record_bytes,
 };
 pub use identity::{Clock, Incarnation, Position, Rank, Ssn};
+#[cfg(not(loom))]
+pub use lent::{LentChunk, LoanEnd};
 pub use reader::{ChannelReader, ReadError, Record};
 pub use region::{Owner, Region};
 pub use writer::{ChannelLog, Frame, Reservation, ReserveError};

@@ -134,8 +134,28 @@ impl Region {
     #[inline]
     pub(crate) fn read_header_rest(&self, offset: usize) -> [u64; 5] {
         assert!(offset + 48 <= self.bytes, "header outside its region");
-        // SAFETY: in bounds; the record is published, so its bytes do not change.
-        unsafe { self.at(offset + 8).cast::<[u64; 5]>().read() }.map(u64::from_le)
+        // SAFETY: in bounds; the record is published, so these bytes do not change.
+        let [a, b, c, d] = unsafe { self.at(offset + 8).cast::<[u64; 4]>().read() };
+        // The checksum may be written at any time, when the chunk goes to disk.
+        let check = self.word(offset + 40).load(Ordering::Relaxed);
+        [a, b, c, d, check].map(u64::from_le)
+    }
+
+    /// Stores a word that nobody depends on: a checksum.
+    pub(crate) fn store_word(&self, offset: usize, word: u64) {
+        self.word(offset).store(word.to_le(), Ordering::Release);
+    }
+
+    /// The bytes of a complete chunk, which its log has lent out: nobody but the
+    /// borrower stores anything there.
+    pub(crate) fn chunk(&self, offset: usize) -> &[u8] {
+        assert!(
+            offset + crate::CHUNK_BYTES <= self.bytes,
+            "chunk outside its region"
+        );
+        // SAFETY: in bounds; all its records are published and do not change
+        // before the log has the chunk back.
+        unsafe { core::slice::from_raw_parts(self.at(offset), crate::CHUNK_BYTES) }
     }
 
     /// Payload bytes of a record that is reserved and not yet published.

@@ -19,6 +19,8 @@ use crate::{
     Arena, ArenaFull, CHUNK_BYTES, ChunkId, Incarnation, Position, Rank, RecordHeader, RecordKind,
     Region, Ssn,
 };
+#[cfg(not(loom))]
+use crate::{LentChunk, LoanEnd};
 use std::collections::VecDeque;
 use thiserror::Error;
 
@@ -102,8 +104,20 @@ impl Frame {
 #[derive(Debug)]
 struct ChunkEntry {
     chunk: ChunkId,
-    /// One past the highest SSN with a record in this chunk.
+    /// One past the highest SSN with a record in this chunk or before it.
     ssn_end: Ssn,
+    /// Bytes of header and records; 0 while the chunk is being filled.
+    used_bytes: usize,
+    place: Place,
+}
+
+/// Where the bytes of a complete chunk are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Place {
+    Memory,
+    /// In memory, and on their way to disk.
+    Lent,
+    Disk,
 }
 
 /// The sender's log of one channel.
@@ -125,7 +139,10 @@ pub struct ChannelLog {
     /// End of the latest reservation; beyond the tail, its payload may have
     /// been written without an append.
     reserved_until: usize,
-    spilled: Position,
+    /// All chunks before this one (by sequence number) have been lent.
+    lent_until: u64,
+    /// How many are lent.
+    lent: usize,
 }
 
 impl ChannelLog {
@@ -151,7 +168,8 @@ impl ChannelLog {
             tail_offset: 0,
             cleared_until: 0,
             reserved_until: 0,
-            spilled: Position(0),
+            lent_until: 0,
+            lent: 0,
         }
     }
 
@@ -168,9 +186,20 @@ impl ChannelLog {
         Position(self.chunks_trimmed * CHUNK_BYTES as u64)
     }
 
-    /// Position up to which the log is on disk.
-    pub fn spilled(&self) -> Position {
-        self.spilled
+    /// Bytes in complete chunks that are neither on disk nor on their way there.
+    pub fn spillable_bytes(&self) -> u64 {
+        let complete = self.sequence_end().saturating_sub(1);
+        complete.saturating_sub(self.lent_until) * CHUNK_BYTES as u64
+    }
+
+    /// Whose log it is, to whom, in which life.
+    pub(crate) fn identity(&self) -> (Rank, Rank, Incarnation) {
+        (self.source, self.destination, self.incarnation)
+    }
+
+    /// One past the sequence number of the chunk being filled.
+    fn sequence_end(&self) -> u64 {
+        self.chunks_trimmed + self.chunks.len() as u64
     }
 
     /// Bytes of memory that the channel holds.
@@ -333,8 +362,67 @@ impl ChannelLog {
     /// before a checkpoint of the receiver that is stable and published. LOG-4
     pub fn trim_below(&mut self, arena: &mut Arena, horizon: Ssn, released: Position) {
         self.trim_while(arena, |entry, end| {
-            end <= released && entry.ssn_end <= horizon
+            end <= released && (entry.ssn_end <= horizon || entry.place == Place::Disk)
         });
+    }
+
+    /// Lends the oldest complete chunk that is neither on disk nor lent, to be
+    /// written there; only one whose records are all published, up to `posted`.
+    #[cfg(not(loom))]
+    pub fn lend(&mut self, arena: &Arena, posted: Position) -> Option<LentChunk> {
+        self.lent_until = self.lent_until.max(self.chunks_trimmed);
+        let complete = self.sequence_end().saturating_sub(1);
+        let first = (self.lent_until..complete)
+            .find(|sequence| self.entry(*sequence).place == Place::Memory);
+        let sequence = first.unwrap_or(complete.max(self.lent_until));
+        self.lent_until = sequence;
+        let end = Position((sequence + 1) * CHUNK_BYTES as u64);
+        if first.is_none() || end > posted {
+            return None;
+        }
+        self.lent_until += 1;
+        self.lent += 1;
+        let at = (sequence - self.chunks_trimmed) as usize;
+        self.chunks[at].place = Place::Lent;
+        let entry = &self.chunks[at];
+        let offset = arena.offset_of(entry.chunk);
+        let region = arena.region().clone();
+        let (used_bytes, ssn_end) = (entry.used_bytes, entry.ssn_end);
+        Some(LentChunk::new(
+            region, offset, self, sequence, used_bytes, ssn_end,
+        ))
+    }
+
+    /// Takes a lent chunk back. One that is still only in memory is lent again.
+    ///
+    /// # Panics
+    /// When it is not of this log.
+    #[cfg(not(loom))]
+    pub fn take_back(&mut self, chunk: &LentChunk, end: LoanEnd) {
+        let whose = (chunk.source(), chunk.destination(), chunk.incarnation());
+        assert_eq!(whose, self.identity(), "a chunk of another log");
+        let sequence = chunk.sequence();
+        let at = (sequence - self.chunks_trimmed) as usize;
+        let entry = &mut self.chunks[at];
+        assert_eq!(entry.place, Place::Lent, "chunk {sequence} was not lent");
+        entry.place = match end {
+            LoanEnd::OnDisk => Place::Disk,
+            LoanEnd::InMemory => {
+                self.lent_until = self.lent_until.min(sequence);
+                Place::Memory
+            }
+        };
+        self.lent -= 1;
+    }
+
+    /// Chunks that are lent.
+    pub fn lent_chunks(&self) -> usize {
+        self.lent
+    }
+
+    #[cfg(not(loom))]
+    fn entry(&self, sequence: u64) -> &ChunkEntry {
+        &self.chunks[(sequence - self.chunks_trimmed) as usize]
     }
 
     fn trim_while(&mut self, arena: &mut Arena, may_free: impl Fn(&ChunkEntry, Position) -> bool) {
@@ -342,7 +430,8 @@ impl ChannelLog {
         while self.chunks.len() > 1 {
             let end = Position((self.chunks_trimmed + 1) * CHUNK_BYTES as u64);
             let oldest = &self.chunks[0];
-            if !may_free(oldest, end) {
+            // What is being written to disk stays, whoever else needs it no more.
+            if oldest.place == Place::Lent || !may_free(oldest, end) {
                 break;
             }
             arena.give_back(oldest.chunk);
@@ -374,16 +463,22 @@ impl ChannelLog {
         }
         let next = arena.take()?;
         let start = arena.offset_of(next);
-        let sequence = self.chunks_trimmed + self.chunks.len() as u64;
+        let sequence = self.sequence_end();
         let region = arena.region();
         self.begin_chunk(region, start, sequence);
         if !self.chunks.is_empty() {
             self.write_link(region, next);
         }
-        let ssn_end = self.chunks.back().map_or(Ssn(0), |entry| entry.ssn_end);
+        let used_bytes = (self.tail.0 % CHUNK_BYTES as u64) as usize;
+        let ssn_end = self.chunks.back_mut().map_or(Ssn(0), |complete| {
+            complete.used_bytes = used_bytes;
+            complete.ssn_end
+        });
         self.chunks.push_back(ChunkEntry {
             chunk: next,
             ssn_end,
+            used_bytes: 0,
+            place: Place::Memory,
         });
         self.tail = Position(sequence * CHUNK_BYTES as u64 + CHUNK_HEADER_BYTES as u64);
         self.tail_offset = start + CHUNK_HEADER_BYTES;
@@ -428,6 +523,11 @@ impl ChannelLog {
                 0,
             ],
         );
+        // What sealing wrote for those who were here before.
+        #[cfg(not(loom))]
+        for at in [48, 56] {
+            region.store_word(start + at, 0);
+        }
         region.publish_first_word(start, CHUNK_MAGIC);
     }
 }

@@ -1,0 +1,405 @@
+//! What a chunk says of itself, and how its bytes are checked: the form in which
+//! chunks go to disk and are found in a dead rank's memory (docs/log-format.md).
+//!
+//! Pure functions of bytes: nothing here trusts what it reads.
+
+use crate::header::{HEADER_BYTES, LINE_BYTES};
+use crate::writer::{CHUNK_HEADER_BYTES, CHUNK_MAGIC, LINK_BYTES};
+use crate::{
+    CHUNK_BYTES, HeaderError, Incarnation, Rank, RecordHeader, RecordKind, Ssn, payload_offset,
+    record_bytes,
+};
+use thiserror::Error;
+
+/// Bytes of an encoded chunk header.
+pub const CHUNK_HEAD_BYTES: usize = CHUNK_HEADER_BYTES;
+/// Where the checked part of a record header ends and its checksum begins.
+pub(crate) const CHECK_OFFSET: usize = 40;
+
+/// The header of a chunk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ChunkHeader {
+    /// Which chunk of its channel's log, from 0.
+    pub sequence: u64,
+    /// The sender: whose log it is.
+    pub source: Rank,
+    /// The receiver.
+    pub destination: Rank,
+    /// Of the sender.
+    pub incarnation: Incarnation,
+    /// What sealing adds; `None` in memory as long as the chunk is not sealed.
+    pub seal: Option<Seal>,
+}
+
+/// What a chunk says of its contents once it is complete.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Seal {
+    /// Bytes of header and records: what lies behind means nothing.
+    pub used_bytes: u32,
+    /// Lowest sequence number of a record in this chunk.
+    pub ssn_low: Ssn,
+    /// One past the highest sequence number of the log up to the end of this
+    /// chunk.
+    pub ssn_end: Ssn,
+    /// The job.
+    pub job: u64,
+    /// CRC-32 over the `check` words of its records, in order: a record that is
+    /// whole but was not written together with the others is found.
+    pub records_check: u32,
+}
+
+/// Why bytes are not a whole chunk.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum ChunkError {
+    /// Nothing was ever written there.
+    #[error("no chunk was written here")]
+    Empty,
+    /// Other bytes than a chunk begins with.
+    #[error("no chunk of this version begins here")]
+    Magic,
+    /// The chunk's own header is damaged.
+    #[error("the header of the chunk is damaged")]
+    Header,
+    /// A chunk in memory that is not sealed, where only sealed ones can be.
+    #[error("the chunk was never completed")]
+    NotSealed,
+    /// Fewer bytes than the header says, or more than a chunk has.
+    #[error("the chunk claims {used_bytes} bytes, {found_bytes} are there")]
+    Length {
+        /// As the header says.
+        used_bytes: u32,
+        /// As given.
+        found_bytes: usize,
+    },
+    /// A record that is damaged; those before it are whole.
+    #[error("record {index} (at byte {offset}) is damaged: {what}")]
+    Record {
+        /// Which record of the chunk, from 0.
+        index: usize,
+        /// Where in the chunk.
+        offset: usize,
+        /// What is wrong with it.
+        what: RecordDamage,
+    },
+    /// Every record is whole, but they were not written together.
+    #[error("its records were not written together")]
+    Mixture,
+}
+
+/// What is wrong with a record.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum RecordDamage {
+    /// The header's checksum differs.
+    #[error("its header does not match its checksum")]
+    HeaderCheck,
+    /// The payload's checksum differs.
+    #[error("its payload does not match its checksum")]
+    PayloadCheck,
+    /// The checksum holds, but no rank writes such a header.
+    #[error(transparent)]
+    Header(#[from] HeaderError),
+    /// It ends beyond its chunk.
+    #[error("it ends beyond its chunk")]
+    Overrun,
+    /// A record of another rank or life.
+    #[error("it is of another rank or incarnation")]
+    Stranger,
+    /// Links are no records of a sealed chunk.
+    #[error("it is a link")]
+    Link,
+}
+
+/// The checksum word of a record: CRC-32 of header bytes 0..40 in the upper
+/// half, of the payload in the lower.
+pub(crate) fn record_check(head: &[u8; CHECK_OFFSET], payload: &[u8]) -> u64 {
+    u64::from(crc32fast::hash(head)) << 32 | u64::from(crc32fast::hash(payload))
+}
+
+impl ChunkHeader {
+    /// Encodes the header.
+    pub fn encode(&self) -> [u8; CHUNK_HEAD_BYTES] {
+        let mut bytes = [0; CHUNK_HEAD_BYTES];
+        for (place, word) in bytes.chunks_exact_mut(8).zip(self.words()) {
+            place.copy_from_slice(&word.to_le_bytes());
+        }
+        bytes
+    }
+
+    /// The header as eight words, in native order.
+    pub(crate) fn words(&self) -> [u64; 8] {
+        let mut words = [
+            CHUNK_MAGIC,
+            self.sequence,
+            u64::from(self.source.0) | u64::from(self.destination.0) << 32,
+            u64::from(self.incarnation.0),
+            0,
+            0,
+            0,
+            0,
+        ];
+        if let Some(seal) = self.seal {
+            words[3] |= u64::from(seal.used_bytes) << 32;
+            words[4] = seal.ssn_low.0;
+            words[5] = seal.ssn_end.0;
+            words[6] = seal.job;
+            words[7] = u64::from(seal.records_check);
+            words[7] |= u64::from(head_check(&words)) << 32;
+        }
+        words
+    }
+
+    /// Decodes the header of a chunk, in memory or on disk.
+    ///
+    /// # Errors
+    /// When no chunk begins there, or a sealed header does not match its
+    /// checksum.
+    pub fn decode(bytes: &[u8]) -> Result<Self, ChunkError> {
+        let words = read_words(bytes)?;
+        let used_bytes = (words[3] >> 32) as u32;
+        let seal = if used_bytes == 0 && words[4..] == [0; 4] {
+            None
+        } else {
+            if (words[7] >> 32) as u32 != head_check(&words) {
+                return Err(ChunkError::Header);
+            }
+            Some(Seal {
+                used_bytes,
+                ssn_low: Ssn(words[4]),
+                ssn_end: Ssn(words[5]),
+                job: words[6],
+                records_check: words[7] as u32,
+            })
+        };
+        Ok(Self {
+            seal,
+            ..Self::of_words(&words)
+        })
+    }
+
+    /// What a header says of whose chunk it is, whatever else it holds.
+    fn identity(bytes: &[u8]) -> Result<Self, ChunkError> {
+        read_words(bytes).map(|words| Self::of_words(&words))
+    }
+
+    fn of_words(words: &[u64; 8]) -> Self {
+        Self {
+            sequence: words[1],
+            source: Rank(words[2] as u32),
+            destination: Rank((words[2] >> 32) as u32),
+            incarnation: Incarnation(words[3] as u32),
+            seal: None,
+        }
+    }
+}
+
+fn read_words(bytes: &[u8]) -> Result<[u64; 8], ChunkError> {
+    let (words, _) = bytes.as_chunks::<8>();
+    let words: &[[u8; 8]; 8] = words.first_chunk().ok_or(ChunkError::Length {
+        used_bytes: CHUNK_HEAD_BYTES as u32,
+        found_bytes: bytes.len(),
+    })?;
+    match words.map(u64::from_le_bytes) {
+        words if words == [0; 8] => Err(ChunkError::Empty),
+        words if words[0] != CHUNK_MAGIC => Err(ChunkError::Magic),
+        words => Ok(words),
+    }
+}
+
+/// CRC-32 over bytes 0..60 of an encoded header.
+fn head_check(words: &[u64; 8]) -> u32 {
+    let mut hasher = crc32fast::Hasher::new();
+    for word in &words[..7] {
+        hasher.update(&word.to_le_bytes());
+    }
+    hasher.update(&(words[7] as u32).to_le_bytes());
+    hasher.finalize()
+}
+
+/// A record of a chunk that was read back.
+#[derive(Clone, Copy, Debug)]
+pub struct ChunkRecord<'a> {
+    /// Its header.
+    pub header: RecordHeader,
+    /// Its payload.
+    pub payload: &'a [u8],
+    /// Where it begins in the chunk.
+    pub offset: usize,
+}
+
+/// The bytes of one chunk, read record by record. Nothing is taken on trust: a
+/// damaged chunk gives the whole records before the damage and then an error,
+/// never a wrong record.
+#[derive(Clone, Debug)]
+pub struct ChunkReader<'a> {
+    header: ChunkHeader,
+    bytes: &'a [u8],
+    offset: usize,
+    index: usize,
+    checks: crc32fast::Hasher,
+    ended: bool,
+}
+
+impl<'a> ChunkReader<'a> {
+    /// A sealed chunk, as it stands on disk.
+    ///
+    /// # Errors
+    /// When the bytes do not begin with a sealed header that matches its
+    /// checksum, or are fewer than it says.
+    pub fn sealed(bytes: &'a [u8]) -> Result<Self, ChunkError> {
+        let header = ChunkHeader::decode(bytes)?;
+        let seal = header.seal.ok_or(ChunkError::NotSealed)?;
+        let used_bytes = seal.used_bytes as usize;
+        if !(CHUNK_HEAD_BYTES..=CHUNK_BYTES - LINK_BYTES).contains(&used_bytes)
+            || used_bytes > bytes.len()
+        {
+            return Err(ChunkError::Length {
+                used_bytes: seal.used_bytes,
+                found_bytes: bytes.len(),
+            });
+        }
+        Ok(Self::new(header, &bytes[..used_bytes]))
+    }
+
+    /// A chunk in the memory of a dead rank: sealed or not. Where it is not,
+    /// there are no checksums, and the first word that is 0 ends it.
+    ///
+    /// # Errors
+    /// When no chunk begins there.
+    pub fn in_memory(bytes: &'a [u8]) -> Result<Self, ChunkError> {
+        match ChunkHeader::decode(bytes) {
+            // Killed while it was sealed: the records were complete before.
+            Err(ChunkError::Header) => Ok(Self::open(ChunkHeader::identity(bytes)?, bytes)),
+            Ok(header) if header.seal.is_none() => Ok(Self::open(header, bytes)),
+            _ => Self::sealed(bytes),
+        }
+    }
+
+    fn open(header: ChunkHeader, bytes: &'a [u8]) -> Self {
+        Self::new(header, &bytes[..bytes.len().min(CHUNK_BYTES)])
+    }
+
+    fn new(header: ChunkHeader, bytes: &'a [u8]) -> Self {
+        Self {
+            header,
+            bytes,
+            offset: CHUNK_HEAD_BYTES,
+            index: 0,
+            checks: crc32fast::Hasher::new(),
+            ended: false,
+        }
+    }
+
+    /// The chunk's header.
+    pub fn header(&self) -> &ChunkHeader {
+        &self.header
+    }
+
+    /// Where the next record begins in the chunk.
+    pub fn offset(&self) -> usize {
+        self.offset
+    }
+
+    /// The next record; `None` at the end of the chunk.
+    ///
+    /// # Errors
+    /// When the chunk is damaged there. It gives nothing more then.
+    pub fn next_record(&mut self) -> Result<Option<ChunkRecord<'a>>, ChunkError> {
+        if self.ended {
+            return Ok(None);
+        }
+        let next = match self.header.seal {
+            Some(seal) => self.next_sealed(seal),
+            None => self.next_open(),
+        };
+        if !matches!(next, Ok(Some(_))) {
+            self.ended = true;
+        }
+        next
+    }
+
+    fn next_sealed(&mut self, seal: Seal) -> Result<Option<ChunkRecord<'a>>, ChunkError> {
+        if self.offset == self.bytes.len() {
+            return match self.checks.clone().finalize() == seal.records_check {
+                true => Ok(None),
+                false => Err(ChunkError::Mixture),
+            };
+        }
+        let (record, check) = self.read_sealed().map_err(|what| self.damage(what))?;
+        self.checks.update(&check.to_le_bytes());
+        self.go_behind(&record);
+        Ok(Some(record))
+    }
+
+    fn read_sealed(&self) -> Result<(ChunkRecord<'a>, u64), RecordDamage> {
+        let rest = &self.bytes[self.offset..];
+        let head: &[u8; HEADER_BYTES] = rest.first_chunk().ok_or(RecordDamage::Overrun)?;
+        let (checked, check) = head.split_at(CHECK_OFFSET);
+        let check = u64::from_le_bytes(check.try_into().expect("eight bytes"));
+        if (check >> 32) as u32 != crc32fast::hash(checked) {
+            return Err(RecordDamage::HeaderCheck);
+        }
+        let record = self.read(RecordHeader::decode(head)?)?;
+        if check as u32 != crc32fast::hash(record.payload) {
+            return Err(RecordDamage::PayloadCheck);
+        }
+        if record.header.kind == RecordKind::Link {
+            return Err(RecordDamage::Link);
+        }
+        Ok((record, check))
+    }
+
+    fn next_open(&mut self) -> Result<Option<ChunkRecord<'a>>, ChunkError> {
+        let rest = &self.bytes[self.offset..];
+        let Some(first_word) = rest.first_chunk::<8>() else {
+            return Ok(None);
+        };
+        if *first_word == [0; 8] {
+            return Ok(None);
+        }
+        let record = RecordHeader::decode(rest)
+            .map_err(RecordDamage::Header)
+            .and_then(|header| self.read(header))
+            .map_err(|what| self.damage(what))?;
+        if record.header.kind == RecordKind::Link {
+            return Ok(None);
+        }
+        self.go_behind(&record);
+        Ok(Some(record))
+    }
+
+    fn read(&self, header: RecordHeader) -> Result<ChunkRecord<'a>, RecordDamage> {
+        if (header.source, header.incarnation) != (self.header.source, self.header.incarnation) {
+            return Err(RecordDamage::Stranger);
+        }
+        let payload_bytes = header.payload_bytes as usize;
+        let begin = self.offset + payload_offset(payload_bytes);
+        let payload = self
+            .bytes
+            .get(begin..begin + payload_bytes)
+            .filter(|_| {
+                self.offset + record_bytes(payload_bytes) <= CHUNK_BYTES - LINK_BYTES
+                    || header.kind == RecordKind::Link
+            })
+            .ok_or(RecordDamage::Overrun)?;
+        Ok(ChunkRecord {
+            header,
+            payload,
+            offset: self.offset,
+        })
+    }
+
+    fn go_behind(&mut self, record: &ChunkRecord<'_>) {
+        self.offset += record_bytes(record.payload.len());
+        self.index += 1;
+    }
+
+    fn damage(&self, what: RecordDamage) -> ChunkError {
+        ChunkError::Record {
+            index: self.index,
+            offset: self.offset,
+            what,
+        }
+    }
+}
+
+const _: () = assert!(CHUNK_HEAD_BYTES == LINE_BYTES);

@@ -1,0 +1,164 @@
+//! [`LentChunk`]: a full chunk that was lent out of its log to be written to
+//! disk, straight from the ring.
+
+use crate::chunk::{CHECK_OFFSET, ChunkHeader, Seal, record_check};
+use crate::header::HEADER_BYTES;
+use crate::writer::{CHUNK_HEADER_BYTES, ChannelLog};
+use crate::{
+    Incarnation, Position, Rank, RecordHeader, RecordKind, Region, Ssn, payload_offset,
+    record_bytes,
+};
+
+/// A complete chunk of a log. Its log neither writes nor frees the memory before
+/// it has it back ([`ChannelLog::take_back`]).
+#[derive(Debug)]
+pub struct LentChunk {
+    region: Region,
+    offset: usize,
+    sequence: u64,
+    source: Rank,
+    destination: Rank,
+    incarnation: Incarnation,
+    used_bytes: u32,
+    ssn_end: Ssn,
+}
+
+/// How the loan of a chunk ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LoanEnd {
+    /// It is on disk and can be read back: its memory may be used again when
+    /// nobody reads it there.
+    OnDisk,
+    /// It is only in memory.
+    InMemory,
+}
+
+impl LentChunk {
+    pub(crate) fn new(
+        region: Region,
+        offset: usize,
+        log: &ChannelLog,
+        sequence: u64,
+        used_bytes: usize,
+        ssn_end: Ssn,
+    ) -> Self {
+        let (source, destination, incarnation) = log.identity();
+        Self {
+            region,
+            offset,
+            sequence,
+            source,
+            destination,
+            incarnation,
+            used_bytes: used_bytes as u32,
+            ssn_end,
+        }
+    }
+
+    /// Which chunk of its channel's log.
+    pub fn sequence(&self) -> u64 {
+        self.sequence
+    }
+
+    /// Whose log.
+    pub fn source(&self) -> Rank {
+        self.source
+    }
+
+    /// The channel's receiver.
+    pub fn destination(&self) -> Rank {
+        self.destination
+    }
+
+    /// Of the sender.
+    pub fn incarnation(&self) -> Incarnation {
+        self.incarnation
+    }
+
+    /// Bytes of header and records; what lies behind means nothing.
+    pub fn used_bytes(&self) -> usize {
+        self.used_bytes as usize
+    }
+
+    /// One past the highest sequence number of the log up to the end of this
+    /// chunk.
+    pub fn ssn_end(&self) -> Ssn {
+        self.ssn_end
+    }
+
+    /// Position behind the chunk.
+    pub fn end(&self) -> Position {
+        Position((self.sequence + 1) * crate::CHUNK_BYTES as u64)
+    }
+
+    /// Writes the checksum of each record, and the chunk's own header with what
+    /// it holds. To be done once, by whoever writes the chunk to disk; readers of
+    /// the records are not disturbed, as none looks at these fields.
+    pub fn seal(&mut self, job: u64) -> Seal {
+        let mut checks = crc32fast::Hasher::new();
+        let mut ssn_low = self.ssn_end;
+        let mut at = CHUNK_HEADER_BYTES;
+        while at < self.used_bytes() {
+            let (record_bytes, ssn, check) = self.check_record(at);
+            checks.update(&check.to_le_bytes());
+            ssn_low = ssn_low.min(ssn);
+            at += record_bytes;
+        }
+        debug_assert_eq!(at, self.used_bytes(), "the last record ends the chunk");
+        let seal = Seal {
+            used_bytes: self.used_bytes,
+            ssn_low,
+            ssn_end: self.ssn_end,
+            job,
+            records_check: checks.finalize(),
+        };
+        self.write_header(seal);
+        seal
+    }
+
+    /// Writes the checksum of the record at `at`; its length, number, checksum.
+    fn check_record(&self, at: usize) -> (usize, Ssn, u64) {
+        let bytes = &self.bytes_unchecked()[at..];
+        let head: &[u8; CHECK_OFFSET] = bytes.first_chunk().expect("a record has a header");
+        let mut whole = [0; HEADER_BYTES];
+        whole[..CHECK_OFFSET].copy_from_slice(head);
+        let header = RecordHeader::decode(&whole).expect("what this rank has published");
+        debug_assert_ne!(header.kind, RecordKind::Link);
+        let payload_bytes = header.payload_bytes as usize;
+        let begin = payload_offset(payload_bytes);
+        let check = record_check(head, &bytes[begin..begin + payload_bytes]);
+        self.region
+            .store_word(self.offset + at + CHECK_OFFSET, check);
+        (record_bytes(payload_bytes), header.ssn, check)
+    }
+
+    /// The last word, with the checksum, is stored last: a rank that is killed in
+    /// between leaves a header that does not match it.
+    fn write_header(&self, seal: Seal) {
+        let header = ChunkHeader {
+            sequence: self.sequence,
+            source: self.source,
+            destination: self.destination,
+            incarnation: self.incarnation,
+            seal: Some(seal),
+        };
+        for (index, word) in header.words().into_iter().enumerate().skip(3) {
+            self.region.store_word(self.offset + index * 8, word);
+        }
+    }
+
+    /// The bytes to be written: header and records. After [`LentChunk::seal`].
+    pub fn bytes(&self) -> &[u8] {
+        &self.bytes_unchecked()[..self.used_bytes()]
+    }
+
+    /// The whole chunk, of which the end means nothing: for writes that must be
+    /// of whole blocks.
+    pub fn chunk_bytes(&self) -> &[u8] {
+        self.bytes_unchecked()
+    }
+
+    fn bytes_unchecked(&self) -> &[u8] {
+        self.region.chunk(self.offset)
+    }
+}

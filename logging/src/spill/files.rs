@@ -1,0 +1,206 @@
+//! The segment files: which exist, what each still holds, which are free.
+
+use crate::segment::FileHeader;
+use crate::store::{FileNumber, Operation, Store};
+use refrain_ring::LentChunk;
+use std::collections::BTreeMap;
+
+/// Free files kept to be used again; more are deleted.
+const FREE_MAX: usize = 2;
+
+#[derive(Debug)]
+struct File {
+    header: FileHeader,
+    /// Chunks that wait for the file to be there; `None` once it is.
+    waiting: Option<Vec<LentChunk>>,
+    /// A channel still fills it.
+    open: bool,
+    /// Chunks that somebody may ask for.
+    live: u32,
+    writes: u32,
+    reads: u32,
+}
+
+#[derive(Debug)]
+pub(super) struct Files {
+    files: BTreeMap<FileNumber, File>,
+    /// Nothing in them is needed and nothing under way.
+    free: Vec<FileNumber>,
+    /// Being deleted: they still take room.
+    leaving: usize,
+    next: u64,
+    files_max: u64,
+}
+
+pub(super) struct NewFile {
+    pub number: FileNumber,
+    pub reused: bool,
+}
+
+impl Files {
+    pub fn new(files_max: u64) -> Self {
+        Self {
+            files: BTreeMap::new(),
+            free: Vec::new(),
+            leaving: 0,
+            next: 0,
+            files_max,
+        }
+    }
+
+    /// Files that take room on the disk.
+    pub fn count(&self) -> usize {
+        self.files.len() + self.free.len() + self.leaving
+    }
+
+    pub fn may_open(&self) -> bool {
+        !self.free.is_empty() || (self.count() as u64) < self.files_max
+    }
+
+    pub fn header(&self, file: FileNumber) -> &FileHeader {
+        &self.files[&file].header
+    }
+
+    /// Whether a file that is being filled has the slot of a chunk.
+    pub fn has_slot(&self, file: FileNumber, sequence: u64) -> bool {
+        self.slot(file, sequence).is_some()
+    }
+
+    pub fn slot(&self, file: FileNumber, sequence: u64) -> Option<u32> {
+        self.files.get(&file)?.header.slot_of(sequence)
+    }
+
+    /// Begins a file: one that is free, if there is one.
+    pub fn open(&mut self, header: FileHeader) -> (NewFile, Operation) {
+        assert!(self.may_open(), "the budget of the disk is in use");
+        let file = FileNumber(self.next);
+        self.next += 1;
+        let reuse = self.free.pop();
+        self.files.insert(
+            file,
+            File {
+                header,
+                waiting: Some(Vec::new()),
+                open: true,
+                live: 0,
+                writes: 0,
+                reads: 0,
+            },
+        );
+        let new = NewFile {
+            number: file,
+            reused: reuse.is_some(),
+        };
+        let operation = Operation::Open {
+            file,
+            header,
+            reuse,
+        };
+        (new, operation)
+    }
+
+    /// A chunk for a file; what to submit now, if the file is there.
+    pub fn write(&mut self, file: FileNumber, chunk: LentChunk) -> Option<Operation> {
+        let entry = self.entry(file);
+        entry.writes += 1;
+        match &mut entry.waiting {
+            Some(waiting) => {
+                waiting.push(chunk);
+                None
+            }
+            None => Some(write(file, &entry.header, chunk)),
+        }
+    }
+
+    pub fn opened(&mut self, file: FileNumber, store: &mut impl Store) {
+        let entry = self.entry(file);
+        let waiting = entry.waiting.take().unwrap_or_default();
+        let header = entry.header;
+        for chunk in waiting {
+            store.submit(write(file, &header, chunk));
+        }
+        // All that it was for may be free by now.
+        self.settle(file, store);
+    }
+
+    /// A file that could not be made; the chunks that waited for it.
+    pub fn gave_up_opening(&mut self, file: FileNumber) -> Vec<LentChunk> {
+        let entry = self.files.remove(&file).expect("a file that was begun");
+        entry.waiting.unwrap_or_default()
+    }
+
+    /// One more chunk of the file may be asked for.
+    pub fn keeps(&mut self, file: FileNumber) {
+        self.entry(file).live += 1;
+    }
+
+    /// One chunk less; whether the file is still being filled.
+    pub fn releases(&mut self, file: FileNumber, store: &mut impl Store) -> bool {
+        let entry = self.entry(file);
+        entry.live -= 1;
+        let open = entry.open;
+        self.settle(file, store);
+        open
+    }
+
+    /// Whether nothing of the file is needed, and nothing is on its way there.
+    pub fn is_idle(&self, file: FileNumber) -> bool {
+        let entry = &self.files[&file];
+        entry.live == 0 && entry.writes == 0 && entry.waiting.is_none()
+    }
+
+    /// No channel fills the file any more.
+    pub fn close(&mut self, file: FileNumber, store: &mut impl Store) {
+        self.entry(file).open = false;
+        self.settle(file, store);
+    }
+
+    pub fn write_ended(&mut self, file: FileNumber, store: &mut impl Store) {
+        self.entry(file).writes -= 1;
+        self.settle(file, store);
+    }
+
+    pub fn read_began(&mut self, file: FileNumber) {
+        self.entry(file).reads += 1;
+    }
+
+    pub fn read_ended(&mut self, file: FileNumber, store: &mut impl Store) {
+        self.entry(file).reads -= 1;
+        self.settle(file, store);
+    }
+
+    pub fn deleted(&mut self, _file: FileNumber) {
+        self.leaving -= 1;
+    }
+
+    /// A file that nobody needs becomes free.
+    fn settle(&mut self, file: FileNumber, store: &mut impl Store) {
+        let entry = self.entry(file);
+        let needed = entry.open
+            || entry.live > 0
+            || entry.writes > 0
+            || entry.reads > 0
+            || entry.waiting.is_some();
+        if needed {
+            return;
+        }
+        self.files.remove(&file);
+        if self.free.len() < FREE_MAX {
+            self.free.push(file);
+        } else {
+            self.leaving += 1;
+            store.submit(Operation::Delete { file });
+        }
+    }
+
+    fn entry(&mut self, file: FileNumber) -> &mut File {
+        self.files.get_mut(&file).expect("a file in use")
+    }
+}
+
+fn write(file: FileNumber, header: &FileHeader, chunk: LentChunk) -> Operation {
+    let slot = header
+        .slot_of(chunk.sequence())
+        .expect("the file was begun or chosen for this chunk");
+    Operation::Write { file, slot, chunk }
+}

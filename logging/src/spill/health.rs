@@ -1,0 +1,74 @@
+//! Whether writing to the disk is worth a try.
+
+use super::{Refused, Report};
+use crate::store::StoreError;
+use core::time::Duration;
+
+const PAUSE_MIN: Duration = Duration::from_millis(100);
+const PAUSE_MAX: Duration = Duration::from_secs(5);
+/// Failures in a row, other than for lack of space, after which it is given up.
+const FAILURES_MAX: u32 = 3;
+
+#[derive(Debug, Default)]
+pub(super) struct Health {
+    state: State,
+    /// In a row, without lack of space.
+    failures: u32,
+    pause: Duration,
+}
+
+#[derive(Debug, Default, PartialEq)]
+enum State {
+    #[default]
+    Good,
+    /// Not before then.
+    Paused(Duration),
+    /// The pause is over: the next write shows.
+    Trying,
+    Stopped,
+}
+
+impl Health {
+    pub fn takes(&mut self, now: Duration) -> Result<(), Refused> {
+        match self.state {
+            State::Good | State::Trying => Ok(()),
+            State::Paused(until) if now >= until => {
+                self.state = State::Trying;
+                Ok(())
+            }
+            State::Paused(_) => Err(Refused::Paused),
+            State::Stopped => Err(Refused::Stopped),
+        }
+    }
+
+    /// A write has succeeded; whether that is news.
+    pub fn succeeded(&mut self) -> bool {
+        // One that was begun before the failure says nothing about now.
+        if self.state != State::Trying {
+            return false;
+        }
+        *self = Self::default();
+        true
+    }
+
+    /// A write has failed; what to tell people, if it is news.
+    pub fn failed(&mut self, error: StoreError, now: Duration) -> Option<Report> {
+        match self.state {
+            State::Stopped => return None,
+            // Others that were under way fail for the same reason.
+            State::Paused(_) => return None,
+            State::Good | State::Trying => {}
+        }
+        if !error.is_lack_of_space() {
+            self.failures += 1;
+        }
+        if self.failures >= FAILURES_MAX {
+            self.state = State::Stopped;
+            return Some(Report::Stopped { error });
+        }
+        let is_news = self.state == State::Good;
+        self.pause = (self.pause * 2).clamp(PAUSE_MIN, PAUSE_MAX);
+        self.state = State::Paused(now + self.pause);
+        is_news.then_some(Report::Paused { error })
+    }
+}

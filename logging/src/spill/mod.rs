@@ -1,0 +1,409 @@
+//! [`SpillLog`]: which chunks of a rank's logs are on disk, and where.
+//!
+//! A state machine: chunks and horizons come in, operations for a [`Store`] go
+//! out, completions come back. It knows no clock, thread or file; the time is an
+//! argument. What it promises:
+//!
+//! - Every chunk that was put comes back once, as on disk or as still only in
+//!   memory. LOG-3: nothing is dropped.
+//! - What is on disk can be found and read until a horizon frees it. LOG-2, LOG-4
+//! - Files take no more than the budget. A file whose chunks are all free is used
+//!   again, or deleted.
+//! - When the disk is full, chunks stay in memory and it is tried again later;
+//!   after other errors it is tried a few times with a fresh file, then no more.
+
+mod channel;
+mod files;
+mod health;
+
+use crate::segment::{Channel, FILE_HEADER_BYTES, FileHeader};
+use crate::store::{ChunkBuffer, Completion, FileNumber, Operation, ReadToken, Store, StoreError};
+use channel::ChannelIndex;
+use core::time::Duration;
+use files::Files;
+use health::Health;
+use refrain_ring::{CHUNK_BYTES, Incarnation, LentChunk, LoanEnd, Rank, Ssn};
+use std::collections::VecDeque;
+
+/// Settings of one rank's spilling.
+#[derive(Clone, Debug)]
+pub struct SpillOptions {
+    /// The job.
+    pub job: u64,
+    /// The rank whose logs they are.
+    pub rank: Rank,
+    /// Its life.
+    pub incarnation: Incarnation,
+    /// Ranks of the job.
+    pub size: u32,
+    /// The most that all files together may take, in bytes.
+    pub disk_bytes: u64,
+    /// Writes under way at once, at most.
+    pub writes_max: usize,
+}
+
+/// Slots of a file, at most: 64 MiB.
+const FILE_SLOTS_MAX: u64 = 256;
+/// Slots of a file, at least: 1 MiB.
+const FILE_SLOTS_MIN: u64 = 4;
+/// Files that each channel should be able to have within the budget.
+const FILES_PER_CHANNEL: u64 = 4;
+
+impl SpillOptions {
+    /// Slots of each file: so many that every channel can have a few files, and
+    /// files are neither tiny nor huge.
+    pub fn file_slots(&self) -> u32 {
+        let channels = u64::from(self.size.saturating_sub(1).max(1));
+        let share = self.disk_bytes / channels / FILES_PER_CHANNEL / CHUNK_BYTES as u64;
+        share.clamp(FILE_SLOTS_MIN, FILE_SLOTS_MAX) as u32
+    }
+
+    /// Bytes of each file.
+    pub fn file_bytes(&self) -> u64 {
+        FILE_HEADER_BYTES as u64 + u64::from(self.file_slots()) * CHUNK_BYTES as u64
+    }
+
+    /// The least budget that is of any use: one file.
+    pub const DISK_BYTES_MIN: u64 = FILE_HEADER_BYTES as u64 + FILE_SLOTS_MIN * CHUNK_BYTES as u64;
+}
+
+/// What came out of the disk.
+#[derive(Debug)]
+pub enum Event {
+    /// A chunk comes back to its log.
+    Returned(LentChunk, LoanEnd),
+    /// A read has ended.
+    Read {
+        /// As given by [`SpillLog::read`].
+        token: ReadToken,
+        /// The chunk's bytes; its checksums are not checked yet.
+        result: Result<ChunkBuffer, StoreError>,
+    },
+    /// Something went wrong, or right again; to be told to people.
+    Report(Report),
+}
+
+/// What people should know.
+#[derive(Debug)]
+pub enum Report {
+    /// A write failed; it will be tried again at that time. The log goes on in
+    /// memory meanwhile.
+    Paused {
+        /// What failed.
+        error: StoreError,
+    },
+    /// It works again.
+    Resumed,
+    /// Writing has failed too often; nothing is spilled any more.
+    Stopped {
+        /// What failed last.
+        error: StoreError,
+    },
+}
+
+/// Why no chunk is taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Refused {
+    /// As many writes are under way as may be.
+    Busy,
+    /// The budget is in use; only a horizon frees it.
+    Full,
+    /// The disk refused; it is tried again later.
+    Paused,
+    /// The disk has failed for good.
+    Stopped,
+}
+
+/// Counters of a rank's spilling.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SpillStatistics {
+    /// Chunks written so far.
+    pub chunks_written: u64,
+    /// Their bytes, without what lies behind the last record.
+    pub bytes_written: u64,
+    /// Bytes of the files that exist.
+    pub disk_bytes: u64,
+    /// Files made so far, without those used again.
+    pub files_made: u64,
+    /// Files used again.
+    pub files_reused: u64,
+    /// Writes that failed.
+    pub failures: u64,
+}
+
+/// A rank's spilling; see the [module](self).
+#[derive(Debug)]
+pub struct SpillLog<S> {
+    options: SpillOptions,
+    store: S,
+    /// By destination.
+    channels: Vec<ChannelIndex>,
+    files: Files,
+    health: Health,
+    writes: usize,
+    next_token: u64,
+    events: VecDeque<Event>,
+    statistics: SpillStatistics,
+}
+
+impl<S: Store> SpillLog<S> {
+    /// Nothing is on disk yet.
+    pub fn new(options: SpillOptions, store: S) -> Self {
+        Self {
+            channels: (0..options.size).map(|_| ChannelIndex::default()).collect(),
+            files: Files::new(options.disk_bytes / options.file_bytes()),
+            health: Health::default(),
+            writes: 0,
+            next_token: 0,
+            events: VecDeque::new(),
+            statistics: SpillStatistics::default(),
+            options,
+            store,
+        }
+    }
+
+    /// Writes that are under way.
+    pub fn writes_under_way(&self) -> usize {
+        self.writes
+    }
+
+    /// Counters.
+    pub fn statistics(&self) -> SpillStatistics {
+        SpillStatistics {
+            disk_bytes: self.files.count() as u64 * self.options.file_bytes(),
+            ..self.statistics
+        }
+    }
+
+    /// The settings.
+    pub fn options(&self) -> &SpillOptions {
+        &self.options
+    }
+
+    /// How the disk is written, for people.
+    pub fn describe(&self) -> String {
+        self.store.describe()
+    }
+
+    /// Whether the next chunk of a channel would be taken now. `now` is any time
+    /// that never goes back.
+    ///
+    /// # Errors
+    /// Why not.
+    pub fn takes(
+        &mut self,
+        destination: Rank,
+        sequence: u64,
+        now: Duration,
+    ) -> Result<(), Refused> {
+        self.health.takes(now)?;
+        if self.writes >= self.options.writes_max {
+            return Err(Refused::Busy);
+        }
+        let channel = &self.channels[destination.index()];
+        let has_place = channel
+            .current
+            .is_some_and(|file| self.files.has_slot(file, sequence));
+        if has_place || self.files.may_open() {
+            Ok(())
+        } else {
+            Err(Refused::Full)
+        }
+    }
+
+    /// Takes a chunk to be written. Chunks of a channel come in order, but for
+    /// those that came back and are put again.
+    ///
+    /// # Panics
+    /// When [`SpillLog::takes`] would have refused it.
+    pub fn put(&mut self, chunk: LentChunk) {
+        let destination = chunk.destination();
+        let sequence = chunk.sequence();
+        self.writes += 1;
+        let channel = &mut self.channels[destination.index()];
+        let file = match channel.current {
+            Some(file) if self.files.has_slot(file, sequence) => file,
+            previous => {
+                let file = Self::open(
+                    &mut self.files,
+                    &mut self.store,
+                    &self.options,
+                    destination,
+                    sequence,
+                );
+                self.statistics.files_reused += u64::from(file.reused);
+                self.statistics.files_made += u64::from(!file.reused);
+                channel.current = Some(file.number);
+                if let Some(previous) = previous {
+                    self.files.close(previous, &mut self.store);
+                }
+                file.number
+            }
+        };
+        if let Some(ready) = self.files.write(file, chunk) {
+            self.store.submit(ready);
+        }
+    }
+
+    fn open(
+        files: &mut Files,
+        store: &mut S,
+        options: &SpillOptions,
+        destination: Rank,
+        sequence: u64,
+    ) -> files::NewFile {
+        let header = FileHeader {
+            job: options.job,
+            channel: Channel {
+                source: options.rank,
+                incarnation: options.incarnation,
+                destination,
+            },
+            first_sequence: sequence,
+            slots: options.file_slots(),
+        };
+        let (file, operation) = files.open(header);
+        store.submit(operation);
+        file
+    }
+
+    /// What has come out since the last call, one by one. `now` as in
+    /// [`SpillLog::takes`].
+    pub fn poll(&mut self, now: Duration) -> Option<Event> {
+        while self.events.is_empty() {
+            let completion = self.store.poll()?;
+            self.complete(completion, now);
+        }
+        self.events.pop_front()
+    }
+
+    fn complete(&mut self, completion: Completion, now: Duration) {
+        match completion {
+            Completion::Opened { file, result } => self.opened(file, result, now),
+            Completion::Written {
+                file,
+                chunk,
+                result,
+            } => self.written(file, chunk, result, now),
+            Completion::Read {
+                token,
+                file,
+                result,
+            } => {
+                self.files.read_ended(file, &mut self.store);
+                self.events.push_back(Event::Read { token, result });
+            }
+            Completion::Deleted { file, result } => {
+                self.files.deleted(file);
+                if let Err(error) = result {
+                    self.failed(error, now);
+                }
+            }
+        }
+    }
+
+    fn opened(&mut self, file: FileNumber, result: Result<(), StoreError>, now: Duration) {
+        match result {
+            Ok(()) => self.files.opened(file, &mut self.store),
+            Err(error) => {
+                let destination = self.files.header(file).channel.destination;
+                let channel = &mut self.channels[destination.index()];
+                if channel.current == Some(file) {
+                    channel.current = None;
+                }
+                for chunk in self.files.gave_up_opening(file) {
+                    self.give_back(chunk, LoanEnd::InMemory);
+                }
+                self.failed(error, now);
+            }
+        }
+    }
+
+    fn written(
+        &mut self,
+        file: FileNumber,
+        chunk: LentChunk,
+        result: Result<(), StoreError>,
+        now: Duration,
+    ) {
+        let channel = &mut self.channels[chunk.destination().index()];
+        match result {
+            Ok(()) => {
+                self.statistics.chunks_written += 1;
+                self.statistics.bytes_written += chunk.used_bytes() as u64;
+                if channel.add(chunk.sequence(), chunk.ssn_end(), file) {
+                    self.files.keeps(file);
+                }
+                self.files.write_ended(file, &mut self.store);
+                self.give_back(chunk, LoanEnd::OnDisk);
+                if self.health.succeeded() {
+                    self.events.push_back(Event::Report(Report::Resumed));
+                }
+            }
+            Err(error) => {
+                // Nothing more is written there; what is there stays.
+                if channel.current == Some(file) {
+                    channel.current = None;
+                    self.files.close(file, &mut self.store);
+                }
+                self.files.write_ended(file, &mut self.store);
+                self.give_back(chunk, LoanEnd::InMemory);
+                self.failed(error, now);
+            }
+        }
+    }
+
+    fn give_back(&mut self, chunk: LentChunk, end: LoanEnd) {
+        self.writes -= 1;
+        self.events.push_back(Event::Returned(chunk, end));
+    }
+
+    fn failed(&mut self, error: StoreError, now: Duration) {
+        self.statistics.failures += 1;
+        if let Some(report) = self.health.failed(error, now) {
+            self.events.push_back(Event::Report(report));
+        }
+    }
+
+    /// Everything of a channel below `horizon` is free. LOG-4
+    pub fn trim(&mut self, destination: Rank, horizon: Ssn) {
+        let channel = &mut self.channels[destination.index()];
+        let mut freed = Vec::new();
+        channel.trim(horizon, |file| freed.push(file));
+        for file in freed {
+            let is_current = self.files.releases(file, &mut self.store);
+            if is_current {
+                let channel = &mut self.channels[destination.index()];
+                if channel.current == Some(file) && self.files.is_idle(file) {
+                    channel.current = None;
+                    self.files.close(file, &mut self.store);
+                }
+            }
+        }
+    }
+
+    /// The chunk from which on a reader finds all messages of a channel from
+    /// `ssn` on, if it is on disk: the first chunk that ends beyond it.
+    pub fn find(&self, destination: Rank, ssn: Ssn) -> Option<u64> {
+        self.channels[destination.index()].find(ssn)
+    }
+
+    /// Whether a chunk is on disk.
+    pub fn holds(&self, destination: Rank, sequence: u64) -> bool {
+        self.channels[destination.index()]
+            .file_of(sequence)
+            .is_some()
+    }
+
+    /// Begins to read a chunk that is on disk; `None` when it is not. The file
+    /// stays until the read has ended.
+    pub fn read(&mut self, destination: Rank, sequence: u64) -> Option<ReadToken> {
+        let file = self.channels[destination.index()].file_of(sequence)?;
+        let slot = self.files.slot(file, sequence)?;
+        let token = ReadToken(self.next_token);
+        self.next_token += 1;
+        self.files.read_began(file);
+        self.store.submit(Operation::Read { file, slot, token });
+        Some(token)
+    }
+}

@@ -1,0 +1,176 @@
+//! Where chunks are written and read: the contract between the spilling log,
+//! which is pure, and disks, which are not.
+//!
+//! A store takes operations and gives each of them back once, as a completion,
+//! in any order and at any later time. The log above it never waits inside a
+//! call.
+//!
+//! Contract, held by the suite in `store/conformance.rs` on every store:
+//! - Operations on one file may be reordered. The log submits nothing to a file
+//!   before its `Open` has completed, no `Open` with `reuse` and no `Delete`
+//!   while anything else on that file is under way, nothing after a `Delete`.
+//! - A chunk that was given to `Write` is sealed (checksums) and comes back in the
+//!   completion, whether the write succeeded or not. Success says: a `Read` that
+//!   is submitted from now on gives these bytes, also after this process was
+//!   killed. It does not say that they survive the loss of power.
+//! - A write that the system cuts short is continued, not reported.
+//! - After an error nothing is known of the file's bytes in that place.
+//! - A store that is dropped ends what is under way first: no memory of a chunk
+//!   is read after that.
+
+use crate::segment::FileHeader;
+use refrain_ring::LentChunk;
+use std::fmt;
+use std::io;
+use thiserror::Error;
+
+/// A segment file as the store knows it; never used twice.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct FileNumber(pub u64);
+
+/// Names a read; chosen by whoever asks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ReadToken(pub u64);
+
+/// What a store is asked to do.
+#[derive(Debug)]
+pub enum Operation {
+    /// Makes a file with room for all its slots and writes its header.
+    Open {
+        /// Its number from now on.
+        file: FileNumber,
+        /// What it is to hold.
+        header: FileHeader,
+        /// A file of the same length that is not needed any more, to be used
+        /// again; its number is gone then, also when this fails.
+        reuse: Option<FileNumber>,
+    },
+    /// Seals a chunk and writes it.
+    Write {
+        /// Where.
+        file: FileNumber,
+        /// In which slot.
+        slot: u32,
+        /// What.
+        chunk: LentChunk,
+    },
+    /// Reads the chunk in a slot. Its checksums are for the reader to check.
+    Read {
+        /// Where.
+        file: FileNumber,
+        /// Which slot.
+        slot: u32,
+        /// Comes back.
+        token: ReadToken,
+    },
+    /// Removes a file.
+    Delete {
+        /// Which.
+        file: FileNumber,
+    },
+}
+
+/// The end of an operation.
+#[derive(Debug)]
+pub enum Completion {
+    /// Of [`Operation::Open`].
+    Opened {
+        /// Which file.
+        file: FileNumber,
+        /// Whether it is there.
+        result: Result<(), StoreError>,
+    },
+    /// Of [`Operation::Write`].
+    Written {
+        /// Which file.
+        file: FileNumber,
+        /// The chunk.
+        chunk: LentChunk,
+        /// Whether it is there.
+        result: Result<(), StoreError>,
+    },
+    /// Of [`Operation::Read`].
+    Read {
+        /// As given.
+        token: ReadToken,
+        /// Which file.
+        file: FileNumber,
+        /// The bytes of the slot.
+        result: Result<ChunkBuffer, StoreError>,
+    },
+    /// Of [`Operation::Delete`].
+    Deleted {
+        /// Which file.
+        file: FileNumber,
+        /// Whether it is gone.
+        result: Result<(), StoreError>,
+    },
+}
+
+/// Why an operation failed.
+#[derive(Debug, Error)]
+#[error("{attempted}: {error}")]
+pub struct StoreError {
+    /// What was tried, with the file.
+    pub attempted: String,
+    /// The system's words.
+    pub error: io::Error,
+}
+
+impl StoreError {
+    /// Whether room on the disk may come back: space or quota is used up.
+    pub fn is_lack_of_space(&self) -> bool {
+        matches!(
+            self.error.kind(),
+            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded
+        )
+    }
+}
+
+/// The bytes of a chunk that was read; the memory goes back to the store's when
+/// it is dropped.
+pub struct ChunkBuffer(Box<dyn AsRef<[u8]> + Send>);
+
+impl ChunkBuffer {
+    /// Wraps what a store has read: [`refrain_ring::CHUNK_BYTES`] bytes.
+    pub fn new(bytes: impl AsRef<[u8]> + Send + 'static) -> Self {
+        Self(Box::new(bytes))
+    }
+
+    /// The bytes.
+    pub fn bytes(&self) -> &[u8] {
+        (*self.0).as_ref()
+    }
+}
+
+impl fmt::Debug for ChunkBuffer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "ChunkBuffer({} bytes)", self.bytes().len())
+    }
+}
+
+/// Disks; see the [module](self) for what holds.
+pub trait Store {
+    /// Begins an operation.
+    fn submit(&mut self, operation: Operation);
+
+    /// The end of an operation, if one has come.
+    fn poll(&mut self) -> Option<Completion>;
+
+    /// How it writes, for people: "io_uring, direct".
+    fn describe(&self) -> String;
+}
+
+impl<S: Store + ?Sized> Store for Box<S> {
+    fn submit(&mut self, operation: Operation) {
+        (**self).submit(operation);
+    }
+
+    fn poll(&mut self) -> Option<Completion> {
+        (**self).poll()
+    }
+
+    fn describe(&self) -> String {
+        (**self).describe()
+    }
+}

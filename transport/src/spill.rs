@@ -1,0 +1,63 @@
+//! What the engine asks of whoever writes full chunks of the log to disk.
+//!
+//! The engine decides *when* a chunk leaves memory; where it goes, and when the
+//! disk is full or broken, is the other side's affair. Implementations live
+//! above this crate. Nothing here blocks.
+
+use refrain_ring::{LentChunk, LoanEnd, Rank, Ssn};
+
+/// The disk under a rank's logs. LOG-2, LOG-3
+pub trait Spill {
+    /// Whether the next chunk, `sequence` of the channel to `destination`, would
+    /// be taken now.
+    fn takes(&mut self, destination: Rank, sequence: u64) -> bool;
+
+    /// Takes a chunk to be written. It comes back by [`Spill::poll`].
+    fn put(&mut self, chunk: LentChunk);
+
+    /// What has happened since the last call, one by one.
+    fn poll(&mut self) -> Option<SpillEvent>;
+
+    /// Chunks and reads that have not come back.
+    fn under_way(&self) -> usize;
+
+    /// All messages of the channel below `horizon` are free. LOG-4
+    fn trim(&mut self, destination: Rank, horizon: Ssn);
+
+    /// The chunk on disk from which on a reader finds all messages from `ssn`
+    /// on that are on disk; `None`: there are none.
+    fn find(&self, destination: Rank, ssn: Ssn) -> Option<u64>;
+
+    /// Begins to read a chunk; `None` when it is not on disk.
+    fn read(&mut self, destination: Rank, sequence: u64) -> Option<u64>;
+
+    /// Bytes of complete chunks that stay in memory before writing begins.
+    fn after_bytes(&self) -> u64;
+
+    /// Why nothing is taken, and what is on disk, for people.
+    fn explain(&self) -> String;
+}
+
+/// What a [`Spill`] tells.
+pub enum SpillEvent {
+    /// A chunk comes back.
+    Returned(LentChunk, LoanEnd),
+    /// A read has ended.
+    Read {
+        /// As given by [`Spill::read`].
+        token: u64,
+        /// The chunk's bytes, or why there are none.
+        bytes: Result<Box<dyn AsRef<[u8]> + Send>, String>,
+    },
+}
+
+impl core::fmt::Debug for SpillEvent {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        match self {
+            Self::Returned(chunk, end) => {
+                f.debug_tuple("Returned").field(chunk).field(end).finish()
+            }
+            Self::Read { token, .. } => f.debug_struct("Read").field("token", token).finish(),
+        }
+    }
+}
