@@ -55,6 +55,11 @@ pub trait Protocol {
     /// wait from now on (GATE-1).
     fn event(&mut self, event: Event<'_>) -> bool;
 
+    /// Sends wait because the payload log has no room left; a checkpoint of the
+    /// receivers, published, would give it some. Said once each time that sends
+    /// begin to wait. LOG-3
+    fn wants_checkpoint(&mut self) {}
+
     /// Whether everything that happened so far is stable, so that emissions
     /// may go on.
     fn stable(&mut self) -> bool;

@@ -202,6 +202,12 @@ impl ChannelLog {
         self.chunks_trimmed + self.chunks.len() as u64
     }
 
+    /// Position behind the oldest chunk in memory.
+    pub fn first_end(&self) -> Option<Position> {
+        let end = Position((self.chunks_trimmed + 1) * CHUNK_BYTES as u64);
+        self.first_chunk().map(|_| end)
+    }
+
     /// Bytes of memory that the channel holds.
     pub fn held_bytes(&self) -> u64 {
         self.chunks.len() as u64 * CHUNK_BYTES as u64
@@ -366,21 +372,25 @@ impl ChannelLog {
         });
     }
 
-    /// Lends the oldest complete chunk that is neither on disk nor lent, to be
-    /// written there; only one whose records are all published, up to `posted`.
+    /// The oldest complete chunk that is neither on disk nor lent, if all its
+    /// records are published, up to `posted`: what [`ChannelLog::lend`] lends.
     #[cfg(not(loom))]
-    pub fn lend(&mut self, arena: &Arena, posted: Position) -> Option<LentChunk> {
-        self.lent_until = self.lent_until.max(self.chunks_trimmed);
+    pub fn next_to_lend(&mut self, posted: Position) -> Option<u64> {
         let complete = self.sequence_end().saturating_sub(1);
-        let first = (self.lent_until..complete)
-            .find(|sequence| self.entry(*sequence).place == Place::Memory);
-        let sequence = first.unwrap_or(complete.max(self.lent_until));
+        let mut sequence = self.lent_until.max(self.chunks_trimmed);
+        while sequence < complete && self.entry(sequence).place != Place::Memory {
+            sequence += 1;
+        }
         self.lent_until = sequence;
         let end = Position((sequence + 1) * CHUNK_BYTES as u64);
-        if first.is_none() || end > posted {
-            return None;
-        }
-        self.lent_until += 1;
+        (sequence < complete && end <= posted).then_some(sequence)
+    }
+
+    /// Lends the next chunk, to be written to disk.
+    #[cfg(not(loom))]
+    pub fn lend(&mut self, arena: &Arena, posted: Position) -> Option<LentChunk> {
+        let sequence = self.next_to_lend(posted)?;
+        self.lent_until = sequence + 1;
         self.lent += 1;
         let at = (sequence - self.chunks_trimmed) as usize;
         self.chunks[at].place = Place::Lent;

@@ -29,6 +29,7 @@ mod limits;
 mod outbox;
 mod probing;
 mod request;
+mod spilling;
 mod staging;
 mod stored;
 mod to_self;
@@ -43,12 +44,14 @@ use crate::fabric::{Fabric, FabricError};
 use crate::gate::Gate;
 use crate::matching::Pattern;
 use crate::protocol::Protocol;
+use crate::spill::Spill;
 use core::time::Duration;
 use delivery::Delivery;
 use inbox::Inbox;
-use outbox::{Means, Outbox};
+use outbox::{LogMeans, Means, Outbox};
 use refrain_ring::{Arena, Clock, Incarnation, Rank, Ssn};
 use request::{Receiving, Request, Requests, Sending, State, Way};
+use spilling::Spilling;
 
 /// Who the engine works for.
 #[derive(Clone, Copy, Debug)]
@@ -125,6 +128,9 @@ pub struct Engine {
     inbox: Inbox,
     outbox: Outbox,
     statistics: Statistics,
+    spilling: Spilling,
+    /// A checkpoint was asked for, and memory is still short.
+    has_asked: bool,
     /// The fabric was closed as this peer did not end a landing.
     closed_for: Option<Rank>,
 }
@@ -194,9 +200,12 @@ impl Sending {
 macro_rules! means {
     ($engine:ident) => {
         &mut Means {
-            fabric: &mut *$engine.fabric,
-            arena: &mut $engine.arena,
-            gate: &$engine.gate,
+            log: LogMeans {
+                fabric: &mut *$engine.fabric,
+                arena: &mut $engine.arena,
+                gate: &$engine.gate,
+                spilling: &mut $engine.spilling,
+            },
             requests: &mut $engine.requests,
             statistics: &mut $engine.statistics,
         }
@@ -230,12 +239,23 @@ impl Engine {
                 attributes,
             ),
             statistics: Statistics::default(),
+            spilling: Spilling::default(),
+            has_asked: false,
             closed_for: None,
             options,
             fabric,
             protocol,
             arena,
         }
+    }
+
+    /// With a disk to which full chunks of the log go when memory is short; only
+    /// of use with a protocol that keeps payload.
+    #[must_use]
+    pub fn with_spill(mut self, disk: Box<dyn Spill>) -> Self {
+        self.spilling = Spilling::new(disk);
+        self.outbox.lift_length_limits();
+        self
     }
 
     /// Counts a library operation and returns its clock.
@@ -447,10 +467,23 @@ impl Engine {
         if self.gate.pass().is_none() && self.protocol.stable() {
             self.gate.set_closed(false);
         }
+        if self.spilling.is_under_way() {
+            self.outbox.after_disk(&mut self.spilling);
+        }
         if self.outbox.has_work() {
             self.outbox.progress(means!(self))?;
+            self.ask_for_checkpoint();
         }
         Ok(arrived)
+    }
+
+    /// LOG-3: the sender waits, and says once that a checkpoint would help.
+    fn ask_for_checkpoint(&mut self) {
+        let is_short = matches!(self.outbox.stall, Some(Stall::Budget | Stall::Disk));
+        if is_short && !self.has_asked {
+            self.protocol.wants_checkpoint();
+        }
+        self.has_asked = is_short;
     }
 
     /// Also after a fault: what came before it counts, its matches shut the
@@ -461,8 +494,7 @@ impl Engine {
                 Control::ClearToSend { ssn } => self.outbox.clear_to_send(from, ssn),
                 Control::Matched { ssn } => self.outbox.matched(from, ssn, &mut self.requests),
                 Control::Horizon { ssn } => {
-                    self.outbox
-                        .horizon(from, ssn, &mut *self.fabric, &mut self.arena);
+                    self.outbox.horizon(from, ssn, means!(self));
                 }
                 Control::Goodbye => {}
             }
@@ -494,7 +526,7 @@ impl Engine {
 
     /// Blocks until something may have happened, or `timeout` is over.
     pub fn wait(&mut self, timeout: Duration) {
-        self.fabric.wait(timeout);
+        self.fabric.wait(self.spilling.sleep_max(timeout));
     }
 
     /// Why sends do not move on, if they do not.
@@ -536,6 +568,17 @@ impl Engine {
             events: self.statistics.events + self.inbox.match_events,
             ..self.statistics
         }
+    }
+
+    /// Chunks that have come back from the disk so far: while this grows, a
+    /// stall is no standstill.
+    pub fn disk_progress(&self) -> u64 {
+        self.spilling.returns
+    }
+
+    /// The state of the disk under the log, for people; `None` without one.
+    pub fn explain_disk(&self) -> Option<String> {
+        self.spilling.explain()
     }
 
     /// Bytes of log memory in use, and at most.

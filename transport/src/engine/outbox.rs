@@ -3,14 +3,15 @@
 use super::buffer::SendBuffer;
 use super::limits::Limits;
 use super::request::{RequestId, Requests, Way};
+use super::spilling::Spilling;
 use super::{EngineError, SendTo, Statistics, finish_send};
 use crate::control::Control;
 use crate::fabric::{Attributes, Fabric, Refusal};
 use crate::gate::Gate;
 use refrain_ring::copy::{STREAM_BYTES_MIN, Target};
 use refrain_ring::{
-    Arena, ArenaFull, ChannelLog, Frame, Incarnation, Rank, RecordHeader, RecordKind, ReserveError,
-    Ssn,
+    Arena, ArenaFull, ChannelLog, Frame, Incarnation, Position, Rank, RecordHeader, RecordKind,
+    ReserveError, Ssn,
 };
 use std::collections::VecDeque;
 
@@ -42,6 +43,8 @@ pub enum Stall {
     Window,
     /// The log memory is in use; only a horizon frees it.
     Budget,
+    /// The log memory is in use, and part of it is on its way to disk.
+    Disk,
     /// The system gave no memory.
     Memory,
 }
@@ -60,9 +63,7 @@ pub(super) struct Outbox {
 
 /// What the outbox needs of the engine to send.
 pub(super) struct Means<'a> {
-    pub fabric: &'a mut dyn Fabric,
-    pub arena: &'a mut Arena,
-    pub gate: &'a Gate,
+    pub log: LogMeans<'a>,
     pub requests: &'a mut Requests,
     pub statistics: &'a mut Statistics,
 }
@@ -131,7 +132,7 @@ impl Outbox {
         if bytes > destination.limits.at_once_bytes_max || !destination.is_clear() {
             return None;
         }
-        let pass = means.gate.pass()?;
+        let pass = means.log.gate.pass()?;
         let ssn = destination.next_ssn;
         let record = Record {
             kind: RecordKind::Eager,
@@ -151,21 +152,21 @@ impl Outbox {
         };
         if destination.limits.staged_bytes.contains(&bytes)
             && destination
-                .stage(buffer, &record, log, means.gate, means.fabric, means.arena)
+                .stage(buffer, &record, log, &mut means.log)
                 .is_some()
         {
             destination.next_ssn = ssn.next();
             return Some(ssn);
         }
         let packed = destination
-            .pack(buffer, &record, log, means.fabric, means.arena)
+            .pack(buffer, &record, log, &mut means.log)
             .ok()?;
         destination.next_ssn = ssn.next();
-        if means.fabric.post(pass, to.rank, &packed.frame).is_err() {
+        if means.log.fabric.post(pass, to.rank, &packed.frame).is_err() {
             destination.packed.push_back(packed.frame);
             self.note_backlog(to.rank);
         } else if bytes < STREAM_BYTES_MIN as u64 {
-            destination.log.clear_ahead(means.arena);
+            destination.log.clear_ahead(means.log.arena);
         }
         Some(ssn)
     }
@@ -223,11 +224,11 @@ impl Outbox {
             // GATE-1: an answer tells the sender's program that this rank came
             // to that receive. GATE-4: horizons and goodbyes never wait.
             let pass = match control {
-                Control::ClearToSend { .. } | Control::Matched { .. } => means.gate.pass(),
-                Control::Horizon { .. } | Control::Goodbye => Some(means.gate.pass_unseen()),
+                Control::ClearToSend { .. } | Control::Matched { .. } => means.log.gate.pass(),
+                Control::Horizon { .. } | Control::Goodbye => Some(means.log.gate.pass_unseen()),
             };
             let posted =
-                pass.is_some_and(|pass| means.fabric.post_control(pass, to, control).is_ok());
+                pass.is_some_and(|pass| means.log.fabric.post_control(pass, to, control).is_ok());
             if !posted {
                 self.controls.push_back((to, control));
             }
@@ -250,8 +251,8 @@ impl Outbox {
             }
             match self.pack_next(to, id, means) {
                 Ok(bytes) => left = left.saturating_sub(bytes.max(64)),
-                Err(ReserveError::Arena(ArenaFull::Budget { .. })) if self.reclaim(means) => {}
-                Err(stop) => return self.note_stall(stop),
+                Err(stop) if self.may_end_by_reclaiming(&stop, means) && self.reclaim(means) => {}
+                Err(stop) => return self.note_stall(to, stop, means),
             }
         }
     }
@@ -304,19 +305,12 @@ impl Outbox {
             keeps_payload: self.keeps_payload,
             target: self.target,
         };
-        let staged = destination.stage(
-            &sending.buffer,
-            &record,
-            log,
-            means.gate,
-            means.fabric,
-            means.arena,
-        );
+        let staged = destination.stage(&sending.buffer, &record, log, &mut means.log);
         let payload_bytes = match staged {
             Some(payload_bytes) => payload_bytes,
             None => {
                 let buffer = &sending.buffer;
-                let packed = destination.pack(buffer, &record, log, means.fabric, means.arena)?;
+                let packed = destination.pack(buffer, &record, log, &mut means.log)?;
                 destination.packed.push_back(packed.frame);
                 packed.payload_bytes
             }
@@ -338,25 +332,66 @@ impl Outbox {
         Ok(payload_bytes)
     }
 
-    /// Frees what other channels hold and do not need; whether there was any.
+    /// Without a disk a channel's window only moves when its receiver consumes.
+    fn may_end_by_reclaiming(&self, stop: &ReserveError, means: &Means<'_>) -> bool {
+        match stop {
+            ReserveError::Arena(ArenaFull::Budget { .. }) => true,
+            ReserveError::Window => means.log.spilling.is_on(),
+            ReserveError::Arena(ArenaFull::Memory { .. }) => false,
+        }
+    }
+
+    /// Frees what channels hold and do not need, and lets the disk have what it
+    /// takes; whether there was anything to free.
     #[cold]
     fn reclaim(&mut self, means: &mut Means<'_>) -> bool {
-        let before = means.arena.used_bytes();
-        self.trim_all(means.fabric, means.arena);
-        means.arena.used_bytes() < before
+        let before = means.log.arena.used_bytes();
+        self.after_disk(means.log.spilling);
+        self.trim_all(means.log.fabric, means.log.arena);
+        if means.log.spilling.is_on() {
+            for (rank, destination) in self.destinations.iter_mut().enumerate() {
+                means
+                    .log
+                    .spilling
+                    .lend_when_full(Rank(rank as u32), destination, means.log.arena);
+            }
+        }
+        means.log.arena.used_bytes() < before
+    }
+
+    /// Takes in what the disk has done.
+    pub fn after_disk(&mut self, spilling: &mut Spilling) {
+        spilling.poll();
+        spilling.hand_back(&mut self.destinations);
     }
 
     /// LOG-3: what does not fit waits, and nothing is dropped; the caller sees
     /// why and decides how long.
-    fn note_stall(&mut self, stop: ReserveError) -> Result<(), EngineError> {
+    fn note_stall(
+        &mut self,
+        to: Rank,
+        stop: ReserveError,
+        means: &mut Means<'_>,
+    ) -> Result<(), EngineError> {
+        let of_memory = if means.log.spilling.is_writing() {
+            Stall::Disk
+        } else {
+            Stall::Budget
+        };
         self.stall = Some(match stop {
-            ReserveError::Window => Stall::Window,
-            ReserveError::Arena(ArenaFull::Budget { .. }) => Stall::Budget,
+            ReserveError::Window if self.receiver_holds(to, means) => Stall::Window,
+            ReserveError::Window | ReserveError::Arena(ArenaFull::Budget { .. }) => of_memory,
             ReserveError::Arena(error @ ArenaFull::Memory { .. }) => {
                 return Err(EngineError::Log(error));
             }
         });
         Ok(())
+    }
+
+    /// Whether the oldest part of a channel's log is not consumed yet.
+    fn receiver_holds(&self, to: Rank, means: &mut Means<'_>) -> bool {
+        let oldest = self.destinations[to.index()].log.first_end();
+        !means.log.spilling.is_on() || oldest.is_none_or(|end| means.log.fabric.released(to) < end)
     }
 
     /// A receiver has matched the announced message.
@@ -386,10 +421,18 @@ impl Outbox {
     }
 
     /// A receiver's checkpoint covers all messages below `ssn`. LOG-4
-    pub fn horizon(&mut self, from: Rank, ssn: Ssn, fabric: &mut dyn Fabric, arena: &mut Arena) {
+    pub fn horizon(&mut self, from: Rank, ssn: Ssn, means: &mut Means<'_>) {
         let destination = &mut self.destinations[from.index()];
         destination.horizon = destination.horizon.max(ssn);
-        destination.trim(from, self.keeps_payload, fabric, arena);
+        destination.trim(from, self.keeps_payload, means.log.fabric, means.log.arena);
+        means.log.spilling.trim(from, ssn);
+    }
+
+    /// Messages of any length go through a log that is freed as they go.
+    pub fn lift_length_limits(&mut self) {
+        for destination in &mut self.destinations {
+            destination.limits.message_bytes_max = u64::MAX;
+        }
     }
 
     /// Frees what may be freed on every channel, for one that needs memory.
@@ -398,6 +441,14 @@ impl Outbox {
             destination.trim(Rank(rank as u32), self.keeps_payload, fabric, arena);
         }
     }
+}
+
+/// What a destination needs of the engine to write into its log.
+pub(super) struct LogMeans<'a> {
+    pub fabric: &'a mut dyn Fabric,
+    pub arena: &'a mut Arena,
+    pub gate: &'a Gate,
+    pub spilling: &'a mut Spilling,
 }
 
 /// How records go into the log.
@@ -466,14 +517,12 @@ impl Destination {
         buffer: &SendBuffer,
         record: &Record,
         log: Logging,
-        fabric: &mut dyn Fabric,
-        arena: &mut Arena,
+        means: &mut LogMeans<'_>,
     ) -> Result<Packed, ReserveError> {
         if !self.log.has_room(record.payload_bytes) {
-            // A chunk is about to be taken: those that are free come first, the
-            // one freed last is still in the cache.
-            self.trim(record.to, log.keeps_payload, fabric, arena);
+            self.before_chunk(record.to, log.keeps_payload, means);
         }
+        let arena = &mut *means.arena;
         let mut reservation = self
             .log
             .reserve(arena, record.payload_bytes, record.whole)?;
@@ -488,7 +537,20 @@ impl Destination {
         })
     }
 
+    /// A chunk is about to be taken: those that are free come first, the one
+    /// freed last is still in the cache.
     #[cold]
+    pub fn before_chunk(&mut self, to: Rank, keeps_payload: bool, means: &mut LogMeans<'_>) {
+        means.spilling.before_chunk(to, self, means.arena);
+        self.trim(to, keeps_payload, means.fabric, means.arena);
+    }
+
+    /// Everything before this position was posted, so its records are published.
+    pub fn posted(&self) -> Position {
+        let waiting = self.packed.front();
+        waiting.map_or(self.log.tail(), |frame| frame.position)
+    }
+
     pub fn trim(
         &mut self,
         to: Rank,
@@ -507,10 +569,10 @@ impl Destination {
     /// Posts packed frames in order as far as gate and fabric allow. GATE-1
     fn post_packed(&mut self, to: Rank, means: &mut Means<'_>) {
         while let Some(frame) = self.packed.front() {
-            let Some(pass) = means.gate.pass() else {
+            let Some(pass) = means.log.gate.pass() else {
                 return;
             };
-            match means.fabric.post(pass, to, frame) {
+            match means.log.fabric.post(pass, to, frame) {
                 Ok(()) => self.packed.pop_front(),
                 // Both end by progress: room comes, or the peer is back.
                 Err(Refusal::Busy | Refusal::NotConnected(_)) => return,

@@ -6,10 +6,7 @@
 //! made while the message travels. LOG-1: it is there before the send completes.
 
 use super::buffer::SendBuffer;
-use super::outbox::{Destination, Logging, Record};
-use crate::fabric::Fabric;
-use crate::gate::Gate;
-use refrain_ring::Arena;
+use super::outbox::{Destination, LogMeans, Logging, Record};
 use refrain_ring::copy::Target;
 
 impl Destination {
@@ -20,19 +17,18 @@ impl Destination {
         buffer: &SendBuffer,
         record: &Record,
         log: Logging,
-        gate: &Gate,
-        fabric: &mut dyn Fabric,
-        arena: &mut Arena,
+        means: &mut LogMeans<'_>,
     ) -> Option<u64> {
         let lengths = &self.limits.staged_bytes;
         if !lengths.contains(&(record.payload_bytes as u64)) || !self.packed.is_empty() {
             return None;
         }
-        let pass = gate.pass()?;
+        let pass = means.gate.pass()?;
         let least = lengths.start as usize;
         if !self.log.has_room(record.payload_bytes) {
-            self.trim(record.to, log.keeps_payload, fabric, arena);
+            self.before_chunk(record.to, log.keeps_payload, means);
         }
+        let arena = &mut *means.arena;
         // LOG-3: what the log has no room for does not leave.
         let reserved = self.log.reserve(arena, record.payload_bytes, record.whole);
         let mut reservation = reserved.ok()?;
@@ -42,11 +38,14 @@ impl Destination {
         }
         let header = self.log.stamp(record.header(payload_bytes));
         let mut fill = |place: &mut [u8]| buffer.pack(record.offset, place, Target::Cached);
-        fabric.stage(pass, record.to, &header, &mut fill).ok()?;
+        means
+            .fabric
+            .stage(pass, record.to, &header, &mut fill)
+            .ok()?;
         let payload = self.log.payload_mut(arena, &mut reservation);
         buffer.pack(record.offset, payload, log.target);
         let frame = self.log.append(arena, reservation, header);
-        fabric.staged(record.to, &frame);
+        means.fabric.staged(record.to, &frame);
         Some(payload_bytes as u64)
     }
 }

@@ -1,0 +1,160 @@
+//! When chunks of the log leave memory for the disk.
+//!
+//! A channel that goes on to a new chunk lends its complete ones, oldest first,
+//! as soon as more than a set amount is in memory; when memory is at its end,
+//! all channels do. The rank goes on meanwhile. LOG-3
+
+use super::outbox::Destination;
+use crate::spill::{Spill, SpillEvent};
+use core::time::Duration;
+use refrain_ring::{Arena, CHUNK_BYTES, LentChunk, LoanEnd, Rank};
+use std::collections::VecDeque;
+
+/// A rank that waits looks this often for writes that have ended.
+const LOOK: Duration = Duration::from_micros(500);
+
+/// The disk under the logs, if there is one.
+#[derive(Default)]
+pub(super) struct Spilling {
+    disk: Option<Box<dyn Spill>>,
+    /// Chunks that came back while another channel had its turn.
+    returned: VecDeque<(LentChunk, LoanEnd)>,
+    lent: u64,
+    /// Chunks that have come back so far.
+    pub returns: u64,
+    /// Ends of reads, for whoever asked.
+    pub reads: VecDeque<SpillEvent>,
+}
+
+impl Spilling {
+    pub fn new(disk: Box<dyn Spill>) -> Self {
+        Self {
+            disk: Some(disk),
+            ..Self::default()
+        }
+    }
+
+    pub fn is_on(&self) -> bool {
+        self.disk.is_some()
+    }
+
+    pub fn disk(&mut self) -> Option<&mut (dyn Spill + 'static)> {
+        self.disk.as_deref_mut()
+    }
+
+    /// Whether anything is to come back.
+    #[inline]
+    pub fn is_under_way(&self) -> bool {
+        self.lent > 0 || !self.returned.is_empty() || self.disk_is_busy()
+    }
+
+    #[inline]
+    fn disk_is_busy(&self) -> bool {
+        self.disk.as_ref().is_some_and(|disk| disk.under_way() > 0)
+    }
+
+    /// Whether chunks are on their way to the disk.
+    pub fn is_writing(&self) -> bool {
+        self.lent > 0
+    }
+
+    /// How long a rank may sleep at most.
+    pub fn sleep_max(&self, timeout: Duration) -> Duration {
+        match self.is_under_way() {
+            true => timeout.min(LOOK),
+            false => timeout,
+        }
+    }
+
+    /// Takes in what has ended.
+    pub fn poll(&mut self) {
+        let Some(disk) = &mut self.disk else {
+            return;
+        };
+        while let Some(event) = disk.poll() {
+            match event {
+                SpillEvent::Returned(chunk, end) => {
+                    self.lent -= 1;
+                    self.returns += 1;
+                    self.returned.push_back((chunk, end));
+                }
+                read @ SpillEvent::Read { .. } => self.reads.push_back(read),
+            }
+        }
+    }
+
+    /// Gives every log its chunks that have come back.
+    pub fn hand_back(&mut self, destinations: &mut [Destination]) {
+        for (chunk, end) in self.returned.drain(..) {
+            let log = &mut destinations[chunk.destination().index()].log;
+            log.take_back(&chunk, end);
+        }
+    }
+
+    /// Gives one log its chunks that have come back.
+    fn hand_back_to(&mut self, to: Rank, destination: &mut Destination) {
+        self.returned.retain(|(chunk, end)| {
+            let is_its = chunk.destination() == to;
+            if is_its {
+                destination.log.take_back(chunk, *end);
+            }
+            !is_its
+        });
+    }
+
+    /// A channel is about to go on to a new chunk.
+    #[cold]
+    pub fn before_chunk(&mut self, to: Rank, destination: &mut Destination, arena: &Arena) {
+        if !self.is_on() {
+            return;
+        }
+        self.poll();
+        self.hand_back_to(to, destination);
+        self.lend(to, destination, arena);
+    }
+
+    /// Lends complete chunks of a channel as long as too much is in memory, and
+    /// the disk takes them.
+    fn lend(&mut self, to: Rank, destination: &mut Destination, arena: &Arena) {
+        let after_bytes = self.disk.as_ref().map_or(0, |disk| disk.after_bytes());
+        self.lend_above(after_bytes, to, destination, arena);
+    }
+
+    /// Memory is at its end, be it that others hold it: whatever is complete goes.
+    pub fn lend_when_full(&mut self, to: Rank, destination: &mut Destination, arena: &Arena) {
+        self.lend_above(0, to, destination, arena);
+    }
+
+    fn lend_above(
+        &mut self,
+        after_bytes: u64,
+        to: Rank,
+        destination: &mut Destination,
+        arena: &Arena,
+    ) {
+        let Some(disk) = &mut self.disk else {
+            return;
+        };
+        let posted = destination.posted();
+        while arena.used_bytes() - self.lent * CHUNK_BYTES as u64 > after_bytes
+            && let Some(sequence) = destination.log.next_to_lend(posted)
+            && disk.takes(to, sequence)
+            && let Some(chunk) = destination.log.lend(arena, posted)
+        {
+            disk.put(chunk);
+            self.lent += 1;
+        }
+    }
+
+    /// All messages to `to` below `horizon` are free. LOG-4
+    pub fn trim(&mut self, to: Rank, horizon: refrain_ring::Ssn) {
+        if let Some(disk) = &mut self.disk {
+            disk.trim(to, horizon);
+        }
+    }
+
+    /// What stands in the way, for people.
+    pub fn explain(&self) -> Option<String> {
+        self.disk.as_ref().map(|disk| disk.explain())
+    }
+}
