@@ -18,6 +18,22 @@ pub struct JobConfig {
     /// How long a blocking send may wait for log memory before it is an error,
     /// in milliseconds.
     pub log_full_wait_ms: u64,
+    /// `--spill-dir`: the folder that the payload log goes to when memory is
+    /// short. `None`: it stays in memory. The launcher makes the path absolute.
+    pub spill_dir: Option<String>,
+    /// `--log-disk`: the most that one rank's log may take there, in bytes. The
+    /// launcher fills it in: half of what is free, shared by its ranks.
+    pub log_disk_bytes: Option<u64>,
+    /// `--spill-after`: bytes of one rank's log that stay in memory before it
+    /// begins to write. `None`: half of the memory.
+    pub spill_after_bytes: Option<u64>,
+    /// `--spill-io`: `auto`, `uring`, `plain`.
+    pub spill_io: String,
+    /// `--keep-log`: the files in the spill folder outlive the job.
+    pub keep_log: bool,
+    /// What the names of the job's files there begin with; filled in by the
+    /// launcher.
+    pub spill_prefix: String,
     /// Ranks of the job on this host, for choices that depend on whether each
     /// has a core of its own.
     pub ranks_on_host: u32,
@@ -51,6 +67,12 @@ impl Default for JobConfig {
             log_memory_bytes: None,
             log_prefault: false,
             log_full_wait_ms: 10_000,
+            spill_dir: None,
+            log_disk_bytes: None,
+            spill_after_bytes: None,
+            spill_io: "auto".into(),
+            keep_log: false,
+            spill_prefix: String::new(),
             ranks_on_host: 1,
             cores_on_host: 1,
             spin_us: None,

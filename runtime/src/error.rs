@@ -34,12 +34,17 @@ pub enum Error {
     Argument(String),
     /// The payload log is full and nothing may be freed.
     #[error(
-        "the payload log of this rank is full ({budget_bytes} bytes, nothing may be freed before a checkpoint): \
-         raise --log-memory, or publish checkpoints more often"
+        "the payload log of this rank is full ({budget_bytes} bytes of memory, nothing may be freed before a checkpoint){}",
+        disk.as_ref().map_or_else(
+            || ": raise --log-memory, give it a disk with --spill-dir, or publish checkpoints more often".to_owned(),
+            |disk| format!("; {disk}"),
+        )
     )]
     LogFull {
         /// The memory budget.
         budget_bytes: u64,
+        /// What the disk under it says, if there is one.
+        disk: Option<String>,
     },
     /// A fabric failed.
     #[error(transparent)]

@@ -31,6 +31,7 @@ pub mod native;
 mod protocol;
 pub mod seconds;
 pub mod size;
+mod spilling;
 mod world;
 
 pub use error::Error;

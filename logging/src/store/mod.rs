@@ -18,6 +18,8 @@
 //! - A store that is dropped ends what is under way first: no memory of a chunk
 //!   is read after that.
 
+mod stub;
+pub use stub::{DiskOptions, DiskStore, Io};
 use crate::segment::FileHeader;
 use refrain_ring::LentChunk;
 use std::fmt;
@@ -172,5 +174,11 @@ impl<S: Store + ?Sized> Store for Box<S> {
 
     fn describe(&self) -> String {
         (**self).describe()
+    }
+}
+
+impl AsRef<[u8]> for ChunkBuffer {
+    fn as_ref(&self) -> &[u8] {
+        self.bytes()
     }
 }

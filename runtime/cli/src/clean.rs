@@ -1,13 +1,29 @@
 //! `refrain clean`.
 
-use miette::IntoDiagnostic;
+use clap::Args;
+use miette::{IntoDiagnostic, WrapErr};
 use refrain::leftovers::{self, Removal};
 use std::io::{Write, stdout};
+use std::path::PathBuf;
 use std::process::ExitCode;
 
+/// Arguments of `refrain clean`.
+#[derive(Args)]
+pub struct Arguments {
+    /// Look for spilled logs in this folder, too.
+    #[arg(long, value_name = "DIR")]
+    spill_dir: Vec<PathBuf>,
+}
+
 /// Removes the files of jobs whose launcher is dead, and says which.
-pub fn run() -> miette::Result<ExitCode> {
-    let folders = leftovers::folders();
+pub fn run(arguments: Arguments) -> miette::Result<ExitCode> {
+    for folder in &arguments.spill_dir {
+        std::fs::read_dir(folder)
+            .into_diagnostic()
+            .wrap_err_with(|| format!("--spill-dir {}", folder.display()))?;
+    }
+    let mut folders = leftovers::folders();
+    folders.extend(arguments.spill_dir);
     let Removal { removed, failed } = leftovers::remove(&folders);
     let mut out = stdout().lock();
     for (path, bytes) in &removed {

@@ -23,7 +23,7 @@ enum Command {
     /// Say what this machine offers, what is chosen and why.
     Info(info::Arguments),
     /// Remove what killed jobs have left behind.
-    Clean,
+    Clean(clean::Arguments),
     /// Measure latency and bandwidth between two ranks, protocol beside protocol.
     Netpipe(refrain_bench::netpipe::Arguments),
     /// A measuring rank; started by `netpipe`.
@@ -35,7 +35,7 @@ fn main() -> ExitCode {
     let result = match CommandLine::parse().command {
         Command::Run(arguments) => run::run(arguments),
         Command::Info(arguments) => info::run(&arguments),
-        Command::Clean => clean::run(),
+        Command::Clean(arguments) => clean::run(arguments),
         Command::Netpipe(arguments) => refrain_bench::netpipe::run(arguments),
         Command::NetpipeRank => refrain_bench::netpipe::rank_main(),
     };

@@ -37,6 +37,24 @@ pub struct Arguments {
     /// Touch all log memory at the start.
     #[arg(long)]
     log_prefault: bool,
+    /// The folder that the payload log goes to when memory is short.
+    #[arg(long, value_name = "DIR")]
+    spill_dir: Option<String>,
+    /// The most that one rank's log may take there; half of what is free, shared
+    /// by the ranks, if not given.
+    #[arg(long, value_name = "SIZE", value_parser = size::parse)]
+    log_disk: Option<u64>,
+    /// How much of one rank's log stays in memory before it begins to write;
+    /// half of --log-memory if not given.
+    #[arg(long, value_name = "SIZE", value_parser = size::parse)]
+    spill_after: Option<u64>,
+    /// How it writes: auto, uring or plain.
+    #[arg(long, value_name = "WAY", default_value = "auto", value_parser = spill_io)]
+    spill_io: String,
+    /// Keep the files in --spill-dir when the job has ended; `refrain log` shows
+    /// them, `refrain clean --spill-dir` removes them.
+    #[arg(long)]
+    keep_log: bool,
     /// The file of libfabric; else the one that REFRAIN_LIBFABRIC names, else
     /// libfabric.so.1 as the loader finds it.
     #[arg(long, value_name = "FILE", value_parser = library)]
@@ -80,6 +98,10 @@ fn protocol(name: &str) -> Result<String, Error> {
     choice::check_protocol(name).map(|()| name.to_owned())
 }
 
+fn spill_io(name: &str) -> Result<String, Error> {
+    choice::spill::check_io(name).map(|()| name.to_owned())
+}
+
 /// A file name that can be passed to ranks, and in which no word is missing.
 fn library(file: &str) -> Result<String, String> {
     if file.is_empty() {
@@ -104,6 +126,11 @@ pub fn run(arguments: Arguments) -> miette::Result<ExitCode> {
             protocol: arguments.protocol,
             log_memory_bytes: arguments.log_memory,
             log_prefault: arguments.log_prefault,
+            spill_dir: arguments.spill_dir,
+            log_disk_bytes: arguments.log_disk,
+            spill_after_bytes: arguments.spill_after,
+            spill_io: arguments.spill_io,
+            keep_log: arguments.keep_log,
             libfabric: arguments.libfabric,
             peer_timeout_ms: arguments.peer_timeout,
             suspect_after_ms: arguments.suspect_after.milliseconds,

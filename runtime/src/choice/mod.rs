@@ -3,6 +3,7 @@
 
 mod fabric;
 pub mod provider;
+pub mod spill;
 
 pub use fabric::FabricChoice;
 pub use refrain_transport::fabric::ofi::Provider;

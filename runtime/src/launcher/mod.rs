@@ -22,6 +22,7 @@
 //! | `lines`, `sink` | from a rank's output to the launcher's |
 //! | `serve` | the loop |
 //! | `ending` | the end of a job |
+//! | `spilled` | what ranks have spilled, and its end |
 //! | `verdict` | what a rank's end means; pure |
 
 mod board;
@@ -36,6 +37,7 @@ mod serve;
 mod signals;
 mod sink;
 mod spawn;
+mod spilled;
 mod start;
 mod verdict;
 
@@ -47,6 +49,7 @@ use ending::Phase;
 use process::RankProcess;
 use signals::Signals;
 use sink::Sink;
+use spilled::SpilledFiles;
 use std::ffi::OsString;
 use std::marker::PhantomData;
 use std::os::fd::OwnedFd;
@@ -114,6 +117,8 @@ pub struct Job {
     err: Sink,
     signals: Option<Signals>,
     phase: Phase,
+    /// After the ranks, so that nobody writes there any more.
+    _spilled: SpilledFiles,
     _not_send: PhantomData<*const ()>,
 }
 

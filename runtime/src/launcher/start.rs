@@ -9,6 +9,7 @@ use super::process::RankProcess;
 use super::program;
 use super::sink::{Sink, Stream};
 use super::spawn::{self, Start};
+use super::spilled::SpilledFiles;
 use super::{Job, JobSpec, Output};
 use crate::Error;
 use crate::choice::{self, provider};
@@ -33,15 +34,18 @@ pub fn start(mut spec: JobSpec) -> Result<Job, Error> {
     let cores = cores_to_pin(&spec, &allowed);
     spec.config.ranks_on_host = spec.ranks;
     spec.config.cores_on_host = allowed.len().max(1) as u32;
+    let id = job_id();
+    choice::spill::resolve(&mut spec.config, id)?;
     let mut job = Job {
         ranks: Vec::with_capacity(spec.ranks as usize),
         board: Board::new(spec.ranks as usize),
-        id: job_id(),
+        id,
         config: spec.config.clone(),
         out: Sink::new(Stream::Out),
         err: Sink::new(Stream::Err),
         signals: None,
         phase: Phase::Running,
+        _spilled: SpilledFiles::of(&spec.config),
         _not_send: PhantomData,
     };
     for rank in 0..spec.ranks {

@@ -60,6 +60,14 @@ pub fn remove_segments_of(processes: &[u32]) -> Removal {
     })
 }
 
+/// Removes the files of one launcher, alive or not, from a folder: those whose
+/// names begin with what [`file_prefix`] gave.
+pub fn remove_with_prefix(folder: &Path, prefix: &str) -> Removal {
+    remove_where(&[folder.to_owned()], |_, name| {
+        !prefix.is_empty() && name.starts_with(prefix)
+    })
+}
+
 fn remove_where(folders: &[PathBuf], is_leftover: impl Fn(&Path, &str) -> bool) -> Removal {
     let mut removal = Removal::default();
     for path in folders

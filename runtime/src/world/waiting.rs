@@ -112,12 +112,19 @@ impl World {
 #[derive(Debug, Default)]
 struct LogFull {
     since: Option<Instant>,
+    /// What the disk had done then.
+    disk_progress: u64,
 }
 
 impl LogFull {
     fn check(&mut self, world: &mut World) -> Result<(), Error> {
-        if world.engine.stall() != Some(Stall::Budget) {
-            self.since = None;
+        let is_short = matches!(world.engine.stall(), Some(Stall::Budget | Stall::Disk));
+        let disk_progress = world.engine.disk_progress();
+        if !is_short || disk_progress != self.disk_progress {
+            *self = Self {
+                since: None,
+                disk_progress,
+            };
             return Ok(());
         }
         let since = *self.since.get_or_insert_with(Instant::now);
@@ -125,7 +132,10 @@ impl LogFull {
             return Ok(());
         }
         let (_, budget_bytes) = world.engine.log_bytes();
-        Err(Error::LogFull { budget_bytes })
+        Err(Error::LogFull {
+            budget_bytes,
+            disk: world.engine.explain_disk(),
+        })
     }
 }
 

@@ -255,6 +255,8 @@ impl Engine {
     pub fn with_spill(mut self, disk: Box<dyn Spill>) -> Self {
         self.spilling = Spilling::new(disk);
         self.outbox.lift_length_limits();
+        // Senders go on through their memory: what is left there holds them up.
+        self.inbox.senders_keep = false;
         self
     }
 

@@ -42,10 +42,13 @@ pub(super) fn log_size(
             "--log-memory: {ranks} ranks × {budget} bytes are more than the {available} bytes of memory that are available: lower it"
         )));
     }
+    let peers = u64::from(membership.size.saturating_sub(1).max(1));
+    if member.keeps_payload() && config.spill_dir.is_some() {
+        return spilled_size(budget, peers);
+    }
     if member.keeps_payload() {
         return Ok((budget, budget));
     }
-    let peers = u64::from(membership.size.saturating_sub(1).max(1));
     let window = REUSED_WINDOW_BYTES
         .min(budget / peers)
         .max(2 * CHUNK_BYTES as u64);
@@ -55,4 +58,19 @@ pub(super) fn log_size(
             .max(peers * 2 * CHUNK_BYTES as u64),
         window,
     ))
+}
+
+/// With a disk, memory is only held by what receivers have not consumed and
+/// disks have not written. The windows of all channels fit into it together: so
+/// no channel waits for memory that another receiver holds.
+fn spilled_size(budget: u64, peers: u64) -> Result<(u64, u64), Error> {
+    let chunk = CHUNK_BYTES as u64;
+    let window = budget / peers / chunk * chunk;
+    if window < 2 * chunk {
+        return Err(Error::Config(format!(
+            "--log-memory {budget}: with --spill-dir the least for {peers} peers is {} bytes",
+            peers * 2 * chunk
+        )));
+    }
+    Ok((budget, window))
 }

@@ -7,6 +7,7 @@ mod explain;
 mod fabric;
 mod log_size;
 mod neighbours;
+mod spill;
 
 use super::World;
 use super::waiting::Patience;
@@ -120,10 +121,10 @@ fn make_engine(
         size: membership.size,
         window_bytes,
     };
-    Ok(Engine::new(
-        options,
-        arena,
-        fabric,
-        Box::new(Logging::new(member)),
-    ))
+    let budget_bytes = arena.budget_bytes();
+    let engine = Engine::new(options, arena, fabric, Box::new(Logging::new(member)));
+    match spill::disk(config, membership, member, budget_bytes)? {
+        Some(disk) => Ok(engine.with_spill(disk)),
+        None => Ok(engine),
+    }
 }

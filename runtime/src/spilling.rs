@@ -1,0 +1,141 @@
+//! Glue: `logging`'s spilling log as the engine wants it, with a clock, and a
+//! voice.
+
+use core::time::Duration;
+use refrain_logging::spill::{Event, Refused, Report, SpillLog};
+use refrain_logging::store::{ReadToken, Store};
+use refrain_ring::{LentChunk, Rank, Ssn};
+use refrain_transport::spill::{Spill, SpillEvent};
+use std::time::Instant;
+
+/// Spilling at work in one rank.
+pub(crate) struct Spilling<S> {
+    log: SpillLog<S>,
+    directory: String,
+    after_bytes: u64,
+    begin: Instant,
+    reads: usize,
+    /// Why the last chunk was not taken.
+    refused: Option<Refused>,
+    /// What the disk said last.
+    trouble: Option<String>,
+}
+
+impl<S: Store> Spilling<S> {
+    pub(crate) fn new(log: SpillLog<S>, directory: String, after_bytes: u64) -> Self {
+        Self {
+            log,
+            directory,
+            after_bytes,
+            begin: Instant::now(),
+            reads: 0,
+            refused: None,
+            trouble: None,
+        }
+    }
+
+    fn now(&self) -> Duration {
+        self.begin.elapsed()
+    }
+
+    /// The job goes on, so people are told on standard error.
+    fn tell(&mut self, report: &Report) {
+        let directory = &self.directory;
+        let line = match report {
+            Report::Paused { error } => {
+                self.trouble = Some(error.to_string());
+                format!(
+                    "the payload log cannot be written to {directory} ({error}): it goes on in memory, and the disk is tried again"
+                )
+            }
+            Report::Resumed => {
+                self.trouble = None;
+                format!("the payload log is written to {directory} again")
+            }
+            Report::Stopped { error } => {
+                self.trouble = Some(error.to_string());
+                format!(
+                    "the payload log is not written to {directory} any more ({error}): it goes on in memory as long as that lasts"
+                )
+            }
+        };
+        eprintln!("refrain: {line}");
+    }
+}
+
+impl<S: Store> Spill for Spilling<S> {
+    fn takes(&mut self, destination: Rank, sequence: u64) -> bool {
+        let now = self.now();
+        self.refused = self.log.takes(destination, sequence, now).err();
+        self.refused.is_none()
+    }
+
+    fn put(&mut self, chunk: LentChunk) {
+        self.log.put(chunk);
+    }
+
+    fn poll(&mut self) -> Option<SpillEvent> {
+        loop {
+            let now = self.now();
+            match self.log.poll(now)? {
+                Event::Returned(chunk, end) => return Some(SpillEvent::Returned(chunk, end)),
+                Event::Report(report) => self.tell(&report),
+                Event::Read { token, result } => {
+                    self.reads -= 1;
+                    let ReadToken(token) = token;
+                    let bytes = result
+                        .map(|buffer| Box::new(buffer) as Box<dyn AsRef<[u8]> + Send>)
+                        .map_err(|error| error.to_string());
+                    return Some(SpillEvent::Read { token, bytes });
+                }
+            }
+        }
+    }
+
+    fn under_way(&self) -> usize {
+        self.log.writes_under_way() + self.reads
+    }
+
+    fn trim(&mut self, destination: Rank, horizon: Ssn) {
+        self.log.trim(destination, horizon);
+    }
+
+    fn find(&self, destination: Rank, ssn: Ssn) -> Option<u64> {
+        self.log.find(destination, ssn)
+    }
+
+    fn read(&mut self, destination: Rank, sequence: u64) -> Option<u64> {
+        let ReadToken(token) = self.log.read(destination, sequence)?;
+        self.reads += 1;
+        Some(token)
+    }
+
+    fn after_bytes(&self) -> u64 {
+        self.after_bytes
+    }
+
+    fn explain(&self) -> String {
+        let directory = &self.directory;
+        let statistics = self.log.statistics();
+        let options = self.log.options();
+        let in_use = format!(
+            "{} of {} bytes of disk are in use in {directory}",
+            statistics.disk_bytes, options.disk_bytes
+        );
+        match (self.refused, &self.trouble) {
+            (Some(Refused::Full), _) => {
+                format!("{in_use}: raise --log-disk, or publish checkpoints more often")
+            }
+            (Some(Refused::Paused), Some(trouble)) => {
+                format!("{in_use}, and it cannot be written now ({trouble}): make room there")
+            }
+            (Some(Refused::Stopped), Some(trouble)) => {
+                format!("{in_use}, and writing has failed for good ({trouble})")
+            }
+            _ => format!(
+                "{in_use}, and {} writes have not ended: the disk is too slow or stands still",
+                self.log.writes_under_way()
+            ),
+        }
+    }
+}

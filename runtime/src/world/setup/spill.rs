@@ -1,0 +1,52 @@
+//! The disk under a rank's log.
+
+use super::Membership;
+use crate::Error;
+use crate::config::JobConfig;
+use crate::spilling::Spilling;
+use refrain_logging::Member;
+use refrain_logging::spill::{SpillLog, SpillOptions};
+use refrain_logging::store::{DiskOptions, DiskStore, Io};
+use refrain_transport::spill::Spill;
+
+/// Writes under way at once: enough for the disks that queue most of it, few
+/// enough that a small log memory is not all on its way.
+const WRITES_MAX: u64 = 16;
+
+/// Opens the spill folder, if the job has one and the protocol has something
+/// for it.
+pub(super) fn disk(
+    config: &JobConfig,
+    membership: &Membership,
+    member: Member,
+    budget_bytes: u64,
+) -> Result<Option<Box<dyn Spill>>, Error> {
+    let Some(directory) = config.spill_dir.as_ref().filter(|_| member.keeps_payload()) else {
+        return Ok(None);
+    };
+    let chunks = budget_bytes / refrain_ring::CHUNK_BYTES as u64;
+    let options = SpillOptions {
+        job: membership.job,
+        rank: membership.rank,
+        incarnation: membership.incarnation,
+        size: membership.size,
+        disk_bytes: config.log_disk_bytes.unwrap_or(u64::MAX),
+        writes_max: WRITES_MAX.min(chunks / 2).max(1) as usize,
+    };
+    let io: Io = config
+        .spill_io
+        .parse()
+        .map_err(|error| Error::Config(format!("--spill-io: {error}")))?;
+    let store = DiskStore::open(DiskOptions {
+        directory: directory.into(),
+        prefix: config.spill_prefix.clone(),
+        job: membership.job,
+        io,
+        cores: None,
+    })
+    .map_err(|error| Error::Config(format!("--spill-dir {directory}: {error}")))?;
+    let after_bytes = config.spill_after_bytes.unwrap_or(budget_bytes / 2);
+    let log = SpillLog::new(options, store);
+    let spilling = Spilling::new(log, directory.clone(), after_bytes);
+    Ok(Some(Box::new(spilling)))
+}
