@@ -34,6 +34,9 @@ pub struct JobConfig {
     /// What the names of the job's files there begin with; filled in by the
     /// launcher.
     pub spill_prefix: String,
+    /// The cores that the launcher may use, for threads that are not to share
+    /// their rank's; filled in by the launcher.
+    pub cores: Vec<u32>,
     /// Ranks of the job on this host, for choices that depend on whether each
     /// has a core of its own.
     pub ranks_on_host: u32,
@@ -73,6 +76,7 @@ impl Default for JobConfig {
             spill_io: "auto".into(),
             keep_log: false,
             spill_prefix: String::new(),
+            cores: Vec::new(),
             ranks_on_host: 1,
             cores_on_host: 1,
             spin_us: None,

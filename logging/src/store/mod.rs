@@ -18,8 +18,12 @@
 //! - A store that is dropped ends what is under way first: no memory of a chunk
 //!   is read after that.
 
-mod stub;
-pub use stub::{DiskOptions, DiskStore, Io};
+pub mod disk;
+pub mod faulty;
+
+#[cfg(any(test, feature = "conformance"))]
+pub mod conformance;
+
 use crate::segment::FileHeader;
 use refrain_ring::LentChunk;
 use std::fmt;

@@ -99,7 +99,7 @@ fn protocol(name: &str) -> Result<String, Error> {
 }
 
 fn spill_io(name: &str) -> Result<String, Error> {
-    choice::spill::check_io(name).map(|()| name.to_owned())
+    choice::spill::io(name).map(|_| name.to_owned())
 }
 
 /// A file name that can be passed to ranks, and in which no word is missing.

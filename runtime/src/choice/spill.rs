@@ -5,7 +5,7 @@ use crate::Error;
 use crate::config::JobConfig;
 use crate::leftovers;
 use refrain_logging::spill::SpillOptions;
-use refrain_logging::store::Io;
+use refrain_logging::store::disk::DiskEngine;
 use std::path::{Path, PathBuf};
 
 /// Checks the settings and fills in what was left open.
@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 /// # Errors
 /// [`Error::Config`] when they cannot be used: what was given, and what to do.
 pub fn resolve(config: &mut JobConfig, job: u64) -> Result<(), Error> {
-    check_io(&config.spill_io)?;
+    io(&config.spill_io)?;
     let Some(dir) = &config.spill_dir else {
         return nothing_without_a_folder(config);
     };
@@ -43,14 +43,25 @@ pub fn resolve(config: &mut JobConfig, job: u64) -> Result<(), Error> {
     Ok(())
 }
 
-/// Checks the name of a way to write.
+/// The ways to write, by their names.
+pub const WAYS: [(&str, DiskEngine); 3] = [
+    ("auto", DiskEngine::Auto),
+    ("uring", DiskEngine::Uring),
+    ("plain", DiskEngine::Plain),
+];
+
+/// The way to write that has this name.
 ///
 /// # Errors
 /// [`Error::Config`], with all names that exist.
-pub fn check_io(name: &str) -> Result<(), Error> {
-    name.parse::<Io>()
-        .map(drop)
-        .map_err(|error| Error::Config(format!("--spill-io: {error}")))
+pub fn io(name: &str) -> Result<DiskEngine, Error> {
+    let way = WAYS.into_iter().find(|(way, _)| *way == name);
+    way.map(|(_, engine)| engine).ok_or_else(|| {
+        Error::Config(format!(
+            "--spill-io: there is no way {name:?}: choose one of {}",
+            WAYS.map(|(way, _)| way).join(", ")
+        ))
+    })
 }
 
 fn nothing_without_a_folder(config: &JobConfig) -> Result<(), Error> {

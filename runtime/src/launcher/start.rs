@@ -34,6 +34,7 @@ pub fn start(mut spec: JobSpec) -> Result<Job, Error> {
     let cores = cores_to_pin(&spec, &allowed);
     spec.config.ranks_on_host = spec.ranks;
     spec.config.cores_on_host = allowed.len().max(1) as u32;
+    spec.config.cores = allowed.iter().map(|core| *core as u32).collect();
     let id = job_id();
     choice::spill::resolve(&mut spec.config, id)?;
     let mut job = Job {

@@ -2,12 +2,16 @@
 
 use super::Membership;
 use crate::Error;
+use crate::choice;
 use crate::config::JobConfig;
 use crate::spilling::Spilling;
 use refrain_logging::Member;
 use refrain_logging::spill::{SpillLog, SpillOptions};
-use refrain_logging::store::{DiskOptions, DiskStore, Io};
+use refrain_logging::store::Store;
+use refrain_logging::store::disk::{DiskOptions, DiskStore};
+use refrain_ring::Rank;
 use refrain_transport::spill::Spill;
+use rustix::thread::CpuSet;
 
 /// Writes under way at once: enough for the disks that queue most of it, few
 /// enough that a small log memory is not all on its way.
@@ -33,20 +37,25 @@ pub(super) fn disk(
         disk_bytes: config.log_disk_bytes.unwrap_or(u64::MAX),
         writes_max: WRITES_MAX.min(chunks / 2).max(1) as usize,
     };
-    let io: Io = config
-        .spill_io
-        .parse()
-        .map_err(|error| Error::Config(format!("--spill-io: {error}")))?;
-    let store = DiskStore::open(DiskOptions {
-        directory: directory.into(),
-        prefix: config.spill_prefix.clone(),
-        job: membership.job,
-        io,
-        cores: None,
+    let store = DiskStore::new(DiskOptions {
+        engine: choice::spill::io(&config.spill_io)?,
+        under_way_max: 2 * options.writes_max,
+        cores: cores(config),
+        ..DiskOptions::new(directory, &*config.spill_prefix, membership.job)
     })
     .map_err(|error| Error::Config(format!("--spill-dir {directory}: {error}")))?;
+    if config.verbose && membership.rank == Rank(0) {
+        eprintln!("refrain: the log goes to {directory}: {}", store.describe());
+    }
     let after_bytes = config.spill_after_bytes.unwrap_or(budget_bytes / 2);
     let log = SpillLog::new(options, store);
     let spilling = Spilling::new(log, directory.clone(), after_bytes);
     Ok(Some(Box::new(spilling)))
+}
+
+/// All cores of the job: the thread is not to stand in its rank's way.
+fn cores(config: &JobConfig) -> Option<CpuSet> {
+    let mut set = CpuSet::new();
+    config.cores.iter().for_each(|core| set.set(*core as usize));
+    (!config.cores.is_empty()).then_some(set)
 }

@@ -1,0 +1,94 @@
+//! Waking the thread of a store: by one system call when it sleeps, by none
+//! when it is awake.
+
+use core::sync::atomic::{AtomicBool, Ordering, fence};
+use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
+use rustix::io::Errno;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+/// Between whoever submits and the thread that sleeps.
+#[derive(Debug)]
+pub(super) struct Bell {
+    counter: OwnedFd,
+    asleep: AtomicBool,
+}
+
+impl Bell {
+    pub fn new() -> io::Result<Self> {
+        Ok(Self {
+            counter: eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?,
+            asleep: AtomicBool::new(false),
+        })
+    }
+
+    /// Wakes the thread, if it sleeps; after something was put where it looks.
+    pub fn ring(&self) {
+        // Together with the fence in `fall_asleep`: either the thread sees what
+        // was put, or it is seen here that the thread sleeps.
+        fence(Ordering::SeqCst);
+        if self.asleep.load(Ordering::Relaxed) && self.asleep.swap(false, Ordering::Relaxed) {
+            // The counter cannot be full: one for each time the thread slept.
+            let _ = rustix::io::write(&self.counter, &1u64.to_ne_bytes());
+        }
+    }
+
+    /// Says that the thread is going to sleep; it looks once more for work before
+    /// it does.
+    pub fn fall_asleep(&self) {
+        self.asleep.store(true, Ordering::Relaxed);
+        fence(Ordering::SeqCst);
+    }
+
+    pub fn wake_up(&self) {
+        self.asleep.store(false, Ordering::Relaxed);
+    }
+
+    /// Readable when it has been rung.
+    pub fn descriptor(&self) -> BorrowedFd<'_> {
+        self.counter.as_fd()
+    }
+
+    /// Takes note of its ringing.
+    pub fn silence(&self) {
+        let _ = rustix::io::read(&self.counter, &mut [0; 8]);
+    }
+
+    /// Sleeps until it rings.
+    pub fn wait(&self) -> io::Result<()> {
+        let mut watched = [PollFd::new(&self.counter, PollFlags::IN)];
+        match poll(&mut watched, None) {
+            Ok(_) => self.silence(),
+            Err(Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rung(bell: &Bell) -> bool {
+        let mut watched = [PollFd::new(&bell.counter, PollFlags::IN)];
+        poll(&mut watched, Some(&rustix::event::Timespec::default())).unwrap() == 1
+    }
+
+    #[test]
+    fn only_a_sleeper_costs_a_system_call_and_only_one() {
+        let bell = Bell::new().unwrap();
+        bell.ring();
+        assert!(!rung(&bell), "the thread is awake");
+        bell.fall_asleep();
+        bell.ring();
+        assert!(rung(&bell));
+        bell.silence();
+        bell.ring();
+        assert!(!rung(&bell), "it has been woken already");
+        bell.fall_asleep();
+        bell.wake_up();
+        bell.ring();
+        assert!(!rung(&bell), "it woke by itself");
+    }
+}

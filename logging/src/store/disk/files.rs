@@ -1,0 +1,297 @@
+//! The store's files: their names, and which of them are open.
+
+use super::directory::{Directory, take_room, write_all};
+use super::memory::AlignedBuffer;
+use crate::segment::{FILE_HEADER_BYTES, FileHeader};
+use crate::store::{FileNumber, StoreError};
+use rustix::io::Errno;
+use std::collections::{BTreeMap, BTreeSet};
+use std::io;
+use std::os::fd::OwnedFd;
+use std::rc::Rc;
+
+/// Files whose names are taken, of one channel and first chunk, at most.
+const SAME_NAME_MAX: u32 = 10_000;
+
+#[derive(Debug)]
+struct File {
+    name: String,
+    slots: u32,
+    descriptor: Option<Rc<OwnedFd>>,
+    last_use: u64,
+}
+
+/// All files of a store.
+#[derive(Debug)]
+pub(super) struct Files {
+    directory: Directory,
+    files: BTreeMap<FileNumber, File>,
+    /// Those that are open, by their last use.
+    open: BTreeSet<(u64, FileNumber)>,
+    open_max: usize,
+    uses: u64,
+    header: AlignedBuffer,
+}
+
+impl Files {
+    pub fn new(directory: Directory, open_max: usize) -> Self {
+        Self {
+            directory,
+            files: BTreeMap::new(),
+            open: BTreeSet::new(),
+            open_max: open_max.max(1),
+            uses: 0,
+            header: AlignedBuffer::new(FILE_HEADER_BYTES),
+        }
+    }
+
+    pub fn is_direct(&self) -> bool {
+        self.directory.is_direct()
+    }
+
+    /// What is tried with a file, for errors.
+    pub fn attempt(&self, doing: &str, file: FileNumber) -> String {
+        match self.files.get(&file) {
+            Some(known) => {
+                let path = self.directory.path_of(&known.name);
+                format!("{doing} {}", path.display())
+            }
+            None => format!("{doing} file {}, which is not there", file.0),
+        }
+    }
+
+    /// Makes a file with room for all its slots. Leaves none behind when that
+    /// fails.
+    pub fn make(&mut self, file: FileNumber, header: &FileHeader) -> Result<(), StoreError> {
+        let (name, descriptor) = self.make_named(header)?;
+        let made = take_room(&descriptor, header.file_bytes())
+            .and_then(|()| self.write_header(&descriptor, header));
+        if let Err(error) = made {
+            let attempted = format!(
+                "making {} with {} bytes",
+                self.directory.path_of(&name).display(),
+                header.file_bytes()
+            );
+            // Whatever else is wrong, the first error says it.
+            let _ = self.directory.remove(&name);
+            return Err(StoreError { attempted, error });
+        }
+        self.add(file, header, name, Rc::new(descriptor));
+        Ok(())
+    }
+
+    fn make_named(&mut self, header: &FileHeader) -> Result<(String, OwnedFd), StoreError> {
+        for attempt in 1..=SAME_NAME_MAX {
+            let name = self.name(header, attempt);
+            match self.with_descriptors(|directory| directory.make(&name)) {
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+                Err(error) => return Err(self.failed("making", &name, error)),
+                Ok(descriptor) => return Ok((name, descriptor)),
+            }
+        }
+        let error = io::ErrorKind::AlreadyExists.into();
+        Err(self.failed("making", &self.name(header, 1), error))
+    }
+
+    /// A file of the same channel may begin with the same chunk: when that one
+    /// could not be written in the first place.
+    fn name(&self, header: &FileHeader, attempt: u32) -> String {
+        let name = header.name();
+        let prefix = self.directory.prefix();
+        match (attempt, name.strip_suffix(".log")) {
+            (2.., Some(stem)) => format!("{prefix}{stem}-{attempt}.log"),
+            _ => format!("{prefix}{name}"),
+        }
+    }
+
+    /// Makes a new file of an old one; the old one is gone, also when this fails.
+    pub fn reuse(
+        &mut self,
+        file: FileNumber,
+        header: &FileHeader,
+        old: FileNumber,
+    ) -> Result<(), StoreError> {
+        let reused = self.try_reuse(file, header, old);
+        if reused.is_err() {
+            // Its header may say anything by now.
+            let _ = self.delete(old);
+        }
+        reused
+    }
+
+    fn try_reuse(
+        &mut self,
+        file: FileNumber,
+        header: &FileHeader,
+        old: FileNumber,
+    ) -> Result<(), StoreError> {
+        let descriptor = self.descriptor(old)?;
+        let fail = |files: &Self, error| StoreError {
+            attempted: files.attempt("using again", old),
+            error,
+        };
+        if self.files[&old].slots != header.slots {
+            let error = io::Error::new(io::ErrorKind::InvalidInput, "it has another length");
+            return Err(fail(self, error));
+        }
+        // Nothing to do, unless somebody has cut it. The header comes before the
+        // name: readers go by the header.
+        take_room(&descriptor, header.file_bytes())
+            .and_then(|()| self.write_header(&descriptor, header))
+            .map_err(|error| fail(self, error))?;
+        let name = self
+            .rename(old, header)
+            .map_err(|error| fail(self, error))?;
+        self.forget(old);
+        self.add(file, header, name, descriptor);
+        Ok(())
+    }
+
+    fn rename(&self, old: FileNumber, header: &FileHeader) -> io::Result<String> {
+        let old = &self.files[&old].name;
+        for attempt in 1..=SAME_NAME_MAX {
+            let name = self.name(header, attempt);
+            if name == *old {
+                return Ok(name);
+            }
+            match self.directory.rename(old, &name) {
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+                other => return other.map(|()| name),
+            }
+        }
+        Err(io::ErrorKind::AlreadyExists.into())
+    }
+
+    fn write_header(&mut self, descriptor: &OwnedFd, header: &FileHeader) -> io::Result<()> {
+        self.header.bytes_mut().copy_from_slice(&header.encode());
+        write_all(descriptor, self.header.bytes(), 0)
+    }
+
+    /// Removes a file.
+    pub fn delete(&mut self, file: FileNumber) -> Result<(), StoreError> {
+        let attempted = self.attempt("removing", file);
+        let removed = match self.forget(file) {
+            Some(name) => self.directory.remove(&name),
+            None => Err(io::ErrorKind::NotFound.into()),
+        };
+        removed.map_err(|error| StoreError { attempted, error })
+    }
+
+    /// Removes all files; tells the first error, and goes on after it.
+    pub fn delete_all(&mut self) -> Result<(), StoreError> {
+        let files: Vec<FileNumber> = self.files.keys().copied().collect();
+        let mut result = Ok(());
+        for file in files {
+            result = result.and(self.delete(file));
+        }
+        result
+    }
+
+    /// The descriptor of a file that is there.
+    pub fn descriptor(&mut self, file: FileNumber) -> Result<Rc<OwnedFd>, StoreError> {
+        let Some(known) = self.files.get(&file) else {
+            return Err(StoreError {
+                attempted: self.attempt("opening", file),
+                error: io::ErrorKind::NotFound.into(),
+            });
+        };
+        let descriptor = match &known.descriptor {
+            Some(descriptor) => descriptor.clone(),
+            None => {
+                let name = known.name.clone();
+                match self.with_descriptors(|directory| directory.open(&name)) {
+                    Ok(descriptor) => Rc::new(descriptor),
+                    Err(error) => return Err(self.failed("opening", &name, error)),
+                }
+            }
+        };
+        self.used(file, descriptor.clone());
+        Ok(descriptor)
+    }
+
+    /// Opens something; when there are no descriptors left, once more with those
+    /// that nobody needs now.
+    fn with_descriptors(
+        &mut self,
+        open: impl Fn(&Directory) -> io::Result<OwnedFd>,
+    ) -> io::Result<OwnedFd> {
+        match open(&self.directory) {
+            Err(error) if is_lack_of_descriptors(&error) => {
+                self.close_down_to(0);
+                open(&self.directory)
+            }
+            other => other,
+        }
+    }
+
+    fn add(
+        &mut self,
+        file: FileNumber,
+        header: &FileHeader,
+        name: String,
+        descriptor: Rc<OwnedFd>,
+    ) {
+        let new = File {
+            name,
+            slots: header.slots,
+            descriptor: None,
+            last_use: 0,
+        };
+        self.files.insert(file, new);
+        self.used(file, descriptor);
+    }
+
+    fn used(&mut self, file: FileNumber, descriptor: Rc<OwnedFd>) {
+        self.uses += 1;
+        let uses = self.uses;
+        if let Some(known) = self.files.get_mut(&file) {
+            self.open.remove(&(known.last_use, file));
+            known.last_use = uses;
+            known.descriptor = Some(descriptor);
+            self.open.insert((uses, file));
+        }
+        self.close_down_to(self.open_max);
+    }
+
+    /// Closes files until so many are open: those not used for longest, and none
+    /// on which something is under way.
+    fn close_down_to(&mut self, open_max: usize) {
+        let mut excess = self.open.len().saturating_sub(open_max);
+        let files = &mut self.files;
+        self.open.retain(|(_, number)| {
+            let file = files.get_mut(number).filter(|_| excess > 0);
+            let idle = file.filter(|file| {
+                let users = file.descriptor.as_ref().map_or(0, Rc::strong_count);
+                users <= 1
+            });
+            let Some(idle) = idle else { return true };
+            idle.descriptor = None;
+            excess -= 1;
+            false
+        });
+    }
+
+    fn forget(&mut self, file: FileNumber) -> Option<String> {
+        let known = self.files.remove(&file)?;
+        self.open.remove(&(known.last_use, file));
+        Some(known.name)
+    }
+
+    fn failed(&self, doing: &str, name: &str, error: io::Error) -> StoreError {
+        let path = self.directory.path_of(name);
+        let advice = if is_lack_of_descriptors(&error) {
+            " (raise the limit of open files, `ulimit -n`)"
+        } else {
+            ""
+        };
+        StoreError {
+            attempted: format!("{doing} {}{advice}", path.display()),
+            error,
+        }
+    }
+}
+
+fn is_lack_of_descriptors(error: &io::Error) -> bool {
+    let number = error.raw_os_error();
+    number == Some(Errno::MFILE.raw_os_error()) || number == Some(Errno::NFILE.raw_os_error())
+}

@@ -1,0 +1,36 @@
+//! What only real files can show.
+
+mod child;
+mod conforms;
+mod directories;
+mod failing;
+mod limits;
+mod threads;
+
+use super::{DiskEngine, DiskOptions, DiskStore};
+use crate::store::conformance::{Driver, JOB, Place};
+use std::path::Path;
+
+pub(super) const PREFIX: &str = "refrain-1-2-";
+pub(super) const ENGINES: [DiskEngine; 2] = [DiskEngine::Uring, DiskEngine::Plain];
+
+pub(super) fn options(directory: &Path, engine: DiskEngine) -> DiskOptions {
+    DiskOptions {
+        engine,
+        ..DiskOptions::new(directory, PREFIX, JOB)
+    }
+}
+
+pub(super) fn driver(options: DiskOptions) -> Driver {
+    Driver::new(Box::new(DiskStore::new(options).unwrap()), Place::OnAPage)
+}
+
+/// Names of the files in a directory.
+pub(super) fn names(directory: &Path) -> Vec<String> {
+    let entries = std::fs::read_dir(directory).unwrap();
+    let mut names: Vec<String> = entries
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .collect();
+    names.sort();
+    names
+}
