@@ -17,8 +17,8 @@ pub(crate) struct Spilling<S> {
     reads: usize,
     /// Why the last chunk was not taken.
     refused: Option<Refused>,
-    /// What the disk said last.
-    trouble: Option<String>,
+    /// What the disk said last, and whether for good.
+    trouble: Option<(String, bool)>,
 }
 
 impl<S: Store> Spilling<S> {
@@ -43,7 +43,7 @@ impl<S: Store> Spilling<S> {
         let directory = &self.directory;
         let line = match report {
             Report::Paused { error } => {
-                self.trouble = Some(error.to_string());
+                self.trouble = Some((error.to_string(), false));
                 format!(
                     "the payload log cannot be written to {directory} ({error}): it goes on in memory, and the disk is tried again"
                 )
@@ -53,7 +53,7 @@ impl<S: Store> Spilling<S> {
                 format!("the payload log is written to {directory} again")
             }
             Report::Stopped { error } => {
-                self.trouble = Some(error.to_string());
+                self.trouble = Some((error.to_string(), true));
                 format!(
                     "the payload log is not written to {directory} any more ({error}): it goes on in memory as long as that lasts"
                 )
@@ -122,17 +122,17 @@ impl<S: Store> Spill for Spilling<S> {
             "{} of {} bytes of disk are in use in {directory}",
             statistics.disk_bytes, options.disk_bytes
         );
-        match (self.refused, &self.trouble) {
-            (Some(Refused::Full), _) => {
-                format!("{in_use}: raise --log-disk, or publish checkpoints more often")
-            }
-            (Some(Refused::Paused), Some(trouble)) => {
+        match (&self.trouble, self.refused) {
+            (Some((trouble, false)), _) => {
                 format!("{in_use}, and it cannot be written now ({trouble}): make room there")
             }
-            (Some(Refused::Stopped), Some(trouble)) => {
+            (Some((trouble, true)), _) => {
                 format!("{in_use}, and writing has failed for good ({trouble})")
             }
-            _ => format!(
+            (None, Some(Refused::Full)) => {
+                format!("{in_use}: raise --log-disk, or publish checkpoints more often")
+            }
+            (None, _) => format!(
                 "{in_use}, and {} writes have not ended: the disk is too slow or stands still",
                 self.log.writes_under_way()
             ),

@@ -34,6 +34,10 @@ pub struct Arguments {
     /// machine if not given.
     #[arg(long, value_name = "SIZE", value_parser = size::parse)]
     log_memory: Option<u64>,
+    /// How long a send may wait for room in the log, without any progress of the
+    /// disk, before it fails.
+    #[arg(long, value_name = "SECONDS", default_value = "10", value_parser = seconds::milliseconds)]
+    log_full_wait: u64,
     /// Touch all log memory at the start.
     #[arg(long)]
     log_prefault: bool,
@@ -126,6 +130,7 @@ pub fn run(arguments: Arguments) -> miette::Result<ExitCode> {
             protocol: arguments.protocol,
             log_memory_bytes: arguments.log_memory,
             log_prefault: arguments.log_prefault,
+            log_full_wait_ms: arguments.log_full_wait,
             spill_dir: arguments.spill_dir,
             log_disk_bytes: arguments.log_disk,
             spill_after_bytes: arguments.spill_after,

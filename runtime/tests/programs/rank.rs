@@ -65,6 +65,7 @@ fn act(control: &mut Option<ControlPlane>, name: &str, value: &str) -> Result<()
         "fence" => joined(control)?.fence()?,
         "check-until-stopped" => check_until_stopped(joined(control)?),
         "finalize" => joined(control)?.finalize()?,
+        "flood" => flood(value)?,
         "abort" => joined(control)?.abort(value),
         "garbage" => {
             let control = joined(control)?;
@@ -171,6 +172,32 @@ fn alone(name: &str, value: &str) {
         "signals" => signals(),
         other => panic!("there is no step {other:?}"),
     }
+}
+
+/// Rank 0 sends so many messages of 64 KiB to rank 1, which no checkpoint ever
+/// frees; every hundredth is mentioned.
+fn flood(count: &str) -> Result<(), Error> {
+    let count: u32 = count.parse().expect("a number");
+    let mut world = refrain::World::init()?;
+    let mut buffer = vec![0; 64 << 10];
+    for number in 0..count {
+        match world.rank().0 {
+            0 => {
+                buffer[..4].copy_from_slice(&number.to_le_bytes());
+                world.send(&buffer, refrain::to(1))?;
+            }
+            1 => {
+                world.recv(&mut buffer, refrain::from(0))?;
+                assert_eq!(buffer[..4], number.to_le_bytes());
+            }
+            _ => {}
+        }
+        if world.rank().0 == 0 && number % 100 == 0 {
+            println!("sent {number}");
+        }
+    }
+    println!("flooded");
+    world.finalize()
 }
 
 fn say_hello(control: &mut ControlPlane) {

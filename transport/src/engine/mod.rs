@@ -572,10 +572,9 @@ impl Engine {
         }
     }
 
-    /// Chunks that have come back from the disk so far: while this grows, a
-    /// stall is no standstill.
+    /// Chunks written to disk so far: while this grows, a stall is no standstill.
     pub fn disk_progress(&self) -> u64 {
-        self.spilling.returns
+        self.spilling.written
     }
 
     /// The state of the disk under the log, for people; `None` without one.

@@ -20,8 +20,8 @@ pub(super) struct Spilling {
     /// Chunks that came back while another channel had its turn.
     returned: VecDeque<(LentChunk, LoanEnd)>,
     lent: u64,
-    /// Chunks that have come back so far.
-    pub returns: u64,
+    /// Chunks written to disk so far.
+    pub written: u64,
     /// Ends of reads, for whoever asked.
     pub reads: VecDeque<SpillEvent>,
 }
@@ -75,7 +75,7 @@ impl Spilling {
             match event {
                 SpillEvent::Returned(chunk, end) => {
                     self.lent -= 1;
-                    self.returns += 1;
+                    self.written += u64::from(end == LoanEnd::OnDisk);
                     self.returned.push_back((chunk, end));
                 }
                 read @ SpillEvent::Read { .. } => self.reads.push_back(read),
