@@ -38,6 +38,6 @@ pub use error::Error;
 pub use refrain_ring::{Incarnation, Rank, Ssn};
 pub use refrain_transport::layout::Layout;
 pub use world::{
-    Destination, Incoming, Message, Outgoing, Request, Scope, Source, Statistics, Status, World,
-    from, from_any, to,
+    Destination, Incoming, Logged, Message, Outgoing, Request, Scope, Source, Statistics, Status,
+    World, from, from_any, to,
 };

@@ -10,6 +10,7 @@ mod barrier;
 mod envelope;
 mod leaving;
 mod payload;
+mod read_log;
 mod request;
 mod scope;
 mod setup;
@@ -17,6 +18,7 @@ mod waiting;
 
 pub use envelope::{Destination, Source, from, from_any, to};
 pub use payload::{Incoming, Outgoing};
+pub use read_log::Logged;
 pub use request::{Request, Status};
 pub use scope::Scope;
 

@@ -3,6 +3,7 @@
 
 mod buffers;
 mod generate;
+mod ledger;
 mod pending;
 mod plan;
 mod run;
@@ -15,6 +16,7 @@ use super::error::{WorkloadError, ensure};
 use super::prng::combine;
 use super::watchdog::Watchdog;
 use generate::{EPOCH_ROUNDS, Parameters};
+use ledger::Ledger;
 use plan::{Ending, Round};
 use refrain::World;
 use std::time::{Duration, Instant};
@@ -43,6 +45,10 @@ pub struct Options {
     /// Give up when a rank makes no progress for so long; 0: never.
     #[arg(long, value_name = "SECONDS", default_value_t = 60)]
     patience: u64,
+    /// Free nothing, and at the end read every rank's payload log from its first
+    /// message on and compare it with what was sent.
+    #[arg(long)]
+    check_log: bool,
     /// Say on standard error what each round is.
     #[arg(long)]
     verbose: bool,
@@ -89,7 +95,23 @@ pub fn run(world: &mut World, options: &Options) -> Result<Option<String>, Workl
         );
     }
     let watchdog = Watchdog::start(options.patience);
-    let tally = rounds(world, options, &watchdog)?;
+    let mut ledger = if options.check_log {
+        ensure!(
+            world.protocol() != "none",
+            "--check-log: protocol none keeps nothing to be read"
+        );
+        Ledger::of_all(world.size())
+    } else {
+        Ledger::default()
+    };
+    let tally = rounds(world, options, &watchdog, &mut ledger)?;
+    if options.check_log {
+        watchdog.place(format!("seed {}, reading the log", options.seed));
+        let checked = collective::sum(world, ledger.check(world)?)?;
+        if rank == 0 {
+            eprintln!("chaos: {checked} messages read back from the logs");
+        }
+    }
     watchdog.place(format!("seed {}, after the last round", options.seed));
     let checksum = collective::sum(world, tally.checksum)?;
     Ok((rank == 0).then(|| {
@@ -104,6 +126,7 @@ fn rounds(
     world: &mut World,
     options: &Options,
     watchdog: &Watchdog,
+    ledger: &mut Ledger,
 ) -> Result<Tally, WorkloadError> {
     let parameters = Parameters {
         seed: options.seed,
@@ -121,7 +144,7 @@ fn rounds(
                 round.ends_with
             );
         }
-        let checksum = one_round(world, options.seed, &round, watchdog)
+        let checksum = one_round(world, options, &round, watchdog, ledger)
             .map_err(|error| error.at(&reproduction(world, options, number)))?;
         tally.add(&round, checksum);
         if is_over(world, options, &tally, number, started)? {
@@ -133,12 +156,13 @@ fn rounds(
 
 fn one_round(
     world: &mut World,
-    seed: u64,
+    options: &Options,
     round: &Round,
     watchdog: &Watchdog,
+    ledger: &mut Ledger,
 ) -> Result<u64, WorkloadError> {
     let before = world.statistics();
-    let checksum = run::round(world, round, seed, watchdog)?;
+    let checksum = run::round(world, round, options.seed, watchdog, ledger)?;
     let sent = world.statistics().messages_sent - before.messages_sent;
     let planned = round
         .messages
@@ -150,7 +174,8 @@ fn one_round(
         sent >= planned,
         "{planned} messages were to be sent, the statistics say {sent}"
     );
-    if round.publishes[world.rank().index()] && world.protocol() != "none" {
+    let publishes = round.publishes[world.rank().index()] && !options.check_log;
+    if publishes && world.protocol() != "none" {
         world.publish_horizon()?;
     }
     match round.ends_with {

@@ -1,6 +1,7 @@
 //! Executes one rank's program of one round.
 
 use super::buffers::{ReceiveBuffers, SendBuffer};
+use super::ledger::Ledger;
 use super::pending::{Owner, Pending};
 use super::plan::{Message, MessageId, Pattern, ReceiveManner, Round, SendManner, SlotId, Step};
 use super::verify::{self, Outcome, Post};
@@ -23,10 +24,11 @@ pub fn round(
     round: &Round,
     seed: u64,
     watchdog: &Watchdog,
+    ledger: &mut Ledger,
 ) -> Result<u64, WorkloadError> {
     let rank = world.rank().0;
     let mut buffers = ReceiveBuffers::new(round, rank);
-    let posts = execute(world, round, seed, &mut buffers, watchdog)?;
+    let posts = execute(world, round, seed, &mut buffers, watchdog, ledger)?;
     let received = verify::assign(round, rank, &posts).map_err(WorkloadError::Verification)?;
     buffers
         .check(round, rank, &posts, &received)
@@ -46,6 +48,7 @@ fn execute(
     seed: u64,
     buffers: &mut ReceiveBuffers,
     watchdog: &Watchdog,
+    ledger: &mut Ledger,
 ) -> Result<Vec<Post>, WorkloadError> {
     let rank = world.rank().0;
     let outgoing = round
@@ -86,6 +89,7 @@ fn execute(
                 .collect(),
             posts: Vec::new(),
             pending: Vec::new(),
+            ledger,
         };
         execution.program(watchdog).map_err(|error| match error {
             WorkloadError::World(error) => error,
@@ -115,6 +119,7 @@ pub(super) struct Execution<'x, 's, 'env> {
     /// In the order of posting.
     pub(super) posts: Vec<Post>,
     pub(super) pending: Vec<Pending>,
+    ledger: &'x mut Ledger,
 }
 
 impl<'env> Execution<'_, '_, 'env> {
@@ -244,6 +249,7 @@ impl<'env> Execution<'_, '_, 'env> {
 
     fn send(&mut self, id: MessageId) -> Result<(), WorkloadError> {
         let message = &self.round.messages[id];
+        self.ledger.note(message);
         let data = self.data(id)?;
         let to = destination(message);
         let request = match message.manner {
@@ -448,6 +454,7 @@ impl<'env> Execution<'_, '_, 'env> {
         let room = self.room(slot, false)?;
         let post = self.note_post(slot, pattern, false);
         let to = destination(&self.round.messages[message]);
+        self.ledger.note(&self.round.messages[message]);
         let result = self.scope.world().sendrecv(data, to, room, source(pattern));
         self.posts[post].outcome = Some(outcome(result)?);
         Ok(())
@@ -456,6 +463,8 @@ impl<'env> Execution<'_, '_, 'env> {
     fn send_repeatedly(&mut self, messages: &[MessageId]) -> Result<(), WorkloadError> {
         let mut request = self.persistent_send(messages[0])?;
         for _ in messages {
+            // The same message each time.
+            self.ledger.note(&self.round.messages[messages[0]]);
             self.scope.start(&mut request)?;
             ensure!(
                 !request.is_null(),
