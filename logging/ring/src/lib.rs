@@ -23,6 +23,8 @@ pub mod copy;
 mod header;
 mod identity;
 #[cfg(not(loom))]
+mod in_memory;
+#[cfg(not(loom))]
 mod lent;
 mod reader;
 mod region;
@@ -34,6 +36,8 @@ pub use header::{
     HeaderError, RECORD_VERSION, RecordHeader, RecordKind, payload_offset, record_bytes,
 };
 pub use identity::{Clock, Incarnation, Position, Rank, Ssn};
+#[cfg(not(loom))]
+pub use in_memory::InMemory;
 #[cfg(not(loom))]
 pub use lent::{LentChunk, LoanEnd};
 pub use reader::{ChannelReader, ReadError, Record};

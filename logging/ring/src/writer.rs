@@ -102,18 +102,18 @@ impl Frame {
 }
 
 #[derive(Debug)]
-struct ChunkEntry {
-    chunk: ChunkId,
+pub(crate) struct ChunkEntry {
+    pub(crate) chunk: ChunkId,
     /// One past the highest SSN with a record in this chunk or before it.
     ssn_end: Ssn,
     /// Bytes of header and records; 0 while the chunk is being filled.
-    used_bytes: usize,
-    place: Place,
+    pub(crate) used_bytes: usize,
+    pub(crate) place: Place,
 }
 
 /// Where the bytes of a complete chunk are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Place {
+pub(crate) enum Place {
     Memory,
     /// In memory, and on their way to disk.
     Lent,
@@ -428,6 +428,13 @@ impl ChannelLog {
     /// Chunks that are lent.
     pub fn lent_chunks(&self) -> usize {
         self.lent
+    }
+
+    /// A chunk that is in memory.
+    #[cfg(not(loom))]
+    pub(crate) fn entry_of(&self, sequence: u64) -> Option<&ChunkEntry> {
+        let at = sequence.checked_sub(self.chunks_trimmed)?;
+        self.chunks.get(usize::try_from(at).ok()?)
     }
 
     #[cfg(not(loom))]
