@@ -1,6 +1,6 @@
 //! Looking at a log's own chunks in memory, for the rank that writes them.
 
-use crate::writer::{ChannelLog, Place};
+use crate::writer::{CHUNK_HEADER_BYTES, ChannelLog, Place};
 use crate::{Arena, CHUNK_BYTES, Position};
 
 /// Where a chunk of a log is, as far as memory is concerned.
@@ -46,7 +46,8 @@ impl ChannelLog {
             true => (self.tail().0 - begin.0) as usize,
             false => entry.used_bytes,
         };
-        let posted_bytes = posted.0.saturating_sub(begin.0);
+        // The header was there before any record.
+        let posted_bytes = posted.0.saturating_sub(begin.0).max(CHUNK_HEADER_BYTES as u64);
         InMemory::Records {
             bytes: arena.region().payload(
                 arena.offset_of(entry.chunk),

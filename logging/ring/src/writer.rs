@@ -188,8 +188,9 @@ impl ChannelLog {
 
     /// Bytes in complete chunks that are neither on disk nor on their way there.
     pub fn spillable_bytes(&self) -> u64 {
-        let complete = self.sequence_end().saturating_sub(1);
-        complete.saturating_sub(self.lent_until) * CHUNK_BYTES as u64
+        let complete = self.chunks.len().saturating_sub(1);
+        let places = self.chunks.iter().take(complete).map(|entry| entry.place);
+        places.filter(|place| *place == Place::Memory).count() as u64 * CHUNK_BYTES as u64
     }
 
     /// Whose log it is, to whom, in which life.

@@ -3,11 +3,10 @@
 use crate::disk::DiskBug;
 use crate::fixed_seed;
 use crate::rank::{RankBug, RankUnderTest};
-use crate::step;
-use proptest::prelude::*;
+use crate::runs;
 use proptest::test_runner::{Config, TestRunner};
 
-const RUNS: u32 = 200;
+const RUNS: u32 = 100;
 
 /// Whether one of a number of random runs fails.
 fn is_found(disk_bug: Option<DiskBug>, bug: Option<RankBug>) -> bool {
@@ -16,12 +15,11 @@ fn is_found(disk_bug: Option<DiskBug>, bug: Option<RankBug>) -> bool {
         cases: RUNS,
         ..fixed_seed::cases(RUNS)
     };
-    let steps = prop::collection::vec(step(), 100..250);
     let run = |(disk_files, steps): (u64, Vec<_>)| {
         RankUnderTest::new(disk_files, disk_bug, bug).run(&steps);
         Ok(())
     };
-    TestRunner::new(config).run(&(1..9_u64, steps), run).is_err()
+    TestRunner::new(config).run(&runs(), run).is_err()
 }
 
 #[test]

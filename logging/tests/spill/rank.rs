@@ -213,9 +213,9 @@ impl RankUnderTest {
         match taken {
             Ok(()) => {}
             Err(Refused::Full) => {
-                let platter = self.disk.platter();
-                let file_bytes = self.spill.options().file_bytes();
-                assert!(platter.bytes + file_bytes > platter.bytes_max);
+                let options = self.spill.options();
+                let disk_bytes = self.spill.statistics().disk_bytes;
+                assert!(disk_bytes + options.file_bytes() > options.disk_bytes);
             }
             other => panic!("{other:?} without a reason"),
         }
