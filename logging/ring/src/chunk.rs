@@ -372,15 +372,14 @@ impl<'a> ChunkReader<'a> {
             return Err(RecordDamage::Stranger);
         }
         let payload_bytes = header.payload_bytes as usize;
+        let end = self.offset + record_bytes(payload_bytes);
+        let is_inside = end <= self.bytes.len()
+            && (end <= CHUNK_BYTES - LINK_BYTES || header.kind == RecordKind::Link);
+        if !is_inside {
+            return Err(RecordDamage::Overrun);
+        }
         let begin = self.offset + payload_offset(payload_bytes);
-        let payload = self
-            .bytes
-            .get(begin..begin + payload_bytes)
-            .filter(|_| {
-                self.offset + record_bytes(payload_bytes) <= CHUNK_BYTES - LINK_BYTES
-                    || header.kind == RecordKind::Link
-            })
-            .ok_or(RecordDamage::Overrun)?;
+        let payload = &self.bytes[begin..begin + payload_bytes];
         Ok(ChunkRecord {
             header,
             payload,

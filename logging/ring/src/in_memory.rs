@@ -25,12 +25,7 @@ pub enum InMemory<'a> {
 impl ChannelLog {
     /// The records of a chunk that are in memory and published: those before
     /// `posted`.
-    pub fn in_memory<'a>(
-        &self,
-        arena: &'a Arena,
-        sequence: u64,
-        posted: Position,
-    ) -> InMemory<'a> {
+    pub fn in_memory<'a>(&self, arena: &'a Arena, sequence: u64, posted: Position) -> InMemory<'a> {
         let begin = Position(sequence.saturating_mul(CHUNK_BYTES as u64));
         if begin < self.trimmed() {
             return InMemory::Freed;
@@ -47,7 +42,10 @@ impl ChannelLog {
             false => entry.used_bytes,
         };
         // The header was there before any record.
-        let posted_bytes = posted.0.saturating_sub(begin.0).max(CHUNK_HEADER_BYTES as u64);
+        let posted_bytes = posted
+            .0
+            .saturating_sub(begin.0)
+            .max(CHUNK_HEADER_BYTES as u64);
         InMemory::Records {
             bytes: arena.region().payload(
                 arena.offset_of(entry.chunk),
