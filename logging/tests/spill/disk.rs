@@ -148,7 +148,10 @@ impl Platter {
             } => self.check_open(*file, header, *reuse),
             Operation::Write { file, slot, chunk } => self.check_write(*file, *slot, chunk),
             Operation::Read { file, .. } => {
-                let opened = self.files.get(file).expect("a read of a file that is there");
+                let opened = self
+                    .files
+                    .get(file)
+                    .expect("a read of a file that is there");
                 assert!(opened.is_open, "a read before the file is open");
             }
             Operation::Delete { file } => self.check_unneeded(*file),
@@ -184,7 +187,10 @@ impl Platter {
     }
 
     fn check_write(&self, file: FileNumber, slot: u32, chunk: &LentChunk) {
-        let opened = self.files.get(&file).expect("a write to a file that is there");
+        let opened = self
+            .files
+            .get(&file)
+            .expect("a write to a file that is there");
         assert!(opened.is_open, "a write before the file is open");
         let channel = &opened.header.channel;
         assert_eq!(opened.header.slot_of(chunk.sequence()), Some(slot));
@@ -198,14 +204,20 @@ impl Platter {
             "two writes to one slot"
         );
         assert!(
-            !opened.written.iter().any(|(known, _)| *known == chunk.sequence()),
+            !opened
+                .written
+                .iter()
+                .any(|(known, _)| *known == chunk.sequence()),
             "a chunk that is there is written again"
         );
     }
 
     /// A file goes: nobody may need anything of it. LOG-4
     fn check_unneeded(&self, file: FileNumber) {
-        assert!(!self.is_busy(file), "something is under way on a file that goes");
+        assert!(
+            !self.is_busy(file),
+            "something is under way on a file that goes"
+        );
         let gone = self.files.get(&file).expect("only what is there can go");
         assert!(gone.is_open, "a file that goes was there");
         let horizon = self.horizons[gone.header.channel.destination.index()];
@@ -229,9 +241,7 @@ impl Platter {
 
     /// Where in `asked` a read is.
     pub fn place_of_read(&self, wanted: ReadToken) -> Option<usize> {
-        let is_it = |operation: &Operation| {
-            matches!(operation, Operation::Read { token, .. } if *token == wanted)
-        };
+        let is_it = |operation: &Operation| matches!(operation, Operation::Read { token, .. } if *token == wanted);
         self.asked.iter().position(is_it)
     }
 
@@ -329,7 +339,10 @@ impl Platter {
         token: ReadToken,
         outcome: Outcome,
     ) -> Completion {
-        let entry = self.files.get(&file).expect("a file stays while it is read");
+        let entry = self
+            .files
+            .get(&file)
+            .expect("a file stays while it is read");
         let shift = usize::from(self.bug == Some(DiskBug::ReadsTheNextSlot));
         let mut bytes = entry.slots[(slot as usize + shift) % entry.slots.len()].clone();
         // Behind what was written anything may stand.

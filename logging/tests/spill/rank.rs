@@ -344,6 +344,8 @@ impl RankUnderTest {
         let platter = self.disk.platter();
         assert!(platter.bytes <= platter.bytes_max);
         assert!(statistics.disk_bytes <= platter.bytes_max);
+        // What has failed or gone may not be told yet.
+        assert!(statistics.disk_bytes >= platter.bytes);
         assert_eq!(statistics.failures, platter.failures);
         drop(platter);
         for channel in 0..CHANNELS {
@@ -364,7 +366,12 @@ impl RankUnderTest {
             let holds = self.spill.holds(destination, sequence);
             assert_eq!(holds, on_disk(&sequence), "chunk {sequence}");
         }
-        for ssn in [0, of.horizon.0, (of.horizon.0 + of.next_ssn.0) / 2, of.next_ssn.0] {
+        for ssn in [
+            0,
+            of.horizon.0,
+            (of.horizon.0 + of.next_ssn.0) / 2,
+            of.next_ssn.0,
+        ] {
             let ssn = Ssn(ssn.max(told.0));
             let first = chunks
                 .clone()
