@@ -26,6 +26,8 @@ mod identity;
 mod in_memory;
 #[cfg(not(loom))]
 mod lent;
+#[cfg(not(loom))]
+pub mod read_back;
 mod reader;
 mod region;
 mod sync;

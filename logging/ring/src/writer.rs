@@ -105,7 +105,7 @@ impl Frame {
 pub(crate) struct ChunkEntry {
     pub(crate) chunk: ChunkId,
     /// One past the highest SSN with a record in this chunk or before it.
-    ssn_end: Ssn,
+    pub(crate) ssn_end: Ssn,
     /// Bytes of header and records; 0 while the chunk is being filled.
     pub(crate) used_bytes: usize,
     pub(crate) place: Place,

@@ -368,6 +368,22 @@ impl Channel {
         assert!(matches!(reader.next_record(), Ok(None)), "nothing more");
     }
 
+    /// The first record from `index` on, of a message from `from` on, and where
+    /// it is in the list.
+    pub fn next_record(&self, index: usize, from: Ssn) -> Option<usize> {
+        let rest = self.records.iter().enumerate().skip(index);
+        let posted = self.posted();
+        let mut rest = rest.take_while(|(_, record)| record.position < posted);
+        rest.find(|(_, record)| record.header.ssn >= from)
+            .map(|(index, _)| index)
+    }
+
+    pub fn check_record(&self, index: usize, header: &RecordHeader, payload: &[u8]) {
+        let expected = &self.records[index];
+        assert_eq!(*header, expected.header);
+        assert!(is_filled(payload, expected.seed), "{expected:?}");
+    }
+
     /// Bytes that records take beyond their payload: at most a line, and what
     /// rounding up to lines costs.
     pub fn check_overhead(&self) {

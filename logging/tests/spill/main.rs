@@ -7,6 +7,7 @@ mod disk;
 mod fixed_seed;
 mod planted_bugs;
 mod rank;
+mod reader;
 mod scenarios;
 
 use disk::Outcome;
@@ -50,6 +51,8 @@ fn step(failures: u32) -> impl Strategy<Value = Step> {
             .prop_map(|(channel, part, is_told)| Step::Checkpoint { channel, part, is_told }),
         6 => channel().prop_map(|channel| Step::Trim { channel }),
         4 => (channel(), 0..90_usize).prop_map(|(channel, which)| Step::Read { channel, which }),
+        2 => (channel(), any::<u8>()).prop_map(|(channel, part)| Step::ReadBack { channel, part }),
+        8 => (0..9_usize, 1..20_usize).prop_map(|(reader, steps)| Step::ReadOn { reader, steps }),
         3 => prop_oneof![0..150_u64, Just(5000)]
             .prop_map(|milliseconds| Step::Wait { milliseconds }),
         1 => Just(Step::CheckAll),

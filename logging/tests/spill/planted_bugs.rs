@@ -48,6 +48,7 @@ fn bugs_between_log_and_disk_are_found() {
         RankBug::TrimsWhatIsNotConsumed,
         RankBug::NeverTrimsTheDisk,
         RankBug::LosesAChunk,
+        RankBug::HidesTheHorizon,
     ] {
         assert!(is_found(None, Some(bug)), "{bug:?}");
     }

@@ -3,9 +3,11 @@
 
 use crate::channel::{Channel, INCARNATION, Place, SOURCE};
 use crate::disk::{Disk, DiskBug, JOB, Outcome};
+use crate::reader::Reader;
 use core::time::Duration;
 use refrain_logging::spill::{Event, Refused, Report, SpillLog, SpillOptions};
-use refrain_logging::store::ReadToken;
+use refrain_logging::store::{ChunkBuffer, ReadToken, StoreError};
+use refrain_ring::read_back::Progress;
 use refrain_ring::{Arena, CHUNK_BYTES, LoanEnd, Rank, Ssn};
 use std::collections::BTreeMap;
 
@@ -13,6 +15,7 @@ pub const CHANNELS: usize = 3;
 const ARENA_CHUNKS: usize = 20;
 const WINDOW_CHUNKS: u64 = 9;
 const WRITES_MAX: usize = 4;
+const READERS_MAX: usize = 4;
 /// A pause is no longer than this.
 const PAUSE_MAX: Duration = Duration::from_secs(5);
 const PAUSE_MIN: Duration = Duration::from_millis(100);
@@ -61,6 +64,15 @@ pub enum Step {
         channel: usize,
         which: usize,
     },
+    /// Begins to read a channel back from a message on.
+    ReadBack {
+        channel: usize,
+        part: u8,
+    },
+    ReadOn {
+        reader: usize,
+        steps: usize,
+    },
     Wait {
         milliseconds: u64,
     },
@@ -79,6 +91,7 @@ pub enum RankBug {
     TrimsWhatIsNotConsumed,
     NeverTrimsTheDisk,
     LosesAChunk,
+    HidesTheHorizon,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -94,6 +107,7 @@ pub struct RankUnderTest {
     spill: SpillLog<Disk>,
     disk: Disk,
     reads: BTreeMap<ReadToken, (usize, u64)>,
+    readers: Vec<Reader>,
     now: Duration,
     health: Health,
     paused_at: Duration,
@@ -121,6 +135,7 @@ impl RankUnderTest {
             spill: SpillLog::new(options, disk.clone()),
             disk,
             reads: BTreeMap::new(),
+            readers: Vec::new(),
             now: Duration::ZERO,
             health: Health::Good,
             paused_at: Duration::ZERO,
@@ -168,6 +183,8 @@ impl RankUnderTest {
             } => self.checkpoint(channel, part, is_told),
             Step::Trim { channel } => self.trim(channel),
             Step::Read { channel, which } => self.read(channel, which),
+            Step::ReadBack { channel, part } => self.read_back(channel, part),
+            Step::ReadOn { reader, steps } => self.read_on(reader, steps),
             Step::Wait { milliseconds } => self.now += Duration::from_millis(milliseconds),
             Step::CheckAll => self.check_all(),
         }
@@ -181,8 +198,10 @@ impl RankUnderTest {
                 _ => from.posted(),
             };
             let Some(sequence) = from.next_to_lend(posted) else {
+                assert!(from.lend(&self.arena, posted).is_none());
                 return;
             };
+            assert_eq!(from.log.next_to_lend(posted), Some(sequence));
             let taken = self.spill.takes(Rank(channel as u32), sequence, self.now);
             self.check_taken(taken);
             if taken.is_err() {
@@ -251,10 +270,7 @@ impl RankUnderTest {
                     self.channels[chunk.destination().index()].take_back(&chunk, end, told);
                 }
                 Some(Event::Read { token, result }) => {
-                    let (channel, sequence) = self.reads.remove(&token).expect("it was asked");
-                    if let Ok(buffer) = result {
-                        self.channels[channel].check_disk(sequence, buffer.bytes());
-                    }
+                    self.end_read(token, result);
                 }
                 Some(Event::Report(report)) => self.hear(&report),
             }
@@ -327,6 +343,63 @@ impl RankUnderTest {
         if let Some(token) = token {
             let former = self.reads.insert(token, (channel, sequence));
             assert_eq!(former, None, "a token is used once");
+        }
+    }
+
+    fn end_read(&mut self, token: ReadToken, result: Result<ChunkBuffer, StoreError>) {
+        let Some((channel, sequence)) = self.reads.remove(&token) else {
+            // Or of a reader that is gone, or has no use for it any more.
+            let mut result = Some(result);
+            for reader in &mut self.readers {
+                if reader.waits_for(token)
+                    && let Some(result) = result.take()
+                {
+                    reader.arrived(token, result);
+                }
+            }
+            return;
+        };
+        if let Ok(buffer) = result {
+            self.channels[channel].check_disk(sequence, buffer.bytes());
+        }
+    }
+
+    /// LOG-2
+    fn read_back(&mut self, channel: usize, part: u8) {
+        let of = &self.channels[channel];
+        let from = Ssn(of.next_ssn.0 * u64::from(part) / 255);
+        if self.readers.len() == READERS_MAX {
+            self.readers.remove(0);
+        }
+        self.readers.push(Reader::new(channel, of, from));
+    }
+
+    fn read_on(&mut self, reader: usize, steps: usize) {
+        if self.readers.is_empty() {
+            return;
+        }
+        let at = reader % self.readers.len();
+        for _ in 0..steps {
+            self.step_reader(at);
+        }
+    }
+
+    fn step_reader(&mut self, at: usize) -> Option<Progress> {
+        let reader = &mut self.readers[at];
+        let horizon = match self.bug {
+            Some(RankBug::HidesTheHorizon) => Ssn(0),
+            _ => self.disk.platter().horizons[reader.channel],
+        };
+        let of = &self.channels[reader.channel];
+        reader.step(of, &self.arena, horizon, &mut self.spill)
+    }
+
+    /// All readers come to the end of what was sent.
+    fn read_to_the_end(&mut self) {
+        for at in 0..self.readers.len() {
+            while self.step_reader(at) != Some(Progress::End) {
+                self.settle();
+            }
         }
     }
 
@@ -411,7 +484,9 @@ impl RankUnderTest {
         }
         self.settle();
         self.check_all();
+        self.read_to_the_end();
         for channel in 0..CHANNELS {
+            self.read_back(channel, 0);
             self.now += PAUSE_MAX;
             self.lend(channel, usize::MAX);
             self.settle();
@@ -419,6 +494,7 @@ impl RankUnderTest {
         }
         self.check();
         self.check_all();
+        self.read_to_the_end();
         for channel in 0..CHANNELS {
             self.channels[channel].finish();
             self.trim(channel);
