@@ -196,7 +196,7 @@ impl ReadBack {
                 if self.is_passed(writer) {
                     return Ok(Progress::Passed(self.from));
                 }
-                Place::start_of(self.first(writer, disk))
+                Place::start_of(self.first(writer, disk)?)
             }
         };
         loop {
@@ -224,7 +224,6 @@ impl ReadBack {
             };
             if is_over {
                 place = Place::start_of(place.sequence + 1);
-                self.forget_ahead_before(place.sequence);
             }
             self.place = Some(place);
             match (given, is_over) {
@@ -243,10 +242,21 @@ impl ReadBack {
     }
 
     /// The first chunk with messages that are to be given.
-    fn first(&self, writer: Writer<'_>, disk: &dyn DiskChunks) -> u64 {
+    fn first(&self, writer: Writer<'_>, disk: &dyn DiskChunks) -> Result<u64, ReadBackError> {
         let in_memory = writer.log.find(self.from);
-        disk.find(self.from)
-            .map_or(in_memory, |on_disk| on_disk.min(in_memory))
+        let freed = writer.log.trimmed().0 / CHUNK_BYTES as u64;
+        match disk.find(self.from) {
+            Some(on_disk) => Ok(on_disk.min(in_memory)),
+            None if writer.log.ssn_trimmed() > self.from => Err(self.lost(freed - 1)),
+            None => Ok(in_memory),
+        }
+    }
+
+    fn lost(&self, sequence: u64) -> ReadBackError {
+        ReadBackError::Lost {
+            destination: self.destination(),
+            sequence,
+        }
     }
 
     /// The present chunk is gone: a horizon must have passed it. LOG-4
@@ -257,19 +267,12 @@ impl ReadBack {
         disk: &dyn DiskChunks,
     ) -> Result<Progress, ReadBackError> {
         if !self.is_passed(writer) {
-            return Err(ReadBackError::Lost {
-                destination: self.destination(),
-                sequence,
-            });
+            return Err(self.lost(sequence));
         }
-        let next = self.first(writer, disk).max(sequence + 1);
-        self.forget_ahead_before(next);
+        let next = self.first(writer, disk)?.max(sequence + 1);
+        self.ahead.retain(|ahead| ahead.sequence >= next);
         self.place = Some(Place::start_of(next));
         Ok(Progress::Passed(self.from))
-    }
-
-    fn forget_ahead_before(&mut self, sequence: u64) {
-        self.ahead.retain(|ahead| ahead.sequence >= sequence);
     }
 
     /// Begins to read the chunks from the present one on that are on disk only.

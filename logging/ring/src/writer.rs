@@ -130,6 +130,8 @@ pub struct ChannelLog {
     chunks: VecDeque<ChunkEntry>,
     /// Chunks trimmed so far: the sequence number of `chunks[0]`.
     chunks_trimmed: u64,
+    /// One past the highest SSN in them.
+    ssn_trimmed: Ssn,
     window_chunks: usize,
     tail: Position,
     tail_offset: usize,
@@ -163,6 +165,7 @@ impl ChannelLog {
             incarnation,
             chunks: VecDeque::new(),
             chunks_trimmed: 0,
+            ssn_trimmed: Ssn(0),
             window_chunks,
             tail: Position(0),
             tail_offset: 0,
@@ -184,6 +187,11 @@ impl ChannelLog {
     /// Position up to which memory has been freed.
     pub fn trimmed(&self) -> Position {
         Position(self.chunks_trimmed * CHUNK_BYTES as u64)
+    }
+
+    /// One past the highest SSN with a record in the memory that was freed.
+    pub fn ssn_trimmed(&self) -> Ssn {
+        self.ssn_trimmed
     }
 
     /// Bytes in complete chunks that are neither on disk nor on their way there.
@@ -453,6 +461,7 @@ impl ChannelLog {
                 break;
             }
             arena.give_back(oldest.chunk);
+            self.ssn_trimmed = oldest.ssn_end;
             self.chunks.pop_front();
             self.chunks_trimmed += 1;
         }

@@ -313,6 +313,7 @@ impl Channel {
             }
             InMemory::NotYet => panic!("chunk {sequence} was begun"),
             InMemory::Records { bytes, is_whole } => {
+                assert_ne!(self.places[sequence as usize], Place::Lent);
                 let end = Position((sequence + 1) * CHUNK).min(posted);
                 let is_complete = sequence + 1 < self.places.len() as u64;
                 let last = self.records_of(sequence, Position(u64::MAX)).count();

@@ -1,11 +1,13 @@
 //! Single stories: what the random runs come by rarely, told exactly.
 
 use crate::channel::{INCARNATION, SOURCE};
-use crate::disk::{Disk, JOB, Outcome};
+use crate::disk::{Disk, DiskBug, JOB, Outcome};
+use crate::reader::OneChannel;
 use core::time::Duration;
 use refrain_logging::spill::{Event, Refused, Report, SpillLog, SpillOptions};
 use refrain_logging::store::Operation;
 use refrain_ring::chunk::ChunkReader;
+use refrain_ring::read_back::{Progress, ReadBack, ReadBackError, Writer};
 use refrain_ring::{
     Arena, CHUNK_BYTES, ChannelLog, LentChunk, LoanEnd, Rank, RecordHeader, RecordKind, Ssn,
 };
@@ -98,6 +100,21 @@ impl Story {
             }
         }
         reports
+    }
+
+    fn step(&mut self, reader: &mut ReadBack) -> Result<Progress, ReadBackError> {
+        let writer = Writer {
+            log: &self.logs[0],
+            arena: &self.arena,
+            posted: self.logs[0].tail(),
+            horizon: Ssn(0),
+        };
+        let mut disk = OneChannel {
+            spill: &mut self.spill,
+            destination: Rank(0),
+        };
+        let mut give = |header: &RecordHeader, _: &[u8]| panic!("{header:?} was given");
+        reader.step(writer, &mut disk, &mut give)
     }
 
     fn take_back(&mut self, chunk: &LentChunk, end: LoanEnd) {
@@ -201,6 +218,49 @@ fn two_files_may_begin_with_the_same_chunk() {
     );
     let file_bytes = story.spill.options().file_bytes();
     assert_eq!(story.spill.statistics().disk_bytes, 2 * file_bytes);
+}
+
+/// LOG-2: no record of a chunk is given before the whole chunk was checked.
+#[test]
+fn a_damaged_chunk_gives_no_record_and_is_asked_for_again() {
+    let mut story = Story::new(9);
+    story.disk.platter().bug = Some(DiskBug::FlipsABit);
+    story.put(0);
+    story.act(Outcome::Success);
+    story.act(Outcome::Success);
+    let log = &mut story.logs[0];
+    log.trim_below(&mut story.arena, Ssn(0), log.tail());
+    assert_eq!(log.trimmed().0, CHUNK_BYTES as u64);
+    let mut reader = ReadBack::new(log, Ssn(0));
+    for _ in 0..3 {
+        assert_eq!(story.step(&mut reader), Ok(Progress::Waiting));
+        story.disk.platter().act(0, Outcome::Success);
+        let event = story.spill.poll(story.now);
+        let Some(Event::Read { token, result }) = event else {
+            panic!("{event:?}");
+        };
+        let bytes = result.expect("it is there").bytes().to_vec();
+        assert!(reader.arrived(token.0, Ok(Box::new(bytes))));
+        let refused = story.step(&mut reader);
+        assert!(
+            matches!(refused, Err(ReadBackError::Damaged { sequence: 0, .. })),
+            "{refused:?}"
+        );
+    }
+}
+
+/// Without a disk, and before any horizon, what was freed is missed.
+#[test]
+fn what_is_gone_is_not_passed_over_in_silence() {
+    let mut story = Story::new(9);
+    let log = &mut story.logs[0];
+    log.trim_released(&mut story.arena, log.tail());
+    let mut reader = ReadBack::new(&story.logs[0], Ssn(3));
+    let lost = ReadBackError::Lost {
+        destination: Rank(0),
+        sequence: 11,
+    };
+    assert_eq!(story.step(&mut reader), Err(lost));
 }
 
 #[test]
