@@ -196,7 +196,9 @@ impl ReadBack {
                 if self.is_passed(writer) {
                     return Ok(Progress::Passed(self.from));
                 }
-                Place::start_of(self.first(writer, disk)?)
+                *self
+                    .place
+                    .insert(Place::start_of(self.first(writer, disk)?))
             }
         };
         loop {
@@ -270,7 +272,6 @@ impl ReadBack {
             return Err(self.lost(sequence));
         }
         let next = self.first(writer, disk)?.max(sequence + 1);
-        self.ahead.retain(|ahead| ahead.sequence >= next);
         self.place = Some(Place::start_of(next));
         Ok(Progress::Passed(self.from))
     }
@@ -278,6 +279,8 @@ impl ReadBack {
     /// Begins to read the chunks from the present one on that are on disk only.
     fn read_ahead(&mut self, place: Place, writer: Writer<'_>, disk: &mut dyn DiskChunks) {
         let mut sequence = place.sequence + u64::from(self.present.is_some());
+        // A horizon may have moved the reader on.
+        self.ahead.retain(|ahead| ahead.sequence >= sequence);
         let freed = writer.log.trimmed().0 / CHUNK_BYTES as u64;
         let mut index = 0;
         while sequence < freed && self.chunks_ahead() < AHEAD_MAX {
