@@ -82,7 +82,7 @@ impl Reading {
         progress
     }
 
-    fn to_the_end(&mut self, rig: &mut Rig) {
+    fn finish(&mut self, rig: &mut Rig) {
         for _ in 0..100_000 {
             match self.step(rig) {
                 Progress::End => return,
@@ -171,7 +171,7 @@ fn from_memory_only() {
         job.send_some(30);
         for (receiver, first) in [(1, 0), (1, 6), (2, 3), (2, 14), (2, 15), (2, 99)] {
             let mut reading = Reading::new(&job.rig, receiver, first);
-            reading.to_the_end(&mut job.rig);
+            reading.finish(&mut job.rig);
             reading.check(first.max(15));
         }
         assert_eq!(job.disk.chunks_read(), 0);
@@ -191,7 +191,7 @@ fn from_disk_and_memory() {
         assert!(used_bytes > 0);
         for (receiver, first) in [(1, 0), (2, 17), (1, 49), (2, 50)] {
             let mut reading = Reading::new(&job.rig, receiver, first);
-            reading.to_the_end(&mut job.rig);
+            reading.finish(&mut job.rig);
             reading.check(50);
         }
         assert!(job.disk.chunks_read() > 0);
@@ -226,7 +226,7 @@ fn while_the_rank_goes_on_sending() {
         assert!(records > 0, "some was read meanwhile");
         job.settle();
         for reading in &mut readings {
-            reading.to_the_end(&mut job.rig);
+            reading.finish(&mut job.rig);
             reading.check(24);
         }
         // One that is left behind keeps nothing from ending.
@@ -249,16 +249,16 @@ fn a_horizon_passes_a_reader() {
         job.rig.engines[1].publish_horizon();
         job.trim();
         job.send_some(20);
-        slow.to_the_end(&mut job.rig);
+        slow.finish(&mut job.rig);
         assert_eq!(slow.passed, 1);
         assert_eq!(slow.from, Ssn(20));
         slow.check(30);
         let mut late = Reading::new(&job.rig, 1, 3);
-        late.to_the_end(&mut job.rig);
+        late.finish(&mut job.rig);
         assert_eq!((late.passed, late.from), (1, Ssn(20)));
         late.check(30);
         // Nobody else's horizon frees anything.
-        other.to_the_end(&mut job.rig);
+        other.finish(&mut job.rig);
         assert_eq!(other.passed, 0);
         other.check(30);
         job.rig.end();
