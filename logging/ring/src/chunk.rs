@@ -274,6 +274,24 @@ impl<'a> ChunkReader<'a> {
         }
     }
 
+    /// A chunk from the record at `offset` on, whose checksums were looked at
+    /// before, or that has never left this rank.
+    #[cfg(not(loom))]
+    pub(crate) fn checked(bytes: &'a [u8], offset: usize) -> Result<Self, ChunkError> {
+        let header = ChunkHeader::decode(bytes)?;
+        let used_bytes = header
+            .seal
+            .map_or(bytes.len(), |seal| seal.used_bytes as usize);
+        let header = ChunkHeader {
+            seal: None,
+            ..header
+        };
+        Ok(Self {
+            offset,
+            ..Self::open(header, &bytes[..used_bytes.min(bytes.len())])
+        })
+    }
+
     fn open(header: ChunkHeader, bytes: &'a [u8]) -> Self {
         Self::new(header, &bytes[..bytes.len().min(CHUNK_BYTES)])
     }
@@ -349,7 +367,7 @@ impl<'a> ChunkReader<'a> {
     }
 
     fn next_open(&mut self) -> Result<Option<ChunkRecord<'a>>, ChunkError> {
-        let rest = &self.bytes[self.offset..];
+        let rest = self.bytes.get(self.offset..).unwrap_or_default();
         let Some(first_word) = rest.first_chunk::<8>() else {
             return Ok(None);
         };
@@ -372,15 +390,14 @@ impl<'a> ChunkReader<'a> {
             return Err(RecordDamage::Stranger);
         }
         let payload_bytes = header.payload_bytes as usize;
+        let end = self.offset + record_bytes(payload_bytes);
+        let is_inside = end <= self.bytes.len()
+            && (end <= CHUNK_BYTES - LINK_BYTES || header.kind == RecordKind::Link);
+        if !is_inside {
+            return Err(RecordDamage::Overrun);
+        }
         let begin = self.offset + payload_offset(payload_bytes);
-        let payload = self
-            .bytes
-            .get(begin..begin + payload_bytes)
-            .filter(|_| {
-                self.offset + record_bytes(payload_bytes) <= CHUNK_BYTES - LINK_BYTES
-                    || header.kind == RecordKind::Link
-            })
-            .ok_or(RecordDamage::Overrun)?;
+        let payload = &self.bytes[begin..begin + payload_bytes];
         Ok(ChunkRecord {
             header,
             payload,

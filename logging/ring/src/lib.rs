@@ -23,7 +23,11 @@ pub mod copy;
 mod header;
 mod identity;
 #[cfg(not(loom))]
+mod in_memory;
+#[cfg(not(loom))]
 mod lent;
+#[cfg(not(loom))]
+pub mod read_back;
 mod reader;
 mod region;
 mod sync;
@@ -34,6 +38,8 @@ pub use header::{
     HeaderError, RECORD_VERSION, RecordHeader, RecordKind, payload_offset, record_bytes,
 };
 pub use identity::{Clock, Incarnation, Position, Rank, Ssn};
+#[cfg(not(loom))]
+pub use in_memory::InMemory;
 #[cfg(not(loom))]
 pub use lent::{LentChunk, LoanEnd};
 pub use reader::{ChannelReader, ReadError, Record};

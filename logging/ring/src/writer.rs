@@ -102,18 +102,18 @@ impl Frame {
 }
 
 #[derive(Debug)]
-struct ChunkEntry {
-    chunk: ChunkId,
+pub(crate) struct ChunkEntry {
+    pub(crate) chunk: ChunkId,
     /// One past the highest SSN with a record in this chunk or before it.
-    ssn_end: Ssn,
+    pub(crate) ssn_end: Ssn,
     /// Bytes of header and records; 0 while the chunk is being filled.
-    used_bytes: usize,
-    place: Place,
+    pub(crate) used_bytes: usize,
+    pub(crate) place: Place,
 }
 
 /// Where the bytes of a complete chunk are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Place {
+pub(crate) enum Place {
     Memory,
     /// In memory, and on their way to disk.
     Lent,
@@ -130,6 +130,8 @@ pub struct ChannelLog {
     chunks: VecDeque<ChunkEntry>,
     /// Chunks trimmed so far: the sequence number of `chunks[0]`.
     chunks_trimmed: u64,
+    /// One past the highest SSN in them.
+    ssn_trimmed: Ssn,
     window_chunks: usize,
     tail: Position,
     tail_offset: usize,
@@ -163,6 +165,7 @@ impl ChannelLog {
             incarnation,
             chunks: VecDeque::new(),
             chunks_trimmed: 0,
+            ssn_trimmed: Ssn(0),
             window_chunks,
             tail: Position(0),
             tail_offset: 0,
@@ -186,10 +189,16 @@ impl ChannelLog {
         Position(self.chunks_trimmed * CHUNK_BYTES as u64)
     }
 
+    /// One past the highest SSN with a record in the memory that was freed.
+    pub fn ssn_trimmed(&self) -> Ssn {
+        self.ssn_trimmed
+    }
+
     /// Bytes in complete chunks that are neither on disk nor on their way there.
     pub fn spillable_bytes(&self) -> u64 {
-        let complete = self.sequence_end().saturating_sub(1);
-        complete.saturating_sub(self.lent_until) * CHUNK_BYTES as u64
+        let complete = self.chunks.len().saturating_sub(1);
+        let places = self.chunks.iter().take(complete).map(|entry| entry.place);
+        places.filter(|place| *place == Place::Memory).count() as u64 * CHUNK_BYTES as u64
     }
 
     /// Whose log it is, to whom, in which life.
@@ -430,6 +439,13 @@ impl ChannelLog {
         self.lent
     }
 
+    /// A chunk that is in memory.
+    #[cfg(not(loom))]
+    pub(crate) fn entry_of(&self, sequence: u64) -> Option<&ChunkEntry> {
+        let at = sequence.checked_sub(self.chunks_trimmed)?;
+        self.chunks.get(usize::try_from(at).ok()?)
+    }
+
     #[cfg(not(loom))]
     fn entry(&self, sequence: u64) -> &ChunkEntry {
         &self.chunks[(sequence - self.chunks_trimmed) as usize]
@@ -445,6 +461,7 @@ impl ChannelLog {
                 break;
             }
             arena.give_back(oldest.chunk);
+            self.ssn_trimmed = oldest.ssn_end;
             self.chunks.pop_front();
             self.chunks_trimmed += 1;
         }

@@ -134,13 +134,10 @@ impl Files {
         self.entry(file).live += 1;
     }
 
-    /// One chunk less; whether the file is still being filled.
-    pub fn releases(&mut self, file: FileNumber, store: &mut impl Store) -> bool {
-        let entry = self.entry(file);
-        entry.live -= 1;
-        let open = entry.open;
+    /// One chunk less.
+    pub fn releases(&mut self, file: FileNumber, store: &mut impl Store) {
+        self.entry(file).live -= 1;
         self.settle(file, store);
-        open
     }
 
     /// Whether nothing of the file is needed, and nothing is on its way there.

@@ -335,6 +335,7 @@ impl<S: Store> SpillLog<S> {
                     self.files.keeps(file);
                 }
                 self.files.write_ended(file, &mut self.store);
+                self.leave_idle(chunk.destination(), file);
                 self.give_back(chunk, LoanEnd::OnDisk);
                 if self.health.succeeded() {
                     self.events.push_back(Event::Report(Report::Resumed));
@@ -371,14 +372,18 @@ impl<S: Store> SpillLog<S> {
         let mut freed = Vec::new();
         channel.trim(horizon, |file| freed.push(file));
         for file in freed {
-            let is_current = self.files.releases(file, &mut self.store);
-            if is_current {
-                let channel = &mut self.channels[destination.index()];
-                if channel.current == Some(file) && self.files.is_idle(file) {
-                    channel.current = None;
-                    self.files.close(file, &mut self.store);
-                }
-            }
+            self.files.releases(file, &mut self.store);
+            self.leave_idle(destination, file);
+        }
+    }
+
+    /// A channel holds on to no file of which nothing is needed: another may
+    /// have no room otherwise.
+    fn leave_idle(&mut self, destination: Rank, file: FileNumber) {
+        let channel = &mut self.channels[destination.index()];
+        if channel.current == Some(file) && self.files.is_idle(file) {
+            channel.current = None;
+            self.files.close(file, &mut self.store);
         }
     }
 

@@ -28,6 +28,7 @@ mod landing;
 mod limits;
 mod outbox;
 mod probing;
+mod read_back;
 mod request;
 mod spilling;
 mod staging;
@@ -37,6 +38,8 @@ mod to_self;
 pub use buffer::{ReceiveBuffer, SendBuffer};
 pub use error::EngineError;
 pub use outbox::Stall;
+pub use read_back::ReadBack;
+pub use refrain_ring::read_back::{Progress, ReadBackError};
 pub use request::{Outcome, RequestId, Status};
 
 use crate::control::Control;

@@ -105,6 +105,10 @@ impl Outbox {
         }
     }
 
+    pub fn destination(&self, to: Rank) -> &Destination {
+        &self.destinations[to.index()]
+    }
+
     /// The longest message that a peer can be sent.
     #[inline]
     pub fn message_bytes_max(&self, to: Rank) -> u64 {
@@ -543,6 +547,11 @@ impl Destination {
     pub fn before_chunk(&mut self, to: Rank, keeps_payload: bool, means: &mut LogMeans<'_>) {
         means.spilling.before_chunk(to, self, means.arena);
         self.trim(to, keeps_payload, means.fabric, means.arena);
+    }
+
+    /// All messages below are free. LOG-4
+    pub fn horizon(&self) -> Ssn {
+        self.horizon
     }
 
     /// Everything before this position was posted, so its records are published.

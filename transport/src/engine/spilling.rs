@@ -5,6 +5,7 @@
 //! all channels do. The rank goes on meanwhile. LOG-3
 
 use super::outbox::Destination;
+use super::read_back::Reads;
 use crate::spill::{Spill, SpillEvent};
 use core::time::Duration;
 use refrain_ring::{Arena, CHUNK_BYTES, LentChunk, LoanEnd, Rank};
@@ -22,8 +23,8 @@ pub(super) struct Spilling {
     lent: u64,
     /// Chunks written to disk so far.
     pub written: u64,
-    /// Ends of reads, for whoever asked.
-    pub reads: VecDeque<SpillEvent>,
+    /// Reads for those who read the log back.
+    pub reads: Reads,
 }
 
 impl Spilling {
@@ -38,7 +39,11 @@ impl Spilling {
         self.disk.is_some()
     }
 
-    pub fn disk(&mut self) -> Option<&mut (dyn Spill + 'static)> {
+    pub fn disk(&self) -> Option<&dyn Spill> {
+        self.disk.as_deref()
+    }
+
+    pub fn disk_mut(&mut self) -> Option<&mut (dyn Spill + 'static)> {
         self.disk.as_deref_mut()
     }
 
@@ -78,7 +83,7 @@ impl Spilling {
                     self.written += u64::from(end == LoanEnd::OnDisk);
                     self.returned.push_back((chunk, end));
                 }
-                read @ SpillEvent::Read { .. } => self.reads.push_back(read),
+                SpillEvent::Read { token, bytes } => self.reads.ended(token, bytes),
             }
         }
     }

@@ -7,6 +7,7 @@ mod cancel;
 mod damage;
 mod detach;
 mod determinism;
+mod disk;
 mod events;
 mod gate;
 mod horizon;
@@ -19,6 +20,7 @@ mod memory;
 mod mixed;
 mod networks;
 mod probes;
+mod read_back;
 mod recorder;
 mod rig;
 #[path = "../seed/mod.rs"]

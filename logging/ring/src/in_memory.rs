@@ -1,0 +1,69 @@
+//! Looking at a log's own chunks in memory, for the rank that writes them.
+
+use crate::writer::{CHUNK_HEADER_BYTES, ChannelLog, Place};
+use crate::{Arena, CHUNK_BYTES, Position, Ssn};
+
+/// Where a chunk of a log is, as far as memory is concerned.
+#[derive(Debug, PartialEq, Eq)]
+pub enum InMemory<'a> {
+    /// Here are its header and its published records.
+    Records {
+        /// From the chunk's header to the end of the last published record.
+        bytes: &'a [u8],
+        /// The chunk is complete and all of its records are here.
+        is_whole: bool,
+    },
+    /// It is on its way to disk, and whoever writes it there seals it: nobody
+    /// looks at it before it is back.
+    Lent,
+    /// Its memory is freed: it is on disk, or a horizon has passed it.
+    Freed,
+    /// The log has not come that far.
+    NotYet,
+}
+
+impl ChannelLog {
+    /// The records of a chunk that are in memory and published: those before
+    /// `posted`.
+    pub fn in_memory<'a>(&self, arena: &'a Arena, sequence: u64, posted: Position) -> InMemory<'a> {
+        let begin = Position(sequence.saturating_mul(CHUNK_BYTES as u64));
+        if begin < self.trimmed() {
+            return InMemory::Freed;
+        }
+        let Some(entry) = self.entry_of(sequence) else {
+            return InMemory::NotYet;
+        };
+        if entry.place == Place::Lent {
+            return InMemory::Lent;
+        }
+        let is_last = begin.0 + CHUNK_BYTES as u64 > self.tail().0;
+        let used_bytes = match is_last {
+            true => (self.tail().0 - begin.0) as usize,
+            false => entry.used_bytes,
+        };
+        // The header was there before any record.
+        let posted_bytes = posted
+            .0
+            .saturating_sub(begin.0)
+            .max(CHUNK_HEADER_BYTES as u64);
+        InMemory::Records {
+            bytes: arena.region().payload(
+                arena.offset_of(entry.chunk),
+                used_bytes.min(usize::try_from(posted_bytes).unwrap_or(usize::MAX)),
+            ),
+            is_whole: !is_last && posted_bytes >= used_bytes as u64,
+        }
+    }
+
+    /// The first chunk in memory that ends beyond `ssn`; else the one being
+    /// filled, where such a message would come.
+    pub fn find(&self, ssn: Ssn) -> u64 {
+        let trimmed = self.trimmed().0 / CHUNK_BYTES as u64;
+        let last = self.tail().0 / CHUNK_BYTES as u64;
+        let ends_beyond = |sequence: &u64| {
+            let entry = self.entry_of(*sequence);
+            entry.is_some_and(|entry| entry.ssn_end > ssn)
+        };
+        (trimmed..last).find(ends_beyond).unwrap_or(last)
+    }
+}

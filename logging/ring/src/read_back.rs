@@ -1,0 +1,381 @@
+//! [`ReadBack`]: reads a channel's log again from a message on, wherever its
+//! chunks are, while the log grows, moves to disk and is freed. LOG-2
+//!
+//! It belongs to the rank that writes the log, and goes on when it is called. A
+//! chunk is read in memory as long as it is there, else from disk, some chunks
+//! ahead; each comes as a whole, is checked, and gives records only then. It
+//! holds no more memory than those chunks, however long the log is.
+
+use crate::chunk::{CHUNK_HEAD_BYTES, ChunkError, ChunkReader};
+use crate::{
+    Arena, CHUNK_BYTES, ChannelLog, InMemory, Incarnation, Position, Rank, RecordHeader, Ssn,
+};
+use core::fmt;
+use std::collections::VecDeque;
+use thiserror::Error;
+
+/// The bytes of a chunk that came from disk.
+pub type ChunkBytes = Box<dyn AsRef<[u8]> + Send>;
+
+/// What a reader needs to know of the rank that writes the log.
+#[derive(Clone, Copy, Debug)]
+pub struct Writer<'a> {
+    /// The log.
+    pub log: &'a ChannelLog,
+    /// Its memory.
+    pub arena: &'a Arena,
+    /// All records before are published.
+    pub posted: Position,
+    /// All messages below are free, in memory and on disk. LOG-4
+    pub horizon: Ssn,
+}
+
+/// The disk under one channel's log.
+pub trait DiskChunks {
+    /// The first chunk on disk that ends beyond `ssn`.
+    fn find(&self, ssn: Ssn) -> Option<u64>;
+
+    /// Begins to read a chunk and names the read; `None` when it is not on disk.
+    fn begin_read(&mut self, sequence: u64) -> Option<u64>;
+}
+
+/// How far a step came.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Progress {
+    /// So many records were given; there may be more.
+    Records(usize),
+    /// The next chunk is on its way, from or to the disk.
+    Waiting,
+    /// All that was published so far was given.
+    End,
+    /// A horizon has passed what was to come: messages below are free, and part
+    /// of them is gone. From that message on reading goes on.
+    Passed(Ssn),
+}
+
+/// Why a log cannot be read back.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum ReadBackError {
+    /// The disk gave no bytes; the next step asks again.
+    #[error("chunk {sequence} of the log to {destination} cannot be read from disk: {why}")]
+    Disk {
+        /// Whose log.
+        destination: Rank,
+        /// Which chunk.
+        sequence: u64,
+        /// The disk's words.
+        why: String,
+    },
+    /// It gave others than were written; the next step asks again.
+    #[error("chunk {sequence} of the log to {destination} is damaged: {damage}")]
+    Damaged {
+        /// Whose log.
+        destination: Rank,
+        /// Which chunk.
+        sequence: u64,
+        /// What is wrong.
+        damage: ChunkError,
+    },
+    /// It gave another chunk; the next step asks again.
+    #[error("chunk {sequence} of the log to {destination} was read, and another came")]
+    Another {
+        /// Whose log.
+        destination: Rank,
+        /// Which chunk.
+        sequence: u64,
+    },
+    /// It is neither in memory nor on disk, and no horizon has passed it.
+    #[error("chunk {sequence} of the log to {destination} is lost")]
+    Lost {
+        /// Whose log.
+        destination: Rank,
+        /// Which chunk.
+        sequence: u64,
+    },
+}
+
+/// Chunks that are read ahead of the records that are given: 2 MiB.
+const AHEAD_MAX: usize = 8;
+
+struct Ahead {
+    sequence: u64,
+    token: u64,
+    bytes: Option<Result<ChunkBytes, String>>,
+}
+
+/// A reader of one channel's log; see the [module](self).
+pub struct ReadBack {
+    identity: (Rank, Rank, Incarnation),
+    from: Ssn,
+    /// Once the reader has found where to begin.
+    place: Option<Place>,
+    /// In the order of their sequence numbers, from the chunk to be read on.
+    ahead: VecDeque<Ahead>,
+    /// The present chunk, if it came from disk and is whole.
+    present: Option<ChunkBytes>,
+}
+
+/// The next record.
+#[derive(Clone, Copy, Debug)]
+struct Place {
+    sequence: u64,
+    offset: usize,
+}
+
+impl Place {
+    fn start_of(sequence: u64) -> Self {
+        Self {
+            sequence,
+            offset: CHUNK_HEAD_BYTES,
+        }
+    }
+}
+
+impl fmt::Debug for ReadBack {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ReadBack")
+            .field("identity", &self.identity)
+            .field("from", &self.from)
+            .field("place", &self.place)
+            .field("ahead", &self.ahead.len())
+            .finish_non_exhaustive()
+    }
+}
+
+impl ReadBack {
+    /// A reader of all messages of `log` from `from` on.
+    pub fn new(log: &ChannelLog, from: Ssn) -> Self {
+        Self {
+            identity: log.identity(),
+            from,
+            place: None,
+            ahead: VecDeque::new(),
+            present: None,
+        }
+    }
+
+    /// The receiver.
+    pub fn destination(&self) -> Rank {
+        self.identity.1
+    }
+
+    /// Chunks in memory for this reader alone, or on their way there.
+    pub fn chunks_ahead(&self) -> usize {
+        self.ahead.len() + usize::from(self.present.is_some())
+    }
+
+    /// Whether a read is this reader's.
+    pub fn waits_for(&self, token: u64) -> bool {
+        self.ahead.iter().any(|ahead| ahead.token == token)
+    }
+
+    /// A read has ended; whether it was one of this reader's.
+    pub fn arrived(&mut self, token: u64, bytes: Result<ChunkBytes, String>) -> bool {
+        let ahead = self.ahead.iter_mut().find(|ahead| ahead.token == token);
+        ahead.map(|ahead| ahead.bytes = Some(bytes)).is_some()
+    }
+
+    /// Gives the next records, of one chunk at most, in the order of the log: of
+    /// each message with a number from the first on, all that is in it.
+    ///
+    /// # Errors
+    /// When the log cannot be read at this place. The reader stays there.
+    ///
+    /// # Panics
+    /// When it is given another log than it began with.
+    pub fn step(
+        &mut self,
+        writer: Writer<'_>,
+        disk: &mut dyn DiskChunks,
+        give: &mut dyn FnMut(&RecordHeader, &[u8]),
+    ) -> Result<Progress, ReadBackError> {
+        assert_eq!(writer.log.identity(), self.identity, "another log");
+        let mut place = match self.place {
+            Some(place) => place,
+            None => {
+                if self.is_passed(writer) {
+                    return Ok(Progress::Passed(self.from));
+                }
+                *self
+                    .place
+                    .insert(Place::start_of(self.first(writer, disk)?))
+            }
+        };
+        loop {
+            self.read_ahead(place, writer, disk);
+            let (given, is_over) = match self.present.take() {
+                Some(bytes) => {
+                    let given = self.give(&mut place, (*bytes).as_ref(), give)?;
+                    (given, true)
+                }
+                None => match writer
+                    .log
+                    .in_memory(writer.arena, place.sequence, writer.posted)
+                {
+                    InMemory::Records { bytes, is_whole } => {
+                        (self.give(&mut place, bytes, give)?, is_whole)
+                    }
+                    InMemory::Lent => return Ok(Progress::Waiting),
+                    InMemory::NotYet => return Ok(Progress::End),
+                    InMemory::Freed => match self.take_present(place.sequence)? {
+                        Found::Here => continue,
+                        Found::Coming => return Ok(Progress::Waiting),
+                        Found::Nowhere => return self.pass(place.sequence, writer, disk),
+                    },
+                },
+            };
+            if is_over {
+                place = Place::start_of(place.sequence + 1);
+            }
+            self.place = Some(place);
+            match (given, is_over) {
+                (0, true) => {}
+                (0, false) => return Ok(Progress::End),
+                (records, _) => return Ok(Progress::Records(records)),
+            }
+        }
+    }
+
+    /// What a horizon has passed may be gone in part: it is not given.
+    fn is_passed(&mut self, writer: Writer<'_>) -> bool {
+        let is_passed = self.from < writer.horizon;
+        self.from = self.from.max(writer.horizon);
+        is_passed
+    }
+
+    /// The first chunk with messages that are to be given.
+    fn first(&self, writer: Writer<'_>, disk: &dyn DiskChunks) -> Result<u64, ReadBackError> {
+        let in_memory = writer.log.find(self.from);
+        let freed = writer.log.trimmed().0 / CHUNK_BYTES as u64;
+        match disk.find(self.from) {
+            Some(on_disk) => Ok(on_disk.min(in_memory)),
+            None if writer.log.ssn_trimmed() > self.from => Err(self.lost(freed - 1)),
+            None => Ok(in_memory),
+        }
+    }
+
+    fn lost(&self, sequence: u64) -> ReadBackError {
+        ReadBackError::Lost {
+            destination: self.destination(),
+            sequence,
+        }
+    }
+
+    /// The present chunk is gone: a horizon must have passed it. LOG-4
+    fn pass(
+        &mut self,
+        sequence: u64,
+        writer: Writer<'_>,
+        disk: &dyn DiskChunks,
+    ) -> Result<Progress, ReadBackError> {
+        if !self.is_passed(writer) {
+            return Err(self.lost(sequence));
+        }
+        let next = self.first(writer, disk)?.max(sequence + 1);
+        self.place = Some(Place::start_of(next));
+        Ok(Progress::Passed(self.from))
+    }
+
+    /// Begins to read the chunks from the present one on that are on disk only.
+    fn read_ahead(&mut self, place: Place, writer: Writer<'_>, disk: &mut dyn DiskChunks) {
+        let mut sequence = place.sequence + u64::from(self.present.is_some());
+        // A horizon may have moved the reader on.
+        self.ahead.retain(|ahead| ahead.sequence >= sequence);
+        let freed = writer.log.trimmed().0 / CHUNK_BYTES as u64;
+        let mut index = 0;
+        while sequence < freed && self.chunks_ahead() < AHEAD_MAX {
+            let is_asked = self.ahead.get(index).map(|ahead| ahead.sequence) == Some(sequence);
+            if !is_asked {
+                // A horizon has passed this one: it shows when it is its turn.
+                let Some(token) = disk.begin_read(sequence) else {
+                    return;
+                };
+                let asked = Ahead {
+                    sequence,
+                    token,
+                    bytes: None,
+                };
+                self.ahead.insert(index, asked);
+            }
+            index += 1;
+            sequence += 1;
+        }
+    }
+
+    /// The chunk from disk, when it is here and whole.
+    fn take_present(&mut self, sequence: u64) -> Result<Found, ReadBackError> {
+        let Some(ahead) = self.ahead.front_mut() else {
+            return Ok(Found::Nowhere);
+        };
+        if ahead.sequence != sequence {
+            return Ok(Found::Nowhere);
+        }
+        let Some(bytes) = ahead.bytes.take() else {
+            return Ok(Found::Coming);
+        };
+        self.ahead.pop_front();
+        let destination = self.destination();
+        let bytes = bytes.map_err(|why| ReadBackError::Disk {
+            destination,
+            sequence,
+            why,
+        })?;
+        self.check(sequence, (*bytes).as_ref())?;
+        self.present = Some(bytes);
+        Ok(Found::Here)
+    }
+
+    /// Nothing of a chunk is given before all of its checksums hold.
+    fn check(&self, sequence: u64, bytes: &[u8]) -> Result<(), ReadBackError> {
+        let destination = self.destination();
+        let is_whole = || {
+            let mut reader = ChunkReader::sealed(bytes)?;
+            while reader.next_record()?.is_some() {}
+            Ok(*reader.header())
+        };
+        let header = is_whole().map_err(|damage| ReadBackError::Damaged {
+            destination,
+            sequence,
+            damage,
+        })?;
+        let identity = (header.source, header.destination, header.incarnation);
+        match identity == self.identity && header.sequence == sequence {
+            true => Ok(()),
+            false => Err(ReadBackError::Another {
+                destination,
+                sequence,
+            }),
+        }
+    }
+
+    /// Gives the records of a chunk from `place` on; how many.
+    fn give(
+        &self,
+        place: &mut Place,
+        bytes: &[u8],
+        give: &mut dyn FnMut(&RecordHeader, &[u8]),
+    ) -> Result<usize, ReadBackError> {
+        let fail = |damage| ReadBackError::Damaged {
+            destination: self.destination(),
+            sequence: place.sequence,
+            damage,
+        };
+        let mut reader = ChunkReader::checked(bytes, place.offset).map_err(fail)?;
+        let mut given = 0;
+        while let Some(record) = reader.next_record().map_err(fail)? {
+            if record.header.ssn >= self.from {
+                give(&record.header, record.payload);
+                given += 1;
+            }
+        }
+        place.offset = reader.offset();
+        Ok(given)
+    }
+}
+
+/// Whether a chunk came from disk.
+enum Found {
+    Here,
+    Coming,
+    Nowhere,
+}

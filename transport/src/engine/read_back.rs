@@ -1,0 +1,114 @@
+//! Reading a channel's log again while the rank goes on, for a receiver that
+//! lost what it had. LOG-2
+
+use super::Engine;
+use super::spilling::Spilling;
+use core::fmt;
+use refrain_ring::read_back::{
+    ChunkBytes, DiskChunks, Progress, ReadBack as LogReader, ReadBackError, Writer,
+};
+use refrain_ring::{Rank, RecordHeader, Ssn};
+use std::cell::RefCell;
+use std::rc::{Rc, Weak};
+
+/// What a disk read has brought.
+type Arrival = (u64, Result<ChunkBytes, String>);
+type Mailbox = RefCell<Vec<Arrival>>;
+
+/// A reader of the log to one rank. Several may be at work, also on one log.
+pub struct ReadBack {
+    reader: LogReader,
+    mailbox: Rc<Mailbox>,
+}
+
+impl fmt::Debug for ReadBack {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.reader.fmt(f)
+    }
+}
+
+impl Engine {
+    /// A reader of all messages sent to `destination` from number `from` on; only
+    /// of use with a protocol that keeps payload. Does not wait for anything.
+    ///
+    /// # Panics
+    /// When the job has no such rank.
+    pub fn read_back(&self, destination: Rank, from: Ssn) -> ReadBack {
+        ReadBack {
+            reader: LogReader::new(&self.outbox.destination(destination).log, from),
+            mailbox: Rc::default(),
+        }
+    }
+
+    /// Gives the next records that are there, of one chunk at most, in the order
+    /// in which they were sent. Never waits: after [`Progress::Waiting`] the rank
+    /// does what else it has to do, and asks again.
+    ///
+    /// # Errors
+    /// When the log cannot be read there; the reader stays, and the next call
+    /// tries again.
+    pub fn read_on(
+        &mut self,
+        reader: &mut ReadBack,
+        give: &mut dyn FnMut(&RecordHeader, &[u8]),
+    ) -> Result<Progress, ReadBackError> {
+        self.outbox.after_disk(&mut self.spilling);
+        for (token, bytes) in reader.mailbox.borrow_mut().drain(..) {
+            reader.reader.arrived(token, bytes);
+        }
+        let to = reader.reader.destination();
+        let destination = self.outbox.destination(to);
+        let writer = Writer {
+            log: &destination.log,
+            arena: &self.arena,
+            posted: destination.posted(),
+            horizon: destination.horizon(),
+        };
+        let mut disk = Disk {
+            spilling: &mut self.spilling,
+            mailbox: &reader.mailbox,
+            to,
+        };
+        reader.reader.step(writer, &mut disk, give)
+    }
+}
+
+/// The disk under one channel, for one reader.
+struct Disk<'a> {
+    spilling: &'a mut Spilling,
+    mailbox: &'a Rc<Mailbox>,
+    to: Rank,
+}
+
+impl DiskChunks for Disk<'_> {
+    fn find(&self, ssn: Ssn) -> Option<u64> {
+        self.spilling.disk()?.find(self.to, ssn)
+    }
+
+    fn begin_read(&mut self, sequence: u64) -> Option<u64> {
+        let token = self.spilling.disk_mut()?.read(self.to, sequence)?;
+        self.spilling.reads.expect(token, self.mailbox);
+        Some(token)
+    }
+}
+
+/// Whose each read is that has not ended.
+#[derive(Default)]
+pub(super) struct Reads {
+    expected: Vec<(u64, Weak<Mailbox>)>,
+}
+
+impl Reads {
+    fn expect(&mut self, token: u64, mailbox: &Rc<Mailbox>) {
+        self.expected.push((token, Rc::downgrade(mailbox)));
+    }
+
+    /// A read has ended: its reader gets the bytes, if it is still there.
+    pub fn ended(&mut self, token: u64, bytes: Result<ChunkBytes, String>) {
+        let at = self.expected.iter().position(|(known, _)| *known == token);
+        let reader = at.and_then(|at| self.expected.swap_remove(at).1.upgrade());
+        if let Some(mailbox) = reader {
+            mailbox.borrow_mut().push((token, bytes));
+        }
+    }
+}

@@ -1,0 +1,111 @@
+//! A disk in memory, slow on purpose: what an engine gives it comes back after
+//! some polls.
+
+use refrain_ring::{LentChunk, LoanEnd, Rank, Ssn};
+use refrain_transport::spill::{Spill, SpillEvent};
+use std::cell::RefCell;
+use std::collections::{BTreeMap, VecDeque};
+use std::rc::Rc;
+
+/// How many things are under way before the first comes back.
+const DEPTH: usize = 3;
+
+#[derive(Default)]
+struct Platter {
+    /// By receiver and chunk: the end of its messages, its bytes.
+    chunks: BTreeMap<(Rank, u64), (Ssn, Vec<u8>)>,
+    horizons: BTreeMap<Rank, Ssn>,
+    writes: VecDeque<LentChunk>,
+    reads: VecDeque<(u64, Vec<u8>)>,
+    next_token: u64,
+    polls: usize,
+    chunks_read: usize,
+}
+
+#[derive(Clone, Default)]
+pub struct MemoryDisk(Rc<RefCell<Platter>>);
+
+impl MemoryDisk {
+    pub fn chunks_read(&self) -> usize {
+        self.0.borrow().chunks_read
+    }
+
+    /// Chunks that are there.
+    pub fn chunk_count(&self) -> usize {
+        self.0.borrow().chunks.len()
+    }
+}
+
+impl Spill for MemoryDisk {
+    fn takes(&mut self, _: Rank, _: u64) -> bool {
+        self.0.borrow().writes.len() < DEPTH
+    }
+
+    fn put(&mut self, chunk: LentChunk) {
+        self.0.borrow_mut().writes.push_back(chunk);
+    }
+
+    fn poll(&mut self) -> Option<SpillEvent> {
+        let platter = &mut *self.0.borrow_mut();
+        platter.polls += 1;
+        if !platter.polls.is_multiple_of(DEPTH) {
+            return None;
+        }
+        if let Some((token, bytes)) = platter.reads.pop_front() {
+            platter.chunks_read += 1;
+            let bytes: Box<dyn AsRef<[u8]> + Send> = Box::new(bytes);
+            return Some(SpillEvent::Read {
+                token,
+                bytes: Ok(bytes),
+            });
+        }
+        let mut chunk = platter.writes.pop_front()?;
+        chunk.seal(1);
+        let horizon = platter.horizons.get(&chunk.destination());
+        if horizon.is_none_or(|horizon| chunk.ssn_end() > *horizon) {
+            let place = (chunk.destination(), chunk.sequence());
+            let kept = (chunk.ssn_end(), chunk.bytes().to_vec());
+            platter.chunks.insert(place, kept);
+        }
+        Some(SpillEvent::Returned(chunk, LoanEnd::OnDisk))
+    }
+
+    fn under_way(&self) -> usize {
+        let platter = self.0.borrow();
+        platter.writes.len() + platter.reads.len()
+    }
+
+    fn trim(&mut self, destination: Rank, horizon: Ssn) {
+        let platter = &mut *self.0.borrow_mut();
+        platter.horizons.insert(destination, horizon);
+        platter
+            .chunks
+            .retain(|(rank, _), (ssn_end, _)| *rank != destination || *ssn_end > horizon);
+    }
+
+    fn find(&self, destination: Rank, ssn: Ssn) -> Option<u64> {
+        let platter = self.0.borrow();
+        let of_channel = platter
+            .chunks
+            .range((destination, 0)..=(destination, u64::MAX));
+        let mut beyond = of_channel.filter(|(_, (ssn_end, _))| *ssn_end > ssn);
+        beyond.next().map(|((_, sequence), _)| *sequence)
+    }
+
+    fn read(&mut self, destination: Rank, sequence: u64) -> Option<u64> {
+        let platter = &mut *self.0.borrow_mut();
+        let (_, bytes) = platter.chunks.get(&(destination, sequence))?;
+        let token = platter.next_token;
+        platter.reads.push_back((token, bytes.clone()));
+        platter.next_token += 1;
+        Some(token)
+    }
+
+    fn after_bytes(&self) -> u64 {
+        256 << 10
+    }
+
+    fn explain(&self) -> String {
+        "a disk in memory".to_owned()
+    }
+}
