@@ -167,7 +167,7 @@ fn all_files_are_removed_at_a_good_end() {
             }
         }
         assert_eq!(written, 20, "all came back before the files went");
-        let chunk = Chunks::new(1, 0, 1, Place::OnAPage).next();
+        let chunk = Chunks::new(1, 0, 1, Place::OnAPage).next_chunk();
         store.submit(Operation::Write {
             file,
             slot: 0,

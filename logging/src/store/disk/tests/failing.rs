@@ -100,7 +100,7 @@ fn cut_and_interrupted_writes_are_continued() {
         Fate::Moves(65536),
     ]);
     let file = driver.open(header(0, 0, 1), None);
-    let chunk = driver.write(file, 0, Chunks::new(1, 0, 1, Place::OnAPage).next());
+    let chunk = driver.write(file, 0, Chunks::new(1, 0, 1, Place::OnAPage).next_chunk());
     let buffer = driver.read(file, 0);
     assert_eq!(buffer.bytes()[..chunk.used_bytes()], *chunk.bytes());
 }
@@ -111,7 +111,7 @@ fn cut_and_interrupted_reads_are_continued() {
     let chunk = {
         let mut plain = super::driver(options(directory.path(), DiskEngine::Plain));
         let file = plain.open(header(0, 0, 1), None);
-        plain.write(file, 0, Chunks::new(1, 0, 1, Place::OnAPage).next())
+        plain.write(file, 0, Chunks::new(1, 0, 1, Place::OnAPage).next_chunk())
     };
     let (mut driver, other) = driver(&[
         Fate::Moves(12288),
@@ -134,7 +134,7 @@ fn errors_are_told_with_the_chunk_and_the_next_write_goes_well() {
     let (mut driver, directory) = driver(&[Fate::Moves(4096), Fate::Fails(Errno::IO)]);
     let file = driver.open(header(0, 0, 2), None);
     let mut chunks = Chunks::new(1, 0, 2, Place::OnAPage);
-    driver.submit_write(file, 1, chunks.next());
+    driver.submit_write(file, 1, chunks.next_chunk());
     let (chunk, result) = driver.written(file);
     let error = result.unwrap_err();
     assert_eq!(error.error.raw_os_error(), Some(Errno::IO.raw_os_error()));
@@ -148,7 +148,7 @@ fn errors_are_told_with_the_chunk_and_the_next_write_goes_well() {
 fn a_write_that_moves_nothing_fails() {
     let (mut driver, _directory) = driver(&[Fate::Moves(0)]);
     let file = driver.open(header(0, 0, 1), None);
-    driver.submit_write(file, 0, Chunks::new(1, 0, 1, Place::OnAPage).next());
+    driver.submit_write(file, 0, Chunks::new(1, 0, 1, Place::OnAPage).next_chunk());
     let (_, result) = driver.written(file);
     assert_eq!(result.unwrap_err().error.kind(), io::ErrorKind::WriteZero);
 }
@@ -161,7 +161,7 @@ fn a_panic_of_the_thread_turns_into_errors() {
     let file = driver.open(header(0, 0, 8), None);
     let mut chunks = Chunks::new(1, 0, 8, Place::OnAPage);
     for slot in 0..8 {
-        driver.submit_write(file, slot, chunks.next());
+        driver.submit_write(file, slot, chunks.next_chunk());
     }
     for _ in 0..8 {
         let (_, result) = driver.written(file);
@@ -192,7 +192,7 @@ fn without_io_uring_auto_writes_plainly_and_says_why() {
     );
     let mut driver = Driver::new(Box::new(store), Place::OnAPage);
     let file = driver.open(header(0, 0, 1), None);
-    driver.write(file, 0, Chunks::new(1, 0, 1, Place::OnAPage).next());
+    driver.write(file, 0, Chunks::new(1, 0, 1, Place::OnAPage).next_chunk());
 }
 
 #[test]
