@@ -4,14 +4,19 @@ use super::{names, options};
 use crate::store::conformance::{Chunks, Driver, Place, header};
 use crate::store::disk::bell::Bell;
 use crate::store::disk::engine::{Ended, Engine};
+use crate::store::disk::memory::Pool;
 use crate::store::disk::plain::Plain;
-use crate::store::disk::transfer::{Rest, Transfer};
+use crate::store::disk::transfer::{Rest, Transfer, Work};
+use crate::store::disk::uring::Uring;
 use crate::store::disk::{DiskEngine, DiskStore, uring_or_plain};
-use crate::store::{Store, disk::uring::Uring};
+use crate::store::{FileNumber, ReadToken, Store};
 use rustix::io::Errno;
 use std::collections::VecDeque;
-use std::io;
+use std::io::{self, Write};
+use std::os::fd::OwnedFd;
+use std::rc::Rc;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use tempfile::TempDir;
 
 /// What happens to a piece of a transfer.
@@ -195,30 +200,37 @@ fn without_io_uring_auto_writes_plainly_and_says_why() {
     driver.write(file, 0, Chunks::new(1, 0, 1, Place::OnAPage).next_chunk());
 }
 
+/// The kernel holds on to the memory of a read from an empty pipe until somebody
+/// writes there: so does the engine.
 #[test]
 fn an_engine_that_is_dropped_waits_for_the_kernel() {
-    use crate::store::FileNumber;
-    use crate::store::disk::memory::Pool;
-    use crate::store::disk::transfer::Work;
-    use std::rc::Rc;
-    let pool = Pool::new(16);
-    let file = tempfile::tempfile().unwrap();
-    file.set_len(16 << 20).unwrap();
-    let descriptor = Rc::new(std::os::fd::OwnedFd::from(file));
+    let (reader, writer) = std::io::pipe().unwrap();
+    let descriptor = Rc::new(OwnedFd::from(reader));
     let mut uring = Uring::new(Arc::new(Bell::new().unwrap()), 8).unwrap();
-    for slot in 0..8 {
-        let work = Work::Read {
-            buffer: pool.take(),
-            token: crate::store::ReadToken(0),
-        };
-        let place = (FileNumber(0), slot);
-        uring.begin(Transfer::new(descriptor.clone(), place, false, 4096, work));
-    }
-    assert_eq!(uring.room(), 0);
+    let work = Work::Read {
+        buffer: Pool::new(1).take(),
+        token: ReadToken(0),
+    };
+    let place = (FileNumber(0), 0);
+    uring.begin(Transfer::new(descriptor.clone(), place, false, 4096, work));
+    assert_eq!(uring.room(), 7);
+    let dropped = Arc::new(AtomicBool::new(false));
+    let dropper = rustix::thread::gettid();
+    let watcher = std::thread::spawn({
+        let dropped = dropped.clone();
+        move || {
+            let status = format!("/proc/self/task/{dropper}/stat");
+            let sleeps = || std::fs::read_to_string(&status).unwrap().contains(") S ");
+            while !dropped.load(Ordering::Acquire) && !sleeps() {
+                std::thread::yield_now();
+            }
+            let was_early = dropped.load(Ordering::Acquire);
+            (&writer).write_all(b"now").unwrap();
+            was_early
+        }
+    });
     drop(uring);
-    assert_eq!(
-        Rc::strong_count(&descriptor),
-        1,
-        "all transfers were given back"
-    );
+    dropped.store(true, Ordering::Release);
+    assert!(!watcher.join().unwrap(), "the kernel had the memory still");
+    assert_eq!(Rc::strong_count(&descriptor), 1);
 }
