@@ -50,7 +50,7 @@ impl Chunks {
     }
 
     /// Fills the log until its next chunk is complete, and lends that.
-    pub fn next(&mut self) -> LentChunk {
+    pub fn next_chunk(&mut self) -> LentChunk {
         loop {
             let posted = self.log.tail();
             if let Some(chunk) = self.log.lend(&self.arena, posted) {
@@ -62,7 +62,7 @@ impl Chunks {
 
     /// The next `count` chunks.
     pub fn take(&mut self, count: usize) -> Vec<LentChunk> {
-        (0..count).map(|_| self.next()).collect()
+        (0..count).map(|_| self.next_chunk()).collect()
     }
 
     fn append(&mut self) {

@@ -181,7 +181,7 @@ fn reuse_hides_old_chunks(harness: &mut dyn Harness) {
     driver.write_all(old, chunks.take(4));
     let head = header(0, 4, 4);
     let new = driver.open(head, Some(old));
-    let fresh = chunks.next();
+    let fresh = chunks.next_chunk();
     assert_eq!(fresh.sequence(), 4);
     let fresh = driver.write(new, 0, fresh);
     let files = harness.files();

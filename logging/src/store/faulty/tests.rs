@@ -97,7 +97,7 @@ fn faults_last_as_long_as_they_should() {
     let mut chunks = Chunks::new(1, 0, 8, Place::Anywhere);
     let file = driver.open(header(0, 0, 8), None);
     let mut write = |driver: &mut Driver| {
-        let chunk = chunks.next();
+        let chunk = chunks.next_chunk();
         driver.submit_write(file, chunk.sequence() as u32, chunk);
         driver.written(file).1
     };
@@ -141,7 +141,7 @@ fn a_stall_holds_everything_until_it_is_over() {
     let (mut driver, disk) = driver(Delivery::InOrder);
     let file = driver.open(header(0, 0, 2), None);
     disk.stall(true);
-    driver.submit_write(file, 0, Chunks::new(1, 0, 1, Place::Anywhere).next());
+    driver.submit_write(file, 0, Chunks::new(1, 0, 1, Place::Anywhere).next_chunk());
     assert!((0..100).all(|_| driver.store.poll().is_none()));
     assert_eq!(disk.under_way(), 1);
     disk.stall(false);
@@ -155,7 +155,7 @@ fn by_hand_the_caller_says_what_ends() {
     disk.deliver(Delivery::ByHand);
     let mut chunks = Chunks::new(1, 0, 3, Place::Anywhere);
     for slot in 0..3 {
-        driver.submit_write(file, slot, chunks.next());
+        driver.submit_write(file, slot, chunks.next_chunk());
     }
     for (index, sequence) in [(1, 1), (1, 2), (0, 0)] {
         disk.end(index);
@@ -169,9 +169,9 @@ fn a_crash_leaves_writes_absent_whole_or_torn_and_the_checks_tell() {
     let (mut driver, disk) = driver(Delivery::InOrder);
     let file = driver.open(header(0, 0, 2), None);
     let mut chunks = Chunks::new(1, 0, 2, Place::Anywhere);
-    let before = driver.write(file, 0, chunks.next());
+    let before = driver.write(file, 0, chunks.next_chunk());
     disk.deliver(Delivery::ByHand);
-    driver.submit_write(file, 1, chunks.next());
+    driver.submit_write(file, 1, chunks.next_chunk());
     let (mut absent, mut whole, mut torn) = (0, 0, 0);
     for _ in 0..60 {
         let files = disk.crash();
@@ -232,6 +232,6 @@ fn deleting_a_file_that_is_being_written_is_a_broken_contract() {
     let (mut driver, disk) = driver(Delivery::InOrder);
     let file = driver.open(header(0, 0, 2), None);
     disk.stall(true);
-    driver.submit_write(file, 0, Chunks::new(1, 0, 1, Place::Anywhere).next());
+    driver.submit_write(file, 0, Chunks::new(1, 0, 1, Place::Anywhere).next_chunk());
     driver.store.submit(Operation::Delete { file });
 }

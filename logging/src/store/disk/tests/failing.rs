@@ -4,14 +4,19 @@ use super::{names, options};
 use crate::store::conformance::{Chunks, Driver, Place, header};
 use crate::store::disk::bell::Bell;
 use crate::store::disk::engine::{Ended, Engine};
+use crate::store::disk::memory::Pool;
 use crate::store::disk::plain::Plain;
-use crate::store::disk::transfer::{Rest, Transfer};
+use crate::store::disk::transfer::{Rest, Transfer, Work};
+use crate::store::disk::uring::Uring;
 use crate::store::disk::{DiskEngine, DiskStore, uring_or_plain};
-use crate::store::{Store, disk::uring::Uring};
+use crate::store::{FileNumber, ReadToken, Store};
 use rustix::io::Errno;
 use std::collections::VecDeque;
-use std::io;
+use std::io::{self, Write};
+use std::os::fd::OwnedFd;
+use std::rc::Rc;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use tempfile::TempDir;
 
 /// What happens to a piece of a transfer.
@@ -100,7 +105,7 @@ fn cut_and_interrupted_writes_are_continued() {
         Fate::Moves(65536),
     ]);
     let file = driver.open(header(0, 0, 1), None);
-    let chunk = driver.write(file, 0, Chunks::new(1, 0, 1, Place::OnAPage).next());
+    let chunk = driver.write(file, 0, Chunks::new(1, 0, 1, Place::OnAPage).next_chunk());
     let buffer = driver.read(file, 0);
     assert_eq!(buffer.bytes()[..chunk.used_bytes()], *chunk.bytes());
 }
@@ -111,7 +116,7 @@ fn cut_and_interrupted_reads_are_continued() {
     let chunk = {
         let mut plain = super::driver(options(directory.path(), DiskEngine::Plain));
         let file = plain.open(header(0, 0, 1), None);
-        plain.write(file, 0, Chunks::new(1, 0, 1, Place::OnAPage).next())
+        plain.write(file, 0, Chunks::new(1, 0, 1, Place::OnAPage).next_chunk())
     };
     let (mut driver, other) = driver(&[
         Fate::Moves(12288),
@@ -134,7 +139,7 @@ fn errors_are_told_with_the_chunk_and_the_next_write_goes_well() {
     let (mut driver, directory) = driver(&[Fate::Moves(4096), Fate::Fails(Errno::IO)]);
     let file = driver.open(header(0, 0, 2), None);
     let mut chunks = Chunks::new(1, 0, 2, Place::OnAPage);
-    driver.submit_write(file, 1, chunks.next());
+    driver.submit_write(file, 1, chunks.next_chunk());
     let (chunk, result) = driver.written(file);
     let error = result.unwrap_err();
     assert_eq!(error.error.raw_os_error(), Some(Errno::IO.raw_os_error()));
@@ -148,7 +153,7 @@ fn errors_are_told_with_the_chunk_and_the_next_write_goes_well() {
 fn a_write_that_moves_nothing_fails() {
     let (mut driver, _directory) = driver(&[Fate::Moves(0)]);
     let file = driver.open(header(0, 0, 1), None);
-    driver.submit_write(file, 0, Chunks::new(1, 0, 1, Place::OnAPage).next());
+    driver.submit_write(file, 0, Chunks::new(1, 0, 1, Place::OnAPage).next_chunk());
     let (_, result) = driver.written(file);
     assert_eq!(result.unwrap_err().error.kind(), io::ErrorKind::WriteZero);
 }
@@ -161,7 +166,7 @@ fn a_panic_of_the_thread_turns_into_errors() {
     let file = driver.open(header(0, 0, 8), None);
     let mut chunks = Chunks::new(1, 0, 8, Place::OnAPage);
     for slot in 0..8 {
-        driver.submit_write(file, slot, chunks.next());
+        driver.submit_write(file, slot, chunks.next_chunk());
     }
     for _ in 0..8 {
         let (_, result) = driver.written(file);
@@ -192,33 +197,40 @@ fn without_io_uring_auto_writes_plainly_and_says_why() {
     );
     let mut driver = Driver::new(Box::new(store), Place::OnAPage);
     let file = driver.open(header(0, 0, 1), None);
-    driver.write(file, 0, Chunks::new(1, 0, 1, Place::OnAPage).next());
+    driver.write(file, 0, Chunks::new(1, 0, 1, Place::OnAPage).next_chunk());
 }
 
+/// The kernel holds on to the memory of a read from an empty pipe until somebody
+/// writes there: so does the engine.
 #[test]
 fn an_engine_that_is_dropped_waits_for_the_kernel() {
-    use crate::store::FileNumber;
-    use crate::store::disk::memory::Pool;
-    use crate::store::disk::transfer::Work;
-    use std::rc::Rc;
-    let pool = Pool::new(16);
-    let file = tempfile::tempfile().unwrap();
-    file.set_len(16 << 20).unwrap();
-    let descriptor = Rc::new(std::os::fd::OwnedFd::from(file));
+    let (reader, writer) = std::io::pipe().unwrap();
+    let descriptor = Rc::new(OwnedFd::from(reader));
     let mut uring = Uring::new(Arc::new(Bell::new().unwrap()), 8).unwrap();
-    for slot in 0..8 {
-        let work = Work::Read {
-            buffer: pool.take(),
-            token: crate::store::ReadToken(0),
-        };
-        let place = (FileNumber(0), slot);
-        uring.begin(Transfer::new(descriptor.clone(), place, false, 4096, work));
-    }
-    assert_eq!(uring.room(), 0);
+    let work = Work::Read {
+        buffer: Pool::new(1).take(),
+        token: ReadToken(0),
+    };
+    let place = (FileNumber(0), 0);
+    uring.begin(Transfer::new(descriptor.clone(), place, false, 4096, work));
+    assert_eq!(uring.room(), 7);
+    let dropped = Arc::new(AtomicBool::new(false));
+    let dropper = rustix::thread::gettid();
+    let watcher = std::thread::spawn({
+        let dropped = dropped.clone();
+        move || {
+            let status = format!("/proc/self/task/{dropper}/stat");
+            let sleeps = || std::fs::read_to_string(&status).unwrap().contains(") S ");
+            while !dropped.load(Ordering::Acquire) && !sleeps() {
+                std::thread::yield_now();
+            }
+            let was_early = dropped.load(Ordering::Acquire);
+            (&writer).write_all(b"now").unwrap();
+            was_early
+        }
+    });
     drop(uring);
-    assert_eq!(
-        Rc::strong_count(&descriptor),
-        1,
-        "all transfers were given back"
-    );
+    dropped.store(true, Ordering::Release);
+    assert!(!watcher.join().unwrap(), "the kernel had the memory still");
+    assert_eq!(Rc::strong_count(&descriptor), 1);
 }
