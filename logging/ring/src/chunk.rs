@@ -250,6 +250,7 @@ impl<'a> ChunkReader<'a> {
         let seal = header.seal.ok_or(ChunkError::NotSealed)?;
         let used_bytes = seal.used_bytes as usize;
         if !(CHUNK_HEAD_BYTES..=CHUNK_BYTES - LINK_BYTES).contains(&used_bytes)
+            || !used_bytes.is_multiple_of(LINE_BYTES)
             || used_bytes > bytes.len()
         {
             return Err(ChunkError::Length {
@@ -373,14 +374,17 @@ impl<'a> ChunkReader<'a> {
         }
         let payload_bytes = header.payload_bytes as usize;
         let begin = self.offset + payload_offset(payload_bytes);
-        let payload = self
-            .bytes
-            .get(begin..begin + payload_bytes)
-            .filter(|_| {
-                self.offset + record_bytes(payload_bytes) <= CHUNK_BYTES - LINK_BYTES
-                    || header.kind == RecordKind::Link
-            })
-            .ok_or(RecordDamage::Overrun)?;
+        let end = self.offset + record_bytes(payload_bytes);
+        let last = match header.kind {
+            RecordKind::Link => CHUNK_BYTES,
+            _ => CHUNK_BYTES - LINK_BYTES,
+        };
+        // The whole record, not only its payload: the next one is looked for
+        // behind it.
+        if end > last.min(self.bytes.len()) {
+            return Err(RecordDamage::Overrun);
+        }
+        let payload = &self.bytes[begin..begin + payload_bytes];
         Ok(ChunkRecord {
             header,
             payload,
