@@ -9,11 +9,15 @@
 pub mod address_card;
 pub mod brief_header;
 pub mod control_frame;
+pub mod file_header;
 mod input;
 pub mod launcher_message;
+pub mod log_image;
 pub mod mixed_address;
 pub mod ofi_address;
+mod originals;
 pub mod record_header;
+pub mod sealed_chunk;
 pub mod size;
 pub mod wire_header;
 
@@ -74,5 +78,20 @@ pub const TARGETS: &[Target] = &[
         name: "size",
         check: size::check,
         seeds: size::seeds,
+    },
+    Target {
+        name: "sealed_chunk",
+        check: sealed_chunk::check,
+        seeds: sealed_chunk::seeds,
+    },
+    Target {
+        name: "file_header",
+        check: file_header::check,
+        seeds: file_header::seeds,
+    },
+    Target {
+        name: "log_image",
+        check: log_image::check,
+        seeds: log_image::seeds,
     },
 ];

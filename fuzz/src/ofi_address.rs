@@ -2,7 +2,9 @@
 
 use crate::input::Input;
 use refrain_ring::{Incarnation, Rank};
-use refrain_transport::fabric::ofi::address::{ADDRESS_VERSION, AddressError, FIXED_BYTES, OfiAddress};
+use refrain_transport::fabric::ofi::address::{
+    ADDRESS_VERSION, AddressError, FIXED_BYTES, OfiAddress,
+};
 
 /// Checks both directions.
 pub fn check(bytes: &[u8]) {

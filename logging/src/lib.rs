@@ -7,6 +7,7 @@
 //! sockets, NICs or processes.
 
 mod family;
+pub mod image;
 pub mod segment;
 pub mod spill;
 pub mod store;

@@ -250,6 +250,7 @@ impl<'a> ChunkReader<'a> {
         let seal = header.seal.ok_or(ChunkError::NotSealed)?;
         let used_bytes = seal.used_bytes as usize;
         if !(CHUNK_HEAD_BYTES..=CHUNK_BYTES - LINK_BYTES).contains(&used_bytes)
+            || !used_bytes.is_multiple_of(LINE_BYTES)
             || used_bytes > bytes.len()
         {
             return Err(ChunkError::Length {

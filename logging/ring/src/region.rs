@@ -146,6 +146,35 @@ impl Region {
         self.word(offset).store(word.to_le(), Ordering::Release);
     }
 
+    /// Copies the first `to.len()` bytes of a chunk out of a rank's memory, with
+    /// the arena at `arena_offset`, rounded down to whole words; `false`, and
+    /// nothing copied, when the region has no such chunk.
+    ///
+    /// For those who read a dead rank's log. Word by word and atomically, so that
+    /// a writer that lives after all makes wrong bytes and nothing worse: whoever
+    /// reads them trusts nothing ([`chunk::ChunkReader`](crate::chunk::ChunkReader)).
+    #[must_use]
+    pub fn copy_chunk(&self, arena_offset: usize, chunk: crate::ChunkId, to: &mut [u8]) -> bool {
+        let begin = (chunk.0 as usize)
+            .checked_mul(crate::CHUNK_BYTES)
+            .and_then(|at| at.checked_add(arena_offset))
+            .filter(|begin| begin.is_multiple_of(8) && to.len() <= crate::CHUNK_BYTES);
+        let Some(begin) = begin else {
+            return false;
+        };
+        if (begin.checked_add(crate::CHUNK_BYTES)).is_none_or(|end| end > self.bytes) {
+            return false;
+        }
+        let (words, _) = to.as_chunks_mut::<8>();
+        for (index, word) in words.iter_mut().enumerate() {
+            *word = self
+                .word(begin + index * 8)
+                .load(Ordering::Relaxed)
+                .to_ne_bytes();
+        }
+        true
+    }
+
     /// The bytes of a complete chunk, which its log has lent out: nobody but the
     /// borrower stores anything there.
     pub(crate) fn chunk(&self, offset: usize) -> &[u8] {

@@ -2,6 +2,7 @@
 
 mod clean;
 mod info;
+mod log;
 mod providers;
 mod run;
 
@@ -24,6 +25,8 @@ enum Command {
     Info(info::Arguments),
     /// Remove what killed jobs have left behind.
     Clean(clean::Arguments),
+    /// List, print or check logs that ranks have spilled to a folder.
+    Log(log::Arguments),
     /// Measure latency and bandwidth between two ranks, protocol beside protocol.
     Netpipe(refrain_bench::netpipe::Arguments),
     /// A measuring rank; started by `netpipe`.
@@ -36,6 +39,7 @@ fn main() -> ExitCode {
         Command::Run(arguments) => run::run(arguments),
         Command::Info(arguments) => info::run(&arguments),
         Command::Clean(arguments) => clean::run(arguments),
+        Command::Log(arguments) => log::run(&arguments),
         Command::Netpipe(arguments) => refrain_bench::netpipe::run(arguments),
         Command::NetpipeRank => refrain_bench::netpipe::rank_main(),
     };

@@ -107,7 +107,8 @@ pub fn run(world: &mut World, options: &Options) -> Result<Option<String>, Workl
     let tally = rounds(world, options, &watchdog, &mut ledger)?;
     if options.check_log {
         watchdog.place(format!("seed {}, reading the log", options.seed));
-        let checked = collective::sum(world, ledger.check(world)?)?;
+        let own = ledger.check(world)?;
+        let checked = collective::sum(world, own)?;
         if rank == 0 {
             eprintln!("chaos: {checked} messages read back from the logs");
         }

@@ -12,10 +12,12 @@
 //!   launcher reaps a process before it announces the next incarnation, and a
 //!   reaped process stores nothing.
 
+mod dead;
 mod incoming;
 mod segment;
 mod wake;
 
+pub use dead::{DeadLog, DeadLogError, open_dead_log};
 pub use segment::RANKS_MAX;
 
 use super::{Address, Attributes, Fabric, FabricError, Landing, Place, Refusal, Sink};

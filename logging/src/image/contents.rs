@@ -1,0 +1,120 @@
+//! The bytes of files: on disk, or in memory for tests and fuzzing.
+
+use rustix::fs::Advice;
+use std::fs::File;
+use std::io;
+use std::num::NonZeroU64;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// Where the bytes of a file can be had.
+#[derive(Clone, Debug)]
+pub(super) struct Contents {
+    path: PathBuf,
+    bytes: Option<Arc<[u8]>>,
+}
+
+/// A file that can be read.
+#[derive(Debug)]
+pub(super) enum Opened {
+    File(File),
+    Bytes(Arc<[u8]>),
+}
+
+impl Contents {
+    pub fn of_path(path: PathBuf) -> Self {
+        Self { path, bytes: None }
+    }
+
+    pub fn of_bytes(name: String, bytes: Vec<u8>) -> Self {
+        Self {
+            path: name.into(),
+            bytes: Some(bytes.into()),
+        }
+    }
+
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    pub fn open(&self) -> io::Result<Opened> {
+        Ok(match &self.bytes {
+            Some(bytes) => Opened::Bytes(Arc::clone(bytes)),
+            None => Opened::File(File::open(&self.path)?),
+        })
+    }
+}
+
+impl Opened {
+    pub fn bytes(&self) -> io::Result<u64> {
+        match self {
+            Self::File(file) => Ok(file.metadata()?.len()),
+            Self::Bytes(bytes) => Ok(bytes.len() as u64),
+        }
+    }
+
+    /// Fills `to` from `at` on, as far as the file goes; how many bytes that is.
+    pub fn read(&self, to: &mut [u8], at: u64) -> io::Result<usize> {
+        match self {
+            Self::File(file) => {
+                let mut read = 0;
+                while read < to.len() {
+                    match file.read_at(&mut to[read..], at + read as u64) {
+                        Ok(0) => break,
+                        Ok(bytes) => read += bytes,
+                        Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                        Err(error) => return Err(error),
+                    }
+                }
+                Ok(read)
+            }
+            Self::Bytes(bytes) => {
+                let rest = usize::try_from(at).ok().and_then(|at| bytes.get(at..));
+                let rest = rest.unwrap_or_default();
+                let read = rest.len().min(to.len());
+                to[..read].copy_from_slice(&rest[..read]);
+                Ok(read)
+            }
+        }
+    }
+
+    /// These bytes are going to be read: the system may fetch them meanwhile.
+    pub fn will_read(&self, at: u64, bytes: u64) {
+        if let Self::File(file) = self {
+            // Only advice: without it the reads take longer.
+            let _ = rustix::fs::fadvise(file, at, NonZeroU64::new(bytes), Advice::WillNeed);
+        }
+    }
+
+    /// Reads go forth and back: what lies behind them is not wanted yet.
+    pub fn reads_are_scattered(&self) {
+        if let Self::File(file) = self {
+            let _ = rustix::fs::fadvise(file, 0, None, Advice::Random);
+        }
+    }
+}
+
+/// Files that are open because chunks were read from them lately: so few that
+/// no limit is met, so many that a file is not opened for each chunk.
+#[derive(Debug, Default)]
+pub(super) struct OpenFiles(Vec<(usize, Opened)>);
+
+impl OpenFiles {
+    const MAX: usize = 4;
+
+    pub fn get(&mut self, number: usize, contents: &Contents) -> io::Result<&Opened> {
+        let at = match self.0.iter().position(|(open, _)| *open == number) {
+            Some(at) => at,
+            None => {
+                let opened = contents.open()?;
+                if self.0.len() == Self::MAX {
+                    self.0.remove(0);
+                }
+                self.0.push((number, opened));
+                self.0.len() - 1
+            }
+        };
+        Ok(&self.0[at].1)
+    }
+}

@@ -1,0 +1,322 @@
+//! What is in a folder: segment files, known by their header, and what only
+//! looks like one.
+
+use super::LogKey;
+use super::checked::is_chunk;
+use super::contents::{Contents, Opened};
+use super::index::{ChunkCopy, CopyPlace};
+use crate::segment::{Channel, FILE_HEADER_BYTES, FileHeader, FileHeaderError, slot_offset};
+use refrain_ring::chunk::{CHUNK_HEAD_BYTES, ChunkError, ChunkHeader};
+use refrain_ring::{CHUNK_BYTES, Incarnation, Rank};
+use std::io;
+use std::path::{Path, PathBuf};
+use thiserror::Error;
+
+/// What segment files of every version begin with.
+const MAGIC_OF_ALL_VERSIONS: &[u8] = b"rfrnseg";
+/// Slots whose headers the system is asked for at once.
+const AHEAD_SLOTS: u32 = 64;
+
+/// The process that started a job, as file names give it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Launcher {
+    /// Its process id.
+    pub process: u32,
+    /// When it was started, in clock ticks since boot.
+    pub start_time: u64,
+}
+
+/// A file with the header of a segment file.
+#[derive(Debug)]
+pub struct SegmentFile {
+    contents: Contents,
+    header: FileHeader,
+    bytes: u64,
+    launcher: Option<Launcher>,
+    written_slots: u32,
+    stale_slots: u32,
+    broken_slots: u32,
+}
+
+/// A file that looks like a segment file and is none that can be read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StrangeFile {
+    /// Which.
+    pub path: PathBuf,
+    /// Why.
+    pub why: WhyStrange,
+}
+
+/// Why a file is no segment file.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum WhyStrange {
+    /// Made, but its header was not written when the rank died, or is not yet.
+    #[error("its header was never written")]
+    NotBegun,
+    /// Its header is damaged or of another version.
+    #[error(transparent)]
+    Header(#[from] FileHeaderError),
+    /// Its header is whole, but speaks of chunks that no log has.
+    #[error("it begins at chunk {0}, which no log has")]
+    Sequence(u64),
+    /// The system could not read it.
+    #[error("it cannot be read: {0}")]
+    Unreadable(String),
+}
+
+impl WhyStrange {
+    /// Whether chunks may be lost with it.
+    pub fn is_damage(&self) -> bool {
+        *self != Self::NotBegun
+    }
+}
+
+impl StrangeFile {
+    pub(super) fn unreadable(path: &Path, error: &io::Error) -> Self {
+        Self {
+            path: path.to_owned(),
+            why: WhyStrange::Unreadable(error.to_string()),
+        }
+    }
+}
+
+/// What a file was found to be.
+pub(super) enum Look {
+    Segment(SegmentFile),
+    Strange(StrangeFile),
+    Other,
+}
+
+pub(super) fn look_at(contents: Contents) -> Look {
+    let name = contents.path().file_name().unwrap_or_default();
+    let name = name.to_str().map(SegmentName::parse).unwrap_or_default();
+    let mut head = [0; FILE_HEADER_BYTES];
+    let looked = contents
+        .open()
+        .and_then(|file| Ok((file.read(&mut head, 0)?, file.bytes()?)));
+    let (read, bytes) = match looked {
+        Ok(looked) => looked,
+        // Removed meanwhile: its job runs.
+        Err(error) if name.is_none() || error.kind() == io::ErrorKind::NotFound => {
+            return Look::Other;
+        }
+        Err(error) => return Look::Strange(StrangeFile::unreadable(contents.path(), &error)),
+    };
+    let head = &head[..read];
+    let strange = |why| {
+        Look::Strange(StrangeFile {
+            path: contents.path().to_owned(),
+            why,
+        })
+    };
+    if name.is_none() && !head.starts_with(MAGIC_OF_ALL_VERSIONS) {
+        return Look::Other;
+    }
+    if head.iter().all(|byte| *byte == 0) {
+        return strange(WhyStrange::NotBegun);
+    }
+    match FileHeader::decode(head) {
+        Err(error) => strange(error.into()),
+        Ok(header) if !is_of_a_log(&header) => strange(WhyStrange::Sequence(header.first_sequence)),
+        Ok(header) => Look::Segment(SegmentFile {
+            contents,
+            header,
+            bytes,
+            launcher: name.and_then(|name| name.launcher),
+            written_slots: 0,
+            stale_slots: 0,
+            broken_slots: 0,
+        }),
+    }
+}
+
+/// Positions count bytes in 64 bits.
+fn is_of_a_log(header: &FileHeader) -> bool {
+    let end = header.first_sequence.checked_add(header.slots.into());
+    end.and_then(|end| end.checked_mul(CHUNK_BYTES as u64))
+        .is_some()
+}
+
+impl SegmentFile {
+    /// Its path.
+    pub fn path(&self) -> &Path {
+        self.contents.path()
+    }
+
+    /// Its header.
+    pub fn header(&self) -> &FileHeader {
+        &self.header
+    }
+
+    /// Bytes of the file.
+    pub fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// Who started the job, if its name says so.
+    pub fn launcher(&self) -> Option<Launcher> {
+        self.launcher
+    }
+
+    /// Whose log it holds.
+    pub fn key(&self) -> LogKey {
+        LogKey {
+            job: self.header.job,
+            channel: self.header.channel,
+        }
+    }
+
+    /// Slots that hold their chunk, as its header says.
+    pub fn written_slots(&self) -> u32 {
+        self.written_slots
+    }
+
+    /// Slots that hold a chunk from before the file was used again.
+    pub fn stale_slots(&self) -> u32 {
+        self.stale_slots
+    }
+
+    /// Slots that were never written.
+    pub fn empty_slots(&self) -> u32 {
+        self.header.slots - self.written_slots - self.stale_slots - self.broken_slots
+    }
+
+    pub(super) fn contents(&self) -> &Contents {
+        &self.contents
+    }
+
+    /// Looks at the header in every slot; `found` is told of chunks, and of what
+    /// may have been one.
+    pub(super) fn index_slots(&mut self, mut found: impl FnMut(ChunkCopy)) -> io::Result<()> {
+        let file = self.contents.open()?;
+        file.reads_are_scattered();
+        // A file that was cut short has fewer slots.
+        let there = self.bytes.saturating_sub(slot_offset(0));
+        let slots = there.div_ceil(CHUNK_BYTES as u64);
+        let slots = u32::try_from(slots).map_or(self.header.slots, |n| n.min(self.header.slots));
+        let ask = |slot: u32| {
+            if slot < slots {
+                file.will_read(slot_offset(slot), CHUNK_HEAD_BYTES as u64);
+            }
+        };
+        (0..AHEAD_SLOTS).for_each(ask);
+        for slot in 0..slots {
+            ask(slot + AHEAD_SLOTS);
+            let sequence = self.header.first_sequence + u64::from(slot);
+            let seal = match self.look_into(&file, slot, sequence) {
+                Slot::Empty => continue,
+                Slot::Stale => {
+                    self.stale_slots += 1;
+                    continue;
+                }
+                Slot::Broken => {
+                    self.broken_slots += 1;
+                    None
+                }
+                Slot::Written(header) => {
+                    self.written_slots += 1;
+                    header.seal
+                }
+            };
+            found(ChunkCopy {
+                sequence,
+                seal,
+                place: CopyPlace::Slot(slot),
+            });
+        }
+        Ok(())
+    }
+
+    fn look_into(&self, file: &Opened, slot: u32, sequence: u64) -> Slot {
+        let mut head = [0; CHUNK_HEAD_BYTES];
+        let Ok(read) = file.read(&mut head, slot_offset(slot)) else {
+            // Told when the chunk is read.
+            return Slot::Broken;
+        };
+        match ChunkHeader::decode(&head[..read]) {
+            Ok(header) if header.seal.is_none() => Slot::Broken,
+            Ok(header) if is_chunk(&header, &self.key(), sequence) => Slot::Written(header),
+            Ok(_) => Slot::Stale,
+            Err(ChunkError::Empty) => Slot::Empty,
+            Err(_) => Slot::Broken,
+        }
+    }
+}
+
+/// What the header of a slot says.
+enum Slot {
+    Empty,
+    Stale,
+    Broken,
+    Written(ChunkHeader),
+}
+
+/// What the name of a segment file says; its header is believed, not this.
+#[derive(Debug, PartialEq, Eq)]
+struct SegmentName {
+    launcher: Option<Launcher>,
+    channel: Channel,
+    first_sequence: u64,
+}
+
+impl SegmentName {
+    /// `refrain-<process>-<start time>-r<source>i<incarnation>-to-r<destination>-<first>.log`
+    fn parse(name: &str) -> Option<Self> {
+        let stem = name.strip_suffix(".log")?;
+        let (rest, first) = stem.rsplit_once('-')?;
+        let (rest, destination) = rest.rsplit_once("-to-r")?;
+        let (prefix, sender) = match rest.rsplit_once('-') {
+            Some((prefix, sender)) => (Some(prefix), sender),
+            None => (None, rest),
+        };
+        let (source, incarnation) = sender.strip_prefix('r')?.split_once('i')?;
+        Some(Self {
+            launcher: prefix.and_then(launcher),
+            channel: Channel {
+                source: Rank(source.parse().ok()?),
+                incarnation: Incarnation(incarnation.parse().ok()?),
+                destination: Rank(destination.parse().ok()?),
+            },
+            first_sequence: first.parse().ok()?,
+        })
+    }
+}
+
+fn launcher(prefix: &str) -> Option<Launcher> {
+    let (process, start_time) = prefix.strip_prefix("refrain-")?.split_once('-')?;
+    Some(Launcher {
+        process: process.parse().ok()?,
+        start_time: start_time.parse().ok()?,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_say_whose_files_they_are() {
+        let name = SegmentName::parse("refrain-12-345-r70000i2-to-r3-000000000256.log").unwrap();
+        assert_eq!(
+            name.launcher,
+            Some(Launcher {
+                process: 12,
+                start_time: 345
+            })
+        );
+        assert_eq!(name.channel.to_string(), "70000 (incarnation 2) to 3");
+        assert_eq!(name.first_sequence, 256);
+        let plain = SegmentName::parse("r0i0-to-r1-000000000000.log").unwrap();
+        assert_eq!(plain.launcher, None);
+        for other in [
+            "",
+            "r0i0-to-r1-000000000000",
+            "r0-to-r1-0.log",
+            "refrain-1-2-r0i0-to-r1.log",
+            "ri-to-r-.log",
+            "messages-2024-to-r1-7.log",
+        ] {
+            assert_eq!(SegmentName::parse(other), None, "{other}");
+        }
+    }
+}

@@ -1,0 +1,209 @@
+//! Where the chunks of one log are, and how a copy is read.
+
+use super::checked::{CheckedChunk, ChunkFault, ssn_end};
+use super::contents::OpenFiles;
+use super::{LogImage, LogKey};
+use crate::segment::slot_offset;
+use core::fmt;
+use core::ops::Range;
+use refrain_ring::chunk::Seal;
+use refrain_ring::{CHUNK_BYTES, ChunkId, Ssn};
+use std::collections::BTreeMap;
+use std::io;
+use std::path::PathBuf;
+
+/// What disks read at once.
+const BLOCK_BYTES: usize = 4096;
+
+/// Where a copy of a chunk is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ChunkPlace {
+    /// In a segment file.
+    Disk {
+        /// Which file.
+        path: PathBuf,
+        /// Which of its slots.
+        slot: u32,
+    },
+    /// In a dead rank's memory.
+    Memory {
+        /// Which chunk of its arena.
+        chunk: ChunkId,
+    },
+}
+
+impl fmt::Display for ChunkPlace {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Disk { path, slot } => write!(f, "{}, slot {slot}", path.display()),
+            Self::Memory { chunk } => write!(f, "chunk {} of the rank's memory", chunk.0),
+        }
+    }
+}
+
+/// What the headers of a log's chunks say.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct LogSummary {
+    /// Chunks, each counted once.
+    pub chunks: u64,
+    /// Of these, on disk.
+    pub disk_chunks: u64,
+    /// Of these, in memory (a chunk may be in both).
+    pub memory_chunks: u64,
+    /// Lowest and highest sequence number.
+    pub sequences: Option<(u64, u64)>,
+    /// Bytes of headers and records of the chunks on disk.
+    pub used_bytes: u64,
+    /// Numbers of the messages in the sealed chunks: the lowest, and one past
+    /// the highest.
+    pub ssns: Option<Range<u64>>,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(super) struct ChunkCopy {
+    pub sequence: u64,
+    /// `None` in memory: not sealed. On disk: no header that can be believed.
+    pub seal: Option<Seal>,
+    pub place: CopyPlace,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum CopyPlace {
+    Slot(u32),
+    Memory(ChunkId),
+}
+
+/// A copy and the number of the file or memory that it is in.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Copy {
+    pub number: usize,
+    pub chunk: ChunkCopy,
+}
+
+/// The copies of each chunk of one log, by sequence number; those to be tried
+/// first come first.
+#[derive(Debug, Default)]
+pub(super) struct LogIndex {
+    pub chunks: BTreeMap<u64, Vec<Copy>>,
+}
+
+impl LogIndex {
+    pub fn add(&mut self, chunk: ChunkCopy, number: usize) {
+        let copies = self.chunks.entry(chunk.sequence).or_default();
+        copies.push(Copy { number, chunk });
+        copies.sort_by_key(|copy| match copy.chunk {
+            // Memory is faster, and a disk without a header has little to give.
+            ChunkCopy {
+                place: CopyPlace::Memory(_),
+                ..
+            } => 0,
+            ChunkCopy { seal: Some(_), .. } => 1,
+            ChunkCopy { seal: None, .. } => 2,
+        });
+    }
+
+    /// The chunk from which on all records with an SSN of at least `from` are
+    /// found: behind the last that is known to end below.
+    pub fn begin_of(&self, from: Ssn, run: Range<u64>) -> u64 {
+        let ends_below = |copies: &[Copy]| {
+            let mut ends = copies
+                .iter()
+                .filter_map(|copy| ssn_end(copy.chunk.seal.as_ref()));
+            ends.any(|end| end <= from)
+        };
+        let below = self
+            .chunks
+            .range(run.clone())
+            .rev()
+            .find(|(_, copies)| ends_below(copies));
+        below.map_or(run.start, |(sequence, _)| sequence + 1)
+    }
+
+    pub fn summary(&self) -> LogSummary {
+        let mut summary = LogSummary::default();
+        for (sequence, copies) in &self.chunks {
+            let on_disk = copies
+                .iter()
+                .find(|copy| matches!(copy.chunk.place, CopyPlace::Slot(_)));
+            let in_memory = copies
+                .iter()
+                .any(|copy| matches!(copy.chunk.place, CopyPlace::Memory(_)));
+            summary.chunks += 1;
+            summary.disk_chunks += u64::from(on_disk.is_some());
+            summary.memory_chunks += u64::from(in_memory);
+            let low = summary.sequences.map_or(*sequence, |(low, _)| low);
+            summary.sequences = Some((low, *sequence));
+            if let Some(seal) = on_disk.and_then(|copy| copy.chunk.seal) {
+                summary.used_bytes += u64::from(seal.used_bytes);
+            }
+            for seal in copies.iter().filter_map(|copy| copy.chunk.seal) {
+                let ssns = summary.ssns.get_or_insert(seal.ssn_low.0..seal.ssn_end.0);
+                ssns.start = ssns.start.min(seal.ssn_low.0);
+                ssns.end = ssns.end.max(seal.ssn_end.0);
+            }
+        }
+        summary
+    }
+}
+
+impl Copy {
+    pub fn place(&self, image: &LogImage) -> ChunkPlace {
+        match self.chunk.place {
+            CopyPlace::Slot(slot) => ChunkPlace::Disk {
+                path: image.files[self.number].path().to_owned(),
+                slot,
+            },
+            CopyPlace::Memory(chunk) => ChunkPlace::Memory { chunk },
+        }
+    }
+
+    /// Reads the copy and checks all of it.
+    pub fn load(
+        &self,
+        image: &LogImage,
+        key: &LogKey,
+        open: &mut OpenFiles,
+        into: &mut CheckedChunk,
+    ) -> Result<(), ChunkFault> {
+        let sequence = self.chunk.sequence;
+        match self.chunk.place {
+            CopyPlace::Memory(chunk) => {
+                if !image.memories[self.number].copy(chunk, into.buffer()) {
+                    return Err(ChunkFault::Read("it is not in the memory".into()));
+                }
+                into.check_memory(key, sequence)
+            }
+            CopyPlace::Slot(slot) => {
+                let contents = image.files[self.number].contents();
+                let bytes = self.bytes_to_read();
+                let buffer = &mut into.buffer()[..bytes];
+                let read = open
+                    .get(self.number, contents)
+                    .and_then(|file| file.read(buffer, slot_offset(slot)))
+                    .map_err(|error| match error.kind() {
+                        io::ErrorKind::NotFound => ChunkFault::Gone,
+                        _ => ChunkFault::Read(error.to_string()),
+                    })?;
+                into.check_sealed(read, key, sequence).map(drop)
+            }
+        }
+    }
+
+    /// Asks the system to read the copy ahead.
+    pub fn will_load(&self, image: &LogImage, open: &mut OpenFiles) {
+        if let CopyPlace::Slot(slot) = self.chunk.place {
+            let contents = image.files[self.number].contents();
+            // What fails now fails again when the chunk is read, and is told then.
+            if let Ok(file) = open.get(self.number, contents) {
+                file.will_read(slot_offset(slot), self.bytes_to_read() as u64);
+            }
+        }
+    }
+
+    fn bytes_to_read(&self) -> usize {
+        let used_bytes = self.chunk.seal.map_or(CHUNK_BYTES, |seal| {
+            (seal.used_bytes as usize).next_multiple_of(BLOCK_BYTES)
+        });
+        used_bytes.min(CHUNK_BYTES)
+    }
+}

@@ -1,0 +1,71 @@
+//! The memory of a dead rank, mapped by whoever reads it.
+
+use super::LogKey;
+use super::checked::header_in_memory;
+use super::index::{ChunkCopy, CopyPlace};
+use crate::segment::Channel;
+use core::ops::Range;
+use refrain_ring::chunk::CHUNK_HEAD_BYTES;
+use refrain_ring::{CHUNK_BYTES, ChunkId, Incarnation, Rank, Region};
+
+/// The log memory of one rank in one life. The rank is dead: what it still wrote
+/// would be read as damage, or missed.
+#[derive(Clone, Debug)]
+pub struct RankMemory {
+    /// The memory that its arena lies in.
+    pub region: Region,
+    /// Where in the region chunks begin and end. Chunks beyond what was ever
+    /// written need not be in it.
+    pub arena: Range<usize>,
+    /// The job.
+    pub job: u64,
+    /// The rank.
+    pub source: Rank,
+    /// Its life.
+    pub incarnation: Incarnation,
+}
+
+impl RankMemory {
+    fn chunks(&self) -> u32 {
+        let end = self.arena.end.min(self.region.bytes());
+        let bytes = end.saturating_sub(self.arena.start);
+        u32::try_from(bytes / CHUNK_BYTES).unwrap_or(u32::MAX)
+    }
+
+    /// Tells `found` of every chunk that says it is of this rank's logs.
+    pub(super) fn each_chunk(&self, mut found: impl FnMut(LogKey, ChunkCopy)) {
+        for chunk in (0..self.chunks()).map(ChunkId) {
+            let mut head = [0; CHUNK_HEAD_BYTES];
+            if !self.copy(chunk, &mut head) {
+                return;
+            }
+            let Some(header) = header_in_memory(&head) else {
+                continue;
+            };
+            let is_own = (header.source, header.incarnation) == (self.source, self.incarnation)
+                && header.seal.is_none_or(|seal| seal.job == self.job)
+                && header.sequence < u64::MAX / CHUNK_BYTES as u64;
+            if is_own {
+                let key = LogKey {
+                    job: self.job,
+                    channel: Channel {
+                        source: self.source,
+                        incarnation: self.incarnation,
+                        destination: header.destination,
+                    },
+                };
+                let copy = ChunkCopy {
+                    sequence: header.sequence,
+                    seal: header.seal,
+                    place: CopyPlace::Memory(chunk),
+                };
+                found(key, copy);
+            }
+        }
+    }
+
+    /// Copies the beginning of a chunk, as much as fits; whether there is one.
+    pub(super) fn copy(&self, chunk: ChunkId, to: &mut [u8]) -> bool {
+        self.region.copy_chunk(self.arena.start, chunk, to)
+    }
+}

@@ -1,0 +1,239 @@
+//! [`LogImage`]: logs that nobody writes any more, read from segment files and
+//! from the memory of a dead rank.
+//!
+//! Unlike the rest of this crate it reads files, and waits for them: it is for
+//! recovery and for people, never for a rank's sending path. It trusts nothing
+//! that it reads: what it gives out is of a chunk whose checksums all hold (or
+//! of unsealed memory, which has none). LOG-2
+//!
+//! - A log is the contiguous run of chunks up to its last whole one: behind a
+//!   gap the log begins, what lies before was freed (docs/log-format.md).
+//! - A chunk may be there more than once: in memory, on disk, in two files after
+//!   a failed write. Any whole copy will do.
+//! - Records and messages are streamed in the order of the log, with a memory of
+//!   a few chunks however long the log is.
+
+mod checked;
+mod contents;
+mod files;
+mod index;
+mod memory;
+mod messages;
+mod records;
+mod verify;
+
+pub use checked::ChunkFault;
+pub use files::{Launcher, SegmentFile, StrangeFile, WhyStrange};
+pub use index::{ChunkPlace, LogSummary};
+pub use memory::RankMemory;
+pub use messages::{Message, Messages};
+pub use records::{CopyFault, LogExtent, LogRecord, ReadFailure, Records};
+pub use verify::{Finding, LogVerification, Verdict, Verification};
+
+use crate::segment::Channel;
+use contents::Contents;
+use core::fmt;
+use index::LogIndex;
+use refrain_ring::{Incarnation, Rank, Ssn};
+use std::collections::BTreeMap;
+use std::io;
+use std::path::{Path, PathBuf};
+use thiserror::Error;
+
+/// Whose log: one channel of one job.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct LogKey {
+    /// The job.
+    pub job: u64,
+    /// The channel.
+    pub channel: Channel,
+}
+
+impl fmt::Display for LogKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "the log of {} in job {:x}", self.channel, self.job)
+    }
+}
+
+/// Which logs are wanted; `None` stands for all.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Selection {
+    /// Of this job.
+    pub job: Option<u64>,
+    /// Of this sender.
+    pub source: Option<Rank>,
+    /// Of this life of the sender.
+    pub incarnation: Option<Incarnation>,
+    /// To this receiver.
+    pub destination: Option<Rank>,
+}
+
+impl Selection {
+    fn has(&self, key: &LogKey) -> bool {
+        let channel = &key.channel;
+        self.job.is_none_or(|job| job == key.job)
+            && self.source.is_none_or(|rank| rank == channel.source)
+            && self
+                .incarnation
+                .is_none_or(|life| life == channel.incarnation)
+            && self
+                .destination
+                .is_none_or(|rank| rank == channel.destination)
+    }
+}
+
+/// Why a folder's logs could not be looked at.
+#[derive(Debug, Error)]
+#[error("reading the folder {}: {error}", folder.display())]
+pub struct OpenError {
+    /// Which folder.
+    pub folder: PathBuf,
+    /// The system's words.
+    pub error: io::Error,
+}
+
+/// All that can be read of some logs; see the [module](self).
+#[derive(Debug, Default)]
+pub struct LogImage {
+    selection: Selection,
+    files: Vec<SegmentFile>,
+    strange: Vec<StrangeFile>,
+    others: usize,
+    memories: Vec<RankMemory>,
+    logs: BTreeMap<LogKey, LogIndex>,
+}
+
+impl LogImage {
+    /// The logs in the segment files of a folder; subfolders are not looked at.
+    /// Files that are none, or cannot be read, are listed, not fatal.
+    ///
+    /// # Errors
+    /// When the folder cannot be listed.
+    pub fn open(folder: &Path, selection: Selection) -> Result<Self, OpenError> {
+        let fail = |error| OpenError {
+            folder: folder.to_owned(),
+            error,
+        };
+        let mut paths = Vec::new();
+        for entry in std::fs::read_dir(folder).map_err(fail)? {
+            paths.push(entry.map_err(fail)?.path());
+        }
+        paths.sort();
+        let mut image = Self::empty(selection);
+        for path in paths {
+            // Neither links nor sockets, pipes or devices: a spill writes none.
+            match path.symlink_metadata() {
+                Ok(metadata) if metadata.is_file() => image.add_file(Contents::of_path(path)),
+                _ => image.others += 1,
+            }
+        }
+        Ok(image)
+    }
+
+    /// The logs in files that are in memory, as names and contents.
+    pub fn of_contents(
+        files: impl IntoIterator<Item = (String, Vec<u8>)>,
+        selection: Selection,
+    ) -> Self {
+        let mut image = Self::empty(selection);
+        for (name, bytes) in files {
+            image.add_file(Contents::of_bytes(name, bytes));
+        }
+        image
+    }
+
+    /// No logs at all; memory may be added.
+    pub fn empty(selection: Selection) -> Self {
+        Self {
+            selection,
+            ..Self::default()
+        }
+    }
+
+    /// Adds the memory of a dead rank. What the selection does not ask for is
+    /// left out.
+    pub fn add_memory(&mut self, memory: RankMemory) {
+        let number = self.memories.len();
+        memory.each_chunk(|key, chunk| {
+            if self.selection.has(&key) {
+                self.logs.entry(key).or_default().add(chunk, number);
+            }
+        });
+        self.memories.push(memory);
+    }
+
+    fn add_file(&mut self, contents: Contents) {
+        let number = self.files.len();
+        match files::look_at(contents) {
+            files::Look::Segment(mut file) => {
+                let key = file.key();
+                if !self.selection.has(&key) {
+                    return;
+                }
+                let index = self.logs.entry(key).or_default();
+                match file.index_slots(|chunk| index.add(chunk, number)) {
+                    Ok(()) => self.files.push(file),
+                    // Nothing of it was indexed.
+                    Err(error) => {
+                        let strange = StrangeFile::unreadable(file.path(), &error);
+                        self.strange.push(strange);
+                    }
+                }
+            }
+            files::Look::Strange(file) => self.strange.push(file),
+            files::Look::Other => self.others += 1,
+        }
+    }
+
+    /// The segment files, in the order of their paths.
+    pub fn files(&self) -> &[SegmentFile] {
+        &self.files
+    }
+
+    /// Files that look like segment files and are none that can be read.
+    pub fn strange_files(&self) -> &[StrangeFile] {
+        &self.strange
+    }
+
+    /// How many other things are in the folder.
+    pub fn other_files(&self) -> usize {
+        self.others
+    }
+
+    /// The logs, with what the headers of their chunks say; nothing is checked
+    /// yet.
+    pub fn logs(&self) -> impl Iterator<Item = (LogKey, LogSummary)> {
+        self.logs.iter().map(|(key, index)| (*key, index.summary()))
+    }
+
+    /// Which chunks the log is made of: reads its end.
+    ///
+    /// # Errors
+    /// When there is no such log.
+    pub fn extent(&self, key: &LogKey) -> Result<LogExtent, ReadFailure> {
+        Ok(Records::new(self, key, Ssn(0))?.extent().clone())
+    }
+
+    /// The records of a log in their order, without those of messages below
+    /// `from`. Begins at the first chunk that can hold any of these.
+    ///
+    /// # Errors
+    /// When there is no such log.
+    pub fn records(&self, key: &LogKey, from: Ssn) -> Result<Records<'_>, ReadFailure> {
+        Records::new(self, key, from)
+    }
+
+    /// The messages of a log from SSN `from` on, put together; in the order in
+    /// which they become complete.
+    ///
+    /// # Errors
+    /// When there is no such log.
+    pub fn messages(&self, key: &LogKey, from: Ssn) -> Result<Messages<'_>, ReadFailure> {
+        Ok(Messages::new(self.records(key, from)?))
+    }
+
+    /// Checks every checksum of every chunk.
+    pub fn verify(&self) -> Verification {
+        verify::verify(self)
+    }
+}

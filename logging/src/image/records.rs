@@ -1,0 +1,278 @@
+//! [`Records`]: the records of one log, streamed in order.
+
+use super::checked::{CheckedChunk, ChunkFault};
+use super::contents::OpenFiles;
+use super::index::{ChunkPlace, Copy, LogIndex};
+use super::{LogImage, LogKey};
+use core::fmt;
+use core::ops::Range;
+use refrain_ring::{CHUNK_BYTES, Position, RecordHeader, Ssn};
+use thiserror::Error;
+
+/// Chunks that the system is asked to read ahead: 4 MiB, so that the disk works
+/// while checksums are computed.
+const AHEAD_CHUNKS: u64 = 16;
+
+/// Which chunks a log is made of.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LogExtent {
+    /// Sequence numbers of its chunks. Does it not begin at 0, what lay before
+    /// was freed.
+    pub chunks: Range<u64>,
+    /// Chunks before that, behind which others are missing: freed too, only not
+    /// written over yet.
+    pub chunks_before_gap: usize,
+    /// Chunks behind the last whole one: those that were being written when the
+    /// rank or its host died.
+    pub torn_chunks: Vec<u64>,
+}
+
+/// A record of a log.
+#[derive(Clone, Copy, Debug)]
+pub struct LogRecord<'a> {
+    /// Its header.
+    pub header: &'a RecordHeader,
+    /// Its payload.
+    pub payload: &'a [u8],
+    /// Where it begins in the channel's log.
+    pub position: Position,
+}
+
+/// A copy of a chunk that is not whole.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CopyFault {
+    /// Where.
+    pub place: ChunkPlace,
+    /// Why not.
+    pub why: ChunkFault,
+}
+
+impl fmt::Display for CopyFault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.place, self.why)
+    }
+}
+
+/// Why a log cannot be read, or not further.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum ReadFailure {
+    /// There is none.
+    #[error("nothing is there of {0}")]
+    NoLog(LogKey),
+    /// A chunk in the middle of the log has no whole copy.
+    #[error("chunk {sequence} of {key} is damaged ({})", list(.copies))]
+    Damaged {
+        /// Whose log.
+        key: LogKey,
+        /// Which chunk.
+        sequence: u64,
+        /// What is wrong with each copy.
+        copies: Vec<CopyFault>,
+    },
+    /// A chunk in memory breaks off, though the log goes on behind it.
+    #[error(
+        "chunk {sequence} of {key} breaks off in the rank's memory, and the log goes on behind it"
+    )]
+    BrokenOff {
+        /// Whose log.
+        key: LogKey,
+        /// Which chunk.
+        sequence: u64,
+    },
+    /// Records that do not make a message.
+    #[error("message {ssn} of {key}: {what}")]
+    Message {
+        /// Whose log.
+        key: LogKey,
+        /// Number of the message.
+        ssn: Ssn,
+        /// What is wrong.
+        what: &'static str,
+    },
+}
+
+fn list(copies: &[CopyFault]) -> String {
+    let copies: Vec<String> = copies.iter().map(CopyFault::to_string).collect();
+    copies.join("; ")
+}
+
+/// A stream of records; each lives until the next is asked for.
+#[derive(Debug)]
+pub struct Records<'a> {
+    image: &'a LogImage,
+    key: LogKey,
+    index: &'a LogIndex,
+    from: Ssn,
+    extent: LogExtent,
+    /// The chunk to be loaded next, and the one up to which reading was asked for.
+    next_chunk: u64,
+    asked_until: u64,
+    open: OpenFiles,
+    chunk: CheckedChunk,
+    next_record: usize,
+    /// An unsealed chunk that broke off without a link.
+    broken_off: Option<u64>,
+    ended: bool,
+}
+
+impl<'a> Records<'a> {
+    pub(super) fn new(image: &'a LogImage, key: &LogKey, from: Ssn) -> Result<Self, ReadFailure> {
+        let index = image.logs.get(key).ok_or(ReadFailure::NoLog(*key))?;
+        let mut records = Self {
+            image,
+            key: *key,
+            index,
+            from,
+            extent: LogExtent {
+                chunks: 0..0,
+                chunks_before_gap: 0,
+                torn_chunks: Vec::new(),
+            },
+            next_chunk: 0,
+            asked_until: 0,
+            open: OpenFiles::default(),
+            chunk: CheckedChunk::default(),
+            next_record: 0,
+            broken_off: None,
+            ended: false,
+        };
+        records.find_extent();
+        let chunks = records.extent.chunks.clone();
+        records.next_chunk = index.begin_of(from, chunks);
+        records.asked_until = records.next_chunk;
+        records.chunk = CheckedChunk::default();
+        Ok(records)
+    }
+
+    /// From the end backwards to the last whole chunk, then to the first gap.
+    fn find_extent(&mut self) {
+        let index = self.index;
+        let mut torn = Vec::new();
+        let mut last = None;
+        for (sequence, copies) in index.chunks.iter().rev() {
+            if self.load(copies).is_ok() {
+                last = Some(*sequence);
+                break;
+            }
+            torn.push(*sequence);
+        }
+        torn.reverse();
+        self.extent.torn_chunks = torn;
+        let Some(last) = last else {
+            return;
+        };
+        let mut first = last;
+        while first > 0 && index.chunks.contains_key(&(first - 1)) {
+            first -= 1;
+        }
+        self.extent.chunks = first..last + 1;
+        self.extent.chunks_before_gap = index.chunks.range(..first).count();
+    }
+
+    /// Which chunks the log is made of.
+    pub fn extent(&self) -> &LogExtent {
+        &self.extent
+    }
+
+    pub(super) fn key(&self) -> LogKey {
+        self.key
+    }
+
+    /// The next record; `None` at the end of the log.
+    ///
+    /// # Errors
+    /// When a chunk has no whole copy. Nothing more comes then: what lies behind
+    /// can be had by asking for a later SSN.
+    #[expect(
+        clippy::should_implement_trait,
+        reason = "records live in the stream's buffer"
+    )]
+    pub fn next(&mut self) -> Result<Option<LogRecord<'_>>, ReadFailure> {
+        loop {
+            while let Some((header, _, _)) = self.chunk.record(self.next_record) {
+                if header.ssn >= self.from {
+                    return Ok(self.take_record());
+                }
+                self.next_record += 1;
+            }
+            if self.ended || self.next_chunk >= self.extent.chunks.end {
+                self.ended = true;
+                return Ok(None);
+            }
+            self.load_next()?;
+        }
+    }
+
+    fn take_record(&mut self) -> Option<LogRecord<'_>> {
+        let chunk_begin = (self.next_chunk - 1) * CHUNK_BYTES as u64;
+        let (header, payload, offset) = self.chunk.record(self.next_record)?;
+        self.next_record += 1;
+        Some(LogRecord {
+            header,
+            payload,
+            position: Position(chunk_begin + offset as u64),
+        })
+    }
+
+    fn load_next(&mut self) -> Result<(), ReadFailure> {
+        self.ask_ahead();
+        let sequence = self.next_chunk;
+        let copies = self.index.chunks.get(&sequence).map_or(&[][..], |all| all);
+        self.next_chunk += 1;
+        self.next_record = 0;
+        let loaded = self.load(copies);
+        // Set back before any error, so that nothing is given out after one.
+        self.ended = loaded.is_err();
+        if let Err(copies) = loaded {
+            self.chunk = CheckedChunk::default();
+            return Err(ReadFailure::Damaged {
+                key: self.key,
+                sequence,
+                copies,
+            });
+        }
+        self.check_link(sequence)
+    }
+
+    /// A chunk without a link ends its log: but for a chunk that was taken and
+    /// never written to.
+    fn check_link(&mut self, sequence: u64) -> Result<(), ReadFailure> {
+        if let Some(broken_off) = self.broken_off.filter(|_| self.chunk.records() > 0) {
+            self.ended = true;
+            self.chunk = CheckedChunk::default();
+            return Err(ReadFailure::BrokenOff {
+                key: self.key,
+                sequence: broken_off,
+            });
+        }
+        if !self.chunk.goes_on {
+            self.broken_off.get_or_insert(sequence);
+        }
+        Ok(())
+    }
+
+    fn ask_ahead(&mut self) {
+        let until = (self.next_chunk + AHEAD_CHUNKS).min(self.extent.chunks.end);
+        for sequence in self.asked_until..until {
+            if let Some(copy) = self.index.chunks.get(&sequence).and_then(|all| all.first()) {
+                copy.will_load(self.image, &mut self.open);
+            }
+        }
+        self.asked_until = self.asked_until.max(until);
+    }
+
+    /// Loads the first whole copy; what is wrong with each if there is none.
+    fn load(&mut self, copies: &[Copy]) -> Result<(), Vec<CopyFault>> {
+        let mut faults = Vec::new();
+        for copy in copies {
+            match copy.load(self.image, &self.key, &mut self.open, &mut self.chunk) {
+                Ok(()) => return Ok(()),
+                Err(why) => faults.push(CopyFault {
+                    place: copy.place(self.image),
+                    why,
+                }),
+            }
+        }
+        Err(faults)
+    }
+}

@@ -1,0 +1,237 @@
+//! Builds logs the way a rank does, and files the way a store does.
+
+use refrain_logging::image::{LogKey, RankMemory};
+use refrain_logging::segment::{Channel, FileHeader};
+use refrain_ring::{
+    Arena, CHUNK_BYTES, ChannelLog, Incarnation, LoanEnd, Position, Rank, RecordHeader, RecordKind,
+    Region, Ssn,
+};
+
+pub const JOB: u64 = 0x1234_5678_9abc_def0;
+
+pub fn key(destination: u32) -> LogKey {
+    LogKey {
+        job: JOB,
+        channel: Channel {
+            source: Rank(0),
+            incarnation: Incarnation(2),
+            destination: Rank(destination),
+        },
+    }
+}
+
+/// A record as a test sees it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Written {
+    pub kind: RecordKind,
+    pub ssn: u64,
+    pub extent: u64,
+    pub payload: Vec<u8>,
+    pub position: u64,
+}
+
+/// A log that is being written.
+pub struct Writing {
+    pub key: LogKey,
+    pub arena: Arena,
+    log: ChannelLog,
+    pub records: Vec<Written>,
+}
+
+impl Writing {
+    pub fn new(key: LogKey, chunks: usize) -> Self {
+        Self {
+            key,
+            arena: Arena::heap(chunks * CHUNK_BYTES),
+            log: log_of(key),
+            records: Vec::new(),
+        }
+    }
+
+    /// Appends one record. A fragment may be cut; how much of it was written.
+    pub fn record(&mut self, kind: RecordKind, ssn: u64, extent: u64, payload: &[u8]) -> usize {
+        let whole = kind != RecordKind::Fragment;
+        let mut reservation = self
+            .log
+            .reserve(&mut self.arena, payload.len(), whole)
+            .expect("room");
+        let bytes = reservation.payload_bytes();
+        let to = self.log.payload_mut(&self.arena, &mut reservation);
+        to.copy_from_slice(&payload[..bytes]);
+        let header = RecordHeader {
+            payload_bytes: 0,
+            kind,
+            flags: 0,
+            incarnation: Incarnation(0),
+            source: Rank(0),
+            ssn: Ssn(ssn),
+            context: 7,
+            tag: -3,
+            extent,
+        };
+        let frame = self.log.append(&self.arena, reservation, header);
+        frame.publish(self.arena.region());
+        self.records.push(Written {
+            kind,
+            ssn,
+            extent,
+            payload: payload[..bytes].to_vec(),
+            position: frame.position.0,
+        });
+        bytes
+    }
+
+    /// Appends a whole small message.
+    pub fn message(&mut self, ssn: u64, payload: &[u8]) {
+        self.record(RecordKind::Eager, ssn, payload.len() as u64, payload);
+    }
+
+    /// Begins a new chunk, which holds nothing yet.
+    pub fn end_chunk(&mut self) {
+        let longest = ChannelLog::PAYLOAD_BYTES_MAX;
+        drop(self.log.reserve(&mut self.arena, longest, true));
+    }
+
+    /// Seals the next `count` complete chunks, or as many as there are; their
+    /// bytes, as they go to disk.
+    pub fn seal(&mut self, count: usize, end: LoanEnd) -> Vec<Vec<u8>> {
+        let mut sealed = Vec::new();
+        let mut lent = Vec::new();
+        while lent.len() < count
+            && let Some(mut chunk) = self.log.lend(&self.arena, Position(u64::MAX))
+        {
+            chunk.seal(self.key.job);
+            sealed.push(chunk.bytes().to_vec());
+            lent.push(chunk);
+        }
+        lent.iter().for_each(|chunk| self.log.take_back(chunk, end));
+        sealed
+    }
+
+    /// Frees what is on disk, and lets another log write over the first `count`
+    /// chunks of it.
+    pub fn overwrite(&mut self, count: usize) {
+        let end = Position((count * CHUNK_BYTES) as u64);
+        self.log.trim_below(&mut self.arena, Ssn(0), end);
+        let mut other = log_of(key(9));
+        for _ in 0..count {
+            let longest = ChannelLog::PAYLOAD_BYTES_MAX;
+            drop(other.reserve(&mut self.arena, longest, true));
+            let reservation = other.reserve(&mut self.arena, longest, true).expect("room");
+            let header = RecordHeader {
+                payload_bytes: 0,
+                kind: RecordKind::Fragment,
+                flags: 0,
+                incarnation: Incarnation(0),
+                source: Rank(0),
+                ssn: Ssn(0),
+                context: 0,
+                tag: 0,
+                extent: 0,
+            };
+            other
+                .append(&self.arena, reservation, header)
+                .publish(self.arena.region());
+        }
+    }
+
+    pub fn memory(&self) -> RankMemory {
+        let region = self.arena.region().clone();
+        RankMemory {
+            arena: 0..region.bytes(),
+            region,
+            job: self.key.job,
+            source: self.key.channel.source,
+            incarnation: self.key.channel.incarnation,
+        }
+    }
+}
+
+fn log_of(key: LogKey) -> ChannelLog {
+    let channel = key.channel;
+    ChannelLog::new(
+        channel.source,
+        channel.incarnation,
+        channel.destination,
+        1 << 40,
+    )
+}
+
+/// A small sealed chunk with three messages, whose bytes depend on `generation`.
+pub fn small_chunk(key: LogKey, first_ssn: u64, generation: u8) -> Vec<u8> {
+    chunks_of(key, 1, first_ssn, generation).remove(0)
+}
+
+/// `count` small sealed chunks with three messages each.
+pub fn chunks_of(key: LogKey, count: usize, first_ssn: u64, generation: u8) -> Vec<Vec<u8>> {
+    chunks_with(key, count, 3, first_ssn, generation)
+}
+
+/// `count` sealed chunks with `messages` messages each.
+pub fn chunks_with(
+    key: LogKey,
+    count: usize,
+    messages: u64,
+    first_ssn: u64,
+    generation: u8,
+) -> Vec<Vec<u8>> {
+    let mut writing = Writing::new(key, count + 1);
+    for ssn in 0..count as u64 * messages {
+        writing.message(first_ssn + ssn, &payload(first_ssn + ssn, generation));
+        if (ssn + 1).is_multiple_of(messages) {
+            writing.end_chunk();
+        }
+    }
+    writing.seal(count, LoanEnd::OnDisk)
+}
+
+/// What the messages of [`small_chunk`] hold.
+pub fn payload(ssn: u64, generation: u8) -> Vec<u8> {
+    let bytes = [3, 500, 90][(ssn % 3) as usize];
+    (0..bytes)
+        .map(|at| (at as u8) ^ (ssn as u8) ^ generation)
+        .collect()
+}
+
+/// A segment file with these chunks in its first slots.
+pub fn file(key: LogKey, first_sequence: u64, slots: u32, chunks: &[Vec<u8>]) -> Vec<u8> {
+    let header = FileHeader {
+        job: key.job,
+        channel: key.channel,
+        first_sequence,
+        slots,
+    };
+    let mut bytes = header.encode().to_vec();
+    for chunk in chunks {
+        bytes.extend_from_slice(chunk);
+        bytes.resize(bytes.len() + CHUNK_BYTES - chunk.len(), 0);
+    }
+    bytes.resize(header.file_bytes() as usize, 0);
+    bytes
+}
+
+/// A file's name, as a job's spill names it.
+pub fn name(key: LogKey, first_sequence: u64) -> String {
+    let header = FileHeader {
+        job: key.job,
+        channel: key.channel,
+        first_sequence,
+        slots: 1,
+    };
+    format!("refrain-4194999-77-{}", header.name())
+}
+
+/// Memory whose first chunk has these bytes: they are put into the payload of a
+/// record, and the arena is said to begin there.
+pub fn memory_with(key: LogKey, bytes: &[u8]) -> RankMemory {
+    let mut writing = Writing::new(key, 2);
+    writing.message(0, bytes);
+    let region: Region = writing.arena.region().clone();
+    RankMemory {
+        region,
+        arena: 128..128 + CHUNK_BYTES,
+        job: key.job,
+        source: key.channel.source,
+        incarnation: key.channel.incarnation,
+    }
+}
