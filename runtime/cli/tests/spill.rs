@@ -62,6 +62,46 @@ fn chaos_goes_through_a_small_memory() {
     }
 }
 
+/// LOG-2: every message that was sent comes back bit for bit, from memory alone,
+/// from disk, and from both, after memory was used many times over.
+#[test]
+fn all_that_chaos_sent_is_read_back() {
+    let seeds = std::env::var("REFRAIN_CHAOS_SEEDS").unwrap_or("5,6".into());
+    for seed in seeds.split(',') {
+        let arguments = format!("--check-log --operations 3000 --seed {seed}");
+        for (options, in_memory) in [
+            ("-n 3", true),
+            ("-n 3", false),
+            ("-n 4 --spill-after 0", false),
+            ("-n 2 --fabric ofi:tcp --spill-io plain", false),
+        ] {
+            let folder = folder();
+            let mut command = match in_memory {
+                true => Command::new(env!("CARGO_BIN_EXE_refrain")),
+                false => chaos(options, folder.path(), &arguments),
+            };
+            if in_memory {
+                command
+                    .args([
+                        "run",
+                        "--protocol",
+                        "pessimist",
+                        "--log-memory",
+                        "256M",
+                        "-n",
+                        "3",
+                    ])
+                    .arg("--")
+                    .arg(env!("CARGO_BIN_EXE_refrain-workload"))
+                    .arg("chaos")
+                    .args(arguments.split_whitespace());
+            }
+            let ended = run(&mut command).expect(0);
+            assert!(ended.err.contains("read back from the logs"), "{ended:?}");
+        }
+    }
+}
+
 /// The longest message is no longer bounded by the log: here it is four times as
 /// long as all log memory.
 #[test]
@@ -107,7 +147,10 @@ fn killed_ranks_leave_whole_records() {
                 continue;
             }
             let verified = verify(folder.path()).expect(0);
-            assert!(!verified.out.contains("damaged"), "{verified:?}");
+            assert!(
+                verified.out.contains("0 chunks and 0 files damaged"),
+                "{verified:?}"
+            );
             run(refrain().args(["clean", "--spill-dir"]).arg(folder.path())).expect(0);
             assert_eq!(files(folder.path()), Vec::<String>::new());
         }
