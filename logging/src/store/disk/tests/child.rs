@@ -1,6 +1,7 @@
 //! Tests that change what holds for a whole process, or need a mount of their
 //! own: each runs itself again in a child.
 
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 const MARK: &str = "REFRAIN_STORE_CHILD";
@@ -51,12 +52,24 @@ pub fn run_with_own_mounts(test: &str) {
     }
 }
 
-/// Mounts a small file system in memory.
-pub fn mount(options: &str, at: &std::path::Path) {
-    let status = Command::new("mount")
-        .args(["-t", "tmpfs", "-o", options, "refrain-test"])
-        .arg(at)
-        .status()
-        .unwrap();
-    assert!(status.success(), "mount");
+/// A small file system in memory, gone when this is dropped.
+pub struct Mount(PathBuf);
+
+impl Mount {
+    pub fn new(kind: &str, options: &str, at: &Path) -> Self {
+        let status = Command::new("mount")
+            .args(["-t", kind, "-o", options, "refrain-test"])
+            .arg(at)
+            .status()
+            .unwrap();
+        assert!(status.success(), "mount");
+        Self(at.to_owned())
+    }
+}
+
+impl Drop for Mount {
+    fn drop(&mut self) {
+        // Lazily: after a failed test something may be open there.
+        let _ = Command::new("umount").arg("--lazy").arg(&self.0).status();
+    }
 }

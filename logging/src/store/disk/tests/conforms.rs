@@ -1,10 +1,11 @@
 //! The suite of all stores, on two file systems, by both engines.
 
-use super::{ENGINES, names, options};
+use super::{ENGINES, child, names, options};
 use crate::store::Store;
 use crate::store::conformance::{Harness, Place, run_all};
 use crate::store::disk::{DiskEngine, DiskStore};
 use crate::store::faulty::LeftFile;
+use std::path::Path;
 use tempfile::TempDir;
 
 struct OnDisk {
@@ -39,7 +40,7 @@ impl Harness for OnDisk {
     }
 }
 
-fn conforms_in(parent: &str) {
+fn conforms_in(parent: &Path) {
     for engine in ENGINES {
         for place in [Place::OnAPage, Place::Anywhere] {
             run_all(|| OnDisk {
@@ -53,10 +54,26 @@ fn conforms_in(parent: &str) {
 
 #[test]
 fn on_the_disk() {
-    conforms_in("/tmp");
+    conforms_in(Path::new("/tmp"));
 }
 
 #[test]
 fn on_shared_memory() {
-    conforms_in("/dev/shm");
+    conforms_in(Path::new("/dev/shm"));
+}
+
+/// ramfs has neither direct I/O nor room taken in advance.
+#[test]
+fn on_a_file_system_that_can_little() {
+    if !child::is_child() {
+        return child::run_with_own_mounts("conforms::on_a_file_system_that_can_little");
+    }
+    let parent = tempfile::tempdir().unwrap();
+    let _mount = child::Mount::new("ramfs", "mode=700", parent.path());
+    for engine in ENGINES {
+        let store = DiskStore::new(options(parent.path(), engine)).unwrap();
+        let how = store.describe();
+        assert!(how.ends_with(", buffered"), "{how}");
+    }
+    conforms_in(parent.path());
 }

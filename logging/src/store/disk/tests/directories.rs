@@ -31,7 +31,7 @@ fn a_directory_that_cannot_be_written() {
         return child::run_with_own_mounts("directories::a_directory_that_cannot_be_written");
     }
     let directory = tempfile::tempdir().unwrap();
-    child::mount("ro", directory.path());
+    let _mount = child::Mount::new("tmpfs", "ro", directory.path());
     let error = DiskStore::new(options(directory.path(), DiskEngine::Auto)).unwrap_err();
     assert!(matches!(error, DiskError::NotWritable { .. }), "{error}");
 }
@@ -43,7 +43,7 @@ fn no_room_is_told_as_such_and_leaves_nothing_half_made() {
         return child::run_with_own_mounts(test);
     }
     let directory = tempfile::tempdir().unwrap();
-    child::mount("size=4m", directory.path());
+    let _mount = child::Mount::new("tmpfs", "size=4m", directory.path());
     for engine in ENGINES {
         let mut driver = driver(options(directory.path(), engine));
         let first = driver.open(header(0, 0, 8), None);

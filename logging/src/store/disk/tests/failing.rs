@@ -164,6 +164,7 @@ fn a_write_that_moves_nothing_fails() {
 fn a_panic_of_the_thread_turns_into_errors() {
     let (mut driver, directory) = driver(&[Fate::Panics]);
     let file = driver.open(header(0, 0, 8), None);
+    let old = driver.open(header(1, 0, 8), None);
     let mut chunks = Chunks::new(1, 0, 8, Place::OnAPage);
     for slot in 0..8 {
         driver.submit_write(file, slot, chunks.next_chunk());
@@ -176,6 +177,7 @@ fn a_panic_of_the_thread_turns_into_errors() {
     let token = driver.submit_read(file, 0);
     driver.was_read(token).unwrap_err();
     driver.try_open(header(0, 8, 8), None).1.unwrap_err();
+    driver.try_open(header(1, 8, 8), Some(old)).1.unwrap_err();
     driver.delete(file).unwrap();
     assert_eq!(names(directory.path()), [""; 0]);
     driver.assert_quiet();
