@@ -159,14 +159,38 @@ impl Directory {
     }
 }
 
+/// Whether a file is of tmpfs.
+fn is_memory(descriptor: &OwnedFd) -> io::Result<bool> {
+    const TMPFS_MAGIC: u64 = 0x0102_1994;
+    let kind = rustix::fs::fstatfs(descriptor)?.f_type;
+    Ok(kind as u64 == TMPFS_MAGIC)
+}
+
+/// Whether there is room for `bytes` bytes of a file now. On tmpfs it is not
+/// taken: that would clear memory which is then written again, twice the work.
+fn has_room(descriptor: &OwnedFd, bytes: u64) -> io::Result<()> {
+    let left = rustix::fs::fstatvfs(descriptor)?;
+    let own = u64::try_from(rustix::fs::fstat(descriptor)?.st_blocks).unwrap_or(0) * 512;
+    let free = left.f_bavail.saturating_mul(left.f_frsize);
+    match bytes.saturating_sub(own) <= free {
+        true => Ok(()),
+        false => Err(Errno::NOSPC.into()),
+    }
+}
+
 /// Takes room for `bytes` bytes of a file, now where the file system can.
 pub(super) fn take_room(descriptor: &OwnedFd, bytes: u64) -> io::Result<()> {
-    let taken = retry(
-        || match fallocate(descriptor, FallocateFlags::empty(), 0, bytes) {
-            Err(Errno::OPNOTSUPP | Errno::NOSYS) => Ok(false),
-            other => other.map(|()| true),
-        },
-    )?;
+    let in_memory = is_memory(descriptor)?;
+    if in_memory {
+        has_room(descriptor, bytes)?;
+    }
+    let taken = !in_memory
+        && retry(
+            || match fallocate(descriptor, FallocateFlags::empty(), 0, bytes) {
+                Err(Errno::OPNOTSUPP | Errno::NOSYS) => Ok(false),
+                other => other.map(|()| true),
+            },
+        )?;
     if taken {
         return Ok(());
     }
