@@ -178,7 +178,7 @@ fn a_full_disk_is_reported_and_the_job_goes_on_in_memory() {
     };
     let options = "-n 2 --spill-after 0 --log-disk 8M --log-full-wait 0.3";
     // More than the disk holds, less than disk and memory do.
-    let enough = run(&mut spilling(options, disk.path(), "flood=40")).expect(0);
+    let enough = run(&mut spilling(options, disk.path(), "flood=50")).expect(0);
     let told = enough.err.matches("goes on in memory").count();
     assert_eq!(told, 1, "{enough:?}");
     assert!(enough.err.contains("No space left"), "{enough:?}");
@@ -187,14 +187,14 @@ fn a_full_disk_is_reported_and_the_job_goes_on_in_memory() {
     assert_eq!(files(disk.path()), Vec::<String>::new());
 }
 
-/// A file system of a megabyte and a half.
+/// A file system of three megabytes: one segment file.
 struct SmallDisk(TempDir);
 
 impl SmallDisk {
     fn mount() -> Option<Self> {
         let folder = folder();
         let mounted = Command::new("mount")
-            .args(["-t", "tmpfs", "-o", "size=1536k", "tmpfs"])
+            .args(["-t", "tmpfs", "-o", "size=3m", "tmpfs"])
             .arg(folder.path())
             .output();
         match mounted {
