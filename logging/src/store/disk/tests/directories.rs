@@ -48,8 +48,10 @@ fn no_room_is_told_as_such_and_leaves_nothing_half_made() {
         let mut driver = driver(options(directory.path(), engine));
         let first = driver.open(header(0, 0, 8), None);
         // tmpfs gives room when it is written to.
-        driver.write_all(first, Chunks::new(1, 0, 8, Place::OnAPage).take(8));
+        let filler = directory.path().join("filler");
+        fs::write(&filler, vec![1; 3 << 20]).unwrap();
         let (_, result) = driver.try_open(header(0, 8, 8), None);
+        fs::remove_file(&filler).unwrap();
         let error = result.unwrap_err();
         assert!(error.is_lack_of_space(), "{error}");
         assert_eq!(error.error.kind(), ErrorKind::StorageFull);
