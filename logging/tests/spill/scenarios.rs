@@ -249,6 +249,37 @@ fn a_damaged_chunk_gives_no_record_and_is_asked_for_again() {
     }
 }
 
+/// LOG-2: a whole chunk is not enough, it must be the one that was asked for.
+#[test]
+fn another_chunk_than_was_asked_for_is_refused() {
+    let mut story = Story::new(9);
+    story.put(0);
+    story.put(0);
+    for _ in 0..3 {
+        story.act(Outcome::Success);
+    }
+    let log = &mut story.logs[0];
+    log.trim_below(&mut story.arena, Ssn(0), log.tail());
+    let mut reader = ReadBack::new(log, Ssn(0));
+    assert_eq!(story.step(&mut reader), Ok(Progress::Waiting));
+    let mut reads = Vec::new();
+    for _ in 0..2 {
+        story.disk.platter().act(0, Outcome::Success);
+        let Some(Event::Read { token, result }) = story.spill.poll(story.now) else {
+            panic!("two reads are under way");
+        };
+        reads.push((token.0, result.expect("it is there").bytes().to_vec()));
+    }
+    reads.sort();
+    let (first, second) = (reads[0].0, reads[1].1.clone());
+    assert!(reader.arrived(first, Ok(Box::new(second))));
+    let refused = story.step(&mut reader);
+    assert!(
+        matches!(refused, Err(ReadBackError::Another { sequence: 0, .. })),
+        "{refused:?}"
+    );
+}
+
 /// Without a disk, and before any horizon, what was freed is missed.
 #[test]
 fn what_is_gone_is_not_passed_over_in_silence() {

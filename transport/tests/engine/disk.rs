@@ -1,5 +1,5 @@
 //! A disk in memory, slow on purpose: what an engine gives it comes back after
-//! some polls.
+//! some polls, and reads end last come, first served.
 
 use refrain_ring::{LentChunk, LoanEnd, Rank, Ssn};
 use refrain_transport::spill::{Spill, SpillEvent};
@@ -51,7 +51,7 @@ impl Spill for MemoryDisk {
         if !platter.polls.is_multiple_of(DEPTH) {
             return None;
         }
-        if let Some((token, bytes)) = platter.reads.pop_front() {
+        if let Some((token, bytes)) = platter.reads.pop_back() {
             platter.chunks_read += 1;
             let bytes: Box<dyn AsRef<[u8]> + Send> = Box::new(bytes);
             return Some(SpillEvent::Read {
