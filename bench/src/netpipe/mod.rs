@@ -38,11 +38,13 @@
 mod arguments;
 mod buffer;
 mod command;
+mod disk_alone;
 mod driver;
 mod error;
 mod fabrics;
-mod interrupt;
 mod log_budget;
+mod log_figures;
+mod log_use;
 mod machine;
 mod measure;
 mod peers;
