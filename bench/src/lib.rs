@@ -3,6 +3,7 @@
 //! benchmarks of the hot structures.
 pub mod disk;
 pub mod interrupt;
-//pub mod log_bench;
+pub mod log_bench;
 pub mod netpipe;
+mod resident;
 pub mod workload;

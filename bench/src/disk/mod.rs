@@ -13,7 +13,7 @@ mod run;
 
 pub use block::Block;
 pub use lane::Lane;
-pub use run::{Access, Until, run};
+pub use run::{Access, Load, Until, run};
 
 use crate::interrupt::Interrupted;
 use std::io;

@@ -1,6 +1,6 @@
 //! Many blocks, several at once.
 
-use super::{BLOCK_BYTES, Block, DiskError, IN_FLIGHT, Lane, Transferred};
+use super::{BLOCK_BYTES, Block, DiskError, Lane, Transferred};
 use crate::interrupt::Interrupt;
 use std::io;
 use std::os::unix::fs::FileExt;
@@ -37,6 +37,17 @@ pub enum Until {
     },
 }
 
+/// What is to be done.
+#[derive(Clone, Copy, Debug)]
+pub struct Load {
+    /// To the disk, or from it.
+    pub access: Access,
+    /// Transfers under way at once, for each lane.
+    pub in_flight: usize,
+    /// How much.
+    pub until: Until,
+}
+
 /// What the threads of one run share.
 struct Shared {
     access: Access,
@@ -61,10 +72,14 @@ impl Shared {
 pub fn run(
     lanes: &[Lane],
     folder: &Path,
-    access: Access,
-    until: Until,
+    load: Load,
     interrupt: &Interrupt,
 ) -> Result<Transferred, DiskError> {
+    let Load {
+        access,
+        in_flight,
+        until,
+    } = load;
     let shared = Shared {
         access,
         around: until != Until::Through,
@@ -74,14 +89,14 @@ pub fn run(
     };
     let cursors: Vec<AtomicU64> = lanes.iter().map(|_| AtomicU64::new(0)).collect();
     // Before the clock runs: filling them takes as long as writing some of them.
-    let blocks: Vec<Block> = (0..lanes.len() * IN_FLIGHT)
+    let blocks: Vec<Block> = (0..lanes.len() * in_flight)
         .map(|index| Block::random(index as u64))
         .collect();
     let transferred = thread::scope(|scope| {
         let mut workers = Vec::new();
         let began = Instant::now();
         for (index, mut block) in blocks.into_iter().enumerate() {
-            let (lane, cursor) = (&lanes[index / IN_FLIGHT], &cursors[index / IN_FLIGHT]);
+            let (lane, cursor) = (&lanes[index / in_flight], &cursors[index / in_flight]);
             let shared = &shared;
             workers.push(scope.spawn(move || {
                 transfer(lane, cursor, &mut block, shared)
@@ -171,6 +186,14 @@ fn transfer(lane: &Lane, cursor: &AtomicU64, block: &mut Block, shared: &Shared)
 mod tests {
     use super::*;
 
+    fn load(access: Access, until: Until) -> Load {
+        Load {
+            access,
+            in_flight: 3,
+            until,
+        }
+    }
+
     fn lanes(folder: &Path, blocks: u64) -> Vec<Lane> {
         let lane = || Lane::create(folder, blocks * BLOCK_BYTES as u64).unwrap();
         vec![lane(), lane()]
@@ -182,7 +205,13 @@ mod tests {
         let lanes = lanes(folder.path(), 21);
         let interrupt = Interrupt::default();
         for access in [Access::Write, Access::Read] {
-            let done = run(&lanes, folder.path(), access, Until::Through, &interrupt).unwrap();
+            let done = run(
+                &lanes,
+                folder.path(),
+                load(access, Until::Through),
+                &interrupt,
+            )
+            .unwrap();
             assert_eq!(done.bytes, 2 * 21 * BLOCK_BYTES as u64, "{access:?}");
             assert!(done.bytes_per_s() > 0.0);
         }
@@ -215,8 +244,7 @@ mod tests {
         let done = run(
             &lanes,
             folder.path(),
-            Access::Write,
-            until,
+            load(Access::Write, until),
             &Interrupt::default(),
         )
         .unwrap();
@@ -235,8 +263,7 @@ mod tests {
         let result = run(
             &lanes,
             folder.path(),
-            Access::Read,
-            Until::Through,
+            load(Access::Read, Until::Through),
             &Interrupt::default(),
         );
         assert!(
@@ -254,8 +281,7 @@ mod tests {
         let result = run(
             &lanes,
             folder.path(),
-            Access::Write,
-            Until::Through,
+            load(Access::Write, Until::Through),
             &interrupt,
         );
         assert!(

@@ -1,7 +1,7 @@
 //! What the disk alone sustains, measured in turn with the jobs.
 
 use super::NetpipeError;
-use crate::disk::{self, Access, Lane, Until};
+use crate::disk::{self, Access, Lane, Load, Until};
 use crate::interrupt::Interrupt;
 use rustix::fs::statfs;
 use std::path::PathBuf;
@@ -78,7 +78,12 @@ impl DiskAlone for FolderDisk {
             warm_up: time / WARM_UP_PART,
             timed: time - time / WARM_UP_PART,
         };
-        let done = disk::run(&lanes, &self.folder, Access::Write, until, &self.interrupt)?;
+        let load = Load {
+            access: Access::Write,
+            in_flight: disk::IN_FLIGHT,
+            until,
+        };
+        let done = disk::run(&lanes, &self.folder, load, &self.interrupt)?;
         if self.is_memory() {
             self.kept = lanes;
         }

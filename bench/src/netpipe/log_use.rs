@@ -1,8 +1,8 @@
 //! What a round did to the payload log, and what memory the rank has.
 
+use crate::resident::resident_bytes;
 use refrain::{Statistics, World};
 use serde::{Deserialize, Serialize};
-use std::fs;
 
 /// Of one rank, or of both together.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -50,18 +50,6 @@ impl Before {
     }
 }
 
-/// Resident memory of this process; `None` where the system does not tell.
-pub fn resident_bytes() -> Option<u64> {
-    let status = fs::read_to_string("/proc/self/status").ok()?;
-    status_bytes(&status, "VmRSS:")
-}
-
-fn status_bytes(status: &str, name: &str) -> Option<u64> {
-    let line = status.lines().find_map(|line| line.strip_prefix(name))?;
-    let kib: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
-    kib.checked_mul(1024)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -77,13 +65,5 @@ mod tests {
         let both = of(1).and(&of(2));
         assert_eq!((both.appended_bytes, both.payload_bytes), (3, 30));
         assert_eq!((both.peak_bytes, both.resident_bytes), (99, 2));
-    }
-
-    #[test]
-    fn resident_memory_is_read_in_bytes() {
-        let status = "VmHWM:\t    900 kB\nVmRSS:\t    812 kB\n";
-        assert_eq!(status_bytes(status, "VmRSS:"), Some(812 * 1024));
-        assert_eq!(status_bytes("VmRSS: 1\n", "VmRSS:"), None);
-        assert!(resident_bytes().is_some_and(|bytes| bytes > 100_000));
     }
 }
