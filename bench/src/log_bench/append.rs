@@ -79,6 +79,8 @@ struct SpillingLog<S> {
     began: Instant,
     next_ssn: Ssn,
     payload_bytes: u64,
+    /// The chunk being filled.
+    chunk: u64,
     /// What the last chunk on disk says, and all before it.
     on_disk_end: Ssn,
     waited: Duration,
@@ -98,6 +100,7 @@ impl<S: Store> SpillingLog<S> {
             began: Instant::now(),
             next_ssn: Ssn(0),
             payload_bytes: 0,
+            chunk: 0,
             on_disk_end: Ssn(0),
             waited: Duration::ZERO,
         }
@@ -160,12 +163,13 @@ impl<S: Store> SpillingLog<S> {
             place.copy_from_slice(&source[..place.len()]);
             let fragment_bytes = place.len() as u64;
             let header = self.header(done, message_bytes);
-            let chunk = self.log.tail().0 / CHUNK_BYTES as u64;
             let frame = self.log.append(&self.arena, reservation, header);
             frame.publish(self.arena.region());
             done += fragment_bytes;
             self.payload_bytes += fragment_bytes;
-            if frame.position.0 / CHUNK_BYTES as u64 != chunk {
+            let chunk = frame.position.0 / CHUNK_BYTES as u64;
+            if chunk != self.chunk {
+                self.chunk = chunk;
                 self.move_on()?;
             }
         }

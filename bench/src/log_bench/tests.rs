@@ -11,7 +11,7 @@ struct Line {
 }
 
 fn arguments(folder: &Path, options: &[&str]) -> Arguments {
-    let words = ["bench", folder.to_str().unwrap(), "--log-memory", "2M"];
+    let words = ["bench", folder.to_str().unwrap()];
     Line::try_parse_from(words.iter().chain(options))
         .expect("clap takes it")
         .arguments
@@ -22,8 +22,13 @@ fn a_log_larger_than_its_memory_is_spilled_and_read_back() {
     let folder = tempfile::tempdir().unwrap();
     // 100001 bytes: messages go over the ends of chunks.
     for message in ["100001", "1M", "200"] {
-        let options = ["--size", "24M", "--message", message, "--spill-after", "1M"];
-        let arguments = arguments(folder.path(), &options);
+        let options = [
+            ["--size", "24M"],
+            ["--message", message],
+            ["--log-memory", "2M"],
+            ["--spill-after", "1M"],
+        ];
+        let arguments = arguments(folder.path(), options.as_flattened());
         let report = measure(&arguments, &Interrupt::default()).unwrap();
         let appended = &report.appended;
         assert_eq!(report.disk_write.bytes, 24 << 20);
@@ -39,7 +44,7 @@ fn a_log_larger_than_its_memory_is_spilled_and_read_back() {
         assert!(report.read_back.payload_bytes <= appended.payload_bytes);
         assert!(appended.payload_bytes - report.read_back.payload_bytes <= CHUNK_BYTES as u64);
         let per_byte = report.log_bytes_per_payload_byte();
-        let most = if message == "200" { 1.5 } else { 1.02 };
+        let most = if message == "200" { 1.61 } else { 1.02 };
         assert!((1.0..most).contains(&per_byte), "{message}: {per_byte}");
         assert_eq!(
             std::fs::read_dir(folder.path()).unwrap().count(),
@@ -55,7 +60,7 @@ fn a_log_larger_than_its_memory_is_spilled_and_read_back() {
 #[test]
 fn an_interrupt_leaves_no_file() {
     let folder = tempfile::tempdir().unwrap();
-    let arguments = arguments(folder.path(), &["--size", "64M"]);
+    let arguments = arguments(folder.path(), &["--size", "64M", "--log-memory", "2M"]);
     let files = BenchFiles::new(folder.path(), arguments.size).unwrap();
     let interrupt = Interrupt::default();
     interrupt.request();
@@ -82,7 +87,6 @@ fn what_cannot_be_is_refused_before_anything_is_written() {
         ["--in-flight", "0"],
         ["--log-memory", "1K"],
     ] {
-        // The last of two counts.
         let error = refused(&options).to_string();
         assert!(error.starts_with(options[0]), "{error}");
     }
