@@ -3,8 +3,16 @@
 use super::{BLOCK_BYTES, DiskError};
 use rustix::fs::{FallocateFlags, OFlags, fallocate, fcntl_getfl, fcntl_setfl};
 use std::fs::File;
-use std::io;
 use std::path::Path;
+
+/// How a file is reached.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Way {
+    /// Past the page cache, where the file system can.
+    Direct,
+    /// Through the page cache.
+    Buffered,
+}
 
 /// A preallocated file without a name.
 #[derive(Debug)]
@@ -19,7 +27,7 @@ impl Lane {
     ///
     /// # Errors
     /// When the folder cannot hold it.
-    pub fn create(folder: &Path, bytes: u64) -> Result<Self, DiskError> {
+    pub fn create(folder: &Path, bytes: u64, way: Way) -> Result<Self, DiskError> {
         let system = |attempted| DiskError::system(attempted, folder);
         let file = tempfile::tempfile_in(folder).map_err(system("cannot make a file"))?;
         let blocks = (bytes / BLOCK_BYTES as u64).max(1);
@@ -33,13 +41,15 @@ impl Lane {
             Ok(()) | Err(rustix::io::Errno::OPNOTSUPP) => {}
             Err(error) => return Err(system("cannot take room")(error.into())),
         }
-        let direct = fcntl_getfl(&file)
-            .and_then(|flags| fcntl_setfl(&file, flags | OFlags::DIRECT))
-            .map_err(io::Error::from);
+        let go_direct = || {
+            let flags = fcntl_getfl(&file)?;
+            fcntl_setfl(&file, flags | OFlags::DIRECT)
+        };
+        let direct = way == Way::Direct && go_direct().is_ok();
         Ok(Self {
             file,
             blocks,
-            direct: direct.is_ok(),
+            direct,
         })
     }
 

@@ -12,7 +12,7 @@ mod lane;
 mod run;
 
 pub use block::Block;
-pub use lane::Lane;
+pub use lane::{Lane, Way};
 pub use run::{Access, Load, Until, run};
 
 use crate::interrupt::Interrupted;

@@ -185,6 +185,7 @@ fn transfer(lane: &Lane, cursor: &AtomicU64, block: &mut Block, shared: &Shared)
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::disk::Way;
 
     fn load(access: Access, until: Until) -> Load {
         Load {
@@ -195,7 +196,7 @@ mod tests {
     }
 
     fn lanes(folder: &Path, blocks: u64) -> Vec<Lane> {
-        let lane = || Lane::create(folder, blocks * BLOCK_BYTES as u64).unwrap();
+        let lane = || Lane::create(folder, blocks * BLOCK_BYTES as u64, Way::Direct).unwrap();
         vec![lane(), lane()]
     }
 

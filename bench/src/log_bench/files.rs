@@ -53,6 +53,7 @@ impl BenchFiles {
         })
     }
 
+    /// Where they are.
     pub fn folder(&self) -> &Path {
         &self.folder
     }

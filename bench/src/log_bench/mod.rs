@@ -12,16 +12,17 @@ mod files;
 mod read_back;
 mod report;
 
+pub use append::{Appended, append_and_spill};
 pub use error::LogBenchError;
+pub use files::BenchFiles;
+pub use read_back::{ReadBack, read_all};
+pub use report::Report;
 
-use crate::disk::{self, Access, Lane, Load, Transferred, Until};
+use crate::disk::{self, Access, Lane, Load, Transferred, Until, Way};
 use crate::interrupt::{Interrupt, STATUS_INTERRUPTED};
-use append::Appended;
-use files::BenchFiles;
 use refrain::size;
 use refrain_logging::store::disk::DiskEngine;
 use refrain_ring::CHUNK_BYTES;
-use report::Report;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -141,7 +142,7 @@ pub fn measure(arguments: &Arguments, interrupt: &Interrupt) -> Result<Report, L
     arguments.check()?;
     let folder = &arguments.folder;
     let files = BenchFiles::new(folder, arguments.size)?;
-    let alone = [Lane::create(folder, arguments.size)?];
+    let alone = [Lane::create(folder, arguments.size, Way::Direct)?];
     let disk = |access| -> Result<Transferred, LogBenchError> {
         let load = Load {
             access,
@@ -153,11 +154,11 @@ pub fn measure(arguments: &Arguments, interrupt: &Interrupt) -> Result<Report, L
     say("writing to the disk alone");
     let disk_write = disk(Access::Write)?;
     say("appending and spilling");
-    let appended: Appended = append::append_and_spill(arguments, &files, interrupt)?;
+    let appended = append_and_spill(arguments, &files, interrupt)?;
     say("reading from the disk alone");
     let disk_read = disk(Access::Read)?;
     say("reading the log back");
-    let read_back = read_back::read_all(&files, &appended, interrupt)?;
+    let read_back = read_all(&files, &appended, interrupt)?;
     Ok(Report {
         folder: folder.clone(),
         log_memory_bytes: arguments.log_memory,

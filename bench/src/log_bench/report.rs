@@ -13,15 +13,25 @@ const HEADER_LINE_ONLY: &str = "     ──            ";
 /// All that was measured.
 #[derive(Clone, Debug)]
 pub struct Report {
+    /// Where.
     pub folder: PathBuf,
+    /// Memory that the log could use.
     pub log_memory_bytes: u64,
+    /// How much stayed in memory before writing began.
     pub spill_after_bytes: u64,
+    /// Of each message.
     pub message_bytes: u64,
+    /// Transfers under way at once, at most.
     pub in_flight: u64,
+    /// Whether the disk alone was reached past the page cache.
     pub disk_direct: bool,
+    /// The disk alone, written.
     pub disk_write: Transferred,
+    /// The disk alone, read.
     pub disk_read: Transferred,
+    /// The log, appended and spilled.
     pub appended: Appended,
+    /// The log, read back.
     pub read_back: ReadBack,
 }
 

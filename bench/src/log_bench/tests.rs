@@ -64,7 +64,7 @@ fn an_interrupt_leaves_no_file() {
     let files = BenchFiles::new(folder.path(), arguments.size).unwrap();
     let interrupt = Interrupt::default();
     interrupt.request();
-    let result = append::append_and_spill(&arguments, &files, &interrupt);
+    let result = append_and_spill(&arguments, &files, &interrupt);
     assert!(
         matches!(result, Err(LogBenchError::Interrupted(_))),
         "{result:?}"

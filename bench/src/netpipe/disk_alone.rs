@@ -1,7 +1,7 @@
 //! What the disk alone sustains, measured in turn with the jobs.
 
 use super::NetpipeError;
-use crate::disk::{self, Access, Lane, Load, Until};
+use crate::disk::{self, Access, Lane, Load, Until, Way};
 use crate::interrupt::Interrupt;
 use rustix::fs::statfs;
 use std::path::PathBuf;
@@ -58,7 +58,7 @@ impl FolderDisk {
             LANE_BYTES_MAX
         };
         let bytes = (free / FREE_PART).clamp(LANE_BYTES_MIN, most);
-        let lane = |_| Lane::create(&self.folder, bytes).map_err(NetpipeError::from);
+        let lane = |_| Lane::create(&self.folder, bytes, Way::Direct).map_err(NetpipeError::from);
         (0..LANES).map(lane).collect()
     }
 

@@ -188,7 +188,7 @@ pub fn legend(records: &[Record]) -> String {
 /// What the log of a line took, at its largest size; `None` without a log.
 fn log_legend(line: &Line, records: &[Record]) -> Option<String> {
     let of_line = || records.iter().filter(|record| line.has(record));
-    let last = of_line().filter(|record| !record.perturbed).last()?;
+    let last = of_line().rfind(|record| !record.perturbed)?;
     let log = &last.log;
     let mib = |bytes: u64| bytes >> 20;
     let mut text = format!(
