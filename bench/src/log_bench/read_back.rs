@@ -18,7 +18,9 @@ const LOOK_RECORDS: u64 = 1024;
 pub struct ReadBack {
     /// Log bytes, from the opening of the files to the last record.
     pub read: Transferred,
-    /// Their payload.
+    /// The part of that time in which the files were opened and indexed.
+    pub opening_seconds: f64,
+    /// The payload.
     pub payload_bytes: u64,
     /// By how much resident memory grew meanwhile, at most.
     pub memory_growth_bytes: u64,
@@ -50,6 +52,7 @@ pub fn read_all(
         },
     };
     let mut records = image.records(&key, Ssn(0))?;
+    let opening_seconds = began.elapsed().as_secs_f64();
     let (mut bytes, mut payload_bytes, mut count) = (0, 0, 0);
     let mut next_ssn = Ssn(0);
     while let Some(record) = records.next()? {
@@ -79,6 +82,7 @@ pub fn read_all(
     }
     Ok(ReadBack {
         read: Transferred { bytes, seconds },
+        opening_seconds,
         payload_bytes,
         memory_growth_bytes: most_bytes - before_bytes,
     })

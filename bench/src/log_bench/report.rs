@@ -79,6 +79,7 @@ impl Report {
             "disk_read": step(&self.disk_read),
             "read_back": step(&self.read_back.read),
             "read_of_disk": self.read_of_disk(),
+            "read_back_opening_seconds": self.read_back.opening_seconds,
             "read_back_memory_growth_bytes": self.read_back.memory_growth_bytes,
             "payload_bytes": self.appended.payload_bytes,
             "payload_read_bytes": self.read_back.payload_bytes,
@@ -119,9 +120,9 @@ impl Report {
         }
         let mib = |bytes: u64| bytes >> 20;
         format!(
-            "{table}\n{}: {}, {} at once{}. Messages of {} bytes: {:.3} log bytes per payload byte. \
+            "{table}\n{}: {}; {} at once{}. Messages of {} bytes: {:.3} log bytes per payload byte. \
              Log memory at most {} of {} MiB; without memory for {:.2} s. \
-             Reading back took {} MiB of memory more.\n",
+             Reading back took {} MiB of memory more, and {:.2} s of it went into opening.\n",
             self.folder.display(),
             self.appended.how,
             self.in_flight,
@@ -136,6 +137,7 @@ impl Report {
             mib(self.log_memory_bytes),
             self.appended.waited_seconds,
             mib(self.read_back.memory_growth_bytes),
+            self.read_back.opening_seconds,
         )
     }
 }

@@ -16,6 +16,9 @@ pub struct LogFigures {
     /// What one rank logged in a round, in log memories: below 1 the memory alone
     /// may have held it. Median over the rounds.
     pub log_times_memory: Option<f64>,
+    /// The part of the log that went to disk; the rest was freed by a horizon
+    /// before.
+    pub log_part_on_disk: Option<f64>,
     /// Resident memory of the larger rank, its log included.
     pub resident_bytes: Option<u64>,
 }
@@ -26,11 +29,13 @@ impl LogFigures {
         let uses = || rounds.iter().map(|round| round.log);
         let payload: u64 = uses().map(|log| log.payload_bytes).sum();
         let appended: u64 = uses().map(|log| log.appended_bytes).sum();
+        let spilled: u64 = uses().map(|log| log.spilled_bytes).sum();
         let mut times: Vec<f64> = uses()
             .map(|log| log.appended_bytes as f64 / 2.0 / memory_bytes.max(1) as f64)
             .collect();
         Self {
             log_bytes_per_payload_byte: (payload > 0).then(|| appended as f64 / payload as f64),
+            log_part_on_disk: (appended > 0).then(|| spilled as f64 / appended as f64),
             log_memory_bytes: Some(memory_bytes),
             log_memory_peak_bytes: uses().map(|log| log.peak_bytes).max(),
             log_times_memory: quantile(&mut times, 0.5),
@@ -97,6 +102,7 @@ mod tests {
         let round = |appended_bytes, peak_bytes| Samples {
             log: LogUse {
                 appended_bytes,
+                spilled_bytes: 550,
                 payload_bytes: 1000,
                 peak_bytes,
                 resident_bytes: 7,
@@ -105,6 +111,7 @@ mod tests {
         };
         let log = LogFigures::of(&[round(1000, 50), round(1100, 90), round(1200, 80)], 100);
         assert_eq!(log.log_bytes_per_payload_byte, Some(1.1));
+        assert_eq!(log.log_part_on_disk, Some(0.5));
         assert_eq!(log.log_memory_peak_bytes, Some(90));
         assert_eq!(log.log_times_memory, Some(5.5), "half of it each rank's");
         assert_eq!(LogFigures::of(&[], 100).log_bytes_per_payload_byte, None);

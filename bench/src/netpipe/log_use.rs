@@ -9,7 +9,9 @@ use serde::{Deserialize, Serialize};
 pub struct LogUse {
     /// What the round's messages took in the log, freed or not.
     pub appended_bytes: u64,
-    /// Their payload.
+    /// What went to disk meanwhile.
+    pub spilled_bytes: u64,
+    /// Payload of the messages.
     pub payload_bytes: u64,
     /// Log memory in use since the rank began, at most; of the rank with more.
     pub peak_bytes: u64,
@@ -22,6 +24,7 @@ impl LogUse {
     pub fn and(&self, other: &Self) -> Self {
         Self {
             appended_bytes: self.appended_bytes + other.appended_bytes,
+            spilled_bytes: self.spilled_bytes + other.spilled_bytes,
             payload_bytes: self.payload_bytes + other.payload_bytes,
             peak_bytes: self.peak_bytes.max(other.peak_bytes),
             resident_bytes: self.resident_bytes.max(other.resident_bytes),
@@ -43,6 +46,7 @@ impl Before {
         let now = world.statistics();
         LogUse {
             appended_bytes: now.log_bytes_appended - self.0.log_bytes_appended,
+            spilled_bytes: now.log_bytes_spilled - self.0.log_bytes_spilled,
             payload_bytes: now.bytes_sent - self.0.bytes_sent,
             peak_bytes: now.log_bytes_peak,
             resident_bytes: resident_bytes().unwrap_or(0),
@@ -58,12 +62,14 @@ mod tests {
     fn both_ranks_bytes_add_up_and_the_larger_memory_counts() {
         let of = |n: u64| LogUse {
             appended_bytes: n,
+            spilled_bytes: 2 * n,
             payload_bytes: 10 * n,
             peak_bytes: 100 - n,
             resident_bytes: n,
         };
         let both = of(1).and(&of(2));
         assert_eq!((both.appended_bytes, both.payload_bytes), (3, 30));
+        assert_eq!(both.spilled_bytes, 6);
         assert_eq!((both.peak_bytes, both.resident_bytes), (99, 2));
     }
 }

@@ -200,6 +200,10 @@ fn log_legend(line: &Line, records: &[Record]) -> Option<String> {
         mib(log.log_memory_bytes?),
         mib(log.resident_bytes?),
     );
+    if last.disk.disk_bytes_per_s.is_some() {
+        let part = 100.0 * log.log_part_on_disk?;
+        text += &format!(" {part:.0} % of the log went to disk, the rest was freed before.");
+    }
     let is_short = |record: &&Record| {
         let has_disk = record.disk.disk_bytes_per_s.is_some();
         has_disk
@@ -359,6 +363,7 @@ pub mod tests {
             };
             record.log = LogFigures {
                 log_bytes_per_payload_byte: Some(1.0123),
+                log_part_on_disk: Some(0.75),
                 log_memory_bytes: Some(64 << 20),
                 log_memory_peak_bytes: Some(63 << 20),
                 log_times_memory: Some(if record.bytes == 1024 { 1.9 } else { 2.1 }),
@@ -386,6 +391,7 @@ pub mod tests {
             "{legend}"
         );
         assert!(legend.contains("at most 63 of 64 MiB"), "{legend}");
+        assert!(legend.contains("75 % of the log went to disk"), "{legend}");
         assert!(legend.contains("2 log memories): 1K;"), "{legend}");
     }
 

@@ -30,6 +30,9 @@ enum Command {
     /// Check every checksum. Status 1 when anything is damaged; what was being
     /// written when a rank died is not.
     Verify(Listing),
+    /// Measure what a log costs on a disk: the disk alone, the log appended and
+    /// spilled to it, the log read back. Removes its files.
+    Bench(refrain_bench::log_bench::Arguments),
 }
 
 /// Arguments of `ls` and `verify`.
@@ -45,11 +48,15 @@ struct Listing {
 
 /// Runs one of the commands.
 pub fn run(arguments: &Arguments) -> miette::Result<ExitCode> {
+    if let Command::Bench(arguments) = &arguments.command {
+        return refrain_bench::log_bench::run(arguments);
+    }
     let mut out = BufWriter::new(stdout().lock());
     let result = match &arguments.command {
         Command::Ls(listing) => ls::run(listing, &mut out),
         Command::Show(arguments) => show::run(arguments, &mut out),
         Command::Verify(listing) => verify::run(listing, &mut out),
+        Command::Bench(_) => unreachable!("it writes its own output"),
     };
     let status = result.and_then(|status| {
         io::Write::flush(&mut out)?;

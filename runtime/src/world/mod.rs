@@ -78,6 +78,8 @@ pub struct Statistics {
     /// What all logs have taken so far, with headers and unused ends of chunks,
     /// freed or not, in bytes.
     pub log_bytes_appended: u64,
+    /// Log memory whose contents have been written to disk so far, in bytes.
+    pub log_bytes_spilled: u64,
     /// Non-deterministic events.
     pub events: u64,
 }
@@ -282,6 +284,7 @@ impl World {
             log_bytes_max,
             log_bytes_peak: self.engine.log_bytes_peak(),
             log_bytes_appended: self.engine.log_bytes_appended(),
+            log_bytes_spilled: self.engine.disk_progress() * refrain_ring::CHUNK_BYTES as u64,
             events: engine.events,
         }
     }
