@@ -13,7 +13,7 @@
 //! checksums.
 
 use clap::Parser;
-use criterion::{BenchmarkId, Criterion, Throughput};
+use criterion::{BenchmarkId, Criterion, SamplingMode, Throughput};
 use refrain_bench::disk::{self, Access, Lane, Load, Until, Way};
 use refrain_bench::interrupt::Interrupt;
 use refrain_bench::log_bench::{Arguments, BenchFiles, append_and_spill, read_all};
@@ -48,6 +48,7 @@ fn folders() -> Vec<(&'static str, PathBuf)> {
 fn alone(criterion: &mut Criterion, name: &str, folder: &Path) {
     let mut group = criterion.benchmark_group(format!("log_disk/{name}/alone"));
     group.throughput(Throughput::Bytes(LOG_BYTES));
+    group.sampling_mode(SamplingMode::Flat);
     for (way_name, way) in [("direct", Way::Direct), ("buffered", Way::Buffered)] {
         for in_flight in IN_FLIGHT {
             let load = Load {
@@ -72,6 +73,7 @@ fn alone(criterion: &mut Criterion, name: &str, folder: &Path) {
 fn spill(criterion: &mut Criterion, name: &str, folder: &Path) {
     let mut group = criterion.benchmark_group(format!("log_disk/{name}/spill"));
     group.throughput(Throughput::Bytes(LOG_BYTES));
+    group.sampling_mode(SamplingMode::Flat);
     let counts = IN_FLIGHT.map(|count| {
         let options = format!("--spill-io uring --in-flight {count}");
         (format!("uring/{count}"), options)
@@ -106,6 +108,7 @@ fn spill(criterion: &mut Criterion, name: &str, folder: &Path) {
 fn read_back(criterion: &mut Criterion, name: &str, folder: &Path) {
     let mut group = criterion.benchmark_group(format!("log_disk/{name}/read_back"));
     group.throughput(Throughput::Bytes(LOG_BYTES));
+    group.sampling_mode(SamplingMode::Flat);
     for message in ["4K", "64K"] {
         let arguments = arguments(folder, &format!("--message {message}"));
         let files = BenchFiles::new(folder, LOG_BYTES).expect("room on the disk");

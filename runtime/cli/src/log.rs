@@ -48,15 +48,12 @@ struct Listing {
 
 /// Runs one of the commands.
 pub fn run(arguments: &Arguments) -> miette::Result<ExitCode> {
-    if let Command::Bench(arguments) = &arguments.command {
-        return refrain_bench::log_bench::run(arguments);
-    }
     let mut out = BufWriter::new(stdout().lock());
     let result = match &arguments.command {
         Command::Ls(listing) => ls::run(listing, &mut out),
         Command::Show(arguments) => show::run(arguments, &mut out),
         Command::Verify(listing) => verify::run(listing, &mut out),
-        Command::Bench(_) => unreachable!("it writes its own output"),
+        Command::Bench(arguments) => return refrain_bench::log_bench::run(arguments),
     };
     let status = result.and_then(|status| {
         io::Write::flush(&mut out)?;
