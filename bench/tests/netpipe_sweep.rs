@@ -21,6 +21,10 @@ const SCENARIOS: &[(&str, fn())] = &[
     ("every_mode_delivers_what_was_sent", modes),
     ("over_ofi_every_mode_delivers_what_was_sent", modes_over_ofi),
     ("a_small_log_is_freed_in_time", small_log),
+    (
+        "a_log_beyond_its_memory_goes_to_disk_in_every_mode",
+        spilling,
+    ),
     ("one_fabric_by_two_names_is_refused", one_fabric_twice),
     ("an_interrupt_prints_what_was_measured", interrupted),
     ("a_killed_rank_is_reported", killed),
@@ -253,6 +257,39 @@ fn small_log() {
     assert!(lines[0]["repeats"].as_u64() > Some(16), "{lines:?}");
     let (_, lines) = sweep(&format!("{options} --stream"));
     assert!(lines[0]["repeats"].as_u64() > Some(4), "{lines:?}");
+}
+
+/// Between two horizons four times the log's 8 MiB are sent: LOG-3
+fn spilling() {
+    for mode in ["", "--bidirectional", "--stream"] {
+        let folder = tempfile::tempdir().expect("a folder");
+        let options = format!(
+            "--spill-dir {} --spill-after 0 --min 300K --max 1M --perturbation 0 \
+             --time-per-size 0.4 --rounds 2 {mode}",
+            folder.path().display()
+        );
+        let (output, lines) = sweep(&options);
+        assert!(text(&output.stdout).contains("÷ target"));
+        for line in &lines {
+            let number = |name: &str| line[name].as_f64();
+            if line["protocol"] == "none" {
+                assert_eq!(number("log_part_on_disk"), None);
+                continue;
+            }
+            assert!(number("log_part_on_disk") > Some(0.0), "{line}");
+            assert!(number("disk_bytes_per_s") > Some(0.0), "{line}");
+            assert!(number("of_target") > Some(0.0), "{line}");
+            let per_byte = number("log_bytes_per_payload_byte");
+            assert!(per_byte > Some(1.0) && per_byte <= Some(1.05), "{line}");
+            // Nothing beyond the budget.
+            assert!(
+                number("log_memory_peak_bytes") <= Some(f64::from(8 << 20)),
+                "{line}"
+            );
+        }
+        let left = fs::read_dir(folder.path()).expect("it is there").count();
+        assert_eq!(left, 0, "files are left{mode}");
+    }
 }
 
 /// A sweep that takes a minute, with its first size measured.

@@ -1,6 +1,6 @@
 //! The options of `refrain netpipe`, and what must hold for them.
 
-use super::log_budget::{default_budget_bytes, message_cost_bytes};
+use super::log_budget::{LogRoom, default_budget_bytes, message_cost_bytes};
 use super::sizes::{Point, format_size, series};
 use super::{NetpipeError, fabrics};
 use refrain::choice::{self, Choice};
@@ -129,6 +129,9 @@ pub struct Arguments {
     /// the available memory
     #[arg(long, value_name = "SIZE", value_parser = size::parse)]
     pub log_memory: Option<u64>,
+    /// Where the log goes beyond its memory, and how far.
+    #[command(flatten)]
+    pub spill: spill::Options,
     /// Show perturbed sizes in the table too
     #[arg(long)]
     pub all_sizes: bool,
@@ -153,7 +156,8 @@ pub struct Settings {
     pub json: Option<PathBuf>,
     pub plot: Option<PathBuf>,
     pub peers: bool,
-    pub log_memory_bytes: u64,
+    pub log_room: LogRoom,
+    pub spill: Option<Spill>,
     pub all_sizes: bool,
     pub quiet: bool,
 }
@@ -209,6 +213,9 @@ impl Arguments {
             .log_memory
             .unwrap_or_else(|| default_budget_bytes(available_bytes, ranks));
         check_memory(largest, log_memory_bytes, ranks, available_bytes)?;
+        let keeping = protocols.iter().filter(|name| *name != "none").count();
+        let logs = 2 * (self.fabric.len() * keeping) as u64;
+        let (log_room, spill) = self.spill.clone().check(log_memory_bytes, logs)?;
         check_folder("--json", self.json.as_deref())?;
         check_folder("--plot", self.plot.as_deref())?;
         Ok(Settings {
@@ -225,7 +232,8 @@ impl Arguments {
             json: self.json,
             plot: self.plot,
             peers: self.peers,
-            log_memory_bytes,
+            log_room,
+            spill,
             all_sizes: self.all_sizes,
             quiet: self.quiet,
         })
@@ -379,6 +387,10 @@ fn check_folder(option: &'static str, file: Option<&Path>) -> Result<(), Netpipe
     }
     Ok(())
 }
+
+mod spill;
+
+pub use spill::Spill;
 
 #[cfg(test)]
 mod tests;

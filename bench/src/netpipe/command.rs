@@ -4,6 +4,8 @@
 //! connect processes of one executable on one machine, so there is no version.
 
 use super::arguments::{Mode, Receive};
+use super::log_budget::LogRoom;
+use super::log_use::LogUse;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use std::io::{self, Read, Write};
@@ -21,7 +23,7 @@ pub enum Command {
         /// Buffers must hold this.
         largest_bytes: u64,
         /// The payload log; `None`: the protocol keeps nothing.
-        log_budget_bytes: Option<u64>,
+        log_room: Option<LogRoom>,
     },
     /// Measure one round.
     Measure(Round),
@@ -60,7 +62,8 @@ pub enum Answer {
     Failed(String),
 }
 
-/// The times of one round; empty from rank 1, which has no clock.
+/// What a rank says of one round. The times are empty from rank 1, which has no
+/// clock.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Samples {
     /// Half round trip (stream: time per message; bidirectional: time of one
@@ -68,6 +71,8 @@ pub struct Samples {
     pub times_ps: Vec<u64>,
     /// Round trips (messages, exchanges) per batch.
     pub batch: u64,
+    /// Of this rank; the driver adds up both.
+    pub log: LogUse,
 }
 
 /// Writes one frame.
@@ -164,6 +169,10 @@ mod tests {
         Answer::Measured(Samples {
             times_ps: (0..count).map(|n| n * 1_000_003).collect(),
             batch: 40,
+            log: LogUse {
+                appended_bytes: 7,
+                ..LogUse::default()
+            },
         })
     }
 
@@ -171,7 +180,7 @@ mod tests {
     fn frames_come_back_one_by_one() {
         let prepare = Command::Prepare {
             largest_bytes: 1,
-            log_budget_bytes: None,
+            log_room: Some(LogRoom::new(1 << 20, 4.0)),
         };
         let mut pipe = Vec::new();
         write_frame(&mut pipe, &prepare).unwrap();

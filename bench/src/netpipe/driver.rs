@@ -3,19 +3,19 @@
 use super::NetpipeError;
 use super::arguments::{Mode, Settings};
 use super::command::{Round, Samples};
-use super::interrupt::Interrupt;
+use super::disk_alone::{DiskAlone, FolderDisk};
+use super::log_figures::{DiskFigures, LogFigures};
 use super::peers::{self, Peer, PeerError};
 use super::progress::Progress;
 use super::ranks::Ranks;
 use super::result::{Figures, Measured, NO_PROTOCOL, Record, overhead};
 use super::sizes::Point;
 use super::{fabrics, machine, plot, table};
+use crate::interrupt::{Interrupt, STATUS_INTERRUPTED};
 use std::fs::File;
 use std::io::Write;
 use std::process::ExitCode;
 
-/// What a shell expects of a program that Ctrl-C ended.
-const STATUS_INTERRUPTED: u8 = 130;
 /// The protocol that the others are compared with.
 const BASELINE: &str = "none";
 
@@ -37,7 +37,8 @@ pub trait Contestant {
 /// # Errors
 /// When it could not begin or did not end well.
 pub fn run(settings: &Settings) -> Result<ExitCode, NetpipeError> {
-    let interrupt = Interrupt::install()?;
+    let interrupt =
+        Interrupt::install().map_err(NetpipeError::system("cannot listen for Ctrl-C"))?;
     let progress = Progress::new(settings.points.len(), settings.quiet);
     let mut json = settings.json.as_deref().map(JsonFile::create).transpose()?;
     let mut records = Vec::new();
@@ -116,9 +117,14 @@ fn measure_all(
         .iter_mut()
         .map(|ranks| ranks as &mut dyn Contestant)
         .collect();
+    let mut disk = settings
+        .spill
+        .as_ref()
+        .map(|spill| FolderDisk::new(spill.folder.clone(), interrupt.clone()));
     sweep(
         settings,
         &mut contestants,
+        disk.as_mut().map(|disk| disk as &mut dyn DiskAlone),
         found.peers,
         interrupt,
         progress,
@@ -131,6 +137,7 @@ fn measure_all(
 fn sweep(
     settings: &Settings,
     contestants: &mut [&mut dyn Contestant],
+    mut disk: Option<&mut dyn DiskAlone>,
     peers: Vec<Box<dyn Peer>>,
     interrupt: &Interrupt,
     progress: &Progress,
@@ -141,6 +148,7 @@ fn sweep(
     for &point in &settings.points {
         progress.size(point.bytes);
         let mut rounds = vec![Vec::new(); contestants.len()];
+        let mut disk_rounds = Vec::new();
         for _ in 0..settings.rounds {
             for index in rotated(contestants.len(), turn) {
                 interrupt.check()?;
@@ -153,9 +161,12 @@ fn sweep(
                 };
                 rounds[index].push(contestants[index].measure(&round)?);
             }
+            if let Some(disk) = &mut disk {
+                disk_rounds.push(disk.measure(settings.round_time)?);
+            }
             turn += 1;
         }
-        for record in records(settings, contestants, point, &rounds) {
+        for record in records(settings, contestants, point, &rounds, &disk_rounds) {
             report(record)?;
         }
         for record in turns.after(point, progress)? {
@@ -177,6 +188,7 @@ fn records(
     contestants: &[&mut dyn Contestant],
     point: Point,
     rounds: &[Vec<Samples>],
+    disk_rounds: &[f64],
 ) -> Vec<Record> {
     let figures: Vec<Option<Figures>> = rounds
         .iter()
@@ -192,11 +204,25 @@ fn records(
     contestants
         .iter()
         .zip(&figures)
-        .filter_map(|(contestant, figures)| {
+        .zip(rounds)
+        .filter_map(|((contestant, figures), rounds)| {
             let figures = figures.as_ref()?;
-            let overhead = baseline(contestant.fabric())
-                .filter(|_| contestant.protocol() != BASELINE)
-                .and_then(|base| overhead(&figures.rounds_us, &base.rounds_us));
+            let keeps_payload = contestant.protocol() != BASELINE;
+            let base = baseline(contestant.fabric()).filter(|_| keeps_payload);
+            let overhead = base.and_then(|base| overhead(&figures.rounds_us, &base.rounds_us));
+            let (log, disk) = if keeps_payload {
+                let log = LogFigures::of(rounds, settings.log_room.memory_bytes);
+                let speeds = |figures: &Figures| figures.speeds(point.bytes, settings.mode);
+                let disk = DiskFigures::of(
+                    &speeds(figures),
+                    base.map(speeds).as_deref(),
+                    disk_rounds,
+                    log.log_bytes_per_payload_byte,
+                );
+                (log, disk)
+            } else {
+                Default::default()
+            };
             let measured = Measured {
                 fabric: contestant.fabric(),
                 protocol: contestant.protocol(),
@@ -204,7 +230,11 @@ fn records(
                 mode: settings.mode,
                 point,
             };
-            Some(measured.record(figures, overhead))
+            Some(Record {
+                log,
+                disk,
+                ..measured.record(figures, overhead)
+            })
         })
         .collect()
 }

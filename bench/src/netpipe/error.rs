@@ -1,5 +1,7 @@
 //! What can go wrong in a sweep, in words for the command line.
 
+use crate::disk::DiskError;
+use crate::interrupt::Interrupted;
 use std::path::PathBuf;
 
 /// Why a sweep did not begin or did not end well.
@@ -56,9 +58,27 @@ pub enum NetpipeError {
     /// This process is a rank and the library or the driver failed it.
     #[error("this rank of the sweep cannot go on: {0}")]
     InRank(String),
+    /// What the disk alone sustains cannot be measured.
+    #[error("the disk alone: {0}")]
+    Disk(DiskError),
     /// Ctrl-C or a request to end.
     #[error("interrupted")]
     Interrupted,
+}
+
+impl From<Interrupted> for NetpipeError {
+    fn from(_: Interrupted) -> Self {
+        Self::Interrupted
+    }
+}
+
+impl From<DiskError> for NetpipeError {
+    fn from(error: DiskError) -> Self {
+        match error {
+            DiskError::Interrupted(interrupted) => interrupted.into(),
+            error @ DiskError::System { .. } => Self::Disk(error),
+        }
+    }
 }
 
 impl NetpipeError {

@@ -3,6 +3,8 @@
 //! Both ranks keep the same account from the same inputs, so they call
 //! `publish_horizon` at the same place without a word between them.
 
+use serde::{Deserialize, Serialize};
+
 /// Log memory of a rank when neither `--log-memory` nor scarcity says otherwise.
 const DEFAULT_BYTES: u64 = 512 << 20;
 /// What the log may need beside the payload, per fragment: a record header,
@@ -10,6 +12,10 @@ const DEFAULT_BYTES: u64 = 512 << 20;
 const FRAGMENT_OVERHEAD_BYTES: u64 = 128;
 /// No fabric cuts finer.
 const FRAGMENT_BYTES_MIN: u64 = 4096;
+/// What is sent between two horizons, in log memories: with nothing below the
+/// memory, and with a disk.
+pub const TIMES_IN_MEMORY: f64 = 0.25;
+pub const TIMES_WITH_DISK: f64 = 4.0;
 
 /// Log memory of one rank in bytes: 512 MiB, or an eighth of the available
 /// memory if that is less; together all `ranks` never plan for more than half.
@@ -28,11 +34,31 @@ pub fn message_cost_bytes(bytes: u64) -> u64 {
     bytes.saturating_add(fragments.saturating_mul(FRAGMENT_OVERHEAD_BYTES))
 }
 
+/// How much log a rank has, and how much of it may be used before it is freed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LogRoom {
+    /// In memory.
+    pub memory_bytes: u64,
+    /// Sent between two horizons: less than the memory, or with a disk below it
+    /// some times more.
+    pub between_horizons_bytes: u64,
+}
+
+impl LogRoom {
+    /// Memory of `memory_bytes`, and `times` as much between two horizons.
+    pub fn new(memory_bytes: u64, times: f64) -> Self {
+        Self {
+            memory_bytes,
+            between_horizons_bytes: (memory_bytes as f64 * times) as u64,
+        }
+    }
+}
+
 /// What was sent since the log was last freed.
 #[derive(Debug)]
 pub struct LogAccount {
-    /// A quarter of the budget; `None`: nothing is kept.
-    quarter_bytes: Option<u64>,
+    /// `None`: nothing is kept.
+    room: Option<LogRoom>,
     sent_bytes: u64,
 }
 
@@ -46,18 +72,20 @@ pub struct Segment {
 }
 
 impl LogAccount {
-    /// For a log of `budget_bytes`, or for a protocol that keeps nothing.
-    pub fn new(budget_bytes: Option<u64>) -> Self {
+    /// For a log with this room, or for a protocol that keeps nothing.
+    pub fn new(room: Option<LogRoom>) -> Self {
         Self {
-            quarter_bytes: budget_bytes.map(|budget| budget / 4),
+            room,
             sent_bytes: 0,
         }
     }
 
-    /// How many messages of `bytes` fit between two horizons, at least one.
+    /// How many messages of `bytes` may be on their way at once, at least one: a
+    /// quarter of the memory, and what fits between two horizons.
     pub fn messages_max(&self, bytes: u64) -> u64 {
-        self.quarter_bytes.map_or(u64::MAX, |quarter| {
-            (quarter / message_cost_bytes(bytes)).max(1)
+        self.room.map_or(u64::MAX, |room| {
+            let most = room.between_horizons_bytes.min(room.memory_bytes / 4);
+            (most / message_cost_bytes(bytes)).max(1)
         })
     }
 
@@ -65,7 +93,11 @@ impl LogAccount {
     /// indivisible groups of `unit`; accounts for it. `left` is a multiple of
     /// `unit`.
     pub fn segment(&mut self, bytes: u64, left: u64, unit: u64) -> Segment {
-        let Some(quarter) = self.quarter_bytes else {
+        let Some(LogRoom {
+            between_horizons_bytes: between,
+            ..
+        }) = self.room
+        else {
             return Segment {
                 horizon_first: false,
                 messages: left,
@@ -73,11 +105,11 @@ impl LogAccount {
         };
         let unit_cost = message_cost_bytes(bytes).saturating_mul(unit);
         let horizon_first =
-            self.sent_bytes > 0 && self.sent_bytes.saturating_add(unit_cost) > quarter;
+            self.sent_bytes > 0 && self.sent_bytes.saturating_add(unit_cost) > between;
         if horizon_first {
             self.sent_bytes = 0;
         }
-        let units = ((quarter - self.sent_bytes.min(quarter)) / unit_cost).clamp(1, left / unit);
+        let units = ((between - self.sent_bytes.min(between)) / unit_cost).clamp(1, left / unit);
         self.sent_bytes = self
             .sent_bytes
             .saturating_add(unit_cost.saturating_mul(units));
@@ -91,6 +123,10 @@ impl LogAccount {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn in_memory(bytes: u64) -> Option<LogRoom> {
+        Some(LogRoom::new(bytes, TIMES_IN_MEMORY))
+    }
 
     /// Splits `total` messages; returns the segments.
     fn split(account: &mut LogAccount, bytes: u64, total: u64, unit: u64) -> Vec<Segment> {
@@ -117,7 +153,7 @@ mod tests {
     fn never_more_than_a_quarter_between_two_horizons() {
         for bytes in [1, 4096, 65_536, 1 << 20] {
             let budget = 64 << 20;
-            let mut account = LogAccount::new(Some(budget));
+            let mut account = LogAccount::new(in_memory(budget));
             let mut since = 0;
             for total in [1, 1000, 64] {
                 for segment in split(&mut account, bytes, total, 1) {
@@ -133,7 +169,7 @@ mod tests {
 
     #[test]
     fn a_horizon_comes_only_when_it_must() {
-        let mut account = LogAccount::new(Some(64 << 20));
+        let mut account = LogAccount::new(in_memory(64 << 20));
         let segments = split(&mut account, 1 << 20, 40, 1);
         let fit = account.messages_max(1 << 20);
         assert_eq!(fit, 15, "a quarter holds 15 with their headers");
@@ -148,7 +184,7 @@ mod tests {
 
     #[test]
     fn groups_are_not_torn() {
-        let mut account = LogAccount::new(Some(64 << 20));
+        let mut account = LogAccount::new(in_memory(64 << 20));
         let segments = split(&mut account, 1 << 20, 40, 8);
         let lengths: Vec<_> = segments.iter().map(|segment| segment.messages).collect();
         assert_eq!(lengths, [8, 8, 8, 8, 8]);
@@ -156,7 +192,7 @@ mod tests {
 
     #[test]
     fn a_message_beyond_a_quarter_goes_alone() {
-        let mut account = LogAccount::new(Some(4 << 20));
+        let mut account = LogAccount::new(in_memory(4 << 20));
         let segments = split(&mut account, 2 << 20, 3, 1);
         assert_eq!(segments.len(), 3);
         assert!(!segments[0].horizon_first);
@@ -174,13 +210,24 @@ mod tests {
 
     #[test]
     fn both_ranks_derive_the_same() {
-        let mut one = LogAccount::new(Some(32 << 20));
-        let mut other = LogAccount::new(Some(32 << 20));
+        let mut one = LogAccount::new(in_memory(32 << 20));
+        let mut other = LogAccount::new(in_memory(32 << 20));
         for (bytes, total, unit) in [(1, 1_000_000, 100), (4_194_304, 7, 1), (3, 900, 9)] {
             assert_eq!(
                 split(&mut one, bytes, total, unit),
                 split(&mut other, bytes, total, unit)
             );
         }
+    }
+
+    #[test]
+    fn with_a_disk_the_log_grows_beyond_its_memory_but_windows_do_not() {
+        let room = LogRoom::new(16 << 20, TIMES_WITH_DISK);
+        let mut account = LogAccount::new(Some(room));
+        let segments = split(&mut account, 1 << 20, 130, 1);
+        let lengths: Vec<_> = segments.iter().map(|segment| segment.messages).collect();
+        assert_eq!(lengths, [62, 62, 6], "64 MiB with headers");
+        assert!(segments[1..].iter().all(|segment| segment.horizon_first));
+        assert_eq!(account.messages_max(1 << 20), 3, "a quarter of the memory");
     }
 }

@@ -6,7 +6,8 @@
 use super::arguments::{Mode, Receive};
 use super::buffer::{Buffer, Pattern};
 use super::command::{Round, Samples};
-use super::log_budget::LogAccount;
+use super::log_budget::{LogAccount, LogRoom};
+use super::log_use::Before;
 use refrain::{Error, Request, World, from, from_any, to};
 use std::time::{Duration, Instant};
 
@@ -42,11 +43,11 @@ pub struct State {
 }
 
 impl State {
-    pub fn new(largest_bytes: usize, log_budget_bytes: Option<u64>) -> Self {
+    pub fn new(largest_bytes: usize, log_room: Option<LogRoom>) -> Self {
         Self {
             first: Buffer::new(largest_bytes),
             second: Buffer::new(largest_bytes),
-            log: LogAccount::new(log_budget_bytes),
+            log: LogAccount::new(log_room),
             requests: Vec::with_capacity(WINDOW_MESSAGES as usize),
         }
     }
@@ -85,6 +86,7 @@ pub fn measure(
 ) -> Result<Samples, MeasureError> {
     let bytes = round.bytes as usize;
     let rank = world.rank().0;
+    let before = Before::of(world);
     let mut lane = Lane {
         peer: 1 - rank,
         leads: rank == 0,
@@ -105,7 +107,10 @@ pub fn measure(
         Samples::default()
     };
     lane.verify(round)?;
-    Ok(samples)
+    Ok(Samples {
+        log: before.until_now(world),
+        ..samples
+    })
 }
 
 /// Messages in a window of a stream: bounded in number, bytes and log.
@@ -192,6 +197,7 @@ fn lead(lane: &mut Lane<'_, '_>, log: &mut LogAccount, round: &Round) -> Result<
     Ok(Samples {
         times_ps: batches_ns.iter().map(|ns| ns * 1000 / one_way).collect(),
         batch,
+        ..Samples::default()
     })
 }
 
@@ -564,12 +570,12 @@ mod tests {
             time: Duration::from_nanos(1),
             seed: 0,
         };
-        let log = LogAccount::new(Some(512 << 20));
+        let log = LogAccount::new(Some(LogRoom::new(512 << 20, 0.25)));
         let window = |bytes| window_messages(&round(bytes, Mode::Stream), &log);
         assert_eq!(window(1), 64);
         assert_eq!(window(4 << 20), 16);
         assert_eq!(window(256 << 20), 1);
-        let small = LogAccount::new(Some(32 << 20));
+        let small = LogAccount::new(Some(LogRoom::new(32 << 20, 0.25)));
         assert_eq!(
             window_messages(&round(1 << 20, Mode::Stream), &small),
             7,

@@ -33,16 +33,30 @@
 //! * Each round begins with an untimed warm-up, which also finds how many round
 //!   trips fit in the round.
 //! * Protocols that keep payload are asked to free it (`publish_horizon`) before
-//!   more than a quarter of the log's memory was sent, between timed segments.
+//!   more than a quarter of the log's memory was sent, between timed segments;
+//!   with `--spill-dir` after four times that memory (`--log-times`), so that
+//!   most of the log goes to disk.
+//! * With `--spill-dir` the disk alone has a turn in each round, as long as those
+//!   of the jobs: two files, one for each rank, written past the page cache,
+//!   eight blocks of 256 KiB under way in each, to files that are preallocated
+//!   before the clock runs. The target of a round is the lesser of `none` and of
+//!   what that disk could log; both sides of `÷ target` are of means, as waits for
+//!   a disk meet few messages. At each horizon what is still in memory is freed
+//!   without having been written: a log of N times its memory may so reach N / (N
+//!   - 1) of its disk (`log_part_on_disk` says how much was written). Rounds must
+//!   be long: one in which less than twice the log's memory was sent shows the
+//!   memory, not the disk, and is remarked upon.
 
 mod arguments;
 mod buffer;
 mod command;
+mod disk_alone;
 mod driver;
 mod error;
 mod fabrics;
-mod interrupt;
 mod log_budget;
+mod log_figures;
+mod log_use;
 mod machine;
 mod measure;
 mod peers;

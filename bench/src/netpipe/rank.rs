@@ -59,11 +59,11 @@ fn serve(commands: &mut File, answers: &mut File) -> Result<(), String> {
         match command {
             Command::Prepare {
                 largest_bytes,
-                log_budget_bytes,
+                log_room,
             } => {
                 let largest = usize::try_from(largest_bytes)
                     .map_err(|_| format!("{largest_bytes} bytes do not fit in memory"))?;
-                state = State::new(largest, log_budget_bytes);
+                state = State::new(largest, log_room);
             }
             Command::Measure(round) => {
                 let samples = measure(&mut world, &mut state, &round)

@@ -5,8 +5,8 @@ use super::arguments::Settings;
 use super::command::{Answer, Command, Incoming, Round, Samples, write_frame};
 use super::driver::Contestant;
 use super::fabrics::is_open;
-use super::interrupt::Interrupt;
 use super::rank::{ANSWERS_VARIABLE, COMMANDS_VARIABLE};
+use crate::interrupt::Interrupt;
 use refrain::config::JobConfig;
 use refrain::launcher::{Job, JobSpec, Outcome, Output};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -80,17 +80,7 @@ impl Ranks {
             arguments: vec!["netpipe-rank".into()],
             environment: Vec::new(),
             ranks: 2,
-            config: JobConfig {
-                fabric: fabric.into(),
-                protocol: protocol.into(),
-                log_memory_bytes: Some(settings.log_memory_bytes),
-                log_prefault: true,
-                libfabric: settings.libfabric.clone(),
-                peer_timeout_ms: settings.peer_timeout_ms,
-                suspect_after_ms: settings.suspect_after_ms,
-                ranks_on_host: 2,
-                ..JobConfig::default()
-            },
+            config: config(settings, fabric, protocol),
             output: Output::Inherited,
             pin: true,
             descriptors,
@@ -129,7 +119,7 @@ impl Ranks {
         let keeps_payload = self.protocol != KEEPS_NOTHING;
         self.command(&Command::Prepare {
             largest_bytes: settings.largest_bytes(),
-            log_budget_bytes: keeps_payload.then_some(settings.log_memory_bytes),
+            log_room: keeps_payload.then_some(settings.log_room),
         })
     }
 
@@ -287,12 +277,31 @@ impl Contestant for Ranks {
         for rank in 0..2 {
             match self.answer(rank, LOOK, limit)? {
                 Answer::Measured(measured) if rank == 0 => samples = measured,
-                Answer::Measured(_) => {}
+                Answer::Measured(measured) => samples.log = samples.log.and(&measured.log),
                 other => return Err(self.unexpected(rank, &other)),
             }
         }
         self.command(&Command::Rest)?;
         Ok(samples)
+    }
+}
+
+fn config(settings: &Settings, fabric: &str, protocol: &str) -> JobConfig {
+    let spill = settings.spill.as_ref();
+    JobConfig {
+        fabric: fabric.into(),
+        protocol: protocol.into(),
+        log_memory_bytes: Some(settings.log_room.memory_bytes),
+        log_prefault: true,
+        libfabric: settings.libfabric.clone(),
+        peer_timeout_ms: settings.peer_timeout_ms,
+        suspect_after_ms: settings.suspect_after_ms,
+        ranks_on_host: 2,
+        spill_dir: spill.map(|spill| spill.folder.display().to_string()),
+        log_disk_bytes: spill.and_then(|spill| spill.disk_bytes),
+        spill_after_bytes: spill.and_then(|spill| spill.after_bytes),
+        spill_io: spill.map_or_else(|| "auto".into(), |spill| spill.io.clone()),
+        ..JobConfig::default()
     }
 }
 

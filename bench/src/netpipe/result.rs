@@ -2,6 +2,7 @@
 
 use super::arguments::{Mode, Receive};
 use super::command::Samples;
+use super::log_figures::{DiskFigures, LogFigures};
 use super::sizes::Point;
 use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};
@@ -29,6 +30,8 @@ pub struct Record {
     pub half_rtt_us_p99: Option<f64>,
     /// The shortest.
     pub half_rtt_us_min: Option<f64>,
+    /// The mean: with the waits for a disk in it.
+    pub half_rtt_us_mean: Option<f64>,
     /// From the median time; both directions together where both send.
     pub gbit_per_s: f64,
     /// Round trips (messages, exchanges) timed.
@@ -42,6 +45,12 @@ pub struct Record {
     pub overhead_vs_none: Option<f64>,
     /// Next to a size of NetPIPE's series.
     pub perturbed: bool,
+    /// About the payload log, of a protocol that has one.
+    #[serde(flatten)]
+    pub log: LogFigures,
+    /// About the disk below it.
+    #[serde(flatten)]
+    pub disk: DiskFigures,
 }
 
 /// Name in `protocol` of what is no protocol of Refrain.
@@ -59,6 +68,8 @@ pub struct Figures {
     pub spread: f64,
     /// Median of each round, µs.
     pub rounds_us: Vec<f64>,
+    /// Mean of each round, µs.
+    pub rounds_mean_us: Vec<f64>,
 }
 
 impl Figures {
@@ -67,6 +78,7 @@ impl Figures {
         let mut histogram = Histogram::<u64>::new(DIGITS).ok()?;
         let mut repeats = 0;
         let mut rounds_us = Vec::new();
+        let mut rounds_mean_us = Vec::new();
         let mut batches = Vec::new();
         for round in rounds.iter().filter(|round| !round.times_ps.is_empty()) {
             for &time_ps in &round.times_ps {
@@ -75,6 +87,8 @@ impl Figures {
             }
             repeats += round.batch * round.times_ps.len() as u64;
             let mut times: Vec<f64> = round.times_ps.iter().map(|&ps| us(ps)).collect();
+            // Each is of as many round trips as the others.
+            rounds_mean_us.push(times.iter().sum::<f64>() / times.len() as f64);
             rounds_us.push(quantile(&mut times, 0.5)?);
             batches.push(round.batch as f64);
         }
@@ -88,7 +102,19 @@ impl Figures {
             batch: quantile(&mut batches, 0.5)? as u64,
             spread: spread(&rounds_us)?,
             rounds_us,
+            rounds_mean_us,
         })
+    }
+
+    /// Median over the rounds of the mean time, µs.
+    pub fn mean_us(&self) -> Option<f64> {
+        quantile(&mut self.rounds_mean_us.clone(), 0.5)
+    }
+
+    /// Payload bytes per second of each round, from its mean time.
+    pub fn speeds(&self, bytes: u64, mode: Mode) -> Vec<f64> {
+        let speed = |&mean_us: &f64| gbit_per_s(bytes, mean_us, mode) * 1e9 / 8.0;
+        self.rounds_mean_us.iter().map(speed).collect()
     }
 }
 
@@ -97,7 +123,7 @@ fn us(ps: u64) -> f64 {
 }
 
 /// Linear interpolation between order statistics; `None` for nothing.
-fn quantile(values: &mut [f64], q: f64) -> Option<f64> {
+pub fn quantile(values: &mut [f64], q: f64) -> Option<f64> {
     values.sort_by(f64::total_cmp);
     let place = q * values.len().checked_sub(1)? as f64;
     let (below, above) = (
@@ -108,7 +134,7 @@ fn quantile(values: &mut [f64], q: f64) -> Option<f64> {
 }
 
 /// Inter-quartile range over the median.
-fn spread(values: &[f64]) -> Option<f64> {
+pub fn spread(values: &[f64]) -> Option<f64> {
     let mut values = values.to_vec();
     let low = quantile(&mut values, 0.25)?;
     let high = quantile(&mut values, 0.75)?;
@@ -162,6 +188,7 @@ impl Measured<'_> {
         Record {
             half_rtt_us_p99: Some(figures.p99_us),
             half_rtt_us_min: Some(figures.min_us),
+            half_rtt_us_mean: figures.mean_us(),
             repeats: Some(figures.repeats),
             batch: Some(figures.batch),
             spread: Some(figures.spread),
@@ -181,12 +208,15 @@ impl Measured<'_> {
             half_rtt_us_p50: time_us,
             half_rtt_us_p99: None,
             half_rtt_us_min: None,
+            half_rtt_us_mean: None,
             gbit_per_s: gbit_per_s(self.point.bytes, time_us, self.mode),
             repeats: None,
             batch: None,
             spread: None,
             overhead_vs_none: None,
             perturbed: self.point.perturbed,
+            log: LogFigures::default(),
+            disk: DiskFigures::default(),
         }
     }
 }
@@ -262,6 +292,7 @@ mod tests {
         Samples {
             times_ps: times_ps.to_vec(),
             batch,
+            ..Samples::default()
         }
     }
 
@@ -282,6 +313,11 @@ mod tests {
         assert!(close(figures.min_us, 0.100));
         assert_eq!(figures.repeats, 3 * 40 + 3 * 50);
         assert_eq!(figures.rounds_us, [0.11, 0.21]);
+        assert!(close(figures.rounds_mean_us[0], 0.11));
+        assert!(
+            close(figures.rounds_mean_us[1], 9.41 / 3.0),
+            "the wait counts"
+        );
         assert!(close(figures.spread, 0.05 / 0.16), "{}", figures.spread);
         assert_eq!(Figures::from_rounds(&[]), None);
         assert_eq!(Figures::from_rounds(&[samples(&[], 1)]), None);

@@ -1,33 +1,117 @@
 //! The table at the end.
 
-use super::result::{Line, NO_PROTOCOL, Record, fabrics, lines};
+use super::result::{Line, NO_PROTOCOL, Record, fabrics, gbit_per_s, lines};
 use super::sizes::format_size;
 use comfy_table::{Cell, CellAlignment, Table};
 
 /// comfy-table's order of borders: only those below the header are drawn.
 const HEADER_LINE_ONLY: &str = "     ──            ";
 
+/// A round in which less was logged, in log memories, shows the memory and not
+/// the disk.
+const TIMES_MIN: f64 = 2.0;
+
+/// One figure of a line.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Column {
+    Time,
+    P99,
+    Bandwidth,
+    Overhead,
+    Target,
+    OfTarget,
+}
+
+impl Column {
+    /// Those of a line: what none of its records tells is left out.
+    fn of(line: &Line, records: &[Record]) -> Vec<Self> {
+        let of_line = || records.iter().filter(|record| line.has(record));
+        let mut columns = vec![Self::Time];
+        columns.extend((!line.is_peer()).then_some(Self::P99));
+        columns.push(Self::Bandwidth);
+        let has_overhead = of_line().any(|record| record.overhead_vs_none.is_some());
+        columns.extend(has_overhead.then_some(Self::Overhead));
+        if of_line().any(|record| record.disk.of_target.is_some()) {
+            columns.extend([Self::Target, Self::OfTarget]);
+        }
+        columns
+    }
+
+    fn title(self) -> &'static str {
+        match self {
+            Self::Time => "µs",
+            Self::P99 => "p99",
+            Self::Bandwidth => "Gb/s",
+            Self::Overhead => "÷ none",
+            Self::Target => "target",
+            Self::OfTarget => "÷ target",
+        }
+    }
+
+    /// `by_mean`: the bandwidth is that of the mean time.
+    fn text(self, record: &Record, by_mean: bool) -> String {
+        let ratio = |ratio: f64| format!("{ratio:.2}");
+        let text = match self {
+            Self::Time => Some(significant(record.half_rtt_us_p50)),
+            Self::P99 => record.half_rtt_us_p99.map(significant),
+            Self::Bandwidth => Some(significant(bandwidth(record, by_mean))),
+            Self::Overhead => record.overhead_vs_none.map(ratio),
+            Self::Target => record.disk.target_gbit_per_s.map(significant),
+            Self::OfTarget => record.disk.of_target.map(ratio),
+        };
+        text.unwrap_or_default()
+    }
+}
+
 /// Sizes downwards; for each line time and bandwidth, for each protocol but
-/// `none` also its overhead. Perturbed sizes only with `all_sizes`.
+/// `none` also its overhead, with a disk below the log also how much of what is
+/// possible was reached, and what the disk alone sustains. Perturbed sizes only
+/// with `all_sizes`.
 pub fn render(records: &[Record], all_sizes: bool) -> String {
-    let lines = lines(records);
-    let has_overhead = |line: &Line| {
-        records
-            .iter()
-            .any(|record| line.has(record) && record.overhead_vs_none.is_some())
-    };
+    let lines: Vec<(Line, Vec<Column>)> = lines(records)
+        .into_iter()
+        .map(|line| {
+            let columns = Column::of(&line, records);
+            (line, columns)
+        })
+        .collect();
+    let has_disk = has_disk(records);
     let mut table = Table::new();
     // A line below the header and nothing else.
     table.load_preset(HEADER_LINE_ONLY);
     let mut header = vec![Cell::new("bytes")];
-    for line in &lines {
-        header.push(Cell::new(format!("{}\nµs", line.name)));
-        header.push(Cell::new("\nGb/s"));
-        if has_overhead(line) {
-            header.push(Cell::new("\n÷ none"));
-        }
+    for (line, columns) in &lines {
+        let names = std::iter::once(line.name.as_str()).chain(std::iter::repeat(""));
+        let titles = columns.iter().map(|column| column.title());
+        header.extend(
+            names
+                .zip(titles)
+                .map(|(name, title)| Cell::new(format!("{name}\n{title}"))),
+        );
+    }
+    if has_disk {
+        header.extend([Cell::new("disk alone\nGb/s"), Cell::new("\n± %")]);
     }
     table.set_header(header.into_iter().map(right));
+    for bytes in sizes(records, all_sizes) {
+        let of_size = || records.iter().filter(|record| record.bytes == bytes);
+        let mut row = vec![format_size(bytes)];
+        for (line, columns) in &lines {
+            let record = of_size().find(|record| line.has(record));
+            let text = |column: &Column| {
+                record.map_or_else(String::new, |record| column.text(record, has_disk))
+            };
+            row.extend(columns.iter().map(text));
+        }
+        if has_disk {
+            row.extend(disk_cells(of_size()));
+        }
+        table.add_row(row.into_iter().map(Cell::new).map(right));
+    }
+    table.to_string()
+}
+
+fn sizes(records: &[Record], all_sizes: bool) -> Vec<u64> {
     let mut sizes: Vec<u64> = records
         .iter()
         .filter(|record| all_sizes || !record.perturbed)
@@ -35,17 +119,35 @@ pub fn render(records: &[Record], all_sizes: bool) -> String {
         .collect();
     sizes.sort_unstable();
     sizes.dedup();
-    for bytes in sizes {
-        let mut row = vec![Cell::new(format_size(bytes))];
-        for line in &lines {
-            let record = records
-                .iter()
-                .find(|record| record.bytes == bytes && line.has(record));
-            row.extend(cells(record, has_overhead(line)).map(Cell::new));
-        }
-        table.add_row(row.into_iter().map(right));
+    sizes
+}
+
+fn has_disk(records: &[Record]) -> bool {
+    records
+        .iter()
+        .any(|record| record.disk.disk_bytes_per_s.is_some())
+}
+
+/// What the disk alone sustained at a size, and its spread.
+fn disk_cells<'a>(mut of_size: impl Iterator<Item = &'a Record>) -> [String; 2] {
+    let disk = of_size.find_map(|record| {
+        let disk = &record.disk;
+        disk.disk_bytes_per_s.zip(disk.disk_spread)
+    });
+    disk.map_or_else(Default::default, |(bytes_per_s, spread)| {
+        [
+            significant(bytes_per_s * 8.0 / 1e9),
+            format!("{:.0}", spread * 100.0),
+        ]
+    })
+}
+
+/// In Gb/s. Where a disk makes some messages wait, only the mean has the waits.
+fn bandwidth(record: &Record, by_mean: bool) -> f64 {
+    match record.half_rtt_us_mean.filter(|_| by_mean) {
+        Some(mean_us) => gbit_per_s(record.bytes, mean_us, record.mode),
+        None => record.gbit_per_s,
     }
-    table.to_string()
 }
 
 /// What the columns mean, in a line or two below the table.
@@ -74,23 +176,57 @@ pub fn legend(records: &[Record]) -> String {
     {
         text += " ÷ none: median over the rounds of the ratio of times within a round.";
     }
+    if has_disk(records) {
+        text += " Gb/s: from the mean, with all waits. target: the lesser of none and what the disk alone can log; ÷ target: median of the ratios within a round; ± %: quartiles of the disk alone.";
+    }
+    for line in lines(records) {
+        text += &log_legend(&line, records).unwrap_or_default();
+    }
     text
+}
+
+/// What the log of a line took, at its largest size; `None` without a log.
+fn log_legend(line: &Line, records: &[Record]) -> Option<String> {
+    let of_line = || records.iter().filter(|record| line.has(record));
+    let last = of_line().rfind(|record| !record.perturbed)?;
+    let log = &last.log;
+    let mib = |bytes: u64| bytes >> 20;
+    let mut text = format!(
+        "\n{}: {:.3} log bytes per payload byte at {}; log memory at most {} of {} MiB; resident {} MiB.",
+        line.name,
+        log.log_bytes_per_payload_byte?,
+        format_size(last.bytes),
+        mib(log.log_memory_peak_bytes?),
+        mib(log.log_memory_bytes?),
+        mib(log.resident_bytes?),
+    );
+    if last.disk.disk_bytes_per_s.is_some() {
+        let part = 100.0 * log.log_part_on_disk?;
+        text += &format!(" {part:.0} % of the log went to disk, the rest was freed before.");
+    }
+    let is_short = |record: &&Record| {
+        let has_disk = record.disk.disk_bytes_per_s.is_some();
+        has_disk
+            && record
+                .log
+                .log_times_memory
+                .is_some_and(|times| times < TIMES_MIN)
+    };
+    let short: Vec<String> = of_line()
+        .filter(is_short)
+        .map(|record| format_size(record.bytes))
+        .collect();
+    if !short.is_empty() {
+        text += &format!(
+            " Rounds too short to say much about the disk (less logged than {TIMES_MIN} log memories): {}; raise --time-per-size.",
+            short.join(", ")
+        );
+    }
+    Some(text)
 }
 
 fn right(cell: Cell) -> Cell {
     cell.set_alignment(CellAlignment::Right)
-}
-
-fn cells(record: Option<&Record>, overhead: bool) -> impl Iterator<Item = String> {
-    let time = record.map(|record| significant(record.half_rtt_us_p50));
-    let bandwidth = record.map(|record| significant(record.gbit_per_s));
-    let ratio = record
-        .and_then(|record| record.overhead_vs_none)
-        .map(|ratio| format!("{ratio:.2}"));
-    [Some(time), Some(bandwidth), overhead.then_some(ratio)]
-        .into_iter()
-        .flatten()
-        .map(|cell| cell.unwrap_or_default())
 }
 
 /// Three or four digits that say something.
@@ -107,6 +243,7 @@ fn significant(value: f64) -> String {
 pub mod tests {
     use super::*;
     use crate::netpipe::arguments::{Mode, Receive};
+    use crate::netpipe::log_figures::{DiskFigures, LogFigures};
     use crate::netpipe::result::{Figures, Measured};
     use crate::netpipe::sizes::{Point, series};
 
@@ -159,6 +296,7 @@ pub mod tests {
             batch: 1,
             spread: 0.01,
             rounds_us: vec![time_us; 5],
+            rounds_mean_us: vec![2.0 * time_us; 5],
         }
     }
 
@@ -177,7 +315,7 @@ pub mod tests {
                 .to_owned()
         };
         assert!(row("1.5K").contains("1.25"));
-        assert_eq!(row("4M").split_whitespace().count(), 1 + 2 + 3 + 2 + 2);
+        assert_eq!(row("4M").split_whitespace().count(), 1 + 3 + 4 + 2 + 2);
         assert!(!text.contains("4194307"), "perturbed sizes are left out");
     }
 
@@ -188,7 +326,7 @@ pub mod tests {
             .lines()
             .find(|line| line.trim_start().starts_with("4194307"))
             .unwrap();
-        assert_eq!(row.split_whitespace().count(), 1 + 2 + 3);
+        assert_eq!(row.split_whitespace().count(), 1 + 3 + 4);
     }
 
     #[test]
@@ -208,9 +346,53 @@ pub mod tests {
             assert!(header.contains(name), "{text}");
         }
         let row = text.lines().last().unwrap();
-        assert_eq!(row.split_whitespace().count(), 1 + 2 * (2 + 3) + 2 + 2);
+        assert_eq!(row.split_whitespace().count(), 1 + 2 * (3 + 4) + 2 + 2);
         assert_eq!(row.matches("77.0").count(), 2, "{row}");
         assert!(legend(&records).contains("fabric shm and ofi:tcp,"));
+    }
+
+    #[test]
+    fn with_a_disk_there_is_a_target_and_bandwidth_is_of_the_mean() {
+        let mut records = synthetic();
+        for record in records.iter_mut().filter(|r| r.protocol == "pessimist") {
+            record.disk = DiskFigures {
+                disk_bytes_per_s: Some(1.25e9),
+                disk_spread: Some(0.07),
+                target_gbit_per_s: Some(9.5),
+                of_target: Some(0.96),
+            };
+            record.log = LogFigures {
+                log_bytes_per_payload_byte: Some(1.0123),
+                log_part_on_disk: Some(0.75),
+                log_memory_bytes: Some(64 << 20),
+                log_memory_peak_bytes: Some(63 << 20),
+                log_times_memory: Some(if record.bytes == 1024 { 1.9 } else { 2.1 }),
+                resident_bytes: Some(80 << 20),
+            };
+        }
+        let text = render(&records, false);
+        assert!(
+            text.lines().next().unwrap().contains("disk alone"),
+            "{text}"
+        );
+        let row: Vec<&str> = text.lines().last().unwrap().split_whitespace().collect();
+        assert_eq!(row.len(), 1 + 3 + 6 + 2 + 2 + 2, "{text}");
+        assert_eq!(row[row.len() - 2..], ["10.00", "7"]);
+        assert_eq!(row[8..10], ["9.500", "0.96"]);
+        let none = &records.iter().rev().find(|r| r.protocol == "none").unwrap();
+        let of_size: f64 = row[3].parse().unwrap();
+        assert!(
+            (of_size / (none.gbit_per_s / 2.0) - 1.0).abs() < 0.1,
+            "{text}"
+        );
+        let legend = legend(&records);
+        assert!(
+            legend.contains("1.012 log bytes per payload byte at 4M"),
+            "{legend}"
+        );
+        assert!(legend.contains("at most 63 of 64 MiB"), "{legend}");
+        assert!(legend.contains("75 % of the log went to disk"), "{legend}");
+        assert!(legend.contains("2 log memories): 1K;"), "{legend}");
     }
 
     #[test]

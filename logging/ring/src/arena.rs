@@ -57,6 +57,8 @@ pub struct Arena {
     chunks: u32,
     committed: u32,
     free: Vec<ChunkId>,
+    /// Chunks that were taken at the same time, at most.
+    taken_most: u32,
     commit: Commit,
 }
 
@@ -86,6 +88,7 @@ impl Arena {
             chunks,
             committed: 0,
             free: Vec::with_capacity(chunks as usize),
+            taken_most: 0,
             commit,
         }
     }
@@ -107,6 +110,11 @@ impl Arena {
     /// Bytes that channels hold.
     pub fn used_bytes(&self) -> u64 {
         (u64::from(self.committed) - self.free.len() as u64) * CHUNK_BYTES as u64
+    }
+
+    /// Bytes that channels have held at the same time, at most.
+    pub fn used_bytes_peak(&self) -> u64 {
+        u64::from(self.taken_most) * CHUNK_BYTES as u64
     }
 
     /// Bytes that channels can hold at most.
@@ -133,9 +141,11 @@ impl Arena {
         if self.free.is_empty() {
             self.commit_extent()?;
         }
-        self.free.pop().ok_or(ArenaFull::Budget {
+        let taken = self.free.pop().ok_or(ArenaFull::Budget {
             budget_bytes: self.budget_bytes(),
-        })
+        })?;
+        self.taken_most = self.taken_most.max(self.committed - self.free.len() as u32);
+        Ok(taken)
     }
 
     /// Gives a chunk back. Nobody reads it any more.
@@ -168,5 +178,24 @@ impl Arena {
             .splice(0..0, (self.committed..end).rev().map(ChunkId));
         self.committed = end;
         Ok(())
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_peak_is_what_was_taken_at_the_same_time() {
+        let mut arena = Arena::heap(4 * CHUNK_BYTES);
+        arena.commit_all().expect("it is there");
+        assert_eq!(arena.used_bytes_peak(), 0, "committed is not taken");
+        let first = arena.take().expect("free");
+        arena.give_back(first);
+        let _ = arena.take().expect("free");
+        let second = arena.take().expect("free");
+        arena.give_back(second);
+        assert_eq!(arena.used_bytes_peak(), 2 * CHUNK_BYTES as u64);
+        assert_eq!(arena.used_bytes(), CHUNK_BYTES as u64);
     }
 }

@@ -30,6 +30,9 @@ enum Command {
     /// Check every checksum. Status 1 when anything is damaged; what was being
     /// written when a rank died is not.
     Verify(Listing),
+    /// Measure what a log costs on a disk: the disk alone, the log appended and
+    /// spilled to it, the log read back. Removes its files.
+    Bench(refrain_bench::log_bench::Arguments),
 }
 
 /// Arguments of `ls` and `verify`.
@@ -50,6 +53,7 @@ pub fn run(arguments: &Arguments) -> miette::Result<ExitCode> {
         Command::Ls(listing) => ls::run(listing, &mut out),
         Command::Show(arguments) => show::run(arguments, &mut out),
         Command::Verify(listing) => verify::run(listing, &mut out),
+        Command::Bench(arguments) => return refrain_bench::log_bench::run(arguments),
     };
     let status = result.and_then(|status| {
         io::Write::flush(&mut out)?;

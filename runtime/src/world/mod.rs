@@ -73,6 +73,13 @@ pub struct Statistics {
     pub log_bytes: u64,
     /// Log memory that may be used, in bytes.
     pub log_bytes_max: u64,
+    /// Log memory that was in use at the same time, at most, in bytes.
+    pub log_bytes_peak: u64,
+    /// What all logs have taken so far, with headers and unused ends of chunks,
+    /// freed or not, in bytes.
+    pub log_bytes_appended: u64,
+    /// Log memory whose contents have been written to disk so far, in bytes.
+    pub log_bytes_spilled: u64,
     /// Non-deterministic events.
     pub events: u64,
 }
@@ -275,6 +282,9 @@ impl World {
             rendezvous: engine.rendezvous,
             log_bytes,
             log_bytes_max,
+            log_bytes_peak: self.engine.log_bytes_peak(),
+            log_bytes_appended: self.engine.log_bytes_appended(),
+            log_bytes_spilled: self.engine.disk_progress() * refrain_ring::CHUNK_BYTES as u64,
             events: engine.events,
         }
     }

@@ -590,6 +590,17 @@ impl Engine {
         (self.arena.used_bytes(), self.arena.budget_bytes())
     }
 
+    /// Bytes of log memory that were in use at the same time, at most.
+    pub fn log_bytes_peak(&self) -> u64 {
+        self.arena.used_bytes_peak()
+    }
+
+    /// Bytes that all logs have taken so far, with headers and unused ends of
+    /// chunks, freed or not.
+    pub fn log_bytes_appended(&self) -> u64 {
+        self.outbox.log_bytes_appended()
+    }
+
     /// The fabric's name.
     pub fn fabric_name(&self) -> &str {
         &self.fabric.attributes().name

@@ -115,6 +115,11 @@ impl Outbox {
         self.destinations[to.index()].limits.message_bytes_max
     }
 
+    /// Bytes that all logs have taken so far.
+    pub fn log_bytes_appended(&self) -> u64 {
+        self.destinations.iter().map(|to| to.log.tail().0).sum()
+    }
+
     pub fn next_ssn(&mut self, to: Rank) -> Ssn {
         let destination = &mut self.destinations[to.index()];
         let ssn = destination.next_ssn;

@@ -39,7 +39,7 @@ fn without_options_everything_has_its_default() {
     assert_eq!(settings.receive, Receive::Named);
     assert_eq!(settings.mode, Mode::PingPong);
     assert_eq!(settings.round_time, Duration::from_millis(50));
-    assert_eq!(settings.log_memory_bytes, 512 << 20);
+    assert_eq!(settings.log_room.memory_bytes, 512 << 20);
     assert_eq!(settings.points.first().unwrap().bytes, 1);
     assert_eq!(settings.largest_bytes(), (4 << 20) + 3);
 }
@@ -70,7 +70,7 @@ fn options_arrive() {
     assert_eq!(settings.receive, Receive::Any);
     assert_eq!(settings.mode, Mode::Stream);
     assert_eq!(settings.round_time, Duration::from_millis(250));
-    assert_eq!(settings.log_memory_bytes, 1 << 20);
+    assert_eq!(settings.log_room.memory_bytes, 1 << 20);
     assert_eq!(settings.points.len(), 9);
     assert!(settings.points.iter().all(|point| !point.perturbed));
 }
@@ -154,4 +154,77 @@ fn clap_refuses_what_contradicts_itself() {
         let words = ["netpipe"].iter().chain(options);
         assert!(Line::try_parse_from(words).is_err(), "{options:?}");
     }
+}
+
+#[test]
+fn a_log_on_disk_has_its_folder_and_grows_beyond_the_memory() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().to_str().unwrap();
+    let settings = check(&[
+        "--spill-dir",
+        path,
+        "--log-memory",
+        "32M",
+        "--spill-after",
+        "0",
+    ])
+    .unwrap();
+    let spill = settings.spill.unwrap();
+    assert_eq!((spill.io.as_str(), spill.after_bytes), ("auto", Some(0)));
+    assert_eq!(settings.log_room.between_horizons_bytes, 128 << 20);
+    let times = check(&[
+        "--spill-dir",
+        path,
+        "--log-memory",
+        "32M",
+        "--log-times",
+        "2.5",
+    ])
+    .unwrap();
+    assert_eq!(times.log_room.between_horizons_bytes, 80 << 20);
+    let without = check(&["--log-memory", "32M"]).unwrap();
+    assert!(without.spill.is_none());
+    assert_eq!(without.log_room.between_horizons_bytes, 8 << 20);
+}
+
+#[test]
+fn a_log_that_fits_nowhere_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().to_str().unwrap();
+    let small = ["--spill-dir", path, "--log-memory", "32M"];
+    for (more, option, problem) in [
+        (["--log-times", "0"], "--log-times", "0 times"),
+        (["--log-times", "nan"], "--log-times", "NaN times"),
+        (
+            ["--log-disk", "64M"],
+            "--log-disk",
+            "do not hold the 128 MiB",
+        ),
+    ] {
+        let (blamed, found, _) = refused(&[&small[..], &more[..]].concat());
+        assert_eq!(blamed, option);
+        assert!(found.contains(problem), "{found}");
+    }
+    // 1000 GiB, where a disk is smaller.
+    let free = crate::disk::free_bytes(folder.path()).unwrap();
+    if free < 1000 << 30 {
+        let large = [
+            "--spill-dir",
+            path,
+            "--log-memory",
+            "1G",
+            "--log-times",
+            "1000",
+        ];
+        let (option, problem, _) = refused(&large);
+        assert_eq!(option, "--spill-dir");
+        assert!(problem.contains("are free in"), "{problem}");
+    } else {
+        println!("skipped a disk that is too small: this one has {free} bytes free");
+    }
+    let (option, problem, _) = refused(&["--log-times", "2"]);
+    assert_eq!(option, "--log-times");
+    assert!(problem.contains("do not fit"), "{problem}");
+    let (option, ..) = refused(&["--spill-dir", "/nowhere/at/all"]);
+    assert_eq!(option, "--spill-dir");
 }

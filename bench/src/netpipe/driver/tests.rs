@@ -2,6 +2,8 @@
 
 use super::*;
 use crate::netpipe::arguments::Receive;
+use crate::netpipe::log_budget::LogRoom;
+use crate::netpipe::log_use::LogUse;
 use crate::netpipe::peers::PeerFigure;
 use crate::netpipe::sizes::series;
 use std::cell::RefCell;
@@ -42,6 +44,11 @@ impl Contestant for Pretender {
         Ok(Samples {
             times_ps: vec![(self.time_us)(round.seed) * 1_000_000; 3],
             batch: 1,
+            log: LogUse {
+                appended_bytes: 2 * round.bytes,
+                payload_bytes: round.bytes,
+                ..LogUse::default()
+            },
         })
     }
 }
@@ -94,7 +101,8 @@ fn settings(min: u64, max: u64, perturbation: u64, rounds: u32) -> Settings {
         json: None,
         plot: None,
         peers: true,
-        log_memory_bytes: 1 << 20,
+        log_room: LogRoom::new(1 << 20, 0.25),
+        spill: None,
         all_sizes: false,
         quiet: true,
     }
@@ -124,6 +132,7 @@ fn play(settings: &Settings, fail_at: u64, interrupt_after: Option<usize>) -> Pl
     let result = sweep(
         settings,
         &mut [&mut none, &mut pessimist],
+        None,
         vec![Box::new(PretendedPeer {
             diary: Rc::clone(&diary),
             fail_at,
@@ -209,6 +218,7 @@ fn overhead_is_that_of_the_same_fabric() {
     sweep(
         &settings(64, 64, 0, 2),
         &mut contestants,
+        None,
         Vec::new(),
         &Interrupt::default(),
         &Progress::new(1, true),
@@ -231,6 +241,54 @@ fn overhead_is_that_of_the_same_fabric() {
             ("ofi:tcp", Some(1.2))
         ]
     );
+}
+
+struct PretendedDisk(Vec<Duration>);
+
+impl DiskAlone for PretendedDisk {
+    fn measure(&mut self, time: Duration) -> Result<f64, NetpipeError> {
+        self.0.push(time);
+        // As slow as the machine in round 1 of 3.
+        Ok(if self.0.len() % 3 == 2 { 0.4e6 } else { 4e6 })
+    }
+}
+
+#[test]
+fn the_disk_has_a_turn_in_each_round_and_the_target_is_of_that_round() {
+    let diary = Diary::default();
+    let mut pessimist = Pretender {
+        fabric: "sim",
+        protocol: "pessimist",
+        time_us: |seed| if seed % 3 == 1 { 400 } else { 40 },
+        diary: Rc::clone(&diary),
+        seeds: HashSet::new(),
+        interrupt_after: None,
+    };
+    let mut disk = PretendedDisk(Vec::new());
+    let mut records = Vec::new();
+    let settings = settings(64, 64, 0, 3);
+    sweep(
+        &settings,
+        &mut [&mut pessimist],
+        Some(&mut disk),
+        Vec::new(),
+        &Interrupt::default(),
+        &Progress::new(1, true),
+        &mut |record| {
+            records.push(record);
+            Ok(())
+        },
+    )
+    .unwrap();
+    assert_eq!(disk.0, [settings.round_time; 3]);
+    let [record] = records.as_slice() else {
+        panic!("{records:?}");
+    };
+    assert_eq!(record.disk.disk_bytes_per_s, Some(4e6));
+    assert_eq!(record.log.log_bytes_per_payload_byte, Some(2.0));
+    // 64 bytes in 40 µs are 1.6 MB/s of the 2 MB/s that can be logged twice.
+    let of_target = record.disk.of_target.unwrap();
+    assert!((of_target - 0.8).abs() < 1e-9, "{record:?}");
 }
 
 #[test]

@@ -19,7 +19,7 @@ mod ucx;
 
 use super::arguments::{Receive, Settings};
 use super::fabrics::provider;
-use super::interrupt::Interrupt;
+use crate::interrupt::Interrupt;
 use process::Starter;
 use std::path::{Path, PathBuf};
 use std::time::Duration;

@@ -3,7 +3,7 @@
 
 use super::PeerError;
 use super::trampoline::{Become, PEER_VARIABLE};
-use crate::netpipe::interrupt::Interrupt;
+use crate::interrupt::Interrupt;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, Signal, kill_process, kill_process_group, pidfd_open};
 use std::ffi::OsString;

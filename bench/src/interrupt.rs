@@ -1,10 +1,19 @@
-//! Ctrl-C and requests to end: noted, and looked at where the driver waits.
+//! Ctrl-C and requests to end: noted, and looked at where a measurement waits.
 
-use super::NetpipeError;
+use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use thiserror::Error;
 
-/// Whether somebody asked the sweep to end.
+/// What a shell expects of a program that Ctrl-C ended.
+pub const STATUS_INTERRUPTED: u8 = 130;
+
+/// Somebody asked the measurement to end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+#[error("interrupted")]
+pub struct Interrupted;
+
+/// Whether somebody asked the measurement to end.
 #[derive(Clone, Debug, Default)]
 pub struct Interrupt(Arc<AtomicBool>);
 
@@ -14,7 +23,7 @@ impl Interrupt {
     ///
     /// # Errors
     /// When the system refuses a handler.
-    pub fn install() -> Result<Self, NetpipeError> {
+    pub fn install() -> io::Result<Self> {
         let interrupt = Self::default();
         for signal in [
             signal_hook::consts::SIGINT,
@@ -27,8 +36,7 @@ impl Interrupt {
                 128 + signal,
                 Arc::clone(&interrupt.0),
             )
-            .and_then(|_| signal_hook::flag::register(signal, Arc::clone(&interrupt.0)))
-            .map_err(NetpipeError::system("cannot listen for Ctrl-C"))?;
+            .and_then(|_| signal_hook::flag::register(signal, Arc::clone(&interrupt.0)))?;
         }
         Ok(interrupt)
     }
@@ -39,17 +47,17 @@ impl Interrupt {
     }
 
     /// # Errors
-    /// [`NetpipeError::Interrupted`] when somebody has asked.
-    pub fn check(&self) -> Result<(), NetpipeError> {
+    /// [`Interrupted`] when somebody has asked.
+    pub fn check(&self) -> Result<(), Interrupted> {
         if self.requested() {
-            Err(NetpipeError::Interrupted)
+            Err(Interrupted)
         } else {
             Ok(())
         }
     }
 
     #[cfg(test)]
-    pub fn request(&self) {
+    pub(crate) fn request(&self) {
         self.0.store(true, Ordering::Relaxed);
     }
 }

@@ -1,0 +1,141 @@
+//! What a disk does alone, under a log that spills to it, and when the log is
+//! read back: what each choice brings.
+//!
+//! ```text
+//! cargo bench -p refrain-bench --bench log_disk
+//! REFRAIN_BENCH_DIR=/fast/disk cargo bench -p refrain-bench --bench log_disk -- disk
+//! ```
+//!
+//! Two folders: `tmpfs` is /dev/shm, `disk` is `REFRAIN_BENCH_DIR` or else the
+//! build's folder for temporary files. Every sample is a fresh file or log of 256
+//! MiB. `alone`: written past the page cache and through it, by so many at once.
+//! `spill`: appended, sealed and written. `read_back`: opened and read, with all
+//! checksums.
+
+use clap::Parser;
+use criterion::{BenchmarkId, Criterion, SamplingMode, Throughput};
+use refrain_bench::disk::{self, Access, Lane, Load, Until, Way};
+use refrain_bench::interrupt::Interrupt;
+use refrain_bench::log_bench::{Arguments, BenchFiles, append_and_spill, read_all};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+const LOG_BYTES: u64 = 256 << 20;
+const IN_FLIGHT: [usize; 5] = [1, 2, 4, 8, 16];
+
+#[derive(Parser)]
+struct Line {
+    #[command(flatten)]
+    arguments: Arguments,
+}
+
+fn arguments(folder: &Path, options: &str) -> Arguments {
+    let folder = folder.to_str().expect("a folder with an ordinary name");
+    let line = format!("bench --size {LOG_BYTES} --log-memory 32M {options}");
+    let words = line.split_whitespace().chain([folder]);
+    Line::try_parse_from(words)
+        .expect("options that exist")
+        .arguments
+}
+
+fn folders() -> Vec<(&'static str, PathBuf)> {
+    let disk = std::env::var_os("REFRAIN_BENCH_DIR")
+        .map_or_else(|| env!("CARGO_TARGET_TMPDIR").into(), PathBuf::from);
+    vec![("tmpfs", "/dev/shm".into()), ("disk", disk)]
+}
+
+/// The disk alone: what each number of writes under way, and direct I/O, bring.
+fn alone(criterion: &mut Criterion, name: &str, folder: &Path) {
+    let mut group = criterion.benchmark_group(format!("log_disk/{name}/alone"));
+    group.throughput(Throughput::Bytes(LOG_BYTES));
+    group.sampling_mode(SamplingMode::Flat);
+    for (way_name, way) in [("direct", Way::Direct), ("buffered", Way::Buffered)] {
+        for in_flight in IN_FLIGHT {
+            let load = Load {
+                access: Access::Write,
+                in_flight,
+                until: Until::Through,
+            };
+            let sample = || {
+                let lanes = [Lane::create(folder, LOG_BYTES, way).expect("a file")];
+                let done = disk::run(&lanes, folder, load, &Interrupt::default());
+                Duration::from_secs_f64(done.expect("a disk that writes").seconds)
+            };
+            group.bench_function(BenchmarkId::new(way_name, in_flight), |bencher| {
+                bencher.iter_custom(|times| (0..times).map(|_| sample()).sum());
+            });
+        }
+    }
+    group.finish();
+}
+
+/// A log that spills: the way of writing, how many at once, and from when on.
+fn spill(criterion: &mut Criterion, name: &str, folder: &Path) {
+    let mut group = criterion.benchmark_group(format!("log_disk/{name}/spill"));
+    group.throughput(Throughput::Bytes(LOG_BYTES));
+    group.sampling_mode(SamplingMode::Flat);
+    let counts = IN_FLIGHT.map(|count| {
+        let options = format!("--spill-io uring --in-flight {count}");
+        (format!("uring/{count}"), options)
+    });
+    let others = [
+        ("plain/8", "--spill-io plain --in-flight 8"),
+        (
+            "uring/8/after_half",
+            "--spill-io uring --in-flight 8 --spill-after 16M",
+        ),
+        (
+            "uring/8/4K_messages",
+            "--spill-io uring --in-flight 8 --message 4K",
+        ),
+    ];
+    let others = others.map(|(id, options)| (id.to_owned(), options.to_owned()));
+    for (id, options) in counts.into_iter().chain(others) {
+        let arguments = arguments(folder, &options);
+        let sample = || {
+            let files = BenchFiles::new(folder, LOG_BYTES).expect("room on the disk");
+            let appended = append_and_spill(&arguments, &files, &Interrupt::default());
+            Duration::from_secs_f64(appended.expect("a disk that writes").spilled.seconds)
+        };
+        group.bench_function(id, |bencher| {
+            bencher.iter_custom(|times| (0..times).map(|_| sample()).sum());
+        });
+    }
+    group.finish();
+}
+
+/// The same log again and again: what a host keeps of its disk helps here.
+fn read_back(criterion: &mut Criterion, name: &str, folder: &Path) {
+    let mut group = criterion.benchmark_group(format!("log_disk/{name}/read_back"));
+    group.throughput(Throughput::Bytes(LOG_BYTES));
+    group.sampling_mode(SamplingMode::Flat);
+    for message in ["4K", "64K"] {
+        let arguments = arguments(folder, &format!("--message {message}"));
+        let files = BenchFiles::new(folder, LOG_BYTES).expect("room on the disk");
+        let interrupt = Interrupt::default();
+        let appended =
+            append_and_spill(&arguments, &files, &interrupt).expect("a disk that writes");
+        let sample = || {
+            let read = read_all(&files, &appended, &interrupt).expect("what was written");
+            Duration::from_secs_f64(read.read.seconds)
+        };
+        group.bench_function(message, |bencher| {
+            bencher.iter_custom(|times| (0..times).map(|_| sample()).sum());
+        });
+    }
+    group.finish();
+}
+
+fn main() {
+    let mut criterion = Criterion::default()
+        .warm_up_time(Duration::from_millis(300))
+        .measurement_time(Duration::from_secs(3))
+        .sample_size(10)
+        .configure_from_args();
+    for (name, folder) in folders() {
+        alone(&mut criterion, name, &folder);
+        spill(&mut criterion, name, &folder);
+        read_back(&mut criterion, name, &folder);
+    }
+    criterion.final_summary();
+}

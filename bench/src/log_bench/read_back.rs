@@ -1,0 +1,93 @@
+//! The whole log, read back as after the death of its rank.
+
+use super::append::{Appended, DESTINATION, SOURCE};
+use super::{BenchFiles, LogBenchError};
+use crate::disk::Transferred;
+use crate::interrupt::Interrupt;
+use crate::resident::resident_bytes;
+use refrain_logging::image::{LogImage, LogKey, Selection};
+use refrain_logging::segment::Channel;
+use refrain_ring::{Incarnation, RecordKind, Ssn, record_bytes};
+use std::time::Instant;
+
+/// Memory and Ctrl-C are looked at after so many records.
+const LOOK_RECORDS: u64 = 1024;
+
+/// What came of it.
+#[derive(Clone, Copy, Debug)]
+pub struct ReadBack {
+    /// Log bytes, from the opening of the files to the last record.
+    pub read: Transferred,
+    /// The part of that time in which the files were opened and indexed.
+    pub opening_seconds: f64,
+    /// The payload.
+    pub payload_bytes: u64,
+    /// By how much resident memory grew meanwhile, at most.
+    pub memory_growth_bytes: u64,
+}
+
+/// Reads every record, with every checksum, and counts the messages.
+///
+/// # Errors
+/// When the log cannot be read, or is not what was written.
+pub fn read_all(
+    files: &BenchFiles,
+    appended: &Appended,
+    interrupt: &Interrupt,
+) -> Result<ReadBack, LogBenchError> {
+    let before_bytes = resident_bytes().unwrap_or(0);
+    let mut most_bytes = before_bytes;
+    let began = Instant::now();
+    let selection = Selection {
+        job: Some(files.job()),
+        ..Selection::default()
+    };
+    let image = LogImage::open(files.folder(), selection)?;
+    let key = LogKey {
+        job: files.job(),
+        channel: Channel {
+            source: SOURCE,
+            incarnation: Incarnation(0),
+            destination: DESTINATION,
+        },
+    };
+    let mut records = image.records(&key, Ssn(0))?;
+    let opening_seconds = began.elapsed().as_secs_f64();
+    let (mut bytes, mut payload_bytes, mut count) = (0, 0, 0);
+    let mut next_ssn = Ssn(0);
+    while let Some(record) = records.next()? {
+        let header = record.header;
+        if header.kind == RecordKind::Eager {
+            if header.ssn != next_ssn {
+                return Err(wrong(format!(
+                    "message {} comes where {} should",
+                    header.ssn.0, next_ssn.0
+                )));
+            }
+            next_ssn = next_ssn.next();
+        }
+        bytes += record_bytes(record.payload.len()) as u64;
+        payload_bytes += record.payload.len() as u64;
+        count += 1;
+        if count % LOOK_RECORDS == 0 {
+            interrupt.check()?;
+            most_bytes = most_bytes.max(resident_bytes().unwrap_or(0));
+        }
+    }
+    let seconds = began.elapsed().as_secs_f64();
+    most_bytes = most_bytes.max(resident_bytes().unwrap_or(0));
+    if next_ssn != appended.on_disk_end {
+        let (found, written) = (next_ssn.0, appended.on_disk_end.0);
+        return Err(wrong(format!("{found} messages of {written}")));
+    }
+    Ok(ReadBack {
+        read: Transferred { bytes, seconds },
+        opening_seconds,
+        payload_bytes,
+        memory_growth_bytes: most_bytes - before_bytes,
+    })
+}
+
+fn wrong(what: String) -> LogBenchError {
+    LogBenchError::Wrong(what)
+}

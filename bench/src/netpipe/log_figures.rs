@@ -1,0 +1,136 @@
+//! What the payload log took, and how close it came to its disk.
+
+use super::command::Samples;
+use super::result::{quantile, spread};
+use serde::{Deserialize, Serialize};
+
+/// About the log of a protocol that keeps payload; all `None` otherwise.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct LogFigures {
+    /// What the log took for each byte of payload, with headers and unused ends.
+    pub log_bytes_per_payload_byte: Option<f64>,
+    /// Log memory that a rank may use.
+    pub log_memory_bytes: Option<u64>,
+    /// What it has used at most.
+    pub log_memory_peak_bytes: Option<u64>,
+    /// What one rank logged in a round, in log memories: below 1 the memory alone
+    /// may have held it. Median over the rounds.
+    pub log_times_memory: Option<f64>,
+    /// The part of the log that went to disk; the rest was freed by a horizon
+    /// before.
+    pub log_part_on_disk: Option<f64>,
+    /// Resident memory of the larger rank, its log included.
+    pub resident_bytes: Option<u64>,
+}
+
+impl LogFigures {
+    /// Of the rounds of one size, with two ranks that have `memory_bytes` each.
+    pub fn of(rounds: &[Samples], memory_bytes: u64) -> Self {
+        let uses = || rounds.iter().map(|round| round.log);
+        let payload: u64 = uses().map(|log| log.payload_bytes).sum();
+        let appended: u64 = uses().map(|log| log.appended_bytes).sum();
+        let spilled: u64 = uses().map(|log| log.spilled_bytes).sum();
+        let mut times: Vec<f64> = uses()
+            .map(|log| log.appended_bytes as f64 / 2.0 / memory_bytes.max(1) as f64)
+            .collect();
+        Self {
+            log_bytes_per_payload_byte: (payload > 0).then(|| appended as f64 / payload as f64),
+            log_part_on_disk: (appended > 0).then(|| spilled as f64 / appended as f64),
+            log_memory_bytes: Some(memory_bytes),
+            log_memory_peak_bytes: uses().map(|log| log.peak_bytes).max(),
+            log_times_memory: quantile(&mut times, 0.5),
+            resident_bytes: uses().map(|log| log.resident_bytes).max(),
+        }
+    }
+}
+
+/// About the disk below the log; all `None` where there is none.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct DiskFigures {
+    /// What the disk alone sustains for all ranks together: median over the
+    /// rounds.
+    pub disk_bytes_per_s: Option<f64>,
+    /// Its inter-quartile range, relative to the median.
+    pub disk_spread: Option<f64>,
+    /// Payload that can be moved at most: as much as `none` moves, or as the disk
+    /// can log. Median over the rounds.
+    pub target_gbit_per_s: Option<f64>,
+    /// What was moved, from mean times, over that. Median of the ratios within a
+    /// round.
+    pub of_target: Option<f64>,
+}
+
+impl DiskFigures {
+    /// From payload bytes per second in each round: of the protocol (`moved`), of
+    /// `none` if it was measured, and of the disk alone, which must take
+    /// `log_bytes_per_payload_byte`.
+    pub fn of(
+        moved: &[f64],
+        none: Option<&[f64]>,
+        disk: &[f64],
+        log_bytes_per_payload_byte: Option<f64>,
+    ) -> Self {
+        let log_bytes = log_bytes_per_payload_byte
+            .unwrap_or(1.0)
+            .max(f64::MIN_POSITIVE);
+        let target = |round: usize| {
+            let none = none.map_or(Some(f64::INFINITY), |none| none.get(round).copied())?;
+            Some(none.min(disk.get(round)? / log_bytes))
+        };
+        let mut targets: Vec<f64> = (0..moved.len()).filter_map(target).collect();
+        let mut ratios: Vec<f64> = moved
+            .iter()
+            .enumerate()
+            .filter_map(|(round, moved)| Some(moved / target(round).filter(|most| *most > 0.0)?))
+            .collect();
+        Self {
+            disk_bytes_per_s: quantile(&mut disk.to_vec(), 0.5),
+            disk_spread: spread(disk),
+            target_gbit_per_s: quantile(&mut targets, 0.5).map(|bytes| bytes * 8.0 / 1e9),
+            of_target: quantile(&mut ratios, 0.5),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::netpipe::log_use::LogUse;
+
+    #[test]
+    fn the_log_is_counted_over_all_rounds_and_both_ranks() {
+        let round = |appended_bytes, peak_bytes| Samples {
+            log: LogUse {
+                appended_bytes,
+                spilled_bytes: 550,
+                payload_bytes: 1000,
+                peak_bytes,
+                resident_bytes: 7,
+            },
+            ..Samples::default()
+        };
+        let log = LogFigures::of(&[round(1000, 50), round(1100, 90), round(1200, 80)], 100);
+        assert_eq!(log.log_bytes_per_payload_byte, Some(1.1));
+        assert_eq!(log.log_part_on_disk, Some(0.5));
+        assert_eq!(log.log_memory_peak_bytes, Some(90));
+        assert_eq!(log.log_times_memory, Some(5.5), "half of it each rank's");
+        assert_eq!(LogFigures::of(&[], 100).log_bytes_per_payload_byte, None);
+    }
+
+    #[test]
+    fn the_target_is_the_slower_of_network_and_disk_in_the_same_round() {
+        // The disk limits round 0 (it must take twice the payload), `none` round 1.
+        let disk = [2.0e9, 8.0e9];
+        let none = [3.0e9, 2.0e9];
+        let of = DiskFigures::of(&[0.9e9, 1.8e9], Some(&none), &disk, Some(2.0));
+        assert!((of.of_target.unwrap() - 0.9).abs() < 1e-9, "{of:?}");
+        assert_eq!(of.disk_bytes_per_s, Some(5.0e9));
+        assert_eq!(of.target_gbit_per_s, Some(12.0), "median of 8 and 16");
+        let alone = DiskFigures::of(&[1.0e9, 1.0e9], None, &disk, None);
+        assert_eq!(alone.of_target, Some(0.3125));
+        assert_eq!(
+            DiskFigures::of(&[1.0], Some(&[1.0]), &[], None),
+            DiskFigures::default()
+        );
+    }
+}
