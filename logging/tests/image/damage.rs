@@ -4,11 +4,11 @@ use crate::written::{
     Writing, chunks_of, chunks_with, file, key, memory_with, name, payload, small_chunk,
 };
 use refrain_logging::image::{
-    ChunkFault, ChunkPlace, LogImage, Message, ReadFailure, Selection, Verdict,
+    ChunkFault, ChunkPlace, LogImage, Message, RankMemory, ReadFailure, Selection, Verdict,
 };
 use refrain_logging::segment::slot_offset;
 use refrain_ring::chunk::{CHUNK_HEAD_BYTES, ChunkError, ChunkHeader};
-use refrain_ring::{LoanEnd, RecordKind, Ssn};
+use refrain_ring::{Incarnation, LoanEnd, Rank, RecordKind, Ssn};
 
 /// What disks write whole.
 const SECTOR_BYTES: usize = 512;
@@ -166,6 +166,45 @@ fn damage_in_the_middle_is_an_error_that_says_where() {
             ..
         })
     ));
+}
+
+/// What lies behind damage would seem to follow on what lies before it.
+#[test]
+fn nothing_comes_behind_an_error() {
+    let mut bytes = file(key(1), 0, 4, &chunks_of(key(1), 4, 0, 0));
+    bytes[slot_offset(1) as usize + 300] ^= 1;
+    let image = image_of(0, bytes);
+    let mut records = image.records(&key(1), Ssn(0)).unwrap();
+    for _ in 0..3 {
+        assert!(records.next().unwrap().is_some());
+    }
+    assert!(records.next().is_err());
+    assert!(records.next().unwrap().is_none());
+    assert!(records.next().unwrap().is_none());
+}
+
+/// Chunks that were received from elsewhere, or are of another life, are not this
+/// rank's logs.
+#[test]
+fn memory_gives_only_its_rank_s_logs() {
+    let chunk = small_chunk(key(1), 0, 0);
+    let logs_of = |change: fn(&mut RankMemory)| {
+        let mut memory = memory_with(key(1), &chunk);
+        change(&mut memory);
+        let mut image = LogImage::empty(Selection::default());
+        image.add_memory(memory);
+        image.logs().count()
+    };
+    assert_eq!(logs_of(|_| ()), 1);
+    assert_eq!(logs_of(|memory| memory.source = Rank(1)), 0);
+    assert_eq!(logs_of(|memory| memory.incarnation = Incarnation(3)), 0);
+    assert_eq!(logs_of(|memory| memory.job = 1), 0);
+    assert_eq!(
+        logs_of(|memory| memory.arena.end -= 64),
+        0,
+        "no whole chunk"
+    );
+    assert_eq!(logs_of(|memory| memory.arena.start = usize::MAX), 0);
 }
 
 #[test]
