@@ -119,7 +119,7 @@ fn print(
 fn print_finding(key: &LogKey, found: &Finding, out: &mut Output<'_>) -> Result<(), Failure> {
     let verdict = match found.verdict {
         Verdict::Damaged => "is damaged",
-        Verdict::Torn => "is torn: it was being written at the end",
+        Verdict::Torn => "is torn: it was being written when the rank or its host died, or is now",
         Verdict::Replaced => "is not whole, but another copy is",
     };
     writeln!(
@@ -143,17 +143,28 @@ fn print_summary(
     let damaged_files = files.filter(|file| file.why.is_damage()).count() as u64;
     writeln!(
         out,
-        "{}: {} with {} are whole ({} of payload)",
-        ls::extent(image),
+        "\nwhole     {} with {} ({} of payload), in {}",
         count(sum(|log| log.whole_chunks), "chunk"),
         count(sum(|log| log.records), "record"),
         size(sum(|log| log.payload_bytes)),
+        ls::extent(image),
     )?;
     writeln!(
         out,
-        "{} and {} damaged, {torn} torn, {replaced} replaced by another copy",
+        "damaged   {}, {}",
         count(damaged, "chunk"),
-        count(damaged_files, "file"),
+        count(damaged_files, "file")
     )?;
+    writeln!(out, "torn      {}", count(torn, "chunk"))?;
+    if replaced > 0 {
+        let copies = match replaced {
+            1 => "1 copy".to_owned(),
+            _ => format!("{replaced} copies"),
+        };
+        writeln!(
+            out,
+            "replaced  {copies} that are not whole, by others that are"
+        )?;
+    }
     Ok(())
 }
