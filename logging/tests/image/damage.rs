@@ -249,6 +249,42 @@ fn a_log_begins_behind_a_gap() {
     assert_eq!(image.verify().logs[&key(1)].missing_chunks, 2);
 }
 
+/// Several chunks are written at once: a rank that is killed leaves some of the
+/// last ones out. What lies before is not hidden, and nothing is skipped.
+#[test]
+fn a_chunk_that_was_left_out_breaks_the_log_there() {
+    let chunks = chunks_of(key(1), 4, 0, 0);
+    let mut bytes = file(key(1), 0, 8, &chunks);
+    let slot = slot_offset(2) as usize;
+    let stale = small_chunk(key(2), 0, 0);
+    for left in [vec![0; chunks[2].len()], stale] {
+        bytes[slot..slot + left.len()].copy_from_slice(&left);
+        let mut image = image_of(0, bytes.clone());
+        let (messages, failure) = read(&image, 0);
+        assert_eq!(ssns(&messages), (0..6).collect::<Vec<_>>());
+        let failure = failure.expect("no silent gap").to_string();
+        assert!(
+            failure.contains("chunk 2") && failure.contains("never written"),
+            "{failure}"
+        );
+        // It may have held the beginning of message 9, not of message 12.
+        assert!(read(&image, 9).1.is_some());
+        assert_eq!(read(&image, 12), (vec![], None));
+        let verification = image.verify();
+        assert!(!verification.is_damaged());
+        let log = &verification.logs[&key(1)];
+        assert_eq!(
+            (log.with(Verdict::Unwritten).count(), log.findings.len()),
+            (1, 1)
+        );
+        assert_eq!(image.logs().next().unwrap().1.chunks, 3);
+        // It is in the rank's memory: that is where it was being written from.
+        image.add_memory(memory_with(key(1), &chunks[2]));
+        assert_eq!(ssns(&read(&image, 0).0), (0..12).collect::<Vec<_>>());
+        assert_eq!(image.verify().logs[&key(1)].findings, []);
+    }
+}
+
 #[test]
 fn a_whole_copy_is_read_wherever_the_damaged_one_is() {
     let chunks = chunks_of(key(1), 3, 0, 0);
