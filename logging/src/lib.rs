@@ -3,8 +3,9 @@
 //! Today this is what a protocol *keeps*; determinants, the gate's side of the
 //! event logger, spilling to disk and replay join it here.
 //!
-//! Promises: no clock, thread, randomness or I/O inside. Knows nothing of
-//! sockets, NICs or processes.
+//! Promises: no clock, thread, randomness or I/O inside, but for the disks of
+//! [`store`] and for [`image`], which reads files for recovery and for people.
+//! Knows nothing of sockets, NICs or processes.
 
 mod family;
 pub mod image;

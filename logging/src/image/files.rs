@@ -200,29 +200,38 @@ impl SegmentFile {
             }
         };
         (0..AHEAD_SLOTS).for_each(ask);
+        // A file is filled from its beginning and freed as a whole: what is not
+        // there before a chunk that is was left out when the rank died.
+        let mut left_out = Vec::new();
         for slot in 0..slots {
             ask(slot + AHEAD_SLOTS);
             let sequence = self.header.first_sequence + u64::from(slot);
-            let seal = match self.look_into(&file, slot, sequence) {
-                Slot::Empty => continue,
+            let mut copy = ChunkCopy {
+                sequence,
+                seal: None,
+                place: CopyPlace::Slot(slot),
+                unwritten: false,
+            };
+            match self.look_into(&file, slot, sequence) {
+                Slot::Empty => left_out.push(copy),
                 Slot::Stale => {
                     self.stale_slots += 1;
-                    continue;
+                    left_out.push(copy);
                 }
                 Slot::Broken => {
                     self.broken_slots += 1;
-                    None
+                    found(copy);
                 }
                 Slot::Written(header) => {
                     self.written_slots += 1;
-                    header.seal
+                    for mut copy in left_out.drain(..) {
+                        copy.unwritten = true;
+                        found(copy);
+                    }
+                    copy.seal = header.seal;
+                    found(copy);
                 }
-            };
-            found(ChunkCopy {
-                sequence,
-                seal,
-                place: CopyPlace::Slot(slot),
-            });
+            }
         }
         Ok(())
     }

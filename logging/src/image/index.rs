@@ -65,6 +65,8 @@ pub(super) struct ChunkCopy {
     /// `None` in memory: not sealed. On disk: no header that can be believed.
     pub seal: Option<Seal>,
     pub place: CopyPlace,
+    /// Only the place of a chunk that should be there, when it was looked at.
+    pub unwritten: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -98,7 +100,10 @@ impl LogIndex {
                 ..
             } => 0,
             ChunkCopy { seal: Some(_), .. } => 1,
-            ChunkCopy { seal: None, .. } => 2,
+            ChunkCopy {
+                unwritten: false, ..
+            } => 2,
+            _ => 3,
         });
     }
 
@@ -121,7 +126,8 @@ impl LogIndex {
 
     pub fn summary(&self) -> LogSummary {
         let mut summary = LogSummary::default();
-        for (sequence, copies) in &self.chunks {
+        let is_there = |copies: &Vec<Copy>| copies.iter().any(|copy| !copy.chunk.unwritten);
+        for (sequence, copies) in self.chunks.iter().filter(|(_, copies)| is_there(copies)) {
             let on_disk = copies
                 .iter()
                 .find(|copy| matches!(copy.chunk.place, CopyPlace::Slot(_)));
@@ -184,7 +190,11 @@ impl Copy {
                         io::ErrorKind::NotFound => ChunkFault::Gone,
                         _ => ChunkFault::Read(error.to_string()),
                     })?;
-                into.check_sealed(read, key, sequence).map(drop)
+                match into.check_sealed(read, key, sequence) {
+                    // By now it may be: its job runs.
+                    Err(_) if self.chunk.unwritten => Err(ChunkFault::Unwritten),
+                    checked => checked.map(drop),
+                }
             }
         }
     }

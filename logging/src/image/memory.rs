@@ -58,6 +58,7 @@ impl RankMemory {
                     sequence: header.sequence,
                     seal: header.seal,
                     place: CopyPlace::Memory(chunk),
+                    unwritten: false,
                 };
                 found(key, copy);
             }

@@ -51,7 +51,16 @@ pub struct LogKey {
 
 impl fmt::Display for LogKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "the log of {} in job {:x}", self.channel, self.job)
+        let Channel {
+            source,
+            incarnation,
+            destination,
+        } = self.channel;
+        write!(
+            f,
+            "the log of rank {source} (incarnation {incarnation}) to rank {destination} in job {:016x}",
+            self.job
+        )
     }
 }
 

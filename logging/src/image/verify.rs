@@ -18,6 +18,9 @@ pub enum Verdict {
     /// Being written when the rank or its host died (or at this moment): nothing
     /// behind it in its log is whole.
     Torn,
+    /// Left out when the rank or its host died, while chunks behind it were written
+    /// (or about to be written).
+    Unwritten,
     /// Anything else.
     Damaged,
 }
@@ -74,7 +77,7 @@ pub struct Verification {
 
 impl Verification {
     /// Whether anything is damaged: not what was replaced, and not what was being
-    /// written at the end.
+    /// written, or left out, at the end.
     pub fn is_damaged(&self) -> bool {
         let logs = self.logs.values();
         logs.flat_map(|log| log.with(Verdict::Damaged))
@@ -138,11 +141,18 @@ fn verify_log(image: &LogImage, key: &LogKey, index: &LogIndex) -> LogVerificati
             whole.push(*sequence);
         }
     }
+    let is_whole = |sequence: &u64| whole.binary_search(sequence).is_ok();
+    // A place in one file that another file's chunk has made needless.
+    found
+        .findings
+        .retain(|finding| finding.why != ChunkFault::Unwritten || !is_whole(&finding.sequence));
     for finding in &mut found.findings {
-        finding.verdict = if whole.binary_search(&finding.sequence).is_ok() {
+        finding.verdict = if is_whole(&finding.sequence) {
             Verdict::Replaced
         } else if last_whole.is_none_or(|last| finding.sequence > last) {
             Verdict::Torn
+        } else if finding.why == ChunkFault::Unwritten {
+            Verdict::Unwritten
         } else {
             Verdict::Damaged
         };

@@ -4,11 +4,11 @@ use crate::written::{
     Writing, chunks_of, chunks_with, file, key, memory_with, name, payload, small_chunk,
 };
 use refrain_logging::image::{
-    ChunkFault, ChunkPlace, LogImage, Message, ReadFailure, Selection, Verdict,
+    ChunkFault, ChunkPlace, LogImage, Message, RankMemory, ReadFailure, Selection, Verdict,
 };
 use refrain_logging::segment::slot_offset;
 use refrain_ring::chunk::{CHUNK_HEAD_BYTES, ChunkError, ChunkHeader};
-use refrain_ring::{LoanEnd, RecordKind, Ssn};
+use refrain_ring::{Incarnation, LoanEnd, Rank, RecordKind, Ssn};
 
 /// What disks write whole.
 const SECTOR_BYTES: usize = 512;
@@ -168,6 +168,45 @@ fn damage_in_the_middle_is_an_error_that_says_where() {
     ));
 }
 
+/// What lies behind damage would seem to follow on what lies before it.
+#[test]
+fn nothing_comes_behind_an_error() {
+    let mut bytes = file(key(1), 0, 4, &chunks_of(key(1), 4, 0, 0));
+    bytes[slot_offset(1) as usize + 300] ^= 1;
+    let image = image_of(0, bytes);
+    let mut records = image.records(&key(1), Ssn(0)).unwrap();
+    for _ in 0..3 {
+        assert!(records.next().unwrap().is_some());
+    }
+    assert!(records.next().is_err());
+    assert!(records.next().unwrap().is_none());
+    assert!(records.next().unwrap().is_none());
+}
+
+/// Chunks that were received from elsewhere, or are of another life, are not this
+/// rank's logs.
+#[test]
+fn memory_gives_only_its_rank_s_logs() {
+    let chunk = small_chunk(key(1), 0, 0);
+    let logs_of = |change: fn(&mut RankMemory)| {
+        let mut memory = memory_with(key(1), &chunk);
+        change(&mut memory);
+        let mut image = LogImage::empty(Selection::default());
+        image.add_memory(memory);
+        image.logs().count()
+    };
+    assert_eq!(logs_of(|_| ()), 1);
+    assert_eq!(logs_of(|memory| memory.source = Rank(1)), 0);
+    assert_eq!(logs_of(|memory| memory.incarnation = Incarnation(3)), 0);
+    assert_eq!(logs_of(|memory| memory.job = 1), 0);
+    assert_eq!(
+        logs_of(|memory| memory.arena.end -= 64),
+        0,
+        "no whole chunk"
+    );
+    assert_eq!(logs_of(|memory| memory.arena.start = usize::MAX), 0);
+}
+
 #[test]
 fn what_was_being_written_at_the_end_is_a_torn_tail() {
     let mut bytes = file(key(1), 0, 8, &chunks_of(key(1), 5, 0, 0));
@@ -208,6 +247,42 @@ fn a_log_begins_behind_a_gap() {
     let extent = image.extent(&key(1)).unwrap();
     assert_eq!((extent.chunks, extent.chunks_before_gap), (4..6, 2));
     assert_eq!(image.verify().logs[&key(1)].missing_chunks, 2);
+}
+
+/// Several chunks are written at once: a rank that is killed leaves some of the
+/// last ones out. What lies before is not hidden, and nothing is skipped.
+#[test]
+fn a_chunk_that_was_left_out_breaks_the_log_there() {
+    let chunks = chunks_of(key(1), 4, 0, 0);
+    let mut bytes = file(key(1), 0, 8, &chunks);
+    let slot = slot_offset(2) as usize;
+    let stale = small_chunk(key(2), 0, 0);
+    for left in [vec![0; chunks[2].len()], stale] {
+        bytes[slot..slot + left.len()].copy_from_slice(&left);
+        let mut image = image_of(0, bytes.clone());
+        let (messages, failure) = read(&image, 0);
+        assert_eq!(ssns(&messages), (0..6).collect::<Vec<_>>());
+        let failure = failure.expect("no silent gap").to_string();
+        assert!(
+            failure.contains("chunk 2") && failure.contains("never written"),
+            "{failure}"
+        );
+        // It may have held the beginning of message 9, not of message 12.
+        assert!(read(&image, 9).1.is_some());
+        assert_eq!(read(&image, 12), (vec![], None));
+        let verification = image.verify();
+        assert!(!verification.is_damaged());
+        let log = &verification.logs[&key(1)];
+        assert_eq!(
+            (log.with(Verdict::Unwritten).count(), log.findings.len()),
+            (1, 1)
+        );
+        assert_eq!(image.logs().next().unwrap().1.chunks, 3);
+        // It is in the rank's memory: that is where it was being written from.
+        image.add_memory(memory_with(key(1), &chunks[2]));
+        assert_eq!(ssns(&read(&image, 0).0), (0..12).collect::<Vec<_>>());
+        assert_eq!(image.verify().logs[&key(1)].findings, []);
+    }
 }
 
 #[test]

@@ -170,3 +170,31 @@ fn stale_slots_are_empty() {
     assert_eq!(found.findings, []);
     assert_eq!(messages(&image, &key(1)), 6);
 }
+
+/// A job that runs uses its files again, and removes them, while they are read.
+#[test]
+fn files_may_change_while_they_are_read() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join(name(key(1), 0));
+    let chunks = chunks_of(key(1), 3, 0, 0);
+    fs::write(&path, file(key(1), 0, 3, &chunks)).unwrap();
+    let image = LogImage::open(folder.path(), Selection::default()).unwrap();
+    fs::write(&path, file(key(2), 0, 3, &chunks_of(key(2), 1, 0, 0))).unwrap();
+    let another = |image: &LogImage| {
+        let mut records = image.records(&key(1), Ssn(0)).unwrap();
+        assert!(
+            records.next().unwrap().is_none(),
+            "nothing of another channel"
+        );
+        records.extent().torn_chunks.len()
+    };
+    assert_eq!(another(&image), 3);
+    // Slot 0 holds another chunk, the others are empty now.
+    let verification = image.verify();
+    let found = &verification.logs[&key(1)];
+    let places: Vec<u64> = found.findings.iter().map(|found| found.sequence).collect();
+    assert_eq!((found.whole_chunks, places), (0, vec![1, 2]));
+    fs::remove_file(&path).unwrap();
+    assert_eq!(another(&image), 3);
+    assert_eq!(image.verify().logs[&key(1)].findings, []);
+}

@@ -95,18 +95,21 @@ fn damage_and_torn_tails_have_different_statuses() {
     let ended = log("verify", whole.path(), "").expect(0);
     assert_has(
         &ended.out,
-        &["1 file of 1 log: 4 chunks with 12 records are whole"],
+        &["whole     4 chunks with 12 records (2.3 KiB of payload), in 1 file of 1 log"],
     );
     let torn = folder_with(|bytes| bytes[slot_offset(3) as usize + 600] ^= 1);
     let ended = log("verify", torn.path(), "").expect(0);
-    assert_has(&ended.out, &["chunk 3 is torn", "slot 3", "1 torn"]);
+    assert_has(
+        &ended.out,
+        &["chunk 3 is torn", "slot 3", "torn      1 chunk\n"],
+    );
     let damaged = folder_with(|bytes| bytes[slot_offset(1) as usize + 600] ^= 1);
     let ended = log("verify", damaged.path(), "").expect(1);
     let damage = [
         "chunk 1 is damaged",
         "slot 1",
         "record 1 (at byte 128)",
-        "1 chunk and 0 files damaged",
+        "damaged   1 chunk, 0 files",
     ];
     assert_has(&ended.out, &damage);
     let ended = log("verify", damaged.path(), "--json").expect(1);
@@ -117,7 +120,7 @@ fn damage_and_torn_tails_have_different_statuses() {
     let ended = log("verify", hidden.path(), "").expect(1);
     assert_has(
         &ended.out,
-        &["does not match its checksum", "1 file damaged"],
+        &["does not match its checksum", "damaged   0 chunks, 1 file"],
     );
 }
 

@@ -64,6 +64,7 @@ fn print_json(
             "stale_slots": log.stale_slots,
             "missing_chunks": log.missing_chunks,
             "torn": with(Verdict::Torn),
+            "unwritten": with(Verdict::Unwritten),
             "replaced": with(Verdict::Replaced),
             "damaged": with(Verdict::Damaged),
         });
@@ -94,7 +95,7 @@ fn print(
     verification: &Verification,
     out: &mut Output<'_>,
 ) -> Result<(), Failure> {
-    let mut totals = [0_u64; 3];
+    let mut totals = [0_u64; 4];
     for (key, log) in &verification.logs {
         for found in &log.findings {
             totals[found.verdict as usize] += 1;
@@ -119,7 +120,8 @@ fn print(
 fn print_finding(key: &LogKey, found: &Finding, out: &mut Output<'_>) -> Result<(), Failure> {
     let verdict = match found.verdict {
         Verdict::Damaged => "is damaged",
-        Verdict::Torn => "is torn: it was being written at the end",
+        Verdict::Torn => "is torn: it was being written when the rank or its host died, or is now",
+        Verdict::Unwritten => "is missing: the rank or its host died before it was written",
         Verdict::Replaced => "is not whole, but another copy is",
     };
     writeln!(
@@ -133,7 +135,7 @@ fn print_finding(key: &LogKey, found: &Finding, out: &mut Output<'_>) -> Result<
 fn print_summary(
     image: &LogImage,
     verification: &Verification,
-    [replaced, torn, damaged]: [u64; 3],
+    [replaced, torn, unwritten, damaged]: [u64; 4],
     out: &mut Output<'_>,
 ) -> Result<(), Failure> {
     let sum = |of: fn(&refrain_logging::image::LogVerification) -> u64| -> u64 {
@@ -143,17 +145,31 @@ fn print_summary(
     let damaged_files = files.filter(|file| file.why.is_damage()).count() as u64;
     writeln!(
         out,
-        "{}: {} with {} are whole ({} of payload)",
-        ls::extent(image),
+        "\nwhole     {} with {} ({} of payload), in {}",
         count(sum(|log| log.whole_chunks), "chunk"),
         count(sum(|log| log.records), "record"),
         size(sum(|log| log.payload_bytes)),
+        ls::extent(image),
     )?;
     writeln!(
         out,
-        "{} and {} damaged, {torn} torn, {replaced} replaced by another copy",
+        "damaged   {}, {}",
         count(damaged, "chunk"),
-        count(damaged_files, "file"),
+        count(damaged_files, "file")
     )?;
+    writeln!(out, "torn      {}", count(torn, "chunk"))?;
+    if unwritten > 0 {
+        writeln!(out, "missing   {}", count(unwritten, "chunk"))?;
+    }
+    if replaced > 0 {
+        let copies = match replaced {
+            1 => "1 copy".to_owned(),
+            _ => format!("{replaced} copies"),
+        };
+        writeln!(
+            out,
+            "replaced  {copies} that are not whole, by others that are"
+        )?;
+    }
     Ok(())
 }
