@@ -1,7 +1,9 @@
 //! A rank with several channels, an arena and a [`SpillLog`], driven step by
 //! step; beside them what must be true.
 
-use crate::channel::{Channel, INCARNATION, Place, SOURCE};
+mod checks;
+
+use crate::channel::{Channel, INCARNATION, SOURCE};
 use crate::disk::{Disk, DiskBug, JOB, Outcome};
 use crate::reader::Reader;
 use core::time::Duration;
@@ -400,129 +402,6 @@ impl RankUnderTest {
             while self.step_reader(at) != Some(Progress::End) {
                 self.settle();
             }
-        }
-    }
-
-    /// What must hold after every step.
-    fn check(&mut self) {
-        let held = self.channels.iter().map(|channel| channel.log.held_bytes());
-        assert_eq!(self.arena.used_bytes(), held.sum::<u64>());
-        let mut lent = 0;
-        for channel in &self.channels {
-            channel.check_counts();
-            lent += channel.log.lent_chunks();
-        }
-        assert_eq!(self.spill.writes_under_way(), lent);
-        let statistics = self.spill.statistics();
-        let platter = self.disk.platter();
-        assert!(platter.bytes <= platter.bytes_max);
-        assert!(statistics.disk_bytes <= platter.bytes_max);
-        // What has failed or gone may not be told yet.
-        assert!(statistics.disk_bytes >= platter.bytes);
-        assert_eq!(statistics.failures, platter.failures);
-        drop(platter);
-        for channel in 0..CHANNELS {
-            self.check_index(channel);
-        }
-    }
-
-    /// The index knows what is on disk and needed, and nothing else.
-    fn check_index(&self, channel: usize) {
-        let of = &self.channels[channel];
-        let destination = Rank(channel as u32);
-        let told = self.disk.platter().horizons[channel];
-        let on_disk = |sequence: &u64| {
-            of.places[*sequence as usize] == Place::Disk && of.ssn_end(*sequence) > told
-        };
-        let chunks = 0..of.places.len() as u64;
-        for sequence in chunks.clone() {
-            let holds = self.spill.holds(destination, sequence);
-            assert_eq!(holds, on_disk(&sequence), "chunk {sequence}");
-        }
-        for ssn in [
-            0,
-            of.horizon.0,
-            (of.horizon.0 + of.next_ssn.0) / 2,
-            of.next_ssn.0,
-        ] {
-            let ssn = Ssn(ssn.max(told.0));
-            let first = chunks
-                .clone()
-                .find(|sequence| on_disk(sequence) && of.ssn_end(*sequence) > ssn);
-            assert_eq!(self.spill.find(destination, ssn), first);
-        }
-    }
-
-    /// LOG-2, LOG-3: each record above the horizon is in memory or on disk, as
-    /// it was sent.
-    fn check_all(&mut self) {
-        for channel in 0..CHANNELS {
-            for sequence in 0..self.channels[channel].places.len() as u64 {
-                let of = &self.channels[channel];
-                let is_freed = of.check_memory(&self.arena, sequence);
-                if is_freed && of.ssn_end(sequence) > of.horizon {
-                    let destination = Rank(channel as u32);
-                    let token = self.spill.read(destination, sequence);
-                    let token = token.unwrap_or_else(|| panic!("chunk {sequence} is lost"));
-                    self.reads.insert(token, (channel, sequence));
-                    let mut platter = self.disk.platter();
-                    let at = platter.place_of_read(token).expect("it was asked for");
-                    platter.act(at, Outcome::Success);
-                }
-            }
-        }
-        self.poll();
-    }
-
-    /// Everything that is under way ends well, and everybody has all that was
-    /// sent: then all is where it must be, and when nobody needs it any more, it
-    /// is gone.
-    fn finish(&mut self) {
-        for channel in 0..CHANNELS {
-            self.channels[channel].publish(&self.arena, usize::MAX);
-            self.channels[channel].release(255);
-        }
-        self.settle();
-        self.check_all();
-        self.read_to_the_end();
-        for channel in 0..CHANNELS {
-            self.read_back(channel, 0);
-            self.now += PAUSE_MAX;
-            self.lend(channel, usize::MAX);
-            self.settle();
-            self.trim(channel);
-        }
-        self.check();
-        self.check_all();
-        self.read_to_the_end();
-        for channel in 0..CHANNELS {
-            self.channels[channel].finish();
-            self.trim(channel);
-            assert!(self.channels[channel].log.held_bytes() <= CHUNK_BYTES as u64);
-        }
-        self.settle();
-        self.check();
-        let platter = self.disk.platter();
-        assert_eq!(platter.bytes, self.spill.statistics().disk_bytes);
-        assert!(
-            platter.bytes <= 2 * self.spill.options().file_bytes(),
-            "files that nobody needs are removed, but for two"
-        );
-    }
-
-    fn settle(&mut self) {
-        loop {
-            self.poll();
-            if self.disk.platter().asked.is_empty() {
-                break;
-            }
-            self.act(0, Outcome::Success);
-        }
-        assert_eq!(self.spill.writes_under_way(), 0);
-        assert!(self.reads.is_empty(), "every read comes back");
-        for channel in &self.channels {
-            assert_eq!(channel.log.lent_chunks(), 0, "every chunk comes back");
-            channel.check_overhead();
         }
     }
 }
