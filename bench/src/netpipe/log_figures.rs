@@ -19,7 +19,8 @@ pub struct LogFigures {
     /// The part of the log that went to disk; the rest was freed by a horizon
     /// before.
     pub log_part_on_disk: Option<f64>,
-    /// Resident memory of the larger rank, its log included.
+    /// Resident memory of the larger rank: with its log, and over shared memory
+    /// also with the other's, which it reads.
     pub resident_bytes: Option<u64>,
 }
 

@@ -287,7 +287,10 @@ impl Contestant for Ranks {
 }
 
 fn config(settings: &Settings, fabric: &str, protocol: &str) -> JobConfig {
-    let spill = settings.spill.as_ref();
+    let spill = settings
+        .spill
+        .as_ref()
+        .filter(|_| protocol != KEEPS_NOTHING);
     JobConfig {
         fabric: fabric.into(),
         protocol: protocol.into(),
