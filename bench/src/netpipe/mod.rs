@@ -42,8 +42,8 @@
 //!   before the clock runs. The target of a round is the lesser of `none` and of
 //!   what that disk could log; both sides of `÷ target` are of means, as waits for
 //!   a disk meet few messages. At each horizon what is still in memory is freed
-//!   without having been written: a log of N times its memory may so reach N / (N
-//!   - 1) of its disk (`log_part_on_disk` says how much was written). Rounds must
+//!   without having been written: a log of four times its memory may so reach four
+//!   thirds of its disk (`log_part_on_disk` says how much was written). Rounds must
 //!   be long: one in which less than twice the log's memory was sent shows the
 //!   memory, not the disk, and is remarked upon.
 

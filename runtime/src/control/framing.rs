@@ -17,7 +17,7 @@ use serde::de::DeserializeOwned;
 use thiserror::Error;
 
 /// Version of the control messages. Both sides refuse every other.
-pub const CONTROL_VERSION: u16 = 2;
+pub const CONTROL_VERSION: u16 = 3;
 /// First bytes of every frame.
 pub const MAGIC: [u8; 4] = *b"RFRN";
 /// Bytes before the body.
@@ -308,11 +308,12 @@ mod tests {
             rank: 2,
             size: 3,
             incarnation: 4,
-            config: JobConfig::default(),
+            config: Box::new(JobConfig::default()),
         };
         let expected = [
-            b"RFRN\x02\0\0\0\x1c\0\0\0".as_slice(),
-            b"\0\x01\x02\x03\x04\x04auto\x04none\0\0\x90\x4e\x01\x01\0".as_slice(),
+            b"RFRN\x03\0\0\0\x27\0\0\0".as_slice(),
+            b"\0\x01\x02\x03\x04\x04auto\x04none\0\0\x90\x4e".as_slice(),
+            b"\0\0\0\x04auto\0\0\0\x01\x01\0".as_slice(),
             b"\0\xb0\xea\x01\0\0",
         ]
         .concat();

@@ -58,7 +58,7 @@ pub enum ToRank {
         /// How often this rank was started before.
         incarnation: u32,
         /// The job's settings.
-        config: JobConfig,
+        config: Box<JobConfig>,
     },
     /// The answer to [`ToLauncher::Get`].
     Value {

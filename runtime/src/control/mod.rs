@@ -120,7 +120,7 @@ impl ControlPlane {
                 control.rank = Rank(rank);
                 control.size = size;
                 control.incarnation = Incarnation(incarnation);
-                control.config = config;
+                control.config = *config;
                 Ok(control)
             }
             (other, _) => Err(out_of_turn(ATTEMPTED, &other)),

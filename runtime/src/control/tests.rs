@@ -45,7 +45,7 @@ fn welcome() -> ToRank {
         rank: 3,
         size: 5,
         incarnation: 2,
-        config: JobConfig::default(),
+        config: Box::default(),
     }
 }
 

@@ -99,7 +99,7 @@ impl Job {
             rank: rank as u32,
             size: self.ranks.len() as u32,
             incarnation: 0, // until recovery exists
-            config: self.config.clone(),
+            config: Box::new(self.config.clone()),
         }
     }
 
