@@ -23,6 +23,7 @@
 pub mod choice;
 pub mod config;
 pub mod control;
+pub mod dead_rank;
 mod error;
 pub mod launcher;
 pub mod leftovers;

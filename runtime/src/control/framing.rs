@@ -168,6 +168,8 @@ mod tests {
                         log_memory_bytes,
                         log_prefault,
                         ranks_on_host: ranks,
+                        cores: vec![ranks; 3],
+                        spill_dir: libfabric.clone(),
                         libfabric,
                         suspect_after_ms,
                         ..JobConfig::default()
@@ -190,7 +192,7 @@ mod tests {
                     rank,
                     size,
                     incarnation,
-                    config
+                    config: Box::new(config)
                 }),
             (any::<String>(), any::<Vec<u8>>(), any::<bool>())
                 .prop_map(|(key, value, memory)| { ToRank::Value { key, value, memory } }),

@@ -192,8 +192,9 @@ fn flood(count: &str) -> Result<(), Error> {
             }
             _ => {}
         }
-        if world.rank().0 == 0 && number % 100 == 0 {
-            println!("sent {number}");
+        if number % 100 == 0 {
+            let verb = ["sent", "received"][world.rank().0.min(1) as usize];
+            println!("{verb} {number}");
         }
     }
     println!("flooded");
