@@ -6,7 +6,7 @@ use refrain_ring::LentChunk;
 use std::collections::BTreeMap;
 
 /// Free files kept to be used again; more are deleted.
-const FREE_MAX: usize = 2;
+const FREE_MAX: usize = 8;
 
 #[derive(Debug)]
 struct File {
