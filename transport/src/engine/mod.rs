@@ -256,7 +256,7 @@ impl Engine {
     /// of use with a protocol that keeps payload.
     #[must_use]
     pub fn with_spill(mut self, disk: Box<dyn Spill>) -> Self {
-        self.spilling = Spilling::new(disk);
+        self.spilling = Spilling::new(disk, self.options.size - 1);
         self.outbox.lift_length_limits();
         // Senders go on through their memory: what is left there holds them up.
         self.inbox.senders_keep = false;
