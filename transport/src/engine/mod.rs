@@ -66,7 +66,8 @@ pub struct EngineOptions {
     /// Ranks of the job.
     pub size: u32,
     /// Bytes that one channel's log may hold before its receiver has let go;
-    /// with a protocol that keeps payload, before a horizon frees them.
+    /// with a protocol that keeps payload, before a horizon frees it or it is on
+    /// disk.
     pub window_bytes: u64,
 }
 
