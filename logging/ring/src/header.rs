@@ -13,7 +13,7 @@
 //! | 24..28 | `context` | communication context |
 //! | 28..32 | `tag` | |
 //! | 32..40 | `extent` | kinds that begin a message: bytes of the whole message; `Fragment`: its offset in the message; `Link`: id of the next chunk |
-//! | 40..48 | `check` | checksum, filled in when the record is spilled; 0 in memory |
+//! | 40..48 | `check` | checksum, filled in when the record is spilled; 0 before |
 //!
 //! The payload follows at [`payload_offset`]; records are multiples of 64 bytes.
 

@@ -269,11 +269,16 @@ struct SegmentName {
 }
 
 impl SegmentName {
-    /// `refrain-<process>-<start time>-r<source>i<incarnation>-to-r<destination>-<first>.log`
+    /// `refrain-<process>-<start time>-<job>-r<source>i<incarnation>-to-r<destination>-<first>.log`,
+    /// with another number before `.log` where that name was taken.
     fn parse(name: &str) -> Option<Self> {
         let stem = name.strip_suffix(".log")?;
-        let (rest, first) = stem.rsplit_once('-')?;
-        let (rest, destination) = rest.rsplit_once("-to-r")?;
+        let (rest, receiver) = stem.rsplit_once("-to-r")?;
+        let mut numbers = receiver.splitn(3, '-');
+        let (destination, first) = (numbers.next()?, numbers.next()?);
+        if let Some(attempt) = numbers.next() {
+            attempt.parse::<u32>().ok()?;
+        }
         let (prefix, sender) = match rest.rsplit_once('-') {
             Some((prefix, sender)) => (Some(prefix), sender),
             None => (None, rest),
@@ -292,7 +297,9 @@ impl SegmentName {
 }
 
 fn launcher(prefix: &str) -> Option<Launcher> {
-    let (process, start_time) = prefix.strip_prefix("refrain-")?.split_once('-')?;
+    // The job may follow.
+    let mut numbers = prefix.strip_prefix("refrain-")?.splitn(3, '-');
+    let (process, start_time) = (numbers.next()?, numbers.next()?);
     Some(Launcher {
         process: process.parse().ok()?,
         start_time: start_time.parse().ok()?,
@@ -315,6 +322,17 @@ mod tests {
         );
         assert_eq!(name.channel.to_string(), "70000 (incarnation 2) to 3");
         assert_eq!(name.first_sequence, 256);
+        // As jobs name them; the second, where the first was taken.
+        for name in [
+            "refrain-12-345-00000c0ffee00001-r70000i2-to-r3-000000000256.log",
+            "refrain-12-345-00000c0ffee00001-r70000i2-to-r3-000000000256-2.log",
+        ] {
+            assert_eq!(
+                SegmentName::parse(name),
+                SegmentName::parse("refrain-12-345-r70000i2-to-r3-000000000256.log"),
+                "{name}"
+            );
+        }
         let plain = SegmentName::parse("r0i0-to-r1-000000000000.log").unwrap();
         assert_eq!(plain.launcher, None);
         for other in [
@@ -323,6 +341,8 @@ mod tests {
             "r0-to-r1-0.log",
             "refrain-1-2-r0i0-to-r1.log",
             "ri-to-r-.log",
+            "r0i0-to-r1-000000000000-x.log",
+            "r0i0-to-r1-000000000000-2-3.log",
             "messages-2024-to-r1-7.log",
         ] {
             assert_eq!(SegmentName::parse(other), None, "{other}");

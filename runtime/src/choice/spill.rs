@@ -19,14 +19,19 @@ pub fn resolve(config: &mut JobConfig, job: u64) -> Result<(), Error> {
     };
     let dir = folder(dir)?;
     let ranks = u64::from(config.ranks_on_host.max(1));
+    let least = SpillOptions::DISK_BYTES_MIN;
     let bytes = match config.log_disk_bytes {
+        Some(bytes) if bytes < least => {
+            return Err(Error::Config(format!(
+                "--log-disk {bytes}: the least is {least} bytes a rank, one file"
+            )));
+        }
         Some(bytes) => bytes,
         None => free_bytes(&dir)? / 2 / ranks,
     };
-    if bytes < SpillOptions::DISK_BYTES_MIN {
+    if bytes < least {
         return Err(Error::Config(format!(
-            "--log-disk {bytes}: the least is {} bytes a rank, one file ({})",
-            SpillOptions::DISK_BYTES_MIN,
+            "--spill-dir {}: too little is free there, {bytes} bytes a rank where {least} are needed: make room, or say --log-disk",
             dir.display()
         )));
     }

@@ -1,10 +1,10 @@
 //! Files that a killed job may leave behind, and their removal.
 //!
 //! Shared memory is anonymous (memfd) and control sockets have no names, so a
-//! job makes no file by itself. Two kinds are looked for all the same:
+//! job makes no file by itself but in a spill folder. Two kinds are looked for:
 //!
-//! - Files that later parts need (the log's segments on disk) are named by
-//!   [`file_prefix`], in `/dev/shm` or the temporary folder:
+//! - Files of Refrain (the log's segments on disk) are named by [`file_prefix`], in
+//!   the spill folder, and are looked for in [`folders`], too:
 //!   `refrain-<process id of the launcher>-<its start time>-<anything>`. The
 //!   start time (clock ticks since boot) tells a launcher from a later process
 //!   with the same id.

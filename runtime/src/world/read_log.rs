@@ -29,9 +29,9 @@ impl World {
     /// memory. Messages to oneself are not logged.
     ///
     /// # Errors
-    /// [`Error::NoSuchRank`]; [`Error::Argument`] when messages from `from` on are
-    /// gone, freed by a horizon, or the protocol keeps none; [`Error::Config`] when the disk does not give
-    /// them back.
+    /// [`Error::NoSuchRank`]; [`Error::Argument`] when a horizon has passed `from`;
+    /// [`Error::Config`] when messages are gone otherwise: the disk does not give
+    /// them back, or the protocol keeps none.
     pub fn read_log(
         &mut self,
         destination: u32,

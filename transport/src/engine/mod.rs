@@ -66,7 +66,8 @@ pub struct EngineOptions {
     /// Ranks of the job.
     pub size: u32,
     /// Bytes that one channel's log may hold before its receiver has let go;
-    /// with a protocol that keeps payload, before a horizon frees them.
+    /// with a protocol that keeps payload, before a horizon frees it or it is on
+    /// disk.
     pub window_bytes: u64,
 }
 
@@ -256,7 +257,7 @@ impl Engine {
     /// of use with a protocol that keeps payload.
     #[must_use]
     pub fn with_spill(mut self, disk: Box<dyn Spill>) -> Self {
-        self.spilling = Spilling::new(disk);
+        self.spilling = Spilling::new(disk, self.options.size - 1);
         self.outbox.lift_length_limits();
         // Senders go on through their memory: what is left there holds them up.
         self.inbox.senders_keep = false;

@@ -260,7 +260,9 @@ impl Outbox {
             }
             match self.pack_next(to, id, means) {
                 Ok(bytes) => left = left.saturating_sub(bytes.max(64)),
-                Err(stop) if self.may_end_by_reclaiming(&stop, means) && self.reclaim(means) => {}
+                Err(stop)
+                    if self.may_end_by_reclaiming(&stop, means)
+                        && self.reclaim(to, &stop, means) => {}
                 Err(stop) => return self.note_stall(to, stop, means),
             }
         }
@@ -353,16 +355,22 @@ impl Outbox {
     /// Frees what channels hold and do not need, and lets the disk have what it
     /// takes; whether there was anything to free.
     #[cold]
-    fn reclaim(&mut self, means: &mut Means<'_>) -> bool {
+    fn reclaim(&mut self, to: Rank, stop: &ReserveError, means: &mut Means<'_>) -> bool {
         let before = means.log.arena.used_bytes();
         self.after_disk(means.log.spilling);
         self.trim_all(means.log.fabric, means.log.arena);
         if means.log.spilling.is_on() {
+            // Room in a window is made by its own chunks alone: those of others
+            // would only go to disk before them.
+            let of_window = matches!(stop, ReserveError::Window);
             for (rank, destination) in self.destinations.iter_mut().enumerate() {
-                means
-                    .log
-                    .spilling
-                    .lend_when_full(Rank(rank as u32), destination, means.log.arena);
+                let rank = Rank(rank as u32);
+                if rank == to || !of_window {
+                    means
+                        .log
+                        .spilling
+                        .lend_when_full(rank, destination, means.log.arena);
+                }
             }
         }
         means.log.arena.used_bytes() < before
@@ -387,13 +395,18 @@ impl Outbox {
         } else {
             Stall::Budget
         };
-        self.stall = Some(match stop {
+        let stall = match stop {
             ReserveError::Window if self.receiver_holds(to, means) => Stall::Window,
             ReserveError::Window | ReserveError::Arena(ArenaFull::Budget { .. }) => of_memory,
             ReserveError::Arena(error @ ArenaFull::Memory { .. }) => {
                 return Err(EngineError::Log(error));
             }
-        });
+        };
+        // That one receiver is slow must not hide that another channel has no
+        // memory: only the latter ends with an error.
+        if stall != Stall::Window || self.stall.is_none() {
+            self.stall = Some(stall);
+        }
         Ok(())
     }
 

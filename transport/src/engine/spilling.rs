@@ -1,14 +1,15 @@
 //! When chunks of the log leave memory for the disk.
 //!
 //! A channel that goes on to a new chunk lends its complete ones, oldest first,
-//! as soon as more than a set amount is in memory; when memory is at its end,
-//! all channels do. The rank goes on meanwhile. LOG-3
+//! as soon as more than a set amount is in memory, or more than its share of that
+//! in this channel; when memory is at its end, all channels do. The rank goes on
+//! meanwhile. LOG-3
 
 use super::outbox::Destination;
 use super::read_back::Reads;
 use crate::spill::{Spill, SpillEvent};
 use core::time::Duration;
-use refrain_ring::{Arena, CHUNK_BYTES, LentChunk, LoanEnd, Rank};
+use refrain_ring::{Arena, CHUNK_BYTES, ChannelLog, LentChunk, LoanEnd, Rank};
 use std::collections::VecDeque;
 
 /// A rank that waits looks this often for writes that have ended.
@@ -18,6 +19,8 @@ const LOOK: Duration = Duration::from_micros(500);
 #[derive(Default)]
 pub(super) struct Spilling {
     disk: Option<Box<dyn Spill>>,
+    /// That share the memory.
+    channels: u64,
     /// Chunks that came back while another channel had its turn.
     returned: VecDeque<(LentChunk, LoanEnd)>,
     lent: u64,
@@ -28,9 +31,11 @@ pub(super) struct Spilling {
 }
 
 impl Spilling {
-    pub fn new(disk: Box<dyn Spill>) -> Self {
+    /// Under the logs of so many channels.
+    pub fn new(disk: Box<dyn Spill>, channels: u32) -> Self {
         Self {
             disk: Some(disk),
+            channels: channels.max(1).into(),
             ..Self::default()
         }
     }
@@ -141,7 +146,14 @@ impl Spilling {
             return;
         };
         let posted = destination.posted();
-        while arena.used_bytes() - self.lent * CHUNK_BYTES as u64 > after_bytes
+        // Its window is no more than its share: with others idle, it would be
+        // full before the whole is reached.
+        let share_bytes = after_bytes / self.channels;
+        let is_too_much = |log: &ChannelLog, lent: u64| {
+            let own_bytes = log.held_bytes() - (log.lent_chunks() * CHUNK_BYTES) as u64;
+            own_bytes > share_bytes || arena.used_bytes() - lent * CHUNK_BYTES as u64 > after_bytes
+        };
+        while is_too_much(&destination.log, self.lent)
             && let Some(sequence) = destination.log.next_to_lend(posted)
             && disk.takes(to, sequence)
             && let Some(chunk) = destination.log.lend(arena, posted)

@@ -26,6 +26,7 @@ mod rig;
 #[path = "../seed/mod.rs"]
 mod seed;
 mod sizes;
+mod spilling;
 mod staging;
 mod synchronous;
 mod to_self;
