@@ -159,11 +159,14 @@ impl Directory {
     }
 }
 
-/// Whether a file is of tmpfs.
-fn is_memory(descriptor: &OwnedFd) -> io::Result<bool> {
+/// Whether a directory is of tmpfs.
+pub(super) fn is_memory(directory: &Path) -> bool {
+    rustix::fs::statfs(directory).is_ok_and(|statistics| is_tmpfs(&statistics))
+}
+
+fn is_tmpfs(statistics: &rustix::fs::StatFs) -> bool {
     const TMPFS_MAGIC: u64 = 0x0102_1994;
-    let kind = rustix::fs::fstatfs(descriptor)?.f_type;
-    Ok(kind as u64 == TMPFS_MAGIC)
+    statistics.f_type as u64 == TMPFS_MAGIC
 }
 
 /// Whether there is room for `bytes` bytes of a file now. On tmpfs it is not
@@ -180,7 +183,7 @@ fn has_room(descriptor: &OwnedFd, bytes: u64) -> io::Result<()> {
 
 /// Takes room for `bytes` bytes of a file, now where the file system can.
 pub(super) fn take_room(descriptor: &OwnedFd, bytes: u64) -> io::Result<()> {
-    let in_memory = is_memory(descriptor)?;
+    let in_memory = is_tmpfs(&rustix::fs::fstatfs(descriptor)?);
     if in_memory {
         has_room(descriptor, bytes)?;
     }

@@ -81,6 +81,12 @@ impl DiskStore {
                 let uring = Uring::new(bell.clone(), under_way_max)?;
                 Ok(Box::new(uring))
             }),
+            DiskEngine::Auto if directory::is_memory(&options.directory) => Box::new(|bell| {
+                // A write is a copy: the ring would only have another thread of
+                // the kernel make it.
+                let reason = Some("tmpfs".to_owned());
+                Ok(Box::new(Plain::new(bell.clone(), reason)))
+            }),
             DiskEngine::Auto => Box::new(move |bell| {
                 Ok(uring_or_plain(
                     bell,
