@@ -88,6 +88,10 @@ impl World {
                 continue;
             }
             log_full.check(self)?;
+            if self.engine.is_spilling() {
+                // The thread that writes may wait for this core.
+                std::thread::yield_now();
+            }
             if idle_since.elapsed() < self.patience.spin {
                 continue;
             }

@@ -576,6 +576,12 @@ impl Engine {
         }
     }
 
+    /// Whether chunks are on their way to the disk: a thread of this rank needs a
+    /// core.
+    pub fn is_spilling(&self) -> bool {
+        self.spilling.is_writing()
+    }
+
     /// Chunks written to disk so far: while this grows, a stall is no standstill.
     pub fn disk_progress(&self) -> u64 {
         self.spilling.written
