@@ -485,7 +485,7 @@ impl Engine {
 
     /// LOG-3: the sender waits, and says once that a checkpoint would help.
     fn ask_for_checkpoint(&mut self) {
-        let is_short = matches!(self.outbox.stall, Some(Stall::Budget | Stall::Disk));
+        let is_short = self.outbox.stall.is_some_and(Stall::is_of_memory);
         if is_short && !self.has_asked {
             self.protocol.wants_checkpoint();
         }

@@ -43,10 +43,21 @@ pub enum Stall {
     Window,
     /// The log memory is in use; only a horizon frees it.
     Budget,
+    /// The channel's share of it is in use, and the disk takes none of that; only
+    /// a horizon frees it.
+    Share,
+    /// The system gives no more memory for the log; only a horizon frees what
+    /// there is.
+    Memory,
     /// The log memory is in use, and part of it is on its way to disk.
     Disk,
-    /// The system gave no memory.
-    Memory,
+}
+
+impl Stall {
+    /// Whether it could be for ever: a receiver that consumes does not end it.
+    pub fn is_of_memory(self) -> bool {
+        self != Self::Window
+    }
 }
 
 #[derive(Debug)]
@@ -348,7 +359,7 @@ impl Outbox {
         match stop {
             ReserveError::Arena(ArenaFull::Budget { .. }) => true,
             ReserveError::Window => means.log.spilling.is_on(),
-            ReserveError::Arena(ArenaFull::Memory { .. }) => false,
+            ReserveError::Arena(ArenaFull::Memory { .. }) => gets_by_with_what_it_has(means),
         }
     }
 
@@ -390,17 +401,17 @@ impl Outbox {
         stop: ReserveError,
         means: &mut Means<'_>,
     ) -> Result<(), EngineError> {
-        let of_memory = if means.log.spilling.is_writing() {
-            Stall::Disk
-        } else {
-            Stall::Budget
-        };
         let stall = match stop {
             ReserveError::Window if self.receiver_holds(to, means) => Stall::Window,
-            ReserveError::Window | ReserveError::Arena(ArenaFull::Budget { .. }) => of_memory,
-            ReserveError::Arena(error @ ArenaFull::Memory { .. }) => {
+            ReserveError::Arena(error @ ArenaFull::Memory { .. })
+                if !gets_by_with_what_it_has(means) =>
+            {
                 return Err(EngineError::Log(error));
             }
+            _ if means.log.spilling.is_writing() => Stall::Disk,
+            ReserveError::Window => Stall::Share,
+            ReserveError::Arena(ArenaFull::Budget { .. }) => Stall::Budget,
+            ReserveError::Arena(ArenaFull::Memory { .. }) => Stall::Memory,
         };
         // That one receiver is slow must not hide that another channel has no
         // memory: only the latter ends with an error.
@@ -463,6 +474,12 @@ impl Outbox {
             destination.trim(Rank(rank as u32), self.keeps_payload, fabric, arena);
         }
     }
+}
+
+/// Whether a log for which the system has no more memory goes on in what it has:
+/// chunks come free as the disk takes them.
+fn gets_by_with_what_it_has(means: &Means<'_>) -> bool {
+    means.log.spilling.is_on() && means.log.arena.used_bytes() > 0
 }
 
 /// What a destination needs of the engine to write into its log.

@@ -153,6 +153,11 @@ impl Rig {
     pub fn give_memory(&self) {
         self.has_memory.set(true);
     }
+
+    /// The system gives no more than there is, until [`Rig::give_memory`].
+    pub fn end_memory(&self) {
+        self.has_memory.set(false);
+    }
 }
 
 /// The same arena in a system that may have no memory.

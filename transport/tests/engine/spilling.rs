@@ -63,11 +63,16 @@ impl Spill for Disk {
 
 /// Three ranks; the first has a disk, and memory for two full windows.
 fn job(after_bytes: u64, full_for: Option<Rank>) -> (Rig, Disk) {
+    job_of(WINDOW_CHUNKS, after_bytes, full_for)
+}
+
+/// The same with other windows.
+fn job_of(window_chunks: usize, after_bytes: u64, full_for: Option<Rank>) -> (Rig, Disk) {
     let setup = Setup {
-        window_bytes: (WINDOW_CHUNKS * CHUNK_BYTES) as u64,
+        window_bytes: (window_chunks * CHUNK_BYTES) as u64,
         ..Setup::new(Options::calm(1).reading_in_place(true))
             .ranks(3)
-            .keeping(2 * WINDOW_CHUNKS * CHUNK_BYTES)
+            .keeping(2 * window_chunks * CHUNK_BYTES)
     };
     let mut rig = setup.build();
     let disk = Disk {
@@ -134,8 +139,63 @@ fn a_slow_receiver_does_not_hide_that_the_log_is_full() {
         let alone = if slow == 1 {
             Stall::Window
         } else {
-            Stall::Budget
+            Stall::Share
         };
-        assert_eq!(stalls, [Some(alone), Some(Stall::Budget)]);
+        assert_eq!(stalls, [Some(alone), Some(Stall::Share)]);
+    }
+}
+
+/// Chunks of memory that the system gives at once.
+const EXTENT_CHUNKS: usize = 8;
+
+/// A rank whose system has no more memory, though budget and windows have room.
+fn job_without_more_memory(full_for: Option<Rank>) -> (Rig, Disk) {
+    let (mut rig, disk) = job_of(2 * EXTENT_CHUNKS, u64::MAX, full_for);
+    send(&mut rig, 1, 1);
+    rig.end_memory();
+    (rig, disk)
+}
+
+/// LOG-3: what the disk can take makes room.
+#[test]
+fn without_more_memory_the_log_goes_to_disk() {
+    let (mut rig, disk) = job_without_more_memory(None);
+    send(&mut rig, 1, 6 * EXTENT_CHUNKS);
+    send(&mut rig, 2, 6 * EXTENT_CHUNKS);
+    let held = rig.engines[0].log_bytes().0;
+    assert!(held <= (EXTENT_CHUNKS * CHUNK_BYTES) as u64, "{held}");
+    for rank in [1, 2] {
+        assert!(disk.written.borrow().contains(&Rank(rank)));
+    }
+    assert_eq!(rig.engines[0].stall(), None);
+}
+
+/// LOG-3: and when the disk takes nothing, sends wait; they go on with what comes
+/// free, or with more memory.
+#[test]
+fn without_more_memory_and_disk_sends_wait() {
+    for has_memory_again in [false, true] {
+        let (mut rig, _) = job_without_more_memory(Some(Rank(1)));
+        let data = vec![7; MESSAGE_BYTES];
+        let exchange = |rig: &mut Rig| {
+            let receipt = rig.receive(1, from(0, 1), data.len());
+            (rig.send(0, to(1, 1), &data), receipt)
+        };
+        let messages: Vec<_> = (0..2 * EXTENT_CHUNKS + 4)
+            .map(|_| exchange(&mut rig))
+            .collect();
+        rig.settle();
+        assert_eq!(rig.engines[0].stall(), Some(Stall::Memory));
+        assert!(messages.iter().any(|(sent, _)| !rig.is_sent(sent)));
+        match has_memory_again {
+            true => rig.give_memory(),
+            false => rig.engines[1].publish_horizon(),
+        }
+        for (sent, receipt) in &messages {
+            rig.finish_send(sent);
+            rig.finish_receive(receipt);
+        }
+        rig.settle();
+        assert_eq!(rig.engines[0].stall(), None);
     }
 }
