@@ -43,8 +43,8 @@ pub enum Stall {
     Window,
     /// The log memory is in use; only a horizon frees it.
     Budget,
-    /// The channel's share of it is in use, and the disk takes none of that; only
-    /// a horizon frees it.
+    /// The channel's share of it is in use and consumed, and no disk takes any of
+    /// that; only a horizon frees it.
     Share,
     /// The system gives no more memory for the log; only a horizon frees what
     /// there is.
@@ -424,7 +424,7 @@ impl Outbox {
     /// Whether the oldest part of a channel's log is not consumed yet.
     fn receiver_holds(&self, to: Rank, means: &mut Means<'_>) -> bool {
         let oldest = self.destinations[to.index()].log.first_end();
-        !means.log.spilling.is_on() || oldest.is_none_or(|end| means.log.fabric.released(to) < end)
+        !self.keeps_payload || oldest.is_none_or(|end| means.log.fabric.released(to) < end)
     }
 
     /// A receiver has matched the announced message.

@@ -157,10 +157,7 @@ fn a_full_log_waits_for_a_horizon() {
             rig.settle();
             rig.engines[2].publish_horizon();
         }
-        assert!(matches!(
-            rig.engines[0].stall(),
-            Some(Stall::Budget | Stall::Window)
-        ));
+        assert_eq!(rig.engines[0].stall(), Some(Stall::Share));
         let sent = |rig: &Rig| sends.iter().filter(|sent| rig.is_sent(sent)).count();
         assert!(sent(&rig) < count * 2 / 3);
         assert!(receipts.iter().any(|receipt| !rig.is_received(receipt)));
