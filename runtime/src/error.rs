@@ -1,6 +1,8 @@
 //! Everything that can go wrong for a program that uses the library.
 
+use core::fmt;
 use refrain_ring::Rank;
+use refrain_transport::engine::Stall;
 use thiserror::Error;
 
 /// What went wrong, what was attempted and what to do about it.
@@ -32,20 +34,9 @@ pub enum Error {
     /// An argument outside its limits.
     #[error("{0}")]
     Argument(String),
-    /// The payload log is full and nothing may be freed.
-    #[error(
-        "the payload log of this rank is full ({budget_bytes} bytes of memory, nothing may be freed before a checkpoint){}",
-        disk.as_ref().map_or_else(
-            || ": raise --log-memory, give it a disk with --spill-dir, or publish checkpoints more often".to_owned(),
-            |disk| format!("; {disk}"),
-        )
-    )]
-    LogFull {
-        /// The memory budget.
-        budget_bytes: u64,
-        /// What the disk under it says, if there is one.
-        disk: Option<String>,
-    },
+    /// The payload log is full, and nothing of it came free.
+    #[error("the payload log of this rank is full: {0}")]
+    LogFull(LogFull),
     /// A fabric failed.
     #[error(transparent)]
     Fabric(#[from] refrain_transport::fabric::FabricError),
@@ -74,4 +65,79 @@ pub enum Error {
     /// The job's settings cannot be used.
     #[error("{0}")]
     Config(String),
+}
+
+/// Why a payload log is full.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LogFull {
+    /// What sends waited for.
+    pub stall: Stall,
+    /// The memory that is in use.
+    pub used_bytes: u64,
+    /// The memory budget.
+    pub budget_bytes: u64,
+    /// What the disk under it says, if there is one.
+    pub disk: Option<String>,
+}
+
+impl fmt::Display for LogFull {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (used_bytes, budget_bytes) = (self.used_bytes, self.budget_bytes);
+        match self.stall {
+            Stall::Disk => write!(
+                f,
+                "{used_bytes} of {budget_bytes} bytes of memory are in use, and writing them to disk does not move on"
+            )?,
+            Stall::Share => write!(
+                f,
+                "one receiver's share of {budget_bytes} bytes of memory is in use, and nothing of it may be freed before a checkpoint"
+            )?,
+            Stall::Memory => write!(
+                f,
+                "the system gives no more memory than the {used_bytes} of {budget_bytes} bytes that are in use, and nothing of them may be freed before a checkpoint"
+            )?,
+            Stall::Budget | Stall::Window => write!(
+                f,
+                "{used_bytes} of {budget_bytes} bytes of memory are in use, and nothing of them may be freed before a checkpoint"
+            )?,
+        }
+        match (&self.disk, self.stall) {
+            (Some(disk), Stall::Memory) => write!(f, "; {disk}; or free memory on this host"),
+            (Some(disk), _) => write!(f, "; {disk}"),
+            (None, _) => f.write_str(
+                ": raise --log-memory, give it a disk with --spill-dir, or publish checkpoints more often",
+            ),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_words_for_a_full_log_fit_its_cause() {
+        let says = |stall, disk: Option<&str>| {
+            let full = LogFull {
+                stall,
+                used_bytes: 3,
+                budget_bytes: 4,
+                disk: disk.map(str::to_owned),
+            };
+            Error::LogFull(full).to_string()
+        };
+        let checkpoint = "may be freed before a checkpoint";
+        for (stall, words) in [
+            (Stall::Budget, "3 of 4 bytes of memory are in use"),
+            (Stall::Share, "one receiver's share of 4 bytes"),
+            (Stall::Memory, "the system gives no more memory"),
+            (Stall::Disk, "writing them to disk does not move on"),
+        ] {
+            let said = says(stall, Some("the disk's words"));
+            assert!(said.contains(words), "{said}");
+            assert!(said.contains("; the disk's words"), "{said}");
+            assert_eq!(said.contains(checkpoint), stall != Stall::Disk, "{said}");
+        }
+        assert!(says(Stall::Budget, None).contains(": raise --log-memory, give it a disk"));
+    }
 }

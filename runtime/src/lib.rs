@@ -35,8 +35,9 @@ pub mod size;
 mod spilling;
 mod world;
 
-pub use error::Error;
+pub use error::{Error, LogFull};
 pub use refrain_ring::{Incarnation, Rank, Ssn};
+pub use refrain_transport::engine::Stall;
 pub use refrain_transport::layout::Layout;
 pub use world::{
     Destination, Incoming, Logged, Message, Outgoing, Request, Scope, Source, Statistics, Status,

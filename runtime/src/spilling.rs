@@ -132,6 +132,7 @@ impl<S: Store> Spill for Spilling<S> {
             (None, Some(Refused::Full)) => {
                 format!("{in_use}: raise --log-disk, or publish checkpoints more often")
             }
+            (None, _) if self.log.writes_under_way() == 0 => in_use,
             (None, _) => format!(
                 "{in_use}, and {} writes have not ended: the disk is too slow or stands still",
                 self.log.writes_under_way()

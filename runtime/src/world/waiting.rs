@@ -7,8 +7,9 @@
 
 use super::World;
 use crate::Error;
+use crate::error::LogFull;
 use core::time::Duration;
-use refrain_transport::engine::{EngineError, Stall};
+use refrain_transport::engine::EngineError;
 use std::time::Instant;
 
 /// Polling time before sleep when every rank has its own core: longer than a
@@ -72,7 +73,7 @@ impl World {
     ) -> Result<T, Error> {
         let mut idle_since = Instant::now();
         let mut yields_left = self.patience.yields;
-        let mut log_full = LogFull::default();
+        let mut log_watch = LogWatch::default();
         let mut polls: u32 = 0;
         loop {
             if let Some(answer) = ready(self) {
@@ -87,7 +88,7 @@ impl World {
             if !polls.is_multiple_of(POLLS_PER_LOOK) {
                 continue;
             }
-            log_full.check(self)?;
+            log_watch.check(self)?;
             if self.engine.is_spilling() {
                 // The thread that writes may wait for this core.
                 std::thread::yield_now();
@@ -114,32 +115,35 @@ impl World {
 
 /// Watches for sends that only a checkpoint could set free.
 #[derive(Debug, Default)]
-struct LogFull {
+struct LogWatch {
     since: Option<Instant>,
     /// What the disk had done then.
     disk_progress: u64,
 }
 
-impl LogFull {
+impl LogWatch {
     fn check(&mut self, world: &mut World) -> Result<(), Error> {
-        let is_short = matches!(world.engine.stall(), Some(Stall::Budget | Stall::Disk));
         let disk_progress = world.engine.disk_progress();
-        if !is_short || disk_progress != self.disk_progress {
+        let stall = world.engine.stall().filter(|stall| stall.is_of_memory());
+        let stall = stall.filter(|_| disk_progress == self.disk_progress);
+        let Some(stall) = stall else {
             *self = Self {
                 since: None,
                 disk_progress,
             };
             return Ok(());
-        }
+        };
         let since = *self.since.get_or_insert_with(Instant::now);
         if since.elapsed() < world.patience.log_full_wait {
             return Ok(());
         }
-        let (_, budget_bytes) = world.engine.log_bytes();
-        Err(Error::LogFull {
+        let (used_bytes, budget_bytes) = world.engine.log_bytes();
+        Err(Error::LogFull(LogFull {
+            stall,
+            used_bytes,
             budget_bytes,
             disk: world.engine.explain_disk(),
-        })
+        }))
     }
 }
 
