@@ -19,6 +19,8 @@ pub(crate) struct Spilling<S> {
     refused: Option<Refused>,
     /// What the disk said last, and whether for good.
     trouble: Option<(String, bool)>,
+    /// It was told that a file cannot be removed.
+    told_undeleted: bool,
 }
 
 impl<S: Store> Spilling<S> {
@@ -31,6 +33,7 @@ impl<S: Store> Spilling<S> {
             reads: 0,
             refused: None,
             trouble: None,
+            told_undeleted: false,
         }
     }
 
@@ -56,6 +59,14 @@ impl<S: Store> Spilling<S> {
                 self.trouble = Some((error.to_string(), true));
                 format!(
                     "the payload log is not written to {directory} any more ({error}): it goes on in memory as long as that lasts"
+                )
+            }
+            // The next ones fail for the same reason.
+            Report::Undeleted { .. } if self.told_undeleted => return,
+            Report::Undeleted { error } => {
+                self.told_undeleted = true;
+                format!(
+                    "a file of the payload log that nobody needs any more stays in {directory} ({error}): it goes on counting for --log-disk"
                 )
             }
         };

@@ -218,7 +218,11 @@ impl<S: Store> SpillingLog<S> {
                     }
                     self.log.take_back(&chunk, end);
                 }
-                Event::Report(Report::Paused { error } | Report::Stopped { error }) => {
+                Event::Report(
+                    Report::Paused { error }
+                    | Report::Stopped { error }
+                    | Report::Undeleted { error },
+                ) => {
                     return Err(LogBenchError::Spill(error));
                 }
                 Event::Report(Report::Resumed) | Event::Read { .. } => {}

@@ -26,7 +26,7 @@ pub(super) struct Files {
     files: BTreeMap<FileNumber, File>,
     /// Nothing in them is needed and nothing under way.
     free: Vec<FileNumber>,
-    /// Being deleted: they still take room.
+    /// Being deleted, or could not be: they still take room.
     leaving: usize,
     next: u64,
     files_max: u64,
@@ -166,7 +166,8 @@ impl Files {
         self.settle(file, store);
     }
 
-    pub fn deleted(&mut self, _file: FileNumber) {
+    /// A file is gone.
+    pub fn deleted(&mut self) {
         self.leaving -= 1;
     }
 

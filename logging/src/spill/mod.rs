@@ -8,7 +8,7 @@
 //!   memory. LOG-3: nothing is dropped.
 //! - What is on disk can be found and read until a horizon frees it. LOG-2, LOG-4
 //! - Files take no more than the budget. A file whose chunks are all free is used
-//!   again, or deleted.
+//!   again, or deleted; one that cannot be deleted still counts.
 //! - When the disk is full, chunks stay in memory and it is tried again later;
 //!   after other errors it is tried a few times with a fresh file, then no more.
 
@@ -99,6 +99,12 @@ pub enum Report {
         /// What failed last.
         error: StoreError,
     },
+    /// A file that nobody needs could not be removed. It keeps its place in the
+    /// budget, as it still takes room; writing goes on.
+    Undeleted {
+        /// What failed.
+        error: StoreError,
+    },
 }
 
 /// Why no chunk is taken.
@@ -121,7 +127,7 @@ pub struct SpillStatistics {
     pub chunks_written: u64,
     /// Their bytes, without what lies behind the last record.
     pub bytes_written: u64,
-    /// Bytes of the files that exist.
+    /// Bytes of the files that exist, with those that could not be removed.
     pub disk_bytes: u64,
     /// Files made so far, without those used again.
     pub files_made: u64,
@@ -293,11 +299,13 @@ impl<S: Store> SpillLog<S> {
                 self.files.read_ended(file, &mut self.store);
                 self.events.push_back(Event::Read { token, result });
             }
-            Completion::Deleted { file, result } => {
-                self.files.deleted(file);
-                if let Err(error) = result {
-                    self.failed(error, now);
-                }
+            Completion::Deleted { result: Ok(()), .. } => self.files.deleted(),
+            Completion::Deleted {
+                result: Err(error), ..
+            } => {
+                // Says nothing about writing.
+                let report = Report::Undeleted { error };
+                self.events.push_back(Event::Report(report));
             }
         }
     }

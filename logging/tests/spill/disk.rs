@@ -72,7 +72,9 @@ pub struct Platter {
     pub horizons: Vec<Ssn>,
     /// No new file is allowed.
     pub is_given_up: bool,
-    /// Writes, opens and deletes that failed and were told so.
+    /// Files that could not be removed.
+    pub undeleted: u64,
+    /// Writes and opens that failed and were told so.
     pub failures: u64,
     /// Those that were not for lack of space.
     pub hard_failures: u64,
@@ -227,9 +229,7 @@ impl Platter {
     }
 
     fn count_failure(&mut self, completion: &Completion) {
-        let (Completion::Opened { result, .. }
-        | Completion::Written { result, .. }
-        | Completion::Deleted { result, .. }) = completion
+        let (Completion::Opened { result, .. } | Completion::Written { result, .. }) = completion
         else {
             return;
         };
@@ -257,9 +257,12 @@ impl Platter {
             },
             Operation::Read { slot, token, .. } => self.read(file, slot, token, outcome),
             Operation::Delete { .. } => {
-                // Fails only in name: a file that cannot be removed counts nowhere.
                 let gone = self.files.remove(&file).expect("it is there");
-                self.bytes -= gone.header.file_bytes();
+                // LOG-3: what cannot be removed goes on taking room.
+                match outcome {
+                    Outcome::Success => self.bytes -= gone.header.file_bytes(),
+                    _ => self.undeleted += 1,
+                }
                 Completion::Deleted {
                     file,
                     result: outcome.error("delete"),

@@ -115,6 +115,8 @@ pub struct RankUnderTest {
     paused_at: Duration,
     failed_at: Duration,
     hard_failures_when_good: u64,
+    /// Files that could not be removed, as far as it was told.
+    undeleted_told: u64,
     bug: Option<RankBug>,
 }
 
@@ -143,6 +145,7 @@ impl RankUnderTest {
             paused_at: Duration::ZERO,
             failed_at: Duration::ZERO,
             hard_failures_when_good: 0,
+            undeleted_told: 0,
             bug,
         }
     }
@@ -299,6 +302,7 @@ impl RankUnderTest {
                 self.health = Health::Stopped;
                 self.disk.platter().is_given_up = true;
             }
+            Report::Undeleted { .. } => self.undeleted_told += 1,
         }
     }
 

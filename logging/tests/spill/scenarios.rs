@@ -43,27 +43,32 @@ impl Story {
     /// Two channels with 12 complete chunks each, message n in chunk n, and a
     /// disk that has room for `files`.
     fn new(files: u64) -> Self {
-        let mut arena = Arena::heap(26 * CHUNK_BYTES);
+        Self::with_channels(2, 12, files)
+    }
+
+    /// The same with other numbers of channels and chunks.
+    fn with_channels(channels: u32, chunks: u64, files: u64) -> Self {
+        let mut arena = Arena::heap(channels as usize * (chunks + 1) as usize * CHUNK_BYTES);
         let mut options = SpillOptions {
             job: JOB,
             rank: SOURCE,
             incarnation: INCARNATION,
-            size: 2,
+            size: channels,
             disk_bytes: SpillOptions::DISK_BYTES_MIN,
             writes_max: 8,
         };
         options.disk_bytes = files * options.file_bytes();
-        let disk = Disk::new(options.disk_bytes, 2, None);
-        let logs = [0, 1].map(|to| {
+        let disk = Disk::new(options.disk_bytes, channels as usize, None);
+        let log = |to| {
             let mut log = ChannelLog::new(SOURCE, INCARNATION, Rank(to), u64::MAX);
-            for ssn in 0..13 {
+            for ssn in 0..=chunks {
                 append(&mut log, &mut arena, ssn, ChannelLog::PAYLOAD_BYTES_MAX);
             }
             log
-        });
+        };
         Self {
+            logs: (0..channels).map(log).collect(),
             arena,
-            logs: logs.into(),
             spill: SpillLog::new(options, disk.clone()),
             disk,
             now: Duration::ZERO,
@@ -199,6 +204,44 @@ fn a_file_whose_chunks_got_free_while_they_were_written_keeps_no_room_from_other
     story.spill.trim(Rank(0), Ssn(1));
     story.act(Outcome::Success);
     story.put(1);
+}
+
+/// Files that cannot be removed say nothing about writing; they take room still.
+#[test]
+fn what_cannot_be_removed_ends_nothing_and_keeps_its_place() {
+    // So many free files are kept to be used again.
+    const KEPT: usize = 8;
+    const FILES: usize = KEPT + 4;
+    let mut story = Story::with_channels(FILES as u32, 2, FILES as u64);
+    for channel in 0..FILES {
+        story.put(channel);
+        story.act(Outcome::Success);
+        story.act(Outcome::Success);
+    }
+    for channel in 0..FILES {
+        story.disk.platter().horizons[channel] = Ssn(1);
+        story.spill.trim(Rank(channel as u32), Ssn(1));
+    }
+    let mut told = Vec::new();
+    while !story.disk.platter().asked.is_empty() {
+        told.extend(story.act(Outcome::InputOutputError));
+    }
+    assert_eq!(told.len(), FILES - KEPT);
+    for report in &told {
+        assert!(matches!(report, Report::Undeleted { .. }), "{report:?}");
+    }
+    let statistics = story.spill.statistics();
+    let file_bytes = story.spill.options().file_bytes();
+    assert_eq!(statistics.disk_bytes, FILES as u64 * file_bytes);
+    assert_eq!(statistics.failures, 0);
+    for channel in 0..KEPT {
+        story.put(channel);
+        story.act(Outcome::Success);
+        assert!(story.act(Outcome::Success).is_empty());
+    }
+    assert_eq!(story.spill.statistics().files_reused, KEPT as u64);
+    let refused = story.spill.takes(Rank(KEPT as u32), 1, story.now);
+    assert_eq!(refused, Err(Refused::Full), "LOG-3: the budget holds");
 }
 
 /// After an error a fresh file is taken. It begins with the same chunk as the

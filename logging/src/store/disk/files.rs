@@ -72,9 +72,8 @@ impl Files {
                 self.directory.path_of(&name).display(),
                 header.file_bytes()
             );
-            // Whatever else is wrong, the first error says it.
-            let _ = self.directory.remove(&name);
-            return Err(StoreError { attempted, error });
+            let removed = self.directory.remove(&name);
+            return Err(and_left(StoreError { attempted, error }, removed));
         }
         self.add(file, header, name, Rc::new(descriptor));
         Ok(())
@@ -111,12 +110,11 @@ impl Files {
         header: &FileHeader,
         old: FileNumber,
     ) -> Result<(), StoreError> {
-        let reused = self.try_reuse(file, header, old);
-        if reused.is_err() {
+        self.try_reuse(file, header, old).map_err(|failed| {
             // Its header may say anything by now.
-            let _ = self.delete(old);
-        }
-        reused
+            let removed = self.delete(old);
+            and_left(failed, removed.map_err(|left| left.error))
+        })
     }
 
     fn try_reuse(
@@ -289,6 +287,17 @@ impl Files {
             error,
         }
     }
+}
+
+/// An error after which a file had to go: also says so when it is still there.
+fn and_left(mut failed: StoreError, removed: io::Result<()>) -> StoreError {
+    if let Err(error) = removed
+        && error.kind() != io::ErrorKind::NotFound
+    {
+        let left = format!(" (it cannot be removed either, {error}, and takes room still)");
+        failed.attempted += &left;
+    }
+    failed
 }
 
 fn is_lack_of_descriptors(error: &io::Error) -> bool {

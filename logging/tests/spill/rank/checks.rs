@@ -23,6 +23,7 @@ impl RankUnderTest {
         // What has failed or gone may not be told yet.
         assert!(statistics.disk_bytes >= platter.bytes);
         assert_eq!(statistics.failures, platter.failures);
+        assert!(self.undeleted_told <= platter.undeleted);
         drop(platter);
         for channel in 0..CHANNELS {
             self.check_index(channel);
@@ -107,8 +108,10 @@ impl RankUnderTest {
         self.check();
         let platter = self.disk.platter();
         assert_eq!(platter.bytes, self.spill.statistics().disk_bytes);
+        assert_eq!(self.undeleted_told, platter.undeleted);
+        let undeleted_bytes = platter.undeleted * self.spill.options().file_bytes();
         assert!(
-            platter.bytes <= 2 * self.spill.options().file_bytes(),
+            platter.bytes - undeleted_bytes <= 2 * self.spill.options().file_bytes(),
             "files that nobody needs are removed, but for two"
         );
     }

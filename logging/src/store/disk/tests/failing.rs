@@ -183,6 +183,27 @@ fn a_panic_of_the_thread_turns_into_errors() {
     driver.assert_quiet();
 }
 
+/// A file that cannot be used again goes; if it does not, that is said.
+#[test]
+fn what_stays_after_a_failed_reuse_is_said() {
+    for is_removable in [true, false] {
+        let directory = tempfile::tempdir().unwrap();
+        let mut driver = super::driver(options(directory.path(), DiskEngine::Plain));
+        let old = driver.open(header(0, 0, 2), None);
+        let path = directory.path().join(&names(directory.path())[0]);
+        if !is_removable {
+            std::fs::remove_file(&path).unwrap();
+            std::fs::create_dir(&path).unwrap();
+        }
+        // Of another length, which is refused.
+        let error = driver.try_open(header(0, 2, 4), Some(old)).1.unwrap_err();
+        let says_so = error.attempted.contains("it cannot be removed either");
+        assert_eq!(says_so, !is_removable, "{error}");
+        assert!(error.attempted.starts_with("using again"), "{error}");
+        assert_eq!(names(directory.path()).is_empty(), is_removable);
+    }
+}
+
 #[test]
 fn without_io_uring_auto_writes_plainly_and_says_why() {
     let directory = tempfile::tempdir().unwrap();
