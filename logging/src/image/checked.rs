@@ -19,8 +19,9 @@ pub enum ChunkFault {
     /// Its file is removed.
     #[error("its file is gone by now")]
     Gone,
-    /// A later slot of its file was written, this one was not: several chunks are
-    /// written at once, and a death may leave out any of them.
+    /// A later slot of its file, or the file that follows, was written, this one
+    /// was not: several chunks are written at once, and a death may leave out any
+    /// of them.
     #[error("it was never written, though a chunk behind it was")]
     Unwritten,
     /// Its checksums hold, but its header contradicts its records.

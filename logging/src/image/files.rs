@@ -186,8 +186,11 @@ impl SegmentFile {
     }
 
     /// Looks at the header in every slot; `found` is told of chunks, and of what
-    /// may have been one.
-    pub(super) fn index_slots(&mut self, mut found: impl FnMut(ChunkCopy)) -> io::Result<()> {
+    /// may have been one. Gives the places behind the last chunk.
+    pub(super) fn index_slots(
+        &mut self,
+        mut found: impl FnMut(ChunkCopy),
+    ) -> io::Result<Vec<ChunkCopy>> {
         let file = self.contents.open()?;
         file.reads_are_scattered();
         // A file that was cut short has fewer slots.
@@ -233,7 +236,7 @@ impl SegmentFile {
                 }
             }
         }
-        Ok(())
+        Ok(left_out)
     }
 
     fn look_into(&self, file: &Opened, slot: u32, sequence: u64) -> Slot {

@@ -3,12 +3,12 @@
 use super::checked::{CheckedChunk, ChunkFault, ssn_end};
 use super::contents::OpenFiles;
 use super::{LogImage, LogKey};
-use crate::segment::slot_offset;
+use crate::segment::{FileHeader, slot_offset};
 use core::fmt;
 use core::ops::Range;
 use refrain_ring::chunk::Seal;
 use refrain_ring::{CHUNK_BYTES, ChunkId, Ssn};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::path::PathBuf;
 
@@ -87,6 +87,18 @@ pub(super) struct Copy {
 #[derive(Debug, Default)]
 pub(super) struct LogIndex {
     pub chunks: BTreeMap<u64, Vec<Copy>>,
+    /// The chunks with which files begin that hold any.
+    file_begins: BTreeSet<u64>,
+    ends: Vec<FileEnd>,
+}
+
+/// The end of a file that holds chunks, behind the last of them.
+#[derive(Debug)]
+struct FileEnd {
+    /// The chunk that has no place in the file any more.
+    next: u64,
+    number: usize,
+    places: Vec<ChunkCopy>,
 }
 
 impl LogIndex {
@@ -105,6 +117,35 @@ impl LogIndex {
             } => 2,
             _ => 3,
         });
+    }
+
+    /// A file that holds chunks, and the places behind the last of them.
+    pub fn add_file(&mut self, header: &FileHeader, number: usize, places: Vec<ChunkCopy>) {
+        self.file_begins.insert(header.first_sequence);
+        if !places.is_empty() {
+            self.ends.push(FileEnd {
+                next: header.first_sequence + u64::from(header.slots),
+                number,
+                places,
+            });
+        }
+    }
+
+    /// When all files are known: a log goes on in the next file only when this one
+    /// has no place left, so what is not at its end was left out.
+    pub fn add_left_out(&mut self) {
+        for end in std::mem::take(&mut self.ends) {
+            if !self.file_begins.contains(&end.next) {
+                continue;
+            }
+            for place in end.places {
+                let left_out = ChunkCopy {
+                    unwritten: true,
+                    ..place
+                };
+                self.add(left_out, end.number);
+            }
+        }
     }
 
     /// The chunk from which on all records with an SSN of at least `from` are
@@ -130,6 +171,7 @@ impl LogIndex {
         for (sequence, copies) in self.chunks.iter().filter(|(_, copies)| is_there(copies)) {
             let on_disk = copies
                 .iter()
+                .filter(|copy| !copy.chunk.unwritten)
                 .find(|copy| matches!(copy.chunk.place, CopyPlace::Slot(_)));
             let in_memory = copies
                 .iter()

@@ -7,7 +7,9 @@
 //! of unsealed memory, which has none). LOG-2
 //!
 //! - A log is the contiguous run of chunks up to its last whole one: behind a
-//!   gap the log begins, what lies before was freed (docs/log-format.md).
+//!   gap the log begins, what lies before was freed. A chunk whose place is empty
+//!   in a file behind which the log went on is no gap: it was left out
+//!   (docs/log-format.md).
 //! - A chunk may be there more than once: in memory, on disk, in two files after
 //!   a failed write. Any whole copy will do.
 //! - Records and messages are streamed in the order of the log, with a memory of
@@ -136,7 +138,7 @@ impl LogImage {
                 _ => image.others += 1,
             }
         }
-        Ok(image)
+        Ok(image.with_all_files())
     }
 
     /// The logs in files that are in memory, as names and contents.
@@ -148,7 +150,7 @@ impl LogImage {
         for (name, bytes) in files {
             image.add_file(Contents::of_bytes(name, bytes));
         }
-        image
+        image.with_all_files()
     }
 
     /// No logs at all; memory may be added.
@@ -181,7 +183,12 @@ impl LogImage {
                 }
                 let index = self.logs.entry(key).or_default();
                 match file.index_slots(|chunk| index.add(chunk, number)) {
-                    Ok(()) => self.files.push(file),
+                    Ok(places) => {
+                        if file.written_slots() > 0 {
+                            index.add_file(file.header(), number, places);
+                        }
+                        self.files.push(file);
+                    }
                     // Nothing of it was indexed.
                     Err(error) => {
                         let strange = StrangeFile::unreadable(file.path(), &error);
@@ -192,6 +199,11 @@ impl LogImage {
             files::Look::Strange(file) => self.strange.push(file),
             files::Look::Other => self.others += 1,
         }
+    }
+
+    fn with_all_files(mut self) -> Self {
+        self.logs.values_mut().for_each(LogIndex::add_left_out);
+        self
     }
 
     /// The segment files, in the order of their paths.

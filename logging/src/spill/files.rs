@@ -25,7 +25,7 @@ struct File {
 pub(super) struct Files {
     files: BTreeMap<FileNumber, File>,
     /// Nothing in them is needed and nothing under way.
-    free: Vec<FileNumber>,
+    free: Vec<(FileNumber, FileHeader)>,
     /// Being deleted, or could not be: they still take room.
     leaving: usize,
     next: u64,
@@ -75,7 +75,7 @@ impl Files {
         assert!(self.may_open(), "the budget of the disk is in use");
         let file = FileNumber(self.next);
         self.next += 1;
-        let reuse = self.free.pop();
+        let reuse = self.take_free(&header);
         self.files.insert(
             file,
             File {
@@ -97,6 +97,18 @@ impl Files {
             reuse,
         };
         (new, operation)
+    }
+
+    /// A free file, to be used again: that which has the place of the new one's
+    /// first chunk, if there is one. Whoever reads the files would take the chunk
+    /// for one that was never written, as that place stays empty.
+    fn take_free(&mut self, new: &FileHeader) -> Option<FileNumber> {
+        let has_place = |(_, old): &(FileNumber, FileHeader)| {
+            old.channel == new.channel && old.slot_of(new.first_sequence).is_some()
+        };
+        let last = self.free.len().checked_sub(1)?;
+        let at = self.free.iter().position(has_place).unwrap_or(last);
+        Some(self.free.remove(at).0)
     }
 
     /// A chunk for a file; what to submit now, if the file is there.
@@ -182,9 +194,10 @@ impl Files {
         if needed {
             return;
         }
+        let header = entry.header;
         self.files.remove(&file);
         if self.free.len() < FREE_MAX {
-            self.free.push(file);
+            self.free.push((file, header));
         } else {
             self.leaving += 1;
             store.submit(Operation::Delete { file });

@@ -249,6 +249,77 @@ fn a_log_begins_behind_a_gap() {
     assert_eq!(image.verify().logs[&key(1)].missing_chunks, 2);
 }
 
+/// Two files, the first with `slots` slots of which two are written; the second
+/// begins with chunk `second`.
+fn two_files(slots: u32, second: usize) -> LogImage {
+    let chunks = chunks_of(key(1), 8, 0, 0);
+    let mut first = file(key(1), 0, slots, &chunks[..2]);
+    if slots > 3 {
+        // From before the file was used again.
+        let stale = small_chunk(key(2), 0, 0);
+        let at = slot_offset(3) as usize;
+        first[at..at + stale.len()].copy_from_slice(&stale);
+    }
+    let rest = file(key(1), second as u64, 8, &chunks[second..]);
+    LogImage::of_contents(
+        [
+            (name(key(1), 0), first),
+            (name(key(1), second as u64), rest),
+        ],
+        Selection::default(),
+    )
+}
+
+/// The write of a file's last chunks failed, those behind them are in the next
+/// file, and the rank died before it tried again.
+#[test]
+fn chunks_left_out_at_the_end_of_a_file_were_not_freed() {
+    for slots in [3, 4] {
+        let left_out = slots as usize - 2;
+        let mut image = two_files(slots, slots as usize);
+        let (messages, failure) = read(&image, 0);
+        assert_eq!(ssns(&messages), (0..6).collect::<Vec<_>>());
+        let failure = failure.expect("no silent gap").to_string();
+        assert!(
+            failure.contains("chunk 2") && failure.contains("never written"),
+            "{failure}"
+        );
+        assert_eq!(image.extent(&key(1)).unwrap().chunks, 0..8);
+        let behind = 3 * u64::from(slots) + 3;
+        let behind_it_all_is_well = ((behind..24).collect(), None);
+        let (messages, failure) = read(&image, behind);
+        assert_eq!((ssns(&messages), failure), behind_it_all_is_well);
+        let verification = image.verify();
+        assert!(!verification.is_damaged());
+        let log = &verification.logs[&key(1)];
+        assert_eq!(log.with(Verdict::Unwritten).count(), left_out);
+        assert_eq!((log.findings.len(), log.missing_chunks), (left_out, 0));
+        assert_eq!(image.logs().next().unwrap().1.chunks, 8 - left_out as u64);
+        if left_out == 1 {
+            let chunks = chunks_of(key(1), 3, 0, 0);
+            image.add_memory(memory_with(key(1), &chunks[2]));
+            assert_eq!(ssns(&read(&image, 0).0), (0..24).collect::<Vec<_>>());
+            assert_eq!(image.verify().logs[&key(1)].findings, []);
+            let summary = image.logs().next().unwrap().1;
+            assert_eq!((summary.chunks, summary.disk_chunks), (8, 7));
+        }
+    }
+}
+
+/// A file that is not full, and behind which no other begins, was left when all
+/// in it was free.
+#[test]
+fn a_file_that_was_left_before_its_end_is_before_a_gap() {
+    for (slots, second) in [(8, 4), (3, 5), (4, 6)] {
+        let image = two_files(slots, second);
+        let begin = second as u64;
+        assert_eq!(image.extent(&key(1)).unwrap().chunks, begin..8);
+        assert_eq!(ssns(&read(&image, 0).0), (3 * begin..24).collect::<Vec<_>>());
+        let log = &image.verify().logs[&key(1)];
+        assert_eq!((log.findings.len(), log.missing_chunks), (0, begin - 2));
+    }
+}
+
 /// Several chunks are written at once: a rank that is killed leaves some of the
 /// last ones out. What lies before is not hidden, and nothing is skipped.
 #[test]

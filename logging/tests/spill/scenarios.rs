@@ -5,7 +5,7 @@ use crate::disk::{Disk, DiskBug, JOB, Outcome};
 use crate::reader::OneChannel;
 use core::time::Duration;
 use refrain_logging::spill::{Event, Refused, Report, SpillLog, SpillOptions};
-use refrain_logging::store::Operation;
+use refrain_logging::store::{FileNumber, Operation};
 use refrain_ring::chunk::ChunkReader;
 use refrain_ring::read_back::{Progress, ReadBack, ReadBackError, Writer};
 use refrain_ring::{
@@ -204,6 +204,28 @@ fn a_file_whose_chunks_got_free_while_they_were_written_keeps_no_room_from_other
     story.spill.trim(Rank(0), Ssn(1));
     story.act(Outcome::Success);
     story.put(1);
+}
+
+/// A file that is left when all in it is free, and not full, must not stay with
+/// an empty place for the chunk that comes next: to readers it would be missing.
+#[test]
+fn a_channel_goes_on_in_the_file_that_it_left() {
+    let mut story = Story::new(9);
+    for channel in [0, 1] {
+        story.put(channel);
+        story.act(Outcome::Success);
+        story.act(Outcome::Success);
+    }
+    let open = |story: &Story| match story.disk.platter().asked[0] {
+        Operation::Open { file, reuse, .. } => (file, reuse),
+        ref other => panic!("{other:?}"),
+    };
+    for channel in [0, 1] {
+        story.disk.platter().horizons[channel] = Ssn(1);
+        story.spill.trim(Rank(channel as u32), Ssn(1));
+    }
+    story.put(0);
+    assert_eq!(open(&story), (FileNumber(2), Some(FileNumber(0))));
 }
 
 /// Files that cannot be removed say nothing about writing; they take room still.
