@@ -6,7 +6,8 @@
 //! chunks and moves bytes by one of two engines, io_uring (several transfers
 //! under way) or plain reads and writes, past the page cache where the file
 //! system can. What cannot be had is gone without: direct I/O, room taken in
-//! advance, io_uring ([`DiskStore::describe`] tells).
+//! advance, io_uring ([`DiskStore::describe`] tells). No signal handler of the
+//! program runs there.
 //!
 //! A file's name is the prefix and the name of its header; where that is taken
 //! already (a first chunk that could not be written in an earlier file), `-2`,
@@ -19,6 +20,7 @@ mod files;
 mod memory;
 mod options;
 mod plain;
+mod signals;
 mod transfer;
 mod uring;
 mod worker;
@@ -131,9 +133,9 @@ impl DiskStore {
             };
             worker.run();
         };
-        let thread = std::thread::Builder::new()
-            .name("refrain-spill".into())
-            .spawn(body)
+        let builder = std::thread::Builder::new().name("refrain-spill".into());
+        let thread = signals::with_all_blocked(|| builder.spawn(body))
+            .and_then(|started| started)
             .map_err(DiskError::Thread)?;
         let started = reported.recv().unwrap_or_else(|_| {
             let error = io::Error::other("it panicked when it began");

@@ -58,6 +58,28 @@ fn it_has_a_name_sleeps_when_idle_keeps_to_its_cores_and_ends() {
     }
 }
 
+/// A program's handlers run in its own threads, and those stay as they were.
+#[test]
+fn it_blocks_all_signals() {
+    if !super::child::is_child() {
+        return super::child::run("threads::it_blocks_all_signals");
+    }
+    let mine = std::path::Path::new("/proc/thread-self");
+    let before = status(mine, "SigBlk:");
+    for engine in ENGINES {
+        let directory = tempfile::tempdir().unwrap();
+        let driver = driver(options(directory.path(), engine));
+        let threads = spill_threads();
+        let blocked = status(threads.first().unwrap(), "SigBlk:");
+        let blocked = u64::from_str_radix(&blocked, 16).unwrap();
+        // Of 1 to 31, all but those that cannot be: KILL and STOP.
+        let standard = 0x7fff_ffff & !(1 << (9 - 1)) & !(1 << (19 - 1));
+        assert_eq!(blocked & standard, standard, "{blocked:x}");
+        assert_eq!(status(mine, "SigBlk:"), before);
+        drop(driver);
+    }
+}
+
 #[test]
 fn cores_that_do_not_exist_are_an_error() {
     let directory = tempfile::tempdir().unwrap();
