@@ -32,15 +32,16 @@ mod read_back;
 mod request;
 mod spilling;
 mod staging;
+mod stalling;
 mod stored;
 mod to_self;
 
 pub use buffer::{ReceiveBuffer, SendBuffer};
 pub use error::EngineError;
-pub use outbox::Stall;
 pub use read_back::ReadBack;
 pub use refrain_ring::read_back::{Progress, ReadBackError};
 pub use request::{Outcome, RequestId, Status};
+pub use stalling::Stall;
 
 use crate::control::Control;
 use crate::fabric::{Fabric, FabricError};

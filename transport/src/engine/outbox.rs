@@ -4,13 +4,14 @@ use super::buffer::SendBuffer;
 use super::limits::Limits;
 use super::request::{RequestId, Requests, Way};
 use super::spilling::Spilling;
+use super::stalling::Stall;
 use super::{EngineError, SendTo, Statistics, finish_send};
 use crate::control::Control;
 use crate::fabric::{Attributes, Fabric, Refusal};
 use crate::gate::Gate;
 use refrain_ring::copy::{STREAM_BYTES_MIN, Target};
 use refrain_ring::{
-    Arena, ArenaFull, ChannelLog, Frame, Incarnation, Position, Rank, RecordHeader, RecordKind,
+    Arena, ChannelLog, Frame, Incarnation, Position, Rank, RecordHeader, RecordKind,
     ReserveError, Ssn,
 };
 use std::collections::VecDeque;
@@ -36,39 +37,15 @@ pub(super) struct Destination {
     horizon: Ssn,
 }
 
-/// Why packing came to a halt.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Stall {
-    /// A receiver has to consume before its channel's window goes on.
-    Window,
-    /// The log memory is in use; only a horizon frees it.
-    Budget,
-    /// The channel's share of it is in use and consumed, and no disk takes any of
-    /// that; only a horizon frees it.
-    Share,
-    /// The system gives no more memory for the log; only a horizon frees what
-    /// there is.
-    Memory,
-    /// The log memory is in use, and part of it is on its way to disk.
-    Disk,
-}
-
-impl Stall {
-    /// Whether it could be for ever: a receiver that consumes does not end it.
-    pub fn is_of_memory(self) -> bool {
-        self != Self::Window
-    }
-}
-
 #[derive(Debug)]
 pub(super) struct Outbox {
-    destinations: Vec<Destination>,
+    pub(super) destinations: Vec<Destination>,
     /// Peers for whom something waits, in any of the queues.
     backlog: Vec<Rank>,
     controls: VecDeque<(Rank, Control)>,
     /// Frames go around the cache: they are kept.
     target: Target,
-    keeps_payload: bool,
+    pub(super) keeps_payload: bool,
     pub stall: Option<Stall>,
 }
 
@@ -354,77 +331,10 @@ impl Outbox {
         Ok(payload_bytes)
     }
 
-    /// Without a disk a channel's window only moves when its receiver consumes.
-    fn may_end_by_reclaiming(&self, stop: &ReserveError, means: &Means<'_>) -> bool {
-        match stop {
-            ReserveError::Arena(ArenaFull::Budget { .. }) => true,
-            ReserveError::Window => means.log.spilling.is_on(),
-            ReserveError::Arena(ArenaFull::Memory { .. }) => gets_by_with_what_it_has(means),
-        }
-    }
-
-    /// Frees what channels hold and do not need, and lets the disk have what it
-    /// takes; whether there was anything to free.
-    #[cold]
-    fn reclaim(&mut self, to: Rank, stop: &ReserveError, means: &mut Means<'_>) -> bool {
-        let before = means.log.arena.used_bytes();
-        self.after_disk(means.log.spilling);
-        self.trim_all(means.log.fabric, means.log.arena);
-        if means.log.spilling.is_on() {
-            // Room in a window is made by its own chunks alone: those of others
-            // would only go to disk before them.
-            let of_window = matches!(stop, ReserveError::Window);
-            for (rank, destination) in self.destinations.iter_mut().enumerate() {
-                let rank = Rank(rank as u32);
-                if rank == to || !of_window {
-                    means
-                        .log
-                        .spilling
-                        .lend_when_full(rank, destination, means.log.arena);
-                }
-            }
-        }
-        means.log.arena.used_bytes() < before
-    }
-
     /// Takes in what the disk has done.
     pub fn after_disk(&mut self, spilling: &mut Spilling) {
         spilling.poll();
         spilling.hand_back(&mut self.destinations);
-    }
-
-    /// LOG-3: what does not fit waits, and nothing is dropped; the caller sees
-    /// why and decides how long.
-    fn note_stall(
-        &mut self,
-        to: Rank,
-        stop: ReserveError,
-        means: &mut Means<'_>,
-    ) -> Result<(), EngineError> {
-        let stall = match stop {
-            ReserveError::Window if self.receiver_holds(to, means) => Stall::Window,
-            ReserveError::Arena(error @ ArenaFull::Memory { .. })
-                if !gets_by_with_what_it_has(means) =>
-            {
-                return Err(EngineError::Log(error));
-            }
-            _ if means.log.spilling.is_writing() => Stall::Disk,
-            ReserveError::Window => Stall::Share,
-            ReserveError::Arena(ArenaFull::Budget { .. }) => Stall::Budget,
-            ReserveError::Arena(ArenaFull::Memory { .. }) => Stall::Memory,
-        };
-        // That one receiver is slow must not hide that another channel has no
-        // memory: only the latter ends with an error.
-        if stall != Stall::Window || self.stall.is_none() {
-            self.stall = Some(stall);
-        }
-        Ok(())
-    }
-
-    /// Whether the oldest part of a channel's log is not consumed yet.
-    fn receiver_holds(&self, to: Rank, means: &mut Means<'_>) -> bool {
-        let oldest = self.destinations[to.index()].log.first_end();
-        !self.keeps_payload || oldest.is_none_or(|end| means.log.fabric.released(to) < end)
     }
 
     /// A receiver has matched the announced message.
@@ -474,12 +384,6 @@ impl Outbox {
             destination.trim(Rank(rank as u32), self.keeps_payload, fabric, arena);
         }
     }
-}
-
-/// Whether a log for which the system has no more memory goes on in what it has:
-/// chunks come free as the disk takes them.
-fn gets_by_with_what_it_has(means: &Means<'_>) -> bool {
-    means.log.spilling.is_on() && means.log.arena.used_bytes() > 0
 }
 
 /// What a destination needs of the engine to write into its log.

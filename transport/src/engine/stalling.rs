@@ -1,0 +1,105 @@
+//! Sends for which the log has no room: what can be freed for them, and why they
+//! wait. LOG-3
+
+use super::EngineError;
+use super::outbox::{Means, Outbox};
+use refrain_ring::{ArenaFull, Rank, ReserveError};
+
+/// Why packing came to a halt.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stall {
+    /// A receiver has to consume before its channel's window goes on.
+    Window,
+    /// The log memory is in use; only a horizon frees it.
+    Budget,
+    /// The channel's share of it is in use and consumed, and no disk takes any of
+    /// that; only a horizon frees it.
+    Share,
+    /// The system gives no more memory for the log; only a horizon frees what
+    /// there is.
+    Memory,
+    /// The log memory is in use, and part of it is on its way to disk.
+    Disk,
+}
+
+impl Stall {
+    /// Whether it could be for ever: a receiver that consumes does not end it.
+    pub fn is_of_memory(self) -> bool {
+        self != Self::Window
+    }
+}
+
+impl Outbox {
+    /// Without a disk a channel's window only moves when its receiver consumes.
+    pub(super) fn may_end_by_reclaiming(&self, stop: &ReserveError, means: &Means<'_>) -> bool {
+        match stop {
+            ReserveError::Arena(ArenaFull::Budget { .. }) => true,
+            ReserveError::Window => means.log.spilling.is_on(),
+            ReserveError::Arena(ArenaFull::Memory { .. }) => gets_by_with_what_it_has(means),
+        }
+    }
+
+    /// Frees what channels hold and do not need, and lets the disk have what it
+    /// takes; whether there was anything to free.
+    #[cold]
+    pub(super) fn reclaim(&mut self, to: Rank, stop: &ReserveError, means: &mut Means<'_>) -> bool {
+        let before = means.log.arena.used_bytes();
+        self.after_disk(means.log.spilling);
+        self.trim_all(means.log.fabric, means.log.arena);
+        if means.log.spilling.is_on() {
+            // Room in a window is made by its own chunks alone: those of others
+            // would only go to disk before them.
+            let of_window = matches!(stop, ReserveError::Window);
+            for (rank, destination) in self.destinations.iter_mut().enumerate() {
+                let rank = Rank(rank as u32);
+                if rank == to || !of_window {
+                    means
+                        .log
+                        .spilling
+                        .lend_when_full(rank, destination, means.log.arena);
+                }
+            }
+        }
+        means.log.arena.used_bytes() < before
+    }
+
+    /// LOG-3: what does not fit waits, and nothing is dropped; the caller sees
+    /// why and decides how long.
+    pub(super) fn note_stall(
+        &mut self,
+        to: Rank,
+        stop: ReserveError,
+        means: &mut Means<'_>,
+    ) -> Result<(), EngineError> {
+        let stall = match stop {
+            ReserveError::Window if self.receiver_holds(to, means) => Stall::Window,
+            ReserveError::Arena(error @ ArenaFull::Memory { .. })
+                if !gets_by_with_what_it_has(means) =>
+            {
+                return Err(EngineError::Log(error));
+            }
+            _ if means.log.spilling.is_writing() => Stall::Disk,
+            ReserveError::Window => Stall::Share,
+            ReserveError::Arena(ArenaFull::Budget { .. }) => Stall::Budget,
+            ReserveError::Arena(ArenaFull::Memory { .. }) => Stall::Memory,
+        };
+        // That one receiver is slow must not hide that another channel has no
+        // memory: only the latter ends with an error.
+        if stall != Stall::Window || self.stall.is_none() {
+            self.stall = Some(stall);
+        }
+        Ok(())
+    }
+
+    /// Whether the oldest part of a channel's log is not consumed yet.
+    fn receiver_holds(&self, to: Rank, means: &mut Means<'_>) -> bool {
+        let oldest = self.destinations[to.index()].log.first_end();
+        !self.keeps_payload || oldest.is_none_or(|end| means.log.fabric.released(to) < end)
+    }
+}
+
+/// Whether a log for which the system has no more memory goes on in what it has:
+/// chunks come free as the disk takes them.
+fn gets_by_with_what_it_has(means: &Means<'_>) -> bool {
+    means.log.spilling.is_on() && means.log.arena.used_bytes() > 0
+}
