@@ -26,9 +26,11 @@ mod giving_up;
 mod inbox;
 mod landing;
 mod limits;
+mod looking;
 mod outbox;
 mod probing;
 mod read_back;
+mod receiving;
 mod request;
 mod spilling;
 mod staging;
@@ -38,6 +40,7 @@ mod to_self;
 
 pub use buffer::{ReceiveBuffer, SendBuffer};
 pub use error::EngineError;
+pub use looking::Statistics;
 pub use read_back::ReadBack;
 pub use refrain_ring::read_back::{Progress, ReadBackError};
 pub use request::{Outcome, RequestId, Status};
@@ -46,7 +49,6 @@ pub use stalling::Stall;
 use crate::control::Control;
 use crate::fabric::{Fabric, FabricError};
 use crate::gate::Gate;
-use crate::matching::Pattern;
 use crate::protocol::Protocol;
 use crate::spill::Spill;
 use core::time::Duration;
@@ -54,7 +56,7 @@ use delivery::Delivery;
 use inbox::Inbox;
 use outbox::{LogMeans, Means, Outbox};
 use refrain_ring::{Arena, Clock, Incarnation, Rank, Ssn};
-use request::{Receiving, Request, Requests, Sending, State, Way};
+use request::{Request, Requests, Sending, State, Way};
 use spilling::Spilling;
 
 /// Who the engine works for.
@@ -70,25 +72,6 @@ pub struct EngineOptions {
     /// with a protocol that keeps payload, before a horizon frees it or it is on
     /// disk.
     pub window_bytes: u64,
-}
-
-/// Counters of one rank since its start.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Statistics {
-    /// Messages sent.
-    pub messages_sent: u64,
-    /// Their payload bytes.
-    pub bytes_sent: u64,
-    /// Receives begun.
-    pub receives: u64,
-    /// Messages that came before their receive.
-    pub unexpected: u64,
-    /// Messages that went by rendezvous.
-    pub rendezvous: u64,
-    /// Records dropped because their message had been received before.
-    pub duplicates: u64,
-    /// Non-deterministic events.
-    pub events: u64,
 }
 
 /// Where a message goes.
@@ -350,89 +333,6 @@ impl Engine {
         }
     }
 
-    /// Begins a receive.
-    // Inlined always, as `add_receive`: the request is built in its place.
-    #[inline(always)]
-    pub fn start_receive(&mut self, buffer: ReceiveBuffer, pattern: Pattern) -> RequestId {
-        let clock = self.tick();
-        let id = self.add_receive(clock, buffer, pattern.source.is_none());
-        match self.inbox.matcher.take_unexpected(&pattern) {
-            Some((_, index)) => self.deliver(index, id),
-            None => {
-                let posted = self.inbox.matcher.post(pattern, id);
-                if let Some(receiving) = self.requests.receiving(id) {
-                    receiving.posted = Some(posted);
-                }
-            }
-        }
-        id
-    }
-
-    /// Begins the receive of a message that a matched probe took.
-    pub fn start_matched_receive(&mut self, buffer: ReceiveBuffer, matched: Matched) -> RequestId {
-        let clock = self.tick();
-        // The probe was the event: this receive is as good as named.
-        let id = self.add_receive(clock, buffer, false);
-        self.deliver(matched.index, id);
-        id
-    }
-
-    #[inline(always)]
-    fn add_receive(&mut self, clock: Clock, buffer: ReceiveBuffer, any_source: bool) -> RequestId {
-        self.statistics.receives += 1;
-        let status = Status {
-            source: self.options.rank,
-            tag: 0,
-            bytes: u64::MAX,
-            cancelled: false,
-        };
-        let receiving = Receiving {
-            buffer,
-            any_source,
-            posted: None,
-            status,
-            arrived_bytes: 0,
-            landings: 0,
-        };
-        self.requests.add(clock, State::Receiving(receiving))
-    }
-
-    fn deliver(&mut self, index: usize, id: RequestId) {
-        self.inbox.deliver_stored(
-            index,
-            id,
-            &mut self.requests,
-            &mut *self.fabric,
-            &mut *self.protocol,
-        );
-        self.after_matches();
-    }
-
-    /// Takes a receive back if it has not matched.
-    pub fn cancel(&mut self, id: RequestId) {
-        let Some(receiving) = self.requests.receiving(id) else {
-            return;
-        };
-        let Some(posted) = receiving.posted else {
-            return;
-        };
-        let status = Status {
-            bytes: 0,
-            cancelled: true,
-            ..receiving.status
-        };
-        if self.inbox.matcher.cancel(posted).is_some() {
-            self.requests.finish(
-                id,
-                Outcome {
-                    status,
-                    truncated_to: None,
-                    at_once: false,
-                },
-            );
-        }
-    }
-
     /// How a request ended, if it has.
     #[inline]
     pub fn outcome(&self, id: RequestId) -> Option<Outcome> {
@@ -536,24 +436,6 @@ impl Engine {
         self.fabric.wait(self.spilling.sleep_max(timeout));
     }
 
-    /// Why sends do not move on, if they do not.
-    pub fn stall(&self) -> Option<Stall> {
-        self.outbox.stall
-    }
-
-    /// Whether anything remains that a receiver needs of this rank: queued
-    /// sends, packed frames and control frames, and what the fabric has not
-    /// brought yet. A rank may end when there is none.
-    pub fn has_unsent(&mut self) -> bool {
-        self.has_unposted() || !self.fabric.is_drained()
-    }
-
-    /// Whether queued sends, packed frames or control frames remain that the
-    /// fabric has not taken.
-    pub fn has_unposted(&self) -> bool {
-        self.outbox.has_work()
-    }
-
     /// Tells every sender that what was delivered so far lies before a stable,
     /// published checkpoint of this rank, so that their logs may free it. LOG-4
     pub fn publish_horizon(&mut self) {
@@ -567,60 +449,5 @@ impl Engine {
     /// Frees log memory wherever it may be freed.
     pub fn trim(&mut self) {
         self.outbox.trim_all(&mut *self.fabric, &mut self.arena);
-    }
-
-    /// Counters.
-    pub fn statistics(&self) -> Statistics {
-        Statistics {
-            events: self.statistics.events + self.inbox.match_events,
-            ..self.statistics
-        }
-    }
-
-    /// Whether chunks are on their way to the disk: a thread of this rank needs a
-    /// core.
-    pub fn is_spilling(&self) -> bool {
-        self.spilling.is_writing()
-    }
-
-    /// Chunks written to disk so far: while this grows, a stall is no standstill.
-    pub fn disk_progress(&self) -> u64 {
-        self.spilling.written
-    }
-
-    /// The state of the disk under the log, for people; `None` without one.
-    pub fn explain_disk(&self) -> Option<String> {
-        self.spilling.explain()
-    }
-
-    /// Bytes of log memory in use, and at most.
-    pub fn log_bytes(&self) -> (u64, u64) {
-        (self.arena.used_bytes(), self.arena.budget_bytes())
-    }
-
-    /// Bytes of log memory that were in use at the same time, at most.
-    pub fn log_bytes_peak(&self) -> u64 {
-        self.arena.used_bytes_peak()
-    }
-
-    /// Bytes that all logs have taken so far, with headers and unused ends of
-    /// chunks, freed or not.
-    pub fn log_bytes_appended(&self) -> u64 {
-        self.outbox.log_bytes_appended()
-    }
-
-    /// The fabric's name.
-    pub fn fabric_name(&self) -> &str {
-        &self.fabric.attributes().name
-    }
-
-    /// The protocol's name.
-    pub fn protocol_name(&self) -> &'static str {
-        self.protocol.name()
-    }
-
-    /// Requests that exist.
-    pub fn request_count(&self) -> usize {
-        self.requests.count()
     }
 }

@@ -1,0 +1,97 @@
+//! What can be seen of an engine from outside.
+
+use super::{Engine, Stall};
+
+/// Counters of one rank since its start.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Statistics {
+    /// Messages sent.
+    pub messages_sent: u64,
+    /// Their payload bytes.
+    pub bytes_sent: u64,
+    /// Receives begun.
+    pub receives: u64,
+    /// Messages that came before their receive.
+    pub unexpected: u64,
+    /// Messages that went by rendezvous.
+    pub rendezvous: u64,
+    /// Records dropped because their message had been received before.
+    pub duplicates: u64,
+    /// Non-deterministic events.
+    pub events: u64,
+}
+
+impl Engine {
+    /// Why sends do not move on, if they do not.
+    pub fn stall(&self) -> Option<Stall> {
+        self.outbox.stall
+    }
+
+    /// Whether anything remains that a receiver needs of this rank: queued
+    /// sends, packed frames and control frames, and what the fabric has not
+    /// brought yet. A rank may end when there is none.
+    pub fn has_unsent(&mut self) -> bool {
+        self.has_unposted() || !self.fabric.is_drained()
+    }
+
+    /// Whether queued sends, packed frames or control frames remain that the
+    /// fabric has not taken.
+    pub fn has_unposted(&self) -> bool {
+        self.outbox.has_work()
+    }
+
+    /// Counters.
+    pub fn statistics(&self) -> Statistics {
+        Statistics {
+            events: self.statistics.events + self.inbox.match_events,
+            ..self.statistics
+        }
+    }
+
+    /// Whether chunks are on their way to the disk: a thread of this rank needs a
+    /// core.
+    pub fn is_spilling(&self) -> bool {
+        self.spilling.is_writing()
+    }
+
+    /// Chunks written to disk so far: while this grows, a stall is no standstill.
+    pub fn disk_progress(&self) -> u64 {
+        self.spilling.written
+    }
+
+    /// The state of the disk under the log, for people; `None` without one.
+    pub fn explain_disk(&self) -> Option<String> {
+        self.spilling.explain()
+    }
+
+    /// Bytes of log memory in use, and at most.
+    pub fn log_bytes(&self) -> (u64, u64) {
+        (self.arena.used_bytes(), self.arena.budget_bytes())
+    }
+
+    /// Bytes of log memory that were in use at the same time, at most.
+    pub fn log_bytes_peak(&self) -> u64 {
+        self.arena.used_bytes_peak()
+    }
+
+    /// Bytes that all logs have taken so far, with headers and unused ends of
+    /// chunks, freed or not.
+    pub fn log_bytes_appended(&self) -> u64 {
+        self.outbox.log_bytes_appended()
+    }
+
+    /// The fabric's name.
+    pub fn fabric_name(&self) -> &str {
+        &self.fabric.attributes().name
+    }
+
+    /// The protocol's name.
+    pub fn protocol_name(&self) -> &'static str {
+        self.protocol.name()
+    }
+
+    /// Requests that exist.
+    pub fn request_count(&self) -> usize {
+        self.requests.count()
+    }
+}
