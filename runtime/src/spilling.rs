@@ -41,10 +41,10 @@ impl<S: Store> Spilling<S> {
         self.begin.elapsed()
     }
 
-    /// The job goes on, so people are told on standard error.
-    fn tell(&mut self, report: &Report) {
+    /// What people are told, if they are: the job goes on, so on standard error.
+    fn words(&mut self, report: &Report) -> Option<String> {
         let directory = &self.directory;
-        let line = match report {
+        Some(match report {
             Report::Paused { error } => {
                 self.trouble = Some((error.to_string(), false));
                 format!(
@@ -62,15 +62,14 @@ impl<S: Store> Spilling<S> {
                 )
             }
             // The next ones fail for the same reason.
-            Report::Undeleted { .. } if self.told_undeleted => return,
+            Report::Undeleted { .. } if self.told_undeleted => return None,
             Report::Undeleted { error } => {
                 self.told_undeleted = true;
                 format!(
                     "a file of the payload log that nobody needs any more stays in {directory} ({error}): it goes on counting for --log-disk"
                 )
             }
-        };
-        eprintln!("refrain: {line}");
+        })
     }
 }
 
@@ -90,7 +89,11 @@ impl<S: Store> Spill for Spilling<S> {
             let now = self.now();
             match self.log.poll(now)? {
                 Event::Returned(chunk, end) => return Some(SpillEvent::Returned(chunk, end)),
-                Event::Report(report) => self.tell(&report),
+                Event::Report(report) => {
+                    if let Some(words) = self.words(&report) {
+                        eprintln!("refrain: {words}");
+                    }
+                }
                 Event::Read { token, result } => {
                     self.reads -= 1;
                     let ReadToken(token) = token;
@@ -149,5 +152,44 @@ impl<S: Store> Spill for Spilling<S> {
                 self.log.writes_under_way()
             ),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use refrain_logging::spill::SpillOptions;
+    use refrain_logging::store::StoreError;
+    use refrain_logging::store::faulty::{Delivery, MemoryOptions, MemoryStore};
+    use refrain_ring::Incarnation;
+
+    #[test]
+    fn that_files_stay_is_told_once() {
+        let store = MemoryStore::new(MemoryOptions {
+            seed: 1,
+            file_prefix: String::new(),
+            job: 1,
+            delivery: Delivery::InOrder,
+            room_bytes: 0,
+        });
+        let options = SpillOptions {
+            job: 1,
+            rank: Rank(0),
+            incarnation: Incarnation(0),
+            size: 2,
+            disk_bytes: SpillOptions::DISK_BYTES_MIN,
+            writes_max: 1,
+        };
+        let mut spilling = Spilling::new(SpillLog::new(options, store), "/disk".into(), 0);
+        let report = || Report::Undeleted {
+            error: StoreError {
+                attempted: "removing x".into(),
+                error: std::io::ErrorKind::PermissionDenied.into(),
+            },
+        };
+        let told = spilling.words(&report()).expect("news");
+        assert!(told.contains("removing x"), "{told}");
+        assert_eq!(spilling.words(&report()), None);
+        assert!(!spilling.explain().contains("removing x"), "no hindrance");
     }
 }

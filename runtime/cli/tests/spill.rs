@@ -169,6 +169,20 @@ fn a_full_budget_is_a_clear_error() {
     assert_eq!(files(folder.path()), Vec::<String>::new());
 }
 
+/// LOG-3: and so it is without a disk, also when one receiver may have all of it.
+#[test]
+fn a_full_memory_is_a_clear_error() {
+    for ranks in [2, 3] {
+        let options = format!(
+            "-n {ranks} --no-prefix --protocol pessimist --log-memory 2M --log-full-wait 0.3"
+        );
+        let ended = run(&mut job(&options, "flood=1000")).expect(9);
+        for words in ["payload log of this rank is full", "--spill-dir"] {
+            assert!(ended.out.contains(words), "{words:?} in {ended:?}");
+        }
+    }
+}
+
 /// LOG-3: a disk without room is reported once; the job goes on in memory, and
 /// ends with a clear message when that is full, too.
 #[test]
