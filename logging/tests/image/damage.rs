@@ -314,7 +314,10 @@ fn a_file_that_was_left_before_its_end_is_before_a_gap() {
         let image = two_files(slots, second);
         let begin = second as u64;
         assert_eq!(image.extent(&key(1)).unwrap().chunks, begin..8);
-        assert_eq!(ssns(&read(&image, 0).0), (3 * begin..24).collect::<Vec<_>>());
+        assert_eq!(
+            ssns(&read(&image, 0).0),
+            (3 * begin..24).collect::<Vec<_>>()
+        );
         let log = &image.verify().logs[&key(1)];
         assert_eq!((log.findings.len(), log.missing_chunks), (0, begin - 2));
     }

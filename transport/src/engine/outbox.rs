@@ -11,8 +11,8 @@ use crate::fabric::{Attributes, Fabric, Refusal};
 use crate::gate::Gate;
 use refrain_ring::copy::{STREAM_BYTES_MIN, Target};
 use refrain_ring::{
-    Arena, ChannelLog, Frame, Incarnation, Position, Rank, RecordHeader, RecordKind,
-    ReserveError, Ssn,
+    Arena, ChannelLog, Frame, Incarnation, Position, Rank, RecordHeader, RecordKind, ReserveError,
+    Ssn,
 };
 use std::collections::VecDeque;
 
