@@ -1,5 +1,6 @@
 //! The bytes of files: on disk, or in memory for tests and fuzzing.
 
+use super::ahead::Ahead;
 use rustix::fs::Advice;
 use std::fs::File;
 use std::io;
@@ -36,6 +37,11 @@ impl Contents {
 
     pub fn path(&self) -> &Path {
         &self.path
+    }
+
+    /// Whether there is no file behind it.
+    pub fn in_memory(&self) -> bool {
+        self.bytes.is_some()
     }
 
     pub fn open(&self) -> io::Result<Opened> {
@@ -98,23 +104,27 @@ impl Opened {
 /// Files that are open because chunks were read from them lately: so few that
 /// no limit is met, so many that a file is not opened for each chunk.
 #[derive(Debug, Default)]
-pub(super) struct OpenFiles(Vec<(usize, Opened)>);
+pub(super) struct OpenFiles {
+    open: Vec<(usize, Opened)>,
+    /// Chunks that are being read before they are needed.
+    pub ahead: Ahead,
+}
 
 impl OpenFiles {
     const MAX: usize = 4;
 
     pub fn get(&mut self, number: usize, contents: &Contents) -> io::Result<&Opened> {
-        let at = match self.0.iter().position(|(open, _)| *open == number) {
+        let at = match self.open.iter().position(|(open, _)| *open == number) {
             Some(at) => at,
             None => {
                 let opened = contents.open()?;
-                if self.0.len() == Self::MAX {
-                    self.0.remove(0);
+                if self.open.len() == Self::MAX {
+                    self.open.remove(0);
                 }
-                self.0.push((number, opened));
-                self.0.len() - 1
+                self.open.push((number, opened));
+                self.open.len() - 1
             }
         };
-        Ok(&self.0[at].1)
+        Ok(&self.open[at].1)
     }
 }

@@ -225,13 +225,16 @@ impl Copy {
                 let contents = image.files[self.number].contents();
                 let bytes = self.bytes_to_read();
                 let buffer = &mut into.buffer()[..bytes];
-                let read = open
-                    .get(self.number, contents)
-                    .and_then(|file| file.read(buffer, slot_offset(slot)))
-                    .map_err(|error| match error.kind() {
-                        io::ErrorKind::NotFound => ChunkFault::Gone,
-                        _ => ChunkFault::Read(error.to_string()),
-                    })?;
+                let read = match open.ahead.take(self.number, slot_offset(slot), buffer) {
+                    Some(read) => read,
+                    None => open
+                        .get(self.number, contents)
+                        .and_then(|file| file.read(buffer, slot_offset(slot)))
+                        .map_err(|error| match error.kind() {
+                            io::ErrorKind::NotFound => ChunkFault::Gone,
+                            _ => ChunkFault::Read(error.to_string()),
+                        })?,
+                };
                 match into.check_sealed(read, key, sequence) {
                     // By now it may be: its job runs.
                     Err(_) if self.chunk.unwritten => Err(ChunkFault::Unwritten),
@@ -241,14 +244,13 @@ impl Copy {
         }
     }
 
-    /// Asks the system to read the copy ahead.
+    /// Begins to read the copy.
     pub fn will_load(&self, image: &LogImage, open: &mut OpenFiles) {
         if let CopyPlace::Slot(slot) = self.chunk.place {
             let contents = image.files[self.number].contents();
-            // What fails now fails again when the chunk is read, and is told then.
-            if let Ok(file) = open.get(self.number, contents) {
-                file.will_read(slot_offset(slot), self.bytes_to_read() as u64);
-            }
+            let bytes = self.bytes_to_read();
+            open.ahead
+                .ask(self.number, contents, slot_offset(slot), bytes);
         }
     }
 

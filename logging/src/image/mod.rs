@@ -15,6 +15,7 @@
 //! - Records and messages are streamed in the order of the log, with a memory of
 //!   a few chunks however long the log is.
 
+mod ahead;
 mod checked;
 mod contents;
 mod files;

@@ -5,10 +5,10 @@ use refrain_ring::CHUNK_BYTES;
 use std::fmt;
 
 /// What direct I/O wants addresses, places and lengths to be multiples of.
-pub(super) const BLOCK_BYTES: usize = 4096;
+pub(crate) const BLOCK_BYTES: usize = 4096;
 
 /// Bytes that begin at a multiple of [`BLOCK_BYTES`].
-pub(super) struct AlignedBuffer {
+pub(crate) struct AlignedBuffer {
     memory: Vec<u8>,
     begin: usize,
     bytes: usize,

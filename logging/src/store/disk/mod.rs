@@ -17,7 +17,7 @@ mod bell;
 mod directory;
 mod engine;
 mod files;
-mod memory;
+pub(crate) mod memory;
 mod options;
 mod plain;
 mod signals;
