@@ -115,11 +115,11 @@ fn to_rank(input: &mut Input<'_>) -> ToRank {
             rank: input.u32(),
             size: input.u32(),
             incarnation: input.u32(),
-            config: JobConfig {
+            config: Box::new(JobConfig {
                 fabric: input.text(),
                 log_memory_bytes: input.u8().is_multiple_of(2).then(|| input.u64()),
                 ..JobConfig::default()
-            },
+            }),
         },
         1 => ToRank::Value {
             key: input.text(),
@@ -160,7 +160,7 @@ pub fn seeds() -> Vec<Vec<u8>> {
             rank: 1,
             size: 2,
             incarnation: 0,
-            config: JobConfig::default(),
+            config: Box::default(),
         },
         ToRank::Value {
             key,

@@ -261,7 +261,8 @@ impl ReadBack {
         }
     }
 
-    /// The present chunk is gone: a horizon must have passed it. LOG-4
+    /// The present chunk is gone: a horizon must have passed it, LOG-4, or it held
+    /// nothing from the reader's first message on.
     fn pass(
         &mut self,
         sequence: u64,
@@ -269,7 +270,13 @@ impl ReadBack {
         disk: &dyn DiskChunks,
     ) -> Result<Progress, ReadBackError> {
         if !self.is_passed(writer) {
-            return Err(self.lost(sequence));
+            // The reader waited at its end for messages that came behind it.
+            let next = self.first(writer, disk)?;
+            if next <= sequence {
+                return Err(self.lost(sequence));
+            }
+            self.place = Some(Place::start_of(next));
+            return Ok(Progress::Records(0));
         }
         let next = self.first(writer, disk)?.max(sequence + 1);
         self.place = Some(Place::start_of(next));

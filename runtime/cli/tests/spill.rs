@@ -147,10 +147,10 @@ fn killed_ranks_leave_whole_records() {
                 continue;
             }
             let verified = verify(folder.path()).expect(0);
-            assert!(
-                verified.out.contains("0 chunks and 0 files damaged"),
-                "{verified:?}"
-            );
+            // A rank that was killed at once had spilled nothing.
+            let good = ["damaged   0 chunks, 0 files", "no logs are in"];
+            let is_good = good.iter().any(|words| verified.out.contains(words));
+            assert!(is_good, "{verified:?}");
             run(refrain().args(["clean", "--spill-dir"]).arg(folder.path())).expect(0);
             assert_eq!(files(folder.path()), Vec::<String>::new());
         }
