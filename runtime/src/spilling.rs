@@ -85,9 +85,9 @@ impl<S: Store> Spill for Spilling<S> {
     }
 
     fn poll(&mut self) -> Option<SpillEvent> {
+        let begin = self.begin;
         loop {
-            let now = self.now();
-            match self.log.poll(now)? {
+            match self.log.poll(|| begin.elapsed())? {
                 Event::Returned(chunk, end) => return Some(SpillEvent::Returned(chunk, end)),
                 Event::Report(report) => {
                     if let Some(words) = self.words(&report) {

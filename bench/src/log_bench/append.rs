@@ -210,7 +210,7 @@ impl<S: Store> SpillingLog<S> {
     /// Takes in what was written, frees it, and hands over what is complete.
     fn move_on(&mut self) -> Result<(), LogBenchError> {
         let now = self.began.elapsed();
-        while let Some(event) = self.spill.poll(now) {
+        while let Some(event) = self.spill.poll(|| now) {
             match event {
                 Event::Returned(chunk, end) => {
                     if end == LoanEnd::OnDisk {

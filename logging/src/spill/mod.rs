@@ -273,12 +273,12 @@ impl<S: Store> SpillLog<S> {
         file
     }
 
-    /// What has come out since the last call, one by one. `now` as in
-    /// [`SpillLog::takes`].
-    pub fn poll(&mut self, now: Duration) -> Option<Event> {
+    /// What has come out since the last call, one by one. `now` gives the time as
+    /// [`SpillLog::takes`] has it; it is asked only when something has ended.
+    pub fn poll(&mut self, now: impl Fn() -> Duration) -> Option<Event> {
         while self.events.is_empty() {
             let completion = self.store.poll()?;
-            self.complete(completion, now);
+            self.complete(completion, now());
         }
         self.events.pop_front()
     }

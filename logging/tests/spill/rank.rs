@@ -256,7 +256,7 @@ impl RankUnderTest {
     fn poll(&mut self) {
         loop {
             let failures = self.disk.platter().failures;
-            let event = self.spill.poll(self.now);
+            let event = self.spill.poll(|| self.now);
             if self.disk.platter().failures > failures {
                 self.failed_at = self.now;
             }

@@ -93,7 +93,7 @@ impl Story {
         platter.act(0, outcome);
         drop(platter);
         let mut reports = Vec::new();
-        while let Some(event) = self.spill.poll(self.now) {
+        while let Some(event) = self.spill.poll(|| self.now) {
             match event {
                 Event::Returned(chunk, end) => self.take_back(&chunk, end),
                 Event::Report(report) => reports.push(report),
@@ -300,7 +300,7 @@ fn a_damaged_chunk_gives_no_record_and_is_asked_for_again() {
     for _ in 0..3 {
         assert_eq!(story.step(&mut reader), Ok(Progress::Waiting));
         story.disk.platter().act(0, Outcome::Success);
-        let event = story.spill.poll(story.now);
+        let event = story.spill.poll(|| story.now);
         let Some(Event::Read { token, result }) = event else {
             panic!("{event:?}");
         };
@@ -330,7 +330,7 @@ fn another_chunk_than_was_asked_for_is_refused() {
     let mut reads = Vec::new();
     for _ in 0..2 {
         story.disk.platter().act(0, Outcome::Success);
-        let Some(Event::Read { token, result }) = story.spill.poll(story.now) else {
+        let Some(Event::Read { token, result }) = story.spill.poll(|| story.now) else {
             panic!("two reads are under way");
         };
         reads.push((token.0, result.expect("it is there").bytes().to_vec()));

@@ -25,6 +25,8 @@ struct Told {
     unstable: bool,
     /// Commits are held back.
     held: bool,
+    /// How often a checkpoint was wished for.
+    wishes: u32,
 }
 
 /// The test's handle to one rank's protocol.
@@ -41,6 +43,11 @@ impl Recorder {
     pub fn commit(&self) {
         let mut told = self.0.borrow_mut();
         (told.held, told.unstable) = (false, false);
+    }
+
+    /// How often a checkpoint was wished for.
+    pub fn wishes(&self) -> u32 {
+        self.0.borrow().wishes
     }
 
     pub fn events(&self) -> Vec<Noted> {
@@ -98,6 +105,10 @@ impl Protocol for TestProtocol {
         told.unstable |= shuts;
         told.events.push(noted);
         shuts
+    }
+
+    fn wants_checkpoint(&mut self) {
+        self.recorder.0.borrow_mut().wishes += 1;
     }
 
     fn stable(&mut self) -> bool {

@@ -186,6 +186,9 @@ fn without_more_memory_and_disk_sends_wait() {
             .collect();
         rig.settle();
         assert_eq!(rig.engines[0].stall(), Some(Stall::Memory));
+        // Once, however long it lasts.
+        rig.settle();
+        assert_eq!(rig.protocols[0].wishes(), 1);
         assert!(messages.iter().any(|(sent, _)| !rig.is_sent(sent)));
         match has_memory_again {
             true => rig.give_memory(),
