@@ -7,6 +7,7 @@
 //! [`store`] and for [`image`], which reads files for recovery and for people.
 //! Knows nothing of sockets, NICs or processes.
 
+pub mod assembly;
 mod family;
 pub mod image;
 pub mod segment;

@@ -25,11 +25,12 @@ mod messages;
 mod records;
 mod verify;
 
+pub use crate::assembly::Message;
 pub use checked::ChunkFault;
 pub use files::{Launcher, SegmentFile, StrangeFile, WhyStrange};
 pub use index::{ChunkPlace, LogSummary};
 pub use memory::RankMemory;
-pub use messages::{Message, Messages};
+pub use messages::Messages;
 pub use records::{CopyFault, LogExtent, LogRecord, ReadFailure, Records};
 pub use verify::{Finding, LogVerification, Verdict, Verification};
 

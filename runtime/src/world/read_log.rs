@@ -3,9 +3,9 @@
 
 use super::World;
 use crate::Error;
+use refrain_logging::assembly::{Added, Assembly};
 use refrain_ring::read_back::Progress;
-use refrain_ring::{Rank, RecordHeader, RecordKind, Ssn};
-use std::collections::BTreeMap;
+use refrain_ring::{Position, Rank, RecordHeader, Ssn};
 
 /// A message of the log.
 #[derive(Clone, Copy, Debug)]
@@ -46,15 +46,22 @@ impl World {
             });
         }
         let mut reader = self.engine.read_back(destination, from);
-        let mut assembly = Assembly::new(from);
+        let mut reading = Reading {
+            assembly: Assembly::default(),
+            destination,
+            next: from,
+            broken: None,
+        };
         self.block_until(|world| {
-            let mut give = |header: &RecordHeader, payload: &[u8]| assembly.add(header, payload);
-            match world.engine.read_on(&mut reader, &mut give) {
-                Ok(Progress::Records(_)) => {
-                    assembly.hand_on(&mut each);
-                    None
-                }
-                Ok(Progress::Waiting) => None,
+            let mut give = |header: &RecordHeader, payload: &[u8]| {
+                reading.take(header, payload, &mut each);
+            };
+            let progress = world.engine.read_on(&mut reader, &mut give);
+            if let Some(error) = reading.broken.take() {
+                return Some(Err(error));
+            }
+            match progress {
+                Ok(Progress::Records(_) | Progress::Waiting) => None,
                 Ok(Progress::End) => Some(Ok(())),
                 Ok(Progress::Passed(horizon)) => Some(Err(Error::Argument(format!(
                     "messages {from} to {horizon} of the log to rank {destination} are gone: a checkpoint of the receiver covers them"
@@ -62,66 +69,49 @@ impl World {
                 Err(error) => Some(Err(Error::Config(error.to_string()))),
             }
         })??;
-        Ok(assembly.handed_on)
+        Ok(reading.next.0 - from.0)
     }
 }
 
-/// Puts messages together; fragments of long ones may come after younger ones.
-struct Assembly {
-    /// Those that are not whole, or have an older one before them.
-    open: BTreeMap<Ssn, Open>,
+/// Hands messages on; what is kept is sent eagerly, so they become whole in the
+/// order of their numbers.
+struct Reading {
+    assembly: Assembly,
+    destination: Rank,
     next: Ssn,
-    handed_on: u64,
+    /// What is wrong with the log.
+    broken: Option<Error>,
 }
 
-struct Open {
-    context: u32,
-    tag: i32,
-    bytes: usize,
-    payload: Vec<u8>,
-}
-
-impl Assembly {
-    fn new(from: Ssn) -> Self {
-        Self {
-            open: BTreeMap::new(),
-            next: from,
-            handed_on: 0,
+impl Reading {
+    fn take(&mut self, header: &RecordHeader, payload: &[u8], each: &mut impl FnMut(Logged<'_>)) {
+        if self.broken.is_some() {
+            return;
+        }
+        // Positions are not asked for.
+        match self.assembly.add(header, payload, Position(0)) {
+            Ok(Added::Part) => {}
+            Ok(Added::Whole(message)) if message.ssn == self.next => {
+                each(Logged {
+                    ssn: message.ssn,
+                    context: message.context,
+                    tag: message.tag,
+                    payload: &message.bytes,
+                });
+                self.next = message.ssn.next();
+            }
+            Ok(Added::Whole(_)) => self.broken = Some(self.error(self.next, "it is missing")),
+            Ok(Added::WithoutBeginning) => {
+                self.broken = Some(self.error(header.ssn, "its beginning is missing"));
+            }
+            Err(what) => self.broken = Some(self.error(header.ssn, what)),
         }
     }
 
-    fn add(&mut self, header: &RecordHeader, payload: &[u8]) {
-        if header.kind != RecordKind::Fragment {
-            self.open.insert(
-                header.ssn,
-                Open {
-                    context: header.context,
-                    tag: header.tag,
-                    bytes: header.extent as usize,
-                    payload: Vec::with_capacity(header.extent as usize),
-                },
-            );
-        }
-        // Fragments of one message come in order.
-        if let Some(open) = self.open.get_mut(&header.ssn) {
-            open.payload.extend_from_slice(payload);
-        }
-    }
-
-    fn hand_on(&mut self, each: &mut impl FnMut(Logged<'_>)) {
-        while let Some(first) = self.open.first_entry()
-            && first.key() == &self.next
-            && first.get().payload.len() == first.get().bytes
-        {
-            let (ssn, open) = first.remove_entry();
-            each(Logged {
-                ssn,
-                context: open.context,
-                tag: open.tag,
-                payload: &open.payload,
-            });
-            self.next = ssn.next();
-            self.handed_on += 1;
-        }
+    fn error(&self, ssn: Ssn, what: &str) -> Error {
+        Error::Config(format!(
+            "message {ssn} of the log to rank {} cannot be read back: {what}",
+            self.destination
+        ))
     }
 }

@@ -1,0 +1,112 @@
+//! [`Assembly`]: records put together to messages.
+
+use refrain_ring::{Position, RecordHeader, RecordKind, Ssn};
+use std::collections::BTreeMap;
+
+/// A whole message.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Message {
+    /// Its number in its channel.
+    pub ssn: Ssn,
+    /// Communication context.
+    pub context: u32,
+    /// Tag.
+    pub tag: i32,
+    /// [`RecordHeader::WANT_ACK`] or 0.
+    pub flags: u16,
+    /// How it began: [`RecordKind::Eager`] or [`RecordKind::Rendezvous`].
+    pub kind: RecordKind,
+    /// Where it begins in the channel's log.
+    pub position: Position,
+    /// Its bytes.
+    pub bytes: Vec<u8>,
+}
+
+#[derive(Debug)]
+struct Begun {
+    message: Message,
+    message_bytes: u64,
+}
+
+/// Messages of one channel that are being put together. Records come in the order
+/// of the log; fragments of different messages may be mixed.
+#[derive(Debug, Default)]
+pub struct Assembly {
+    begun: BTreeMap<Ssn, Begun>,
+}
+
+/// What became of a record.
+#[derive(Debug)]
+pub enum Added {
+    /// Its message is not complete.
+    Part,
+    /// Its message is.
+    Whole(Message),
+    /// A fragment of a message whose beginning did not come.
+    WithoutBeginning,
+}
+
+impl Assembly {
+    /// Takes the next record of the log.
+    ///
+    /// # Errors
+    /// When it does not fit to those before it: what is wrong with its message.
+    pub fn add(
+        &mut self,
+        header: &RecordHeader,
+        payload: &[u8],
+        position: Position,
+    ) -> Result<Added, &'static str> {
+        let ssn = header.ssn;
+        if header.kind != RecordKind::Fragment {
+            let begun = begin(header, payload, position);
+            if self.begun.insert(ssn, begun).is_some() {
+                return Err("it begins twice");
+            }
+        } else if let Some(begun) = self.begun.get_mut(&ssn) {
+            go_on(begun, header, payload)?;
+        } else {
+            return Ok(Added::WithoutBeginning);
+        }
+        let is_complete = |begun: &Begun| begun.message.bytes.len() as u64 == begun.message_bytes;
+        if !self.begun.get(&ssn).is_some_and(is_complete) {
+            return Ok(Added::Part);
+        }
+        let whole = self.begun.remove(&ssn);
+        Ok(whole.map_or(Added::Part, |begun| Added::Whole(begun.message)))
+    }
+
+    /// Messages that have begun and are not complete.
+    pub fn incomplete(&self) -> impl Iterator<Item = &Message> {
+        self.begun.values().map(|begun| &begun.message)
+    }
+}
+
+fn begin(header: &RecordHeader, payload: &[u8], position: Position) -> Begun {
+    let message = Message {
+        ssn: header.ssn,
+        context: header.context,
+        tag: header.tag,
+        flags: header.flags,
+        kind: header.kind,
+        position,
+        bytes: payload.to_vec(),
+    };
+    Begun {
+        message,
+        message_bytes: header.extent,
+    }
+}
+
+/// A sender packs a message from its beginning to its end.
+fn go_on(begun: &mut Begun, header: &RecordHeader, payload: &[u8]) -> Result<(), &'static str> {
+    let bytes = &mut begun.message.bytes;
+    if header.extent != bytes.len() as u64 {
+        return Err("a fragment of it does not follow the one before");
+    }
+    if payload.len() as u64 > begun.message_bytes - bytes.len() as u64 {
+        return Err("its fragments are longer than it is");
+    }
+    bytes.extend_from_slice(payload);
+    Ok(())
+}
