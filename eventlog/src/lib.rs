@@ -1,5 +1,51 @@
 //! The event logger: where determinants become stable (docs/protocol.md, EL-1
-//! to EL-5). Empty today: it comes as a pure acceptor, a durable store, a
-//! server and a client, between `logging` and `runtime`.
+//! to EL-5; docs/event-logger.md).
 //!
-//! Knows nothing of: ranks' programs.
+//! A client (a rank) writes [batches](refrain_logging::determinant::batch) into
+//! a [`ring`] of its own in the logger's memory: over shared memory by stores,
+//! over libfabric by RMA writes; where neither is to be had, as messages over
+//! its socket. The server drains the rings into the [`logbook`]: an
+//! [`acceptor`], which decides what is taken and is pure, over a [`store`] of
+//! files. What a commit has to reach before the gate opens is the job's choice
+//! ([`Level`]); with replicas, it has to reach a quorum of them.
+//!
+//! | module | what |
+//! |---|---|
+//! | `acceptor` | what may be accepted, of whom; pure |
+//! | `store` | files of batches, group commit |
+//! | `logbook` | both together: what a server has, and what is read from a folder |
+//! | `ring` | the clients' rings in the logger's memory |
+//! | `message` | what client and server say to each other over a socket |
+//! | `server` | the process that serves |
+//! | `client` | commits, quorum, reconnection; its core is pure |
+//!
+//! Knows nothing of: ranks' programs, launchers, message passing.
+
+pub mod acceptor;
+pub mod client;
+pub mod logbook;
+pub mod message;
+pub mod ring;
+pub mod server;
+pub mod store;
+
+use serde::{Deserialize, Serialize};
+
+/// What a commit has to reach at one logger before it counts there. EL-1
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub enum Level {
+    /// The logger's memory: survives the death of any process, the logger's own
+    /// among them, but not of the logger's host.
+    Placed,
+    /// Its disk (`fdatasync`): survives the loss of power too.
+    Durable,
+}
+
+impl Level {
+    /// All levels, by their names on the command line.
+    pub const ALL: [(&str, Level); 2] = [("placed", Level::Placed), ("durable", Level::Durable)];
+}
+
+/// Names one logger of a job, from 0. GATE-3
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct LoggerId(pub u32);

@@ -1,13 +1,14 @@
 //! Message logging: the family of protocols as pure state machines.
 //!
-//! Today this is what a protocol *keeps*; determinants, the gate's side of the
-//! event logger, spilling to disk and replay join it here.
+//! What a protocol *keeps*: the payload log beyond memory, and the determinants
+//! ([`determinant`]). Replay joins them here.
 //!
 //! Promises: no clock, thread, randomness or I/O inside, but for the disks of
 //! [`store`] and for [`image`], which reads files for recovery and for people.
 //! Knows nothing of sockets, NICs or processes.
 
 pub mod assembly;
+pub mod determinant;
 mod family;
 pub mod image;
 pub mod segment;

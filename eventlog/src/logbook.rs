@@ -1,0 +1,1 @@
+//! Acceptor and store together: what a server has.

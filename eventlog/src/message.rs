@@ -1,0 +1,209 @@
+//! What clients and a logger say to each other over a stream socket (Unix or
+//! TCP): joining, commits where nothing one-sided is to be had, credits,
+//! reading out.
+//!
+//! A frame is its length (u32, little endian, of what follows), and a message
+//! in postcard's encoding. A change of anything here is a new
+//! [`PROTOCOL_VERSION`]: the encoding does not describe itself. Both sides
+//! refuse frames longer than [`FRAME_BYTES_MAX`] unread; a peer that says
+//! something that cannot be read is cut off, and nobody else notices.
+
+use crate::{Level, LoggerId};
+use refrain_logging::determinant::EventIndex;
+use refrain_ring::{Clock, Incarnation, Rank};
+use serde::{Deserialize, Serialize};
+
+/// Version of the messages; the first word of [`Hello`] and [`Welcome`], whose
+/// beginnings never change.
+pub const PROTOCOL_VERSION: u16 = 1;
+/// Bytes of a frame behind its length, at most.
+pub const FRAME_BYTES_MAX: usize = 64 << 10;
+
+/// How a client wants to commit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Way {
+    /// By stores into its ring; its descriptor comes with the welcome, and that
+    /// of an eventfd that rings the server. Only over a Unix socket.
+    SharedMemory,
+    /// By RMA writes into its ring.
+    Libfabric,
+    /// By [`ToLogger::Commit`].
+    Messages,
+}
+
+/// A client joins as the writer of one rank's events.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Hello {
+    /// [`PROTOCOL_VERSION`].
+    pub version: u16,
+    /// The job.
+    pub job: u64,
+    /// The rank.
+    pub rank: u32,
+    /// Its life; lives before it are fenced by this.
+    pub incarnation: u32,
+    /// Number of the first determinant that it can still send: the logger gets
+    /// what it lacks before that from its other replicas.
+    pub first_kept: u64,
+    /// How it wants to commit.
+    pub way: Way,
+}
+
+/// The answer to [`Hello`].
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Welcome {
+    /// [`PROTOCOL_VERSION`].
+    pub version: u16,
+    /// Who answers. GATE-3
+    pub logger: LoggerId,
+    /// One past the last determinant of the rank that the logger has; the
+    /// client goes on from there.
+    pub end: u64,
+    /// Clock of the last one.
+    pub last_clock: u64,
+    /// Where to write, for [`Way::Libfabric`].
+    pub remote: Option<RemoteRing>,
+}
+
+/// A ring as RMA reaches it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RemoteRing {
+    /// The provider.
+    pub provider: String,
+    /// The endpoint's address, as `fi_getname` gave it.
+    pub address: Vec<u8>,
+    /// First byte of the ring's data, as the provider counts.
+    pub base: u64,
+    /// The key.
+    pub key: u64,
+}
+
+/// From a client.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum ToLogger {
+    /// The first message of a writer; answered with [`ToClient::Welcome`].
+    Hello(Hello),
+    /// A batch, for [`Way::Messages`]; answered with [`ToClient::Stable`] once
+    /// it has reached the level.
+    Commit {
+        /// The batch.
+        batch: Vec<u8>,
+    },
+    /// The ring wants emptying; answered with [`ToClient::Consumed`] where the
+    /// client cannot look itself.
+    Drain,
+    /// What is before this clock will not be asked for any more: a checkpoint
+    /// that covers it is stable and published. GC-1
+    Trim {
+        /// Determinants with at most this clock go.
+        clock: u64,
+    },
+    /// Asks for a rank's determinants, by a reader, which says no hello;
+    /// answered with [`ToClient::Events`]. EL-5
+    Read {
+        /// The job.
+        job: u64,
+        /// The rank.
+        rank: u32,
+        /// From this number on …
+        from: u64,
+        /// … and only those with a higher clock, if one is given.
+        after_clock: Option<u64>,
+    },
+    /// Asks which ranks there are; answered with [`ToClient::Ranks`].
+    List,
+    /// The writer is done: everything it wrote is to be stored, then
+    /// [`ToClient::Stable`] says so.
+    Leave,
+}
+
+/// What a logger has of a rank.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Holding {
+    /// The job.
+    pub job: u64,
+    /// The rank.
+    pub rank: u32,
+    /// Its latest life that was seen.
+    pub incarnation: u32,
+    /// Number of the first determinant that is still there.
+    pub first: u64,
+    /// One past the number of the last.
+    pub end: u64,
+    /// Clock of the last.
+    pub last_clock: u64,
+}
+
+/// From a logger.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum ToClient {
+    /// The answer to [`ToLogger::Hello`].
+    Welcome(Welcome),
+    /// An acknowledgement. GATE-3: the client checks every field.
+    Stable {
+        /// Who acknowledges.
+        logger: LoggerId,
+        /// Whose determinants.
+        rank: u32,
+        /// Of which life.
+        incarnation: u32,
+        /// All up to this clock …
+        clock: u64,
+        /// … which are those before this number …
+        end: u64,
+        /// … have reached this level.
+        level: Level,
+    },
+    /// The ring is free up to this place (see [`crate::ring::Cursor`]).
+    Consumed {
+        /// The place.
+        position: u64,
+    },
+    /// Determinants that were asked for, as whole batches one behind the other.
+    Events {
+        /// The batches.
+        batches: Vec<u8>,
+        /// There is no more.
+        is_last: bool,
+    },
+    /// The answer to [`ToLogger::List`].
+    Ranks {
+        /// By job and rank.
+        ranks: Vec<Holding>,
+    },
+    /// What was asked cannot be; the connection ends after it.
+    Refused {
+        /// Why, for people, with what to do.
+        reason: String,
+    },
+}
+
+/// The rank and life that a hello is of.
+impl Hello {
+    /// The rank.
+    pub fn rank(&self) -> Rank {
+        Rank(self.rank)
+    }
+
+    /// Its life.
+    pub fn incarnation(&self) -> Incarnation {
+        Incarnation(self.incarnation)
+    }
+
+    /// Number of the first determinant that can still be sent.
+    pub fn first_kept(&self) -> EventIndex {
+        EventIndex(self.first_kept)
+    }
+}
+
+impl Welcome {
+    /// One past the last determinant that the logger has.
+    pub fn end(&self) -> EventIndex {
+        EventIndex(self.end)
+    }
+
+    /// Clock of the last one.
+    pub fn last_clock(&self) -> Clock {
+        Clock(self.last_clock)
+    }
+}

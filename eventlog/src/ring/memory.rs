@@ -1,0 +1,155 @@
+//! The memory of a ring: a mapped file, touched as atomic words only.
+
+#![allow(
+    unsafe_code,
+    reason = "maps a file and turns its bytes into atomic words"
+)]
+
+use super::{CONTROL_BYTES, DATA_BYTES, RING_BYTES, RING_MAGIC, RingIdentity, word};
+use crate::LoggerId;
+use core::sync::atomic::{AtomicU64, Ordering};
+use memmap2::{MmapOptions, MmapRaw};
+use refrain_logging::determinant::EventIndex;
+use refrain_ring::{Incarnation, Rank};
+use std::fs::File;
+use std::io::{Error, ErrorKind};
+use std::os::fd::AsFd;
+use std::sync::Arc;
+
+/// A mapped ring. Whoever shares it may write anything there at any time:
+/// nothing that is read from it is believed before it was copied and checked.
+#[derive(Clone, Debug)]
+pub struct RingMemory {
+    map: Arc<MmapRaw>,
+}
+
+impl RingMemory {
+    /// Makes a ring of an empty file, which may be mapped by others afterwards.
+    ///
+    /// # Errors
+    /// When there is no room for it, or it cannot be mapped.
+    pub fn create(file: &File, identity: &RingIdentity) -> std::io::Result<Self> {
+        // All of it now: a page that finds no room later is a SIGBUS.
+        rustix::fs::fallocate(
+            file,
+            rustix::fs::FallocateFlags::empty(),
+            0,
+            RING_BYTES as u64,
+        )?;
+        let ring = Self::map(file)?;
+        let rank = u64::from(identity.rank.0) | u64::from(identity.incarnation.0) << 32;
+        ring.store(word::JOB, identity.job);
+        ring.store(word::RANK, rank);
+        ring.store(word::LOGGER, identity.logger.0.into());
+        ring.store(word::START, identity.start.0);
+        ring.store(word::DURABLE_END, identity.start.0);
+        ring.store(word::MAGIC, RING_MAGIC);
+        Ok(ring)
+    }
+
+    /// Maps a ring that another process made, or this one in an earlier life.
+    ///
+    /// # Errors
+    /// When it is no ring of this version.
+    pub fn open(file: impl AsFd) -> std::io::Result<Self> {
+        let file = File::from(file.as_fd().try_clone_to_owned()?);
+        let bytes = file.metadata()?.len();
+        if bytes < RING_BYTES as u64 {
+            return Err(invalid(format!("{bytes} bytes, a ring has {RING_BYTES}")));
+        }
+        let ring = Self::map(&file)?;
+        match ring.load(word::MAGIC) {
+            RING_MAGIC => Ok(ring),
+            other => Err(invalid(format!(
+                "begins with {other:#018x}, not {RING_MAGIC:#018x}: made by another version"
+            ))),
+        }
+    }
+
+    fn map(file: &File) -> std::io::Result<Self> {
+        let map = MmapOptions::new().len(RING_BYTES).map_raw(file)?;
+        Ok(Self { map: Arc::new(map) })
+    }
+
+    /// Whose it says it is.
+    pub fn identity(&self) -> RingIdentity {
+        let rank = self.load(word::RANK);
+        RingIdentity {
+            job: self.load(word::JOB),
+            rank: Rank(rank as u32),
+            incarnation: Incarnation((rank >> 32) as u32),
+            logger: LoggerId(self.load(word::LOGGER) as u32),
+            start: EventIndex(self.load(word::START)),
+        }
+    }
+
+    /// First byte of the data, for those who register it with a NIC.
+    pub fn data(&self) -> *mut u8 {
+        self.map.as_mut_ptr().wrapping_add(CONTROL_BYTES)
+    }
+
+    #[inline]
+    fn word(&self, offset: usize) -> &AtomicU64 {
+        assert!(
+            offset.is_multiple_of(8) && offset + 8 <= RING_BYTES,
+            "word outside its ring"
+        );
+        // SAFETY: in bounds and aligned (a mapping begins on a page), mapped as
+        // long as `self.map` lives; everybody touches it as atomic words only,
+        // but for NICs, whose writes are the other side's like those of another
+        // process.
+        unsafe { AtomicU64::from_ptr(self.map.as_mut_ptr().wrapping_add(offset).cast()) }
+    }
+
+    #[inline]
+    pub(super) fn load(&self, offset: usize) -> u64 {
+        u64::from_le(self.word(offset).load(Ordering::Acquire))
+    }
+
+    #[inline]
+    pub(super) fn store(&self, offset: usize, value: u64) {
+        self.word(offset).store(value.to_le(), Ordering::Release);
+    }
+
+    /// Copies a batch to `offset` of the data; its first word comes last.
+    #[inline]
+    pub(super) fn write(&self, offset: usize, batch: &[u8]) {
+        assert!(offset + batch.len() <= DATA_BYTES, "batch outside its ring");
+        let (words, rest) = batch.as_chunks::<8>();
+        let at = CONTROL_BYTES + offset;
+        for (index, bytes) in words.iter().enumerate().skip(1) {
+            self.word(at + index * 8)
+                .store(u64::from_ne_bytes(*bytes), Ordering::Relaxed);
+        }
+        if !rest.is_empty() {
+            let mut last = [0; 8];
+            last[..rest.len()].copy_from_slice(rest);
+            self.word(at + words.len() * 8)
+                .store(u64::from_ne_bytes(last), Ordering::Relaxed);
+        }
+        if let Some(first) = words.first() {
+            self.word(at)
+                .store(u64::from_ne_bytes(*first), Ordering::Release);
+        }
+    }
+
+    /// Copies out of the data from `offset` on.
+    #[inline]
+    pub(super) fn read(&self, offset: usize, to: &mut [u8]) {
+        assert!(offset + to.len() <= DATA_BYTES, "read outside the ring");
+        let at = CONTROL_BYTES + offset;
+        for (index, bytes) in to.chunks_mut(8).enumerate() {
+            let order = if index == 0 {
+                Ordering::Acquire
+            } else {
+                Ordering::Relaxed
+            };
+            let word = self.word(at + index * 8).load(order).to_ne_bytes();
+            bytes.copy_from_slice(&word[..bytes.len()]);
+        }
+    }
+}
+
+fn invalid(reason: String) -> Error {
+    Error::new(ErrorKind::InvalidData, reason)
+}

@@ -1,0 +1,117 @@
+//! A client's ring in the logger's memory: one-sided commits.
+//!
+//! A ring is a file that the server makes and maps, of one client in one
+//! incarnation: a control page, then [`DATA_BYTES`] of batches. Being a file, it
+//! outlives the server's process: a server that starts again finds in it what
+//! was placed and not yet stored (EL-3). A client over shared memory maps it too
+//! and stores into it; over libfabric it writes there by RMA.
+//!
+//! Batches lie one behind the other, each at a multiple of [`LINE_BYTES`]. None
+//! crosses the end of the ring: where fewer than
+//! [`BATCH_BYTES_MAX`](refrain_logging::determinant::batch::BATCH_BYTES_MAX)
+//! bytes are left, the next lies at the beginning, whatever its length, so that
+//! both sides know its place without asking ([`Cursor`]). Nothing is cleared
+//! and nothing published apart: a reader takes what lies at the next place only
+//! if it is a batch of this client, this incarnation, with the next number, and
+//! its checksum fits (EL-2); anything else is "not yet".
+//!
+//! Control page (little-endian words):
+//!
+//! | bytes | written by | field |
+//! |---|---|---|
+//! | 0..8 | server, at the start | magic and version ([`RING_MAGIC`]) |
+//! | 8..16 | | job |
+//! | 16..24 | | rank, incarnation << 32 |
+//! | 24..32 | | logger |
+//! | 32..40 | | number of the first determinant that goes into the ring |
+//! | 64..72 | server | position up to which batches are stored elsewhere, their room is free |
+//! | 72..80 | server | clock of the last durable determinant |
+//! | 80..88 | server | one past the number of the last durable determinant, written after its clock |
+//! | 88..96 | server | 1: the ring is closed, nothing in it is read any more |
+//! | 128..136 | server | 1: it sleeps; a client that wants something done rings it |
+
+mod memory;
+mod reader;
+mod writer;
+
+pub use memory::RingMemory;
+pub use reader::RingReader;
+pub use writer::{Full, RingWriter};
+
+use crate::LoggerId;
+use refrain_logging::determinant::EventIndex;
+use refrain_logging::determinant::batch::BATCH_BYTES_MAX;
+use refrain_ring::{Incarnation, Rank};
+
+/// First word of a ring: "rfrnevt" and the version of its layout.
+pub const RING_MAGIC: u64 = u64::from_le_bytes(*b"rfrnevt\x01");
+/// Bytes of the control page.
+pub const CONTROL_BYTES: usize = 4096;
+/// Bytes for batches.
+pub const DATA_BYTES: usize = 256 << 10;
+/// Bytes of the whole file.
+pub const RING_BYTES: usize = CONTROL_BYTES + DATA_BYTES;
+/// Batches begin at multiples of this.
+pub const LINE_BYTES: usize = 64;
+
+const _: () = assert!(DATA_BYTES.is_multiple_of(LINE_BYTES) && DATA_BYTES >= 2 * BATCH_BYTES_MAX);
+const _: () = assert!(BATCH_BYTES_MAX.is_multiple_of(LINE_BYTES));
+
+/// Offsets of the words of the control page.
+mod word {
+    pub const MAGIC: usize = 0;
+    pub const JOB: usize = 8;
+    pub const RANK: usize = 16;
+    pub const LOGGER: usize = 24;
+    pub const START: usize = 32;
+    pub const CONSUMED: usize = 64;
+    pub const DURABLE_CLOCK: usize = 72;
+    pub const DURABLE_END: usize = 80;
+    pub const CLOSED: usize = 88;
+    pub const SLEEPS: usize = 128;
+}
+
+/// Whose ring it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RingIdentity {
+    /// The job.
+    pub job: u64,
+    /// The client.
+    pub rank: Rank,
+    /// Its life.
+    pub incarnation: Incarnation,
+    /// The logger.
+    pub logger: LoggerId,
+    /// Number of the first determinant that goes into it.
+    pub start: EventIndex,
+}
+
+/// A place in a ring, in bytes since it began; grows for ever.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Cursor(pub u64);
+
+impl Cursor {
+    /// Where in the data the batch at this place begins.
+    pub fn offset(self) -> usize {
+        (self.0 % DATA_BYTES as u64) as usize
+    }
+
+    /// The place behind a batch of that many bytes.
+    #[must_use]
+    pub fn after(self, batch_bytes: usize) -> Self {
+        let end = self.0 + batch_bytes.next_multiple_of(LINE_BYTES) as u64;
+        let offset = end % DATA_BYTES as u64;
+        let left = DATA_BYTES as u64 - offset;
+        if offset != 0 && left < BATCH_BYTES_MAX as u64 {
+            return Self(end + left);
+        }
+        Self(end)
+    }
+
+    /// Whether a batch of that many bytes at this place would touch what is not
+    /// consumed.
+    pub fn is_full(self, batch_bytes: usize, consumed: Cursor) -> bool {
+        let end = self.0 + batch_bytes.next_multiple_of(LINE_BYTES) as u64;
+        end > consumed.0 + DATA_BYTES as u64
+    }
+}

@@ -1,0 +1,102 @@
+//! The server's side of a ring.
+
+use super::{Cursor, RingIdentity, RingMemory, word};
+use refrain_logging::determinant::EventIndex;
+use refrain_logging::determinant::batch::{BATCH_BYTES_MAX, BatchHeader, HEADER_BYTES, job_tag};
+use refrain_ring::Clock;
+
+/// Takes batches out of a ring, in order.
+#[derive(Debug)]
+pub struct RingReader {
+    memory: RingMemory,
+    identity: RingIdentity,
+    next: Cursor,
+    expected: EventIndex,
+}
+
+impl RingReader {
+    /// Reads a ring from its beginning.
+    ///
+    /// `identity`: as the server knows it, not as the memory says, which the
+    /// client can write.
+    pub fn new(memory: RingMemory, identity: RingIdentity) -> Self {
+        Self {
+            memory,
+            expected: identity.start,
+            identity,
+            next: Cursor::default(),
+        }
+    }
+
+    /// Takes the next batch if it is all there, into `batch`. EL-2: only one of
+    /// this client in this life, with the next number, whose checksum fits.
+    #[inline]
+    pub fn take<'a>(
+        &mut self,
+        batch: &'a mut [u8; BATCH_BYTES_MAX],
+    ) -> Option<(BatchHeader, &'a [u8])> {
+        let offset = self.next.offset();
+        self.memory.read(offset, &mut batch[..HEADER_BYTES]);
+        let header = BatchHeader::peek(&batch[..HEADER_BYTES]).ok()?;
+        let is_next = header.rank == self.identity.rank
+            && header.incarnation == self.identity.incarnation
+            && header.job_tag == job_tag(self.identity.job)
+            && header.first == self.expected;
+        if !is_next {
+            return None;
+        }
+        let bytes = header.batch_bytes();
+        // All of it once more: header and payload of one reading are checked
+        // together.
+        self.memory.read(offset, &mut batch[..bytes]);
+        let (again, _) = BatchHeader::read(&batch[..bytes]).ok()?;
+        if again != header {
+            return None;
+        }
+        self.next = self.next.after(bytes);
+        self.expected = header.end();
+        Some((header, &batch[..bytes]))
+    }
+
+    /// Everything taken so far is stored elsewhere: its room is free.
+    pub fn release(&mut self) {
+        self.release_to(self.next);
+    }
+
+    /// Everything before `position` is stored elsewhere.
+    pub fn release_to(&mut self, position: Cursor) {
+        self.memory.store(word::CONSUMED, position.0);
+    }
+
+    /// The place of the next batch.
+    pub fn position(&self) -> Cursor {
+        self.next
+    }
+
+    /// Everything before `end`, whose last clock this is, is on the disk.
+    pub fn tell_durable(&mut self, end: EventIndex, clock: Clock) {
+        self.memory.store(word::DURABLE_CLOCK, clock.0);
+        self.memory.store(word::DURABLE_END, end.0);
+    }
+
+    /// Nothing is taken any more.
+    pub fn close(&mut self) {
+        self.memory.store(word::CLOSED, 1);
+    }
+
+    /// Whether the server is about to sleep; look once more after this said so.
+    pub fn set_sleeps(&mut self, sleeps: bool) {
+        self.memory.store(word::SLEEPS, sleeps.into());
+        core::sync::atomic::fence(core::sync::atomic::Ordering::SeqCst);
+    }
+
+    /// Whose it is.
+    pub fn identity(&self) -> &RingIdentity {
+        &self.identity
+    }
+
+    /// Number of the determinant that comes next.
+    pub fn expected(&self) -> EventIndex {
+        self.expected
+    }
+}

@@ -1,0 +1,76 @@
+//! The client's side of a ring in shared memory.
+
+use super::{Cursor, RingMemory, word};
+use refrain_logging::determinant::EventIndex;
+use refrain_ring::Clock;
+
+/// The ring has no room: the server has not stored enough of it yet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Full;
+
+/// Writes batches into a ring.
+#[derive(Debug)]
+pub struct RingWriter {
+    memory: RingMemory,
+    next: Cursor,
+    consumed: Cursor,
+}
+
+impl RingWriter {
+    /// Writes into a ring that nobody has written to yet.
+    pub fn new(memory: RingMemory) -> Self {
+        Self {
+            memory,
+            next: Cursor::default(),
+            consumed: Cursor::default(),
+        }
+    }
+
+    /// Places a batch: it is in the logger's memory when this returns. EL-1
+    ///
+    /// # Errors
+    /// [`Full`]: nothing was written.
+    #[inline]
+    pub fn write(&mut self, batch: &[u8]) -> Result<(), Full> {
+        if self.next.is_full(batch.len(), self.consumed) {
+            // Shared, and rarely moved: only looked at when it must have moved.
+            self.consumed = Cursor(self.memory.load(word::CONSUMED));
+            if self.next.is_full(batch.len(), self.consumed) {
+                return Err(Full);
+            }
+        }
+        self.memory.write(self.next.offset(), batch);
+        self.next = self.next.after(batch.len());
+        Ok(())
+    }
+
+    /// Bytes that were written so far, skipped ends of the ring among them.
+    pub fn position(&self) -> Cursor {
+        self.next
+    }
+
+    /// Up to where the server has stored the batches elsewhere.
+    pub fn consumed(&self) -> Cursor {
+        Cursor(self.memory.load(word::CONSUMED))
+    }
+
+    /// One past the last durable determinant, and its clock. GATE-3: whose they
+    /// are, the ring's identity says.
+    pub fn durable(&self) -> (EventIndex, Clock) {
+        let end = self.memory.load(word::DURABLE_END);
+        (
+            EventIndex(end),
+            Clock(self.memory.load(word::DURABLE_CLOCK)),
+        )
+    }
+
+    /// The server reads it no more: this client was fenced, or the server ended.
+    pub fn is_closed(&self) -> bool {
+        self.memory.load(word::CLOSED) != 0
+    }
+
+    /// The server sleeps until it is rung.
+    pub fn server_sleeps(&self) -> bool {
+        self.memory.load(word::SLEEPS) != 0
+    }
+}

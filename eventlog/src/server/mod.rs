@@ -1,0 +1,1 @@
+//! The process that serves clients: sockets, rings, logbook.

@@ -1,0 +1,1 @@
+//! Files of batches: appended by many ranks, synced in groups, read back.

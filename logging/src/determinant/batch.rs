@@ -1,0 +1,184 @@
+//! The batch: the one record in which determinants travel and rest.
+//!
+//! The same bytes lie in the client's ring in the logger's memory, in the
+//! logger's files and in its answers to a recovering rank. A reader takes a
+//! batch only if version, rank, incarnation, number and checksum all agree
+//! (EL-2): in a ring it may be torn, stale, or of a dead incarnation.
+//!
+//! Format (little endian, [`HEADER_BYTES`], then the payload, see
+//! [`super::record`]):
+//!
+//! | bytes | field |
+//! |---|---|
+//! | 0..4 | CRC-32 (IEEE) of bytes 4 to the end of the payload |
+//! | 4 | version ([`BATCH_VERSION`]) |
+//! | 5 | kind: 1 |
+//! | 6..8 | how many determinants (1 to [`COUNT_MAX`]) |
+//! | 8..12 | payload bytes (at most [`PAYLOAD_BYTES_MAX`]) |
+//! | 12..16 | rank |
+//! | 16..20 | incarnation |
+//! | 20..24 | both halves of the job's number, exclusive-or |
+//! | 24..32 | number of the first determinant |
+//! | 32..40 | clock of the first determinant |
+//! | 40..48 | clock of the last determinant |
+
+use super::EventIndex;
+use refrain_ring::{Clock, Incarnation, Rank};
+use thiserror::Error;
+
+/// Version of header and payload. A reader refuses every other.
+pub const BATCH_VERSION: u8 = 1;
+/// Bytes of an encoded header.
+pub const HEADER_BYTES: usize = 48;
+/// Bytes of a whole batch at most.
+pub const BATCH_BYTES_MAX: usize = 4096;
+/// Bytes of its payload at most.
+pub const PAYLOAD_BYTES_MAX: usize = BATCH_BYTES_MAX - HEADER_BYTES;
+/// Determinants of one batch at most.
+pub const COUNT_MAX: u16 = 1024;
+
+const KIND_BATCH: u8 = 1;
+
+/// What a batch says of itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BatchHeader {
+    /// Folded number of the job, see [`job_tag`].
+    pub job_tag: u32,
+    /// Whose determinants.
+    pub rank: Rank,
+    /// Of which life of the rank.
+    pub incarnation: Incarnation,
+    /// Number of the first.
+    pub first: EventIndex,
+    /// How many.
+    pub count: u16,
+    /// Clock of the first.
+    pub first_clock: Clock,
+    /// Clock of the last: the highest.
+    pub last_clock: Clock,
+    /// Bytes of the payload.
+    pub payload_bytes: u32,
+}
+
+/// Why bytes are not a batch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+pub enum BatchError {
+    /// Fewer bytes than it says it has.
+    #[error("cut short: {0} bytes")]
+    Short(usize),
+    /// Written by another version, or no batch at all.
+    #[error("version {version}, kind {kind}: this program reads version {BATCH_VERSION}, kind 1")]
+    Version {
+        /// As found.
+        version: u8,
+        /// As found.
+        kind: u8,
+    },
+    /// A number outside its limits.
+    #[error("{field} is {value}, which no writer writes")]
+    Field {
+        /// Which.
+        field: &'static str,
+        /// As found.
+        value: u64,
+    },
+    /// The checksum does not fit the bytes: torn, or damaged.
+    #[error("the checksum does not fit the bytes")]
+    Checksum,
+}
+
+/// The number of a job as batches carry it.
+pub fn job_tag(job: u64) -> u32 {
+    (job ^ job >> 32) as u32
+}
+
+impl BatchHeader {
+    /// One past the number of the last determinant.
+    pub fn end(&self) -> EventIndex {
+        EventIndex(self.first.0 + u64::from(self.count))
+    }
+
+    /// Bytes of the whole batch.
+    pub fn batch_bytes(&self) -> usize {
+        HEADER_BYTES + self.payload_bytes as usize
+    }
+
+    /// Writes the header before the payload that `batch` has behind the room
+    /// for it, and its checksum.
+    ///
+    /// # Panics
+    /// When `batch` is shorter than the header says.
+    pub fn seal(&self, batch: &mut [u8]) {
+        let batch = &mut batch[..self.batch_bytes()];
+        batch[4] = BATCH_VERSION;
+        batch[5] = KIND_BATCH;
+        batch[6..8].copy_from_slice(&self.count.to_le_bytes());
+        batch[8..12].copy_from_slice(&self.payload_bytes.to_le_bytes());
+        batch[12..16].copy_from_slice(&self.rank.0.to_le_bytes());
+        batch[16..20].copy_from_slice(&self.incarnation.0.to_le_bytes());
+        batch[20..24].copy_from_slice(&self.job_tag.to_le_bytes());
+        batch[24..32].copy_from_slice(&self.first.0.to_le_bytes());
+        batch[32..40].copy_from_slice(&self.first_clock.0.to_le_bytes());
+        batch[40..48].copy_from_slice(&self.last_clock.0.to_le_bytes());
+        let checksum = crc32fast::hash(&batch[4..]);
+        batch[..4].copy_from_slice(&checksum.to_le_bytes());
+    }
+
+    /// Reads the header at the start of `bytes` and believes its numbers only
+    /// as far as they lie within their limits. Says nothing of the checksum:
+    /// for a reader that has not all of the batch yet.
+    ///
+    /// # Errors
+    /// See [`BatchError`].
+    pub fn peek(bytes: &[u8]) -> Result<Self, BatchError> {
+        let header: &[u8; HEADER_BYTES] =
+            bytes.first_chunk().ok_or(BatchError::Short(bytes.len()))?;
+        let (version, kind) = (header[4], header[5]);
+        if version != BATCH_VERSION || kind != KIND_BATCH {
+            return Err(BatchError::Version { version, kind });
+        }
+        let u32_at = |at: usize| u32::from_le_bytes(core::array::from_fn(|i| header[at + i]));
+        let u64_at = |at: usize| u64::from_le_bytes(core::array::from_fn(|i| header[at + i]));
+        let read = Self {
+            count: u16::from_le_bytes([header[6], header[7]]),
+            payload_bytes: u32_at(8),
+            rank: Rank(u32_at(12)),
+            incarnation: Incarnation(u32_at(16)),
+            job_tag: u32_at(20),
+            first: EventIndex(u64_at(24)),
+            first_clock: Clock(u64_at(32)),
+            last_clock: Clock(u64_at(40)),
+        };
+        let wrong = |field, value| Err(BatchError::Field { field, value });
+        if read.count == 0 || read.count > COUNT_MAX {
+            return wrong("the count", read.count.into());
+        }
+        if read.payload_bytes == 0 || read.payload_bytes as usize > PAYLOAD_BYTES_MAX {
+            return wrong("the length of the payload", read.payload_bytes.into());
+        }
+        if read.first.0.checked_add(read.count.into()).is_none() {
+            return wrong("the first number", read.first.0);
+        }
+        if read.last_clock < read.first_clock {
+            return wrong("the last clock", read.last_clock.0);
+        }
+        Ok(read)
+    }
+
+    /// Reads the batch at the start of `bytes`, which may go on behind it:
+    /// header, and payload if its checksum fits. EL-2
+    ///
+    /// # Errors
+    /// See [`BatchError`].
+    pub fn read(bytes: &[u8]) -> Result<(Self, &[u8]), BatchError> {
+        let header = Self::peek(bytes)?;
+        let batch = bytes
+            .get(..header.batch_bytes())
+            .ok_or(BatchError::Short(bytes.len()))?;
+        let checksum = u32::from_le_bytes([batch[0], batch[1], batch[2], batch[3]]);
+        if crc32fast::hash(&batch[4..]) != checksum {
+            return Err(BatchError::Checksum);
+        }
+        Ok((header, &batch[HEADER_BYTES..]))
+    }
+}

@@ -1,0 +1,116 @@
+//! Determinants: the logged outcomes of non-deterministic operations.
+//!
+//! Which operations have one is the table of docs/protocol.md (Open MPI-V,
+//! sections 2.3 and 3.2); the engine creates them where they happen, the
+//! [`recorder`] merges and counts them, a [`batch`] carries them to the event
+//! logger. The format is in docs/event-format.md.
+//!
+//! A rank's determinants are numbered from 0 ([`EventIndex`]), over all its
+//! incarnations: a gap is a loss, a number met twice is a repetition.
+
+pub mod batch;
+pub mod record;
+pub mod recorder;
+
+use core::fmt;
+use refrain_ring::{Clock, Rank, Ssn};
+
+/// The place of a determinant among those of its rank, from 0.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct EventIndex(pub u64);
+
+impl fmt::Display for EventIndex {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(&self.0, f)
+    }
+}
+
+/// Which message a receive was given.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Matched {
+    /// The receive: the clock at its post.
+    pub request: Clock,
+    /// Whose message it got.
+    pub source: Rank,
+    /// Which one.
+    pub ssn: Ssn,
+}
+
+/// The outcome of one non-deterministic operation.
+///
+/// `at` is the clock of the rank's operation that was the latest when it
+/// happened; it never decreases from one determinant to the next.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Determinant {
+    /// A receive was matched: one from any source, or, with
+    /// `pessimist-classic`, any.
+    Match {
+        /// When.
+        at: Clock,
+        /// Of what with what.
+        matched: Matched,
+        /// The receive named its source: only `pessimist-classic` logs it.
+        is_named: bool,
+    },
+    /// A match, and the completion of just this receive by the operation at
+    /// `at`: one record instead of two.
+    MatchCompleted {
+        /// The operation that completed it.
+        at: Clock,
+        /// Of what with what.
+        matched: Matched,
+        /// As in [`Determinant::Match`].
+        is_named: bool,
+    },
+    /// A probe found a message.
+    Probe {
+        /// The operation.
+        at: Clock,
+        /// The sender of the message.
+        source: Rank,
+        /// Which one.
+        ssn: Ssn,
+        /// Its tag.
+        tag: i32,
+        /// Its length.
+        bytes: u64,
+    },
+    /// A wait, test or cancel whose outcome depends on timing ended these
+    /// requests, in this order.
+    Completion {
+        /// The operation.
+        at: Clock,
+        /// The requests, by the clocks at their posts.
+        requests: Vec<Clock>,
+        /// The set goes on in the next determinant, which has the same clock.
+        continues: bool,
+    },
+    /// Probes, tests or cancels found nothing, one after the other, with no
+    /// success between them.
+    Nothing {
+        /// The last of them.
+        at: Clock,
+        /// The first of them.
+        first: Clock,
+        /// How many: at least 1.
+        count: u64,
+    },
+}
+
+impl Determinant {
+    /// Requests that one [`Determinant::Completion`] names at most; more are
+    /// continued in the next.
+    pub const REQUESTS_MAX: usize = 256;
+
+    /// When it happened: the clock that batches and acknowledgements are named
+    /// by.
+    pub fn at(&self) -> Clock {
+        match self {
+            Self::Match { at, .. }
+            | Self::MatchCompleted { at, .. }
+            | Self::Probe { at, .. }
+            | Self::Completion { at, .. }
+            | Self::Nothing { at, .. } => *at,
+        }
+    }
+}
