@@ -291,14 +291,14 @@ impl World {
 
     fn look(&mut self, pattern: &Pattern, clock: Clock) -> Option<Status> {
         let (status, ssn) = self.engine.find(pattern)?;
-        self.engine.note_probe(clock, status.source, ssn);
+        self.engine.note_probe(clock, &status, ssn);
         Some(status.into())
     }
 
     fn take(&mut self, pattern: &Pattern, clock: Clock) -> Option<Message> {
         let (matched, ssn) = self.engine.take_matched(pattern)?;
+        self.engine.note_probe(clock, &matched.status, ssn);
         let status = Status::from(matched.status);
-        self.engine.note_probe(clock, status.source, ssn);
         Some(Message { matched, status })
     }
 
