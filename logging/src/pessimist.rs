@@ -82,11 +82,6 @@ impl<C: Commits> Pessimist<C> {
         }
     }
 
-    /// Commits everything; returns whether all of it is stable.
-    pub fn flush(&mut self) -> bool {
-        self.advance(true)
-    }
-
     /// Whether a commit is to begin though no emission waits: early, but not
     /// before the call that made the event is over, and one at a time, so that
     /// what comes meanwhile forms the next batch.

@@ -8,7 +8,7 @@ use super::fabrics::is_open;
 use super::rank::{ANSWERS_VARIABLE, COMMANDS_VARIABLE};
 use crate::interrupt::Interrupt;
 use refrain::config::JobConfig;
-use refrain::launcher::{Job, JobSpec, Outcome, Output};
+use refrain::launcher::{EventLoggerSpec, Job, JobSpec, Outcome, Output};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::pipe::{PipeFlags, pipe_with};
 use std::fs::File;
@@ -84,6 +84,7 @@ impl Ranks {
             output: Output::Inherited,
             pin: true,
             descriptors,
+            event_loggers: EventLoggerSpec::default(),
         })
         .map_err(|error| NetpipeError::Job {
             job: job_name(fabric, protocol),

@@ -5,6 +5,7 @@ mod info;
 mod log;
 mod providers;
 mod run;
+mod statistics;
 
 use clap::{Parser, Subcommand};
 use std::process::ExitCode;
