@@ -60,6 +60,9 @@ impl Commits for Commitments {
     }
 }
 
+/// As the engine and the rank's `World` have them.
+pub(crate) type SharedEvents = Rc<RefCell<Events>>;
+
 /// The events of one rank on their way to where they are stable: shared by the
 /// engine, which creates them, and the rank's `World`, which tells of them.
 #[derive(Debug)]
@@ -169,11 +172,11 @@ impl Events {
 pub(crate) struct Logging {
     member: Member,
     /// `None`: nothing is logged, or there is nobody who could ask for it.
-    events: Option<Rc<RefCell<Events>>>,
+    events: Option<SharedEvents>,
 }
 
 impl Logging {
-    pub(crate) fn new(member: Member, events: Option<Rc<RefCell<Events>>>) -> Self {
+    pub(crate) fn new(member: Member, events: Option<SharedEvents>) -> Self {
         Self { member, events }
     }
 }

@@ -24,7 +24,7 @@ pub use scope::Scope;
 
 use crate::Error;
 use crate::control::ControlPlane;
-use crate::protocol::Events;
+use crate::protocol::SharedEvents;
 use crate::statistics::{EventStatistics, Statistics};
 use core::marker::PhantomData;
 use refrain_ring::{Clock, Rank};
@@ -32,8 +32,6 @@ use refrain_transport::engine::{
     Engine, Matched, Outcome, ReceiveBuffer, RequestId, SendBuffer, Started,
 };
 use refrain_transport::matching::Pattern;
-use std::cell::RefCell;
-use std::rc::Rc;
 use waiting::Patience;
 
 /// A rank's view of its job. Not for concurrent callers: every operation takes
@@ -43,7 +41,7 @@ pub struct World {
     size: u32,
     engine: Engine,
     /// Shared with the engine's protocol.
-    events: Option<Rc<RefCell<Events>>>,
+    events: Option<SharedEvents>,
     tells_statistics: bool,
     control: Option<ControlPlane>,
     patience: Patience,

@@ -6,7 +6,7 @@ use crate::choice::events::{WayChoice, way};
 use crate::config::JobConfig;
 use crate::control::ControlPlane;
 use crate::output_gate::{self, OutputGate};
-use crate::protocol::{Commitments, Events};
+use crate::protocol::{Commitments, Events, SharedEvents};
 use core::time::Duration;
 use refrain_eventlog::Level;
 use refrain_eventlog::client::{Client, ClientOptions, LoggerAddress};
@@ -26,7 +26,7 @@ pub(super) fn connect(
     membership: &Membership,
     member: Member,
     control: Option<&mut ControlPlane>,
-) -> Result<Option<Rc<RefCell<Events>>>, Error> {
+) -> Result<Option<SharedEvents>, Error> {
     let settings = &config.events;
     let shards = settings.shards.len();
     if !member.logs_events() || shards == 0 {

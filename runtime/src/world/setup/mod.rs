@@ -16,14 +16,12 @@ use crate::Error;
 use crate::choice;
 use crate::config::JobConfig;
 use crate::control::ControlPlane;
-use crate::protocol::{Events, Logging};
+use crate::protocol::{Logging, SharedEvents};
 use refrain_logging::{Member, UnknownProtocol};
 use refrain_ring::{Incarnation, Rank};
 use refrain_transport::engine::{Engine, EngineOptions};
 use refrain_transport::fabric::FabricError;
 use refrain_transport::fabric::shm::{Shm, ShmOptions};
-use std::cell::RefCell;
-use std::rc::Rc;
 
 /// Who this rank is.
 struct Membership {
@@ -88,7 +86,7 @@ fn make_engine(
     config: &JobConfig,
     membership: &Membership,
     mut control: Option<&mut ControlPlane>,
-) -> Result<(Engine, Option<Rc<RefCell<Events>>>), Error> {
+) -> Result<(Engine, Option<SharedEvents>), Error> {
     choice::check(config)?;
     let member: Member = config
         .protocol
