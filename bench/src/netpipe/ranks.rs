@@ -8,7 +8,7 @@ use super::fabrics::is_open;
 use super::rank::{ANSWERS_VARIABLE, COMMANDS_VARIABLE};
 use crate::interrupt::Interrupt;
 use refrain::config::JobConfig;
-use refrain::launcher::{EventLoggerSpec, Job, JobSpec, Outcome, Output};
+use refrain::launcher::{Job, JobSpec, Outcome, Output};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::pipe::{PipeFlags, pipe_with};
 use std::fs::File;
@@ -84,7 +84,7 @@ impl Ranks {
             output: Output::Inherited,
             pin: true,
             descriptors,
-            event_loggers: EventLoggerSpec::default(),
+            event_loggers: settings.events.loggers.clone(),
         })
         .map_err(|error| NetpipeError::Job {
             job: job_name(fabric, protocol),
@@ -305,6 +305,7 @@ fn config(settings: &Settings, fabric: &str, protocol: &str) -> JobConfig {
         log_disk_bytes: spill.and_then(|spill| spill.disk_bytes),
         spill_after_bytes: spill.and_then(|spill| spill.after_bytes),
         spill_io: spill.map_or_else(|| "auto".into(), |spill| spill.io.clone()),
+        events: settings.events.config.clone(),
         ..JobConfig::default()
     }
 }
