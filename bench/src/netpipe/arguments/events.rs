@@ -7,6 +7,8 @@ use refrain::launcher::EventLoggerSpec;
 
 /// Where events become stable.
 #[derive(Clone, Debug, clap::Args)]
+// Two structs of one name would be one group.
+#[group(skip)]
 pub struct Options {
     /// How many loggers each job of a protocol that logs events has
     #[arg(long, value_name = "R", default_value_t = 1)]
