@@ -18,10 +18,11 @@
 //! answers: as many as are sure to contain one of every quorum of the life
 //! before, and a quorum, which fences that life (FENCE-1). The life goes on
 //! where the longest of them ends; those with less must catch up before they
-//! count. Limit: a replica that was away then, and comes back with
-//! more than the life began with, may hold leftovers of a dead life;
-//! [`crate::message::Welcome`] does not tell, so it is refused
-//! ([`Fault::DeadLife`]) but in the first life, which has none before it.
+//! count. A replica that was away then, and comes back with more than the life
+//! began with, may hold leftovers of a dead life:
+//! [`crate::message::Welcome`] does not tell. It is sent everything from the
+//! start of this life on, which cuts its row there; if that is kept no more it is
+//! refused ([`Fault::DeadLife`]). The first life has none before it.
 
 use super::fault::Fault;
 use super::kept::Kept;
@@ -217,7 +218,12 @@ impl Committer {
         end: EventIndex,
         clock: Clock,
     ) -> Result<(), Fault> {
-        if self.replicas[replica].state == State::Lost {
+        let State::Joining { needs } = self.replicas[replica].state else {
+            return Ok(());
+        };
+        if self.start.is_some() && (needs..self.first_kept()).contains(&end) {
+            // It was asked before it was known where this life begins.
+            self.lose(replica);
             return Ok(());
         }
         let checked = self.check_welcome(replica, logger, end, clock);
@@ -226,8 +232,11 @@ impl Committer {
             return checked;
         }
         self.replicas[replica].logger = Some(logger);
-        if self.start.is_some() {
-            self.go_live(replica, end, clock);
+        if let Some(start) = self.start {
+            match self.may_hold_leftovers(replica, start, end) {
+                true => self.go_live(replica, start, self.freed_clock),
+                false => self.go_live(replica, end, clock),
+            }
         } else {
             self.replicas[replica].state = State::Answered { end, clock };
             self.begin_life();
@@ -255,7 +264,8 @@ impl Committer {
         let Some(start) = self.start else {
             return Ok(());
         };
-        if end > self.end {
+        let may_hold_leftovers = self.may_hold_leftovers(replica, start, end);
+        if end > self.end && !may_hold_leftovers {
             let written = self.end;
             return Err(Fault::SomebodyElse { end, written });
         }
@@ -263,11 +273,21 @@ impl Committer {
         if end < first_kept {
             return Err(Fault::LostEvents { end, first_kept });
         }
-        let is_first_life = self.incarnation == Incarnation(0);
-        if end > start && !self.replicas[replica].was_live && !is_first_life {
-            return Err(Fault::DeadLife { start, end });
+        if may_hold_leftovers {
+            // The first batch of this life cuts its row where the life begins.
+            return match first_kept == start {
+                true => Ok(()),
+                false => Err(Fault::DeadLife { start, end }),
+            };
         }
         self.check_clock(end, clock)
+    }
+
+    /// Whether what a replica has beyond the start of this life may be of one
+    /// before it.
+    fn may_hold_leftovers(&self, replica: usize, start: EventIndex, end: EventIndex) -> bool {
+        let is_first_life = self.incarnation == Incarnation(0);
+        end > start && !self.replicas[replica].was_live && !is_first_life
     }
 
     /// EL-5 depends on it: batches are the same on every replica.
@@ -512,14 +532,13 @@ impl Committer {
 
     /// Counts anew what is stable, and frees what nobody needs.
     fn settle(&mut self) {
-        let Some(start) = self.start else { return };
         let at_least = |end: EventIndex| {
             let has = |replica: &&Replica| replica.was_live && replica.confirmed >= end;
             self.replicas.iter().filter(has).count() >= self.quorum
         };
         let ends = self.replicas.iter().map(|replica| replica.confirmed);
-        let quorum_end = ends.filter(|end| at_least(*end)).max().unwrap_or(start);
-        self.stable = self.stable.max(quorum_end.min(self.end));
+        let quorum_end = ends.filter(|end| at_least(*end)).max();
+        self.stable = self.stable.max(quorum_end.unwrap_or_default());
         self.free();
     }
 

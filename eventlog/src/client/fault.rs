@@ -83,7 +83,7 @@ pub enum Fault {
     },
     /// It was away when this life began, and has more than the life began with.
     #[error(
-        "it was away when this life of the rank began at {start} and has determinants before {end}: they may be of a dead life; remove its folder"
+        "it was away when this life of the rank began at {start} and has determinants before {end}: they may be of a dead life, and what would replace them is kept no more; empty its folder"
     )]
     DeadLife {
         /// Where the life began.

@@ -10,9 +10,11 @@ mod connection;
 mod fault;
 mod kept;
 mod link;
+pub mod read;
 mod shared_ring;
 
 pub use address::{LoggerAddress, NotAnAddress};
+pub use connection::ConnectionError;
 pub use fault::Fault;
 
 use crate::Level;
