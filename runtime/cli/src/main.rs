@@ -1,6 +1,7 @@
 //! `refrain`: starts jobs, measures, and says what a machine can do.
 
 mod clean;
+mod events;
 mod info;
 mod log;
 mod providers;
@@ -28,6 +29,8 @@ enum Command {
     Clean(clean::Arguments),
     /// List, print or check logs that ranks have spilled to a folder.
     Log(log::Arguments),
+    /// Show what event loggers have.
+    Events(events::Arguments),
     /// Measure latency and bandwidth between two ranks, protocol beside protocol.
     Netpipe(refrain_bench::netpipe::Arguments),
     /// A measuring rank; started by `netpipe`.
@@ -41,6 +44,7 @@ fn main() -> ExitCode {
         Command::Info(arguments) => info::run(&arguments),
         Command::Clean(arguments) => clean::run(arguments),
         Command::Log(arguments) => log::run(&arguments),
+        Command::Events(arguments) => events::run(&arguments),
         Command::Netpipe(arguments) => refrain_bench::netpipe::run(arguments),
         Command::NetpipeRank => refrain_bench::netpipe::rank_main(),
     };

@@ -210,7 +210,9 @@ pub fn run(arguments: Arguments) -> miette::Result<ExitCode> {
                 way: arguments.event_way,
                 wait_ms: arguments.event_wait,
                 gate_output: arguments.gate_output,
-                statistics: arguments.stats || arguments.stats_file.is_some(),
+                statistics: arguments.stats
+                    || arguments.stats_file.is_some()
+                    || arguments.event_dir.is_some(),
                 ..EventConfig::default()
             },
             verbose: arguments.verbose,
@@ -226,7 +228,7 @@ pub fn run(arguments: Arguments) -> miette::Result<ExitCode> {
         event_loggers: EventLoggerSpec {
             loggers: arguments.event_loggers,
             replicas: arguments.event_replicas,
-            directory: arguments.event_dir,
+            directory: arguments.event_dir.clone(),
             program: None,
         },
     };
@@ -240,13 +242,12 @@ pub fn run(arguments: Arguments) -> miette::Result<ExitCode> {
             if arguments.stats {
                 eprintln!("{}", statistics::text(&outcome.statistics));
             }
-            if let Some(path) = arguments.stats_file {
-                statistics::write(&path, &outcome.statistics).map_err(|error| {
-                    miette!(
-                        "--stats-file {}: cannot be written: {error}",
-                        path.display()
-                    )
-                })?;
+            let beside_events = arguments
+                .event_dir
+                .map(|folder| folder.join(statistics::STATISTICS_FILE));
+            for path in arguments.stats_file.into_iter().chain(beside_events) {
+                statistics::write(&path, &outcome.statistics)
+                    .map_err(|error| miette!("{}: cannot be written: {error}", path.display()))?;
             }
             Ok(report(&outcome))
         }

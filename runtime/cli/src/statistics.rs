@@ -20,6 +20,16 @@ struct File<'a> {
     events_per_message: f64,
 }
 
+/// The name of the file in a job's `--event-dir`.
+pub const STATISTICS_FILE: &str = "statistics.json";
+
+/// How many messages each rank sent, out of a file that [`write`] has written.
+pub fn messages_of(path: &Path) -> Option<Vec<u64>> {
+    let file: serde_json::Value = serde_json::from_slice(&fs::read(path).ok()?).ok()?;
+    let sent = |rank: &serde_json::Value| rank["messages_sent"].as_u64().unwrap_or(0);
+    Some(file["ranks"].as_array()?.iter().map(sent).collect())
+}
+
 /// The sum over all ranks that told.
 pub fn total(ranks: &[Option<Statistics>]) -> Statistics {
     let mut total = Statistics::default();
@@ -242,6 +252,8 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("stats.json");
         write(&path, &figures()).unwrap();
+        assert_eq!(messages_of(&path), Some(vec![1000, 0, 1000]));
+        assert_eq!(messages_of(&folder.path().join("other")), None);
         let read: serde_json::Value = serde_json::from_slice(&fs::read(path).unwrap()).unwrap();
         assert_eq!(read["ranks"].as_array().unwrap().len(), 3);
         assert!(read["ranks"][1].is_null());
