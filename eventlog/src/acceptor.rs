@@ -364,6 +364,17 @@ impl Row {
         self.lives.drain(..passed.saturating_sub(1));
     }
 
+    /// Whether it does not contradict itself.
+    pub fn is_sound(&self) -> bool {
+        let rises = |pair: &[Life]| {
+            pair[0].incarnation < pair[1].incarnation && pair[0].start < pair[1].start
+        };
+        let last = self.lives.last();
+        self.first <= self.end
+            && self.lives.windows(2).all(rises)
+            && last.is_none_or(|life| life.start < self.end && life.incarnation <= self.incarnation)
+    }
+
     /// As told to others.
     pub fn holding(&self, job: u64, rank: Rank) -> Holding {
         Holding {

@@ -368,16 +368,13 @@ impl Committer {
     /// Whether a batch that every live replica confirms at once need not be
     /// kept at all: nobody waits for anything.
     pub fn keeps_nothing(&self) -> bool {
+        // What a live replica lacks is kept for it, so that each has everything.
         let mut live = 0;
-        let all_idle = self.replicas.iter().all(|replica| match replica.state {
-            State::Live => {
-                live += 1;
-                replica.confirmed == self.end
-            }
-            State::Lost => true,
-            State::Joining { .. } | State::Answered { .. } => false,
+        let none_joins = self.replicas.iter().all(|replica| {
+            live += usize::from(replica.state == State::Live);
+            matches!(replica.state, State::Live | State::Lost)
         });
-        self.start.is_some() && self.kept.is_empty() && all_idle && live >= self.quorum
+        self.start.is_some() && self.kept.is_empty() && none_joins && live >= self.quorum
     }
 
     /// Every live replica has confirmed this batch at once, while

@@ -11,7 +11,7 @@ struct Entry {
     first: EventIndex,
     end: EventIndex,
     last_clock: Clock,
-    /// Place of its first byte since the client began.
+    /// Place of its first byte, counted from where `Kept::base` counts.
     at: u64,
     bytes: u32,
 }
@@ -23,7 +23,7 @@ pub(super) struct Kept {
     bytes: Vec<u8>,
     /// Bytes at the front that are free.
     free: usize,
-    /// Place of the first byte of `bytes` since the client began.
+    /// Place of the first byte of `bytes`.
     base: u64,
     index: VecDeque<Entry>,
 }
@@ -75,7 +75,6 @@ impl Kept {
             self.index.pop_front();
         }
         if self.index.is_empty() {
-            self.base += self.bytes.len() as u64;
             self.bytes.clear();
             self.free = 0;
         } else if self.free * 2 > self.bytes.len() {

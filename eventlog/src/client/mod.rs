@@ -206,6 +206,11 @@ impl Client {
         self.committer.start().unwrap_or_default()
     }
 
+    /// Number of the first determinant of the next batch.
+    pub fn end(&self) -> EventIndex {
+        self.committer.end()
+    }
+
     /// Begins a commit: writes the batch to every logger that can take it now,
     /// and keeps it until it is stable. Batches come in order, without gaps.
     /// EL-3, GATE-2

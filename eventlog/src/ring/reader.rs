@@ -1,6 +1,7 @@
 //! The server's side of a ring.
 
-use super::{Cursor, RingIdentity, RingMemory, word};
+use super::{Cursor, RingIdentity, RingMemory, RingRemains, word};
+use core::sync::atomic::{Ordering, fence};
 use refrain_logging::determinant::EventIndex;
 use refrain_logging::determinant::batch::{BATCH_BYTES_MAX, BatchHeader, HEADER_BYTES};
 use refrain_ring::Clock;
@@ -85,15 +86,20 @@ impl RingReader {
     }
 
     /// The client has to join again. What it placed before it noticed is still
-    /// to be taken.
+    /// to be taken, by [`RingReader::into_remains`].
     pub fn close(&mut self) {
-        self.memory.store(word::CLOSED, 1);
+        self.memory.close();
+    }
+
+    /// Closes the ring, to be read as one that was found.
+    pub fn into_remains(self) -> RingRemains {
+        RingRemains::new(self.memory, self.identity)
     }
 
     /// Whether the server is about to sleep; look once more after this said so.
     pub fn set_sleeps(&mut self, sleeps: bool) {
         self.memory.store(word::SLEEPS, sleeps.into());
-        core::sync::atomic::fence(core::sync::atomic::Ordering::SeqCst);
+        fence(Ordering::SeqCst);
     }
 
     /// Whose it is.

@@ -1,6 +1,6 @@
 //! What is left in a ring whose server has gone away.
 
-use super::{DATA_BYTES, LINE_BYTES, RingIdentity, RingMemory, word};
+use super::{DATA_BYTES, LINE_BYTES, RingIdentity, RingMemory};
 use core::ops::ControlFlow;
 use refrain_logging::determinant::batch::{BATCH_BYTES_MAX, BatchHeader, HEADER_BYTES};
 
@@ -18,8 +18,10 @@ pub struct RingRemains {
 }
 
 impl RingRemains {
-    /// A ring of which the file's name says whose it is.
+    /// A ring of which the file's name says whose it is. Closes it: a client that
+    /// still writes there has to join again.
     pub fn new(memory: RingMemory, identity: RingIdentity) -> Self {
+        memory.close();
         Self { memory, identity }
     }
 
@@ -59,11 +61,6 @@ impl RingRemains {
         self.memory.read(offset, &mut batch[..]);
         let (header, _) = BatchHeader::read(&batch[..]).ok()?;
         self.identity.is_of(&header).then_some(header)
-    }
-
-    /// Makes a client that still writes there join again.
-    pub fn close(&self) {
-        self.memory.store(word::CLOSED, 1);
     }
 
     /// Whose it is.

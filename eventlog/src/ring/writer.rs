@@ -66,8 +66,11 @@ impl RingWriter {
     }
 
     /// This client was fenced, or cut off, or the server ended: it has to join
-    /// again.
+    /// again. Asked after a write: either this says so, or what was written is
+    /// sure to be taken. EL-3
     pub fn is_closed(&self) -> bool {
+        // Pairs with the fence of RingMemory::close.
+        fence(Ordering::SeqCst);
         self.memory.load(word::CLOSED) != 0
     }
 

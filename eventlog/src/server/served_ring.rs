@@ -31,7 +31,6 @@ pub(super) struct Drained {
 #[derive(Debug)]
 pub(super) struct ServedRing {
     reader: RingReader,
-    memory: RingMemory,
     path: PathBuf,
     /// Rung by the client. Never read: the client shares it and could make a
     /// read wait for ever; every ring is an edge.
@@ -50,11 +49,10 @@ impl ServedRing {
         bell: OwnedFd,
         stable: Place,
     ) -> Self {
-        let mut reader = RingReader::new(memory.clone(), identity);
+        let mut reader = RingReader::new(memory, identity);
         reader.tell_durable(stable.0, stable.1);
         Self {
             reader,
-            memory,
             path,
             bell,
             marks: VecDeque::new(),
@@ -108,8 +106,7 @@ impl ServedRing {
 
     /// Its client has to join again, or is gone.
     pub(super) fn close(self) -> OldRing {
-        let identity = *self.reader.identity();
-        OldRing::new(RingRemains::new(self.memory, identity), self.path)
+        OldRing::new(self.reader.into_remains(), self.path)
     }
 }
 
@@ -141,7 +138,6 @@ pub(super) struct OldRing {
 
 impl OldRing {
     pub(super) fn new(remains: RingRemains, path: PathBuf) -> Self {
-        remains.close();
         Self {
             remains,
             path,

@@ -46,17 +46,16 @@ impl Writer {
 
     /// The logbook took a batch of its.
     pub(super) fn took(&mut self, batch: &BatchHeader) {
-        self.reached(batch.end(), batch);
+        self.reach = (batch.end(), batch.last_clock);
         self.told = self.told.min(batch.first);
-    }
-
-    fn reached(&mut self, end: EventIndex, batch: &BatchHeader) {
-        self.reach = (end, batch.last_clock);
     }
 
     /// The logbook took batches out of its ring, up to there.
     pub(super) fn drained_to(&mut self, place: Place) {
         self.reach = place;
+        if self.leaves {
+            self.owed = Some(place.0);
+        }
     }
 
     /// It sent what was known already. GATE-3: acknowledged again.

@@ -1,5 +1,29 @@
-//! Files of batches: appended by many ranks, synced in groups, read back.
+//! Files of batches: appended by many ranks, synced in groups, read back. The
+//! format, and why it is so, is in docs/event-files.md.
+//!
+//! | module | what |
+//! |---|---|
+//! | `format` | the bytes |
+//! | `disk` | what is needed of the world; `folder` is the real one, `faulty` that of tests |
+//! | `engine`, `uring`, `plain` | how the real one writes |
+//! | `appender` | groups: one is written while the next gathers |
+//! | `contents` | rows, and where they lie |
+//! | `walk`, `replay`, `read` | from files to groups, to contents, to a rank's batches |
 
+pub(crate) mod appender;
+pub(crate) mod contents;
+pub mod disk;
+mod engine;
+pub mod faulty;
+pub(crate) mod folder;
+pub(crate) mod format;
+mod plain;
+pub(crate) mod read;
+pub(crate) mod replay;
+mod uring;
+mod walk;
+
+use format::FILE_VERSION;
 use std::path::PathBuf;
 use thiserror::Error;
 

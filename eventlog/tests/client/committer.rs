@@ -23,6 +23,8 @@ struct Logger {
     outgoing: VecDeque<Acknowledgement>,
     /// Hello said; not yet welcomed.
     joining: Option<EventIndex>,
+    /// When it was said, it was known where this life begins.
+    knew_start: bool,
     /// What this client knows that it has.
     confirmed: u64,
     /// Up to where this client sent since it joined.
@@ -219,6 +221,7 @@ impl World {
             Step::Hello(to) if self.committer.is_lost(to) => {
                 self.loggers[to].cut_off();
                 self.loggers[to].joining = Some(self.committer.joins(to));
+                self.loggers[to].knew_start = self.start.is_some();
             }
             Step::Welcome(from) => self.welcome(from),
             Step::NextLife if self.incarnation == 0 && has_begun => self.next_life(),
@@ -309,12 +312,19 @@ impl World {
         let (end, clock) = (self.loggers[from].end(), self.loggers[from].clock());
         let id = LoggerId(from as u32);
         let had_begun = self.start.is_some();
+        let knew_start = self.loggers[from].knew_start;
         let welcomed = self.committer.welcomed(from, id, end, clock);
         if welcomed.is_err() {
             // Leftovers of a dead life that cannot be replaced by this client.
             assert!(self.incarnation > 0, "{welcomed:?}");
             assert!(end > self.committer.start().unwrap_or_default());
             return;
+        }
+        if had_begun && knew_start {
+            assert!(
+                self.committer.is_live(from),
+                "what it needs was kept for it"
+            );
         }
         if !had_begun && let Some(start) = self.committer.start() {
             self.life_began(start);

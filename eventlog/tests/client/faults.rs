@@ -221,3 +221,17 @@ fn what_the_ring_says_counts_when_number_and_clock_fit_together() {
     assert!(committer.is_lost(0));
     assert_eq!(committer.stable_end(), EventIndex(1));
 }
+
+/// A logger that lost its disk comes back with nothing while a third needs to be
+/// sent everything: what was stable stays so.
+#[test]
+fn what_was_stable_stays_stable_when_a_logger_comes_back_with_less() {
+    let mut committer = joined(0, 3, 2, 0, 0);
+    commit(&mut committer, 0, 5, 10);
+    committer.placed(0);
+    committer.placed(1);
+    assert_eq!(rejoin(&mut committer, 0, 0), Ok(()));
+    assert_eq!(committer.confirmed(0), EventIndex(0));
+    assert_eq!(committer.stable_end(), EventIndex(1));
+    assert!(committer.next_for(0).is_some());
+}

@@ -7,3 +7,5 @@ mod fixed_seed;
 mod batches;
 mod committer;
 mod faults;
+mod links;
+mod scripted;

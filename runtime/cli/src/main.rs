@@ -1,6 +1,7 @@
 //! `refrain`: starts jobs, measures, and says what a machine can do.
 
 mod clean;
+mod eventlogger;
 mod events;
 mod info;
 mod log;
@@ -27,6 +28,9 @@ enum Command {
     Info(info::Arguments),
     /// Remove what killed jobs have left behind.
     Clean(clean::Arguments),
+    /// Keep determinants for the ranks of jobs.
+    #[command(name = "eventlogger")]
+    EventLogger(eventlogger::Arguments),
     /// List, print or check logs that ranks have spilled to a folder.
     Log(log::Arguments),
     /// Show what event loggers have.
@@ -43,6 +47,7 @@ fn main() -> ExitCode {
         Command::Run(arguments) => run::run(arguments),
         Command::Info(arguments) => info::run(&arguments),
         Command::Clean(arguments) => clean::run(arguments),
+        Command::EventLogger(arguments) => eventlogger::run(arguments),
         Command::Log(arguments) => log::run(&arguments),
         Command::Events(arguments) => events::run(&arguments),
         Command::Netpipe(arguments) => refrain_bench::netpipe::run(arguments),
