@@ -109,6 +109,16 @@ impl<C: Commits> Pessimist<C> {
         self.recorder.counts()
     }
 
+    /// Whether anything has happened that no commit has.
+    pub fn has_pending(&self) -> bool {
+        self.recorder.has_pending(true)
+    }
+
+    /// Number of the first determinant that no commit has.
+    pub fn next(&self) -> EventIndex {
+        self.recorder.next()
+    }
+
     /// Where batches become stable.
     pub fn commits(&mut self) -> &mut C {
         &mut self.commits
