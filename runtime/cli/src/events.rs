@@ -22,6 +22,8 @@ enum Command {
     /// How many events of which kind there are, rank by rank, and how many for
     /// each message.
     Stats(stats::Arguments),
+    /// Measure what an event logger takes from many clients here.
+    Bench(refrain_bench::event_bench::Arguments),
 }
 
 /// Where events are looked for.
@@ -49,5 +51,6 @@ pub fn run(arguments: &Arguments) -> miette::Result<ExitCode> {
     match &arguments.command {
         Command::Show(arguments) => show::run(arguments),
         Command::Stats(arguments) => stats::run(arguments),
+        Command::Bench(arguments) => refrain_bench::event_bench::run(arguments),
     }
 }

@@ -162,7 +162,10 @@ fn events_are_shown_and_counted() {
         events.display()
     );
     let ended = run(&mut job(&options, &program(), "rounds 50")).expect(0);
-    assert!(ended.err.contains("100 events logged, 0.4854 for each"), "{ended:?}");
+    assert!(
+        ended.err.contains("100 events logged, 0.4854 for each"),
+        "{ended:?}"
+    );
     let shown = run(refrain()
         .args(["events", "show", "--rank", "0"])
         .arg(&events))
