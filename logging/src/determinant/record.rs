@@ -108,7 +108,10 @@ pub fn encode(determinants: &[Determinant]) -> Vec<u8> {
 pub fn decode(header: &BatchHeader, payload: &[u8]) -> Result<Vec<Determinant>, RecordError> {
     let malformed = |index, reason| RecordError::Malformed { index, reason };
     if payload.len() != header.payload_bytes as usize {
-        return Err(malformed(0, "the payload is not as long as its header says"));
+        return Err(malformed(
+            0,
+            "the payload is not as long as its header says",
+        ));
     }
     if usize::from(header.count) > payload.len() {
         return Err(malformed(0, "there are more of them than bytes"));
@@ -140,7 +143,10 @@ pub fn decode(header: &BatchHeader, payload: &[u8]) -> Result<Vec<Determinant>, 
     // Everything can be said in one way only: what else can be read was not
     // written by this version.
     if encode(&determinants) != payload {
-        return Err(malformed(0, "the batch says it in another way than it would"));
+        return Err(malformed(
+            0,
+            "the batch says it in another way than it would",
+        ));
     }
     Ok(determinants)
 }

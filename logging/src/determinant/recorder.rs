@@ -22,8 +22,8 @@
 //! behind that are of later clocks. Without one they wait with the run, so that
 //! clocks never go back, but not for ever (`HELD_MAX`).
 
-use super::batch::{BATCH_BYTES_MAX, BatchHeader, COUNT_MAX, HEADER_BYTES, PAYLOAD_BYTES_MAX};
 use super::batch::job_tag;
+use super::batch::{BATCH_BYTES_MAX, BatchHeader, COUNT_MAX, HEADER_BYTES, PAYLOAD_BYTES_MAX};
 use super::record::{
     COMPLETION_BYTES_MAX, DETERMINANT_BYTES_MAX, Encoder, MATCH_BYTES_MAX, REQUEST_BYTES_MAX,
 };
@@ -344,7 +344,9 @@ impl Recorder {
                 (*matched_at, *is_completed) = (at, true);
                 self.counts.matches -= 1;
                 self.counts.merged += 1;
-                if place < last && let Some(merged) = self.pending.remove(place) {
+                if place < last
+                    && let Some(merged) = self.pending.remove(place)
+                {
                     self.pending.push_back(merged);
                 }
                 self.advance(at);

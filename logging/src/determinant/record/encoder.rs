@@ -3,9 +3,9 @@
 use super::prediction::Prediction;
 use super::varint::{put, zigzag};
 use super::{
-    COUNT_LATER, IS_MATCH, MODE_COMPLETED, MODE_NAMED, NOTHING_COUNT, OTHER, PLACES_SHORT, SET_CONTINUES,
-    SET_COUNT_MAX, SOURCE_LATER, SOURCE_NEW, SOURCE_UNEXPECTED, STEP_LATER, STEP_SHIFT, STEPS_MAX,
-    Stepping, TAG_COMPLETION, TAG_MODE, TAG_NOTHING, TAG_OTHER, TAG_PROBE,
+    COUNT_LATER, IS_MATCH, MODE_COMPLETED, MODE_NAMED, NOTHING_COUNT, OTHER, PLACES_SHORT,
+    SET_CONTINUES, SET_COUNT_MAX, SOURCE_LATER, SOURCE_NEW, SOURCE_UNEXPECTED, STEP_LATER,
+    STEP_SHIFT, STEPS_MAX, Stepping, TAG_COMPLETION, TAG_MODE, TAG_NOTHING, TAG_OTHER, TAG_PROBE,
 };
 use crate::determinant::{Determinant, Matched};
 use refrain_ring::{Clock, Rank, Ssn};
@@ -67,15 +67,21 @@ impl Encoder {
         is_named: bool,
         is_completed: bool,
     ) {
-        let mode = if is_completed { MODE_COMPLETED } else { 0 }
-            | if is_named { MODE_NAMED } else { 0 };
+        let mode =
+            if is_completed { MODE_COMPLETED } else { 0 } | if is_named { MODE_NAMED } else { 0 };
         if mode != self.0.mode {
             out.push(TAG_MODE | mode);
             self.0.mode = mode;
         }
         let change = self.0.requests.change(at.0, matched.request.0);
         let head = IS_MATCH | if change.is_some() { OTHER } else { 0 };
-        self.place(out, head, Stepping::Match, at, (matched.source, matched.ssn));
+        self.place(
+            out,
+            head,
+            Stepping::Match,
+            at,
+            (matched.source, matched.ssn),
+        );
         if let Some(change) = change {
             put(out, change);
         }
@@ -92,8 +98,8 @@ impl Encoder {
         out.push(TAG_PROBE);
         let (tag, bytes) = self.0.probed;
         self.0.probed = found;
-        let head = if found.0 == tag { 0 } else { TAG_OTHER }
-            | if found.1 == bytes { 0 } else { OTHER };
+        let head =
+            if found.0 == tag { 0 } else { TAG_OTHER } | if found.1 == bytes { 0 } else { OTHER };
         self.place(out, head, Stepping::Probe, at, (source, ssn));
         if found.0 != tag {
             let difference = i64::from(found.0) - i64::from(tag);
@@ -209,4 +215,3 @@ impl Encoder {
         self.0.clock = at.0;
     }
 }
-
