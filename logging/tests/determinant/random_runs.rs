@@ -201,6 +201,10 @@ proptest! {
     ) {
         run(begin, &steps);
     }
+}
+
+proptest! {
+    #![proptest_config(cases(60))]
 
     /// Takes are rare: batches fill up, matches are many.
     #[test]

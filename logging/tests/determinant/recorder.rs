@@ -160,7 +160,9 @@ fn a_large_set_continues() {
 #[test]
 fn a_run_is_one_record_when_an_emission_waits() {
     let mut recorder = recorder();
-    [3, 4, 7].map(|at| recorder.nothing(Clock(at)));
+    for at in [3, 4, 7] {
+        recorder.nothing(Clock(at));
+    }
     assert!(!recorder.has_pending(false) && recorder.has_pending(true));
     assert_eq!(take_all(&mut recorder, false), []);
     assert_eq!(take_all(&mut recorder, true), [nothing(3, 7, 3)]);

@@ -248,7 +248,7 @@ fn other_ways_to_say_it_are_refused() {
     assert!(read(&[0x8f, 1, 0]).is_ok());
     let others: [&[u8]; 5] = [
         &[0xef, 0, 1, 0],    // the step, though it is the one expected
-        &[0x9f, 1, 0, 0],    // the request, likewise
+        &[0x9f, 1, 0, 10],   // the request, though the other rule says it
         &[0x10, 0x8f, 1, 0], // flags that are no others
         &[0x8f, 0x81, 0, 0], // a long number
         &[0x80],             // a source that was not met
