@@ -9,6 +9,7 @@
 pub mod address_card;
 pub mod brief_header;
 pub mod control_frame;
+pub mod event_batch;
 pub mod file_header;
 mod input;
 pub mod launcher_message;
@@ -93,5 +94,10 @@ pub const TARGETS: &[Target] = &[
         name: "log_image",
         check: log_image::check,
         seeds: log_image::seeds,
+    },
+    Target {
+        name: "event_batch",
+        check: event_batch::check,
+        seeds: event_batch::seeds,
     },
 ];
