@@ -266,7 +266,11 @@ impl Logbook {
     /// the disk.
     fn cut(&mut self, number: usize, batch: &BatchHeader) -> Result<(), Refusal> {
         // What is cut must not end later, and the boundary must be in a file.
-        self.finish().map_err(refused)?;
+        let unwritten_bytes = self.unwritten_bytes();
+        self.finish().map_err(|error| match error.is_temporary() {
+            true => Refusal::Busy { unwritten_bytes },
+            false => refused(error),
+        })?;
         let clock = self.reader().clock_before(number, batch.first);
         let clock = clock.map_err(refused)?;
         let tracked = &mut self.contents.rows[number];
@@ -557,7 +561,7 @@ impl Logbook {
             }
             appender.forget(file);
             // Where that fails, the next start tries again.
-            let _ = appender.disk_mut().remove(file);
+            let _ = appender.disk_mut().remove(file, false);
             false
         });
     }
@@ -599,7 +603,7 @@ fn prepare(
         let _ = disk.shorten(last, state.end);
     }
     for &file in leftovers {
-        let _ = disk.remove(file);
+        let _ = disk.remove(file, sync);
     }
     Ok(())
 }
