@@ -1,10 +1,13 @@
 //! `refrain`: starts jobs, measures, and says what a machine can do.
 
 mod clean;
+mod eventlogger;
+mod events;
 mod info;
 mod log;
 mod providers;
 mod run;
+mod statistics;
 
 use clap::{Parser, Subcommand};
 use std::process::ExitCode;
@@ -25,8 +28,13 @@ enum Command {
     Info(info::Arguments),
     /// Remove what killed jobs have left behind.
     Clean(clean::Arguments),
+    /// Keep determinants for the ranks of jobs.
+    #[command(name = "eventlogger")]
+    EventLogger(eventlogger::Arguments),
     /// List, print or check logs that ranks have spilled to a folder.
     Log(log::Arguments),
+    /// Show what event loggers have.
+    Events(events::Arguments),
     /// Measure latency and bandwidth between two ranks, protocol beside protocol.
     Netpipe(refrain_bench::netpipe::Arguments),
     /// A measuring rank; started by `netpipe`.
@@ -39,7 +47,9 @@ fn main() -> ExitCode {
         Command::Run(arguments) => run::run(arguments),
         Command::Info(arguments) => info::run(&arguments),
         Command::Clean(arguments) => clean::run(arguments),
+        Command::EventLogger(arguments) => eventlogger::run(arguments),
         Command::Log(arguments) => log::run(&arguments),
+        Command::Events(arguments) => events::run(&arguments),
         Command::Netpipe(arguments) => refrain_bench::netpipe::run(arguments),
         Command::NetpipeRank => refrain_bench::netpipe::rank_main(),
     };
