@@ -10,6 +10,7 @@ pub mod address_card;
 pub mod brief_header;
 pub mod control_frame;
 pub mod event_batch;
+pub mod event_file;
 pub mod file_header;
 mod input;
 pub mod launcher_message;
@@ -35,6 +36,11 @@ pub struct Target {
 
 /// All of them.
 pub const TARGETS: &[Target] = &[
+    Target {
+        name: "event_file",
+        check: event_file::check,
+        seeds: event_file::seeds,
+    },
     Target {
         name: "record_header",
         check: record_header::check,

@@ -76,7 +76,8 @@ impl Reader<'_> {
             return Ok(());
         };
         let mut next = first.from;
-        for part in core::iter::once(first).chain(parts) {
+        let is_written = |part: &&Part| part.from < end;
+        for part in core::iter::once(first).chain(parts).take_while(is_written) {
             let mut gap = None;
             let walked = self.walk(tracked, part, &mut |header, batch| {
                 if header.first >= end {
@@ -145,7 +146,9 @@ impl Reader<'_> {
                     continue;
                 };
                 let is_asked = (job, header.rank) == (tracked.job, tracked.rank);
-                if !is_asked || !tracked.row.has(&header) || header.end() > part.to {
+                // The part's first group may begin with what was given up.
+                let is_within = part.from <= header.first && header.end() <= part.to;
+                if !is_asked || !is_within || !tracked.row.has(&header) {
                     continue;
                 }
                 if each(&header, bytes).is_break() {
