@@ -8,7 +8,8 @@ use refrain_eventlog::message::{
 };
 use refrain_eventlog::ring::{RingMemory, RingWriter};
 use refrain_logging::determinant::batch::BatchHeader;
-use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recvmsg};
+use rustix::io::Errno;
+use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, Shutdown, recvmsg};
 use std::collections::VecDeque;
 use std::io::{IoSliceMut, Write};
 use std::mem::MaybeUninit;
@@ -61,6 +62,10 @@ impl Wire {
         let _ = UnixStream::from(stream).write_all(bytes);
     }
 
+    pub fn close(&self) {
+        rustix::net::shutdown(&self.stream, Shutdown::Both).expect("closed");
+    }
+
     /// The next message; `None`: the other side has closed.
     pub fn hear(&mut self) -> Option<ToClient> {
         loop {
@@ -93,7 +98,8 @@ impl Wire {
                 self.frames.extend(&bytes[..received.bytes]);
                 true
             }
-            Ok(_) | Err(rustix::io::Errno::CONNRESET) => false,
+            Err(Errno::INTR) => true,
+            Ok(_) | Err(Errno::CONNRESET) => false,
             Err(error) => panic!("the server is silent: {error}"),
         }
     }
@@ -139,12 +145,7 @@ impl Rank {
         Self::try_join(Wire::unix(socket), life, first_kept, way).expect("a welcome")
     }
 
-    pub fn try_join(
-        mut wire: Wire,
-        life: Life,
-        first_kept: u64,
-        way: Way,
-    ) -> Result<Self, String> {
+    pub fn try_join(mut wire: Wire, life: Life, first_kept: u64, way: Way) -> Result<Self, String> {
         wire.say(&ToLogger::Hello(hello(life, first_kept, way)));
         let welcome = match wire.hear() {
             Some(ToClient::Welcome(welcome)) => welcome,
@@ -274,7 +275,9 @@ impl Reader {
             while !rest.is_empty() {
                 let (header, _) = BatchHeader::read(rest).expect("a batch");
                 let (batch, behind) = rest.split_at(header.batch_bytes());
-                let life = lives.iter().find(|life| life.incarnation == header.incarnation.0);
+                let life = lives
+                    .iter()
+                    .find(|life| life.incarnation == header.incarnation.0);
                 let life = life.unwrap_or_else(|| panic!("{header:?} is of nobody"));
                 let written = life.batch_at(header.first.0, header.count, header.first_clock.0);
                 assert_eq!(batch, written, "as it was written");
