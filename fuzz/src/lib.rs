@@ -9,6 +9,8 @@
 pub mod address_card;
 pub mod brief_header;
 pub mod control_frame;
+pub mod event_message;
+pub mod event_ring;
 pub mod file_header;
 mod input;
 pub mod launcher_message;
@@ -93,5 +95,15 @@ pub const TARGETS: &[Target] = &[
         name: "log_image",
         check: log_image::check,
         seeds: log_image::seeds,
+    },
+    Target {
+        name: "event_message",
+        check: event_message::check,
+        seeds: event_message::seeds,
+    },
+    Target {
+        name: "event_ring",
+        check: event_ring::check,
+        seeds: event_ring::seeds,
     },
 ];
