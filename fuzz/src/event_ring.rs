@@ -92,8 +92,7 @@ fn check_sum(written: &mut [u8]) {
     if let Ok(header) = BatchHeader::peek(written)
         && let Some(batch) = written.get_mut(..header.batch_bytes())
     {
-        let sum = crc32fast::hash(&batch[4..]);
-        batch[..4].copy_from_slice(&sum.to_le_bytes());
+        header.seal(batch);
     }
 }
 

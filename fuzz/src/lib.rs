@@ -9,6 +9,7 @@
 pub mod address_card;
 pub mod brief_header;
 pub mod control_frame;
+pub mod event_file;
 pub mod event_message;
 pub mod event_ring;
 pub mod file_header;
@@ -36,6 +37,11 @@ pub struct Target {
 
 /// All of them.
 pub const TARGETS: &[Target] = &[
+    Target {
+        name: "event_file",
+        check: event_file::check,
+        seeds: event_file::seeds,
+    },
     Target {
         name: "record_header",
         check: record_header::check,
