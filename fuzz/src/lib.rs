@@ -11,6 +11,8 @@ pub mod brief_header;
 pub mod control_frame;
 pub mod event_batch;
 pub mod event_file;
+pub mod event_message;
+pub mod event_ring;
 pub mod file_header;
 mod input;
 pub mod launcher_message;
@@ -105,5 +107,15 @@ pub const TARGETS: &[Target] = &[
         name: "event_batch",
         check: event_batch::check,
         seeds: event_batch::seeds,
+    },
+    Target {
+        name: "event_message",
+        check: event_message::check,
+        seeds: event_message::seeds,
+    },
+    Target {
+        name: "event_ring",
+        check: event_ring::check,
+        seeds: event_ring::seeds,
     },
 ];
