@@ -12,6 +12,7 @@ mod kept;
 mod link;
 pub mod read;
 mod shared_ring;
+mod survey;
 
 pub use address::{LoggerAddress, NotAnAddress};
 pub use connection::ConnectionError;
@@ -184,7 +185,7 @@ impl Client {
 
     fn no_quorum(&self) -> ClientError {
         ClientError::NoQuorum {
-            answered: self.committer.answered(),
+            answered: self.committer.answers(),
             quorum: self.committer.answers_needed(),
             waited_ms: self.options.connect_wait.as_millis() as u64,
             why: self.troubles(),
