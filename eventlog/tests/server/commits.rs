@@ -183,8 +183,7 @@ fn commits_over_tcp() {
     let LoggerAddress::Tcp(address) = &server.addresses[1] else {
         panic!("{:?}", server.addresses);
     };
-    let mut rank =
-        Rank::try_join(Wire::tcp(address), LIFE, 0, Way::Messages).expect("a welcome");
+    let mut rank = Rank::try_join(Wire::tcp(address), LIFE, 0, Way::Messages).expect("a welcome");
     rank.commit(0, 9);
     rank.await_stable(9);
     let other = Life::new(1, 1, 1);

@@ -139,12 +139,7 @@ impl Rank {
         Self::try_join(Wire::unix(socket), life, first_kept, way).expect("a welcome")
     }
 
-    pub fn try_join(
-        mut wire: Wire,
-        life: Life,
-        first_kept: u64,
-        way: Way,
-    ) -> Result<Self, String> {
+    pub fn try_join(mut wire: Wire, life: Life, first_kept: u64, way: Way) -> Result<Self, String> {
         wire.say(&ToLogger::Hello(hello(life, first_kept, way)));
         let welcome = match wire.hear() {
             Some(ToClient::Welcome(welcome)) => welcome,
@@ -274,7 +269,9 @@ impl Reader {
             while !rest.is_empty() {
                 let (header, _) = BatchHeader::read(rest).expect("a batch");
                 let (batch, behind) = rest.split_at(header.batch_bytes());
-                let life = lives.iter().find(|life| life.incarnation == header.incarnation.0);
+                let life = lives
+                    .iter()
+                    .find(|life| life.incarnation == header.incarnation.0);
                 let life = life.unwrap_or_else(|| panic!("{header:?} is of nobody"));
                 let written = life.batch_at(header.first.0, header.count, header.first_clock.0);
                 assert_eq!(batch, written, "as it was written");

@@ -158,4 +158,3 @@ pub fn files(folder: &Path, prefix: &str) -> Vec<String> {
     names.sort();
     names
 }
-
