@@ -120,10 +120,6 @@ impl Link {
         }
     }
 
-    pub fn is_away(&self) -> bool {
-        matches!(self.phase, Phase::Away { .. })
-    }
-
     pub fn connection(&self) -> Option<&Connection> {
         match &self.phase {
             Phase::Joining(connection)

@@ -194,7 +194,9 @@ impl Client {
 
     fn wait_for_answers(&self, left: Duration) {
         let connections: Vec<_> = self.links.iter().filter_map(Link::connection).collect();
-        let wait = match self.links.iter().any(Link::is_away) {
+        // Those that are lost are to be asked again.
+        let mut replicas = 0..self.links.len();
+        let wait = match replicas.any(|index| self.committer.is_lost(index)) {
             true => left.min(RETRY_WHILE_CONNECTING),
             false => left,
         };
