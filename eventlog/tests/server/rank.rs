@@ -8,7 +8,8 @@ use refrain_eventlog::message::{
 };
 use refrain_eventlog::ring::{RingMemory, RingWriter};
 use refrain_logging::determinant::batch::BatchHeader;
-use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recvmsg};
+use rustix::io::Errno;
+use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, Shutdown, recvmsg};
 use std::collections::VecDeque;
 use std::io::{IoSliceMut, Write};
 use std::mem::MaybeUninit;
@@ -61,6 +62,10 @@ impl Wire {
         let _ = UnixStream::from(stream).write_all(bytes);
     }
 
+    pub fn close(&self) {
+        rustix::net::shutdown(&self.stream, Shutdown::Both).expect("closed");
+    }
+
     /// The next message; `None`: the other side has closed.
     pub fn hear(&mut self) -> Option<ToClient> {
         loop {
@@ -93,7 +98,8 @@ impl Wire {
                 self.frames.extend(&bytes[..received.bytes]);
                 true
             }
-            Ok(_) | Err(rustix::io::Errno::CONNRESET) => false,
+            Err(Errno::INTR) => true,
+            Ok(_) | Err(Errno::CONNRESET) => false,
             Err(error) => panic!("the server is silent: {error}"),
         }
     }
