@@ -1,7 +1,7 @@
 //! Clients of real event loggers that are killed.
 
 use crate::batches::{JOB, RANK, batch};
-use crate::process::{Process, poll_until, poll_until_stable, replicas};
+use crate::process::{Process, now, poll_until, poll_until_stable, replicas};
 use crate::scripted::PATIENCE;
 use refrain_eventlog::Level;
 use refrain_eventlog::client::read::{ReadError, ReadRequest, list, read_events};
@@ -263,7 +263,7 @@ fn a_life_that_was_replaced_commits_nothing_more() {
         let (header, bytes) = batch(0, dead.end(), 1, 1000, 10);
         dead.commit(&header, &bytes);
         for _ in 0..20 {
-            assert_eq!(dead.poll(|| Duration::ZERO), EventIndex(10));
+            assert_eq!(dead.poll(now), EventIndex(10));
         }
         shard.commit_many(&mut alive, 10);
         poll_until_stable(&mut alive);
@@ -304,7 +304,8 @@ fn too_few_replicas_give_no_events() {
     poll_until_stable(&mut client);
     shard.loggers[0].kill();
     shard.loggers[1].kill();
-    let request = shard.request(0, EventIndex(0));
+    let mut request = shard.request(0, EventIndex(0));
+    request.timeout = Duration::from_millis(100);
     let error = read_events(&shard.addresses(), &request).expect_err("one of three");
     assert!(
         matches!(
@@ -377,8 +378,7 @@ fn live_dangerously(seed: u64, mut shard: Shard, steps: u32) {
                 for _ in 0..count {
                     shard.commit(&mut client);
                     if dice.roll(20) == 0 {
-                        let now = Duration::from_secs(dice.roll(100));
-                        client.poll(|| now);
+                        client.poll(now);
                     }
                 }
             }
@@ -387,6 +387,8 @@ fn live_dangerously(seed: u64, mut shard: Shard, steps: u32) {
     }
     start_all(&mut shard);
     poll_until_stable(&mut client);
+    let count = shard.loggers.len();
+    poll_until(&mut client, |client| client.live() == count);
     shard.check_read(client.stable_end());
 }
 

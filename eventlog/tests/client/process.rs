@@ -8,6 +8,7 @@ use refrain_logging::determinant::EventIndex;
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::LazyLock;
 use std::time::{Duration, Instant};
 
 const FOLDER: &str = "REFRAIN_TEST_LOGGER_FOLDER";
@@ -124,11 +125,17 @@ pub fn replicas(folder: &Path, count: u32, level: Level, over_tcp: bool) -> Vec<
     (0..count).map(replica).collect()
 }
 
+/// Time as clients are told it: from one fixed point.
+pub fn now() -> Duration {
+    static BEGAN: LazyLock<Instant> = LazyLock::new(Instant::now);
+    BEGAN.elapsed()
+}
+
 /// Polls until `done`, which has to come.
 pub fn poll_until(client: &mut Client, done: impl Fn(&Client) -> bool) {
     let began = Instant::now();
     while !done(client) {
-        client.poll(|| began.elapsed());
+        client.poll(now);
         assert!(began.elapsed() < PATIENCE, "{:?}", client.explain());
         // The loggers need the processor, too.
         std::thread::sleep(Duration::from_micros(50));

@@ -18,7 +18,7 @@ use std::path::Path;
 use std::time::Duration;
 
 /// Longer than anything here takes; only to end a test that hangs.
-pub const PATIENCE: Duration = Duration::from_secs(10);
+pub const PATIENCE: Duration = Duration::from_secs(60);
 
 pub struct Scripted {
     listener: UnixListener,
