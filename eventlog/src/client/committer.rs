@@ -17,12 +17,10 @@
 //! Where a life of a rank begins ([`Committer::start`]) is decided by the first
 //! answers: as many as are sure to contain one of every quorum of the life
 //! before, and a quorum, which fences that life (FENCE-1). The life goes on
-//! where the longest of them ends; those with less must catch up before they
-//! count. A replica that was away then, and comes back with more than the life
-//! began with, may hold leftovers of a dead life:
-//! [`crate::message::Welcome`] does not tell. It is sent everything from the
-//! start of this life on, which cuts its row there; if that is kept no more it is
-//! refused ([`Fault::DeadLife`]). The first life has none before it.
+//! where the row ends whose last batch is of the latest life, and of those the
+//! longest; everybody else must catch up before it counts. Replicas that are
+//! there later compare with the others before they say welcome, so that nothing
+//! of a dead life stays in their rows.
 
 use super::fault::Fault;
 use super::kept::Kept;
@@ -57,12 +55,13 @@ enum State {
         needs: EventIndex,
     },
     /// Answered before it was known where this life begins.
-    Answered {
-        end: EventIndex,
-        clock: Clock,
-    },
+    Answered(Answer),
     Live,
 }
+
+/// What a replica has when a life begins: which life wrote last, up to where,
+/// with which clock.
+type Answer = (Incarnation, EventIndex, Clock);
 
 #[derive(Clone, Debug)]
 struct Replica {
@@ -133,9 +132,9 @@ impl Committer {
     }
 
     /// How many are joined, or have answered.
-    pub fn answered(&self) -> usize {
+    pub fn answers(&self) -> usize {
         let answered =
-            |replica: &&Replica| matches!(replica.state, State::Live | State::Answered { .. });
+            |replica: &&Replica| matches!(replica.state, State::Live | State::Answered(_));
         self.replicas.iter().filter(answered).count()
     }
 
@@ -205,9 +204,10 @@ impl Committer {
         self.free();
     }
 
-    /// A replica answers: it has what is before `end`, the last of it with this
-    /// clock. It may be lost afterwards without a fault: it has to join again,
-    /// since it has less than this life begins with.
+    /// A replica lets this client join: it has what is before `end`, the last of
+    /// it with this clock. It may be lost afterwards without a fault: it has to
+    /// join again, since it has less than this life begins with. Before
+    /// [`Committer::start`] is known, only in a first life.
     ///
     /// # Errors
     /// When it cannot be right; the replica is lost.
@@ -226,46 +226,63 @@ impl Committer {
             self.lose(replica);
             return Ok(());
         }
-        let checked = self.check_welcome(replica, logger, end, clock);
-        if checked.is_err() {
-            self.lose(replica);
-            return checked;
+        if self.start.is_none() {
+            return self.answered(replica, logger, Incarnation(0), end, clock);
         }
-        self.replicas[replica].logger = Some(logger);
-        if let Some(start) = self.start {
-            match self.may_hold_leftovers(replica, start, end) {
-                true => self.go_live(replica, start, self.freed_clock),
-                false => self.go_live(replica, end, clock),
-            }
-        } else {
-            self.replicas[replica].state = State::Answered { end, clock };
-            self.begin_life();
+        let checked = self
+            .check_identity(replica, logger)
+            .and_then(|()| self.check_end(end, clock));
+        match checked {
+            Ok(()) => self.go_live(replica, logger, end, clock),
+            Err(_) => self.lose(replica),
         }
-        Ok(())
+        checked
     }
 
-    fn check_welcome(
-        &self,
+    /// A replica says what it has before it is known where this life begins:
+    /// `life` wrote the last of it. Once enough have said so, it is known; those
+    /// who then have to join again are lost.
+    ///
+    /// # Errors
+    /// When it cannot be right; the replica is lost.
+    pub fn answered(
+        &mut self,
         replica: usize,
         logger: LoggerId,
+        life: Incarnation,
         end: EventIndex,
         clock: Clock,
     ) -> Result<(), Fault> {
+        if self.start.is_some() {
+            // Too late to be asked; it is to join.
+            self.lose(replica);
+            return Ok(());
+        }
+        let checked = self.check_identity(replica, logger);
+        match checked {
+            Ok(()) => {
+                self.replicas[replica].logger = Some(logger);
+                self.replicas[replica].state = State::Answered((life, end, clock));
+                self.begin_life();
+            }
+            Err(_) => self.lose(replica),
+        }
+        checked
+    }
+
+    fn check_identity(&self, replica: usize, logger: LoggerId) -> Result<(), Fault> {
         if let Some(expected) = self.replicas[replica].logger {
             Fault::check_logger(expected, logger)?;
         }
-        let others = self.replicas.iter().enumerate();
-        if others
-            .filter(|(other, _)| *other != replica)
-            .any(|(_, other)| other.logger == Some(logger))
-        {
-            return Err(Fault::Twice { id: logger.0 });
+        let mut others = self.replicas.iter().enumerate();
+        match others.any(|(other, it)| other != replica && it.logger == Some(logger)) {
+            true => Err(Fault::Twice { id: logger.0 }),
+            false => Ok(()),
         }
-        let Some(start) = self.start else {
-            return Ok(());
-        };
-        let may_hold_leftovers = self.may_hold_leftovers(replica, start, end);
-        if end > self.end && !may_hold_leftovers {
+    }
+
+    fn check_end(&self, end: EventIndex, clock: Clock) -> Result<(), Fault> {
+        if end > self.end {
             let written = self.end;
             return Err(Fault::SomebodyElse { end, written });
         }
@@ -273,21 +290,7 @@ impl Committer {
         if end < first_kept {
             return Err(Fault::LostEvents { end, first_kept });
         }
-        if may_hold_leftovers {
-            // The first batch of this life cuts its row where the life begins.
-            return match first_kept == start {
-                true => Ok(()),
-                false => Err(Fault::DeadLife { start, end }),
-            };
-        }
         self.check_clock(end, clock)
-    }
-
-    /// Whether what a replica has beyond the start of this life may be of one
-    /// before it.
-    fn may_hold_leftovers(&self, replica: usize, start: EventIndex, end: EventIndex) -> bool {
-        let is_first_life = self.incarnation == Incarnation(0);
-        end > start && !self.replicas[replica].was_live && !is_first_life
     }
 
     /// EL-5 depends on it: batches are the same on every replica.
@@ -309,8 +312,9 @@ impl Committer {
         })
     }
 
-    fn go_live(&mut self, replica: usize, end: EventIndex, clock: Clock) {
+    fn go_live(&mut self, replica: usize, logger: LoggerId, end: EventIndex, clock: Clock) {
         let replica = &mut self.replicas[replica];
+        replica.logger = Some(logger);
         replica.state = State::Live;
         replica.was_live = true;
         replica.sent = end;
@@ -321,25 +325,24 @@ impl Committer {
 
     /// Decides where this life begins, when enough have answered.
     fn begin_life(&mut self) {
-        let answers = self.replicas.iter().enumerate();
-        let answers: Vec<(EventIndex, Clock, usize)> = answers
-            .filter_map(|(index, replica)| match replica.state {
-                State::Answered { end, clock } => Some((end, clock, index)),
-                _ => None,
-            })
-            .collect();
-        if answers.len() < self.answers_needed() {
+        let answers: Vec<Option<Answer>> = self.replicas.iter().map(Replica::answer).collect();
+        if answers.iter().flatten().count() < self.answers_needed() {
             return;
         }
-        let (start, clock, _) = answers.iter().copied().max().unwrap_or_default();
+        let greatest = answers.iter().copied().flatten().max();
+        let (_, start, clock) = greatest.unwrap_or_default();
         self.start = Some(start);
         (self.end, self.end_clock) = (start, clock);
         self.freed_clock = clock;
-        for (end, its_clock, replica) in answers {
-            if (end, its_clock) == (start, clock) {
-                self.go_live(replica, end, its_clock);
-            } else {
-                self.replicas[replica].state = State::Lost;
+        // A first life has none before it: it has joined where it was asked.
+        let is_first_life = self.incarnation == Incarnation(0);
+        for (replica, answer) in answers.into_iter().enumerate() {
+            match (answer, self.replicas[replica].logger) {
+                (None, _) | (_, None) => {}
+                (Some(_), Some(logger)) if is_first_life && answer == greatest => {
+                    self.go_live(replica, logger, start, clock);
+                }
+                _ => self.replicas[replica].state = State::Lost,
             }
         }
     }
@@ -569,12 +572,19 @@ impl Committer {
 }
 
 impl Replica {
+    fn answer(&self) -> Option<Answer> {
+        match self.state {
+            State::Answered(answer) => Some(answer),
+            _ => None,
+        }
+    }
+
     /// Nothing from here on may be freed.
     fn needs(&self) -> Option<EventIndex> {
         match self.state {
             State::Lost => None,
             State::Joining { needs } => Some(needs),
-            State::Answered { end, .. } => Some(end),
+            State::Answered((_, end, _)) => Some(end),
             State::Live => Some(self.confirmed),
         }
     }

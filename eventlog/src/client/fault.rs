@@ -81,22 +81,6 @@ pub enum Fault {
         /// What was written.
         written: EventIndex,
     },
-    /// It was away when this life began, and has more than the life began with.
-    #[error(
-        "it was away when this life of the rank began at {start} and has determinants before {end}: they may be of a dead life, and what would replace them is kept no more; empty its folder"
-    )]
-    DeadLife {
-        /// Where the life began.
-        start: EventIndex,
-        /// What it has.
-        end: EventIndex,
-    },
-    /// It cannot keep up, and what it lacks is not kept for it any more.
-    #[error("it is too slow: {kept_bytes} bytes were kept for it")]
-    Slow {
-        /// How much was kept.
-        kept_bytes: usize,
-    },
 }
 
 impl Fault {

@@ -4,6 +4,7 @@
 use super::committer::{Acknowledgement, Committer};
 use super::connection::{Connection, ConnectionError, Target};
 use super::shared_ring::{Placement, SharedRing};
+use super::survey::Survey;
 use super::{ClientOptions, LoggerAddress};
 use crate::Level;
 use crate::message::{Hello, PROTOCOL_VERSION, ToClient, ToLogger, Way, Welcome};
@@ -33,6 +34,9 @@ enum Phase {
     Away { retry_at: Option<Duration> },
     /// The hello is on its way, or the answer.
     Joining(Connection),
+    /// It is asked what it has of the lives before; then nothing is said until
+    /// it is known where this life begins.
+    Surveyed(Connection, Survey),
     Joined {
         connection: Connection,
         path: Path,
@@ -57,6 +61,8 @@ pub(super) struct Link {
     phase: Phase,
     retry_wait: Duration,
     looked_at: Duration,
+    /// Its hello was that of a survey.
+    is_surveying: bool,
     /// Why it was lost, or what is wrong with it.
     pub trouble: Option<String>,
     /// It will not have this client, or cannot be believed.
@@ -71,6 +77,14 @@ pub(super) struct Surroundings<'a> {
     pub is_leaving: bool,
 }
 
+impl Surroundings<'_> {
+    /// Before a later life begins, the replicas are asked what they have of
+    /// those before.
+    fn is_to_survey(&self) -> bool {
+        self.options.incarnation != Incarnation(0) && self.committer.start().is_none()
+    }
+}
+
 impl Link {
     pub fn new(address: LoggerAddress, way: Way) -> Self {
         Self {
@@ -80,6 +94,7 @@ impl Link {
             phase: Phase::Away { retry_at: None },
             retry_wait: RETRY_MIN,
             looked_at: Duration::ZERO,
+            is_surveying: false,
             trouble: None,
             is_refused: false,
         }
@@ -105,13 +120,11 @@ impl Link {
         }
     }
 
-    pub fn is_away(&self) -> bool {
-        matches!(self.phase, Phase::Away { .. })
-    }
-
     pub fn connection(&self) -> Option<&Connection> {
         match &self.phase {
-            Phase::Joining(connection) | Phase::Joined { connection, .. } => Some(connection),
+            Phase::Joining(connection)
+            | Phase::Surveyed(connection, _)
+            | Phase::Joined { connection, .. } => Some(connection),
             Phase::Away { .. } | Phase::Left => None,
         }
     }
@@ -131,7 +144,7 @@ impl Link {
                 self.begin_joining(index, with, now);
             }
             Phase::Away { .. } => return,
-            Phase::Joining(_) | Phase::Joined { .. } => {}
+            Phase::Joining(_) | Phase::Surveyed(..) | Phase::Joined { .. } => {}
         }
         let result = self.work(index, with, now);
         if let Err(trouble) = result {
@@ -155,13 +168,17 @@ impl Link {
         self.target = Some(target.clone());
         let mut connection = Connection::begin(&target)?;
         let options = with.options;
+        self.is_surveying = with.is_to_survey();
         connection.say(&ToLogger::Hello(Hello {
             version: PROTOCOL_VERSION,
             job: options.job,
             rank: options.rank.0,
             incarnation: options.incarnation.0,
             first_kept: with.committer.joins(index).0,
-            way: self.way,
+            way: match self.is_surveying {
+                true => Way::Messages,
+                false => self.way,
+            },
         }))?;
         self.phase = Phase::Joining(connection);
         Ok(())
@@ -200,6 +217,9 @@ impl Link {
     ) -> Result<(), Trouble> {
         if let Phase::Joining(_) = &self.phase {
             self.await_welcome(index, with)?;
+        }
+        if let Phase::Surveyed(connection, survey) = &mut self.phase {
+            return survey.advance(index, connection, with);
         }
         if !self.is_joined() || with.committer.is_lost(index) {
             return Ok(());
@@ -240,6 +260,16 @@ impl Link {
         let Phase::Joining(mut connection) = core::mem::replace(&mut self.phase, gone) else {
             return Ok(());
         };
+        if with.is_to_survey() {
+            let survey = Survey::begin(&mut connection, welcome.logger)?;
+            self.phase = Phase::Surveyed(connection, survey);
+            return Ok(());
+        }
+        if self.is_surveying {
+            // Asked while it was not known where this life begins.
+            with.committer.lose(index);
+            return Ok(());
+        }
         let path = open_path(self.way, &mut connection, with.options, welcome)?;
         with.committer
             .welcomed(index, welcome.logger, welcome.end(), welcome.last_clock())
@@ -460,7 +490,7 @@ fn open_path(
     }
 }
 
-fn unexpected(message: ToClient) -> Trouble {
+pub(super) fn unexpected(message: ToClient) -> Trouble {
     match message {
         ToClient::Refused { reason } => Trouble::refusal(reason),
         other => Trouble::refusal(format!("an answer to something else: {}", name(&other))),

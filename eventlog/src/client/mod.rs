@@ -12,6 +12,7 @@ mod kept;
 mod link;
 pub mod read;
 mod shared_ring;
+mod survey;
 
 pub use address::{LoggerAddress, NotAnAddress};
 pub use connection::ConnectionError;
@@ -184,7 +185,7 @@ impl Client {
 
     fn no_quorum(&self) -> ClientError {
         ClientError::NoQuorum {
-            answered: self.committer.answered(),
+            answered: self.committer.answers(),
             quorum: self.committer.answers_needed(),
             waited_ms: self.options.connect_wait.as_millis() as u64,
             why: self.troubles(),
@@ -193,7 +194,9 @@ impl Client {
 
     fn wait_for_answers(&self, left: Duration) {
         let connections: Vec<_> = self.links.iter().filter_map(Link::connection).collect();
-        let wait = match self.links.iter().any(Link::is_away) {
+        // Those that are lost are to be asked again.
+        let mut replicas = 0..self.links.len();
+        let wait = match replicas.any(|index| self.committer.is_lost(index)) {
             true => left.min(RETRY_WHILE_CONNECTING),
             false => left,
         };

@@ -17,6 +17,9 @@ use refrain_ring::{Clock, Incarnation, Rank};
 use std::time::Instant;
 use thiserror::Error;
 
+/// Between two attempts to reach those that could not be read.
+const RETRY_EVERY: Duration = Duration::from_millis(10);
+
 /// What is to be read.
 #[derive(Clone, Copy, Debug)]
 pub struct ReadRequest {
@@ -32,7 +35,8 @@ pub struct ReadRequest {
     pub until: EventIndex,
     /// How many replicas make a commit stable.
     pub quorum: usize,
-    /// How long each replica may say nothing.
+    /// How long each replica may say nothing, and for how long those that cannot
+    /// be read are tried again.
     pub timeout: Duration,
 }
 
@@ -201,33 +205,53 @@ pub fn read_events(
     request: &ReadRequest,
 ) -> Result<EventRow, ReadError> {
     let needed = (replicas.len() + 1).saturating_sub(request.quorum).max(1);
+    let is_enough = |rows: &[EventRow]| rows.len() >= needed && longest(rows).end >= request.until;
+    let began = Instant::now();
     let mut rows = Vec::new();
-    let mut faults = Vec::new();
-    for address in replicas {
-        match read_row(address, request) {
-            Ok(row) => rows.push(row),
-            Err(fault) => faults.push(format!("{address}: {fault}")),
+    let mut unheard: Vec<&LoggerAddress> = replicas.iter().collect();
+    loop {
+        let mut faults = Vec::new();
+        unheard.retain(|address| {
+            if is_enough(&rows) {
+                return false;
+            }
+            let row = read_row(address, request);
+            let is_unheard = row.is_err();
+            match row {
+                Ok(row) => rows.push(row),
+                Err(fault) => faults.push(format!("{address}: {fault}")),
+            }
+            is_unheard
+        });
+        if is_enough(&rows) {
+            let row = rows.into_iter().max_by_key(EventRow::rank_among_rows);
+            return Ok(row.unwrap_or_default());
         }
-        if rows.len() >= needed && longest(&rows).end >= request.until {
-            break;
+        if unheard.is_empty() || began.elapsed() >= request.timeout {
+            return Err(too_little(&rows, needed, request, &faults));
         }
+        // They may be starting again.
+        std::thread::sleep(RETRY_EVERY);
     }
+}
+
+fn too_little(
+    rows: &[EventRow],
+    needed: usize,
+    request: &ReadRequest,
+    faults: &[String],
+) -> ReadError {
     let rank = request.rank.0;
     if rows.len() < needed {
-        return Err(ReadError::TooFew {
+        return ReadError::TooFew {
             answered: rows.len(),
             needed,
             rank,
             why: faults.join("; "),
-        });
+        };
     }
-    let end = longest(&rows).end;
-    let until = request.until;
-    if end < until {
-        return Err(ReadError::Incomplete { rank, end, until });
-    }
-    let row = rows.into_iter().max_by_key(EventRow::rank_among_rows);
-    Ok(row.unwrap_or_default())
+    let (end, until) = (longest(rows).end, request.until);
+    ReadError::Incomplete { rank, end, until }
 }
 
 fn longest(rows: &[EventRow]) -> &EventRow {

@@ -183,7 +183,17 @@ impl Server {
         self.send();
         // What became ready by that has its turn at once, if there is room.
         let is_more = !self.ready.is_empty() && served_ring::has_room(&self.logbook);
-        Ok(moved || is_more)
+        Ok(moved || is_more || self.has_answers_to_give())
+    }
+
+    /// Whether there is room for more of an answer: where all that was made has
+    /// just been sent, nobody wakes the server for the rest.
+    fn has_answers_to_give(&self) -> bool {
+        self.connections.values().any(|connection| {
+            let answer = connection.answer.as_ref();
+            connection.unsent_bytes() < PIECES_UNSENT_MAX
+                && answer.is_some_and(|answer| self.logbook.has_stored(answer.ready))
+        })
     }
 
     /// Takes what lies in the rings.

@@ -11,6 +11,11 @@ use refrain_logging::determinant::batch::BatchHeader;
 use refrain_ring::{Clock, Incarnation, Rank};
 use std::collections::VecDeque;
 
+/// Lives of the rank at most. (With three deaths at the right moments, what was
+/// taken over and confirmed without one new batch can be lost: a life leaves no
+/// trace in a row before its first batch.)
+const LIVES: u32 = 3;
+
 type Batch = (BatchHeader, Vec<u8>);
 
 /// One logger, as it is itself, and the connection to it.
@@ -25,6 +30,8 @@ struct Logger {
     joining: Option<EventIndex>,
     /// When it was said, it was known where this life begins.
     knew_start: bool,
+    /// It said what it has when this life was to begin.
+    has_answered: bool,
     /// What this client knows that it has.
     confirmed: u64,
     /// Up to where this client sent since it joined.
@@ -65,6 +72,7 @@ impl Logger {
         self.incoming.clear();
         self.outgoing.clear();
         self.joining = None;
+        self.has_answered = false;
     }
 }
 
@@ -224,7 +232,7 @@ impl World {
                 self.loggers[to].knew_start = self.start.is_some();
             }
             Step::Welcome(from) => self.welcome(from),
-            Step::NextLife if self.incarnation == 0 && has_begun => self.next_life(),
+            Step::NextLife if self.incarnation < LIVES - 1 && has_begun => self.next_life(),
             _ => {}
         }
     }
@@ -305,21 +313,20 @@ impl World {
         if self.committer.is_lost(from) {
             return self.loggers[from].cut_off();
         }
-        if self.loggers[from].end() < first_kept && !self.catch_up(from, first_kept) {
-            return;
-        }
-        self.loggers[from].joining = None;
-        let (end, clock) = (self.loggers[from].end(), self.loggers[from].clock());
-        let id = LoggerId(from as u32);
         let had_begun = self.start.is_some();
-        let knew_start = self.loggers[from].knew_start;
-        let welcomed = self.committer.welcomed(from, id, end, clock);
-        if welcomed.is_err() {
-            // Leftovers of a dead life that cannot be replaced by this client.
-            assert!(self.incarnation > 0, "{welcomed:?}");
-            assert!(end > self.committer.start().unwrap_or_default());
+        if !had_begun && self.incarnation > 0 {
+            return self.answer(from);
+        }
+        if !self.has_true_row(from, first_kept) && !self.catch_up(from, first_kept) {
             return;
         }
+        let knew_start = self.loggers[from].knew_start;
+        self.loggers[from].joining = None;
+        let (end, clock) = self.common_end(from, first_kept);
+        let id = LoggerId(from as u32);
+        self.loggers[from].has_answered = true;
+        let welcomed = self.committer.welcomed(from, id, end, clock);
+        assert_eq!(welcomed, Ok(()));
         if had_begun && knew_start {
             assert!(
                 self.committer.is_live(from),
@@ -329,33 +336,63 @@ impl World {
         if !had_begun && let Some(start) = self.committer.start() {
             self.life_began(start);
         } else if self.committer.is_live(from) {
-            let cut = !self.is_of_history(from);
-            let at = match cut {
-                true => self.start.unwrap_or_default(),
-                false => end.0,
-            };
             let logger = &mut self.loggers[from];
-            // It may be sent all of this life again.
-            let begins = self.committer.confirmed(from).0;
-            assert!(begins == at || self.incarnation > 0 && Some(begins) == self.start);
-            (logger.confirmed, logger.sent) = (begins, begins);
+            (logger.confirmed, logger.sent) = (end.0, end.0);
         }
     }
 
-    fn is_of_history(&self, which: usize) -> bool {
+    /// What it has of the lives before, the last of which it has fenced.
+    fn answer(&mut self, from: usize) {
+        self.loggers[from].has_answered = true;
+        self.loggers[from].joining = None;
+        let logger = &self.loggers[from];
+        let (end, clock) = (logger.end(), logger.clock());
+        let life = logger
+            .row
+            .last()
+            .map_or(Incarnation(0), |(header, _)| header.incarnation);
+        let id = LoggerId(from as u32);
+        self.committer
+            .answered(from, id, life, end, clock)
+            .expect("the truth");
+        if let Some(start) = self.committer.start() {
+            self.life_began(start);
+        }
+    }
+
+    /// Whether its row is the client's as far as the client cannot send it.
+    fn has_true_row(&self, which: usize, first_kept: EventIndex) -> bool {
         let row = &self.loggers[which].row;
-        row.iter().zip(&self.history).all(|(a, b)| a == b) && row.len() <= self.history.len()
+        let before = |batch: &&Batch| batch.0.end() <= first_kept;
+        let expected = self.history.iter().filter(before);
+        self.start.is_none() || expected.eq(row.iter().filter(before))
+    }
+
+    /// Up to where its row is the client's.
+    fn common_end(&self, which: usize, first_kept: EventIndex) -> (EventIndex, Clock) {
+        let row = &self.loggers[which].row;
+        let is_of_this_life =
+            |(header, _): &Batch| header.incarnation == Incarnation(self.incarnation);
+        let before = |batch: &&Batch| batch.0.end() <= first_kept;
+        let last = match row.last().is_none_or(is_of_this_life) {
+            true => row.last(),
+            false => row.iter().filter(before).next_back(),
+        };
+        last.map_or_else(Default::default, |(header, _)| {
+            (header.end(), header.last_clock)
+        })
     }
 
     /// From another one that has enough. A row of a dead life is replaced.
     fn catch_up(&mut self, which: usize, first_kept: EventIndex) -> bool {
-        let others = (0..self.loggers.len()).filter(|other| *other != which);
-        let mut able = others
-            .filter(|other| self.loggers[*other].end() >= first_kept && self.is_of_history(*other));
-        let Some(source) = able.next() else {
+        let mut others = (0..self.loggers.len()).filter(|other| *other != which);
+        let Some(source) = others.find(|other| self.has_true_row(*other, first_kept)) else {
             return false;
         };
-        self.loggers[which].row = self.loggers[source].row.clone();
+        let (end, _) = self.common_end(source, first_kept);
+        let mut row = self.loggers[source].row.clone();
+        row.retain(|(header, _)| header.end() <= end);
+        self.loggers[which].row = row;
         true
     }
 
@@ -364,13 +401,11 @@ impl World {
             start.0 >= self.stable_before,
             "what was stable is in every life (EL-3)"
         );
-        let longest = self
-            .loggers
-            .iter()
-            .enumerate()
-            .find(|(index, logger)| self.committer.is_live(*index) && logger.end() == start);
-        let (_, longest) = longest.expect("it begins where a row ends");
-        self.history = longest.row.clone();
+        let last = |row: &[Batch]| row.last().map(|(header, _)| header.incarnation);
+        let answered = self.loggers.iter().filter(|logger| logger.has_answered);
+        let of_start = answered.filter(|logger| logger.end() == start);
+        let greatest = of_start.max_by_key(|logger| last(&logger.row));
+        self.history = greatest.expect("it begins where a row ends").row.clone();
         self.start = Some(start.0);
         self.stable = 0;
         for (index, logger) in self.loggers.iter_mut().enumerate() {

@@ -95,23 +95,40 @@ fn another_logger_at_a_known_address_is_not_believed() {
     assert!(matches!(other, Err(Fault::Logger { .. })), "{other:?}");
 }
 
+fn answer(committer: &mut Committer, replica: usize, life: u32, end: u64) {
+    committer.joins(replica);
+    let id = LoggerId(LOGGER.0 + replica as u32);
+    let life = Incarnation(life);
+    let answered = committer.answered(replica, id, life, EventIndex(end), Clock(end));
+    answered.expect("nothing wrong");
+}
+
 #[test]
-fn a_life_begins_with_the_longest_row_and_those_with_less_do_not_count_yet() {
+fn a_life_begins_with_the_longest_row_and_the_others_do_not_count_yet() {
     let mut committer = Committer::new(RANK, Incarnation(1), 3, 2);
-    for (replica, end) in [(0, 4), (1, 7)] {
-        committer.joins(replica);
-        let id = LoggerId(replica as u32);
-        let welcomed = committer.welcomed(replica, id, EventIndex(end), Clock(end));
-        welcomed.expect("nothing wrong");
-    }
+    answer(&mut committer, 0, 0, 4);
+    answer(&mut committer, 1, 0, 7);
     assert_eq!(committer.start(), Some(EventIndex(7)));
-    assert!(committer.is_lost(0) && committer.is_live(1));
-    // What the longest has beyond the other is not stable yet: the gate is shut.
-    assert_eq!(committer.stable_end(), EventIndex(0));
-    assert_eq!(committer.joins(0), EventIndex(7));
-    let welcomed = committer.welcomed(0, LoggerId(0), EventIndex(7), Clock(7));
-    welcomed.expect("it caught up");
+    // All have to compare with each other, and to join.
+    assert!(committer.is_lost(0) && committer.is_lost(1));
+    for replica in [0, 1] {
+        // What the longest has beyond the other is not stable yet.
+        assert_eq!(committer.stable_end(), EventIndex(0));
+        assert_eq!(committer.joins(replica), EventIndex(7));
+        let id = LoggerId(LOGGER.0 + replica as u32);
+        let welcomed = committer.welcomed(replica, id, EventIndex(7), Clock(7));
+        welcomed.expect("it caught up");
+    }
     assert_eq!(committer.stable_end(), EventIndex(7));
+}
+
+/// What a dead life wrote where the life after it went on is longer, and wrong.
+#[test]
+fn the_row_of_a_later_life_goes_before_a_longer_one() {
+    let mut committer = Committer::new(RANK, Incarnation(2), 3, 2);
+    answer(&mut committer, 0, 0, 15);
+    answer(&mut committer, 1, 1, 12);
+    assert_eq!(committer.start(), Some(EventIndex(12)));
 }
 
 /// With 3 replicas of which 1 makes a commit stable, any 2 may lack it.
@@ -128,58 +145,6 @@ fn a_life_begins_when_one_of_every_quorum_has_answered() {
         let committer = Committer::new(RANK, Incarnation(1), replicas, quorum);
         assert_eq!(committer.answers_needed(), needed, "{quorum} of {replicas}");
     }
-}
-
-#[test]
-fn leftovers_of_a_dead_life_are_written_over_or_refused() {
-    let mut committer = Committer::new(RANK, Incarnation(1), 3, 2);
-    for replica in [0, 1] {
-        committer.joins(replica);
-        let id = LoggerId(replica as u32);
-        let welcomed = committer.welcomed(replica, id, EventIndex(4), Clock(4));
-        welcomed.expect("nothing wrong");
-    }
-    commit(&mut committer, 1, 6, 10);
-    let mut third = |end: u64| {
-        committer.joins(2);
-        let welcomed = committer.welcomed(2, LoggerId(2), EventIndex(end), Clock(end));
-        let confirmed = committer.confirmed(2);
-        committer.lose(2);
-        (welcomed, confirmed)
-    };
-    // It has number 4, 5 and 6 of the dead life: 4 is written again.
-    let (welcomed, confirmed) = third(7);
-    assert_eq!((welcomed, confirmed), (Ok(()), EventIndex(4)));
-    for replica in [0, 1] {
-        committer.placed(replica);
-    }
-    assert_eq!(committer.first_kept(), EventIndex(5));
-    // It was live in this life by now, so it is known what it has.
-    committer.joins(2);
-    let welcomed = committer.welcomed(2, LoggerId(2), EventIndex(5), Clock(6));
-    assert_eq!(welcomed, Ok(()));
-}
-
-#[test]
-fn leftovers_that_cannot_be_written_over_any_more_are_refused() {
-    let mut committer = Committer::new(RANK, Incarnation(1), 3, 2);
-    for replica in [0, 1] {
-        committer.joins(replica);
-        let id = LoggerId(replica as u32);
-        let welcomed = committer.welcomed(replica, id, EventIndex(4), Clock(4));
-        welcomed.expect("nothing wrong");
-    }
-    commit(&mut committer, 1, 6, 10);
-    committer.placed(0);
-    committer.placed(1);
-    committer.joins(2);
-    let dead = Fault::DeadLife {
-        start: EventIndex(4),
-        end: EventIndex(5),
-    };
-    let welcomed = committer.welcomed(2, LoggerId(2), EventIndex(5), Clock(5));
-    assert_eq!(welcomed, Err(dead));
-    assert!(committer.is_lost(2));
 }
 
 /// EL-3: what is not stable is kept, however much; for those that lag behind a

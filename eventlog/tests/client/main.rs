@@ -7,5 +7,7 @@ mod fixed_seed;
 mod batches;
 mod committer;
 mod faults;
+mod killed;
 mod links;
+mod process;
 mod scripted;
