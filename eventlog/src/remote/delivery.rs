@@ -1,0 +1,50 @@
+//! Of which providers a completion with delivery complete may be believed.
+
+/// What the completion of an RMA write means that asked for delivery complete.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Delivery {
+    /// The bytes are in the target's memory. EL-1
+    Honoured,
+    /// Perhaps only on their way there.
+    Unknown,
+}
+
+impl Delivery {
+    /// What was measured of a provider (`libfabric`'s name, layers joined by `;`)
+    /// with libfabric 1.17 and 2.5: the tests of `refrain-libfabric` and those in
+    /// `eventlog/tests/remote` look at the target's memory when the completion
+    /// comes. The documents of libfabric promise it of more than keep it.
+    pub fn of(provider: &str) -> Self {
+        let layers: Vec<&str> = provider.split(';').collect();
+        match layers[..] {
+            ["tcp" | "net" | "sockets" | "shm"] => Self::Honoured,
+            // Ignored there on messages, but kept on writes.
+            ["tcp" | "net", "ofi_rxm"] => Self::Honoured,
+            _ => Self::Unknown,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_was_measured_is_believed() {
+        for provider in ["tcp", "net", "sockets", "shm", "tcp;ofi_rxm", "net;ofi_rxm"] {
+            assert_eq!(Delivery::of(provider), Delivery::Honoured, "{provider}");
+        }
+        for provider in [
+            "",
+            "verbs",
+            "verbs;ofi_rxm",
+            "udp;ofi_rxd",
+            "ofi_rxm",
+            "efa",
+            "tcp;ofi_hook_noop",
+            "TCP",
+        ] {
+            assert_eq!(Delivery::of(provider), Delivery::Unknown, "{provider}");
+        }
+    }
+}
