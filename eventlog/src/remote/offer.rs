@@ -10,10 +10,7 @@ use std::path::Path;
 /// Loads libfabric and finds the offer of a provider: on an internet address
 /// first (others need more than an address to be reached), outward ones before
 /// the loopback.
-pub(super) fn open(
-    library: Option<&Path>,
-    provider: &str,
-) -> Result<(Library, Info), RemoteError> {
+pub(super) fn open(library: Option<&Path>, provider: &str) -> Result<(Library, Info), RemoteError> {
     let library = Library::load(library)?;
     let mut offers = offers(&library, Some(provider))?;
     offers.sort_by_key(|info| {
