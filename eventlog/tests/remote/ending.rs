@@ -1,5 +1,6 @@
 //! Ends of all kinds: a fenced client, a killed logger.
 
+use crate::client;
 use crate::harness::{Batches, RingFile, Setup, place, take, until, with_every_provider};
 use refrain_eventlog::remote::{RemoteError, RemoteWriter};
 use refrain_eventlog::ring::Cursor;
@@ -183,4 +184,40 @@ fn kill(setup: &Setup, is_in_the_middle: bool) {
         assert!(again.bytes_at(at, batch.len()) == *batch);
         at = at.after(batch.len());
     }
+}
+
+/// Clients killed in the middle of their writes: the logger and the others go on.
+#[test]
+fn killed_clients_disturb_nobody() {
+    with_every_provider(|setup| {
+        if setup.provider == "shm" {
+            println!("  skipped: shm leaves locks behind (docs/event-remote.md)");
+            return;
+        }
+        let folder = tempfile::tempdir().unwrap();
+        let mut logger = setup.logger();
+        let ring = RingFile::create(folder.path(), 0);
+        let mut writer = setup.writer(&logger.register(&ring.path));
+        let mut batches = Batches::new(ring.identity);
+        let mut reader = ring.reader();
+        for life in 1..4 {
+            let theirs = RingFile::create(folder.path(), life);
+            let remote = logger.register(&theirs.path);
+            let mut victim = client::start(setup, &remote);
+            // The last of its ring has been written: it is in full swing.
+            let last = Cursor(refrain_eventlog::ring::DATA_BYTES as u64 - 4096);
+            until("the victim to write", || {
+                (theirs.bytes_at(last, 8) != [0; 8]).then_some(())
+            });
+            victim.kill().unwrap();
+            victim.wait().unwrap();
+            for _ in 0..20 {
+                let batch = batches.any();
+                place(&mut writer, &batch);
+                assert!(take(&mut reader) == Some(batch));
+                writer.consumed(reader.position()).unwrap();
+            }
+            logger.revoke(life as usize);
+        }
+    });
 }

@@ -5,6 +5,8 @@ use crate::harness::{Batches, RingFile, Setup, place, with_every_provider};
 use refrain_eventlog::message::RemoteRing;
 use refrain_eventlog::remote::RemoteError;
 use refrain_eventlog::ring::{Cursor, DATA_BYTES};
+use std::io::Write;
+use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::time::{Duration, Instant};
 
 /// How long something is tried that must not come about.
@@ -22,7 +24,7 @@ fn attempt(setup: &Setup, remote: &RemoteRing, batch: &[u8]) -> String {
     }
     while begin.elapsed() < TRIED {
         match writer.poll() {
-            Ok(placed) if placed == Cursor(0) => {}
+            Ok(Cursor(0)) => {}
             Ok(_) => {
                 assert!(!setup.is_believed(), "placed in nobody's memory");
                 return "COMPLETES AS IF IT WERE THERE".to_owned();
@@ -130,4 +132,45 @@ fn a_hostile_welcome_is_an_error() {
         }
         place(&mut setup.writer(&remote), &batch);
     });
+}
+
+/// Whoever knocks at the provider's port and says something else: the logger
+/// serves its clients on.
+#[test]
+fn strangers_at_the_port_change_nothing() {
+    with_every_provider(|setup| {
+        let folder = tempfile::tempdir().unwrap();
+        let mut logger = setup.logger();
+        let ring = RingFile::create(folder.path(), 0);
+        let remote = logger.register(&ring.path);
+        let Some(port) = internet_port(&remote.address) else {
+            println!("  skipped strangers: its address is no internet address");
+            return;
+        };
+        let mut batches = Batches::new(ring.identity);
+        let mut writer = setup.writer(&remote);
+        place(&mut writer, &batches.any());
+        let mut knocked = 0;
+        for (seed, bytes) in [0, 1, 7, 64, 200, 4096, 100_000].into_iter().enumerate() {
+            let garbage: Vec<u8> = (0..bytes)
+                .map(|index| (index * 31 + seed * 77) as u8)
+                .collect();
+            let Ok(mut stranger) = TcpStream::connect_timeout(&port, TRIED) else {
+                continue;
+            };
+            // The logger may hang up in the middle.
+            let _ = stranger.write_all(&garbage);
+            knocked += 1;
+            place(&mut writer, &batches.any());
+        }
+        assert!(knocked > 0, "nobody listens at {port}");
+        place(&mut setup.writer(&remote), &batches.any());
+    });
+}
+
+fn internet_port(address: &[u8]) -> Option<SocketAddr> {
+    let family = u16::from_ne_bytes(*address.first_chunk()?);
+    let port = u16::from_be_bytes([*address.get(2)?, *address.get(3)?]);
+    let ip: [u8; 4] = address.get(4..8)?.try_into().ok()?;
+    (family == 2).then(|| (Ipv4Addr::from(ip), port).into())
 }

@@ -2,6 +2,7 @@
 //! Every libfabric that is there, every provider of it; what is not there is
 //! printed as skipped.
 
+mod client;
 mod ending;
 mod harness;
 mod hostile;

@@ -28,7 +28,7 @@ fn a_logger_in_another_process() {
     }
 }
 
-/// The logger, as tests see it. Killed when dropped.
+/// The logger, as tests see it. Ended when dropped.
 pub struct Logger {
     child: Child,
     to: ChildStdin,
