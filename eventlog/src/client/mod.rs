@@ -5,16 +5,33 @@
 //! calls [`Client::poll`] while something is not stable.
 
 mod address;
+pub mod committer;
+mod connection;
+mod fault;
+mod kept;
+mod link;
+pub mod read;
+mod shared_ring;
 
-pub use address::LoggerAddress;
+pub use address::{LoggerAddress, NotAnAddress};
+pub use connection::ConnectionError;
+pub use fault::Fault;
 
 use crate::Level;
 use crate::message::Way;
+use committer::Committer;
 use core::time::Duration;
+use link::{Link, Surroundings, Trouble};
 use refrain_logging::determinant::EventIndex;
 use refrain_logging::determinant::batch::BatchHeader;
 use refrain_ring::{Clock, Incarnation, Rank};
+use shared_ring::Placement;
+use std::time::Instant;
 use thiserror::Error;
+
+/// Longest sleep of [`Client::connect`] before it tries again those that are not
+/// there.
+const RETRY_WHILE_CONNECTING: Duration = Duration::from_millis(5);
 
 /// What a client is to do.
 #[derive(Clone, Debug)]
@@ -70,7 +87,15 @@ pub enum ClientError {
 /// Commits the batches of one rank. See the [module](self).
 #[derive(Debug)]
 pub struct Client {
-    _options: ClientOptions,
+    options: ClientOptions,
+    committer: Committer,
+    links: Vec<Link>,
+    /// A commit is nothing but stores into every ring.
+    places_directly: bool,
+    trimmed: Option<Clock>,
+    is_leaving: bool,
+    /// The latest time that was told.
+    now: Duration,
 }
 
 impl Client {
@@ -80,54 +105,311 @@ impl Client {
     /// # Errors
     /// See [`ClientError`].
     pub fn connect(options: ClientOptions) -> Result<Self, ClientError> {
-        Ok(Self { _options: options })
+        let mut client = Self::new(options)?;
+        let began = Instant::now();
+        while !client.has_quorum() {
+            client.poll(|| began.elapsed());
+            let left = client.options.connect_wait.saturating_sub(began.elapsed());
+            if client.has_quorum() {
+                break;
+            }
+            client.check_refusals()?;
+            if left.is_zero() {
+                return Err(client.no_quorum());
+            }
+            client.wait_for_answers(left);
+        }
+        for link in &mut client.links {
+            link.forget_time();
+        }
+        client.now = Duration::ZERO;
+        client.refresh_path();
+        Ok(client)
+    }
+
+    fn new(options: ClientOptions) -> Result<Self, ClientError> {
+        let replicas = options.loggers.len();
+        if options.quorum == 0 || options.quorum > replicas {
+            return Err(ClientError::Refused {
+                address: "(all)".to_owned(),
+                reason: format!("a quorum of {} of {replicas} cannot be", options.quorum),
+            });
+        }
+        let mut links = Vec::new();
+        for address in &options.loggers {
+            let is_unix = matches!(address, LoggerAddress::Unix(_));
+            let way = match options.way {
+                None if is_unix => Way::SharedMemory,
+                None => Way::Messages,
+                Some(Way::SharedMemory) if !is_unix => {
+                    return Err(ClientError::Refused {
+                        address: address.to_string(),
+                        reason: "shared memory needs a Unix socket: say unix:PATH".to_owned(),
+                    });
+                }
+                Some(way) => way,
+            };
+            links.push(Link::new(address.clone(), way));
+        }
+        let quorum = options.quorum;
+        Ok(Self {
+            committer: Committer::new(options.rank, options.incarnation, replicas, quorum),
+            options,
+            links,
+            places_directly: false,
+            trimmed: None,
+            is_leaving: false,
+            now: Duration::ZERO,
+        })
+    }
+
+    fn has_quorum(&self) -> bool {
+        let replicas = 0..self.links.len();
+        let live = replicas.filter(|index| self.committer.is_live(*index));
+        live.count() >= self.committer.quorum()
+    }
+
+    /// No quorum can come together any more.
+    fn check_refusals(&self) -> Result<(), ClientError> {
+        let refused: Vec<&Link> = self.links.iter().filter(|link| link.is_refused).collect();
+        let possible = self.links.len() - refused.len();
+        match refused.first() {
+            Some(link) if possible < self.committer.answers_needed() => Err(ClientError::Refused {
+                address: link.address.to_string(),
+                reason: link.trouble.clone().unwrap_or_default(),
+            }),
+            _ => Ok(()),
+        }
+    }
+
+    fn no_quorum(&self) -> ClientError {
+        ClientError::NoQuorum {
+            answered: self.committer.answered(),
+            quorum: self.committer.answers_needed(),
+            waited_ms: self.options.connect_wait.as_millis() as u64,
+            why: self.troubles(),
+        }
+    }
+
+    fn wait_for_answers(&self, left: Duration) {
+        let connections: Vec<_> = self.links.iter().filter_map(Link::connection).collect();
+        let wait = match self.links.iter().any(Link::is_away) {
+            true => left.min(RETRY_WHILE_CONNECTING),
+            false => left,
+        };
+        // Whatever is wrong with a socket, the next round tells.
+        let _ = connection::wait_for(&connections, wait);
     }
 
     /// Number of the first determinant that this client commits.
     pub fn next(&self) -> EventIndex {
-        EventIndex(0)
+        self.committer.start().unwrap_or_default()
+    }
+
+    /// Number of the first determinant of the next batch.
+    pub fn end(&self) -> EventIndex {
+        self.committer.end()
     }
 
     /// Begins a commit: writes the batch to every logger that can take it now,
     /// and keeps it until it is stable. Batches come in order, without gaps.
     /// EL-3, GATE-2
+    ///
+    /// # Panics
+    /// When `header` does not go on where the batch before ended.
+    #[inline]
     pub fn commit(&mut self, header: &BatchHeader, batch: &[u8]) {
-        let _ = (header, batch);
+        if self.places_directly {
+            self.place_everywhere(header, batch);
+        } else {
+            self.keep_and_send(header, batch);
+        }
+    }
+
+    /// Nothing is under way: the batch is stable at once, and never kept.
+    #[inline]
+    fn place_everywhere(&mut self, header: &BatchHeader, batch: &[u8]) {
+        let mut wants_emptying = false;
+        for index in 0..self.links.len() {
+            let Some(ring) = self.links[index].placing_ring() else {
+                continue;
+            };
+            if ring.place(batch) != Placement::Placed {
+                return self.keep_after(index, header, batch);
+            }
+            wants_emptying |= ring.wants_emptying();
+        }
+        self.committer.placed_everywhere(header);
+        if wants_emptying {
+            self.have_emptied();
+        }
+    }
+
+    /// The batch was placed in the rings before this one, but not here.
+    #[cold]
+    fn keep_after(&mut self, failed: usize, header: &BatchHeader, batch: &[u8]) {
+        self.committer.commit(header, batch);
+        for index in 0..failed {
+            if self.links[index].is_joined() {
+                self.committer.placed(index);
+            }
+        }
+        self.send_kept();
+    }
+
+    fn keep_and_send(&mut self, header: &BatchHeader, batch: &[u8]) {
+        self.committer.commit(header, batch);
+        self.send_kept();
+    }
+
+    fn send_kept(&mut self) {
+        self.for_each_link(|link, index, with| link.send_batches(index, with));
+        self.refresh_path();
+    }
+
+    /// Rings the servers whose rings want it, and looks whether they live: rarely
+    /// enough that its system calls cost nothing.
+    #[cold]
+    fn have_emptied(&mut self) {
+        self.for_each_link(|link, index, with| {
+            if let Some(ring) = link.placing_ring().filter(|ring| ring.wants_emptying()) {
+                ring.ring_bell();
+            }
+            link.hear(index, with)
+        });
+        self.refresh_path();
+    }
+
+    fn for_each_link(
+        &mut self,
+        mut work: impl FnMut(&mut Link, usize, &mut Surroundings<'_>) -> Result<(), Trouble>,
+    ) {
+        let mut with = Surroundings {
+            options: &self.options,
+            committer: &mut self.committer,
+            trimmed: self.trimmed,
+            is_leaving: self.is_leaving,
+        };
+        for (index, link) in self.links.iter_mut().enumerate() {
+            if let Err(trouble) = work(link, index, &mut with) {
+                link.lose(index, with.committer, self.now, trouble);
+            }
+        }
+    }
+
+    fn refresh_path(&mut self) {
+        let mut links = self.links.iter_mut().enumerate();
+        let committer = &self.committer;
+        self.places_directly = self.options.level == Level::Placed
+            && committer.keeps_nothing()
+            && links.all(|(index, link)| {
+                // A link whose replica the core gave up is not written to.
+                link.placing_ring().is_some() == committer.is_live(index)
+            });
     }
 
     /// One past the last determinant that is stable, as far as is known without
     /// looking.
     #[inline]
     pub fn stable_end(&self) -> EventIndex {
-        EventIndex(u64::MAX)
+        self.committer.stable_end()
     }
 
     /// Takes in acknowledgements, sends what waits for room, comes back to
     /// loggers that were lost; returns [`Client::stable_end`]. `now`: time since
     /// any fixed point, asked only where something is to be timed.
-    pub fn poll(&mut self, now: impl FnMut() -> Duration) -> EventIndex {
-        let _ = now;
+    pub fn poll(&mut self, mut now: impl FnMut() -> Duration) -> EventIndex {
+        let now = now();
+        self.now = now;
+        let mut with = Surroundings {
+            options: &self.options,
+            committer: &mut self.committer,
+            trimmed: self.trimmed,
+            is_leaving: self.is_leaving,
+        };
+        for (index, link) in self.links.iter_mut().enumerate() {
+            link.advance(index, &mut with, now);
+        }
+        self.refresh_path();
         self.stable_end()
+    }
+
+    /// Whether there is anything for [`Client::poll`] to do: something is not
+    /// stable, or a logger is to be joined again.
+    pub fn needs_poll(&self) -> bool {
+        let links = self.links.iter();
+        self.stable_end() < self.committer.end()
+            || self.is_leaving && !self.has_left()
+            || links
+                .enumerate()
+                .any(|(index, _)| !self.committer.is_live(index))
+    }
+
+    /// Looks now whether the loggers are still there; a system call for each.
+    pub fn check(&mut self) {
+        self.for_each_link(|link, index, with| link.hear(index, with));
+        self.refresh_path();
+    }
+
+    /// How many loggers are joined.
+    pub fn live(&self) -> usize {
+        let replicas = 0..self.links.len();
+        replicas
+            .filter(|index| self.committer.is_live(*index))
+            .count()
     }
 
     /// Tells the loggers that determinants with at most this clock will not be
     /// asked for any more. GC-1
     pub fn trim(&mut self, clock: Clock) {
-        let _ = clock;
+        // Told again to those who join later.
+        self.trimmed = self.trimmed.max(Some(clock));
+        for link in &mut self.links {
+            link.say_trim(clock);
+        }
     }
 
     /// Why the commits under way are not stable, for people; `None` when they
     /// all are.
     pub fn explain(&self) -> Option<String> {
-        None
+        if self.stable_end() >= self.committer.end() {
+            return None;
+        }
+        Some(format!(
+            "determinants from {} to {} are not stable: {} of {} event loggers are there, {} are needed: {}",
+            self.stable_end(),
+            self.committer.end().0 - 1,
+            self.live(),
+            self.links.len(),
+            self.committer.quorum(),
+            self.troubles(),
+        ))
+    }
+
+    fn troubles(&self) -> String {
+        let tell = |(index, link): (usize, &Link)| {
+            let state = match &link.trouble {
+                Some(trouble) => trouble.as_str(),
+                None if self.committer.is_live(index) => "has not confirmed them yet",
+                None => "has not answered yet",
+            };
+            format!("{}: {state}", link.address)
+        };
+        let troubles: Vec<String> = self.links.iter().enumerate().map(tell).collect();
+        troubles.join("; ")
     }
 
     /// Says that nothing more will come; [`Client::poll`] until
     /// [`Client::has_left`].
-    pub fn leave(&mut self) {}
+    pub fn leave(&mut self) {
+        self.is_leaving = true;
+    }
 
-    /// Whether every logger that can be reached has stored everything.
+    /// Whether everything is stable and every logger that is joined has stored
+    /// everything.
     pub fn has_left(&self) -> bool {
-        true
+        self.is_leaving
+            && self.stable_end() >= self.committer.end()
+            && !self.links.iter().any(Link::is_joined)
     }
 }

@@ -7,7 +7,7 @@
 
 use super::{CONTROL_BYTES, DATA_BYTES, RING_BYTES, RING_MAGIC, RingIdentity, word};
 use crate::LoggerId;
-use core::sync::atomic::{AtomicU64, Ordering};
+use core::sync::atomic::{AtomicU64, Ordering, fence};
 use memmap2::{MmapOptions, MmapRaw};
 use refrain_logging::determinant::EventIndex;
 use refrain_ring::{Incarnation, Rank};
@@ -81,6 +81,13 @@ impl RingMemory {
             logger: LoggerId(self.load(word::LOGGER) as u32),
             start: EventIndex(self.load(word::START)),
         }
+    }
+
+    /// Nothing that is placed from now on is sure to be taken: either a client
+    /// that looks after it wrote sees this, or who closed sees what it wrote.
+    pub(super) fn close(&self) {
+        self.store(word::CLOSED, 1);
+        fence(Ordering::SeqCst);
     }
 
     /// First byte of the data, for those who register it with a NIC.

@@ -23,24 +23,26 @@
 //! | 8..16 | | job |
 //! | 16..24 | | rank, incarnation << 32 |
 //! | 24..32 | | logger |
-//! | 32..40 | | number of the first determinant that goes into the ring |
+//! | 32..40 | | one past the last determinant that the logger had when it made the ring |
 //! | 64..72 | server | position up to which batches are stored elsewhere, their room is free |
 //! | 72..80 | server | clock of the last durable determinant |
 //! | 80..88 | server | one past the number of the last durable determinant, written after its clock |
-//! | 88..96 | server | 1: the ring is closed, nothing in it is read any more |
+//! | 88..96 | server | 1: the ring is closed, its client has to join again before its commits count |
 //! | 128..136 | server | 1: it sleeps; a client that wants something done rings it |
 
 mod memory;
 mod reader;
+mod remains;
 mod writer;
 
 pub use memory::RingMemory;
 pub use reader::RingReader;
+pub use remains::RingRemains;
 pub use writer::{Full, RingWriter};
 
 use crate::LoggerId;
 use refrain_logging::determinant::EventIndex;
-use refrain_logging::determinant::batch::BATCH_BYTES_MAX;
+use refrain_logging::determinant::batch::{BATCH_BYTES_MAX, BatchHeader, job_tag};
 use refrain_ring::{Incarnation, Rank};
 
 /// First word of a ring: "rfrnevt" and the version of its layout.
@@ -82,8 +84,19 @@ pub struct RingIdentity {
     pub incarnation: Incarnation,
     /// The logger.
     pub logger: LoggerId,
-    /// Number of the first determinant that goes into it.
+    /// One past the last determinant that the logger had when it made the ring:
+    /// where the client goes on, or before.
     pub start: EventIndex,
+}
+
+impl RingIdentity {
+    /// Whether a batch is of this client in this life.
+    #[inline]
+    pub fn is_of(&self, batch: &BatchHeader) -> bool {
+        batch.rank == self.rank
+            && batch.incarnation == self.incarnation
+            && batch.job_tag == job_tag(self.job)
+    }
 }
 
 /// A place in a ring, in bytes since it began; grows for ever.
@@ -112,6 +125,6 @@ impl Cursor {
     /// consumed.
     pub fn is_full(self, batch_bytes: usize, consumed: Cursor) -> bool {
         let end = self.0 + batch_bytes.next_multiple_of(LINE_BYTES) as u64;
-        end > consumed.0 + DATA_BYTES as u64
+        end.saturating_sub(consumed.0) > DATA_BYTES as u64
     }
 }

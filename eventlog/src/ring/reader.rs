@@ -1,8 +1,9 @@
 //! The server's side of a ring.
 
-use super::{Cursor, RingIdentity, RingMemory, word};
+use super::{Cursor, RingIdentity, RingMemory, RingRemains, word};
+use core::sync::atomic::{Ordering, fence};
 use refrain_logging::determinant::EventIndex;
-use refrain_logging::determinant::batch::{BATCH_BYTES_MAX, BatchHeader, HEADER_BYTES, job_tag};
+use refrain_logging::determinant::batch::{BATCH_BYTES_MAX, BatchHeader, HEADER_BYTES};
 use refrain_ring::Clock;
 
 /// Takes batches out of a ring, in order.
@@ -12,6 +13,7 @@ pub struct RingReader {
     identity: RingIdentity,
     next: Cursor,
     expected: EventIndex,
+    has_taken: bool,
 }
 
 impl RingReader {
@@ -25,11 +27,13 @@ impl RingReader {
             expected: identity.start,
             identity,
             next: Cursor::default(),
+            has_taken: false,
         }
     }
 
     /// Takes the next batch if it is all there, into `batch`. EL-2: only one of
-    /// this client in this life, with the next number, whose checksum fits.
+    /// this client in this life, with the next number (the first may have a
+    /// lower one, see [`super`]), whose checksum fits.
     #[inline]
     pub fn take<'a>(
         &mut self,
@@ -38,11 +42,12 @@ impl RingReader {
         let offset = self.next.offset();
         self.memory.read(offset, &mut batch[..HEADER_BYTES]);
         let header = BatchHeader::peek(&batch[..HEADER_BYTES]).ok()?;
-        let is_next = header.rank == self.identity.rank
-            && header.incarnation == self.identity.incarnation
-            && header.job_tag == job_tag(self.identity.job)
-            && header.first == self.expected;
-        if !is_next {
+        let is_next = if self.has_taken {
+            header.first == self.expected
+        } else {
+            header.first <= self.expected
+        };
+        if !is_next || !self.identity.is_of(&header) {
             return None;
         }
         let bytes = header.batch_bytes();
@@ -55,6 +60,7 @@ impl RingReader {
         }
         self.next = self.next.after(bytes);
         self.expected = header.end();
+        self.has_taken = true;
         Some((header, &batch[..bytes]))
     }
 
@@ -79,15 +85,21 @@ impl RingReader {
         self.memory.store(word::DURABLE_END, end.0);
     }
 
-    /// Nothing is taken any more.
+    /// The client has to join again. What it placed before it noticed is still
+    /// to be taken, by [`RingReader::into_remains`].
     pub fn close(&mut self) {
-        self.memory.store(word::CLOSED, 1);
+        self.memory.close();
+    }
+
+    /// Closes the ring, to be read as one that was found.
+    pub fn into_remains(self) -> RingRemains {
+        RingRemains::new(self.memory, self.identity)
     }
 
     /// Whether the server is about to sleep; look once more after this said so.
     pub fn set_sleeps(&mut self, sleeps: bool) {
         self.memory.store(word::SLEEPS, sleeps.into());
-        core::sync::atomic::fence(core::sync::atomic::Ordering::SeqCst);
+        fence(Ordering::SeqCst);
     }
 
     /// Whose it is.

@@ -1,6 +1,7 @@
 //! The client's side of a ring in shared memory.
 
 use super::{Cursor, RingMemory, word};
+use core::sync::atomic::{Ordering, fence};
 use refrain_logging::determinant::EventIndex;
 use refrain_ring::Clock;
 
@@ -64,13 +65,21 @@ impl RingWriter {
         )
     }
 
-    /// The server reads it no more: this client was fenced, or the server ended.
+    /// This client was fenced, or cut off, or the server ended: it has to join
+    /// again. Asked after a write: either this says so, or what was written is
+    /// sure to be taken. EL-3
     pub fn is_closed(&self) -> bool {
+        // Pairs with the fence of RingMemory::close.
+        fence(Ordering::SeqCst);
         self.memory.load(word::CLOSED) != 0
     }
 
-    /// The server sleeps until it is rung.
+    /// The server sleeps until it is rung. Asked after a write: either this
+    /// says so, or the server sees the write before it sleeps.
     pub fn server_sleeps(&self) -> bool {
+        // Pairs with the fence of RingReader::set_sleeps: both sides store one
+        // word and load the other's.
+        fence(Ordering::SeqCst);
         self.memory.load(word::SLEEPS) != 0
     }
 }

@@ -1,1 +1,107 @@
-//! Files of batches: appended by many ranks, synced in groups, read back.
+//! Files of batches: appended by many ranks, synced in groups, read back. The
+//! format, and why it is so, is in docs/event-files.md.
+//!
+//! | module | what |
+//! |---|---|
+//! | `format` | the bytes |
+//! | `disk` | what is needed of the world; `folder` is the real one, `faulty` that of tests |
+//! | `engine`, `uring`, `plain` | how the real one writes |
+//! | `appender` | groups: one is written while the next gathers |
+//! | `contents` | rows, and where they lie |
+//! | `walk`, `replay`, `read` | from files to groups, to contents, to a rank's batches |
+
+pub(crate) mod appender;
+pub(crate) mod contents;
+pub mod disk;
+mod engine;
+pub mod faulty;
+pub(crate) mod folder;
+pub(crate) mod format;
+mod plain;
+pub(crate) mod read;
+pub(crate) mod replay;
+mod uring;
+mod walk;
+
+use format::FILE_VERSION;
+use std::path::PathBuf;
+use thiserror::Error;
+
+/// How a store writes its files.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum StoreIo {
+    /// What is best for what is asked: without syncs, plain writes (they end in
+    /// memory); with syncs, io_uring, or a thread where there is none.
+    #[default]
+    Auto,
+    /// io_uring, or no store.
+    Uring,
+    /// Plain system calls; those that sync, in a thread.
+    Plain,
+}
+
+/// Why a store cannot be, or cannot go on.
+#[derive(Debug, Error)]
+pub enum StoreError {
+    /// Another logger has the folder.
+    #[error("{} belongs to another event logger that is running: give each a folder of its own", .folder.display())]
+    Locked {
+        /// The folder.
+        folder: PathBuf,
+    },
+    /// The folder is of another logger.
+    #[error("{} was written by event logger {found}, this is event logger {wanted}: start it with --logger {found}, or with another folder", .file.display())]
+    OtherLogger {
+        /// A file in it.
+        file: PathBuf,
+        /// Whose it is.
+        found: u32,
+        /// Who asks.
+        wanted: u32,
+    },
+    /// A file of another version of this program.
+    #[error("{} is of version {version}, this program reads version {known}: use the program that wrote it, or another folder", .file.display())]
+    Version {
+        /// The file.
+        file: PathBuf,
+        /// As found.
+        version: u32,
+        /// What this program reads.
+        known: u32,
+    },
+    /// A file is not as it was written.
+    #[error("{} is damaged at byte {place}: {reason}; what it held is lost here: if other replicas have it, start this logger with an empty folder", .file.display())]
+    Damaged {
+        /// The file.
+        file: PathBuf,
+        /// Where.
+        place: u64,
+        /// What is wrong.
+        reason: String,
+    },
+    /// No room: what was to be written waits, and is tried again by each
+    /// [`Logbook::progress`](crate::logbook::Logbook::progress).
+    #[error("{attempted}: {error}; nothing is acknowledged until there is room")]
+    NoRoom {
+        /// What was attempted.
+        attempted: String,
+        /// What the system said.
+        error: std::io::Error,
+    },
+    /// The system refused; the store works no more, and what it has not
+    /// acknowledged may be lost.
+    #[error("{attempted}: {error}")]
+    Io {
+        /// What was attempted.
+        attempted: String,
+        /// What the system said.
+        error: std::io::Error,
+    },
+}
+
+impl StoreError {
+    /// Whether the store goes on when there is room.
+    pub fn is_temporary(&self) -> bool {
+        matches!(self, Self::NoRoom { .. })
+    }
+}

@@ -1,6 +1,7 @@
 //! `refrain`: starts jobs, measures, and says what a machine can do.
 
 mod clean;
+mod eventlogger;
 mod info;
 mod log;
 mod providers;
@@ -25,6 +26,9 @@ enum Command {
     Info(info::Arguments),
     /// Remove what killed jobs have left behind.
     Clean(clean::Arguments),
+    /// Keep determinants for the ranks of jobs.
+    #[command(name = "eventlogger")]
+    EventLogger(eventlogger::Arguments),
     /// List, print or check logs that ranks have spilled to a folder.
     Log(log::Arguments),
     /// Measure latency and bandwidth between two ranks, protocol beside protocol.
@@ -39,6 +43,7 @@ fn main() -> ExitCode {
         Command::Run(arguments) => run::run(arguments),
         Command::Info(arguments) => info::run(&arguments),
         Command::Clean(arguments) => clean::run(arguments),
+        Command::EventLogger(arguments) => eventlogger::run(arguments),
         Command::Log(arguments) => log::run(&arguments),
         Command::Netpipe(arguments) => refrain_bench::netpipe::run(arguments),
         Command::NetpipeRank => refrain_bench::netpipe::rank_main(),

@@ -1,0 +1,581 @@
+//! The core of a client: what is kept, what goes to which replica, and what is
+//! stable. Pure: no I/O, no clock.
+//!
+//! A replica is lost, joining or live. Joining: it was told from where on this
+//! client can still send, and is brought there by the other replicas before it
+//! answers; what comes meanwhile is kept for it. Live: batches are sent to it in
+//! order, and it confirms them, at the level that the job chose. A determinant
+//! is stable when a quorum has confirmed it; a replica that is lost now has what
+//! it confirmed still (EL-1), so that it counts.
+//!
+//! A batch leaves memory when it is stable and every replica that is not lost
+//! has it (EL-3). For those that lag behind a quorum that is bounded
+//! ([`KEPT_BYTES_MAX`]); the slowest is lost then, comes back with a higher
+//! beginning and gets the rest from the others. What no quorum has confirmed is
+//! kept without a bound: the gate is shut meanwhile.
+//!
+//! Where a life of a rank begins ([`Committer::start`]) is decided by the first
+//! answers: as many as are sure to contain one of every quorum of the life
+//! before, and a quorum, which fences that life (FENCE-1). The life goes on
+//! where the longest of them ends; those with less must catch up before they
+//! count. A replica that was away then, and comes back with more than the life
+//! began with, may hold leftovers of a dead life:
+//! [`crate::message::Welcome`] does not tell. It is sent everything from the
+//! start of this life on, which cuts its row there; if that is kept no more it is
+//! refused ([`Fault::DeadLife`]). The first life has none before it.
+
+use super::fault::Fault;
+use super::kept::Kept;
+use crate::LoggerId;
+use refrain_logging::determinant::EventIndex;
+use refrain_logging::determinant::batch::BatchHeader;
+use refrain_ring::{Clock, Incarnation, Rank};
+
+/// Bytes of stable batches that are kept for replicas that lag behind.
+pub const KEPT_BYTES_MAX: usize = 4 << 20;
+
+/// An acknowledgement, or what a ring says of itself. GATE-3
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Acknowledgement {
+    /// Who acknowledges.
+    pub logger: LoggerId,
+    /// Whose determinants.
+    pub rank: Rank,
+    /// Of which life.
+    pub incarnation: Incarnation,
+    /// Clock of the last one.
+    pub clock: Clock,
+    /// One past its number.
+    pub end: EventIndex,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    Lost,
+    /// Nothing from `needs` on may be freed.
+    Joining {
+        needs: EventIndex,
+    },
+    /// Answered before it was known where this life begins.
+    Answered {
+        end: EventIndex,
+        clock: Clock,
+    },
+    Live,
+}
+
+#[derive(Clone, Debug)]
+struct Replica {
+    state: State,
+    /// Once it has answered.
+    logger: Option<LoggerId>,
+    /// It was live in this life of the rank.
+    was_live: bool,
+    /// What it was sent since it joined ends here.
+    sent: EventIndex,
+    /// What it has at the level asked for ends here …
+    confirmed: EventIndex,
+    /// … with this clock.
+    confirmed_clock: Clock,
+}
+
+/// See the [module](self).
+#[derive(Debug)]
+pub struct Committer {
+    rank: Rank,
+    incarnation: Incarnation,
+    quorum: usize,
+    start: Option<EventIndex>,
+    end: EventIndex,
+    end_clock: Clock,
+    stable: EventIndex,
+    kept: Kept,
+    /// Clock of the last determinant that is kept no more.
+    freed_clock: Clock,
+    replicas: Vec<Replica>,
+}
+
+impl Committer {
+    /// Commits for one life of a rank to `replicas` loggers, of which `quorum`
+    /// make a determinant stable.
+    pub fn new(rank: Rank, incarnation: Incarnation, replicas: usize, quorum: usize) -> Self {
+        let lost = Replica {
+            state: State::Lost,
+            logger: None,
+            was_live: false,
+            sent: EventIndex(0),
+            confirmed: EventIndex(0),
+            confirmed_clock: Clock(0),
+        };
+        Self {
+            rank,
+            incarnation,
+            quorum: quorum.clamp(1, replicas.max(1)),
+            start: None,
+            end: EventIndex(0),
+            end_clock: Clock(0),
+            stable: EventIndex(0),
+            kept: Kept::default(),
+            freed_clock: Clock(0),
+            replicas: vec![lost; replicas],
+        }
+    }
+
+    /// Number of the first determinant of this life; `None` until enough
+    /// replicas have answered.
+    pub fn start(&self) -> Option<EventIndex> {
+        self.start
+    }
+
+    /// How many have to answer before a life begins.
+    pub fn answers_needed(&self) -> usize {
+        self.quorum.max(self.replicas.len() + 1 - self.quorum)
+    }
+
+    /// How many are joined, or have answered.
+    pub fn answered(&self) -> usize {
+        let answered =
+            |replica: &&Replica| matches!(replica.state, State::Live | State::Answered { .. });
+        self.replicas.iter().filter(answered).count()
+    }
+
+    /// One past the last determinant committed.
+    #[inline]
+    pub fn end(&self) -> EventIndex {
+        self.end
+    }
+
+    /// One past the last stable determinant; never goes back.
+    #[inline]
+    pub fn stable_end(&self) -> EventIndex {
+        self.stable
+    }
+
+    /// How many confirmations make a determinant stable.
+    pub fn quorum(&self) -> usize {
+        self.quorum
+    }
+
+    /// Bytes of the batches that are kept.
+    pub fn kept_bytes(&self) -> usize {
+        self.kept.bytes()
+    }
+
+    /// Number of the first determinant that can still be sent. EL-3
+    pub fn first_kept(&self) -> EventIndex {
+        self.kept.first().unwrap_or(self.end)
+    }
+
+    /// Whether nothing goes to this replica until it joins again.
+    pub fn is_lost(&self, replica: usize) -> bool {
+        self.replicas[replica].state == State::Lost
+    }
+
+    /// Whether batches go to this replica.
+    pub fn is_live(&self, replica: usize) -> bool {
+        self.replicas[replica].state == State::Live
+    }
+
+    /// Whether this replica was sent all that was committed.
+    pub fn is_sent_all(&self, replica: usize) -> bool {
+        self.is_live(replica) && self.replicas[replica].sent == self.end
+    }
+
+    /// Who it is, once it has answered.
+    pub fn logger(&self, replica: usize) -> Option<LoggerId> {
+        self.replicas[replica].logger
+    }
+
+    /// One past the last determinant that this replica has confirmed.
+    pub fn confirmed(&self, replica: usize) -> EventIndex {
+        self.replicas[replica].confirmed
+    }
+
+    /// A replica is asked to let this client join; returns the number of the
+    /// first determinant that it can still be sent, which is kept for it.
+    pub fn joins(&mut self, replica: usize) -> EventIndex {
+        let needs = self.first_kept();
+        self.replicas[replica].state = State::Joining { needs };
+        needs
+    }
+
+    /// A replica is gone, or is to go.
+    pub fn lose(&mut self, replica: usize) {
+        self.replicas[replica].state = State::Lost;
+        self.free();
+    }
+
+    /// A replica answers: it has what is before `end`, the last of it with this
+    /// clock. It may be lost afterwards without a fault: it has to join again,
+    /// since it has less than this life begins with.
+    ///
+    /// # Errors
+    /// When it cannot be right; the replica is lost.
+    pub fn welcomed(
+        &mut self,
+        replica: usize,
+        logger: LoggerId,
+        end: EventIndex,
+        clock: Clock,
+    ) -> Result<(), Fault> {
+        let State::Joining { needs } = self.replicas[replica].state else {
+            return Ok(());
+        };
+        if self.start.is_some() && (needs..self.first_kept()).contains(&end) {
+            // It was asked before it was known where this life begins.
+            self.lose(replica);
+            return Ok(());
+        }
+        let checked = self.check_welcome(replica, logger, end, clock);
+        if checked.is_err() {
+            self.lose(replica);
+            return checked;
+        }
+        self.replicas[replica].logger = Some(logger);
+        if let Some(start) = self.start {
+            match self.may_hold_leftovers(replica, start, end) {
+                true => self.go_live(replica, start, self.freed_clock),
+                false => self.go_live(replica, end, clock),
+            }
+        } else {
+            self.replicas[replica].state = State::Answered { end, clock };
+            self.begin_life();
+        }
+        Ok(())
+    }
+
+    fn check_welcome(
+        &self,
+        replica: usize,
+        logger: LoggerId,
+        end: EventIndex,
+        clock: Clock,
+    ) -> Result<(), Fault> {
+        if let Some(expected) = self.replicas[replica].logger {
+            Fault::check_logger(expected, logger)?;
+        }
+        let others = self.replicas.iter().enumerate();
+        if others
+            .filter(|(other, _)| *other != replica)
+            .any(|(_, other)| other.logger == Some(logger))
+        {
+            return Err(Fault::Twice { id: logger.0 });
+        }
+        let Some(start) = self.start else {
+            return Ok(());
+        };
+        let may_hold_leftovers = self.may_hold_leftovers(replica, start, end);
+        if end > self.end && !may_hold_leftovers {
+            let written = self.end;
+            return Err(Fault::SomebodyElse { end, written });
+        }
+        let first_kept = self.first_kept();
+        if end < first_kept {
+            return Err(Fault::LostEvents { end, first_kept });
+        }
+        if may_hold_leftovers {
+            // The first batch of this life cuts its row where the life begins.
+            return match first_kept == start {
+                true => Ok(()),
+                false => Err(Fault::DeadLife { start, end }),
+            };
+        }
+        self.check_clock(end, clock)
+    }
+
+    /// Whether what a replica has beyond the start of this life may be of one
+    /// before it.
+    fn may_hold_leftovers(&self, replica: usize, start: EventIndex, end: EventIndex) -> bool {
+        let is_first_life = self.incarnation == Incarnation(0);
+        end > start && !self.replicas[replica].was_live && !is_first_life
+    }
+
+    /// EL-5 depends on it: batches are the same on every replica.
+    fn check_clock(&self, end: EventIndex, found: Clock) -> Result<(), Fault> {
+        let expected = match end == self.first_kept() {
+            true => self.freed_clock,
+            false => self.kept.clock_at_end(end).ok_or(Fault::End {
+                end,
+                sent: self.end,
+            })?,
+        };
+        if found == expected {
+            return Ok(());
+        }
+        Err(Fault::Clock {
+            end,
+            expected,
+            found,
+        })
+    }
+
+    fn go_live(&mut self, replica: usize, end: EventIndex, clock: Clock) {
+        let replica = &mut self.replicas[replica];
+        replica.state = State::Live;
+        replica.was_live = true;
+        replica.sent = end;
+        replica.confirmed = end;
+        replica.confirmed_clock = clock;
+        self.settle();
+    }
+
+    /// Decides where this life begins, when enough have answered.
+    fn begin_life(&mut self) {
+        let answers = self.replicas.iter().enumerate();
+        let answers: Vec<(EventIndex, Clock, usize)> = answers
+            .filter_map(|(index, replica)| match replica.state {
+                State::Answered { end, clock } => Some((end, clock, index)),
+                _ => None,
+            })
+            .collect();
+        if answers.len() < self.answers_needed() {
+            return;
+        }
+        let (start, clock, _) = answers.iter().copied().max().unwrap_or_default();
+        self.start = Some(start);
+        (self.end, self.end_clock) = (start, clock);
+        self.freed_clock = clock;
+        for (end, its_clock, replica) in answers {
+            if (end, its_clock) == (start, clock) {
+                self.go_live(replica, end, its_clock);
+            } else {
+                self.replicas[replica].state = State::Lost;
+            }
+        }
+    }
+
+    /// Takes a batch, which goes on where the one before ended.
+    ///
+    /// # Panics
+    /// When it does not, or no life has begun.
+    pub fn commit(&mut self, header: &BatchHeader, batch: &[u8]) {
+        self.check_order(header);
+        self.kept.push(header, batch);
+        (self.end, self.end_clock) = (header.end(), header.last_clock);
+        if self.kept.bytes() > KEPT_BYTES_MAX {
+            self.free();
+        }
+    }
+
+    #[inline]
+    fn check_order(&self, header: &BatchHeader) {
+        assert!(
+            self.start.is_some() && header.first == self.end,
+            "batches come in order, without gaps"
+        );
+    }
+
+    /// Whether a batch that every live replica confirms at once need not be
+    /// kept at all: nobody waits for anything.
+    pub fn keeps_nothing(&self) -> bool {
+        // What a live replica lacks is kept for it, so that each has everything.
+        let mut live = 0;
+        let none_joins = self.replicas.iter().all(|replica| {
+            live += usize::from(replica.state == State::Live);
+            matches!(replica.state, State::Live | State::Lost)
+        });
+        self.start.is_some() && self.kept.is_empty() && none_joins && live >= self.quorum
+    }
+
+    /// Every live replica has confirmed this batch at once, while
+    /// [`Committer::keeps_nothing`].
+    ///
+    /// # Panics
+    /// When it does not go on where the one before ended.
+    #[inline]
+    pub fn placed_everywhere(&mut self, header: &BatchHeader) {
+        self.check_order(header);
+        let (end, clock) = (header.end(), header.last_clock);
+        for replica in &mut self.replicas {
+            if replica.state == State::Live {
+                replica.sent = end;
+                replica.confirmed = end;
+                replica.confirmed_clock = clock;
+            }
+        }
+        (self.end, self.end_clock) = (end, clock);
+        self.freed_clock = clock;
+        self.stable = end;
+    }
+
+    /// The batch that a replica gets next.
+    pub fn next_for(&self, replica: usize) -> Option<&[u8]> {
+        let replica = &self.replicas[replica];
+        if replica.state != State::Live {
+            return None;
+        }
+        let (_, batch) = self.kept.starting_at(replica.sent)?;
+        Some(batch)
+    }
+
+    /// The batch that [`Committer::next_for`] gave is on its way.
+    pub fn sent(&mut self, replica: usize) {
+        let replica = &mut self.replicas[replica];
+        if let Some((end, _)) = self.kept.starting_at(replica.sent) {
+            replica.sent = end;
+        }
+    }
+
+    /// The batch that [`Committer::next_for`] gave is where it is to be: it was
+    /// stored there by this client itself.
+    pub fn placed(&mut self, replica: usize) {
+        self.sent(replica);
+        let replica = &mut self.replicas[replica];
+        let end = replica.sent;
+        if let Some(clock) = self.kept.clock_at_end(end) {
+            replica.confirmed = end;
+            replica.confirmed_clock = clock;
+        }
+        self.settle();
+    }
+
+    /// A replica acknowledges. One that comes again changes nothing.
+    ///
+    /// # Errors
+    /// When a field of it is not right: nothing of it counts, and the replica is
+    /// lost. GATE-3
+    pub fn acknowledged(&mut self, replica: usize, ack: &Acknowledgement) -> Result<(), Fault> {
+        if self.replicas[replica].state != State::Live {
+            return Ok(());
+        }
+        let checked = self.check_acknowledgement(replica, ack);
+        match checked {
+            Ok(()) => self.confirm(replica, ack),
+            Err(_) => self.lose(replica),
+        }
+        checked
+    }
+
+    fn check_acknowledgement(&self, replica: usize, ack: &Acknowledgement) -> Result<(), Fault> {
+        let replica = &self.replicas[replica];
+        if let Some(expected) = replica.logger {
+            Fault::check_logger(expected, ack.logger)?;
+        }
+        if ack.rank != self.rank {
+            let (expected, found) = (self.rank, ack.rank);
+            return Err(Fault::Rank { expected, found });
+        }
+        if ack.incarnation != self.incarnation {
+            let (expected, found) = (self.incarnation, ack.incarnation);
+            return Err(Fault::Incarnation { expected, found });
+        }
+        let (end, found) = (ack.end, ack.clock);
+        let wrong_clock = |expected| {
+            Err(Fault::Clock {
+                end,
+                expected,
+                found,
+            })
+        };
+        if end < replica.confirmed {
+            // One of earlier, whose batch may be kept no more.
+            let is_past = found <= replica.confirmed_clock;
+            return if is_past {
+                Ok(())
+            } else {
+                wrong_clock(replica.confirmed_clock)
+            };
+        }
+        let expected = match end == replica.confirmed {
+            true => Some(replica.confirmed_clock),
+            false if end > replica.sent => None,
+            false => self.kept.clock_at_end(end),
+        };
+        let sent = replica.sent;
+        match expected {
+            None => Err(Fault::End { end, sent }),
+            Some(expected) if expected != found => wrong_clock(expected),
+            Some(_) => Ok(()),
+        }
+    }
+
+    fn confirm(&mut self, replica: usize, ack: &Acknowledgement) {
+        let replica = &mut self.replicas[replica];
+        if ack.end > replica.confirmed {
+            replica.confirmed = ack.end;
+            replica.confirmed_clock = ack.clock;
+            self.settle();
+        }
+    }
+
+    /// What a replica's ring says is durable: the end is read before the clock,
+    /// which may be of a later one; it counts when both are of the same batch.
+    ///
+    /// # Errors
+    /// As with [`Committer::acknowledged`].
+    pub fn ring_says(
+        &mut self,
+        replica: usize,
+        end: EventIndex,
+        clock: Clock,
+    ) -> Result<(), Fault> {
+        let it = &self.replicas[replica];
+        let Some(logger) = it.logger.filter(|_| end > it.confirmed) else {
+            return Ok(());
+        };
+        let is_of_later = |expected| clock > expected && clock <= self.end_clock;
+        if end <= it.sent && self.kept.clock_at_end(end).is_some_and(is_of_later) {
+            return Ok(());
+        }
+        let ack = Acknowledgement {
+            logger,
+            rank: self.rank,
+            incarnation: self.incarnation,
+            clock,
+            end,
+        };
+        self.acknowledged(replica, &ack)
+    }
+
+    /// Counts anew what is stable, and frees what nobody needs.
+    fn settle(&mut self) {
+        let at_least = |end: EventIndex| {
+            let has = |replica: &&Replica| replica.was_live && replica.confirmed >= end;
+            self.replicas.iter().filter(has).count() >= self.quorum
+        };
+        let ends = self.replicas.iter().map(|replica| replica.confirmed);
+        let quorum_end = ends.filter(|end| at_least(*end)).max();
+        self.stable = self.stable.max(quorum_end.unwrap_or_default());
+        self.free();
+    }
+
+    /// EL-3: nothing that is not stable.
+    fn free(&mut self) {
+        self.free_up_to_slowest();
+        while self.kept.bytes() > KEPT_BYTES_MAX {
+            let Some(slowest) = self.slowest() else {
+                return;
+            };
+            self.replicas[slowest].state = State::Lost;
+            self.free_up_to_slowest();
+        }
+    }
+
+    fn free_up_to_slowest(&mut self) {
+        let needs = self.replicas.iter().filter_map(Replica::needs).min();
+        let floor = needs.map_or(self.stable, |needs| needs.min(self.stable));
+        if let Some(clock) = self.kept.free_before(floor) {
+            self.freed_clock = clock;
+        }
+    }
+
+    /// The replica that keeps the most stable batches from being freed.
+    fn slowest(&self) -> Option<usize> {
+        let needs = self.replicas.iter().enumerate();
+        let needs = needs.filter_map(|(index, replica)| Some((replica.needs()?, index)));
+        let (needs, index) = needs.min()?;
+        (needs < self.stable).then_some(index)
+    }
+}
+
+impl Replica {
+    /// Nothing from here on may be freed.
+    fn needs(&self) -> Option<EventIndex> {
+        match self.state {
+            State::Lost => None,
+            State::Joining { needs } => Some(needs),
+            State::Answered { end, .. } => Some(end),
+            State::Live => Some(self.confirmed),
+        }
+    }
+}

@@ -1,0 +1,235 @@
+//! A socket to a logger: messages out and in, nothing that blocks.
+
+use super::address::LoggerAddress;
+use crate::framing::{FrameError, FrameReader, encode};
+use crate::message::{ToClient, ToLogger};
+use rustix::io::Errno;
+use rustix::net::sockopt;
+use rustix::net::{
+    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendFlags, SocketAddrUnix,
+    SocketFlags, SocketType, connect, ipproto, recvmsg, send, socket_with,
+};
+use std::collections::VecDeque;
+use std::io::IoSliceMut;
+use std::mem::MaybeUninit;
+use std::net::{SocketAddr, ToSocketAddrs};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::time::Duration;
+use thiserror::Error;
+
+/// Descriptors that one read may deliver: those of one welcome, twice.
+const DESCRIPTORS_PER_READ: usize = 4;
+const READ_BYTES: usize = 16 << 10;
+/// Bytes that wait for the socket at most before no more commits are taken.
+const OUT_BYTES_MAX: usize = 64 << 10;
+/// A host that is gone says nothing: after this long without an answer to the
+/// kernel's own question it counts as gone.
+const KEEPALIVE_IDLE: Duration = Duration::from_secs(5);
+const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(2);
+const KEEPALIVE_PROBES: u32 = 3;
+
+/// Why a connection is over.
+#[derive(Debug, Error)]
+pub enum ConnectionError {
+    /// The other side is gone.
+    #[error("the connection was closed")]
+    Closed,
+    /// What it says is no message.
+    #[error(transparent)]
+    Frame(#[from] FrameError),
+    /// Descriptors did not fit.
+    #[error("a descriptor could not be received: raise the limit of open files with ulimit -n")]
+    DescriptorLimit,
+    /// The system refused.
+    #[error("cannot talk to it: {0}")]
+    Os(#[from] Errno),
+    /// No such host.
+    #[error("cannot find its host: {0}")]
+    Host(std::io::Error),
+}
+
+/// Where to connect to, names looked up.
+#[derive(Clone, Debug)]
+pub enum Target {
+    /// A path.
+    Unix(SocketAddrUnix),
+    /// Address and port.
+    Tcp(SocketAddr),
+}
+
+impl Target {
+    /// Looks up the host's name, which may take long.
+    pub fn look_up(address: &LoggerAddress) -> Result<Self, ConnectionError> {
+        match address {
+            LoggerAddress::Unix(path) => Ok(Self::Unix(SocketAddrUnix::new(path)?)),
+            LoggerAddress::Tcp(address) => {
+                let mut found = address.to_socket_addrs().map_err(ConnectionError::Host)?;
+                let none = || ConnectionError::Host(std::io::ErrorKind::NotFound.into());
+                found.next().map(Self::Tcp).ok_or_else(none)
+            }
+        }
+    }
+}
+
+/// See the [module](self). A connection under way takes messages already; that
+/// it cannot be made is told by whatever is tried next.
+#[derive(Debug)]
+pub struct Connection {
+    socket: OwnedFd,
+    reader: FrameReader,
+    descriptors: VecDeque<OwnedFd>,
+    out: Vec<u8>,
+    /// What is before this was sent.
+    out_start: usize,
+}
+
+impl Connection {
+    /// Begins to connect.
+    pub fn begin(target: &Target) -> Result<Self, ConnectionError> {
+        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+        let open = |family, protocol| socket_with(family, SocketType::STREAM, flags, protocol);
+        let (socket, begun) = match target {
+            Target::Unix(path) => {
+                let socket = open(AddressFamily::UNIX, None)?;
+                let begun = connect(&socket, path);
+                (socket, begun)
+            }
+            Target::Tcp(address) => {
+                let family = match address {
+                    SocketAddr::V4(_) => AddressFamily::INET,
+                    SocketAddr::V6(_) => AddressFamily::INET6,
+                };
+                let socket = open(family, Some(ipproto::TCP))?;
+                sockopt::set_tcp_nodelay(&socket, true)?;
+                sockopt::set_socket_keepalive(&socket, true)?;
+                sockopt::set_tcp_keepidle(&socket, KEEPALIVE_IDLE)?;
+                sockopt::set_tcp_keepintvl(&socket, KEEPALIVE_INTERVAL)?;
+                sockopt::set_tcp_keepcnt(&socket, KEEPALIVE_PROBES)?;
+                let begun = connect(&socket, address);
+                (socket, begun)
+            }
+        };
+        match begun {
+            Ok(()) | Err(Errno::INPROGRESS) => Ok(Self {
+                socket,
+                reader: FrameReader::default(),
+                descriptors: VecDeque::new(),
+                out: Vec::new(),
+                out_start: 0,
+            }),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Whether another commit may be queued.
+    pub fn has_room(&self) -> bool {
+        self.out.len() - self.out_start < OUT_BYTES_MAX
+    }
+
+    /// Queues a message and sends what the socket takes.
+    pub fn say(&mut self, message: &ToLogger) -> Result<(), ConnectionError> {
+        if self.out_start == self.out.len() {
+            self.out.clear();
+            self.out_start = 0;
+        }
+        encode(message, &mut self.out)?;
+        self.flush()
+    }
+
+    /// Sends what the socket takes of what waits.
+    pub fn flush(&mut self) -> Result<(), ConnectionError> {
+        while self.out_start < self.out.len() {
+            let waiting = &self.out[self.out_start..];
+            let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
+            match rustix::io::retry_on_intr(|| send(&self.socket, waiting, flags)) {
+                Ok(bytes) => self.out_start += bytes,
+                Err(Errno::AGAIN) => break,
+                Err(Errno::PIPE | Errno::CONNRESET) => return Err(ConnectionError::Closed),
+                Err(error) => return Err(error.into()),
+            }
+        }
+        if self.out_start > OUT_BYTES_MAX {
+            self.out.drain(..self.out_start);
+            self.out_start = 0;
+        }
+        Ok(())
+    }
+
+    /// The next message, if it is there.
+    pub fn hear(&mut self) -> Result<Option<ToClient>, ConnectionError> {
+        loop {
+            if let Some(message) = self.reader.next_message()? {
+                return Ok(Some(message));
+            }
+            if !self.read()? {
+                return Ok(None);
+            }
+        }
+    }
+
+    /// The next descriptor that came with a message.
+    pub fn take_descriptor(&mut self) -> Option<OwnedFd> {
+        self.descriptors.pop_front()
+    }
+
+    fn read(&mut self) -> Result<bool, ConnectionError> {
+        let mut bytes = [0; READ_BYTES];
+        let mut space =
+            [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(DESCRIPTORS_PER_READ))];
+        let mut ancillary = RecvAncillaryBuffer::new(&mut space);
+        let flags = RecvFlags::CMSG_CLOEXEC | RecvFlags::DONTWAIT;
+        let received = rustix::io::retry_on_intr(|| {
+            let mut into = [IoSliceMut::new(&mut bytes)];
+            recvmsg(&self.socket, &mut into, &mut ancillary, flags)
+        });
+        let received = match received {
+            Err(Errno::AGAIN) => return Ok(false),
+            Err(Errno::CONNRESET) => return Err(ConnectionError::Closed),
+            other => other?,
+        };
+        for message in ancillary.drain() {
+            if let RecvAncillaryMessage::ScmRights(descriptors) = message {
+                self.descriptors.extend(descriptors);
+            }
+        }
+        if received.flags.contains(rustix::net::ReturnFlags::CTRUNC) {
+            return Err(ConnectionError::DescriptorLimit);
+        }
+        if received.bytes == 0 {
+            return Err(ConnectionError::Closed);
+        }
+        self.reader.extend(&bytes[..received.bytes]);
+        Ok(true)
+    }
+
+    /// Whether there is something left to send.
+    pub fn is_sending(&self) -> bool {
+        self.out_start < self.out.len()
+    }
+}
+
+impl AsFd for Connection {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+}
+
+/// Sleeps until one of the connections can be heard, or `wait` is over.
+pub fn wait_for(connections: &[&Connection], wait: Duration) -> Result<(), Errno> {
+    use rustix::event::{PollFd, PollFlags, Timespec, poll};
+    let mut waiting: Vec<PollFd<'_>> = connections
+        .iter()
+        .map(|connection| {
+            let sends = match connection.is_sending() {
+                true => PollFlags::OUT,
+                false => PollFlags::empty(),
+            };
+            PollFd::new(*connection, PollFlags::IN | sends)
+        })
+        .collect();
+    let wait = Timespec::try_from(wait).map_err(|_| Errno::INVAL)?;
+    match poll(&mut waiting, Some(&wait)) {
+        Ok(_) | Err(Errno::INTR) => Ok(()),
+        Err(error) => Err(error),
+    }
+}

@@ -1,0 +1,343 @@
+//! Reading a rank's determinants back from its loggers: for a recovering rank,
+//! and for people. Blocks, with a limit.
+//!
+//! A commit is stable when a quorum has it, so that no single replica is sure to
+//! have all of them: as many are asked as are sure to contain one of every
+//! quorum, and the longest row is taken: of the latest life first, then by
+//! length. A recovering rank connects first (which fences its life before), then
+//! reads up to [`Client::next`](super::Client::next).
+
+use super::LoggerAddress;
+use super::connection::{Connection, ConnectionError, Target, wait_for};
+use crate::message::{Holding, ToClient, ToLogger};
+use core::time::Duration;
+use refrain_logging::determinant::EventIndex;
+use refrain_logging::determinant::batch::{BatchError, BatchHeader, job_tag};
+use refrain_ring::{Clock, Incarnation, Rank};
+use std::time::Instant;
+use thiserror::Error;
+
+/// What is to be read.
+#[derive(Clone, Copy, Debug)]
+pub struct ReadRequest {
+    /// The job.
+    pub job: u64,
+    /// The rank.
+    pub rank: Rank,
+    /// From this number on …
+    pub from: EventIndex,
+    /// … and only those with a higher clock, if one is given.
+    pub after_clock: Option<Clock>,
+    /// The row has to reach this number at least.
+    pub until: EventIndex,
+    /// How many replicas make a commit stable.
+    pub quorum: usize,
+    /// How long each replica may say nothing.
+    pub timeout: Duration,
+}
+
+/// Why determinants cannot be read. EL-5
+#[derive(Debug, Error)]
+pub enum ReadError {
+    /// Too few replicas gave their rows: one with more may be among the others.
+    #[error("{answered} of {needed} event loggers gave the events of rank {rank}: {why}")]
+    TooFew {
+        /// How many did.
+        answered: usize,
+        /// How many are needed.
+        needed: usize,
+        /// Whose.
+        rank: u32,
+        /// What is wrong with the others.
+        why: String,
+    },
+    /// Nobody who answered has all of them.
+    #[error(
+        "the event loggers have the events of rank {rank} up to number {end}; those up to {until} were stable"
+    )]
+    Incomplete {
+        /// Whose.
+        rank: u32,
+        /// What there is.
+        end: EventIndex,
+        /// What there should be.
+        until: EventIndex,
+    },
+    /// One logger did not do what it was asked.
+    #[error("event logger {address}: {fault}")]
+    Logger {
+        /// Which.
+        address: LoggerAddress,
+        /// What is wrong.
+        fault: AnswerFault,
+    },
+}
+
+/// What is wrong with an answer.
+#[derive(Debug, Error)]
+pub enum AnswerFault {
+    /// It cannot be reached, or says something that cannot be read.
+    #[error(transparent)]
+    Connection(#[from] ConnectionError),
+    /// It said nothing for too long.
+    #[error("no answer within {0:?}")]
+    Timeout(Duration),
+    /// It will not.
+    #[error("{0}")]
+    Refused(String),
+    /// It answers to something else.
+    #[error("an answer to something else")]
+    Unexpected,
+    /// What should be a batch is none.
+    #[error("the batch behind number {after}: {error}")]
+    Batch {
+        /// Where.
+        after: EventIndex,
+        /// What is wrong with it.
+        error: BatchError,
+    },
+    /// A batch of somebody else.
+    #[error("a batch of rank {} of another job or rank than asked for", .0.0)]
+    Stranger(Rank),
+    /// The numbers do not go on.
+    #[error("after number {end} comes {found}: events are missing")]
+    Gap {
+        /// Where the batch before ended.
+        end: EventIndex,
+        /// Where the next begins.
+        found: EventIndex,
+    },
+    /// Clocks or lives go back.
+    #[error("clocks or incarnations go back at number {0}")]
+    GoesBack(EventIndex),
+}
+
+/// Determinants of one rank, in batches, in order, without gaps.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct EventRow {
+    bytes: Vec<u8>,
+    end: EventIndex,
+    last: Option<(Incarnation, Clock)>,
+}
+
+impl EventRow {
+    /// The batches: headers, and payloads whose checksums were right.
+    pub fn batches(&self) -> impl Iterator<Item = (BatchHeader, &[u8])> {
+        let mut rest = self.bytes.as_slice();
+        core::iter::from_fn(move || {
+            // Checked as they came.
+            let (header, payload) = BatchHeader::read(rest).ok()?;
+            rest = &rest[header.batch_bytes()..];
+            Some((header, payload))
+        })
+    }
+
+    /// One past the last determinant; where reading was to begin, if there is
+    /// none.
+    pub fn end(&self) -> EventIndex {
+        self.end
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.bytes.is_empty()
+    }
+
+    /// Takes the batch at the start of `bytes`, if it goes on where the row
+    /// ends; returns how long it is.
+    fn take(&mut self, request: &ReadRequest, bytes: &[u8]) -> Result<usize, AnswerFault> {
+        let after = self.end;
+        let (header, _) =
+            BatchHeader::read(bytes).map_err(|error| AnswerFault::Batch { after, error })?;
+        if header.rank != request.rank || header.job_tag != job_tag(request.job) {
+            return Err(AnswerFault::Stranger(header.rank));
+        }
+        self.check_order(request, &header)?;
+        let length = header.batch_bytes();
+        self.end = header.end();
+        self.last = Some((header.incarnation, header.last_clock));
+        let is_asked_for = request
+            .after_clock
+            .is_none_or(|clock| header.last_clock > clock);
+        if is_asked_for && header.end() > request.from {
+            self.bytes.extend_from_slice(&bytes[..length]);
+        }
+        Ok(length)
+    }
+
+    fn check_order(&self, request: &ReadRequest, header: &BatchHeader) -> Result<(), AnswerFault> {
+        let (end, found) = (self.end, header.first);
+        let Some((incarnation, clock)) = self.last else {
+            // What is before a clock may have been dropped, and then the row
+            // begins later than asked for. GC-1
+            let may_begin_here = found <= request.from || request.after_clock.is_some();
+            return match may_begin_here {
+                true => Ok(()),
+                false => Err(AnswerFault::Gap { end, found }),
+            };
+        };
+        if found != end {
+            return Err(AnswerFault::Gap { end, found });
+        }
+        if header.incarnation < incarnation || header.first_clock < clock {
+            return Err(AnswerFault::GoesBack(found));
+        }
+        Ok(())
+    }
+
+    /// What is stable is in the greatest of enough rows.
+    fn rank_among_rows(&self) -> (Option<Incarnation>, EventIndex) {
+        (self.last.map(|(incarnation, _)| incarnation), self.end)
+    }
+}
+
+/// Reads a rank's determinants from the replicas of its shard: in order and
+/// complete, or not at all. EL-5
+///
+/// # Errors
+/// See [`ReadError`].
+pub fn read_events(
+    replicas: &[LoggerAddress],
+    request: &ReadRequest,
+) -> Result<EventRow, ReadError> {
+    let needed = (replicas.len() + 1).saturating_sub(request.quorum).max(1);
+    let mut rows = Vec::new();
+    let mut faults = Vec::new();
+    for address in replicas {
+        match read_row(address, request) {
+            Ok(row) => rows.push(row),
+            Err(fault) => faults.push(format!("{address}: {fault}")),
+        }
+        if rows.len() >= needed && longest(&rows).end >= request.until {
+            break;
+        }
+    }
+    let rank = request.rank.0;
+    if rows.len() < needed {
+        return Err(ReadError::TooFew {
+            answered: rows.len(),
+            needed,
+            rank,
+            why: faults.join("; "),
+        });
+    }
+    let end = longest(&rows).end;
+    let until = request.until;
+    if end < until {
+        return Err(ReadError::Incomplete { rank, end, until });
+    }
+    let row = rows.into_iter().max_by_key(EventRow::rank_among_rows);
+    Ok(row.unwrap_or_default())
+}
+
+fn longest(rows: &[EventRow]) -> &EventRow {
+    let longest = rows.iter().max_by_key(|row| row.rank_among_rows());
+    longest.expect("called with one row at least")
+}
+
+fn read_row(address: &LoggerAddress, request: &ReadRequest) -> Result<EventRow, AnswerFault> {
+    let mut conversation = Conversation::begin(address, request.timeout)?;
+    conversation.ask(&ToLogger::Read {
+        job: request.job,
+        rank: request.rank.0,
+        from: request.from.0,
+        after_clock: request.after_clock.map(|clock| clock.0),
+    })?;
+    let mut row = EventRow {
+        end: request.from,
+        ..EventRow::default()
+    };
+    loop {
+        let ToClient::Events { batches, is_last } = conversation.answer()? else {
+            return Err(AnswerFault::Unexpected);
+        };
+        let mut rest = batches.as_slice();
+        while !rest.is_empty() {
+            let length = row.take(request, rest)?;
+            rest = &rest[length..];
+        }
+        if is_last {
+            break;
+        }
+    }
+    match request.after_clock {
+        Some(clock) if row.is_empty() => end_before(clock, conversation, request, row),
+        _ => Ok(row),
+    }
+}
+
+/// Nothing is newer than the clock; where the row ends, only the list says.
+fn end_before(
+    clock: Clock,
+    mut conversation: Conversation,
+    request: &ReadRequest,
+    mut row: EventRow,
+) -> Result<EventRow, AnswerFault> {
+    conversation.ask(&ToLogger::List)?;
+    let ToClient::Ranks { ranks } = conversation.answer()? else {
+        return Err(AnswerFault::Unexpected);
+    };
+    let of_rank = |holding: &&Holding| (holding.job, holding.rank) == (request.job, request.rank.0);
+    if let Some(holding) = ranks.iter().find(of_rank)
+        && holding.last_clock <= clock.0
+    {
+        row.end = row.end.max(EventIndex(holding.end));
+    }
+    Ok(row)
+}
+
+/// What a logger has, by job and rank.
+///
+/// # Errors
+/// When it does not say.
+pub fn list(address: &LoggerAddress, timeout: Duration) -> Result<Vec<Holding>, ReadError> {
+    let ask = || {
+        let mut conversation = Conversation::begin(address, timeout)?;
+        conversation.ask(&ToLogger::List)?;
+        match conversation.answer()? {
+            ToClient::Ranks { ranks } => Ok(ranks),
+            _ => Err(AnswerFault::Unexpected),
+        }
+    };
+    ask().map_err(|fault| ReadError::Logger {
+        address: address.clone(),
+        fault,
+    })
+}
+
+/// A connection on which somebody waits.
+struct Conversation {
+    connection: Connection,
+    timeout: Duration,
+}
+
+impl Conversation {
+    fn begin(address: &LoggerAddress, timeout: Duration) -> Result<Self, AnswerFault> {
+        let connection = Connection::begin(&Target::look_up(address)?)?;
+        Ok(Self {
+            connection,
+            timeout,
+        })
+    }
+
+    fn ask(&mut self, question: &ToLogger) -> Result<(), AnswerFault> {
+        Ok(self.connection.say(question)?)
+    }
+
+    fn answer(&mut self) -> Result<ToClient, AnswerFault> {
+        let began = Instant::now();
+        loop {
+            self.connection.flush()?;
+            match self.connection.hear()? {
+                Some(ToClient::Refused { reason }) => return Err(AnswerFault::Refused(reason)),
+                Some(answer) => return Ok(answer),
+                None => {}
+            }
+            let left = self.timeout.saturating_sub(began.elapsed());
+            if left.is_zero() {
+                return Err(AnswerFault::Timeout(self.timeout));
+            }
+            wait_for(&[&self.connection], left).map_err(ConnectionError::Os)?;
+        }
+    }
+}

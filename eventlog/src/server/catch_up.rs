@@ -1,0 +1,194 @@
+//! Fetching from the other replicas of the shard what this one lacks. EL-3
+//!
+//! In a thread of its own, so that slow or dead replicas hold nobody up. What it
+//! brings is checked by the acceptor like everything else.
+
+use crate::client::LoggerAddress;
+use crate::framing::{self, FrameReader};
+use crate::message::{ToClient, ToLogger};
+use core::time::Duration;
+use refrain_logging::determinant::EventIndex;
+use refrain_ring::Rank;
+use std::io::{self, ErrorKind, Read, Write};
+use std::net::{TcpStream, ToSocketAddrs};
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, SyncSender, TryRecvError, sync_channel};
+
+/// How long a replica may take to answer, each time.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// How often a replica that does not answer is asked.
+const ROUNDS: usize = 4;
+/// Time between two rounds.
+const PAUSE: Duration = Duration::from_millis(500);
+/// Pieces that are held between the thread and the server.
+const PIECES_HELD: usize = 4;
+
+/// What is to be fetched.
+#[derive(Clone, Debug)]
+pub(super) struct Wanted {
+    pub(super) job: u64,
+    pub(super) rank: Rank,
+    /// From this number on.
+    pub(super) from: EventIndex,
+}
+
+/// What the thread says.
+#[derive(Debug)]
+pub(super) enum Fetched {
+    /// Batches, one behind the other.
+    Batches(Vec<u8>),
+    /// One replica has given all that it has.
+    Whole,
+    /// One replica could not.
+    Failed(String),
+}
+
+/// A fetch that is under way.
+#[derive(Debug)]
+pub(super) struct Fetch {
+    pieces: Receiver<Fetched>,
+}
+
+impl Fetch {
+    /// Begins to ask `peers`, one after the other. `wake` is rung when there is
+    /// something to take.
+    pub(super) fn begin(
+        wanted: Wanted,
+        peers: Vec<LoggerAddress>,
+        wake: Arc<OwnedFd>,
+    ) -> io::Result<Self> {
+        let (sender, pieces) = sync_channel(PIECES_HELD);
+        std::thread::Builder::new()
+            .name("catch-up".into())
+            .spawn(move || {
+                ask_all(&wanted, &peers, &sender, &wake);
+                drop(sender);
+                ring(&wake);
+            })?;
+        Ok(Self { pieces })
+    }
+
+    /// What has come; `Err` when nothing more will.
+    pub(super) fn next(&self) -> Result<Option<Fetched>, AllAsked> {
+        match self.pieces.try_recv() {
+            Ok(fetched) => Ok(Some(fetched)),
+            Err(TryRecvError::Empty) => Ok(None),
+            Err(TryRecvError::Disconnected) => Err(AllAsked),
+        }
+    }
+}
+
+/// All replicas were asked.
+#[derive(Debug)]
+pub(super) struct AllAsked;
+
+/// Asks every replica, and those that could not answer once more.
+fn ask_all(wanted: &Wanted, peers: &[LoggerAddress], sender: &SyncSender<Fetched>, wake: &OwnedFd) {
+    let mut unasked: Vec<&LoggerAddress> = peers.iter().collect();
+    for round in 0..ROUNDS {
+        if round > 0 {
+            // They may be starting, like this one.
+            std::thread::sleep(PAUSE);
+        }
+        let mut failed = Vec::new();
+        for peer in unasked {
+            let said = match ask(peer, wanted, sender, wake) {
+                Ok(()) => Fetched::Whole,
+                Err(error) => {
+                    failed.push(peer);
+                    Fetched::Failed(format!("{peer}: {error}"))
+                }
+            };
+            if !tell(sender, wake, said) {
+                return;
+            }
+        }
+        if failed.is_empty() {
+            return;
+        }
+        unasked = failed;
+    }
+}
+
+/// Says whether anybody still listens.
+fn tell(sender: &SyncSender<Fetched>, wake: &OwnedFd, said: Fetched) -> bool {
+    let is_heard = sender.send(said).is_ok();
+    ring(wake);
+    is_heard
+}
+
+fn ring(wake: &OwnedFd) {
+    // Fails only when it was rung 2^64 times.
+    let _ = rustix::io::write(wake, &1_u64.to_ne_bytes());
+}
+
+fn ask(
+    peer: &LoggerAddress,
+    wanted: &Wanted,
+    sender: &SyncSender<Fetched>,
+    wake: &OwnedFd,
+) -> io::Result<()> {
+    match peer {
+        LoggerAddress::Unix(path) => {
+            let stream = UnixStream::connect(path)?;
+            stream.set_read_timeout(Some(PATIENCE))?;
+            stream.set_write_timeout(Some(PATIENCE))?;
+            receive(stream, wanted, sender, wake)
+        }
+        LoggerAddress::Tcp(address) => {
+            let address = address.to_socket_addrs()?.next();
+            let address = address.ok_or_else(|| io::Error::from(ErrorKind::NotFound))?;
+            let stream = TcpStream::connect_timeout(&address, PATIENCE)?;
+            stream.set_read_timeout(Some(PATIENCE))?;
+            stream.set_write_timeout(Some(PATIENCE))?;
+            receive(stream, wanted, sender, wake)
+        }
+    }
+}
+
+fn receive(
+    mut stream: impl Read + Write,
+    wanted: &Wanted,
+    sender: &SyncSender<Fetched>,
+    wake: &OwnedFd,
+) -> io::Result<()> {
+    let broken = |reason: String| io::Error::new(ErrorKind::InvalidData, reason);
+    let mut question = Vec::new();
+    let read = ToLogger::Read {
+        job: wanted.job,
+        rank: wanted.rank.0,
+        from: wanted.from.0,
+        after_clock: None,
+    };
+    framing::encode(&read, &mut question).map_err(|error| broken(error.to_string()))?;
+    stream.write_all(&question)?;
+    let mut frames = FrameReader::default();
+    let mut bytes = vec![0; 64 << 10];
+    loop {
+        while let Some(message) = frames
+            .next_message()
+            .map_err(|error| broken(error.to_string()))?
+        {
+            match message {
+                ToClient::Events { batches, is_last } => {
+                    if !batches.is_empty() && !tell(sender, wake, Fetched::Batches(batches)) {
+                        return Ok(());
+                    }
+                    if is_last {
+                        return Ok(());
+                    }
+                }
+                ToClient::Refused { reason } => return Err(io::Error::other(reason)),
+                other => return Err(broken(format!("it answered {other:?}"))),
+            }
+        }
+        match stream.read(&mut bytes) {
+            Ok(0) => return Err(ErrorKind::UnexpectedEof.into()),
+            Ok(count) => frames.extend(&bytes[..count]),
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+}

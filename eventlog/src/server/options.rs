@@ -1,0 +1,90 @@
+//! What a server is to do, and why it cannot.
+
+use crate::client::LoggerAddress;
+use crate::logbook::{LogbookOptions, StoreError, StoreIo};
+use crate::{Level, LoggerId};
+use std::path::PathBuf;
+use thiserror::Error;
+
+/// What a server takes at most. Whoever asks for more is refused, and told so.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Connections at a time.
+    pub connections: usize,
+    /// Ranks, of all jobs together: what [`crate::message::ToClient::Ranks`]
+    /// can name.
+    pub ranks: usize,
+    /// Bytes of answers that one client has not read.
+    pub unread_bytes: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            connections: 2048,
+            ranks: 1024,
+            unread_bytes: 1 << 20,
+        }
+    }
+}
+
+/// What a server is to do.
+#[derive(Clone, Debug)]
+pub struct ServerOptions {
+    /// Where its files and rings lie.
+    pub folder: PathBuf,
+    /// Where it listens.
+    pub listen: Vec<LoggerAddress>,
+    /// Which logger it is.
+    pub logger: LoggerId,
+    /// What it acknowledges. EL-1
+    pub level: Level,
+    /// The other replicas of its shard.
+    pub peers: Vec<LoggerAddress>,
+    /// How it writes its files.
+    pub io: StoreIo,
+    /// Bytes of a file.
+    pub segment_bytes: u64,
+    /// What it takes at most.
+    pub limits: Limits,
+}
+
+impl ServerOptions {
+    /// For one logger in one folder; the rest as is best.
+    pub fn new(folder: PathBuf, logger: LoggerId, level: Level) -> Self {
+        Self {
+            folder,
+            listen: Vec::new(),
+            logger,
+            level,
+            peers: Vec::new(),
+            io: StoreIo::Auto,
+            segment_bytes: LogbookOptions::SEGMENT_BYTES,
+            limits: Limits::default(),
+        }
+    }
+}
+
+/// Why a server cannot be, or cannot go on.
+#[derive(Debug, Error)]
+pub enum ServerError {
+    /// It cannot listen there.
+    #[error("listening on {address}: {error}")]
+    Listen {
+        /// Where.
+        address: String,
+        /// Why not.
+        error: std::io::Error,
+    },
+    /// Its files do not work.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// The system refused.
+    #[error("{attempted}: {error}")]
+    System {
+        /// What was attempted.
+        attempted: &'static str,
+        /// What the system said.
+        error: std::io::Error,
+    },
+}

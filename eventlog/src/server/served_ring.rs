@@ -1,0 +1,210 @@
+//! The ring of a writer that is connected, and what becomes of it when it is
+//! not any more.
+
+use crate::logbook::{Logbook, Refusal, Ticket, Verdict};
+use crate::ring::{
+    Cursor, DATA_BYTES, LINE_BYTES, RingIdentity, RingMemory, RingReader, RingRemains,
+};
+use core::ops::ControlFlow;
+use refrain_logging::determinant::EventIndex;
+use refrain_logging::determinant::batch::BATCH_BYTES_MAX;
+use refrain_ring::Clock;
+use std::collections::VecDeque;
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+
+/// Batches that are taken out of one ring before the next has its turn.
+const BATCHES_PER_TURN: usize = DATA_BYTES / LINE_BYTES / 4;
+
+/// End and clock of a row, up to a batch.
+pub(super) type Place = (EventIndex, Clock);
+
+/// What was drained.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Drained {
+    /// How many batches.
+    pub(super) batches: usize,
+    /// End of the last.
+    pub(super) last: Option<Place>,
+}
+
+#[derive(Debug)]
+pub(super) struct ServedRing {
+    reader: RingReader,
+    path: PathBuf,
+    /// Rung by the client. Never read: the client shares it and could make a
+    /// read wait for ever; every ring is an edge.
+    pub(super) bell: OwnedFd,
+    /// Up to where the ring was drained when the row ended there.
+    marks: VecDeque<(EventIndex, Cursor)>,
+    durable_told: EventIndex,
+}
+
+impl ServedRing {
+    /// `stable`: up to where the client may take the row for its own and durable.
+    pub(super) fn new(
+        memory: RingMemory,
+        identity: RingIdentity,
+        path: PathBuf,
+        bell: OwnedFd,
+        stable: Place,
+    ) -> Self {
+        let mut reader = RingReader::new(memory, identity);
+        reader.tell_durable(stable.0, stable.1);
+        Self {
+            reader,
+            path,
+            bell,
+            marks: VecDeque::new(),
+            durable_told: stable.0,
+        }
+    }
+
+    /// Takes what is there into the logbook.
+    pub(super) fn drain(&mut self, logbook: &mut Logbook) -> Result<Drained, Refusal> {
+        let mut batch = [0; BATCH_BYTES_MAX];
+        let mut drained = Drained::default();
+        let job = self.reader.identity().job;
+        while drained.batches < BATCHES_PER_TURN && has_room(logbook) {
+            let Some((header, batch)) = self.reader.take(&mut batch) else {
+                break;
+            };
+            logbook.accept(job, batch)?;
+            drained.batches += 1;
+            drained.last = Some((header.end(), header.last_clock));
+        }
+        if let Some((end, _)) = drained.last {
+            self.marks.push_back((end, self.reader.position()));
+        }
+        Ok(drained)
+    }
+
+    /// Gives back the room of what is written. EL-3
+    pub(super) fn release(&mut self, written: EventIndex) {
+        let mut free = None;
+        while let Some(&(end, position)) = self.marks.front()
+            && end <= written
+        {
+            free = Some(position);
+            self.marks.pop_front();
+        }
+        if let Some(position) = free {
+            self.reader.release_to(position);
+        }
+    }
+
+    pub(super) fn tell_durable(&mut self, (end, clock): Place) {
+        if end != self.durable_told {
+            self.durable_told = end;
+            self.reader.tell_durable(end, clock);
+        }
+    }
+
+    pub(super) fn set_sleeps(&mut self, sleeps: bool) {
+        self.reader.set_sleeps(sleeps);
+    }
+
+    /// Its client has to join again, or is gone.
+    pub(super) fn close(self) -> OldRing {
+        OldRing::new(self.reader.into_remains(), self.path)
+    }
+}
+
+/// Whether one more batch is sure to be accepted.
+pub(super) fn has_room(logbook: &Logbook) -> bool {
+    logbook.unwritten_bytes() < Logbook::UNWRITTEN_BYTES_MAX / 2
+}
+
+/// What may still happen in an old ring.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stage {
+    /// Its client may not have noticed yet, and write there.
+    Waits,
+    /// Nobody writes there any more: it is to be read one last time.
+    Ended,
+    /// It was; it can go when the store has this.
+    Drained(Ticket),
+}
+
+/// A ring whose client has to join again, or is gone. What the client places
+/// there before it notices counts, so the ring is read once more when that is
+/// sure to be over, and only then removed. EL-3
+#[derive(Debug)]
+pub(super) struct OldRing {
+    remains: RingRemains,
+    path: PathBuf,
+    stage: Stage,
+}
+
+impl OldRing {
+    pub(super) fn new(remains: RingRemains, path: PathBuf) -> Self {
+        Self {
+            remains,
+            path,
+            stage: Stage::Waits,
+        }
+    }
+
+    pub(super) fn identity(&self) -> &RingIdentity {
+        self.remains.identity()
+    }
+
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Takes what the logbook has not yet; says how many batches that were.
+    /// What a fenced life has placed too late is refused. EL-3, FENCE-1
+    pub(super) fn salvage(&self, logbook: &mut Logbook) -> Result<usize, Refusal> {
+        let job = self.identity().job;
+        let mut taken = 0;
+        let stopped = self.remains.each(|_, batch| {
+            match logbook.accept(job, batch) {
+                Ok(Verdict::Taken) => taken += 1,
+                // Stored long ago; perhaps not needed any more, even.
+                Ok(Verdict::Known) | Err(Refusal::Trimmed { .. }) => {}
+                Err(refusal) => return ControlFlow::Break(refusal),
+            }
+            ControlFlow::Continue(())
+        });
+        match stopped {
+            ControlFlow::Break(refusal) => Err(refusal),
+            ControlFlow::Continue(()) => Ok(taken),
+        }
+    }
+
+    /// Its client is gone, or has joined again: nobody writes there any more.
+    pub(super) fn end(&mut self) {
+        if self.stage == Stage::Waits {
+            self.stage = Stage::Ended;
+        }
+    }
+
+    pub(super) fn has_ended(&self) -> bool {
+        self.stage != Stage::Waits
+    }
+
+    /// Goes on towards its removal, if nobody writes there any more; says
+    /// whether it is there.
+    pub(super) fn sweep(&mut self, logbook: &mut Logbook) -> Result<bool, Refusal> {
+        if self.stage == Stage::Ended {
+            match self.salvage(logbook) {
+                // Late writes of a fenced life: they go with the ring. FENCE-1
+                Ok(_) | Err(Refusal::Stale { .. }) => {
+                    self.stage = Stage::Drained(logbook.ticket());
+                }
+                Err(refusal) if refusal.is_temporary() => return Ok(false),
+                Err(refusal) => return Err(refusal),
+            }
+        }
+        let Stage::Drained(ticket) = self.stage else {
+            return Ok(false);
+        };
+        if !logbook.has_stored(ticket) {
+            return Ok(false);
+        }
+        // If it stays, the next server finds in it what is known.
+        let _ = std::fs::remove_file(&self.path);
+        Ok(true)
+    }
+}

@@ -1,0 +1,112 @@
+//! A rank that has joined: what it wrote, and what it is to be told.
+
+use super::served_ring::Place;
+use crate::message::{ToClient, Way};
+use crate::{Level, LoggerId};
+use refrain_logging::determinant::EventIndex;
+use refrain_logging::determinant::batch::BatchHeader;
+use refrain_ring::{Incarnation, Rank};
+
+#[derive(Debug)]
+pub(super) struct Writer {
+    pub(super) job: u64,
+    pub(super) rank: Rank,
+    pub(super) incarnation: Incarnation,
+    pub(super) way: Way,
+    /// Up to where this connection may be told that it is stable: the end of
+    /// what it wrote, or was welcomed with. The row may still reach further,
+    /// with what a dead life wrote.
+    reach: Place,
+    /// Up to where it was told.
+    told: EventIndex,
+    /// It asked: to be told once this is stable.
+    owed: Option<EventIndex>,
+    leaves: bool,
+}
+
+impl Writer {
+    pub(super) fn new(
+        job: u64,
+        rank: Rank,
+        incarnation: Incarnation,
+        way: Way,
+        welcomed: Place,
+    ) -> Self {
+        Self {
+            job,
+            rank,
+            incarnation,
+            way,
+            reach: welcomed,
+            told: welcomed.0,
+            owed: None,
+            leaves: false,
+        }
+    }
+
+    /// The logbook took a batch of its.
+    pub(super) fn took(&mut self, batch: &BatchHeader) {
+        self.reach = (batch.end(), batch.last_clock);
+        self.told = self.told.min(batch.first);
+    }
+
+    /// The logbook took batches out of its ring, up to there.
+    pub(super) fn drained_to(&mut self, place: Place) {
+        self.reach = place;
+        if self.leaves {
+            self.owed = Some(place.0);
+        }
+    }
+
+    /// It sent what was known already. GATE-3: acknowledged again.
+    pub(super) fn repeated(&mut self, batch: &BatchHeader) {
+        let end = batch.end();
+        self.owed = Some(self.owed.map_or(end, |owed| owed.max(end)));
+    }
+
+    /// It will write no more.
+    pub(super) fn leave(&mut self) {
+        self.leaves = true;
+        self.owed = Some(self.reach.0);
+    }
+
+    pub(super) fn has_left(&self) -> bool {
+        self.leaves
+    }
+
+    /// What of its is stable, if the row is up to `stored`.
+    pub(super) fn stable(&self, stored: Place) -> Place {
+        if stored.0 >= self.reach.0 {
+            self.reach
+        } else {
+            stored
+        }
+    }
+
+    /// What it is to be told now. GATE-3
+    pub(super) fn acknowledgement(
+        &mut self,
+        stored: Place,
+        logger: LoggerId,
+        level: Level,
+    ) -> Option<ToClient> {
+        let (end, clock) = self.stable(stored);
+        let is_new = self.way == Way::Messages && end > self.told;
+        let is_owed = self.owed.is_some_and(|owed| end >= owed);
+        if !is_new && !is_owed {
+            return None;
+        }
+        if is_owed {
+            self.owed = None;
+        }
+        self.told = end;
+        Some(ToClient::Stable {
+            logger,
+            rank: self.rank.0,
+            incarnation: self.incarnation.0,
+            clock: clock.0,
+            end: end.0,
+            level,
+        })
+    }
+}

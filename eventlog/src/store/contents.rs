@@ -1,0 +1,151 @@
+//! What is in the files: the rows, and in which file each part of them lies.
+//!
+//! Grows with ranks and files, never with batches.
+
+use super::appender::Mark;
+use crate::acceptor::Row;
+use refrain_logging::determinant::EventIndex;
+use refrain_logging::determinant::batch::BatchHeader;
+use refrain_ring::{Clock, Rank};
+use std::collections::{BTreeMap, HashMap, VecDeque};
+
+/// Determinants of a row that lie in one file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Part {
+    pub file: u64,
+    /// Of the group with the first of them.
+    pub place: u64,
+    pub from: EventIndex,
+    pub to: EventIndex,
+    /// Of the last of them.
+    pub last_clock: Clock,
+}
+
+/// An end of a row, and the clock there.
+pub(crate) type End = (EventIndex, Clock);
+
+/// A row, and where it lies.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Tracked {
+    pub job: u64,
+    pub rank: Rank,
+    pub row: Row,
+    /// In order; each goes on where the one before ends.
+    pub parts: VecDeque<Part>,
+    pub written: End,
+    pub durable: End,
+    pub mark: Mark,
+}
+
+impl Tracked {
+    pub fn end(&self) -> End {
+        (self.row.end, self.row.last_clock)
+    }
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct FileState {
+    /// Where its groups end, when all are written.
+    pub end: u64,
+    /// Where those end that are.
+    pub written_end: u64,
+    /// Parts of rows that lie in it.
+    pub parts: usize,
+}
+
+/// See the [module](self).
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Contents {
+    pub rows: Vec<Tracked>,
+    numbers: HashMap<(u64, u32), usize>,
+    /// The one that was asked for last: often asked for again.
+    latest: usize,
+    pub files: BTreeMap<u64, FileState>,
+}
+
+impl Contents {
+    pub fn find(&self, job: u64, rank: Rank) -> Option<usize> {
+        self.numbers.get(&(job, rank.0)).copied()
+    }
+
+    pub fn find_cached(&mut self, job: u64, rank: Rank) -> Option<usize> {
+        if let Some(row) = self.rows.get(self.latest)
+            && (row.job, row.rank) == (job, rank)
+        {
+            return Some(self.latest);
+        }
+        self.latest = self.find(job, rank)?;
+        Some(self.latest)
+    }
+
+    pub fn find_or_add(&mut self, job: u64, rank: Rank) -> usize {
+        if let Some(number) = self.find(job, rank) {
+            return number;
+        }
+        let number = self.rows.len();
+        self.rows.push(Tracked {
+            job,
+            rank,
+            ..Tracked::default()
+        });
+        self.numbers.insert((job, rank.0), number);
+        number
+    }
+
+    /// Appends a batch that lies in the group at that place.
+    pub fn put(&mut self, number: usize, batch: &BatchHeader, file: u64, place: u64) {
+        let tracked = &mut self.rows[number];
+        tracked.row.take(batch);
+        match tracked.parts.back_mut() {
+            Some(part) if part.file == file => {
+                part.to = batch.end();
+                part.last_clock = batch.last_clock;
+            }
+            _ => {
+                tracked.parts.push_back(Part {
+                    file,
+                    place,
+                    from: batch.first,
+                    to: batch.end(),
+                    last_clock: batch.last_clock,
+                });
+                self.files.entry(file).or_default().parts += 1;
+            }
+        }
+    }
+
+    /// The row is this from now on.
+    pub fn restore(&mut self, number: usize, row: Row) {
+        self.rows[number].row = row;
+        self.clip(number);
+    }
+
+    /// Forgets the parts that the row does not have any more.
+    pub fn clip(&mut self, number: usize) {
+        let Tracked { row, parts, .. } = &mut self.rows[number];
+        let files = &mut self.files;
+        parts.retain_mut(|part| {
+            let stays = part.to > row.first && part.from < row.end;
+            if stays && part.to > row.end {
+                part.to = row.end;
+                part.last_clock = row.last_clock;
+            }
+            if !stays && let Some(file) = files.get_mut(&part.file) {
+                file.parts -= 1;
+            }
+            stays
+        });
+    }
+
+    /// Gives up the parts at the beginning that are trimmed. GC-1
+    pub fn release(&mut self, number: usize) {
+        let Tracked { row, parts, .. } = &mut self.rows[number];
+        let trimmed = parts
+            .iter()
+            .take_while(|part| part.last_clock <= row.trimmed);
+        if let Some(&last) = trimmed.last() {
+            row.drop_before(last.to, last.last_clock);
+            self.clip(number);
+        }
+    }
+}

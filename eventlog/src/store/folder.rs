@@ -1,0 +1,252 @@
+//! Files in a real folder.
+
+use super::disk::{Disk, Ended, ReadFiles, Write};
+use super::engine::{Engine, Inline};
+use super::plain::Threaded;
+use super::uring::Uring;
+use super::{StoreError, StoreIo};
+use rustix::fs::{FallocateFlags, FlockOperation, fallocate, flock, ftruncate};
+use rustix::io::Errno;
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::os::fd::BorrowedFd;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+const PREFIX: &str = "events-";
+const LOCK: &str = "lock";
+
+/// A folder that is only looked at.
+#[derive(Debug)]
+pub(crate) struct Folder {
+    path: PathBuf,
+}
+
+impl Folder {
+    /// The program may go elsewhere later.
+    ///
+    /// # Errors
+    /// When there is no such folder.
+    pub fn open(path: &Path) -> Result<Self, StoreError> {
+        let opened = std::path::absolute(path).and_then(|path| {
+            std::fs::read_dir(&path)?;
+            Ok(Self { path })
+        });
+        opened.map_err(|error| StoreError::Io {
+            attempted: format!("looking into {}", path.display()),
+            error,
+        })
+    }
+}
+
+impl ReadFiles for Folder {
+    fn files(&self) -> io::Result<Vec<u64>> {
+        let mut files = Vec::new();
+        for entry in std::fs::read_dir(&self.path)? {
+            let name = entry?.file_name();
+            let number = name.to_str().and_then(|name| name.strip_prefix(PREFIX));
+            files.extend(number.and_then(|number| number.parse::<u64>().ok()));
+        }
+        Ok(files)
+    }
+
+    fn length(&self, file: u64) -> io::Result<u64> {
+        Ok(std::fs::metadata(self.path(file))?.len())
+    }
+
+    fn read_at(&self, file: u64, place: u64, into: &mut [u8]) -> io::Result<usize> {
+        let opened = File::open(self.path(file))?;
+        let mut done = 0;
+        while done < into.len() {
+            match opened.read_at(&mut into[done..], place + done as u64) {
+                Ok(0) => break,
+                Ok(read) => done += read,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(done)
+    }
+
+    fn path(&self, file: u64) -> PathBuf {
+        self.path.join(format!("{PREFIX}{file:012}"))
+    }
+
+    fn folder(&self) -> PathBuf {
+        self.path.clone()
+    }
+}
+
+/// A folder of which this process is the only writer.
+#[derive(Debug)]
+pub(crate) struct OwnFolder {
+    folder: Folder,
+    engine: Box<dyn Engine>,
+    /// The file that is written.
+    open: Option<(u64, Arc<File>)>,
+    /// Held by being open.
+    _lock: File,
+}
+
+impl OwnFolder {
+    /// Makes the folder if it is not there, and locks it.
+    ///
+    /// # Errors
+    /// When it cannot be written, or another process has it.
+    pub fn open(path: &Path, sync: bool, io: StoreIo) -> Result<Self, StoreError> {
+        let refused = |doing: &str, error: io::Error| StoreError::Io {
+            attempted: format!("{doing} {}", path.display()),
+            error,
+        };
+        std::fs::create_dir_all(path).map_err(|error| refused("making", error))?;
+        let folder = Folder::open(path)?;
+        let lock = OpenOptions::new()
+            .create(true)
+            .truncate(false)
+            .write(true)
+            .open(folder.path.join(LOCK))
+            .map_err(|error| refused("locking", error))?;
+        match flock(&lock, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => {}
+            Err(Errno::WOULDBLOCK) => {
+                return Err(StoreError::Locked {
+                    folder: folder.path,
+                });
+            }
+            Err(error) => return Err(refused("locking", error.into())),
+        }
+        let engine = make_engine(sync, io);
+        Ok(Self {
+            engine: engine.map_err(|error| refused("preparing to write into", error))?,
+            folder,
+            open: None,
+            _lock: lock,
+        })
+    }
+
+    fn opened(&mut self, file: u64) -> io::Result<Arc<File>> {
+        if let Some((number, open)) = &self.open
+            && *number == file
+        {
+            return Ok(open.clone());
+        }
+        let path = self.folder.path(file);
+        let open = OpenOptions::new().read(true).write(true).open(path)?;
+        let open = Arc::new(open);
+        self.open = Some((file, open.clone()));
+        Ok(open)
+    }
+
+    fn fill_new(&self, file: &File, bytes: u64, header: &[u8], sync: bool) -> io::Result<()> {
+        match fallocate(file, FallocateFlags::empty(), 0, bytes) {
+            // File systems that cannot: an error comes when a write does not fit.
+            Err(Errno::OPNOTSUPP | Errno::NOSYS) => ftruncate(file, bytes)?,
+            other => other?,
+        }
+        file.write_all_at(header, 0)?;
+        if sync {
+            file.sync_all()?;
+            self.sync_folder()?;
+        }
+        Ok(())
+    }
+
+    fn sync_folder(&self) -> io::Result<()> {
+        File::open(&self.folder.path)?.sync_all()
+    }
+}
+
+fn make_engine(sync: bool, io: StoreIo) -> io::Result<Box<dyn Engine>> {
+    match (io, sync) {
+        (StoreIo::Auto | StoreIo::Plain, false) => Ok(Box::new(Inline::default())),
+        (StoreIo::Plain, true) => Ok(Box::new(Threaded::start("asked for")?)),
+        (StoreIo::Uring, _) => Ok(Box::new(Uring::new()?)),
+        (StoreIo::Auto, true) => match Uring::new() {
+            Ok(uring) => Ok(Box::new(uring)),
+            // Not there, or not allowed.
+            Err(error) => {
+                let reason = format!("io_uring: {error}");
+                Ok(Box::new(Threaded::start(&reason)?))
+            }
+        },
+    }
+}
+
+impl ReadFiles for OwnFolder {
+    fn files(&self) -> io::Result<Vec<u64>> {
+        self.folder.files()
+    }
+
+    fn length(&self, file: u64) -> io::Result<u64> {
+        self.folder.length(file)
+    }
+
+    fn read_at(&self, file: u64, place: u64, into: &mut [u8]) -> io::Result<usize> {
+        self.folder.read_at(file, place, into)
+    }
+
+    fn path(&self, file: u64) -> PathBuf {
+        self.folder.path(file)
+    }
+
+    fn folder(&self) -> PathBuf {
+        self.folder.folder()
+    }
+}
+
+impl Disk for OwnFolder {
+    fn create(&mut self, file: u64, bytes: u64, header: &[u8], sync: bool) -> io::Result<()> {
+        let path = self.folder.path(file);
+        let mut options = OpenOptions::new();
+        let made = options
+            .read(true)
+            .write(true)
+            .create_new(true)
+            .open(&path)?;
+        if let Err(error) = self.fill_new(&made, bytes, header, sync) {
+            // It would take room that is needed.
+            let _ = std::fs::remove_file(&path);
+            return Err(error);
+        }
+        self.open = Some((file, Arc::new(made)));
+        Ok(())
+    }
+
+    fn sync(&mut self, file: u64) -> io::Result<()> {
+        self.opened(file)?.sync_all()?;
+        self.sync_folder()
+    }
+
+    fn overwrite(&mut self, file: u64, place: u64, bytes: &[u8]) -> io::Result<()> {
+        self.opened(file)?.write_all_at(bytes, place)
+    }
+
+    fn shorten(&mut self, file: u64, bytes: u64) -> io::Result<()> {
+        let path = self.folder.path(file);
+        OpenOptions::new().write(true).open(path)?.set_len(bytes)
+    }
+
+    fn remove(&mut self, file: u64) -> io::Result<()> {
+        std::fs::remove_file(self.folder.path(file))
+    }
+
+    fn begin(&mut self, write: Write) {
+        match self.opened(write.file) {
+            Ok(file) => self.engine.begin(file, write),
+            Err(error) => self.engine.refuse(write, error),
+        }
+    }
+
+    fn take_ended(&mut self, wait: bool) -> io::Result<Option<Ended>> {
+        self.engine.take_ended(wait)
+    }
+
+    fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+        self.engine.descriptor()
+    }
+
+    fn name(&self) -> String {
+        self.engine.name()
+    }
+}

@@ -1,0 +1,191 @@
+//! A rank's batches out of the files, in order and complete. EL-5
+
+use super::StoreError;
+use super::contents::{Contents, End, Part, Tracked};
+use super::disk::ReadFiles;
+use super::format::{Entries, Entry};
+use super::walk::{Walk, read_header};
+use crate::logbook::ReadError;
+use core::ops::ControlFlow;
+use refrain_logging::determinant::EventIndex;
+use refrain_logging::determinant::batch::BatchHeader;
+use refrain_ring::{Clock, Rank};
+
+/// What is asked for.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Question {
+    pub job: u64,
+    pub rank: Rank,
+    pub from: EventIndex,
+    pub after_clock: Option<Clock>,
+}
+
+/// Reads what files hold of the contents.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Reader<'a> {
+    pub files: &'a dyn ReadFiles,
+    pub contents: &'a Contents,
+}
+
+type Each<'a> = &'a mut dyn FnMut(&BatchHeader, &[u8]) -> ControlFlow<()>;
+
+impl Reader<'_> {
+    /// Gives each batch that was asked for; see
+    /// [`Logbook::read`](crate::logbook::Logbook::read).
+    pub fn read(
+        &self,
+        question: &Question,
+        each: &mut dyn FnMut(&[u8]) -> ControlFlow<()>,
+    ) -> Result<(), ReadError> {
+        let number = self.contents.find(question.job, question.rank);
+        let tracked = number.map(|number| &self.contents.rows[number]);
+        let tracked = tracked.ok_or(ReadError::Unknown {
+            job: question.job,
+            rank: question.rank.0,
+        })?;
+        let row = &tracked.row;
+        let covered = question
+            .after_clock
+            .is_some_and(|after| after >= row.trimmed);
+        if question.from < row.first && !covered {
+            return Err(ReadError::Trimmed {
+                rank: question.rank.0,
+                first: row.first.0,
+                trimmed: row.trimmed.0,
+            });
+        }
+        self.read_row(tracked, question, each)
+    }
+
+    fn read_row(
+        &self,
+        tracked: &Tracked,
+        question: &Question,
+        each: &mut dyn FnMut(&[u8]) -> ControlFlow<()>,
+    ) -> Result<(), ReadError> {
+        let (end, _) = tracked.written;
+        let asked = |to: EventIndex, clock: Clock| {
+            to > question.from && question.after_clock.is_none_or(|after| clock > after)
+        };
+        // The first part that is asked for; all that come after it are, too.
+        let mut parts = tracked.parts.iter();
+        let mut parts = parts
+            .by_ref()
+            .skip_while(|part| !asked(part.to, part.last_clock));
+        let Some(first) = parts.next() else {
+            return Ok(());
+        };
+        let mut next = first.from;
+        for part in core::iter::once(first).chain(parts) {
+            let mut gap = None;
+            let walked = self.walk(tracked, part, &mut |header, batch| {
+                if header.first >= end {
+                    return ControlFlow::Break(());
+                }
+                if header.first != next {
+                    gap = Some(header.first);
+                    return ControlFlow::Break(());
+                }
+                next = header.end();
+                match asked(header.end(), header.last_clock) {
+                    true => each(batch),
+                    false => ControlFlow::Continue(()),
+                }
+            })?;
+            if gap.is_none() && walked.is_continue() && next < part.to.min(end) {
+                gap = Some(part.to);
+            }
+            if let Some(to) = gap {
+                return Err(ReadError::Gap {
+                    rank: question.rank.0,
+                    from: next.0,
+                    to: to.0,
+                    folder: self.files.folder(),
+                });
+            }
+            if walked.is_break() {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// Gives each batch of a part that the row has, in the order of the file.
+    fn walk(
+        &self,
+        tracked: &Tracked,
+        part: &Part,
+        each: Each<'_>,
+    ) -> Result<ControlFlow<()>, StoreError> {
+        let file = part.file;
+        let io = |error| StoreError::Io {
+            attempted: format!("reading {}", self.files.path(file).display()),
+            error,
+        };
+        let damaged = |place: u64, reason: &str| StoreError::Damaged {
+            file: self.files.path(file),
+            place,
+            reason: reason.into(),
+        };
+        let header = read_header(self.files, file).map_err(io)?;
+        let header = header.map_err(|_| damaged(0, "its header cannot be read"))?;
+        let end = self
+            .contents
+            .files
+            .get(&file)
+            .map_or(0, |file| file.written_end);
+        let mut walk = Walk::new(self.files, &header, part.place, end);
+        while walk.place() < end {
+            let place = walk.place();
+            let group = walk.next().map_err(io)?;
+            let group = group.ok_or_else(|| damaged(place, "there is no group any more"))?;
+            for entry in Entries::new(group.content) {
+                let entry = entry.map_err(|reason| damaged(place, reason))?;
+                let Entry::Batch { job, header, bytes } = entry else {
+                    continue;
+                };
+                let is_asked = (job, header.rank) == (tracked.job, tracked.rank);
+                if !is_asked || !tracked.row.has(&header) || header.end() > part.to {
+                    continue;
+                }
+                if each(&header, bytes).is_break() {
+                    return Ok(ControlFlow::Break(()));
+                }
+            }
+        }
+        Ok(ControlFlow::Continue(()))
+    }
+
+    /// Clock of the last determinant before `at`, if a batch of the row ends
+    /// there.
+    pub fn clock_before(&self, number: usize, at: EventIndex) -> Result<Option<Clock>, StoreError> {
+        let tracked = &self.contents.rows[number];
+        if at == tracked.row.first {
+            return Ok(Some(tracked.row.clock_before));
+        }
+        let holds = |part: &&Part| part.from < at && at <= part.to;
+        let Some(part) = tracked.parts.iter().find(holds) else {
+            return Ok(None);
+        };
+        let mut clock = None;
+        let walked = self.walk(tracked, part, &mut |header, _| {
+            if header.end() == at {
+                clock = Some(header.last_clock);
+            }
+            match header.end() >= at {
+                true => ControlFlow::Break(()),
+                false => ControlFlow::Continue(()),
+            }
+        })?;
+        let _ = walked;
+        Ok(clock)
+    }
+}
+
+/// An end that the row has not gone back behind since.
+pub(crate) fn within(end: End, row: End) -> End {
+    match end.0 <= row.0 {
+        true => end,
+        false => row,
+    }
+}

@@ -1,0 +1,147 @@
+//! From group to group through a file.
+
+use super::disk::ReadFiles;
+use super::format::{
+    FileHeader, GROUP_HEADER_BYTES, GroupHeader, HeaderError, LINE_BYTES, PAGE_BYTES,
+};
+use std::io;
+
+/// Read at once.
+const WINDOW_BYTES: usize = 256 << 10;
+
+/// A group whose checksum fits.
+#[derive(Debug)]
+pub(crate) struct Group<'a> {
+    pub header: GroupHeader,
+    pub place: u64,
+    pub content: &'a [u8],
+}
+
+/// Reads a file's groups one after the other.
+#[derive(Debug)]
+pub(crate) struct Walk<'a> {
+    files: &'a dyn ReadFiles,
+    file: u64,
+    salt: u64,
+    place: u64,
+    /// Nothing is read from here on.
+    end: u64,
+    window: Vec<u8>,
+    window_start: u64,
+}
+
+/// The header of a file.
+pub(crate) fn read_header(
+    files: &dyn ReadFiles,
+    file: u64,
+) -> io::Result<Result<FileHeader, HeaderError>> {
+    let mut page = vec![0; PAGE_BYTES as usize];
+    let bytes = files.read_at(file, 0, &mut page)?;
+    Ok(FileHeader::read(&page[..bytes]))
+}
+
+impl<'a> Walk<'a> {
+    /// From a group's place on.
+    pub fn new(files: &'a dyn ReadFiles, header: &FileHeader, place: u64, end: u64) -> Self {
+        Self {
+            files,
+            file: header.file,
+            salt: header.salt,
+            place,
+            end,
+            window: Vec::new(),
+            window_start: 0,
+        }
+    }
+
+    /// Where the next group would begin.
+    pub fn place(&self) -> u64 {
+        self.place
+    }
+
+    /// Makes sure that so many bytes from there on are in the window, if the
+    /// file has them, and says where in it they are.
+    fn fill(&mut self, place: u64, bytes: usize) -> io::Result<Option<usize>> {
+        if place + bytes as u64 > self.end {
+            return Ok(None);
+        }
+        let offset = place.wrapping_sub(self.window_start);
+        if place >= self.window_start && offset + bytes as u64 <= self.window.len() as u64 {
+            return Ok(Some(offset as usize));
+        }
+        let most = usize::try_from(self.end - place).unwrap_or(usize::MAX);
+        self.window.resize(bytes.max(WINDOW_BYTES).min(most), 0);
+        self.window_start = place;
+        let read = self.files.read_at(self.file, place, &mut self.window)?;
+        self.window.truncate(read);
+        Ok((read >= bytes).then_some(0))
+    }
+
+    /// What is there, if it is a group.
+    fn look(&mut self, place: u64) -> io::Result<Option<(GroupHeader, usize)>> {
+        let Some(at) = self.fill(place, GROUP_HEADER_BYTES)? else {
+            return Ok(None);
+        };
+        let Some(header) = GroupHeader::peek(&self.window[at..]) else {
+            return Ok(None);
+        };
+        if place + u64::from(header.room_bytes) > self.end {
+            return Ok(None);
+        }
+        let bytes = GROUP_HEADER_BYTES + header.content_bytes as usize;
+        let at = self.fill(place, bytes)?;
+        let fits = at.filter(|&at| header.fits(self.salt, &self.window[at..]));
+        Ok(fits.map(|at| (header, at)))
+    }
+
+    /// The next group; `None`: there is none at this place.
+    pub fn next(&mut self) -> io::Result<Option<Group<'_>>> {
+        let place = self.place;
+        let Some((header, at)) = self.look(place)? else {
+            return Ok(None);
+        };
+        self.place += u64::from(header.room_bytes);
+        let content = &self.window[at + GROUP_HEADER_BYTES..][..header.content_bytes as usize];
+        Ok(Some(Group {
+            header,
+            place,
+            content,
+        }))
+    }
+
+    /// Forgets what was read before: somebody may have written since.
+    pub fn look_again(&mut self) {
+        self.window.clear();
+    }
+
+    /// Where behind this place there is another group, with a higher number than
+    /// `after`.
+    pub fn find_later(&mut self, after: u64) -> io::Result<Option<u64>> {
+        let mut place = self.place + LINE_BYTES;
+        while place < self.end {
+            if let Some((header, _)) = self.look(place)?
+                && header.number > after
+            {
+                return Ok(Some(place));
+            }
+            place += LINE_BYTES;
+        }
+        Ok(None)
+    }
+
+    /// Whether there is anything but 0 from this place on.
+    pub fn is_empty_behind(&mut self) -> io::Result<bool> {
+        let mut place = self.place;
+        while place < self.end {
+            let bytes = (self.end - place).min(LINE_BYTES) as usize;
+            let Some(at) = self.fill(place, bytes)? else {
+                return Ok(true);
+            };
+            if self.window[at..at + bytes].iter().any(|&byte| byte != 0) {
+                return Ok(false);
+            }
+            place += bytes as u64;
+        }
+        Ok(true)
+    }
+}

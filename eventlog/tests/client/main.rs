@@ -1,0 +1,11 @@
+//! The client: its core against a model, its links against a scripted logger
+//! and against the real one.
+
+#[path = "../fixed_seed/mod.rs"]
+mod fixed_seed;
+
+mod batches;
+mod committer;
+mod faults;
+mod links;
+mod scripted;

@@ -1,0 +1,89 @@
+//! `refrain eventlogger`.
+
+use clap::{Args, ValueEnum};
+use miette::{IntoDiagnostic, WrapErr};
+use refrain_eventlog::client::LoggerAddress;
+use refrain_eventlog::logbook::StoreIo;
+use refrain_eventlog::server::{Server, ServerOptions};
+use refrain_eventlog::{Level, LoggerId};
+use signal_hook::consts::{SIGINT, SIGTERM};
+use std::io::{Write, stdout};
+use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+/// Arguments of `refrain eventlogger`.
+#[derive(Args)]
+pub struct Arguments {
+    /// Its folder: made if it is not there, of one logger for ever. A restart
+    /// goes on with what is in it.
+    #[arg(value_name = "DIR")]
+    folder: PathBuf,
+    /// Listen at unix:PATH or tcp:HOST:PORT (port 0: one that is free). There is
+    /// no authentication: a Unix socket serves processes of the same user, a TCP
+    /// port whoever reaches it.
+    #[arg(long, value_name = "ADDRESS", required = true)]
+    listen: Vec<LoggerAddress>,
+    /// Which event logger of the job it is.
+    #[arg(long, value_name = "NUMBER", default_value_t = 0)]
+    logger: u32,
+    /// What it acknowledges: placed (survives the death of any process) or
+    /// durable (of the host, too).
+    #[arg(long, value_enum, default_value_t = LevelName::Placed)]
+    level: LevelName,
+    /// Another replica of its shard, to be asked for what this one lacks.
+    #[arg(long, value_name = "ADDRESS")]
+    peer: Vec<LoggerAddress>,
+    /// How to write its files.
+    #[arg(long, value_enum, default_value_t = IoName::Auto)]
+    io: IoName,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum LevelName {
+    Placed,
+    Durable,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum IoName {
+    /// What is best here.
+    Auto,
+    /// io_uring, or not at all.
+    Uring,
+    /// Plain system calls.
+    Plain,
+}
+
+/// Serves until SIGTERM or SIGINT; then stores everything and ends.
+pub fn run(arguments: Arguments) -> miette::Result<ExitCode> {
+    let (stop, signalled) = UnixStream::pair().into_diagnostic()?;
+    for signal in [SIGTERM, SIGINT] {
+        let signalled = signalled.try_clone().into_diagnostic()?;
+        signal_hook::low_level::pipe::register(signal, signalled)
+            .into_diagnostic()
+            .wrap_err("catching signals")?;
+    }
+    let level = match arguments.level {
+        LevelName::Placed => Level::Placed,
+        LevelName::Durable => Level::Durable,
+    };
+    let logger = LoggerId(arguments.logger);
+    let mut options = ServerOptions::new(arguments.folder, logger, level);
+    options.listen = arguments.listen;
+    options.peers = arguments.peer;
+    options.io = match arguments.io {
+        IoName::Auto => StoreIo::Auto,
+        IoName::Uring => StoreIo::Uring,
+        IoName::Plain => StoreIo::Plain,
+    };
+    let number = logger.0;
+    let report = move |text: &str| eprintln!("refrain: event logger {number}: {text}");
+    let mut server = Server::bind(options, report).into_diagnostic()?;
+    let addresses: Vec<String> = server.addresses().map(ToString::to_string).collect();
+    let mut out = stdout();
+    // Whoever started it may not care, and may have closed that.
+    let _ = writeln!(out, "listening on {}", addresses.join(", ")).and_then(|()| out.flush());
+    server.serve_until(&stop).into_diagnostic()?;
+    Ok(ExitCode::SUCCESS)
+}
