@@ -18,9 +18,13 @@ const DRAWS_MAX: usize = 16;
 /// The server starts no operations; a few for what the provider does itself.
 const OPERATIONS_MAX: usize = 16;
 
-/// Names a registered ring of one [`RemoteRings`].
+/// Names a registered ring. Another [`RemoteRings`] does not know it, but for an
+/// accident of chance.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct RingKey(MemoryId);
+pub struct RingKey {
+    memory: MemoryId,
+    drawn: u64,
+}
 
 /// Rings of this process that clients write into by RMA.
 ///
@@ -96,31 +100,32 @@ impl RemoteRings {
                 clients_max: self.clients_max,
             });
         }
-        let id = self.register_with_a_free_key(memory)?;
-        self.live.push(RingKey(id));
-        let remote = self.endpoint.remote_key(id);
+        let key = self.register_with_a_free_key(memory)?;
+        self.live.push(key);
+        let remote = self.endpoint.remote_key(key.memory);
         let ring = RemoteRing {
             provider: self.provider.clone(),
             address: self.address.clone(),
             base: remote.base,
             key: remote.key,
         };
-        Ok((RingKey(id), ring))
+        Ok((key, ring))
     }
 
-    fn register_with_a_free_key(&mut self, memory: &RingMemory) -> Result<MemoryId, Error> {
+    fn register_with_a_free_key(&mut self, memory: &RingMemory) -> Result<RingKey, Error> {
         let region = image::region_of(memory);
         let mut draws = 0;
         loop {
-            let key = self.keys.draw();
+            let drawn = self.keys.draw();
             draws += 1;
             let access = Access::REMOTE_WRITE;
             let result = self
                 .endpoint
-                .register_with_key(&region, 0, DATA_BYTES, access, key);
+                .register_with_key(&region, 0, DATA_BYTES, access, drawn);
             match result {
                 Err(error) if error.code() == FI_ENOKEY && draws < DRAWS_MAX => {}
-                result => return result,
+                Ok(memory) => return Ok(RingKey { memory, drawn }),
+                Err(error) => return Err(error),
             }
         }
     }
@@ -136,7 +141,7 @@ impl RemoteRings {
         let Some(index) = self.live.iter().position(|live| *live == key) else {
             return Ok(());
         };
-        self.endpoint.deregister(key.0)?;
+        self.endpoint.deregister(key.memory)?;
         self.live.swap_remove(index);
         self.revoked += 1;
         Ok(())
