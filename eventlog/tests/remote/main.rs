@@ -9,3 +9,4 @@ mod hostile;
 mod placing;
 mod server;
 mod sleeping;
+mod whole;
