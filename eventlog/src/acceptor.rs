@@ -236,8 +236,9 @@ impl Row {
             end: self.end.0,
         };
         if said < latest.map(|life| life.incarnation) {
-            // Only copies: of a life that has ended in this row.
-            return match self.has(batch) {
+            // Only copies: of a life that has ended in this row, whose beginning
+            // may be given up.
+            return match batch.end() <= self.first || self.has(batch) {
                 true => Ok(Step::Known),
                 false => Err(overlap),
             };

@@ -300,7 +300,12 @@ impl Server {
 
     fn give_answers(&mut self) -> bool {
         let mut moved = false;
+        let unread_bytes = self.options.limits.unread_bytes;
         for (&id, connection) in &mut self.connections {
+            // First the room that was made; who does not read is seen to below.
+            if connection.answer.is_none() || connection.send(unread_bytes).is_err() {
+                continue;
+            }
             while connection.unsent_bytes() < PIECES_UNSENT_MAX
                 && let Some(answer) = &mut connection.answer
                 && self.logbook.has_stored(answer.ready)

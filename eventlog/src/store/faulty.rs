@@ -78,6 +78,8 @@ struct State {
     faults: Vec<(Kind, Failure, u32)>,
     steps: u64,
     stop_at: Option<u64>,
+    /// That step has come.
+    has_stopped: bool,
 }
 
 /// The disk; clones are the same one.
@@ -132,15 +134,12 @@ impl State {
 
     /// Time goes on, or has ended.
     fn step(&mut self) -> io::Result<()> {
-        if self.is_stopped() {
+        if self.stop_at == Some(self.steps) {
+            self.has_stopped = true;
             return Err(io::Error::other("the machine has stopped"));
         }
         self.steps += 1;
         Ok(())
-    }
-
-    fn is_stopped(&self) -> bool {
-        self.stop_at == Some(self.steps)
     }
 
     fn fault(&mut self, kind: Kind) -> io::Result<()> {
@@ -216,7 +215,7 @@ impl State {
                         return self.done(result.map_err(|error| (Stage::Sync, error)));
                     }
                     Err(error) => {
-                        if !self.is_stopped() {
+                        if !self.has_stopped {
                             let _ = self.flush(file, 50);
                         }
                         (Stage::Sync, error)
@@ -228,7 +227,7 @@ impl State {
     }
 
     fn done(&mut self, result: Result<(), (Stage, io::Error)>) -> Option<Ended> {
-        let bytes = match self.is_stopped() {
+        let bytes = match self.has_stopped {
             // It may go on after this process.
             true => self.under_way.as_ref()?.write.bytes.clone(),
             false => self.under_way.take()?.write.bytes,
@@ -253,6 +252,7 @@ impl FaultyDisk {
             faults: Vec::new(),
             steps: 0,
             stop_at: None,
+            has_stopped: false,
         };
         Self {
             state: Arc::new(Mutex::new(state)),

@@ -145,7 +145,9 @@ impl Reader<'_> {
                     continue;
                 };
                 let is_asked = (job, header.rank) == (tracked.job, tracked.rank);
-                if !is_asked || !tracked.row.has(&header) || header.end() > part.to {
+                // The part's first group may begin with what was given up.
+                let is_within = part.from <= header.first && header.end() <= part.to;
+                if !is_asked || !is_within || !tracked.row.has(&header) {
                     continue;
                 }
                 if each(&header, bytes).is_break() {

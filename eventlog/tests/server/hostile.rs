@@ -1,0 +1,236 @@
+//! Broken and hostile clients are cut off, and nobody else notices.
+
+use crate::batches::Life;
+use crate::rank::{Rank, Wire, hello};
+use crate::serving::Threaded;
+use refrain_eventlog::Level;
+use refrain_eventlog::message::{FRAME_BYTES_MAX, Hello, PROTOCOL_VERSION, ToLogger, Way};
+
+const GOOD: Life = Life::new(1, 0, 0);
+const BAD: Life = Life::new(1, 1, 0);
+
+/// A server with one good client, which commits before, between and after.
+struct Stage {
+    server: Threaded,
+    good: Rank,
+    next: u64,
+}
+
+impl Stage {
+    fn new() -> Self {
+        let server = Threaded::new(Level::Placed);
+        let good = Rank::join(&server.socket, GOOD, 0, Way::Messages);
+        let mut stage = Self {
+            server,
+            good,
+            next: 0,
+        };
+        stage.check();
+        stage
+    }
+
+    fn check(&mut self) {
+        self.good.commit(self.next, 1);
+        self.next += 1;
+        self.good.await_stable(self.next);
+        let read = self.server.reader().read(&[GOOD], 0);
+        assert_eq!(read.len() as u64, self.next);
+    }
+
+    fn bad(&self) -> Rank {
+        Rank::join(&self.server.socket, BAD, 0, Way::Messages)
+    }
+
+    fn wire(&self) -> Wire {
+        Wire::unix(&self.server.socket)
+    }
+}
+
+#[test]
+fn what_is_no_frame_ends_the_connection() {
+    let mut stage = Stage::new();
+    let mut wire = stage.wire();
+    wire.say_bytes(&(FRAME_BYTES_MAX as u32 + 1).to_le_bytes());
+    assert!(wire.refusal().contains("at most"));
+    stage.check();
+    let mut wire = stage.wire();
+    wire.say_bytes(&[3, 0, 0, 0, 99, 99, 99]);
+    assert!(wire.refusal().contains("no message"));
+    stage.check();
+}
+
+#[test]
+fn random_bytes_before_and_after_a_hello_harm_nobody() {
+    let mut stage = Stage::new();
+    let mut state = 0x5eed_u64;
+    println!("seed {state:#x}");
+    for round in 0..200 {
+        let mut bytes = Vec::new();
+        for _ in 0..(round * 7) % 300 {
+            // A linear congruence is random enough here.
+            state = state
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1);
+            bytes.push((state >> 56) as u8);
+        }
+        // Most lengths would be too long: short ones reach the messages.
+        if round % 2 == 0 && bytes.len() >= 4 {
+            let length = bytes.len() as u32 - 4;
+            bytes[..4].copy_from_slice(&length.to_le_bytes());
+            // Kinds that there are.
+            if let Some(kind) = bytes.get_mut(4) {
+                *kind %= 8;
+            }
+        }
+        match round % 4 {
+            3 => stage.bad().wire.say_bytes(&bytes),
+            _ => stage.wire().say_bytes(&bytes),
+        }
+    }
+    stage.check();
+}
+
+#[test]
+fn a_writer_commits_for_the_rank_and_life_of_its_hello_only() {
+    let mut stage = Stage::new();
+    let next = stage.next;
+    let others = [
+        GOOD.batch(next, 1),
+        Life::new(2, 1, 0).batch(0, 1),
+        Life::new(1, 1, 1).batch(0, 1),
+        BAD.batch(5, 1),
+        [BAD.batch(0, 1), vec![0]].concat(),
+        BAD.batch(0, 2)[..50].to_vec(),
+        Vec::new(),
+    ];
+    for (index, batch) in others.into_iter().enumerate() {
+        let mut bad = stage.bad();
+        bad.wire.say(&ToLogger::Commit { batch });
+        println!("{index}: {}", bad.wire.refusal());
+        assert_eq!(stage.server.reader().read(&[BAD], 0), [], "{index}");
+        stage.check();
+    }
+}
+
+#[test]
+fn a_ring_takes_nothing_of_another_rank() {
+    let mut stage = Stage::new();
+    let mut bad = Rank::join(&stage.server.socket, BAD, 0, Way::SharedMemory);
+    let ring = bad.ring.as_mut().expect("shared memory");
+    ring.write(&GOOD.batch(stage.next, 1)).expect("room");
+    bad.ring_bell();
+    assert_eq!(stage.server.reader().read(&[BAD], 0), []);
+    stage.check();
+}
+
+#[test]
+fn a_ring_with_a_gap_or_a_clock_that_goes_back_is_closed() {
+    let mut stage = Stage::new();
+    let mut bad = Rank::join(&stage.server.socket, BAD, 0, Way::SharedMemory);
+    let ring = bad.ring.as_mut().expect("shared memory");
+    ring.write(&BAD.batch_at(0, 1, 100)).expect("room");
+    ring.write(&BAD.batch_at(1, 1, 50)).expect("room");
+    bad.ring_bell();
+    let reason = bad.wire.refusal();
+    assert!(reason.contains("goes back from 100 to 50"), "{reason}");
+    stage.check();
+}
+
+#[test]
+fn only_writers_write() {
+    let mut stage = Stage::new();
+    let batch = GOOD.batch(stage.next, 1);
+    let commit = ToLogger::Commit { batch };
+    for message in [
+        commit,
+        ToLogger::Drain,
+        ToLogger::Leave,
+        ToLogger::Trim { clock: u64::MAX },
+    ] {
+        let mut wire = stage.wire();
+        wire.say(&message);
+        assert!(wire.refusal().contains("say hello first"));
+        stage.check();
+    }
+    let mut bad = stage.bad();
+    bad.wire.say(&ToLogger::Hello(hello(BAD, 0, Way::Messages)));
+    assert!(bad.wire.refusal().contains("second hello"));
+    let mut bad = stage.bad();
+    bad.wire.say(&ToLogger::Leave);
+    bad.commit(0, 1);
+    assert!(bad.wire.refusal().contains("left"));
+    stage.check();
+}
+
+#[test]
+fn another_version_is_refused() {
+    let stage = Stage::new();
+    let mut wire = stage.wire();
+    wire.say(&ToLogger::Hello(Hello {
+        version: PROTOCOL_VERSION + 1,
+        ..hello(BAD, 0, Way::Messages)
+    }));
+    assert!(wire.refusal().contains("the client 2"));
+}
+
+#[test]
+fn asking_for_what_is_not_there_is_refused() {
+    let stage = Stage::new();
+    let nobody = Life::new(77, 0, 0);
+    let refused = stage.server.reader().try_read(&[nobody], 0, None);
+    assert!(refused.expect_err("refused").contains("nothing is known"));
+}
+
+#[test]
+fn who_does_not_read_is_cut_off_and_holds_nobody_up() {
+    let mut stage = Stage::new();
+    let mut bad = stage.bad();
+    // Each is acknowledged again (GATE-3), and nobody reads that.
+    bad.commit(0, 1);
+    let mut frame = Vec::new();
+    let batch = BAD.batch(0, 1);
+    let commit = ToLogger::Commit { batch };
+    refrain_eventlog::framing::encode(&commit, &mut frame).expect("a frame");
+    let many = frame.repeat(1000);
+    // Until the server has closed it: a write to a closed socket fails, or
+    // nothing is taken any more.
+    while stage.server.reports().is_empty() {
+        bad.wire.say_bytes(&frame);
+        bad.wire.say_bytes(&many);
+        let question = ToLogger::List;
+        for _ in 0..100 {
+            bad.wire.say(&question);
+        }
+    }
+    assert!(stage.server.reports()[0].contains("does not read"));
+    stage.check();
+}
+
+#[test]
+fn who_dies_in_the_middle_of_a_frame_has_committed_nothing() {
+    let mut stage = Stage::new();
+    let mut bad = stage.bad();
+    let mut frame = Vec::new();
+    let batch = BAD.batch(0, 9);
+    refrain_eventlog::framing::encode(&ToLogger::Commit { batch }, &mut frame).expect("a frame");
+    bad.wire.say_bytes(&frame[..frame.len() - 1]);
+    bad.wire.close();
+    let again = stage.bad();
+    assert_eq!(again.welcome.end, 0);
+    stage.check();
+}
+
+#[test]
+fn limits_are_told() {
+    let server = Threaded::with(Level::Placed, |options| {
+        options.limits.ranks = 2;
+        options.limits.connections = 4;
+    });
+    let _first = Rank::join(&server.socket, Life::new(1, 0, 0), 0, Way::Messages);
+    let _second = Rank::join(&server.socket, Life::new(1, 1, 0), 0, Way::Messages);
+    let third = Life::new(1, 2, 0);
+    let refused = Rank::try_join(Wire::unix(&server.socket), third, 0, Way::Messages);
+    assert!(refused.err().expect("refused").contains("2 ranks"));
+    let mut more: Vec<_> = (0..4).map(|_| Wire::unix(&server.socket)).collect();
+    assert!(more[3].refusal().contains("4 connections"));
+}
