@@ -54,41 +54,43 @@ impl core::fmt::Display for Outcome {
 /// does; its successor has a ring and a key of its own.
 #[test]
 fn a_fenced_client_changes_nothing() {
-    with_every_provider(|setup| {
-        let folder = tempfile::tempdir().unwrap();
-        let mut logger = setup.logger();
-        let old = RingFile::create(folder.path(), 0);
-        let mut fenced = setup.writer(&logger.register(&old.path));
-        let mut batches = Batches::new(old.identity);
-        for _ in 0..5 {
-            place(&mut fenced, &batches.any());
-        }
-        logger.revoke(0);
-        let before = old.all_bytes();
-        let new = RingFile::create(folder.path(), 1);
-        let mut successor = setup.writer(&logger.register(&new.path));
-        let mut successors = Batches::new(new.identity);
+    with_every_provider(fence_a_client);
+}
+
+pub fn fence_a_client(setup: &Setup) {
+    let folder = tempfile::tempdir().unwrap();
+    let mut logger = setup.logger();
+    let old = RingFile::create(folder.path(), 0);
+    let mut fenced = setup.writer(&logger.register(&old.path));
+    let mut batches = Batches::new(old.identity);
+    for _ in 0..5 {
+        place(&mut fenced, &batches.any());
+    }
+    logger.revoke(0);
+    let before = old.all_bytes();
+    let new = RingFile::create(folder.path(), 1);
+    let mut successor = setup.writer(&logger.register(&new.path));
+    let mut successors = Batches::new(new.identity);
+    place(&mut successor, &successors.any());
+    let both = new.all_bytes();
+    let outcome = writes_in_vain(&mut fenced, &mut batches);
+    println!("  fenced: {outcome}");
+    if setup.is_believed() {
+        assert!(matches!(outcome, Outcome::Error(_)), "FENCE-1: {outcome}");
+    }
+    assert!(old.all_bytes() == before, "FENCE-1: the ring has changed");
+    assert!(new.all_bytes() == both, "FENCE-1: the successor's has");
+    if let Outcome::Error(_) = outcome {
+        // An error stays one.
+        assert!(fenced.poll().is_err() && fenced.write(&batches.of(1)).is_err());
+    }
+    // The successor is not disturbed.
+    for _ in 0..5 {
         place(&mut successor, &successors.any());
-        let both = new.all_bytes();
-        let outcome = writes_in_vain(&mut fenced, &mut batches);
-        println!("  fenced: {outcome}");
-        if setup.is_believed() {
-            assert!(matches!(outcome, Outcome::Error(_)), "FENCE-1: {outcome}");
-        }
-        assert!(old.all_bytes() == before, "FENCE-1: the ring has changed");
-        assert!(new.all_bytes() == both, "FENCE-1: the successor's has");
-        if let Outcome::Error(_) = outcome {
-            // An error stays one.
-            assert!(fenced.poll().is_err() && fenced.write(&batches.of(1)).is_err());
-        }
-        // The successor is not disturbed.
-        for _ in 0..5 {
-            place(&mut successor, &successors.any());
-        }
-        let mut reader = new.reader();
-        let taken = core::iter::from_fn(|| take(&mut reader)).count();
-        assert_eq!((taken, reader.position()), (6, successor.position()));
-    });
+    }
+    let mut reader = new.reader();
+    let taken = core::iter::from_fn(|| take(&mut reader)).count();
+    assert_eq!((taken, reader.position()), (6, successor.position()));
 }
 
 /// EL-3: what a killed logger had acknowledged is in its ring's file. The writer
@@ -96,17 +98,19 @@ fn a_fenced_client_changes_nothing() {
 /// after it is never acknowledged. Another logger then takes the same again.
 #[test]
 fn a_killed_logger_has_what_it_acknowledged() {
-    with_every_provider(|setup| {
-        for is_in_the_middle in [false, true] {
-            if setup.provider == "shm" && is_in_the_middle {
-                println!(
-                    "  skipped a kill in the middle: shm leaves locks behind (docs/event-remote.md)"
-                );
-                continue;
-            }
-            kill(setup, is_in_the_middle);
+    with_every_provider(kill_a_logger);
+}
+
+pub fn kill_a_logger(setup: &Setup) {
+    for is_in_the_middle in [false, true] {
+        if setup.provider == "shm" && is_in_the_middle {
+            println!(
+                "  skipped a kill in the middle: shm leaves locks behind (docs/event-remote.md)"
+            );
+            continue;
         }
-    });
+        kill(setup, is_in_the_middle);
+    }
 }
 
 fn kill(setup: &Setup, is_in_the_middle: bool) {

@@ -47,13 +47,19 @@ pub struct Setup {
     pub provider: String,
 }
 
-/// Runs `test` with each provider of each library, one at a time: memory files of
-/// the `shm` provider are named after the process.
+/// Runs `test` with each provider of each library, but for `sockets`, which has a
+/// module of its own.
 pub fn with_every_provider(test: impl Fn(&Setup)) {
+    with_providers(&["shm", "tcp;ofi_rxm", "tcp", "net"], test);
+}
+
+/// Runs `test` with these providers of each library, one at a time: memory files
+/// of the `shm` provider are named after the process.
+pub fn with_providers(providers: &[&str], test: impl Fn(&Setup)) {
     static ALONE: Mutex<()> = Mutex::new(());
     let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     for library in libraries() {
-        for provider in ["shm", "tcp;ofi_rxm", "tcp", "net", "sockets"] {
+        for &provider in providers {
             let hints = Hints {
                 provider: Some(provider.to_owned()),
                 caps: FI_MSG | FI_RMA,

@@ -39,48 +39,50 @@ fn attempt(setup: &Setup, remote: &RemoteRing, batch: &[u8]) -> String {
 /// touches nobody: neither another client's ring nor the logger.
 #[test]
 fn other_memory_is_out_of_reach() {
-    with_every_provider(|setup| {
-        let folder = tempfile::tempdir().unwrap();
-        let mut logger = setup.logger();
-        let ring = RingFile::create(folder.path(), 0);
-        let own = RingFile::create(folder.path(), 1);
-        let victim = logger.register(&ring.path);
-        let remote = logger.register(&own.path);
-        let mut batches = Batches::new(ring.identity);
-        let mut writer = setup.writer(&victim);
-        place(&mut writer, &batches.any());
-        let before = (ring.all_bytes(), own.all_bytes());
-        let reach = |what: &str, changed: RemoteRing| {
-            let words = attempt(setup, &changed, &Batches::new(own.identity).of(500));
-            println!("  {what}: {words}");
-        };
-        let wrong_key = |key| RemoteRing {
-            key,
-            ..remote.clone()
-        };
-        reach("next key", wrong_key(remote.key.wrapping_add(1)));
-        reach("key 0", wrong_key(0));
-        reach("key 1", wrong_key(1));
-        reach("last key", wrong_key(u64::MAX));
-        let wrong_base = |base| RemoteRing {
-            base,
-            ..remote.clone()
-        };
-        reach("behind", wrong_base(remote.base + DATA_BYTES as u64 - 64));
-        reach("far behind", wrong_base(remote.base + (1 << 40)));
-        if remote.base > 0 {
-            reach("before", wrong_base(remote.base - 64));
-            reach("base 0", wrong_base(0));
-        }
-        assert!(ring.all_bytes() == before.0, "another client's ring");
-        assert!(own.all_bytes() == before.1, "its own ring");
-        // The logger serves on.
-        place(&mut writer, &batches.any());
-        place(
-            &mut setup.writer(&remote),
-            &Batches::new(own.identity).any(),
-        );
-    });
+    with_every_provider(reach_for_other_memory);
+}
+
+pub fn reach_for_other_memory(setup: &Setup) {
+    let folder = tempfile::tempdir().unwrap();
+    let mut logger = setup.logger();
+    let ring = RingFile::create(folder.path(), 0);
+    let own = RingFile::create(folder.path(), 1);
+    let victim = logger.register(&ring.path);
+    let remote = logger.register(&own.path);
+    let mut batches = Batches::new(ring.identity);
+    let mut writer = setup.writer(&victim);
+    place(&mut writer, &batches.any());
+    let before = (ring.all_bytes(), own.all_bytes());
+    let reach = |what: &str, changed: RemoteRing| {
+        let words = attempt(setup, &changed, &Batches::new(own.identity).of(500));
+        println!("  {what}: {words}");
+    };
+    let wrong_key = |key| RemoteRing {
+        key,
+        ..remote.clone()
+    };
+    reach("next key", wrong_key(remote.key.wrapping_add(1)));
+    reach("key 0", wrong_key(0));
+    reach("key 1", wrong_key(1));
+    reach("last key", wrong_key(u64::MAX));
+    let wrong_base = |base| RemoteRing {
+        base,
+        ..remote.clone()
+    };
+    reach("behind", wrong_base(remote.base + DATA_BYTES as u64 - 64));
+    reach("far behind", wrong_base(remote.base + (1 << 40)));
+    if remote.base > 0 {
+        reach("before", wrong_base(remote.base - 64));
+        reach("base 0", wrong_base(0));
+    }
+    assert!(ring.all_bytes() == before.0, "another client's ring");
+    assert!(own.all_bytes() == before.1, "its own ring");
+    // The logger serves on.
+    place(&mut writer, &batches.any());
+    place(
+        &mut setup.writer(&remote),
+        &Batches::new(own.identity).any(),
+    );
 }
 
 /// What comes from a logger is checked before it is used.

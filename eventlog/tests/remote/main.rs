@@ -6,6 +6,7 @@ mod client;
 mod ending;
 mod harness;
 mod hostile;
+mod over_sockets;
 mod placing;
 mod server;
 mod sleeping;

@@ -1,6 +1,6 @@
 //! What was acknowledged is there, in order, lap after lap.
 
-use crate::harness::{Batches, RingFile, take, until, with_every_provider};
+use crate::harness::{Batches, RingFile, Setup, take, until, with_every_provider};
 use refrain_eventlog::remote::{Delivery, RemoteError, RemoteWriter};
 use refrain_eventlog::ring::{Cursor, DATA_BYTES, Full};
 use refrain_logging::determinant::batch::BATCH_BYTES_MAX;
@@ -13,58 +13,58 @@ const LAPS: u64 = 4;
 /// used again only after it was consumed.
 #[test]
 fn what_is_acknowledged_lies_in_the_ring_bit_by_bit() {
-    with_every_provider(|setup| {
-        let folder = tempfile::tempdir().unwrap();
-        let mut logger = setup.logger();
-        let ring = RingFile::create(folder.path(), 3);
-        let mut writer = setup.writer(&logger.register(&ring.path));
-        let mut reader = ring.reader();
-        let mut batches = Batches::new(ring.identity);
-        let mut under_way: VecDeque<(Cursor, Vec<u8>)> = VecDeque::new();
-        let mut placed: VecDeque<Vec<u8>> = VecDeque::new();
-        let mut next = batches.any();
-        let (mut fulls, mut count) = (0, 0);
-        while writer.position().0 < LAPS * DATA_BYTES as u64 || !under_way.is_empty() {
-            let at = writer.position();
-            let is_done = at.0 >= LAPS * DATA_BYTES as u64;
-            if !is_done {
-                match writer.write(&next).unwrap() {
-                    Ok(()) => {
-                        under_way.push_back((at, std::mem::replace(&mut next, batches.any())))
-                    }
-                    Err(Full) => fulls += 1,
-                }
-            }
-            let is_full = writer.position() == at;
-            let before = under_way.len();
-            let end = until("a place in order", || {
-                let end = writer.poll().unwrap();
-                let has_moved = under_way.front().is_none_or(|(at, _)| end > *at);
-                (!is_full && !is_done || has_moved).then_some(end)
-            });
-            while under_way.front().is_some_and(|(at, _)| *at < end) {
-                let (at, batch) = under_way.pop_front().unwrap();
-                assert!(ring.bytes_at(at, batch.len()) == batch, "EL-1: not there");
-                placed.push_back(batch);
-                count += 1;
-            }
-            if is_full && before == 0 {
-                // All of it, or half of it.
-                let half = placed.len() / (1 + fulls % 2);
-                for batch in placed.drain(..half) {
-                    assert!(take(&mut reader).as_ref() == Some(&batch), "in order");
-                }
-                writer.consumed(reader.position()).unwrap();
+    with_every_provider(place_lap_after_lap);
+}
+
+pub fn place_lap_after_lap(setup: &Setup) {
+    let folder = tempfile::tempdir().unwrap();
+    let mut logger = setup.logger();
+    let ring = RingFile::create(folder.path(), 3);
+    let mut writer = setup.writer(&logger.register(&ring.path));
+    let mut reader = ring.reader();
+    let mut batches = Batches::new(ring.identity);
+    let mut under_way: VecDeque<(Cursor, Vec<u8>)> = VecDeque::new();
+    let mut placed: VecDeque<Vec<u8>> = VecDeque::new();
+    let mut next = batches.any();
+    let (mut fulls, mut count) = (0, 0);
+    while writer.position().0 < LAPS * DATA_BYTES as u64 || !under_way.is_empty() {
+        let at = writer.position();
+        let is_done = at.0 >= LAPS * DATA_BYTES as u64;
+        if !is_done {
+            match writer.write(&next).unwrap() {
+                Ok(()) => under_way.push_back((at, std::mem::replace(&mut next, batches.any()))),
+                Err(Full) => fulls += 1,
             }
         }
-        for batch in placed {
-            assert!(take(&mut reader).as_ref() == Some(&batch), "in order");
+        let is_full = writer.position() == at;
+        let before = under_way.len();
+        let end = until("a place in order", || {
+            let end = writer.poll().unwrap();
+            let has_moved = under_way.front().is_none_or(|(at, _)| end > *at);
+            (!is_full && !is_done || has_moved).then_some(end)
+        });
+        while under_way.front().is_some_and(|(at, _)| *at < end) {
+            let (at, batch) = under_way.pop_front().unwrap();
+            assert!(ring.bytes_at(at, batch.len()) == batch, "EL-1: not there");
+            placed.push_back(batch);
+            count += 1;
         }
-        assert_eq!(take(&mut reader), None);
-        assert_eq!(reader.position(), writer.position());
-        assert!(fulls > 1, "the ring was never full");
-        println!("  {count} batches, {fulls} times full");
-    });
+        if is_full && before == 0 {
+            // All of it, or half of it.
+            let half = placed.len() / (1 + fulls % 2);
+            for batch in placed.drain(..half) {
+                assert!(take(&mut reader).as_ref() == Some(&batch), "in order");
+            }
+            writer.consumed(reader.position()).unwrap();
+        }
+    }
+    for batch in placed {
+        assert!(take(&mut reader).as_ref() == Some(&batch), "in order");
+    }
+    assert_eq!(take(&mut reader), None);
+    assert_eq!(reader.position(), writer.position());
+    assert!(fulls > 1, "the ring was never full");
+    println!("  {count} batches, {fulls} times full");
 }
 
 /// A logger that does not look: the provider takes no more at some point. Nothing
@@ -148,7 +148,7 @@ fn unknown_providers_are_for_messages() {
         let remote = logger.register(&ring.path);
         let open =
             |delivery| RemoteWriter::open(Some(&setup.library), &setup.provider, &remote, delivery);
-        // All that the tests go through, but for `shm`.
+        // All that this goes through, but for `shm`.
         assert_eq!(setup.is_believed(), setup.provider != "shm");
         let error = open(Delivery::Unknown).unwrap_err();
         assert!(error.to_string().contains("commit by messages"), "{error}");

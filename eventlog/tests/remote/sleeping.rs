@@ -24,6 +24,14 @@ fn a_sleeping_logger_is_woken_by_a_commit() {
             after - before,
             if has_descriptor { "" } else { ", napping" }
         );
+        // Nothing comes but questions: one turn for each, not a busy loop.
+        let (_, before) = logger.turns();
+        for _ in 0..100 {
+            logger.turns();
+        }
+        let (_, after) = logger.turns();
+        let turns = after - before;
+        assert!(!has_descriptor || turns <= 3 * 101, "{turns} turns");
     });
 }
 
