@@ -163,7 +163,7 @@ impl EventLoggers {
                 let folder = directory.path.join(id.to_string());
                 let peers = replicas.iter().filter(|peer| *peer != address);
                 loggers.loggers.push(LoggerProcess {
-                    arguments: arguments(&folder, address, id, peers, &config.events),
+                    arguments: arguments(&folder, address, id, peers, config)?,
                     shard,
                     process: None,
                     starts: 0,
