@@ -3,8 +3,8 @@
 
 use super::spawn;
 use crate::Error;
-use crate::choice::events::{Loggers, REPLICAS_MAX, SHARDS_MAX};
-use crate::config::{EventConfig, JobConfig};
+use crate::choice::events::{Loggers, REPLICAS_MAX, SHARDS_MAX, WayChoice, way};
+use crate::config::JobConfig;
 use crate::leftovers;
 use refrain_eventlog::Level;
 use refrain_logging::Member;
@@ -274,9 +274,11 @@ fn arguments<'a>(
     address: &str,
     id: u32,
     peers: impl Iterator<Item = &'a String>,
-    config: &EventConfig,
-) -> Vec<OsString> {
-    let level = Level::ALL.iter().find(|(_, level)| *level == config.level);
+    config: &JobConfig,
+) -> Result<Vec<OsString>, Error> {
+    let level = Level::ALL
+        .iter()
+        .find(|(_, level)| *level == config.events.level);
     let mut arguments: Vec<OsString> = vec![
         "eventlogger".into(),
         folder.into(),
@@ -290,7 +292,13 @@ fn arguments<'a>(
     for peer in peers {
         arguments.extend(["--peer".into(), peer.into()]);
     }
-    arguments
+    if let WayChoice::Provider(provider) = way(&config.events.way)? {
+        arguments.extend(["--provider".into(), provider.into()]);
+        if let Some(library) = &config.libfabric {
+            arguments.extend(["--libfabric".into(), library.into()]);
+        }
+    }
+    Ok(arguments)
 }
 
 fn make_directory(spec: &EventLoggerSpec, job: u64) -> Result<Directory, Error> {
