@@ -274,3 +274,13 @@ fn a_set_that_continues_does_so_at_once() {
     assert!(read(&[part(5, true), part(6, false)]).is_err());
     assert!(read(&[part(5, true), a_match(5, 5, 0, 0)]).is_err());
 }
+
+/// The 65th source takes the first one's place, the 66th the second one's: what
+/// is written today must be read tomorrow.
+#[test]
+fn places_are_given_in_turn() {
+    let mut row: Vec<_> = (0..66).map(|n| a_match(0, 0, n, 0)).collect();
+    row.push(a_match(0, 0, 64, 1));
+    row.push(a_match(0, 0, 65, 1));
+    assert!(encode(&row).ends_with(&[0x80, 0x81]));
+}
