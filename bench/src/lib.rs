@@ -2,6 +2,7 @@
 //! under a log, programs that exercise a job, and (in `benches/`) criterion
 //! benchmarks of the hot structures.
 pub mod disk;
+pub mod event_bench;
 pub mod interrupt;
 pub mod log_bench;
 pub mod netpipe;

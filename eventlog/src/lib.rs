@@ -17,6 +17,7 @@
 //! | `ring` | the clients' rings in the logger's memory |
 //! | `message` | what client and server say to each other over a socket |
 //! | `framing` | those messages on a stream |
+//! | `remote` | rings written by RMA, over libfabric |
 //! | `server` | the process that serves |
 //! | `client` | commits, quorum, reconnection; its core is pure |
 //!
@@ -27,6 +28,7 @@ pub mod client;
 pub mod framing;
 pub mod logbook;
 pub mod message;
+pub mod remote;
 pub mod ring;
 pub mod server;
 pub mod store;

@@ -7,122 +7,33 @@
 //! that is what may be acknowledged (EL-1). [`Archive`] looks at the same files
 //! without touching them.
 
+mod archive;
+mod files;
+mod terms;
+
+pub use crate::acceptor::{Refusal, Verdict};
+pub use crate::store::{StoreError, StoreIo};
+pub use archive::Archive;
+pub use terms::{LogbookOptions, ReadError, Standing, Ticket};
+
 use crate::LoggerId;
 use crate::acceptor::{self, Origin, Step};
-pub use crate::acceptor::{Refusal, Verdict};
 use crate::message::Holding;
 use crate::store::appender::Appender;
-use crate::store::contents::{Contents, FileState, Tracked};
-use crate::store::disk::{Disk, ReadFiles};
-use crate::store::folder::{Folder, OwnFolder};
-use crate::store::format::{
-    BATCH_ENTRY_BYTES_MAX, FileEnd, append_batch, append_files, append_row, files_entry_bytes,
-    row_entry_bytes,
-};
+use crate::store::contents::{Contents, Tracked};
+use crate::store::disk::Disk;
+use crate::store::folder::OwnFolder;
+use crate::store::format::{BATCH_ENTRY_BYTES_MAX, append_batch, append_row, row_entry_bytes};
 use crate::store::read::{Question, Reader, within};
 use crate::store::replay::replay;
-pub use crate::store::{StoreError, StoreIo};
+use archive::holdings;
 use core::ops::ControlFlow;
+use files::prepare;
 use refrain_logging::determinant::EventIndex;
 use refrain_logging::determinant::batch::BatchHeader;
 use refrain_ring::{Clock, Incarnation, Rank};
 use std::os::fd::BorrowedFd;
-use std::path::{Path, PathBuf};
-use thiserror::Error;
-
-/// How a logbook is to be kept.
-#[derive(Clone, Debug)]
-pub struct LogbookOptions {
-    /// Whose it is; a folder is of one logger for ever.
-    pub logger: LoggerId,
-    /// Whether what is written is synced too (`fdatasync`, in groups).
-    pub sync: bool,
-    /// How to write.
-    pub io: StoreIo,
-    /// Bytes of a file; [`LogbookOptions::SEGMENT_BYTES`] unless in tests.
-    pub segment_bytes: u64,
-}
-
-impl LogbookOptions {
-    /// Bytes of a file.
-    pub const SEGMENT_BYTES: u64 = 64 << 20;
-
-    /// For that logger, with `sync` or without; the rest as is best.
-    pub fn new(logger: LoggerId, sync: bool) -> Self {
-        Self {
-            logger,
-            sync,
-            io: StoreIo::Auto,
-            segment_bytes: Self::SEGMENT_BYTES,
-        }
-    }
-}
-
-/// What a logger has of a rank when one of its lives says hello.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Standing {
-    /// The latest life: the one that said hello.
-    pub incarnation: Incarnation,
-    /// Number of the first determinant that is kept.
-    pub first: EventIndex,
-    /// One past the last.
-    pub end: EventIndex,
-    /// Clock of the last.
-    pub last_clock: Clock,
-    /// Where the last life that is in the row begins: what other replicas have
-    /// from here on may differ (and theirs is right, if they have a later
-    /// life there). To catch up, read there from here on, and
-    /// [adopt](Logbook::adopt).
-    pub last_life_start: EventIndex,
-    /// When the store [has](Logbook::has_stored) this, no restart forgets that
-    /// all earlier lives are fenced: the time to say welcome. FENCE-1
-    pub ticket: Ticket,
-}
-
-/// Something that was given to the store.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Ticket(pub(crate) u64);
-
-/// Why determinants cannot be read.
-#[derive(Debug, Error)]
-pub enum ReadError {
-    /// The rank is not known here.
-    #[error("nothing is known of rank {rank} of job {job:016x}")]
-    Unknown {
-        /// The job.
-        job: u64,
-        /// The rank.
-        rank: u32,
-    },
-    /// What was asked for has been given up. GC-1
-    #[error(
-        "determinants of rank {rank} are kept from number {first} on, all with clocks above \
-         {trimmed}: ask for those"
-    )]
-    Trimmed {
-        /// The rank.
-        rank: u32,
-        /// The first that is kept.
-        first: u64,
-        /// All with a higher clock are kept.
-        trimmed: u64,
-    },
-    /// A determinant that should be there is not.
-    #[error("determinants {from} to {to} of rank {rank} are missing from the files in {}", .folder.display())]
-    Gap {
-        /// The rank.
-        rank: u32,
-        /// The first that is missing.
-        from: u64,
-        /// The next that is there, or the end.
-        to: u64,
-        /// Where.
-        folder: PathBuf,
-    },
-    /// A file cannot be read, or is damaged.
-    #[error(transparent)]
-    Store(#[from] StoreError),
-}
+use std::path::Path;
 
 /// The determinants of many ranks, on disk. See the [module](self).
 #[derive(Debug)]
@@ -266,7 +177,11 @@ impl Logbook {
     /// the disk.
     fn cut(&mut self, number: usize, batch: &BatchHeader) -> Result<(), Refusal> {
         // What is cut must not end later, and the boundary must be in a file.
-        self.finish().map_err(refused)?;
+        let unwritten_bytes = self.unwritten_bytes();
+        self.finish().map_err(|error| match error.is_temporary() {
+            true => Refusal::Busy { unwritten_bytes },
+            false => refused(error),
+        })?;
         let clock = self.reader().clock_before(number, batch.first);
         let clock = clock.map_err(refused)?;
         let tracked = &mut self.contents.rows[number];
@@ -478,210 +393,9 @@ impl Logbook {
             .append(|group| append_row(group, *job, *rank, row));
         self.extend(number);
     }
-
-    /// Makes room for an entry: in a new file where it must be, which then says
-    /// first how all rows are.
-    fn make_room(&mut self, entry_bytes: usize) {
-        if !self.appender.needs_file(entry_bytes) {
-            return;
-        }
-        if let Some(file) = self.appender.file()
-            && let Some(state) = self.contents.files.get_mut(&file)
-        {
-            state.end = self.appender.file_end();
-        }
-        let dead = self.take_dead_files(None);
-        let Contents { rows, files, .. } = &self.contents;
-        self.appender.begin_file(|group| {
-            let file_end = |(&file, state): (&u64, &FileState)| FileEnd {
-                file,
-                end: state.end,
-            };
-            append_files(group, files.iter().map(file_end));
-            for Tracked { job, rank, row, .. } in rows {
-                append_row(group, *job, *rank, row);
-            }
-        });
-        let file = self.current_file();
-        self.contents.files.insert(file, FileState::default());
-        let ticket = self.appender.last_group();
-        self.removals
-            .extend(dead.into_iter().map(|file| (ticket, file)));
-    }
-
-    /// Files, but for `current`, that hold nothing any more: they count no
-    /// longer.
-    fn take_dead_files(&mut self, current: Option<u64>) -> Vec<u64> {
-        let files = self.contents.files.iter();
-        let dead = files.filter(|(file, state)| state.parts == 0 && Some(**file) != current);
-        let dead: Vec<u64> = dead.map(|(file, _)| *file).collect();
-        for file in &dead {
-            self.contents.files.remove(file);
-        }
-        dead
-    }
-
-    /// Gives up files that hold nothing any more. GC-1
-    fn drop_files(&mut self) {
-        let Some(current) = self.appender.file() else {
-            // The next file will not count them.
-            return;
-        };
-        let others = self.contents.files.len();
-        self.make_room(files_entry_bytes(others));
-        // That may have begun another one.
-        let current = self.appender.file().unwrap_or(current);
-        let dead = self.take_dead_files(Some(current));
-        if dead.is_empty() {
-            return;
-        }
-        let files = self.contents.files.iter();
-        let others = files.filter(|(file, _)| **file != current);
-        let others = others.map(|(&file, state)| FileEnd {
-            file,
-            end: state.end,
-        });
-        self.appender.append(|group| append_files(group, others));
-        let ticket = self.appender.last_group();
-        self.removals
-            .extend(dead.into_iter().map(|file| (ticket, file)));
-    }
-
-    /// Removes files that no restart will ask for.
-    fn remove_files(&mut self) {
-        let stored = self.appender.stored();
-        let appender = &mut self.appender;
-        self.removals.retain(|&(ticket, file)| {
-            if ticket > stored {
-                return true;
-            }
-            appender.forget(file);
-            // Where that fails, the next start tries again.
-            let _ = appender.disk_mut().remove(file);
-            false
-        });
-    }
 }
 
 fn refused(error: StoreError) -> Refusal {
     let reason = error.to_string();
     Refusal::Store { reason }
-}
-
-fn holdings(contents: &Contents) -> Vec<Holding> {
-    let rows = contents.rows.iter();
-    let mut holdings: Vec<_> = rows
-        .map(|tracked| tracked.row.holding(tracked.job, tracked.rank))
-        .collect();
-    holdings.sort_unstable_by_key(|holding| (holding.job, holding.rank));
-    holdings
-}
-
-/// Makes what was found safe to build on.
-fn prepare(
-    disk: &mut dyn Disk,
-    contents: &Contents,
-    leftovers: &[u64],
-    sync: bool,
-) -> Result<(), StoreError> {
-    if sync {
-        // What was found may be in memory only, and counts as durable from now
-        // on; also that the leftovers do not count.
-        for &file in contents.files.keys() {
-            disk.sync(file).map_err(|error| StoreError::Io {
-                attempted: format!("syncing {}", disk.path(file).display()),
-                error,
-            })?;
-        }
-    }
-    // Only room is lost where this fails.
-    if let Some((&last, state)) = contents.files.last_key_value() {
-        let _ = disk.shorten(last, state.end);
-    }
-    for &file in leftovers {
-        let _ = disk.remove(file);
-    }
-    Ok(())
-}
-
-/// A view of a logbook's folder that changes nothing there, whether its server
-/// lives or not. Shows what was written when it was opened.
-#[derive(Debug)]
-pub struct Archive {
-    files: Box<dyn ReadFiles>,
-    logger: Option<LoggerId>,
-    contents: Contents,
-}
-
-impl Archive {
-    /// Times that it is tried anew when a file vanishes meanwhile.
-    const ATTEMPTS_MAX: u32 = 8;
-
-    /// Looks at a folder.
-    ///
-    /// # Errors
-    /// See [`StoreError`].
-    pub fn open(folder: &Path) -> Result<Self, StoreError> {
-        Self::open_on(Box::new(Folder::open(folder)?))
-    }
-
-    /// The same on any disk.
-    ///
-    /// # Errors
-    /// See [`StoreError`].
-    pub fn open_on(files: Box<dyn ReadFiles>) -> Result<Self, StoreError> {
-        let mut attempt = 1;
-        let found = loop {
-            match replay(&*files) {
-                Ok(found) => break found,
-                // Its server may give up files meanwhile.
-                Err(error) if attempt == Self::ATTEMPTS_MAX => return Err(error),
-                Err(_) => attempt += 1,
-            }
-        };
-        let mut contents = found.contents;
-        for tracked in &mut contents.rows {
-            tracked.written = tracked.end();
-        }
-        Ok(Self {
-            files,
-            logger: found.logger,
-            contents,
-        })
-    }
-
-    /// Whose folder it is; `None`: nothing was written yet.
-    pub fn logger(&self) -> Option<LoggerId> {
-        self.logger
-    }
-
-    /// What there is, by job and rank.
-    pub fn holdings(&self) -> Vec<Holding> {
-        holdings(&self.contents)
-    }
-
-    /// As [`Logbook::read`].
-    ///
-    /// # Errors
-    /// See [`ReadError`].
-    pub fn read(
-        &self,
-        job: u64,
-        rank: Rank,
-        from: EventIndex,
-        after_clock: Option<Clock>,
-        each: &mut dyn FnMut(&[u8]) -> ControlFlow<()>,
-    ) -> Result<(), ReadError> {
-        let question = Question {
-            job,
-            rank,
-            from,
-            after_clock,
-        };
-        let reader = Reader {
-            files: &*self.files,
-            contents: &self.contents,
-        };
-        reader.read(&question, each)
-    }
 }

@@ -149,6 +149,9 @@ pub fn seeds() -> Vec<Vec<u8>> {
         ToLauncher::Fence {
             generation: (1 << 32) + 5,
         },
+        ToLauncher::Statistics {
+            figures: Box::default(),
+        },
         ToLauncher::Finalize,
         ToLauncher::Abort {
             message: "no room".into(),

@@ -9,6 +9,10 @@
 pub mod address_card;
 pub mod brief_header;
 pub mod control_frame;
+pub mod event_batch;
+pub mod event_file;
+pub mod event_message;
+pub mod event_ring;
 pub mod file_header;
 mod input;
 pub mod launcher_message;
@@ -34,6 +38,11 @@ pub struct Target {
 
 /// All of them.
 pub const TARGETS: &[Target] = &[
+    Target {
+        name: "event_file",
+        check: event_file::check,
+        seeds: event_file::seeds,
+    },
     Target {
         name: "record_header",
         check: record_header::check,
@@ -93,5 +102,20 @@ pub const TARGETS: &[Target] = &[
         name: "log_image",
         check: log_image::check,
         seeds: log_image::seeds,
+    },
+    Target {
+        name: "event_batch",
+        check: event_batch::check,
+        seeds: event_batch::seeds,
+    },
+    Target {
+        name: "event_message",
+        check: event_message::check,
+        seeds: event_message::seeds,
+    },
+    Target {
+        name: "event_ring",
+        check: event_ring::check,
+        seeds: event_ring::seeds,
     },
 ];

@@ -9,9 +9,11 @@ use thiserror::Error;
 pub enum Member {
     /// No logging: the baseline of every figure.
     None,
-    /// Sender-based payload log (LOG-1). Its determinants go to the event
-    /// logger once there is one.
+    /// Sender-based payload log (LOG-1); what is not deterministic, and only
+    /// that, goes to the event logger, and sends wait for it (GATE-1).
     Pessimist,
+    /// The same, but every reception goes there, as in MPICH-V2: for comparison.
+    PessimistClassic,
 }
 
 /// A name that no member has.
@@ -24,13 +26,14 @@ pub struct UnknownProtocol {
 
 impl Member {
     /// All members.
-    pub const ALL: [Member; 2] = [Member::None, Member::Pessimist];
+    pub const ALL: [Member; 3] = [Member::None, Member::Pessimist, Member::PessimistClassic];
 
     /// Its name on the command line.
     pub const fn name(self) -> &'static str {
         match self {
             Member::None => "none",
             Member::Pessimist => "pessimist",
+            Member::PessimistClassic => "pessimist-classic",
         }
     }
 
@@ -38,7 +41,10 @@ impl Member {
     pub const fn summary(self) -> &'static str {
         match self {
             Member::None => "no logging: the baseline",
-            Member::Pessimist => "sender-based payload log, kept until a checkpoint covers it",
+            Member::Pessimist => {
+                "sender-based payload log; non-deterministic events are stable before a send"
+            }
+            Member::PessimistClassic => "the same, but every reception is an event, as in MPICH-V2",
         }
     }
 
@@ -52,8 +58,21 @@ impl Member {
     pub fn keeps_payload(self) -> bool {
         match self {
             Member::None => false,
-            Member::Pessimist => true,
+            Member::Pessimist | Member::PessimistClassic => true,
         }
+    }
+
+    /// Whether events go to an event logger, and sends wait for them. GATE-1
+    pub fn logs_events(self) -> bool {
+        match self {
+            Member::None => false,
+            Member::Pessimist | Member::PessimistClassic => true,
+        }
+    }
+
+    /// Whether a reception is an event also where its source was named.
+    pub fn logs_every_reception(self) -> bool {
+        self == Member::PessimistClassic
     }
 }
 
@@ -80,13 +99,15 @@ mod tests {
         let error = "optimist".parse::<Member>().unwrap_err();
         assert_eq!(
             error.to_string(),
-            "unknown protocol `optimist`: known are none, pessimist"
+            "unknown protocol `optimist`: known are none, pessimist, pessimist-classic"
         );
     }
 
     #[test]
     fn only_the_baseline_keeps_nothing() {
-        assert!(!Member::None.keeps_payload());
-        assert!(Member::Pessimist.keeps_payload());
+        for member in Member::ALL {
+            assert_eq!(member.keeps_payload(), member != Member::None);
+            assert_eq!(member.logs_events(), member != Member::None);
+        }
     }
 }

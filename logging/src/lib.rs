@@ -11,6 +11,7 @@ pub mod assembly;
 pub mod determinant;
 mod family;
 pub mod image;
+pub mod pessimist;
 pub mod segment;
 pub mod spill;
 pub mod store;

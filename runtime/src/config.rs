@@ -1,6 +1,65 @@
 //! The settings of a job: made by the launcher, the same on every rank.
 
+use refrain_eventlog::Level;
 use serde::{Deserialize, Serialize};
+
+/// Where a job's events become stable, and what waits for that.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct EventConfig {
+    /// The event loggers' addresses: of each shard its replicas. Rank r belongs
+    /// to shard r modulo their number (EL-4). The launcher fills them in, where
+    /// it was not told them.
+    pub shards: Vec<Vec<String>>,
+    /// `--stable`: what a commit has to reach at one logger. EL-1
+    pub level: Level,
+    /// `--stable-quorum`: at how many of a shard's.
+    pub quorum: Quorum,
+    /// `--event-way`: `auto`, `shm`, `messages`, `ofi:PROVIDER`.
+    pub way: String,
+    /// `--event-wait`: how long a send may wait for its events before it is an
+    /// error, in milliseconds.
+    pub wait_ms: u64,
+    /// `--gate-output`: what a rank prints is an emission, too. GATE-1
+    pub gate_output: bool,
+    /// `--stats`: ranks tell the launcher their figures when they leave.
+    pub statistics: bool,
+}
+
+impl Default for EventConfig {
+    fn default() -> Self {
+        Self {
+            shards: Vec::new(),
+            level: Level::Placed,
+            quorum: Quorum::Majority,
+            way: "auto".into(),
+            wait_ms: 60_000,
+            gate_output: false,
+            statistics: false,
+        }
+    }
+}
+
+/// How many of a shard's loggers have to have a commit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Quorum {
+    /// More than half.
+    Majority,
+    /// All.
+    All,
+}
+
+impl Quorum {
+    /// Their names on the command line.
+    pub const ALL: [(&str, Quorum); 2] = [("majority", Quorum::Majority), ("all", Quorum::All)];
+
+    /// Of so many replicas.
+    pub fn of(self, replicas: usize) -> usize {
+        match self {
+            Quorum::Majority => replicas / 2 + 1,
+            Quorum::All => replicas,
+        }
+    }
+}
 
 /// What the launcher tells every rank.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -58,6 +117,8 @@ pub struct JobConfig {
     /// counts as lost, in milliseconds. `None`: for ever. A rank that computes
     /// answers nothing meanwhile.
     pub suspect_after_ms: Option<u64>,
+    /// Where events become stable, and what waits for that.
+    pub events: EventConfig,
     /// `--verbose`: rank 0 says on standard error what was chosen and why.
     pub verbose: bool,
 }
@@ -83,6 +144,7 @@ impl Default for JobConfig {
             libfabric: None,
             peer_timeout_ms: 30_000,
             suspect_after_ms: None,
+            events: EventConfig::default(),
             verbose: false,
         }
     }

@@ -37,6 +37,17 @@ pub enum Error {
     /// The payload log is full, and nothing of it came free.
     #[error("the payload log of this rank is full: {0}")]
     LogFull(LogFull),
+    /// A send waits for its events, and no quorum of event loggers has them.
+    #[error(
+        "a send waits since {} s for its events to become stable: {why}; look after the event loggers, or raise --event-wait",
+        waited.as_secs()
+    )]
+    EventsNotStable {
+        /// How long it has waited.
+        waited: core::time::Duration,
+        /// What the client of the event loggers says.
+        why: String,
+    },
     /// A fabric failed.
     #[error(transparent)]
     Fabric(#[from] refrain_transport::fabric::FabricError),

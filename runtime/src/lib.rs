@@ -29,17 +29,20 @@ pub mod launcher;
 pub mod leftovers;
 pub mod machine;
 pub mod native;
+mod output_gate;
 mod protocol;
 pub mod seconds;
 pub mod size;
 mod spilling;
+pub mod statistics;
 mod world;
 
 pub use error::{Error, LogFull};
 pub use refrain_ring::{Incarnation, Rank, Ssn};
 pub use refrain_transport::engine::Stall;
 pub use refrain_transport::layout::Layout;
+pub use statistics::Statistics;
 pub use world::{
-    Destination, Incoming, Logged, Message, Outgoing, Request, Scope, Source, Statistics, Status,
-    World, from, from_any, to,
+    Destination, Incoming, Logged, Message, Outgoing, Request, Scope, Source, Status, World, from,
+    from_any, to,
 };

@@ -2,7 +2,7 @@
 
 use refrain::Error;
 use refrain::config::JobConfig;
-use refrain::launcher::{Job, JobSpec, Outcome, Output};
+use refrain::launcher::{EventLoggerSpec, Job, JobSpec, Outcome, Output};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use std::io::Write;
@@ -23,6 +23,7 @@ fn spec(ranks: u32, steps: &str) -> JobSpec {
         output: Output::Plain,
         pin: false,
         descriptors: Vec::new(),
+        event_loggers: EventLoggerSpec::default(),
     }
 }
 
@@ -34,6 +35,7 @@ fn good() -> Outcome {
     Outcome {
         status: 0,
         failure: None,
+        statistics: Vec::new(),
     }
 }
 

@@ -21,6 +21,12 @@ impl Gate {
         self.closed = closed;
     }
 
+    /// Whether emissions wait.
+    #[inline]
+    pub fn is_closed(&self) -> bool {
+        self.closed
+    }
+
     /// A pass for an effect that another rank's program can see, if the gate
     /// is open.
     #[inline]

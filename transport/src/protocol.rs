@@ -9,14 +9,19 @@ use refrain_ring::{Clock, Rank, Ssn};
 /// A non-deterministic outcome (Open MPI-V, sections 2.3 and 3.2).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event<'a> {
-    /// An any-source receive was matched.
+    /// A receive was matched: one from any source, or any for a protocol that
+    /// [logs every reception](Protocol::logs_every_reception).
     Match {
+        /// The operation that was the latest when it happened.
+        at: Clock,
         /// The receive: the clock at its post.
         request: Clock,
         /// Whose message it got.
         source: Rank,
         /// Which message.
         ssn: Ssn,
+        /// The receive named its source.
+        is_named: bool,
     },
     /// A probe or matched probe found a message.
     Probe {
@@ -26,16 +31,20 @@ pub enum Event<'a> {
         source: Rank,
         /// Which message.
         ssn: Ssn,
+        /// Its tag.
+        tag: i32,
+        /// Its length.
+        bytes: u64,
     },
-    /// A wait or test whose outcome depends on timing completed these requests,
-    /// in this order.
+    /// A wait, test or cancel whose outcome depends on timing ended these
+    /// requests, in this order.
     Completion {
         /// The operation.
         clock: Clock,
         /// The completed requests, by the clocks at their posts.
         requests: &'a [Clock],
     },
-    /// A probe or test that found nothing.
+    /// A probe or test that found nothing, or a cancel that came too late.
     Nothing {
         /// The operation.
         clock: Clock,
@@ -51,16 +60,48 @@ pub trait Protocol {
     /// receiver's horizon frees it (LOG-1, LOG-4).
     fn keeps_payload(&self) -> bool;
 
+    /// Whether a match is an event also where the receive named its source, as
+    /// in MPICH-V2. Asked once.
+    fn logs_every_reception(&self) -> bool {
+        false
+    }
+
     /// A non-deterministic event has happened. Returns whether emissions must
-    /// wait from now on (GATE-1).
+    /// wait from now on (GATE-1), until [`advance`](Protocol::advance) says that
+    /// they need not.
     fn event(&mut self, event: Event<'_>) -> bool;
+
+    /// Moves commits on, without blocking: sends what has happened to where it
+    /// becomes stable, and takes in what is (GATE-2). `emission_waits`: what
+    /// may otherwise be put off goes at once. Returns whether everything that
+    /// happened so far is stable, so that emissions may go on.
+    ///
+    /// Called again and again while emissions must wait, by whatever the
+    /// application calls (GATE-4).
+    fn advance(&mut self, emission_waits: bool) -> bool;
+
+    /// The application gets its answer now, and may compute for long: a commit
+    /// that is begun here overlaps with that.
+    fn operation_ended(&mut self) {}
+
+    /// A checkpoint that covers everything up to `clock` is stable and
+    /// published: earlier events will not be asked for again. GC-1
+    fn checkpoint_published(&mut self, _clock: Clock) {}
+
+    /// The rank leaves the job: returns whether everything that happened is where
+    /// it is to be. Asked again until then.
+    fn leave(&mut self) -> bool {
+        true
+    }
+
+    /// Why [`advance`](Protocol::advance) does not let emissions go on, for
+    /// people.
+    fn explain(&self) -> Option<String> {
+        None
+    }
 
     /// Sends wait because the payload log has no room left; a checkpoint of the
     /// receivers, published, would give it some. Said once each time that sends
     /// begin to wait. LOG-3
     fn wants_checkpoint(&mut self) {}
-
-    /// Whether everything that happened so far is stable, so that emissions
-    /// may go on.
-    fn stable(&mut self) -> bool;
 }

@@ -32,7 +32,7 @@ impl Protocol for KeepsNothing {
     fn event(&mut self, _: Event<'_>) -> bool {
         false
     }
-    fn stable(&mut self) -> bool {
+    fn advance(&mut self, _emission_waits: bool) -> bool {
         true
     }
 }

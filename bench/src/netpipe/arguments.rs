@@ -132,6 +132,9 @@ pub struct Arguments {
     /// Where the log goes beyond its memory, and how far.
     #[command(flatten)]
     pub spill: spill::Options,
+    /// Where events become stable.
+    #[command(flatten)]
+    pub events: events::Options,
     /// Show perturbed sizes in the table too
     #[arg(long)]
     pub all_sizes: bool,
@@ -158,6 +161,7 @@ pub struct Settings {
     pub peers: bool,
     pub log_room: LogRoom,
     pub spill: Option<Spill>,
+    pub events: EventSettings,
     pub all_sizes: bool,
     pub quiet: bool,
 }
@@ -234,6 +238,7 @@ impl Arguments {
             peers: self.peers,
             log_room,
             spill,
+            events: self.events.check()?,
             all_sizes: self.all_sizes,
             quiet: self.quiet,
         })
@@ -388,8 +393,12 @@ fn check_folder(option: &'static str, file: Option<&Path>) -> Result<(), Netpipe
     Ok(())
 }
 
+mod events;
 mod spill;
 
+pub use events::EventSettings;
+#[cfg(test)]
+pub use events::Options as EventOptions;
 pub use spill::Spill;
 
 #[cfg(test)]

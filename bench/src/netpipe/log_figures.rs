@@ -9,6 +9,9 @@ use serde::{Deserialize, Serialize};
 pub struct LogFigures {
     /// What the log took for each byte of payload, with headers and unused ends.
     pub log_bytes_per_payload_byte: Option<f64>,
+    /// Events that went to the event logger for each message (table I of
+    /// Bouteiller, Bosilca, Dongarra 2007).
+    pub events_per_message: Option<f64>,
     /// Log memory that a rank may use.
     pub log_memory_bytes: Option<u64>,
     /// What it has used at most.
@@ -31,11 +34,14 @@ impl LogFigures {
         let payload: u64 = uses().map(|log| log.payload_bytes).sum();
         let appended: u64 = uses().map(|log| log.appended_bytes).sum();
         let spilled: u64 = uses().map(|log| log.spilled_bytes).sum();
+        let messages: u64 = uses().map(|log| log.messages).sum();
+        let events: u64 = uses().map(|log| log.events).sum();
         let mut times: Vec<f64> = uses()
             .map(|log| log.appended_bytes as f64 / 2.0 / memory_bytes.max(1) as f64)
             .collect();
         Self {
             log_bytes_per_payload_byte: (payload > 0).then(|| appended as f64 / payload as f64),
+            events_per_message: (messages > 0).then(|| events as f64 / messages as f64),
             log_part_on_disk: (appended > 0).then(|| spilled as f64 / appended as f64),
             log_memory_bytes: Some(memory_bytes),
             log_memory_peak_bytes: uses().map(|log| log.peak_bytes).max(),
@@ -105,6 +111,8 @@ mod tests {
                 appended_bytes,
                 spilled_bytes: 550,
                 payload_bytes: 1000,
+                messages: 10,
+                events: 5,
                 peak_bytes,
                 resident_bytes: 7,
             },
@@ -113,6 +121,7 @@ mod tests {
         let log = LogFigures::of(&[round(1000, 50), round(1100, 90), round(1200, 80)], 100);
         assert_eq!(log.log_bytes_per_payload_byte, Some(1.1));
         assert_eq!(log.log_part_on_disk, Some(0.5));
+        assert_eq!(log.events_per_message, Some(0.5));
         assert_eq!(log.log_memory_peak_bytes, Some(90));
         assert_eq!(log.log_times_memory, Some(5.5), "half of it each rank's");
         assert_eq!(LogFigures::of(&[], 100).log_bytes_per_payload_byte, None);

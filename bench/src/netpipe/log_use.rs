@@ -13,6 +13,10 @@ pub struct LogUse {
     pub spilled_bytes: u64,
     /// Payload of the messages.
     pub payload_bytes: u64,
+    /// Messages sent.
+    pub messages: u64,
+    /// Events that went to the event logger.
+    pub events: u64,
     /// Log memory in use since the rank began, at most; of the rank with more.
     pub peak_bytes: u64,
     /// Resident memory of the rank, with its log; of the rank with more.
@@ -26,6 +30,8 @@ impl LogUse {
             appended_bytes: self.appended_bytes + other.appended_bytes,
             spilled_bytes: self.spilled_bytes + other.spilled_bytes,
             payload_bytes: self.payload_bytes + other.payload_bytes,
+            messages: self.messages + other.messages,
+            events: self.events + other.events,
             peak_bytes: self.peak_bytes.max(other.peak_bytes),
             resident_bytes: self.resident_bytes.max(other.resident_bytes),
         }
@@ -48,6 +54,8 @@ impl Before {
             appended_bytes: now.log_bytes_appended - self.0.log_bytes_appended,
             spilled_bytes: now.log_bytes_spilled - self.0.log_bytes_spilled,
             payload_bytes: now.bytes_sent - self.0.bytes_sent,
+            messages: now.messages_sent - self.0.messages_sent,
+            events: now.logged.events() - self.0.logged.events(),
             peak_bytes: now.log_bytes_peak,
             resident_bytes: resident_bytes().unwrap_or(0),
         }
@@ -64,12 +72,15 @@ mod tests {
             appended_bytes: n,
             spilled_bytes: 2 * n,
             payload_bytes: 10 * n,
+            messages: 3 * n,
+            events: 4 * n,
             peak_bytes: 100 - n,
             resident_bytes: n,
         };
         let both = of(1).and(&of(2));
         assert_eq!((both.appended_bytes, both.payload_bytes), (3, 30));
         assert_eq!(both.spilled_bytes, 6);
+        assert_eq!((both.messages, both.events), (9, 12));
         assert_eq!((both.peak_bytes, both.resident_bytes), (99, 2));
     }
 }

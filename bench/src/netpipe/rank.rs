@@ -5,7 +5,7 @@ use super::command::{Answer, Command, Incoming, write_frame};
 use super::measure::{State, measure};
 use super::peers::trampoline;
 use super::ranks::readable;
-use refrain::{World, from};
+use refrain::World;
 use rustix::fs::{OFlags, fcntl_setfl};
 use std::fs::File;
 use std::os::unix::fs::OpenOptionsExt;
@@ -15,8 +15,6 @@ use std::time::Duration;
 /// Environment variables with the numbers of a rank's pipes.
 pub const COMMANDS_VARIABLE: &str = "REFRAIN_NETPIPE_COMMANDS";
 pub const ANSWERS_VARIABLE: &str = "REFRAIN_NETPIPE_ANSWERS";
-/// Nothing is ever sent here.
-const ATTENDING_CONTEXT: u32 = 2;
 /// Leaves the core to the driver, which may run on it.
 const ATTENDING_NAP: Duration = Duration::from_micros(50);
 
@@ -82,9 +80,8 @@ fn serve(commands: &mut File, answers: &mut File) -> Result<(), String> {
 /// this rank can move, such as a frame that was refused at first or bytes that
 /// it reads here.
 fn attend(world: &mut World, commands: &File) -> Result<(), String> {
-    let pattern = from(1 - world.rank().0).context(ATTENDING_CONTEXT);
     while !readable(commands, ATTENDING_NAP).map_err(|error| error.to_string())? {
-        world.iprobe(pattern).map_err(|error| error.to_string())?;
+        world.progress().map_err(|error| error.to_string())?;
     }
     Ok(())
 }

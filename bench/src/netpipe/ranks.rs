@@ -84,6 +84,7 @@ impl Ranks {
             output: Output::Inherited,
             pin: true,
             descriptors,
+            event_loggers: settings.events.loggers.clone(),
         })
         .map_err(|error| NetpipeError::Job {
             job: job_name(fabric, protocol),
@@ -304,6 +305,7 @@ fn config(settings: &Settings, fabric: &str, protocol: &str) -> JobConfig {
         log_disk_bytes: spill.and_then(|spill| spill.disk_bytes),
         spill_after_bytes: spill.and_then(|spill| spill.after_bytes),
         spill_io: spill.map_or_else(|| "auto".into(), |spill| spill.io.clone()),
+        events: settings.events.config.clone(),
         ..JobConfig::default()
     }
 }

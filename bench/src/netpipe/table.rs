@@ -192,8 +192,9 @@ fn log_legend(line: &Line, records: &[Record]) -> Option<String> {
     let log = &last.log;
     let mib = |bytes: u64| bytes >> 20;
     let mut text = format!(
-        "\n{}: {:.3} log bytes per payload byte at {}; log memory at most {} of {} MiB; resident {} MiB.",
+        "\n{}: {:.2} events per message; {:.3} log bytes per payload byte at {}; log memory at most {} of {} MiB; resident {} MiB.",
         line.name,
+        log.events_per_message?,
         log.log_bytes_per_payload_byte?,
         format_size(last.bytes),
         mib(log.log_memory_peak_bytes?),
@@ -363,6 +364,7 @@ pub mod tests {
             };
             record.log = LogFigures {
                 log_bytes_per_payload_byte: Some(1.0123),
+                events_per_message: Some(0.25),
                 log_part_on_disk: Some(0.75),
                 log_memory_bytes: Some(64 << 20),
                 log_memory_peak_bytes: Some(63 << 20),
@@ -387,7 +389,7 @@ pub mod tests {
         );
         let legend = legend(&records);
         assert!(
-            legend.contains("1.012 log bytes per payload byte at 4M"),
+            legend.contains("0.25 events per message; 1.012 log bytes per payload byte at 4M"),
             "{legend}"
         );
         assert!(legend.contains("at most 63 of 64 MiB"), "{legend}");

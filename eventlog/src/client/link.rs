@@ -3,11 +3,13 @@
 
 use super::committer::{Acknowledgement, Committer};
 use super::connection::{Connection, ConnectionError, Target};
+use super::remote_ring::RemoteRing;
 use super::shared_ring::{Placement, SharedRing};
 use super::survey::Survey;
 use super::{ClientOptions, LoggerAddress};
 use crate::Level;
 use crate::message::{Hello, PROTOCOL_VERSION, ToClient, ToLogger, Way, Welcome};
+use crate::remote::RemoteError;
 use crate::ring::RingIdentity;
 use core::time::Duration;
 use refrain_logging::determinant::EventIndex;
@@ -24,6 +26,8 @@ const LOOK_EVERY: Duration = Duration::from_millis(1);
 enum Path {
     /// By stores into its ring.
     Ring(SharedRing),
+    /// By RMA writes into its ring.
+    Remote(Box<RemoteRing>),
     /// As messages.
     Messages,
 }
@@ -302,6 +306,7 @@ impl Link {
         };
         match path {
             Path::Ring(ring) => place_batches(ring, index, with),
+            Path::Remote(ring) => write_batches(ring, index, with),
             Path::Messages => {
                 connection.flush()?;
                 while connection.has_room() {
@@ -324,6 +329,15 @@ impl Link {
                 path: Path::Messages,
                 ..
             } => with.committer.confirmed(index) < with.committer.end(),
+            Phase::Joined {
+                path: Path::Remote(ring),
+                leaving,
+                ..
+            } => {
+                let waits_for_disk = with.options.level == Level::Durable
+                    && with.committer.confirmed(index) < with.committer.end();
+                ring.is_full() || waits_for_disk || *leaving == Leaving::Said
+            }
             Phase::Joined { leaving, .. } => *leaving == Leaving::Said,
             _ => false,
         };
@@ -340,7 +354,7 @@ impl Link {
             let Phase::Joined {
                 connection,
                 leaving,
-                ..
+                path,
             } = &mut self.phase
             else {
                 return Ok(());
@@ -368,8 +382,13 @@ impl Link {
                         self.phase = Phase::Left;
                     }
                 }
-                // Rings in shared memory are looked at.
-                Some(ToClient::Consumed { .. }) => {}
+                Some(ToClient::Consumed { position }) => {
+                    // Rings in shared memory are looked at.
+                    if let Path::Remote(ring) = path {
+                        ring.consumed(position)
+                            .map_err(|error| Trouble::refusal(error.to_string()))?;
+                    }
+                }
                 Some(other) => return Err(unexpected(other)),
             }
         }
@@ -404,6 +423,11 @@ impl Link {
             return Ok(());
         };
         if !with.is_leaving || *leaving == Leaving::Said || !with.committer.is_sent_all(index) {
+            return Ok(());
+        }
+        if let Path::Remote(ring) = path
+            && !ring.is_placed()
+        {
             return Ok(());
         }
         *leaving = Leaving::Said;
@@ -457,6 +481,39 @@ fn place_batches(
     Ok(())
 }
 
+/// Begins to place what there is room for, and takes in what is placed.
+fn write_batches(
+    ring: &mut RemoteRing,
+    index: usize,
+    with: &mut Surroundings<'_>,
+) -> Result<(), Trouble> {
+    // After an error nobody knows what came in: the logger does.
+    let lost = |error: RemoteError| Trouble::passing(error.to_string());
+    while let Some(batch) = with.committer.next_for(index) {
+        if ring.write(batch).map_err(lost)?.is_err() {
+            break;
+        }
+        with.committer.sent(index);
+    }
+    let placed = ring.placed().map_err(lost)?;
+    let (Some((end, clock)), Some(logger)) = (placed, with.committer.logger(index)) else {
+        return Ok(());
+    };
+    if with.options.level > Level::Placed {
+        return Ok(());
+    }
+    let ack = Acknowledgement {
+        logger,
+        rank: with.options.rank,
+        incarnation: with.options.incarnation,
+        clock,
+        end,
+    };
+    with.committer
+        .acknowledged(index, &ack)
+        .map_err(|fault| Trouble::refusal(fault.to_string()))
+}
+
 fn open_path(
     way: Way,
     connection: &mut Connection,
@@ -483,10 +540,15 @@ fn open_path(
                 .map(Path::Ring)
                 .map_err(Trouble::refusal)
         }
-        // The remote engineer's part: `crate::remote::RemoteWriter`.
-        Way::Libfabric => Err(Trouble::refusal(
-            "commits over libfabric are not built in".to_owned(),
-        )),
+        Way::Libfabric => {
+            let Some(ring) = &welcome.remote else {
+                return Err(Trouble::refusal(
+                    "its welcome does not say where to write over libfabric".to_owned(),
+                ));
+            };
+            let ring = RemoteRing::open(options, ring).map_err(Trouble::refusal)?;
+            Ok(Path::Remote(Box::new(ring)))
+        }
     }
 }
 

@@ -11,6 +11,7 @@ mod fault;
 mod kept;
 mod link;
 pub mod read;
+mod remote_ring;
 mod shared_ring;
 mod survey;
 

@@ -120,7 +120,7 @@ impl RingMemory {
 
     /// Copies a batch to `offset` of the data; its first word comes last.
     #[inline]
-    pub(super) fn write(&self, offset: usize, batch: &[u8]) {
+    pub(crate) fn write(&self, offset: usize, batch: &[u8]) {
         assert!(offset + batch.len() <= DATA_BYTES, "batch outside its ring");
         let (words, rest) = batch.as_chunks::<8>();
         let at = CONTROL_BYTES + offset;

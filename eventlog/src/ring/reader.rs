@@ -102,6 +102,11 @@ impl RingReader {
         fence(Ordering::SeqCst);
     }
 
+    /// The ring.
+    pub fn memory(&self) -> &RingMemory {
+        &self.memory
+    }
+
     /// Whose it is.
     pub fn identity(&self) -> &RingIdentity {
         &self.identity

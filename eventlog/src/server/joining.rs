@@ -17,7 +17,7 @@ use super::served_ring::{Place, ServedRing, has_room};
 use super::writer::Writer;
 use super::{RankKey, Server};
 use crate::logbook::{Logbook, Refusal, Standing, Ticket};
-use crate::message::{Hello, PROTOCOL_VERSION, ToClient, Way, Welcome};
+use crate::message::{Hello, PROTOCOL_VERSION, RemoteRing, ToClient, Way, Welcome};
 use crate::ring::RingIdentity;
 use core::ops::ControlFlow;
 use refrain_logging::determinant::EventIndex;
@@ -126,13 +126,13 @@ impl Server {
             Way::SharedMemory if is_local != Some(true) => {
                 return Err("shared memory needs a Unix socket: connect to that".into());
             }
-            Way::Libfabric => {
+            Way::Libfabric if !self.remote.is_offered() => {
                 return Err(
                     "this event logger offers no libfabric: commit by shared memory or messages"
                         .into(),
                 );
             }
-            Way::SharedMemory | Way::Messages => {}
+            Way::SharedMemory | Way::Messages | Way::Libfabric => {}
         }
         let key = (hello.job, hello.rank());
         let Some(rank) = self.ranks.get(&key) else {
@@ -295,17 +295,22 @@ impl Server {
 
     fn welcome(&mut self, id: u64, hello: &Hello, end: Place) -> Result<(), String> {
         let (job, rank, incarnation) = (hello.job, hello.rank(), hello.incarnation());
+        let (descriptors, remote) = match hello.way {
+            Way::SharedMemory => (Some(self.make_ring(id, hello, end)?), None),
+            // Nobody rings its bell: its writes wake the server.
+            Way::Libfabric => {
+                self.make_ring(id, hello, end)?;
+                (None, Some(self.register_ring(hello)?))
+            }
+            Way::Messages => (None, None),
+        };
         let welcome = ToClient::Welcome(Welcome {
             version: PROTOCOL_VERSION,
             logger: self.options.logger,
             end: end.0.0,
             last_clock: end.1.0,
-            remote: None,
+            remote,
         });
-        let descriptors = match hello.way {
-            Way::SharedMemory => Some(self.make_ring(id, hello, end)?),
-            Way::Messages | Way::Libfabric => None,
-        };
         let Some(connection) = self.connections.get_mut(&id) else {
             return Ok(());
         };
@@ -342,6 +347,23 @@ impl Server {
         let key = (identity.job, identity.rank);
         self.ranks.entry(key).or_default().ring = Some(ring);
         Ok([file.into(), theirs])
+    }
+
+    /// Lets the client write into its ring by RMA.
+    fn register_ring(&mut self, hello: &Hello) -> Result<RemoteRing, String> {
+        let rank = self.ranks.get_mut(&(hello.job, hello.rank()));
+        let Some(ring) = rank.and_then(|rank| rank.ring.as_mut()) else {
+            return Err("its ring is gone".into());
+        };
+        let (key, remote) = self
+            .remote
+            .register(&self.waits, ring.memory())
+            .map_err(|reason| {
+                (self.report)(&format!("rank {}: {reason}", hello.rank));
+                reason
+            })?;
+        ring.remote = Some(key);
+        Ok(remote)
     }
 }
 

@@ -21,6 +21,7 @@ mod joining;
 mod listener;
 mod options;
 mod reading;
+mod remote;
 mod requests;
 mod ring_file;
 mod served_ring;
@@ -28,7 +29,7 @@ mod start;
 mod waits;
 mod writer;
 
-pub use options::{Limits, ServerError, ServerOptions};
+pub use options::{Limits, RemoteOptions, ServerError, ServerOptions};
 
 use crate::Level;
 use crate::client::LoggerAddress;
@@ -36,6 +37,7 @@ use crate::logbook::Logbook;
 use connection::{Connection, Role};
 use listener::Listener;
 use refrain_ring::{Incarnation, Rank};
+use remote::Remote;
 use rustix::event::epoll::EventFlags;
 use served_ring::{OldRing, ServedRing};
 use std::collections::{HashMap, HashSet};
@@ -71,6 +73,7 @@ pub struct Server {
     options: ServerOptions,
     report: Box<dyn FnMut(&str) + Send>,
     logbook: Logbook,
+    remote: Remote,
     listeners: Vec<Listener>,
     waits: Waits,
     /// Rung by threads of the server.
@@ -140,6 +143,10 @@ impl Server {
             } else {
                 self.timeout_ms()
             };
+            let timeout_ms = match (timeout_ms, self.remote.sleep_max_ms()) {
+                (Some(ours), Some(its)) => Some(ours.min(its)),
+                (ours, its) => ours.or(its),
+            };
             let events = self.waits.wait(timeout_ms).map_err(system("waiting"))?;
             if sleeps {
                 self.set_sleeps(false);
@@ -171,6 +178,7 @@ impl Server {
 
     /// Does what can be done without waiting; says whether anything moved.
     fn turn(&mut self) -> Result<bool, ServerError> {
+        self.remote.progress(&self.waits, &mut self.report);
         let mut moved = self.drain();
         moved |= self.progress()?;
         moved |= self.sweep();
@@ -284,16 +292,18 @@ impl Server {
                 Level::Placed => written,
                 Level::Durable => self.logbook.durable(job, rank),
             };
+            let mut room = None;
             if let Some(state) = self.ranks.get_mut(&(job, rank))
                 && let Some(ring) = &mut state.ring
             {
-                ring.release(written.0);
+                room = ring.release(written.0);
                 if level == Level::Durable {
                     ring.tell_durable(writer.stable(stored));
                 }
             }
-            if let Some(stable) = writer.acknowledgement(stored, logger, level) {
-                connection.say(&stable);
+            let stable = writer.acknowledgement(stored, logger, level);
+            for message in [room, stable].iter().flatten() {
+                connection.say(message);
             }
         }
     }
@@ -406,6 +416,9 @@ impl Server {
         if let Some(ring) = rank.ring.take() {
             // The client has it too: closing it here would not take it out.
             let _ = self.waits.remove(&ring.bell);
+            if let Some(key) = ring.remote {
+                self.remote.revoke(&self.waits, key, &mut self.report);
+            }
             rank.old.push(ring.close());
         }
     }

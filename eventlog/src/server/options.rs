@@ -28,6 +28,15 @@ impl Default for Limits {
     }
 }
 
+/// How clients of other hosts may write into their rings.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RemoteOptions {
+    /// libfabric's provider.
+    pub provider: String,
+    /// The file of libfabric; by default the installed one.
+    pub library: Option<PathBuf>,
+}
+
 /// What a server is to do.
 #[derive(Clone, Debug)]
 pub struct ServerOptions {
@@ -47,6 +56,8 @@ pub struct ServerOptions {
     pub segment_bytes: u64,
     /// What it takes at most.
     pub limits: Limits,
+    /// Whether it offers commits over libfabric.
+    pub remote: Option<RemoteOptions>,
 }
 
 impl ServerOptions {
@@ -61,6 +72,7 @@ impl ServerOptions {
             io: StoreIo::Auto,
             segment_bytes: LogbookOptions::SEGMENT_BYTES,
             limits: Limits::default(),
+            remote: None,
         }
     }
 }

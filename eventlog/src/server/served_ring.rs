@@ -2,6 +2,8 @@
 //! not any more.
 
 use crate::logbook::{Logbook, Refusal, Ticket, Verdict};
+use crate::message::ToClient;
+use crate::remote::RingKey;
 use crate::ring::{
     Cursor, DATA_BYTES, LINE_BYTES, RingIdentity, RingMemory, RingReader, RingRemains,
 };
@@ -13,6 +15,8 @@ use std::collections::VecDeque;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 
+/// A client that cannot look is told when so much is free again.
+const ROOM_TOLD_BYTES: u64 = DATA_BYTES as u64 / 4;
 /// Batches that are taken out of one ring before the next has its turn.
 const BATCHES_PER_TURN: usize = DATA_BYTES / LINE_BYTES / 4;
 
@@ -38,6 +42,10 @@ pub(super) struct ServedRing {
     /// Up to where the ring was drained when the row ended there.
     marks: VecDeque<(EventIndex, Cursor)>,
     durable_told: EventIndex,
+    /// Its client writes by RMA: the server tells it what it cannot look at.
+    pub(super) remote: Option<RingKey>,
+    /// Up to where that client was told that there is room.
+    room_told: Cursor,
 }
 
 impl ServedRing {
@@ -57,6 +65,8 @@ impl ServedRing {
             bell,
             marks: VecDeque::new(),
             durable_told: stable.0,
+            remote: None,
+            room_told: Cursor::default(),
         }
     }
 
@@ -79,8 +89,9 @@ impl ServedRing {
         Ok(drained)
     }
 
-    /// Gives back the room of what is written. EL-3
-    pub(super) fn release(&mut self, written: EventIndex) {
+    /// Gives back the room of what is written. EL-3 Returns what a client is to
+    /// be told that cannot look: rarely, and before it can be out of room.
+    pub(super) fn release(&mut self, written: EventIndex) -> Option<ToClient> {
         let mut free = None;
         while let Some(&(end, position)) = self.marks.front()
             && end <= written
@@ -88,9 +99,15 @@ impl ServedRing {
             free = Some(position);
             self.marks.pop_front();
         }
-        if let Some(position) = free {
-            self.reader.release_to(position);
-        }
+        let position = free?;
+        self.reader.release_to(position);
+        let is_told = self.remote.is_some() && position.0 - self.room_told.0 >= ROOM_TOLD_BYTES;
+        is_told.then(|| {
+            self.room_told = position;
+            ToClient::Consumed {
+                position: position.0,
+            }
+        })
     }
 
     pub(super) fn tell_durable(&mut self, (end, clock): Place) {
@@ -98,6 +115,11 @@ impl ServedRing {
             self.durable_told = end;
             self.reader.tell_durable(end, clock);
         }
+    }
+
+    /// For those who register it with a network card.
+    pub(super) fn memory(&self) -> &RingMemory {
+        self.reader.memory()
     }
 
     pub(super) fn set_sleeps(&mut self, sleeps: bool) {

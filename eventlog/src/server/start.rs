@@ -1,6 +1,7 @@
 //! How a server comes to be: what it finds, before anybody may speak to it.
 
 use super::listener::Listener;
+use super::remote::Remote;
 use super::ring_file::{self, Found};
 use super::served_ring::OldRing;
 use super::waits::{FIRST_CONNECTION, LISTENERS_MAX, Waits};
@@ -46,8 +47,10 @@ impl Server {
                 .add_logbook(descriptor)
                 .map_err(system("waiting for the files"))?;
         }
+        let remote = Remote::new(options.remote.clone(), options.limits.ranks);
         let mut server = Self {
             options,
+            remote,
             report: Box::new(report),
             logbook,
             listeners: Vec::new(),

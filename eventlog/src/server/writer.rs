@@ -91,7 +91,13 @@ impl Writer {
         level: Level,
     ) -> Option<ToClient> {
         let (end, clock) = self.stable(stored);
-        let is_new = self.way == Way::Messages && end > self.told;
+        let cannot_look = match self.way {
+            Way::Messages => true,
+            // What is placed it knows by itself.
+            Way::Libfabric => level == Level::Durable,
+            Way::SharedMemory => false,
+        };
+        let is_new = cannot_look && end > self.told;
         let is_owed = self.owed.is_some_and(|owed| end >= owed);
         if !is_new && !is_owed {
             return None;

@@ -98,11 +98,11 @@ pub trait Disk: ReadFiles + Send {
     /// Of the system.
     fn shorten(&mut self, file: u64, bytes: u64) -> io::Result<()>;
 
-    /// Removes a file.
+    /// Removes a file. With `sync`, no loss of power brings it back.
     ///
     /// # Errors
     /// Of the system.
-    fn remove(&mut self, file: u64) -> io::Result<()>;
+    fn remove(&mut self, file: u64, sync: bool) -> io::Result<()>;
 
     /// Begins a write; only when none is under way.
     fn begin(&mut self, write: Write);

@@ -445,13 +445,15 @@ impl Disk for FaultyDisk {
         Ok(())
     }
 
-    fn remove(&mut self, file: u64) -> io::Result<()> {
+    fn remove(&mut self, file: u64, sync: bool) -> io::Result<()> {
         let mut state = self.state();
         state.step()?;
         state.fault(Kind::Remove)?;
         let removed = state.files.remove(&file);
         let removed = removed.ok_or(io::ErrorKind::NotFound)?;
-        state.ghosts.insert(file, removed);
+        if !sync {
+            state.ghosts.insert(file, removed);
+        }
         Ok(())
     }
 

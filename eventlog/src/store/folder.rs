@@ -227,8 +227,12 @@ impl Disk for OwnFolder {
         OpenOptions::new().write(true).open(path)?.set_len(bytes)
     }
 
-    fn remove(&mut self, file: u64) -> io::Result<()> {
-        std::fs::remove_file(self.folder.path(file))
+    fn remove(&mut self, file: u64, sync: bool) -> io::Result<()> {
+        std::fs::remove_file(self.folder.path(file))?;
+        if sync {
+            self.sync_folder()?;
+        }
+        Ok(())
     }
 
     fn begin(&mut self, write: Write) {

@@ -76,7 +76,8 @@ impl Reader<'_> {
             return Ok(());
         };
         let mut next = first.from;
-        for part in core::iter::once(first).chain(parts) {
+        let is_written = |part: &&Part| part.from < end;
+        for part in core::iter::once(first).chain(parts).take_while(is_written) {
             let mut gap = None;
             let walked = self.walk(tracked, part, &mut |header, batch| {
                 if header.first >= end {

@@ -137,7 +137,7 @@ fn torn_and_stale_slots_are_not_taken_by_the_next_server() {
     let older = Life::new(LIFE.job, LIFE.rank, 1);
     let damages: [fn(&mut Vec<u8>); 4] = [
         |batch| batch.truncate(40),
-        |batch| batch[60] ^= 1,
+        |batch| batch[50] ^= 1,
         |batch| batch[..8].fill(0),
         |batch| batch[24] = 99,
     ];

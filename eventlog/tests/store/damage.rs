@@ -49,7 +49,7 @@ fn damage_in_the_middle_is_named_by_file_and_place() {
 fn a_file_that_is_gone_is_missed() {
     for gone in numbers(&written()).into_iter().rev().skip(1) {
         let mut disk = written();
-        disk.remove(gone).expect("it is there");
+        disk.remove(gone, true).expect("it is there");
         let said = open(&disk);
         assert!(matches!(said, Err(StoreError::Damaged { .. })), "{said:?}");
     }

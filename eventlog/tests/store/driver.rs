@@ -195,6 +195,11 @@ impl Driver {
         match self.logbook.accept(model.job, &which.bytes()) {
             Ok(verdict) => assert_eq!(verdict, Verdict::Taken, "{which:?}"),
             Err(Refusal::Store { .. }) => return false,
+            Err(Refusal::Busy { .. }) => {
+                self.waits += 1;
+                self.disk.set_room(u64::MAX);
+                return true;
+            }
             Err(refused) => panic!("{which:?}: {refused}"),
         }
         let model = &mut self.rows[number];

@@ -10,7 +10,7 @@
 //!
 //! | bytes | field |
 //! |---|---|
-//! | 0..4 | CRC-32 (IEEE) of bytes 4 to the end of the payload |
+//! | 0..4 | CRC-32C (Castagnoli) of bytes 4 to the end of the payload |
 //! | 4 | version ([`BATCH_VERSION`]) |
 //! | 5 | kind: 1 |
 //! | 6..8 | how many determinants (1 to [`COUNT_MAX`]) |
@@ -120,7 +120,7 @@ impl BatchHeader {
         batch[24..32].copy_from_slice(&self.first.0.to_le_bytes());
         batch[32..40].copy_from_slice(&self.first_clock.0.to_le_bytes());
         batch[40..48].copy_from_slice(&self.last_clock.0.to_le_bytes());
-        let checksum = crc32fast::hash(&batch[4..]);
+        let checksum = crc32c::crc32c(&batch[4..]);
         batch[..4].copy_from_slice(&checksum.to_le_bytes());
     }
 
@@ -176,7 +176,7 @@ impl BatchHeader {
             .get(..header.batch_bytes())
             .ok_or(BatchError::Short(bytes.len()))?;
         let checksum = u32::from_le_bytes([batch[0], batch[1], batch[2], batch[3]]);
-        if crc32fast::hash(&batch[4..]) != checksum {
+        if crc32c::crc32c(&batch[4..]) != checksum {
             return Err(BatchError::Checksum);
         }
         Ok((header, &batch[HEADER_BYTES..]))

@@ -1,8 +1,76 @@
-//! The payload of a batch: determinants as deltas to the one before.
+//! The payload of a batch: each determinant as what it differs in from what
+//! those before it in the batch let expect (docs/event-format.md).
+
+mod decoder;
+mod encoder;
+mod prediction;
+mod varint;
+
+pub(super) use encoder::Encoder;
 
 use super::Determinant;
-use super::batch::BatchHeader;
+use super::batch::{BatchHeader, PAYLOAD_BYTES_MAX};
+use decoder::Decoder;
 use thiserror::Error;
+use varint::VARINT_BYTES_MAX;
+
+/// First byte of a match: bit 7. Then [`STEP_SHIFT`], [`OTHER`] and the source.
+const IS_MATCH: u8 = 0x80;
+/// The step of the clock, in two bits: 0 as the last of its kind, 1 and 2
+/// themselves, 3 a number that follows.
+const STEP_SHIFT: u8 = 5;
+const STEPS_MAX: u64 = 2;
+const STEP_LATER: u8 = 3;
+/// A match: its request, a probe: its length, is not the one expected.
+const OTHER: u8 = 0x10;
+/// Source and SSN, in four bits: below this the place of a source in the order
+/// in which they were met, with the SSN that was expected of it.
+const PLACES_SHORT: usize = 13;
+/// The place follows.
+const SOURCE_LATER: u8 = 13;
+/// The place follows, then by how much the SSN is another.
+const SOURCE_UNEXPECTED: u8 = 14;
+/// A source that has no place: rank and SSN follow.
+const SOURCE_NEW: u8 = 15;
+
+/// Before a match whose flags differ from those of the last.
+const TAG_MODE: u8 = 0x10;
+const MODE_COMPLETED: u8 = 1;
+const MODE_NAMED: u8 = 2;
+/// Before the byte of a successful probe, in which bit 7 is [`TAG_OTHER`].
+const TAG_PROBE: u8 = 0x20;
+/// The tag is not that of the last probe.
+const TAG_OTHER: u8 = 0x80;
+/// A set of completed requests: how many, in three bits, if they can say it.
+const TAG_COMPLETION: u8 = 0x30;
+const SET_CONTINUES: u8 = 8;
+const SET_COUNT_MAX: u64 = 7;
+const COUNT_LATER: u8 = 0;
+/// A run of operations that found nothing.
+const TAG_NOTHING: u8 = 0x40;
+/// How many there were does not follow from their clocks.
+const NOTHING_COUNT: u8 = 1;
+
+/// Whose steps of the clock.
+#[derive(Clone, Copy)]
+enum Stepping {
+    Match,
+    Probe,
+}
+
+/// Bytes of a match or a probe at most: two of its own; step, length or
+/// request, SSN; place or rank; tag.
+pub(super) const MATCH_BYTES_MAX: usize = 2 + 3 * VARINT_BYTES_MAX + 5 + 5;
+/// Bytes of a completion at most, without its requests.
+pub(super) const COMPLETION_BYTES_MAX: usize = 1 + VARINT_BYTES_MAX + 2;
+/// Bytes of a completed request at most.
+pub(super) const REQUEST_BYTES_MAX: usize = VARINT_BYTES_MAX;
+/// Bytes of any determinant at most.
+pub(super) const DETERMINANT_BYTES_MAX: usize =
+    COMPLETION_BYTES_MAX + Determinant::REQUESTS_MAX * REQUEST_BYTES_MAX;
+
+const _: () = assert!(MATCH_BYTES_MAX <= DETERMINANT_BYTES_MAX);
+const _: () = assert!(DETERMINANT_BYTES_MAX <= PAYLOAD_BYTES_MAX);
 
 /// Why a payload is not a row of determinants.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
@@ -17,11 +85,80 @@ pub enum RecordError {
     },
 }
 
+/// The payload of a batch of these determinants. Only what a
+/// [`Recorder`](super::recorder::Recorder) gives will be read again: within the
+/// limits of a batch, with clocks that never go back.
+pub fn encode(determinants: &[Determinant]) -> Vec<u8> {
+    let mut payload = Vec::new();
+    let mut encoder = Encoder::new();
+    if let Some(first) = determinants.first() {
+        encoder.begin(first.at());
+    }
+    for determinant in determinants {
+        encoder.determinant(&mut payload, determinant);
+    }
+    payload
+}
+
 /// The determinants of a batch whose checksum was right.
 ///
 /// # Errors
-/// When the payload is not what this version writes, or does not fit the
-/// header (count, first and last clock).
-pub fn decode(_header: &BatchHeader, _payload: &[u8]) -> Result<Vec<Determinant>, RecordError> {
-    todo!("helper A")
+/// When the payload is not, to the byte, what this version writes, or does not
+/// fit the header (length, count, first and last clock).
+pub fn decode(header: &BatchHeader, payload: &[u8]) -> Result<Vec<Determinant>, RecordError> {
+    let malformed = |index, reason| RecordError::Malformed { index, reason };
+    if payload.len() != header.payload_bytes as usize {
+        return Err(malformed(
+            0,
+            "the payload is not as long as its header says",
+        ));
+    }
+    if usize::from(header.count) > payload.len() {
+        return Err(malformed(0, "there are more of them than bytes"));
+    }
+    let mut decoder = Decoder::new(header.first_clock, payload);
+    let mut determinants: Vec<Determinant> = Vec::with_capacity(header.count.into());
+    for index in 0..header.count {
+        let determinant = decoder
+            .determinant()
+            .map_err(|reason| malformed(index, reason))?;
+        if let Some(before) = determinants.last()
+            && !may_follow(before, &determinant)
+        {
+            return Err(malformed(index, "the set before it should go on here"));
+        }
+        determinants.push(determinant);
+    }
+    let last = header.count.saturating_sub(1);
+    if decoder.left() > 0 {
+        return Err(malformed(last, "something follows the last of the batch"));
+    }
+    let clocks = |at: Option<&Determinant>| at.map(Determinant::at);
+    if clocks(determinants.first()) != Some(header.first_clock) {
+        return Err(malformed(0, "its clock is not the header's first"));
+    }
+    if clocks(determinants.last()) != Some(header.last_clock) {
+        return Err(malformed(last, "its clock is not the header's last"));
+    }
+    // Everything can be said in one way only: what else can be read was not
+    // written by this version.
+    if encode(&determinants) != payload {
+        return Err(malformed(
+            0,
+            "the batch says it in another way than it would",
+        ));
+    }
+    Ok(determinants)
+}
+
+/// A set that continues goes on at once, at the same clock.
+fn may_follow(before: &Determinant, next: &Determinant) -> bool {
+    match before {
+        Determinant::Completion {
+            continues: true,
+            at: set,
+            ..
+        } => matches!(next, Determinant::Completion { at, .. } if at == set),
+        _ => true,
+    }
 }

@@ -1,9 +1,46 @@
 //! From events as they happen to batches: merges a match with the completion
 //! of its receive, counts what found nothing, and numbers what is left.
+//!
+//! **What is pending** has not been taken and so has let no emission through:
+//! it may still be told in another way, as long as it tells the same story.
+//!
+//! **Merging.** A match says which message a request was given, whenever that
+//! was: on replay it is looked up by the request. So when a completion of just
+//! this request finds the match pending, with nothing but matches recorded
+//! since, one record at the clock of the completion says both. It has then
+//! passed the matches behind it, and a batch that ended between them and it
+//! would tell of the later match but not of the earlier: after a failure the
+//! earlier receive would be free again, could be given another message, and
+//! messages would seem to have overtaken each other. Therefore a match passes
+//! others only where all that is pending goes into one batch, which is kept as
+//! a whole or not at all. It never passes a probe, a set or a run.
+//!
+//! **Runs.** Operations that find nothing are only counted: whatever completes
+//! or finds later says it for them (before its clock there was nothing), and
+//! drops the run. A match does not: no program sees one. When an emission
+//! waits, the run becomes a record, where its last operation stands: matches
+//! behind that are of later clocks. Without one they wait with the run, so that
+//! clocks never go back, but not for ever (`HELD_MAX`).
 
-use super::batch::BatchHeader;
+use super::batch::job_tag;
+use super::batch::{BATCH_BYTES_MAX, BatchHeader, COUNT_MAX, HEADER_BYTES, PAYLOAD_BYTES_MAX};
+use super::record::{
+    COMPLETION_BYTES_MAX, DETERMINANT_BYTES_MAX, Encoder, MATCH_BYTES_MAX, REQUEST_BYTES_MAX,
+};
 use super::{Determinant, EventIndex, Matched};
 use refrain_ring::{Clock, Incarnation, Rank, Ssn};
+use std::collections::VecDeque;
+
+/// A match passes others only while at most this many determinants are pending,
+const REACH: usize = 48;
+/// and their sets name at most this many requests: together they fit one batch.
+const REACH_REQUESTS: usize = 128;
+const _: () = assert!(COMPLETION_BYTES_MAX <= MATCH_BYTES_MAX && REACH <= COUNT_MAX as usize);
+const _: () =
+    assert!(REACH * MATCH_BYTES_MAX + REACH_REQUESTS * REQUEST_BYTES_MAX <= PAYLOAD_BYTES_MAX);
+
+/// So many matches wait for a run that might still be dropped; then it goes.
+const HELD_MAX: usize = 64;
 
 /// Who records.
 #[derive(Clone, Copy, Debug)]
@@ -25,9 +62,9 @@ pub struct Counts {
     pub merged: u64,
     /// Successful probes.
     pub probes: u64,
-    /// Completions alone.
+    /// Completions alone; one that is continued counts for each of its parts.
     pub completions: u64,
-    /// Records of operations that found nothing.
+    /// Records of operations that found nothing, once they are in a batch.
     pub nothing: u64,
     /// Operations that found nothing, recorded or dropped.
     pub nothing_found: u64,
@@ -41,47 +78,353 @@ pub struct Counts {
     pub batches: u64,
 }
 
+/// A determinant that no batch has yet.
+#[derive(Clone, Copy, Debug)]
+enum Pending {
+    Match {
+        at: Clock,
+        matched: Matched,
+        is_named: bool,
+        is_completed: bool,
+    },
+    Probe {
+        at: Clock,
+        source: Rank,
+        ssn: Ssn,
+        tag: i32,
+        bytes: u64,
+    },
+    /// The next `count` of the recorder's requests.
+    Completion {
+        at: Clock,
+        count: usize,
+        continues: bool,
+    },
+}
+
+impl Pending {
+    fn at(&self) -> Clock {
+        match self {
+            Self::Match { at, .. } | Self::Probe { at, .. } | Self::Completion { at, .. } => *at,
+        }
+    }
+}
+
+/// Operations that found nothing, with no success since.
+#[derive(Clone, Copy, Debug)]
+struct Run {
+    first: Clock,
+    last: Clock,
+    count: u64,
+}
+
+/// What comes next in a batch.
+#[derive(Clone, Copy)]
+enum Front {
+    Pending(Pending),
+    Run(Run),
+}
+
 /// Collects the determinants of one rank; pure. GATE-2
+///
+/// Clocks that it is given never go back. An operation that lets events happen
+/// and then ends is best followed by one [`Recorder::take_batch`], not
+/// interrupted by several: what was taken can no longer be merged.
 #[derive(Debug)]
 pub struct Recorder {
-    _identity: Identity,
+    identity: Identity,
+    next: EventIndex,
+    pending: VecDeque<Pending>,
+    /// Of the pending completions, one set behind the other.
+    requests: VecDeque<Clock>,
+    run: Option<Run>,
+    /// Of the pending: those behind the last operation of the run.
+    held: usize,
+    /// The latest that was given.
+    clock: Clock,
+    counts: Counts,
+    encoder: Encoder,
 }
 
 impl Recorder {
     /// Numbers from `next` on.
     pub fn new(identity: Identity, next: EventIndex) -> Self {
-        let _ = next;
         Self {
-            _identity: identity,
+            identity,
+            next,
+            pending: VecDeque::with_capacity(2 * HELD_MAX),
+            requests: VecDeque::with_capacity(Determinant::REQUESTS_MAX),
+            run: None,
+            held: 0,
+            clock: Clock(0),
+            counts: Counts::default(),
+            encoder: Encoder::new(),
         }
     }
+
     /// A receive was matched.
-    pub fn matched(&mut self, _at: Clock, _matched: Matched, _is_named: bool) {}
+    #[inline]
+    pub fn matched(&mut self, at: Clock, matched: Matched, is_named: bool) {
+        self.counts.matches += 1;
+        self.counts.named += u64::from(is_named);
+        self.record(Pending::Match {
+            at,
+            matched,
+            is_named,
+            is_completed: false,
+        });
+    }
+
     /// A probe found a message.
-    pub fn probed(&mut self, _at: Clock, _source: Rank, _ssn: Ssn, _tag: i32, _bytes: u64) {}
-    /// An operation whose outcome depends on timing completed these requests.
-    pub fn completed(&mut self, _at: Clock, _requests: &[Clock]) {}
+    pub fn probed(&mut self, at: Clock, source: Rank, ssn: Ssn, tag: i32, bytes: u64) {
+        self.drop_run();
+        self.counts.probes += 1;
+        self.record(Pending::Probe {
+            at,
+            source,
+            ssn,
+            tag,
+            bytes,
+        });
+    }
+
+    /// An operation whose outcome depends on timing completed these requests,
+    /// in this order. None at all: it found nothing.
+    #[inline]
+    pub fn completed(&mut self, at: Clock, requests: &[Clock]) {
+        if requests.is_empty() {
+            return self.nothing(at);
+        }
+        self.drop_run();
+        if let [request] = *requests
+            && self.merge(at, request)
+        {
+            return;
+        }
+        let mut left = requests.len();
+        for part in requests.chunks(Determinant::REQUESTS_MAX) {
+            left -= part.len();
+            self.requests.extend(part);
+            self.counts.completions += 1;
+            self.record(Pending::Completion {
+                at,
+                count: part.len(),
+                continues: left > 0,
+            });
+        }
+    }
+
     /// An operation found nothing.
-    pub fn nothing(&mut self, _at: Clock) {}
+    #[inline]
+    pub fn nothing(&mut self, at: Clock) {
+        self.advance(at);
+        self.counts.nothing_found += 1;
+        self.held = 0;
+        match &mut self.run {
+            Some(run) => {
+                run.last = at;
+                run.count += 1;
+            }
+            None => {
+                self.run = Some(Run {
+                    first: at,
+                    last: at,
+                    count: 1,
+                });
+            }
+        }
+    }
+
     /// Whether there is anything that [`Recorder::take_batch`] would give,
     /// with what is only counted (`flush`) or without.
-    pub fn has_pending(&self, _flush: bool) -> bool {
-        false
+    #[inline]
+    pub fn has_pending(&self, flush: bool) -> bool {
+        if self.is_run_due(flush) {
+            return true;
+        }
+        self.pending.len() > self.held
     }
+
     /// Moves what is pending into one sealed batch, as much as it takes, and
     /// returns its header; `batch` is overwritten. `None`: nothing is pending.
     /// `flush`: an emission waits, so that what is only counted goes too.
-    pub fn take_batch(&mut self, _flush: bool, _batch: &mut Vec<u8>) -> Option<BatchHeader> {
-        None
+    #[inline]
+    pub fn take_batch(&mut self, flush: bool, batch: &mut Vec<u8>) -> Option<BatchHeader> {
+        let is_run_due = self.is_run_due(flush);
+        let first_clock = match self.front(is_run_due)? {
+            Front::Pending(pending) => pending.at(),
+            Front::Run(run) => run.last,
+        };
+        // One more than fits is written, and cut off again.
+        batch.clear();
+        batch.reserve(BATCH_BYTES_MAX + DETERMINANT_BYTES_MAX);
+        batch.resize(HEADER_BYTES, 0);
+        self.encoder.begin(first_clock);
+        let mut count = 0;
+        let mut last_clock = first_clock;
+        while count < COUNT_MAX
+            && let Some(front) = self.front(is_run_due)
+        {
+            let end = batch.len();
+            let at = self.encode(front, batch);
+            if batch.len() > BATCH_BYTES_MAX {
+                batch.truncate(end);
+                break;
+            }
+            self.take(front);
+            last_clock = at;
+            count += 1;
+        }
+        let header = BatchHeader {
+            job_tag: job_tag(self.identity.job),
+            rank: self.identity.rank,
+            incarnation: self.identity.incarnation,
+            first: self.next,
+            count,
+            first_clock,
+            last_clock,
+            payload_bytes: (batch.len() - HEADER_BYTES) as u32,
+        };
+        header.seal(batch);
+        self.next = header.end();
+        self.counts.batches += 1;
+        self.counts.payload_bytes += u64::from(header.payload_bytes);
+        self.counts.batch_bytes += batch.len() as u64;
+        Some(header)
     }
+
     /// Number of the next determinant that will be in a batch.
+    #[inline]
     pub fn next(&self) -> EventIndex {
-        EventIndex(0)
+        self.next
     }
+
     /// What was recorded so far.
     pub fn counts(&self) -> Counts {
-        Counts::default()
+        self.counts
     }
-    /// Only for the types.
-    fn _types(_: Determinant) {}
+
+    #[inline]
+    fn record(&mut self, pending: Pending) {
+        self.advance(pending.at());
+        self.held += usize::from(self.run.is_some());
+        self.pending.push_back(pending);
+    }
+
+    #[inline]
+    fn advance(&mut self, at: Clock) {
+        debug_assert!(at >= self.clock, "{at} comes after {}", self.clock);
+        self.clock = at;
+    }
+
+    #[inline]
+    fn drop_run(&mut self) {
+        self.run = None;
+        self.held = 0;
+    }
+
+    /// Makes a pending match of this request one that is completed, as the
+    /// module says.
+    fn merge(&mut self, at: Clock, request: Clock) -> bool {
+        let last = self.pending.len().wrapping_sub(1);
+        let can_pass = last < REACH && self.requests.len() <= REACH_REQUESTS;
+        let candidates = if can_pass { REACH } else { 1 };
+        let newest_first = self.pending.iter_mut().enumerate().rev();
+        for (place, pending) in newest_first.take(candidates) {
+            let Pending::Match {
+                at: matched_at,
+                matched,
+                is_completed,
+                ..
+            } = pending
+            else {
+                return false;
+            };
+            if matched.request == request && !*is_completed {
+                (*matched_at, *is_completed) = (at, true);
+                self.counts.matches -= 1;
+                self.counts.merged += 1;
+                if place < last
+                    && let Some(merged) = self.pending.remove(place)
+                {
+                    self.pending.push_back(merged);
+                }
+                self.advance(at);
+                return true;
+            }
+        }
+        false
+    }
+
+    /// Whether the run goes into a batch, and what waits behind it.
+    #[inline]
+    fn is_run_due(&self, flush: bool) -> bool {
+        self.run.is_some() && (flush || self.held >= HELD_MAX)
+    }
+
+    #[inline]
+    fn front(&self, is_run_due: bool) -> Option<Front> {
+        if self.pending.len() > self.held {
+            return self.pending.front().copied().map(Front::Pending);
+        }
+        match self.run {
+            Some(run) => is_run_due.then_some(Front::Run(run)),
+            None => None,
+        }
+    }
+
+    #[inline]
+    fn encode(&mut self, front: Front, batch: &mut Vec<u8>) -> Clock {
+        match front {
+            Front::Pending(Pending::Match {
+                at,
+                matched,
+                is_named,
+                is_completed,
+            }) => {
+                self.encoder
+                    .matched(batch, at, &matched, is_named, is_completed);
+                at
+            }
+            Front::Pending(Pending::Probe {
+                at,
+                source,
+                ssn,
+                tag,
+                bytes,
+            }) => {
+                self.encoder.probe(batch, at, source, ssn, (tag, bytes));
+                at
+            }
+            Front::Pending(Pending::Completion {
+                at,
+                count,
+                continues,
+            }) => {
+                let requests = self.requests.range(..count).copied();
+                self.encoder.completion(batch, at, requests, continues);
+                at
+            }
+            Front::Run(Run { first, last, count }) => {
+                self.encoder.nothing(batch, last, first, count);
+                last
+            }
+        }
+    }
+
+    #[inline]
+    fn take(&mut self, front: Front) {
+        match front {
+            Front::Pending(pending) => {
+                self.pending.pop_front();
+                if let Pending::Completion { count, .. } = pending {
+                    self.requests.drain(..count);
+                }
+            }
+            Front::Run(_) => {
+                self.drop_run();
+                self.counts.nothing += 1;
+            }
+        }
+    }
 }

@@ -2,9 +2,10 @@
 
 use clap::{Args, ValueEnum};
 use miette::{IntoDiagnostic, WrapErr};
+use refrain::choice::provider;
 use refrain_eventlog::client::LoggerAddress;
 use refrain_eventlog::logbook::StoreIo;
-use refrain_eventlog::server::{Server, ServerOptions};
+use refrain_eventlog::server::{RemoteOptions, Server, ServerOptions};
 use refrain_eventlog::{Level, LoggerId};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use std::io::{Write, stdout};
@@ -37,6 +38,14 @@ pub struct Arguments {
     /// How to write its files.
     #[arg(long, value_enum, default_value_t = IoName::Auto)]
     io: IoName,
+    /// Offer commits over libfabric too, by one-sided writes of this provider
+    /// (docs/event-remote.md).
+    #[arg(long, value_name = "PROVIDER")]
+    provider: Option<String>,
+    /// The file of libfabric; else the one that REFRAIN_LIBFABRIC names, else
+    /// libfabric.so.1 as the loader finds it.
+    #[arg(long, value_name = "FILE", requires = "provider")]
+    libfabric: Option<PathBuf>,
 }
 
 #[derive(Clone, Copy, ValueEnum)]
@@ -77,6 +86,12 @@ pub fn run(arguments: Arguments) -> miette::Result<ExitCode> {
         IoName::Uring => StoreIo::Uring,
         IoName::Plain => StoreIo::Plain,
     };
+    options.remote = arguments.provider.map(|name| RemoteOptions {
+        provider: name,
+        library: arguments
+            .libfabric
+            .or_else(|| Some(provider::library_of_environment()?.into())),
+    });
     let number = logger.0;
     let report = move |text: &str| eprintln!("refrain: event logger {number}: {text}");
     let mut server = Server::bind(options, report).into_diagnostic()?;

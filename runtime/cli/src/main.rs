@@ -2,10 +2,12 @@
 
 mod clean;
 mod eventlogger;
+mod events;
 mod info;
 mod log;
 mod providers;
 mod run;
+mod statistics;
 
 use clap::{Parser, Subcommand};
 use std::process::ExitCode;
@@ -31,6 +33,8 @@ enum Command {
     EventLogger(eventlogger::Arguments),
     /// List, print or check logs that ranks have spilled to a folder.
     Log(log::Arguments),
+    /// Show what event loggers have.
+    Events(events::Arguments),
     /// Measure latency and bandwidth between two ranks, protocol beside protocol.
     Netpipe(refrain_bench::netpipe::Arguments),
     /// A measuring rank; started by `netpipe`.
@@ -45,6 +49,7 @@ fn main() -> ExitCode {
         Command::Clean(arguments) => clean::run(arguments),
         Command::EventLogger(arguments) => eventlogger::run(arguments),
         Command::Log(arguments) => log::run(&arguments),
+        Command::Events(arguments) => events::run(&arguments),
         Command::Netpipe(arguments) => refrain_bench::netpipe::run(arguments),
         Command::NetpipeRank => refrain_bench::netpipe::rank_main(),
     };

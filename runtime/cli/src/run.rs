@@ -1,14 +1,18 @@
 //! `refrain run`.
 
+use crate::statistics;
 use clap::Args;
 use miette::{IntoDiagnostic, Report, miette};
-use refrain::config::JobConfig;
-use refrain::launcher::{Job, JobSpec, Outcome, Output, RANKS_MAX};
+use refrain::choice::events::{Loggers, REPLICAS_MAX};
+use refrain::config::{EventConfig, JobConfig, Quorum};
+use refrain::launcher::{EventLoggerSpec, Job, JobSpec, Outcome, Output, RANKS_MAX};
 use refrain::leftovers;
 use refrain::seconds::{self, Limit};
 use refrain::{Error, choice, size};
+use refrain_eventlog::Level;
 use std::ffi::OsString;
 use std::io::Write;
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 /// As for a wrong command line: what was asked for cannot be.
@@ -27,7 +31,7 @@ pub struct Arguments {
     /// What carries messages; `refrain info` lists what there is.
     #[arg(long, value_name = "FABRIC", default_value = "auto", value_parser = fabric)]
     fabric: String,
-    /// What is logged: none or pessimist.
+    /// What is logged: none, pessimist or pessimist-classic.
     #[arg(long, value_name = "PROTOCOL", default_value = "none", value_parser = protocol)]
     protocol: String,
     /// Memory for one rank's payload log, like 512M or 2GiB; chosen from the
@@ -59,6 +63,42 @@ pub struct Arguments {
     /// them, `refrain clean --spill-dir` removes them.
     #[arg(long)]
     keep_log: bool,
+    /// Where events become stable: how many shards of event loggers to start
+    /// beside the ranks, or where they run: unix:PATH or tcp:HOST:PORT, shards
+    /// separated by commas, replicas of one by plus signs. For protocols that log
+    /// events.
+    #[arg(long, value_name = "K|ADDRESSES", default_value = "1", value_parser = event_loggers)]
+    event_loggers: Loggers,
+    /// How many loggers each shard has that is started; a commit goes to all.
+    #[arg(long, value_name = "R", default_value_t = 1, value_parser = replicas)]
+    event_replicas: u32,
+    /// What makes an event stable at one logger: placed (in its memory) or
+    /// durable (on its disk).
+    #[arg(long, value_name = "LEVEL", default_value = "placed", value_parser = level)]
+    stable: Level,
+    /// At how many of a shard's loggers: majority or all.
+    #[arg(long, value_name = "QUORUM", default_value = "majority", value_parser = quorum)]
+    stable_quorum: Quorum,
+    /// How ranks commit: auto, shm, messages or ofi:PROVIDER.
+    #[arg(long, value_name = "WAY", default_value = "auto", value_parser = event_way)]
+    event_way: String,
+    /// Where event loggers keep their files, also after the job; else in a folder
+    /// for temporary files that is removed with it. `refrain events` shows them.
+    #[arg(long, value_name = "DIR")]
+    event_dir: Option<PathBuf>,
+    /// How long a send may wait for its events, and a rank at its start for the
+    /// event loggers, before that is an error.
+    #[arg(long, value_name = "SECONDS", default_value = "60", value_parser = seconds::milliseconds)]
+    event_wait: u64,
+    /// Hold back what a rank prints until its events up to then are stable.
+    #[arg(long)]
+    gate_output: bool,
+    /// Say at the end what ranks did: messages, events, commits, waits, log.
+    #[arg(long)]
+    stats: bool,
+    /// Write the same to a file, as JSON.
+    #[arg(long, value_name = "FILE")]
+    stats_file: Option<PathBuf>,
     /// The file of libfabric; else the one that REFRAIN_LIBFABRIC names, else
     /// libfabric.so.1 as the loader finds it.
     #[arg(long, value_name = "FILE", value_parser = library)]
@@ -106,6 +146,31 @@ fn spill_io(name: &str) -> Result<String, Error> {
     choice::spill::io(name).map(|_| name.to_owned())
 }
 
+fn event_loggers(text: &str) -> Result<Loggers, Error> {
+    choice::events::loggers(text)
+}
+
+fn level(name: &str) -> Result<Level, Error> {
+    choice::events::level(name)
+}
+
+fn quorum(name: &str) -> Result<Quorum, Error> {
+    choice::events::quorum(name)
+}
+
+fn event_way(name: &str) -> Result<String, Error> {
+    choice::events::way(name).map(|_| name.to_owned())
+}
+
+fn replicas(text: &str) -> Result<u32, String> {
+    match text.parse() {
+        Ok(replicas @ 1..=REPLICAS_MAX) => Ok(replicas),
+        _ => Err(format!(
+            "a shard has at least 1 and at most {REPLICAS_MAX} replicas"
+        )),
+    }
+}
+
 /// A file name that can be passed to ranks, and in which no word is missing.
 fn library(file: &str) -> Result<String, String> {
     if file.is_empty() {
@@ -139,6 +204,17 @@ pub fn run(arguments: Arguments) -> miette::Result<ExitCode> {
             libfabric: arguments.libfabric,
             peer_timeout_ms: arguments.peer_timeout,
             suspect_after_ms: arguments.suspect_after.milliseconds,
+            events: EventConfig {
+                level: arguments.stable,
+                quorum: arguments.stable_quorum,
+                way: arguments.event_way,
+                wait_ms: arguments.event_wait,
+                gate_output: arguments.gate_output,
+                statistics: arguments.stats
+                    || arguments.stats_file.is_some()
+                    || arguments.event_dir.is_some(),
+                ..EventConfig::default()
+            },
             verbose: arguments.verbose,
             ..JobConfig::default()
         },
@@ -149,6 +225,12 @@ pub fn run(arguments: Arguments) -> miette::Result<ExitCode> {
         },
         pin: !arguments.no_pin,
         descriptors: Vec::new(),
+        event_loggers: EventLoggerSpec {
+            loggers: arguments.event_loggers,
+            replicas: arguments.event_replicas,
+            directory: arguments.event_dir.clone(),
+            program: None,
+        },
     };
     // What a job before this one left behind must not take this one's room. What
     // cannot be removed is for `refrain clean` to tell.
@@ -156,7 +238,18 @@ pub fn run(arguments: Arguments) -> miette::Result<ExitCode> {
     match Job::start(spec) {
         Ok(mut job) => {
             job.forward_signals().into_diagnostic()?;
-            Ok(report(&job.wait().into_diagnostic()?))
+            let outcome = job.wait().into_diagnostic()?;
+            if arguments.stats {
+                eprintln!("{}", statistics::text(&outcome.statistics));
+            }
+            let beside_events = arguments
+                .event_dir
+                .map(|folder| folder.join(statistics::STATISTICS_FILE));
+            for path in arguments.stats_file.into_iter().chain(beside_events) {
+                statistics::write(&path, &outcome.statistics)
+                    .map_err(|error| miette!("{}: cannot be written: {error}", path.display()))?;
+            }
+            Ok(report(&outcome))
         }
         Err(error) => {
             let status = status_of(&error);

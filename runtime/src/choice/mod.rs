@@ -1,6 +1,7 @@
 //! The fabrics and protocols that can be chosen by name: the one list that the
 //! command line, the launcher and `refrain info` use.
 
+pub mod events;
 mod fabric;
 pub mod provider;
 pub mod spill;
@@ -86,7 +87,8 @@ pub fn check_protocol(name: &str) -> Result<(), Error> {
 /// [`Error::Config`].
 pub fn check(config: &JobConfig) -> Result<(), Error> {
     check_fabric(&config.fabric)?;
-    check_protocol(&config.protocol)
+    check_protocol(&config.protocol)?;
+    events::way(&config.events.way).map(drop)
 }
 
 fn unknown(kind: &str, choices: &[Choice], name: &str) -> Error {

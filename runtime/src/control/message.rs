@@ -5,6 +5,7 @@
 //! (postcard) does not describe itself.
 
 use crate::config::JobConfig;
+use crate::statistics::Statistics;
 use serde::{Deserialize, Serialize};
 
 /// From a rank to its launcher.
@@ -34,6 +35,11 @@ pub enum ToLauncher {
     Fence {
         /// How many fences this rank has passed.
         generation: u64,
+    },
+    /// What this rank has done, when it is about to leave.
+    Statistics {
+        /// Its figures.
+        figures: Box<Statistics>,
     },
     /// This rank leaves the job in order; it may exit with status 0 now.
     Finalize,

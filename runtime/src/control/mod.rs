@@ -16,7 +16,7 @@ pub mod host;
 pub mod message;
 pub mod socket;
 
-use crate::{Error, config::JobConfig};
+use crate::{Error, Statistics, config::JobConfig};
 use message::{ToLauncher, ToRank};
 use refrain_ring::{Incarnation, Rank};
 use rustix::io::Errno;
@@ -252,6 +252,15 @@ impl ControlPlane {
                 ),
             }),
         }
+    }
+
+    /// Tells the launcher what this rank has done.
+    ///
+    /// # Errors
+    /// When the job is being ended, or the launcher is gone.
+    pub fn tell_statistics(&mut self, figures: Statistics) -> Result<(), Error> {
+        let figures = Box::new(figures);
+        self.send("telling figures", &ToLauncher::Statistics { figures }, None)
     }
 
     /// Tells the launcher that this rank leaves in order: its exit with

@@ -9,6 +9,7 @@ use super::verdict::{self, End, Verdict};
 use super::{Job, Outcome};
 use crate::control::message::ToRank;
 use rustix::process::Signal;
+use std::io::Write as _;
 use std::time::{Duration, Instant};
 
 /// How long ranks may take to end when they are told to.
@@ -101,20 +102,13 @@ impl Job {
 
     /// Ends the job because of a rank.
     pub(super) fn fail(&mut self, status: i32, failure: String) {
-        self.end(
-            Outcome {
-                status,
-                failure: Some(failure),
-            },
-            Signal::TERM,
-            None,
-        );
+        self.end(Outcome::new(status, Some(failure)), Signal::TERM, None);
     }
 
     /// Ends the job as `rank` asked for.
     pub(super) fn abort(&mut self, rank: usize, message: &str) {
         let failure = Some(format!("rank {rank} aborted the job: {message}"));
-        self.end(Outcome { status: 1, failure }, Signal::TERM, Some(rank));
+        self.end(Outcome::new(1, failure), Signal::TERM, Some(rank));
     }
 
     /// Ends the job because nobody reads its output. Not worth a message.
@@ -123,26 +117,14 @@ impl Job {
         match &mut self.phase {
             // All went well but for the output.
             Phase::Flushing { outcome, .. } if outcome.status == 0 => outcome.status = status,
-            _ => self.end(
-                Outcome {
-                    status,
-                    failure: None,
-                },
-                Signal::TERM,
-                None,
-            ),
+            _ => self.end(Outcome::new(status, None), Signal::TERM, None),
         }
     }
 
     /// Ends the job because the launcher was told to; the second time at once.
     pub(super) fn end_by_signal(&mut self, number: i32) {
-        let outcome = Outcome {
-            status: verdict::signal_status(number),
-            failure: Some(format!(
-                "the job was ended by {}",
-                verdict::signal_name(number)
-            )),
-        };
+        let failure = format!("the job was ended by {}", verdict::signal_name(number));
+        let outcome = Outcome::new(verdict::signal_status(number), Some(failure));
         match &mut self.phase {
             Phase::Running => {
                 let signal = Signal::from_named_raw(number).unwrap_or(Signal::TERM);
@@ -237,22 +219,35 @@ impl Job {
         for rank in &self.ranks {
             rank.kill_group();
         }
-        for rank in &mut self.ranks {
+        for (index, rank) in self.ranks.iter_mut().enumerate() {
+            let mut dropped_bytes = 0;
             for output in &mut rank.outputs {
                 let sink = super::serve::sink_of(&mut self.out, &mut self.err, output.stream);
+                if let Some(gate) = &rank.gate {
+                    let _ = (0..DRAIN_READS).find(|_| !output.hold(gate));
+                    output.finish_held(gate);
+                    output.held.release(gate.stable(), sink.buffer());
+                    dropped_bytes += output.held.bytes();
+                    output.held.drop_all();
+                    continue;
+                }
                 // Not until the pipe's end: somebody who has left the group
                 // may hold it open, or fill it again and again.
                 let _ = (0..DRAIN_READS).find(|_| !output.read(sink.buffer()));
                 output.finish(sink.buffer());
             }
+            if dropped_bytes > 0 {
+                // GATE-1: nobody may see what might never have happened.
+                let _ = writeln!(
+                    self.err.buffer(),
+                    "refrain: {dropped_bytes} bytes that rank {index} printed are not shown: the events before them were not stable when it ended"
+                );
+            }
         }
         self.ranks.clear();
         self.phase = match std::mem::replace(&mut self.phase, Phase::Running) {
             Phase::Running => Phase::Flushing {
-                outcome: Outcome {
-                    status: 0,
-                    failure: None,
-                },
+                outcome: Outcome::new(0, None),
                 give_up_at: None,
             },
             Phase::Ending { outcome, .. } | Phase::Killed { outcome } => Phase::Flushing {
@@ -268,7 +263,7 @@ impl Job {
 mod tests {
     use super::*;
     use crate::config::JobConfig;
-    use crate::launcher::{JobSpec, Output};
+    use crate::launcher::{EventLoggerSpec, JobSpec, Output};
 
     fn sleeping() -> Job {
         Job::start(JobSpec {
@@ -280,6 +275,7 @@ mod tests {
             output: Output::Plain,
             pin: false,
             descriptors: Vec::new(),
+            event_loggers: EventLoggerSpec::default(),
         })
         .unwrap()
     }

@@ -19,17 +19,21 @@
 //! | `link` | the launcher's end of a control socket |
 //! | `board` | put, get and fence; pure |
 //! | `requests` | from a rank's message to the board's answer |
+//! | `held` | output that waits for its events |
 //! | `lines`, `sink` | from a rank's output to the launcher's |
 //! | `serve` | the loop |
 //! | `ending` | the end of a job |
+//! | `loggers` | the event loggers beside the ranks |
 //! | `spilled` | what ranks have spilled, and its end |
 //! | `verdict` | what a rank's end means; pure |
 
 mod board;
 mod ending;
+mod held;
 mod limits;
 mod lines;
 mod link;
+mod loggers;
 mod process;
 mod program;
 mod requests;
@@ -42,10 +46,12 @@ mod start;
 mod verdict;
 
 pub use limits::RANKS_MAX;
+pub use loggers::EventLoggerSpec;
 
-use crate::{Error, config::JobConfig};
+use crate::{Error, Statistics, config::JobConfig};
 use board::Board;
 use ending::Phase;
+use loggers::EventLoggers;
 use process::RankProcess;
 use signals::Signals;
 use sink::Sink;
@@ -89,6 +95,8 @@ pub struct JobSpec {
     /// Extra descriptors for rank r alone: (rank, name of the environment
     /// variable that gets the number, descriptor).
     pub descriptors: Vec<(u32, String, OwnedFd)>,
+    /// The event loggers, where the protocol needs any.
+    pub event_loggers: EventLoggerSpec,
 }
 
 /// How a job ended.
@@ -102,6 +110,19 @@ pub struct Outcome {
     /// What happened, for people; `None` after a good end, and when nobody
     /// reads the output.
     pub failure: Option<String>,
+    /// What ranks have told of themselves, by rank, where they were to
+    /// ([`EventConfig::statistics`](crate::config::EventConfig::statistics)).
+    pub statistics: Vec<Option<Statistics>>,
+}
+
+impl Outcome {
+    fn new(status: i32, failure: Option<String>) -> Self {
+        Self {
+            status,
+            failure,
+            statistics: Vec::new(),
+        }
+    }
 }
 
 /// A running job. Dropping it kills all its ranks and waits for their end.
@@ -113,11 +134,15 @@ pub struct Job {
     board: Board,
     id: u64,
     config: JobConfig,
+    /// What ranks have told of themselves, by rank.
+    statistics: Vec<Option<Statistics>>,
     out: Sink,
     err: Sink,
     signals: Option<Signals>,
     phase: Phase,
-    /// After the ranks, so that nobody writes there any more.
+    /// After the ranks, so that nobody commits any more.
+    loggers: EventLoggers,
+    /// As the loggers.
     _spilled: SpilledFiles,
     _not_send: PhantomData<*const ()>,
 }
@@ -154,6 +179,12 @@ impl Job {
     /// group's. Empty when the job is over.
     pub fn processes(&self) -> Vec<u32> {
         self.ranks.iter().map(RankProcess::id).collect()
+    }
+
+    /// Process ids of the event loggers that this launcher has started, in their
+    /// order; `None` for one that has ended.
+    pub fn event_loggers(&self) -> Vec<Option<u32>> {
+        self.loggers.processes()
     }
 
     /// Serves the job until it ends.

@@ -1,10 +1,12 @@
 //! One rank as the launcher sees it: its process, its socket, its output.
 
+use super::held::Held;
 use super::lines::Lines;
 use super::link::Link;
 use super::sink::Stream;
 use super::verdict::{End, Membership};
 use crate::leftovers;
+use crate::output_gate::OutputGate;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
 use rustix::io::Errno;
@@ -32,6 +34,8 @@ pub struct Output {
     /// `None`: ended.
     pipe: Option<OwnedFd>,
     lines: Lines,
+    /// Lines whose events are not stable.
+    pub held: Held,
 }
 
 impl Output {
@@ -41,6 +45,7 @@ impl Output {
             stream,
             pipe: Some(pipe),
             lines: Lines::new(prefix),
+            held: Held::default(),
         })
     }
 
@@ -66,6 +71,27 @@ impl Output {
                 true
             }
         }
+    }
+
+    /// As [`Output::read`], but what comes is held back until the rank's events
+    /// are stable. GATE-1
+    pub fn hold(&mut self, gate: &OutputGate) -> bool {
+        let mut lines = Vec::new();
+        let more = self.read(&mut lines);
+        // Counted after it was read: at least those that it can depend on.
+        let events = gate.recorded();
+        if !lines.is_empty() && events > gate.stable() {
+            gate.want(events);
+        }
+        self.held.push(events, lines);
+        more
+    }
+
+    /// As [`Output::finish`], for output that is held back.
+    pub fn finish_held(&mut self, gate: &OutputGate) {
+        let mut lines = Vec::new();
+        self.finish(&mut lines);
+        self.held.push(gate.recorded(), lines);
     }
 
     /// Stops reading; a line that was not ended is passed on.
@@ -95,6 +121,8 @@ pub struct RankProcess {
     joined: Option<(u32, OwnedFd)>,
     /// How it ended.
     pub end: Option<End>,
+    /// How far its events have come, with `--gate-output`.
+    pub gate: Option<OutputGate>,
 }
 
 impl RankProcess {
@@ -129,6 +157,7 @@ impl RankProcess {
                 membership: Membership::Stranger,
                 joined: None,
                 end: None,
+                gate: None,
             }),
             Err(error) => {
                 let _ = child.kill();

@@ -4,6 +4,7 @@ use super::Job;
 use super::board::Entry;
 use super::verdict::Membership;
 use crate::control::message::{ToLauncher, ToRank};
+use crate::output_gate::{self, OutputGate};
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
@@ -65,6 +66,15 @@ impl Job {
                 self.ranks[rank].join(process);
                 self.answer(rank, &self.welcome(rank), None)
             }
+            ToLauncher::Put {
+                key, memory: true, ..
+            } if key == output_gate::key(rank as u32) => {
+                let file = memory.ok_or("sent no page with its key")?;
+                let gate = OutputGate::open(&file)
+                    .map_err(|error| format!("has a page that cannot be used: {error}"))?;
+                self.ranks[rank].gate = Some(gate);
+                Ok(())
+            }
             ToLauncher::Put { key, value, .. } => {
                 let memory = memory.map(Arc::new);
                 let waiters = self.board.put(&key, Entry { value, memory });
@@ -82,6 +92,11 @@ impl Job {
                 }),
                 None => Ok(()),
             },
+            ToLauncher::Statistics { figures } => {
+                self.statistics.resize(self.ranks.len(), None);
+                self.statistics[rank] = Some(*figures);
+                Ok(())
+            }
             ToLauncher::Finalize => {
                 self.ranks[rank].membership = Membership::Left;
                 Ok(())

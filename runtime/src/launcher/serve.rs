@@ -1,6 +1,7 @@
 //! The launcher's loop: poll(2), then one step for each thing that is ready.
 
 use super::ending::Phase;
+use super::held::HELD_BYTES_MAX;
 use super::sink::{Sink, Stream};
 use super::verdict::End;
 use super::{Job, Outcome, signals};
@@ -11,6 +12,9 @@ use rustix::process::Signal;
 use signal_hook::consts::SIGTSTP;
 use std::time::{Duration, Instant};
 
+/// Between two looks whether held output may go.
+const HELD_LOOK: Duration = Duration::from_millis(1);
+
 /// What a polled descriptor belongs to.
 #[derive(Clone, Copy, Debug)]
 enum Source {
@@ -18,6 +22,7 @@ enum Source {
     Control { rank: usize },
     Output { rank: usize, index: usize },
     End { rank: usize },
+    LoggerEnd { logger: usize },
     Sink,
 }
 
@@ -25,9 +30,15 @@ pub fn serve(job: &mut Job, timeout: Duration) -> Result<Option<Outcome>, Error>
     let deadline = Instant::now().checked_add(timeout);
     loop {
         if let Phase::Over { outcome } = &job.phase {
-            return Ok(Some(outcome.clone()));
+            let mut outcome = outcome.clone();
+            outcome.statistics = std::mem::take(&mut job.statistics);
+            return Ok(Some(outcome));
         }
-        let wake_at = deadline.into_iter().chain(job.phase.deadline()).min();
+        let wake_at = deadline
+            .into_iter()
+            .chain(job.phase.deadline())
+            .chain(job.look_at_held())
+            .min();
         let ready = job.poll(wake_at)?;
         job.step(&ready);
         let is_over = matches!(job.phase, Phase::Over { .. });
@@ -86,6 +97,9 @@ impl Job {
                 add(sink.descriptor(), PollFlags::OUT, Source::Sink);
             }
         }
+        for (logger, descriptor) in self.loggers.ends() {
+            add(descriptor, PollFlags::IN, Source::LoggerEnd { logger });
+        }
         for (rank, process) in self.ranks.iter().enumerate() {
             if let Some((descriptor, events)) = process.link.interest() {
                 add(descriptor, events, Source::Control { rank });
@@ -118,14 +132,25 @@ impl Job {
                     self.hear(rank);
                 }
                 Source::Output { rank, index } => {
-                    let output = &mut self.ranks[rank].outputs[index];
-                    output.read(sink_of(&mut self.out, &mut self.err, output.stream).buffer());
+                    let process = &mut self.ranks[rank];
+                    let output = &mut process.outputs[index];
+                    match &process.gate {
+                        Some(gate) => output.hold(gate),
+                        None => output
+                            .read(sink_of(&mut self.out, &mut self.err, output.stream).buffer()),
+                    };
                 }
                 Source::End { rank } => ended.extend(self.take_end(rank).map(|end| (rank, end))),
+                Source::LoggerEnd { logger } => {
+                    if let Err(failure) = self.loggers.ended(logger) {
+                        self.fail(1, failure);
+                    }
+                }
                 // Written below, with what has just come.
                 Source::Sink => {}
             }
         }
+        self.release_output();
         self.judge(&ended);
         if self.is_running() {
             self.judge_waiting();
@@ -163,6 +188,40 @@ impl Job {
                 let _ = signal_hook::low_level::emulate_default_handler(SIGTSTP);
             }
         }
+    }
+
+    /// Hands on the output whose events have become stable. GATE-1
+    fn release_output(&mut self) {
+        let mut too_much = None;
+        for (rank, process) in self.ranks.iter_mut().enumerate() {
+            let Some(gate) = &process.gate else { continue };
+            let stable = gate.stable();
+            for output in &mut process.outputs {
+                let sink = sink_of(&mut self.out, &mut self.err, output.stream);
+                output.held.release(stable, sink.buffer());
+                if output.held.bytes() > HELD_BYTES_MAX {
+                    too_much = Some(rank);
+                }
+            }
+        }
+        if let Some(rank) = too_much {
+            self.fail(
+                1,
+                format!(
+                    "rank {rank} has printed more than {} MiB without a call that would make its events stable:                      let it call World::progress, or do without --gate-output",
+                    HELD_BYTES_MAX >> 20
+                ),
+            );
+        }
+    }
+
+    /// When output that is held back has to be looked at again: nobody says when
+    /// its events are stable.
+    fn look_at_held(&self) -> Option<Instant> {
+        let mut outputs = self.ranks.iter().flat_map(|rank| &rank.outputs);
+        outputs
+            .any(|output| !output.held.is_empty())
+            .then(|| Instant::now() + HELD_LOOK)
     }
 
     fn write_output(&mut self) {

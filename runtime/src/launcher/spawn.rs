@@ -9,7 +9,7 @@ use crate::control::claim::{FD_VARIABLE, INODE_VARIABLE};
 use rustix::fs::fstat;
 use rustix::io::{Errno, FdFlags, fcntl_setfd};
 use rustix::process::{
-    Resource, Rlimit, Signal, getpid, getppid, set_parent_process_death_signal, setrlimit,
+    Pid, Resource, Rlimit, Signal, getpid, getppid, set_parent_process_death_signal, setrlimit,
 };
 use rustix::thread::{CpuSet, sched_setaffinity};
 use std::ffi::OsString;
@@ -43,6 +43,34 @@ pub struct Start<'a> {
     pub piped: bool,
     /// This rank reads the launcher's standard input.
     pub stdin: bool,
+}
+
+/// Starts a process that serves the job: in a process group of its own, killed
+/// with the thread that calls this; its standard output goes nowhere.
+///
+/// # Errors
+/// Of the system.
+pub fn spawn_service(program: &Path, arguments: &[OsString]) -> io::Result<Child> {
+    let mut command = Command::new(program);
+    command
+        .args(arguments)
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .process_group(0);
+    let launcher = getpid();
+    // SAFETY: between fork and exec only system calls are made.
+    unsafe { command.pre_exec(move || die_with(launcher)) };
+    command.spawn()
+}
+
+/// The kernel kills this process when the launcher's thread ends.
+fn die_with(launcher: Pid) -> io::Result<()> {
+    set_parent_process_death_signal(Some(Signal::KILL))?;
+    // The launcher may have died before the line above took effect.
+    if getppid() != Some(launcher) {
+        return Err(Errno::SRCH.into());
+    }
+    Ok(())
 }
 
 /// Starts the rank: in a process group of its own, killed with the thread that
@@ -95,11 +123,7 @@ pub fn spawn(start: &Start<'_>) -> io::Result<Child> {
     });
     let (launcher, files) = (getpid(), start.files);
     let prepare = move || {
-        set_parent_process_death_signal(Some(Signal::KILL))?;
-        // The launcher may have died before the line above took effect.
-        if getppid() != Some(launcher) {
-            return Err(Errno::SRCH.into());
-        }
+        die_with(launcher)?;
         for number in &inherited {
             // SAFETY: the number is of a descriptor that the caller of `spawn`
             // borrows; the child's table is a copy in which it is still open.

@@ -5,6 +5,7 @@ use super::ending::Phase;
 use super::limits;
 use super::lines;
 use super::link::Link;
+use super::loggers::EventLoggers;
 use super::process::RankProcess;
 use super::program;
 use super::sink::{Sink, Stream};
@@ -37,15 +38,18 @@ pub fn start(mut spec: JobSpec) -> Result<Job, Error> {
     spec.config.cores = allowed.iter().map(|core| *core as u32).collect();
     let id = job_id();
     choice::spill::resolve(&mut spec.config, id)?;
+    let loggers = EventLoggers::start(&spec.event_loggers, &mut spec.config, id)?;
     let mut job = Job {
         ranks: Vec::with_capacity(spec.ranks as usize),
         board: Board::new(spec.ranks as usize),
         id,
         config: spec.config.clone(),
+        statistics: Vec::new(),
         out: Sink::new(Stream::Out),
         err: Sink::new(Stream::Err),
         signals: None,
         phase: Phase::Running,
+        loggers,
         _spilled: SpilledFiles::of(&spec.config),
         _not_send: PhantomData,
     };

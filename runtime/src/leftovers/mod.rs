@@ -1,13 +1,16 @@
 //! Files that a killed job may leave behind, and their removal.
 //!
 //! Shared memory is anonymous (memfd) and control sockets have no names, so a
-//! job makes no file by itself but in a spill folder. Two kinds are looked for:
+//! job makes files only in a spill folder and for its events. Three kinds are
+//! looked for:
 //!
 //! - Files of Refrain (the log's segments on disk) are named by [`file_prefix`], in
 //!   the spill folder, and are looked for in [`folders`], too:
 //!   `refrain-<process id of the launcher>-<its start time>-<anything>`. The
 //!   start time (clock ticks since boot) tells a launcher from a later process
 //!   with the same id.
+//! - Folders of event loggers in the folder for temporary files, named likewise,
+//!   with [`EVENTS_SUFFIX`] at the end.
 //! - What libfabric's shm provider leaves in `/dev/shm` (`segments`).
 
 mod process;
@@ -31,6 +34,9 @@ pub fn folders() -> Vec<PathBuf> {
     vec!["/dev/shm".into(), std::env::temp_dir()]
 }
 
+/// How the names of the folders end that a job's event loggers write to.
+pub const EVENTS_SUFFIX: &str = "-events";
+
 /// What [`remove`] did.
 #[derive(Debug, Default)]
 pub struct Removal {
@@ -41,13 +47,44 @@ pub struct Removal {
 }
 
 /// Removes the files of dead launchers and ranks from `folders`. Touches only
-/// regular files of the calling user whose owner does not run any more.
+/// regular files, and folders of event loggers, of the calling user whose owner
+/// does not run any more.
 pub fn remove(folders: &[PathBuf]) -> Removal {
-    remove_where(folders, |folder, name| {
-        let launcher_is_dead =
-            || owner_of(name).is_some_and(|(process, start)| start_time(process) != Some(start));
-        launcher_is_dead() || segments::is_leftover(folder, name)
-    })
+    let launcher_is_dead = |name: &str| {
+        owner_of(name).is_some_and(|(process, start)| start_time(process) != Some(start))
+    };
+    let mut removal = remove_where(folders, |folder, name| {
+        launcher_is_dead(name) || segments::is_leftover(folder, name)
+    });
+    for path in folders.iter().flat_map(|folder| {
+        own_entries(folder, |_, name| {
+            name.ends_with(EVENTS_SUFFIX) && launcher_is_dead(name)
+        })
+    }) {
+        if fs::symlink_metadata(&path).is_ok_and(|metadata| metadata.is_dir()) {
+            remove_folder(path, &mut removal);
+        }
+    }
+    removal
+}
+
+/// Loggers nest no deeper than one folder each.
+fn remove_folder(path: PathBuf, removal: &mut Removal) {
+    let bytes_in = |folder: &Path| -> u64 {
+        let lengths = fs::read_dir(folder).into_iter().flatten().flatten();
+        lengths
+            .filter_map(|entry| entry.metadata().ok())
+            .filter(fs::Metadata::is_file)
+            .map(|metadata| metadata.len())
+            .sum()
+    };
+    let inner = fs::read_dir(&path).into_iter().flatten().flatten();
+    let bytes = bytes_in(&path) + inner.map(|entry| bytes_in(&entry.path())).sum::<u64>();
+    match fs::remove_dir_all(&path) {
+        Ok(()) => removal.removed.push((path, bytes)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+        Err(error) => removal.failed.push((path, error)),
+    }
 }
 
 /// Removes the segments that these processes have left, of those that have
@@ -87,12 +124,18 @@ fn remove_where(folders: &[PathBuf], is_leftover: impl Fn(&Path, &str) -> bool) 
 
 /// Regular files of this user in `folder` whose names are `wanted`.
 fn files_in(folder: &Path, wanted: impl Fn(&Path, &str) -> bool) -> Vec<PathBuf> {
+    let mut files = own_entries(folder, wanted);
+    files.retain(|path| fs::symlink_metadata(path).is_ok_and(|metadata| metadata.is_file()));
+    files
+}
+
+/// What this user has in `folder` whose names are `wanted`.
+fn own_entries(folder: &Path, wanted: impl Fn(&Path, &str) -> bool) -> Vec<PathBuf> {
     let Ok(entries) = fs::read_dir(folder) else {
         return Vec::new();
     };
-    let is_own_file = |path: &PathBuf| {
-        fs::symlink_metadata(path)
-            .is_ok_and(|metadata| metadata.is_file() && metadata.uid() == geteuid().as_raw())
+    let is_own = |path: &PathBuf| {
+        fs::symlink_metadata(path).is_ok_and(|metadata| metadata.uid() == geteuid().as_raw())
     };
     let mut paths: Vec<PathBuf> = entries
         .flatten()
@@ -101,7 +144,7 @@ fn files_in(folder: &Path, wanted: impl Fn(&Path, &str) -> bool) -> Vec<PathBuf>
             name.to_str().is_some_and(|name| wanted(folder, name))
         })
         .map(|entry| entry.path())
-        .filter(is_own_file)
+        .filter(is_own)
         .collect();
     paths.sort();
     paths
@@ -159,6 +202,24 @@ mod tests {
             "nothing is left to remove"
         );
     }
+
+    #[test]
+    fn folders_of_loggers_go_with_their_launcher() {
+        let folder = tempfile::tempdir().unwrap();
+        let make = |name: &str| {
+            let path = folder.path().join(name);
+            fs::create_dir_all(path.join("0")).unwrap();
+            fs::write(path.join("0").join("events"), "12345").unwrap();
+            path
+        };
+        let own = file_prefix(std::process::id()).unwrap();
+        let living = make(&format!("{own}7{EVENTS_SUFFIX}"));
+        let dead = make(&format!("refrain-4194999-77-7{EVENTS_SUFFIX}"));
+        let removal = remove(&[folder.path().to_owned()]);
+        assert_eq!(removal.removed, [(dead, 5)]);
+        assert!(living.join("0").join("events").exists());
+    }
+
     /// Segments are removed from `/dev/shm` alone, so these are there.
     struct Segment(PathBuf);
 

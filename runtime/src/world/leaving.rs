@@ -8,6 +8,9 @@ use std::time::Instant;
 /// How long a rank that leaves waits until its log is acknowledged.
 const DRAIN_MAX: Duration = Duration::from_secs(5);
 
+/// Between two looks whether the event logger has everything.
+const LEAVE_NAP: Duration = Duration::from_micros(100);
+
 impl World {
     /// Leaves the job in order: waits until every rank has come here and all
     /// that this rank sent is on its way.
@@ -18,8 +21,15 @@ impl World {
         self.barrier()?;
         self.drain()?;
         self.linger()?;
+        self.leave_protocol()?;
+        let figures = self.tells_statistics.then(|| self.statistics());
         match &mut self.control {
-            Some(control) => control.finalize(),
+            Some(control) => {
+                if let Some(figures) = figures {
+                    control.tell_statistics(figures)?;
+                }
+                control.finalize()
+            }
             None => Ok(()),
         }
     }
@@ -33,6 +43,17 @@ impl World {
             let is_done = !world.engine.has_unsent() || Instant::now() >= give_up_at;
             is_done.then_some(())
         })
+    }
+
+    /// Sees to it that the last events are where they are to be, but not for
+    /// ever: nothing that anybody has seen depends on them.
+    fn leave_protocol(&mut self) -> Result<(), Error> {
+        let give_up_at = Instant::now() + DRAIN_MAX;
+        while !self.engine.leave_protocol() && Instant::now() < give_up_at {
+            self.check_launcher()?;
+            std::thread::sleep(LEAVE_NAP);
+        }
+        Ok(())
     }
 
     /// Goes on acknowledging what others have sent until all are drained: who

@@ -24,6 +24,8 @@ pub use scope::Scope;
 
 use crate::Error;
 use crate::control::ControlPlane;
+use crate::protocol::SharedEvents;
+use crate::statistics::{EventStatistics, Statistics};
 use core::marker::PhantomData;
 use refrain_ring::{Clock, Rank};
 use refrain_transport::engine::{
@@ -38,6 +40,9 @@ pub struct World {
     rank: Rank,
     size: u32,
     engine: Engine,
+    /// Shared with the engine's protocol.
+    events: Option<SharedEvents>,
+    tells_statistics: bool,
     control: Option<ControlPlane>,
     patience: Patience,
     barriers: u64,
@@ -54,34 +59,6 @@ pub struct Message {
     matched: Matched,
     /// What it is.
     pub status: Status,
-}
-
-/// Counters of one rank since it joined.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Statistics {
-    /// Messages sent.
-    pub messages_sent: u64,
-    /// Their payload bytes.
-    pub bytes_sent: u64,
-    /// Receives begun.
-    pub receives: u64,
-    /// Messages that came before their receive.
-    pub unexpected: u64,
-    /// Messages that went by rendezvous.
-    pub rendezvous: u64,
-    /// Log memory in use, in bytes.
-    pub log_bytes: u64,
-    /// Log memory that may be used, in bytes.
-    pub log_bytes_max: u64,
-    /// Log memory that was in use at the same time, at most, in bytes.
-    pub log_bytes_peak: u64,
-    /// What all logs have taken so far, with headers and unused ends of chunks,
-    /// freed or not, in bytes.
-    pub log_bytes_appended: u64,
-    /// Log memory whose contents have been written to disk so far, in bytes.
-    pub log_bytes_spilled: u64,
-    /// Non-deterministic events.
-    pub events: u64,
 }
 
 impl World {
@@ -270,6 +247,16 @@ impl World {
         Ok(())
     }
 
+    /// Lets messages arrive and leave, and asks for none: deterministic, unlike a
+    /// probe. For programs that compute for long.
+    ///
+    /// # Errors
+    /// As [`World::send`].
+    pub fn progress(&mut self) -> Result<(), Error> {
+        self.engine.progress()?;
+        Ok(())
+    }
+
     /// Counters of this rank.
     pub fn statistics(&self) -> Statistics {
         let engine = self.engine.statistics();
@@ -286,19 +273,44 @@ impl World {
             log_bytes_appended: self.engine.log_bytes_appended(),
             log_bytes_spilled: self.engine.disk_progress() * refrain_ring::CHUNK_BYTES as u64,
             events: engine.events,
+            logged: self.logged(),
+        }
+    }
+
+    fn logged(&self) -> EventStatistics {
+        let Some(events) = &self.events else {
+            return EventStatistics::default();
+        };
+        let events = events.borrow();
+        let counts = events.counts();
+        EventStatistics {
+            matches: counts.matches,
+            merged: counts.merged,
+            probes: counts.probes,
+            completions: counts.completions,
+            nothing: counts.nothing,
+            nothing_found: counts.nothing_found,
+            named: counts.named,
+            payload_bytes: counts.payload_bytes,
+            batch_bytes: counts.batch_bytes,
+            commits: counts.batches,
+            batches: events.batches(),
+            waits: events.waits.clone(),
         }
     }
 
     fn look(&mut self, pattern: &Pattern, clock: Clock) -> Option<Status> {
         let (status, ssn) = self.engine.find(pattern)?;
-        self.engine.note_probe(clock, status.source, ssn);
+        self.engine.note_probe(clock, &status, ssn);
+        self.engine.operation_ended();
         Some(status.into())
     }
 
     fn take(&mut self, pattern: &Pattern, clock: Clock) -> Option<Message> {
         let (matched, ssn) = self.engine.take_matched(pattern)?;
+        self.engine.note_probe(clock, &matched.status, ssn);
+        self.engine.operation_ended();
         let status = Status::from(matched.status);
-        self.engine.note_probe(clock, status.source, ssn);
         Some(Message { matched, status })
     }
 
@@ -315,6 +327,7 @@ impl World {
         match self.block_until(|world| world.engine.outcome(id)) {
             Ok(outcome) => {
                 self.engine.retire(id);
+                self.engine.operation_ended();
                 status_of(outcome)
             }
             Err(error) => {

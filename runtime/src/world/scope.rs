@@ -548,6 +548,7 @@ impl<'env> Scope<'_, 'env> {
             let posted: Vec<Clock> = indices.iter().filter_map(posted_at).collect();
             self.world.engine.note_completion(clock, &posted);
         }
+        self.world.engine.operation_ended();
     }
 
     /// The request's completion is told: it is null (or inactive) now.

@@ -30,6 +30,8 @@ pub(super) struct Patience {
     yields: u32,
     /// For log memory, before it is an error.
     log_full_wait: Duration,
+    /// Of a send for its events, before it is an error.
+    events_wait: Duration,
 }
 
 impl Patience {
@@ -43,6 +45,7 @@ impl Patience {
         Self {
             spin: config.spin_us.map_or(default, Duration::from_micros),
             yields: if shared { 2 } else { 0 },
+            events_wait: Duration::from_millis(config.events.wait_ms),
             log_full_wait: Duration::from_millis(config.log_full_wait_ms),
         }
     }
@@ -89,8 +92,9 @@ impl World {
                 continue;
             }
             log_watch.check(self)?;
-            if self.engine.is_spilling() {
-                // The thread that writes may wait for this core.
+            if self.engine.is_spilling() || self.awaits_commit()? {
+                // The thread that writes, or the event logger, may wait for this
+                // core.
                 std::thread::yield_now();
             }
             if idle_since.elapsed() < self.patience.spin {
@@ -103,6 +107,24 @@ impl World {
             }
             self.engine.wait(SLEEP_MAX);
             self.check_launcher()?;
+        }
+    }
+
+    /// Whether a send waits for events; an error when it has for too long.
+    fn awaits_commit(&self) -> Result<bool, Error> {
+        if !self.engine.awaits_commit() {
+            return Ok(false);
+        }
+        let waited = self
+            .events
+            .as_ref()
+            .and_then(|events| events.borrow().waiting());
+        match waited.filter(|waited| *waited >= self.patience.events_wait) {
+            None => Ok(true),
+            Some(waited) => Err(Error::EventsNotStable {
+                waited,
+                why: self.engine.explain_gate().unwrap_or_default(),
+            }),
         }
     }
 

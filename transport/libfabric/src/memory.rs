@@ -18,6 +18,10 @@ impl Access {
     pub(crate) fn flags(self) -> u64 {
         self.0
     }
+
+    pub(crate) fn is_local(self) -> bool {
+        self.0 & Self::LOCAL.0 != 0
+    }
 }
 
 impl BitOr for Access {

@@ -8,7 +8,7 @@ use crate::control::Control;
 use crate::fabric::{Arrival, Attributes, Disposition, Fabric, Place};
 use crate::matching::{Envelope, Matcher};
 use crate::protocol::{Event, Protocol};
-use refrain_ring::{Rank, Ssn};
+use refrain_ring::{Clock, Rank, Ssn};
 use slab::Slab;
 
 /// Where the further fragments of a message go.
@@ -48,7 +48,11 @@ pub(super) struct Inbox {
     pub pressed: Vec<Rank>,
     pub violation: Option<EngineError>,
     pub gate_closed: bool,
-    /// Any-source matches so far.
+    /// The latest operation, for events.
+    pub now: Clock,
+    /// A match is an event whatever the receive named.
+    every_reception: bool,
+    /// Matches so far that were events.
     pub match_events: u64,
     /// Senders keep what they sent: copying it out would free nothing.
     pub senders_keep: bool,
@@ -56,7 +60,12 @@ pub(super) struct Inbox {
 
 impl Inbox {
     /// `of`: what the fabric can do from each rank.
-    pub fn new<'a>(size: u32, senders_keep: bool, of: impl Fn(Rank) -> &'a Attributes) -> Self {
+    pub fn new<'a>(
+        size: u32,
+        senders_keep: bool,
+        every_reception: bool,
+        of: impl Fn(Rank) -> &'a Attributes,
+    ) -> Self {
         let source = |rank: u32| Source {
             reads_in_place: of(Rank(rank)).reads_in_place,
             ..Source::default()
@@ -71,6 +80,8 @@ impl Inbox {
             pressed: Vec::new(),
             violation: None,
             gate_closed: false,
+            now: Clock(0),
+            every_reception,
             match_events: 0,
             senders_keep,
         }
@@ -251,11 +262,13 @@ impl Inbox {
             bytes: begun.bytes,
             cancelled: false,
         };
-        if receiving.any_source {
+        if receiving.any_source || self.every_reception {
             let event = Event::Match {
+                at: self.now,
                 request: posted_at,
                 source,
                 ssn: begun.ssn,
+                is_named: !receiving.any_source,
             };
             self.match_events += 1;
             self.gate_closed |= protocol.event(event);

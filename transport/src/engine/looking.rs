@@ -48,6 +48,24 @@ impl Engine {
         }
     }
 
+    /// Whether something that would leave waits until events are stable.
+    pub fn awaits_commit(&self) -> bool {
+        self.gate.is_closed() && self.outbox.has_work()
+    }
+
+    /// Why it waits, for people.
+    pub fn explain_gate(&self) -> Option<String> {
+        self.awaits_commit()
+            .then(|| self.protocol.explain())
+            .flatten()
+    }
+
+    /// Lets the protocol end its part; returns whether it has. Asked again until
+    /// then.
+    pub fn leave_protocol(&mut self) -> bool {
+        self.protocol.leave()
+    }
+
     /// Whether chunks are on their way to the disk: a thread of this rank needs a
     /// core.
     pub fn is_spilling(&self) -> bool {

@@ -59,6 +59,9 @@ use refrain_ring::{Arena, Clock, Incarnation, Rank, Ssn};
 use request::{Request, Requests, Sending, State, Way};
 use spilling::Spilling;
 
+/// Sleep between two looks for the acknowledgement that a send waits for.
+const COMMIT_NAP_MAX: Duration = Duration::from_micros(50);
+
 /// Who the engine works for.
 #[derive(Clone, Copy, Debug)]
 pub struct EngineOptions {
@@ -217,7 +220,12 @@ impl Engine {
             clock: Clock(0),
             gate: Gate::default(),
             requests: Requests::default(),
-            inbox: Inbox::new(options.size, keeps_payload, attributes),
+            inbox: Inbox::new(
+                options.size,
+                keeps_payload,
+                protocol.logs_every_reception(),
+                attributes,
+            ),
             outbox: Outbox::new(
                 options.rank,
                 options.incarnation,
@@ -272,6 +280,9 @@ impl Engine {
     pub fn start_send(&mut self, buffer: SendBuffer, to: SendTo) -> Result<Started, EngineError> {
         let clock = self.tick();
         let bytes = buffer.message_bytes();
+        if self.gate.is_closed() {
+            self.advance_protocol(true);
+        }
         self.statistics.messages_sent += 1;
         self.statistics.bytes_sent += bytes;
         if to.rank == self.options.rank {
@@ -358,6 +369,7 @@ impl Engine {
     /// When a peer, the fabric or the log is broken.
     #[inline]
     pub fn progress(&mut self) -> Result<bool, EngineError> {
+        self.inbox.now = self.clock;
         let mut delivery = Delivery {
             inbox: &mut self.inbox,
             requests: &mut self.requests,
@@ -371,8 +383,8 @@ impl Engine {
         } else if self.inbox.violation.is_some() || self.closed_for.is_some() {
             self.fault()?;
         }
-        if self.gate.pass().is_none() && self.protocol.stable() {
-            self.gate.set_closed(false);
+        if self.gate.is_closed() {
+            self.advance_protocol(self.outbox.has_work());
         }
         if self.spilling.is_under_way() {
             self.outbox.after_disk(&mut self.spilling);
@@ -382,6 +394,21 @@ impl Engine {
             self.ask_for_checkpoint();
         }
         Ok(arrived)
+    }
+
+    /// Opens the gate when everything that happened is stable. GATE-1, GATE-2
+    fn advance_protocol(&mut self, emission_waits: bool) {
+        if self.protocol.advance(emission_waits) {
+            self.gate.set_closed(false);
+        }
+    }
+
+    /// An operation whose outcome may be an event returns to the application.
+    #[inline]
+    pub fn operation_ended(&mut self) {
+        if self.gate.is_closed() {
+            self.protocol.operation_ended();
+        }
     }
 
     /// LOG-3: the sender waits, and says once that a checkpoint would help.
@@ -433,12 +460,19 @@ impl Engine {
 
     /// Blocks until something may have happened, or `timeout` is over.
     pub fn wait(&mut self, timeout: Duration) {
-        self.fabric.wait(self.spilling.sleep_max(timeout));
+        let timeout = self.spilling.sleep_max(timeout);
+        // What makes events stable does not wake a sleeping rank. GATE-4
+        self.fabric.wait(if self.awaits_commit() {
+            timeout.min(COMMIT_NAP_MAX)
+        } else {
+            timeout
+        });
     }
 
     /// Tells every sender that what was delivered so far lies before a stable,
     /// published checkpoint of this rank, so that their logs may free it. LOG-4
     pub fn publish_horizon(&mut self) {
+        self.protocol.checkpoint_published(self.clock);
         for (to, ssn) in self.inbox.moved_horizons() {
             if to != self.options.rank {
                 self.outbox.push_control(to, Control::Horizon { ssn });

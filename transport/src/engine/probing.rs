@@ -3,7 +3,7 @@
 use super::{Engine, Matched, Status};
 use crate::matching::Pattern;
 use crate::protocol::Event;
-use refrain_ring::{Clock, Rank, Ssn};
+use refrain_ring::{Clock, Ssn};
 
 impl Engine {
     /// Looks for a message without taking it.
@@ -27,8 +27,14 @@ impl Engine {
     }
 
     /// Tells the protocol of a probe's success.
-    pub fn note_probe(&mut self, clock: Clock, source: Rank, ssn: Ssn) {
-        self.note(Event::Probe { clock, source, ssn });
+    pub fn note_probe(&mut self, clock: Clock, found: &Status, ssn: Ssn) {
+        self.note(Event::Probe {
+            clock,
+            source: found.source,
+            ssn,
+            tag: found.tag,
+            bytes: found.bytes,
+        });
     }
 
     /// Tells the protocol of a timing-dependent completion.

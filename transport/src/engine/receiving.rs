@@ -55,6 +55,7 @@ impl Engine {
     }
 
     fn deliver(&mut self, index: usize, id: RequestId) {
+        self.inbox.now = self.clock;
         self.inbox.deliver_stored(
             index,
             id,
@@ -65,18 +66,29 @@ impl Engine {
         self.after_matches();
     }
 
-    /// Takes a receive back if it has not matched.
+    /// Takes a receive back if it has not matched. Which of the two it is depends
+    /// on timing: an event either way, but for sends, which are never taken back.
     pub fn cancel(&mut self, id: RequestId) {
-        let Some(receiving) = self.requests.receiving(id) else {
+        let clock = self.tick();
+        let Some(request) = self.requests.get(id) else {
             return;
         };
-        let Some(posted) = receiving.posted else {
+        let posted_at = request.posted_at;
+        if !request.is_receive {
+            return;
+        }
+        let unmatched = self
+            .requests
+            .receiving(id)
+            .and_then(|receiving| Some((receiving.posted?, receiving.status)));
+        let Some((posted, status)) = unmatched else {
+            self.note_nothing(clock);
             return;
         };
         let status = Status {
             bytes: 0,
             cancelled: true,
-            ..receiving.status
+            ..status
         };
         if self.inbox.matcher.cancel(posted).is_some() {
             self.requests.finish(
@@ -87,6 +99,7 @@ impl Engine {
                     at_once: false,
                 },
             );
+            self.note_completion(clock, &[posted_at]);
         }
     }
 }

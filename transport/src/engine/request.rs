@@ -41,6 +41,7 @@ pub(super) struct Request {
     generation: u32,
     /// Its id in events: the clock at its post.
     pub posted_at: Clock,
+    pub is_receive: bool,
     pub state: State,
     /// Nobody will ask for it: forget it when it is done.
     pub detached: bool,
@@ -102,6 +103,7 @@ impl Requests {
         let index = self.slab.insert(Request {
             generation,
             posted_at,
+            is_receive: matches!(state, State::Receiving(_)),
             state,
             detached: false,
         });

@@ -92,6 +92,7 @@ fn ids_are_clocks_and_never_come_again() {
             assert!(ids.insert(posted), "id {posted} came again");
         }
         rig.engines[0].cancel(cancelled.id);
+        clock += 1;
         rig.engines[0].retire(cancelled.id);
         assert_eq!(rig.engines[0].outcome(cancelled.id), None);
         assert_eq!(rig.engines[0].posted_at(cancelled.id), None);
@@ -132,7 +133,7 @@ fn noted_events_are_told_and_matched_receives_make_none() {
     rig.settle();
     let probed = rig.engines[1].tick();
     let (matched, ssn) = rig.engines[1].take_matched(&from_any(1)).expect("it came");
-    rig.engines[1].note_probe(probed, matched.status.source, ssn);
+    rig.engines[1].note_probe(probed, &matched.status, ssn);
     assert_eq!((matched.status.source, ssn), (Rank(0), Ssn(0)));
     let room = rig.room(&[0; 8]);
     let id = rig.engines[1].start_matched_receive(receive_buffer(&room, 8), matched);

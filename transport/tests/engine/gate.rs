@@ -1,6 +1,7 @@
 //! What waits for determinants, and what does not.
 
 use crate::networks;
+use crate::recorder::found;
 use crate::rig::{Receipt, Rig, Sent, Setup, all_from, from, from_any, payload, synchronous, to};
 use refrain_ring::{Clock, Rank, Ssn};
 use refrain_transport::engine::Started;
@@ -41,7 +42,7 @@ fn shut(rig: &mut Rig, by: Shutter) {
         }
         Shutter::Probe => {
             let clock = rig.engines[1].tick();
-            rig.engines[1].note_probe(clock, Rank(2), Ssn(0));
+            rig.engines[1].note_probe(clock, &found(Rank(2)), Ssn(0));
         }
         Shutter::Completion => {
             let clock = rig.engines[1].tick();
@@ -158,7 +159,7 @@ fn frames_that_were_refused_wait_for_the_gate_too() {
     }
     let clock = rig.engines[1].tick();
     rig.protocols[1].hold_commits();
-    rig.engines[1].note_probe(clock, Rank(0), Ssn(0));
+    rig.engines[1].note_probe(clock, &found(Rank(0)), Ssn(0));
     rig.settle();
     assert_eq!(rig.posted(1, LaneKind::Data), 1);
     rig.protocols[1].commit();

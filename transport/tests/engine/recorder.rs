@@ -1,6 +1,7 @@
 //! A logging protocol that does as the test says, and remembers.
 
 use refrain_ring::{Clock, Rank, Ssn};
+use refrain_transport::engine::Status;
 use refrain_transport::protocol::{Event, Protocol};
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -27,6 +28,16 @@ struct Told {
     held: bool,
     /// How often a checkpoint was wished for.
     wishes: u32,
+}
+
+/// What a probe found, as far as events go.
+pub fn found(source: Rank) -> Status {
+    Status {
+        source,
+        tag: 0,
+        bytes: 8,
+        cancelled: false,
+    }
 }
 
 /// The test's handle to one rank's protocol.
@@ -91,6 +102,7 @@ impl Protocol for TestProtocol {
                 request,
                 source,
                 ssn,
+                ..
             } => Noted::Match {
                 request,
                 source,
@@ -111,7 +123,7 @@ impl Protocol for TestProtocol {
         self.recorder.0.borrow_mut().wishes += 1;
     }
 
-    fn stable(&mut self) -> bool {
+    fn advance(&mut self, _emission_waits: bool) -> bool {
         !self.recorder.0.borrow().unstable
     }
 }

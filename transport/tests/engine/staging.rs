@@ -1,6 +1,7 @@
 //! Messages that leave before they are in the log.
 
 use crate::networks::{self, STAGED_BYTES};
+use crate::recorder::found;
 use crate::rig::{Rig, Setup, from, payload, to};
 use refrain_ring::{Rank, Ssn};
 use refrain_transport::fabric::sim::{Event, LaneKind};
@@ -86,7 +87,7 @@ fn nothing_is_staged_while_an_event_is_not_stable() {
         let mut rig = Setup::new(network).keeping(8 << 20).build();
         rig.protocols[0].hold_commits();
         let clock = rig.engines[0].tick();
-        rig.engines[0].note_probe(clock, Rank(1), Ssn(0));
+        rig.engines[0].note_probe(clock, &found(Rank(1)), Ssn(0));
         let lengths = [500, 30_000, 5];
         let sends = lengths.map(|bytes| rig.send(0, to(1, 1), &payload(bytes as u64, bytes)));
         rig.settle();

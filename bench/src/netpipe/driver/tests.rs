@@ -103,6 +103,9 @@ fn settings(min: u64, max: u64, perturbation: u64, rounds: u32) -> Settings {
         peers: true,
         log_room: LogRoom::new(1 << 20, 0.25),
         spill: None,
+        events: crate::netpipe::arguments::EventOptions::default()
+            .check()
+            .expect("defaults are right"),
         all_sizes: false,
         quiet: true,
     }

@@ -3,6 +3,7 @@
 //! Log memory is always made by the shared-memory fabric; libfabric's registers
 //! the same memory, so that a record can leave by either.
 
+mod events;
 mod explain;
 mod fabric;
 mod log_size;
@@ -15,7 +16,7 @@ use crate::Error;
 use crate::choice;
 use crate::config::JobConfig;
 use crate::control::ControlPlane;
-use crate::protocol::Logging;
+use crate::protocol::{Logging, SharedEvents};
 use refrain_logging::{Member, UnknownProtocol};
 use refrain_ring::{Incarnation, Rank};
 use refrain_transport::engine::{Engine, EngineOptions};
@@ -55,13 +56,15 @@ impl World {
                 job: control.job(),
             },
         );
-        let engine = make_engine(&config, &membership, control.as_mut())
+        let (engine, events) = make_engine(&config, &membership, control.as_mut())
             .inspect_err(|error| tell_launcher(error, control.as_mut()))?;
         Ok(Self {
             rank: membership.rank,
             size: membership.size,
             patience: Patience::new(&config),
             engine,
+            events,
+            tells_statistics: config.events.statistics,
             control,
             barriers: 0,
             scopes: 0,
@@ -82,8 +85,8 @@ fn tell_launcher(error: &Error, control: Option<&mut ControlPlane>) {
 fn make_engine(
     config: &JobConfig,
     membership: &Membership,
-    control: Option<&mut ControlPlane>,
-) -> Result<Engine, Error> {
+    mut control: Option<&mut ControlPlane>,
+) -> Result<(Engine, Option<SharedEvents>), Error> {
     choice::check(config)?;
     let member: Member = config
         .protocol
@@ -103,7 +106,7 @@ fn make_engine(
             .commit_all()
             .map_err(|error| Error::Config(format!("--log-prefault: {error}")))?;
     }
-    let fabric = match control {
+    let fabric = match control.as_deref_mut() {
         // A job of one rank has nobody to reach.
         None => Box::new(shm),
         Some(control) => fabric::Making {
@@ -122,9 +125,12 @@ fn make_engine(
         window_bytes,
     };
     let budget_bytes = arena.budget_bytes();
-    let engine = Engine::new(options, arena, fabric, Box::new(Logging::new(member)));
-    match spill::disk(config, membership, member, budget_bytes)? {
-        Some(disk) => Ok(engine.with_spill(disk)),
-        None => Ok(engine),
-    }
+    let events = events::connect(config, membership, member, control)?;
+    let protocol = Logging::new(member, events.clone());
+    let engine = Engine::new(options, arena, fabric, Box::new(protocol));
+    let engine = match spill::disk(config, membership, member, budget_bytes)? {
+        Some(disk) => engine.with_spill(disk),
+        None => engine,
+    };
+    Ok((engine, events))
 }

@@ -15,6 +15,7 @@ pub(super) struct Registration {
     bytes: usize,
     descriptor: *mut c_void,
     key: u64,
+    is_local: bool,
     // None after closing.
     object: Option<Opened<fid_mr>>,
     // Keeps the memory mapped.
@@ -50,6 +51,25 @@ impl Endpoint {
         bytes: usize,
         access: Access,
     ) -> Result<MemoryId, Error> {
+        let key = self.registrations.len() as u64 + 1;
+        self.register_with_key(region, offset, bytes, access, key)
+    }
+
+    /// As [`Endpoint::register`], with the key that peers are to use where the
+    /// provider does not choose it itself (`FI_MR_PROV_KEY`). Keys that count
+    /// from 1, as those of [`Endpoint::register`], are easily guessed.
+    ///
+    /// # Errors
+    /// As [`Endpoint::register`]; also a key that is in use, or has more than
+    /// [`Info::mr_key_bytes`].
+    pub fn register_with_key(
+        &mut self,
+        region: &Region,
+        offset: usize,
+        bytes: usize,
+        access: Access,
+        key: u64,
+    ) -> Result<MemoryId, Error> {
         const ATTEMPTED: &str = "register memory";
         let fits = offset
             .checked_add(bytes)
@@ -68,7 +88,6 @@ impl Endpoint {
             .map_err(|_| Error::invalid(ATTEMPTED, "too many registrations"))?;
         let objects = self.objects()?;
         let object = Opened::by(&self.info, ATTEMPTED, |registration| {
-            // The key is taken where the provider does not choose it itself.
             // SAFETY: the domain is open; the memory is mapped as long as the
             // clone of the region below, which outlives the registration.
             unsafe {
@@ -77,7 +96,7 @@ impl Endpoint {
                     base.cast(),
                     bytes,
                     access.flags(),
-                    u64::from(index) + 1,
+                    key,
                     registration,
                 )
             }
@@ -98,10 +117,38 @@ impl Endpoint {
             bytes,
             descriptor,
             key,
+            is_local: access.is_local(),
             object: Some(object),
             _region: region.clone(),
         });
         Ok(MemoryId(index))
+    }
+
+    /// Gives up memory that was registered for peers only: their reads and
+    /// writes fail from now on. One whose beginning the provider has taken
+    /// already may still come to its end, so the region's memory stays mapped
+    /// until the endpoint is closed. Giving up again does nothing.
+    ///
+    /// # Errors
+    /// The provider's, or the memory was registered with [`Access::LOCAL`] too:
+    /// own operations might still use it.
+    pub fn deregister(&mut self, memory: MemoryId) -> Result<(), Error> {
+        const ATTEMPTED: &str = "give up registered memory";
+        self.objects()?;
+        let registration = self
+            .registrations
+            .get_mut(memory.0 as usize)
+            .ok_or_else(|| Error::invalid(ATTEMPTED, "it was registered with another endpoint"))?;
+        if registration.is_local {
+            return Err(Error::invalid(
+                ATTEMPTED,
+                "own operations may use it until the endpoint is closed",
+            ));
+        }
+        // No part of it fits any more.
+        registration.bytes = 0;
+        registration.descriptor = core::ptr::null_mut();
+        registration.close(&self.info)
     }
 
     /// What peers need to read or write registered memory.
@@ -122,6 +169,7 @@ impl Endpoint {
 
     pub(super) fn descriptor(&self, memory: MemoryId) -> Option<*mut c_void> {
         let registration = self.registrations.get(memory.0 as usize)?;
+        registration.object.as_ref()?;
         Some(registration.descriptor)
     }
 

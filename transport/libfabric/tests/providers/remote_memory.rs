@@ -8,7 +8,9 @@
 use crate::bytes::{clear, fill, holds};
 use crate::pair::{Pair, with_every_provider};
 use core::ptr::NonNull;
-use refrain_libfabric::{Kind, Part, Refused};
+use refrain_libfabric::constants::FI_MR_PROV_KEY;
+use refrain_libfabric::{Access, Kind, Part, Refused};
+use refrain_ring::Region;
 use std::time::{Duration, Instant};
 
 const REGION_BYTES: usize = 4 << 20;
@@ -173,6 +175,62 @@ fn write(pair: &mut Pair, bytes: usize, delivery_complete: bool, seed: u8) -> St
     pair.until(|pair| holds(&pair.b.region, 128, bytes, seed).then_some(()));
     assert!(!holds(&pair.b.region, 128, bytes + 1, seed));
     said
+}
+
+/// Memory that was given up takes nothing any more, and its key is dead; other
+/// memory of the same endpoint stays reachable by its own.
+#[test]
+fn memory_that_was_given_up_is_out_of_reach() {
+    with_every_provider(|library, info| {
+        let mut pair = Pair::open(library, info, 1 << 16);
+        connect(&mut pair);
+        let old = Region::heap(4096);
+        let key = u64::MAX >> (64 - 8 * info.mr_key_bytes().clamp(1, 8)) << 3;
+        let given = pair
+            .b
+            .endpoint
+            .register_with_key(&old, 0, 4096, Access::REMOTE_WRITE, key)
+            .unwrap();
+        let remote = pair.b.endpoint.remote_key(given);
+        let is_chosen_by_provider = info.mr_mode() & FI_MR_PROV_KEY != 0;
+        assert!(is_chosen_by_provider || remote.key == key);
+        let (peer, memory) = (pair.a.peer, pair.a.memory);
+        let part = Part {
+            memory,
+            offset: 0,
+            bytes: 64,
+        };
+        fill(&pair.a.region, 0, 64, 1);
+        pair.start(|pair| {
+            let at = remote.base + 128;
+            pair.a.endpoint.write(peer, part, at, remote.key, true, 31)
+        });
+        assert_eq!(pair.until(|pair| pair.a.completion(31)).outcome, Ok(()));
+        assert!(holds(&old, 128, 64, 1));
+
+        let own = pair.b.memory;
+        assert!(pair.b.endpoint.deregister(own).is_err(), "may be in use");
+        pair.b.endpoint.deregister(given).unwrap();
+        pair.b.endpoint.deregister(given).unwrap();
+        fill(&pair.a.region, 0, 64, 2);
+        pair.start(|pair| {
+            let at = remote.base + 128;
+            pair.a.endpoint.write(peer, part, at, remote.key, true, 32)
+        });
+        // `shm` 1.17 says nothing, 2.5 that it went well.
+        let is_told = info.provider() != "shm";
+        let limit_ms = if is_told { 20_000 } else { 10 * ALONE_MS };
+        let end = Instant::now() + Duration::from_millis(limit_ms);
+        let mut outcome = None;
+        while outcome.is_none() && Instant::now() < end {
+            pair.a.poll();
+            pair.b.poll();
+            outcome = pair.a.completion(32).map(|completion| completion.outcome);
+        }
+        println!("  a write after it was given up: {outcome:?}");
+        assert!(!is_told || matches!(outcome, Some(Err(_))));
+        assert!(holds(&old, 128, 64, 1), "the memory has changed");
+    });
 }
 
 fn connect(pair: &mut Pair) {

@@ -1,0 +1,374 @@
+//! `refrain events bench`: what an event logger takes from many clients.
+//!
+//! A logger of its own process, clients as threads of this one. Each client
+//! records events as receives from any source make them, commits them in batches
+//! of a size, and has a window of commits under way. The time ends when all
+//! events are stable: over shared memory that needs the logger to empty the rings
+//! again and again, as they are far smaller than what is committed.
+
+use comfy_table::presets::NOTHING;
+use comfy_table::{CellAlignment, Table};
+use miette::{IntoDiagnostic, WrapErr, miette};
+use refrain::choice::events::{WayChoice, way};
+use refrain::{Incarnation, Rank, Ssn};
+use refrain_eventlog::Level;
+use refrain_eventlog::client::{Client, ClientOptions, LoggerAddress};
+use refrain_eventlog::message::Way;
+use refrain_logging::determinant::Matched;
+use refrain_logging::determinant::recorder::{Identity, Recorder};
+use refrain_ring::Clock;
+use serde::Serialize;
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitCode, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// Commits of one client that may be under way.
+const WINDOW: u64 = 256;
+/// How long a client may wait for the logger.
+const WAIT_MAX: Duration = Duration::from_secs(30);
+
+/// Commits and events that an event logger takes in a second.
+#[derive(Clone, Debug, clap::Args)]
+pub struct Arguments {
+    /// A folder on the disk that the logger is to write to; its files are removed
+    /// at the end. Default: the folder for temporary files
+    #[arg(value_name = "DIR")]
+    pub folder: Option<PathBuf>,
+    /// Clients
+    #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..=64))]
+    pub clients: u32,
+    /// Events of a batch, one line for each
+    #[arg(long, value_name = "N,…", value_delimiter = ',', default_value = "1,64",
+          value_parser = clap::value_parser!(u64).range(1..=1024))]
+    pub batch: Vec<u64>,
+    /// How clients commit, one line for each: shm, messages or ofi:PROVIDER
+    #[arg(
+        long,
+        value_name = "WAY,…",
+        value_delimiter = ',',
+        default_value = "shm,messages"
+    )]
+    pub way: Vec<String>,
+    /// What makes an event stable, one line for each: placed, durable
+    #[arg(
+        long,
+        value_name = "LEVEL,…",
+        value_delimiter = ',',
+        default_value = "placed,durable"
+    )]
+    pub stable: Vec<String>,
+    /// Seconds for each line
+    #[arg(long, default_value_t = 2.0)]
+    pub seconds: f64,
+    /// Times that each line is measured, in turn; the median is shown
+    #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=100))]
+    pub rounds: u32,
+    /// Print one JSON object a line instead of the table
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// What one line came to.
+#[derive(Clone, Debug, Serialize)]
+struct Figures {
+    way: String,
+    stable: String,
+    batch: u64,
+    clients: u32,
+    /// Median over the rounds.
+    commits_per_s: f64,
+    /// The same.
+    events_per_s: f64,
+    /// Slowest and fastest round.
+    commits_per_s_range: [f64; 2],
+    /// Bytes of determinants for each event.
+    bytes_per_event: f64,
+}
+
+/// Measures every combination.
+///
+/// # Errors
+/// When a logger cannot be started, or a client not served.
+pub fn run(arguments: &Arguments) -> miette::Result<ExitCode> {
+    if !(arguments.seconds > 0.0 && arguments.seconds <= 3600.0) {
+        return Err(miette!("--seconds: give more than 0 and at most 3600"));
+    }
+    let mut lines = Vec::new();
+    for way_name in &arguments.way {
+        let choice = way(way_name).into_diagnostic()?;
+        for stable in &arguments.stable {
+            let level = refrain::choice::events::level(stable).into_diagnostic()?;
+            for batch in &arguments.batch {
+                lines.push((
+                    way_name.clone(),
+                    choice.clone(),
+                    stable.clone(),
+                    level,
+                    *batch,
+                ));
+            }
+        }
+    }
+    let mut samples: Vec<Vec<Sample>> = vec![Vec::new(); lines.len()];
+    for _ in 0..arguments.rounds {
+        for ((_, choice, _, level, batch), samples) in lines.iter().zip(&mut samples) {
+            samples.push(measure(arguments, choice, *level, *batch)?);
+        }
+    }
+    let figures: Vec<Figures> = lines
+        .into_iter()
+        .zip(samples)
+        .map(|((way, _, stable, _, batch), samples)| {
+            figures(way, stable, batch, arguments.clients, &samples)
+        })
+        .collect();
+    if arguments.json {
+        for line in &figures {
+            println!("{}", serde_json::to_string(line).into_diagnostic()?);
+        }
+    } else {
+        println!("{}", table(&figures));
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Sample {
+    commits: u64,
+    events: u64,
+    payload_bytes: u64,
+    seconds: f64,
+}
+
+fn figures(way: String, stable: String, batch: u64, clients: u32, samples: &[Sample]) -> Figures {
+    let mut rates: Vec<f64> = samples
+        .iter()
+        .map(|sample| sample.commits as f64 / sample.seconds)
+        .collect();
+    rates.sort_by(f64::total_cmp);
+    let median = rates[rates.len() / 2];
+    let (events, bytes) = samples.iter().fold((0, 0), |(events, bytes), sample| {
+        (events + sample.events, bytes + sample.payload_bytes)
+    });
+    Figures {
+        way,
+        stable,
+        batch,
+        clients,
+        commits_per_s: median,
+        events_per_s: median * batch as f64,
+        commits_per_s_range: [rates[0], rates[rates.len() - 1]],
+        bytes_per_event: bytes as f64 / events.max(1) as f64,
+    }
+}
+
+/// The logger's process; ended and waited for when dropped.
+struct Logger {
+    child: Child,
+    address: LoggerAddress,
+    _folder: tempfile::TempDir,
+}
+
+impl Logger {
+    fn start(folder: Option<&Path>, choice: &WayChoice, level: Level) -> miette::Result<Self> {
+        let made = match folder {
+            Some(folder) => tempfile::tempdir_in(folder),
+            None => tempfile::tempdir(),
+        };
+        let folder = made.into_diagnostic().wrap_err("a folder for the logger")?;
+        let address = LoggerAddress::Unix(folder.path().join("sock"));
+        let program = std::env::current_exe().into_diagnostic()?;
+        let level = Level::ALL.iter().find(|(_, known)| *known == level);
+        let mut command = Command::new(program);
+        command
+            .arg("eventlogger")
+            .arg(folder.path().join("events"))
+            .args(["--listen", &address.to_string()])
+            .args(["--level", level.map_or("placed", |(name, _)| name)])
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped());
+        if let WayChoice::Provider(provider) = choice {
+            command.args(["--provider", provider]);
+        }
+        let mut child = command
+            .spawn()
+            .into_diagnostic()
+            .wrap_err("the event logger")?;
+        let mut line = String::new();
+        if let Some(stdout) = child.stdout.take() {
+            BufReader::new(stdout)
+                .read_line(&mut line)
+                .into_diagnostic()?;
+        }
+        let logger = Self {
+            child,
+            address,
+            _folder: folder,
+        };
+        match line.is_empty() {
+            true => Err(miette!(
+                "the event logger did not start; its words are above"
+            )),
+            false => Ok(logger),
+        }
+    }
+}
+
+impl Drop for Logger {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn measure(
+    arguments: &Arguments,
+    choice: &WayChoice,
+    level: Level,
+    batch: u64,
+) -> miette::Result<Sample> {
+    let logger = Logger::start(arguments.folder.as_deref(), choice, level)?;
+    let duration = Duration::from_secs_f64(arguments.seconds);
+    let (way, provider) = match choice {
+        WayChoice::Auto => (None, None),
+        WayChoice::Fixed(way) => (Some(*way), None),
+        WayChoice::Provider(provider) => (Some(Way::Libfabric), Some(provider.clone())),
+    };
+    let began = Instant::now();
+    let clients: Vec<_> = (0..arguments.clients)
+        .map(|rank| {
+            let options = ClientOptions {
+                job: 1,
+                rank: Rank(rank),
+                incarnation: Incarnation(0),
+                loggers: vec![logger.address.clone()],
+                quorum: 1,
+                level,
+                way,
+                connect_wait: WAIT_MAX,
+                libfabric: std::env::var("REFRAIN_LIBFABRIC").ok(),
+                provider: provider.clone(),
+            };
+            thread::spawn(move || commit_for(options, batch, duration))
+        })
+        .collect();
+    let mut sum = Sample {
+        commits: 0,
+        events: 0,
+        payload_bytes: 0,
+        seconds: 0.0,
+    };
+    for client in clients {
+        let counts = client.join().map_err(|_| miette!("a client panicked"))?;
+        let (commits, events, payload_bytes) = counts.map_err(|error| miette!("{error}"))?;
+        sum.commits += commits;
+        sum.events += events;
+        sum.payload_bytes += payload_bytes;
+    }
+    sum.seconds = began.elapsed().as_secs_f64();
+    Ok(sum)
+}
+
+/// Commits for a while; returns commits, events and their bytes.
+fn commit_for(
+    options: ClientOptions,
+    batch: u64,
+    duration: Duration,
+) -> Result<(u64, u64, u64), String> {
+    let identity = Identity {
+        job: options.job,
+        rank: options.rank,
+        incarnation: options.incarnation,
+    };
+    let mut client = Client::connect(options).map_err(|error| error.to_string())?;
+    let mut recorder = Recorder::new(identity, client.next());
+    let mut bytes = Vec::new();
+    let (mut clock, mut ssns) = (0, [0_u64; 3]);
+    let (mut commits, mut events) = (0, 0);
+    let began = Instant::now();
+    let window = WINDOW * batch;
+    while began.elapsed() < duration {
+        for _ in 0..32 {
+            for _ in 0..batch {
+                clock += 2;
+                let source = (clock / 2 % 3) as usize;
+                let matched = Matched {
+                    request: Clock(clock),
+                    source: Rank(source as u32),
+                    ssn: Ssn(ssns[source]),
+                };
+                ssns[source] += 1;
+                recorder.matched(Clock(clock), matched, false);
+            }
+            while let Some(header) = recorder.take_batch(true, &mut bytes) {
+                client.commit(&header, &bytes);
+                commits += 1;
+                events += u64::from(header.count);
+            }
+            wait_until(&mut client, &began, |stable| stable + window >= events)?;
+        }
+    }
+    wait_until(&mut client, &began, |stable| stable >= events)?;
+    Ok((commits, events, recorder.counts().payload_bytes))
+}
+
+fn wait_until(
+    client: &mut Client,
+    began: &Instant,
+    is_enough: impl Fn(u64) -> bool,
+) -> Result<(), String> {
+    if is_enough(client.stable_end().0) {
+        return Ok(());
+    }
+    let since = Instant::now();
+    while !is_enough(client.poll(|| began.elapsed()).0) {
+        if since.elapsed() > WAIT_MAX {
+            let why = client.explain().unwrap_or_default();
+            return Err(format!("nothing became stable for {WAIT_MAX:?}: {why}"));
+        }
+        thread::yield_now();
+    }
+    Ok(())
+}
+
+fn table(figures: &[Figures]) -> String {
+    let mut table = Table::new();
+    table.load_preset(NOTHING).set_header([
+        "way",
+        "stable",
+        "batch",
+        "commits/s",
+        "events/s",
+        "range",
+        "B/event",
+    ]);
+    for line in figures {
+        let [least, most] = line.commits_per_s_range;
+        table.add_row([
+            line.way.clone(),
+            line.stable.clone(),
+            line.batch.to_string(),
+            thousands(line.commits_per_s),
+            thousands(line.events_per_s),
+            format!("{} to {}", thousands(least), thousands(most)),
+            format!("{:.2}", line.bytes_per_event),
+        ]);
+    }
+    for column in table.column_iter_mut().skip(2) {
+        column.set_cell_alignment(CellAlignment::Right);
+    }
+    let clients = figures.first().map_or(0, |line| line.clients);
+    format!(
+        "{}\n{clients} clients, {WINDOW} commits of each under way at most; medians, range of commits/s over the rounds",
+        table.trim_fmt()
+    )
+}
+
+fn thousands(rate: f64) -> String {
+    match rate {
+        rate if rate >= 1e6 => format!("{:.2} M", rate / 1e6),
+        rate => format!("{:.1} k", rate / 1e3),
+    }
+}

@@ -1,0 +1,89 @@
+//! Commits by RMA writes into a ring of a logger on another host.
+
+use super::ClientOptions;
+use crate::message::RemoteRing as Described;
+use crate::remote::{Delivery, RemoteError, RemoteWriter};
+use crate::ring::{Cursor, Full};
+use refrain_logging::determinant::EventIndex;
+use refrain_logging::determinant::batch::BatchHeader;
+use refrain_ring::Clock;
+use std::collections::VecDeque;
+use std::path::Path;
+
+/// A batch that was written and is not known to be placed.
+#[derive(Debug)]
+struct Written {
+    /// The place behind it.
+    position: Cursor,
+    end: EventIndex,
+    clock: Clock,
+}
+
+#[derive(Debug)]
+pub(super) struct RemoteRing {
+    writer: RemoteWriter,
+    written: VecDeque<Written>,
+    is_full: bool,
+}
+
+impl RemoteRing {
+    /// Prepares writing into the ring that came with a welcome.
+    pub fn open(options: &ClientOptions, ring: &Described) -> Result<Self, String> {
+        let provider = options
+            .provider
+            .as_deref()
+            .ok_or("no provider of libfabric was chosen")?;
+        let library = options.libfabric.as_deref().map(Path::new);
+        // What the logger names may have more layers than what was chosen.
+        let delivery = Delivery::of(&ring.provider);
+        let writer = RemoteWriter::open(library, provider, ring, delivery)
+            .map_err(|error| error.to_string())?;
+        Ok(Self {
+            writer,
+            written: VecDeque::new(),
+            is_full: false,
+        })
+    }
+
+    /// Begins to place a batch, if there is room.
+    pub fn write(&mut self, batch: &[u8]) -> Result<Result<(), Full>, RemoteError> {
+        let result = self.writer.write(batch)?;
+        self.is_full = result.is_err();
+        if result.is_ok()
+            && let Ok(header) = BatchHeader::peek(batch)
+        {
+            self.written.push_back(Written {
+                position: self.writer.position(),
+                end: header.end(),
+                clock: header.last_clock,
+            });
+        }
+        Ok(result)
+    }
+
+    /// Moves writes along; end and clock of the last batch that is placed since
+    /// this was asked last. EL-1
+    pub fn placed(&mut self) -> Result<Option<(EventIndex, Clock)>, RemoteError> {
+        let placed = self.writer.poll()?;
+        let mut last = None;
+        while let Some(batch) = self.written.pop_front_if(|batch| batch.position <= placed) {
+            last = Some((batch.end, batch.clock));
+        }
+        Ok(last)
+    }
+
+    /// The logger says up to where there is room again.
+    pub fn consumed(&mut self, position: u64) -> Result<(), RemoteError> {
+        self.writer.consumed(Cursor(position))
+    }
+
+    /// Whether it waits for room, of which the logger tells.
+    pub fn is_full(&self) -> bool {
+        self.is_full
+    }
+
+    /// Whether all that was written is placed.
+    pub fn is_placed(&self) -> bool {
+        self.written.is_empty()
+    }
+}

@@ -1,0 +1,107 @@
+//! A folder that is only looked at.
+
+use super::terms::ReadError;
+use crate::LoggerId;
+use crate::message::Holding;
+use crate::store::StoreError;
+use crate::store::contents::Contents;
+use crate::store::disk::ReadFiles;
+use crate::store::folder::Folder;
+use crate::store::read::{Question, Reader};
+use crate::store::replay::replay;
+use core::ops::ControlFlow;
+use refrain_logging::determinant::EventIndex;
+use refrain_ring::{Clock, Rank};
+use std::path::Path;
+
+/// A view of a logbook's folder that changes nothing there, whether its server
+/// lives or not. Shows what was written when it was opened.
+#[derive(Debug)]
+pub struct Archive {
+    files: Box<dyn ReadFiles>,
+    logger: Option<LoggerId>,
+    contents: Contents,
+}
+
+impl Archive {
+    /// Times that it is tried anew when a file vanishes meanwhile.
+    const ATTEMPTS_MAX: u32 = 8;
+
+    /// Looks at a folder.
+    ///
+    /// # Errors
+    /// See [`StoreError`].
+    pub fn open(folder: &Path) -> Result<Self, StoreError> {
+        Self::open_on(Box::new(Folder::open(folder)?))
+    }
+
+    /// The same on any disk.
+    ///
+    /// # Errors
+    /// See [`StoreError`].
+    pub fn open_on(files: Box<dyn ReadFiles>) -> Result<Self, StoreError> {
+        let mut attempt = 1;
+        let found = loop {
+            match replay(&*files) {
+                Ok(found) => break found,
+                // Its server may give up files meanwhile.
+                Err(error) if attempt == Self::ATTEMPTS_MAX => return Err(error),
+                Err(_) => attempt += 1,
+            }
+        };
+        let mut contents = found.contents;
+        for tracked in &mut contents.rows {
+            tracked.written = tracked.end();
+        }
+        Ok(Self {
+            files,
+            logger: found.logger,
+            contents,
+        })
+    }
+
+    /// Whose folder it is; `None`: nothing was written yet.
+    pub fn logger(&self) -> Option<LoggerId> {
+        self.logger
+    }
+
+    /// What there is, by job and rank.
+    pub fn holdings(&self) -> Vec<Holding> {
+        holdings(&self.contents)
+    }
+
+    /// As [`Logbook::read`](super::Logbook::read).
+    ///
+    /// # Errors
+    /// See [`ReadError`].
+    pub fn read(
+        &self,
+        job: u64,
+        rank: Rank,
+        from: EventIndex,
+        after_clock: Option<Clock>,
+        each: &mut dyn FnMut(&[u8]) -> ControlFlow<()>,
+    ) -> Result<(), ReadError> {
+        let question = Question {
+            job,
+            rank,
+            from,
+            after_clock,
+        };
+        let reader = Reader {
+            files: &*self.files,
+            contents: &self.contents,
+        };
+        reader.read(&question, each)
+    }
+}
+
+/// What there is, by job and rank.
+pub(super) fn holdings(contents: &Contents) -> Vec<Holding> {
+    let rows = contents.rows.iter();
+    let mut holdings: Vec<_> = rows
+        .map(|tracked| tracked.row.holding(tracked.job, tracked.rank))
+        .collect();
+    holdings.sort_unstable_by_key(|holding| (holding.job, holding.rank));
+    holdings
+}

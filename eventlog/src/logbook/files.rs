@@ -1,0 +1,119 @@
+//! When a logbook begins files, and when it gives them up.
+
+use super::Logbook;
+use crate::store::StoreError;
+use crate::store::contents::{Contents, FileState, Tracked};
+use crate::store::disk::Disk;
+use crate::store::format::{FileEnd, append_files, append_row, files_entry_bytes};
+
+impl Logbook {
+    /// Makes room for an entry: in a new file where it must be, which then says
+    /// first how all rows are.
+    pub(super) fn make_room(&mut self, entry_bytes: usize) {
+        if !self.appender.needs_file(entry_bytes) {
+            return;
+        }
+        if let Some(file) = self.appender.file()
+            && let Some(state) = self.contents.files.get_mut(&file)
+        {
+            state.end = self.appender.file_end();
+        }
+        let dead = self.take_dead_files(None);
+        let Contents { rows, files, .. } = &self.contents;
+        self.appender.begin_file(|group| {
+            let file_end = |(&file, state): (&u64, &FileState)| FileEnd {
+                file,
+                end: state.end,
+            };
+            append_files(group, files.iter().map(file_end));
+            for Tracked { job, rank, row, .. } in rows {
+                append_row(group, *job, *rank, row);
+            }
+        });
+        let file = self.current_file();
+        self.contents.files.insert(file, FileState::default());
+        let ticket = self.appender.last_group();
+        self.removals
+            .extend(dead.into_iter().map(|file| (ticket, file)));
+    }
+
+    /// Files, but for `current`, that hold nothing any more: they count no
+    /// longer.
+    fn take_dead_files(&mut self, current: Option<u64>) -> Vec<u64> {
+        let files = self.contents.files.iter();
+        let dead = files.filter(|(file, state)| state.parts == 0 && Some(**file) != current);
+        let dead: Vec<u64> = dead.map(|(file, _)| *file).collect();
+        for file in &dead {
+            self.contents.files.remove(file);
+        }
+        dead
+    }
+
+    /// Gives up files that hold nothing any more. GC-1
+    pub(super) fn drop_files(&mut self) {
+        let Some(current) = self.appender.file() else {
+            // The next file will not count them.
+            return;
+        };
+        let others = self.contents.files.len();
+        self.make_room(files_entry_bytes(others));
+        // That may have begun another one.
+        let current = self.appender.file().unwrap_or(current);
+        let dead = self.take_dead_files(Some(current));
+        if dead.is_empty() {
+            return;
+        }
+        let files = self.contents.files.iter();
+        let others = files.filter(|(file, _)| **file != current);
+        let others = others.map(|(&file, state)| FileEnd {
+            file,
+            end: state.end,
+        });
+        self.appender.append(|group| append_files(group, others));
+        let ticket = self.appender.last_group();
+        self.removals
+            .extend(dead.into_iter().map(|file| (ticket, file)));
+    }
+
+    /// Removes files that no restart will ask for.
+    pub(super) fn remove_files(&mut self) {
+        let stored = self.appender.stored();
+        let appender = &mut self.appender;
+        self.removals.retain(|&(ticket, file)| {
+            if ticket > stored {
+                return true;
+            }
+            appender.forget(file);
+            // Where that fails, the next start tries again.
+            let _ = appender.disk_mut().remove(file, false);
+            false
+        });
+    }
+}
+
+/// Makes what was found safe to build on.
+pub(super) fn prepare(
+    disk: &mut dyn Disk,
+    contents: &Contents,
+    leftovers: &[u64],
+    sync: bool,
+) -> Result<(), StoreError> {
+    if sync {
+        // What was found may be in memory only, and counts as durable from now
+        // on; also that the leftovers do not count.
+        for &file in contents.files.keys() {
+            disk.sync(file).map_err(|error| StoreError::Io {
+                attempted: format!("syncing {}", disk.path(file).display()),
+                error,
+            })?;
+        }
+    }
+    // Only room is lost where this fails.
+    if let Some((&last, state)) = contents.files.last_key_value() {
+        let _ = disk.shorten(last, state.end);
+    }
+    for &file in leftovers {
+        let _ = disk.remove(file, sync);
+    }
+    Ok(())
+}

@@ -1,0 +1,222 @@
+//! The client's part: batches go into the logger's ring by RMA writes.
+
+use super::transit::{Transit, WRITE_BYTES_MAX};
+use super::{Delivery, RemoteError, image, offer};
+use crate::LoggerId;
+use crate::message::RemoteRing;
+use crate::ring::{Cursor, DATA_BYTES, Full, RingIdentity, RingMemory};
+use refrain_libfabric::{
+    Access, Completion, Endpoint, EndpointOptions, Error, MemoryId, Part, PeerAddress, Refused,
+};
+use refrain_logging::determinant::EventIndex;
+use refrain_logging::determinant::batch::BATCH_BYTES_MAX;
+use refrain_ring::{Incarnation, Rank};
+use rustix::fs::{MemfdFlags, memfd_create};
+use std::fs::File;
+use std::path::Path;
+
+/// Writes under way at most; what comes meanwhile goes out together.
+const WRITES_MAX: usize = 64;
+
+/// Writes batches into a ring in a logger's memory, for one connection to one
+/// logger.
+///
+/// Batches are copied into an image of the ring that is registered with the
+/// provider, and written from there to the same offset of the logger's ring. An
+/// error is the end of a writer: what was under way has an unknown outcome. The
+/// client joins the logger again, which tells it where to go on, and writes into
+/// another ring with another writer. The same batch again does no harm. GATE-3
+///
+/// Not every provider says that the logger has died (see docs/event-remote.md).
+/// Whoever owns the writer holds a socket to the same logger, whose end says it.
+#[derive(Debug)]
+pub struct RemoteWriter {
+    endpoint: Endpoint,
+    logger: PeerAddress,
+    base: u64,
+    key: u64,
+    image: RingMemory,
+    memory: MemoryId,
+    transit: Transit,
+    completions: Vec<Completion>,
+    failure: Option<Error>,
+}
+
+impl RemoteWriter {
+    /// Prepares writing into a ring, as the logger's welcome describes it.
+    /// Connects when the first batch is written.
+    ///
+    /// `provider`: this side's choice; the logger may not talk us into another.
+    /// `delivery`: what is known of the provider, [`Delivery::of`] unless the
+    /// caller knows better. `library`: the file of libfabric, by default the
+    /// installed one; call it before other threads run (see
+    /// [`refrain_libfabric::Library::load`]).
+    ///
+    /// # Errors
+    /// Completions of the provider say nothing; no libfabric, no such provider,
+    /// or another one than the logger's; an address or key that cannot be; the
+    /// provider's.
+    pub fn open(
+        library: Option<&Path>,
+        provider: &str,
+        remote: &RemoteRing,
+        delivery: Delivery,
+    ) -> Result<Self, RemoteError> {
+        let (library, info) = offer::open(library, provider)?;
+        if info.provider() != remote.provider {
+            return Err(RemoteError::OtherProvider {
+                theirs: remote.provider.clone(),
+                ours: info.provider(),
+            });
+        }
+        if delivery != Delivery::Honoured {
+            return Err(RemoteError::NotHonoured {
+                provider: info.provider(),
+            });
+        }
+        if remote.base.checked_add(DATA_BYTES as u64).is_none() {
+            return Err(RemoteError::Base { base: remote.base });
+        }
+        let options = EndpointOptions {
+            cq_depth: 2 * WRITES_MAX,
+            av_count: 1,
+            wants_fd: false,
+            operations_max: WRITES_MAX,
+        };
+        let image = new_image()?;
+        let mut endpoint = Endpoint::open(&library, &info, &options)?;
+        let region = image::region_of(&image);
+        let memory = endpoint.register(&region, 0, DATA_BYTES, Access::LOCAL)?;
+        Ok(Self {
+            logger: endpoint.insert(&remote.address)?,
+            endpoint,
+            base: remote.base,
+            key: remote.key,
+            image,
+            memory,
+            transit: Transit::default(),
+            completions: Vec::with_capacity(WRITES_MAX),
+            failure: None,
+        })
+    }
+
+    /// Begins to place a batch. It has been taken unless the ring is full; where
+    /// the provider has no room now, [`RemoteWriter::poll`] posts it.
+    ///
+    /// # Errors
+    /// [`Full`]: nothing was done; write it again after
+    /// [`RemoteWriter::consumed`]. Outside: see the type.
+    #[inline]
+    pub fn write(&mut self, batch: &[u8]) -> Result<Result<(), Full>, RemoteError> {
+        self.check()?;
+        if batch.is_empty() || batch.len() > BATCH_BYTES_MAX {
+            return Err(RemoteError::Batch { bytes: batch.len() });
+        }
+        let Ok(at) = self.transit.admit(batch.len()) else {
+            return Ok(Err(Full));
+        };
+        // Nobody reads these bytes: `admit` gives them out only when the write
+        // that used them last is over.
+        self.image.write(at.offset(), batch);
+        self.post()?;
+        Ok(Ok(()))
+    }
+
+    /// Moves writes along. Everything before the returned place is in the
+    /// logger's memory, in order. EL-1
+    ///
+    /// # Errors
+    /// See the type; again at every later call.
+    #[inline]
+    pub fn poll(&mut self) -> Result<Cursor, RemoteError> {
+        self.check()?;
+        if self.transit.is_idle() {
+            return Ok(self.transit.placed());
+        }
+        let polled = self.endpoint.poll(&mut self.completions);
+        let mut outcome = polled;
+        for completion in self.completions.drain(..) {
+            match completion.outcome {
+                Ok(()) => {
+                    self.transit.completed(completion.token);
+                }
+                Err(error) => outcome = outcome.and(Err(error)),
+            }
+        }
+        if let Err(error) = outcome {
+            return Err(self.fail(error));
+        }
+        self.post()?;
+        Ok(self.transit.placed())
+    }
+
+    /// The logger has stored everything before that place elsewhere
+    /// ([`ToClient::Consumed`](crate::message::ToClient::Consumed)).
+    ///
+    /// # Errors
+    /// That much was never written.
+    pub fn consumed(&mut self, told: Cursor) -> Result<(), RemoteError> {
+        if self.transit.consume(told) {
+            return Ok(());
+        }
+        Err(RemoteError::Consumed {
+            told: told.0,
+            written: self.transit.written().0,
+        })
+    }
+
+    /// The place behind everything that was written.
+    pub fn position(&self) -> Cursor {
+        self.transit.written()
+    }
+
+    /// Posts what waits, as far as the provider takes it.
+    #[inline]
+    fn post(&mut self) -> Result<(), RemoteError> {
+        while let Some((span, token)) = self.transit.to_post() {
+            debug_assert!(span.bytes <= WRITE_BYTES_MAX, "{span:?}");
+            let part = Part {
+                memory: self.memory,
+                offset: span.at.offset(),
+                bytes: span.bytes,
+            };
+            let to = self.base + part.offset as u64;
+            let posted = self
+                .endpoint
+                .write(self.logger, part, to, self.key, true, token);
+            match posted {
+                Ok(()) => self.transit.posted(),
+                Err(Refused::Again | Refused::Full) => return Ok(()),
+                Err(Refused::Failed(error)) => return Err(self.fail(error)),
+            }
+        }
+        Ok(())
+    }
+
+    #[inline]
+    fn check(&self) -> Result<(), RemoteError> {
+        match &self.failure {
+            None => Ok(()),
+            Some(error) => Err(error.clone().into()),
+        }
+    }
+
+    #[cold]
+    fn fail(&mut self, error: Error) -> RemoteError {
+        self.failure.get_or_insert(error).clone().into()
+    }
+}
+
+/// Memory of the layout of a ring, of this process alone: of its control page
+/// nothing is used.
+fn new_image() -> std::io::Result<RingMemory> {
+    let file = File::from(memfd_create("refrain-event-image", MemfdFlags::CLOEXEC)?);
+    let identity = RingIdentity {
+        job: 0,
+        rank: Rank(0),
+        incarnation: Incarnation(0),
+        logger: LoggerId(0),
+        start: EventIndex(0),
+    };
+    RingMemory::create(&file, &identity)
+}

@@ -1,0 +1,100 @@
+//! Rings that clients write into by RMA, as the server has them: opened when the
+//! first client wants one, and again after they have failed.
+
+use super::options::RemoteOptions;
+use super::waits::Waits;
+use crate::message::RemoteRing;
+use crate::remote::{RemoteRings, RingKey};
+use crate::ring::RingMemory;
+
+#[derive(Debug)]
+pub(super) struct Remote {
+    options: Option<RemoteOptions>,
+    clients_max: usize,
+    rings: Option<RemoteRings>,
+}
+
+impl Remote {
+    pub(super) fn new(options: Option<RemoteOptions>, clients_max: usize) -> Self {
+        Self {
+            options,
+            clients_max,
+            rings: None,
+        }
+    }
+
+    /// Whether clients may ask for it.
+    pub(super) fn is_offered(&self) -> bool {
+        self.options.is_some()
+    }
+
+    /// Lets a client write into a ring.
+    pub(super) fn register(
+        &mut self,
+        waits: &Waits,
+        memory: &RingMemory,
+    ) -> Result<(RingKey, RemoteRing), String> {
+        self.open(waits)?;
+        let rings = self.rings.as_mut().ok_or("it offers no libfabric")?;
+        rings.register(memory).map_err(|error| error.to_string())
+    }
+
+    fn open(&mut self, waits: &Waits) -> Result<(), String> {
+        let Some(options) = self.options.as_ref().filter(|_| self.rings.is_none()) else {
+            return Ok(());
+        };
+        let library = options.library.as_deref();
+        let rings = RemoteRings::open(&options.provider, library, self.clients_max)
+            .map_err(|error| error.to_string())?;
+        if let Some(descriptor) = rings.descriptor() {
+            waits
+                .add_logbook(descriptor)
+                .map_err(|error| format!("waiting for libfabric: {error}"))?;
+        }
+        self.rings = Some(rings);
+        Ok(())
+    }
+
+    /// Nobody writes into that ring by RMA any more when this returns. FENCE-1
+    pub(super) fn revoke(
+        &mut self,
+        waits: &Waits,
+        key: RingKey,
+        report: &mut (impl FnMut(&str) + ?Sized),
+    ) {
+        // What has come until now is taken in.
+        self.progress(waits, report);
+        let Some(rings) = &mut self.rings else {
+            return;
+        };
+        if let Err(error) = rings.revoke(key) {
+            self.close(waits, &error.to_string(), report);
+        }
+    }
+
+    /// Takes in what clients write.
+    pub(super) fn progress(&mut self, waits: &Waits, report: &mut (impl FnMut(&str) + ?Sized)) {
+        let Some(rings) = &mut self.rings else {
+            return;
+        };
+        if let Err(error) = rings.progress() {
+            self.close(waits, &error.to_string(), report);
+        }
+    }
+
+    /// Its clients get errors, and join again.
+    fn close(&mut self, waits: &Waits, why: &str, report: &mut (impl FnMut(&str) + ?Sized)) {
+        if let Some(rings) = self.rings.take() {
+            if let Some(descriptor) = rings.descriptor() {
+                let _ = waits.remove(descriptor);
+            }
+            report(&format!("libfabric is opened anew: {why}"));
+        }
+    }
+
+    /// How long the server may sleep; asked last.
+    pub(super) fn sleep_max_ms(&self) -> Option<u32> {
+        let sleep_max = self.rings.as_ref()?.sleep_max()?;
+        Some(sleep_max.as_millis() as u32)
+    }
+}

@@ -1,0 +1,264 @@
+//! Client and server, whole, over libfabric: the server in another process, which
+//! is killed and started again.
+
+use crate::harness::{Batches, JOB, LIMIT, Setup, until, with_every_provider};
+use refrain_eventlog::client::{Client, ClientOptions, LoggerAddress};
+use refrain_eventlog::logbook::Archive;
+use refrain_eventlog::message::Way;
+use refrain_eventlog::ring::{DATA_BYTES, RingIdentity};
+use refrain_eventlog::server::{RemoteOptions, Server, ServerOptions};
+use refrain_eventlog::{Level, LoggerId};
+use refrain_logging::determinant::EventIndex;
+use refrain_logging::determinant::batch::BatchHeader;
+use refrain_ring::{Incarnation, Rank};
+use std::ops::ControlFlow;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+const ROLE: &str = "REFRAIN_TEST_SERVER";
+const NAME: &str = "whole::a_server_in_another_process";
+const RANK: Rank = Rank(7);
+
+/// Not a test by itself: the other process, until its standard input ends.
+#[test]
+fn a_server_in_another_process() {
+    let Ok(role) = std::env::var(ROLE) else {
+        println!("skipped the server: no test of its own, the others start it");
+        return;
+    };
+    let words: Vec<&str> = role.split('|').collect();
+    let level = match words[4] {
+        "durable" => Level::Durable,
+        _ => Level::Placed,
+    };
+    let mut options = ServerOptions::new(words[2].into(), LoggerId(1), level);
+    options.listen = vec![LoggerAddress::Unix(words[3].into())];
+    options.remote = Some(RemoteOptions {
+        library: Some(words[0].into()),
+        provider: words[1].to_owned(),
+    });
+    let mut server = Server::bind(options, |line| eprintln!("server: {line}")).unwrap();
+    server.serve_until(std::io::stdin()).unwrap();
+}
+
+/// The other process; a failed test does not leave it behind.
+struct Serving(Child);
+
+impl Serving {
+    fn kill(&mut self) {
+        self.0.kill().unwrap();
+        self.0.wait().unwrap();
+    }
+
+    /// Tells it to end, in good order.
+    fn end(mut self) {
+        drop(self.0.stdin.take());
+        assert!(self.0.wait().unwrap().success());
+    }
+}
+
+impl Drop for Serving {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+struct Place<'a> {
+    setup: &'a Setup,
+    folder: PathBuf,
+    socket: PathBuf,
+    level: Level,
+}
+
+impl Place<'_> {
+    fn serve(&self) -> Serving {
+        let level = if self.level == Level::Durable {
+            "durable"
+        } else {
+            "placed"
+        };
+        let role = format!(
+            "{}|{}|{}|{}|{level}",
+            self.setup.library.display(),
+            self.setup.provider,
+            self.folder.display(),
+            self.socket.display()
+        );
+        let child = Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", NAME, "--nocapture"])
+            .env(ROLE, role)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::null())
+            .spawn()
+            .unwrap();
+        Serving(child)
+    }
+
+    fn client(&self, incarnation: u32) -> Client {
+        Client::connect(ClientOptions {
+            job: JOB,
+            rank: RANK,
+            incarnation: Incarnation(incarnation),
+            loggers: vec![LoggerAddress::Unix(self.socket.clone())],
+            quorum: 1,
+            level: self.level,
+            way: Some(Way::Libfabric),
+            connect_wait: LIMIT,
+            libfabric: Some(self.setup.library.display().to_string()),
+            provider: Some(self.setup.provider.clone()),
+        })
+        .unwrap()
+    }
+}
+
+/// Commits batches until that many bytes were written; what was committed.
+fn commit(client: &mut Client, batches: &mut Batches, bytes: usize) -> Vec<Vec<u8>> {
+    let mut committed = Vec::new();
+    let mut sum = 0;
+    while sum < bytes {
+        let batch = batches.any();
+        let (header, _) = BatchHeader::read(&batch).unwrap();
+        client.commit(&header, &batch);
+        sum += batch.len();
+        committed.push(batch);
+    }
+    committed
+}
+
+fn settle(client: &mut Client, committed: &[Vec<u8>]) {
+    let end = end_of(committed.last().unwrap());
+    let began = Instant::now();
+    until("the commits to be stable", || {
+        let stable = client.poll(|| began.elapsed());
+        assert!(stable <= end);
+        (stable == end).then_some(())
+    });
+}
+
+fn end_of(batch: &[u8]) -> EventIndex {
+    BatchHeader::read(batch).unwrap().0.end()
+}
+
+fn leave(mut client: Client) {
+    client.leave();
+    let began = Instant::now();
+    until("the client to leave", || {
+        client.poll(|| began.elapsed());
+        client.has_left().then_some(())
+    });
+}
+
+/// What the logger's files have.
+fn stored(folder: &Path) -> Vec<u8> {
+    let mut found = Vec::new();
+    let mut each = |batch: &[u8]| {
+        found.extend_from_slice(batch);
+        ControlFlow::Continue(())
+    };
+    Archive::open(folder)
+        .unwrap()
+        .read(JOB, RANK, EventIndex(0), None, &mut each)
+        .unwrap();
+    found
+}
+
+fn batches(incarnation: u32, start: EventIndex) -> Batches {
+    Batches::new(RingIdentity {
+        job: JOB,
+        rank: RANK,
+        incarnation: Incarnation(incarnation),
+        logger: LoggerId(1),
+        start,
+    })
+}
+
+fn with_every_level(test: impl Fn(&Place<'_>)) {
+    with_every_provider(|setup| {
+        if !setup.is_believed() {
+            println!("  skipped: its completions are not believed");
+            return;
+        }
+        for level in [Level::Placed, Level::Durable] {
+            let root = tempfile::tempdir().unwrap();
+            let folder = root.path().join("events");
+            std::fs::create_dir(&folder).unwrap();
+            test(&Place {
+                setup,
+                folder,
+                socket: root.path().join("socket"),
+                level,
+            });
+        }
+    });
+}
+
+/// EL-1, EL-5: laps of the ring, at both levels; all of it is in the files, in
+/// order.
+#[test]
+fn what_is_committed_is_in_the_files() {
+    with_every_level(|place| {
+        let server = place.serve();
+        let mut client = place.client(0);
+        let mut batches = batches(0, EventIndex(0));
+        let committed = commit(&mut client, &mut batches, 3 * DATA_BYTES);
+        settle(&mut client, &committed);
+        leave(client);
+        server.end();
+        assert!(stored(&place.folder) == committed.concat());
+    });
+}
+
+/// EL-3: the server is killed while commits are under way, and started again;
+/// the client comes back, and nothing that was stable is lost (it is not kept any
+/// more: the row would have a gap), nothing comes twice.
+#[test]
+fn a_server_is_killed_and_started_again() {
+    with_every_level(|place| {
+        let mut server = place.serve();
+        let mut client = place.client(0);
+        let mut batches = batches(0, EventIndex(0));
+        let mut committed = commit(&mut client, &mut batches, 40_000);
+        settle(&mut client, &committed);
+        for _ in 0..3 {
+            committed.extend(commit(&mut client, &mut batches, 60_000));
+            client.poll(|| Duration::ZERO);
+            server.kill();
+            server = place.serve();
+            settle(&mut client, &committed);
+        }
+        leave(client);
+        server.end();
+        assert!(stored(&place.folder) == committed.concat());
+    });
+}
+
+/// FENCE-1: once a successor is welcomed, the life before it gets nothing stable
+/// any more. (The row is the successor's from the number on that it says it has
+/// recovered: here, from 0.)
+#[test]
+fn a_fenced_life_gets_no_further() {
+    with_every_level(|place| {
+        let server = place.serve();
+        let mut old = place.client(0);
+        let mut first = batches(0, EventIndex(0));
+        let committed = commit(&mut old, &mut first, 50_000);
+        settle(&mut old, &committed);
+        let stable = old.stable_end();
+        let mut new = place.client(1);
+        commit(&mut old, &mut first, 10_000);
+        let began = Instant::now();
+        until("the fenced life to be refused", || {
+            let now = old.poll(|| began.elapsed());
+            assert_eq!(now, stable, "FENCE-1: a fenced life has got further");
+            old.explain()?.contains("incarnation").then_some(())
+        });
+        assert_eq!(new.next(), EventIndex(0));
+        let committed = commit(&mut new, &mut batches(1, EventIndex(0)), 50_000);
+        settle(&mut new, &committed);
+        leave(new);
+        server.end();
+        assert!(stored(&place.folder) == committed.concat());
+    });
+}

@@ -1,0 +1,217 @@
+//! The writer of payloads.
+
+use super::prediction::Prediction;
+use super::varint::{put, zigzag};
+use super::{
+    COUNT_LATER, IS_MATCH, MODE_COMPLETED, MODE_NAMED, NOTHING_COUNT, OTHER, PLACES_SHORT,
+    SET_CONTINUES, SET_COUNT_MAX, SOURCE_LATER, SOURCE_NEW, SOURCE_UNEXPECTED, STEP_LATER,
+    STEP_SHIFT, STEPS_MAX, Stepping, TAG_COMPLETION, TAG_MODE, TAG_NOTHING, TAG_OTHER, TAG_PROBE,
+};
+use crate::determinant::{Determinant, Matched};
+use refrain_ring::{Clock, Rank, Ssn};
+
+/// Writes determinants one after the other, each as what it differs in from
+/// what was expected.
+#[derive(Clone, Debug)]
+pub(in crate::determinant) struct Encoder(Prediction);
+
+impl Encoder {
+    pub(in crate::determinant) fn new() -> Self {
+        Self(Prediction::new(0))
+    }
+
+    /// Begins a batch whose first determinant is at `first_clock`.
+    #[inline]
+    pub(in crate::determinant) fn begin(&mut self, first_clock: Clock) {
+        self.0.begin(first_clock.0);
+    }
+
+    pub(in crate::determinant) fn determinant(
+        &mut self,
+        out: &mut Vec<u8>,
+        determinant: &Determinant,
+    ) {
+        match *determinant {
+            Determinant::Match {
+                at,
+                matched,
+                is_named,
+            } => self.matched(out, at, &matched, is_named, false),
+            Determinant::MatchCompleted {
+                at,
+                matched,
+                is_named,
+            } => self.matched(out, at, &matched, is_named, true),
+            Determinant::Probe {
+                at,
+                source,
+                ssn,
+                tag,
+                bytes,
+            } => self.probe(out, at, source, ssn, (tag, bytes)),
+            Determinant::Completion {
+                at,
+                ref requests,
+                continues,
+            } => self.completion(out, at, requests.iter().copied(), continues),
+            Determinant::Nothing { at, first, count } => self.nothing(out, at, first, count),
+        }
+    }
+
+    #[inline]
+    pub(in crate::determinant) fn matched(
+        &mut self,
+        out: &mut Vec<u8>,
+        at: Clock,
+        matched: &Matched,
+        is_named: bool,
+        is_completed: bool,
+    ) {
+        let mode =
+            if is_completed { MODE_COMPLETED } else { 0 } | if is_named { MODE_NAMED } else { 0 };
+        if mode != self.0.mode {
+            out.push(TAG_MODE | mode);
+            self.0.mode = mode;
+        }
+        let change = self.0.requests.change(at.0, matched.request.0);
+        let head = IS_MATCH | if change.is_some() { OTHER } else { 0 };
+        self.place(
+            out,
+            head,
+            Stepping::Match,
+            at,
+            (matched.source, matched.ssn),
+        );
+        if let Some(change) = change {
+            put(out, change);
+        }
+    }
+
+    pub(in crate::determinant) fn probe(
+        &mut self,
+        out: &mut Vec<u8>,
+        at: Clock,
+        source: Rank,
+        ssn: Ssn,
+        found: (i32, u64),
+    ) {
+        out.push(TAG_PROBE);
+        let (tag, bytes) = self.0.probed;
+        self.0.probed = found;
+        let head =
+            if found.0 == tag { 0 } else { TAG_OTHER } | if found.1 == bytes { 0 } else { OTHER };
+        self.place(out, head, Stepping::Probe, at, (source, ssn));
+        if found.0 != tag {
+            let difference = i64::from(found.0) - i64::from(tag);
+            put(out, zigzag(difference as u64));
+        }
+        if found.1 != bytes {
+            put(out, zigzag(found.1.wrapping_sub(bytes)));
+        }
+    }
+
+    /// When, and which message.
+    #[inline]
+    fn place(
+        &mut self,
+        out: &mut Vec<u8>,
+        head: u8,
+        stepping: Stepping,
+        at: Clock,
+        (source, ssn): (Rank, Ssn),
+    ) {
+        let known = &mut self.0;
+        let step = at.0.wrapping_sub(known.clock);
+        let step_code = match step {
+            step if step == known.steps[stepping as usize] => 0,
+            1..=STEPS_MAX => step as u8,
+            _ => STEP_LATER,
+        };
+        known.clock = at.0;
+        known.steps[stepping as usize] = step;
+        let place = known.sources.place(source);
+        let expected = place.and_then(|place| known.sources.at(place));
+        let source_code = match (place, expected) {
+            (Some(place), Some((_, expected))) if ssn == expected => {
+                if place < PLACES_SHORT {
+                    place as u8
+                } else {
+                    SOURCE_LATER
+                }
+            }
+            (Some(_), _) => SOURCE_UNEXPECTED,
+            (None, _) => SOURCE_NEW,
+        };
+        out.push(head | step_code << STEP_SHIFT | source_code);
+        if step_code == STEP_LATER {
+            put(out, step);
+        }
+        if let Some((place, (_, expected))) = place.zip(expected) {
+            if source_code >= SOURCE_LATER {
+                put(out, place as u64);
+            }
+            if source_code == SOURCE_UNEXPECTED {
+                put(out, zigzag(ssn.0.wrapping_sub(expected.0)));
+            }
+            known.sources.met_again(place, ssn);
+        } else {
+            put(out, source.0.into());
+            put(out, zigzag(ssn.0.wrapping_sub(known.ssn)));
+            known.sources.met(source, ssn);
+        }
+        known.ssn = ssn.0;
+    }
+
+    pub(in crate::determinant) fn completion(
+        &mut self,
+        out: &mut Vec<u8>,
+        at: Clock,
+        requests: impl ExactSizeIterator<Item = Clock>,
+        continues: bool,
+    ) {
+        let flag = if continues { SET_CONTINUES } else { 0 };
+        let count = requests.len() as u64;
+        if (1..=SET_COUNT_MAX).contains(&count) {
+            out.push(TAG_COMPLETION | flag | count as u8);
+            self.step(out, at);
+        } else {
+            out.push(TAG_COMPLETION | flag | COUNT_LATER);
+            self.step(out, at);
+            put(out, count.wrapping_sub(SET_COUNT_MAX + 1));
+        }
+        let mut before = None;
+        for Clock(request) in requests {
+            put(
+                out,
+                match before {
+                    None => at.0.wrapping_sub(request),
+                    Some(before) => zigzag(request.wrapping_sub(before)),
+                },
+            );
+            before = Some(request);
+        }
+    }
+
+    pub(in crate::determinant) fn nothing(
+        &mut self,
+        out: &mut Vec<u8>,
+        at: Clock,
+        first: Clock,
+        count: u64,
+    ) {
+        let span = at.0.wrapping_sub(first.0);
+        let others = count.wrapping_sub(1);
+        let flag = if others == span { 0 } else { NOTHING_COUNT };
+        out.push(TAG_NOTHING | flag);
+        self.step(out, at);
+        put(out, span);
+        if others != span {
+            put(out, others);
+        }
+    }
+
+    fn step(&mut self, out: &mut Vec<u8>, at: Clock) {
+        put(out, at.0.wrapping_sub(self.0.clock));
+        self.0.clock = at.0;
+    }
+}

@@ -1,0 +1,223 @@
+//! What writer and reader both expect of the next determinant: all that came
+//! before it in the same batch, and nothing else.
+
+use refrain_ring::{Rank, Ssn};
+
+/// Sources that a batch remembers; after that a new one takes the place of the
+/// one that was met first.
+pub(super) const SOURCES_MAX: usize = 64;
+
+/// The sources met in this batch, each with the number that it is expected to
+/// have next.
+#[derive(Clone, Debug)]
+pub(super) struct Sources {
+    ranks: [u32; SOURCES_MAX],
+    numbers: [Numbers; SOURCES_MAX],
+    known: usize,
+    /// Which one makes room next.
+    oldest: usize,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Numbers {
+    latest: u64,
+    /// By how much the latest was above the one before. Not always 1: the
+    /// messages between may have gone to receives that are not logged.
+    stride: u64,
+}
+
+impl Sources {
+    fn new() -> Self {
+        Self {
+            ranks: [0; SOURCES_MAX],
+            numbers: [Numbers {
+                latest: 0,
+                stride: 1,
+            }; SOURCES_MAX],
+            known: 0,
+            oldest: 0,
+        }
+    }
+
+    /// The place of a source, if it was met.
+    #[inline]
+    pub(super) fn place(&self, source: Rank) -> Option<usize> {
+        self.ranks[..self.known]
+            .iter()
+            .position(|&rank| rank == source.0)
+    }
+
+    /// Who is at a place, and the number expected of it.
+    #[inline]
+    pub(super) fn at(&self, place: usize) -> Option<(Rank, Ssn)> {
+        let rank = *self.ranks[..self.known].get(place)?;
+        let numbers = self.numbers[place];
+        let expected = numbers.latest.wrapping_add(numbers.stride);
+        Some((Rank(rank), Ssn(expected)))
+    }
+
+    /// The source at this place was met again.
+    #[inline]
+    pub(super) fn met_again(&mut self, place: usize, ssn: Ssn) {
+        let numbers = &mut self.numbers[place];
+        numbers.stride = ssn.0.wrapping_sub(numbers.latest);
+        numbers.latest = ssn.0;
+    }
+
+    /// A source was met that has no place.
+    #[inline]
+    pub(super) fn met(&mut self, source: Rank, ssn: Ssn) {
+        let place = if self.known < SOURCES_MAX {
+            self.known += 1;
+            self.known - 1
+        } else {
+            let oldest = self.oldest;
+            self.oldest = (oldest + 1) % SOURCES_MAX;
+            oldest
+        };
+        self.ranks[place] = source.0;
+        self.numbers[place] = Numbers {
+            latest: ssn.0,
+            stride: 1,
+        };
+    }
+}
+
+/// How the request of a match is expected to follow from what came before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Rule {
+    /// As long ago as the last: receives that block, or are waited for in turn.
+    SameLag,
+    /// As far from the last request as that from the one before: many receives
+    /// posted, then waited for together.
+    SameStride,
+}
+
+impl Rule {
+    fn other(self) -> Self {
+        match self {
+            Self::SameLag => Self::SameStride,
+            Self::SameStride => Self::SameLag,
+        }
+    }
+}
+
+/// The requests of matches.
+#[derive(Clone, Debug)]
+pub(super) struct Requests {
+    rule: Rule,
+    latest: u64,
+    /// From request to the match.
+    lag: u64,
+    /// From the request before to the latest.
+    stride: u64,
+}
+
+/// What a writer says of a request that is not the one expected: 0, the other
+/// rule holds from now on; else by how much the lag differs from the last,
+/// zigzag. (No difference is what one of the two rules says.)
+pub(super) type RequestChange = u64;
+
+impl Requests {
+    fn new() -> Self {
+        Self {
+            rule: Rule::SameLag,
+            latest: 0,
+            lag: 0,
+            stride: 0,
+        }
+    }
+
+    fn expected(&self, rule: Rule, at: u64) -> u64 {
+        match rule {
+            Rule::SameLag => at.wrapping_sub(self.lag),
+            Rule::SameStride => self.latest.wrapping_add(self.stride),
+        }
+    }
+
+    fn follow(&mut self, at: u64, request: u64) {
+        self.stride = request.wrapping_sub(self.latest);
+        self.lag = at.wrapping_sub(request);
+        self.latest = request;
+    }
+
+    /// The writer's side.
+    #[inline]
+    pub(super) fn change(&mut self, at: u64, request: u64) -> Option<RequestChange> {
+        let change = if request == self.expected(self.rule, at) {
+            None
+        } else if request == self.expected(self.rule.other(), at) {
+            self.rule = self.rule.other();
+            Some(0)
+        } else {
+            let lag = at.wrapping_sub(request);
+            Some(super::varint::zigzag(lag.wrapping_sub(self.lag)))
+        };
+        self.follow(at, request);
+        change
+    }
+
+    /// The reader's side: gives the request.
+    pub(super) fn apply(&mut self, at: u64, change: Option<RequestChange>) -> u64 {
+        let request = match change {
+            None => self.expected(self.rule, at),
+            Some(0) => {
+                self.rule = self.rule.other();
+                self.expected(self.rule, at)
+            }
+            Some(change) => {
+                let lag = self.lag.wrapping_add(super::varint::unzigzag(change));
+                at.wrapping_sub(lag)
+            }
+        };
+        self.follow(at, request);
+        request
+    }
+}
+
+/// Everything that is expected.
+#[derive(Clone, Debug)]
+pub(super) struct Prediction {
+    /// Clock of the determinant before.
+    pub(super) clock: u64,
+    /// Of the last match to the determinant before it, and of the last probe.
+    pub(super) steps: [u64; 2],
+    /// Flags of the last match: `MODE_COMPLETED`, `MODE_NAMED`.
+    pub(super) mode: u8,
+    /// The requests of matches.
+    pub(super) requests: Requests,
+    /// The last SSN of anybody.
+    pub(super) ssn: u64,
+    /// Who was met.
+    pub(super) sources: Sources,
+    /// Tag and length that the last probe found.
+    pub(super) probed: (i32, u64),
+}
+
+impl Prediction {
+    /// For a batch whose first determinant is at `clock`.
+    pub(super) fn new(clock: u64) -> Self {
+        Self {
+            clock,
+            steps: [0; 2],
+            mode: 0,
+            requests: Requests::new(),
+            ssn: 0,
+            sources: Sources::new(),
+            probed: (0, 0),
+        }
+    }
+
+    /// The same as a new one, without clearing what nobody will look at.
+    #[inline]
+    pub(super) fn begin(&mut self, clock: u64) {
+        self.clock = clock;
+        self.steps = [0; 2];
+        self.mode = 0;
+        self.requests = Requests::new();
+        self.ssn = 0;
+        self.sources.known = 0;
+        self.sources.oldest = 0;
+        self.probed = (0, 0);
+    }
+}

@@ -1,0 +1,13 @@
+//! Determinants from the event to the batch and back.
+
+mod batches;
+mod damage;
+#[path = "../spill/fixed_seed.rs"]
+mod fixed_seed;
+mod model;
+mod random_runs;
+mod recorder;
+mod rows;
+mod sizes;
+mod story;
+mod worked_example;

@@ -1,0 +1,212 @@
+//! What must be true of the batches whatever the recorder's rules are: they
+//! tell all that happened, nothing else, and each of them leaves a story that
+//! could have been.
+
+use refrain_logging::determinant::{Determinant, Matched};
+use refrain_ring::{Clock, Rank, Ssn};
+use std::collections::BTreeSet;
+
+#[derive(Clone, Debug)]
+pub enum Event {
+    Matched {
+        at: Clock,
+        matched: Matched,
+        is_named: bool,
+    },
+    Probed {
+        at: Clock,
+        source: Rank,
+        ssn: Ssn,
+    },
+    Completed {
+        at: Clock,
+        requests: Vec<Clock>,
+    },
+    Nothing {
+        at: Clock,
+    },
+}
+
+/// What an event says, in pieces that are told one by one.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Piece {
+    Matched {
+        request: u64,
+        source: u32,
+        ssn: u64,
+        is_named: bool,
+    },
+    Probed {
+        at: u64,
+        source: u32,
+        ssn: u64,
+    },
+    /// With its place among all that were completed.
+    Completed {
+        place: usize,
+        at: u64,
+        request: u64,
+    },
+}
+
+#[derive(Debug, Default)]
+pub struct Story {
+    happened: Vec<Piece>,
+    told_pieces: BTreeSet<Piece>,
+    told: Vec<Determinant>,
+    completed: usize,
+    completed_told: usize,
+    found_nothing: Vec<Clock>,
+    /// Of the latest operation that found something.
+    last_success: Option<Clock>,
+    /// The latest clock of which is told what it found.
+    last_outcome_told: Option<Clock>,
+    run_told: Vec<(Clock, Clock, u64)>,
+}
+
+impl Story {
+    pub fn told(&self) -> &[Determinant] {
+        &self.told
+    }
+
+    pub fn nothing_found(&self) -> u64 {
+        self.found_nothing.len() as u64
+    }
+
+    pub fn event(&mut self, event: Event) {
+        match event {
+            Event::Matched {
+                matched, is_named, ..
+            } => {
+                self.happened.push(piece_of(&matched, is_named));
+            }
+            Event::Probed { at, source, ssn } => {
+                self.last_success = Some(at);
+                self.happened.push(Piece::Probed {
+                    at: at.0,
+                    source: source.0,
+                    ssn: ssn.0,
+                });
+            }
+            Event::Completed { at, requests } => {
+                self.last_success = Some(at);
+                for request in requests {
+                    let place = self.completed;
+                    self.completed += 1;
+                    self.happened.push(Piece::Completed {
+                        place,
+                        at: at.0,
+                        request: request.0,
+                    });
+                }
+            }
+            Event::Nothing { at } => self.found_nothing.push(at),
+        }
+    }
+
+    fn tell(&mut self, piece: Piece) {
+        assert!(
+            self.told_pieces.insert(piece.clone()),
+            "{piece:?} was told twice"
+        );
+    }
+
+    fn tell_completed(&mut self, at: Clock, request: Clock) {
+        let place = self.completed_told;
+        self.completed_told += 1;
+        self.tell(Piece::Completed {
+            place,
+            at: at.0,
+            request: request.0,
+        });
+    }
+
+    /// A batch; `is_all`: an emission may now leave.
+    pub fn batch(&mut self, row: &[Determinant], is_all: bool) {
+        for determinant in row {
+            if let Some(before) = self.told.last() {
+                assert!(before.at() <= determinant.at(), "clocks go back");
+            }
+            self.told.push(determinant.clone());
+            match determinant {
+                Determinant::Match {
+                    matched, is_named, ..
+                } => {
+                    self.tell(piece_of(matched, *is_named));
+                    continue;
+                }
+                Determinant::MatchCompleted {
+                    at,
+                    matched,
+                    is_named,
+                } => {
+                    self.tell(piece_of(matched, *is_named));
+                    self.tell_completed(*at, matched.request);
+                }
+                Determinant::Probe {
+                    at,
+                    source,
+                    ssn,
+                    tag,
+                    bytes,
+                } => {
+                    assert_eq!((*tag, *bytes), (3, ssn.0));
+                    self.tell(Piece::Probed {
+                        at: at.0,
+                        source: source.0,
+                        ssn: ssn.0,
+                    });
+                }
+                Determinant::Completion { at, requests, .. } => {
+                    requests
+                        .iter()
+                        .for_each(|&request| self.tell_completed(*at, request));
+                }
+                Determinant::Nothing { at, first, count } => {
+                    self.run_told.push((*first, *at, *count));
+                }
+            }
+            self.last_outcome_told = Some(determinant.at());
+        }
+        self.assert_prefix();
+        if is_all {
+            assert_eq!(self.told_pieces.len(), self.happened.len());
+            let latest = self.last_success.max(self.found_nothing.last().copied());
+            assert_eq!(self.last_outcome_told, latest, "an outcome is not told");
+        }
+    }
+
+    /// After each batch the row tells what happened first, without holes: a
+    /// rank that dies now runs again up to there, then freely.
+    fn assert_prefix(&self) {
+        let so_far: BTreeSet<_> = self.happened[..self.told_pieces.len()].iter().collect();
+        for piece in &self.told_pieces {
+            assert!(
+                so_far.contains(piece),
+                "{piece:?} is told before what led to it"
+            );
+        }
+    }
+
+    /// All is told, and runs are runs.
+    pub fn end(&self) {
+        assert_eq!(self.told_pieces.len(), self.happened.len());
+        for &(first, last, count) in &self.run_told {
+            let within = |clock: &&Clock| first <= **clock && **clock <= last;
+            assert_eq!(
+                self.found_nothing.iter().filter(within).count() as u64,
+                count
+            );
+            assert!(self.found_nothing.contains(&first) && self.found_nothing.contains(&last));
+        }
+    }
+}
+
+fn piece_of(matched: &Matched, is_named: bool) -> Piece {
+    Piece::Matched {
+        request: matched.request.0,
+        source: matched.source.0,
+        ssn: matched.ssn.0,
+        is_named,
+    }
+}

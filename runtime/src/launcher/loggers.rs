@@ -1,0 +1,332 @@
+//! The event loggers of a job: processes beside the ranks, started, watched,
+//! started again when they are killed, and ended with the job.
+
+use super::spawn;
+use crate::Error;
+use crate::choice::events::{Loggers, REPLICAS_MAX, SHARDS_MAX};
+use crate::config::{EventConfig, JobConfig};
+use crate::leftovers;
+use refrain_eventlog::Level;
+use refrain_logging::Member;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
+use std::ffi::OsString;
+use std::fs;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::fs::DirBuilderExt;
+use std::os::unix::process::ExitStatusExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, ExitStatus};
+use std::time::{Duration, Instant};
+
+/// A logger that is killed is started again so often.
+const RESTARTS_MAX: u32 = 1000;
+/// How long loggers may take to store everything at the end.
+const STORE_MAX: Duration = Duration::from_secs(10);
+
+/// What the launcher is to do for the job's events.
+#[derive(Clone, Debug)]
+pub struct EventLoggerSpec {
+    /// `--event-loggers`.
+    pub loggers: Loggers,
+    /// `--event-replicas`: of each shard that is started.
+    pub replicas: u32,
+    /// `--event-dir`: where their files go, and stay. `None`: to a folder for
+    /// temporary files, and they are removed with the job.
+    pub directory: Option<PathBuf>,
+    /// The program `refrain`, which is started as `refrain eventlogger`.
+    /// `None`: this program.
+    pub program: Option<PathBuf>,
+}
+
+impl Default for EventLoggerSpec {
+    fn default() -> Self {
+        Self {
+            loggers: Loggers::Started(1),
+            replicas: 1,
+            directory: None,
+            program: None,
+        }
+    }
+}
+
+/// One logger.
+#[derive(Debug)]
+struct LoggerProcess {
+    arguments: Vec<OsString>,
+    shard: usize,
+    process: Option<(Child, OwnedFd)>,
+    starts: u32,
+}
+
+/// The loggers of a job. Dropping it lets them store everything, and ends them.
+#[derive(Debug)]
+pub(super) struct EventLoggers {
+    program: PathBuf,
+    loggers: Vec<LoggerProcess>,
+    quorum: usize,
+    directory: Option<Directory>,
+}
+
+/// Where their files are.
+#[derive(Debug)]
+struct Directory {
+    path: PathBuf,
+    is_kept: bool,
+}
+
+impl Drop for Directory {
+    fn drop(&mut self) {
+        if self.is_kept {
+            return;
+        }
+        if let Err(error) = fs::remove_dir_all(&self.path) {
+            eprintln!(
+                "refrain: {} cannot be removed: {error}",
+                self.path.display()
+            );
+        }
+    }
+}
+
+impl EventLoggers {
+    /// None.
+    fn none() -> Self {
+        Self {
+            program: PathBuf::new(),
+            loggers: Vec::new(),
+            quorum: 0,
+            directory: None,
+        }
+    }
+
+    /// Starts what the protocol needs, and tells the ranks' settings where it
+    /// is.
+    pub(super) fn start(
+        spec: &EventLoggerSpec,
+        config: &mut JobConfig,
+        job: u64,
+    ) -> Result<Self, Error> {
+        let member = config.protocol.parse::<Member>();
+        if !member.is_ok_and(Member::logs_events) {
+            config.events.shards = Vec::new();
+            return Ok(Self::none());
+        }
+        match &spec.loggers {
+            Loggers::Running(shards) => {
+                let texts = |shard: &Vec<_>| shard.iter().map(ToString::to_string).collect();
+                config.events.shards = shards.iter().map(texts).collect();
+                Ok(Self::none())
+            }
+            Loggers::Started(shards) => Self::start_shards(spec, *shards, config, job),
+        }
+    }
+
+    fn start_shards(
+        spec: &EventLoggerSpec,
+        shards: u32,
+        config: &mut JobConfig,
+        job: u64,
+    ) -> Result<Self, Error> {
+        if !(1..=SHARDS_MAX).contains(&shards) || !(1..=REPLICAS_MAX).contains(&spec.replicas) {
+            return Err(Error::Config(format!(
+                "--event-loggers {shards}, --event-replicas {}: at least 1 and at most {SHARDS_MAX} and {REPLICAS_MAX}",
+                spec.replicas
+            )));
+        }
+        let program = match &spec.program {
+            Some(program) => program.clone(),
+            None => std::env::current_exe().map_err(|error| Error::Control {
+                attempted: "finding this program, to start event loggers".into(),
+                error,
+            })?,
+        };
+        let directory = make_directory(spec, job)?;
+        let id = |shard: u32, replica: u32| shard * spec.replicas + replica;
+        let socket = |id: u32| directory.path.join(format!("{id}.sock"));
+        let addresses: Vec<Vec<String>> = (0..shards)
+            .map(|shard| {
+                (0..spec.replicas)
+                    .map(|replica| format!("unix:{}", socket(id(shard, replica)).display()))
+                    .collect()
+            })
+            .collect();
+        let mut loggers = Self {
+            program,
+            loggers: Vec::new(),
+            quorum: config.events.quorum.of(spec.replicas as usize),
+            directory: None,
+        };
+        for (shard, replicas) in addresses.iter().enumerate() {
+            for (replica, address) in replicas.iter().enumerate() {
+                let id = id(shard as u32, replica as u32);
+                let folder = directory.path.join(id.to_string());
+                let peers = replicas.iter().filter(|peer| *peer != address);
+                loggers.loggers.push(LoggerProcess {
+                    arguments: arguments(&folder, address, id, peers, &config.events),
+                    shard,
+                    process: None,
+                    starts: 0,
+                });
+            }
+        }
+        loggers.directory = Some(directory);
+        for index in 0..loggers.loggers.len() {
+            loggers.start_one(index)?;
+        }
+        config.events.shards = addresses;
+        Ok(loggers)
+    }
+
+    fn start_one(&mut self, index: usize) -> Result<(), Error> {
+        let logger = &mut self.loggers[index];
+        let started = spawn::spawn_service(&self.program, &logger.arguments).and_then(|child| {
+            let pidfd = pidfd_open(Pid::from_child(&child), PidfdFlags::empty())?;
+            Ok((child, pidfd))
+        });
+        logger.starts += 1;
+        logger.process = Some(started.map_err(|error| Error::Control {
+            attempted: format!(
+                "starting event logger {index} ({} eventlogger)",
+                self.program.display()
+            ),
+            error,
+        })?);
+        Ok(())
+    }
+
+    /// Readable when one of them has ended, with their numbers.
+    pub(super) fn ends(&self) -> impl Iterator<Item = (usize, BorrowedFd<'_>)> {
+        let of = |(index, logger)| {
+            let logger: &LoggerProcess = logger;
+            logger
+                .process
+                .as_ref()
+                .map(|(_, pidfd)| (index, pidfd.as_fd()))
+        };
+        self.loggers.iter().enumerate().filter_map(of)
+    }
+
+    /// Process ids, by number; `None` for one that has ended.
+    pub(super) fn processes(&self) -> Vec<Option<u32>> {
+        let id = |logger: &LoggerProcess| logger.process.as_ref().map(|(child, _)| child.id());
+        self.loggers.iter().map(id).collect()
+    }
+
+    /// One has ended: starts it again if it was killed; what is left of its
+    /// files and rings has all that it acknowledged (EL-3). `Err`: the job
+    /// cannot go on.
+    pub(super) fn ended(&mut self, index: usize) -> Result<(), String> {
+        let logger = &mut self.loggers[index];
+        let Some((mut child, _)) = logger.process.take() else {
+            return Ok(());
+        };
+        let status = child.wait().map_err(|error| error.to_string())?;
+        let how = describe(status);
+        if status.signal().is_some() && logger.starts <= RESTARTS_MAX {
+            eprintln!("refrain: event logger {index} {how}: it is started again");
+            return self.start_one(index).map_err(|error| error.to_string());
+        }
+        let shard = logger.shard;
+        let left = |logger: &&LoggerProcess| logger.shard == shard && logger.process.is_some();
+        let left = self.loggers.iter().filter(left).count();
+        if left >= self.quorum {
+            eprintln!(
+                "refrain: event logger {index} {how}: the job goes on with {left} of its shard"
+            );
+            return Ok(());
+        }
+        Err(format!(
+            "event logger {index} {how}: its own output should say why. \
+             Without {} of its shard no event becomes stable",
+            self.quorum
+        ))
+    }
+}
+
+impl Drop for EventLoggers {
+    fn drop(&mut self) {
+        let living = || {
+            self.loggers
+                .iter()
+                .filter_map(|logger| logger.process.as_ref())
+        };
+        for (_, pidfd) in living() {
+            let _ = pidfd_send_signal(pidfd, Signal::TERM);
+        }
+        let give_up_at = Instant::now() + STORE_MAX;
+        for (_, pidfd) in living() {
+            let left = give_up_at.saturating_duration_since(Instant::now());
+            let mut polled = [PollFd::new(pidfd, PollFlags::IN)];
+            let _ = poll(&mut polled, Timespec::try_from(left).ok().as_ref());
+            let _ = pidfd_send_signal(pidfd, Signal::KILL);
+        }
+        for logger in &mut self.loggers {
+            if let Some((child, _)) = &mut logger.process {
+                let _ = child.wait();
+            }
+        }
+    }
+}
+
+fn arguments<'a>(
+    folder: &Path,
+    address: &str,
+    id: u32,
+    peers: impl Iterator<Item = &'a String>,
+    config: &EventConfig,
+) -> Vec<OsString> {
+    let level = Level::ALL.iter().find(|(_, level)| *level == config.level);
+    let mut arguments: Vec<OsString> = vec![
+        "eventlogger".into(),
+        folder.into(),
+        "--listen".into(),
+        address.into(),
+        "--logger".into(),
+        id.to_string().into(),
+        "--level".into(),
+        level.map_or("placed", |(name, _)| name).into(),
+    ];
+    for peer in peers {
+        arguments.extend(["--peer".into(), peer.into()]);
+    }
+    arguments
+}
+
+fn make_directory(spec: &EventLoggerSpec, job: u64) -> Result<Directory, Error> {
+    let directory = match &spec.directory {
+        Some(path) => Directory {
+            path: std::path::absolute(path).unwrap_or_else(|_| path.clone()),
+            is_kept: true,
+        },
+        None => {
+            let launcher = leftovers::file_prefix(std::process::id()).ok_or_else(|| {
+                Error::Config("/proc is needed to name the event loggers' files, mount it".into())
+            })?;
+            let name = format!("{launcher}{job:016x}{}", leftovers::EVENTS_SUFFIX);
+            Directory {
+                path: std::env::temp_dir().join(name),
+                is_kept: false,
+            }
+        }
+    };
+    let made = fs::DirBuilder::new()
+        .recursive(true)
+        .mode(0o700)
+        .create(&directory.path);
+    made.map_err(|error| {
+        Error::Config(format!(
+            "--event-dir {}: cannot be made: {error}",
+            directory.path.display()
+        ))
+    })?;
+    Ok(directory)
+}
+
+fn describe(status: ExitStatus) -> String {
+    match (status.code(), status.signal()) {
+        (Some(code), _) => format!("exited with status {code}"),
+        (None, Some(signal)) => format!("was killed by {}", super::verdict::signal_name(signal)),
+        (None, None) => "ended".into(),
+    }
+}

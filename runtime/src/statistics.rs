@@ -1,0 +1,194 @@
+//! What a rank did, in figures: told to the launcher at the end of a job with
+//! `--stats`.
+
+use core::time::Duration;
+use serde::{Deserialize, Serialize};
+
+/// Classes of [`GateWaits`]: below 1 µs, then each up to twice the one before.
+pub const WAIT_CLASSES: usize = 24;
+
+/// How long emissions waited until their events were stable.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GateWaits {
+    /// Found the gate shut, and everything stable as soon as they asked.
+    pub at_once: u64,
+    /// By duration: class 0 is below 1 µs, class k below 2ᵏ µs; the last has the
+    /// rest.
+    pub classes: [u64; WAIT_CLASSES],
+    /// The sum of all, in nanoseconds.
+    pub total_ns: u64,
+    /// The longest, in nanoseconds.
+    pub longest_ns: u64,
+}
+
+impl GateWaits {
+    /// Counts one wait.
+    pub fn record(&mut self, wait: Duration) {
+        let ns = u64::try_from(wait.as_nanos()).unwrap_or(u64::MAX);
+        let class = (ns / 1000)
+            .checked_ilog2()
+            .map_or(0, |log| log as usize + 1);
+        self.classes[class.min(WAIT_CLASSES - 1)] += 1;
+        self.total_ns = self.total_ns.saturating_add(ns);
+        self.longest_ns = self.longest_ns.max(ns);
+    }
+
+    /// How many waited.
+    pub fn count(&self) -> u64 {
+        self.classes.iter().sum()
+    }
+
+    /// Adds those of another rank.
+    pub fn add(&mut self, other: &Self) {
+        self.at_once += other.at_once;
+        for (class, more) in self.classes.iter_mut().zip(other.classes) {
+            *class += more;
+        }
+        self.total_ns = self.total_ns.saturating_add(other.total_ns);
+        self.longest_ns = self.longest_ns.max(other.longest_ns);
+    }
+}
+
+/// Events of one rank, by kind, and their way to the event logger.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct EventStatistics {
+    /// Matches of receives from any source, alone.
+    pub matches: u64,
+    /// Matches merged with the completion of their receive.
+    pub merged: u64,
+    /// Probes that found something.
+    pub probes: u64,
+    /// Completions alone.
+    pub completions: u64,
+    /// Records of operations that found nothing.
+    pub nothing: u64,
+    /// Operations that found nothing, recorded or dropped.
+    pub nothing_found: u64,
+    /// Of the matches: those of named receives (`pessimist-classic`).
+    pub named: u64,
+    /// Bytes of determinants.
+    pub payload_bytes: u64,
+    /// Bytes of determinants with the headers of their batches.
+    pub batch_bytes: u64,
+    /// Commits.
+    pub commits: u64,
+    /// Commits by their numbers of determinants: 1, 2 to 3, 4 to 7, … and 1024.
+    pub batches: [u64; 11],
+    /// How long emissions waited.
+    pub waits: GateWaits,
+}
+
+impl EventStatistics {
+    /// All determinants.
+    pub fn events(&self) -> u64 {
+        self.matches + self.merged + self.probes + self.completions + self.nothing
+    }
+
+    /// Adds those of another rank.
+    pub fn add(&mut self, other: &Self) {
+        self.matches += other.matches;
+        self.merged += other.merged;
+        self.probes += other.probes;
+        self.completions += other.completions;
+        self.nothing += other.nothing;
+        self.nothing_found += other.nothing_found;
+        self.named += other.named;
+        self.payload_bytes += other.payload_bytes;
+        self.batch_bytes += other.batch_bytes;
+        self.commits += other.commits;
+        for (class, more) in self.batches.iter_mut().zip(other.batches) {
+            *class += more;
+        }
+        self.waits.add(&other.waits);
+    }
+}
+
+/// Counters of one rank since it joined.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Statistics {
+    /// Messages sent.
+    pub messages_sent: u64,
+    /// Their payload bytes.
+    pub bytes_sent: u64,
+    /// Receives begun.
+    pub receives: u64,
+    /// Messages that came before their receive.
+    pub unexpected: u64,
+    /// Messages that went by rendezvous.
+    pub rendezvous: u64,
+    /// Log memory in use, in bytes.
+    pub log_bytes: u64,
+    /// Log memory that may be used, in bytes.
+    pub log_bytes_max: u64,
+    /// Log memory that was in use at the same time, at most, in bytes.
+    pub log_bytes_peak: u64,
+    /// What all logs have taken so far, with headers and unused ends of chunks,
+    /// freed or not, in bytes.
+    pub log_bytes_appended: u64,
+    /// Log memory whose contents have been written to disk so far, in bytes.
+    pub log_bytes_spilled: u64,
+    /// Non-deterministic outcomes that the engine saw, whatever became of them.
+    pub events: u64,
+    /// What went to the event logger.
+    pub logged: EventStatistics,
+}
+
+impl Statistics {
+    /// Adds those of another rank.
+    pub fn add(&mut self, other: &Self) {
+        self.messages_sent += other.messages_sent;
+        self.bytes_sent += other.bytes_sent;
+        self.receives += other.receives;
+        self.unexpected += other.unexpected;
+        self.rendezvous += other.rendezvous;
+        self.log_bytes += other.log_bytes;
+        self.log_bytes_max += other.log_bytes_max;
+        self.log_bytes_peak += other.log_bytes_peak;
+        self.log_bytes_appended += other.log_bytes_appended;
+        self.log_bytes_spilled += other.log_bytes_spilled;
+        self.events += other.events;
+        self.logged.add(&other.logged);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn waits_are_counted_by_powers_of_two_of_a_microsecond() {
+        let mut waits = GateWaits::default();
+        for ns in [0, 999, 1000, 1999, 2000, 4_000_000] {
+            waits.record(Duration::from_nanos(ns));
+        }
+        assert_eq!(waits.classes[..4], [2, 2, 1, 0]);
+        assert_eq!(waits.classes[12], 1);
+        assert_eq!((waits.count(), waits.longest_ns), (6, 4_000_000));
+        waits.record(Duration::MAX);
+        assert_eq!(waits.classes[WAIT_CLASSES - 1], 1);
+        assert_eq!(waits.total_ns, u64::MAX);
+    }
+
+    #[test]
+    fn totals_are_sums() {
+        let mut waits = GateWaits::default();
+        waits.record(Duration::from_micros(5));
+        let one = Statistics {
+            messages_sent: 1,
+            logged: EventStatistics {
+                merged: 2,
+                batches: [1; 11],
+                waits,
+                ..EventStatistics::default()
+            },
+            ..Statistics::default()
+        };
+        let mut total = one.clone();
+        total.add(&one);
+        assert_eq!(total.messages_sent, 2);
+        assert_eq!(total.logged.events(), 4);
+        assert_eq!(total.logged.batches, [2; 11]);
+        assert_eq!(total.logged.waits.count(), 2);
+        assert_eq!(total.logged.waits.total_ns, 10_000);
+    }
+}

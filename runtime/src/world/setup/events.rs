@@ -1,0 +1,83 @@
+//! The way of a rank's events to where they are stable.
+
+use super::Membership;
+use crate::Error;
+use crate::choice::events::{WayChoice, way};
+use crate::config::JobConfig;
+use crate::control::ControlPlane;
+use crate::output_gate::{self, OutputGate};
+use crate::protocol::{Commitments, Events, SharedEvents};
+use core::time::Duration;
+use refrain_eventlog::Level;
+use refrain_eventlog::client::{Client, ClientOptions, LoggerAddress};
+use refrain_eventlog::message::Way;
+use refrain_logging::Member;
+use refrain_logging::determinant::recorder::Identity;
+use refrain_logging::pessimist::Pessimist;
+use std::cell::RefCell;
+use std::os::fd::AsFd;
+use std::rc::Rc;
+
+/// Connects to the loggers of this rank's shard, if the protocol logs events
+/// and the job has loggers: one that was started without a launcher has nobody
+/// who could ever ask. EL-4
+pub(super) fn connect(
+    config: &JobConfig,
+    membership: &Membership,
+    member: Member,
+    control: Option<&mut ControlPlane>,
+) -> Result<Option<SharedEvents>, Error> {
+    let settings = &config.events;
+    let shards = settings.shards.len();
+    if !member.logs_events() || shards == 0 {
+        return Ok(None);
+    }
+    let loggers = settings.shards[membership.rank.index() % shards]
+        .iter()
+        .map(|text| text.parse())
+        .collect::<Result<Vec<LoggerAddress>, _>>()
+        .map_err(|error| Error::Config(error.to_string()))?;
+    let (way, provider) = match way(&settings.way)? {
+        WayChoice::Auto => (None, None),
+        WayChoice::Fixed(way) => (Some(way), None),
+        WayChoice::Provider(provider) => (Some(Way::Libfabric), Some(provider)),
+    };
+    let is_local = |address: &LoggerAddress| matches!(address, LoggerAddress::Unix(_));
+    let by_memory = way == Some(Way::SharedMemory) || way.is_none() && loggers.iter().all(is_local);
+    let quorum = settings.quorum.of(loggers.len());
+    let client = Client::connect(ClientOptions {
+        job: membership.job,
+        rank: membership.rank,
+        incarnation: membership.incarnation,
+        loggers,
+        quorum,
+        level: settings.level,
+        way,
+        connect_wait: Duration::from_millis(settings.wait_ms),
+        libfabric: config.libfabric.clone(),
+        provider,
+    })
+    .map_err(|error| Error::Config(error.to_string()))?;
+    let identity = Identity {
+        job: membership.job,
+        rank: membership.rank,
+        incarnation: membership.incarnation,
+    };
+    let next = client.next();
+    let commitments = Commitments::new(client, by_memory && settings.level == Level::Placed);
+    let pessimist = Pessimist::new(identity, next, commitments);
+    let output = match control.filter(|_| settings.gate_output) {
+        Some(control) => Some(output_gate(control)?),
+        None => None,
+    };
+    Ok(Some(Rc::new(RefCell::new(Events::new(pessimist, output)))))
+}
+
+/// The page that tells the launcher which output may go.
+fn output_gate(control: &mut ControlPlane) -> Result<OutputGate, Error> {
+    let (page, file) = OutputGate::create()
+        .map_err(|error| Error::Config(format!("--gate-output: a page of memory: {error}")))?;
+    let key = output_gate::key(control.rank().0);
+    control.put(&key, &[], Some(file.as_fd()))?;
+    Ok(page)
+}

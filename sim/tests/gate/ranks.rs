@@ -1,0 +1,376 @@
+//! Ranks with programs of chance on real engines.
+
+use super::empty::{receive_buffer, send_buffer};
+use super::loggers::{Loggers, Word};
+use super::{Chance, Setup};
+use refrain_eventlog::LoggerId;
+use refrain_eventlog::client::committer::Committer;
+use refrain_logging::determinant::batch::BatchHeader;
+use refrain_logging::determinant::recorder::Identity;
+use refrain_logging::determinant::{EventIndex, Matched};
+use refrain_logging::pessimist::{Commits, Pessimist};
+use refrain_ring::{Incarnation, Rank};
+use refrain_transport::engine::{Engine, EngineOptions, RequestId, SendTo, Started};
+use refrain_transport::fabric::Fabric;
+use refrain_transport::fabric::sim::{Event as Happened, LaneKind, Network, Options};
+use refrain_transport::matching::Pattern;
+use refrain_transport::protocol::{Event, Protocol};
+use std::cell::RefCell;
+use std::rc::Rc;
+
+/// Rounds in which everything that is under way comes to its end.
+const ROUNDS_MAX: usize = 20_000;
+const LOG_BYTES: usize = 8 << 20;
+
+/// The client: the real core, and simulated ways to loggers.
+struct Commitments {
+    committer: Committer,
+    loggers: Loggers,
+    rank: usize,
+    replicas: usize,
+}
+
+impl Commitments {
+    fn new(setup: &Setup, rank: usize, loggers: &Loggers) -> Self {
+        let name = Rank(rank as u32);
+        let mut all = Self {
+            committer: Committer::new(name, Incarnation(0), setup.replicas, setup.quorum),
+            loggers: loggers.clone(),
+            rank,
+            replicas: setup.replicas,
+        };
+        // A rank begins when a quorum has answered.
+        while all.committer.start().is_none() {
+            all.poll();
+            loggers.step();
+        }
+        all
+    }
+
+    fn send_on(&mut self) {
+        for replica in 0..self.replicas {
+            while let Some(batch) = self.committer.next_for(replica) {
+                self.loggers.commit(replica, self.rank, batch);
+                self.committer.sent(replica);
+            }
+        }
+    }
+}
+
+impl Commits for Commitments {
+    fn commit(&mut self, header: &BatchHeader, batch: &[u8]) {
+        self.committer.commit(header, batch);
+        self.send_on();
+    }
+
+    fn stable_end(&self) -> EventIndex {
+        self.committer.stable_end()
+    }
+
+    fn poll(&mut self) -> EventIndex {
+        for replica in 0..self.replicas {
+            while let Some(word) = self.loggers.hear(replica, self.rank) {
+                match word {
+                    Word::Lost => self.committer.lose(replica),
+                    Word::Welcome { end, clock } => {
+                        let logger = LoggerId(replica as u32);
+                        let welcomed = self.committer.welcomed(replica, logger, end, clock);
+                        welcomed.expect("loggers tell the truth here");
+                    }
+                    Word::Stable(ack) => {
+                        let taken = self.committer.acknowledged(replica, &ack);
+                        taken.expect("loggers tell the truth here");
+                    }
+                }
+            }
+            if self.committer.is_lost(replica) {
+                let first_kept = self.committer.joins(replica);
+                if !self.loggers.hello(replica, self.rank, first_kept) {
+                    self.committer.lose(replica);
+                }
+            }
+        }
+        self.send_on();
+        self.committer.stable_end()
+    }
+
+    fn is_instant(&self) -> bool {
+        false
+    }
+}
+
+type Shared = Rc<RefCell<(Pessimist<Commitments>, u64)>>;
+
+/// As the runtime's glue.
+struct Logging {
+    shared: Shared,
+    gate_off: bool,
+}
+
+impl Protocol for Logging {
+    fn name(&self) -> &'static str {
+        "pessimist"
+    }
+
+    fn keeps_payload(&self) -> bool {
+        true
+    }
+
+    fn event(&mut self, event: Event<'_>) -> bool {
+        let (pessimist, events) = &mut *self.shared.borrow_mut();
+        *events += 1;
+        let recorder = pessimist.record();
+        match event {
+            Event::Match {
+                at,
+                request,
+                source,
+                ssn,
+                is_named,
+            } => {
+                let matched = Matched {
+                    request,
+                    source,
+                    ssn,
+                };
+                recorder.matched(at, matched, is_named);
+            }
+            Event::Probe {
+                clock,
+                source,
+                ssn,
+                tag,
+                bytes,
+            } => recorder.probed(clock, source, ssn, tag, bytes),
+            Event::Completion { clock, requests } => recorder.completed(clock, requests),
+            Event::Nothing { clock } => recorder.nothing(clock),
+        }
+        true
+    }
+
+    fn advance(&mut self, emission_waits: bool) -> bool {
+        let is_stable = self.shared.borrow_mut().0.advance(emission_waits);
+        is_stable || self.gate_off
+    }
+
+    fn operation_ended(&mut self) {
+        self.shared.borrow_mut().0.operation_ended();
+    }
+}
+
+struct RankState {
+    engine: Engine,
+    shared: Shared,
+    receives: Vec<RequestId>,
+    sends: Vec<RequestId>,
+    sent_to: Vec<u64>,
+}
+
+pub struct Ranks {
+    pub network: Network,
+    ranks: Vec<RankState>,
+    loggers: Loggers,
+    quorum: usize,
+    /// Calls after which something waited for its events.
+    pub delayed: u32,
+}
+
+impl Ranks {
+    pub fn new(setup: &Setup, loggers: &Loggers) -> Self {
+        let options = Options {
+            keeps_trace: true,
+            ..match setup.seed % 2 {
+                0 => Options::calm(setup.seed),
+                _ => Options::rough(setup.seed),
+            }
+        };
+        let network = Network::new(options);
+        let names = || (0..setup.ranks).map(Rank);
+        let mut started: Vec<_> = names()
+            .map(|rank| network.start(rank, Incarnation(0), LOG_BYTES))
+            .collect();
+        let addresses: Vec<_> = started.iter().map(|(fabric, _)| fabric.address()).collect();
+        for (rank, (fabric, _)) in names().zip(&mut started) {
+            for peer in names().filter(|peer| *peer != rank) {
+                let connected = fabric.connect(peer, Incarnation(0), &addresses[peer.index()]);
+                connected.expect("a peer that was started");
+            }
+        }
+        let ranks = names().zip(started).map(|(rank, (fabric, arena))| {
+            let identity = Identity {
+                job: 7,
+                rank,
+                incarnation: Incarnation(0),
+            };
+            let commitments = Commitments::new(setup, rank.index(), loggers);
+            let pessimist = Pessimist::new(identity, EventIndex(0), commitments);
+            let shared = Rc::new(RefCell::new((pessimist, 0)));
+            let options = EngineOptions {
+                rank,
+                incarnation: Incarnation(0),
+                size: setup.ranks,
+                window_bytes: LOG_BYTES as u64,
+            };
+            let protocol = Logging {
+                shared: Rc::clone(&shared),
+                gate_off: setup.gate_off,
+            };
+            RankState {
+                engine: Engine::new(options, arena, Box::new(fabric), Box::new(protocol)),
+                shared,
+                receives: Vec::new(),
+                sends: Vec::new(),
+                sent_to: vec![0; setup.ranks as usize],
+            }
+        });
+        Self {
+            ranks: ranks.collect(),
+            network,
+            loggers: loggers.clone(),
+            quorum: setup.quorum,
+            delayed: 0,
+        }
+    }
+
+    /// One call of chance into one engine.
+    pub fn act(&mut self, rank: usize, chance: &mut Chance) -> Result<(), String> {
+        let peers = self.ranks.len() as u64;
+        let peer = Rank(((rank as u64 + 1 + chance.below(peers - 1)) % peers) as u32);
+        let what = chance.below(8);
+        if matches!(what, 4 | 5) {
+            self.ranks[rank].engine.tick();
+        }
+        self.checked(rank, |state| match what {
+            0 | 1 => {
+                let tag = 1;
+                state.sent_to[peer.index()] += 1;
+                let to = SendTo {
+                    rank: peer,
+                    context: 0,
+                    tag,
+                    synchronous: what == 1,
+                };
+                let started = state.engine.start_send(send_buffer(), to);
+                if let Started::Pending(id) = started.expect("there is room") {
+                    state.sends.push(id);
+                }
+            }
+            2 | 3 => {
+                let pattern = Pattern {
+                    context: 0,
+                    source: (what == 3).then_some(peer),
+                    tag: None,
+                };
+                let id = state.engine.start_receive(receive_buffer(), pattern);
+                state.receives.push(id);
+            }
+            _ => {
+                state.engine.progress().expect("nobody dies but loggers");
+            }
+        })?;
+        // The outcome is noted when what the call let out is out.
+        let before = self.posted(rank);
+        match what {
+            4 => self.ranks[rank].test(),
+            5 => self.ranks[rank].probe(),
+            _ => {}
+        }
+        assert_eq!(self.posted(rank), before, "notes post nothing");
+        Ok(())
+    }
+
+    /// Lets a rank do something; everything that left meanwhile must be covered
+    /// by what a quorum of loggers has.
+    fn checked(&mut self, rank: usize, act: impl FnOnce(&mut RankState)) -> Result<(), String> {
+        let before = self.posted(rank);
+        act(&mut self.ranks[rank]);
+        let after = self.posted(rank);
+        self.delayed += u32::from(self.ranks[rank].engine.awaits_commit());
+        if after == before {
+            return Ok(());
+        }
+        let shared = self.ranks[rank].shared.borrow();
+        let (pending, end) = (shared.0.has_pending(), shared.0.next());
+        let holding = self.loggers.holding(rank, end);
+        if pending || holding < self.quorum {
+            return Err(format!(
+                "rank {rank} posted, but {holding} loggers have its events before {end}, and {} is pending",
+                if pending { "something" } else { "nothing" }
+            ));
+        }
+        Ok(())
+    }
+
+    fn posted(&self, rank: usize) -> usize {
+        let is_own = |event: &Happened| match event {
+            Happened::Posted(route, LaneKind::Data | LaneKind::Control, _) => {
+                route.from.rank.index() == rank
+            }
+            _ => false,
+        };
+        let events = self.network.events();
+        events.iter().filter(|(_, event)| is_own(event)).count()
+    }
+
+    pub fn posted_total(&self) -> usize {
+        (0..self.ranks.len()).map(|rank| self.posted(rank)).sum()
+    }
+
+    pub fn events_total(&self) -> u64 {
+        self.ranks.iter().map(|rank| rank.shared.borrow().1).sum()
+    }
+
+    /// With all loggers alive everything leaves that waited.
+    pub fn finish(&mut self, loggers: &Loggers) -> Result<(), String> {
+        for _ in 0..ROUNDS_MAX {
+            let mut is_over = true;
+            for rank in 0..self.ranks.len() {
+                self.checked(rank, |state| {
+                    state.engine.progress().expect("nobody dies but loggers");
+                })?;
+                is_over &= !self.ranks[rank].engine.has_unposted();
+            }
+            if is_over {
+                return Ok(());
+            }
+            self.network.step();
+            loggers.step();
+        }
+        let why: Vec<_> = self
+            .ranks
+            .iter()
+            .map(|rank| rank.engine.awaits_commit())
+            .collect();
+        Err(format!("something never leaves: gates that wait {why:?}"))
+    }
+}
+
+impl RankState {
+    fn test(&mut self) {
+        let clock = self.engine.now();
+        let done = |id: &RequestId| self.engine.outcome(*id).is_some();
+        let Some(at) = self.receives.iter().position(done) else {
+            self.engine.note_nothing(clock);
+            return;
+        };
+        let id = self.receives.swap_remove(at);
+        let posted = self.engine.posted_at(id).expect("it is there");
+        self.engine.note_completion(clock, &[posted]);
+        self.engine.retire(id);
+        self.engine.operation_ended();
+    }
+
+    fn probe(&mut self) {
+        let clock = self.engine.now();
+        let anything = Pattern {
+            context: 0,
+            source: None,
+            tag: None,
+        };
+        match self.engine.find(&anything) {
+            Some((status, ssn)) => self.engine.note_probe(clock, &status, ssn),
+            None => self.engine.note_nothing(clock),
+        }
+        self.engine.operation_ended();
+    }
+}
