@@ -235,6 +235,18 @@ pub fn read_events(
     }
 }
 
+/// Reads what one logger has of a rank, for people: a row without gaps, but not
+/// sure to have all of what is stable where there are other replicas.
+///
+/// # Errors
+/// See [`ReadError`].
+pub fn read_from(address: &LoggerAddress, request: &ReadRequest) -> Result<EventRow, ReadError> {
+    read_row(address, request).map_err(|fault| ReadError::Logger {
+        address: address.clone(),
+        fault,
+    })
+}
+
 fn too_little(
     rows: &[EventRow],
     needed: usize,

@@ -376,7 +376,7 @@ impl World {
         let before = |batch: &&Batch| batch.0.end() <= first_kept;
         let last = match row.last().is_none_or(is_of_this_life) {
             true => row.last(),
-            false => row.iter().filter(before).next_back(),
+            false => row.iter().rfind(before),
         };
         last.map_or_else(Default::default, |(header, _)| {
             (header.end(), header.last_clock)

@@ -10,4 +10,5 @@ mod faults;
 mod killed;
 mod links;
 mod process;
+mod reading;
 mod scripted;

@@ -49,15 +49,20 @@ impl Scripted {
         }
     }
 
-    /// Waits for a client and its hello.
-    pub fn accept(&self) -> Joined {
+    /// Waits for anybody.
+    pub fn accept_any(&self) -> Joined {
         let (stream, _) = self.listener.accept().unwrap();
         stream.set_read_timeout(Some(PATIENCE)).unwrap();
-        let mut joined = Joined {
+        Joined {
             stream,
             frames: FrameReader::default(),
             hello: hello(),
-        };
+        }
+    }
+
+    /// Waits for a client and its hello.
+    pub fn accept(&self) -> Joined {
+        let mut joined = self.accept_any();
         match joined.hear() {
             ToLogger::Hello(hello) => joined.hello = hello,
             other => panic!("no hello: {other:?}"),
