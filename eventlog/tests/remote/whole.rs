@@ -74,7 +74,11 @@ struct Place<'a> {
 
 impl Place<'_> {
     fn serve(&self) -> Serving {
-        let level = if self.level == Level::Durable {
+        self.serve_at(self.level)
+    }
+
+    fn serve_at(&self, level: Level) -> Serving {
+        let level = if level == Level::Durable {
             "durable"
         } else {
             "placed"
@@ -260,5 +264,29 @@ fn a_fenced_life_gets_no_further() {
         leave(new);
         server.end();
         assert!(stored(&place.folder) == committed.concat());
+    });
+}
+
+/// EL-1: a client that wants it durable does not take placed for it.
+#[test]
+fn placed_is_not_durable() {
+    with_every_level(|place| {
+        if place.level == Level::Placed {
+            return;
+        }
+        let server = place.serve_at(Level::Placed);
+        let mut client = place.client(0);
+        let committed = commit(&mut client, &mut batches(0, EventIndex(0)), 5000);
+        let began = Instant::now();
+        until("the batches to be in the files", || {
+            client.poll(|| began.elapsed());
+            (stored(&place.folder) == committed.concat()).then_some(())
+        });
+        // The completions have come by now, or come soon.
+        for _ in 0..10_000 {
+            assert_eq!(client.poll(|| began.elapsed()), EventIndex(0));
+        }
+        drop(client);
+        server.end();
     });
 }
