@@ -46,6 +46,30 @@ fn damage_in_the_middle_is_named_by_file_and_place() {
 }
 
 #[test]
+fn damage_in_the_last_file_is_no_torn_end_when_a_group_comes_behind() {
+    let last = *numbers(&written()).last().expect("files");
+    let bytes = written().bytes(last).expect("a file");
+    let starts = (4096..bytes.len()).step_by(64);
+    let groups: Vec<_> = starts
+        .filter(|&at| bytes[at + 4..at + 8] == *b"grup")
+        .collect();
+    assert!(groups.len() > 3, "{groups:?}");
+    for (number, &group) in groups.iter().enumerate() {
+        let disk = written();
+        disk.damage(last, group + 40);
+        let said = open(&disk);
+        let is_last = number + 1 == groups.len();
+        match said {
+            Err(StoreError::Damaged { file, place, .. }) => {
+                assert!(!is_last, "a torn write cannot be told from this");
+                assert_eq!((file, place), (disk.path(last), group as u64));
+            }
+            other => assert!(is_last, "group {number}: {other:?}"),
+        }
+    }
+}
+
+#[test]
 fn a_file_that_is_gone_is_missed() {
     for gone in numbers(&written()).into_iter().rev().skip(1) {
         let mut disk = written();
