@@ -3,7 +3,8 @@
 //!
 //! What must survive: after the death of the process, what was told to be
 //! written; after a loss of power, what was told to be synced. What may happen
-//! to the rest: any of its sectors is there or not.
+//! to the rest: any of its sectors is there or not, and a sector that was to be
+//! written when the power went may hold anything.
 
 use super::disk::{Disk, Ended, ReadFiles, Stage, Write};
 use rustix::io::Errno;
@@ -339,14 +340,24 @@ impl FaultyDisk {
             }
             let percent = state.random() % 101;
             let mut dice = Vec::new();
-            for _ in 0..file.dirty.len() {
+            let mut spoiled = Vec::new();
+            for sector in &file.dirty {
                 dice.push(state.percent(percent));
+                if state.percent(5) {
+                    spoiled.push(sector * SECTOR_BYTES);
+                }
             }
             let mut dice = dice.into_iter();
             // Where it was shortened, the platter need not know yet.
             let before = file.platter.clone().unwrap_or_default();
             file.flush(|| dice.next().unwrap_or(true));
             let mut found = file.platter.take().unwrap_or_default();
+            for start in spoiled {
+                let end = (start + SECTOR_BYTES).min(found.len());
+                if let Some(sector) = found.get_mut(start..end) {
+                    sector.fill(0x5a);
+                }
+            }
             if before.len() > found.len() && state.percent(50) {
                 found.extend(&before[found.len()..]);
             }

@@ -80,9 +80,6 @@ impl Reader<'_> {
         for part in core::iter::once(first).chain(parts).take_while(is_written) {
             let mut gap = None;
             let walked = self.walk(tracked, part, &mut |header, batch| {
-                if header.first >= end {
-                    return ControlFlow::Break(());
-                }
                 if header.first != next {
                     gap = Some(header.first);
                     return ControlFlow::Break(());

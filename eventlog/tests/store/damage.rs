@@ -1,13 +1,16 @@
 //! Files that are not as they were written.
 
+use crate::disk;
 use crate::driver::{Driver, End, options};
-use crate::{disk, seed};
 use refrain_eventlog::logbook::{Logbook, StoreError};
 use refrain_eventlog::store::disk::{Disk, ReadFiles};
 use refrain_eventlog::store::faulty::FaultyDisk;
 
+const SEED: u64 = 0x5eed;
+
 fn written() -> FaultyDisk {
-    let mut driver = Driver::new(disk(seed()), false, seed()).expect("an empty disk");
+    // Always the same: what is damaged must be there.
+    let mut driver = Driver::new(disk(SEED), false, SEED).expect("an empty disk");
     assert_eq!(driver.work(400), End::Done);
     driver.disk.after_death(1)
 }
@@ -41,6 +44,30 @@ fn damage_in_the_middle_is_named_by_file_and_place() {
                 assert!(said as usize <= place, "damage at {place}, found at {said}");
             }
             other => assert!(is_padding, "{place}: {other:?}"),
+        }
+    }
+}
+
+#[test]
+fn damage_in_the_last_file_is_no_torn_end_when_a_group_comes_behind() {
+    let last = *numbers(&written()).last().expect("files");
+    let bytes = written().bytes(last).expect("a file");
+    let starts = (4096..bytes.len()).step_by(64);
+    let groups: Vec<_> = starts
+        .filter(|&at| bytes[at + 4..at + 8] == *b"grup")
+        .collect();
+    assert!(groups.len() > 3, "{groups:?}");
+    for (number, &group) in groups.iter().enumerate() {
+        let disk = written();
+        disk.damage(last, group + 40);
+        let said = open(&disk);
+        let is_last = number + 1 == groups.len();
+        match said {
+            Err(StoreError::Damaged { file, place, .. }) => {
+                assert!(!is_last, "a torn write cannot be told from this");
+                assert_eq!((file, place), (disk.path(last), group as u64));
+            }
+            other => assert!(is_last, "group {number}: {other:?}"),
         }
     }
 }
