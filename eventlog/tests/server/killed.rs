@@ -105,8 +105,8 @@ fn write_while_killed(server: Process, mut rank: Rank, random: u64, level: &str)
         let count = 1 + (index % 7) as u16;
         if rank.ring.is_none() {
             rank.commit(next, count);
-        } else if server.is_none() && level == "durable" {
-            // Nobody would make room, or make it durable.
+        } else if server.is_none() && (level == "durable" || !rank.has_room()) {
+            // Nobody makes room any more, or anything durable.
             break;
         } else {
             assert!(rank.place(next, count), "nobody has closed it");

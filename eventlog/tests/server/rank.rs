@@ -7,7 +7,7 @@ use refrain_eventlog::message::{
     Hello, Holding, PROTOCOL_VERSION, ToClient, ToLogger, Way, Welcome,
 };
 use refrain_eventlog::ring::{RingMemory, RingWriter};
-use refrain_logging::determinant::batch::BatchHeader;
+use refrain_logging::determinant::batch::{BATCH_BYTES_MAX, BatchHeader};
 use rustix::io::Errno;
 use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, Shutdown, recvmsg};
 use std::collections::VecDeque;
@@ -191,6 +191,12 @@ impl Rank {
             std::thread::yield_now();
         }
         !ring.is_closed()
+    }
+
+    /// Whether a batch has room now, which nobody may make.
+    pub fn has_room(&self) -> bool {
+        let ring = self.ring.as_ref().expect("shared memory");
+        !ring.position().is_full(BATCH_BYTES_MAX, ring.consumed())
     }
 
     pub fn ring_bell(&self) {
