@@ -16,12 +16,18 @@ use std::cell::RefCell;
 use std::rc::Rc;
 use std::time::Instant;
 
+/// Commits between two looks after loggers that are lost.
+const COMMITS_PER_LOOK: u32 = 256;
+
 /// The client of the event logger, with a clock.
 #[derive(Debug)]
 pub(crate) struct Commitments {
     client: Client,
     begin: Instant,
     is_instant: bool,
+    /// Commits until loggers that are lost are looked after, though a quorum of
+    /// the others makes everything stable.
+    until_look: u32,
     /// Batches by their numbers of determinants: 1, 2 to 3, 4 to 7 …
     pub(crate) batches: [u64; 11],
 }
@@ -32,7 +38,15 @@ impl Commitments {
             client,
             begin: Instant::now(),
             is_instant,
+            until_look: COMMITS_PER_LOOK,
             batches: [0; 11],
+        }
+    }
+
+    #[cold]
+    fn look_after_lost(&mut self) {
+        if self.client.needs_poll() {
+            self.poll();
         }
     }
 }
@@ -43,6 +57,11 @@ impl Commits for Commitments {
         let class = header.count.max(1).ilog2() as usize;
         self.batches[class.min(self.batches.len() - 1)] += 1;
         self.client.commit(header, batch);
+        self.until_look -= 1;
+        if self.until_look == 0 {
+            self.until_look = COMMITS_PER_LOOK;
+            self.look_after_lost();
+        }
     }
 
     #[inline]
