@@ -2,11 +2,17 @@
 //! as ranks. A filter on the command line chooses scenarios.
 
 use clap::Parser;
+use miette::IntoDiagnostic;
 use refrain::choice::provider;
 use refrain_bench::netpipe::{self, Arguments};
+use refrain_eventlog::client::LoggerAddress;
+use refrain_eventlog::server::{Server, ServerOptions};
+use refrain_eventlog::{Level, LoggerId};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
+use signal_hook::consts::SIGTERM;
 use std::fs;
+use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitCode, Output, Stdio};
 
@@ -35,6 +41,7 @@ fn main() -> ExitCode {
     let mut words = std::env::args();
     let result = match words.nth(1).as_deref() {
         Some("netpipe-rank") => netpipe::rank_main(),
+        Some("eventlogger") => event_logger(EventLogger::parse_from(words_behind(words))),
         Some("netpipe-driver") => {
             let line = std::iter::once("netpipe".into()).chain(words);
             netpipe::run(Line::parse_from(line).arguments)
@@ -45,6 +52,34 @@ fn main() -> ExitCode {
         eprintln!("{report:?}");
         ExitCode::FAILURE
     })
+}
+
+fn words_behind(words: std::env::Args) -> impl Iterator<Item = String> {
+    std::iter::once("eventlogger".into()).chain(words)
+}
+
+/// What launchers start beside ranks of a protocol that logs events.
+#[derive(Parser)]
+struct EventLogger {
+    folder: PathBuf,
+    #[arg(long)]
+    listen: Vec<LoggerAddress>,
+    #[arg(long)]
+    logger: u32,
+    #[arg(long)]
+    level: String,
+}
+
+fn event_logger(arguments: EventLogger) -> miette::Result<ExitCode> {
+    assert_eq!(arguments.level, "placed", "the sweeps' default");
+    let logger = LoggerId(arguments.logger);
+    let mut options = ServerOptions::new(arguments.folder, logger, Level::Placed);
+    options.listen = arguments.listen;
+    let (stop, signalled) = UnixStream::pair().into_diagnostic()?;
+    signal_hook::low_level::pipe::register(SIGTERM, signalled).into_diagnostic()?;
+    let mut server = Server::bind(options, |text: &str| eprintln!("{text}")).into_diagnostic()?;
+    server.serve_until(&stop).into_diagnostic()?;
+    Ok(ExitCode::SUCCESS)
 }
 
 /// Takes the options of the usual harness that `cargo test` and nextest give.

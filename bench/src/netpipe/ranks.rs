@@ -8,7 +8,7 @@ use super::fabrics::is_open;
 use super::rank::{ANSWERS_VARIABLE, COMMANDS_VARIABLE};
 use crate::interrupt::Interrupt;
 use refrain::config::JobConfig;
-use refrain::launcher::{Job, JobSpec, Outcome, Output};
+use refrain::launcher::{EventLoggerSpec, Job, JobSpec, Outcome, Output};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::pipe::{PipeFlags, pipe_with};
 use std::fs::File;
@@ -76,7 +76,7 @@ impl Ranks {
             });
         }
         let job = Job::start(JobSpec {
-            program,
+            program: program.clone(),
             arguments: vec!["netpipe-rank".into()],
             environment: Vec::new(),
             ranks: 2,
@@ -84,7 +84,10 @@ impl Ranks {
             output: Output::Inherited,
             pin: true,
             descriptors,
-            event_loggers: settings.events.loggers.clone(),
+            event_loggers: EventLoggerSpec {
+                program: Some(program),
+                ..settings.events.loggers.clone()
+            },
         })
         .map_err(|error| NetpipeError::Job {
             job: job_name(fabric, protocol),

@@ -1,7 +1,7 @@
 //! The event loggers of a job: processes beside the ranks, started, watched,
 //! started again when they are killed, and ended with the job.
 
-use super::spawn;
+use super::{program, spawn};
 use crate::Error;
 use crate::choice::events::{Loggers, REPLICAS_MAX, SHARDS_MAX, WayChoice, way};
 use crate::config::JobConfig;
@@ -35,7 +35,8 @@ pub struct EventLoggerSpec {
     /// temporary files, and they are removed with the job.
     pub directory: Option<PathBuf>,
     /// The program `refrain`, which is started as `refrain eventlogger`.
-    /// `None`: this program.
+    /// `None`: this program, if it is `refrain`; else the one beside it or in
+    /// `PATH`.
     pub program: Option<PathBuf>,
 }
 
@@ -136,10 +137,7 @@ impl EventLoggers {
         }
         let program = match &spec.program {
             Some(program) => program.clone(),
-            None => std::env::current_exe().map_err(|error| Error::Control {
-                attempted: "finding this program, to start event loggers".into(),
-                error,
-            })?,
+            None => this_program_or_the_one_beside()?,
         };
         let directory = make_directory(spec, job)?;
         let id = |shard: u32, replica: u32| shard * spec.replicas + replica;
@@ -267,6 +265,23 @@ impl Drop for EventLoggers {
             }
         }
     }
+}
+
+/// This program, if it is `refrain`; else the one beside it or in `PATH`.
+fn this_program_or_the_one_beside() -> Result<PathBuf, Error> {
+    let own = std::env::current_exe().map_err(|error| Error::Control {
+        attempted: "finding this program, to start event loggers".into(),
+        error,
+    })?;
+    if own.file_name().is_some_and(|name| name == "refrain") {
+        return Ok(own);
+    }
+    program::resolve(Path::new("refrain")).map_err(|error| {
+        Error::Config(format!(
+            "this protocol needs an event logger, which is started as `refrain eventlogger`: {error}; \
+             or name it in EventLoggerSpec::program, or a logger that runs in EventLoggerSpec::loggers"
+        ))
+    })
 }
 
 fn arguments<'a>(

@@ -260,6 +260,8 @@ impl Engine {
     #[inline]
     pub fn tick(&mut self) -> Clock {
         self.clock = Clock(self.clock.0 + 1);
+        // Matches that come in its time are told with it.
+        self.inbox.now = self.clock;
         self.clock
     }
 
@@ -369,7 +371,6 @@ impl Engine {
     /// When a peer, the fabric or the log is broken.
     #[inline]
     pub fn progress(&mut self) -> Result<bool, EngineError> {
-        self.inbox.now = self.clock;
         let mut delivery = Delivery {
             inbox: &mut self.inbox,
             requests: &mut self.requests,

@@ -55,7 +55,6 @@ impl Engine {
     }
 
     fn deliver(&mut self, index: usize, id: RequestId) {
-        self.inbox.now = self.clock;
         self.inbox.deliver_stored(
             index,
             id,

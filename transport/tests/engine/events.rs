@@ -152,3 +152,26 @@ fn noted_events_are_told_and_matched_receives_make_none() {
     assert_eq!(room.read(), [3; 8]);
     rig.end();
 }
+
+/// A match is told with the clock of the operation in whose time it comes, also
+/// where a message of one's own meets a receive of one's own and nothing is
+/// polled.
+#[test]
+fn matches_are_told_with_the_latest_clock() {
+    let mut rig = Setup::new(networks::calm()).build();
+    let receipt = rig.receive(1, from_any(5), 1);
+    let posted = rig.engines[1].posted_at(receipt.id).expect("it is there");
+    for _ in 0..3 {
+        rig.engines[1].tick();
+    }
+    rig.send(1, to(1, 5), &[9]);
+    let sent = rig.engines[1].now();
+    let expected = Noted::Match {
+        at: sent,
+        request: posted,
+        source: Rank(1),
+        ssn: Ssn(0),
+    };
+    assert_eq!(rig.protocols[1].events(), [expected]);
+    assert_eq!(rig.finish_receive(&receipt).1, [9]);
+}

@@ -10,6 +10,7 @@ use std::rc::Rc;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Noted {
     Match {
+        at: Clock,
         request: Clock,
         source: Rank,
         ssn: Ssn,
@@ -72,6 +73,7 @@ impl Recorder {
                 request,
                 source,
                 ssn,
+                ..
             } => Some((*request, *source, *ssn)),
             _ => None,
         });
@@ -99,11 +101,13 @@ impl Protocol for TestProtocol {
         let mut told = self.recorder.0.borrow_mut();
         let noted = match event {
             Event::Match {
+                at,
                 request,
                 source,
                 ssn,
-                ..
+                is_named: _,
             } => Noted::Match {
+                at,
                 request,
                 source,
                 ssn,
