@@ -59,6 +59,7 @@ impl<C: Commits> Pessimist<C> {
     #[inline]
     pub fn record(&mut self) -> &mut Recorder {
         self.recorded += 1;
+        self.has_aged = false;
         &mut self.recorder
     }
 
@@ -68,7 +69,7 @@ impl<C: Commits> Pessimist<C> {
         if emission_waits || self.is_due() {
             self.commit(emission_waits);
         }
-        self.has_aged = true;
+        self.has_aged = self.recorder.has_pending(false);
         let next = self.recorder.next();
         // What is only counted is no determinant yet, but the program knows it.
         let is_stable = self.commits.stable_end() >= next || self.commits.poll() >= next;

@@ -63,7 +63,7 @@ impl World {
                 return Ok(answer);
             }
             if !self.engine.progress()? {
-                core::hint::spin_loop();
+                self.pause();
             }
         }
         self.block_long_until(ready)
@@ -87,14 +87,14 @@ impl World {
                 (idle_since, yields_left) = (Instant::now(), self.patience.yields);
                 continue;
             }
-            core::hint::spin_loop();
+            self.pause();
             if !polls.is_multiple_of(POLLS_PER_LOOK) {
                 continue;
             }
             log_watch.check(self)?;
-            if self.engine.is_spilling() || self.awaits_commit()? {
-                // The thread that writes, or the event logger, may wait for this
-                // core.
+            self.check_gate()?;
+            if self.engine.is_spilling() {
+                // The thread that writes may wait for this core.
                 std::thread::yield_now();
             }
             if idle_since.elapsed() < self.patience.spin {
@@ -110,17 +110,28 @@ impl World {
         }
     }
 
-    /// Whether a send waits for events; an error when it has for too long.
-    fn awaits_commit(&self) -> Result<bool, Error> {
+    /// Between two polls that found nothing.
+    #[inline]
+    fn pause(&self) {
+        if self.engine.awaits_commit() {
+            // The event logger may wait for this core.
+            std::thread::yield_now();
+        } else {
+            core::hint::spin_loop();
+        }
+    }
+
+    /// An error when a send has waited too long for its events.
+    fn check_gate(&self) -> Result<(), Error> {
         if !self.engine.awaits_commit() {
-            return Ok(false);
+            return Ok(());
         }
         let waited = self
             .events
             .as_ref()
             .and_then(|events| events.borrow().waiting());
         match waited.filter(|waited| *waited >= self.patience.events_wait) {
-            None => Ok(true),
+            None => Ok(()),
             Some(waited) => Err(Error::EventsNotStable {
                 waited,
                 why: self.engine.explain_gate().unwrap_or_default(),
