@@ -1,7 +1,7 @@
 //! The process that serves: drains rings into the logbook, acknowledges, fetches
 //! what it lacks, and gives out what it has.
 //!
-//! One thread around one wait. A [turn](Server::turn) does what can be done
+//! One thread around one wait. A turn does what can be done
 //! without waiting: it takes what lies in the rings, lets the logbook go on, and
 //! tells everybody what became of what they wrote. When nothing moves, the
 //! server says so in the rings, looks once more, and sleeps until somebody rings

@@ -23,7 +23,7 @@ struct File<'a> {
 /// The name of the file in a job's `--event-dir`.
 pub const STATISTICS_FILE: &str = "statistics.json";
 
-/// How many messages each rank sent, out of a file that [`write`] has written.
+/// How many messages each rank sent, out of a file that [`write()`] has written.
 pub fn messages_of(path: &Path) -> Option<Vec<u64>> {
     let file: serde_json::Value = serde_json::from_slice(&fs::read(path).ok()?).ok()?;
     let sent = |rank: &serde_json::Value| rank["messages_sent"].as_u64().unwrap_or(0);
