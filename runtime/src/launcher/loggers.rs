@@ -333,13 +333,14 @@ fn make_directory(spec: &EventLoggerSpec, job: u64) -> Result<Directory, Error> 
             }
         }
     };
+    // The folder for temporary files is not Refrain's to make.
     let made = fs::DirBuilder::new()
-        .recursive(true)
+        .recursive(directory.is_kept)
         .mode(0o700)
         .create(&directory.path);
     made.map_err(|error| {
         Error::Config(format!(
-            "--event-dir {}: cannot be made: {error}",
+            "the event loggers' folder {} cannot be made: {error}: name one with --event-dir",
             directory.path.display()
         ))
     })?;
