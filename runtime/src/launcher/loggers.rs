@@ -11,13 +11,13 @@ use refrain_logging::Member;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use std::ffi::OsString;
-use std::fs;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::DirBuilderExt;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ExitStatus};
 use std::time::{Duration, Instant};
+use std::{fs, io};
 
 /// A logger that is killed is started again so often.
 const RESTARTS_MAX: u32 = 1000;
@@ -81,7 +81,9 @@ impl Drop for Directory {
         if self.is_kept {
             return;
         }
-        if let Err(error) = fs::remove_dir_all(&self.path) {
+        if let Err(error) = fs::remove_dir_all(&self.path)
+            && error.kind() != io::ErrorKind::NotFound
+        {
             eprintln!(
                 "refrain: {} cannot be removed: {error}",
                 self.path.display()
