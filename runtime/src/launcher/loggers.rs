@@ -19,8 +19,11 @@ use std::process::{Child, ExitStatus};
 use std::time::{Duration, Instant};
 use std::{fs, io};
 
-/// A logger that is killed is started again so often.
-const RESTARTS_MAX: u32 = 1000;
+/// A logger that is killed is started again, but not one that so often in a row
+/// did not live …
+const QUICK_DEATHS_MAX: u32 = 10;
+/// … so long.
+const QUICK_DEATH: Duration = Duration::from_secs(1);
 /// How long loggers may take to store everything at the end.
 const STORE_MAX: Duration = Duration::from_secs(10);
 
@@ -57,7 +60,8 @@ struct LoggerProcess {
     arguments: Vec<OsString>,
     shard: usize,
     process: Option<(Child, OwnedFd)>,
-    starts: u32,
+    started: Instant,
+    quick_deaths: u32,
 }
 
 /// The loggers of a job. Dropping it lets them store everything, and ends them.
@@ -166,7 +170,8 @@ impl EventLoggers {
                     arguments: arguments(&folder, address, id, peers, config)?,
                     shard,
                     process: None,
-                    starts: 0,
+                    started: Instant::now(),
+                    quick_deaths: 0,
                 });
             }
         }
@@ -184,7 +189,7 @@ impl EventLoggers {
             let pidfd = pidfd_open(Pid::from_child(&child), PidfdFlags::empty())?;
             Ok((child, pidfd))
         });
-        logger.starts += 1;
+        logger.started = Instant::now();
         logger.process = Some(started.map_err(|error| Error::Control {
             attempted: format!(
                 "starting event logger {index} ({} eventlogger)",
@@ -223,7 +228,11 @@ impl EventLoggers {
         };
         let status = child.wait().map_err(|error| error.to_string())?;
         let how = describe(status);
-        if status.signal().is_some() && logger.starts <= RESTARTS_MAX {
+        logger.quick_deaths = match logger.started.elapsed() < QUICK_DEATH {
+            true => logger.quick_deaths + 1,
+            false => 0,
+        };
+        if status.signal().is_some() && logger.quick_deaths < QUICK_DEATHS_MAX {
             eprintln!("refrain: event logger {index} {how}: it is started again");
             return self.start_one(index).map_err(|error| error.to_string());
         }
