@@ -126,8 +126,8 @@ pub fn seeds() -> Vec<Vec<u8>> {
     payload.push(0);
     payload.extend(PAYLOAD);
     let mut program = vec![2, 9, 0, 0, 0, 0, 0, 0, 0];
-    for (what, number) in (0..64).zip((0..).step_by(5)) {
-        program.extend([what % 8 | what << 4, number]);
+    for what in 0..64_u8 {
+        program.extend([what % 8 | what << 4, what.wrapping_mul(5)]);
     }
     vec![[&[0][..], &batch].concat(), payload, program]
 }
