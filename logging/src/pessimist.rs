@@ -5,6 +5,7 @@
 use crate::determinant::EventIndex;
 use crate::determinant::batch::{BATCH_BYTES_MAX, BatchHeader};
 use crate::determinant::recorder::{Counts, Identity, Recorder};
+use std::collections::VecDeque;
 
 /// Where batches become stable.
 pub trait Commits {
@@ -38,8 +39,17 @@ pub struct Pessimist<C> {
     /// What is pending has been seen by an [`Pessimist::advance`] before: the
     /// call that made it is over, so that nothing will be merged with it.
     has_aged: bool,
+    /// Events so far.
     recorded: u64,
+    /// Events up to the last commit.
     committed: u64,
+    /// Events up to the last commit that left nothing pending.
+    covered: u64,
+    /// Of those commits that are not known to be stable: where they end, and how
+    /// many events that is.
+    under_way: VecDeque<(EventIndex, u64)>,
+    /// Events that are stable, the first.
+    stable: u64,
 }
 
 impl<C: Commits> Pessimist<C> {
@@ -52,10 +62,13 @@ impl<C: Commits> Pessimist<C> {
             has_aged: false,
             recorded: 0,
             committed: 0,
+            covered: 0,
+            under_way: VecDeque::new(),
+            stable: 0,
         }
     }
 
-    /// The recorder, to be told what has happened.
+    /// The recorder, to be told of one event that has happened.
     #[inline]
     pub fn record(&mut self) -> &mut Recorder {
         self.recorded += 1;
@@ -63,17 +76,36 @@ impl<C: Commits> Pessimist<C> {
         &mut self.recorder
     }
 
-    /// Moves commits on; returns whether everything recorded is stable, so that
-    /// emissions may go on. GATE-1, GATE-2
-    pub fn advance(&mut self, emission_waits: bool) -> bool {
-        if emission_waits || self.is_due() {
-            self.commit(emission_waits);
+    /// Moves commits on. Emissions wait for the first `wanted` events: if any of
+    /// them is in no commit yet, all that is pending goes, also what is only
+    /// counted. Later events wait for their own emissions, so that a program that
+    /// tests in vain behind a send that waits makes no commit of each test.
+    /// Returns how many events, the first, are stable. GATE-1, GATE-2
+    pub fn advance(&mut self, wanted: u64) -> u64 {
+        if wanted > self.covered {
+            self.commit(true);
+        } else if self.is_due() {
+            self.commit(false);
         }
         self.has_aged = self.recorder.has_pending(false);
-        let next = self.recorder.next();
-        // What is only counted is no determinant yet, but the program knows it.
-        let is_stable = self.commits.stable_end() >= next || self.commits.poll() >= next;
-        is_stable && !self.recorder.has_pending(true)
+        if !self.under_way.is_empty() {
+            self.settle(self.commits.stable_end());
+            if !self.under_way.is_empty() {
+                let end = self.commits.poll();
+                self.settle(end);
+            }
+        }
+        self.stable
+    }
+
+    /// Events so far.
+    pub fn recorded(&self) -> u64 {
+        self.recorded
+    }
+
+    /// Events that are known to be stable, the first.
+    pub fn stable(&self) -> u64 {
+        self.stable
     }
 
     /// The application computes now: a commit that takes time begins.
@@ -88,7 +120,7 @@ impl<C: Commits> Pessimist<C> {
     /// what comes meanwhile forms the next batch.
     fn is_due(&self) -> bool {
         if self.recorded - self.committed >= PENDING_MAX {
-            return true;
+            return self.recorder.has_pending(false);
         }
         self.has_aged && !self.commits.is_instant() && !self.is_in_flight()
     }
@@ -103,21 +135,30 @@ impl<C: Commits> Pessimist<C> {
         }
         self.committed = self.recorded;
         self.has_aged = false;
+        if !self.recorder.has_pending(true) && self.covered < self.recorded {
+            self.covered = self.recorded;
+            let end = self.recorder.next();
+            // Over shared memory it is stable already, as a rule.
+            if self.under_way.is_empty() && self.commits.stable_end() >= end {
+                self.stable = self.recorded;
+            } else {
+                self.under_way.push_back((end, self.recorded));
+            }
+        }
+    }
+
+    fn settle(&mut self, stable_end: EventIndex) {
+        while let Some((end, events)) = self.under_way.front()
+            && *end <= stable_end
+        {
+            self.stable = *events;
+            self.under_way.pop_front();
+        }
     }
 
     /// What was recorded so far.
     pub fn counts(&self) -> Counts {
         self.recorder.counts()
-    }
-
-    /// Whether anything has happened that no commit has.
-    pub fn has_pending(&self) -> bool {
-        self.recorder.has_pending(true)
-    }
-
-    /// Number of the first determinant that no commit has.
-    pub fn next(&self) -> EventIndex {
-        self.recorder.next()
     }
 
     /// Where batches become stable.
@@ -128,5 +169,101 @@ impl<C: Commits> Pessimist<C> {
     /// Where batches become stable.
     pub fn commits_ref(&self) -> &C {
         &self.commits
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::determinant::Matched;
+    use refrain_ring::{Clock, Incarnation, Rank, Ssn};
+
+    /// Acknowledges a commit at the second look after it.
+    #[derive(Debug, Default)]
+    struct Late {
+        ends: Vec<EventIndex>,
+        seen: usize,
+        stable: EventIndex,
+    }
+
+    impl Commits for Late {
+        fn commit(&mut self, header: &BatchHeader, _batch: &[u8]) {
+            self.ends.push(header.end());
+        }
+
+        fn stable_end(&self) -> EventIndex {
+            self.stable
+        }
+
+        fn poll(&mut self) -> EventIndex {
+            if self.seen > 0 {
+                self.stable = self.ends[self.seen - 1];
+            }
+            self.seen = self.ends.len();
+            self.stable
+        }
+
+        fn is_instant(&self) -> bool {
+            false
+        }
+    }
+
+    fn pessimist() -> Pessimist<Late> {
+        let identity = Identity {
+            job: 1,
+            rank: Rank(0),
+            incarnation: Incarnation(0),
+        };
+        Pessimist::new(identity, EventIndex(0), Late::default())
+    }
+
+    /// A send that waits goes when what came before it is stable, however often
+    /// the program tests in vain meanwhile; and those tests are no commits.
+    // GATE-1, GATE-2
+    #[test]
+    fn tests_behind_a_send_that_waits_neither_hold_it_nor_are_committed() {
+        let mut pessimist = pessimist();
+        pessimist.record().nothing(Clock(1));
+        let wanted = pessimist.recorded();
+        assert_eq!(pessimist.advance(wanted), 0);
+        let mut stable = 0;
+        for clock in 2..100 {
+            pessimist.record().nothing(Clock(clock));
+            stable = pessimist.advance(wanted);
+            if stable >= wanted {
+                break;
+            }
+        }
+        assert_eq!(stable, wanted);
+        for clock in 100..1000 {
+            pessimist.record().nothing(Clock(clock));
+            pessimist.advance(wanted);
+        }
+        assert_eq!(pessimist.commits.ends.len(), 1, "one run, one commit");
+    }
+
+    /// A match is committed when its call is over, without an emission; one that
+    /// comes while a commit is under way waits for the next.
+    // GATE-2
+    #[test]
+    fn commits_begin_early_and_one_at_a_time() {
+        let mut pessimist = pessimist();
+        let matched = |clock: u64| Matched {
+            request: Clock(clock),
+            source: Rank(1),
+            ssn: Ssn(clock),
+        };
+        pessimist.record().matched(Clock(1), matched(1), false);
+        pessimist.advance(0);
+        assert!(pessimist.commits.ends.is_empty(), "its call is not over");
+        pessimist.advance(0);
+        assert_eq!(pessimist.commits.ends, [EventIndex(1)]);
+        pessimist.record().matched(Clock(2), matched(2), false);
+        pessimist.record().matched(Clock(3), matched(3), false);
+        pessimist.operation_ended();
+        assert_eq!(pessimist.commits.ends.len(), 1, "one is under way");
+        assert_eq!(pessimist.advance(0), 1);
+        pessimist.operation_ended();
+        assert_eq!(pessimist.commits.ends[1..], [EventIndex(3)]);
     }
 }

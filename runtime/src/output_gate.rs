@@ -80,17 +80,16 @@ impl OutputGate {
         word.store(word.load(Ordering::Relaxed) + 1, Ordering::Release);
     }
 
-    /// The rank: everything that has happened is stable.
+    /// The rank: so many events, the first, are stable.
     #[inline]
-    pub(crate) fn note_stable(&self) {
-        let recorded = self.word(RECORDED).load(Ordering::Relaxed);
-        self.word(STABLE).store(recorded, Ordering::Release);
+    pub(crate) fn note_stable(&self, events: u64) {
+        self.word(STABLE).store(events, Ordering::Release);
     }
 
-    /// The rank: whether output waits for events that are not stable.
+    /// The rank: output waits for so many events, the first.
     #[inline]
-    pub(crate) fn is_wanted(&self) -> bool {
-        self.word(WANTED).load(Ordering::Relaxed) > self.word(STABLE).load(Ordering::Relaxed)
+    pub(crate) fn wanted(&self) -> u64 {
+        self.word(WANTED).load(Ordering::Relaxed)
     }
 
     /// The launcher: events that may have happened before the output that was
@@ -121,12 +120,11 @@ mod tests {
         rank.note_event();
         rank.note_event();
         assert_eq!((launcher.recorded(), launcher.stable()), (2, 0));
-        assert!(!rank.is_wanted());
+        assert_eq!(rank.wanted(), 0);
         launcher.want(2);
-        assert!(rank.is_wanted());
-        rank.note_stable();
-        assert_eq!(launcher.stable(), 2);
-        assert!(!rank.is_wanted());
+        assert_eq!(rank.wanted(), 2);
+        rank.note_stable(1);
+        assert_eq!(launcher.stable(), 1);
     }
 
     #[test]

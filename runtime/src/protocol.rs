@@ -153,28 +153,34 @@ impl Events {
         }
     }
 
-    fn advance(&mut self, emission_waits: bool) -> bool {
+    fn advance(&mut self, wanted: u64) -> u64 {
         // GATE-1: output is an emission.
-        let output_waits = self.output.as_ref().is_some_and(OutputGate::is_wanted);
-        let is_stable = self.pessimist.advance(emission_waits || output_waits);
-        if let Some(output) = self.output.as_ref().filter(|_| is_stable) {
-            output.note_stable();
+        let printed = self.output.as_ref().map_or(0, OutputGate::wanted);
+        let waited_for = wanted > self.pessimist.stable();
+        let stable = self.pessimist.advance(wanted.max(printed));
+        if let Some(output) = &self.output {
+            output.note_stable(stable);
         }
-        match (is_stable, self.waits_since) {
+        match (stable >= wanted, self.waits_since) {
             // The clock is not asked where nothing waits.
-            (true, None) => self.waits.at_once += u64::from(emission_waits),
+            (true, None) => self.waits.at_once += u64::from(waited_for),
             (true, Some(since)) => {
                 self.waits.record(since.elapsed());
                 self.waits_since = None;
             }
-            (false, None) if emission_waits => self.waits_since = Some(Instant::now()),
-            (false, _) => {}
+            (false, None) => self.waits_since = Some(Instant::now()),
+            (false, Some(_)) => {}
         }
-        is_stable
+        stable
     }
 
     fn leave(&mut self) -> bool {
-        if !self.advance(true) {
+        let all = self.pessimist.recorded();
+        let stable = self.pessimist.advance(all);
+        if let Some(output) = &self.output {
+            output.note_stable(stable);
+        }
+        if stable < all {
             return false;
         }
         if !self.has_left {
@@ -224,9 +230,9 @@ impl Protocol for Logging {
         }
     }
 
-    fn advance(&mut self, emission_waits: bool) -> bool {
+    fn advance(&mut self, wanted: u64) -> u64 {
         let events = self.events.as_ref();
-        events.is_none_or(|events| events.borrow_mut().advance(emission_waits))
+        events.map_or(u64::MAX, |events| events.borrow_mut().advance(wanted))
     }
 
     fn operation_ended(&mut self) {

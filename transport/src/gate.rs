@@ -8,30 +8,58 @@
 #[derive(Debug)]
 pub struct Pass(());
 
-/// Holds emissions back while a determinant is not stable.
+/// How many events had happened when an emission was made: those have to be
+/// stable before it leaves, later ones have not.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Mark(pub u64);
+
+/// Holds emissions back while a determinant that came before them is not stable.
 #[derive(Debug, Default)]
 pub struct Gate {
-    closed: bool,
+    /// Events that emissions have to wait for, so far.
+    told: u64,
+    /// Of those, in their order, how many are stable.
+    stable: u64,
 }
 
 impl Gate {
-    /// Opens or closes the gate; the protocol decides (see
-    /// [`Protocol`](crate::protocol::Protocol)).
-    pub fn set_closed(&mut self, closed: bool) {
-        self.closed = closed;
+    /// An event has happened for which emissions have to wait from now on.
+    #[inline]
+    pub fn note_events(&mut self, events: u64) {
+        self.told += events;
     }
 
-    /// Whether emissions wait.
+    /// So many of all events, the first, are stable; the protocol says so (see
+    /// [`Protocol`](crate::protocol::Protocol)).
+    #[inline]
+    pub fn note_stable(&mut self, events: u64) {
+        self.stable = self.stable.max(events.min(self.told));
+    }
+
+    /// Whether an emission that is made now has to wait.
     #[inline]
     pub fn is_closed(&self) -> bool {
-        self.closed
+        self.stable < self.told
     }
 
-    /// A pass for an effect that another rank's program can see, if the gate
-    /// is open.
+    /// What an emission that is made now has to wait for.
+    #[inline]
+    pub fn mark(&self) -> Mark {
+        Mark(self.told)
+    }
+
+    /// A pass for an effect that another rank's program can see, and that is made
+    /// now, if everything that has happened is stable.
     #[inline]
     pub fn pass(&self) -> Option<Pass> {
-        (!self.closed).then_some(Pass(()))
+        (!self.is_closed()).then_some(Pass(()))
+    }
+
+    /// A pass for one that was made earlier, if everything that had happened then
+    /// is stable. GATE-1
+    #[inline]
+    pub fn pass_behind(&self, mark: Mark) -> Option<Pass> {
+        (self.stable >= mark.0).then_some(Pass(()))
     }
 
     /// A pass for traffic that no program sees: credits, horizons, goodbyes,

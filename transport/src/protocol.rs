@@ -72,13 +72,15 @@ pub trait Protocol {
     fn event(&mut self, event: Event<'_>) -> bool;
 
     /// Moves commits on, without blocking: sends what has happened to where it
-    /// becomes stable, and takes in what is (GATE-2). `emission_waits`: what
-    /// may otherwise be put off goes at once. Returns whether everything that
-    /// happened so far is stable, so that emissions may go on.
+    /// becomes stable, and takes in what is (GATE-2). Events are counted from the
+    /// first for which [`event`](Protocol::event) said that emissions must wait.
+    /// The first `wanted` of them are waited for by emissions, so that what may
+    /// otherwise be put off goes at once. Returns how many, the first, are
+    /// stable.
     ///
-    /// Called again and again while emissions must wait, by whatever the
-    /// application calls (GATE-4).
-    fn advance(&mut self, emission_waits: bool) -> bool;
+    /// Called again and again while any is not, by whatever the application
+    /// calls (GATE-4).
+    fn advance(&mut self, wanted: u64) -> u64;
 
     /// The application gets its answer now, and may compute for long: a commit
     /// that is begun here overlaps with that.

@@ -32,8 +32,8 @@ impl Protocol for KeepsNothing {
     fn event(&mut self, _: Event<'_>) -> bool {
         false
     }
-    fn advance(&mut self, _emission_waits: bool) -> bool {
-        true
+    fn advance(&mut self, _wanted: u64) -> u64 {
+        u64::MAX
     }
 }
 

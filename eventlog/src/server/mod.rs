@@ -188,6 +188,9 @@ impl Server {
             self.take_messages(id);
         }
         moved |= self.give_answers();
+        // What came in since then is to be under way before the server sleeps:
+        // only its end wakes it.
+        moved |= self.progress()?;
         self.send();
         // What became ready by that has its turn at once, if there is room.
         let is_more = !self.ready.is_empty() && served_ring::has_room(&self.logbook);

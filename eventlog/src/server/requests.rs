@@ -1,10 +1,10 @@
 //! What clients say, and what is done about it.
 
-use super::Server;
 use super::connection::{Connection, Received, Role};
 use super::reading::Answer;
 use super::served_ring::has_room;
 use super::writer::Writer;
+use super::{PIECES_UNSENT_MAX, Server};
 use crate::logbook::{Logbook, Refusal, Verdict};
 use crate::message::{ToClient, ToLogger, Way};
 use refrain_logging::determinant::EventIndex;
@@ -90,6 +90,15 @@ impl Server {
                 Ok(Some(message)) => {
                     if let Err(reason) = self.obey(id, message) {
                         return self.cut_off(id, reason);
+                    }
+                    // Small questions may have large answers: who does not take
+                    // them is cut off before they are many.
+                    let unsent = self
+                        .connections
+                        .get(&id)
+                        .map_or(0, Connection::unsent_bytes);
+                    if unsent >= PIECES_UNSENT_MAX {
+                        self.send();
                     }
                 }
                 Err(error) => return self.cut_off(id, error.to_string()),

@@ -242,20 +242,39 @@ pub fn run(arguments: Arguments) -> miette::Result<ExitCode> {
             if arguments.stats {
                 eprintln!("{}", statistics::text(&outcome.statistics));
             }
-            let beside_events = arguments
-                .event_dir
-                .map(|folder| folder.join(statistics::STATISTICS_FILE));
-            for path in arguments.stats_file.into_iter().chain(beside_events) {
-                statistics::write(&path, &outcome.statistics)
-                    .map_err(|error| miette!("{}: cannot be written: {error}", path.display()))?;
-            }
-            Ok(report(&outcome))
+            let status = report(&outcome);
+            write_statistics(&arguments.stats_file, &arguments.event_dir, &outcome)?;
+            Ok(status)
         }
         Err(error) => {
             let status = status_of(&error);
             eprintln!("{:?}", Report::msg(error));
             Ok(ExitCode::from(status))
         }
+    }
+}
+
+/// To the file that was asked for, and beside the events where loggers were
+/// started.
+fn write_statistics(
+    file: &Option<PathBuf>,
+    event_dir: &Option<PathBuf>,
+    outcome: &Outcome,
+) -> miette::Result<()> {
+    let beside_events = event_dir.as_ref().filter(|folder| folder.is_dir());
+    if let Some(path) = beside_events.map(|folder| folder.join(statistics::STATISTICS_FILE))
+        && let Err(error) = statistics::write(&path, &outcome.statistics)
+    {
+        eprintln!("refrain: {}: cannot be written: {error}", path.display());
+    }
+    match file {
+        Some(path) => statistics::write(path, &outcome.statistics).map_err(|error| {
+            miette!(
+                "--stats-file {}: cannot be written: {error}",
+                path.display()
+            )
+        }),
+        None => Ok(()),
     }
 }
 

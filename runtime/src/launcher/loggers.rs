@@ -185,10 +185,17 @@ impl EventLoggers {
 
     fn start_one(&mut self, index: usize) -> Result<(), Error> {
         let logger = &mut self.loggers[index];
-        let started = spawn::spawn_service(&self.program, &logger.arguments).and_then(|child| {
-            let pidfd = pidfd_open(Pid::from_child(&child), PidfdFlags::empty())?;
-            Ok((child, pidfd))
-        });
+        let started =
+            spawn::spawn_service(&self.program, &logger.arguments).and_then(|mut child| {
+                match pidfd_open(Pid::from_child(&child), PidfdFlags::empty()) {
+                    Ok(pidfd) => Ok((child, pidfd)),
+                    Err(error) => {
+                        let _ = child.kill();
+                        let _ = child.wait();
+                        Err(error.into())
+                    }
+                }
+            });
         logger.started = Instant::now();
         logger.process = Some(started.map_err(|error| Error::Control {
             attempted: format!(
@@ -262,12 +269,16 @@ impl Drop for EventLoggers {
         };
         for (_, pidfd) in living() {
             let _ = pidfd_send_signal(pidfd, Signal::TERM);
+            // A stopped one would not see it.
+            let _ = pidfd_send_signal(pidfd, Signal::CONT);
         }
         let give_up_at = Instant::now() + STORE_MAX;
         for (_, pidfd) in living() {
-            let left = give_up_at.saturating_duration_since(Instant::now());
             let mut polled = [PollFd::new(pidfd, PollFlags::IN)];
-            let _ = poll(&mut polled, Timespec::try_from(left).ok().as_ref());
+            let _ = rustix::io::retry_on_intr(|| {
+                let left = give_up_at.saturating_duration_since(Instant::now());
+                poll(&mut polled, Timespec::try_from(left).ok().as_ref())
+            });
             let _ = pidfd_send_signal(pidfd, Signal::KILL);
         }
         for logger in &mut self.loggers {

@@ -52,6 +52,10 @@ pub struct World {
     not_shared: PhantomData<*const ()>,
 }
 
+/// Operations between two looks, of a program that only tests, whether a send
+/// waits for too long.
+const TESTS_PER_LOOK: u64 = 1024;
+
 /// A message taken out of the queue by a matched probe; no other receive gets
 /// it. It waits to be received.
 #[derive(Debug)]
@@ -194,7 +198,9 @@ impl World {
         let (pattern, clock) = (self.pattern(from)?, self.engine.tick());
         self.engine.progress()?;
         let found = self.look(&pattern, clock);
-        self.note_nothing_unless(found.is_some(), clock);
+        if found.is_none() {
+            self.found_nothing(clock)?;
+        }
         Ok(found)
     }
 
@@ -216,7 +222,9 @@ impl World {
         let (pattern, clock) = (self.pattern(from)?, self.engine.tick());
         self.engine.progress()?;
         let taken = self.take(&pattern, clock);
-        self.note_nothing_unless(taken.is_some(), clock);
+        if taken.is_none() {
+            self.found_nothing(clock)?;
+        }
         Ok(taken)
     }
 
@@ -314,10 +322,14 @@ impl World {
         Some(Message { matched, status })
     }
 
-    fn note_nothing_unless(&mut self, found: bool, clock: Clock) {
-        if !found {
-            self.engine.note_nothing(clock);
+    /// A test or probe has found nothing. A program that only tests does not wait
+    /// anywhere: what waits for too long is noticed here.
+    fn found_nothing(&mut self, clock: Clock) -> Result<(), Error> {
+        self.engine.note_nothing(clock);
+        if clock.0.is_multiple_of(TESTS_PER_LOOK) {
+            self.check_gate()?;
         }
+        Ok(())
     }
 
     /// Waits for a request of a blocking call. Whatever comes of it, the

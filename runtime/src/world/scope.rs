@@ -373,7 +373,7 @@ impl<'env> Scope<'_, 'env> {
         }
         self.world.engine.progress()?;
         let Some(outcome) = self.world.outcome_of(request) else {
-            self.world.engine.note_nothing(clock);
+            self.world.found_nothing(clock)?;
             return Ok(None);
         };
         // A send that was done when its call returned is done in every replay.
@@ -411,7 +411,7 @@ impl<'env> Scope<'_, 'env> {
         }
         self.world.engine.progress()?;
         let Some((index, outcome)) = self.world.first_done(requests) else {
-            self.world.engine.note_nothing(clock);
+            self.world.found_nothing(clock)?;
             return Ok(None);
         };
         self.one_done(clock, requests, index, outcome).map(Some)
@@ -442,7 +442,7 @@ impl<'env> Scope<'_, 'env> {
         }
         self.world.engine.progress()?;
         if self.world.first_done(requests).is_none() {
-            self.world.engine.note_nothing(clock);
+            self.world.found_nothing(clock)?;
             return Ok(Vec::new());
         }
         self.all_done(clock, requests)
@@ -468,13 +468,16 @@ impl<'env> Scope<'_, 'env> {
         let clock = self.world.engine.tick();
         self.world.engine.progress()?;
         if self.world.whether_all_done(requests).is_none() {
-            self.world.engine.note_nothing(clock);
+            self.world.found_nothing(clock)?;
             return Ok(None);
         }
         let indices: Vec<usize> = (0..requests.len())
             .filter(|index| !requests[*index].is_null())
             .collect();
-        self.note(clock, requests, &indices);
+        // Of null requests only: deterministic.
+        if !indices.is_empty() {
+            self.note(clock, requests, &indices);
+        }
         self.take_all(requests).map(Some)
     }
 

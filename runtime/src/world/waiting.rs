@@ -122,7 +122,7 @@ impl World {
     }
 
     /// An error when a send has waited too long for its events.
-    fn check_gate(&self) -> Result<(), Error> {
+    pub(super) fn check_gate(&self) -> Result<(), Error> {
         if !self.engine.awaits_commit() {
             return Ok(());
         }

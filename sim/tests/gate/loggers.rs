@@ -42,8 +42,8 @@ struct Logger {
     lives: bool,
     /// By rank.
     rows: Vec<Row>,
-    /// By rank: the furthest end that its row ever had.
-    reached: Vec<EventIndex>,
+    /// By rank: the highest clock that its row ever had.
+    reached: Vec<Clock>,
     /// What every batch was, for those who catch up.
     batches: Vec<Vec<Vec<u8>>>,
     /// Ranks that are connected.
@@ -71,7 +71,7 @@ impl Loggers {
         let logger = |_| Logger {
             lives: true,
             rows: vec![Row::default(); ranks],
-            reached: vec![EventIndex(0); ranks],
+            reached: vec![Clock(0); ranks],
             batches: vec![Vec::new(); ranks],
             clients: vec![false; ranks],
             asked: VecDeque::new(),
@@ -86,12 +86,12 @@ impl Loggers {
         }
     }
 
-    /// How many have, or had before their host was lost, all of a rank's
-    /// determinants before `end`: what was stable then may be lost once, which
-    /// is what replicas are for.
-    pub fn holding(&self, rank: usize, end: EventIndex) -> usize {
+    /// How many have, or had before their host was lost, a rank's determinants up
+    /// to this clock: what was stable then may be lost once, which is what
+    /// replicas are for.
+    pub fn holding(&self, rank: usize, clock: Clock) -> usize {
         let state = self.state.borrow();
-        let holds = |logger: &&Logger| logger.reached[rank] >= end;
+        let holds = |logger: &&Logger| logger.reached[rank] >= clock;
         state.loggers.iter().filter(holds).count()
     }
 
@@ -232,7 +232,7 @@ impl Logger {
         match self.rows[rank].judge(&header, origin) {
             Ok(Step::Take) => {
                 self.rows[rank].take(&header);
-                self.reached[rank] = self.reached[rank].max(header.end());
+                self.reached[rank] = self.reached[rank].max(header.last_clock);
                 self.batches[rank].push(batch.to_vec());
             }
             Ok(Step::Known) => {}

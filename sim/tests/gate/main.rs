@@ -3,9 +3,9 @@
 //! loggers do: delay, die, come back, come back with nothing.
 //!
 //! The real engine, recorder, pessimist, committer and acceptor, over a simulated
-//! network and simulated loggers. The check knows nothing of the gate: after each
-//! call into an engine that made it post anything, it counts how many loggers
-//! hold everything that was recorded.
+//! network and simulated loggers. The check knows nothing of the gate: for each
+//! message that leaves it counts how many loggers hold what happened before it was
+//! sent.
 
 mod empty;
 mod loggers;

@@ -9,7 +9,7 @@ use refrain_logging::determinant::batch::BatchHeader;
 use refrain_logging::determinant::recorder::Identity;
 use refrain_logging::determinant::{EventIndex, Matched};
 use refrain_logging::pessimist::{Commits, Pessimist};
-use refrain_ring::{Incarnation, Rank};
+use refrain_ring::{Clock, Incarnation, Rank};
 use refrain_transport::engine::{Engine, EngineOptions, RequestId, SendTo, Started};
 use refrain_transport::fabric::Fabric;
 use refrain_transport::fabric::sim::{Event as Happened, LaneKind, Network, Options};
@@ -99,7 +99,15 @@ impl Commits for Commitments {
     }
 }
 
-type Shared = Rc<RefCell<(Pessimist<Commitments>, u64)>>;
+/// What engine and test share of one rank.
+struct Told {
+    pessimist: Pessimist<Commitments>,
+    events: u64,
+    /// Of the latest event.
+    clock: Clock,
+}
+
+type Shared = Rc<RefCell<Told>>;
 
 /// As the runtime's glue.
 struct Logging {
@@ -117,9 +125,15 @@ impl Protocol for Logging {
     }
 
     fn event(&mut self, event: Event<'_>) -> bool {
-        let (pessimist, events) = &mut *self.shared.borrow_mut();
-        *events += 1;
-        let recorder = pessimist.record();
+        let told = &mut *self.shared.borrow_mut();
+        told.events += 1;
+        told.clock = match event {
+            Event::Match { at, .. } => at,
+            Event::Probe { clock, .. }
+            | Event::Completion { clock, .. }
+            | Event::Nothing { clock } => clock,
+        };
+        let recorder = told.pessimist.record();
         match event {
             Event::Match {
                 at,
@@ -148,13 +162,13 @@ impl Protocol for Logging {
         true
     }
 
-    fn advance(&mut self, emission_waits: bool) -> bool {
-        let is_stable = self.shared.borrow_mut().0.advance(emission_waits);
-        is_stable || self.gate_off
+    fn advance(&mut self, wanted: u64) -> u64 {
+        let stable = self.shared.borrow_mut().pessimist.advance(wanted);
+        if self.gate_off { u64::MAX } else { stable }
     }
 
     fn operation_ended(&mut self) {
-        self.shared.borrow_mut().0.operation_ended();
+        self.shared.borrow_mut().pessimist.operation_ended();
     }
 }
 
@@ -163,7 +177,10 @@ struct RankState {
     shared: Shared,
     receives: Vec<RequestId>,
     sends: Vec<RequestId>,
-    sent_to: Vec<u64>,
+    /// By receiver: of each message, the clock of the latest event before it.
+    sent_to: Vec<Vec<Clock>>,
+    /// By receiver: messages that were seen to leave.
+    left: Vec<usize>,
 }
 
 pub struct Ranks {
@@ -204,7 +221,11 @@ impl Ranks {
             };
             let commitments = Commitments::new(setup, rank.index(), loggers);
             let pessimist = Pessimist::new(identity, EventIndex(0), commitments);
-            let shared = Rc::new(RefCell::new((pessimist, 0)));
+            let shared = Rc::new(RefCell::new(Told {
+                pessimist,
+                events: 0,
+                clock: Clock(0),
+            }));
             let options = EngineOptions {
                 rank,
                 incarnation: Incarnation(0),
@@ -220,7 +241,8 @@ impl Ranks {
                 shared,
                 receives: Vec::new(),
                 sends: Vec::new(),
-                sent_to: vec![0; setup.ranks as usize],
+                sent_to: vec![Vec::new(); setup.ranks as usize],
+                left: vec![0; setup.ranks as usize],
             }
         });
         Self {
@@ -243,7 +265,8 @@ impl Ranks {
         self.checked(rank, |state| match what {
             0 | 1 => {
                 let tag = 1;
-                state.sent_to[peer.index()] += 1;
+                let before = state.shared.borrow().clock;
+                state.sent_to[peer.index()].push(before);
                 let to = SendTo {
                     rank: peer,
                     context: 0,
@@ -279,26 +302,37 @@ impl Ranks {
         Ok(())
     }
 
-    /// Lets a rank do something; everything that left meanwhile must be covered
-    /// by what a quorum of loggers has.
+    /// Lets a rank do something. Of each message that left meanwhile everything
+    /// that happened before it was sent must be at a quorum of loggers.
     fn checked(&mut self, rank: usize, act: impl FnOnce(&mut RankState)) -> Result<(), String> {
-        let before = self.posted(rank);
         act(&mut self.ranks[rank]);
-        let after = self.posted(rank);
         self.delayed += u32::from(self.ranks[rank].engine.awaits_commit());
-        if after == before {
-            return Ok(());
-        }
-        let shared = self.ranks[rank].shared.borrow();
-        let (pending, end) = (shared.0.has_pending(), shared.0.next());
-        let holding = self.loggers.holding(rank, end);
-        if pending || holding < self.quorum {
-            return Err(format!(
-                "rank {rank} posted, but {holding} loggers have its events before {end}, and {} is pending",
-                if pending { "something" } else { "nothing" }
-            ));
+        for to in 0..self.ranks.len() {
+            let posted = self.posted_to(rank, to);
+            let state = &mut self.ranks[rank];
+            for before in &state.sent_to[to][state.left[to]..posted] {
+                let holding = self.loggers.holding(rank, *before);
+                if holding < self.quorum {
+                    return Err(format!(
+                        "a message of rank {rank} left, but {holding} loggers have what happened before it, up to clock {before}"
+                    ));
+                }
+            }
+            state.left[to] = posted;
         }
         Ok(())
+    }
+
+    /// Messages are of one frame here.
+    fn posted_to(&self, from: usize, to: usize) -> usize {
+        let is_its = |event: &Happened| match event {
+            Happened::Posted(route, LaneKind::Data, _) => {
+                (route.from.rank.index(), route.to.rank.index()) == (from, to)
+            }
+            _ => false,
+        };
+        let events = self.network.events();
+        events.iter().filter(|(_, event)| is_its(event)).count()
     }
 
     fn posted(&self, rank: usize) -> usize {
@@ -317,7 +351,10 @@ impl Ranks {
     }
 
     pub fn events_total(&self) -> u64 {
-        self.ranks.iter().map(|rank| rank.shared.borrow().1).sum()
+        self.ranks
+            .iter()
+            .map(|rank| rank.shared.borrow().events)
+            .sum()
     }
 
     /// With all loggers alive everything leaves that waited.

@@ -47,7 +47,8 @@ pub(super) struct Inbox {
     /// Sources that may stall for memory which their kept frames hold.
     pub pressed: Vec<Rank>,
     pub violation: Option<EngineError>,
-    pub gate_closed: bool,
+    /// Events of this poll that emissions have to wait for.
+    pub events_told: u64,
     /// The latest operation, for events.
     pub now: Clock,
     /// A match is an event whatever the receive named.
@@ -79,7 +80,7 @@ impl Inbox {
             controls_out: Vec::new(),
             pressed: Vec::new(),
             violation: None,
-            gate_closed: false,
+            events_told: 0,
             now: Clock(0),
             every_reception,
             match_events: 0,
@@ -271,7 +272,7 @@ impl Inbox {
                 is_named: !receiving.any_source,
             };
             self.match_events += 1;
-            self.gate_closed |= protocol.event(event);
+            self.events_told += u64::from(protocol.event(event));
         }
         if begun.rendezvous {
             self.controls_out

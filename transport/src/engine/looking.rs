@@ -50,7 +50,7 @@ impl Engine {
 
     /// Whether something that would leave waits until events are stable.
     pub fn awaits_commit(&self) -> bool {
-        self.gate.is_closed() && self.outbox.has_work()
+        self.gate.is_closed() && self.gate.pass_behind(self.outbox.wanted()).is_none()
     }
 
     /// Why it waits, for people.

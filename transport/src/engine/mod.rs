@@ -48,7 +48,7 @@ pub use stalling::Stall;
 
 use crate::control::Control;
 use crate::fabric::{Fabric, FabricError};
-use crate::gate::Gate;
+use crate::gate::{Gate, Mark};
 use crate::protocol::Protocol;
 use crate::spill::Spill;
 use core::time::Duration;
@@ -283,7 +283,7 @@ impl Engine {
         let clock = self.tick();
         let bytes = buffer.message_bytes();
         if self.gate.is_closed() {
-            self.advance_protocol(true);
+            self.advance_protocol(self.gate.mark());
         }
         self.statistics.messages_sent += 1;
         self.statistics.bytes_sent += bytes;
@@ -385,7 +385,7 @@ impl Engine {
             self.fault()?;
         }
         if self.gate.is_closed() {
-            self.advance_protocol(self.outbox.has_work());
+            self.advance_protocol(self.outbox.wanted());
         }
         if self.spilling.is_under_way() {
             self.outbox.after_disk(&mut self.spilling);
@@ -397,11 +397,10 @@ impl Engine {
         Ok(arrived)
     }
 
-    /// Opens the gate when everything that happened is stable. GATE-1, GATE-2
-    fn advance_protocol(&mut self, emission_waits: bool) {
-        if self.protocol.advance(emission_waits) {
-            self.gate.set_closed(false);
-        }
+    /// Opens the gate as far as what happened is stable. GATE-1, GATE-2
+    fn advance_protocol(&mut self, wanted: Mark) {
+        let stable = self.protocol.advance(wanted.0);
+        self.gate.note_stable(stable);
     }
 
     /// An operation whose outcome may be an event returns to the application.
@@ -450,12 +449,10 @@ impl Engine {
     }
 
     fn after_matches(&mut self) {
-        if self.inbox.gate_closed {
-            self.inbox.gate_closed = false;
-            self.gate.set_closed(true);
-        }
+        self.gate.note_events(self.inbox.events_told);
+        self.inbox.events_told = 0;
         for (to, control) in self.inbox.controls_out.drain(..) {
-            self.outbox.push_control(to, control);
+            self.outbox.push_control(to, control, self.gate.mark());
         }
     }
 
@@ -476,7 +473,8 @@ impl Engine {
         self.protocol.checkpoint_published(self.clock);
         for (to, ssn) in self.inbox.moved_horizons() {
             if to != self.options.rank {
-                self.outbox.push_control(to, Control::Horizon { ssn });
+                let mark = self.gate.mark();
+                self.outbox.push_control(to, Control::Horizon { ssn }, mark);
             }
         }
     }

@@ -8,7 +8,7 @@ use super::stalling::Stall;
 use super::{EngineError, SendTo, Statistics, finish_send};
 use crate::control::Control;
 use crate::fabric::{Attributes, Fabric, Refusal};
-use crate::gate::Gate;
+use crate::gate::{Gate, Mark};
 use refrain_ring::copy::{STREAM_BYTES_MIN, Target};
 use refrain_ring::{
     Arena, ChannelLog, Frame, Incarnation, Position, Rank, RecordHeader, RecordKind, ReserveError,
@@ -32,7 +32,7 @@ pub(super) struct Destination {
     /// Sends that wait for a word of the receiver.
     unanswered: Vec<(Ssn, RequestId)>,
     /// Packed frames that wait for the gate or the fabric.
-    pub packed: VecDeque<Frame>,
+    pub packed: VecDeque<(Frame, Mark)>,
     /// All messages below are in a stable checkpoint of the receiver. LOG-4
     horizon: Ssn,
 }
@@ -42,7 +42,7 @@ pub(super) struct Outbox {
     pub(super) destinations: Vec<Destination>,
     /// Peers for whom something waits, in any of the queues.
     backlog: Vec<Rank>,
-    controls: VecDeque<(Rank, Control)>,
+    controls: VecDeque<(Rank, Control, Mark)>,
     /// Frames go around the cache: they are kept.
     target: Target,
     pub(super) keeps_payload: bool,
@@ -160,7 +160,8 @@ impl Outbox {
             .ok()?;
         destination.next_ssn = ssn.next();
         if means.log.fabric.post(pass, to.rank, &packed.frame).is_err() {
-            destination.packed.push_back(packed.frame);
+            let mark = means.log.gate.mark();
+            destination.packed.push_back((packed.frame, mark));
             self.note_backlog(to.rank);
         } else if bytes < STREAM_BYTES_MIN as u64 {
             destination.log.clear_ahead(means.log.arena);
@@ -179,8 +180,19 @@ impl Outbox {
         self.destinations[to.index()].unanswered.push((ssn, id));
     }
 
-    pub fn push_control(&mut self, to: Rank, control: Control) {
-        self.controls.push_back((to, control));
+    /// `mark`: what had happened when it was made.
+    pub fn push_control(&mut self, to: Rank, control: Control, mark: Mark) {
+        self.controls.push_back((to, control, mark));
+    }
+
+    /// What everything that waits here has to wait for.
+    pub fn wanted(&self) -> Mark {
+        let frames = self.backlog.iter().filter_map(|to| {
+            let last = self.destinations[to.index()].packed.back();
+            last.map(|(_, mark)| *mark)
+        });
+        let controls = self.controls.iter().map(|(_, _, mark)| *mark);
+        frames.chain(controls).max().unwrap_or_default()
     }
 
     fn note_backlog(&mut self, to: Rank) {
@@ -215,19 +227,21 @@ impl Outbox {
 
     fn post_controls(&mut self, means: &mut Means<'_>) {
         for _ in 0..self.controls.len() {
-            let Some((to, control)) = self.controls.pop_front() else {
+            let Some((to, control, mark)) = self.controls.pop_front() else {
                 break;
             };
             // GATE-1: an answer tells the sender's program that this rank came
             // to that receive. GATE-4: horizons and goodbyes never wait.
             let pass = match control {
-                Control::ClearToSend { .. } | Control::Matched { .. } => means.log.gate.pass(),
+                Control::ClearToSend { .. } | Control::Matched { .. } => {
+                    means.log.gate.pass_behind(mark)
+                }
                 Control::Horizon { .. } | Control::Goodbye => Some(means.log.gate.pass_unseen()),
             };
             let posted =
                 pass.is_some_and(|pass| means.log.fabric.post_control(pass, to, control).is_ok());
             if !posted {
-                self.controls.push_back((to, control));
+                self.controls.push_back((to, control, mark));
             }
         }
     }
@@ -310,7 +324,8 @@ impl Outbox {
             None => {
                 let buffer = &sending.buffer;
                 let packed = destination.pack(buffer, &record, log, &mut means.log)?;
-                destination.packed.push_back(packed.frame);
+                let mark = means.log.gate.mark();
+                destination.packed.push_back((packed.frame, mark));
                 packed.payload_bytes
             }
         };
@@ -496,7 +511,7 @@ impl Destination {
     /// Everything before this position was posted, so its records are published.
     pub fn posted(&self) -> Position {
         let waiting = self.packed.front();
-        waiting.map_or(self.log.tail(), |frame| frame.position)
+        waiting.map_or(self.log.tail(), |(frame, _)| frame.position)
     }
 
     pub fn trim(
@@ -516,8 +531,8 @@ impl Destination {
 
     /// Posts packed frames in order as far as gate and fabric allow. GATE-1
     fn post_packed(&mut self, to: Rank, means: &mut Means<'_>) {
-        while let Some(frame) = self.packed.front() {
-            let Some(pass) = means.log.gate.pass() else {
+        while let Some((frame, mark)) = self.packed.front() {
+            let Some(pass) = means.log.gate.pass_behind(*mark) else {
                 return;
             };
             match means.log.fabric.post(pass, to, frame) {

@@ -49,8 +49,7 @@ impl Engine {
 
     fn note(&mut self, event: Event<'_>) {
         self.statistics.events += 1;
-        if self.protocol.event(event) {
-            self.gate.set_closed(true);
-        }
+        let must_wait = self.protocol.event(event);
+        self.gate.note_events(u64::from(must_wait));
     }
 }

@@ -146,11 +146,13 @@ fn nothing_visible_leaves_before_events_are_stable() {
     }
 }
 
-/// What was packed and refused by the fabric before the event does not leave
-/// behind it either.
+/// A message waits for what happened before it was sent, and for nothing that
+/// happened later: what the fabric refused before the event leaves, what was sent
+/// behind the event does not, and a later event does not hold it when the first
+/// is stable.
 // GATE-1
 #[test]
-fn frames_that_were_refused_wait_for_the_gate_too() {
+fn messages_wait_for_what_was_before_them_alone() {
     let mut network = networks::calm();
     network.data_lane_frames = 1;
     let mut rig = Setup::new(network).ranks(3).build();
@@ -160,12 +162,21 @@ fn frames_that_were_refused_wait_for_the_gate_too() {
     let clock = rig.engines[1].tick();
     rig.protocols[1].hold_commits();
     rig.engines[1].note_probe(clock, &found(Rank(0)), Ssn(0));
-    rig.settle();
-    assert_eq!(rig.posted(1, LaneKind::Data), 1);
-    rig.protocols[1].commit();
+    rig.send(1, to(2, 3), &[0; 8]);
+    let clock = rig.engines[1].tick();
+    rig.engines[1].note_probe(clock, &found(Rank(0)), Ssn(0));
     for tag in 0..3 {
         rig.expect(0, from(1, tag), &[0; 8]);
     }
+    rig.settle();
+    assert_eq!(rig.posted(1, LaneKind::Data), 3);
+    rig.protocols[1].commit_first(1);
+    rig.expect(2, from(1, 3), &[0; 8]);
+    rig.send(1, to(2, 4), &[0; 8]);
+    rig.settle();
+    assert_eq!(rig.posted(1, LaneKind::Data), 4, "the second is not stable");
+    rig.protocols[1].commit();
+    rig.expect(2, from(1, 4), &[0; 8]);
     rig.end();
 }
 

@@ -27,6 +27,8 @@ struct Told {
     unstable: bool,
     /// Commits are held back.
     held: bool,
+    /// But for so many, the first.
+    stable: u64,
     /// How often a checkpoint was wished for.
     wishes: u32,
 }
@@ -49,6 +51,11 @@ impl Recorder {
     /// Events are not stable from now on.
     pub fn hold_commits(&self) {
         self.0.borrow_mut().held = true;
+    }
+
+    /// Only so many of the events that are held, the first, are stable.
+    pub fn commit_first(&self, events: u64) {
+        self.0.borrow_mut().stable = events;
     }
 
     /// All events so far are stable, and later ones at once.
@@ -127,7 +134,10 @@ impl Protocol for TestProtocol {
         self.recorder.0.borrow_mut().wishes += 1;
     }
 
-    fn advance(&mut self, _emission_waits: bool) -> bool {
-        !self.recorder.0.borrow().unstable
+    fn advance(&mut self, _wanted: u64) -> u64 {
+        match self.recorder.0.borrow().unstable {
+            true => self.recorder.0.borrow().stable,
+            false => u64::MAX,
+        }
     }
 }
