@@ -198,11 +198,17 @@ pub(crate) struct Logging {
     member: Member,
     /// `None`: nothing is logged, or there is nobody who could ask for it.
     events: Option<SharedEvents>,
+    /// The clock of the newest checkpoint that was published.
+    published: Clock,
 }
 
 impl Logging {
     pub(crate) fn new(member: Member, events: Option<SharedEvents>) -> Self {
-        Self { member, events }
+        Self {
+            member,
+            events,
+            published: Clock(0),
+        }
     }
 }
 
@@ -241,10 +247,12 @@ impl Protocol for Logging {
         }
     }
 
-    // GC-1
+    // GC-1: two generations are kept.
     fn checkpoint_published(&mut self, clock: Clock) {
         if let Some(events) = &self.events {
-            events.borrow_mut().pessimist.commits().client.trim(clock);
+            let before = std::mem::replace(&mut self.published, clock);
+            let pessimist = &mut events.borrow_mut().pessimist;
+            pessimist.commits().client.trim(before);
         }
     }
 

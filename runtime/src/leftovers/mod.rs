@@ -16,7 +16,9 @@
 mod process;
 mod segments;
 
+use core::time::Duration;
 use process::start_time;
+use rustix::fs::FlockOperation;
 use rustix::process::geteuid;
 use std::fs;
 use std::io;
@@ -36,6 +38,9 @@ pub fn folders() -> Vec<PathBuf> {
 
 /// How the names of the folders end that a job's event loggers write to.
 pub const EVENTS_SUFFIX: &str = "-events";
+
+/// A folder without any lock may be of loggers that start just now.
+const YOUNG: Duration = Duration::from_secs(60);
 
 /// What [`remove`] did.
 #[derive(Debug, Default)]
@@ -61,11 +66,31 @@ pub fn remove(folders: &[PathBuf]) -> Removal {
             name.ends_with(EVENTS_SUFFIX) && launcher_is_dead(name)
         })
     }) {
-        if fs::symlink_metadata(&path).is_ok_and(|metadata| metadata.is_dir()) {
+        let is_folder = fs::symlink_metadata(&path).is_ok_and(|metadata| metadata.is_dir());
+        if is_folder && !is_in_use(&path) {
             remove_folder(path, &mut removal);
         }
     }
     removal
+}
+
+/// Whether a logger still writes there, or may be about to: that of a launcher
+/// in another container that shares the folder, whose process id means nothing
+/// here. Each logger locks its own folder.
+fn is_in_use(path: &Path) -> bool {
+    let inner = fs::read_dir(path).into_iter().flatten().flatten();
+    let locks: Vec<_> = inner
+        .filter_map(|entry| fs::File::open(entry.path().join("lock")).ok())
+        .collect();
+    let is_held = |lock: &fs::File| {
+        let locked = rustix::fs::flock(lock, FlockOperation::NonBlockingLockExclusive);
+        locked.is_err()
+    };
+    let is_young = || {
+        let age = fs::metadata(path).and_then(|metadata| metadata.modified());
+        age.is_ok_and(|made| made.elapsed().is_ok_and(|age| age < YOUNG))
+    };
+    locks.iter().any(is_held) || locks.is_empty() && is_young()
 }
 
 /// Loggers nest no deeper than one folder each.
@@ -210,13 +235,19 @@ mod tests {
             let path = folder.path().join(name);
             fs::create_dir_all(path.join("0")).unwrap();
             fs::write(path.join("0").join("events"), "12345").unwrap();
+            fs::write(path.join("0").join("lock"), "").unwrap();
             path
         };
         let own = file_prefix(std::process::id()).unwrap();
         let living = make(&format!("{own}7{EVENTS_SUFFIX}"));
         let dead = make(&format!("refrain-4194999-77-7{EVENTS_SUFFIX}"));
+        // One whose launcher means nothing here, and whose logger lives.
+        let elsewhere = make(&format!("refrain-4194998-77-7{EVENTS_SUFFIX}"));
+        let lock = fs::File::open(elsewhere.join("0").join("lock")).unwrap();
+        rustix::fs::flock(&lock, FlockOperation::NonBlockingLockExclusive).unwrap();
         let removal = remove(&[folder.path().to_owned()]);
         assert_eq!(removal.removed, [(dead, 5)]);
+        assert!(elsewhere.join("0").join("events").exists());
         assert!(living.join("0").join("events").exists());
     }
 

@@ -43,6 +43,8 @@ pub struct World {
     /// Shared with the engine's protocol.
     events: Option<SharedEvents>,
     tells_statistics: bool,
+    /// What this rank prints waits for its events.
+    gates_output: bool,
     control: Option<ControlPlane>,
     patience: Patience,
     barriers: u64,

@@ -31,7 +31,7 @@ pub(super) struct Patience {
     /// For log memory, before it is an error.
     log_full_wait: Duration,
     /// Of a send for its events, before it is an error.
-    events_wait: Duration,
+    pub(super) events_wait: Duration,
 }
 
 impl Patience {

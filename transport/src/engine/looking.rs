@@ -60,6 +60,11 @@ impl Engine {
             .flatten()
     }
 
+    /// Why not everything that happened is stable, for people.
+    pub fn explain_protocol(&self) -> Option<String> {
+        self.protocol.explain()
+    }
+
     /// Lets the protocol end its part; returns whether it has. Asked again until
     /// then.
     pub fn leave_protocol(&mut self) -> bool {

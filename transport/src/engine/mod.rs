@@ -470,7 +470,12 @@ impl Engine {
     /// Tells every sender that what was delivered so far lies before a stable,
     /// published checkpoint of this rank, so that their logs may free it. LOG-4
     pub fn publish_horizon(&mut self) {
-        self.protocol.checkpoint_published(self.clock);
+        // What a receive got that the program has not seen is to be asked for
+        // again: its match is kept with the message.
+        let undelivered = self.requests.oldest_receive();
+        let before = undelivered.map(|posted_at| Clock(posted_at.0.saturating_sub(1)));
+        self.protocol
+            .checkpoint_published(before.map_or(self.clock, |before| before.min(self.clock)));
         for (to, ssn) in self.inbox.moved_horizons() {
             if to != self.options.rank {
                 let mark = self.gate.mark();

@@ -194,6 +194,12 @@ impl Requests {
         }
     }
 
+    /// Clock at the post of the oldest receive that exists, done or not.
+    pub fn oldest_receive(&self) -> Option<Clock> {
+        let receives = self.slab.iter().filter(|(_, request)| request.is_receive);
+        receives.map(|(_, request)| request.posted_at).min()
+    }
+
     pub fn count(&self) -> usize {
         self.slab.len()
     }

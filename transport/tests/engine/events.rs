@@ -175,3 +175,23 @@ fn matches_are_told_with_the_latest_clock() {
     assert_eq!(rig.protocols[1].events(), [expected]);
     assert_eq!(rig.finish_receive(&receipt).1, [9]);
 }
+
+/// A checkpoint does not cover the match of a receive that the program has not
+/// completed: its message is kept, and so is which one it was.
+// GC-1, LOG-4
+#[test]
+fn a_checkpoint_leaves_the_matches_of_open_receives() {
+    let mut rig = Setup::new(networks::calm()).build();
+    let receipt = rig.receive(1, from_any(5), 1);
+    let posted = rig.engines[1].posted_at(receipt.id).expect("it is there");
+    rig.send(0, to(1, 5), &[9]);
+    rig.settle();
+    assert!(rig.is_received(&receipt), "matched, and not asked for");
+    let now = rig.engines[1].tick();
+    rig.engines[1].publish_horizon();
+    assert_eq!(rig.protocols[1].published(), [Clock(posted.0 - 1)]);
+    rig.finish_receive(&receipt);
+    rig.engines[1].publish_horizon();
+    assert_eq!(rig.protocols[1].published()[1..], [now]);
+    rig.end();
+}

@@ -29,6 +29,8 @@ struct Told {
     held: bool,
     /// But for so many, the first.
     stable: u64,
+    /// Up to where events need not be kept any more.
+    published: Vec<Clock>,
     /// How often a checkpoint was wished for.
     wishes: u32,
 }
@@ -67,6 +69,11 @@ impl Recorder {
     /// How often a checkpoint was wished for.
     pub fn wishes(&self) -> u32 {
         self.0.borrow().wishes
+    }
+
+    /// Up to where events need not be kept any more, each time that was said.
+    pub fn published(&self) -> Vec<Clock> {
+        self.0.borrow().published.clone()
     }
 
     pub fn events(&self) -> Vec<Noted> {
@@ -128,6 +135,10 @@ impl Protocol for TestProtocol {
         told.unstable |= shuts;
         told.events.push(noted);
         shuts
+    }
+
+    fn checkpoint_published(&mut self, clock: Clock) {
+        self.recorder.0.borrow_mut().published.push(clock);
     }
 
     fn wants_checkpoint(&mut self) {

@@ -65,6 +65,7 @@ impl World {
             engine,
             events,
             tells_statistics: config.events.statistics,
+            gates_output: config.events.gate_output,
             control,
             barriers: 0,
             scopes: 0,
