@@ -300,6 +300,8 @@ fn events_are_read_after_a_clock_or_a_number() {
 fn too_few_replicas_give_no_events() {
     let mut shard = Shard::new(3, 2);
     let mut client = shard.connect();
+    // A quorum is there; the one that lives on has to know the rank, too.
+    poll_until(&mut client, |client| client.live() == 3);
     shard.commit_many(&mut client, 10);
     poll_until_stable(&mut client);
     shard.loggers[0].kill();
