@@ -4,7 +4,7 @@
 #[allow(dead_code, reason = "the acceptor sees headers only")]
 #[path = "../store/batches.rs"]
 mod batches;
-#[path = "../store/fixed_seed.rs"]
+#[path = "../fixed_seed/mod.rs"]
 mod fixed_seed;
 mod oracle;
 mod subject;
