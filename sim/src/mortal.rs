@@ -1,0 +1,97 @@
+//! What a process does to the world, one effect after the other, and its death
+//! before or after any of them.
+//!
+//! Whoever has an effect for a process asks its [`Mortal`]. When the process
+//! dies in the middle of a call of the real code, that call runs on to its end,
+//! but nothing that it does has an effect any more: it is as if the process had
+//! stopped there.
+
+use std::cell::RefCell;
+use std::rc::Rc;
+
+/// Whether a process lives, and how many effects it had. Clones are the same.
+#[derive(Clone, Debug, Default)]
+pub struct Mortal {
+    state: Rc<RefCell<State>>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    is_dead: bool,
+    effects: u64,
+    /// Deaths to come: before (`true`) or after the effect of this number.
+    deaths: Vec<(u64, bool)>,
+}
+
+impl Mortal {
+    /// A process that dies at these effects, counted from 0 over all its lives.
+    pub fn new(deaths: Vec<(u64, bool)>) -> Self {
+        let mortal = Self::default();
+        mortal.state.borrow_mut().deaths = deaths;
+        mortal
+    }
+
+    /// Has an effect, unless the process is dead.
+    pub fn act<R>(&self, effect: impl FnOnce() -> R) -> Option<R> {
+        if self.meets(true) {
+            return None;
+        }
+        let result = effect();
+        self.meets(false);
+        self.state.borrow_mut().effects += 1;
+        Some(result)
+    }
+
+    /// Whether it is dead, now that this moment has come.
+    fn meets(&self, before: bool) -> bool {
+        let state = &mut *self.state.borrow_mut();
+        if !state.is_dead {
+            let now = (state.effects, before);
+            let deaths = state.deaths.len();
+            state.deaths.retain(|death| *death != now);
+            state.is_dead = state.deaths.len() < deaths;
+        }
+        state.is_dead
+    }
+
+    /// It dies now.
+    pub fn kill(&self) {
+        self.state.borrow_mut().is_dead = true;
+    }
+
+    /// It is started again.
+    pub fn revive(&self) {
+        self.state.borrow_mut().is_dead = false;
+    }
+
+    /// Whether it is dead.
+    pub fn is_dead(&self) -> bool {
+        self.state.borrow().is_dead
+    }
+
+    /// Effects so far.
+    pub fn effects(&self) -> u64 {
+        self.state.borrow().effects
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_process_dies_before_or_after_an_effect() {
+        for (before, expected) in [(true, 2), (false, 3)] {
+            let mortal = Mortal::new(vec![(2, before)]);
+            let mut done = 0;
+            for _ in 0..5 {
+                mortal.act(|| done += 1);
+            }
+            assert_eq!((done, mortal.is_dead()), (expected, true));
+            // The next life does not die of the same.
+            mortal.revive();
+            mortal.act(|| done += 1);
+            assert_eq!((done, mortal.is_dead()), (expected + 1, false));
+        }
+    }
+}

@@ -1,0 +1,179 @@
+//! What a seed stands for.
+//!
+//! A [`Plan`] is plain data: made of a seed, printed, made smaller, run again.
+//! What it does not say (delays, who is next) follows from its seed.
+
+use crate::planted::Planted;
+use refrain_ring::Rank;
+
+/// One message of a round.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MessagePlan {
+    /// Its sender.
+    pub from: Rank,
+    /// Its receiver: another rank.
+    pub to: Rank,
+    /// Received by a receive that names its source; else by one that takes any.
+    pub is_named: bool,
+    /// Its length; at least [`crate::program::STAMP_BYTES`].
+    pub bytes: u32,
+    /// Completes when it is matched. Named ones only: a program in which others
+    /// were would end in a deadlock of its own.
+    pub is_synchronous: bool,
+}
+
+/// What all ranks do before anybody's next round is needed: sends are begun,
+/// then what is due is received, then sends are waited for.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RoundPlan {
+    /// All messages of the round.
+    pub messages: Vec<MessagePlan>,
+    /// A rank's calls in the round follow from this.
+    pub style_seed: u64,
+    /// Ranks that take a checkpoint at its end.
+    pub checkpoints: Vec<Rank>,
+    /// Ranks that print at its end.
+    pub prints: Vec<Rank>,
+}
+
+/// A process of the job.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Process {
+    /// A rank: whichever life of it is there.
+    Rank(Rank),
+    /// An event logger.
+    Logger(u32),
+    /// The checkpoint store.
+    Checkpoints,
+}
+
+/// When something happens.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Moment {
+    /// At this step of the job.
+    Step(u64),
+    /// When the process is about to have its effect of this number, counted over
+    /// all its lives: before it, or right after it.
+    Effect {
+        /// Which effect.
+        number: u64,
+        /// Before it.
+        before: bool,
+    },
+}
+
+/// What goes wrong. What must survive each stands in `job`'s injector.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FaultKind {
+    /// The process dies. What it had written to files and shared memory stays.
+    Kill,
+    /// Its host loses power: what was not synced is lost, or torn. Not of ranks.
+    PowerLoss,
+    /// It stands still for so many steps; what is sent to it waits.
+    Pause(u64),
+    /// The launcher takes a living rank for dead.
+    Suspect,
+    /// Its disk is full for so many steps.
+    DiskFull(u64),
+    /// Its disk does not answer for so many steps.
+    DiskSlow(u64),
+    /// Its connections to loggers break; what was on its way is flushed, and
+    /// completions are lost.
+    Disconnect,
+}
+
+/// One fault.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FaultPlan {
+    /// To whom.
+    pub process: Process,
+    /// When.
+    pub moment: Moment,
+    /// What.
+    pub kind: FaultKind,
+}
+
+/// What a commit has to reach.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LevelPlan {
+    /// The memory of the logger.
+    Placed,
+    /// Its disk.
+    Durable,
+}
+
+/// How batches travel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WayPlan {
+    /// As messages.
+    Messages,
+    /// One-sidedly, into a ring in the logger's memory.
+    OneSided,
+}
+
+/// The event loggers: one shard.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LoggersPlan {
+    /// How many.
+    pub replicas: u32,
+    /// So many make a commit stable.
+    pub quorum: u32,
+    /// What each has to have done.
+    pub level: LevelPlan,
+    /// How.
+    pub way: WayPlan,
+}
+
+/// The network between ranks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NetworkPlan {
+    /// Delays, refusals, late frames of the dead.
+    pub is_rough: bool,
+    /// Receivers read in the sender's log.
+    pub reads_in_place: bool,
+    /// Payloads from this length on stay with the sender until they are fetched.
+    pub distant_bytes_min: Option<u32>,
+}
+
+/// The payload log of each rank.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LogPlan {
+    /// Bytes of memory.
+    pub memory_bytes: u64,
+    /// Bytes of disk; none: nothing is spilled.
+    pub disk_bytes: u64,
+}
+
+/// The protocol under test.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ProtocolPlan {
+    /// Only non-deterministic events.
+    Pessimist,
+    /// Every reception.
+    PessimistClassic,
+}
+
+/// A whole job and its faults.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Plan {
+    /// Of everything that is not said here.
+    pub seed: u64,
+    /// How many ranks.
+    pub ranks: u32,
+    /// What they log.
+    pub protocol: ProtocolPlan,
+    /// What they do.
+    pub rounds: Vec<RoundPlan>,
+    /// Who keeps their events.
+    pub loggers: LoggersPlan,
+    /// What is between them.
+    pub network: NetworkPlan,
+    /// Where their messages are kept.
+    pub log: LogPlan,
+    /// The clock with which all ranks begin (to begin near 2^32).
+    pub first_clock: u64,
+    /// What goes wrong.
+    pub faults: Vec<FaultPlan>,
+    /// What is broken on purpose.
+    pub planted: Option<Planted>,
+}
