@@ -21,6 +21,7 @@
 
 pub mod happening;
 pub mod mortal;
+pub mod oracle;
 pub mod plan;
 pub mod planted;
 pub mod program;
