@@ -22,6 +22,7 @@
 pub mod happening;
 pub mod job;
 pub mod mortal;
+pub mod oracle;
 pub mod plan;
 pub mod planted;
 pub mod program;
