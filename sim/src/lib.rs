@@ -20,6 +20,7 @@
 //! Knows nothing of: real time, real I/O.
 
 pub mod happening;
+pub mod job;
 pub mod mortal;
 pub mod oracle;
 pub mod plan;
