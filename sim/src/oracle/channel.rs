@@ -43,6 +43,9 @@ struct Posting {
     open: BTreeMap<Ssn, u64>,
 }
 
+/// A pattern (source, tag), and a sender.
+type Class = (Option<Rank>, Option<i32>, Rank);
+
 /// What one life receives.
 #[derive(Debug, Default)]
 struct Receiving {
@@ -52,7 +55,7 @@ struct Receiving {
     /// Receives that have not ended.
     patterns: BTreeMap<RequestNumber, From>,
     /// By pattern and sender: which receive got which message.
-    given: BTreeMap<(Option<u32>, Option<i32>, Rank), BTreeMap<RequestNumber, u64>>,
+    given: BTreeMap<Class, BTreeMap<RequestNumber, u64>>,
     /// By sender: its messages that were delivered.
     delivered: BTreeMap<Rank, Vec<bool>>,
 }
@@ -248,7 +251,7 @@ impl Channels {
         let Some(pattern) = pattern else {
             return Ok(());
         };
-        let class = (pattern.source.map(|rank| rank.0), pattern.tag, source);
+        let class = (pattern.source, pattern.tag, source);
         let given = receiving.given.entry(class).or_default();
         let earlier = given.range(..ended.request).next_back();
         let later = given.range(ended.request..).next();

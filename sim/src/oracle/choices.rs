@@ -55,7 +55,10 @@ pub fn determinant(event: &Event<'_>) -> Determinant {
             tag: *tag,
             bytes: *bytes,
         },
-        Event::Completion { clock, requests } if requests.is_empty() => nothing(*clock),
+        Event::Completion {
+            clock,
+            requests: [],
+        } => nothing(*clock),
         Event::Completion { clock, requests } => Determinant::Completion {
             at: *clock,
             requests: requests.to_vec(),

@@ -4,15 +4,16 @@
 //! it while that is not superseded (GC-1). It asks its peers for what was not
 //! delivered to its program before that checkpoint: having been received is not
 //! enough (LOG-4). So much is kept of messages, and of determinants what is later
-//! than that checkpoint. A message whose send has completed, or that was
-//! delivered, is in its sender's log until then, bit for bit (LOG-1, LOG-2, LOG-5).
+//! than that checkpoint. A message that has left wholly is in its sender's log until
+//! then, bit for bit (LOG-1, LOG-2, LOG-5), and so is one that was delivered. One
+//! that waits behind the gate need not be: its sender will make it again.
 
 use super::pairs::Pairs;
 use super::{Oracle, Witness, breach, digest, index, stamp_of};
 use crate::happening::{Breach, Happening, Life};
 use crate::plan::Process;
-use crate::program::{Answer, Call, RequestNumber};
-use refrain_ring::{Clock, Incarnation, Rank, Ssn};
+use crate::program::{Answer, Call};
+use refrain_ring::{Clock, Incarnation, Rank, RecordHeader, Ssn};
 use std::collections::{BTreeMap, BTreeSet};
 
 const NAME: &str = "log";
@@ -30,16 +31,15 @@ pub struct Logs {
 #[derive(Clone, Copy, Debug)]
 struct Sent {
     digest: u64,
-    /// Completed, or delivered.
-    is_logged: bool,
+    /// Bytes that have not left; `None`: not even its beginning has.
+    left_bytes: Option<u64>,
+    bytes: u64,
+    is_delivered: bool,
 }
 
 #[derive(Clone, Debug)]
 struct Present {
     incarnation: Incarnation,
-    /// The send that is being posted, and those that have not completed.
-    posts: Option<(Rank, Ssn)>,
-    sends: BTreeMap<RequestNumber, (Rank, Ssn)>,
     /// By sender.
     delivered: Vec<Delivered>,
     /// From 0, the beginning, on, without those that are superseded.
@@ -83,8 +83,6 @@ impl Logs {
         };
         let present = Present {
             incarnation: Incarnation(0),
-            posts: None,
-            sends: BTreeMap::new(),
             delivered: nothing,
             checkpoints: [(0, beginning)].into(),
         };
@@ -119,8 +117,9 @@ impl Logs {
         };
         let first = index(from.max(self.kept[(sender, receiver)]));
         for (ssn, sent) in sent.iter().enumerate().skip(first) {
-            if sent.is_logged && !messages.contains_key(&Ssn(ssn as u64)) {
-                return wrong(ssn, "it was sent, and cannot be read back");
+            let has_left = sent.left_bytes == Some(0) || sent.is_delivered;
+            if has_left && !messages.contains_key(&Ssn(ssn as u64)) {
+                return wrong(ssn, "it has left, and cannot be read back");
             }
         }
         for (ssn, payload) in messages {
@@ -131,6 +130,25 @@ impl Logs {
             }
         }
         Ok(())
+    }
+
+    /// Judges from which checkpoint a life is started again.
+    ///
+    /// # Errors
+    /// When it is older than one that was called stable, or was never taken.
+    /// REC-1, GC-1
+    pub fn restarted(&self, rank: Rank, number: u32) -> Result<(), Breach> {
+        let newest = self.restarts(rank).next().map_or(0, |(newest, _)| *newest);
+        let is_taken = self.ranks[rank.index()].checkpoints.contains_key(&number);
+        if number >= newest && is_taken {
+            return Ok(());
+        }
+        Err(breach(
+            NAME,
+            format!(
+                "{rank} is started again from checkpoint {number}, though {newest} was called stable"
+            ),
+        ))
     }
 
     /// Where a restart may begin: the newest stable checkpoint, and the one
@@ -145,59 +163,47 @@ impl Logs {
         let delivered = newest.map(|(_, taken)| taken.delivered.clone());
         let present = &mut self.ranks[life.rank.index()];
         present.incarnation = life.incarnation;
-        present.sends.clear();
-        present.posts = None;
         if let Some(delivered) = delivered {
             present.delivered = delivered;
         }
     }
 
     fn called(&mut self, life: Life, call: &Call) {
-        let posts = match call {
-            Call::Isend { to, payload, .. } => {
-                let number = stamp_of(payload).map_or(0, |stamp| stamp.number);
-                let sent = &mut self.sent[(life.rank, *to)];
-                if index(Ssn(number)) == sent.len() {
-                    sent.push(Sent {
-                        digest: digest(payload),
-                        is_logged: false,
-                    });
-                }
-                Some((*to, Ssn(number)))
+        if let Call::Isend { to, payload, .. } = call {
+            let number = stamp_of(payload).map_or(0, |stamp| stamp.number);
+            let sent = &mut self.sent[(life.rank, *to)];
+            if index(Ssn(number)) == sent.len() {
+                sent.push(Sent {
+                    digest: digest(payload),
+                    left_bytes: None,
+                    bytes: payload.len() as u64,
+                    is_delivered: false,
+                });
             }
-            _ => None,
-        };
-        self.ranks[life.rank.index()].posts = posts;
+        }
+    }
+
+    fn posted(&mut self, from: Life, to: Rank, header: &RecordHeader) {
+        if let Some(sent) = self.sent[(from.rank, to)].get_mut(index(header.ssn)) {
+            let left = sent.left_bytes.unwrap_or(sent.bytes);
+            sent.left_bytes = Some(left.saturating_sub(header.payload_bytes.into()));
+        }
     }
 
     fn answered(&mut self, life: Life, answer: &Answer) {
-        let present = &mut self.ranks[life.rank.index()];
-        let posts = present.posts.take();
-        match answer {
-            Answer::Posted(number) => {
-                if let Some(message) = posts {
-                    present.sends.insert(*number, message);
-                }
+        let Answer::Ended(all) = answer else {
+            return;
+        };
+        for ended in all.iter().filter(|ended| !ended.cancelled) {
+            let Some(stamp) = stamp_of(&ended.payload) else {
+                continue;
+            };
+            let present = &mut self.ranks[life.rank.index()];
+            present.delivered[ended.peer.index()].add(stamp.number);
+            let sent = &mut self.sent[(ended.peer, life.rank)];
+            if let Some(sent) = sent.get_mut(index(Ssn(stamp.number))) {
+                sent.is_delivered = true;
             }
-            Answer::Ended(all) => {
-                for ended in all {
-                    let completed = present.sends.remove(&ended.request);
-                    let arrived = stamp_of(&ended.payload).filter(|_| !ended.cancelled);
-                    let channel = match (completed, arrived) {
-                        (Some((to, ssn)), _) => (life.rank, to, ssn),
-                        (None, Some(stamp)) => {
-                            present.delivered[ended.peer.index()].add(stamp.number);
-                            (ended.peer, life.rank, Ssn(stamp.number))
-                        }
-                        (None, None) => continue,
-                    };
-                    let (sender, receiver, ssn) = channel;
-                    if let Some(sent) = self.sent[(sender, receiver)].get_mut(index(ssn)) {
-                        sent.is_logged = true;
-                    }
-                }
-            }
-            _ => {}
         }
     }
 
@@ -289,6 +295,9 @@ impl Oracle for Logs {
             Happening::Answered(life, _, answer) if self.is_present(*life) => {
                 self.answered(*life, answer);
             }
+            Happening::Posted {
+                from, to, header, ..
+            } => self.posted(*from, *to, header),
             Happening::CheckpointTaken {
                 life,
                 number,

@@ -5,6 +5,7 @@
 use super::{Oracle, Witness, breach, clock_of};
 use crate::happening::{Breach, Happening, Life};
 use crate::program::Call;
+use core::ops::RangeInclusive;
 use refrain_ring::{Clock, Incarnation};
 use refrain_transport::protocol::Event;
 
@@ -49,12 +50,8 @@ impl Order {
                 format!("{life:?} calls {call:?} before it was answered"),
             ));
         }
-        let steps = u64::from(!matches!(
-            call,
-            Call::Print(_) | Call::Checkpoint | Call::Finish
-        ));
         if let Some(before) = present.operation
-            && before.0 + steps != clock.0
+            && !steps(call).contains(&clock.0.wrapping_sub(before.0))
         {
             return Err(breach(
                 NAME,
@@ -102,6 +99,16 @@ impl Order {
         }
         present.event = Some(at);
         Ok(())
+    }
+}
+
+/// By how much the clock goes on.
+fn steps(call: &Call) -> RangeInclusive<u64> {
+    match call {
+        Call::Print(_) | Call::Checkpoint | Call::Finish => 0..=0,
+        // Of what is known to have ended it is no operation.
+        Call::Cancel(_) => 0..=1,
+        _ => 1..=1,
     }
 }
 

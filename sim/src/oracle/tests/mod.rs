@@ -206,18 +206,6 @@ fn received(request: u32, source: u32, payload: Vec<u8>) -> Answer {
     }])
 }
 
-/// A send is complete.
-fn sent(request: u32, to: u32, bytes: u64) -> Answer {
-    Answer::Ended(vec![Ended {
-        request: RequestNumber(request),
-        peer: Rank(to),
-        tag: 3,
-        bytes,
-        cancelled: false,
-        payload: Vec::new(),
-    }])
-}
-
 /// A receive that was posted at `request` got message `ssn` of rank 0.
 fn wildcard_match(at: u64, request: u64, ssn: u64) -> Event<'static> {
     Event::Match {
