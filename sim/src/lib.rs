@@ -19,8 +19,10 @@
 //!
 //! Knows nothing of: real time, real I/O.
 
+pub mod checkpoints;
 pub mod happening;
 pub mod job;
+pub mod loggers;
 pub mod mortal;
 pub mod oracle;
 pub mod plan;

@@ -1,11 +1,10 @@
 //! Faults as they come, deaths as they are noticed, and lives that begin.
 
-use super::injector::Injector;
+use super::Job;
 use super::launcher::Order;
 use super::seat::{Remains, Seat};
-use super::{Job, Process};
 use crate::happening::{Breach, Happening, Life};
-use crate::plan::{FaultKind, FaultPlan};
+use crate::plan::{FaultKind, FaultPlan, Process};
 use crate::planted::Planted;
 use refrain_logging::store::faulty::{Failure, Fault, How, Kind};
 use refrain_ring::{Incarnation, Rank};
@@ -21,11 +20,9 @@ const COLLECTING_LOG_BYTES: usize = 1 << 20;
 impl Job<'_> {
     /// What goes wrong now.
     pub(super) fn fail(&mut self) {
-        let (seats, loggers, checkpoints) = (&self.seats, &self.loggers, &self.checkpoints);
+        let (mortals, loggers, checkpoints) = (&self.mortals, &self.loggers, &self.checkpoints);
         let due = self.injector.due(self.step, |process| match process {
-            Process::Rank(rank) => seats[rank.index()]
-                .mortal()
-                .map_or(0, |mortal| mortal.effects()),
+            Process::Rank(rank) => mortals[rank.index()].effects(),
             Process::Logger(logger) => loggers.effects(logger),
             Process::Checkpoints => checkpoints.effects(),
         });
@@ -98,8 +95,7 @@ impl Job<'_> {
                     self.loggers.power_loss(logger);
                 }
                 faults.logger_kills += 1;
-                self.stage
-                    .tell(&Happening::Died(Process::Logger(logger)));
+                self.stage.tell(&Happening::Died(Process::Logger(logger)));
                 1 + self.rng.u64(0..BACK_STEPS_MAX)
             }
             FaultKind::Pause(steps) => {
@@ -295,7 +291,6 @@ impl Job<'_> {
             rank,
             incarnation: Incarnation(last.incarnation.0 + 1),
         };
-        let mut mortal = self.seats[index].mortal().cloned();
         if let Seat::Living(_) = &self.seats[index] {
             let seat = core::mem::replace(&mut self.seats[index], Seat::Dead(last));
             if let Seat::Living(mut process) = seat {
@@ -311,13 +306,12 @@ impl Job<'_> {
                     .unwrap_or_default(),
             });
             self.totals.borrow_mut().faults.rank_kills += 1;
-            mortal = None;
         }
-        let mortal = match mortal.filter(|mortal| !mortal.is_dead()) {
-            Some(mortal) => mortal,
-            None => Injector::later_mortal(self.plan, rank, life.incarnation),
-        };
-        let started = self.network.start(rank, life.incarnation, COLLECTING_LOG_BYTES);
+        let mortal = self.mortals[index].successor();
+        self.mortals[index] = mortal.clone();
+        let started = self
+            .network
+            .start(rank, life.incarnation, COLLECTING_LOG_BYTES);
         drop(started);
         self.stage.tell(&Happening::Began(life));
         self.facts.set_alive(rank, Some(life.incarnation));
