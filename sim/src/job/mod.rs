@@ -149,6 +149,7 @@ struct Job<'a> {
     facts: Rc<Facts>,
     oracles: Rc<RefCell<Oracles>>,
     totals: Rc<RefCell<Totals>>,
+    faults: FaultCounts,
     step: u64,
     is_healed: bool,
 }
@@ -193,6 +194,7 @@ impl<'a> Job<'a> {
             facts,
             oracles,
             totals,
+            faults: FaultCounts::default(),
             step: 0,
             is_healed: false,
         };
@@ -323,6 +325,7 @@ impl<'a> Job<'a> {
         self.stage.note(self.network.digest());
         let mut totals = *self.totals.borrow();
         totals.steps = self.step;
+        totals.faults = self.faults;
         totals.digest = self.stage.digest();
         Ok(totals)
     }
