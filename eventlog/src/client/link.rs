@@ -228,7 +228,11 @@ impl<N: Network> Link<N> {
         self.say_leave(index, with)
     }
 
-    fn await_welcome(&mut self, index: usize, with: &mut Surroundings<'_, N>) -> Result<(), Trouble> {
+    fn await_welcome(
+        &mut self,
+        index: usize,
+        with: &mut Surroundings<'_, N>,
+    ) -> Result<(), Trouble> {
         let Phase::Joining(connection) = &mut self.phase else {
             return Ok(());
         };

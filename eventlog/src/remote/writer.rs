@@ -5,12 +5,12 @@ use super::{Delivery, RemoteError, image, offer};
 use crate::LoggerId;
 use crate::message::RemoteRing;
 use crate::ring::{Cursor, DATA_BYTES, Full, RingIdentity, RingMemory};
+use core::fmt::Debug;
 use refrain_libfabric::{
     Access, Completion, Endpoint, EndpointOptions, Error, MemoryId, Part, PeerAddress, Refused,
 };
 use refrain_logging::determinant::EventIndex;
 use refrain_logging::determinant::batch::BATCH_BYTES_MAX;
-use core::fmt::Debug;
 use refrain_ring::{Incarnation, Rank};
 use rustix::fs::{MemfdFlags, memfd_create};
 use std::fs::File;
