@@ -20,6 +20,7 @@
 //! Knows nothing of: real time, real I/O.
 
 pub mod happening;
+pub mod loggers;
 pub mod mortal;
 pub mod plan;
 pub mod planted;
