@@ -5,12 +5,12 @@ use super::ledger::Ledger;
 use super::network::{Network, PortState, Spark, TalkId};
 use super::planted::LoggerBug;
 use crate::happening::Life;
+use refrain_eventlog::LoggerId;
 use refrain_eventlog::client::network::{Network as ClientNetwork, Wire};
 use refrain_eventlog::client::{Client, ClientOptions, ConnectionError, LoggerAddress};
 use refrain_eventlog::message::{Hello, RemoteRing, ToClient, ToLogger};
 use refrain_eventlog::remote::{Port, RemoteError, RemoteWriter};
 use refrain_eventlog::ring::{RingIdentity, RingMemory};
-use refrain_eventlog::{LoggerId};
 use refrain_logging::determinant::EventIndex;
 use refrain_logging::determinant::batch::BatchHeader;
 use refrain_logging::pessimist::Commits;
@@ -69,7 +69,10 @@ impl Wire for LoggerWire {
     fn say(&mut self, message: &ToLogger) -> Result<(), ConnectionError> {
         let message = self.ways.bent(message);
         let network = &self.ways.network;
-        let said = self.ways.spark.act(|| network.borrow_mut().say(self.talk, message));
+        let said = self
+            .ways
+            .spark
+            .act(|| network.borrow_mut().say(self.talk, message));
         match said {
             Some(false) => Err(ConnectionError::Closed),
             // The dead say nothing, and are told nothing.
@@ -228,7 +231,8 @@ impl LoggerClient {
             self.has_begun = true;
             self.ways.end.set(start);
             self.starts.borrow_mut().insert(self.ways.life, start);
-            self.ledger.began(self.ways.life.rank, start);
+            let Life { rank, incarnation } = self.ways.life;
+            self.ledger.began(rank, incarnation, start);
         }
         end
     }

@@ -27,7 +27,9 @@ pub(super) struct MortalDisk {
 impl MortalDisk {
     fn act<R>(&mut self, effect: impl FnOnce(&mut FaultyDisk) -> io::Result<R>) -> io::Result<R> {
         let inner = &mut self.inner;
-        self.mortal.act(|| effect(inner)).unwrap_or_else(|| Err(dead()))
+        self.mortal
+            .act(|| effect(inner))
+            .unwrap_or_else(|| Err(dead()))
     }
 }
 

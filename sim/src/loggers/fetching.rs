@@ -78,7 +78,8 @@ impl Fetching {
             None => now >= self.paused_until,
             Some((_, talk, until)) => {
                 let has_heard = network.talks.get(&talk);
-                now >= until || has_heard.is_none_or(|talk| !talk.at_caller.is_empty() || talk.is_closed())
+                now >= until
+                    || has_heard.is_none_or(|talk| !talk.at_caller.is_empty() || talk.is_closed())
             }
         }
     }

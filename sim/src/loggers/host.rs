@@ -146,7 +146,9 @@ impl Host for LoggerHost {
         let made = self.spark.act(|| {
             let name = RingName::of(identity);
             rings.borrow_mut().insert(name, memory.clone());
-            network.borrow_mut().register(self.logger, memory.clone(), *identity)
+            network
+                .borrow_mut()
+                .register(self.logger, memory.clone(), *identity)
         });
         let key = made.ok_or("the process is dead")?;
         self.keys.insert((identity.job, identity.rank), key);

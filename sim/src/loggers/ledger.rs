@@ -41,6 +41,8 @@ struct Holder {
 struct RankLedger {
     /// What its lives committed, and went on from, in order.
     row: Vec<BatchId>,
+    /// The latest that has begun.
+    life: Incarnation,
     holders: Vec<Holder>,
     /// So many, the first, were held by a quorum once.
     reached: usize,
@@ -65,6 +67,7 @@ impl RankLedger {
     fn new(replicas: usize) -> Self {
         Self {
             row: Vec::new(),
+            life: Incarnation(0),
             holders: vec![Holder::default(); replicas],
             reached: 0,
         }
@@ -75,7 +78,10 @@ impl RankLedger {
     fn settle(&mut self, quorum: usize) {
         let row = &self.row;
         for holder in &mut self.holders {
-            while row.get(holder.whole).is_some_and(|batch| holder.held.contains(batch)) {
+            while row
+                .get(holder.whole)
+                .is_some_and(|batch| holder.held.contains(batch))
+            {
                 holder.whole += 1;
             }
         }
@@ -116,9 +122,13 @@ impl Ledger {
 
     /// A life of a rank begins there: what a dead one wrote behind it is not
     /// part of the row.
-    pub(super) fn began(&self, rank: Rank, start: EventIndex) {
+    pub(super) fn began(&self, rank: Rank, life: Incarnation, start: EventIndex) {
         let mut lost = None;
         self.change(rank, |ledger| {
+            if life < ledger.life {
+                return;
+            }
+            ledger.life = life;
             let kept = ledger.row.partition_point(|batch| batch.end <= start);
             if kept < ledger.reached {
                 lost = Some(ledger.row[kept].first);
@@ -139,9 +149,14 @@ impl Ledger {
         }
     }
 
-    /// A rank begins to commit a batch.
+    /// A rank begins to commit a batch. What a fenced life commits is not part of
+    /// the row.
     pub(super) fn committed(&self, header: &BatchHeader) {
-        self.change(header.rank, |ledger| ledger.row.push(BatchId::of(header)));
+        self.change(header.rank, |ledger| {
+            if header.incarnation == ledger.life {
+                ledger.row.push(BatchId::of(header));
+            }
+        });
     }
 
     /// Batches are where they survive, at one logger.

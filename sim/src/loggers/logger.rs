@@ -182,20 +182,26 @@ impl Logger {
         }
         self.mortal.revive();
         self.spark = Spark::new(self.mortal.clone());
-        self.seed = self.seed.wrapping_mul(0x9e37_79b9_7f4a_7c15).wrapping_add(1);
+        self.seed = self
+            .seed
+            .wrapping_mul(0x9e37_79b9_7f4a_7c15)
+            .wrapping_add(1);
         self.is_paused = false;
-        if core::mem::take(&mut self.lost_power) {
-            self.disk = self.disk.after_power_loss(self.seed);
+        let lost_power = core::mem::take(&mut self.lost_power);
+        self.disk = match lost_power {
+            true => self.disk.after_power_loss(self.seed),
+            false => self.disk.after_death(self.seed),
+        };
+        if lost_power {
             self.rings.borrow_mut().clear();
-            self.count_again();
-        } else {
-            self.disk = self.disk.after_death(self.seed);
         }
         self.begin();
+        self.count_again(lost_power);
     }
 
-    /// Tells the ledger what the disk still has.
-    fn count_again(&self) {
+    /// Tells the ledger what the disk has: less than before, or more, since a
+    /// write under way may go on when its process has died.
+    fn count_again(&self, lost_power: bool) {
         let (mut headers, mut firsts) = (Vec::new(), Vec::new());
         if let Ok(archive) = Archive::open_on(Box::new(self.disk.clone())) {
             for holding in archive.holdings() {
@@ -208,7 +214,10 @@ impl Logger {
                 });
             }
         }
-        self.shard.ledger.holds_only(self.number, &headers, &firsts);
+        match lost_power {
+            true => self.shard.ledger.holds_only(self.number, &headers, &firsts),
+            false => self.shard.ledger.holds(self.number, &headers),
+        }
     }
 
     pub(super) fn set_full(&mut self, is_full: bool) {
@@ -260,7 +269,10 @@ fn take_in(
 ) {
     let talks: Vec<(TalkId, Option<u64>, bool)> = {
         let network = network.borrow();
-        let talks = network.talks.iter().filter(|(_, talk)| talk.logger == logger);
+        let talks = network
+            .talks
+            .iter()
+            .filter(|(_, talk)| talk.logger == logger);
         let with_news = |(id, talk): (&TalkId, &super::network::Talk)| {
             (*id, talk.connection, !talk.at_logger.is_empty())
         };

@@ -241,9 +241,8 @@ impl Loggers {
         it.turn(shared.now.get(), &mut wishes);
         let spark = it.spark.clone();
         let replicas = shared.shard.replicas;
-        let fetching = |(wanted, state)| {
-            Fetching::new(logger, replicas, wanted, state, spark.clone())
-        };
+        let fetching =
+            |(wanted, state)| Fetching::new(logger, replicas, wanted, state, spark.clone());
         let fetchings = &mut *shared.fetchings.borrow_mut();
         fetchings.extend(wishes.into_iter().map(fetching));
     }
@@ -267,7 +266,12 @@ impl Loggers {
     /// else only while all the others have everything, and they are a quorum of
     /// the life that comes next.
     pub fn may_lose_power(&self, _logger: u32) -> bool {
-        let Shared { plan, shard, starts, .. } = &*self.shared;
+        let Shared {
+            plan,
+            shard,
+            starts,
+            ..
+        } = &*self.shared;
         if shard.level == Level::Durable {
             return true;
         }
@@ -367,7 +371,12 @@ impl Loggers {
         incarnation: Incarnation,
         after: Clock,
     ) -> Result<Vec<Vec<u8>>, ReadError> {
-        let start = self.shared.starts.borrow().get(&Life { rank, incarnation }).copied();
+        let start = self
+            .shared
+            .starts
+            .borrow()
+            .get(&Life { rank, incarnation })
+            .copied();
         let request = ReadRequest {
             job: JOB,
             rank,

@@ -324,7 +324,10 @@ impl Network {
 
     /// The connections of a life break: what was on its way is flushed.
     pub(super) fn disconnect(&mut self, rng: &mut Rng, life: Life) {
-        let meant = self.talks.iter().filter(|(_, talk)| talk.life == Some(life));
+        let meant = self
+            .talks
+            .iter()
+            .filter(|(_, talk)| talk.life == Some(life));
         let meant: Vec<TalkId> = meant.map(|(id, _)| *id).collect();
         let mut callers = Vec::new();
         for id in meant {
@@ -369,7 +372,11 @@ impl Network {
         for id in dead {
             self.hang_up(id);
         }
-        if self.flights.iter().any(|flight| !flight.is_orphan && flight.caller.is_out()) {
+        if self
+            .flights
+            .iter()
+            .any(|flight| !flight.is_orphan && flight.caller.is_out())
+        {
             self.orphan(rng, Spark::is_out);
         }
     }
@@ -452,13 +459,15 @@ impl Network {
             return;
         };
         let incarnation = latest.life.map(|life| life.incarnation);
-        let taken = self.talks.get_mut(&id).and_then(|talk| talk.at_logger.pop_back());
+        let taken = self
+            .talks
+            .get_mut(&id)
+            .and_then(|talk| talk.at_logger.pop_back());
         let (Some(incarnation), Some(ToLogger::Commit { batch })) = (incarnation, taken) else {
             return;
         };
         let later = self.talks.values_mut().filter(|other| {
-            let is_latest =
-                |it: Life| it.rank == life.rank && it.incarnation == incarnation;
+            let is_latest = |it: Life| it.rank == life.rank && it.incarnation == incarnation;
             other.logger == logger && other.life.is_some_and(is_latest)
         });
         if let (Some(latest), Some(batch)) = (later.last(), of_life(&batch, incarnation)) {
@@ -488,7 +497,10 @@ impl Network {
             _ => None,
         };
         let flight = &mut self.flights[index];
-        let Some(target) = self.targets.get(&bytes.as_ref().map_or(flight.key, |it| it.0)) else {
+        let Some(target) = self
+            .targets
+            .get(&bytes.as_ref().map_or(flight.key, |it| it.0))
+        else {
             return;
         };
         if let Some((_, bytes)) = bytes {

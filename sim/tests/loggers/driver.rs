@@ -131,7 +131,9 @@ impl Run {
         let rank = self.rng.usize(0..self.ranks.len());
         match self.rng.u8(0..12) {
             0 => self.loggers.kill(logger),
-            1 if self.loggers.may_lose_power(logger) && self.setup.plan.level == refrain_sim::plan::LevelPlan::Durable => {
+            1 if self.loggers.may_lose_power(logger)
+                && self.setup.plan.level == refrain_sim::plan::LevelPlan::Durable =>
+            {
                 self.totals.power_losses += 1;
                 self.loggers.power_loss(logger);
             }
@@ -161,7 +163,10 @@ impl Run {
             self.step(false)?;
             if self.now > until {
                 let why: Vec<String> = self.ranks.iter().map(RankModel::explain).collect();
-                return Err(format!("never stable: {why:?}; {:?}", self.loggers.reports()));
+                return Err(format!(
+                    "never stable: {why:?}; {:?}",
+                    self.loggers.reports()
+                ));
             }
         }
         for rank in 0..self.ranks.len() {

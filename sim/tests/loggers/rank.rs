@@ -172,8 +172,15 @@ impl RankModel {
             ));
         }
         let kept = expected.len();
-        if self.committed[..kept].last().map_or(0, |batch| header(batch).end().0) != start.0 {
-            return Err(format!("rank {} begins in the middle, at {start}", self.rank.0));
+        if self.committed[..kept]
+            .last()
+            .map_or(0, |batch| header(batch).end().0)
+            != start.0
+        {
+            return Err(format!(
+                "rank {} begins in the middle, at {start}",
+                self.rank.0
+            ));
         }
         self.committed.truncate(kept);
         Ok(())
