@@ -24,3 +24,4 @@ pub mod mortal;
 pub mod plan;
 pub mod planted;
 pub mod program;
+pub mod reference;
