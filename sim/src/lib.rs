@@ -25,3 +25,4 @@ pub mod plan;
 pub mod planted;
 pub mod program;
 pub mod reference;
+pub mod shrink;
