@@ -19,8 +19,12 @@
 //!
 //! Knows nothing of: real time, real I/O.
 
+pub mod checkpoints;
 pub mod happening;
+pub mod job;
+pub mod loggers;
 pub mod mortal;
+pub mod oracle;
 pub mod plan;
 pub mod planted;
 pub mod program;

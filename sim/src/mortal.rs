@@ -59,9 +59,19 @@ impl Mortal {
         self.state.borrow_mut().is_dead = true;
     }
 
-    /// It is started again.
+    /// It is started again, as it is: a process of which there is one at a time.
     pub fn revive(&self) {
         self.state.borrow_mut().is_dead = false;
+    }
+
+    /// The next life of a process, which dies of what is still to come. This one
+    /// may go on; it dies by hand only.
+    #[must_use]
+    pub fn successor(&self) -> Self {
+        let state = &mut *self.state.borrow_mut();
+        let successor = Self::new(core::mem::take(&mut state.deaths));
+        successor.state.borrow_mut().effects = state.effects;
+        successor
     }
 
     /// Whether it is dead.
