@@ -28,3 +28,5 @@ pub mod oracle;
 pub mod plan;
 pub mod planted;
 pub mod program;
+pub mod reference;
+pub mod shrink;
