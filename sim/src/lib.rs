@@ -19,6 +19,7 @@
 //!
 //! Knows nothing of: real time, real I/O.
 
+pub mod exhaustive;
 pub mod happening;
 pub mod mortal;
 pub mod plan;
