@@ -7,7 +7,7 @@
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
-use std::fmt::Display;
+use std::fmt::{self, Display};
 use std::hash::{BuildHasherDefault, Hasher};
 
 /// States that are expanded at a time: what they lead to is in memory at once.
@@ -22,7 +22,7 @@ pub trait Model: Sync {
 
     /// Where it begins.
     fn initial(&self) -> Self::State;
-    /// A hash of a state; equal for those that differ in nothing but names.
+    /// A hash of a state; the same for states that differ in nothing but names.
     fn fingerprint(&self, state: &Self::State) -> u64;
     /// What may happen next.
     fn actions(&self, state: &Self::State) -> Vec<Self::Action>;
@@ -52,8 +52,6 @@ pub struct Exploration {
     pub depth: usize,
     /// A way to a broken rule, if there is one: none is shorter.
     pub counterexample: Option<Counterexample>,
-    /// It ended before everything was seen.
-    pub is_cut_short: bool,
 }
 
 /// The shortest way to a broken rule.
@@ -63,6 +61,26 @@ pub struct Counterexample {
     pub rule: String,
     /// What happened before, in words.
     pub trace: Vec<String>,
+}
+
+impl Display for Exploration {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self {
+            states,
+            steps,
+            depth,
+            ..
+        } = self;
+        write!(f, "{states} states, {steps} steps, {depth} deep")?;
+        let Some(Counterexample { rule, trace }) = &self.counterexample else {
+            return write!(f, ": no rule is broken");
+        };
+        writeln!(f, "\n{rule}")?;
+        for (number, words) in (1..).zip(trace) {
+            writeln!(f, "{number:4}. {words}")?;
+        }
+        Ok(())
+    }
 }
 
 /// Hashes that are hashes already.
@@ -94,9 +112,8 @@ struct Expanded<S> {
     broken: Option<(String, Option<String>)>,
 }
 
-/// Explores all of `model` with two threads, or so many states of it, until a
-/// rule is broken.
-pub fn explore<M: Model>(model: &M, states_max: u64) -> Exploration {
+/// Explores all of `model` with two threads, or as far as to a broken rule.
+pub fn explore<M: Model>(model: &M) -> Exploration {
     let initial = model.initial();
     let first = model.fingerprint(&initial);
     let mut seen = Seen::default();
@@ -107,7 +124,6 @@ pub fn explore<M: Model>(model: &M, states_max: u64) -> Exploration {
         steps: 0,
         depth: 0,
         counterexample: None,
-        is_cut_short: false,
     };
     while !level.is_empty() {
         let mut next_level = Vec::new();
@@ -128,10 +144,6 @@ pub fn explore<M: Model>(model: &M, states_max: u64) -> Exploration {
                 }
             }
             found.states = seen.len() as u64;
-            if found.states > states_max {
-                found.is_cut_short = true;
-                return found;
-            }
         }
         found.depth += usize::from(!next_level.is_empty());
         level = next_level;

@@ -172,10 +172,8 @@ impl World {
                 let mine = &mut self.shelves[replica][rank];
                 let is_wanted = |batch: &&Batch| super::replica::header(batch).end() > life_start;
                 // A batch that is refused ends the piece, not the fetch.
-                let wanted = theirs.batches.iter().filter(is_wanted);
-                let _ = wanted
-                    .map(|batch| mine.accept(batch, Origin::Replica))
-                    .collect::<Result<(), _>>();
+                let mut wanted = theirs.batches.iter().filter(is_wanted);
+                let _ = wanted.try_for_each(|batch| mine.accept(batch, Origin::Replica));
                 whole += 1;
                 if whole >= needed && mine.row.end >= needs {
                     break;
@@ -284,7 +282,7 @@ fn common_end(shelf: &Shelf, incarnation: Incarnation, needs: EventIndex) -> (Ev
         .batches
         .iter()
         .map(|batch| super::replica::header(batch));
-    let last = headers.filter(|header| header.first < needs).last();
+    let last = headers.rev().find(|header| header.first < needs);
     let clock = match last {
         Some(batch) if batch.end() == needs => batch.last_clock,
         Some(batch) => batch.first_clock,

@@ -101,6 +101,7 @@ impl World {
             } => {
                 self.join(rank, replica, reversed, size);
                 self.begin_if_joined(rank, size)?;
+                self.ranks[rank].look();
             }
             Action::Read { rank, from } => self.begin(rank, &from)?,
             Action::Late { rank, replica } => self.late(rank, replica, size)?,
@@ -151,7 +152,7 @@ impl World {
             // One that is not right loses the replica. GATE-3
             let _ = committer.acknowledged(replica, &ack);
         }
-        process.advance(!process.held.is_empty());
+        process.look();
     }
 
     /// GATE-3

@@ -264,6 +264,11 @@ impl Process {
         self.at.place += 1;
     }
 
+    /// Looks what is stable, for what waits.
+    pub fn look(&mut self) {
+        self.advance(!self.held.is_empty());
+    }
+
     /// Looks what is stable; `wanted`: something waits for all that happened.
     pub fn advance(&mut self, wanted: bool) {
         if let Phase::Running(pessimist) = &mut self.phase {

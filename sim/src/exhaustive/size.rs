@@ -70,6 +70,8 @@ impl Bug {
     ];
 }
 
+use Operation::{Any, Checkpoint, From, Send};
+
 /// How large a model is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Size {
@@ -95,9 +97,22 @@ pub struct Size {
     pub bug: Option<Bug>,
 }
 
-use Operation::{Any, Checkpoint, From, Send};
-
 impl Size {
+    /// The names that [`Size::named`] knows.
+    pub const NAMES: [&str; 5] = ["small", "full", "faults", "chain", "checkpoints"];
+
+    /// The size with this name.
+    pub fn named(name: &str) -> Option<Self> {
+        match name {
+            "small" => Some(Self::small()),
+            "full" => Some(Self::full()),
+            "faults" => Some(Self::faults()),
+            "chain" => Some(Self::chain()),
+            "checkpoints" => Some(Self::checkpoints()),
+            _ => None,
+        }
+    }
+
     /// In a second, also in a debug build: two ranks send to a third, which
     /// receives one of the messages first and says which.
     pub fn small() -> Self {
@@ -105,7 +120,7 @@ impl Size {
             programs: vec![vec![Any, Send(1)], vec![Send(0), From(0)], vec![Send(0)]],
             replicas: 3,
             quorum: 2,
-            crashes: 1,
+            crashes: 2,
             logger_restarts: 0,
             losses: 0,
             stale_acks: false,
@@ -123,12 +138,23 @@ impl Size {
                 vec![Send(0), From(0)],
                 vec![Send(0)],
             ],
-            crashes: 2,
             ..Self::small()
         }
     }
 
-    /// The same, but two ranks each receive from any once, one after the other.
+    /// The same; one logger starts again, one loses what it has, and
+    /// acknowledgements come late.
+    pub fn faults() -> Self {
+        Self {
+            logger_restarts: 1,
+            losses: 1,
+            stale_acks: true,
+            ..Self::full()
+        }
+    }
+
+    /// As [`Size::full`], but two ranks receive from any, once each, one after
+    /// the other.
     pub fn chain() -> Self {
         Self {
             programs: vec![
@@ -140,7 +166,8 @@ impl Size {
         }
     }
 
-    /// Three checkpoints, two generations of them kept, and trimming.
+    /// As [`Size::full`], with two checkpoints and the initial state, of which
+    /// two are kept, and trimming.
     pub fn checkpoints() -> Self {
         Self {
             programs: vec![
