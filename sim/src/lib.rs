@@ -20,6 +20,7 @@
 //! Knows nothing of: real time, real I/O.
 
 pub mod checkpoints;
+pub mod exhaustive;
 pub mod happening;
 pub mod job;
 pub mod loggers;
