@@ -19,6 +19,7 @@
 //!
 //! Knows nothing of: real time, real I/O.
 
+pub mod checkpoints;
 pub mod happening;
 pub mod job;
 pub mod mortal;
