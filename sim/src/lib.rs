@@ -27,3 +27,4 @@ pub mod oracle;
 pub mod plan;
 pub mod planted;
 pub mod program;
+pub mod recollect;
