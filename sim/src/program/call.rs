@@ -41,7 +41,8 @@ pub enum Call {
         /// Bytes that there is room for.
         room_bytes: usize,
     },
-    /// Begins the receive of a message that was taken: [`Answer::Posted`].
+    /// Begins the receive of a message that was taken, with room for all of it:
+    /// [`Answer::Posted`].
     Imrecv(TakenNumber),
     /// Blocks until the request is complete: [`Answer::Ended`] with one.
     Wait(RequestNumber),

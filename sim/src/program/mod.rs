@@ -3,24 +3,15 @@
 //! The same program runs on real engines (`job`) and on none
 //! (`reference`).
 
+mod asking;
 mod call;
-
-use refrain_ring::Rank;
+mod learning;
+mod rounds;
+mod script;
+mod stamp;
+mod style;
 
 pub use call::{Answer, Call, Ended, Found, From, RequestNumber, TakenNumber};
-
-/// The least length of a message: what it says of itself (see [`Stamp`]).
-pub const STAMP_BYTES: usize = 24;
-
-/// What each message begins with, so that it can be told from all others.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Stamp {
-    /// Its sender.
-    pub source: Rank,
-    /// Its receiver.
-    pub destination: Rank,
-    /// Which message of this pair: from 0.
-    pub number: u64,
-    /// Everything that the sender's program had been told, as a hash.
-    pub state: u64,
-}
+pub use rounds::Program;
+pub use script::{TAG_NAMED, TAG_NEVER, TAG_WILD};
+pub use stamp::{Damage, STAMP_BYTES, Stamp, payload, verify};

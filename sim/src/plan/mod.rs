@@ -3,6 +3,14 @@
 //! A [`Plan`] is plain data: made of a seed, printed, made smaller, run again.
 //! What it does not say (delays, who is next) follows from its seed.
 
+mod display;
+mod faults;
+mod generate;
+mod messages;
+mod shape;
+
+pub use generate::Wishes;
+
 use crate::planted::Planted;
 use refrain_ring::Rank;
 
@@ -177,3 +185,20 @@ pub struct Plan {
     /// What is broken on purpose.
     pub planted: Option<Planted>,
 }
+
+impl Plan {
+    /// Bytes that a rank sends in all rounds.
+    pub fn bytes_sent(&self, rank: Rank) -> u64 {
+        let messages = self.rounds.iter().flat_map(|round| &round.messages);
+        let its = messages.filter(|message| message.from == rank);
+        its.map(|message| u64::from(message.bytes)).sum()
+    }
+
+    /// Messages of all rounds.
+    pub fn messages(&self) -> usize {
+        self.rounds.iter().map(|round| round.messages.len()).sum()
+    }
+}
+
+#[cfg(test)]
+mod tests;

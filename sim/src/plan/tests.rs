@@ -1,0 +1,66 @@
+use super::*;
+
+/// Every plan can be run: lengths, ranks and rooms are in their limits.
+#[test]
+fn plans_are_sound() {
+    let mut messages = 0;
+    for seed in 0..500 {
+        let plan = Plan::generate(seed, &Wishes::default());
+        assert_eq!(plan, Plan::generate(seed, &Wishes::default()));
+        assert!((2..=6).contains(&plan.ranks));
+        messages += plan.messages();
+        for message in plan.rounds.iter().flat_map(|round| &round.messages) {
+            assert!(message.from != message.to, "{plan}");
+            assert!(message.from.0 < plan.ranks && message.to.0 < plan.ranks);
+            assert!(message.bytes as usize >= crate::program::STAMP_BYTES);
+            assert!(message.is_named || !message.is_synchronous);
+        }
+        let most = (0..plan.ranks).map(|rank| plan.bytes_sent(Rank(rank)));
+        let room = plan.log.memory_bytes + plan.log.disk_bytes;
+        assert!(most.max() < Some(room), "{plan}");
+        assert!((1..=plan.loggers.replicas).contains(&plan.loggers.quorum));
+    }
+    assert!(messages > 500 * 50);
+}
+
+/// A wish changes what it is about, and nothing else.
+#[test]
+fn a_wish_is_granted() {
+    for seed in 0..50 {
+        let wishes = Wishes {
+            protocol: Some(ProtocolPlan::Pessimist),
+            has_faults: false,
+            ..Wishes::default()
+        };
+        let plan = Plan::generate(seed, &wishes);
+        let other = Plan::generate(seed, &Wishes::default());
+        assert_eq!(plan.protocol, ProtocolPlan::Pessimist);
+        assert_eq!((plan.faults.len(), &plan.rounds), (0, &other.rounds));
+        let ranks = Wishes {
+            ranks: Some(5),
+            ..wishes
+        };
+        assert_eq!(Plan::generate(seed, &ranks).ranks, 5);
+    }
+}
+
+/// People see all of it.
+#[test]
+fn a_plan_is_told() {
+    let texts: Vec<String> = (0..100)
+        .map(|seed| Plan::generate(seed, &Wishes::default()).to_string())
+        .collect();
+    let all = texts.concat();
+    for part in [
+        "killed",
+        "loses power",
+        "pauses",
+        "full disk",
+        "distant",
+        "quorum 2",
+        "*",
+        "!",
+    ] {
+        assert!(all.contains(part), "{part}");
+    }
+}

@@ -1,0 +1,351 @@
+//! [`Program`]: round after round.
+
+use super::asking::Way;
+use super::script::{Script, Sending};
+use super::stamp::{Stamp, fold, payload};
+use super::style::{Order, Style};
+use super::{Answer, Call, From, RequestNumber, TAG_NAMED, TAG_NEVER, TAG_WILD, TakenNumber};
+use crate::plan::Plan;
+use fastrand::Rng;
+use refrain_ring::Rank;
+use std::rc::Rc;
+
+/// The program of one rank, between two calls.
+///
+/// **Why it always ends**, whatever it is told. In a round a rank first *begins*
+/// (sends, some receives, looks): of these calls only a wait for a receive that
+/// was cancelled blocks, and such a receive is over, or matched with a message
+/// that is on its way. Then it *receives* the rest, and then it *completes* what
+/// is open.
+///
+/// Let all ranks have ended the rounds before some round. Then all begin all
+/// their sends of the round, and those are on their way without anybody's
+/// help. Every receive that a program blocks for while it receives is due:
+///
+/// - From a named source there are never more receives than the source sends
+///   until the end of the round, and only they take messages of that tag.
+/// - From any source there are never more receives, begun or over, than messages
+///   of the other tag are sent to the rank until the end of the round. The
+///   exception is the extra receive, which is cancelled before another one of
+///   any source is begun. When it has a message, all begun before it have one as
+///   well, since they match in order; it then counts as one of those that are
+///   due, in this round or a later one. A receive may get a message of a later
+///   round of a fast peer: then one of this round is left for later, and the
+///   numbers stay the same.
+///
+/// So all ranks come to complete. Only here a synchronous send may be what a rank
+/// waits for, and by then its receiver has, or will have, begun to receive all
+/// named messages of the round without waiting for anything but messages that
+/// have been sent: it is matched. Other sends need nobody but the log, which has
+/// room for them (the plan sees to it). Receives that get nothing are cancelled.
+/// Tests and probes that may find nothing are bounded in each round, calls that
+/// block end at least one request.
+#[derive(Clone, Debug)]
+pub struct Program {
+    pub(super) script: Rc<Script>,
+    pub(super) rank: Rank,
+    pub(super) state: u64,
+    pub(super) chance: Rng,
+    pub(super) round: usize,
+    pub(super) phase: Phase,
+    pub(super) style: Style,
+    /// Of the beginning, the next last.
+    steps: Vec<Step>,
+    /// What belongs to what was just asked; the next last.
+    pub(super) then: Vec<Then>,
+    /// What was asked last.
+    pub(super) asked: Asked,
+    /// Requests that have not ended.
+    pub(super) open: Vec<Open>,
+    /// Receives from any source: begun or over, without those that were cancelled.
+    pub(super) wild_begun: u64,
+    /// By source: the same of named ones.
+    pub(super) named_begun: Vec<u32>,
+    /// By source: which messages were received, a bit each.
+    pub(super) received: Vec<Vec<u64>>,
+    pub(super) tries_left: u32,
+    pub(super) way: Way,
+    pub(super) complaint: Option<String>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Phase {
+    Begin,
+    Receive,
+    Complete,
+    Print,
+    Checkpoint,
+    Over,
+}
+
+/// What a round begins with.
+#[derive(Clone, Copy, Debug)]
+enum Step {
+    Send(usize),
+    Named(Rank),
+    Wild,
+    Never,
+    Extra,
+    Look,
+}
+
+/// What follows at once.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Then {
+    /// Receive the message that a matched probe took.
+    ReceiveTaken(TakenNumber, Kind),
+    /// Receive the message that a probe found.
+    ReceiveFound(super::Found),
+    Test(RequestNumber),
+    Cancel(RequestNumber),
+    Wait(RequestNumber),
+}
+
+/// What a request is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    Send { synchronous: bool },
+    Named { source: Rank, index: u32 },
+    Wild,
+    Extra,
+    Never,
+}
+
+/// What was asked last, as far as its answer needs it.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Asked {
+    /// A post, or a blocking receive.
+    Kind(Kind),
+    Look,
+    TakeWild,
+    TakeNamed(Rank),
+    /// A probe whose message is received next.
+    Found,
+    Nothing,
+}
+
+/// A request that has not ended.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Open {
+    pub number: RequestNumber,
+    pub kind: Kind,
+    pub is_cancelled: bool,
+}
+
+impl Open {
+    /// Whether it will end without being cancelled.
+    pub fn will_end(&self) -> bool {
+        self.kind != Kind::Never || self.is_cancelled
+    }
+}
+
+impl Program {
+    /// The program of this rank.
+    pub fn new(plan: &Plan, rank: Rank) -> Self {
+        let ranks = plan.ranks as usize;
+        let mut chance = Rng::with_seed(0);
+        let mut program = Self {
+            script: Rc::new(Script::new(plan, rank)),
+            rank,
+            state: fold(0, u64::from(rank.0)),
+            style: Style::new(&mut chance),
+            chance,
+            round: 0,
+            phase: Phase::Begin,
+            steps: Vec::new(),
+            then: Vec::new(),
+            asked: Asked::Nothing,
+            open: Vec::new(),
+            wild_begun: 0,
+            named_begun: vec![0; ranks],
+            received: vec![Vec::new(); ranks],
+            tries_left: 0,
+            way: Way::Wait,
+            complaint: None,
+        };
+        program.begin_round();
+        program
+    }
+
+    /// Takes the answer to what it asked last (at first [`Answer::Begin`]) and
+    /// says what it asks next.
+    pub fn next(&mut self, answer: &Answer) -> Call {
+        self.learn(answer);
+        loop {
+            if let Some(call) = self.step() {
+                return call;
+            }
+        }
+    }
+
+    /// A hash of everything that it was told, in order.
+    pub fn state(&self) -> u64 {
+        self.state
+    }
+
+    /// What it was told that cannot be: a message that nobody sent, or one that
+    /// was sent to others, or a second time.
+    pub fn complaint(&self) -> Option<&str> {
+        self.complaint.as_deref()
+    }
+
+    /// Messages that it has received.
+    pub fn messages_received(&self) -> u64 {
+        let bits = self.received.iter().flatten();
+        bits.map(|word| u64::from(word.count_ones())).sum()
+    }
+
+    /// Messages that are sent to it in all rounds.
+    pub fn messages_expected(&self) -> u64 {
+        let expected = self.script.expected.iter();
+        expected.map(|of| of.len() as u64).sum()
+    }
+
+    /// `None`: nothing is asked, but something is otherwise now.
+    fn step(&mut self) -> Option<Call> {
+        if let Some(then) = self.then.pop() {
+            return self.follow(then);
+        }
+        match self.phase {
+            Phase::Begin => match self.steps.pop() {
+                Some(step) => self.begin(step),
+                None => self.go_on(Phase::Receive),
+            },
+            Phase::Receive => self.receive(),
+            Phase::Complete => self.complete(),
+            Phase::Print => {
+                self.phase = Phase::Checkpoint;
+                self.asked = Asked::Nothing;
+                let prints = self.script.rounds[self.round].prints;
+                prints.then_some(Call::Print(self.state))
+            }
+            Phase::Checkpoint => {
+                let takes_checkpoint = self.script.rounds[self.round].takes_checkpoint;
+                self.round += 1;
+                self.begin_round();
+                self.asked = Asked::Nothing;
+                takes_checkpoint.then_some(Call::Checkpoint)
+            }
+            Phase::Over => Some(Call::Finish),
+        }
+    }
+
+    pub(super) fn go_on(&mut self, phase: Phase) -> Option<Call> {
+        self.phase = phase;
+        None
+    }
+
+    /// Whether sends may be left for later now.
+    pub(super) fn may_carry(&self) -> bool {
+        let is_last = self.round + 1 >= self.script.rounds.len();
+        self.style.carries && !is_last && !self.script.rounds[self.round].takes_checkpoint
+    }
+
+    fn begin_round(&mut self) {
+        let Some(round) = self.script.rounds.get(self.round) else {
+            self.phase = Phase::Over;
+            return;
+        };
+        let seed = fold(round.style_seed, u64::from(self.rank.0));
+        let sends = round.sends.len();
+        self.chance = Rng::with_seed(seed);
+        self.style = Style::new(&mut self.chance);
+        self.tries_left = self.style.tries;
+        self.phase = Phase::Begin;
+        let receives = self.receives_to_post();
+        let mut steps = self.in_order(sends, &receives);
+        let style = self.style;
+        let looks = (0..style.looks).map(|_| Step::Look);
+        let extras = (0..style.extras).map(|_| Step::Extra);
+        let nevers = (0..style.nevers).map(|_| Step::Never);
+        for step in looks.chain(extras).chain(nevers) {
+            steps.insert(self.chance.usize(0..=steps.len()), step);
+        }
+        steps.reverse();
+        self.steps = steps;
+    }
+
+    fn receives_to_post(&mut self) -> Vec<Step> {
+        let round = &self.script.rounds[self.round];
+        let wild = round.wild_until.saturating_sub(self.wild_begun);
+        let mut receives: Vec<Step> = (0..wild).map(|_| Step::Wild).collect();
+        for (source, until) in round.named_until.iter().enumerate() {
+            let left = until - self.named_begun[source];
+            receives.extend((0..left).map(|_| Step::Named(Rank(source as u32))));
+        }
+        let percent = self.style.posted_percent;
+        if percent < 100 {
+            receives.retain(|_| self.chance.u32(0..100) < percent);
+        }
+        self.chance.shuffle(&mut receives);
+        receives
+    }
+
+    fn in_order(&mut self, sends: usize, receives: &[Step]) -> Vec<Step> {
+        let mut steps = Vec::with_capacity(sends + receives.len() + 8);
+        let mut receives = receives.iter().copied();
+        if self.style.order == Order::Receives {
+            steps.extend(receives.by_ref());
+        }
+        for send in 0..sends {
+            while self.style.order == Order::Mixed && self.chance.bool() {
+                let Some(receive) = receives.next() else {
+                    break;
+                };
+                steps.push(receive);
+            }
+            steps.push(Step::Send(send));
+        }
+        steps.extend(receives);
+        steps
+    }
+
+    fn begin(&mut self, step: Step) -> Option<Call> {
+        match step {
+            Step::Send(index) => {
+                let sending = self.script.rounds[self.round].sends[index];
+                Some(self.send(&sending))
+            }
+            // A look may have taken what was due.
+            Step::Named(source) if self.named_left(source.index()) == 0 => None,
+            Step::Named(source) => Some(self.post_named(source)),
+            // As may an extra one.
+            Step::Wild if self.wild_left() == 0 => None,
+            Step::Wild => Some(self.post_wild(Kind::Wild)),
+            Step::Extra => Some(self.post_wild(Kind::Extra)),
+            Step::Never => {
+                self.asked = Asked::Kind(Kind::Never);
+                let source = self.chance.bool().then(|| self.some_peer());
+                Some(Call::Irecv {
+                    from: From {
+                        source,
+                        tag: Some(TAG_NEVER),
+                    },
+                    room_bytes: super::STAMP_BYTES,
+                })
+            }
+            Step::Look => self.look(),
+        }
+    }
+
+    fn send(&mut self, sending: &Sending) -> Call {
+        let synchronous = sending.is_synchronous;
+        self.asked = Asked::Kind(Kind::Send { synchronous });
+        let stamp = Stamp {
+            source: self.rank,
+            destination: sending.to,
+            number: sending.number,
+            state: self.state,
+        };
+        Call::Isend {
+            to: sending.to,
+            tag: if sending.is_named {
+                TAG_NAMED
+            } else {
+                TAG_WILD
+            },
+            payload: payload(&stamp, sending.bytes),
+            synchronous,
+        }
+    }
+}

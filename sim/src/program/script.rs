@@ -1,0 +1,116 @@
+//! What one rank has to send and to receive, round by round.
+
+use crate::plan::Plan;
+use refrain_ring::Rank;
+
+/// The tag of messages that are received from their source by name.
+pub const TAG_NAMED: i32 = 1;
+/// The tag of messages that are received from any source.
+pub const TAG_WILD: i32 = 2;
+/// The tag of no message.
+pub const TAG_NEVER: i32 = 3;
+
+/// A message to send.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Sending {
+    pub to: Rank,
+    pub is_named: bool,
+    pub bytes: usize,
+    pub is_synchronous: bool,
+    /// Its number on the pair.
+    pub number: u64,
+}
+
+/// A message to receive, as its sender will send it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Expected {
+    pub is_named: bool,
+    pub bytes: usize,
+}
+
+/// A round of one rank.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Round {
+    pub sends: Vec<Sending>,
+    /// Messages from any source, with those of all rounds before.
+    pub wild_until: u64,
+    /// By source: named messages, with those of all rounds before.
+    pub named_until: Vec<u32>,
+    pub style_seed: u64,
+    pub takes_checkpoint: bool,
+    pub prints: bool,
+}
+
+/// Everything that a rank has to do.
+#[derive(Clone, Debug)]
+pub(super) struct Script {
+    pub rounds: Vec<Round>,
+    /// By source: all its messages to this rank.
+    pub expected: Vec<Vec<Expected>>,
+    /// By source: the numbers on the pair of its named messages.
+    pub named: Vec<Vec<u32>>,
+    /// Room for any message that is received from any source.
+    pub wild_room: usize,
+}
+
+impl Script {
+    pub fn new(plan: &Plan, rank: Rank) -> Self {
+        let ranks = plan.ranks as usize;
+        let mut script = Self {
+            rounds: Vec::with_capacity(plan.rounds.len()),
+            expected: vec![Vec::new(); ranks],
+            named: vec![Vec::new(); ranks],
+            wild_room: super::STAMP_BYTES,
+        };
+        let mut sent = vec![0; ranks];
+        let mut wild_until = 0;
+        for planned in &plan.rounds {
+            let mut round = Round {
+                style_seed: planned.style_seed,
+                takes_checkpoint: planned.checkpoints.contains(&rank),
+                prints: planned.prints.contains(&rank),
+                ..Round::default()
+            };
+            for message in &planned.messages {
+                let bytes = (message.bytes as usize).max(super::STAMP_BYTES);
+                if message.from == rank {
+                    let number = &mut sent[message.to.index()];
+                    round.sends.push(Sending {
+                        to: message.to,
+                        is_named: message.is_named,
+                        bytes,
+                        // Else the job would wait for itself (see `Program`).
+                        is_synchronous: message.is_synchronous && message.is_named,
+                        number: *number,
+                    });
+                    *number += 1;
+                } else if message.to == rank {
+                    script.expect(message.from, message.is_named, bytes);
+                    wild_until += u64::from(!message.is_named);
+                }
+            }
+            round.wild_until = wild_until;
+            round.named_until = script.named.iter().map(|of| of.len() as u32).collect();
+            script.rounds.push(round);
+        }
+        script
+    }
+
+    fn expect(&mut self, from: Rank, is_named: bool, bytes: usize) {
+        let expected = &mut self.expected[from.index()];
+        if is_named {
+            self.named[from.index()].push(expected.len() as u32);
+        } else {
+            self.wild_room = self.wild_room.max(bytes);
+        }
+        expected.push(Expected { is_named, bytes });
+    }
+
+    /// Length of the named message of this index from a source.
+    pub fn named_bytes(&self, source: Rank, index: u32) -> usize {
+        let number = self.named[source.index()].get(index as usize);
+        number.map_or(super::STAMP_BYTES, |number| {
+            self.expected[source.index()][*number as usize].bytes
+        })
+    }
+}

@@ -1,0 +1,144 @@
+//! What messages carry: a stamp, and bytes that follow from it, so that every
+//! byte which is not as it was sent is seen.
+
+use refrain_ring::Rank;
+use thiserror::Error;
+
+/// The least length of a message: what it says of itself (see [`Stamp`]).
+pub const STAMP_BYTES: usize = 24;
+
+/// What each message begins with, so that it can be told from all others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Stamp {
+    /// Its sender.
+    pub source: Rank,
+    /// Its receiver.
+    pub destination: Rank,
+    /// Which message of this pair: from 0.
+    pub number: u64,
+    /// Everything that the sender's program had been told, as a hash.
+    pub state: u64,
+}
+
+/// A payload that nobody sent like this.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+pub enum Damage {
+    /// Not even a stamp.
+    #[error("{0} bytes are less than a stamp")]
+    Short(usize),
+    /// The first byte that does not follow from the stamp and the length.
+    #[error("byte {0} is not what its stamp says")]
+    Byte(usize),
+}
+
+impl Stamp {
+    /// Its bytes.
+    pub fn encode(&self) -> [u8; STAMP_BYTES] {
+        let mut bytes = [0; STAMP_BYTES];
+        bytes[0..4].copy_from_slice(&self.source.0.to_le_bytes());
+        bytes[4..8].copy_from_slice(&self.destination.0.to_le_bytes());
+        bytes[8..16].copy_from_slice(&self.number.to_le_bytes());
+        bytes[16..24].copy_from_slice(&self.state.to_le_bytes());
+        bytes
+    }
+
+    /// The stamp that a payload begins with; `None`: it is too short.
+    pub fn decode(payload: &[u8]) -> Option<Self> {
+        let word = |at: usize| {
+            let bytes = payload.get(at..at + 8)?;
+            bytes.try_into().ok().map(u64::from_le_bytes)
+        };
+        let ranks = word(0)?;
+        Some(Self {
+            source: Rank(ranks as u32),
+            destination: Rank((ranks >> 32) as u32),
+            number: word(8)?,
+            state: word(16)?,
+        })
+    }
+}
+
+/// What a message of `bytes` (at least [`STAMP_BYTES`]) with this stamp carries.
+pub fn payload(stamp: &Stamp, bytes: usize) -> Vec<u8> {
+    let mut payload = Vec::with_capacity(bytes + 8);
+    payload.extend_from_slice(&stamp.encode());
+    let mut words = Words::new(stamp, bytes as u64);
+    while payload.len() < bytes {
+        payload.extend_from_slice(&words.next().to_le_bytes());
+    }
+    payload.truncate(bytes.max(STAMP_BYTES));
+    payload
+}
+
+/// The stamp of a payload that is as it was sent; of one that was cut short, of
+/// `bytes` before, as far as it goes.
+///
+/// # Errors
+/// When a byte is not what was sent.
+pub fn verify(payload: &[u8], bytes: u64) -> Result<Stamp, Damage> {
+    let stamp = Stamp::decode(payload).ok_or(Damage::Short(payload.len()))?;
+    let mut words = Words::new(&stamp, bytes);
+    for (index, chunk) in payload[STAMP_BYTES..].chunks(8).enumerate() {
+        let expected = words.next().to_le_bytes();
+        if *chunk != expected[..chunk.len()] {
+            let wrong = chunk.iter().zip(expected).position(|(a, b)| *a != b);
+            return Err(Damage::Byte(
+                STAMP_BYTES + 8 * index + wrong.unwrap_or_default(),
+            ));
+        }
+    }
+    Ok(stamp)
+}
+
+/// Folds a word into a hash.
+pub(super) fn fold(hash: u64, word: u64) -> u64 {
+    let mixed = (hash.rotate_left(23) ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    mixed ^ mixed >> 29
+}
+
+/// The words behind a stamp.
+struct Words(u64);
+
+impl Words {
+    fn new(stamp: &Stamp, bytes: u64) -> Self {
+        let pair = u64::from(stamp.source.0) << 32 | u64::from(stamp.destination.0);
+        let of_stamp = [pair, stamp.number, stamp.state, bytes];
+        Self(of_stamp.into_iter().fold(0, fold))
+    }
+
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let word = (self.0 ^ self.0 >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        word ^ word >> 27
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_byte_counts() {
+        let stamp = Stamp {
+            source: Rank(3),
+            destination: Rank(1),
+            number: 1 << 40,
+            state: 77,
+        };
+        for bytes in [24, 25, 31, 32, 100] {
+            let whole = payload(&stamp, bytes);
+            assert_eq!(whole.len(), bytes);
+            assert_eq!(verify(&whole, bytes as u64), Ok(stamp));
+            assert_eq!(verify(&whole[..24], bytes as u64), Ok(stamp));
+            for at in 0..bytes {
+                let mut other = whole.clone();
+                other[at] ^= 1;
+                // A stamp of 24 bytes alone says what it says.
+                let found = verify(&other, bytes as u64);
+                assert_ne!(found, Ok(stamp), "byte {at} of {bytes}");
+                assert!(bytes < 32 || found.is_err(), "byte {at} of {bytes}");
+            }
+        }
+        assert_eq!(verify(&[0; 23], 23), Err(Damage::Short(23)));
+    }
+}
