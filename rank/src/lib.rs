@@ -4,3 +4,7 @@
 //! threads, and in the simulator, which has none.
 //!
 //! Knows nothing of: launchers, sockets, clocks; who keeps events stable.
+
+pub mod calls;
+pub mod protocol;
+pub mod spilling;

@@ -33,8 +33,8 @@ mod output_gate;
 mod protocol;
 pub mod seconds;
 pub mod size;
-mod spilling;
 pub mod statistics;
+mod voice;
 mod world;
 
 pub use error::{Error, LogFull};

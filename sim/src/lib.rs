@@ -20,7 +20,9 @@
 //! Knows nothing of: real time, real I/O.
 
 pub mod happening;
+pub mod job;
 pub mod mortal;
+pub mod oracle;
 pub mod plan;
 pub mod planted;
 pub mod program;

@@ -1,10 +1,91 @@
-//! Bugs to be planted: each of those that published implementations had
-//! (docs/protocol.md, known traps), as far as what it is about is there. The
-//! real parts are wrapped, never changed.
+//! Bugs to be planted: the known traps, each of which a published implementation
+//! fell into, as far as what they are about is there. The real parts are
+//! wrapped, never changed.
 
 /// A bug.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Planted {
     /// The gate never shuts.
     GateOpen,
+    /// A path around the gate: matches of wildcards do not shut it.
+    MatchesAroundGate,
+    /// A path around the gate: (matched) probes do not shut it.
+    ProbesAroundGate,
+    /// A path around the gate: output does not wait.
+    OutputAroundGate,
+    /// Probes and tests in vain are not recorded.
+    VainForgotten,
+    /// What found something is recorded as having found nothing.
+    ProbeInverted,
+    /// Of what a wait or test completed only the first is recorded.
+    CompletionCut,
+    /// Clocks are counted in 32 bits.
+    ClockOf32Bits,
+    /// Of a batch only the first determinant is kept.
+    FirstOfBatch,
+    /// What makes events stable waits behind what waits for them.
+    CommitBehindGate,
+    /// Peers do not fence a rank before its next life begins.
+    NoFence,
+    /// Frames of fenced lives are handed over all the same.
+    FenceLeaks,
+    /// Payload is given up when it was received, not checkpointed.
+    FreedWhenReceived,
+    /// Payload is given up for a checkpoint that is not stable yet.
+    FreedBeforeStable,
+    /// One generation of checkpoints is kept.
+    OneGeneration,
+    /// The log's disk says that it has written what it has not.
+    DiskLies,
+    /// The checkpoint store calls stable what it has not synced.
+    CheckpointUnsynced,
+}
+
+/// What there is to say of a bug.
+#[derive(Clone, Copy, Debug)]
+pub struct Known {
+    /// The bug.
+    pub planted: Planted,
+    /// Its name on the command line.
+    pub name: &'static str,
+    /// Seeds within which it must be found.
+    pub seeds: u64,
+}
+
+impl Planted {
+    /// All of them.
+    pub const ALL: &'static [Known] = &[
+        known(Planted::GateOpen, "gate-open", 20),
+        known(Planted::MatchesAroundGate, "matches-around-gate", 20),
+        known(Planted::ProbesAroundGate, "probes-around-gate", 20),
+        known(Planted::OutputAroundGate, "output-around-gate", 50),
+        known(Planted::VainForgotten, "vain-forgotten", 50),
+        known(Planted::ProbeInverted, "probe-inverted", 50),
+        known(Planted::CompletionCut, "completion-cut", 50),
+        known(Planted::ClockOf32Bits, "clock-of-32-bits", 100),
+        known(Planted::FirstOfBatch, "first-of-batch", 50),
+        known(Planted::CommitBehindGate, "commit-behind-gate", 20),
+        known(Planted::NoFence, "no-fence", 100),
+        known(Planted::FenceLeaks, "fence-leaks", 200),
+        known(Planted::FreedWhenReceived, "freed-when-received", 50),
+        known(Planted::FreedBeforeStable, "freed-before-stable", 50),
+        known(Planted::OneGeneration, "one-generation", 50),
+        known(Planted::DiskLies, "disk-lies", 300),
+        known(Planted::CheckpointUnsynced, "checkpoint-unsynced", 300),
+    ];
+
+    /// What there is to say of it.
+    pub fn known(self) -> Known {
+        let mut all = Self::ALL.iter();
+        let found = all.find(|known| known.planted == self);
+        *found.expect("every bug is in the list")
+    }
+}
+
+const fn known(planted: Planted, name: &'static str, seeds: u64) -> Known {
+    Known {
+        planted,
+        name,
+        seeds,
+    }
 }

@@ -27,11 +27,11 @@ use crate::control::ControlPlane;
 use crate::protocol::SharedEvents;
 use crate::statistics::{EventStatistics, Statistics};
 use core::marker::PhantomData;
+use refrain_rank::calls;
 use refrain_ring::{Clock, Rank};
 use refrain_transport::engine::{
     Engine, Matched, Outcome, ReceiveBuffer, RequestId, SendBuffer, Started,
 };
-use refrain_transport::matching::Pattern;
 use waiting::Patience;
 
 /// A rank's view of its job. Not for concurrent callers: every operation takes
@@ -65,6 +65,13 @@ pub struct Message {
     matched: Matched,
     /// What it is.
     pub status: Status,
+}
+
+impl From<Matched> for Message {
+    fn from(matched: Matched) -> Self {
+        let status = matched.status.into();
+        Self { matched, status }
+    }
 }
 
 impl World {
@@ -189,7 +196,8 @@ impl World {
     /// As [`World::send`].
     pub fn probe(&mut self, from: Source) -> Result<Status, Error> {
         let (pattern, clock) = (self.pattern(from)?, self.engine.tick());
-        self.block_until(|world| world.look(&pattern, clock))
+        let found = self.block_until(|world| calls::look(&mut world.engine, clock, &pattern))?;
+        Ok(found.into())
     }
 
     /// Looks whether there is a message that fits, and leaves it there.
@@ -199,11 +207,11 @@ impl World {
     pub fn iprobe(&mut self, from: Source) -> Result<Option<Status>, Error> {
         let (pattern, clock) = (self.pattern(from)?, self.engine.tick());
         self.engine.progress()?;
-        let found = self.look(&pattern, clock);
+        let found = calls::look(&mut self.engine, clock, &pattern);
         if found.is_none() {
             self.found_nothing(clock)?;
         }
-        Ok(found)
+        Ok(found.map(Status::from))
     }
 
     /// Waits until there is a message that fits, and takes it: only
@@ -213,7 +221,8 @@ impl World {
     /// As [`World::send`].
     pub fn mprobe(&mut self, from: Source) -> Result<Message, Error> {
         let (pattern, clock) = (self.pattern(from)?, self.engine.tick());
-        self.block_until(|world| world.take(&pattern, clock))
+        let taken = self.block_until(|world| calls::take(&mut world.engine, clock, &pattern))?;
+        Ok(taken.into())
     }
 
     /// Looks whether there is a message that fits, and takes it.
@@ -223,11 +232,11 @@ impl World {
     pub fn improbe(&mut self, from: Source) -> Result<Option<Message>, Error> {
         let (pattern, clock) = (self.pattern(from)?, self.engine.tick());
         self.engine.progress()?;
-        let taken = self.take(&pattern, clock);
+        let taken = calls::take(&mut self.engine, clock, &pattern);
         if taken.is_none() {
             self.found_nothing(clock)?;
         }
-        Ok(taken)
+        Ok(taken.map(Message::from))
     }
 
     /// Receives a message that a matched probe took.
@@ -304,30 +313,15 @@ impl World {
             payload_bytes: counts.payload_bytes,
             batch_bytes: counts.batch_bytes,
             commits: counts.batches,
-            batches: events.batches(),
-            waits: events.waits.clone(),
+            batches: events.commitments().batches,
+            waits: events.watch().waits.clone(),
         }
-    }
-
-    fn look(&mut self, pattern: &Pattern, clock: Clock) -> Option<Status> {
-        let (status, ssn) = self.engine.find(pattern)?;
-        self.engine.note_probe(clock, &status, ssn);
-        self.engine.operation_ended();
-        Some(status.into())
-    }
-
-    fn take(&mut self, pattern: &Pattern, clock: Clock) -> Option<Message> {
-        let (matched, ssn) = self.engine.take_matched(pattern)?;
-        self.engine.note_probe(clock, &matched.status, ssn);
-        self.engine.operation_ended();
-        let status = Status::from(matched.status);
-        Some(Message { matched, status })
     }
 
     /// A test or probe has found nothing. A program that only tests does not wait
     /// anywhere: what waits for too long is noticed here.
     fn found_nothing(&mut self, clock: Clock) -> Result<(), Error> {
-        self.engine.note_nothing(clock);
+        calls::found_nothing(&mut self.engine, clock);
         if clock.0.is_multiple_of(TESTS_PER_LOOK) {
             self.check_gate()?;
         }
@@ -338,12 +332,8 @@ impl World {
     /// request's buffer is free afterwards.
     #[inline]
     fn finish(&mut self, id: RequestId) -> Result<Status, Error> {
-        match self.block_until(|world| world.engine.outcome(id)) {
-            Ok(outcome) => {
-                self.engine.retire(id);
-                self.engine.operation_ended();
-                status_of(outcome)
-            }
+        match self.block_until(|world| calls::finish(&mut world.engine, id)) {
+            Ok(outcome) => status_of(outcome),
             Err(error) => {
                 self.engine.detach(id);
                 Err(error)

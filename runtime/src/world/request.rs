@@ -1,7 +1,8 @@
 //! Requests and what is known of messages.
 
-use refrain_ring::{Clock, Rank};
-use refrain_transport::engine::{self, Outcome, RequestId};
+use refrain_rank::calls::{Handle, Handles};
+use refrain_ring::Rank;
+use refrain_transport::engine::{self, RequestId};
 
 /// What is known of a message that was received, sent or found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,28 +39,51 @@ impl From<engine::Status> for Status {
 /// been told; a persistent one is inactive then, and can be started again.
 #[derive(Debug)]
 pub struct Request {
-    pub(super) state: State,
+    pub(super) handle: Handle,
     /// Scope and number of the template of a persistent request.
     pub(super) template: Option<(u64, usize)>,
 }
 
-#[derive(Clone, Copy, Debug)]
-pub(super) enum State {
-    /// Null or inactive.
-    Idle,
-    /// Complete when the call that made it returned.
-    Done {
-        outcome: Outcome,
-        posted_at: Clock,
-    },
-    Live(RequestId),
+/// The requests of one call, and those that their scope has begun.
+pub(super) struct Held<'a> {
+    pub requests: &'a mut [Request],
+    pub begun: &'a mut Vec<RequestId>,
+}
+
+impl Handles for Held<'_> {
+    #[inline]
+    fn count(&self) -> usize {
+        self.requests.len()
+    }
+
+    #[inline]
+    fn get(&self, index: usize) -> Handle {
+        self.requests[index].handle
+    }
+
+    #[inline]
+    fn clear(&mut self, index: usize) {
+        let handle = &mut self.requests[index].handle;
+        if let Some(id) = handle.id() {
+            forget(self.begun, id);
+        }
+        *handle = Handle::NULL;
+    }
+}
+
+/// The request is over: its scope need not wait for it.
+#[inline]
+pub(super) fn forget(begun: &mut Vec<RequestId>, id: RequestId) {
+    if begun.last() == Some(&id) {
+        begun.pop();
+    }
 }
 
 impl Request {
     /// A request that stands for nothing.
     pub fn null() -> Self {
         Self {
-            state: State::Idle,
+            handle: Handle::NULL,
             template: None,
         }
     }
@@ -67,6 +91,6 @@ impl Request {
     /// Whether there is nothing to wait for: null, or persistent and inactive.
     #[inline]
     pub fn is_null(&self) -> bool {
-        matches!(self.state, State::Idle)
+        self.handle.is_null()
     }
 }

@@ -9,15 +9,15 @@
     reason = "lends buffers to the engine for the time of the scope"
 )]
 
-use super::request::State;
+use super::request::{Held, forget};
 use super::{
     Destination, Incoming, Message, Outgoing, Request, Source, Status, World, receive_buffer,
     send_buffer, status_of,
 };
 use crate::Error;
 use core::marker::PhantomData;
-use refrain_ring::{Clock, Rank};
-use refrain_transport::engine::{Outcome, RequestId, Started};
+use refrain_rank::calls::{self, Handle};
+use refrain_transport::engine::{Outcome, RequestId};
 use refrain_transport::layout::Layout;
 
 /// Non-blocking operations on buffers that live as long as `'env`.
@@ -118,9 +118,9 @@ impl<'env> Scope<'_, 'env> {
         data: impl Into<Outgoing<'env>>,
         to: Destination,
     ) -> Result<Request, Error> {
-        let state = self.begin_send(&data.into(), to, false)?;
+        let handle = self.begin_send(&data.into(), to, false)?;
         Ok(Request {
-            state,
+            handle,
             template: None,
         })
     }
@@ -134,9 +134,9 @@ impl<'env> Scope<'_, 'env> {
         data: impl Into<Outgoing<'env>>,
         to: Destination,
     ) -> Result<Request, Error> {
-        let state = self.begin_send(&data.into(), to, true)?;
+        let handle = self.begin_send(&data.into(), to, true)?;
         Ok(Request {
-            state,
+            handle,
             template: None,
         })
     }
@@ -151,9 +151,9 @@ impl<'env> Scope<'_, 'env> {
         buffer: impl Into<Incoming<'env>>,
         from: Source,
     ) -> Result<Request, Error> {
-        let state = self.begin_receive(buffer.into(), from)?;
+        let handle = self.begin_receive(buffer.into(), from)?;
         Ok(Request {
-            state,
+            handle,
             template: None,
         })
     }
@@ -169,12 +169,9 @@ impl<'env> Scope<'_, 'env> {
     ) -> Result<Request, Error> {
         // SAFETY: the buffer outlives the scope, and the scope the request.
         let buffer = unsafe { receive_buffer(&mut buffer.into()) };
-        let id = self
-            .world
-            .engine
-            .start_matched_receive(buffer, message.matched);
+        let handle = calls::post_matched(&mut self.world.engine, buffer, message.matched);
         Ok(Request {
-            state: self.live(id),
+            handle: self.remember(handle),
             template: None,
         })
     }
@@ -236,7 +233,7 @@ impl<'env> Scope<'_, 'env> {
     fn prepare(&mut self, template: Template<'env>) -> Request {
         self.templates.push(template);
         Request {
-            state: State::Idle,
+            handle: Handle::NULL,
             template: Some((self.serial, self.templates.len() - 1)),
         }
     }
@@ -260,7 +257,7 @@ impl<'env> Scope<'_, 'env> {
                 "start: the persistent request is still active: wait for it first".into(),
             ));
         }
-        request.state = match *template {
+        request.handle = match *template {
             Template::Send {
                 data,
                 to,
@@ -287,9 +284,7 @@ impl<'env> Scope<'_, 'env> {
     /// # Errors
     /// None today.
     pub fn cancel(&mut self, request: &mut Request) -> Result<(), Error> {
-        if let State::Live(id) = request.state {
-            self.world.engine.cancel(id);
-        }
+        calls::cancel(&mut self.world.engine, request.handle);
         Ok(())
     }
 
@@ -299,38 +294,34 @@ impl<'env> Scope<'_, 'env> {
         data: &Outgoing<'env>,
         to: Destination,
         synchronous: bool,
-    ) -> Result<State, Error> {
+    ) -> Result<Handle, Error> {
         let to = self.world.send_to(to, synchronous)?;
         // SAFETY: the data outlives the scope, and the scope the request.
         let buffer = unsafe { send_buffer(data) };
-        let started = self.world.engine.start_send(buffer, to)?;
-        Ok(match started {
-            Started::Done(outcome) => State::Done {
-                outcome,
-                posted_at: self.world.engine.now(),
-            },
-            Started::Pending(id) => self.live(id),
-        })
+        let handle = calls::post_send(&mut self.world.engine, buffer, to)?;
+        Ok(self.remember(handle))
     }
 
     #[inline]
-    fn begin_receive(&mut self, mut buffer: Incoming<'env>, from: Source) -> Result<State, Error> {
+    fn begin_receive(&mut self, mut buffer: Incoming<'env>, from: Source) -> Result<Handle, Error> {
         let pattern = self.world.pattern(from)?;
         // SAFETY: the buffer outlives the scope, and the scope the request.
         let room = unsafe { receive_buffer(&mut buffer) };
-        let id = self.world.engine.start_receive(room, pattern);
-        Ok(self.live(id))
+        let handle = calls::post_receive(&mut self.world.engine, room, pattern);
+        Ok(self.remember(handle))
     }
 
     #[inline]
-    fn live(&mut self, id: RequestId) -> State {
-        if self.begun.len() >= self.sweep_at {
-            let engine = &self.world.engine;
-            self.begun.retain(|id| engine.posted_at(*id).is_some());
-            self.sweep_at = SWEEP_MIN.max(2 * self.begun.len());
+    fn remember(&mut self, handle: Handle) -> Handle {
+        if let Some(id) = handle.id() {
+            if self.begun.len() >= self.sweep_at {
+                let engine = &self.world.engine;
+                self.begun.retain(|id| engine.posted_at(*id).is_some());
+                self.sweep_at = SWEEP_MIN.max(2 * self.begun.len());
+            }
+            self.begun.push(id);
         }
-        self.begun.push(id);
-        State::Live(id)
+        handle
     }
 
     fn finish_rest(&mut self) -> Result<(), Error> {
@@ -357,8 +348,11 @@ impl<'env> Scope<'_, 'env> {
         if request.is_null() {
             return Ok(self.empty());
         }
-        let outcome = self.world.block_until(|world| world.outcome_of(request))?;
-        self.complete(request);
+        let (id, handle) = (request.handle.id(), &mut request.handle);
+        let outcome = self
+            .world
+            .block_until(|world| calls::try_wait(&mut world.engine, handle))?;
+        id.inspect(|id| forget(&mut self.begun, *id));
         status_of(outcome)
     }
 
@@ -372,15 +366,12 @@ impl<'env> Scope<'_, 'env> {
             return Ok(Some(self.empty()));
         }
         self.world.engine.progress()?;
-        let Some(outcome) = self.world.outcome_of(request) else {
+        let id = request.handle.id();
+        let Some(outcome) = calls::test(&mut self.world.engine, clock, &mut request.handle) else {
             self.world.found_nothing(clock)?;
             return Ok(None);
         };
-        // A send that was done when its call returned is done in every replay.
-        if !outcome.at_once {
-            self.note(clock, core::slice::from_ref(request), &[0]);
-        }
-        self.complete(request);
+        id.inspect(|id| forget(&mut self.begun, *id));
         status_of(outcome).map(Some)
     }
 
@@ -395,8 +386,10 @@ impl<'env> Scope<'_, 'env> {
         if requests.iter().all(Request::is_null) {
             return Ok(None);
         }
-        let (index, outcome) = self.world.block_until(|world| world.first_done(requests))?;
-        self.one_done(clock, requests, index, outcome).map(Some)
+        let (world, mut held) = self.held(requests);
+        let (index, outcome) =
+            world.block_until(|world| calls::try_any(&mut world.engine, clock, &mut held))?;
+        Ok(Some((index, status_of(outcome)?)))
     }
 
     /// Asks whether one of several requests is complete. `None` when none is,
@@ -410,11 +403,12 @@ impl<'env> Scope<'_, 'env> {
             return Ok(None);
         }
         self.world.engine.progress()?;
-        let Some((index, outcome)) = self.world.first_done(requests) else {
-            self.world.found_nothing(clock)?;
+        let (world, mut held) = self.held(requests);
+        let Some((index, outcome)) = calls::try_any(&mut world.engine, clock, &mut held) else {
+            world.found_nothing(clock)?;
             return Ok(None);
         };
-        self.one_done(clock, requests, index, outcome).map(Some)
+        Ok(Some((index, status_of(outcome)?)))
     }
 
     /// Waits until at least one request is complete and returns all that are,
@@ -427,8 +421,10 @@ impl<'env> Scope<'_, 'env> {
         if requests.iter().all(Request::is_null) {
             return Ok(Vec::new());
         }
-        self.world.block_until(|world| world.first_done(requests))?;
-        self.all_done(clock, requests)
+        let (world, mut held) = self.held(requests);
+        let ended =
+            world.block_until(|world| calls::try_some(&mut world.engine, clock, &mut held))?;
+        statuses_of(ended)
     }
 
     /// Takes all requests that are complete, by index.
@@ -441,11 +437,12 @@ impl<'env> Scope<'_, 'env> {
             return Ok(Vec::new());
         }
         self.world.engine.progress()?;
-        if self.world.first_done(requests).is_none() {
-            self.world.found_nothing(clock)?;
+        let (world, mut held) = self.held(requests);
+        let Some(ended) = calls::try_some(&mut world.engine, clock, &mut held) else {
+            world.found_nothing(clock)?;
             return Ok(Vec::new());
-        }
-        self.all_done(clock, requests)
+        };
+        statuses_of(ended)
     }
 
     /// Waits for all requests; statuses come in their order, that of a null
@@ -455,9 +452,9 @@ impl<'env> Scope<'_, 'env> {
     /// As [`Scope::wait`], after all are complete.
     pub fn wait_all(&mut self, requests: &mut [Request]) -> Result<Vec<Status>, Error> {
         self.world.engine.tick();
-        self.world
-            .block_until(|world| world.whether_all_done(requests))?;
-        self.take_all(requests)
+        let (world, mut held) = self.held(requests);
+        let ended = world.block_until(|world| calls::try_all(&mut world.engine, &mut held))?;
+        self.all_statuses_of(ended)
     }
 
     /// Asks whether all requests are complete, and takes all of them or none.
@@ -467,18 +464,12 @@ impl<'env> Scope<'_, 'env> {
     pub fn test_all(&mut self, requests: &mut [Request]) -> Result<Option<Vec<Status>>, Error> {
         let clock = self.world.engine.tick();
         self.world.engine.progress()?;
-        if self.world.whether_all_done(requests).is_none() {
-            self.world.found_nothing(clock)?;
+        let (world, mut held) = self.held(requests);
+        let Some(ended) = calls::test_all(&mut world.engine, clock, &mut held) else {
+            world.found_nothing(clock)?;
             return Ok(None);
-        }
-        let indices: Vec<usize> = (0..requests.len())
-            .filter(|index| !requests[*index].is_null())
-            .collect();
-        // Of null requests only: deterministic.
-        if !indices.is_empty() {
-            self.note(clock, requests, &indices);
-        }
-        self.take_all(requests).map(Some)
+        };
+        self.all_statuses_of(ended).map(Some)
     }
 
     fn empty(&self) -> Status {
@@ -490,121 +481,24 @@ impl<'env> Scope<'_, 'env> {
         }
     }
 
-    fn one_done(
-        &mut self,
-        clock: Clock,
-        requests: &mut [Request],
-        index: usize,
-        outcome: Outcome,
-    ) -> Result<(usize, Status), Error> {
-        self.note(clock, requests, &[index]);
-        self.complete(&mut requests[index]);
-        Ok((index, status_of(outcome)?))
+    #[inline]
+    fn held<'a>(&'a mut self, requests: &'a mut [Request]) -> (&'a mut World, Held<'a>) {
+        let begun = &mut self.begun;
+        (self.world, Held { requests, begun })
     }
 
-    fn all_done(
-        &mut self,
-        clock: Clock,
-        requests: &mut [Request],
-    ) -> Result<Vec<(usize, Status)>, Error> {
-        let done: Vec<(usize, Outcome)> = requests
-            .iter()
-            .enumerate()
-            .filter_map(|(index, request)| Some((index, self.world.outcome_of(request)?)))
-            .collect();
-        let indices: Vec<usize> = done.iter().map(|(index, _)| *index).collect();
-        self.note(clock, requests, &indices);
-        indices
-            .iter()
-            .for_each(|index| self.complete(&mut requests[*index]));
-        done.into_iter()
-            .map(|(index, outcome)| Ok((index, status_of(outcome)?)))
-            .collect()
-    }
-
-    fn take_all(&mut self, requests: &mut [Request]) -> Result<Vec<Status>, Error> {
-        let outcomes: Vec<Option<Outcome>> = requests
-            .iter()
-            .map(|request| self.world.outcome_of(request))
-            .collect();
-        requests
-            .iter_mut()
-            .for_each(|request| self.complete(request));
+    fn all_statuses_of(&self, ended: Vec<Option<Outcome>>) -> Result<Vec<Status>, Error> {
         let empty = self.empty();
-        outcomes
+        ended
             .into_iter()
             .map(|outcome| outcome.map_or(Ok(empty), status_of))
             .collect()
     }
-
-    /// Tells the protocol which requests a timing-dependent call completed.
-    fn note(&mut self, clock: Clock, requests: &[Request], indices: &[usize]) {
-        let posted_at = |index: &usize| match requests[*index].state {
-            State::Done { posted_at, .. } => Some(posted_at),
-            State::Live(id) => self.world.engine.posted_at(id),
-            State::Idle => None,
-        };
-        if let [index] = indices {
-            let posted = posted_at(index).unwrap_or_default();
-            self.world.engine.note_completion(clock, &[posted]);
-        } else {
-            let posted: Vec<Clock> = indices.iter().filter_map(posted_at).collect();
-            self.world.engine.note_completion(clock, &posted);
-        }
-        self.world.engine.operation_ended();
-    }
-
-    /// The request's completion is told: it is null (or inactive) now.
-    #[inline]
-    fn complete(&mut self, request: &mut Request) {
-        if let State::Live(id) = request.state {
-            self.world.engine.retire(id);
-            if self.begun.last() == Some(&id) {
-                self.begun.pop();
-            }
-        }
-        request.state = State::Idle;
-    }
 }
 
-impl World {
-    #[inline]
-    fn outcome_of(&self, request: &Request) -> Option<Outcome> {
-        match request.state {
-            State::Idle => None,
-            State::Done { outcome, .. } => Some(outcome),
-            State::Live(id) => self.engine.outcome(id).or_else(|| self.stale(id)),
-        }
-    }
-
-    /// A request of a scope that is over stands for nothing any more.
-    fn stale(&self, id: RequestId) -> Option<Outcome> {
-        let gone = self.engine.posted_at(id).is_none();
-        let status = refrain_transport::engine::Status {
-            source: Rank(0),
-            tag: 0,
-            bytes: 0,
-            cancelled: true,
-        };
-        gone.then_some(Outcome {
-            status,
-            truncated_to: None,
-            at_once: true,
-        })
-    }
-
-    #[inline]
-    fn first_done(&self, requests: &[Request]) -> Option<(usize, Outcome)> {
-        requests
-            .iter()
-            .enumerate()
-            .find_map(|(index, request)| Some((index, self.outcome_of(request)?)))
-    }
-
-    fn whether_all_done(&self, requests: &[Request]) -> Option<()> {
-        requests
-            .iter()
-            .all(|request| request.is_null() || self.outcome_of(request).is_some())
-            .then_some(())
-    }
+fn statuses_of(ended: Vec<(usize, Outcome)>) -> Result<Vec<(usize, Status)>, Error> {
+    ended
+        .into_iter()
+        .map(|(index, outcome)| Ok((index, status_of(outcome)?)))
+        .collect()
 }

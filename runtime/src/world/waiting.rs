@@ -129,7 +129,7 @@ impl World {
         let waited = self
             .events
             .as_ref()
-            .and_then(|events| events.borrow().waiting());
+            .and_then(|events| events.borrow().watch().so_far());
         match waited.filter(|waited| *waited >= self.patience.events_wait) {
             None => Ok(()),
             Some(waited) => Err(Error::EventsNotStable {

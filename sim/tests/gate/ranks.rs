@@ -5,18 +5,19 @@ use super::loggers::{Loggers, Word};
 use super::{Chance, Setup};
 use refrain_eventlog::LoggerId;
 use refrain_eventlog::client::committer::Committer;
+use refrain_logging::Member;
+use refrain_logging::determinant::EventIndex;
 use refrain_logging::determinant::batch::BatchHeader;
 use refrain_logging::determinant::recorder::Identity;
-use refrain_logging::determinant::{EventIndex, Matched};
 use refrain_logging::pessimist::{Commits, Pessimist};
+use refrain_rank::calls::{self, Handle};
+use refrain_rank::protocol::{self as rank, Events, Logging, SharedEvents, Watch};
 use refrain_ring::{Clock, Incarnation, Rank};
-use refrain_transport::engine::{Engine, EngineOptions, RequestId, SendTo, Started};
+use refrain_transport::engine::{Engine, EngineOptions, SendTo};
 use refrain_transport::fabric::Fabric;
 use refrain_transport::fabric::sim::{Event as Happened, LaneKind, Network, Options};
 use refrain_transport::matching::Pattern;
 use refrain_transport::protocol::{Event, Protocol};
-use std::cell::RefCell;
-use std::rc::Rc;
 
 /// Rounds in which everything that is under way comes to its end.
 const ROUNDS_MAX: usize = 20_000;
@@ -99,84 +100,68 @@ impl Commits for Commitments {
     }
 }
 
-/// What engine and test share of one rank.
+impl rank::Commitments for Commitments {
+    fn trim(&mut self, _before: Clock) {}
+
+    fn leave(&mut self) -> bool {
+        true
+    }
+
+    fn explain(&self) -> Option<String> {
+        None
+    }
+}
+
+/// What the check remembers of a rank's events.
+#[derive(Default)]
 struct Told {
-    pessimist: Pessimist<Commitments>,
     events: u64,
     /// Of the latest event.
     clock: Clock,
 }
 
-type Shared = Rc<RefCell<Told>>;
-
-/// As the runtime's glue.
-struct Logging {
-    shared: Shared,
-    gate_off: bool,
-}
-
-impl Protocol for Logging {
-    fn name(&self) -> &'static str {
-        "pessimist"
-    }
-
-    fn keeps_payload(&self) -> bool {
-        true
-    }
-
-    fn event(&mut self, event: Event<'_>) -> bool {
-        let told = &mut *self.shared.borrow_mut();
-        told.events += 1;
-        told.clock = match event {
+impl Watch for Told {
+    fn happened(&mut self, event: &Event<'_>) {
+        self.events += 1;
+        self.clock = match *event {
             Event::Match { at, .. } => at,
             Event::Probe { clock, .. }
             | Event::Completion { clock, .. }
             | Event::Nothing { clock } => clock,
         };
-        let recorder = told.pessimist.record();
-        match event {
-            Event::Match {
-                at,
-                request,
-                source,
-                ssn,
-                is_named,
-            } => {
-                let matched = Matched {
-                    request,
-                    source,
-                    ssn,
-                };
-                recorder.matched(at, matched, is_named);
-            }
-            Event::Probe {
-                clock,
-                source,
-                ssn,
-                tag,
-                bytes,
-            } => recorder.probed(clock, source, ssn, tag, bytes),
-            Event::Completion { clock, requests } => recorder.completed(clock, requests),
-            Event::Nothing { clock } => recorder.nothing(clock),
-        }
-        true
+    }
+}
+
+/// Planted bug: a protocol that calls everything stable.
+struct GateOff<P>(P);
+
+impl<P: Protocol> Protocol for GateOff<P> {
+    fn name(&self) -> &'static str {
+        self.0.name()
+    }
+
+    fn keeps_payload(&self) -> bool {
+        self.0.keeps_payload()
+    }
+
+    fn event(&mut self, event: Event<'_>) -> bool {
+        self.0.event(event)
     }
 
     fn advance(&mut self, wanted: u64) -> u64 {
-        let stable = self.shared.borrow_mut().pessimist.advance(wanted);
-        if self.gate_off { u64::MAX } else { stable }
+        self.0.advance(wanted);
+        u64::MAX
     }
 
     fn operation_ended(&mut self) {
-        self.shared.borrow_mut().pessimist.operation_ended();
+        self.0.operation_ended();
     }
 }
 
 struct RankState {
     engine: Engine,
-    shared: Shared,
-    receives: Vec<RequestId>,
-    sends: Vec<RequestId>,
+    shared: SharedEvents<Commitments, Told>,
+    receives: Vec<Handle>,
     /// By receiver: of each message, the clock of the latest event before it.
     sent_to: Vec<Vec<Clock>>,
     /// By receiver: messages that were seen to leave.
@@ -221,26 +206,22 @@ impl Ranks {
             };
             let commitments = Commitments::new(setup, rank.index(), loggers);
             let pessimist = Pessimist::new(identity, EventIndex(0), commitments);
-            let shared = Rc::new(RefCell::new(Told {
-                pessimist,
-                events: 0,
-                clock: Clock(0),
-            }));
+            let shared = Events::shared(pessimist, Told::default());
             let options = EngineOptions {
                 rank,
                 incarnation: Incarnation(0),
                 size: setup.ranks,
                 window_bytes: LOG_BYTES as u64,
             };
-            let protocol = Logging {
-                shared: Rc::clone(&shared),
-                gate_off: setup.gate_off,
+            let logging = Logging::new(Member::Pessimist, Some(shared.clone()));
+            let protocol: Box<dyn Protocol> = match setup.gate_off {
+                true => Box::new(GateOff(logging)),
+                false => Box::new(logging),
             };
             RankState {
-                engine: Engine::new(options, arena, Box::new(fabric), Box::new(protocol)),
+                engine: Engine::new(options, arena, Box::new(fabric), protocol),
                 shared,
                 receives: Vec::new(),
-                sends: Vec::new(),
                 sent_to: vec![Vec::new(); setup.ranks as usize],
                 left: vec![0; setup.ranks as usize],
             }
@@ -265,7 +246,7 @@ impl Ranks {
         self.checked(rank, |state| match what {
             0 | 1 => {
                 let tag = 1;
-                let before = state.shared.borrow().clock;
+                let before = state.shared.borrow().watch().clock;
                 state.sent_to[peer.index()].push(before);
                 let to = SendTo {
                     rank: peer,
@@ -273,10 +254,8 @@ impl Ranks {
                     tag,
                     synchronous: what == 1,
                 };
-                let started = state.engine.start_send(send_buffer(), to);
-                if let Started::Pending(id) = started.expect("there is room") {
-                    state.sends.push(id);
-                }
+                let posted = calls::post_send(&mut state.engine, send_buffer(), to);
+                posted.expect("there is room");
             }
             2 | 3 => {
                 let pattern = Pattern {
@@ -284,8 +263,8 @@ impl Ranks {
                     source: (what == 3).then_some(peer),
                     tag: None,
                 };
-                let id = state.engine.start_receive(receive_buffer(), pattern);
-                state.receives.push(id);
+                let posted = calls::post_receive(&mut state.engine, receive_buffer(), pattern);
+                state.receives.push(posted);
             }
             _ => {
                 state.engine.progress().expect("nobody dies but loggers");
@@ -353,7 +332,7 @@ impl Ranks {
     pub fn events_total(&self) -> u64 {
         self.ranks
             .iter()
-            .map(|rank| rank.shared.borrow().events)
+            .map(|rank| rank.shared.borrow().watch().events)
             .sum()
     }
 
@@ -385,16 +364,12 @@ impl Ranks {
 impl RankState {
     fn test(&mut self) {
         let clock = self.engine.now();
-        let done = |id: &RequestId| self.engine.outcome(*id).is_some();
-        let Some(at) = self.receives.iter().position(done) else {
-            self.engine.note_nothing(clock);
-            return;
-        };
-        let id = self.receives.swap_remove(at);
-        let posted = self.engine.posted_at(id).expect("it is there");
-        self.engine.note_completion(clock, &[posted]);
-        self.engine.retire(id);
-        self.engine.operation_ended();
+        match calls::try_any(&mut self.engine, clock, &mut self.receives[..]) {
+            Some((at, _)) => {
+                self.receives.swap_remove(at);
+            }
+            None => calls::found_nothing(&mut self.engine, clock),
+        }
     }
 
     fn probe(&mut self) {
@@ -404,10 +379,8 @@ impl RankState {
             source: None,
             tag: None,
         };
-        match self.engine.find(&anything) {
-            Some((status, ssn)) => self.engine.note_probe(clock, &status, ssn),
-            None => self.engine.note_nothing(clock),
+        if calls::look(&mut self.engine, clock, &anything).is_none() {
+            calls::found_nothing(&mut self.engine, clock);
         }
-        self.engine.operation_ended();
     }
 }

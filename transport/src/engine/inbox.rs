@@ -298,18 +298,15 @@ impl Inbox {
             .min()
             .unwrap_or(state.next_ssn)
     }
+}
 
-    /// Sources that are to be told of a horizon that has moved.
-    pub fn moved_horizons(&mut self) -> Vec<(Rank, Ssn)> {
-        let mut moved = Vec::new();
-        for rank in (0..self.sources.len() as u32).map(Rank) {
-            let ssn = self.horizon(rank);
-            if ssn > self.sources[rank.index()].horizon_told {
-                self.sources[rank.index()].horizon_told = ssn;
-                moved.push((rank, ssn));
-            }
-        }
-        moved
+impl Source {
+    /// It is to be told that all its messages before `ssn` are free; returns
+    /// whether that is news. LOG-4
+    pub fn tell_horizon(&mut self, ssn: Ssn) -> bool {
+        let is_news = ssn > self.horizon_told;
+        self.horizon_told = self.horizon_told.max(ssn);
+        is_news
     }
 }
 

@@ -1,6 +1,7 @@
 //! What can be seen of an engine from outside.
 
 use super::{Engine, Stall};
+use refrain_ring::{Rank, Ssn};
 
 /// Counters of one rank since its start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -101,6 +102,24 @@ impl Engine {
     /// chunks, freed or not.
     pub fn log_bytes_appended(&self) -> u64 {
         self.outbox.log_bytes_appended()
+    }
+
+    /// The first message to `to` that is in log memory with all that follow it;
+    /// earlier ones are free, or on disk. LOG-4
+    ///
+    /// # Panics
+    /// When the job has no such rank.
+    pub fn log_begins(&self, to: Rank) -> Ssn {
+        self.outbox.destination(to).log.ssn_trimmed()
+    }
+
+    /// The first message to `to` that its horizon has not passed: all earlier
+    /// ones may be freed. LOG-4
+    ///
+    /// # Panics
+    /// When the job has no such rank.
+    pub fn log_horizon(&self, to: Rank) -> Ssn {
+        self.outbox.destination(to).horizon()
     }
 
     /// The fabric's name.

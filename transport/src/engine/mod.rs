@@ -23,6 +23,7 @@ mod buffer;
 mod delivery;
 mod error;
 mod giving_up;
+mod horizon;
 mod inbox;
 mod landing;
 mod limits;
@@ -40,6 +41,7 @@ mod to_self;
 
 pub use buffer::{ReceiveBuffer, SendBuffer};
 pub use error::EngineError;
+pub use horizon::Horizon;
 pub use looking::Statistics;
 pub use read_back::ReadBack;
 pub use refrain_ring::read_back::{Progress, ReadBackError};
@@ -124,6 +126,8 @@ pub struct Engine {
     has_asked: bool,
     /// The fabric was closed as this peer did not end a landing.
     closed_for: Option<Rank>,
+    /// The clock of the newest checkpoint that was published.
+    published: Clock,
 }
 
 impl core::fmt::Debug for Engine {
@@ -238,6 +242,7 @@ impl Engine {
             spilling: Spilling::default(),
             has_asked: false,
             closed_for: None,
+            published: Clock(0),
             options,
             fabric,
             protocol,
@@ -253,6 +258,15 @@ impl Engine {
         self.outbox.lift_length_limits();
         // Senders go on through their memory: what is left there holds them up.
         self.inbox.senders_keep = false;
+        self
+    }
+
+    /// With a clock that goes on where an earlier life, or its checkpoint, left
+    /// off. For an engine that has done nothing yet.
+    #[must_use]
+    pub fn with_clock(mut self, clock: Clock) -> Self {
+        self.clock = clock;
+        self.inbox.now = clock;
         self
     }
 
@@ -465,23 +479,6 @@ impl Engine {
         } else {
             timeout
         });
-    }
-
-    /// Tells every sender that what was delivered so far lies before a stable,
-    /// published checkpoint of this rank, so that their logs may free it. LOG-4
-    pub fn publish_horizon(&mut self) {
-        // What a receive got that the program has not seen is to be asked for
-        // again: its match is kept with the message.
-        let undelivered = self.requests.oldest_receive();
-        let before = undelivered.map(|posted_at| Clock(posted_at.0.saturating_sub(1)));
-        self.protocol
-            .checkpoint_published(before.map_or(self.clock, |before| before.min(self.clock)));
-        for (to, ssn) in self.inbox.moved_horizons() {
-            if to != self.options.rank {
-                let mark = self.gate.mark();
-                self.outbox.push_control(to, Control::Horizon { ssn }, mark);
-            }
-        }
     }
 
     /// Frees log memory wherever it may be freed.

@@ -69,6 +69,33 @@ fn any_source_receives_make_one_event_and_named_ones_none() {
     }
 }
 
+/// A clock goes on where an earlier life left off, also past 32 bits: posts,
+/// matches and checkpoints are told by it.
+#[test]
+fn a_clock_goes_on_past_32_bits() {
+    let begin = Clock(u64::from(u32::MAX) - 1);
+    let setup = Setup::new(networks::calm()).keeping(1 << 20).after(begin);
+    let mut rig = setup.build();
+    assert_eq!(rig.engines[1].horizon().clock(), begin);
+    for message in 1..=4 {
+        let posted_at = Clock(begin.0 + message);
+        let receipt = rig.receive(1, from_any(1), 8);
+        assert_eq!(rig.engines[1].posted_at(receipt.id), Some(posted_at));
+        rig.send(0, to(1, 1), &[1; 8]);
+        rig.finish_receive(&receipt);
+        let noted = rig.protocols[1].events().pop();
+        let expected = Noted::Match {
+            at: posted_at,
+            request: posted_at,
+            source: Rank(0),
+            ssn: Ssn(message - 1),
+        };
+        assert_eq!(noted, Some(expected));
+    }
+    assert_eq!(rig.engines[1].horizon().clock(), Clock(begin.0 + 4));
+    rig.end();
+}
+
 /// The clock counts every operation once; ids of requests are clocks, so that
 /// no two requests share one, though their places in memory are used again.
 #[test]

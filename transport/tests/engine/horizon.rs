@@ -3,7 +3,7 @@
 use crate::memory::receive_buffer;
 use crate::networks;
 use crate::rig::{Rig, Setup, from, from_any, payload, to};
-use refrain_ring::CHUNK_BYTES;
+use refrain_ring::{CHUNK_BYTES, Rank, Ssn};
 use refrain_transport::engine::{Matched, Stall};
 use refrain_transport::fabric::sim::Options;
 
@@ -44,6 +44,71 @@ fn only_a_horizon_frees_what_was_received() {
         assert_eq!(chunks_held(&mut rig), 1, "the one being filled");
         rig.end();
     }
+}
+
+/// A checkpoint takes its time to become stable: what is delivered meanwhile is
+/// kept when it is published, and only that.
+// LOG-4
+// GC-1
+#[test]
+fn a_checkpoint_frees_what_was_delivered_when_it_was_taken() {
+    for network in networks::all() {
+        let mut rig = rig(network);
+        exchange(&mut rig, 60);
+        let taken = rig.engines[1].horizon();
+        assert_eq!(taken.delivered(Rank(0)), Ssn(60));
+        assert_eq!(taken.clock(), rig.engines[1].now());
+        exchange(&mut rig, 60);
+        assert_eq!(rig.engines[0].log_begins(Rank(1)), Ssn(0));
+        rig.engines[1].publish(&taken);
+        chunks_held(&mut rig);
+        assert_eq!(rig.engines[0].log_horizon(Rank(1)), Ssn(60));
+        let begins = rig.engines[0].log_begins(Rank(1));
+        // Chunks are freed whole; the last that it covers holds later messages.
+        assert!((Ssn(40)..=Ssn(60)).contains(&begins), "{begins:?}");
+        assert_eq!(rig.protocols[1].published(), [taken.clock()]);
+        rig.engines[1].publish_horizon();
+        assert_eq!(chunks_held(&mut rig), 1, "the one being filled");
+        rig.end();
+    }
+}
+
+/// Checkpoints that become stable in another order than they were taken: the
+/// older one says nothing new, and takes nothing back.
+// GC-1
+#[test]
+fn an_older_checkpoint_changes_nothing() {
+    let mut rig = rig(networks::calm());
+    exchange(&mut rig, 20);
+    let older = rig.engines[1].horizon();
+    exchange(&mut rig, 20);
+    let newer = rig.engines[1].horizon();
+    rig.engines[1].publish(&newer);
+    rig.settle();
+    rig.engines[1].publish(&older);
+    rig.settle();
+    assert_eq!(rig.engines[0].log_horizon(Rank(1)), Ssn(40));
+    assert_eq!(rig.protocols[1].published(), [newer.clock()]);
+    rig.end();
+}
+
+/// What a receive got that the program has not been told of is asked for again:
+/// the checkpoint's clock lies before that receive.
+// LOG-4
+#[test]
+fn the_clock_does_not_pass_a_receive_that_was_not_told() {
+    let mut rig = rig(networks::calm());
+    exchange(&mut rig, 3);
+    let before = rig.engines[1].now();
+    let receipt = rig.receive(1, from_any(1), 8);
+    rig.send(0, to(1, 1), &[1; 8]);
+    rig.settle();
+    rig.engines[1].tick();
+    assert!(rig.is_received(&receipt));
+    assert_eq!(rig.engines[1].horizon().clock(), before);
+    rig.finish_receive(&receipt);
+    assert_eq!(rig.engines[1].horizon().clock(), rig.engines[1].now());
+    rig.end();
 }
 
 /// How a message was received, but not delivered.

@@ -2,7 +2,7 @@
 
 use crate::memory::{Room, receive_buffer, send_buffer};
 use crate::recorder::{Recorder, TestProtocol};
-use refrain_ring::{Arena, Incarnation, Rank, Ssn};
+use refrain_ring::{Arena, Clock, Incarnation, Rank, Ssn};
 use refrain_transport::engine::{
     Engine, EngineError, EngineOptions, Outcome, ReceiveBuffer, RequestId, SendBuffer, SendTo,
     Started,
@@ -32,6 +32,8 @@ pub struct Setup {
     pub window_bytes: u64,
     /// Whether the system gives memory for the logs, until it is told to.
     pub has_memory: bool,
+    /// With which the engines begin.
+    pub clock: Clock,
     /// What the engines get of their endpoint.
     pub over: fn(SimFabric) -> Box<dyn Fabric>,
 }
@@ -45,6 +47,7 @@ impl Setup {
             log_bytes: 8 * network.window_bytes as usize,
             window_bytes: network.window_bytes,
             has_memory: true,
+            clock: Clock(0),
             over: |fabric| Box::new(fabric),
             network,
         }
@@ -70,6 +73,11 @@ impl Setup {
             has_memory: false,
             ..self
         }
+    }
+
+    /// The engines go on where earlier lives left off.
+    pub fn after(self, clock: Clock) -> Self {
+        Self { clock, ..self }
     }
 
     /// The engines get something that stands before their endpoint.
@@ -140,6 +148,7 @@ impl Rig {
                 keeps_payload: setup.keeps_payload,
             };
             Engine::new(options, arena, (setup.over)(fabric), Box::new(protocol))
+                .with_clock(setup.clock)
         });
         Self {
             engines: engines.collect(),

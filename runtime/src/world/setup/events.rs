@@ -6,7 +6,7 @@ use crate::choice::events::{WayChoice, way};
 use crate::config::JobConfig;
 use crate::control::ControlPlane;
 use crate::output_gate::{self, OutputGate};
-use crate::protocol::{Commitments, Events, SharedEvents};
+use crate::protocol::{LoggerClient, SharedEvents, Waiting};
 use core::time::Duration;
 use refrain_eventlog::Level;
 use refrain_eventlog::client::{Client, ClientOptions, LoggerAddress};
@@ -14,9 +14,8 @@ use refrain_eventlog::message::Way;
 use refrain_logging::Member;
 use refrain_logging::determinant::recorder::Identity;
 use refrain_logging::pessimist::Pessimist;
-use std::cell::RefCell;
+use refrain_rank::protocol::Events;
 use std::os::fd::AsFd;
-use std::rc::Rc;
 
 /// Connects to the loggers of this rank's shard, if the protocol logs events
 /// and the job has loggers: one that was started without a launcher has nobody
@@ -64,13 +63,13 @@ pub(super) fn connect(
         incarnation: membership.incarnation,
     };
     let next = client.next();
-    let commitments = Commitments::new(client, by_memory && settings.level == Level::Placed);
-    let pessimist = Pessimist::new(identity, next, commitments);
+    let client = LoggerClient::new(client, by_memory && settings.level == Level::Placed);
+    let pessimist = Pessimist::new(identity, next, client);
     let output = match control.filter(|_| settings.gate_output) {
         Some(control) => Some(output_gate(control)?),
         None => None,
     };
-    Ok(Some(Rc::new(RefCell::new(Events::new(pessimist, output)))))
+    Ok(Some(Events::shared(pessimist, Waiting::new(output))))
 }
 
 /// The page that tells the launcher which output may go.

@@ -4,11 +4,12 @@ use super::Membership;
 use crate::Error;
 use crate::choice;
 use crate::config::JobConfig;
-use crate::spilling::Spilling;
+use crate::voice::Voice;
 use refrain_logging::Member;
 use refrain_logging::spill::{SpillLog, SpillOptions};
 use refrain_logging::store::Store;
 use refrain_logging::store::disk::{DiskOptions, DiskStore};
+use refrain_rank::spilling::Spilling;
 use refrain_ring::Rank;
 use refrain_transport::spill::Spill;
 use rustix::thread::CpuSet;
@@ -49,7 +50,7 @@ pub(super) fn disk(
     }
     let after_bytes = config.spill_after_bytes.unwrap_or(budget_bytes / 2);
     let log = SpillLog::new(options, store);
-    let spilling = Spilling::new(log, directory.clone(), after_bytes);
+    let spilling = Spilling::new(log, directory.clone(), after_bytes, Voice::new());
     Ok(Some(Box::new(spilling)))
 }
 

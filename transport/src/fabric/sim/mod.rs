@@ -229,6 +229,12 @@ impl Network {
         self.state.borrow_mut().inject(from, to, lane, bytes)
     }
 
+    /// The frame that was posted last, wherever: its encoded header and its
+    /// payload. For those who watch what leaves.
+    pub fn last_posted(&self) -> Option<Rc<[u8]>> {
+        self.state.borrow().last_posted.clone()
+    }
+
     /// A hash of everything that happened so far, and when.
     pub fn digest(&self) -> u64 {
         self.state.borrow().trace.digest()

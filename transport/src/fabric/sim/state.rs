@@ -70,6 +70,8 @@ pub(super) struct State {
     now: u64,
     pub(super) ports: BTreeMap<Life, Port>,
     pub(super) links: BTreeMap<Route, Link>,
+    /// The frame that was posted last.
+    pub(super) last_posted: Option<Bytes>,
 }
 
 impl State {
@@ -80,6 +82,7 @@ impl State {
             now: 0,
             ports: BTreeMap::new(),
             links: BTreeMap::new(),
+            last_posted: None,
             options,
         }
     }
@@ -177,6 +180,7 @@ impl State {
             None => {}
         }
         self.add_event(Event::Posted(route, LaneKind::Data, frame.position));
+        self.last_posted.clone_from(&bytes);
         bytes
     }
 

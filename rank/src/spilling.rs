@@ -1,19 +1,27 @@
-//! Glue: `logging`'s spilling log as the engine wants it, with a clock, and a
-//! voice.
+//! Glue: `logging`'s spilling log as the engine wants it, in surroundings that
+//! have a clock and a voice.
 
 use core::time::Duration;
 use refrain_logging::spill::{Event, Refused, Report, SpillLog};
 use refrain_logging::store::{ReadToken, Store};
 use refrain_ring::{LentChunk, Rank, Ssn};
 use refrain_transport::spill::{Spill, SpillEvent};
-use std::time::Instant;
+
+/// What spilling needs of the place where it is at work.
+pub trait Surroundings {
+    /// Time since some beginning. Never goes back.
+    fn now(&self) -> Duration;
+
+    /// Tells people, the job goes on.
+    fn tell(&mut self, words: &str);
+}
 
 /// Spilling at work in one rank.
-pub(crate) struct Spilling<S> {
+pub struct Spilling<S, P> {
     log: SpillLog<S>,
     directory: String,
     after_bytes: u64,
-    begin: Instant,
+    surroundings: P,
     reads: usize,
     /// Why the last chunk was not taken.
     refused: Option<Refused>,
@@ -23,13 +31,15 @@ pub(crate) struct Spilling<S> {
     told_undeleted: bool,
 }
 
-impl<S: Store> Spilling<S> {
-    pub(crate) fn new(log: SpillLog<S>, directory: String, after_bytes: u64) -> Self {
+impl<S: Store, P: Surroundings> Spilling<S, P> {
+    /// Over `log`, whose store is called `directory` before people. Writing begins
+    /// when more than `after_bytes` of complete chunks are in memory.
+    pub fn new(log: SpillLog<S>, directory: String, after_bytes: u64, surroundings: P) -> Self {
         Self {
             log,
             directory,
             after_bytes,
-            begin: Instant::now(),
+            surroundings,
             reads: 0,
             refused: None,
             trouble: None,
@@ -37,11 +47,12 @@ impl<S: Store> Spilling<S> {
         }
     }
 
-    fn now(&self) -> Duration {
-        self.begin.elapsed()
+    /// The log itself.
+    pub fn log(&self) -> &SpillLog<S> {
+        &self.log
     }
 
-    /// What people are told, if they are: the job goes on, so on standard error.
+    /// What people are told, if they are.
     fn words(&mut self, report: &Report) -> Option<String> {
         let directory = &self.directory;
         Some(match report {
@@ -73,9 +84,9 @@ impl<S: Store> Spilling<S> {
     }
 }
 
-impl<S: Store> Spill for Spilling<S> {
+impl<S: Store, P: Surroundings> Spill for Spilling<S, P> {
     fn takes(&mut self, destination: Rank, sequence: u64) -> bool {
-        let now = self.now();
+        let now = self.surroundings.now();
         self.refused = self.log.takes(destination, sequence, now).err();
         self.refused.is_none()
     }
@@ -85,13 +96,13 @@ impl<S: Store> Spill for Spilling<S> {
     }
 
     fn poll(&mut self) -> Option<SpillEvent> {
-        let begin = self.begin;
         loop {
-            match self.log.poll(|| begin.elapsed())? {
+            let surroundings = &self.surroundings;
+            match self.log.poll(|| surroundings.now())? {
                 Event::Returned(chunk, end) => return Some(SpillEvent::Returned(chunk, end)),
                 Event::Report(report) => {
                     if let Some(words) = self.words(&report) {
-                        eprintln!("refrain: {words}");
+                        self.surroundings.tell(&words);
                     }
                 }
                 Event::Read { token, result } => {
@@ -163,6 +174,17 @@ mod tests {
     use refrain_logging::store::faulty::{Delivery, MemoryOptions, MemoryStore};
     use refrain_ring::Incarnation;
 
+    /// A clock that stands still, and nobody who listens.
+    struct Silent;
+
+    impl Surroundings for Silent {
+        fn now(&self) -> Duration {
+            Duration::ZERO
+        }
+
+        fn tell(&mut self, _words: &str) {}
+    }
+
     #[test]
     fn that_files_stay_is_told_once() {
         let store = MemoryStore::new(MemoryOptions {
@@ -180,7 +202,7 @@ mod tests {
             disk_bytes: SpillOptions::DISK_BYTES_MIN,
             writes_max: 1,
         };
-        let mut spilling = Spilling::new(SpillLog::new(options, store), "/disk".into(), 0);
+        let mut spilling = Spilling::new(SpillLog::new(options, store), "/disk".into(), 0, Silent);
         let report = || Report::Undeleted {
             error: StoreError {
                 attempted: "removing x".into(),

@@ -1,0 +1,99 @@
+//! Where a rank's events go, and when they need not be kept any more.
+
+use crate::empty::{receive_buffer, send_buffer};
+use crate::pair::{Pair, Saw, to};
+use refrain_rank::calls;
+use refrain_ring::{Clock, Rank, Ssn};
+use refrain_transport::matching::Pattern;
+
+fn receive_from_any(pair: &mut Pair) {
+    let anything = Pattern {
+        context: 0,
+        source: None,
+        tag: None,
+    };
+    let handle = calls::post_receive(&mut pair.rank, receive_buffer(), anything);
+    pair.send(1);
+    pair.settle();
+    let id = handle.id().expect("it is under way");
+    calls::finish(&mut pair.rank, id).expect("its message is there");
+}
+
+/// A send leaves when the events before it are stable, and not before; why it
+/// waits is told.
+// GATE-1
+#[test]
+fn a_send_waits_for_the_events_before_it() {
+    let mut pair = Pair::new();
+    pair.events.borrow_mut().commitments_mut().is_held = true;
+    receive_from_any(&mut pair);
+    assert!(matches!(pair.seen()[..], [Saw::Match(_)]));
+    let sent = calls::post_send(&mut pair.rank, send_buffer(), to(0, 1));
+    sent.expect("there is room");
+    pair.settle();
+    assert!(pair.rank.awaits_commit());
+    let why = pair.rank.explain_gate();
+    assert_eq!(why.as_deref(), Some("held by the test"));
+    assert_eq!(pair.events.borrow().progress(), (1, 0));
+    pair.events.borrow_mut().commitments_mut().is_held = false;
+    pair.settle();
+    assert!(!pair.rank.has_unposted());
+    assert_eq!(pair.events.borrow().progress(), (1, 1));
+    assert_eq!(pair.events.borrow().counts().matches, 1);
+}
+
+/// What others than the engine wait for is committed without a send, and told
+/// when it is stable.
+// GATE-1
+#[test]
+fn what_a_watch_waits_for_is_committed() {
+    let mut pair = Pair::new();
+    receive_from_any(&mut pair);
+    pair.settle();
+    assert_eq!(pair.events.borrow().progress(), (1, 0), "nothing waits");
+    pair.events.borrow_mut().watch_mut().wanted = 1;
+    pair.settle();
+    assert_eq!(pair.events.borrow().watch().stable, 1);
+}
+
+/// The determinants of two generations of checkpoints are kept: when one is
+/// published, those before the one before it go.
+// GC-1
+#[test]
+fn two_generations_of_determinants_are_kept() {
+    let mut pair = Pair::new();
+    let mut clocks = vec![Clock(0)];
+    for _ in 0..3 {
+        receive_from_any(&mut pair);
+        let taken = pair.rank.horizon();
+        // What happens before it is stable is not covered.
+        receive_from_any(&mut pair);
+        pair.rank.publish(&taken);
+        clocks.push(taken.clock());
+    }
+    assert_eq!(
+        pair.events.borrow().commitments().trims[..],
+        clocks[..3],
+        "each time what lies before the last but one"
+    );
+    pair.settle();
+    assert_eq!(
+        pair.peer.log_horizon(Rank(1)),
+        Ssn(5),
+        "LOG-4: not the sixth"
+    );
+}
+
+/// A rank leaves when all that happened is stable, and loggers know.
+#[test]
+fn a_rank_leaves_when_everything_is_stable() {
+    let mut pair = Pair::new();
+    pair.events.borrow_mut().commitments_mut().is_held = true;
+    receive_from_any(&mut pair);
+    assert!(!pair.rank.leave_protocol());
+    assert_eq!(pair.events.borrow().commitments().leaves, 0);
+    pair.events.borrow_mut().commitments_mut().is_held = false;
+    assert!(!pair.rank.leave_protocol(), "loggers have not answered");
+    assert!(pair.rank.leave_protocol());
+    assert!(pair.peer.leave_protocol(), "nobody to tell");
+}

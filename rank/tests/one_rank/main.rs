@@ -1,0 +1,8 @@
+//! What calls come to, which of them are events, and where events go: the real
+//! engine and protocol, over a simulated network.
+
+mod blocking;
+mod checkpoints;
+mod empty;
+mod pair;
+mod several;

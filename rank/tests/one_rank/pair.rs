@@ -1,0 +1,197 @@
+//! Two ranks; the second has a protocol whose events are seen.
+
+use crate::empty::{receive_buffer, send_buffer};
+use refrain_logging::Member;
+use refrain_logging::determinant::EventIndex;
+use refrain_logging::determinant::batch::BatchHeader;
+use refrain_logging::determinant::recorder::Identity;
+use refrain_logging::pessimist::{Commits, Pessimist};
+use refrain_rank::calls::{self, Handle};
+use refrain_rank::protocol::{Commitments, Events, Logging, SharedEvents, Watch};
+use refrain_ring::{Clock, Incarnation, Rank};
+use refrain_transport::engine::{Engine, EngineOptions, SendTo};
+use refrain_transport::fabric::Fabric;
+use refrain_transport::fabric::sim::{Network, Options};
+use refrain_transport::matching::Pattern;
+use refrain_transport::protocol::{Event, Protocol};
+
+const LOG_BYTES: usize = 1 << 20;
+/// Rounds in which everything arrives.
+const ROUNDS: usize = 200;
+
+/// Makes stable what it is told to.
+#[derive(Debug, Default)]
+pub struct Ledger {
+    committed: EventIndex,
+    stable: EventIndex,
+    /// Nothing more becomes stable.
+    pub is_held: bool,
+    pub trims: Vec<Clock>,
+    pub leaves: u32,
+}
+
+impl Commits for Ledger {
+    fn commit(&mut self, header: &BatchHeader, _batch: &[u8]) {
+        assert_eq!(header.first, self.committed, "without gaps");
+        self.committed = header.end();
+        self.poll();
+    }
+
+    fn stable_end(&self) -> EventIndex {
+        self.stable
+    }
+
+    fn poll(&mut self) -> EventIndex {
+        if !self.is_held {
+            self.stable = self.committed;
+        }
+        self.stable
+    }
+
+    fn is_instant(&self) -> bool {
+        true
+    }
+}
+
+impl Commitments for Ledger {
+    fn trim(&mut self, before: Clock) {
+        self.trims.push(before);
+    }
+
+    fn leave(&mut self) -> bool {
+        self.leaves += 1;
+        self.leaves > 1
+    }
+
+    fn explain(&self) -> Option<String> {
+        self.is_held.then(|| "held by the test".into())
+    }
+}
+
+/// An event as it was seen.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Saw {
+    Match(Clock),
+    Probe(Clock),
+    Completion(Clock, Vec<Clock>),
+    Nothing(Clock),
+}
+
+/// Who looks on.
+#[derive(Debug, Default)]
+pub struct Seen {
+    pub events: Vec<Saw>,
+    /// As output would.
+    pub wanted: u64,
+    pub stable: u64,
+}
+
+impl Watch for Seen {
+    fn happened(&mut self, event: &Event<'_>) {
+        self.events.push(match event {
+            Event::Match { request, .. } => Saw::Match(*request),
+            Event::Probe { clock, .. } => Saw::Probe(*clock),
+            Event::Completion { clock, requests } => Saw::Completion(*clock, requests.to_vec()),
+            Event::Nothing { clock } => Saw::Nothing(*clock),
+        });
+    }
+
+    fn wanted(&self) -> u64 {
+        self.wanted
+    }
+
+    fn stable(&mut self, events: u64) {
+        self.stable = events;
+    }
+}
+
+pub struct Pair {
+    network: Network,
+    pub peer: Engine,
+    pub rank: Engine,
+    pub events: SharedEvents<Ledger, Seen>,
+}
+
+impl Pair {
+    pub fn new() -> Self {
+        let network = Network::new(Options::calm(1));
+        let mut started = [0, 1].map(|rank| network.start(Rank(rank), Incarnation(0), LOG_BYTES));
+        let addresses = [0, 1].map(|rank: usize| started[rank].0.address());
+        for rank in [0, 1] {
+            let other = 1 - rank;
+            started[rank]
+                .0
+                .connect(Rank(other as u32), Incarnation(0), &addresses[other])
+                .expect("a peer that was started");
+        }
+        let identity = Identity {
+            job: 1,
+            rank: Rank(1),
+            incarnation: Incarnation(0),
+        };
+        let pessimist = Pessimist::new(identity, EventIndex(0), Ledger::default());
+        let events = Events::shared(pessimist, Seen::default());
+        let mut protocols: Vec<Box<dyn Protocol>> = vec![
+            Box::new(Logging::<Ledger, ()>::new(Member::Pessimist, None)),
+            Box::new(Logging::new(Member::Pessimist, Some(events.clone()))),
+        ];
+        let [peer, rank] = started.map(|(fabric, arena)| {
+            let rank = Rank(2 - protocols.len() as u32);
+            let options = EngineOptions {
+                rank,
+                incarnation: Incarnation(0),
+                size: 2,
+                window_bytes: LOG_BYTES as u64,
+            };
+            Engine::new(options, arena, Box::new(fabric), protocols.remove(0))
+        });
+        Self {
+            network,
+            peer,
+            rank,
+            events,
+        }
+    }
+
+    /// The peer sends a message without bytes to the rank.
+    pub fn send(&mut self, tag: i32) {
+        let sent = calls::post_send(&mut self.peer, send_buffer(), to(1, tag));
+        assert!(sent.expect("there is room").outcome(&self.peer).is_some());
+    }
+
+    /// The rank begins a receive of the peer's message.
+    pub fn receive(&mut self, tag: i32) -> Handle {
+        calls::post_receive(&mut self.rank, receive_buffer(), from(tag))
+    }
+
+    /// All that is under way arrives.
+    pub fn settle(&mut self) {
+        for _ in 0..ROUNDS {
+            self.network.step();
+            self.peer.progress().expect("nobody dies");
+            self.rank.progress().expect("nobody dies");
+        }
+    }
+
+    /// What was seen since the last call.
+    pub fn seen(&self) -> Vec<Saw> {
+        std::mem::take(&mut self.events.borrow_mut().watch_mut().events)
+    }
+}
+
+pub fn to(rank: u32, tag: i32) -> SendTo {
+    SendTo {
+        rank: Rank(rank),
+        context: 0,
+        tag,
+        synchronous: false,
+    }
+}
+
+pub fn from(tag: i32) -> Pattern {
+    Pattern {
+        context: 0,
+        source: Some(Rank(0)),
+        tag: Some(tag),
+    }
+}

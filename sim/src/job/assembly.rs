@@ -1,0 +1,145 @@
+//! What a life of a rank is made of: real parts over simulated ones.
+
+use super::commitments::SimCommitments;
+use super::fabric::MortalFabric;
+use super::process::{Parts, Printing, RankProcess, SimEvents};
+use super::protocol::Watched;
+use super::seat::Joining;
+use super::stage::Stage;
+use super::store::MortalStore;
+use crate::plan::{Plan, ProtocolPlan};
+use crate::program::Program;
+use core::time::Duration;
+use refrain_logging::Member;
+use refrain_logging::determinant::EventIndex;
+use refrain_logging::determinant::recorder::Identity;
+use refrain_logging::pessimist::Pessimist;
+use refrain_logging::spill::{SpillLog, SpillOptions};
+use refrain_logging::store::faulty::{Delivery, MemoryDisk, MemoryOptions, MemoryStore};
+use refrain_rank::protocol::{Events, Logging};
+use refrain_rank::spilling::{Spilling, Surroundings};
+use refrain_ring::Arena;
+use refrain_ring::Clock;
+use refrain_transport::engine::{Engine, EngineOptions};
+use refrain_transport::fabric::sim::{Network, SimFabric, TICK_NS};
+
+/// The job's number everywhere.
+pub const JOB: u64 = 7;
+/// Writes to the disk of a log that are under way at once, at most.
+const WRITES_MAX: usize = 2;
+/// Of the memory of a log, so much may be complete before it is spilled: one
+/// part in so many.
+const SPILL_AFTER: u64 = 4;
+
+/// The memory and the network of a life, made before anybody begins.
+#[derive(Debug)]
+pub struct Place {
+    /// Its end of the network.
+    pub fabric: SimFabric,
+    /// The memory of its logs.
+    pub arena: Arena,
+}
+
+/// The surroundings of spilling: the network's time, nobody who listens.
+#[derive(Debug)]
+struct Quiet(Network);
+
+impl Surroundings for Quiet {
+    fn now(&self) -> Duration {
+        Duration::from_nanos(self.0.now() * TICK_NS)
+    }
+
+    fn tell(&mut self, _words: &str) {}
+}
+
+/// What lives are assembled from.
+#[derive(Debug)]
+pub struct Assembly<'a> {
+    /// The plan.
+    pub plan: &'a Plan,
+    /// The network.
+    pub network: &'a Network,
+    /// Where they tell what happens.
+    pub stage: &'a Stage,
+}
+
+impl Assembly<'_> {
+    /// A life whose events have a place; and the disk of its logs, if it has one.
+    pub fn process(
+        &self,
+        joining: Joining,
+        start: EventIndex,
+        place: Place,
+    ) -> (RankProcess, Option<MemoryDisk>) {
+        let Joining {
+            life,
+            mortal,
+            client,
+        } = joining;
+        let plan = self.plan;
+        let commitments = SimCommitments::new(client, start, plan.planted);
+        let identity = Identity {
+            job: JOB,
+            rank: life.rank,
+            incarnation: life.incarnation,
+        };
+        let pessimist = Pessimist::new(identity, start, commitments);
+        let events: SimEvents = Events::shared(pessimist, Printing::default());
+        let member = match plan.protocol {
+            ProtocolPlan::Pessimist => Member::Pessimist,
+            ProtocolPlan::PessimistClassic => Member::PessimistClassic,
+        };
+        let logging = Logging::new(member, Some(events.clone()));
+        let protocol = Watched::new(logging, life, self.stage.clone(), plan.planted);
+        let options = EngineOptions {
+            rank: life.rank,
+            incarnation: life.incarnation,
+            size: plan.ranks,
+            window_bytes: plan.log.memory_bytes,
+        };
+        let Place { fabric, arena } = place;
+        let fabric = MortalFabric::new(fabric, life, mortal.clone(), self.stage.clone());
+        let mut engine = Engine::new(options, arena, Box::new(fabric), Box::new(protocol))
+            .with_clock(Clock(plan.first_clock));
+        let mut disk = None;
+        if plan.log.disk_bytes > 0 {
+            let store = store(plan.seed.wrapping_mul(31) ^ u64::from(life.rank.0));
+            disk = Some(store.disk());
+            let store = MortalStore::new(store, mortal.clone(), plan.planted);
+            let options = SpillOptions {
+                job: JOB,
+                rank: life.rank,
+                incarnation: life.incarnation,
+                size: plan.ranks,
+                disk_bytes: plan.log.disk_bytes,
+                writes_max: WRITES_MAX,
+            };
+            let after_bytes = plan.log.memory_bytes / SPILL_AFTER;
+            let log = SpillLog::new(options, store);
+            let quiet = Quiet(self.network.clone());
+            let spilling = Spilling::new(log, "the disk".into(), after_bytes, quiet);
+            engine = engine.with_spill(Box::new(spilling));
+        }
+        let process = RankProcess::new(Parts {
+            life,
+            mortal,
+            engine,
+            program: Program::new(plan, life.rank),
+            events,
+            stage: self.stage.clone(),
+            planted: plan.planted,
+            ranks: plan.ranks,
+        });
+        (process, disk)
+    }
+}
+
+fn store(seed: u64) -> MemoryStore {
+    MemoryStore::new(MemoryOptions {
+        seed,
+        file_prefix: String::new(),
+        job: JOB,
+        delivery: Delivery::Shuffled { late_percent: 50 },
+        room_bytes: u64::MAX,
+    })
+}

@@ -1,0 +1,193 @@
+//! A program on a real engine: its calls, one after the other.
+
+use super::requests::{Requests, Several};
+use super::room::Room;
+use crate::program::{Answer, Call, Ended, Found, From, RequestNumber, TakenNumber};
+use refrain_rank::calls;
+use refrain_ring::Clock;
+use refrain_transport::engine::{Engine, EngineError, Matched, SendTo, Status};
+use refrain_transport::matching::Pattern;
+
+const CONTEXT: u32 = 0;
+
+/// What a program has of its engine besides the engine.
+#[derive(Debug, Default)]
+pub struct Caller {
+    requests: Requests,
+    taken: Vec<Option<Matched>>,
+    /// The request of a blocking receive.
+    receiving: Option<RequestNumber>,
+}
+
+fn pattern(from: From) -> Pattern {
+    Pattern {
+        context: CONTEXT,
+        source: from.source,
+        tag: from.tag,
+    }
+}
+
+fn found(status: Status) -> Found {
+    Found {
+        source: status.source,
+        tag: status.tag,
+        bytes: status.bytes,
+    }
+}
+
+impl Caller {
+    /// Begins a call. The answer, if there is one already; `None`: it blocks, or
+    /// is none that an engine knows of.
+    ///
+    /// # Errors
+    /// Those of the engine.
+    pub fn begin(
+        &mut self,
+        engine: &mut Engine,
+        call: &Call,
+    ) -> Result<Option<Answer>, EngineError> {
+        if let Some(posted) = self.post(engine, call)? {
+            return Ok(Some(posted));
+        }
+        match call {
+            Call::Cancel(number) => {
+                calls::cancel(engine, self.requests.handle(*number));
+                return Ok(Some(Answer::Done));
+            }
+            Call::Print(_) | Call::Checkpoint | Call::Finish => return Ok(None),
+            Call::Recv { from, room_bytes } => {
+                let room = Room::empty(*room_bytes);
+                let handle = calls::post_receive(engine, room.to_receive(), pattern(*from));
+                self.receiving = Some(self.requests.add(handle, room, true));
+                return Ok(self.ask(engine, call));
+            }
+            _ => {}
+        }
+        engine.tick();
+        if waits(call) {
+            return Ok(self.ask(engine, call));
+        }
+        engine.progress()?;
+        let answer = self.ask(engine, call);
+        Ok(Some(answer.unwrap_or_else(|| {
+            calls::found_nothing(engine, engine.now());
+            in_vain(call)
+        })))
+    }
+
+    fn post(&mut self, engine: &mut Engine, call: &Call) -> Result<Option<Answer>, EngineError> {
+        let (handle, room, is_receive) = match call {
+            Call::Isend {
+                to,
+                tag,
+                payload,
+                synchronous,
+            } => {
+                let room = Room::holding(payload);
+                let to = SendTo {
+                    rank: *to,
+                    context: CONTEXT,
+                    tag: *tag,
+                    synchronous: *synchronous,
+                };
+                let handle = calls::post_send(engine, room.to_send(), to)?;
+                (handle, room, false)
+            }
+            Call::Irecv { from, room_bytes } => {
+                let room = Room::empty(*room_bytes);
+                let handle = calls::post_receive(engine, room.to_receive(), pattern(*from));
+                (handle, room, true)
+            }
+            Call::Imrecv(TakenNumber(number)) => {
+                let matched = self.taken[*number as usize].take();
+                let matched = matched.expect("a message is received once");
+                let room = Room::empty(matched.status.bytes as usize);
+                let handle = calls::post_matched(engine, room.to_receive(), matched);
+                (handle, room, true)
+            }
+            _ => return Ok(None),
+        };
+        let number = self.requests.add(handle, room, is_receive);
+        Ok(Some(Answer::Posted(number)))
+    }
+
+    /// The answer to a call that has begun, if there is one.
+    pub fn ask(&mut self, engine: &mut Engine, call: &Call) -> Option<Answer> {
+        let clock = engine.now();
+        match call {
+            Call::Recv { .. } => self.received(engine),
+            Call::Wait(number) => self.one(engine, clock, *number, false),
+            Call::Test(number) => self.one(engine, clock, *number, true),
+            Call::WaitAny(all) | Call::TestAny(all) => {
+                self.several(engine, clock, all, Several::Any)
+            }
+            Call::WaitSome(all) | Call::TestSome(all) => {
+                self.several(engine, clock, all, Several::Some)
+            }
+            Call::WaitAll(all) => self.several(engine, clock, all, Several::All),
+            Call::TestAll(all) => self.several(engine, clock, all, Several::TestedAll),
+            Call::Probe(from) | Call::Iprobe(from) => {
+                let status = calls::look(engine, clock, &pattern(*from))?;
+                Some(Answer::Found(Some(found(status))))
+            }
+            Call::Mprobe(from) | Call::Improbe(from) => {
+                let matched = calls::take(engine, clock, &pattern(*from))?;
+                let number = TakenNumber(self.taken.len() as u32);
+                let found = found(matched.status);
+                self.taken.push(Some(matched));
+                Some(Answer::Taken(Some((number, found))))
+            }
+            _ => None,
+        }
+    }
+
+    fn received(&mut self, engine: &mut Engine) -> Option<Answer> {
+        let ended = self.requests.finish(engine, self.receiving?)?;
+        self.receiving = None;
+        Some(Answer::Ended(vec![ended]))
+    }
+
+    fn one(
+        &mut self,
+        engine: &mut Engine,
+        clock: Clock,
+        number: RequestNumber,
+        is_test: bool,
+    ) -> Option<Answer> {
+        let ended = self.requests.one(engine, clock, number, is_test)?;
+        Some(Answer::Ended(ended))
+    }
+
+    fn several(
+        &mut self,
+        engine: &mut Engine,
+        clock: Clock,
+        chosen: &[RequestNumber],
+        which: Several,
+    ) -> Option<Answer> {
+        let ended: Vec<Ended> = self.requests.several(engine, clock, chosen, which)?;
+        Some(Answer::Ended(ended))
+    }
+}
+
+/// Whether a call blocks until it has an answer.
+fn waits(call: &Call) -> bool {
+    matches!(
+        call,
+        Call::Wait(_)
+            | Call::WaitAny(_)
+            | Call::WaitSome(_)
+            | Call::WaitAll(_)
+            | Call::Probe(_)
+            | Call::Mprobe(_)
+    )
+}
+
+/// What a test or probe is told that found nothing.
+fn in_vain(call: &Call) -> Answer {
+    match call {
+        Call::Iprobe(_) => Answer::Found(None),
+        Call::Improbe(_) => Answer::Taken(None),
+        _ => Answer::Ended(Vec::new()),
+    }
+}

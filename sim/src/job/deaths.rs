@@ -1,0 +1,326 @@
+//! Faults as they come, deaths as they are noticed, and lives that begin.
+
+use super::injector::Injector;
+use super::launcher::Order;
+use super::seat::{Remains, Seat};
+use super::{Job, Process};
+use crate::happening::{Breach, Happening, Life};
+use crate::plan::{FaultKind, FaultPlan};
+use crate::planted::Planted;
+use refrain_logging::store::faulty::{Failure, Fault, How, Kind};
+use refrain_ring::{Incarnation, Rank};
+use refrain_transport::fabric::Fabric;
+
+/// Steps until a logger or the checkpoint store is started again, at most.
+const BACK_STEPS_MAX: u64 = 300;
+/// Steps that a life goes on after it was replaced, at most.
+const ZOMBIE_STEPS_MAX: u64 = 40;
+/// Memory of a life that only collects.
+const COLLECTING_LOG_BYTES: usize = 1 << 20;
+
+impl Job<'_> {
+    /// What goes wrong now.
+    pub(super) fn fail(&mut self) {
+        let (seats, loggers, checkpoints) = (&self.seats, &self.loggers, &self.checkpoints);
+        let due = self.injector.due(self.step, |process| match process {
+            Process::Rank(rank) => seats[rank.index()]
+                .mortal()
+                .map_or(0, |mortal| mortal.effects()),
+            Process::Logger(logger) => loggers.effects(logger),
+            Process::Checkpoints => checkpoints.effects(),
+        });
+        for fault in due {
+            match fault.process {
+                Process::Rank(rank) => self.rank_fails(rank, fault.kind),
+                Process::Logger(logger) => self.logger_fails(logger, fault.kind),
+                Process::Checkpoints => self.checkpoints_fail(&fault),
+            }
+        }
+    }
+
+    fn rank_fails(&mut self, rank: Rank, kind: FaultKind) {
+        let until = |steps| Some(self.step + steps);
+        let totals = &self.totals;
+        match (kind, &mut self.seats[rank.index()]) {
+            (FaultKind::Kill | FaultKind::PowerLoss, seat) => {
+                if let Some(mortal) = seat.mortal() {
+                    mortal.kill();
+                }
+            }
+            (FaultKind::Pause(steps), Seat::Living(process)) => {
+                totals.borrow_mut().faults.pauses += 1;
+                process.pause_steps = steps;
+            }
+            (FaultKind::Suspect, Seat::Living(_)) => self.suspect(rank),
+            (FaultKind::Disconnect, seat) => {
+                totals.borrow_mut().faults.disconnects += 1;
+                self.loggers.disconnect(seat.life());
+            }
+            (FaultKind::DiskFull(steps), _) => {
+                if let Some(disk) = &self.disks[rank.index()] {
+                    totals.borrow_mut().faults.disks += 1;
+                    disk.fail(Fault {
+                        on: Kind::Write,
+                        failure: Failure::NoSpace,
+                        how: How::Always,
+                    });
+                    self.disk_back[rank.index()] = until(steps);
+                }
+            }
+            (FaultKind::DiskSlow(steps), _) => {
+                if let Some(disk) = &self.disks[rank.index()] {
+                    totals.borrow_mut().faults.disks += 1;
+                    disk.stall(true);
+                    self.disk_back[rank.index()] = until(steps);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// A living rank is taken for dead.
+    fn suspect(&mut self, rank: Rank) {
+        self.totals.borrow_mut().faults.suspicions += 1;
+        self.lose(rank);
+    }
+
+    fn logger_fails(&mut self, logger: u32, kind: FaultKind) {
+        let index = logger as usize;
+        if self.logger_back[index].is_some() {
+            return;
+        }
+        let faults = &mut self.totals.borrow_mut().faults;
+        let back = match kind {
+            FaultKind::Kill | FaultKind::PowerLoss => {
+                if kind == FaultKind::Kill {
+                    self.loggers.kill(logger);
+                } else {
+                    self.loggers.power_loss(logger);
+                }
+                faults.logger_kills += 1;
+                self.stage
+                    .tell(&Happening::Died(Process::Logger(logger)));
+                1 + self.rng.u64(0..BACK_STEPS_MAX)
+            }
+            FaultKind::Pause(steps) => {
+                self.loggers.pause(logger, true);
+                faults.pauses += 1;
+                steps
+            }
+            FaultKind::DiskFull(steps) => {
+                self.loggers.disk_full(logger, true);
+                faults.disks += 1;
+                steps
+            }
+            FaultKind::DiskSlow(steps) => {
+                self.loggers.disk_slow(logger, true);
+                faults.disks += 1;
+                steps
+            }
+            FaultKind::Suspect | FaultKind::Disconnect => return,
+        };
+        self.logger_back[index] = Some(self.step + back);
+    }
+
+    fn checkpoints_fail(&mut self, fault: &FaultPlan) {
+        if self.checkpoints_back.is_some() {
+            return;
+        }
+        let faults = &mut self.totals.borrow_mut().faults;
+        let back = match fault.kind {
+            FaultKind::Kill => {
+                self.checkpoints.kill();
+                faults.checkpoint_kills += 1;
+                1 + self.rng.u64(0..BACK_STEPS_MAX)
+            }
+            FaultKind::PowerLoss => {
+                self.checkpoints.power_loss();
+                faults.checkpoint_kills += 1;
+                1 + self.rng.u64(0..BACK_STEPS_MAX)
+            }
+            FaultKind::DiskFull(steps) => {
+                self.checkpoints.disk_full(true);
+                faults.disks += 1;
+                steps
+            }
+            FaultKind::DiskSlow(steps) | FaultKind::Pause(steps) => {
+                self.checkpoints.disk_slow(true);
+                faults.disks += 1;
+                steps
+            }
+            FaultKind::Suspect | FaultKind::Disconnect => return,
+        };
+        self.checkpoints_back = Some(self.step + back);
+    }
+
+    /// What was away comes back.
+    pub(super) fn come_back(&mut self) {
+        let step = self.step;
+        let is_due = |back: &mut Option<u64>| back.take_if(|at| *at <= step).is_some();
+        for logger in 0..self.logger_back.len() {
+            if self.loggers.is_dead(logger as u32) && self.logger_back[logger].is_none() {
+                // It died of one of its effects.
+                self.totals.borrow_mut().faults.logger_kills += 1;
+                self.logger_back[logger] = Some(step + 1 + self.rng.u64(0..BACK_STEPS_MAX));
+            }
+            if is_due(&mut self.logger_back[logger]) {
+                self.logger_comes_back(logger as u32);
+            }
+        }
+        if self.checkpoints.is_dead() && self.checkpoints_back.is_none() {
+            self.totals.borrow_mut().faults.checkpoint_kills += 1;
+            self.checkpoints_back = Some(step + 1 + self.rng.u64(0..BACK_STEPS_MAX));
+        }
+        if is_due(&mut self.checkpoints_back) {
+            self.checkpoints.disk_full(false);
+            self.checkpoints.disk_slow(false);
+            self.checkpoints.restart();
+        }
+        for (back, disk) in self.disk_back.iter_mut().zip(&self.disks) {
+            if let (true, Some(disk)) = (is_due(back), disk) {
+                disk.heal();
+                disk.stall(false);
+            }
+        }
+    }
+
+    fn logger_comes_back(&mut self, logger: u32) {
+        self.loggers.pause(logger, false);
+        self.loggers.disk_full(logger, false);
+        self.loggers.disk_slow(logger, false);
+        if self.loggers.is_dead(logger) {
+            self.loggers.restart(logger);
+            self.stage
+                .tell(&Happening::Restarted(Process::Logger(logger)));
+        }
+    }
+
+    /// Those who died in this step leave what survives them.
+    pub(super) fn bury(&mut self) {
+        for rank in self.ranks() {
+            let seat = &self.seats[rank.index()];
+            if seat.mortal().is_some_and(|mortal| mortal.is_dead()) {
+                self.totals.borrow_mut().faults.rank_kills += 1;
+                self.stage.tell(&Happening::Died(Process::Rank(rank)));
+                self.lay_down(rank);
+                self.lose(rank);
+            }
+        }
+        let network = &self.network;
+        self.zombies.retain(|zombie| {
+            let lives = !zombie.mortal.is_dead();
+            if !lives {
+                network.kill_life(zombie.life.rank, zombie.life.incarnation);
+            }
+            lives
+        });
+    }
+
+    /// A rank ends; its memory and files remain.
+    fn lay_down(&mut self, rank: Rank) {
+        let index = rank.index();
+        let life = self.seats[index].life();
+        self.network.kill_life(rank, life.incarnation);
+        let seat = core::mem::replace(&mut self.seats[index], Seat::Dead(life));
+        if life.incarnation == Incarnation(0) {
+            let files = self.disks[index].as_ref().map(|disk| disk.crash());
+            self.remains[index] = Some(Remains {
+                life,
+                memory: self.memories[index].clone(),
+                files: files.unwrap_or_default(),
+            });
+        }
+        drop(seat);
+        self.places[index] = None;
+        self.facts.set_alive(rank, None);
+    }
+
+    /// The launcher will notice that this one is gone.
+    fn lose(&mut self, rank: Rank) {
+        self.facts.no_need_to_finish();
+        self.launcher.lose(rank, self.step, &mut self.rng);
+        self.fenced_by[rank.index()].fill(false);
+    }
+
+    /// What the launcher wants is done.
+    pub(super) fn launch(&mut self) -> Result<(), Breach> {
+        for order in self.launcher.orders(self.step) {
+            match order {
+                Order::Fence(rank) => self.fence(rank),
+                Order::Start(rank) => self.start_again(rank),
+            }
+        }
+        Ok(())
+    }
+
+    /// Every living peer fences a rank, when it is not standing still. FENCE-1
+    fn fence(&mut self, rank: Rank) {
+        let of = self.seats[rank.index()].life();
+        let next = Incarnation(of.incarnation.0 + 1);
+        let forgets = self.plan.planted == Some(Planted::NoFence);
+        let mut is_all = true;
+        for peer in self.ranks().filter(|peer| *peer != rank) {
+            if self.fenced_by[rank.index()][peer.index()] {
+                continue;
+            }
+            match &mut self.seats[peer.index()] {
+                Seat::Living(process) if process.pause_steps > 0 => {
+                    is_all = false;
+                    continue;
+                }
+                Seat::Living(process) if !forgets => process.engine.fence(rank),
+                Seat::Starting(_) => {
+                    if let Some(place) = &mut self.places[peer.index()] {
+                        place.fabric.disconnect(rank);
+                    }
+                }
+                _ => {}
+            }
+            self.fenced_by[rank.index()][peer.index()] = true;
+            self.facts.tell(peer, rank, next);
+            let by = self.seats[peer.index()].life();
+            self.stage.tell(&Happening::Fenced(by, of));
+        }
+        if is_all {
+            self.launcher.fenced(rank, self.step, &mut self.rng);
+        }
+    }
+
+    /// The next life of a rank begins. If the last one lives, it goes on for a
+    /// while, as it does not know.
+    fn start_again(&mut self, rank: Rank) {
+        let index = rank.index();
+        let last = self.seats[index].life();
+        let life = Life {
+            rank,
+            incarnation: Incarnation(last.incarnation.0 + 1),
+        };
+        let mut mortal = self.seats[index].mortal().cloned();
+        if let Seat::Living(_) = &self.seats[index] {
+            let seat = core::mem::replace(&mut self.seats[index], Seat::Dead(last));
+            if let Seat::Living(mut process) = seat {
+                process.doom(self.rng.u64(1..=ZOMBIE_STEPS_MAX));
+                self.zombies.push(*process);
+            }
+            self.remains[index] = Some(Remains {
+                life: last,
+                memory: self.memories[index].clone(),
+                files: self.disks[index]
+                    .as_ref()
+                    .map(|disk| disk.crash())
+                    .unwrap_or_default(),
+            });
+            self.totals.borrow_mut().faults.rank_kills += 1;
+            mortal = None;
+        }
+        let mortal = match mortal.filter(|mortal| !mortal.is_dead()) {
+            Some(mortal) => mortal,
+            None => Injector::later_mortal(self.plan, rank, life.incarnation),
+        };
+        let started = self.network.start(rank, life.incarnation, COLLECTING_LOG_BYTES);
+        drop(started);
+        self.stage.tell(&Happening::Began(life));
+        self.facts.set_alive(rank, Some(life.incarnation));
+        self.seats[index] = Seat::Returning(self.join(life, mortal));
+    }
+}

@@ -1,0 +1,364 @@
+//! The job at work: in each step one process does one thing, chosen by the seed;
+//! before it what goes wrong then goes wrong, after it the oracles are asked.
+
+mod assembly;
+mod caller;
+mod commitments;
+mod deaths;
+mod fabric;
+mod facts;
+mod injector;
+mod launcher;
+mod process;
+mod protocol;
+mod requests;
+mod room;
+mod seat;
+mod stage;
+mod store;
+mod work;
+
+pub use injector::FaultCounts;
+pub use stage::{Audience, Stage};
+
+use crate::checkpoints::Checkpoints;
+use crate::happening::{Breach, Happening, Life};
+use crate::loggers::Loggers;
+use crate::mortal::Mortal;
+use crate::oracle::{Oracle, Oracles};
+use crate::plan::{Plan, Process};
+use assembly::{Assembly, Place};
+use facts::Facts;
+use fastrand::Rng;
+use injector::Injector;
+use launcher::Launcher;
+use refrain_logging::store::faulty::MemoryDisk;
+use refrain_ring::{Incarnation, Rank, Region};
+use refrain_transport::fabric::Fabric;
+use refrain_transport::fabric::sim::{Faults, Network, Options};
+use seat::{Joining, Remains, Seat};
+use std::cell::RefCell;
+use std::rc::Rc;
+
+/// A job that does not end in so many steps never does.
+const STEPS_MAX: u64 = 2_000_000;
+/// Steps in which nothing moves, per process, after which nothing will by
+/// itself.
+const QUIET_ROUNDS: u64 = 12;
+/// Time that passes when nothing moves, in ticks.
+const QUIET_TICKS: u64 = 500;
+/// So often time has to pass for nothing before the job is over.
+const QUIET_TIMES: u32 = 800;
+
+/// What a run came to.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Totals {
+    /// Steps.
+    pub steps: u64,
+    /// Calls of programs.
+    pub calls: u64,
+    /// Frames that left.
+    pub frames: u64,
+    /// Non-deterministic events.
+    pub events: u64,
+    /// Checkpoints that were stable.
+    pub checkpoints: u64,
+    /// Later lives that collected all they needed, and were checked.
+    pub recollections: u64,
+    /// What went wrong.
+    pub faults: FaultCounts,
+    /// A hash of everything that happened.
+    pub digest: u64,
+}
+
+/// A run in which something was that must not be.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("step {step}: {breach}")]
+pub struct Failure {
+    /// When.
+    pub step: u64,
+    /// What.
+    pub breach: Breach,
+}
+
+/// Runs a plan. `is_loud`: everything that happens is printed.
+///
+/// # Errors
+/// The first thing that must not be.
+pub fn run(plan: &Plan, is_loud: bool) -> Result<Totals, Box<Failure>> {
+    let mut job = Job::new(plan, is_loud);
+    job.run().map_err(|breach| {
+        Box::new(Failure {
+            step: job.step,
+            breach,
+        })
+    })
+}
+
+/// The oracles, as an audience.
+struct Judges {
+    oracles: Rc<RefCell<Oracles>>,
+    facts: Rc<Facts>,
+    totals: Rc<RefCell<Totals>>,
+}
+
+impl Audience for Judges {
+    fn see(&mut self, happening: &Happening<'_>) -> Result<(), Breach> {
+        let totals = &mut *self.totals.borrow_mut();
+        match happening {
+            Happening::Called(..) => totals.calls += 1,
+            Happening::Posted { .. } => totals.frames += 1,
+            Happening::Event(..) => totals.events += 1,
+            Happening::CheckpointStable(..) => totals.checkpoints += 1,
+            _ => {}
+        }
+        self.oracles.borrow_mut().see(happening, &*self.facts)
+    }
+}
+
+/// A job; see the [module](self).
+struct Job<'a> {
+    plan: &'a Plan,
+    rng: Rng,
+    stage: Stage,
+    network: Network,
+    loggers: Loggers,
+    /// Steps until each logger that is dead is started again, or goes on.
+    logger_back: Vec<Option<u64>>,
+    checkpoints: Checkpoints,
+    checkpoints_back: Option<u64>,
+    launcher: Launcher,
+    injector: Injector,
+    seats: Vec<Seat>,
+    /// Living ranks that were replaced.
+    zombies: Vec<process::RankProcess>,
+    /// Before the program begins: memory and network of each rank.
+    places: Vec<Option<Place>>,
+    /// The memory of the logs of the life that is, or was, there last with a
+    /// program.
+    memories: Vec<Region>,
+    disks: Vec<Option<MemoryDisk>>,
+    remains: Vec<Option<Remains>>,
+    /// By rank: which peers have fenced its last life.
+    fenced_by: Vec<Vec<bool>>,
+    /// Disks of logs that are full or slow: until which step.
+    disk_back: Vec<Option<u64>>,
+    facts: Rc<Facts>,
+    oracles: Rc<RefCell<Oracles>>,
+    totals: Rc<RefCell<Totals>>,
+    step: u64,
+    is_healed: bool,
+}
+
+impl<'a> Job<'a> {
+    fn new(plan: &'a Plan, is_loud: bool) -> Self {
+        let network = network(plan);
+        let loggers = Loggers::new(plan, plan.seed ^ 0x10_66_e5);
+        let facts = Rc::new(Facts::new(plan.ranks, loggers.clone()));
+        let oracles = Rc::new(RefCell::new(Oracles::new(plan.ranks)));
+        let totals = Rc::new(RefCell::new(Totals::default()));
+        let judges = Judges {
+            oracles: Rc::clone(&oracles),
+            facts: Rc::clone(&facts),
+            totals: Rc::clone(&totals),
+        };
+        let ranks = plan.ranks as usize;
+        let mut job = Self {
+            plan,
+            rng: Rng::with_seed(plan.seed),
+            stage: Stage::new(Box::new(judges), is_loud),
+            network,
+            loggers,
+            logger_back: vec![None; plan.loggers.replicas as usize],
+            checkpoints: Checkpoints::new(
+                plan,
+                plan.seed ^ 0xc4e_c4,
+                Injector::mortal(plan, Process::Checkpoints),
+            ),
+            checkpoints_back: None,
+            launcher: Launcher::new(plan.ranks),
+            injector: Injector::new(plan),
+            seats: Vec::new(),
+            zombies: Vec::new(),
+            places: Vec::new(),
+            memories: Vec::new(),
+            disks: vec![None; ranks],
+            remains: vec![None; ranks],
+            fenced_by: vec![vec![false; ranks]; ranks],
+            disk_back: vec![None; ranks],
+            facts,
+            oracles,
+            totals,
+            step: 0,
+            is_healed: false,
+        };
+        job.begin();
+        job
+    }
+
+    fn ranks(&self) -> impl Iterator<Item = Rank> + use<> {
+        (0..self.plan.ranks).map(Rank)
+    }
+
+    /// Every rank gets its place and looks for its loggers.
+    fn begin(&mut self) {
+        for rank in self.ranks() {
+            let bytes = self.plan.log.memory_bytes as usize;
+            let (fabric, arena) = self.network.start(rank, Incarnation(0), bytes);
+            self.memories.push(arena.region().clone());
+            self.places.push(Some(Place { fabric, arena }));
+            let life = Life {
+                rank,
+                incarnation: Incarnation(0),
+            };
+            let mortal = Injector::mortal(self.plan, Process::Rank(rank));
+            let joining = self.join(life, mortal);
+            self.seats.push(Seat::Starting(joining));
+            self.facts.set_alive(rank, Some(life.incarnation));
+        }
+        let address = |place: &Option<Place>| place.as_ref().map(|place| place.fabric.address());
+        let addresses: Vec<_> = self.places.iter().map(address).collect();
+        for (rank, place) in self.ranks().zip(&mut self.places) {
+            for (peer, address) in (0..).map(Rank).zip(&addresses) {
+                if let (true, Some(place), Some(address)) = (peer != rank, &mut *place, address) {
+                    let connected = place.fabric.connect(peer, Incarnation(0), address);
+                    connected.expect("a peer that was started");
+                }
+            }
+        }
+    }
+
+    fn join(&self, life: Life, mortal: Mortal) -> Joining {
+        Joining {
+            life,
+            client: self.loggers.connect(life, mortal.clone()),
+            mortal,
+        }
+    }
+
+    fn assembly(&self) -> Assembly<'_> {
+        Assembly {
+            plan: self.plan,
+            network: &self.network,
+            stage: &self.stage,
+        }
+    }
+
+    fn run(&mut self) -> Result<Totals, Breach> {
+        let actors = self.seats.len() as u64 + 5;
+        let mut quiet = 0;
+        let mut times = 0;
+        while !self.is_over() {
+            self.step += 1;
+            self.stage.set_step(self.step);
+            self.facts.set_step(self.step);
+            self.fail();
+            self.come_back();
+            self.launch()?;
+            let moved = self.act()?;
+            self.bury();
+            if let Some(breach) = self.stage.first_breach() {
+                return Err(breach);
+            }
+            if self.step > STEPS_MAX {
+                return Err(self.stands("does not end"));
+            }
+            quiet = if moved { 0 } else { quiet + 1 };
+            times = if moved { 0 } else { times };
+            if quiet > QUIET_ROUNDS * actors {
+                (quiet, times) = (0, times + 1);
+                self.network.advance(QUIET_TICKS);
+                if times > QUIET_TIMES && !self.heal() {
+                    break;
+                }
+            }
+        }
+        self.end()
+    }
+
+    fn is_over(&self) -> bool {
+        self.seats.iter().all(Seat::is_over)
+            && self.launcher.is_idle()
+            && !self.injector.waits_for_step()
+    }
+
+    /// Nothing more goes wrong, and everything works again. Whether that is
+    /// news.
+    fn heal(&mut self) -> bool {
+        if core::mem::replace(&mut self.is_healed, true) {
+            return false;
+        }
+        self.injector.stop();
+        for back in self.logger_back.iter_mut().chain(&mut self.disk_back) {
+            *back = back.map(|_| 0);
+        }
+        self.checkpoints_back = self.checkpoints_back.map(|_| 0);
+        for seat in &mut self.seats {
+            if let Seat::Living(process) = seat {
+                process.pause_steps = 0;
+            }
+        }
+        self.come_back();
+        self.loggers.heal();
+        true
+    }
+
+    fn end(&mut self) -> Result<Totals, Breach> {
+        for seat in &self.seats {
+            let waits = match seat {
+                Seat::Living(process) => process.holds_back(),
+                Seat::Starting(_) | Seat::Dead(_) | Seat::Returning(_) => true,
+                Seat::Recollected(..) => false,
+            };
+            if waits {
+                return Err(self.stands("comes to a standstill"));
+            }
+        }
+        self.oracles.borrow_mut().at_end(&*self.facts)?;
+        self.stage.note(self.network.digest());
+        let mut totals = *self.totals.borrow();
+        totals.steps = self.step;
+        totals.digest = self.stage.digest();
+        Ok(totals)
+    }
+
+    fn stands(&self, how: &str) -> Breach {
+        let seats: Vec<String> = self
+            .seats
+            .iter()
+            .map(|seat| match seat {
+                Seat::Living(process) => {
+                    format!("rank {}: {}", process.life.rank, process.explain())
+                }
+                other => format!("rank {}: {other:?}", other.life().rank),
+            })
+            .collect();
+        Breach {
+            oracle: "liveness",
+            what: format!("the job {how}: {}", seats.join("; ")),
+        }
+    }
+}
+
+fn network(plan: &Plan) -> Network {
+    let options = match plan.network.is_rough {
+        true => Options::rough(plan.seed),
+        false => Options::calm(plan.seed),
+    };
+    let fence_off = plan.planted == Some(crate::planted::Planted::FenceLeaks);
+    let mut options = Options {
+        faults: Faults {
+            // Nobody may rely on being told; here nobody is.
+            loss_notice_ticks_max: None,
+            fence_off,
+            ..options.faults
+        },
+        window_bytes: plan.log.memory_bytes,
+        ..options
+    }
+    .reading_in_place(plan.network.reads_in_place);
+    if let Some(bytes) = plan.network.distant_bytes_min {
+        options = options.distant_from(bytes as usize);
+    }
+    Network::new(options)
+}

@@ -1,0 +1,150 @@
+//! A program's requests on a real engine: their memory, and what calls on them
+//! come to.
+
+use super::room::Room;
+use crate::program::{Ended, RequestNumber};
+use refrain_rank::calls::{self, Handle, Handles};
+use refrain_ring::Clock;
+use refrain_transport::engine::{Engine, Outcome};
+
+/// One request of a program.
+#[derive(Debug)]
+struct Request {
+    handle: Handle,
+    /// Lent to the engine until it is over.
+    room: Room,
+    is_receive: bool,
+}
+
+/// All requests that a program has begun, by their numbers.
+#[derive(Debug, Default)]
+pub struct Requests {
+    all: Vec<Option<Request>>,
+}
+
+/// Those of one call.
+struct Chosen<'a> {
+    all: &'a mut [Option<Request>],
+    chosen: &'a [RequestNumber],
+}
+
+impl Handles for Chosen<'_> {
+    fn count(&self) -> usize {
+        self.chosen.len()
+    }
+
+    fn get(&self, index: usize) -> Handle {
+        let request = self.all[self.chosen[index].0 as usize].as_ref();
+        request.map_or(Handle::NULL, |request| request.handle)
+    }
+
+    fn clear(&mut self, index: usize) {
+        if let Some(request) = &mut self.all[self.chosen[index].0 as usize] {
+            request.handle = Handle::NULL;
+        }
+    }
+}
+
+/// Which requests a call ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Several {
+    /// The first that has ended.
+    Any,
+    /// All that have.
+    Some,
+    /// All, if all have, and that is no event.
+    All,
+    /// All, if all have; that they have depends on timing.
+    TestedAll,
+}
+
+impl Requests {
+    /// The next request of the program.
+    pub fn add(&mut self, handle: Handle, room: Room, is_receive: bool) -> RequestNumber {
+        let number = RequestNumber(self.all.len() as u32);
+        self.all.push(Some(Request {
+            handle,
+            room,
+            is_receive,
+        }));
+        number
+    }
+
+    /// A request as the engine's calls have it.
+    pub fn handle(&self, number: RequestNumber) -> Handle {
+        let request = self.all[number.0 as usize].as_ref();
+        request.map_or(Handle::NULL, |request| request.handle)
+    }
+
+    /// The end of a blocking call that made this request, if it has ended.
+    pub fn finish(&mut self, engine: &mut Engine, number: RequestNumber) -> Option<Ended> {
+        let outcome = calls::finish(engine, self.handle(number).id()?)?;
+        Some(self.end(number, &outcome))
+    }
+
+    /// A wait for one, or a test, if it has ended.
+    pub fn one(
+        &mut self,
+        engine: &mut Engine,
+        clock: Clock,
+        number: RequestNumber,
+        is_test: bool,
+    ) -> Option<Vec<Ended>> {
+        let handle = &mut self.all[number.0 as usize].as_mut()?.handle;
+        let outcome = match is_test {
+            true => calls::test(engine, clock, handle),
+            false => calls::try_wait(engine, handle),
+        }?;
+        Some(vec![self.end(number, &outcome)])
+    }
+
+    /// A wait or test for several, if it has an answer.
+    pub fn several(
+        &mut self,
+        engine: &mut Engine,
+        clock: Clock,
+        chosen: &[RequestNumber],
+        which: Several,
+    ) -> Option<Vec<Ended>> {
+        let all = &mut self.all;
+        let mut handles = Chosen { all, chosen };
+        let ended: Vec<(usize, Outcome)> = match which {
+            Several::Any => vec![calls::try_any(engine, clock, &mut handles)?],
+            Several::Some => calls::try_some(engine, clock, &mut handles)?,
+            Several::All => numbered(calls::try_all(engine, &mut handles)?),
+            Several::TestedAll => numbered(calls::test_all(engine, clock, &mut handles)?),
+        };
+        let ended = ended.into_iter();
+        Some(
+            ended
+                .map(|(index, outcome)| self.end(chosen[index], &outcome))
+                .collect(),
+        )
+    }
+
+    /// What the program is told; the engine is done with the memory.
+    fn end(&mut self, number: RequestNumber, outcome: &Outcome) -> Ended {
+        let request = self.all[number.0 as usize].take();
+        let request = request.expect("a request ends once");
+        let status = outcome.status;
+        let received = match request.is_receive && !status.cancelled {
+            true => outcome.truncated_to.unwrap_or(status.bytes),
+            false => 0,
+        };
+        Ended {
+            request: number,
+            peer: status.source,
+            tag: status.tag,
+            bytes: status.bytes,
+            cancelled: status.cancelled,
+            payload: request.room.read(received as usize),
+        }
+    }
+}
+
+fn numbered(outcomes: Vec<Option<Outcome>>) -> Vec<(usize, Outcome)> {
+    let numbered = outcomes.into_iter().enumerate();
+    numbered
+        .filter_map(|(index, outcome)| Some((index, outcome?)))
+        .collect()
+}

@@ -1,0 +1,116 @@
+//! What is done in one step.
+
+use super::assembly::Place;
+use super::process::{RankProcess, Stepped};
+use super::seat::Seat;
+use super::{Job, Joining};
+use crate::happening::{Breach, Happening};
+use crate::plan::Process;
+use refrain_ring::Rank;
+use refrain_transport::engine::EngineError;
+
+impl Job<'_> {
+    /// Lets one process do one thing. Whether anything moved.
+    pub(super) fn act(&mut self) -> Result<bool, Breach> {
+        let ranks = self.seats.len();
+        let zombies = self.zombies.len();
+        let chosen = self.rng.usize(0..ranks + zombies + 5);
+        match chosen.checked_sub(ranks) {
+            None => self.rank_acts(Rank(chosen as u32)),
+            Some(0) => Ok(self.network.step()),
+            Some(1 | 2) => Ok(self.loggers.step(&mut self.rng, self.network.now())),
+            Some(3) => Ok(self.checkpoints_act()),
+            Some(4) => Ok(self.network.step()),
+            Some(zombie) => Ok(self.zombie_acts(zombie - 5)),
+        }
+    }
+
+    fn rank_acts(&mut self, rank: Rank) -> Result<bool, Breach> {
+        match &mut self.seats[rank.index()] {
+            Seat::Starting(joining) => {
+                if joining.client.start().is_some() {
+                    self.start_program(rank);
+                    return Ok(true);
+                }
+                Ok(false)
+            }
+            Seat::Living(process) if process.pause_steps > 0 => {
+                process.pause_steps -= 1;
+                Ok(true)
+            }
+            Seat::Living(process) => {
+                let stepped = process.step().map_err(|error| broken(process, &error))?;
+                Ok(self.stepped(rank, stepped))
+            }
+            Seat::Returning(_) => self.recollect(rank),
+            Seat::Dead(_) | Seat::Recollected(..) => Ok(false),
+        }
+    }
+
+    fn stepped(&mut self, rank: Rank, stepped: Stepped) -> bool {
+        match stepped {
+            Stepped::Moved => true,
+            Stepped::Idle => false,
+            Stepped::Takes(taken) => {
+                self.checkpoints.begin(rank, *taken);
+                true
+            }
+        }
+    }
+
+    fn start_program(&mut self, rank: Rank) {
+        let dead = Seat::Dead(self.seats[rank.index()].life());
+        let seat = core::mem::replace(&mut self.seats[rank.index()], dead);
+        let (Seat::Starting(mut joining), Some(place)) = (seat, self.places[rank.index()].take())
+        else {
+            unreachable!("a rank starts once, in its place");
+        };
+        let Some(start) = joining.client.start() else {
+            unreachable!("a quorum has answered");
+        };
+        self.stage.tell(&Happening::Began(joining.life));
+        let (process, disk) = self.assembly().process(joining, start, place);
+        self.disks[rank.index()] = disk;
+        self.seats[rank.index()] = Seat::Living(Box::new(process));
+    }
+
+    /// One that was replaced goes on as if nothing had happened.
+    fn zombie_acts(&mut self, zombie: usize) -> bool {
+        // What it meets is its own affair: it is about to be ended.
+        let _ = self.zombies[zombie].step();
+        true
+    }
+
+    fn checkpoints_act(&mut self) -> bool {
+        let Some((rank, number)) = self.checkpoints.step(&mut self.rng) else {
+            return !self.checkpoints.is_idle();
+        };
+        self.stage
+            .tell(&Happening::CheckpointStable(rank, number));
+        if let Seat::Living(process) = &mut self.seats[rank.index()] {
+            process.checkpoint_is_stable(number);
+        }
+        true
+    }
+
+    /// A later life goes on with what it collects.
+    fn recollect(&mut self, rank: Rank) -> Result<bool, Breach> {
+        let Seat::Returning(joining) = &mut self.seats[rank.index()] else {
+            return Ok(false);
+        };
+        if joining.client.start().is_none() {
+            return Ok(false);
+        }
+        let (life, mortal) = (joining.life, joining.mortal.clone());
+        self.totals.borrow_mut().recollections += 1;
+        self.seats[rank.index()] = Seat::Recollected(life, mortal);
+        Ok(true)
+    }
+}
+
+fn broken(process: &RankProcess, error: &EngineError) -> Breach {
+    Breach {
+        oracle: "engine",
+        what: format!("{}: {error}", process.life),
+    }
+}

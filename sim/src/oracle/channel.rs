@@ -1,0 +1,294 @@
+//! Messages arrive as they were sent: each once, whole, in order.
+//!
+//! Of frames: those of one life of a sender to one receiver begin messages in the
+//! order of their numbers, without a gap; each message goes on where it left off
+//! until it is whole; its bytes are those that the program gave. Of messages:
+//! none is delivered to a program twice, or changed; of two that the same
+//! pattern fits, from one sender, the earlier goes to the receive that was
+//! posted earlier.
+
+use super::pairs::Pairs;
+use super::{Oracle, Witness, breach, index, stamp_of};
+use crate::happening::{Breach, Happening, Life};
+use crate::program::{Answer, Call, Ended, From, RequestNumber, STAMP_BYTES};
+use refrain_ring::{Incarnation, Rank, RecordHeader, RecordKind, Ssn};
+use std::collections::BTreeMap;
+
+const NAME: &str = "channel";
+
+/// See the [module](self).
+#[derive(Debug)]
+pub struct Channels {
+    /// By (sender, receiver).
+    sent: Pairs<Vec<Sent>>,
+    posting: Pairs<Posting>,
+    /// By receiver.
+    receiving: Vec<Receiving>,
+}
+
+/// A message that a program has sent.
+#[derive(Debug)]
+struct Sent {
+    payload: Vec<u8>,
+    tag: i32,
+    synchronous: bool,
+}
+
+/// What one life has posted to a receiver.
+#[derive(Debug, Default)]
+struct Posting {
+    incarnation: Incarnation,
+    next: Option<Ssn>,
+    /// Messages that are not whole: how many bytes there were.
+    open: BTreeMap<Ssn, u64>,
+}
+
+/// A pattern (source, tag), and a sender.
+type Class = (Option<Rank>, Option<i32>, Rank);
+
+/// What one life receives.
+#[derive(Debug, Default)]
+struct Receiving {
+    incarnation: Incarnation,
+    /// The receive that is being posted.
+    posts: Option<From>,
+    /// Receives that have not ended.
+    patterns: BTreeMap<RequestNumber, From>,
+    /// By pattern and sender: which receive got which message.
+    given: BTreeMap<Class, BTreeMap<RequestNumber, u64>>,
+    /// By sender: its messages that were delivered.
+    delivered: BTreeMap<Rank, Vec<bool>>,
+}
+
+impl Channels {
+    /// Of a job with so many ranks.
+    pub fn new(ranks: u32) -> Self {
+        Self {
+            sent: Pairs::new(ranks),
+            posting: Pairs::new(ranks),
+            receiving: (0..ranks).map(|_| Receiving::default()).collect(),
+        }
+    }
+
+    fn began(&mut self, life: Life) {
+        for posting in self.posting.row(life.rank) {
+            *posting = Posting {
+                incarnation: life.incarnation,
+                ..Posting::default()
+            };
+        }
+        self.receiving[life.rank.index()] = Receiving {
+            incarnation: life.incarnation,
+            ..Receiving::default()
+        };
+    }
+
+    fn called(&mut self, life: Life, call: &Call) -> Result<(), Breach> {
+        let receiving = &mut self.receiving[life.rank.index()];
+        receiving.posts = match call {
+            Call::Irecv { from, .. } | Call::Recv { from, .. } => Some(*from),
+            _ => None,
+        };
+        let Call::Isend {
+            to,
+            tag,
+            payload,
+            synchronous,
+        } = call
+        else {
+            return Ok(());
+        };
+        let sent = &mut self.sent[(life.rank, *to)];
+        let stamp = stamp_of(payload).map(|stamp| (stamp.source, stamp.destination, stamp.number));
+        let number = match stamp {
+            Some((source, destination, number)) if (source, destination) == (life.rank, *to) => {
+                index(Ssn(number))
+            }
+            _ => return Err(breach(NAME, format!("{life:?} sends {stamp:?} to {to}"))),
+        };
+        let message = Sent {
+            payload: payload.clone(),
+            tag: *tag,
+            synchronous: *synchronous,
+        };
+        match sent.get(number) {
+            None if number == sent.len() => sent.push(message),
+            None => {
+                return Err(breach(
+                    NAME,
+                    format!("{life:?} sends {to} number {number} after {}", sent.len()),
+                ));
+            }
+            // Made again by another life. REC-8
+            Some(first) if first.payload == message.payload && first.tag == *tag => {}
+            Some(_) => {
+                return Err(breach(
+                    NAME,
+                    format!("{life:?} sends {to} another message {number} than the life before"),
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    fn posted(
+        &mut self,
+        from: Life,
+        to: Rank,
+        header: &RecordHeader,
+        payload: &[u8],
+    ) -> Result<(), Breach> {
+        let ssn = header.ssn;
+        let wrong = |what: &str| {
+            let what = format!("a frame of {from:?} to {to}, message {ssn}: {what} ({header:?})");
+            Err(breach(NAME, what))
+        };
+        if (header.source, header.incarnation) != (from.rank, from.incarnation) {
+            return wrong("it names another sender");
+        }
+        if header.payload_bytes as usize != payload.len() {
+            return wrong("its payload is not as long as it says");
+        }
+        let posting = &mut self.posting[(from.rank, to)];
+        if posting.incarnation != from.incarnation {
+            return Ok(());
+        }
+        let Some(sent) = self.sent[(from.rank, to)].get(index(ssn)) else {
+            return wrong("no program sent it");
+        };
+        let at = match header.kind {
+            RecordKind::Link => return wrong("a link is no frame"),
+            RecordKind::Fragment => match posting.open.remove(&ssn) {
+                Some(before) if before == header.extent => before,
+                Some(_) => return wrong("it does not go on where the last one ended"),
+                None => return wrong("its message has not begun, or is whole already"),
+            },
+            RecordKind::Eager | RecordKind::Rendezvous => {
+                if posting.next.is_some_and(|next| next != ssn) {
+                    return wrong("it is not the next");
+                }
+                posting.next = Some(ssn.next());
+                let wants_answer = header.flags & RecordHeader::WANT_ACK != 0;
+                if (header.tag, wants_answer) != (sent.tag, sent.synchronous) {
+                    return wrong("its envelope is another");
+                }
+                if header.extent != sent.payload.len() as u64 {
+                    return wrong("its length is another");
+                }
+                0
+            }
+        };
+        let end = at + payload.len() as u64;
+        let bytes = usize::try_from(at)
+            .ok()
+            .and_then(|at| sent.payload.get(at..at + payload.len()));
+        if bytes != Some(payload) {
+            return wrong("its bytes are not those that were sent");
+        }
+        let is_whole = end == sent.payload.len() as u64 && header.kind != RecordKind::Rendezvous;
+        if !is_whole {
+            posting.open.insert(ssn, end);
+        }
+        Ok(())
+    }
+
+    fn answered(&mut self, life: Life, answer: &Answer) -> Result<(), Breach> {
+        let receiving = &mut self.receiving[life.rank.index()];
+        let posts = receiving.posts.take();
+        match answer {
+            Answer::Posted(number) => {
+                if let Some(from) = posts {
+                    receiving.patterns.insert(*number, from);
+                }
+            }
+            Answer::Ended(all) => {
+                // A blocking receive has its number only now.
+                if let (Some(from), [ended]) = (posts, &all[..]) {
+                    receiving.patterns.insert(ended.request, from);
+                }
+                for ended in all {
+                    self.ended(life, ended)?;
+                }
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// The end of a request; of a send nothing is to be said here.
+    fn ended(&mut self, life: Life, ended: &Ended) -> Result<(), Breach> {
+        let receiving = &mut self.receiving[life.rank.index()];
+        let pattern = receiving.patterns.remove(&ended.request);
+        if ended.cancelled || ended.payload.len() < STAMP_BYTES {
+            return Ok(());
+        }
+        let source = ended.peer;
+        let wrong = |what: &str| {
+            let what = format!("{life:?} is given by {source}, {:?}: {what}", ended.request);
+            Err(breach(NAME, what))
+        };
+        let Some(stamp) = stamp_of(&ended.payload) else {
+            return wrong("no message");
+        };
+        if (stamp.source, stamp.destination) != (source, life.rank) {
+            return wrong("a message of others");
+        }
+        let number = stamp.number;
+        let Some(sent) = self.sent[(source, life.rank)].get(index(Ssn(number))) else {
+            return wrong("a message that nobody sent");
+        };
+        if !sent.payload.starts_with(&ended.payload)
+            || (ended.tag, ended.bytes) != (sent.tag, sent.payload.len() as u64)
+        {
+            return wrong("other bytes than were sent, or another tag");
+        }
+        let delivered = receiving.delivered.entry(source).or_default();
+        let place = index(Ssn(number));
+        delivered.resize(delivered.len().max(place + 1), false);
+        if core::mem::replace(&mut delivered[place], true) {
+            return wrong(&format!("message {number}, which it had already"));
+        }
+        let Some(pattern) = pattern else {
+            return Ok(());
+        };
+        let class = (pattern.source, pattern.tag, source);
+        let given = receiving.given.entry(class).or_default();
+        let earlier = given.range(..ended.request).next_back();
+        let later = given.range(ended.request..).next();
+        if earlier.is_some_and(|(_, before)| *before > number)
+            || later.is_some_and(|(_, after)| *after < number)
+        {
+            return wrong(&format!("message {number}, which overtook another"));
+        }
+        given.insert(ended.request, number);
+        Ok(())
+    }
+}
+
+impl Oracle for Channels {
+    fn see(&mut self, happening: &Happening<'_>, _world: &dyn Witness) -> Result<(), Breach> {
+        match happening {
+            Happening::Began(life) => self.began(*life),
+            Happening::Called(life, _, call) if self.is_present(*life) => {
+                return self.called(*life, call);
+            }
+            Happening::Answered(life, _, answer) if self.is_present(*life) => {
+                return self.answered(*life, answer);
+            }
+            Happening::Posted {
+                from,
+                to,
+                header,
+                payload,
+            } => return self.posted(*from, *to, header, payload),
+            _ => {}
+        }
+        Ok(())
+    }
+}
+
+impl Channels {
+    fn is_present(&self, life: Life) -> bool {
+        self.receiving[life.rank.index()].incarnation == life.incarnation
+    }
+}

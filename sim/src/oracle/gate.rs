@@ -1,0 +1,236 @@
+//! Nothing that another rank's program or people can see leaves a rank while
+//! something that happened before it is not stable. GATE-1
+//!
+//! What counts is when it was *made*, not when it leaves: a send at the program's
+//! call, a printed word likewise, the answer to an announced or synchronous send
+//! at the match. Of a match that is an event, the match itself comes before. Of
+//! one that is none it is only seen that it came after the message was posted. A
+//! clear-to-send for a named receive tells no program anything (GATE-4), nor does
+//! a horizon or a goodbye.
+
+use super::pairs::Pairs;
+use super::{Oracle, Witness, breach, clock_of, index, stamp_of};
+use crate::happening::{Breach, Happening, Life};
+use crate::program::Call;
+use refrain_ring::{Clock, Incarnation, Rank, RecordHeader, RecordKind, Ssn};
+use refrain_transport::control::Control;
+use refrain_transport::protocol::Event;
+use std::collections::{BTreeMap, VecDeque};
+
+const NAME: &str = "gate";
+
+/// The latest event before something; `None`: there was none.
+type Before = Option<Clock>;
+
+/// An answer that a sender waits for.
+#[derive(Clone, Copy, Debug)]
+struct Awaited {
+    before: Before,
+    /// Its match was an event.
+    is_event: bool,
+}
+
+/// GATE-1; see the [module](self).
+#[derive(Debug)]
+pub struct Gate {
+    lives: Vec<Present>,
+    /// By (sender, receiver).
+    sends: Pairs<Sends>,
+    /// By (sender, receiver): messages whose match the receiver tells.
+    awaited: Pairs<BTreeMap<Ssn, Awaited>>,
+}
+
+#[derive(Clone, Debug, Default)]
+struct Present {
+    /// What one that was replaced still posts is the fence's affair.
+    incarnation: Incarnation,
+    latest: Before,
+    /// Words that were printed and not seen yet, with what came before.
+    printed: VecDeque<(u64, Before)>,
+}
+
+#[derive(Debug, Default)]
+struct Sends {
+    /// Number of the first of `made`.
+    first: usize,
+    made: VecDeque<Before>,
+}
+
+impl Gate {
+    /// Of a job with so many ranks.
+    pub fn new(ranks: u32) -> Self {
+        Self {
+            lives: vec![Present::default(); ranks as usize],
+            sends: Pairs::new(ranks),
+            awaited: Pairs::new(ranks),
+        }
+    }
+
+    fn began(&mut self, life: Life) {
+        self.lives[life.rank.index()] = Present {
+            incarnation: life.incarnation,
+            ..Present::default()
+        };
+        for sends in self.sends.row(life.rank) {
+            *sends = Sends::default();
+        }
+    }
+
+    fn is_present(&self, life: Life) -> bool {
+        self.lives[life.rank.index()].incarnation == life.incarnation
+    }
+
+    fn called(&mut self, life: Life, call: &Call) {
+        let present = &mut self.lives[life.rank.index()];
+        match call {
+            Call::Isend { to, payload, .. } => {
+                let sends = &mut self.sends[(life.rank, *to)];
+                if sends.made.is_empty()
+                    && let Some(stamp) = stamp_of(payload)
+                {
+                    sends.first = index(Ssn(stamp.number));
+                }
+                sends.made.push_back(present.latest);
+            }
+            Call::Print(word) => present.printed.push_back((*word, present.latest)),
+            _ => {}
+        }
+    }
+
+    fn happened(&mut self, life: Life, event: &Event<'_>) {
+        let present = &mut self.lives[life.rank.index()];
+        present.latest = present.latest.max(Some(clock_of(event)));
+        if let Event::Match { source, ssn, .. } = event
+            && let Some(awaited) = self.awaited[(*source, life.rank)].get_mut(ssn)
+        {
+            *awaited = Awaited {
+                before: present.latest,
+                is_event: true,
+            };
+        }
+    }
+
+    fn posted(
+        &mut self,
+        from: Life,
+        to: Rank,
+        header: &RecordHeader,
+        world: &dyn Witness,
+    ) -> Result<(), Breach> {
+        let sends = &mut self.sends[(from.rank, to)];
+        let ssn = index(header.ssn);
+        let Some(before) = ssn
+            .checked_sub(sends.first)
+            .and_then(|at| sends.made.get(at))
+        else {
+            return Err(breach(
+                NAME,
+                format!("{from:?} posts message {ssn} to {to}, which its program has not sent"),
+            ));
+        };
+        judge(from.rank, *before, world, || {
+            format!("{from:?} posts a frame of message {ssn} to {to}")
+        })?;
+        let is_announced = header.kind == RecordKind::Rendezvous;
+        if is_announced || header.flags & RecordHeader::WANT_ACK != 0 {
+            let before = self.lives[to.index()].latest;
+            let awaited = Awaited {
+                before,
+                is_event: false,
+            };
+            self.awaited[(from.rank, to)].insert(header.ssn, awaited);
+        }
+        Ok(())
+    }
+
+    fn posted_control(
+        &mut self,
+        from: Life,
+        to: Rank,
+        control: Control,
+        world: &dyn Witness,
+    ) -> Result<(), Breach> {
+        let (ssn, is_seen_if_named) = match control {
+            Control::Matched { ssn } => (ssn, true),
+            Control::ClearToSend { ssn } => (ssn, false),
+            Control::Horizon { .. } | Control::Goodbye => return Ok(()),
+        };
+        let Some(awaited) = self.awaited[(to, from.rank)].remove(&ssn) else {
+            return Err(breach(
+                NAME,
+                format!("{from:?} answers message {ssn} of {to}, which asked for no answer"),
+            ));
+        };
+        if !awaited.is_event && !is_seen_if_named {
+            return Ok(());
+        }
+        judge(from.rank, awaited.before, world, || {
+            format!("{from:?} tells {to} that message {ssn} is matched")
+        })
+    }
+
+    fn seen(&mut self, life: Life, word: u64, world: &dyn Witness) -> Result<(), Breach> {
+        let printed = self.lives[life.rank.index()].printed.pop_front();
+        let Some((expected, before)) = printed else {
+            return Err(breach(NAME, format!("{life:?} did not print {word}")));
+        };
+        if expected != word {
+            return Err(breach(
+                NAME,
+                format!("{life:?} printed {expected}, and people see {word}"),
+            ));
+        }
+        judge(life.rank, before, world, || {
+            format!("people see what {life:?} printed")
+        })
+    }
+}
+
+/// Whether what came before is stable.
+fn judge(
+    rank: Rank,
+    before: Before,
+    world: &dyn Witness,
+    what: impl FnOnce() -> String,
+) -> Result<(), Breach> {
+    let stable = world.stable_clock(rank);
+    if before <= stable {
+        return Ok(());
+    }
+    let clock = |clock: Before| clock.map_or("none".into(), |clock| clock.to_string());
+    Err(breach(
+        NAME,
+        format!(
+            "step {}: {}, but its events are stable up to clock {}, and before that there was one at {}",
+            world.now_step(),
+            what(),
+            clock(stable),
+            clock(before)
+        ),
+    ))
+}
+
+impl Oracle for Gate {
+    fn see(&mut self, happening: &Happening<'_>, world: &dyn Witness) -> Result<(), Breach> {
+        match happening {
+            Happening::Began(life) => self.began(*life),
+            Happening::Called(life, ..)
+            | Happening::Event(life, _)
+            | Happening::Posted { from: life, .. }
+            | Happening::PostedControl(life, ..)
+            | Happening::Seen(life, _)
+                if !self.is_present(*life) => {}
+            Happening::Called(life, _, call) => self.called(*life, call),
+            Happening::Event(life, event) => self.happened(*life, event),
+            Happening::Posted {
+                from, to, header, ..
+            } => return self.posted(*from, *to, header, world),
+            Happening::PostedControl(life, to, control) => {
+                return self.posted_control(*life, *to, *control, world);
+            }
+            Happening::Seen(life, word) => return self.seen(*life, *word, world),
+            _ => {}
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,328 @@
+//! Logs keep what a restart may ask for, and what they keep can be read back.
+//!
+//! A rank is started from its newest stable checkpoint, or from the one before
+//! it while that is not superseded (GC-1). It asks its peers for what was not
+//! delivered to its program before that checkpoint: having been received is not
+//! enough (LOG-4). So much is kept of messages, and of determinants what is later
+//! than that checkpoint. A message that has left wholly is in its sender's log until
+//! then, bit for bit (LOG-1, LOG-2, LOG-5), and so is one that was delivered. One
+//! that waits behind the gate need not be: its sender will make it again.
+
+use super::pairs::Pairs;
+use super::{Oracle, Witness, breach, digest, index, stamp_of};
+use crate::happening::{Breach, Happening, Life};
+use crate::plan::Process;
+use crate::program::{Answer, Call};
+use refrain_ring::{Clock, Incarnation, Rank, RecordHeader, Ssn};
+use std::collections::{BTreeMap, BTreeSet};
+
+const NAME: &str = "log";
+
+/// LOG-1, LOG-2, LOG-4, LOG-5, GC-1; see the [module](self).
+#[derive(Debug)]
+pub struct Logs {
+    /// By (sender, receiver).
+    sent: Pairs<Vec<Sent>>,
+    /// By (sender, receiver): the first message that the log keeps.
+    kept: Pairs<Ssn>,
+    ranks: Vec<Present>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Sent {
+    digest: u64,
+    /// Bytes that have not left; `None`: not even its beginning has.
+    left_bytes: Option<u64>,
+    bytes: u64,
+    is_delivered: bool,
+}
+
+#[derive(Clone, Debug)]
+struct Present {
+    incarnation: Incarnation,
+    /// By sender.
+    delivered: Vec<Delivered>,
+    /// From 0, the beginning, on, without those that are superseded.
+    checkpoints: BTreeMap<u32, Taken>,
+}
+
+/// The messages of one sender that were delivered.
+#[derive(Clone, Debug, Default)]
+struct Delivered {
+    /// All below.
+    below: u64,
+    beyond: BTreeSet<u64>,
+}
+
+impl Delivered {
+    fn add(&mut self, number: u64) {
+        self.beyond.insert(number);
+        while self.beyond.remove(&self.below) {
+            self.below += 1;
+        }
+    }
+}
+
+/// A checkpoint, and what was delivered before.
+#[derive(Clone, Debug)]
+struct Taken {
+    /// `None`: before anything happened.
+    clock: Option<Clock>,
+    delivered: Vec<Delivered>,
+    is_stable: bool,
+}
+
+impl Logs {
+    /// Of a job with so many ranks.
+    pub fn new(ranks: u32) -> Self {
+        let nothing = vec![Delivered::default(); ranks as usize];
+        let beginning = Taken {
+            clock: None,
+            delivered: nothing.clone(),
+            is_stable: true,
+        };
+        let present = Present {
+            incarnation: Incarnation(0),
+            delivered: nothing,
+            checkpoints: [(0, beginning)].into(),
+        };
+        Self {
+            sent: Pairs::new(ranks),
+            kept: Pairs::new(ranks),
+            ranks: vec![present; ranks as usize],
+        }
+    }
+
+    /// The first message that the log of `sender` to `receiver` keeps.
+    pub fn kept(&self, sender: Rank, receiver: Rank) -> Ssn {
+        self.kept[(sender, receiver)]
+    }
+
+    /// Judges what the real readers gave of a log: everything that has to be
+    /// there from `from` on, and nothing that was never sent.
+    ///
+    /// # Errors
+    /// When a message is missing, or is another. LOG-1, LOG-2, LOG-5
+    pub fn read_back(
+        &self,
+        sender: Rank,
+        receiver: Rank,
+        from: Ssn,
+        messages: &BTreeMap<Ssn, Vec<u8>>,
+    ) -> Result<(), Breach> {
+        let sent = &self.sent[(sender, receiver)];
+        let wrong = |ssn: usize, what: &str| {
+            let what = format!("message {ssn} in the log of {sender} to {receiver}: {what}");
+            Err(breach(NAME, what))
+        };
+        let first = index(from.max(self.kept[(sender, receiver)]));
+        for (ssn, sent) in sent.iter().enumerate().skip(first) {
+            let has_left = sent.left_bytes == Some(0) || sent.is_delivered;
+            if has_left && !messages.contains_key(&Ssn(ssn as u64)) {
+                return wrong(ssn, "it has left, and cannot be read back");
+            }
+        }
+        for (ssn, payload) in messages {
+            match sent.get(index(*ssn)) {
+                Some(sent) if sent.digest == digest(payload) => {}
+                Some(_) => return wrong(index(*ssn), "it is not what was sent"),
+                None => return wrong(index(*ssn), "it was never sent"),
+            }
+        }
+        Ok(())
+    }
+
+    /// Judges from which checkpoint a life is started again.
+    ///
+    /// # Errors
+    /// When it is older than one that was called stable, or was never taken.
+    /// REC-1, GC-1
+    pub fn restarted(&self, rank: Rank, number: u32) -> Result<(), Breach> {
+        let newest = self.restarts(rank).next().map_or(0, |(newest, _)| *newest);
+        let is_taken = self.ranks[rank.index()].checkpoints.contains_key(&number);
+        if number >= newest && is_taken {
+            return Ok(());
+        }
+        Err(breach(
+            NAME,
+            format!(
+                "{rank} is started again from checkpoint {number}, though {newest} was called stable"
+            ),
+        ))
+    }
+
+    /// Where a restart may begin: the newest stable checkpoint, and the one
+    /// before it if it is still there.
+    fn restarts(&self, rank: Rank) -> impl Iterator<Item = (&u32, &Taken)> {
+        let checkpoints = self.ranks[rank.index()].checkpoints.iter().rev();
+        checkpoints.filter(|(_, taken)| taken.is_stable).take(2)
+    }
+
+    fn began(&mut self, life: Life) {
+        let newest = self.restarts(life.rank).next();
+        let delivered = newest.map(|(_, taken)| taken.delivered.clone());
+        let present = &mut self.ranks[life.rank.index()];
+        present.incarnation = life.incarnation;
+        if let Some(delivered) = delivered {
+            present.delivered = delivered;
+        }
+    }
+
+    fn called(&mut self, life: Life, call: &Call) {
+        if let Call::Isend { to, payload, .. } = call {
+            let number = stamp_of(payload).map_or(0, |stamp| stamp.number);
+            let sent = &mut self.sent[(life.rank, *to)];
+            if index(Ssn(number)) == sent.len() {
+                sent.push(Sent {
+                    digest: digest(payload),
+                    left_bytes: None,
+                    bytes: payload.len() as u64,
+                    is_delivered: false,
+                });
+            }
+        }
+    }
+
+    fn posted(&mut self, from: Life, to: Rank, header: &RecordHeader) {
+        if let Some(sent) = self.sent[(from.rank, to)].get_mut(index(header.ssn)) {
+            let left = sent.left_bytes.unwrap_or(sent.bytes);
+            sent.left_bytes = Some(left.saturating_sub(header.payload_bytes.into()));
+        }
+    }
+
+    fn answered(&mut self, life: Life, answer: &Answer) {
+        let Answer::Ended(all) = answer else {
+            return;
+        };
+        for ended in all.iter().filter(|ended| !ended.cancelled) {
+            let Some(stamp) = stamp_of(&ended.payload) else {
+                continue;
+            };
+            let present = &mut self.ranks[life.rank.index()];
+            present.delivered[ended.peer.index()].add(stamp.number);
+            let sent = &mut self.sent[(ended.peer, life.rank)];
+            if let Some(sent) = sent.get_mut(index(Ssn(stamp.number))) {
+                sent.is_delivered = true;
+            }
+        }
+    }
+
+    fn taken(&mut self, life: Life, number: u32, clock: Clock) {
+        let present = &mut self.ranks[life.rank.index()];
+        let taken = Taken {
+            clock: Some(clock),
+            delivered: present.delivered.clone(),
+            is_stable: false,
+        };
+        present.checkpoints.insert(number, taken);
+    }
+
+    fn stable(&mut self, rank: Rank, number: u32) -> Result<(), Breach> {
+        let checkpoints = &mut self.ranks[rank.index()].checkpoints;
+        match checkpoints.get_mut(&number) {
+            Some(taken) => taken.is_stable = true,
+            None => {
+                return Err(breach(
+                    NAME,
+                    format!("checkpoint {number} of {rank} is stable, and was not taken"),
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    fn superseded(&mut self, rank: Rank, number: u32) -> Result<(), Breach> {
+        let checkpoints = &mut self.ranks[rank.index()].checkpoints;
+        if !checkpoints
+            .range(number + 1..)
+            .any(|(_, taken)| taken.is_stable)
+        {
+            return Err(breach(
+                NAME,
+                format!("checkpoint {number} of {rank} is superseded by none that is stable"),
+            ));
+        }
+        *checkpoints = checkpoints.split_off(&(number + 1));
+        Ok(())
+    }
+
+    fn freed(&mut self, sender: Rank, receiver: Rank, first: Ssn) -> Result<(), Breach> {
+        for (number, taken) in self.restarts(receiver) {
+            let asked = taken.delivered[sender.index()].below;
+            if first.0 > asked {
+                return Err(breach(
+                    NAME,
+                    format!(
+                        "{sender} frees what it sent to {receiver} below {first}; from checkpoint {number} on {receiver} asks for {asked}"
+                    ),
+                ));
+            }
+        }
+        let kept = &mut self.kept[(sender, receiver)];
+        *kept = first.max(*kept);
+        Ok(())
+    }
+
+    /// Of determinants, too, nothing is given up that a restart asks for.
+    fn forgotten(&self, rank: Rank, world: &dyn Witness) -> Result<(), Breach> {
+        let Some(forgotten) = world.forgotten_clock(rank) else {
+            return Ok(());
+        };
+        for (number, taken) in self.restarts(rank) {
+            if taken.clock < Some(forgotten) {
+                return Err(breach(
+                    NAME,
+                    format!(
+                        "loggers have forgotten what happened to {rank} up to clock {forgotten}; checkpoint {number} is of {:?}",
+                        taken.clock
+                    ),
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    fn is_present(&self, life: Life) -> bool {
+        self.ranks[life.rank.index()].incarnation == life.incarnation
+    }
+}
+
+impl Oracle for Logs {
+    fn see(&mut self, happening: &Happening<'_>, world: &dyn Witness) -> Result<(), Breach> {
+        match happening {
+            Happening::Began(life) => self.began(*life),
+            Happening::Called(life, _, call) if self.is_present(*life) => self.called(*life, call),
+            Happening::Answered(life, _, answer) if self.is_present(*life) => {
+                self.answered(*life, answer);
+            }
+            Happening::Posted {
+                from, to, header, ..
+            } => self.posted(*from, *to, header),
+            Happening::CheckpointTaken {
+                life,
+                number,
+                clock,
+            } => self.taken(*life, *number, *clock),
+            Happening::CheckpointStable(rank, number) => {
+                self.stable(*rank, *number)?;
+                return self.forgotten(*rank, world);
+            }
+            Happening::CheckpointsSuperseded(rank, number) => {
+                self.superseded(*rank, *number)?;
+                return self.forgotten(*rank, world);
+            }
+            Happening::Freed {
+                sender,
+                receiver,
+                first,
+            } => return self.freed(*sender, *receiver, *first),
+            Happening::Died(Process::Rank(rank)) => return self.forgotten(*rank, world),
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn at_end(&mut self, world: &dyn Witness) -> Result<(), Breach> {
+        (0..self.ranks.len() as u32).try_for_each(|rank| self.forgotten(Rank(rank), world))
+    }
+}

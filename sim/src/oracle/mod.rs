@@ -1,0 +1,188 @@
+//! What must be true of a job, whatever fails: looked at with each
+//! [`Happening`], at crashes and at the end.
+//!
+//! An oracle states its rule by itself, from what is seen of a job, and never
+//! asks the code under test whether it kept the rule. What is not to be seen from
+//! outside (what loggers hold, who was told of whom) it asks of a [`Witness`].
+//!
+//! | oracle | rule |
+//! |---|---|
+//! | [`gate`] | nothing leaves before what happened before it is stable (GATE-1) |
+//! | [`channel`] | frames and messages: none lost, twice, torn, out of order |
+//! | [`fence`] | nothing of a life that was replaced is heard (FENCE-1) |
+//! | [`log`] | nothing is freed that a restart asks for (LOG-4, GC-1); all else can be read back (LOG-1, LOG-2) |
+//! | [`order`] | clocks never go back |
+//! | [`orphan`] | what others have seen of a dead rank is made again (REC-5, REC-8) |
+//! | [`ending`] | all messages were delivered, all programs ended |
+//!
+//! Each takes amortised constant time (or the logarithm of what is under way)
+//! for one happening.
+
+pub mod channel;
+pub mod choices;
+pub mod ending;
+pub mod fence;
+pub mod gate;
+pub mod log;
+pub mod order;
+pub mod orphan;
+mod pairs;
+#[cfg(test)]
+mod tests;
+
+use crate::happening::{Breach, Happening};
+use crate::program::{STAMP_BYTES, Stamp};
+use refrain_ring::{Clock, Incarnation, Rank, Ssn};
+
+/// What an oracle may ask of the job. Answers are the job's, not the engine's:
+/// they come from the simulated loggers, the launcher and the plan.
+pub trait Witness {
+    /// The step of the job, for people.
+    fn now_step(&self) -> u64;
+
+    /// The life of this rank that is there; `None` between two.
+    fn alive(&self, rank: Rank) -> Option<Incarnation>;
+
+    /// Up to this clock all determinants of a rank are held by event loggers in
+    /// such a way that the failures of which the job promises to survive them
+    /// cannot take them. `None`: not one is. EL-1
+    fn stable_clock(&self, rank: Rank) -> Option<Clock>;
+
+    /// Of which incarnation of `of` this peer was told, at least.
+    fn told_of(&self, peer: Rank, of: Rank) -> Incarnation;
+
+    /// Up to this clock loggers have given up the determinants of a rank. GC-1
+    fn forgotten_clock(&self, _rank: Rank) -> Option<Clock> {
+        None
+    }
+
+    /// Whether every program has to be over when the job ends: nothing went
+    /// wrong that stops one.
+    fn must_finish(&self) -> bool;
+}
+
+/// A rule, and all that has to be remembered to judge by it.
+pub trait Oracle {
+    /// Something has happened.
+    ///
+    /// # Errors
+    /// When it must not.
+    fn see(&mut self, happening: &Happening<'_>, world: &dyn Witness) -> Result<(), Breach>;
+
+    /// The job is over: nothing moves any more.
+    ///
+    /// # Errors
+    /// When something is missing.
+    fn at_end(&mut self, _world: &dyn Witness) -> Result<(), Breach> {
+        Ok(())
+    }
+}
+
+/// All oracles. Fields are open to the job, which tells some of them more than
+/// happenings say.
+#[derive(Debug)]
+pub struct Oracles {
+    /// GATE-1.
+    pub gate: gate::Gate,
+    /// Frames and messages.
+    pub channel: channel::Channels,
+    /// FENCE-1.
+    pub fence: fence::Fence,
+    /// LOG-1, LOG-2, LOG-4, GC-1.
+    pub log: log::Logs,
+    /// Clocks.
+    pub order: order::Order,
+    /// What others have seen of whom.
+    pub orphan: orphan::Orphans,
+    /// The end.
+    pub ending: ending::Ending,
+}
+
+impl Oracles {
+    /// Of a job with so many ranks, of which nothing has happened yet.
+    pub fn new(ranks: u32) -> Self {
+        Self {
+            gate: gate::Gate::new(ranks),
+            channel: channel::Channels::new(ranks),
+            fence: fence::Fence::new(ranks),
+            log: log::Logs::new(ranks),
+            order: order::Order::new(ranks),
+            orphan: orphan::Orphans::new(ranks),
+            ending: ending::Ending::new(ranks),
+        }
+    }
+
+    fn each(
+        &mut self,
+        mut ask: impl FnMut(&mut dyn Oracle) -> Result<(), Breach>,
+    ) -> Result<(), Breach> {
+        ask(&mut self.order)?;
+        ask(&mut self.gate)?;
+        ask(&mut self.channel)?;
+        ask(&mut self.fence)?;
+        ask(&mut self.log)?;
+        ask(&mut self.orphan)?;
+        ask(&mut self.ending)
+    }
+}
+
+impl Oracle for Oracles {
+    fn see(&mut self, happening: &Happening<'_>, world: &dyn Witness) -> Result<(), Breach> {
+        self.each(|oracle| oracle.see(happening, world))
+    }
+
+    fn at_end(&mut self, world: &dyn Witness) -> Result<(), Breach> {
+        self.each(|oracle| oracle.at_end(world))
+    }
+}
+
+fn breach(oracle: &'static str, what: impl Into<String>) -> Breach {
+    Breach {
+        oracle,
+        what: what.into(),
+    }
+}
+
+/// The clock of an event.
+fn clock_of(event: &refrain_transport::protocol::Event<'_>) -> Clock {
+    use refrain_transport::protocol::Event;
+    match event {
+        Event::Match { at, .. } => *at,
+        Event::Probe { clock, .. } | Event::Completion { clock, .. } | Event::Nothing { clock } => {
+            *clock
+        }
+    }
+}
+
+/// What a message says of itself: source, destination, number and state, one
+/// after the other, little endian. `None`: it is too short to be one.
+fn stamp_of(payload: &[u8]) -> Option<Stamp> {
+    let stamp: &[u8; STAMP_BYTES] = payload.first_chunk()?;
+    let u32_at = |at: usize| u32::from_le_bytes(core::array::from_fn(|i| stamp[at + i]));
+    let u64_at = |at: usize| u64::from_le_bytes(core::array::from_fn(|i| stamp[at + i]));
+    Some(Stamp {
+        source: Rank(u32_at(0)),
+        destination: Rank(u32_at(4)),
+        number: u64_at(8),
+        state: u64_at(16),
+    })
+}
+
+/// Which message of its channel a sequence number is, as an index.
+fn index(ssn: Ssn) -> usize {
+    usize::try_from(ssn.0).unwrap_or(usize::MAX)
+}
+
+/// Tells one payload from another.
+pub(crate) fn digest(payload: &[u8]) -> u64 {
+    const PRIME: u64 = 0x9e37_79b9_7f4a_7c15;
+    let (words, rest) = payload.as_chunks::<8>();
+    let mix = |hash: u64, word: u64| (hash.rotate_left(23) ^ word).wrapping_mul(PRIME);
+    let hash = words.iter().fold(payload.len() as u64, |hash, word| {
+        mix(hash, u64::from_le_bytes(*word))
+    });
+    let hash = rest
+        .iter()
+        .fold(hash, |hash, byte| mix(hash, u64::from(*byte)));
+    hash ^ hash >> 29
+}

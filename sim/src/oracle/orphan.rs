@@ -1,0 +1,182 @@
+//! What others have seen of a rank that died is made again by the life after it:
+//! no orphans.
+//!
+//! While a rank lives this only remembers: what happened, what was sent and
+//! printed, and how much of that left. When it is dead, what its next life has
+//! collected is judged ([`Orphans::judge_held`]), and what its program makes of
+//! that in the reference ([`Orphans::judge_again`]). REC-2, REC-5, REC-8
+
+use super::choices::{Choices, determinant};
+use super::pairs::Pairs;
+use super::{Oracle, Witness, breach, digest, index, stamp_of};
+use crate::happening::{Breach, Happening, Life};
+use crate::program::Call;
+use refrain_logging::determinant::Determinant;
+use refrain_ring::{Clock, Rank, Ssn};
+
+const NAME: &str = "orphan";
+
+/// See the [module](self).
+#[derive(Debug)]
+pub struct Orphans {
+    /// By (sender, receiver).
+    sent: Pairs<Sent>,
+    ranks: Vec<Told>,
+}
+
+#[derive(Debug, Default)]
+struct Sent {
+    /// Of each message: digest and tag.
+    made: Vec<(u64, i32)>,
+    /// The first so many were posted, at least in part.
+    posted: usize,
+}
+
+#[derive(Clone, Debug, Default)]
+struct Told {
+    happened: Choices,
+    /// Words that people have seen.
+    seen: Vec<u64>,
+}
+
+/// What a program made when it was played again.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Again {
+    /// By receiver: messages that were sent before the checkpoint from which it
+    /// was played. One for each rank.
+    pub sent_before: Vec<u64>,
+    /// What it sent from there on, in order: receiver, tag, payload.
+    pub sent: Vec<(Rank, i32, Vec<u8>)>,
+    /// Words that were printed before the checkpoint.
+    pub printed_before: usize,
+    /// Words from there on.
+    pub printed: Vec<u64>,
+}
+
+impl Orphans {
+    /// Of a job with so many ranks.
+    pub fn new(ranks: u32) -> Self {
+        Self {
+            sent: Pairs::new(ranks),
+            ranks: vec![Told::default(); ranks as usize],
+        }
+    }
+
+    /// What happened to a rank, as its engine told it.
+    pub fn happened(&self, rank: Rank) -> &Choices {
+        &self.ranks[rank.index()].happened
+    }
+
+    /// How many messages of this channel were posted, at least in part.
+    pub fn posted(&self, sender: Rank, receiver: Rank) -> u64 {
+        self.sent[(sender, receiver)].posted as u64
+    }
+
+    /// Words that people have seen of a rank.
+    pub fn seen(&self, rank: Rank) -> &[u64] {
+        &self.ranks[rank.index()].seen
+    }
+
+    /// Judges the determinants that were collected for a rank, from behind the
+    /// clock of its checkpoint (`None`: from the beginning). EL-5, REC-2
+    ///
+    /// # Errors
+    /// When something else happened, or not all that is stable is there.
+    pub fn judge_held(
+        &self,
+        rank: Rank,
+        held: &[Determinant],
+        after: Option<Clock>,
+        world: &dyn Witness,
+    ) -> Result<Choices, Breach> {
+        let wrong = |what: String| breach(NAME, format!("of what is held of {rank}: {what}"));
+        let held = Choices::of(held).map_err(wrong)?;
+        let happened = &self.ranks[rank.index()].happened;
+        let stable = world.stable_clock(rank);
+        happened.judge(&held, after, stable).map_err(wrong)?;
+        Ok(held)
+    }
+
+    /// Judges what a dead rank's program made when it was played again with what
+    /// was collected. REC-5, REC-8
+    ///
+    /// # Errors
+    /// When it made something else than before, or less than others have seen.
+    pub fn judge_again(&self, rank: Rank, again: &Again) -> Result<(), Breach> {
+        let mut next = again.sent_before.clone();
+        for (to, tag, payload) in &again.sent {
+            let sent = &self.sent[(rank, *to)];
+            let number = next.get(to.index()).copied().unwrap_or(0);
+            let made = sent.made.get(index(Ssn(number)));
+            // What nobody saw may be another now.
+            let is_seen = number < sent.posted as u64;
+            if is_seen && made != Some(&(digest(payload), *tag)) {
+                return Err(breach(
+                    NAME,
+                    format!("played again, {rank} sends {to} another message {number}"),
+                ));
+            }
+            if let Some(next) = next.get_mut(to.index()) {
+                *next += 1;
+            }
+        }
+        for (to, next) in (0..).map(Rank).zip(next) {
+            let posted = self.sent[(rank, to)].posted as u64;
+            if next < posted {
+                return Err(breach(
+                    NAME,
+                    format!(
+                        "played again, {rank} sends {next} messages to {to}, which may have seen {posted}"
+                    ),
+                ));
+            }
+        }
+        let seen = &self.ranks[rank.index()].seen;
+        let must = seen.get(again.printed_before..).unwrap_or_default();
+        if !again.printed.starts_with(must) {
+            return Err(breach(
+                NAME,
+                format!(
+                    "played again, {rank} prints {:?}; people have seen {must:?}",
+                    again.printed
+                ),
+            ));
+        }
+        Ok(())
+    }
+
+    fn called(&mut self, life: Life, call: &Call) {
+        if let Call::Isend {
+            to, tag, payload, ..
+        } = call
+        {
+            let number = stamp_of(payload).map_or(0, |stamp| stamp.number);
+            let made = &mut self.sent[(life.rank, *to)].made;
+            if index(Ssn(number)) == made.len() {
+                made.push((digest(payload), *tag));
+            }
+        }
+    }
+}
+
+impl Oracle for Orphans {
+    fn see(&mut self, happening: &Happening<'_>, _world: &dyn Witness) -> Result<(), Breach> {
+        match happening {
+            Happening::Called(life, _, call) => self.called(*life, call),
+            Happening::Event(life, event) => {
+                let told = &mut self.ranks[life.rank.index()];
+                let added = told.happened.add(&determinant(event));
+                return added.map_err(|what| breach(NAME, format!("{life:?}: {what}")));
+            }
+            Happening::Posted {
+                from, to, header, ..
+            } => {
+                let sent = &mut self.sent[(from.rank, *to)];
+                sent.posted = sent.posted.max(index(header.ssn) + 1);
+            }
+            Happening::Seen(life, word) => self.ranks[life.rank.index()].seen.push(*word),
+            _ => {}
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,224 @@
+//! Histories made by hand: what each oracle lets pass, and what it does not.
+
+mod channel;
+mod ending;
+mod fence;
+mod gate;
+mod log;
+mod order;
+mod orphan;
+
+use super::{Oracle, Witness};
+use crate::happening::{Breach, Happening, Life};
+use crate::program::{Answer, Call, Ended, From, RequestNumber, STAMP_BYTES};
+use refrain_ring::{Clock, Incarnation, Rank, RecordHeader, RecordKind, Ssn};
+use refrain_transport::control::Control;
+use refrain_transport::protocol::Event;
+
+/// A job of which only what oracles ask for is there.
+#[derive(Debug, Default)]
+struct World {
+    stable: Option<Clock>,
+    forgotten: Option<Clock>,
+    /// What rank 1 was told of rank 0.
+    told: Incarnation,
+    must_finish: bool,
+}
+
+impl Witness for World {
+    fn now_step(&self) -> u64 {
+        7
+    }
+
+    fn alive(&self, _rank: Rank) -> Option<Incarnation> {
+        Some(self.told)
+    }
+
+    fn stable_clock(&self, _rank: Rank) -> Option<Clock> {
+        self.stable
+    }
+
+    fn told_of(&self, _peer: Rank, of: Rank) -> Incarnation {
+        if of == Rank(0) {
+            self.told
+        } else {
+            Incarnation(0)
+        }
+    }
+
+    fn forgotten_clock(&self, _rank: Rank) -> Option<Clock> {
+        self.forgotten
+    }
+
+    fn must_finish(&self) -> bool {
+        self.must_finish
+    }
+}
+
+/// An oracle, and a world that changes.
+struct Stage<O> {
+    oracle: O,
+    world: World,
+}
+
+impl<O: Oracle> Stage<O> {
+    /// Two ranks have begun.
+    fn new(mut oracle: O) -> Self {
+        let world = World::default();
+        for rank in [0, 1] {
+            let began = oracle.see(&Happening::Began(life(rank)), &world);
+            began.expect("a life may begin");
+        }
+        Self { oracle, world }
+    }
+
+    fn see(&mut self, happening: Happening<'_>) -> Result<(), Breach> {
+        self.oracle.see(&happening, &self.world)
+    }
+
+    fn called(&mut self, rank: u32, clock: u64, call: &Call) -> Result<(), Breach> {
+        self.see(Happening::Called(life(rank), Clock(clock), call))
+    }
+
+    fn answered(&mut self, rank: u32, clock: u64, answer: &Answer) -> Result<(), Breach> {
+        self.see(Happening::Answered(life(rank), Clock(clock), answer))
+    }
+
+    fn event(&mut self, rank: u32, event: Event<'_>) -> Result<(), Breach> {
+        self.see(Happening::Event(life(rank), event))
+    }
+
+    fn posted(&mut self, rank: u32, header: &RecordHeader, payload: &[u8]) -> Result<(), Breach> {
+        self.see(Happening::Posted {
+            from: life(rank),
+            to: Rank(1 - rank),
+            header,
+            payload,
+        })
+    }
+
+    fn control(&mut self, rank: u32, control: Control) -> Result<(), Breach> {
+        self.see(Happening::PostedControl(
+            life(rank),
+            Rank(1 - rank),
+            control,
+        ))
+    }
+
+    fn at_end(&mut self) -> Result<(), Breach> {
+        self.oracle.at_end(&self.world)
+    }
+}
+
+/// What must be found: by whom, and how it is called.
+#[track_caller]
+fn assert_breach(result: Result<(), Breach>, oracle: &str, what: &str) {
+    let breach = result.expect_err("a breach");
+    assert_eq!(breach.oracle, oracle, "{breach}");
+    assert!(breach.what.contains(what), "{breach}");
+}
+
+fn life(rank: u32) -> Life {
+    Life {
+        rank: Rank(rank),
+        incarnation: Incarnation(0),
+    }
+}
+
+/// The next life of rank 0.
+fn next_life() -> Life {
+    Life {
+        rank: Rank(0),
+        incarnation: Incarnation(1),
+    }
+}
+
+/// A message from `from` to the other of two ranks, with some bytes of its own.
+fn payload(from: u32, number: u64, bytes: usize) -> Vec<u8> {
+    let mut payload: Vec<u8> = (0..bytes.max(STAMP_BYTES)).map(|i| i as u8).collect();
+    payload[..4].copy_from_slice(&from.to_le_bytes());
+    payload[4..8].copy_from_slice(&(1 - from).to_le_bytes());
+    payload[8..16].copy_from_slice(&number.to_le_bytes());
+    payload
+}
+
+fn isend(from: u32, number: u64, bytes: usize) -> Call {
+    Call::Isend {
+        to: Rank(1 - from),
+        tag: 3,
+        payload: payload(from, number, bytes),
+        synchronous: false,
+    }
+}
+
+fn synchronous(call: Call) -> Call {
+    match call {
+        Call::Isend {
+            to, tag, payload, ..
+        } => Call::Isend {
+            to,
+            tag,
+            payload,
+            synchronous: true,
+        },
+        other => other,
+    }
+}
+
+/// The first frame of a message of `message` bytes, of which it carries some.
+fn first_frame(from: u32, ssn: u64, payload: usize, message: usize) -> RecordHeader {
+    RecordHeader {
+        payload_bytes: payload as u32,
+        kind: RecordKind::Eager,
+        flags: 0,
+        incarnation: Incarnation(0),
+        source: Rank(from),
+        ssn: Ssn(ssn),
+        context: 0,
+        tag: 3,
+        extent: message as u64,
+    }
+}
+
+fn irecv(source: Option<u32>) -> Call {
+    Call::Irecv {
+        from: From {
+            source: source.map(Rank),
+            tag: None,
+        },
+        room_bytes: 1000,
+    }
+}
+
+fn posted(number: u32) -> Answer {
+    Answer::Posted(RequestNumber(number))
+}
+
+/// A receive got this message of the other.
+fn received(request: u32, source: u32, payload: Vec<u8>) -> Answer {
+    Answer::Ended(vec![Ended {
+        request: RequestNumber(request),
+        peer: Rank(source),
+        tag: 3,
+        bytes: payload.len() as u64,
+        cancelled: false,
+        payload,
+    }])
+}
+
+/// A receive that was posted at `request` got message `ssn` of rank 0.
+fn wildcard_match(at: u64, request: u64, ssn: u64) -> Event<'static> {
+    Event::Match {
+        at: Clock(at),
+        request: Clock(request),
+        source: Rank(0),
+        ssn: Ssn(ssn),
+        is_named: false,
+    }
+}
+
+fn nothing(clock: u64) -> Event<'static> {
+    Event::Nothing {
+        clock: Clock(clock),
+    }
+}

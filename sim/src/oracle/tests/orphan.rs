@@ -1,0 +1,186 @@
+//! No orphans.
+
+use super::super::choices::determinant;
+use super::super::orphan::{Again, Orphans};
+use super::*;
+use refrain_logging::determinant::{Determinant, Matched};
+
+const REQUESTS: [Clock; 3] = [Clock(3), Clock(1), Clock(2)];
+
+/// Rank 0 sent two messages and printed two words, of which the first was seen
+/// each; some things happened to it.
+fn stage() -> Stage<Orphans> {
+    let mut stage = Stage::new(Orphans::new(2));
+    for event in events() {
+        stage.event(0, event).unwrap();
+    }
+    for number in [0, 1] {
+        stage.called(0, 9, &isend(0, number, 30)).unwrap();
+        stage.called(0, 9, &Call::Print(number)).unwrap();
+    }
+    let frame = first_frame(0, 0, 24, 30);
+    stage.posted(0, &frame, &[]).unwrap();
+    stage.see(Happening::Seen(life(0), 0)).unwrap();
+    stage.world.stable = Some(Clock(9));
+    stage
+}
+
+fn events() -> [Event<'static>; 6] {
+    [
+        wildcard_match(4, 1, 0),
+        nothing(5),
+        Event::Probe {
+            clock: Clock(6),
+            source: Rank(1),
+            ssn: Ssn(1),
+            tag: 4,
+            bytes: 5,
+        },
+        Event::Completion {
+            clock: Clock(7),
+            requests: &REQUESTS,
+        },
+        nothing(8),
+        nothing(9),
+    ]
+}
+
+fn again() -> Again {
+    let message = |number| (Rank(1), 3, payload(0, number, 30));
+    Again {
+        sent_before: vec![0, 0],
+        sent: vec![message(0), message(1)],
+        printed_before: 0,
+        printed: vec![0, 1],
+    }
+}
+
+/// What was seen is made again; what was not may be lost, or another.
+// REC-5
+#[test]
+fn what_was_seen_is_made_again() {
+    let stage = stage();
+    let judge = |again: &Again| stage.oracle.judge_again(Rank(0), again);
+    judge(&again()).unwrap();
+    let mut less = again();
+    less.sent.pop();
+    less.printed.pop();
+    judge(&less).unwrap();
+    let mut other = again();
+    other.sent[1].2[29] ^= 1;
+    other.printed[1] = 7;
+    judge(&other).unwrap();
+    // Played from a checkpoint behind all that.
+    let before = Again {
+        sent_before: vec![0, 1],
+        printed_before: 1,
+        ..Again::default()
+    };
+    judge(&before).unwrap();
+    assert_eq!(stage.oracle.seen(Rank(0)), [0]);
+    assert_eq!(stage.oracle.posted(Rank(0), Rank(1)), 1);
+}
+
+/// An orphan: a message or a word that is not made again, or not so.
+// REC-5, REC-8
+#[test]
+fn orphans_are_found() {
+    let stage = stage();
+    let judge = |again: &Again| stage.oracle.judge_again(Rank(0), again);
+    let mut lost = again();
+    lost.sent.clear();
+    assert_breach(judge(&lost), "orphan", "may have seen 1");
+    let mut other = again();
+    other.sent[0].2[29] ^= 1;
+    assert_breach(judge(&other), "orphan", "another message 0");
+    let mut tag = again();
+    tag.sent[0].1 = 4;
+    assert_breach(judge(&tag), "orphan", "another message 0");
+    let mut silent = again();
+    silent.printed.clear();
+    assert_breach(judge(&silent), "orphan", "people have seen");
+    let mut word = again();
+    word.printed[0] = 1;
+    assert_breach(judge(&word), "orphan", "people have seen");
+}
+
+/// What is held is what happened: merged, counted and cut in parts or not.
+// EL-5, REC-2
+#[test]
+fn what_is_held_is_what_happened() {
+    let stage = stage();
+    let judge = |held: &[Determinant]| {
+        let judged = stage.oracle.judge_held(Rank(0), held, None, &stage.world);
+        judged.map(|_| ())
+    };
+    let all: Vec<Determinant> = events().iter().map(determinant).collect();
+    judge(&all).unwrap();
+    let merged_runs: Vec<Determinant> = all[..4]
+        .iter()
+        .filter(|held| !matches!(held, Determinant::Nothing { .. }))
+        .cloned()
+        .collect();
+    judge(&merged_runs).unwrap();
+    let part = |requests: &[Clock], continues| Determinant::Completion {
+        at: Clock(7),
+        requests: requests.to_vec(),
+        continues,
+    };
+    let mut parts = merged_runs.clone();
+    parts[2] = part(&REQUESTS[..1], true);
+    parts.push(part(&REQUESTS[1..], false));
+    judge(&parts).unwrap();
+    // Each of these was a bug of somebody: a set cut to one, the order of a set,
+    // another message, a probe that fails, the first of a batch only.
+    let mut cut = merged_runs.clone();
+    cut[2] = part(&REQUESTS[..1], false);
+    assert_breach(judge(&cut), "orphan", "completion 7");
+    let mut turned = merged_runs.clone();
+    turned[2] = part(&[Clock(1), Clock(3), Clock(2)], false);
+    assert_breach(judge(&turned), "orphan", "completion 7");
+    let mut other = merged_runs.clone();
+    other[0] = determinant(&wildcard_match(4, 1, 1));
+    assert_breach(judge(&other), "orphan", "match 1");
+    let mut failed = merged_runs.clone();
+    failed[1] = determinant(&nothing(6));
+    assert_breach(judge(&failed), "orphan", "probe 6");
+    assert_breach(judge(&merged_runs[..1]), "orphan", "is not held");
+    let mut twice = merged_runs.clone();
+    twice.push(determinant(&wildcard_match(9, 1, 0)));
+    assert_breach(judge(&twice), "orphan", "two matches");
+    let mut early = merged_runs.clone();
+    early.push(determinant(&nothing(6)));
+    assert_breach(judge(&early), "orphan", "comes after clock");
+}
+
+/// What is not stable may be missing; of what is older than the checkpoint
+/// nothing is asked.
+// EL-5, GC-1
+#[test]
+fn what_is_not_stable_or_superseded_may_be_missing() {
+    let mut stage = stage();
+    stage.world.stable = Some(Clock(5));
+    let first = Determinant::MatchCompleted {
+        at: Clock(4),
+        matched: Matched {
+            request: Clock(1),
+            source: Rank(0),
+            ssn: Ssn(0),
+        },
+        is_named: false,
+    };
+    let judge = |stage: &Stage<Orphans>, held: &[Determinant], after: Option<u64>| {
+        let after = after.map(Clock);
+        let judged = stage.oracle.judge_held(Rank(0), held, after, &stage.world);
+        judged.map(|_| ())
+    };
+    // That the receive was completed at 4 did not happen.
+    assert_breach(judge(&stage, &[first], None), "orphan", "completion 4");
+    let first = determinant(&wildcard_match(4, 1, 0));
+    judge(&stage, &[first], None).unwrap();
+    assert_breach(judge(&stage, &[], None), "orphan", "match 1");
+    judge(&stage, &[], Some(4)).unwrap();
+    stage.world.stable = Some(Clock(9));
+    judge(&stage, &[], Some(7)).unwrap();
+    assert_breach(judge(&stage, &[], Some(6)), "orphan", "completion 7");
+}
