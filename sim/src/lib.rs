@@ -28,3 +28,4 @@ pub mod plan;
 pub mod planted;
 pub mod program;
 pub mod recollect;
+pub mod reference;

@@ -1,0 +1,247 @@
+//! What each call comes to.
+
+use super::{Beginning, Halt, Outcome, Reference, SentMessage, State, Told};
+use crate::program::{Answer, Call, Ended, Found, From, RequestNumber, TakenNumber};
+use refrain_ring::{Clock, Rank};
+use std::rc::Rc;
+
+impl Reference {
+    /// Asked again with the same call after it was missing a message.
+    pub(super) fn answer_to(&mut self, call: &Call) -> Result<Answer, Halt> {
+        match call {
+            Call::Isend {
+                to,
+                tag,
+                payload,
+                synchronous,
+            } => Ok(self.send(*to, *tag, payload, *synchronous)),
+            Call::Irecv { from, room_bytes } => {
+                let number = self.post(receive(*from, *room_bytes));
+                Ok(Answer::Posted(number))
+            }
+            Call::Imrecv(number) => self.receive_taken(*number),
+            Call::Recv { from, room_bytes } => self.receive(*from, *room_bytes),
+            Call::Wait(number) => self.wait_all(&[*number]),
+            Call::WaitAll(numbers) => self.wait_all(numbers),
+            Call::Test(number) => self.test(*number),
+            Call::WaitAny(numbers) | Call::WaitSome(numbers) => match self.completed(numbers)? {
+                Some(ended) => Ok(Answer::Ended(ended)),
+                None => Err(Halt::Diverged(format!("{call:?} has no record"))),
+            },
+            Call::TestAny(numbers) | Call::TestSome(numbers) | Call::TestAll(numbers) => {
+                let ended = self.completed(numbers)?;
+                Ok(Answer::Ended(ended.unwrap_or_default()))
+            }
+            Call::Probe(from) | Call::Mprobe(from) => match self.probe(from)? {
+                None => Err(Halt::Diverged(format!("{call:?} has no record"))),
+                found => self.tell_found(found, matches!(call, Call::Mprobe(_))),
+            },
+            Call::Iprobe(from) | Call::Improbe(from) => {
+                let found = self.probe(from)?;
+                self.tell_found(found, matches!(call, Call::Improbe(_)))
+            }
+            Call::Cancel(number) => self.cancel(*number),
+            Call::Print(word) => {
+                self.prints.push(*word);
+                Ok(Answer::Done)
+            }
+            Call::Checkpoint => Ok(self.checkpoint()),
+            Call::Finish => {
+                self.is_over = true;
+                Ok(Answer::Done)
+            }
+        }
+    }
+
+    fn send(&mut self, to: Rank, tag: i32, payload: &[u8], synchronous: bool) -> Answer {
+        let clock = self.clock;
+        let was_pending = synchronous || self.choices.was_pending(clock);
+        let ssn = self.next_ssn_to[to.index()];
+        self.next_ssn_to[to.index()] = ssn.next();
+        self.sends.push(SentMessage {
+            to,
+            ssn,
+            clock,
+            tag,
+            payload: Rc::from(payload),
+        });
+        let number = self.post(State::Send {
+            to,
+            tag,
+            bytes: payload.len() as u64,
+            was_pending,
+        });
+        if was_pending {
+            Answer::Posted(number)
+        } else {
+            Answer::Sent(number)
+        }
+    }
+
+    fn receive(&mut self, from: From, room_bytes: usize) -> Result<Answer, Halt> {
+        // Posted the first time that it is asked.
+        let latest = self.open.last().map(|open| open.posted_at);
+        if latest != Some(self.clock) {
+            self.post(receive(from, room_bytes));
+        }
+        let at = self.open.len() - 1;
+        self.complete(at)?;
+        Ok(Answer::Ended(vec![self.end(at)]))
+    }
+
+    fn receive_taken(&mut self, number: TakenNumber) -> Result<Answer, Halt> {
+        let taken = self.taken.get_mut(number.0 as usize);
+        let Some((source, message)) = taken.and_then(Option::take) else {
+            return Err(Halt::Diverged(format!("{number:?} is no message")));
+        };
+        let from = From {
+            source: Some(source),
+            tag: Some(message.tag),
+        };
+        Ok(Answer::Posted(self.post(State::Receive {
+            from,
+            room_bytes: message.payload.len(),
+            got: Some((source, message)),
+        })))
+    }
+
+    fn wait_all(&mut self, numbers: &[RequestNumber]) -> Result<Answer, Halt> {
+        for number in numbers {
+            let at = self.place(*number)?;
+            self.complete(at)?;
+        }
+        self.end_all(numbers).map(Answer::Ended)
+    }
+
+    fn end_all(&mut self, numbers: &[RequestNumber]) -> Result<Vec<Ended>, Halt> {
+        let end = |number: &RequestNumber| Ok(self.place(*number)?).map(|at| self.end(at));
+        numbers.iter().map(end).collect()
+    }
+
+    fn test(&mut self, number: RequestNumber) -> Result<Answer, Halt> {
+        let at = self.place(number)?;
+        let was_at_once = matches!(
+            self.open[at].state,
+            State::Send {
+                was_pending: false,
+                ..
+            }
+        );
+        // No event.
+        if was_at_once && !matches!(self.choices.at(self.clock), Told::Outcome(_)) {
+            return Ok(Answer::Ended(vec![self.end(at)]));
+        }
+        let ended = self.completed(&[number])?;
+        Ok(Answer::Ended(ended.unwrap_or_default()))
+    }
+
+    /// What the record says that ended; `None`: nothing.
+    fn completed(&mut self, among: &[RequestNumber]) -> Result<Option<Vec<Ended>>, Halt> {
+        let clocks = match self.choices.at(self.clock) {
+            Told::Nothing => return Ok(None),
+            Told::Open => return Err(Halt::Records),
+            Told::Outcome(Outcome::Completed(clocks)) => clocks.clone(),
+            Told::Outcome(other) => {
+                return Err(Halt::Diverged(format!("its record is {other:?}")));
+            }
+        };
+        let mut numbers = Vec::with_capacity(clocks.len());
+        for posted_at in clocks {
+            let number = self.number_of(posted_at, among)?;
+            let at = self.place(number)?;
+            self.complete(at)?;
+            numbers.push(number);
+        }
+        self.end_all(&numbers).map(Some)
+    }
+
+    fn number_of(&self, posted_at: Clock, among: &[RequestNumber]) -> Result<RequestNumber, Halt> {
+        let its = self.open.iter().find(|open| open.posted_at == posted_at);
+        let its = its.map(|open| open.number);
+        its.filter(|number| among.contains(number)).ok_or_else(|| {
+            Halt::Diverged(format!(
+                "its record ends what was posted at {posted_at}, which it does not name"
+            ))
+        })
+    }
+
+    fn probe(&self, from: &From) -> Result<Option<(Found, refrain_ring::Ssn)>, Halt> {
+        match self.choices.at(self.clock) {
+            Told::Nothing => Ok(None),
+            Told::Open => Err(Halt::Records),
+            Told::Outcome(&Outcome::Found {
+                source,
+                ssn,
+                tag,
+                bytes,
+            }) => {
+                self.found(from, (source, ssn), (tag, bytes))?;
+                Ok(Some((Found { source, tag, bytes }, ssn)))
+            }
+            Told::Outcome(other) => Err(Halt::Diverged(format!("its record is {other:?}"))),
+        }
+    }
+
+    fn tell_found(
+        &mut self,
+        found: Option<(Found, refrain_ring::Ssn)>,
+        takes: bool,
+    ) -> Result<Answer, Halt> {
+        let Some((found, ssn)) = found else {
+            return Ok(match takes {
+                true => Answer::Taken(None),
+                false => Answer::Found(None),
+            });
+        };
+        if !takes {
+            return Ok(Answer::Found(Some(found)));
+        }
+        let number = TakenNumber(self.taken.len() as u32);
+        let message = self.channels[found.source.index()].take(ssn);
+        self.taken
+            .push(message.map(|message| (found.source, message)));
+        Ok(Answer::Taken(Some((number, found))))
+    }
+
+    fn cancel(&mut self, number: RequestNumber) -> Result<Answer, Halt> {
+        let at = self.place(number)?;
+        let posted_at = self.open[at].posted_at;
+        match self.choices.at(self.clock) {
+            Told::Nothing => Ok(Answer::Done),
+            Told::Open => Err(Halt::Records),
+            Told::Outcome(Outcome::Completed(requests)) if *requests == [posted_at] => {
+                let has_message =
+                    matches!(self.open[at].state, State::Receive { got: Some(_), .. });
+                if has_message {
+                    return Err(Halt::Diverged(
+                        "its record cancels a receive that has a message".into(),
+                    ));
+                }
+                self.open[at].state = State::Cancelled;
+                Ok(Answer::Done)
+            }
+            Told::Outcome(other) => Err(Halt::Diverged(format!("its record is {other:?}"))),
+        }
+    }
+
+    fn checkpoint(&mut self) -> Answer {
+        self.checkpoints.push(Beginning {
+            program: self.program.clone(),
+            answer: Answer::Done,
+            clock: self.clock,
+            requests: self.requests,
+            taken: self.taken.len() as u32,
+            next_ssn_to: self.next_ssn_to.clone(),
+            delivered: self.delivered(),
+        });
+        Answer::Done
+    }
+}
+
+fn receive(from: From, room_bytes: usize) -> State {
+    State::Receive {
+        from,
+        room_bytes,
+        got: None,
+    }
+}

@@ -1,0 +1,176 @@
+//! What was decided by timing in one life of a rank, as its records tell it.
+
+use refrain_logging::determinant::{Determinant, Matched};
+use refrain_ring::{Clock, Rank, Ssn};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// The outcome of an operation that found something.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// A probe found this message.
+    Found {
+        /// Its sender.
+        source: Rank,
+        /// Which one.
+        ssn: Ssn,
+        /// Its tag.
+        tag: i32,
+        /// Its length.
+        bytes: u64,
+    },
+    /// These requests ended, named by the clocks at their posts.
+    Completed(Vec<Clock>),
+}
+
+/// What the records say of an operation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Told<'a> {
+    /// It found something.
+    Outcome(&'a Outcome),
+    /// It found nothing.
+    Nothing,
+    /// They ended before it: whatever happens next is right.
+    Open,
+}
+
+/// The choices of one life, by clock. Built from all its records in their order.
+#[derive(Clone, Debug, Default)]
+pub struct Choices {
+    /// By request: what a receive from any source got.
+    matches: BTreeMap<Clock, (Rank, Ssn)>,
+    /// The same for those that named their source (`pessimist-classic`).
+    named: BTreeMap<Clock, (Rank, Ssn)>,
+    /// The messages of `matches`.
+    reserved: BTreeSet<(Rank, Ssn)>,
+    outcomes: BTreeMap<Clock, Outcome>,
+    /// The first part of a set whose end is not there yet.
+    unfinished: Vec<Clock>,
+    /// Before this clock everything is told.
+    told_before: Clock,
+    pending_sends: BTreeSet<Clock>,
+}
+
+impl Choices {
+    /// Of these records.
+    pub fn new<'a>(records: impl IntoIterator<Item = &'a Determinant>) -> Self {
+        let mut choices = Self::default();
+        for record in records {
+            choices.add(record);
+        }
+        choices
+    }
+
+    /// Adds the next record.
+    pub fn add(&mut self, record: &Determinant) {
+        match record {
+            Determinant::Match {
+                at,
+                matched,
+                is_named,
+            } => {
+                self.matched(matched, *is_named);
+                // That it happened in an operation does not tell how that ended.
+                self.tell_before(*at);
+            }
+            Determinant::MatchCompleted {
+                at,
+                matched,
+                is_named,
+            } => {
+                self.matched(matched, *is_named);
+                self.completed(*at, vec![matched.request]);
+            }
+            Determinant::Probe {
+                at,
+                source,
+                ssn,
+                tag,
+                bytes,
+            } => {
+                let outcome = Outcome::Found {
+                    source: *source,
+                    ssn: *ssn,
+                    tag: *tag,
+                    bytes: *bytes,
+                };
+                self.outcomes.insert(*at, outcome);
+                self.tell_before(next(*at));
+            }
+            Determinant::Completion {
+                at,
+                requests,
+                continues,
+            } => {
+                self.unfinished.extend(requests);
+                self.tell_before(*at);
+                if !continues {
+                    let requests = std::mem::take(&mut self.unfinished);
+                    self.completed(*at, requests);
+                }
+            }
+            Determinant::Nothing { at, .. } => self.tell_before(next(*at)),
+        }
+    }
+
+    /// The send that was posted then was not complete when its call returned:
+    /// the one thing that records do not tell.
+    pub fn add_pending_send(&mut self, posted_at: Clock) {
+        self.pending_sends.insert(posted_at);
+    }
+
+    /// Before this clock everything is told.
+    pub fn told_before(&self) -> Clock {
+        self.told_before
+    }
+
+    /// What an operation came to whose outcome depends on timing.
+    pub fn at(&self, clock: Clock) -> Told<'_> {
+        match self.outcomes.get(&clock) {
+            Some(outcome) => Told::Outcome(outcome),
+            None if clock < self.told_before => Told::Nothing,
+            None => Told::Open,
+        }
+    }
+
+    /// The message that a receive from any source got.
+    pub(super) fn match_of(&self, request: Clock) -> Option<(Rank, Ssn)> {
+        self.matches.get(&request).copied()
+    }
+
+    /// The message that a receive from a named source got, where that is logged.
+    pub(super) fn named_match_of(&self, request: Clock) -> Option<(Rank, Ssn)> {
+        self.named.get(&request).copied()
+    }
+
+    /// Whether a message went to a receive from any source.
+    pub(super) fn is_reserved(&self, source: Rank, ssn: Ssn) -> bool {
+        self.reserved.contains(&(source, ssn))
+    }
+
+    pub(super) fn was_pending(&self, posted_at: Clock) -> bool {
+        self.pending_sends.contains(&posted_at)
+    }
+
+    fn matched(&mut self, matched: &Matched, is_named: bool) {
+        let message = (matched.source, matched.ssn);
+        if is_named {
+            self.named.insert(matched.request, message);
+        } else {
+            self.matches.insert(matched.request, message);
+            self.reserved.insert(message);
+        }
+    }
+
+    fn completed(&mut self, at: Clock, requests: Vec<Clock>) {
+        self.outcomes.insert(at, Outcome::Completed(requests));
+        self.tell_before(next(at));
+    }
+
+    fn tell_before(&mut self, clock: Clock) {
+        self.told_before = self.told_before.max(clock);
+    }
+}
+
+fn next(clock: Clock) -> Clock {
+    Clock(clock.0 + 1)
+}

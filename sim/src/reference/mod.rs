@@ -1,0 +1,292 @@
+//! The reference: a program and the choices of one of its lives, without engine,
+//! network or failures.
+//!
+//! A [`Reference`] plays a program again. Messages are delivered to it in the
+//! order of their channels ([`Reference::deliver`]); what depended on timing the
+//! [`Choices`] say, in the words of docs/protocol.md's table; everything else
+//! follows from MPI's rules:
+//!
+//! - Every call but the last three is one operation: the clock goes on by one.
+//! - A receive from any source gets the message of its record. One from a named
+//!   source gets the first of the channel that fits, that no other receive posted
+//!   before it takes, and that is no receive's from any source.
+//! - A wait for one request, or for all, ends when they are complete, and all
+//!   sends are, since that is nothing which a program sees.
+//! - A wait for any, a test, a probe and a cancel come to what the record of
+//!   their clock says; without one, a test or probe has found nothing and a
+//!   cancel came too late, if a later record exists. Else the records are over.
+//! - A test of a send that was complete when its call returned has no record and
+//!   finds it.
+
+mod asked;
+mod channel;
+mod choices;
+mod job;
+mod receives;
+
+pub use choices::{Choices, Outcome, Told};
+pub use job::{Final, Unfinished, run_job};
+
+use crate::program::{Answer, Call, Program, RequestNumber};
+use channel::{Channel, Message};
+use refrain_ring::{Clock, Rank, Ssn};
+use std::rc::Rc;
+
+/// How far it came.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Stop {
+    /// It needs a message that was not delivered yet.
+    Blocked,
+    /// What this operation came to is not in the records: they are over.
+    EndOfRecords {
+        /// The operation.
+        clock: Clock,
+    },
+    /// The program is over.
+    Finished,
+    /// Records and program do not fit: the program is not piecewise
+    /// deterministic, or the records are not those of its life.
+    Diverged {
+        /// The operation.
+        clock: Clock,
+        /// Why.
+        what: String,
+    },
+}
+
+/// A message that the program sent.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SentMessage {
+    /// Its receiver.
+    pub to: Rank,
+    /// Its number on the channel.
+    pub ssn: Ssn,
+    /// The clock of its send.
+    pub clock: Clock,
+    /// Its tag.
+    pub tag: i32,
+    /// What.
+    pub payload: Rc<[u8]>,
+}
+
+/// Where a program begins: its beginning, or a checkpoint.
+#[derive(Clone, Debug)]
+pub struct Beginning {
+    /// The program.
+    pub program: Program,
+    /// What it is told first: [`Answer::Begin`], or, at a checkpoint,
+    /// [`Answer::Done`].
+    pub answer: Answer,
+    /// The latest operation before.
+    pub clock: Clock,
+    /// Posts so far.
+    pub requests: u32,
+    /// Messages that matched probes took so far.
+    pub taken: u32,
+    /// By receiver: the number of its next message.
+    pub next_ssn_to: Vec<Ssn>,
+    /// By source: the messages that had been delivered to the program.
+    pub delivered: Vec<Delivered>,
+}
+
+/// Which messages of a channel had been delivered to the program.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Delivered {
+    /// All before this one,
+    pub before: Ssn,
+    /// and these: receives of another tag had overtaken those that wait.
+    pub and: Vec<Ssn>,
+}
+
+/// A program that is played again.
+#[derive(Clone, Debug)]
+pub struct Reference {
+    rank: Rank,
+    program: Program,
+    choices: Choices,
+    clock: Clock,
+    /// What is to be told to the program next.
+    answer: Answer,
+    /// Asked, counted, and not answered.
+    asked: Option<Call>,
+    /// Requests that have not ended, in the order of their posts.
+    open: Vec<Open>,
+    /// Posts so far.
+    requests: u32,
+    /// Messages that matched probes took.
+    taken: Vec<Option<(Rank, Message)>>,
+    /// By source.
+    channels: Vec<Channel>,
+    /// By receiver.
+    next_ssn_to: Vec<Ssn>,
+    sends: Vec<SentMessage>,
+    prints: Vec<u64>,
+    checkpoints: Vec<Beginning>,
+    is_over: bool,
+}
+
+/// A request that has not ended.
+#[derive(Clone, Debug)]
+struct Open {
+    number: RequestNumber,
+    posted_at: Clock,
+    state: State,
+}
+
+#[derive(Clone, Debug)]
+enum State {
+    Send {
+        to: Rank,
+        tag: i32,
+        bytes: u64,
+        /// It was not complete when its call returned.
+        was_pending: bool,
+    },
+    Receive {
+        from: crate::program::From,
+        room_bytes: usize,
+        got: Option<(Rank, Message)>,
+    },
+    Cancelled,
+}
+
+/// Why an operation does not come to its end.
+enum Halt {
+    /// A message is missing.
+    Message,
+    /// The records are over.
+    Records,
+    /// They do not fit.
+    Diverged(String),
+}
+
+impl Beginning {
+    /// The beginning of a program.
+    pub fn new(program: Program, ranks: u32, first_clock: Clock) -> Self {
+        Self {
+            program,
+            answer: Answer::Begin,
+            clock: first_clock,
+            requests: 0,
+            taken: 0,
+            next_ssn_to: vec![Ssn(0); ranks as usize],
+            delivered: vec![Delivered::default(); ranks as usize],
+        }
+    }
+}
+
+impl Reference {
+    /// The program of this rank from here on, with these choices.
+    pub fn new(rank: Rank, beginning: &Beginning, choices: Choices) -> Self {
+        Self {
+            rank,
+            program: beginning.program.clone(),
+            choices,
+            clock: beginning.clock,
+            answer: beginning.answer.clone(),
+            asked: None,
+            open: Vec::new(),
+            requests: beginning.requests,
+            taken: vec![None; beginning.taken as usize],
+            channels: beginning.delivered.iter().map(Channel::after).collect(),
+            next_ssn_to: beginning.next_ssn_to.clone(),
+            sends: Vec::new(),
+            prints: Vec::new(),
+            checkpoints: Vec::new(),
+            is_over: false,
+        }
+    }
+
+    /// Delivers the next message of a channel. One that was delivered before the
+    /// beginning is not needed, and does no harm. False: one before it is missing,
+    /// and it is not taken.
+    pub fn deliver(&mut self, source: Rank, ssn: Ssn, tag: i32, payload: Rc<[u8]>) -> bool {
+        let is_reserved = self.choices.is_reserved(source, ssn);
+        self.channels[source.index()].deliver(Message {
+            ssn,
+            tag,
+            payload,
+            is_reserved,
+        })
+    }
+
+    /// Goes on as far as it can.
+    pub fn run(&mut self) -> Stop {
+        loop {
+            if self.is_over {
+                return Stop::Finished;
+            }
+            let call = match self.asked.take() {
+                Some(call) => call,
+                None => self.ask(),
+            };
+            match self.answer_to(&call) {
+                Ok(answer) => self.answer = answer,
+                Err(halt) => {
+                    self.asked = Some(call);
+                    return self.stop(halt);
+                }
+            }
+        }
+    }
+
+    fn ask(&mut self) -> Call {
+        let call = self.program.next(&self.answer);
+        if !matches!(call, Call::Print(_) | Call::Checkpoint | Call::Finish) {
+            self.clock = Clock(self.clock.0 + 1);
+        }
+        call
+    }
+
+    fn stop(&self, halt: Halt) -> Stop {
+        let clock = self.clock;
+        match halt {
+            Halt::Message => Stop::Blocked,
+            Halt::Records => Stop::EndOfRecords { clock },
+            Halt::Diverged(what) => Stop::Diverged { clock, what },
+        }
+    }
+
+    /// Everything that it sent since its beginning.
+    pub fn sends(&self) -> &[SentMessage] {
+        &self.sends
+    }
+
+    /// What its program was told, as a hash.
+    pub fn state(&self) -> u64 {
+        self.program.state()
+    }
+
+    /// Its program.
+    pub fn program(&self) -> &Program {
+        &self.program
+    }
+
+    /// What it printed since its beginning.
+    pub fn prints(&self) -> &[u64] {
+        &self.prints
+    }
+
+    /// The checkpoints that it took since its beginning.
+    pub fn checkpoints(&self) -> &[Beginning] {
+        &self.checkpoints
+    }
+
+    /// The latest operation.
+    pub fn clock(&self) -> Clock {
+        self.clock
+    }
+
+    /// What it asks and was not answered, where it stopped.
+    pub fn asked(&self) -> Option<&Call> {
+        self.asked.as_ref()
+    }
+
+    /// By source: what was delivered to its program.
+    pub fn delivered(&self) -> Vec<Delivered> {
+        self.channels.iter().map(Channel::delivered).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,178 @@
+//! Which receive gets which message, and what a program is told of it.
+
+use super::channel::fits;
+use super::{Halt, Open, Reference, State};
+use crate::program::{Ended, From, RequestNumber};
+use refrain_ring::{Clock, Rank, Ssn};
+
+impl Reference {
+    pub(super) fn post(&mut self, state: State) -> RequestNumber {
+        let number = RequestNumber(self.requests);
+        self.requests += 1;
+        self.open.push(Open {
+            number,
+            posted_at: self.clock,
+            state,
+        });
+        number
+    }
+
+    /// The place of an open request.
+    pub(super) fn place(&self, number: RequestNumber) -> Result<usize, Halt> {
+        let at = self.open.iter().position(|open| open.number == number);
+        at.ok_or_else(|| Halt::Diverged(format!("{number:?} has ended before")))
+    }
+
+    /// That a request is complete, or why not.
+    pub(super) fn complete(&mut self, at: usize) -> Result<(), Halt> {
+        let posted_at = self.open[at].posted_at;
+        let State::Receive { from, got, .. } = &self.open[at].state else {
+            return Ok(());
+        };
+        match (got, from.source) {
+            (Some(_), _) => Ok(()),
+            (None, Some(source)) => self.complete_named(at, source),
+            (None, None) => self.complete_any(at, posted_at),
+        }
+    }
+
+    /// Messages go, in the order of the channel, each to the first receive that
+    /// fits, until this one has its own.
+    fn complete_named(&mut self, at: usize, source: Rank) -> Result<(), Halt> {
+        let mut index = 0;
+        loop {
+            let waiting = &self.channels[source.index()].waiting;
+            let Some(message) = waiting.get(index) else {
+                return Err(Halt::Message);
+            };
+            let first = (!message.is_reserved)
+                .then(|| self.first_named(source, message.tag))
+                .flatten();
+            let Some(first) = first else {
+                index += 1;
+                continue;
+            };
+            self.check_named(first, source, message.ssn)?;
+            let message = self.channels[source.index()].waiting.remove(index);
+            if let State::Receive { got, .. } = &mut self.open[first].state {
+                *got = message.map(|message| (source, message));
+            }
+            if first == at {
+                return Ok(());
+            }
+        }
+    }
+
+    /// The first receive without a message that names this source.
+    fn first_named(&self, source: Rank, tag: i32) -> Option<usize> {
+        self.open.iter().position(|open| match &open.state {
+            State::Receive {
+                from, got: None, ..
+            } => from.source.is_some() && fits(from, source, tag),
+            _ => false,
+        })
+    }
+
+    /// With `pessimist-classic` the record says the same.
+    fn check_named(&self, at: usize, source: Rank, ssn: Ssn) -> Result<(), Halt> {
+        let posted_at = self.open[at].posted_at;
+        match self.choices.named_match_of(posted_at) {
+            Some(recorded) if recorded != (source, ssn) => Err(Halt::Diverged(format!(
+                "the receive posted at {posted_at} gets message {ssn} of {source}, by its record {} of {}",
+                recorded.1, recorded.0
+            ))),
+            _ => Ok(()),
+        }
+    }
+
+    fn complete_any(&mut self, at: usize, posted_at: Clock) -> Result<(), Halt> {
+        let Some((source, ssn)) = self.choices.match_of(posted_at) else {
+            return Err(self.without_record(format_args!(
+                "the receive posted at {posted_at} from any source has no record"
+            )));
+        };
+        let State::Receive { from, got, .. } = &mut self.open[at].state else {
+            return Ok(());
+        };
+        let channel = &mut self.channels[source.index()];
+        let Some(message) = channel.take(ssn) else {
+            return Err(match channel.is_to_come(ssn) {
+                true => Halt::Message,
+                false => Halt::Diverged(format!("message {ssn} of {source} is received twice")),
+            });
+        };
+        if !fits(from, source, message.tag) {
+            return Err(Halt::Diverged(format!(
+                "the receive posted at {posted_at} does not fit message {ssn} of {source}"
+            )));
+        }
+        *got = Some((source, message));
+        Ok(())
+    }
+
+    /// Something needs a record and has none.
+    pub(super) fn without_record(&self, what: std::fmt::Arguments<'_>) -> Halt {
+        if self.clock < self.choices.told_before() {
+            Halt::Diverged(what.to_string())
+        } else {
+            Halt::Records
+        }
+    }
+
+    /// A message that a probe found, if it is there and as it was.
+    pub(super) fn found(
+        &self,
+        from: &From,
+        (source, ssn): (Rank, Ssn),
+        (tag, bytes): (i32, u64),
+    ) -> Result<(), Halt> {
+        let channel = &self.channels[source.index()];
+        let Some(message) = channel.find(ssn) else {
+            return Err(match channel.is_to_come(ssn) {
+                true => Halt::Message,
+                false => Halt::Diverged(format!("message {ssn} of {source} was received before")),
+            });
+        };
+        let is_it = message.tag == tag && message.payload.len() as u64 == bytes;
+        if is_it && fits(from, source, tag) {
+            Ok(())
+        } else {
+            Err(Halt::Diverged(format!(
+                "a probe for {from:?} found message {ssn} of {source} with tag {tag} and {bytes} bytes; it has tag {} and {} bytes",
+                message.tag,
+                message.payload.len()
+            )))
+        }
+    }
+
+    /// Tells the program the end of a request that is complete.
+    pub(super) fn end(&mut self, at: usize) -> Ended {
+        let Open { number, state, .. } = self.open.remove(at);
+        let mut ended = Ended {
+            request: number,
+            peer: self.rank,
+            tag: 0,
+            bytes: 0,
+            cancelled: false,
+            payload: Vec::new(),
+        };
+        match state {
+            State::Send { to, tag, bytes, .. } => {
+                (ended.peer, ended.tag, ended.bytes) = (to, tag, bytes);
+            }
+            State::Receive {
+                got: Some((source, message)),
+                room_bytes,
+                ..
+            } => {
+                self.channels[source.index()].ended(message.ssn);
+                (ended.peer, ended.tag) = (source, message.tag);
+                ended.bytes = message.payload.len() as u64;
+                let received = message.payload.len().min(room_bytes);
+                ended.payload = message.payload[..received].to_vec();
+            }
+            State::Receive { got: None, .. } | State::Cancelled => ended.cancelled = true,
+        }
+        ended
+    }
+}
