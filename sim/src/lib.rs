@@ -29,5 +29,6 @@ pub mod oracle;
 pub mod plan;
 pub mod planted;
 pub mod program;
+pub mod recollect;
 pub mod reference;
 pub mod shrink;

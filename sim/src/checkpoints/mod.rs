@@ -1,33 +1,265 @@
-//! Stand-in.
+//! A checkpoint store, simulated: one process, one disk.
+//!
+//! **Contract.** A rank hands over a checkpoint and goes on when it is told that it
+//! is *stable*: from then on it can be read back whatever happens to the store's
+//! process and to the power of its host. It is there wholly or not at all; the two
+//! newest stable ones of a rank are kept (GC-1). Until a checkpoint is stable the
+//! rank's side of the store holds it and hands it over again to a store that was
+//! started again; when the rank dies before, it is as if it had never been.
+//! What a checkpoint contains is not the store's affair.
+//!
+//! How: a file is made under a passing name, written in pieces, synced, renamed to
+//! its own name, and the folder is synced. A store that starts syncs what it finds
+//! before it believes in it: a whole file of a dead process may be in memory only.
+//!
+//! It is made of one effect after the other, each of which can be the last of the
+//! process ([`Mortal`]).
+
+mod disk;
+#[cfg(test)]
+mod tests;
+
 use crate::mortal::Mortal;
-use crate::plan::Plan;
-use refrain_ring::Rank;
-/// x
+use crate::planted::Planted;
+use disk::Disk;
+use refrain_ring::{Clock, Rank};
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+/// Stable checkpoints of a rank that are kept. GC-1
+pub const GENERATIONS: usize = 2;
+/// Pieces that a file is written in, at most.
+const PIECES_MAX: usize = 4;
+
+/// A rank as it was between two operations.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Checkpoint<C> {
+    /// Which: from 1.
+    pub number: u32,
+    /// The operation that was the latest: events up to here are in it.
+    pub clock: Clock,
+    /// The program, and whatever else a life begins with.
+    pub contents: C,
+}
+
+/// Where one checkpoint is on its way to the disk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Doing {
+    Create,
+    Write(usize),
+    Sync,
+    Rename,
+    SyncFolder,
+    /// Of the oldest, when there are more than are kept.
+    Remove,
+}
+
+/// See the [module](self).
 #[derive(Debug)]
-pub struct Checkpoints(Vec<(Rank, u32)>, Mortal);
-#[allow(missing_docs)]
-impl Checkpoints {
-    pub fn new(_: &Plan, _: u64, m: Mortal) -> Self {
-        Self(vec![], m)
+pub struct Checkpoints<C> {
+    mortal: Mortal,
+    planted: Option<Planted>,
+    disk: Disk<Checkpoint<C>>,
+    /// By rank, at the rank's side: what is not known to be stable.
+    asked: BTreeMap<Rank, Rc<Checkpoint<C>>>,
+    /// By rank, in the store's process.
+    doing: BTreeMap<Rank, Doing>,
+    /// By rank, from the oldest: those that are stable, as the process knows.
+    stable: BTreeMap<Rank, Vec<u32>>,
+    is_full: bool,
+    is_slow: bool,
+}
+
+impl<C> Checkpoints<C> {
+    /// An empty store, which lives. `planted`: what is broken in it.
+    pub fn new(planted: Option<Planted>, mortal: Mortal) -> Self {
+        Self {
+            mortal,
+            planted,
+            disk: Disk::default(),
+            asked: BTreeMap::new(),
+            doing: BTreeMap::new(),
+            stable: BTreeMap::new(),
+            is_full: false,
+            is_slow: false,
+        }
     }
-    pub fn begin(&mut self, r: Rank, t: crate::job::Taken) {
-        self.0.push((r, t.number));
+
+    /// A rank takes a checkpoint; one that is under way is given up.
+    pub fn begin(&mut self, rank: Rank, checkpoint: Checkpoint<C>) {
+        self.give_up(rank);
+        self.asked.insert(rank, Rc::new(checkpoint));
     }
-    pub fn step(&mut self, _: &mut fastrand::Rng) -> Option<(Rank, u32)> {
-        self.0.pop()
+
+    /// A rank has died: what was not stable is of no use any more.
+    pub fn give_up(&mut self, rank: Rank) {
+        self.asked.remove(&rank);
+        self.doing.remove(&rank);
     }
-    pub fn is_idle(&self) -> bool {
-        self.0.is_empty()
+
+    /// Whether anything is on its way to the disk.
+    pub fn is_under_way(&self) -> bool {
+        !self.asked.is_empty() || !self.doing.is_empty()
     }
-    pub fn effects(&self) -> u64 {
-        0
+
+    /// Has at most one effect, for one of the ranks; tells the checkpoint that
+    /// has become stable by it. The dead, and a slow disk, have none.
+    pub fn step(&mut self, chance: &mut fastrand::Rng) -> Option<(Rank, u32)> {
+        if self.is_slow || self.mortal.is_dead() {
+            return None;
+        }
+        for rank in self.asked.keys() {
+            self.doing.entry(*rank).or_insert(Doing::Create);
+        }
+        let nth = chance.usize(..self.doing.len().max(1));
+        let (rank, doing) = self.doing.iter().nth(nth)?;
+        let (rank, doing) = (*rank, *doing);
+        let told = self.go_on(rank, doing, chance);
+        if self.mortal.is_dead() {
+            self.forget();
+        }
+        told
     }
+
+    fn go_on(
+        &mut self,
+        rank: Rank,
+        doing: Doing,
+        chance: &mut fastrand::Rng,
+    ) -> Option<(Rank, u32)> {
+        if doing == Doing::Remove {
+            self.remove_oldest(rank);
+            return None;
+        }
+        let needs_room = matches!(doing, Doing::Create | Doing::Write(_));
+        let asked = Rc::clone(self.asked.get(&rank)?);
+        if self.has(rank, asked.number) {
+            // Only the word of it was lost.
+            return Some(self.is_stable(rank, asked.number));
+        }
+        if self.is_full && needs_room {
+            return None;
+        }
+        let file = (rank, asked.number);
+        let disk = &mut self.disk;
+        let unsynced = self.planted == Some(Planted::CheckpointUnsynced);
+        let next = self.mortal.act(|| match doing {
+            Doing::Create => {
+                disk.create(file, Rc::clone(&asked), chance.usize(1..=PIECES_MAX));
+                Some(Doing::Write(0))
+            }
+            Doing::Write(piece) if disk.write(file, piece) => Some(Doing::Write(piece + 1)),
+            Doing::Write(_) if unsynced => Some(Doing::Rename),
+            Doing::Write(_) => Some(Doing::Sync),
+            Doing::Sync => {
+                disk.sync(file);
+                Some(Doing::Rename)
+            }
+            Doing::Rename => {
+                disk.rename(file);
+                (!unsynced).then_some(Doing::SyncFolder)
+            }
+            Doing::SyncFolder => {
+                disk.sync_folder();
+                None
+            }
+            Doing::Remove => None,
+        })?;
+        match next {
+            Some(next) => {
+                self.doing.insert(rank, next);
+                None
+            }
+            None => Some(self.is_stable(rank, asked.number)),
+        }
+    }
+
+    fn has(&self, rank: Rank, number: u32) -> bool {
+        self.stable
+            .get(&rank)
+            .is_some_and(|stable| stable.contains(&number))
+    }
+
+    fn is_stable(&mut self, rank: Rank, number: u32) -> (Rank, u32) {
+        self.asked.remove(&rank);
+        self.doing.remove(&rank);
+        let stable = self.stable.entry(rank).or_default();
+        stable.retain(|other| *other != number);
+        stable.push(number);
+        if stable.len() > GENERATIONS {
+            self.doing.insert(rank, Doing::Remove);
+        }
+        (rank, number)
+    }
+
+    fn remove_oldest(&mut self, rank: Rank) {
+        let (disk, stable) = (&mut self.disk, self.stable.entry(rank).or_default());
+        if stable.len() > GENERATIONS {
+            let oldest = (rank, stable.remove(0));
+            self.mortal.act(|| disk.remove(oldest));
+        }
+        if stable.len() <= GENERATIONS {
+            self.doing.remove(&rank);
+        }
+    }
+
+    /// What the process knew is gone.
+    fn forget(&mut self) {
+        self.doing.clear();
+        self.stable.clear();
+    }
+
+    /// The process dies; what it wrote stays, synced or not.
+    pub fn kill(&mut self) {
+        self.mortal.kill();
+        self.forget();
+    }
+
+    /// The host loses its power: what was not synced is there, or not, or torn.
+    pub fn power_loss(&mut self, chance: &mut fastrand::Rng) {
+        self.kill();
+        self.disk.lose_power(chance);
+    }
+
+    /// It is started again: syncs what it finds, and counts on what is whole.
+    pub fn restart(&mut self) {
+        self.mortal.revive();
+        self.forget();
+        let found = self.disk.recover();
+        for (rank, number) in found {
+            self.stable.entry(rank).or_default().push(number);
+        }
+    }
+
+    /// Nothing more can be written, or it can again.
+    pub fn disk_full(&mut self, is_full: bool) {
+        self.is_full = is_full;
+    }
+
+    /// The disk does not answer, or does again.
+    pub fn disk_slow(&mut self, is_slow: bool) {
+        self.is_slow = is_slow;
+    }
+
+    /// Reads back the newest stable checkpoint of a rank. `None`: it has none. Ask
+    /// a store that lives ([`Checkpoints::is_dead`]).
+    pub fn newest(&self, rank: Rank) -> Option<Rc<Checkpoint<C>>> {
+        self.read(rank, 0)
+    }
+
+    /// The stable one before the newest. GC-1
+    pub fn generation_before(&self, rank: Rank) -> Option<Rc<Checkpoint<C>>> {
+        self.read(rank, 1)
+    }
+
+    /// Whether nobody is there to read anything back.
     pub fn is_dead(&self) -> bool {
-        false
+        self.mortal.is_dead()
     }
-    pub fn kill(&mut self) {}
-    pub fn power_loss(&mut self) {}
-    pub fn restart(&mut self) {}
-    pub fn disk_full(&mut self, _: bool) {}
-    pub fn disk_slow(&mut self, _: bool) {}
+
+    fn read(&self, rank: Rank, before: usize) -> Option<Rc<Checkpoint<C>>> {
+        let stable = self.stable.get(&rank)?.iter().rev();
+        let mut whole = stable.filter_map(|number| self.disk.read((rank, *number)));
+        whole.nth(before)
+    }
 }

@@ -12,7 +12,7 @@ mod launcher;
 mod process;
 mod protocol;
 mod requests;
-mod room;
+pub(crate) mod room;
 mod seat;
 mod stage;
 mod store;

@@ -1,0 +1,162 @@
+//! The disk of the simulated store: files in one folder, which are what was
+//! written as long as the power is on.
+
+use refrain_ring::Rank;
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+/// A file's own name: rank and number. Before it has it, it has one that is not
+/// looked at.
+pub(super) type Name = (Rank, u32);
+
+#[derive(Debug)]
+struct File<T> {
+    contents: Rc<T>,
+    pieces: Vec<Piece>,
+    has_name: Synced,
+}
+
+/// A file is whole when all pieces are: a checksum says so.
+#[derive(Clone, Copy, Debug, Default)]
+struct Piece {
+    is_written: Synced,
+}
+
+/// Something that has happened, and perhaps only in memory.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Synced {
+    #[default]
+    No,
+    InMemory,
+    OnDisk,
+}
+
+impl Synced {
+    fn is_done(self) -> bool {
+        self != Self::No
+    }
+
+    fn sync(&mut self) {
+        if *self == Self::InMemory {
+            *self = Self::OnDisk;
+        }
+    }
+
+    /// What was not synced happens to be there, or not.
+    fn lose_power(&mut self, chance: &mut fastrand::Rng) {
+        if *self == Self::InMemory {
+            *self = if chance.bool() {
+                Self::OnDisk
+            } else {
+                Self::No
+            };
+        }
+    }
+}
+
+impl<T> File<T> {
+    fn is_whole(&self) -> bool {
+        self.pieces.iter().all(|piece| piece.is_written.is_done())
+    }
+
+    fn sync(&mut self) {
+        for piece in &mut self.pieces {
+            piece.is_written.sync();
+        }
+    }
+}
+
+#[derive(Debug)]
+pub(super) struct Disk<T> {
+    files: BTreeMap<Name, File<T>>,
+    /// Files that are removed, and would be back after a loss of power.
+    removed: BTreeMap<Name, File<T>>,
+}
+
+impl<T> Default for Disk<T> {
+    fn default() -> Self {
+        Self {
+            files: BTreeMap::new(),
+            removed: BTreeMap::new(),
+        }
+    }
+}
+
+impl<T> Disk<T> {
+    /// Makes a file of so many pieces, or makes it anew.
+    pub fn create(&mut self, name: Name, contents: Rc<T>, pieces: usize) {
+        let file = File {
+            contents,
+            pieces: vec![Piece::default(); pieces],
+            has_name: Synced::No,
+        };
+        self.files.insert(name, file);
+    }
+
+    /// Writes a piece; false: there is none of that number.
+    pub fn write(&mut self, name: Name, piece: usize) -> bool {
+        let file = self.files.get_mut(&name);
+        let piece = file.and_then(|file| file.pieces.get_mut(piece));
+        if let Some(piece) = piece {
+            piece.is_written = Synced::InMemory;
+            return true;
+        }
+        false
+    }
+
+    pub fn sync(&mut self, name: Name) {
+        if let Some(file) = self.files.get_mut(&name) {
+            file.sync();
+        }
+    }
+
+    pub fn rename(&mut self, name: Name) {
+        if let Some(file) = self.files.get_mut(&name) {
+            file.has_name = Synced::InMemory;
+        }
+    }
+
+    /// Makes names, and that files are removed, permanent.
+    pub fn sync_folder(&mut self) {
+        for file in self.files.values_mut() {
+            file.has_name.sync();
+        }
+        self.removed.clear();
+    }
+
+    pub fn remove(&mut self, name: Name) {
+        if let Some(file) = self.files.remove(&name) {
+            self.removed.insert(name, file);
+        }
+    }
+
+    /// The contents of a file that is whole.
+    pub fn read(&self, name: Name) -> Option<Rc<T>> {
+        let file = self.files.get(&name)?;
+        (file.has_name.is_done() && file.is_whole()).then(|| Rc::clone(&file.contents))
+    }
+
+    pub fn lose_power(&mut self, chance: &mut fastrand::Rng) {
+        for (name, file) in core::mem::take(&mut self.removed) {
+            if chance.bool() {
+                self.files.insert(name, file);
+            }
+        }
+        for file in self.files.values_mut() {
+            file.has_name.lose_power(chance);
+            for piece in &mut file.pieces {
+                piece.is_written.lose_power(chance);
+            }
+        }
+    }
+
+    /// What a process finds that starts: removes files without their name, or
+    /// that are torn, and syncs the others; by name.
+    pub fn recover(&mut self) -> Vec<Name> {
+        let is_good = |file: &File<T>| file.has_name.is_done() && file.is_whole();
+        self.files.retain(|_, file| is_good(file));
+        self.files.values_mut().for_each(File::sync);
+        self.sync_folder();
+        self.files.keys().copied().collect()
+    }
+}
