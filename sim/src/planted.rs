@@ -2,6 +2,8 @@
 //! fell into, as far as what they are about is there. The real parts are
 //! wrapped, never changed.
 
+use crate::loggers::LoggerBug;
+
 /// A bug.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Planted {
@@ -21,8 +23,8 @@ pub enum Planted {
     CompletionCut,
     /// Clocks are counted in 32 bits.
     ClockOf32Bits,
-    /// Of a batch only the first determinant is kept.
-    FirstOfBatch,
+    /// Something in event loggers and what talks to them.
+    Logger(LoggerBug),
     /// What makes events stable waits behind what waits for them.
     CommitBehindGate,
     /// Peers do not fence a rank before its next life begins.
@@ -63,7 +65,38 @@ impl Planted {
         known(Planted::ProbeInverted, "probe-inverted", 50),
         known(Planted::CompletionCut, "completion-cut", 50),
         known(Planted::ClockOf32Bits, "clock-of-32-bits", 100),
-        known(Planted::FirstOfBatch, "first-of-batch", 50),
+        known(
+            Planted::Logger(LoggerBug::OnlyFirstKept),
+            "first-of-batch",
+            50,
+        ),
+        known(Planted::Logger(LoggerBug::AckEarly), "ack-early", 100),
+        known(
+            Planted::Logger(LoggerBug::FenceForgotten),
+            "logger-fence-forgotten",
+            300,
+        ),
+        known(
+            Planted::Logger(LoggerBug::AckUnchecked),
+            "ack-unchecked",
+            100,
+        ),
+        known(
+            Planted::Logger(LoggerBug::FreedBeforeStable),
+            "events-freed-before-stable",
+            300,
+        ),
+        known(
+            Planted::Logger(LoggerBug::TornAccepted),
+            "torn-accepted",
+            300,
+        ),
+        known(Planted::Logger(LoggerBug::TrimTooFar), "trim-too-far", 100),
+        known(
+            Planted::Logger(LoggerBug::RingsForgotten),
+            "rings-forgotten",
+            200,
+        ),
         known(Planted::CommitBehindGate, "commit-behind-gate", 20),
         known(Planted::NoFence, "no-fence", 100),
         known(Planted::FenceLeaks, "fence-leaks", 200),
@@ -73,6 +106,14 @@ impl Planted {
         known(Planted::DiskLies, "disk-lies", 300),
         known(Planted::CheckpointUnsynced, "checkpoint-unsynced", 300),
     ];
+
+    /// Where it is one of the event loggers: which.
+    pub fn of_loggers(self) -> Option<LoggerBug> {
+        match self {
+            Self::Logger(bug) => Some(bug),
+            _ => None,
+        }
+    }
 
     /// What there is to say of it.
     pub fn known(self) -> Known {

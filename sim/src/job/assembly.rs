@@ -7,6 +7,7 @@ use super::protocol::Watched;
 use super::seat::Joining;
 use super::stage::Stage;
 use super::store::MortalStore;
+use crate::loggers::JOB;
 use crate::plan::{Plan, ProtocolPlan};
 use crate::program::Program;
 use core::time::Duration;
@@ -23,8 +24,6 @@ use refrain_ring::Clock;
 use refrain_transport::engine::{Engine, EngineOptions};
 use refrain_transport::fabric::sim::{Network, SimFabric, TICK_NS};
 
-/// The job's number everywhere.
-pub const JOB: u64 = 7;
 /// Writes to the disk of a log that are under way at once, at most.
 const WRITES_MAX: usize = 2;
 /// Of the memory of a log, so much may be complete before it is spilled: one

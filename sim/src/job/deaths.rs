@@ -20,10 +20,11 @@ const COLLECTING_LOG_BYTES: usize = 1 << 20;
 impl Job<'_> {
     /// What goes wrong now.
     pub(super) fn fail(&mut self) {
-        let (mortals, loggers, checkpoints) = (&self.mortals, &self.loggers, &self.checkpoints);
+        let (mortals, loggers) = (&self.mortals, &self.logger_mortals);
+        let checkpoints = &self.checkpoints_mortal;
         let due = self.injector.due(self.step, |process| match process {
             Process::Rank(rank) => mortals[rank.index()].effects(),
-            Process::Logger(logger) => loggers.effects(logger),
+            Process::Logger(logger) => loggers[logger as usize].effects(),
             Process::Checkpoints => checkpoints.effects(),
         });
         for fault in due {
@@ -89,10 +90,10 @@ impl Job<'_> {
         let faults = &mut self.faults;
         let back = match kind {
             FaultKind::Kill | FaultKind::PowerLoss => {
-                if kind == FaultKind::Kill {
-                    self.loggers.kill(logger);
-                } else {
+                if kind == FaultKind::PowerLoss && self.loggers.may_lose_power(logger) {
                     self.loggers.power_loss(logger);
+                } else {
+                    self.loggers.kill(logger);
                 }
                 faults.logger_kills += 1;
                 self.stage.tell(&Happening::Died(Process::Logger(logger)));
@@ -130,7 +131,7 @@ impl Job<'_> {
                 1 + self.rng.u64(0..BACK_STEPS_MAX)
             }
             FaultKind::PowerLoss => {
-                self.checkpoints.power_loss();
+                self.checkpoints.power_loss(&mut self.rng);
                 faults.checkpoint_kills += 1;
                 1 + self.rng.u64(0..BACK_STEPS_MAX)
             }
@@ -154,7 +155,7 @@ impl Job<'_> {
         let step = self.step;
         let is_due = |back: &mut Option<u64>| back.take_if(|at| *at <= step).is_some();
         for logger in 0..self.logger_back.len() {
-            if self.loggers.is_dead(logger as u32) && self.logger_back[logger].is_none() {
+            if !self.loggers.lives(logger as u32) && self.logger_back[logger].is_none() {
                 // It died of one of its effects.
                 self.faults.logger_kills += 1;
                 self.logger_back[logger] = Some(step + 1 + self.rng.u64(0..BACK_STEPS_MAX));
@@ -184,7 +185,7 @@ impl Job<'_> {
         self.loggers.pause(logger, false);
         self.loggers.disk_full(logger, false);
         self.loggers.disk_slow(logger, false);
-        if self.loggers.is_dead(logger) {
+        if !self.loggers.lives(logger) {
             self.loggers.restart(logger);
             self.stage
                 .tell(&Happening::Restarted(Process::Logger(logger)));

@@ -9,7 +9,7 @@
 //! | frames are delayed, overtake those of other channels, are refused; frames of the dead arrive long after, in part or never | every message, in order, once |
 //! | a rank's connections to loggers break: what was on its way is flushed, one-sided writes arrive in part, completions are lost | everything acknowledged; what was not is sent again |
 //! | an event logger is killed before or after any of its effects (a message sent, an operation of its disk); it starts again with its files and the rings in its host's memory | everything acknowledged |
-//! | an event logger's host loses power: what was not synced is lost or torn (level `durable` only: `placed` does not promise to survive it) | everything acknowledged |
+//! | an event logger's host loses power: what was not synced is lost or torn (with level `placed` only one whose peers have everything, since that level does not promise to survive it) | everything acknowledged |
 //! | the checkpoint store is killed, or its host loses power | every checkpoint that was called stable, two generations |
 //! | a disk (log of a rank, logger, checkpoint store) is full or does not answer for a time | everything; whoever needs it waits |
 //!
@@ -17,7 +17,7 @@
 //! one never comes back is tested in `loggers` and explored in `exhaustive`.
 
 use crate::mortal::Mortal;
-use crate::plan::{FaultKind, FaultPlan, LevelPlan, Moment, Plan, Process};
+use crate::plan::{FaultKind, FaultPlan, Moment, Plan, Process};
 
 /// Counts of what was done, by kind.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -48,14 +48,7 @@ impl Injector {
     /// Those that are not deaths at an effect, which processes carry with them.
     pub fn new(plan: &Plan) -> Self {
         let is_own = |fault: &&FaultPlan| !is_death_at_effect(fault);
-        let mut pending: Vec<FaultPlan> = plan.faults.iter().filter(is_own).copied().collect();
-        for fault in &mut pending {
-            // What the level does not promise to survive is not done to it.
-            let keeps = plan.loggers.level == LevelPlan::Durable;
-            if fault.kind == FaultKind::PowerLoss && is_logger(fault.process) && !keeps {
-                fault.kind = FaultKind::Kill;
-            }
-        }
+        let pending = plan.faults.iter().filter(is_own).copied().collect();
         Self { pending }
     }
 
@@ -100,10 +93,6 @@ impl Injector {
 
 fn is_death_at_effect(fault: &FaultPlan) -> bool {
     fault.kind == FaultKind::Kill && matches!(fault.moment, Moment::Effect { .. })
-}
-
-fn is_logger(process: Process) -> bool {
-    matches!(process, Process::Logger(_))
 }
 
 #[cfg(test)]

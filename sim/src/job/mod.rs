@@ -19,7 +19,6 @@ mod store;
 mod work;
 
 pub use injector::FaultCounts;
-pub use process::Taken;
 pub use stage::{Audience, Stage};
 
 use crate::checkpoints::Checkpoints;
@@ -28,6 +27,8 @@ use crate::loggers::Loggers;
 use crate::mortal::Mortal;
 use crate::oracle::{Oracle, Oracles};
 use crate::plan::{Plan, Process};
+use crate::planted::Planted;
+use crate::recollect::Saved;
 use assembly::{Assembly, Place};
 use facts::Facts;
 use fastrand::Rng;
@@ -126,9 +127,11 @@ struct Job<'a> {
     loggers: Loggers,
     /// Of each rank's newest life.
     mortals: Vec<Mortal>,
+    logger_mortals: Vec<Mortal>,
+    checkpoints_mortal: Mortal,
     /// Steps until each logger that is dead is started again, or goes on.
     logger_back: Vec<Option<u64>>,
-    checkpoints: Checkpoints,
+    checkpoints: Checkpoints<Saved>,
     checkpoints_back: Option<u64>,
     launcher: Launcher,
     injector: Injector,
@@ -157,7 +160,12 @@ struct Job<'a> {
 impl<'a> Job<'a> {
     fn new(plan: &'a Plan, is_loud: bool) -> Self {
         let network = network(plan);
-        let loggers = Loggers::new(plan, plan.seed ^ 0x10_66_e5);
+        let replicas = 0..plan.loggers.replicas;
+        let mortals: Vec<Mortal> = replicas
+            .map(|logger| Injector::mortal(plan, Process::Logger(logger)))
+            .collect();
+        let bug = plan.planted.and_then(Planted::of_loggers);
+        let loggers = Loggers::new(plan.loggers, mortals.clone(), plan.seed ^ 0x10_66_e5, bug);
         let facts = Rc::new(Facts::new(plan.ranks, loggers.clone()));
         let oracles = Rc::new(RefCell::new(Oracles::new(plan.ranks)));
         let totals = Rc::new(RefCell::new(Totals::default()));
@@ -167,6 +175,7 @@ impl<'a> Job<'a> {
             totals: Rc::clone(&totals),
         };
         let ranks = plan.ranks as usize;
+        let checkpoints_mortal = Injector::mortal(plan, Process::Checkpoints);
         let mut job = Self {
             plan,
             rng: Rng::with_seed(plan.seed),
@@ -174,12 +183,10 @@ impl<'a> Job<'a> {
             network,
             loggers,
             mortals: Vec::new(),
+            logger_mortals: mortals,
+            checkpoints_mortal: checkpoints_mortal.clone(),
             logger_back: vec![None; plan.loggers.replicas as usize],
-            checkpoints: Checkpoints::new(
-                plan,
-                plan.seed ^ 0xc4e_c4,
-                Injector::mortal(plan, Process::Checkpoints),
-            ),
+            checkpoints: Checkpoints::new(plan.planted, checkpoints_mortal),
             checkpoints_back: None,
             launcher: Launcher::new(plan.ranks),
             injector: Injector::new(plan),
@@ -353,7 +360,7 @@ fn network(plan: &Plan) -> Network {
         true => Options::rough(plan.seed),
         false => Options::calm(plan.seed),
     };
-    let fence_off = plan.planted == Some(crate::planted::Planted::FenceLeaks);
+    let fence_off = plan.planted == Some(Planted::FenceLeaks);
     let mut options = Options {
         faults: Faults {
             // Nobody may rely on being told; here nobody is.

@@ -3,10 +3,12 @@
 use super::caller::Caller;
 use super::commitments::SimCommitments;
 use super::stage::Stage;
+use crate::checkpoints::Checkpoint;
 use crate::happening::{Happening, Life};
 use crate::mortal::Mortal;
 use crate::planted::Planted;
 use crate::program::{Answer, Call, Program};
+use crate::recollect::{Saved, Tally};
 use refrain_rank::protocol::{SharedEvents, Watch};
 use refrain_ring::{Clock, Rank, Ssn};
 use refrain_transport::engine::{Engine, EngineError, Horizon};
@@ -41,20 +43,6 @@ enum Doing {
     Finished,
 }
 
-/// A checkpoint as a rank takes it.
-#[derive(Clone, Debug)]
-pub struct Taken {
-    /// Which: from 1.
-    pub number: u32,
-    /// The operation that was the latest.
-    pub clock: Clock,
-    /// The program, to be answered [`Answer::Done`].
-    pub program: Program,
-    /// What it had begun to send, by receiver, and what was delivered to it, by
-    /// sender: messages.
-    pub horizon: Horizon,
-}
-
 /// What a step of a rank came to.
 #[derive(Debug)]
 pub enum Stepped {
@@ -63,7 +51,7 @@ pub enum Stepped {
     /// Nothing.
     Idle,
     /// A checkpoint is to be written.
-    Takes(Box<Taken>),
+    Takes(Checkpoint<Saved>),
 }
 
 /// See the [module](self).
@@ -75,6 +63,7 @@ pub struct RankProcess {
     /// Its engine.
     pub engine: Engine,
     program: Program,
+    tally: Tally,
     caller: Caller,
     doing: Doing,
     events: SimEvents,
@@ -127,6 +116,7 @@ impl RankProcess {
             mortal: parts.mortal,
             engine: parts.engine,
             program: parts.program,
+            tally: Tally::new(parts.ranks),
             caller: Caller::default(),
             doing: Doing::Computing(Answer::Begin),
             events: parts.events,
@@ -147,6 +137,8 @@ impl RankProcess {
     /// It was replaced, and does not know: so many steps more.
     pub fn doom(&mut self, steps: u64) {
         self.steps_left = Some(steps);
+        // Nobody reads any more what it prints.
+        self.prints.clear();
     }
 
     /// Whether its program is over.
@@ -211,10 +203,13 @@ impl RankProcess {
         let is_operation = !matches!(call, Call::Print(_) | Call::Checkpoint | Call::Finish);
         let clock = Clock(self.engine.now().0 + u64::from(is_operation));
         self.stage.tell(&Happening::Called(self.life, clock, &call));
+        self.tally.called(&call);
         match call {
             Call::Print(word) => {
                 let (recorded, _) = self.events.borrow().progress();
-                self.prints.push_back((word, recorded));
+                if self.steps_left.is_none() {
+                    self.prints.push_back((word, recorded));
+                }
                 self.wanted.set(recorded);
                 Ok(self.answered(Answer::Done))
             }
@@ -235,6 +230,7 @@ impl RankProcess {
 
     fn answered(&mut self, answer: Answer) -> Stepped {
         let clock = self.engine.now();
+        self.tally.answered(&answer);
         // The dead are told nothing.
         if !self.mortal.is_dead() {
             self.stage
@@ -256,14 +252,13 @@ impl RankProcess {
         if self.planted == Some(Planted::FreedBeforeStable) {
             self.engine.publish(&horizon);
         }
-        self.taking = Some(horizon.clone());
+        self.taking = Some(horizon);
         self.doing = Doing::Checkpointing(number);
-        Stepped::Takes(Box::new(Taken {
+        Stepped::Takes(Checkpoint {
             number,
             clock,
-            program: self.program.clone(),
-            horizon,
-        }))
+            contents: self.tally.save(&self.program, clock),
+        })
     }
 
     /// Its checkpoint is stable. What the generation before it did not need

@@ -52,7 +52,7 @@ impl Job<'_> {
             Stepped::Moved => true,
             Stepped::Idle => false,
             Stepped::Takes(taken) => {
-                self.checkpoints.begin(rank, *taken);
+                self.checkpoints.begin(rank, taken);
                 true
             }
         }
@@ -83,7 +83,7 @@ impl Job<'_> {
 
     fn checkpoints_act(&mut self) -> bool {
         let Some((rank, number)) = self.checkpoints.step(&mut self.rng) else {
-            return !self.checkpoints.is_idle();
+            return self.checkpoints.is_under_way();
         };
         self.stage.tell(&Happening::CheckpointStable(rank, number));
         if let Seat::Living(process) = &mut self.seats[rank.index()] {
