@@ -151,7 +151,7 @@ impl Refusal {
 }
 
 /// Where a life's part of a row begins; it ends where the next begins.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Life {
     /// Which life.
     pub incarnation: Incarnation,
@@ -180,7 +180,7 @@ pub enum Step {
 }
 
 /// What a logger knows of one rank's determinants.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Row {
     /// Latest life that said hello: all before it are fenced.
     pub incarnation: Incarnation,

@@ -30,7 +30,7 @@ pub trait Commits {
 const PENDING_MAX: u64 = 512;
 
 /// One rank's side of the protocol.
-#[derive(Debug)]
+#[derive(Clone, Debug, Hash)]
 pub struct Pessimist<C> {
     recorder: Recorder,
     commits: C,

@@ -51,7 +51,7 @@ pub fn post_matched(engine: &mut Engine, room: ReceiveBuffer, message: Matched) 
 /// same. An operation of its own, and an event: but for a send, and for a request
 /// whose end is known, it does nothing at all.
 #[inline]
-pub fn cancel(engine: &mut Engine, handle: Handle) {
+pub fn cancel(engine: &mut Engine, handle: &Handle) {
     if let Some(id) = handle.id() {
         engine.cancel(id);
     }
@@ -81,7 +81,7 @@ pub fn test(engine: &mut Engine, clock: Clock, handle: &mut Handle) -> Option<Ou
     let outcome = handle.outcome(engine)?;
     // A send that was done when its call returned is done in every replay.
     if !outcome.at_once {
-        note_one(engine, clock, *handle);
+        note_one(engine, clock, handle);
     }
     handle.end(engine);
     Some(outcome)
@@ -114,7 +114,7 @@ pub fn found_nothing(engine: &mut Engine, clock: Clock) {
 
 /// Tells the protocol that a timing-dependent call ended this request.
 #[inline]
-fn note_one(engine: &mut Engine, clock: Clock, handle: Handle) {
+fn note_one(engine: &mut Engine, clock: Clock, handle: &Handle) {
     let posted_at = handle.posted_at(engine).unwrap_or_default();
     engine.note_completion(clock, &[posted_at]);
     engine.operation_ended();

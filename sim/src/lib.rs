@@ -20,8 +20,10 @@
 //! Knows nothing of: real time, real I/O.
 
 pub mod checkpoints;
+pub mod exhaustive;
 pub mod happening;
 pub mod job;
+pub mod loggers;
 pub mod mortal;
 pub mod oracle;
 pub mod plan;
@@ -29,3 +31,4 @@ pub mod planted;
 pub mod program;
 pub mod recollect;
 pub mod reference;
+pub mod shrink;

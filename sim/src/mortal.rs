@@ -6,13 +6,13 @@
 //! but nothing that it does has an effect any more: it is as if the process had
 //! stopped there.
 
-use std::cell::RefCell;
-use std::rc::Rc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Whether a process lives, and how many effects it had. Clones are the same.
 #[derive(Clone, Debug, Default)]
 pub struct Mortal {
-    state: Rc<RefCell<State>>,
+    /// Behind a lock since disks must be able to have it, not for threads.
+    state: Arc<Mutex<State>>,
 }
 
 #[derive(Debug, Default)]
@@ -27,8 +27,12 @@ impl Mortal {
     /// A process that dies at these effects, counted from 0 over all its lives.
     pub fn new(deaths: Vec<(u64, bool)>) -> Self {
         let mortal = Self::default();
-        mortal.state.borrow_mut().deaths = deaths;
+        mortal.state().deaths = deaths;
         mortal
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Has an effect, unless the process is dead.
@@ -38,13 +42,13 @@ impl Mortal {
         }
         let result = effect();
         self.meets(false);
-        self.state.borrow_mut().effects += 1;
+        self.state().effects += 1;
         Some(result)
     }
 
     /// Whether it is dead, now that this moment has come.
     fn meets(&self, before: bool) -> bool {
-        let state = &mut *self.state.borrow_mut();
+        let state = &mut *self.state();
         if !state.is_dead {
             let now = (state.effects, before);
             let deaths = state.deaths.len();
@@ -56,22 +60,32 @@ impl Mortal {
 
     /// It dies now.
     pub fn kill(&self) {
-        self.state.borrow_mut().is_dead = true;
+        self.state().is_dead = true;
     }
 
-    /// It is started again.
+    /// It is started again, as it is: a process of which there is one at a time.
     pub fn revive(&self) {
-        self.state.borrow_mut().is_dead = false;
+        self.state().is_dead = false;
+    }
+
+    /// The next life of a process, which dies of what is still to come. This one
+    /// may go on; it dies by hand only.
+    #[must_use]
+    pub fn successor(&self) -> Self {
+        let state = &mut *self.state.borrow_mut();
+        let successor = Self::new(core::mem::take(&mut state.deaths));
+        successor.state.borrow_mut().effects = state.effects;
+        successor
     }
 
     /// Whether it is dead.
     pub fn is_dead(&self) -> bool {
-        self.state.borrow().is_dead
+        self.state().is_dead
     }
 
     /// Effects so far.
     pub fn effects(&self) -> u64 {
-        self.state.borrow().effects
+        self.state().effects
     }
 }
 

@@ -10,11 +10,11 @@ pub struct Pass(());
 
 /// How many events had happened when an emission was made: those have to be
 /// stable before it leaves, later ones have not.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Mark(pub u64);
 
 /// Holds emissions back while a determinant that came before them is not stable.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Gate {
     /// Events that emissions have to wait for, so far.
     told: u64,

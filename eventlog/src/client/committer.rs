@@ -25,6 +25,7 @@
 use super::fault::Fault;
 use super::kept::Kept;
 use crate::LoggerId;
+use core::hash::{Hash, Hasher};
 use refrain_logging::determinant::EventIndex;
 use refrain_logging::determinant::batch::BatchHeader;
 use refrain_ring::{Clock, Incarnation, Rank};
@@ -33,7 +34,7 @@ use refrain_ring::{Clock, Incarnation, Rank};
 pub const KEPT_BYTES_MAX: usize = 4 << 20;
 
 /// An acknowledgement, or what a ring says of itself. GATE-3
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Acknowledgement {
     /// Who acknowledges.
     pub logger: LoggerId,
@@ -47,7 +48,7 @@ pub struct Acknowledgement {
     pub end: EventIndex,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum State {
     Lost,
     /// Nothing from `needs` on may be freed.
@@ -79,7 +80,7 @@ struct Replica {
 }
 
 /// See the [module](self).
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Committer {
     rank: Rank,
     incarnation: Incarnation,
@@ -163,6 +164,22 @@ impl Committer {
     /// Number of the first determinant that can still be sent. EL-3
     pub fn first_kept(&self) -> EventIndex {
         self.kept.first().unwrap_or(self.end)
+    }
+
+    /// Hashes what is known, but of the replicas, each of which has its own
+    /// [hash](Committer::hash_replica): for explorers, to whom replicas that
+    /// change places are the same.
+    pub fn hash_shared(&self, hasher: &mut impl Hasher) {
+        (self.rank, self.incarnation, self.quorum).hash(hasher);
+        (self.start, self.end, self.end_clock, self.stable).hash(hasher);
+        (&self.kept, self.freed_clock).hash(hasher);
+    }
+
+    /// Hashes what is known of a replica, but for which it is.
+    pub fn hash_replica(&self, replica: usize, hasher: &mut impl Hasher) {
+        let it = &self.replicas[replica];
+        (it.state, it.logger.is_some(), it.was_live).hash(hasher);
+        (it.sent, it.confirmed, it.confirmed_clock).hash(hasher);
     }
 
     /// Whether nothing goes to this replica until it joins again.

@@ -6,7 +6,7 @@ use refrain_ring::Clock;
 use std::collections::VecDeque;
 
 /// Where a kept batch lies, and what its acknowledgement has to name.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Hash)]
 struct Entry {
     first: EventIndex,
     end: EventIndex,
@@ -18,7 +18,7 @@ struct Entry {
 
 /// A row of batches without gaps; asks for memory only to hold more than ever
 /// before.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default, Hash)]
 pub(super) struct Kept {
     bytes: Vec<u8>,
     /// Bytes at the front that are free.

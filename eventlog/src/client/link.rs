@@ -2,7 +2,8 @@
 //! ways to commit.
 
 use super::committer::{Acknowledgement, Committer};
-use super::connection::{Connection, ConnectionError, Target};
+use super::connection::ConnectionError;
+use super::network::{Network, Wire};
 use super::remote_ring::RemoteRing;
 use super::shared_ring::{Placement, SharedRing};
 use super::survey::Survey;
@@ -23,27 +24,27 @@ const LOOK_EVERY: Duration = Duration::from_millis(1);
 
 /// How batches get there.
 #[derive(Debug)]
-enum Path {
+enum Path<N: Network> {
     /// By stores into its ring.
     Ring(SharedRing),
     /// By RMA writes into its ring.
-    Remote(Box<RemoteRing>),
+    Remote(Box<RemoteRing<N::Port>>),
     /// As messages.
     Messages,
 }
 
 #[derive(Debug)]
-enum Phase {
+enum Phase<N: Network> {
     /// Not connected; to be tried again at this time.
     Away { retry_at: Option<Duration> },
     /// The hello is on its way, or the answer.
-    Joining(Connection),
+    Joining(N::Wire),
     /// It is asked what it has of the lives before; then nothing is said until
     /// it is known where this life begins.
-    Surveyed(Connection, Survey),
+    Surveyed(N::Wire, Survey),
     Joined {
-        connection: Connection,
-        path: Path,
+        connection: N::Wire,
+        path: Path<N>,
         leaving: Leaving,
     },
     /// It has stored everything and was left.
@@ -58,11 +59,10 @@ enum Leaving {
 
 /// See the [module](self).
 #[derive(Debug)]
-pub(super) struct Link {
+pub(super) struct Link<N: Network> {
     pub address: LoggerAddress,
-    target: Option<Target>,
     way: Way,
-    phase: Phase,
+    phase: Phase<N>,
     retry_wait: Duration,
     looked_at: Duration,
     /// Its hello was that of a survey.
@@ -74,14 +74,15 @@ pub(super) struct Link {
 }
 
 /// What a link needs to know to do its work.
-pub(super) struct Surroundings<'a> {
+pub(super) struct Surroundings<'a, N> {
+    pub network: &'a mut N,
     pub options: &'a ClientOptions,
     pub committer: &'a mut Committer,
     pub trimmed: Option<Clock>,
     pub is_leaving: bool,
 }
 
-impl Surroundings<'_> {
+impl<N> Surroundings<'_, N> {
     /// Before a later life begins, the replicas are asked what they have of
     /// those before.
     fn is_to_survey(&self) -> bool {
@@ -89,11 +90,10 @@ impl Surroundings<'_> {
     }
 }
 
-impl Link {
+impl<N: Network> Link<N> {
     pub fn new(address: LoggerAddress, way: Way) -> Self {
         Self {
             address,
-            target: None,
             way,
             phase: Phase::Away { retry_at: None },
             retry_wait: RETRY_MIN,
@@ -124,7 +124,7 @@ impl Link {
         }
     }
 
-    pub fn connection(&self) -> Option<&Connection> {
+    pub fn connection(&self) -> Option<&N::Wire> {
         match &self.phase {
             Phase::Joining(connection)
             | Phase::Surveyed(connection, _)
@@ -138,7 +138,7 @@ impl Link {
     }
 
     /// One round: joins, sends, takes in; never blocks.
-    pub fn advance(&mut self, index: usize, with: &mut Surroundings<'_>, now: Duration) {
+    pub fn advance(&mut self, index: usize, with: &mut Surroundings<'_, N>, now: Duration) {
         if self.connection().is_some() && with.committer.is_lost(index) {
             self.drop_connection(now);
         }
@@ -156,21 +156,14 @@ impl Link {
         }
     }
 
-    fn begin_joining(&mut self, index: usize, with: &mut Surroundings<'_>, now: Duration) {
+    fn begin_joining(&mut self, index: usize, with: &mut Surroundings<'_, N>, now: Duration) {
         if let Err(trouble) = self.say_hello(index, with) {
             self.lose(index, with.committer, now, trouble);
         }
     }
 
-    fn say_hello(&mut self, index: usize, with: &mut Surroundings<'_>) -> Result<(), Trouble> {
-        let target = match &self.target {
-            Some(target) => target.clone(),
-            // TCP names are looked up when the client connects, once: it may
-            // take long.
-            None => Target::look_up(&self.address)?,
-        };
-        self.target = Some(target.clone());
-        let mut connection = Connection::begin(&target)?;
+    fn say_hello(&mut self, index: usize, with: &mut Surroundings<'_, N>) -> Result<(), Trouble> {
+        let mut connection = with.network.begin(&self.address)?;
         let options = with.options;
         self.is_surveying = with.is_to_survey();
         connection.say(&ToLogger::Hello(Hello {
@@ -216,7 +209,7 @@ impl Link {
     fn work(
         &mut self,
         index: usize,
-        with: &mut Surroundings<'_>,
+        with: &mut Surroundings<'_, N>,
         now: Duration,
     ) -> Result<(), Trouble> {
         if let Phase::Joining(_) = &self.phase {
@@ -235,7 +228,11 @@ impl Link {
         self.say_leave(index, with)
     }
 
-    fn await_welcome(&mut self, index: usize, with: &mut Surroundings<'_>) -> Result<(), Trouble> {
+    fn await_welcome(
+        &mut self,
+        index: usize,
+        with: &mut Surroundings<'_, N>,
+    ) -> Result<(), Trouble> {
         let Phase::Joining(connection) = &mut self.phase else {
             return Ok(());
         };
@@ -257,7 +254,7 @@ impl Link {
     fn join(
         &mut self,
         index: usize,
-        with: &mut Surroundings<'_>,
+        with: &mut Surroundings<'_, N>,
         welcome: &Welcome,
     ) -> Result<(), Trouble> {
         let gone = Phase::Away { retry_at: None };
@@ -274,7 +271,7 @@ impl Link {
             with.committer.lose(index);
             return Ok(());
         }
-        let path = open_path(self.way, &mut connection, with.options, welcome)?;
+        let path = open_path(self.way, &mut connection, with, welcome)?;
         with.committer
             .welcomed(index, welcome.logger, welcome.end(), welcome.last_clock())
             .map_err(|fault| Trouble::refusal(fault.to_string()))?;
@@ -296,7 +293,7 @@ impl Link {
     pub fn send_batches(
         &mut self,
         index: usize,
-        with: &mut Surroundings<'_>,
+        with: &mut Surroundings<'_, N>,
     ) -> Result<(), Trouble> {
         let Phase::Joined {
             connection, path, ..
@@ -323,7 +320,7 @@ impl Link {
     }
 
     /// Sockets are looked at when an answer may be there, else rarely.
-    fn is_time_to_look(&mut self, index: usize, with: &Surroundings<'_>, now: Duration) -> bool {
+    fn is_time_to_look(&mut self, index: usize, with: &Surroundings<'_, N>, now: Duration) -> bool {
         let is_awaited = match &self.phase {
             Phase::Joined {
                 path: Path::Messages,
@@ -349,7 +346,7 @@ impl Link {
     }
 
     /// Takes in what the logger says, and whether it lives.
-    pub fn hear(&mut self, index: usize, with: &mut Surroundings<'_>) -> Result<(), Trouble> {
+    pub fn hear(&mut self, index: usize, with: &mut Surroundings<'_, N>) -> Result<(), Trouble> {
         loop {
             let Phase::Joined {
                 connection,
@@ -397,7 +394,7 @@ impl Link {
     fn take_ack(
         &mut self,
         index: usize,
-        with: &mut Surroundings<'_>,
+        with: &mut Surroundings<'_, N>,
         ack: &Acknowledgement,
         level: Level,
     ) -> Result<(), Trouble> {
@@ -413,7 +410,7 @@ impl Link {
             .map_err(|fault| Trouble::refusal(fault.to_string()))
     }
 
-    fn say_leave(&mut self, index: usize, with: &mut Surroundings<'_>) -> Result<(), Trouble> {
+    fn say_leave(&mut self, index: usize, with: &mut Surroundings<'_, N>) -> Result<(), Trouble> {
         let Phase::Joined {
             connection,
             path,
@@ -447,10 +444,10 @@ impl Link {
     }
 }
 
-fn place_batches(
+fn place_batches<N: Network>(
     ring: &mut SharedRing,
     index: usize,
-    with: &mut Surroundings<'_>,
+    with: &mut Surroundings<'_, N>,
 ) -> Result<(), Trouble> {
     while let Some(batch) = with.committer.next_for(index) {
         match ring.place(batch) {
@@ -482,10 +479,10 @@ fn place_batches(
 }
 
 /// Begins to place what there is room for, and takes in what is placed.
-fn write_batches(
-    ring: &mut RemoteRing,
+fn write_batches<N: Network>(
+    ring: &mut RemoteRing<N::Port>,
     index: usize,
-    with: &mut Surroundings<'_>,
+    with: &mut Surroundings<'_, N>,
 ) -> Result<(), Trouble> {
     // After an error nobody knows what came in: the logger does.
     let lost = |error: RemoteError| Trouble::passing(error.to_string());
@@ -514,12 +511,13 @@ fn write_batches(
         .map_err(|fault| Trouble::refusal(fault.to_string()))
 }
 
-fn open_path(
+fn open_path<N: Network>(
     way: Way,
-    connection: &mut Connection,
-    options: &ClientOptions,
+    connection: &mut N::Wire,
+    with: &mut Surroundings<'_, N>,
     welcome: &Welcome,
-) -> Result<Path, Trouble> {
+) -> Result<Path<N>, Trouble> {
+    let options = with.options;
     match way {
         Way::Messages => Ok(Path::Messages),
         Way::SharedMemory => {
@@ -546,7 +544,8 @@ fn open_path(
                     "its welcome does not say where to write over libfabric".to_owned(),
                 ));
             };
-            let ring = RemoteRing::open(options, ring).map_err(Trouble::refusal)?;
+            let writer = with.network.open_writer(options, ring);
+            let ring = RemoteRing::new(writer.map_err(Trouble::refusal)?);
             Ok(Path::Remote(Box::new(ring)))
         }
     }

@@ -10,6 +10,7 @@ mod connection;
 mod fault;
 mod kept;
 mod link;
+pub mod network;
 pub mod read;
 mod remote_ring;
 mod shared_ring;
@@ -24,6 +25,7 @@ use crate::message::Way;
 use committer::Committer;
 use core::time::Duration;
 use link::{Link, Surroundings, Trouble};
+use network::{Network, Sockets};
 use refrain_logging::determinant::EventIndex;
 use refrain_logging::determinant::batch::BatchHeader;
 use refrain_ring::{Clock, Incarnation, Rank};
@@ -88,10 +90,11 @@ pub enum ClientError {
 
 /// Commits the batches of one rank. See the [module](self).
 #[derive(Debug)]
-pub struct Client {
+pub struct Client<N: Network = Sockets> {
     options: ClientOptions,
+    network: N,
     committer: Committer,
-    links: Vec<Link>,
+    links: Vec<Link<N>>,
     /// A commit is nothing but stores into every ring.
     places_directly: bool,
     trimmed: Option<Clock>,
@@ -100,14 +103,14 @@ pub struct Client {
     now: Duration,
 }
 
-impl Client {
+impl Client<Sockets> {
     /// Connects to a quorum of the loggers; determinants are numbered from what
     /// they have ([`Client::next`]).
     ///
     /// # Errors
     /// See [`ClientError`].
     pub fn connect(options: ClientOptions) -> Result<Self, ClientError> {
-        let mut client = Self::new(options)?;
+        let mut client = Self::over(Sockets::default(), options)?;
         let began = Instant::now();
         while !client.has_quorum() {
             client.poll(|| began.elapsed());
@@ -129,7 +132,26 @@ impl Client {
         Ok(client)
     }
 
-    fn new(options: ClientOptions) -> Result<Self, ClientError> {
+    fn wait_for_answers(&self, left: Duration) {
+        let connections: Vec<_> = self.links.iter().filter_map(Link::connection).collect();
+        // Those that are lost are to be asked again.
+        let mut replicas = 0..self.links.len();
+        let wait = match replicas.any(|index| self.committer.is_lost(index)) {
+            true => left.min(RETRY_WHILE_CONNECTING),
+            false => left,
+        };
+        // Whatever is wrong with a socket, the next round tells.
+        let _ = connection::wait_for(&connections, wait);
+    }
+}
+
+impl<N: Network> Client<N> {
+    /// A client that has not spoken to anybody yet: [`Client::poll`] makes it,
+    /// and nothing can be committed before [`Client::start`] is known.
+    ///
+    /// # Errors
+    /// [`ClientError::Refused`], for options that cannot be.
+    pub fn over(network: N, options: ClientOptions) -> Result<Self, ClientError> {
         let replicas = options.loggers.len();
         if options.quorum == 0 || options.quorum > replicas {
             return Err(ClientError::Refused {
@@ -157,6 +179,7 @@ impl Client {
         Ok(Self {
             committer: Committer::new(options.rank, options.incarnation, replicas, quorum),
             options,
+            network,
             links,
             places_directly: false,
             trimmed: None,
@@ -173,7 +196,7 @@ impl Client {
 
     /// No quorum can come together any more.
     fn check_refusals(&self) -> Result<(), ClientError> {
-        let refused: Vec<&Link> = self.links.iter().filter(|link| link.is_refused).collect();
+        let refused: Vec<&Link<N>> = self.links.iter().filter(|link| link.is_refused).collect();
         let possible = self.links.len() - refused.len();
         match refused.first() {
             Some(link) if possible < self.committer.answers_needed() => Err(ClientError::Refused {
@@ -193,16 +216,10 @@ impl Client {
         }
     }
 
-    fn wait_for_answers(&self, left: Duration) {
-        let connections: Vec<_> = self.links.iter().filter_map(Link::connection).collect();
-        // Those that are lost are to be asked again.
-        let mut replicas = 0..self.links.len();
-        let wait = match replicas.any(|index| self.committer.is_lost(index)) {
-            true => left.min(RETRY_WHILE_CONNECTING),
-            false => left,
-        };
-        // Whatever is wrong with a socket, the next round tells.
-        let _ = connection::wait_for(&connections, wait);
+    /// Number of the first determinant that this client commits; `None` until
+    /// enough loggers have answered.
+    pub fn start(&self) -> Option<EventIndex> {
+        self.committer.start()
     }
 
     /// Number of the first determinant that this client commits.
@@ -286,10 +303,11 @@ impl Client {
 
     fn for_each_link(
         &mut self,
-        mut work: impl FnMut(&mut Link, usize, &mut Surroundings<'_>) -> Result<(), Trouble>,
+        mut work: impl FnMut(&mut Link<N>, usize, &mut Surroundings<'_, N>) -> Result<(), Trouble>,
     ) {
         let mut with = Surroundings {
             options: &self.options,
+            network: &mut self.network,
             committer: &mut self.committer,
             trimmed: self.trimmed,
             is_leaving: self.is_leaving,
@@ -327,6 +345,7 @@ impl Client {
         self.now = now;
         let mut with = Surroundings {
             options: &self.options,
+            network: &mut self.network,
             committer: &mut self.committer,
             trimmed: self.trimmed,
             is_leaving: self.is_leaving,
@@ -391,7 +410,7 @@ impl Client {
     }
 
     fn troubles(&self) -> String {
-        let tell = |(index, link): (usize, &Link)| {
+        let tell = |(index, link): (usize, &Link<N>)| {
             let state = match &link.trouble {
                 Some(trouble) => trouble.as_str(),
                 None if self.committer.is_live(index) => "has not confirmed them yet",

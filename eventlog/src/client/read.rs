@@ -204,9 +204,35 @@ pub fn read_events(
     replicas: &[LoggerAddress],
     request: &ReadRequest,
 ) -> Result<EventRow, ReadError> {
+    let began = Instant::now();
+    let read_row = |address: &LoggerAddress| {
+        let mut conversation = Conversation::begin(address, request.timeout)?;
+        read_row(&mut conversation, request)
+    };
+    let goes_on = || {
+        let goes_on = began.elapsed() < request.timeout;
+        if goes_on {
+            // They may be starting again.
+            std::thread::sleep(RETRY_EVERY);
+        }
+        goes_on
+    };
+    read_rows(replicas, request, read_row, goes_on)
+}
+
+/// The same with any way to read [one row](read_row); `goes_on` waits before
+/// those that gave none are asked again, or says that it was enough.
+///
+/// # Errors
+/// See [`ReadError`].
+pub fn read_rows(
+    replicas: &[LoggerAddress],
+    request: &ReadRequest,
+    mut read_row: impl FnMut(&LoggerAddress) -> Result<EventRow, AnswerFault>,
+    mut goes_on: impl FnMut() -> bool,
+) -> Result<EventRow, ReadError> {
     let needed = (replicas.len() + 1).saturating_sub(request.quorum).max(1);
     let is_enough = |rows: &[EventRow]| rows.len() >= needed && longest(rows).end >= request.until;
-    let began = Instant::now();
     let mut rows = Vec::new();
     let mut unheard: Vec<&LoggerAddress> = replicas.iter().collect();
     loop {
@@ -215,7 +241,7 @@ pub fn read_events(
             if is_enough(&rows) {
                 return false;
             }
-            let row = read_row(address, request);
+            let row = read_row(address);
             let is_unheard = row.is_err();
             match row {
                 Ok(row) => rows.push(row),
@@ -227,11 +253,9 @@ pub fn read_events(
             let row = rows.into_iter().max_by_key(EventRow::rank_among_rows);
             return Ok(row.unwrap_or_default());
         }
-        if unheard.is_empty() || began.elapsed() >= request.timeout {
+        if unheard.is_empty() || !goes_on() {
             return Err(too_little(&rows, needed, request, &faults));
         }
-        // They may be starting again.
-        std::thread::sleep(RETRY_EVERY);
     }
 }
 
@@ -241,7 +265,9 @@ pub fn read_events(
 /// # Errors
 /// See [`ReadError`].
 pub fn read_from(address: &LoggerAddress, request: &ReadRequest) -> Result<EventRow, ReadError> {
-    read_row(address, request).map_err(|fault| ReadError::Logger {
+    let conversation = Conversation::begin(address, request.timeout);
+    let row = conversation.and_then(|mut conversation| read_row(&mut conversation, request));
+    row.map_err(|fault| ReadError::Logger {
         address: address.clone(),
         fault,
     })
@@ -271,8 +297,14 @@ fn longest(rows: &[EventRow]) -> &EventRow {
     longest.expect("called with one row at least")
 }
 
-fn read_row(address: &LoggerAddress, request: &ReadRequest) -> Result<EventRow, AnswerFault> {
-    let mut conversation = Conversation::begin(address, request.timeout)?;
+/// Reads what one logger has of a rank.
+///
+/// # Errors
+/// See [`AnswerFault`].
+pub fn read_row(
+    conversation: &mut impl Asks,
+    request: &ReadRequest,
+) -> Result<EventRow, AnswerFault> {
     conversation.ask(&ToLogger::Read {
         job: request.job,
         rank: request.rank.0,
@@ -305,7 +337,7 @@ fn read_row(address: &LoggerAddress, request: &ReadRequest) -> Result<EventRow, 
 /// Nothing is newer than the clock; where the row ends, only the list says.
 fn end_before(
     clock: Clock,
-    mut conversation: Conversation,
+    conversation: &mut impl Asks,
     request: &ReadRequest,
     mut row: EventRow,
 ) -> Result<EventRow, AnswerFault> {
@@ -341,6 +373,21 @@ pub fn list(address: &LoggerAddress, timeout: Duration) -> Result<Vec<Holding>, 
     })
 }
 
+/// Questions to one logger, and its answers.
+pub trait Asks {
+    /// Asks.
+    ///
+    /// # Errors
+    /// It cannot be reached.
+    fn ask(&mut self, question: &ToLogger) -> Result<(), AnswerFault>;
+
+    /// The next answer, or piece of one: never [`ToClient::Refused`].
+    ///
+    /// # Errors
+    /// There is none.
+    fn answer(&mut self) -> Result<ToClient, AnswerFault>;
+}
+
 /// A connection on which somebody waits.
 struct Conversation {
     connection: Connection,
@@ -355,7 +402,9 @@ impl Conversation {
             timeout,
         })
     }
+}
 
+impl Asks for Conversation {
     fn ask(&mut self, question: &ToLogger) -> Result<(), AnswerFault> {
         Ok(self.connection.say(question)?)
     }

@@ -1,14 +1,11 @@
 //! Commits by RMA writes into a ring of a logger on another host.
 
-use super::ClientOptions;
-use crate::message::RemoteRing as Described;
-use crate::remote::{Delivery, RemoteError, RemoteWriter};
+use crate::remote::{Port, RemoteError, RemoteWriter};
 use crate::ring::{Cursor, Full};
 use refrain_logging::determinant::EventIndex;
 use refrain_logging::determinant::batch::BatchHeader;
 use refrain_ring::Clock;
 use std::collections::VecDeque;
-use std::path::Path;
 
 /// A batch that was written and is not known to be placed.
 #[derive(Debug)]
@@ -20,29 +17,20 @@ struct Written {
 }
 
 #[derive(Debug)]
-pub(super) struct RemoteRing {
-    writer: RemoteWriter,
+pub(super) struct RemoteRing<P: Port> {
+    writer: RemoteWriter<P>,
     written: VecDeque<Written>,
     is_full: bool,
 }
 
-impl RemoteRing {
-    /// Prepares writing into the ring that came with a welcome.
-    pub fn open(options: &ClientOptions, ring: &Described) -> Result<Self, String> {
-        let provider = options
-            .provider
-            .as_deref()
-            .ok_or("no provider of libfabric was chosen")?;
-        let library = options.libfabric.as_deref().map(Path::new);
-        // What the logger names may have more layers than what was chosen.
-        let delivery = Delivery::of(&ring.provider);
-        let writer = RemoteWriter::open(library, provider, ring, delivery)
-            .map_err(|error| error.to_string())?;
-        Ok(Self {
+impl<P: Port> RemoteRing<P> {
+    /// Writes into the ring that came with a welcome.
+    pub fn new(writer: RemoteWriter<P>) -> Self {
+        Self {
             writer,
             written: VecDeque::new(),
             is_full: false,
-        })
+        }
     }
 
     /// Begins to place a batch, if there is room.

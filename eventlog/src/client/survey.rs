@@ -1,8 +1,8 @@
 //! What a replica has of a rank's lives before this one: it is asked once it has
 //! fenced them, so that the answer stays true (FENCE-1).
 
-use super::connection::Connection;
 use super::link::{Surroundings, Trouble, unexpected};
+use super::network::{Network, Wire};
 use crate::LoggerId;
 use crate::message::{Holding, ToClient, ToLogger};
 use refrain_logging::determinant::EventIndex;
@@ -31,7 +31,7 @@ enum Stage {
 }
 
 impl Survey {
-    pub fn begin(connection: &mut Connection, logger: LoggerId) -> Result<Self, Trouble> {
+    pub fn begin(connection: &mut impl Wire, logger: LoggerId) -> Result<Self, Trouble> {
         connection.say(&ToLogger::List)?;
         Ok(Self {
             logger,
@@ -40,11 +40,11 @@ impl Survey {
     }
 
     /// Takes in what is there of the answers.
-    pub fn advance(
+    pub fn advance<N: Network>(
         &mut self,
         index: usize,
-        connection: &mut Connection,
-        with: &mut Surroundings<'_>,
+        connection: &mut N::Wire,
+        with: &mut Surroundings<'_, N>,
     ) -> Result<(), Trouble> {
         connection.flush()?;
         while let Some(answer) = connection.hear()? {
@@ -63,10 +63,10 @@ impl Survey {
         Ok(())
     }
 
-    fn take_holdings(
+    fn take_holdings<N: Network>(
         &mut self,
-        connection: &mut Connection,
-        with: &Surroundings<'_>,
+        connection: &mut N::Wire,
+        with: &Surroundings<'_, N>,
         ranks: Vec<Holding>,
     ) -> Result<Option<RowEnd>, Trouble> {
         let (job, rank) = (with.options.job, with.options.rank.0);

@@ -22,7 +22,7 @@ mod writer;
 
 pub use delivery::Delivery;
 pub use rings::{RemoteRings, RingKey};
-pub use writer::RemoteWriter;
+pub use writer::{LibfabricPort, Port, RemoteWriter};
 
 use refrain_libfabric::{Error, LoadError};
 use thiserror::Error as ThisError;

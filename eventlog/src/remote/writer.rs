@@ -5,6 +5,7 @@ use super::{Delivery, RemoteError, image, offer};
 use crate::LoggerId;
 use crate::message::RemoteRing;
 use crate::ring::{Cursor, DATA_BYTES, Full, RingIdentity, RingMemory};
+use core::fmt::Debug;
 use refrain_libfabric::{
     Access, Completion, Endpoint, EndpointOptions, Error, MemoryId, Part, PeerAddress, Refused,
 };
@@ -18,6 +19,82 @@ use std::path::Path;
 /// Writes under way at most; what comes meanwhile goes out together.
 const WRITES_MAX: usize = 64;
 
+/// Writes parts of an image of a ring to the same places of the ring itself.
+pub trait Port: Debug {
+    /// Why it does not work any more.
+    type Error: Clone + Debug + Into<RemoteError>;
+
+    /// Begins to write `bytes` bytes from `offset` of the data on. `token` comes
+    /// back with its completion. Says whether it could be begun now.
+    ///
+    /// # Errors
+    /// What was under way has an unknown outcome.
+    fn write(
+        &mut self,
+        image: &RingMemory,
+        offset: usize,
+        bytes: usize,
+        token: u64,
+    ) -> Result<bool, Self::Error>;
+
+    /// Takes in completions: that write is in the logger's memory. EL-1
+    ///
+    /// # Errors
+    /// As with [`Port::write`].
+    fn poll(&mut self, completed: impl FnMut(u64)) -> Result<(), Self::Error>;
+}
+
+/// RMA writes over libfabric.
+#[derive(Debug)]
+pub struct LibfabricPort {
+    endpoint: Endpoint,
+    logger: PeerAddress,
+    base: u64,
+    key: u64,
+    memory: MemoryId,
+    completions: Vec<Completion>,
+}
+
+impl Port for LibfabricPort {
+    type Error = Error;
+
+    #[inline]
+    fn write(
+        &mut self,
+        _image: &RingMemory,
+        offset: usize,
+        bytes: usize,
+        token: u64,
+    ) -> Result<bool, Error> {
+        let part = Part {
+            memory: self.memory,
+            offset,
+            bytes,
+        };
+        let to = self.base + offset as u64;
+        let posted = self
+            .endpoint
+            .write(self.logger, part, to, self.key, true, token);
+        match posted {
+            Ok(()) => Ok(true),
+            Err(Refused::Again | Refused::Full) => Ok(false),
+            Err(Refused::Failed(error)) => Err(error),
+        }
+    }
+
+    #[inline]
+    fn poll(&mut self, mut completed: impl FnMut(u64)) -> Result<(), Error> {
+        let mut outcome = self.endpoint.poll(&mut self.completions);
+        for completion in self.completions.drain(..) {
+            match completion.outcome {
+                Ok(()) => completed(completion.token),
+                Err(error) => outcome = outcome.and(Err(error)),
+            }
+        }
+        outcome
+    }
+}
+
 /// Writes batches into a ring in a logger's memory, for one connection to one
 /// logger.
 ///
@@ -30,19 +107,14 @@ const WRITES_MAX: usize = 64;
 /// Not every provider says that the logger has died (see docs/event-remote.md).
 /// Whoever owns the writer holds a socket to the same logger, whose end says it.
 #[derive(Debug)]
-pub struct RemoteWriter {
-    endpoint: Endpoint,
-    logger: PeerAddress,
-    base: u64,
-    key: u64,
+pub struct RemoteWriter<P: Port = LibfabricPort> {
+    port: P,
     image: RingMemory,
-    memory: MemoryId,
     transit: Transit,
-    completions: Vec<Completion>,
-    failure: Option<Error>,
+    failure: Option<P::Error>,
 }
 
-impl RemoteWriter {
+impl RemoteWriter<LibfabricPort> {
     /// Prepares writing into a ring, as the logger's welcome describes it.
     /// Connects when the first batch is written.
     ///
@@ -87,17 +159,28 @@ impl RemoteWriter {
         let mut endpoint = Endpoint::open(&library, &info, &options)?;
         let region = image::region_of(&image);
         let memory = endpoint.register(&region, 0, DATA_BYTES, Access::LOCAL)?;
-        Ok(Self {
+        let port = LibfabricPort {
             logger: endpoint.insert(&remote.address)?,
             endpoint,
             base: remote.base,
             key: remote.key,
-            image,
             memory,
-            transit: Transit::default(),
             completions: Vec::with_capacity(WRITES_MAX),
+        };
+        Ok(Self::over(port, image))
+    }
+}
+
+impl<P: Port> RemoteWriter<P> {
+    /// Writes over any port. `image`: memory that nobody else touches, from
+    /// which the port writes.
+    pub fn over(port: P, image: RingMemory) -> Self {
+        Self {
+            port,
+            image,
+            transit: Transit::default(),
             failure: None,
-        })
+        }
     }
 
     /// Begins to place a batch. It has been taken unless the ring is full; where
@@ -133,17 +216,11 @@ impl RemoteWriter {
         if self.transit.is_idle() {
             return Ok(self.transit.placed());
         }
-        let polled = self.endpoint.poll(&mut self.completions);
-        let mut outcome = polled;
-        for completion in self.completions.drain(..) {
-            match completion.outcome {
-                Ok(()) => {
-                    self.transit.completed(completion.token);
-                }
-                Err(error) => outcome = outcome.and(Err(error)),
-            }
-        }
-        if let Err(error) = outcome {
+        let transit = &mut self.transit;
+        let polled = self.port.poll(|token| {
+            transit.completed(token);
+        });
+        if let Err(error) = polled {
             return Err(self.fail(error));
         }
         self.post()?;
@@ -175,19 +252,11 @@ impl RemoteWriter {
     fn post(&mut self) -> Result<(), RemoteError> {
         while let Some((span, token)) = self.transit.to_post() {
             debug_assert!(span.bytes <= WRITE_BYTES_MAX, "{span:?}");
-            let part = Part {
-                memory: self.memory,
-                offset: span.at.offset(),
-                bytes: span.bytes,
-            };
-            let to = self.base + part.offset as u64;
-            let posted = self
-                .endpoint
-                .write(self.logger, part, to, self.key, true, token);
-            match posted {
-                Ok(()) => self.transit.posted(),
-                Err(Refused::Again | Refused::Full) => return Ok(()),
-                Err(Refused::Failed(error)) => return Err(self.fail(error)),
+            let offset = span.at.offset();
+            match self.port.write(&self.image, offset, span.bytes, token) {
+                Ok(true) => self.transit.posted(),
+                Ok(false) => return Ok(()),
+                Err(error) => return Err(self.fail(error)),
             }
         }
         Ok(())
@@ -202,7 +271,7 @@ impl RemoteWriter {
     }
 
     #[cold]
-    fn fail(&mut self, error: Error) -> RemoteError {
+    fn fail(&mut self, error: P::Error) -> RemoteError {
         self.failure.get_or_insert(error).clone().into()
     }
 }

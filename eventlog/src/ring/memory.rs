@@ -37,6 +37,25 @@ impl RingMemory {
             RING_BYTES as u64,
         )?;
         let ring = Self::map(file)?;
+        ring.begin(identity);
+        Ok(ring)
+    }
+
+    /// Makes a ring in memory of this process alone.
+    ///
+    /// # Errors
+    /// When there is no room for it.
+    pub fn anonymous(identity: &RingIdentity) -> std::io::Result<Self> {
+        let map = MmapOptions::new().len(RING_BYTES).map_anon()?;
+        let ring = Self {
+            map: Arc::new(map.into()),
+        };
+        ring.begin(identity);
+        Ok(ring)
+    }
+
+    fn begin(&self, identity: &RingIdentity) {
+        let ring = self;
         let rank = u64::from(identity.rank.0) | u64::from(identity.incarnation.0) << 32;
         ring.store(word::JOB, identity.job);
         ring.store(word::RANK, rank);
@@ -44,7 +63,6 @@ impl RingMemory {
         ring.store(word::START, identity.start.0);
         ring.store(word::DURABLE_END, identity.start.0);
         ring.store(word::MAGIC, RING_MAGIC);
-        Ok(ring)
     }
 
     /// Maps a ring that another process made, or this one in an earlier life.
@@ -118,9 +136,13 @@ impl RingMemory {
         self.word(offset).store(value.to_le(), Ordering::Release);
     }
 
-    /// Copies a batch to `offset` of the data; its first word comes last.
+    /// Copies a batch, or some lines of it, to `offset` of the data; its first
+    /// word comes last.
+    ///
+    /// # Panics
+    /// When it does not lie within the data, or not on words.
     #[inline]
-    pub(crate) fn write(&self, offset: usize, batch: &[u8]) {
+    pub fn write(&self, offset: usize, batch: &[u8]) {
         assert!(offset + batch.len() <= DATA_BYTES, "batch outside its ring");
         let (words, rest) = batch.as_chunks::<8>();
         let at = CONTROL_BYTES + offset;
@@ -141,8 +163,11 @@ impl RingMemory {
     }
 
     /// Copies out of the data from `offset` on.
+    ///
+    /// # Panics
+    /// When it does not lie within the data, or does not begin on a word.
     #[inline]
-    pub(super) fn read(&self, offset: usize, to: &mut [u8]) {
+    pub fn read(&self, offset: usize, to: &mut [u8]) {
         assert!(offset + to.len() <= DATA_BYTES, "read outside the ring");
         let at = CONTROL_BYTES + offset;
         for (index, bytes) in to.chunks_mut(8).enumerate() {

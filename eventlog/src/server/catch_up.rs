@@ -3,12 +3,11 @@
 //! In a thread of its own, so that slow or dead replicas hold nobody up. What it
 //! brings is checked by the acceptor like everything else.
 
+use super::host::{AllAsked, Fetch, Fetched, Wanted};
 use crate::client::LoggerAddress;
 use crate::framing::{self, FrameReader};
 use crate::message::{ToClient, ToLogger};
 use core::time::Duration;
-use refrain_logging::determinant::EventIndex;
-use refrain_ring::Rank;
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{TcpStream, ToSocketAddrs};
 use std::os::fd::OwnedFd;
@@ -25,33 +24,13 @@ const PAUSE: Duration = Duration::from_millis(500);
 /// Pieces that are held between the thread and the server.
 const PIECES_HELD: usize = 4;
 
-/// What is to be fetched.
-#[derive(Clone, Debug)]
-pub(super) struct Wanted {
-    pub(super) job: u64,
-    pub(super) rank: Rank,
-    /// From this number on.
-    pub(super) from: EventIndex,
-}
-
-/// What the thread says.
-#[derive(Debug)]
-pub(super) enum Fetched {
-    /// Batches, one behind the other.
-    Batches(Vec<u8>),
-    /// One replica has given all that it has.
-    Whole,
-    /// One replica could not.
-    Failed(String),
-}
-
 /// A fetch that is under way.
 #[derive(Debug)]
-pub(super) struct Fetch {
+pub(super) struct PeerFetch {
     pieces: Receiver<Fetched>,
 }
 
-impl Fetch {
+impl PeerFetch {
     /// Begins to ask `peers`, one after the other. `wake` is rung when there is
     /// something to take.
     pub(super) fn begin(
@@ -69,9 +48,10 @@ impl Fetch {
             })?;
         Ok(Self { pieces })
     }
+}
 
-    /// What has come; `Err` when nothing more will.
-    pub(super) fn next(&self) -> Result<Option<Fetched>, AllAsked> {
+impl Fetch for PeerFetch {
+    fn next(&mut self) -> Result<Option<Fetched>, AllAsked> {
         match self.pieces.try_recv() {
             Ok(fetched) => Ok(Some(fetched)),
             Err(TryRecvError::Empty) => Ok(None),
@@ -79,10 +59,6 @@ impl Fetch {
         }
     }
 }
-
-/// All replicas were asked.
-#[derive(Debug)]
-pub(super) struct AllAsked;
 
 /// Asks every replica, and those that could not answer once more.
 fn ask_all(wanted: &Wanted, peers: &[LoggerAddress], sender: &SyncSender<Fetched>, wake: &OwnedFd) {

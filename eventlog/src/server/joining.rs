@@ -10,12 +10,12 @@
 //!    the other replicas, and stored.
 //! 4. Welcome.
 
-use super::catch_up::{AllAsked, Fetch, Fetched, Wanted};
 use super::connection::Role;
-use super::ring_file;
+use super::host::{AllAsked, Channel, Fetch, Fetched, Host, MadeRing, Wanted};
 use super::served_ring::{Place, ServedRing, has_room};
+use super::service::{RankKey, Service};
 use super::writer::Writer;
-use super::{RankKey, Server};
+
 use crate::logbook::{Logbook, Refusal, Standing, Ticket};
 use crate::message::{Hello, PROTOCOL_VERSION, RemoteRing, ToClient, Way, Welcome};
 use crate::ring::RingIdentity;
@@ -23,34 +23,32 @@ use core::ops::ControlFlow;
 use refrain_logging::determinant::EventIndex;
 use refrain_logging::determinant::batch::BatchHeader;
 use refrain_ring::{Clock, Rank};
-use rustix::event::{EventfdFlags, eventfd};
-use std::os::fd::OwnedFd;
 
 /// Reasons that one refusal names.
 const FAILURES_TOLD_MAX: usize = 8;
 
 /// A hello that is being seen to.
 #[derive(Debug)]
-pub(super) struct Joining {
+pub(super) struct Joining<H: Host> {
     pub(super) hello: Hello,
-    stage: Stage,
+    stage: Stage<H>,
 }
 
 #[derive(Debug)]
-enum Stage {
+enum Stage<H: Host> {
     /// Old rings are stored and removed.
     Draining,
     /// The fence is stored.
     Fencing(Standing),
     /// Other replicas are asked.
-    Fetching(Fetching),
+    Fetching(Fetching<H::Fetch>),
     /// What they said is stored.
     Adopting(Ticket),
 }
 
 #[derive(Debug)]
-struct Fetching {
-    fetch: Fetch,
+struct Fetching<F> {
+    fetch: F,
     /// Replicas that gave all that they have.
     whole: usize,
     /// So many have to.
@@ -60,18 +58,18 @@ struct Fetching {
 }
 
 /// What comes of a step.
-enum Step {
+enum Step<H: Host> {
     /// Not yet.
     Wait,
     /// To the next stage.
-    Next(Stage),
+    Next(Stage<H>),
     /// Welcome, with the row up to there.
     Welcome(Place),
     /// No, and why.
     Refuse(String),
 }
 
-impl Joining {
+impl<H: Host> Joining<H> {
     pub(super) fn new(hello: Hello) -> Self {
         Self {
             hello,
@@ -84,7 +82,7 @@ impl Joining {
     }
 }
 
-impl Server {
+impl<H: Host> Service<H> {
     /// Begins with a hello.
     pub(super) fn hello(&mut self, id: u64, hello: Hello) {
         if let Err(reason) = self.check_hello(id, &hello) {
@@ -121,12 +119,12 @@ impl Server {
                 hello.version
             ));
         }
-        let is_local = self.connections.get(&id).map(|c| c.stream.is_local());
+        let is_local = self.connections.get(&id).map(|c| c.channel.is_local());
         match hello.way {
             Way::SharedMemory if is_local != Some(true) => {
                 return Err("shared memory needs a Unix socket: connect to that".into());
             }
-            Way::Libfabric if !self.remote.is_offered() => {
+            Way::Libfabric if !self.host.is_remote_offered() => {
                 return Err(
                     "this event logger offers no libfabric: commit by shared memory or messages"
                         .into(),
@@ -188,7 +186,8 @@ impl Server {
                 }
                 Step::Refuse(reason) => {
                     is_any_moved = true;
-                    (self.report)(&format!("rank {}: {reason}", joining.hello.rank));
+                    let told = format!("rank {}: {reason}", joining.hello.rank);
+                    self.host.report(&told);
                     self.release_rank(id, joining.key());
                     self.refuse(id, reason);
                 }
@@ -197,14 +196,14 @@ impl Server {
         is_any_moved
     }
 
-    fn put_back(&mut self, id: u64, joining: Box<Joining>) {
+    fn put_back(&mut self, id: u64, joining: Box<Joining<H>>) {
         if let Some(connection) = self.connections.get_mut(&id) {
             connection.role = Role::Joining(joining);
             self.joining.push(id);
         }
     }
 
-    fn step(&mut self, joining: &mut Joining) -> Step {
+    fn step(&mut self, joining: &mut Joining<H>) -> Step<H> {
         let key = joining.key();
         match &mut joining.stage {
             Stage::Draining => {
@@ -218,7 +217,7 @@ impl Server {
                 let standing = *standing;
                 self.see_what_lacks(&joining.hello, &standing)
             }
-            Stage::Fetching(fetching) => take_in(&mut self.logbook, fetching, &joining.hello),
+            Stage::Fetching(fetching) => take_in::<H>(&mut self.logbook, fetching, &joining.hello),
             Stage::Adopting(ticket) if self.logbook.has_stored(*ticket) => {
                 match hello_again(&mut self.logbook, &joining.hello) {
                     Ok(standing) => Step::Welcome(self.common_end(&joining.hello, &standing)),
@@ -229,7 +228,7 @@ impl Server {
         }
     }
 
-    fn fence(&mut self, hello: &Hello) -> Step {
+    fn fence(&mut self, hello: &Hello) -> Step<H> {
         match hello_again(&mut self.logbook, hello) {
             Ok(standing) => Step::Next(Stage::Fencing(standing)),
             Err(refusal) if refusal.is_temporary() => Step::Wait,
@@ -238,16 +237,16 @@ impl Server {
     }
 
     /// Decides whether other replicas are to be asked. EL-3
-    fn see_what_lacks(&mut self, hello: &Hello, standing: &Standing) -> Step {
+    fn see_what_lacks(&mut self, hello: &Hello, standing: &Standing) -> Step<H> {
         let lacks = hello.first_kept() > standing.end;
         // What a dead life wrote last here may be what no quorum ever had.
         let is_doubtful = hello.first_kept() > standing.last_life_start
             && !self.is_of_this_life(hello, standing)
-            && !self.options.peers.is_empty();
+            && self.options.peers > 0;
         if !lacks && !is_doubtful {
             return Step::Welcome(self.common_end(hello, standing));
         }
-        if self.options.peers.is_empty() {
+        if self.options.peers == 0 {
             return Step::Refuse(lost(hello, standing, "there are no other replicas"));
         }
         let wanted = Wanted {
@@ -255,21 +254,20 @@ impl Server {
             rank: hello.rank(),
             from: standing.last_life_start,
         };
-        let peers = self.options.peers.clone();
         // Of the replicas that have it, a quorum, so many must be among those
         // that answer that one of them is.
         let needed = match hello.incarnation {
             0 => 1,
-            _ => (peers.len() / 2).max(1),
+            _ => (self.options.peers / 2).max(1),
         };
-        match Fetch::begin(wanted, peers, self.wake.clone()) {
+        match self.host.fetch(wanted) {
             Ok(fetch) => Step::Next(Stage::Fetching(Fetching {
                 fetch,
                 whole: 0,
                 needed,
                 failures: Vec::new(),
             })),
-            Err(error) => Step::Refuse(format!("no thread to catch up: {error}")),
+            Err(reason) => Step::Refuse(reason),
         }
     }
 
@@ -295,13 +293,8 @@ impl Server {
 
     fn welcome(&mut self, id: u64, hello: &Hello, end: Place) -> Result<(), String> {
         let (job, rank, incarnation) = (hello.job, hello.rank(), hello.incarnation());
-        let (descriptors, remote) = match hello.way {
-            Way::SharedMemory => (Some(self.make_ring(id, hello, end)?), None),
-            // Nobody rings its bell: its writes wake the server.
-            Way::Libfabric => {
-                self.make_ring(id, hello, end)?;
-                (None, Some(self.register_ring(hello)?))
-            }
+        let (handle, remote) = match hello.way {
+            Way::SharedMemory | Way::Libfabric => self.make_ring(id, hello, end)?,
             Way::Messages => (None, None),
         };
         let welcome = ToClient::Welcome(Welcome {
@@ -315,15 +308,17 @@ impl Server {
             return Ok(());
         };
         connection.role = Role::Writer(Writer::new(job, rank, incarnation, hello.way, end));
-        match descriptors {
-            Some(both) => connection.say_with(&welcome, both),
-            None => connection.say(&welcome),
-        }
+        connection.say_with(&welcome, handle);
         self.ready.push(id);
         Ok(())
     }
 
-    fn make_ring(&mut self, id: u64, hello: &Hello, end: Place) -> Result<[OwnedFd; 2], String> {
+    fn make_ring(
+        &mut self,
+        id: u64,
+        hello: &Hello,
+        end: Place,
+    ) -> Result<(Option<H::Handle>, Option<RemoteRing>), String> {
         let identity = RingIdentity {
             job: hello.job,
             rank: hello.rank(),
@@ -331,39 +326,18 @@ impl Server {
             logger: self.options.logger,
             start: end.0,
         };
-        let folder = &self.options.folder;
-        let made = ring_file::create(folder, &identity).and_then(|(path, file, memory)| {
-            let bell = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
-            let theirs = bell.try_clone()?;
-            self.waits.add_bell(&bell, id)?;
-            Ok((path, file, memory, bell, theirs))
-        });
-        let (path, file, memory, bell, theirs) = made.map_err(|error| {
-            let reason = format!("no ring in {}: {error}", folder.display());
-            (self.report)(&reason);
-            reason
+        let made = self.host.make_ring(id, &identity, hello.way);
+        let MadeRing {
+            memory,
+            handle,
+            remote,
+        } = made.inspect_err(|reason| {
+            self.host.report(&format!("rank {}: {reason}", hello.rank));
         })?;
-        let ring = ServedRing::new(memory, identity, path, bell, end);
+        let ring = ServedRing::new(memory, identity, remote.is_some(), end);
         let key = (identity.job, identity.rank);
         self.ranks.entry(key).or_default().ring = Some(ring);
-        Ok([file.into(), theirs])
-    }
-
-    /// Lets the client write into its ring by RMA.
-    fn register_ring(&mut self, hello: &Hello) -> Result<RemoteRing, String> {
-        let rank = self.ranks.get_mut(&(hello.job, hello.rank()));
-        let Some(ring) = rank.and_then(|rank| rank.ring.as_mut()) else {
-            return Err("its ring is gone".into());
-        };
-        let (key, remote) = self
-            .remote
-            .register(&self.waits, ring.memory())
-            .map_err(|reason| {
-                (self.report)(&format!("rank {}: {reason}", hello.rank));
-                reason
-            })?;
-        ring.remote = Some(key);
-        Ok(remote)
+        Ok((handle, remote))
     }
 }
 
@@ -384,7 +358,11 @@ fn last_batch(logbook: &Logbook, hello: &Hello, end: EventIndex) -> Option<Batch
 }
 
 /// Adopts what has come. Asks on while what was acknowledged is not here.
-fn take_in(logbook: &mut Logbook, fetching: &mut Fetching, hello: &Hello) -> Step {
+fn take_in<H: Host>(
+    logbook: &mut Logbook,
+    fetching: &mut Fetching<H::Fetch>,
+    hello: &Hello,
+) -> Step<H> {
     while has_room(logbook) {
         let said = match fetching.fetch.next() {
             Ok(None) => return Step::Wait,
@@ -432,7 +410,7 @@ fn check_rank(header: &BatchHeader, rank: Rank) -> Result<(), Refusal> {
     }
 }
 
-impl Fetching {
+impl<F> Fetching<F> {
     fn failed_with(&mut self, reason: String) {
         // For people: not more than they read.
         if self.failures.len() < FAILURES_TOLD_MAX && !self.failures.contains(&reason) {

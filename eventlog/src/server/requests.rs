@@ -1,83 +1,22 @@
 //! What clients say, and what is done about it.
 
-use super::connection::{Connection, Received, Role};
+use super::connection::{Connection, Role};
+use super::host::{Channel, Host};
 use super::reading::Answer;
 use super::served_ring::has_room;
+use super::service::{PIECES_UNSENT_MAX, Service};
 use super::writer::Writer;
-use super::{PIECES_UNSENT_MAX, Server};
+
 use crate::logbook::{Logbook, Refusal, Verdict};
 use crate::message::{ToClient, ToLogger, Way};
 use refrain_logging::determinant::EventIndex;
 use refrain_logging::determinant::batch::BatchHeader;
 use refrain_ring::{Clock, Rank};
-use std::io::ErrorKind;
+use std::collections::BTreeMap;
 
-impl Server {
-    /// Takes in those who knock.
-    pub(super) fn accept(&mut self, index: usize) {
-        while let Some(listener) = self.listeners.get(index) {
-            match listener.accept() {
-                Ok(stream) => {
-                    let id = self.next_id;
-                    self.next_id += 1;
-                    let mut connection = Connection::new(stream);
-                    let connections_max = self.options.limits.connections;
-                    if self.connections.len() >= connections_max {
-                        connection.refuse(format!(
-                            "{connections_max} connections are open already: start more event \
-                             loggers"
-                        ));
-                    }
-                    if self.waits.add_connection(&connection.stream, id).is_ok() {
-                        self.connections.insert(id, connection);
-                        self.ready.push(id);
-                    }
-                }
-                Err(error) if error.kind() == ErrorKind::WouldBlock => return,
-                Err(error) if is_of_connection(&error) => {
-                    (self.report)(&format!("a connection was refused: {error}"));
-                }
-                Err(error) => {
-                    (self.report)(&format!("no connection can be taken in now: {error}"));
-                    self.set_accepts(false);
-                    return;
-                }
-            }
-        }
-    }
-
-    /// Listens to new connections, or does not for a while.
-    pub(super) fn set_accepts(&mut self, accepts: bool) {
-        if self.accepts == accepts {
-            return;
-        }
-        self.accepts = accepts;
-        for (index, listener) in self.listeners.iter().enumerate() {
-            let _ = match accepts {
-                true => self.waits.add_listener(listener, index),
-                false => self.waits.remove(listener),
-            };
-        }
-    }
-
-    /// Reads from a connection.
-    pub(super) fn receive(&mut self, id: u64, readable: bool, hung_up: bool) {
-        let Some(connection) = self.connections.get_mut(&id) else {
-            return;
-        };
-        if readable && connection.is_listened_to() {
-            match connection.receive() {
-                Received::Some => self.take_messages(id),
-                Received::Nothing => {}
-                Received::End => self.drop_connection(id, true),
-            }
-        } else if hung_up {
-            self.drop_connection(id, true);
-        }
-    }
-
+impl<H: Host> Service<H> {
     /// Does what a connection has said.
-    pub(super) fn take_messages(&mut self, id: u64) {
+    pub fn take_messages(&mut self, id: u64) {
         while let Some(connection) = self.connections.get_mut(&id)
             && connection.is_listened_to()
         {
@@ -85,7 +24,7 @@ impl Server {
                 self.ready.push(id);
                 return;
             }
-            match connection.next_message() {
+            match connection.channel.next_message() {
                 Ok(None) => return,
                 Ok(Some(message)) => {
                     if let Err(reason) = self.obey(id, message) {
@@ -93,10 +32,8 @@ impl Server {
                     }
                     // Small questions may have large answers: who does not take
                     // them is cut off before they are many.
-                    let unsent = self
-                        .connections
-                        .get(&id)
-                        .map_or(0, Connection::unsent_bytes);
+                    let connection = self.connections.get(&id);
+                    let unsent = connection.map_or(0, |it| it.channel.unsent_bytes());
                     if unsent >= PIECES_UNSENT_MAX {
                         self.send();
                     }
@@ -170,18 +107,8 @@ impl Server {
     }
 }
 
-fn is_of_connection(error: &std::io::Error) -> bool {
-    matches!(
-        error.kind(),
-        ErrorKind::ConnectionAborted
-            | ErrorKind::ConnectionReset
-            | ErrorKind::PermissionDenied
-            | ErrorKind::Interrupted
-    )
-}
-
-fn writer(
-    connections: &mut std::collections::HashMap<u64, Connection>,
+fn writer<H: Host>(
+    connections: &mut BTreeMap<u64, Connection<H>>,
     id: u64,
 ) -> Result<&mut Writer, String> {
     match connections

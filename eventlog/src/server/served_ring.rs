@@ -1,9 +1,9 @@
 //! The ring of a writer that is connected, and what becomes of it when it is
 //! not any more.
 
+use super::ring_name::RingName;
 use crate::logbook::{Logbook, Refusal, Ticket, Verdict};
 use crate::message::ToClient;
-use crate::remote::RingKey;
 use crate::ring::{
     Cursor, DATA_BYTES, LINE_BYTES, RingIdentity, RingMemory, RingReader, RingRemains,
 };
@@ -12,8 +12,6 @@ use refrain_logging::determinant::EventIndex;
 use refrain_logging::determinant::batch::BATCH_BYTES_MAX;
 use refrain_ring::Clock;
 use std::collections::VecDeque;
-use std::os::fd::OwnedFd;
-use std::path::{Path, PathBuf};
 
 /// A client that cannot look is told when so much is free again.
 const ROOM_TOLD_BYTES: u64 = DATA_BYTES as u64 / 4;
@@ -35,15 +33,11 @@ pub(super) struct Drained {
 #[derive(Debug)]
 pub(super) struct ServedRing {
     reader: RingReader,
-    path: PathBuf,
-    /// Rung by the client. Never read: the client shares it and could make a
-    /// read wait for ever; every ring is an edge.
-    pub(super) bell: OwnedFd,
     /// Up to where the ring was drained when the row ended there.
     marks: VecDeque<(EventIndex, Cursor)>,
     durable_told: EventIndex,
     /// Its client writes by RMA: the server tells it what it cannot look at.
-    pub(super) remote: Option<RingKey>,
+    is_remote: bool,
     /// Up to where that client was told that there is room.
     room_told: Cursor,
 }
@@ -53,19 +47,16 @@ impl ServedRing {
     pub(super) fn new(
         memory: RingMemory,
         identity: RingIdentity,
-        path: PathBuf,
-        bell: OwnedFd,
+        is_remote: bool,
         stable: Place,
     ) -> Self {
         let mut reader = RingReader::new(memory, identity);
         reader.tell_durable(stable.0, stable.1);
         Self {
             reader,
-            path,
-            bell,
             marks: VecDeque::new(),
             durable_told: stable.0,
-            remote: None,
+            is_remote,
             room_told: Cursor::default(),
         }
     }
@@ -101,7 +92,7 @@ impl ServedRing {
         }
         let position = free?;
         self.reader.release_to(position);
-        let is_told = self.remote.is_some() && position.0 - self.room_told.0 >= ROOM_TOLD_BYTES;
+        let is_told = self.is_remote && position.0 - self.room_told.0 >= ROOM_TOLD_BYTES;
         is_told.then(|| {
             self.room_told = position;
             ToClient::Consumed {
@@ -117,18 +108,13 @@ impl ServedRing {
         }
     }
 
-    /// For those who register it with a network card.
-    pub(super) fn memory(&self) -> &RingMemory {
-        self.reader.memory()
-    }
-
     pub(super) fn set_sleeps(&mut self, sleeps: bool) {
         self.reader.set_sleeps(sleeps);
     }
 
     /// Its client has to join again, or is gone.
     pub(super) fn close(self) -> OldRing {
-        OldRing::new(self.reader.into_remains(), self.path)
+        OldRing::new(self.reader.into_remains())
     }
 }
 
@@ -154,15 +140,13 @@ enum Stage {
 #[derive(Debug)]
 pub(super) struct OldRing {
     remains: RingRemains,
-    path: PathBuf,
     stage: Stage,
 }
 
 impl OldRing {
-    pub(super) fn new(remains: RingRemains, path: PathBuf) -> Self {
+    pub(super) fn new(remains: RingRemains) -> Self {
         Self {
             remains,
-            path,
             stage: Stage::Waits,
         }
     }
@@ -171,8 +155,8 @@ impl OldRing {
         self.remains.identity()
     }
 
-    pub(super) fn path(&self) -> &Path {
-        &self.path
+    pub(super) fn name(&self) -> RingName {
+        RingName::of(self.identity())
     }
 
     /// Takes what the logbook has not yet; says how many batches that were.
@@ -207,7 +191,7 @@ impl OldRing {
     }
 
     /// Goes on towards its removal, if nobody writes there any more; says
-    /// whether it is there.
+    /// whether it is to be removed now.
     pub(super) fn sweep(&mut self, logbook: &mut Logbook) -> Result<bool, Refusal> {
         if self.stage == Stage::Ended {
             match self.salvage(logbook) {
@@ -222,11 +206,6 @@ impl OldRing {
         let Stage::Drained(ticket) = self.stage else {
             return Ok(false);
         };
-        if !logbook.has_stored(ticket) {
-            return Ok(false);
-        }
-        // If it stays, the next server finds in it what is known.
-        let _ = std::fs::remove_file(&self.path);
-        Ok(true)
+        Ok(logbook.has_stored(ticket))
     }
 }

@@ -26,7 +26,7 @@ impl fmt::Display for EventIndex {
 }
 
 /// Which message a receive was given.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Matched {
     /// The receive: the clock at its post.
     pub request: Clock,

@@ -43,7 +43,7 @@ const _: () =
 const HELD_MAX: usize = 64;
 
 /// Who records.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Hash)]
 pub struct Identity {
     /// The job.
     pub job: u64,
@@ -54,7 +54,7 @@ pub struct Identity {
 }
 
 /// Determinants recorded so far, by kind.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Counts {
     /// Matches alone.
     pub matches: u64,
@@ -79,7 +79,7 @@ pub struct Counts {
 }
 
 /// A determinant that no batch has yet.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Hash)]
 enum Pending {
     Match {
         at: Clock,
@@ -111,7 +111,7 @@ impl Pending {
 }
 
 /// Operations that found nothing, with no success since.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Hash)]
 struct Run {
     first: Clock,
     last: Clock,
@@ -130,7 +130,7 @@ enum Front {
 /// Clocks that it is given never go back. An operation that lets events happen
 /// and then ends is best followed by one [`Recorder::take_batch`], not
 /// interrupted by several: what was taken can no longer be merged.
-#[derive(Debug)]
+#[derive(Clone, Debug, Hash)]
 pub struct Recorder {
     identity: Identity,
     next: EventIndex,

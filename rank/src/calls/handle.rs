@@ -25,7 +25,10 @@ pub trait Handles {
     fn count(&self) -> usize;
 
     /// One of them.
-    fn get(&self, index: usize) -> Handle;
+    ///
+    /// # Panics
+    /// When there are not so many.
+    fn get(&self, index: usize) -> &Handle;
 
     /// The end of this one has been told: it is null.
     fn clear(&mut self, index: usize);
@@ -36,8 +39,8 @@ impl Handles for [Handle] {
         self.len()
     }
 
-    fn get(&self, index: usize) -> Handle {
-        self[index]
+    fn get(&self, index: usize) -> &Handle {
+        &self[index]
     }
 
     fn clear(&mut self, index: usize) {
@@ -61,13 +64,13 @@ impl Handle {
 
     /// Whether there is nothing to wait for.
     #[inline]
-    pub fn is_null(self) -> bool {
+    pub fn is_null(&self) -> bool {
         matches!(self.0, State::Null)
     }
 
     /// Its name in the engine, where it has one.
     #[inline]
-    pub fn id(self) -> Option<RequestId> {
+    pub fn id(&self) -> Option<RequestId> {
         match self.0 {
             State::Live(id) => Some(id),
             State::Null | State::Done { .. } => None,
@@ -76,7 +79,7 @@ impl Handle {
 
     /// How it ended, if it has; a null one has not. Tells nobody.
     #[inline]
-    pub fn outcome(self, engine: &Engine) -> Option<Outcome> {
+    pub fn outcome(&self, engine: &Engine) -> Option<Outcome> {
         match self.0 {
             State::Null => None,
             State::Done { outcome, .. } => Some(outcome),
@@ -87,7 +90,7 @@ impl Handle {
     /// Its id in events: the clock at its post. `None` for one that stands for
     /// nothing, or not any more.
     #[inline]
-    pub fn posted_at(self, engine: &Engine) -> Option<Clock> {
+    pub fn posted_at(&self, engine: &Engine) -> Option<Clock> {
         match self.0 {
             State::Null => None,
             State::Done { posted_at, .. } => Some(posted_at),

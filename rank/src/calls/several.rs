@@ -78,7 +78,7 @@ pub fn test_all<H: Handles + ?Sized>(
 }
 
 #[inline]
-fn all<H: Handles + ?Sized>(handles: &H) -> impl Iterator<Item = Handle> {
+fn all<H: Handles + ?Sized>(handles: &H) -> impl Iterator<Item = &Handle> {
     (0..handles.count()).map(|index| handles.get(index))
 }
 
@@ -102,7 +102,8 @@ fn end_all<H: Handles + ?Sized>(engine: &mut Engine, handles: &mut H) -> Vec<Opt
 
 #[inline]
 fn end<H: Handles + ?Sized>(engine: &mut Engine, handles: &mut H, index: usize) {
-    handles.get(index).end(engine);
+    let mut handle = *handles.get(index);
+    handle.end(engine);
     handles.clear(index);
 }
 

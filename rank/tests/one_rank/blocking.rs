@@ -60,7 +60,7 @@ fn a_cancel_is_an_event_either_way() {
             pair.send(1);
             pair.settle();
         }
-        calls::cancel(&mut pair.rank, handle);
+        calls::cancel(&mut pair.rank, &handle);
         let clock = pair.rank.now();
         assert_eq!(clock.0, posted_at.0 + 1);
         let expected = match comes_first {
@@ -70,7 +70,7 @@ fn a_cancel_is_an_event_either_way() {
         assert_eq!(pair.seen(), [expected]);
         let end = calls::try_wait(&mut pair.rank, &mut handle).expect("it has ended");
         assert_eq!(end.status.cancelled, !comes_first);
-        calls::cancel(&mut pair.rank, handle);
+        calls::cancel(&mut pair.rank, &handle);
         assert_eq!(pair.rank.now(), clock);
     }
     assert_eq!(pair.seen(), []);

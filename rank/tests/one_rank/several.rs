@@ -27,7 +27,7 @@ fn a_wait_for_some_tells_of_all_that_it_ends() {
     assert_eq!(indices, [0, 1, 3]);
     let all_three = vec![clocks[0], clocks[1], clocks[3]];
     assert_eq!(pair.seen(), [Saw::Completion(clock, all_three)]);
-    let are_null = handles.map(Handle::is_null);
+    let are_null = handles.map(|handle| handle.is_null());
     assert_eq!(are_null, [true, true, false, true]);
     assert_eq!(pair.rank.request_count(), 1);
 }

@@ -57,8 +57,8 @@ impl Handles for Held<'_> {
     }
 
     #[inline]
-    fn get(&self, index: usize) -> Handle {
-        self.requests[index].handle
+    fn get(&self, index: usize) -> &Handle {
+        &self.requests[index].handle
     }
 
     #[inline]

@@ -284,7 +284,7 @@ impl<'env> Scope<'_, 'env> {
     /// # Errors
     /// None today.
     pub fn cancel(&mut self, request: &mut Request) -> Result<(), Error> {
-        calls::cancel(&mut self.world.engine, request.handle);
+        calls::cancel(&mut self.world.engine, &request.handle);
         Ok(())
     }
 
@@ -352,7 +352,9 @@ impl<'env> Scope<'_, 'env> {
         let outcome = self
             .world
             .block_until(|world| calls::try_wait(&mut world.engine, handle))?;
-        id.inspect(|id| forget(&mut self.begun, *id));
+        if let Some(id) = id {
+            forget(&mut self.begun, id);
+        }
         status_of(outcome)
     }
 
@@ -371,7 +373,9 @@ impl<'env> Scope<'_, 'env> {
             self.world.found_nothing(clock)?;
             return Ok(None);
         };
-        id.inspect(|id| forget(&mut self.begun, *id));
+        if let Some(id) = id {
+            forget(&mut self.begun, id);
+        }
         status_of(outcome).map(Some)
     }
 

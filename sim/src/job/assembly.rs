@@ -129,6 +129,7 @@ impl Assembly<'_> {
             stage: self.stage.clone(),
             planted: plan.planted,
             ranks: plan.ranks,
+            spills: plan.log.disk_bytes > 0,
         });
         (process, disk)
     }

@@ -1,11 +1,10 @@
 //! Faults as they come, deaths as they are noticed, and lives that begin.
 
-use super::injector::Injector;
+use super::Job;
 use super::launcher::Order;
 use super::seat::{Remains, Seat};
-use super::{Job, Process};
 use crate::happening::{Breach, Happening, Life};
-use crate::plan::{FaultKind, FaultPlan};
+use crate::plan::{FaultKind, FaultPlan, Process};
 use crate::planted::Planted;
 use refrain_logging::store::faulty::{Failure, Fault, How, Kind};
 use refrain_ring::{Incarnation, Rank};
@@ -21,11 +20,9 @@ const COLLECTING_LOG_BYTES: usize = 1 << 20;
 impl Job<'_> {
     /// What goes wrong now.
     pub(super) fn fail(&mut self) {
-        let (seats, loggers, checkpoints) = (&self.seats, &self.loggers, &self.checkpoints);
+        let (mortals, loggers, checkpoints) = (&self.mortals, &self.loggers, &self.checkpoints);
         let due = self.injector.due(self.step, |process| match process {
-            Process::Rank(rank) => seats[rank.index()]
-                .mortal()
-                .map_or(0, |mortal| mortal.effects()),
+            Process::Rank(rank) => mortals[rank.index()].effects(),
             Process::Logger(logger) => loggers.effects(logger),
             Process::Checkpoints => checkpoints.effects(),
         });
@@ -40,7 +37,7 @@ impl Job<'_> {
 
     fn rank_fails(&mut self, rank: Rank, kind: FaultKind) {
         let until = |steps| Some(self.step + steps);
-        let totals = &self.totals;
+        let faults = &mut self.faults;
         match (kind, &mut self.seats[rank.index()]) {
             (FaultKind::Kill | FaultKind::PowerLoss, seat) => {
                 if let Some(mortal) = seat.mortal() {
@@ -48,17 +45,17 @@ impl Job<'_> {
                 }
             }
             (FaultKind::Pause(steps), Seat::Living(process)) => {
-                totals.borrow_mut().faults.pauses += 1;
+                faults.pauses += 1;
                 process.pause_steps = steps;
             }
             (FaultKind::Suspect, Seat::Living(_)) => self.suspect(rank),
             (FaultKind::Disconnect, seat) => {
-                totals.borrow_mut().faults.disconnects += 1;
+                faults.disconnects += 1;
                 self.loggers.disconnect(seat.life());
             }
             (FaultKind::DiskFull(steps), _) => {
                 if let Some(disk) = &self.disks[rank.index()] {
-                    totals.borrow_mut().faults.disks += 1;
+                    faults.disks += 1;
                     disk.fail(Fault {
                         on: Kind::Write,
                         failure: Failure::NoSpace,
@@ -69,7 +66,7 @@ impl Job<'_> {
             }
             (FaultKind::DiskSlow(steps), _) => {
                 if let Some(disk) = &self.disks[rank.index()] {
-                    totals.borrow_mut().faults.disks += 1;
+                    faults.disks += 1;
                     disk.stall(true);
                     self.disk_back[rank.index()] = until(steps);
                 }
@@ -80,7 +77,7 @@ impl Job<'_> {
 
     /// A living rank is taken for dead.
     fn suspect(&mut self, rank: Rank) {
-        self.totals.borrow_mut().faults.suspicions += 1;
+        self.faults.suspicions += 1;
         self.lose(rank);
     }
 
@@ -89,7 +86,7 @@ impl Job<'_> {
         if self.logger_back[index].is_some() {
             return;
         }
-        let faults = &mut self.totals.borrow_mut().faults;
+        let faults = &mut self.faults;
         let back = match kind {
             FaultKind::Kill | FaultKind::PowerLoss => {
                 if kind == FaultKind::Kill {
@@ -98,8 +95,7 @@ impl Job<'_> {
                     self.loggers.power_loss(logger);
                 }
                 faults.logger_kills += 1;
-                self.stage
-                    .tell(&Happening::Died(Process::Logger(logger)));
+                self.stage.tell(&Happening::Died(Process::Logger(logger)));
                 1 + self.rng.u64(0..BACK_STEPS_MAX)
             }
             FaultKind::Pause(steps) => {
@@ -126,7 +122,7 @@ impl Job<'_> {
         if self.checkpoints_back.is_some() {
             return;
         }
-        let faults = &mut self.totals.borrow_mut().faults;
+        let faults = &mut self.faults;
         let back = match fault.kind {
             FaultKind::Kill => {
                 self.checkpoints.kill();
@@ -160,7 +156,7 @@ impl Job<'_> {
         for logger in 0..self.logger_back.len() {
             if self.loggers.is_dead(logger as u32) && self.logger_back[logger].is_none() {
                 // It died of one of its effects.
-                self.totals.borrow_mut().faults.logger_kills += 1;
+                self.faults.logger_kills += 1;
                 self.logger_back[logger] = Some(step + 1 + self.rng.u64(0..BACK_STEPS_MAX));
             }
             if is_due(&mut self.logger_back[logger]) {
@@ -168,7 +164,7 @@ impl Job<'_> {
             }
         }
         if self.checkpoints.is_dead() && self.checkpoints_back.is_none() {
-            self.totals.borrow_mut().faults.checkpoint_kills += 1;
+            self.faults.checkpoint_kills += 1;
             self.checkpoints_back = Some(step + 1 + self.rng.u64(0..BACK_STEPS_MAX));
         }
         if is_due(&mut self.checkpoints_back) {
@@ -200,7 +196,7 @@ impl Job<'_> {
         for rank in self.ranks() {
             let seat = &self.seats[rank.index()];
             if seat.mortal().is_some_and(|mortal| mortal.is_dead()) {
-                self.totals.borrow_mut().faults.rank_kills += 1;
+                self.faults.rank_kills += 1;
                 self.stage.tell(&Happening::Died(Process::Rank(rank)));
                 self.lay_down(rank);
                 self.lose(rank);
@@ -295,7 +291,6 @@ impl Job<'_> {
             rank,
             incarnation: Incarnation(last.incarnation.0 + 1),
         };
-        let mut mortal = self.seats[index].mortal().cloned();
         if let Seat::Living(_) = &self.seats[index] {
             let seat = core::mem::replace(&mut self.seats[index], Seat::Dead(last));
             if let Seat::Living(mut process) = seat {
@@ -310,14 +305,13 @@ impl Job<'_> {
                     .map(|disk| disk.crash())
                     .unwrap_or_default(),
             });
-            self.totals.borrow_mut().faults.rank_kills += 1;
-            mortal = None;
+            self.faults.rank_kills += 1;
         }
-        let mortal = match mortal.filter(|mortal| !mortal.is_dead()) {
-            Some(mortal) => mortal,
-            None => Injector::later_mortal(self.plan, rank, life.incarnation),
-        };
-        let started = self.network.start(rank, life.incarnation, COLLECTING_LOG_BYTES);
+        let mortal = self.mortals[index].successor();
+        self.mortals[index] = mortal.clone();
+        let started = self
+            .network
+            .start(rank, life.incarnation, COLLECTING_LOG_BYTES);
         drop(started);
         self.stage.tell(&Happening::Began(life));
         self.facts.set_alive(rank, Some(life.incarnation));

@@ -19,6 +19,7 @@ mod store;
 mod work;
 
 pub use injector::FaultCounts;
+pub use process::Taken;
 pub use stage::{Audience, Stage};
 
 use crate::checkpoints::Checkpoints;
@@ -123,6 +124,8 @@ struct Job<'a> {
     stage: Stage,
     network: Network,
     loggers: Loggers,
+    /// Of each rank's newest life.
+    mortals: Vec<Mortal>,
     /// Steps until each logger that is dead is started again, or goes on.
     logger_back: Vec<Option<u64>>,
     checkpoints: Checkpoints,
@@ -146,6 +149,7 @@ struct Job<'a> {
     facts: Rc<Facts>,
     oracles: Rc<RefCell<Oracles>>,
     totals: Rc<RefCell<Totals>>,
+    faults: FaultCounts,
     step: u64,
     is_healed: bool,
 }
@@ -169,6 +173,7 @@ impl<'a> Job<'a> {
             stage: Stage::new(Box::new(judges), is_loud),
             network,
             loggers,
+            mortals: Vec::new(),
             logger_back: vec![None; plan.loggers.replicas as usize],
             checkpoints: Checkpoints::new(
                 plan,
@@ -189,6 +194,7 @@ impl<'a> Job<'a> {
             facts,
             oracles,
             totals,
+            faults: FaultCounts::default(),
             step: 0,
             is_healed: false,
         };
@@ -212,6 +218,7 @@ impl<'a> Job<'a> {
                 incarnation: Incarnation(0),
             };
             let mortal = Injector::mortal(self.plan, Process::Rank(rank));
+            self.mortals.push(mortal.clone());
             let joining = self.join(life, mortal);
             self.seats.push(Seat::Starting(joining));
             self.facts.set_alive(rank, Some(life.incarnation));
@@ -318,6 +325,7 @@ impl<'a> Job<'a> {
         self.stage.note(self.network.digest());
         let mut totals = *self.totals.borrow();
         totals.steps = self.step;
+        totals.faults = self.faults;
         totals.digest = self.stage.digest();
         Ok(totals)
     }

@@ -89,8 +89,11 @@ pub struct RankProcess {
     planted: Option<Planted>,
     /// What the logs begin with, by receiver.
     begins: Vec<Ssn>,
+    spills: bool,
     /// Steps that it still stands still.
     pub pause_steps: u64,
+    /// Steps that it still has, once it was replaced.
+    steps_left: Option<u64>,
 }
 
 impl core::fmt::Debug for RankProcess {
@@ -112,6 +115,7 @@ pub struct Parts {
     pub stage: Stage,
     pub planted: Option<Planted>,
     pub ranks: u32,
+    pub spills: bool,
 }
 
 impl RankProcess {
@@ -134,8 +138,15 @@ impl RankProcess {
             stage: parts.stage,
             planted: parts.planted,
             begins: vec![Ssn(0); parts.ranks as usize],
+            spills: parts.spills,
             pause_steps: 0,
+            steps_left: None,
         }
+    }
+
+    /// It was replaced, and does not know: so many steps more.
+    pub fn doom(&mut self, steps: u64) {
+        self.steps_left = Some(steps);
     }
 
     /// Whether its program is over.
@@ -165,6 +176,13 @@ impl RankProcess {
     /// # Errors
     /// Those of the engine: there should be none.
     pub fn step(&mut self) -> Result<Stepped, EngineError> {
+        if let Some(left) = &mut self.steps_left {
+            *left = left.saturating_sub(1);
+            if *left == 0 {
+                self.mortal.kill();
+                return Ok(Stepped::Moved);
+            }
+        }
         let doing = core::mem::replace(&mut self.doing, Doing::Finished);
         let stepped = match doing {
             Doing::Computing(answer) => self.call(&answer)?,
@@ -183,18 +201,16 @@ impl RankProcess {
                 moved_or_idle(self.engine.progress()?)
             }
         };
-        self.print()?;
+        self.print();
         self.tell_freed();
         Ok(stepped)
     }
 
     fn call(&mut self, answer: &Answer) -> Result<Stepped, EngineError> {
         let call = self.program.next(answer);
-        let is_operation = !matches!(call, Call::Print(_) | Call::Checkpoint | Call::Finish)
-            && !self.is_no_operation(&call);
+        let is_operation = !matches!(call, Call::Print(_) | Call::Checkpoint | Call::Finish);
         let clock = Clock(self.engine.now().0 + u64::from(is_operation));
-        self.stage
-            .tell(&Happening::Called(self.life, clock, &call));
+        self.stage.tell(&Happening::Called(self.life, clock, &call));
         match call {
             Call::Print(word) => {
                 let (recorded, _) = self.events.borrow().progress();
@@ -214,14 +230,6 @@ impl RankProcess {
                     Ok(Stepped::Moved)
                 }
             },
-        }
-    }
-
-    /// To cancel what had ended when its call returned does nothing at all.
-    fn is_no_operation(&self, call: &Call) -> bool {
-        match call {
-            Call::Cancel(number) => self.caller.is_known_to_have_ended(*number),
-            _ => false,
         }
     }
 
@@ -271,21 +279,17 @@ impl RankProcess {
             _ => before,
         };
         if let Some(published) = published {
-            let superseded = number - 1;
-            if superseded > 0 {
-                let told = Happening::CheckpointsSuperseded(self.life.rank, superseded - 1);
-                self.stage.tell(&told);
-            }
+            // This one and the one before it stay.
+            let superseded = number.saturating_sub(2);
+            let told = Happening::CheckpointsSuperseded(self.life.rank, superseded);
+            self.stage.tell(&told);
             self.engine.publish(&published);
         }
         self.answered(Answer::Done);
     }
 
     /// Lets out what was printed, as far as its events are stable. GATE-1
-    fn print(&mut self) -> Result<(), EngineError> {
-        if self.prints.is_empty() {
-            return Ok(());
-        }
+    fn print(&mut self) {
         let (_, stable) = self.events.borrow().progress();
         let around = self.planted == Some(Planted::OutputAroundGate);
         while let Some((word, before)) = self.prints.front().copied() {
@@ -296,7 +300,6 @@ impl RankProcess {
             let (stage, life) = (&self.stage, self.life);
             self.mortal.act(|| stage.tell(&Happening::Seen(life, word)));
         }
-        Ok(())
     }
 
     fn tell_freed(&mut self) {
@@ -305,7 +308,13 @@ impl RankProcess {
             if receiver == self.life.rank {
                 continue;
             }
-            let first = self.engine.log_begins(receiver);
+            // What is not in memory any more may be on disk, as far as the
+            // horizon lets it.
+            let begins = self.engine.log_begins(receiver);
+            let first = match self.spills {
+                true => begins.min(self.engine.log_horizon(receiver)),
+                false => begins,
+            };
             if first > self.begins[peer] {
                 self.begins[peer] = first;
                 self.stage.tell(&Happening::Freed {

@@ -85,8 +85,7 @@ impl Job<'_> {
         let Some((rank, number)) = self.checkpoints.step(&mut self.rng) else {
             return !self.checkpoints.is_idle();
         };
-        self.stage
-            .tell(&Happening::CheckpointStable(rank, number));
+        self.stage.tell(&Happening::CheckpointStable(rank, number));
         if let Seat::Living(process) = &mut self.seats[rank.index()] {
             process.checkpoint_is_stable(number);
         }

@@ -58,7 +58,7 @@ fn a_checkpoint_frees_what_was_delivered_when_it_was_taken() {
         let taken = rig.engines[1].horizon();
         assert_eq!(taken.delivered(Rank(0)), Ssn(60));
         assert_eq!(taken.clock(), rig.engines[1].now());
-        exchange(&mut rig, 60);
+        exchange(&mut rig, 30);
         assert_eq!(rig.engines[0].log_begins(Rank(1)), Ssn(0));
         rig.engines[1].publish(&taken);
         chunks_held(&mut rig);

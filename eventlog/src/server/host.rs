@@ -1,0 +1,157 @@
+//! What a [`Service`](super::service::Service) needs of the world.
+
+use super::ring_name::RingName;
+use super::service::RankKey;
+use crate::framing::FrameError;
+use crate::message::{RemoteRing, ToClient, ToLogger, Way};
+use crate::ring::{RingIdentity, RingMemory};
+use core::fmt::{Debug, Display};
+use refrain_logging::determinant::EventIndex;
+use refrain_ring::Rank;
+use std::io;
+
+/// The client does not read what it is sent.
+#[derive(Debug)]
+pub struct DoesNotRead;
+
+/// Messages to and from one client, in order.
+pub trait Channel: Debug {
+    /// What opens a ring, for a client of the same host.
+    type Handle: Debug;
+
+    /// Whether a handle can go with a message.
+    fn is_local(&self) -> bool;
+
+    /// The next message that has come.
+    ///
+    /// # Errors
+    /// What came is no message.
+    fn next_message(&mut self) -> Result<Option<ToLogger>, FrameError>;
+
+    /// Queues a message.
+    ///
+    /// # Errors
+    /// It does not fit a frame; then nothing of it goes.
+    fn say(&mut self, message: &ToClient, handle: Option<Self::Handle>) -> Result<(), FrameError>;
+
+    /// Bytes that wait to be sent.
+    fn unsent_bytes(&self) -> usize;
+
+    /// Sends as much as is taken. `bytes_max`: of what the other side has not
+    /// read; more, and it is cut off.
+    ///
+    /// # Errors
+    /// That much is not read, or the other side is gone.
+    fn send(&mut self, bytes_max: usize) -> Result<(), DoesNotRead>;
+}
+
+/// What is to be fetched from the other replicas. EL-3
+#[derive(Clone, Copy, Debug)]
+pub struct Wanted {
+    /// The job.
+    pub job: u64,
+    /// The rank.
+    pub rank: Rank,
+    /// From this number on.
+    pub from: EventIndex,
+}
+
+/// What came of asking them.
+#[derive(Debug)]
+pub enum Fetched {
+    /// Batches, one behind the other.
+    Batches(Vec<u8>),
+    /// One replica has given all that it has.
+    Whole,
+    /// One replica could not.
+    Failed(String),
+}
+
+/// All replicas were asked.
+#[derive(Debug)]
+pub struct AllAsked;
+
+/// Asks the other replicas, while the service goes on.
+pub trait Fetch: Debug {
+    /// What has come.
+    ///
+    /// # Errors
+    /// [`AllAsked`]: nothing more will.
+    fn next(&mut self) -> Result<Option<Fetched>, AllAsked>;
+}
+
+/// A ring that was made.
+#[derive(Debug)]
+pub struct MadeRing<T> {
+    /// Its memory.
+    pub memory: RingMemory,
+    /// What opens it, for [`Way::SharedMemory`].
+    pub handle: Option<T>,
+    /// Where it is to be written, for [`Way::Libfabric`].
+    pub remote: Option<RemoteRing>,
+}
+
+/// Connections, rings, and other replicas.
+pub trait Host: Debug {
+    /// Messages to and from one client.
+    type Channel: Channel<Handle = Self::Handle>;
+    /// What opens a ring, for a client of the same host.
+    type Handle: Debug;
+    /// Other replicas being asked.
+    type Fetch: Fetch;
+
+    /// Tells people.
+    fn report(&mut self, text: &str);
+
+    /// Takes in what clients write into rings, where that needs help.
+    fn progress(&mut self);
+
+    /// Prepares listening to a connection; says whether that is possible.
+    fn begin_listening(&mut self, channel: &mut Self::Channel, id: u64) -> bool;
+
+    /// Says whether a connection is to be listened to; whether that is possible.
+    fn set_listening(&mut self, channel: &mut Self::Channel, id: u64, listens: bool) -> bool;
+
+    /// Whether clients may write by [`Way::Libfabric`].
+    fn is_remote_offered(&self) -> bool;
+
+    /// Makes a ring for a connection, in which nothing lies. It outlives the
+    /// process under its [name](RingName::of).
+    ///
+    /// # Errors
+    /// Why there is none, for people.
+    fn make_ring(
+        &mut self,
+        id: u64,
+        identity: &RingIdentity,
+        way: Way,
+    ) -> Result<MadeRing<Self::Handle>, String>;
+
+    /// The writer of that rank is not listened to any more: nobody writes into
+    /// its ring by [`Way::Libfabric`] when this returns. FENCE-1
+    fn release_ring(&mut self, key: RankKey);
+
+    /// Rings that an earlier server has left, earlier lives first.
+    ///
+    /// # Errors
+    /// Of the system.
+    fn find_rings(&mut self) -> io::Result<Vec<RingName>>;
+
+    /// Opens one of those, if name and contents say the same.
+    ///
+    /// # Errors
+    /// Why it cannot be believed.
+    fn open_ring(&mut self, name: RingName) -> io::Result<(RingMemory, RingIdentity)>;
+
+    /// Removes a ring of which everything is stored, or was fenced.
+    fn remove_ring(&mut self, name: RingName);
+
+    /// Moves a ring aside that cannot be believed, and says so.
+    fn set_aside(&mut self, name: RingName, why: &dyn Display);
+
+    /// Begins to ask the other replicas, all of them.
+    ///
+    /// # Errors
+    /// Why they cannot be asked, for people.
+    fn fetch(&mut self, wanted: Wanted) -> Result<Self::Fetch, String>;
+}

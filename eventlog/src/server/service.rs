@@ -1,0 +1,517 @@
+//! What a server decides, over any way to its clients and files: the same in the
+//! process that serves and in a simulation.
+
+use super::connection::{Connection, Role};
+use super::host::{Channel, Host};
+use super::options::{Limits, ServerError};
+use super::ring_name::RingName;
+use super::served_ring::{self, OldRing, ServedRing};
+use crate::logbook::{Logbook, Refusal, StoreError};
+use crate::ring::RingRemains;
+use crate::{Level, LoggerId};
+use refrain_ring::{Incarnation, Rank};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Bytes that wait to be sent, above which no more pieces of an answer are made.
+pub(super) const PIECES_UNSENT_MAX: usize = 64 << 10;
+
+/// Job and rank.
+pub type RankKey = (u64, Rank);
+
+/// What a service is to do.
+#[derive(Clone, Copy, Debug)]
+pub struct ServiceOptions {
+    /// Which logger it is.
+    pub logger: LoggerId,
+    /// What it acknowledges. EL-1
+    pub level: Level,
+    /// How many other replicas its shard has.
+    pub peers: usize,
+    /// What it takes at most.
+    pub limits: Limits,
+}
+
+/// What there is of a rank besides its row.
+#[derive(Debug, Default)]
+pub(super) struct RankState {
+    /// The connection that writes for it, or wants to.
+    pub(super) holder: Option<u64>,
+    /// That connection's ring.
+    pub(super) ring: Option<ServedRing>,
+    pub(super) old: Vec<OldRing>,
+}
+
+/// See the [module](self). Whoever owns it brings it connections and what they
+/// say, and gives it its [turns](Service::turn).
+#[derive(Debug)]
+pub struct Service<H: Host> {
+    pub(super) options: ServiceOptions,
+    pub(super) host: H,
+    pub(super) logbook: Logbook,
+    pub(super) connections: BTreeMap<u64, Connection<H>>,
+    next_id: u64,
+    pub(super) ranks: BTreeMap<RankKey, RankState>,
+    /// Connections whose hello is being seen to.
+    pub(super) joining: Vec<u64>,
+    /// Connections that may have said more before they were listened to again.
+    pub(super) ready: Vec<u64>,
+    /// Ranks with old rings of which some have ended.
+    pub(super) sweeping: BTreeSet<RankKey>,
+    /// What the store complained about last.
+    pub(super) trouble: Option<String>,
+}
+
+impl<H: Host> Service<H> {
+    /// Takes what lies in the rings of an earlier server, and stores it. EL-3
+    /// Connections are numbered from `first_id` on.
+    ///
+    /// # Errors
+    /// When rings or files cannot be read or written.
+    pub fn open(
+        options: ServiceOptions,
+        logbook: Logbook,
+        host: H,
+        first_id: u64,
+    ) -> Result<Self, ServerError> {
+        let mut service = Self {
+            options,
+            host,
+            logbook,
+            connections: BTreeMap::new(),
+            next_id: first_id,
+            ranks: BTreeMap::new(),
+            joining: Vec::new(),
+            ready: Vec::new(),
+            sweeping: BTreeSet::new(),
+            trouble: None,
+        };
+        service.take_over_rings()?;
+        Ok(service)
+    }
+
+    fn take_over_rings(&mut self) -> Result<(), ServerError> {
+        for holding in self.logbook.holdings() {
+            let key = (holding.job, Rank(holding.rank));
+            self.ranks.entry(key).or_default();
+        }
+        let found = self.host.find_rings();
+        let found = found.map_err(|error| ServerError::System {
+            attempted: "looking for rings in the folder",
+            error,
+        })?;
+        for name in found {
+            self.take_over(name)?;
+            // All of it, one ring at a time: their rooms together may be more
+            // than what the store holds unwritten.
+            self.logbook.settle()?;
+        }
+        Ok(())
+    }
+
+    fn take_over(&mut self, name: RingName) -> Result<(), ServerError> {
+        let (memory, identity) = match self.host.open_ring(name) {
+            Ok(opened) => opened,
+            Err(error) => {
+                self.host.set_aside(name, &error);
+                return Ok(());
+            }
+        };
+        if identity.logger != self.options.logger {
+            let reason = format!("it is of event logger {}", identity.logger.0);
+            self.host.set_aside(name, &reason);
+            return Ok(());
+        }
+        let old = OldRing::new(RingRemains::new(memory, identity));
+        let hello = self.logbook.hello(name.job, name.rank, name.incarnation);
+        let taken = hello.and_then(|_| old.salvage(&mut self.logbook));
+        match taken {
+            Ok(0) => {}
+            Ok(batches) => {
+                let told = format!("{batches} batches were taken from {name}");
+                self.host.report(&told);
+            }
+            // FENCE-1: it was emptied before its rank's next life was welcomed.
+            Err(Refusal::Stale { .. }) => {
+                self.host.remove_ring(name);
+                return Ok(());
+            }
+            Err(Refusal::Store { reason }) => {
+                return Err(ServerError::System {
+                    attempted: "taking what a dead server left",
+                    error: std::io::Error::other(reason),
+                });
+            }
+            Err(refusal) => {
+                self.host.set_aside(name, &refusal);
+                return Ok(());
+            }
+        }
+        let rank = self.ranks.entry((name.job, name.rank)).or_default();
+        rank.old.push(old);
+        Ok(())
+    }
+
+    /// What it stores.
+    pub fn logbook(&self) -> &Logbook {
+        &self.logbook
+    }
+
+    /// The world, as it was given.
+    pub fn host(&mut self) -> &mut H {
+        &mut self.host
+    }
+
+    /// Takes in somebody who knocks; returns the number of the connection, or
+    /// `None` if its channel cannot be.
+    pub fn connect(&mut self, channel: H::Channel) -> Option<u64> {
+        let id = self.next_id;
+        self.next_id += 1;
+        let mut connection = Connection::new(channel);
+        let connections_max = self.options.limits.connections;
+        if self.connections.len() >= connections_max {
+            connection.refuse(format!(
+                "{connections_max} connections are open already: start more event loggers"
+            ));
+        }
+        if !self.host.begin_listening(&mut connection.channel, id) {
+            return None;
+        }
+        self.connections.insert(id, connection);
+        self.ready.push(id);
+        Some(id)
+    }
+
+    /// Lets its owner read from the channel of a connection, if that may be
+    /// listened to; `None`: it may not, or is over.
+    pub fn listen(&mut self, id: u64) -> Option<&mut H::Channel> {
+        let connection = self.connections.get_mut(&id)?;
+        connection
+            .is_listened_to()
+            .then_some(&mut connection.channel)
+    }
+
+    /// Whether there is such a connection.
+    pub fn has_connection(&self, id: u64) -> bool {
+        self.connections.contains_key(&id)
+    }
+
+    /// Does what can be done without waiting; says whether anything moved.
+    ///
+    /// # Errors
+    /// When its files do not work any more.
+    pub fn turn(&mut self) -> Result<bool, StoreError> {
+        self.host.progress();
+        let mut moved = self.drain();
+        moved |= self.progress()?;
+        moved |= self.sweep();
+        moved |= self.join();
+        self.acknowledge();
+        for id in core::mem::take(&mut self.ready) {
+            self.take_messages(id);
+        }
+        moved |= self.give_answers();
+        // What came in since then is to be under way before the server sleeps:
+        // only its end wakes it.
+        moved |= self.progress()?;
+        self.send();
+        // What became ready by that has its turn at once, if there is room.
+        let is_more = !self.ready.is_empty() && served_ring::has_room(&self.logbook);
+        Ok(moved || is_more || self.has_answers_to_give())
+    }
+
+    /// Whether there is room for more of an answer: where all that was made has
+    /// just been sent, nobody wakes the server for the rest.
+    fn has_answers_to_give(&self) -> bool {
+        self.connections.values().any(|connection| {
+            let answer = connection.answer.as_ref();
+            connection.channel.unsent_bytes() < PIECES_UNSENT_MAX
+                && answer.is_some_and(|answer| self.logbook.has_stored(answer.ready))
+        })
+    }
+
+    /// Takes what lies in the rings.
+    pub(super) fn drain(&mut self) -> bool {
+        let mut moved = false;
+        let mut broken = Vec::new();
+        for rank in self.ranks.values_mut() {
+            let (Some(ring), Some(holder)) = (&mut rank.ring, rank.holder) else {
+                continue;
+            };
+            let drained = match ring.drain(&mut self.logbook) {
+                Ok(drained) => drained,
+                Err(refusal) => {
+                    broken.push((holder, refusal.to_string()));
+                    continue;
+                }
+            };
+            moved |= drained.batches > 0;
+            if let Some(last) = drained.last
+                && let Some(connection) = self.connections.get_mut(&holder)
+                && let Role::Writer(writer) = &mut connection.role
+            {
+                writer.drained_to(last);
+            }
+        }
+        for (holder, reason) in broken {
+            self.cut_off(holder, reason);
+        }
+        moved
+    }
+
+    /// Lets the logbook go on.
+    fn progress(&mut self) -> Result<bool, StoreError> {
+        match self.logbook.progress() {
+            Ok(moved) => {
+                if self.trouble.is_some() && self.logbook.is_settled() {
+                    self.trouble = None;
+                    self.host.report("there is room again");
+                }
+                Ok(moved)
+            }
+            Err(error) if error.is_temporary() => {
+                let text = error.to_string();
+                if self.trouble.as_ref() != Some(&text) {
+                    self.host.report(&text);
+                    self.trouble = Some(text);
+                }
+                Ok(false)
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Removes rings in which nobody writes any more, once they are stored.
+    fn sweep(&mut self) -> bool {
+        let mut moved = false;
+        for key in core::mem::take(&mut self.sweeping) {
+            let Some(rank) = self.ranks.get_mut(&key) else {
+                continue;
+            };
+            let (logbook, host) = (&mut self.logbook, &mut self.host);
+            let before = rank.old.len();
+            rank.old.retain_mut(|old| match old.sweep(logbook) {
+                Ok(false) => true,
+                Ok(true) => {
+                    // If it stays, the next server finds in it what is known.
+                    host.remove_ring(old.name());
+                    false
+                }
+                Err(refusal) => {
+                    host.set_aside(old.name(), &refusal);
+                    false
+                }
+            });
+            moved |= rank.old.len() < before;
+            if rank.old.iter().any(OldRing::has_ended) {
+                self.sweeping.insert(key);
+            }
+        }
+        moved
+    }
+
+    /// Tells writers what has become of what they wrote. EL-1, GATE-3
+    fn acknowledge(&mut self) {
+        let (logger, level) = (self.options.logger, self.options.level);
+        for connection in self.connections.values_mut() {
+            let Role::Writer(writer) = &mut connection.role else {
+                continue;
+            };
+            let (job, rank) = (writer.job, writer.rank);
+            let written = self.logbook.written(job, rank);
+            let stored = match level {
+                Level::Placed => written,
+                Level::Durable => self.logbook.durable(job, rank),
+            };
+            let mut room = None;
+            if let Some(state) = self.ranks.get_mut(&(job, rank))
+                && let Some(ring) = &mut state.ring
+            {
+                room = ring.release(written.0);
+                if level == Level::Durable {
+                    ring.tell_durable(writer.stable(stored));
+                }
+            }
+            let stable = writer.acknowledgement(stored, logger, level);
+            for message in [room, stable].iter().flatten() {
+                connection.say(message);
+            }
+        }
+    }
+
+    fn give_answers(&mut self) -> bool {
+        let mut moved = false;
+        let unread_bytes = self.options.limits.unread_bytes;
+        for (&id, connection) in &mut self.connections {
+            // First the room that was made; who does not read is seen to below.
+            let channel = &mut connection.channel;
+            if connection.answer.is_none() || channel.send(unread_bytes).is_err() {
+                continue;
+            }
+            while connection.channel.unsent_bytes() < PIECES_UNSENT_MAX
+                && let Some(answer) = &mut connection.answer
+                && self.logbook.has_stored(answer.ready)
+            {
+                moved = true;
+                match answer.piece(&self.logbook) {
+                    Ok((piece, is_last)) => {
+                        connection.say(&piece);
+                        if is_last {
+                            connection.answer = None;
+                            self.ready.push(id);
+                        }
+                    }
+                    Err(error) => {
+                        connection.answer = None;
+                        connection.refuse(error.to_string());
+                    }
+                }
+            }
+        }
+        moved
+    }
+
+    /// Sends what waits, and says what to listen for.
+    pub(super) fn send(&mut self) {
+        let unread_bytes = self.options.limits.unread_bytes;
+        let has_room = served_ring::has_room(&self.logbook);
+        let mut over = Vec::new();
+        for (&id, connection) in &mut self.connections {
+            let is_sent = connection.channel.send(unread_bytes).is_ok();
+            if !is_sent || connection.ends && connection.channel.unsent_bytes() == 0 {
+                over.push((id, is_sent));
+                continue;
+            }
+            let listens = has_room && connection.is_listened_to();
+            if !self
+                .host
+                .set_listening(&mut connection.channel, id, listens)
+            {
+                over.push((id, false));
+            }
+        }
+        for (id, is_sent) in over {
+            if !is_sent {
+                self.host
+                    .report("a client that does not read its answers is cut off");
+            }
+            self.drop_connection(id, false);
+        }
+    }
+
+    /// Tells clients that are about to write whether they have to ring.
+    pub(super) fn set_sleeps(&mut self, sleeps: bool) {
+        for rank in self.ranks.values_mut() {
+            if let Some(ring) = &mut rank.ring {
+                ring.set_sleeps(sleeps);
+            }
+        }
+    }
+
+    /// Says no to a connection, which ends then. What it placed stays.
+    pub(super) fn cut_off(&mut self, id: u64, reason: String) {
+        let Some(connection) = self.connections.get_mut(&id) else {
+            return;
+        };
+        let key = connection.rank();
+        connection.role = Role::Visitor;
+        connection.answer = None;
+        connection.refuse(reason);
+        if let Some(key) = key {
+            self.release_rank(id, key);
+        }
+    }
+
+    /// A connection is nobody's any more; its ring is to be left alone until the
+    /// client is back.
+    pub(super) fn release_rank(&mut self, id: u64, key: RankKey) {
+        let Some(rank) = self.ranks.get_mut(&key) else {
+            return;
+        };
+        if rank.holder != Some(id) {
+            return;
+        }
+        rank.holder = None;
+        if let Some(ring) = rank.ring.take() {
+            // The client has it too: closing it here would not take it out.
+            self.host.release_ring(key);
+            rank.old.push(ring.close());
+        }
+    }
+
+    pub(super) fn refuse(&mut self, id: u64, reason: String) {
+        if let Some(connection) = self.connections.get_mut(&id) {
+            connection.refuse(reason);
+        }
+    }
+
+    /// A connection is over. `is_gone`: because its client is, or said so; it
+    /// does not write into its ring any more.
+    pub fn drop_connection(&mut self, id: u64, is_gone: bool) {
+        let Some(connection) = self.connections.remove(&id) else {
+            return;
+        };
+        let Some(key) = connection.rank() else {
+            return;
+        };
+        let incarnation = connection.incarnation();
+        self.release_rank(id, key);
+        let Some(rank) = self.ranks.get_mut(&key).filter(|_| is_gone) else {
+            return;
+        };
+        for old in &mut rank.old {
+            if Some(old.identity().incarnation) == incarnation {
+                old.end();
+                self.sweeping.insert(key);
+            }
+        }
+    }
+
+    /// Takes the last from the rings, and stores everything. Rings of clients
+    /// that are still there stay: they may place something until they notice.
+    ///
+    /// # Errors
+    /// When its files do not work any more.
+    pub fn end(&mut self) -> Result<(), StoreError> {
+        for (id, key) in self.writers() {
+            self.release_rank(id, key);
+        }
+        for rank in self.ranks.values_mut() {
+            for old in &mut rank.old {
+                // What is refused now is refused, and told, at the next start.
+                let _ = old.salvage(&mut self.logbook);
+            }
+        }
+        self.logbook.settle()?;
+        self.sweep();
+        self.acknowledge();
+        self.send();
+        Ok(())
+    }
+
+    fn writers(&self) -> Vec<(u64, RankKey)> {
+        let connections = self.connections.iter();
+        connections
+            .filter_map(|(&id, connection)| Some((id, connection.rank()?)))
+            .collect()
+    }
+}
+
+impl<H: Host> Connection<H> {
+    /// The rank that it writes for, or wants to.
+    pub(super) fn rank(&self) -> Option<RankKey> {
+        match &self.role {
+            Role::Visitor => None,
+            Role::Joining(joining) => Some((joining.hello.job, joining.hello.rank())),
+            Role::Writer(writer) => Some((writer.job, writer.rank)),
+        }
+    }
+
+    /// The life of that rank.
+    pub(super) fn incarnation(&self) -> Option<Incarnation> {
+        match &self.role {
+            Role::Visitor => None,
+            Role::Joining(joining) => Some(joining.hello.incarnation()),
+            Role::Writer(writer) => Some(writer.incarnation),
+        }
+    }
+}

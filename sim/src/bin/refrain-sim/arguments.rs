@@ -1,0 +1,237 @@
+//! The command line.
+
+use crate::campaign::Seeds;
+use clap::{ArgGroup, Parser, ValueEnum, value_parser};
+use refrain_sim::plan::{Plan, ProtocolPlan, Wishes};
+use refrain_sim::planted::{Known, Planted};
+use std::time::Duration;
+
+/// Runs whole simulated jobs (ranks, event loggers, checkpoint store, network,
+/// disks, failures), each from a seed, and checks that the protocol holds.
+#[derive(Debug, Parser)]
+#[command(name = "refrain-sim", version, arg_required_else_help = true)]
+#[command(group = ArgGroup::new("what").args(["seed", "seeds", "minutes"]))]
+pub struct Arguments {
+    /// Run this seed only, and tell what it is.
+    #[arg(long, value_name = "SEED")]
+    seed: Option<u64>,
+    /// Run so many seeds.
+    #[arg(long, value_name = "COUNT", value_parser = value_parser!(u64).range(1..))]
+    seeds: Option<u64>,
+    /// Run seeds for so many minutes.
+    #[arg(long, value_name = "MINUTES", value_parser = minutes)]
+    minutes: Option<Duration>,
+    /// The first seed of many.
+    #[arg(
+        long,
+        value_name = "SEED",
+        default_value_t = 0,
+        conflicts_with = "seed"
+    )]
+    first: u64,
+    /// Seeds at the same time [default: one per core].
+    #[arg(long, value_name = "THREADS", value_parser = value_parser!(u32).range(1..=1024))]
+    jobs: Option<u32>,
+    /// Ranks of every job, 2 to 16 [default: the seed decides].
+    #[arg(long, value_parser = value_parser!(u32).range(2..=i64::from(Wishes::RANKS_MAX)))]
+    ranks: Option<u32>,
+    /// Protocol of every job [default: the seed decides].
+    #[arg(long, value_enum)]
+    protocol: Option<ProtocolName>,
+    /// Operations of each rank, roughly.
+    #[arg(long, default_value_t = 200, value_parser = value_parser!(u32).range(1..=100_000))]
+    operations: u32,
+    /// Nothing fails.
+    #[arg(long)]
+    no_faults: bool,
+    /// Plant a bug that must be found; `all`: one after the other; `list`: name
+    /// them.
+    #[arg(long, value_name = "BUG")]
+    plant: Option<String>,
+    /// Run each seed twice and compare.
+    #[arg(long)]
+    pub twice: bool,
+    /// Do not look for a smaller plan that fails.
+    #[arg(long)]
+    pub no_shrink: bool,
+    /// Print everything that happens.
+    #[arg(long, requires = "seed")]
+    pub trace: bool,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum ProtocolName {
+    Pessimist,
+    PessimistClassic,
+}
+
+/// What is to be done.
+pub enum Task {
+    ListPlanted,
+    /// All planted bugs are to be found.
+    FindAll,
+    /// This one.
+    Find(&'static Known),
+    One(u64),
+    Many(Seeds),
+}
+
+fn minutes(text: &str) -> Result<Duration, String> {
+    let minutes: f64 = text.parse().map_err(|_| "not a number".to_string())?;
+    if minutes > 0.0 && minutes < 1e6 {
+        Ok(Duration::from_secs_f64(minutes * 60.0))
+    } else {
+        Err("not a time".into())
+    }
+}
+
+impl Arguments {
+    /// What is to be done.
+    ///
+    /// # Errors
+    /// What is wrong with the options, for people.
+    pub fn task(&self) -> Result<Task, String> {
+        match self.plant.as_deref() {
+            Some("list") => return Ok(Task::ListPlanted),
+            Some("all") if self.seed.is_some() => {
+                return Err("--plant all looks for bugs in many seeds: leave --seed out".into());
+            }
+            Some("all") => return Ok(Task::FindAll),
+            Some(name) => {
+                let known = known(name)?;
+                if self.seed.is_none() {
+                    return Ok(Task::Find(known));
+                }
+            }
+            None => {}
+        }
+        match (self.seed, self.many()) {
+            (Some(seed), _) => Ok(Task::One(seed)),
+            (None, Some(seeds)) => Ok(Task::Many(seeds)),
+            (None, None) => Err("say --seed SEED, --seeds COUNT or --minutes MINUTES".into()),
+        }
+    }
+
+    /// Which of many seeds, if it is said.
+    pub fn many(&self) -> Option<Seeds> {
+        match (self.seeds, self.minutes) {
+            (Some(count), _) => Some(Seeds::Count(self.first, count)),
+            (None, Some(time)) => Some(Seeds::Time(self.first, time)),
+            (None, None) => None,
+        }
+    }
+
+    /// The first seed of many.
+    pub fn first(&self) -> u64 {
+        self.first
+    }
+
+    /// Seeds that are run at the same time.
+    pub fn threads(&self) -> usize {
+        let cores = || std::thread::available_parallelism().map_or(1, usize::from);
+        self.jobs.map_or_else(cores, |jobs| jobs as usize)
+    }
+
+    /// The plan of a seed.
+    pub fn plan(&self, seed: u64) -> Plan {
+        let named = self.plant.as_deref().and_then(|name| known(name).ok());
+        self.plan_with(seed, named.map(|known| known.planted))
+    }
+
+    /// The plan of a seed with a bug planted, or none.
+    pub fn plan_with(&self, seed: u64, planted: Option<Planted>) -> Plan {
+        let protocol = self.protocol.map(|name| match name {
+            ProtocolName::Pessimist => ProtocolPlan::Pessimist,
+            ProtocolName::PessimistClassic => ProtocolPlan::PessimistClassic,
+        });
+        let wishes = Wishes {
+            ranks: self.ranks,
+            protocol,
+            operations: self.operations,
+            planted,
+            has_faults: !self.no_faults,
+        };
+        Plan::generate(seed, &wishes)
+    }
+
+    /// The command that runs a plan again.
+    pub fn repeat(&self, plan: &Plan) -> String {
+        let mut command = format!("refrain-sim --seed {}", plan.seed);
+        if let Some(ranks) = self.ranks {
+            command += &format!(" --ranks {ranks}");
+        }
+        if let Some(name) = self.protocol.and_then(|name| name.to_possible_value()) {
+            command += &format!(" --protocol {}", name.get_name());
+        }
+        if self.operations != 200 {
+            command += &format!(" --operations {}", self.operations);
+        }
+        if let Some(planted) = plan.planted {
+            command += &format!(" --plant {}", planted.known().name);
+        }
+        for (is_set, option) in [(self.no_faults, " --no-faults"), (self.twice, " --twice")] {
+            command += if is_set { option } else { "" };
+        }
+        command
+    }
+}
+
+fn known(name: &str) -> Result<&'static Known, String> {
+    let found = Planted::ALL.iter().find(|known| known.name == name);
+    found.ok_or_else(|| format!("no bug is called `{name}`: see --plant list"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_command_line_is_sound() {
+        Arguments::command().debug_assert();
+    }
+
+    /// The command that is printed runs the same plan.
+    #[test]
+    fn a_repeated_command_means_the_same() {
+        let lines = [
+            "refrain-sim --seeds 5",
+            "refrain-sim --minutes 0.5 --ranks 3 --protocol pessimist-classic",
+            "refrain-sim --seeds 1 --first 9 --operations 50 --no-faults",
+        ];
+        for line in lines {
+            let arguments = Arguments::parse_from(line.split(' '));
+            let planted = Some(Planted::ALL[0].planted);
+            for planted in [None, planted] {
+                let plan = arguments.plan_with(77, planted);
+                let command = arguments.repeat(&plan);
+                let again = Arguments::parse_from(command.split(' '));
+                assert!(matches!(again.task(), Ok(Task::One(77))), "{command}");
+                assert_eq!(again.plan(77), plan, "{command}");
+            }
+        }
+    }
+
+    #[test]
+    fn wrong_options_are_told() {
+        for line in [
+            "refrain-sim --seed 1 --seeds 2",
+            "refrain-sim --ranks 1 --seed 1",
+            "refrain-sim --minutes -1",
+            "refrain-sim --trace --seeds 4",
+            "refrain-sim --protocol none --seed 1",
+        ] {
+            assert!(
+                Arguments::try_parse_from(line.split(' ')).is_err(),
+                "{line}"
+            );
+        }
+        for line in [
+            "refrain-sim --ranks 3",
+            "refrain-sim --seed 1 --plant nonsense",
+        ] {
+            let arguments = Arguments::parse_from(line.split(' '));
+            assert!(arguments.task().is_err(), "{line}");
+        }
+    }
+}

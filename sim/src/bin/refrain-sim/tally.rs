@@ -1,0 +1,75 @@
+//! What many runs came to.
+
+use refrain_sim::job::{FaultCounts, Totals};
+use std::fmt;
+
+/// The sum of runs.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Tally {
+    pub seeds: u64,
+    sum: Totals,
+}
+
+impl Tally {
+    pub fn add(&mut self, run: &Totals) {
+        self.seeds += 1;
+        let sum = &mut self.sum;
+        sum.steps += run.steps;
+        sum.calls += run.calls;
+        sum.frames += run.frames;
+        sum.events += run.events;
+        sum.checkpoints += run.checkpoints;
+        sum.recollections += run.recollections;
+        let (faults, more) = (&mut sum.faults, &run.faults);
+        faults.rank_kills += more.rank_kills;
+        faults.logger_kills += more.logger_kills;
+        faults.checkpoint_kills += more.checkpoint_kills;
+        faults.suspicions += more.suspicions;
+        faults.pauses += more.pauses;
+        faults.disconnects += more.disconnects;
+        faults.disks += more.disks;
+    }
+
+    pub fn merge(&mut self, other: &Tally) {
+        let seeds = self.seeds + other.seeds;
+        self.add(&other.sum);
+        self.seeds = seeds;
+    }
+}
+
+impl fmt::Display for Tally {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Totals {
+            steps,
+            calls,
+            frames,
+            events,
+            checkpoints,
+            recollections,
+            faults,
+            digest: _,
+        } = self.sum;
+        let FaultCounts {
+            rank_kills,
+            logger_kills,
+            checkpoint_kills,
+            suspicions,
+            pauses,
+            disconnects,
+            disks,
+        } = faults;
+        writeln!(
+            f,
+            "{} seeds: {calls} calls, {frames} frames, {events} events, {checkpoints} checkpoints in {steps} steps",
+            self.seeds
+        )?;
+        writeln!(
+            f,
+            "faults: {rank_kills} ranks, {logger_kills} loggers, {checkpoint_kills} checkpoint stores killed; {suspicions} suspicions, {pauses} pauses, {disconnects} disconnections, {disks} of disks"
+        )?;
+        write!(
+            f,
+            "{recollections} later lives collected what they need, and were checked"
+        )
+    }
+}

@@ -1,0 +1,195 @@
+//! How large a model is, and which protocol it is of.
+
+/// One operation of a rank's program.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Operation {
+    /// Sends what it knows to this rank.
+    Send(usize),
+    /// Receives from any rank.
+    Any,
+    /// Receives from this rank.
+    From(usize),
+    /// A checkpoint, once everything that happened is stable.
+    Checkpoint,
+}
+
+/// How a replica is let in by a life that begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Joining {
+    /// The hello says from where on the life can send (`first_kept`), as the
+    /// server has it today.
+    FirstKept,
+    /// The hello says where the life begins and who wrote what is before, and
+    /// the row keeps that it began (docs/model-checking.md).
+    Marked,
+}
+
+/// From whom a life that begins reads its determinants.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Reading {
+    /// From as many as are sure to contain one of every quorum, whoever they
+    /// are.
+    AnyOfEveryQuorum,
+    /// From a replica that has let the life in.
+    Joined,
+}
+
+/// A bug of the world around the real parts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Bug {
+    /// The gate never shuts.
+    GateOpen,
+    /// What one replica has confirmed is taken for stable.
+    QuorumOfOne,
+    /// An acknowledgement is not asked which life it is of.
+    AnyIncarnation,
+    /// A hello fences nobody.
+    NoFence,
+    /// A life begins with what one replica says.
+    SurveyOfOne,
+    /// A life begins where the shortest answer ends.
+    ShortestAnswer,
+    /// A life runs when it knows where it begins: what it took over is not
+    /// stable again yet.
+    RunsAtOnce,
+    /// Determinants are given up behind the newest checkpoint.
+    TrimAtNewest,
+}
+
+impl Bug {
+    /// All of them.
+    pub const ALL: [Self; 8] = [
+        Self::GateOpen,
+        Self::QuorumOfOne,
+        Self::AnyIncarnation,
+        Self::NoFence,
+        Self::SurveyOfOne,
+        Self::ShortestAnswer,
+        Self::RunsAtOnce,
+        Self::TrimAtNewest,
+    ];
+}
+
+use Operation::{Any, Checkpoint, From, Send};
+
+/// How large a model is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Size {
+    /// What each rank does.
+    pub programs: Vec<Vec<Operation>>,
+    /// Loggers.
+    pub replicas: usize,
+    /// How many make a determinant stable.
+    pub quorum: usize,
+    /// Ranks that crash, at most; one may do so more than once.
+    pub crashes: u8,
+    /// Loggers that start again, at most.
+    pub logger_restarts: u8,
+    /// Loggers that lose what they have, at most; only when the others have it.
+    pub losses: u8,
+    /// Whether acknowledgements of a dead life reach its successor.
+    pub stale_acks: bool,
+    /// How replicas are let in.
+    pub joining: Joining,
+    /// From whom determinants are read.
+    pub reading: Reading,
+    /// A bug that is to be found.
+    pub bug: Option<Bug>,
+}
+
+impl Size {
+    /// The names that [`Size::named`] knows.
+    pub const NAMES: [&str; 5] = ["small", "full", "faults", "chain", "checkpoints"];
+
+    /// The size with this name.
+    pub fn named(name: &str) -> Option<Self> {
+        match name {
+            "small" => Some(Self::small()),
+            "full" => Some(Self::full()),
+            "faults" => Some(Self::faults()),
+            "chain" => Some(Self::chain()),
+            "checkpoints" => Some(Self::checkpoints()),
+            _ => None,
+        }
+    }
+
+    /// In a second, also in a debug build: two ranks send to a third, which
+    /// receives one of the messages first and says which.
+    pub fn small() -> Self {
+        Self {
+            programs: vec![vec![Any, Send(1)], vec![Send(0), From(0)], vec![Send(0)]],
+            replicas: 3,
+            quorum: 2,
+            crashes: 2,
+            logger_restarts: 0,
+            losses: 0,
+            stale_acks: false,
+            joining: Joining::Marked,
+            reading: Reading::Joined,
+            bug: None,
+        }
+    }
+
+    /// Three ranks, two receives from any, two crashes, three loggers.
+    pub fn full() -> Self {
+        Self {
+            programs: vec![
+                vec![Any, Any, Send(1)],
+                vec![Send(0), From(0)],
+                vec![Send(0)],
+            ],
+            ..Self::small()
+        }
+    }
+
+    /// The same; one logger starts again, one loses what it has, and
+    /// acknowledgements come late.
+    pub fn faults() -> Self {
+        Self {
+            logger_restarts: 1,
+            losses: 1,
+            stale_acks: true,
+            ..Self::full()
+        }
+    }
+
+    /// As [`Size::full`], but two ranks receive from any, once each, one after
+    /// the other.
+    pub fn chain() -> Self {
+        Self {
+            programs: vec![
+                vec![Any, Send(1), Send(2)],
+                vec![Send(0), Any, Send(2)],
+                vec![Send(0), Send(1), From(0), From(1)],
+            ],
+            ..Self::full()
+        }
+    }
+
+    /// As [`Size::full`], with two checkpoints and the initial state, of which
+    /// two are kept, and trimming.
+    pub fn checkpoints() -> Self {
+        Self {
+            programs: vec![
+                vec![Any, Checkpoint, Any, Checkpoint, Send(1)],
+                vec![Send(0), From(0)],
+                vec![Send(0)],
+            ],
+            ..Self::full()
+        }
+    }
+
+    /// Planted: an acknowledgement of one is believed.
+    pub(super) fn believes_any(&self) -> Option<usize> {
+        (self.bug == Some(Bug::QuorumOfOne)).then_some(self.replicas)
+    }
+
+    /// The same with a bug.
+    pub fn with(self, bug: Bug) -> Self {
+        Self {
+            stale_acks: self.stale_acks || bug == Bug::AnyIncarnation,
+            bug: Some(bug),
+            ..self
+        }
+    }
+}

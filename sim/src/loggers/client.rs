@@ -1,0 +1,297 @@
+//! A life's side: the real client over the simulated network.
+
+use super::Loggers;
+use super::ledger::Ledger;
+use super::network::{Network, PortState, Spark, TalkId};
+use super::planted::LoggerBug;
+use crate::happening::Life;
+use refrain_eventlog::LoggerId;
+use refrain_eventlog::client::network::{Network as ClientNetwork, Wire};
+use refrain_eventlog::client::{Client, ClientOptions, ConnectionError, LoggerAddress};
+use refrain_eventlog::message::{Hello, RemoteRing, ToClient, ToLogger};
+use refrain_eventlog::remote::{Port, RemoteError, RemoteWriter};
+use refrain_eventlog::ring::{RingIdentity, RingMemory};
+use refrain_logging::determinant::EventIndex;
+use refrain_logging::determinant::batch::BatchHeader;
+use refrain_logging::pessimist::Commits;
+use refrain_ring::{Clock, Incarnation, Rank};
+use std::cell::{Cell, RefCell};
+use std::os::fd::OwnedFd;
+use std::rc::Rc;
+use std::time::Duration;
+
+/// Commits that wait for one logger at most, before more are kept back.
+const BACKLOG_MAX: usize = 32;
+/// One-sided writes under way to one logger at most.
+const WRITES_MAX: usize = 16;
+/// What a tick of the job is to clients.
+pub const TICK: Duration = Duration::from_millis(1);
+
+/// The client's end of a conversation.
+#[derive(Debug)]
+pub struct LoggerWire {
+    talk: TalkId,
+    ways: Ways,
+}
+
+/// How a life reaches its loggers.
+#[derive(Clone, Debug)]
+pub struct Ways {
+    pub(super) network: Rc<RefCell<Network>>,
+    pub(super) life: Life,
+    pub(super) spark: Spark,
+    /// One past the last determinant that was begun to be committed.
+    pub(super) end: Rc<Cell<EventIndex>>,
+}
+
+impl Ways {
+    /// As [`LoggerBug::FreedBeforeStable`] has it.
+    fn bent(&self, message: &ToLogger) -> ToLogger {
+        match message {
+            ToLogger::Hello(hello)
+                if self.network.borrow().bug == Some(LoggerBug::FreedBeforeStable) =>
+            {
+                ToLogger::Hello(Hello {
+                    first_kept: hello.first_kept.max(self.end.get().0),
+                    ..hello.clone()
+                })
+            }
+            other => other.clone(),
+        }
+    }
+}
+
+impl Wire for LoggerWire {
+    fn has_room(&self) -> bool {
+        self.ways.network.borrow().backlog(self.talk) < BACKLOG_MAX
+    }
+
+    fn say(&mut self, message: &ToLogger) -> Result<(), ConnectionError> {
+        let message = self.ways.bent(message);
+        let network = &self.ways.network;
+        let said = self
+            .ways
+            .spark
+            .act(|| network.borrow_mut().say(self.talk, message));
+        match said {
+            Some(false) => Err(ConnectionError::Closed),
+            // The dead say nothing, and are told nothing.
+            Some(true) | None => Ok(()),
+        }
+    }
+
+    fn flush(&mut self) -> Result<(), ConnectionError> {
+        Ok(())
+    }
+
+    fn hear(&mut self) -> Result<Option<ToClient>, ConnectionError> {
+        if self.ways.spark.is_out() {
+            return Ok(None);
+        }
+        let heard = self.ways.network.borrow_mut().hear(self.talk);
+        heard.map_err(|()| ConnectionError::Closed)
+    }
+
+    fn take_descriptor(&mut self) -> Option<OwnedFd> {
+        None
+    }
+}
+
+impl Drop for LoggerWire {
+    fn drop(&mut self) {
+        if let Ok(mut network) = self.ways.network.try_borrow_mut() {
+            network.hang_up(self.talk);
+        }
+    }
+}
+
+impl ClientNetwork for Ways {
+    type Wire = LoggerWire;
+    type Port = RingPort;
+
+    fn begin(&mut self, address: &LoggerAddress) -> Result<LoggerWire, ConnectionError> {
+        let logger = Loggers::logger_at(address).ok_or(ConnectionError::Closed)?;
+        let (life, spark) = (Some(self.life), self.spark.clone());
+        let talk = self.network.borrow_mut().call(logger, life, spark);
+        Ok(LoggerWire {
+            talk: talk.ok_or(ConnectionError::Closed)?,
+            ways: self.clone(),
+        })
+    }
+
+    fn open_writer(
+        &mut self,
+        _options: &ClientOptions,
+        ring: &RemoteRing,
+    ) -> Result<RemoteWriter<RingPort>, String> {
+        let nobody = RingIdentity {
+            job: 0,
+            rank: Rank(0),
+            incarnation: Incarnation(0),
+            logger: LoggerId(0),
+            start: EventIndex(0),
+        };
+        let image = RingMemory::anonymous(&nobody).map_err(|error| error.to_string())?;
+        let port = RingPort {
+            key: ring.key,
+            state: Rc::default(),
+            begun: 0,
+            over: 0,
+            ways: self.clone(),
+        };
+        Ok(RemoteWriter::over(port, image))
+    }
+}
+
+/// Writes into a ring in a logger's memory.
+#[derive(Debug)]
+pub struct RingPort {
+    key: u64,
+    state: Rc<RefCell<PortState>>,
+    begun: usize,
+    over: usize,
+    ways: Ways,
+}
+
+/// What was under way was flushed.
+#[derive(Clone, Copy, Debug)]
+pub struct Flushed;
+
+impl From<Flushed> for RemoteError {
+    fn from(_: Flushed) -> Self {
+        Self::Memory(std::io::Error::other("the writes under way were flushed"))
+    }
+}
+
+impl RingPort {
+    fn check(&self) -> Result<(), Flushed> {
+        match self.state.borrow().is_broken {
+            true => Err(Flushed),
+            false => Ok(()),
+        }
+    }
+}
+
+impl Port for RingPort {
+    type Error = Flushed;
+
+    fn write(
+        &mut self,
+        image: &RingMemory,
+        offset: usize,
+        bytes: usize,
+        token: u64,
+    ) -> Result<bool, Flushed> {
+        self.check()?;
+        if self.begun - self.over >= WRITES_MAX {
+            return Ok(false);
+        }
+        self.begun += 1;
+        let mut from = vec![0; bytes];
+        image.read(offset, &mut from);
+        let Ways { network, spark, .. } = &self.ways;
+        spark.act(|| {
+            let mut network = network.borrow_mut();
+            network.write((self.key, offset, token), from, &self.state, spark);
+        });
+        Ok(true)
+    }
+
+    fn poll(&mut self, mut completed: impl FnMut(u64)) -> Result<(), Flushed> {
+        if self.ways.spark.is_out() {
+            return Ok(());
+        }
+        let tokens = core::mem::take(&mut self.state.borrow_mut().completed);
+        self.over += tokens.len();
+        tokens.into_iter().for_each(&mut completed);
+        self.check()
+    }
+}
+
+/// Commits the determinants of one life.
+#[derive(Debug)]
+pub struct LoggerClient {
+    pub(super) client: Client<Ways>,
+    pub(super) ways: Ways,
+    pub(super) ledger: Ledger,
+    pub(super) now: Rc<Cell<u64>>,
+    pub(super) starts: Rc<RefCell<std::collections::BTreeMap<Life, EventIndex>>>,
+    pub(super) newest: Clock,
+    pub(super) has_begun: bool,
+}
+
+impl LoggerClient {
+    fn advance(&mut self) -> EventIndex {
+        let now = TICK * self.now.get() as u32;
+        let end = self.client.poll(|| now);
+        if !self.has_begun
+            && !self.ways.spark.is_out()
+            && let Some(start) = self.client.start()
+        {
+            self.has_begun = true;
+            self.ways.end.set(start);
+            self.starts.borrow_mut().insert(self.ways.life, start);
+            let Life { rank, incarnation } = self.ways.life;
+            self.ledger.began(rank, incarnation, start);
+        }
+        end
+    }
+
+    /// Number of the first determinant of this life; `None` until a quorum has
+    /// answered. Looks.
+    pub fn start(&mut self) -> Option<EventIndex> {
+        self.advance();
+        self.client.start()
+    }
+
+    /// Whether the life is known at a quorum: what it commits now becomes stable
+    /// while they live.
+    pub fn live(&self) -> usize {
+        self.client.live()
+    }
+
+    /// Determinants with at most this clock will not be asked for any more. GC-1
+    pub fn trim(&mut self, clock: Clock) {
+        let bug = self.ways.network.borrow().bug;
+        self.client.trim(match bug {
+            Some(LoggerBug::TrimTooFar) => clock.max(self.newest),
+            _ => clock,
+        });
+    }
+
+    /// Nothing more will come; says whether every logger that is there has stored
+    /// everything. To be called again until it has.
+    pub fn leave(&mut self) -> bool {
+        self.client.leave();
+        self.advance();
+        self.client.has_left()
+    }
+
+    /// Why the commits under way are not stable; `None` when they all are.
+    pub fn explain(&self) -> Option<String> {
+        self.client.explain()
+    }
+}
+
+impl Commits for LoggerClient {
+    fn commit(&mut self, header: &BatchHeader, batch: &[u8]) {
+        if !self.ways.spark.is_out() {
+            self.ledger.committed(header);
+        }
+        self.ways.end.set(header.end());
+        self.newest = header.last_clock;
+        self.client.commit(header, batch);
+    }
+
+    fn stable_end(&self) -> EventIndex {
+        self.client.stable_end()
+    }
+
+    fn poll(&mut self) -> EventIndex {
+        self.advance()
+    }
+
+    fn is_instant(&self) -> bool {
+        false
+    }
+}

@@ -1,0 +1,238 @@
+//! What is held where: the oracle's own account, made from bytes that reached
+//! files and rings, and from what clients began to commit. It asks neither
+//! committers nor logbooks.
+
+use refrain_logging::determinant::EventIndex;
+use refrain_logging::determinant::batch::{BatchHeader, HEADER_BYTES};
+use refrain_ring::{Clock, Incarnation, Rank};
+use std::collections::{BTreeMap, HashSet};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// A batch by which nothing else is meant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+struct BatchId {
+    incarnation: Incarnation,
+    first: EventIndex,
+    end: EventIndex,
+    last_clock: Clock,
+}
+
+impl BatchId {
+    fn of(header: &BatchHeader) -> Self {
+        Self {
+            incarnation: header.incarnation,
+            first: header.first,
+            end: header.end(),
+            last_clock: header.last_clock,
+        }
+    }
+}
+
+/// What one logger holds of a rank.
+#[derive(Clone, Debug, Default)]
+struct Holder {
+    held: HashSet<BatchId>,
+    /// So many batches of the row, the first, are among them.
+    whole: usize,
+}
+
+/// One rank.
+#[derive(Clone, Debug)]
+struct RankLedger {
+    /// What its lives committed, and went on from, in order.
+    row: Vec<BatchId>,
+    /// The latest that has begun.
+    life: Incarnation,
+    holders: Vec<Holder>,
+    /// So many, the first, were held by a quorum once.
+    reached: usize,
+}
+
+#[derive(Debug)]
+struct State {
+    quorum: usize,
+    replicas: usize,
+    ranks: BTreeMap<Rank, RankLedger>,
+    breach: Option<String>,
+}
+
+/// Clones are the same.
+#[derive(Clone, Debug)]
+pub(super) struct Ledger {
+    /// Behind a lock since disks must be able to have it, not for threads.
+    state: Arc<Mutex<State>>,
+}
+
+impl RankLedger {
+    fn new(replicas: usize) -> Self {
+        Self {
+            row: Vec::new(),
+            life: Incarnation(0),
+            holders: vec![Holder::default(); replicas],
+            reached: 0,
+        }
+    }
+
+    /// A quorum has it: as many survive as are promised to. That one of them
+    /// loses it afterwards is what the others are for, so it never goes back.
+    fn settle(&mut self, quorum: usize) {
+        let row = &self.row;
+        for holder in &mut self.holders {
+            while row
+                .get(holder.whole)
+                .is_some_and(|batch| holder.held.contains(batch))
+            {
+                holder.whole += 1;
+            }
+        }
+        // Few: no order of them is needed.
+        let holders = self.holders.iter();
+        let at_least = |whole: usize| holders.clone().filter(|it| it.whole >= whole).count();
+        let ends = holders.clone().map(|holder| holder.whole);
+        let reached = ends.filter(|whole| at_least(*whole) >= quorum).max();
+        self.reached = self.reached.max(reached.unwrap_or(0));
+    }
+}
+
+impl Ledger {
+    pub(super) fn new(replicas: usize, quorum: usize) -> Self {
+        let state = State {
+            quorum,
+            replicas,
+            ranks: BTreeMap::new(),
+            breach: None,
+        };
+        Self {
+            state: Arc::new(Mutex::new(state)),
+        }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn change(&self, rank: Rank, change: impl FnOnce(&mut RankLedger)) {
+        let state = &mut *self.state();
+        let replicas = state.replicas;
+        let ledger = state.ranks.entry(rank);
+        let ledger = ledger.or_insert_with(|| RankLedger::new(replicas));
+        change(ledger);
+        ledger.settle(state.quorum);
+    }
+
+    /// A life of a rank begins there: what a dead one wrote behind it is not
+    /// part of the row.
+    pub(super) fn began(&self, rank: Rank, life: Incarnation, start: EventIndex) {
+        let mut lost = None;
+        self.change(rank, |ledger| {
+            if life < ledger.life {
+                return;
+            }
+            ledger.life = life;
+            let kept = ledger.row.partition_point(|batch| batch.end <= start);
+            if kept < ledger.reached {
+                lost = Some(ledger.row[kept].first);
+            }
+            ledger.row.truncate(kept);
+            ledger.reached = ledger.reached.min(kept);
+            for holder in &mut ledger.holders {
+                holder.whole = holder.whole.min(kept);
+            }
+        });
+        if let Some(first) = lost {
+            let what = format!(
+                "a life of rank {} goes on from determinant {start}, but those from {first} on \
+                 were held by a quorum",
+                rank.0
+            );
+            self.state().breach.get_or_insert(what);
+        }
+    }
+
+    /// A rank begins to commit a batch. What a fenced life commits is not part of
+    /// the row.
+    pub(super) fn committed(&self, header: &BatchHeader) {
+        self.change(header.rank, |ledger| {
+            if header.incarnation == ledger.life {
+                ledger.row.push(BatchId::of(header));
+            }
+        });
+    }
+
+    /// Batches are where they survive, at one logger.
+    pub(super) fn holds(&self, logger: usize, headers: &[BatchHeader]) {
+        for header in headers {
+            self.change(header.rank, |ledger| {
+                ledger.holders[logger].held.insert(BatchId::of(header));
+            });
+        }
+    }
+
+    /// A logger has nothing but this any more; `firsts`: before these nothing is
+    /// asked for (GC-1).
+    pub(super) fn holds_only(
+        &self,
+        logger: usize,
+        headers: &[BatchHeader],
+        firsts: &[(Rank, EventIndex)],
+    ) {
+        let ranks: Vec<Rank> = self.state().ranks.keys().copied().collect();
+        for rank in ranks {
+            let first = firsts.iter().find(|first| first.0 == rank);
+            let first = first.map_or(EventIndex(0), |first| first.1);
+            self.change(rank, |ledger| {
+                let trimmed = ledger.row.iter().filter(|batch| batch.end <= first);
+                let held = trimmed.copied().collect();
+                ledger.holders[logger] = Holder { held, whole: 0 };
+            });
+        }
+        self.holds(logger, headers);
+    }
+
+    /// Clock up to which everything is held by a quorum.
+    pub(super) fn reach(&self, rank: Rank) -> Option<Clock> {
+        let state = self.state();
+        let ledger = state.ranks.get(&rank)?;
+        let last = ledger.reached.checked_sub(1)?;
+        Some(ledger.row[last].last_clock)
+    }
+
+    /// One past the last determinant that is held by a quorum.
+    pub(super) fn reached_end(&self, rank: Rank) -> EventIndex {
+        let state = self.state();
+        let ledger = state.ranks.get(&rank);
+        let last = ledger.and_then(|ledger| ledger.row.get(ledger.reached.checked_sub(1)?));
+        last.map_or(EventIndex(0), |last| last.end)
+    }
+
+    /// How many loggers hold all that a rank committed.
+    pub(super) fn whole_holders(&self, rank: Rank) -> usize {
+        let state = self.state();
+        let Some(ledger) = state.ranks.get(&rank) else {
+            return state.replicas;
+        };
+        let is_whole = |holder: &&Holder| holder.whole == ledger.row.len();
+        ledger.holders.iter().filter(is_whole).count()
+    }
+
+    /// What must not be.
+    pub(super) fn breach(&self) -> Option<String> {
+        self.state().breach.clone()
+    }
+}
+
+/// The batches that lie in these bytes, wherever they begin (at words).
+pub(super) fn batches_in(bytes: &[u8]) -> Vec<BatchHeader> {
+    let mut found = Vec::new();
+    let mut at = 0;
+    while at + HEADER_BYTES < bytes.len() {
+        match BatchHeader::read(&bytes[at..]) {
+            Ok((header, _)) => {
+                at += header.batch_bytes().next_multiple_of(8);
+                found.push(header);
+            }
+            Err(_) => at += 8,
+        }
+    }
+    found
+}

@@ -1,0 +1,306 @@
+//! One logger: a process that dies and starts again over a disk and rings that
+//! stay.
+
+use super::disk::MortalDisk;
+use super::host::{FetchState, LoggerChannel, LoggerHost, Rings};
+use super::ledger::{Ledger, batches_in};
+use super::network::{Network, Spark, TalkId};
+use crate::mortal::Mortal;
+use core::ops::ControlFlow;
+use refrain_eventlog::logbook::{Archive, Logbook, LogbookOptions};
+use refrain_eventlog::server::Limits;
+use refrain_eventlog::server::host::Wanted;
+use refrain_eventlog::server::service::{Service, ServiceOptions};
+use refrain_eventlog::store::faulty::{FaultyDisk, FaultyOptions};
+use refrain_eventlog::{Level, LoggerId};
+use refrain_logging::determinant::EventIndex;
+use refrain_ring::Rank;
+use std::cell::RefCell;
+use std::collections::VecDeque;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// Bytes of a file: many files in a short run.
+const SEGMENT_BYTES: u64 = 64 << 10;
+/// Ticks before a disk that does not go on is tried again.
+const DISK_PAUSE: u64 = 50;
+/// How often, in percent, a disk has no news yet.
+const DISK_LATE_PERCENT: u64 = 40;
+
+/// What all loggers of a shard share.
+#[derive(Clone, Debug)]
+pub(super) struct Shard {
+    pub(super) network: Rc<RefCell<Network>>,
+    pub(super) ledger: Ledger,
+    pub(super) level: Level,
+    pub(super) replicas: usize,
+    pub(super) reports: Rc<RefCell<Vec<String>>>,
+}
+
+/// See the [module](self).
+#[derive(Debug)]
+pub(super) struct Logger {
+    number: usize,
+    shard: Shard,
+    mortal: Mortal,
+    pub(super) spark: Spark,
+    service: Option<Service<LoggerHost>>,
+    disk: FaultyDisk,
+    seed: u64,
+    is_slow: Arc<AtomicBool>,
+    is_full: bool,
+    lost_power: bool,
+    rings: Rings,
+    pub(super) is_paused: bool,
+    /// It said that it has more to do.
+    has_more: bool,
+    disk_try_at: u64,
+}
+
+/// A fetch that a logger wants.
+pub(super) type Wish = (Wanted, Rc<RefCell<FetchState>>);
+
+impl Logger {
+    pub(super) fn new(number: usize, shard: Shard, mortal: Mortal, seed: u64) -> Self {
+        let disk = FaultyDisk::new(FaultyOptions {
+            seed,
+            room_bytes: u64::MAX,
+            late_percent: DISK_LATE_PERCENT,
+        });
+        let mut logger = Self {
+            number,
+            shard,
+            spark: Spark::new(mortal.clone()),
+            mortal,
+            service: None,
+            disk,
+            seed,
+            is_slow: Arc::default(),
+            is_full: false,
+            lost_power: false,
+            rings: Rings::default(),
+            is_paused: false,
+            has_more: false,
+            disk_try_at: 0,
+        };
+        logger.begin();
+        logger
+    }
+
+    pub(super) fn lives(&self) -> bool {
+        self.service.is_some()
+    }
+
+    fn begin(&mut self) {
+        let began = self.open();
+        match began {
+            Ok(service) => {
+                self.service = Some(service);
+                self.has_more = true;
+                self.shard.network.borrow_mut().lives[self.number] = true;
+            }
+            Err(error) => self.ends_with(&error),
+        }
+    }
+
+    fn open(&mut self) -> Result<Service<LoggerHost>, String> {
+        let logger = LoggerId(self.number as u32);
+        let options = LogbookOptions {
+            segment_bytes: SEGMENT_BYTES,
+            ..LogbookOptions::new(logger, self.shard.level == Level::Durable)
+        };
+        let disk = MortalDisk {
+            inner: self.disk.clone(),
+            mortal: self.mortal.clone(),
+            logger: self.number,
+            ledger: self.shard.ledger.clone(),
+            is_slow: self.is_slow.clone(),
+            under_way: None,
+        };
+        let logbook =
+            Logbook::open_on(Box::new(disk), &options).map_err(|error| error.to_string())?;
+        let host = LoggerHost {
+            logger: self.number,
+            network: self.shard.network.clone(),
+            spark: self.spark.clone(),
+            rings: self.rings.clone(),
+            keys: Default::default(),
+            wanted: Vec::new(),
+            reports: self.shard.reports.clone(),
+        };
+        let options = ServiceOptions {
+            logger,
+            level: self.shard.level,
+            peers: self.shard.replicas - 1,
+            limits: Limits::default(),
+        };
+        Service::open(options, logbook, host, 0).map_err(|error| error.to_string())
+    }
+
+    /// Its process cannot go on: it has died, or ends with an error.
+    fn ends_with(&mut self, error: &str) {
+        if !self.mortal.is_dead() {
+            let told = format!("logger {} ends: {error}", self.number);
+            self.shard.reports.borrow_mut().push(told);
+        }
+        self.mortal.kill();
+        self.died();
+    }
+
+    /// What is left of its process goes.
+    fn died(&mut self) {
+        self.spark.put_out();
+        // Its channels hang up as they go.
+        self.service = None;
+        self.shard.network.borrow_mut().logger_died(self.number);
+    }
+
+    /// Its process is killed.
+    pub(super) fn kill(&mut self) {
+        self.mortal.kill();
+        self.died();
+    }
+
+    /// Sees to a death that came with an effect.
+    pub(super) fn bury(&mut self) {
+        if self.service.is_some() && self.mortal.is_dead() {
+            self.died();
+        }
+    }
+
+    /// Its host loses power.
+    pub(super) fn lose_power(&mut self) {
+        self.kill();
+        self.lost_power = true;
+    }
+
+    /// It starts again over what is left.
+    pub(super) fn restart(&mut self) {
+        if self.service.is_some() {
+            return;
+        }
+        self.mortal.revive();
+        self.spark = Spark::new(self.mortal.clone());
+        self.seed = self
+            .seed
+            .wrapping_mul(0x9e37_79b9_7f4a_7c15)
+            .wrapping_add(1);
+        self.is_paused = false;
+        let lost_power = core::mem::take(&mut self.lost_power);
+        self.disk = match lost_power {
+            true => self.disk.after_power_loss(self.seed),
+            false => self.disk.after_death(self.seed),
+        };
+        if lost_power {
+            self.rings.borrow_mut().clear();
+        }
+        self.begin();
+        self.count_again(lost_power);
+    }
+
+    /// Tells the ledger what the disk has: less than before, or more, since a
+    /// write under way may go on when its process has died.
+    fn count_again(&self, lost_power: bool) {
+        let (mut headers, mut firsts) = (Vec::new(), Vec::new());
+        if let Ok(archive) = Archive::open_on(Box::new(self.disk.clone())) {
+            for holding in archive.holdings() {
+                let rank = Rank(holding.rank);
+                let from = EventIndex(holding.first);
+                firsts.push((rank, from));
+                let _ = archive.read(holding.job, rank, from, None, &mut |batch| {
+                    headers.extend(batches_in(batch));
+                    ControlFlow::Continue(())
+                });
+            }
+        }
+        match lost_power {
+            true => self.shard.ledger.holds_only(self.number, &headers, &firsts),
+            false => self.shard.ledger.holds(self.number, &headers),
+        }
+    }
+
+    pub(super) fn set_full(&mut self, is_full: bool) {
+        self.is_full = is_full;
+        self.disk.set_room(if is_full { 0 } else { u64::MAX });
+    }
+
+    pub(super) fn set_slow(&mut self, is_slow: bool) {
+        self.is_slow.store(is_slow, Ordering::Relaxed);
+    }
+
+    /// Whether it has something to do now.
+    pub(super) fn is_ready(&self, is_called: bool, now: u64) -> bool {
+        let Some(service) = self.service.as_ref().filter(|_| !self.is_paused) else {
+            return false;
+        };
+        is_called || self.has_more || !service.logbook().is_settled() && now >= self.disk_try_at
+    }
+
+    /// A turn of its process; what it wants to be fetched goes to `wishes`.
+    pub(super) fn turn(&mut self, now: u64, wishes: &mut Vec<Wish>) {
+        let Some(service) = &mut self.service else {
+            return;
+        };
+        self.shard.network.borrow_mut().calls[self.number] = false;
+        take_in(self.number, &self.shard.network, &self.spark, service);
+        let moved = service.turn();
+        wishes.append(&mut service.host().wanted);
+        match moved {
+            Ok(moved) => {
+                self.has_more = moved;
+                let is_stuck = self.is_full || self.is_slow.load(Ordering::Relaxed);
+                if is_stuck && !moved {
+                    self.disk_try_at = now + DISK_PAUSE;
+                }
+            }
+            Err(error) => self.ends_with(&error.to_string()),
+        }
+        self.bury();
+    }
+}
+
+/// What the real server hears from its sockets before a turn.
+fn take_in(
+    logger: usize,
+    network: &Rc<RefCell<Network>>,
+    spark: &Spark,
+    service: &mut Service<LoggerHost>,
+) {
+    let talks: Vec<(TalkId, Option<u64>, bool)> = {
+        let network = network.borrow();
+        let talks = network
+            .talks
+            .iter()
+            .filter(|(_, talk)| talk.logger == logger);
+        let with_news = |(id, talk): (&TalkId, &super::network::Talk)| {
+            (*id, talk.connection, !talk.at_logger.is_empty())
+        };
+        talks.map(with_news).collect()
+    };
+    for (id, connection, has_news) in talks {
+        let connection = connection.or_else(|| {
+            let connection = service.connect(LoggerChannel {
+                talk: id,
+                network: network.clone(),
+                spark: spark.clone(),
+                out: VecDeque::new(),
+            });
+            if let Some(talk) = network.borrow_mut().talks.get_mut(&id) {
+                talk.connection = connection;
+            }
+            connection
+        });
+        let Some(connection) = connection else {
+            continue;
+        };
+        if has_news && service.listen(connection).is_some() {
+            service.take_messages(connection);
+        }
+        let is_ended = network.borrow().is_ended(id);
+        if is_ended || !service.has_connection(connection) {
+            service.drop_connection(connection, true);
+            network.borrow_mut().close(id);
+        }
+    }
+}

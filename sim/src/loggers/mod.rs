@@ -1,0 +1,407 @@
+//! The event loggers of a job: one shard, its disks, and the ways to it.
+//!
+//! Real: client, links, committer, survey, the writer's half of one-sided rings
+//! and their bookkeeping; the service with its joining, requests,
+//! acknowledgements, rings and their remains; logbook, acceptor, files, replay;
+//! reading. Simulated: conversations (messages in order, late), one-sided writes
+//! (late, overtaking, torn, their completions lost), the memory under rings, the
+//! disks, and when whose turn it is. Written twice: only the loop in which a
+//! logger asks its peers ([`fetching`]), a thread in the real one.
+//!
+//! What is assumed of the faults (the injector answers for it):
+//!
+//! - a logger that dies keeps its disk and the rings in its host's memory; one
+//!   whose host loses power keeps what was synced. At level `placed` nothing is
+//!   promised after a loss of power: it is done only while
+//!   [`Loggers::may_lose_power`];
+//! - every logger comes back in the end; a life begins, and determinants become
+//!   stable, only while enough live: `max(quorum, replicas + 1 - quorum)` for the
+//!   first, `quorum` for the second.
+
+mod client;
+mod disk;
+mod fetching;
+mod host;
+mod ledger;
+mod logger;
+mod network;
+mod planted;
+mod reading;
+
+pub use client::{LoggerClient, TICK};
+pub use planted::LoggerBug;
+
+use crate::happening::Life;
+use crate::mortal::Mortal;
+use crate::plan::{LevelPlan, LoggersPlan, WayPlan};
+use client::Ways;
+use fastrand::Rng;
+use fetching::Fetching;
+use ledger::Ledger;
+use logger::{Logger, Shard, Wish};
+use network::{Arrival, Network, Spark, TalkId};
+use reading::Question;
+use refrain_eventlog::Level;
+use refrain_eventlog::client::read::{ReadError, ReadRequest, read_row, read_rows};
+use refrain_eventlog::client::{Client, ClientOptions, LoggerAddress};
+use refrain_eventlog::message::Way;
+use refrain_logging::determinant::EventIndex;
+use refrain_logging::determinant::batch::HEADER_BYTES;
+use refrain_ring::{Clock, Incarnation, Rank};
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+/// The number of the simulated job.
+pub const JOB: u64 = 0x7265_6672_6169_6e01;
+
+/// All loggers of a job. Clones are the same.
+#[derive(Clone, Debug)]
+pub struct Loggers {
+    shared: Rc<Shared>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    plan: LoggersPlan,
+    shard: Shard,
+    loggers: RefCell<Vec<Logger>>,
+    fetchings: RefCell<Vec<Fetching>>,
+    now: Rc<Cell<u64>>,
+    starts: Rc<RefCell<BTreeMap<Life, EventIndex>>>,
+    /// Chance where no step is taken.
+    chance: RefCell<Rng>,
+    next: RefCell<Vec<Next>>,
+}
+
+/// What can happen next.
+#[derive(Clone, Copy, Debug)]
+enum Next {
+    Arrival(Arrival),
+    Turn(usize),
+    Fetching(usize),
+}
+
+impl Loggers {
+    /// All replicas of a shard, each with its death; with a bug, or none.
+    pub fn new(plan: LoggersPlan, mortals: Vec<Mortal>, seed: u64, bug: Option<LoggerBug>) -> Self {
+        let replicas = plan.replicas as usize;
+        let level = match plan.level {
+            LevelPlan::Placed => Level::Placed,
+            LevelPlan::Durable => Level::Durable,
+        };
+        let ledger = Ledger::new(replicas, plan.quorum as usize);
+        let mut network = Network::new(replicas, level, ledger.clone());
+        network.bug = bug;
+        let shard = Shard {
+            network: Rc::new(RefCell::new(network)),
+            ledger,
+            level,
+            replicas,
+            reports: Rc::default(),
+        };
+        let mut mortals = mortals.into_iter();
+        let logger = |number: usize| {
+            let mortal = mortals.next().unwrap_or_default();
+            let seed = seed ^ (number as u64 + 1) << 56;
+            Logger::new(number, shard.clone(), mortal, seed)
+        };
+        let loggers = (0..replicas).map(logger).collect();
+        Self {
+            shared: Rc::new(Shared {
+                plan,
+                loggers: RefCell::new(loggers),
+                shard,
+                fetchings: RefCell::default(),
+                now: Rc::default(),
+                starts: Rc::default(),
+                chance: RefCell::new(Rng::with_seed(seed)),
+                next: RefCell::default(),
+            }),
+        }
+    }
+
+    fn address(logger: usize) -> LoggerAddress {
+        LoggerAddress::Unix(logger.to_string().into())
+    }
+
+    fn logger_at(address: &LoggerAddress) -> Option<usize> {
+        match address {
+            LoggerAddress::Unix(path) => path.to_str()?.parse().ok(),
+            LoggerAddress::Tcp(_) => None,
+        }
+    }
+
+    fn addresses(&self) -> Vec<LoggerAddress> {
+        (0..self.shared.shard.replicas).map(Self::address).collect()
+    }
+
+    /// A life begins to join; messages and one-sided writes are effects of its
+    /// process.
+    pub fn connect(&self, life: Life, mortal: Mortal) -> LoggerClient {
+        let shared = &self.shared;
+        let options = ClientOptions {
+            job: JOB,
+            rank: life.rank,
+            incarnation: life.incarnation,
+            loggers: self.addresses(),
+            quorum: shared.plan.quorum as usize,
+            level: shared.shard.level,
+            way: Some(match shared.plan.way {
+                WayPlan::Messages => Way::Messages,
+                WayPlan::OneSided => Way::Libfabric,
+            }),
+            connect_wait: TICK,
+            libfabric: None,
+            provider: None,
+        };
+        let ways = Ways {
+            network: shared.shard.network.clone(),
+            life,
+            spark: Spark::new(mortal),
+            end: Rc::default(),
+        };
+        let client = Client::over(ways.clone(), options);
+        LoggerClient {
+            client: client.expect("a plan's quorum is one of its replicas"),
+            ways,
+            ledger: shared.shard.ledger.clone(),
+            now: shared.now.clone(),
+            starts: shared.starts.clone(),
+            newest: Clock(0),
+            has_begun: false,
+        }
+    }
+
+    /// One small step of something: a message or some lines of a one-sided write
+    /// arrive, a logger has a turn (with its disk), asks another one. `now`: in
+    /// ticks. Says whether there was anything to do.
+    pub fn step(&self, rng: &mut Rng, now: u64) -> bool {
+        let shared = &*self.shared;
+        shared.now.set(now);
+        self.bury(rng);
+        let next = &mut *shared.next.borrow_mut();
+        next.clear();
+        self.gather(next, now);
+        let Some(next) = rng.choice(next.iter().copied()) else {
+            return false;
+        };
+        match next {
+            Next::Arrival(arrival) => shared.shard.network.borrow_mut().arrive(arrival, rng),
+            Next::Turn(logger) => self.turn(logger),
+            Next::Fetching(index) => {
+                let network = &mut *shared.shard.network.borrow_mut();
+                shared.fetchings.borrow_mut()[index].step(network, now);
+            }
+        }
+        true
+    }
+
+    /// Sees to those who have died of an effect.
+    fn bury(&self, rng: &mut Rng) {
+        let shared = &*self.shared;
+        for logger in shared.loggers.borrow_mut().iter_mut() {
+            logger.bury();
+        }
+        let network = &mut *shared.shard.network.borrow_mut();
+        network.bury(rng);
+        shared.fetchings.borrow_mut().retain_mut(|fetching| {
+            let is_over = fetching.is_over();
+            if is_over {
+                fetching.end(network);
+            }
+            !is_over
+        });
+    }
+
+    fn gather(&self, next: &mut Vec<Next>, now: u64) {
+        let shared = &*self.shared;
+        let network = shared.shard.network.borrow();
+        network.arrivals(|arrival| next.push(Next::Arrival(arrival)));
+        for (number, logger) in shared.loggers.borrow().iter().enumerate() {
+            if logger.is_ready(network.calls[number], now) {
+                next.push(Next::Turn(number));
+            }
+        }
+        for (index, fetching) in shared.fetchings.borrow().iter().enumerate() {
+            if fetching.is_ready(&network, now) {
+                next.push(Next::Fetching(index));
+            }
+        }
+    }
+
+    fn turn(&self, logger: usize) {
+        let shared = &*self.shared;
+        let mut wishes: Vec<Wish> = Vec::new();
+        let loggers = &mut *shared.loggers.borrow_mut();
+        let it = &mut loggers[logger];
+        if it.is_paused {
+            return;
+        }
+        it.turn(shared.now.get(), &mut wishes);
+        let spark = it.spark.clone();
+        let replicas = shared.shard.replicas;
+        let fetching =
+            |(wanted, state)| Fetching::new(logger, replicas, wanted, state, spark.clone());
+        let fetchings = &mut *shared.fetchings.borrow_mut();
+        fetchings.extend(wishes.into_iter().map(fetching));
+    }
+
+    fn call_as_nobody(&self, logger: usize) -> Option<TalkId> {
+        let mut network = self.shared.shard.network.borrow_mut();
+        network.call(logger, None, Spark::new(Mortal::default()))
+    }
+
+    /// The process of a logger is killed.
+    pub fn kill(&self, logger: u32) {
+        self.shared.loggers.borrow_mut()[logger as usize].kill();
+    }
+
+    /// The host of a logger loses power.
+    pub fn power_loss(&self, logger: u32) {
+        self.shared.loggers.borrow_mut()[logger as usize].lose_power();
+    }
+
+    /// Whether a loss of power leaves what is promised: always with synced files;
+    /// else only while all the others have everything, and they are a quorum of
+    /// the life that comes next.
+    pub fn may_lose_power(&self, _logger: u32) -> bool {
+        let Shared {
+            plan,
+            shard,
+            starts,
+            ..
+        } = &*self.shared;
+        if shard.level == Level::Durable {
+            return true;
+        }
+        let starts = starts.borrow();
+        let mut ranks = starts.keys().map(|life| life.rank);
+        plan.quorum > 1 && ranks.all(|rank| shard.ledger.whole_holders(rank) == shard.replicas)
+    }
+
+    /// A logger starts again, if it is dead.
+    pub fn restart(&self, logger: u32) {
+        self.shared.loggers.borrow_mut()[logger as usize].restart();
+    }
+
+    /// Whether a logger's process is there.
+    pub fn lives(&self, logger: u32) -> bool {
+        let mut loggers = self.shared.loggers.borrow_mut();
+        loggers[logger as usize].bury();
+        loggers[logger as usize].lives()
+    }
+
+    /// A logger stands still, or goes on.
+    pub fn pause(&self, logger: u32, is_paused: bool) {
+        self.shared.loggers.borrow_mut()[logger as usize].is_paused = is_paused;
+    }
+
+    /// The disk of a logger takes no new files, or does again.
+    pub fn disk_full(&self, logger: u32, is_full: bool) {
+        self.shared.loggers.borrow_mut()[logger as usize].set_full(is_full);
+    }
+
+    /// The disk of a logger does not answer, or does again.
+    pub fn disk_slow(&self, logger: u32, is_slow: bool) {
+        self.shared.loggers.borrow_mut()[logger as usize].set_slow(is_slow);
+    }
+
+    /// The connections of a life break: what is on its way arrives in part, and
+    /// of one-sided writes nobody is told what became of them.
+    pub fn disconnect(&self, life: Life) {
+        let rng = &mut *self.shared.chance.borrow_mut();
+        let network = &mut *self.shared.shard.network.borrow_mut();
+        network.disconnect(rng, life);
+    }
+
+    /// A life is over, for certain: its process may be used for the next.
+    pub fn died(&self, life: Life) {
+        let network = self.shared.shard.network.borrow();
+        let talks = network.talks.values();
+        for talk in talks.filter(|talk| talk.life == Some(life)) {
+            talk.caller.put_out();
+        }
+    }
+
+    /// All faults end: the dead start again, disks work, nobody stands still.
+    pub fn heal(&self) {
+        for logger in self.shared.loggers.borrow_mut().iter_mut() {
+            logger.set_full(false);
+            logger.set_slow(false);
+            logger.is_paused = false;
+            logger.bury();
+            logger.restart();
+        }
+    }
+
+    /// Oracle: the highest clock up to which all determinants of a rank are held
+    /// by a quorum at the job's level, counted in the bytes of files and rings;
+    /// `None`: nothing is. One that a quorum held once counts as held: what is
+    /// done to them afterwards is no more than what they promise to survive.
+    pub fn reach(&self, rank: Rank) -> Option<Clock> {
+        self.shared.shard.ledger.reach(rank)
+    }
+
+    /// Oracle: one past the last determinant that is held so.
+    pub fn reached_end(&self, rank: Rank) -> EventIndex {
+        self.shared.shard.ledger.reached_end(rank)
+    }
+
+    /// Oracle: what was seen that must not be.
+    pub fn breach(&self) -> Option<String> {
+        self.shared.shard.ledger.breach()
+    }
+
+    /// What loggers told people so far.
+    pub fn reports(&self) -> Vec<String> {
+        self.shared.shard.reports.borrow().clone()
+    }
+
+    /// Effects of a logger's disk, messages and memory: see its [`Mortal`].
+    ///
+    /// What a life of a rank gets that recovers: its determinants after a clock
+    /// in batches, in order, complete up to where it begins to write. EL-5
+    ///
+    /// # Errors
+    /// Too few loggers answer, or what they have is not complete.
+    pub fn read(
+        &self,
+        rank: Rank,
+        incarnation: Incarnation,
+        after: Clock,
+    ) -> Result<Vec<Vec<u8>>, ReadError> {
+        let start = self
+            .shared
+            .starts
+            .borrow()
+            .get(&Life { rank, incarnation })
+            .copied();
+        let request = ReadRequest {
+            job: JOB,
+            rank,
+            from: EventIndex(0),
+            after_clock: Some(after),
+            until: start.unwrap_or_default(),
+            quorum: self.shared.plan.quorum as usize,
+            timeout: TICK,
+        };
+        let ask = |address: &LoggerAddress| {
+            let logger = Self::logger_at(address).unwrap_or_default();
+            read_row(&mut Question::begin(self, logger)?, &request)
+        };
+        let row = read_rows(&self.addresses(), &request, ask, || false)?;
+        let bug = self.shared.shard.network.borrow().bug;
+        let batches = row.batches().map(|(mut header, payload)| {
+            let mut batch = vec![0; HEADER_BYTES];
+            batch.extend_from_slice(payload);
+            if bug == Some(LoggerBug::OnlyFirstKept) {
+                header.count = 1;
+                header.last_clock = header.first_clock;
+            }
+            header.seal(&mut batch);
+            batch
+        });
+        Ok(batches.collect())
+    }
+}

@@ -1,0 +1,554 @@
+//! Between clients and loggers: messages, in order, and one-sided writes. What
+//! is under way arrives when the job's chance says so.
+
+use super::ledger::{Ledger, batches_in};
+use super::planted::{LoggerBug, forged, of_life};
+use crate::happening::Life;
+use crate::mortal::Mortal;
+use fastrand::Rng;
+use refrain_eventlog::message::{ToClient, ToLogger};
+use refrain_eventlog::ring::{LINE_BYTES, RingIdentity, RingMemory};
+use refrain_eventlog::{Level, LoggerId};
+use refrain_logging::determinant::batch::{BATCH_BYTES_MAX, BatchHeader, HEADER_BYTES};
+use std::cell::{Cell, RefCell};
+use std::collections::{BTreeMap, VecDeque};
+use std::rc::Rc;
+
+/// Whether one life of a process goes on: its process may be started again as
+/// another life.
+#[derive(Clone, Debug)]
+pub(super) struct Spark {
+    mortal: Mortal,
+    is_out: Rc<Cell<bool>>,
+}
+
+impl Spark {
+    pub(super) fn new(mortal: Mortal) -> Self {
+        let is_out = Rc::default();
+        Self { mortal, is_out }
+    }
+
+    /// Whether it is over; once, for ever.
+    pub(super) fn is_out(&self) -> bool {
+        if self.mortal.is_dead() {
+            self.is_out.set(true);
+        }
+        self.is_out.get()
+    }
+
+    pub(super) fn is_same(&self, other: &Self) -> bool {
+        Rc::ptr_eq(&self.is_out, &other.is_out)
+    }
+
+    pub(super) fn put_out(&self) {
+        self.is_out.set(true);
+    }
+
+    /// Has an effect, unless it is over.
+    pub(super) fn act<R>(&self, effect: impl FnOnce() -> R) -> Option<R> {
+        if self.is_out() {
+            return None;
+        }
+        let result = self.mortal.act(effect);
+        self.is_out();
+        result
+    }
+}
+
+/// Number of a conversation: they count up.
+pub(super) type TalkId = u64;
+
+/// A conversation between a client, or a logger that asks, and a logger.
+#[derive(Debug)]
+pub(super) struct Talk {
+    pub(super) logger: usize,
+    /// The rank's life that talks; none: somebody who only asks.
+    pub(super) life: Option<Life>,
+    pub(super) caller: Spark,
+    /// On their way …
+    to_logger: VecDeque<ToLogger>,
+    to_caller: VecDeque<ToClient>,
+    /// … and there.
+    pub(super) at_logger: VecDeque<ToLogger>,
+    pub(super) at_caller: VecDeque<ToClient>,
+    /// The caller will say no more, once what it said has arrived.
+    caller_closed: bool,
+    /// The logger will not.
+    logger_closed: bool,
+    /// Number of the connection at the logger, once it has taken it in.
+    pub(super) connection: Option<u64>,
+    /// What was sent last, for [`LoggerBug::AckUnchecked`].
+    last_sent: Option<BatchHeader>,
+}
+
+impl Talk {
+    /// Whether the caller will hear no more than what has come.
+    pub(super) fn is_closed(&self) -> bool {
+        self.logger_closed && self.to_caller.is_empty()
+    }
+}
+
+/// What is next of a conversation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Arrival {
+    /// A message reaches the logger.
+    AtLogger(TalkId),
+    /// A message reaches the caller.
+    AtCaller(TalkId),
+    /// Some of a one-sided write reaches memory.
+    Landing(usize),
+}
+
+/// A one-sided write under way.
+#[derive(Debug)]
+struct Flight {
+    key: u64,
+    offset: usize,
+    bytes: Vec<u8>,
+    landed: usize,
+    token: u64,
+    port: Rc<RefCell<PortState>>,
+    caller: Spark,
+    /// Its writer is gone: it may come yet, or in part, or never.
+    is_orphan: bool,
+}
+
+/// What a client is told of its writes.
+#[derive(Debug, Default)]
+pub(super) struct PortState {
+    pub(super) completed: Vec<u64>,
+    /// What was under way has an unknown outcome.
+    pub(super) is_broken: bool,
+}
+
+/// Memory that may be written by those who know its key.
+#[derive(Debug)]
+struct Target {
+    logger: usize,
+    memory: RingMemory,
+    identity: RingIdentity,
+}
+
+/// All that is under way.
+#[derive(Debug)]
+pub(super) struct Network {
+    pub(super) talks: BTreeMap<TalkId, Talk>,
+    next_talk: TalkId,
+    flights: Vec<Flight>,
+    targets: BTreeMap<u64, Target>,
+    next_key: u64,
+    ledger: Ledger,
+    pub(super) level: Level,
+    pub(super) bug: Option<LoggerBug>,
+    /// Somebody has to look at this logger: something has come.
+    pub(super) calls: Vec<bool>,
+    pub(super) lives: Vec<bool>,
+}
+
+impl Network {
+    pub(super) fn new(replicas: usize, level: Level, ledger: Ledger) -> Self {
+        Self {
+            talks: BTreeMap::new(),
+            next_talk: 0,
+            flights: Vec::new(),
+            targets: BTreeMap::new(),
+            next_key: 1,
+            ledger,
+            level,
+            bug: None,
+            calls: vec![false; replicas],
+            lives: vec![true; replicas],
+        }
+    }
+
+    /// Begins a conversation with a logger that lives.
+    pub(super) fn call(
+        &mut self,
+        logger: usize,
+        life: Option<Life>,
+        caller: Spark,
+    ) -> Option<TalkId> {
+        if !self.lives[logger] {
+            return None;
+        }
+        let id = self.next_talk;
+        self.next_talk += 1;
+        let talk = Talk {
+            logger,
+            life,
+            caller,
+            to_logger: VecDeque::new(),
+            to_caller: VecDeque::new(),
+            at_logger: VecDeque::new(),
+            at_caller: VecDeque::new(),
+            caller_closed: false,
+            logger_closed: false,
+            connection: None,
+            last_sent: None,
+        };
+        self.talks.insert(id, talk);
+        self.calls[logger] = true;
+        Some(id)
+    }
+
+    /// A caller says something; `false`: the conversation is over.
+    pub(super) fn say(&mut self, id: TalkId, message: ToLogger) -> bool {
+        let Some(talk) = self.talks.get_mut(&id).filter(|talk| !talk.logger_closed) else {
+            return false;
+        };
+        if let ToLogger::Commit { batch } = &message {
+            talk.last_sent = BatchHeader::peek(batch).ok();
+        }
+        talk.to_logger.push_back(message);
+        true
+    }
+
+    /// What has come for a caller; `Err`: it is over.
+    pub(super) fn hear(&mut self, id: TalkId) -> Result<Option<ToClient>, ()> {
+        let talk = self.talks.get_mut(&id).ok_or(())?;
+        match talk.at_caller.pop_front() {
+            Some(message) if self.bug == Some(LoggerBug::AckUnchecked) => {
+                let forged = talk.last_sent.and_then(|last| forged(&message, &last));
+                Ok(Some(forged.unwrap_or(message)))
+            }
+            Some(message) => Ok(Some(message)),
+            None if talk.is_closed() => Err(()),
+            None => Ok(None),
+        }
+    }
+
+    /// Messages of a caller that have not been taken by the logger.
+    pub(super) fn backlog(&self, id: TalkId) -> usize {
+        let talk = self.talks.get(&id);
+        talk.map_or(0, |talk| talk.to_logger.len() + talk.at_logger.len())
+    }
+
+    /// A caller hangs up.
+    pub(super) fn hang_up(&mut self, id: TalkId) {
+        if let Some(talk) = self.talks.get_mut(&id) {
+            talk.caller_closed = true;
+            self.calls[talk.logger] = true;
+        }
+        self.forget(id);
+    }
+
+    /// A logger says something.
+    pub(super) fn answer(&mut self, id: TalkId, message: ToClient) {
+        if let Some(talk) = self.talks.get_mut(&id) {
+            talk.to_caller.push_back(message);
+        }
+    }
+
+    /// A logger hangs up.
+    pub(super) fn close(&mut self, id: TalkId) {
+        if let Some(talk) = self.talks.get_mut(&id) {
+            talk.logger_closed = true;
+            talk.to_logger.clear();
+            talk.at_logger.clear();
+        }
+        self.forget(id);
+    }
+
+    fn forget(&mut self, id: TalkId) {
+        let is_over = |talk: &Talk| talk.logger_closed && talk.caller_closed;
+        if self.talks.get(&id).is_some_and(is_over) {
+            self.talks.remove(&id);
+        }
+    }
+
+    /// Whether the caller has hung up and everything that it said was taken.
+    pub(super) fn is_ended(&self, id: TalkId) -> bool {
+        self.talks.get(&id).is_some_and(|talk| {
+            talk.caller_closed && talk.to_logger.is_empty() && talk.at_logger.is_empty()
+        })
+    }
+
+    /// Lets clients write into a ring; returns the key.
+    pub(super) fn register(
+        &mut self,
+        logger: usize,
+        memory: RingMemory,
+        identity: RingIdentity,
+    ) -> u64 {
+        let key = self.next_key;
+        self.next_key += 1;
+        let target = Target {
+            logger,
+            memory,
+            identity,
+        };
+        self.targets.insert(key, target);
+        key
+    }
+
+    /// Nobody writes there any more. FENCE-1
+    pub(super) fn revoke(&mut self, key: u64) {
+        if self.bug != Some(LoggerBug::FenceForgotten) {
+            self.targets.remove(&key);
+        }
+    }
+
+    /// Begins a one-sided write.
+    pub(super) fn write(
+        &mut self,
+        (key, offset, token): (u64, usize, u64),
+        bytes: Vec<u8>,
+        port: &Rc<RefCell<PortState>>,
+        caller: &Spark,
+    ) {
+        if self.bug == Some(LoggerBug::AckEarly) && self.level == Level::Placed {
+            port.borrow_mut().completed.push(token);
+        }
+        self.flights.push(Flight {
+            key,
+            offset,
+            bytes,
+            landed: 0,
+            token,
+            port: port.clone(),
+            caller: caller.clone(),
+            is_orphan: false,
+        });
+    }
+
+    /// A logger's process is dead: its host hangs up, and nobody reaches its
+    /// memory any more. Those who had called it are told by their sockets.
+    pub(super) fn logger_died(&mut self, logger: usize) {
+        self.lives[logger] = false;
+        let talks = self.talks.iter().filter(|(_, talk)| talk.logger == logger);
+        for id in talks.map(|(id, _)| *id).collect::<Vec<_>>() {
+            self.close(id);
+        }
+        self.targets.retain(|_, target| target.logger != logger);
+    }
+
+    /// The connections of a life break: what was on its way is flushed.
+    pub(super) fn disconnect(&mut self, rng: &mut Rng, life: Life) {
+        let meant = self
+            .talks
+            .iter()
+            .filter(|(_, talk)| talk.life == Some(life));
+        let meant: Vec<TalkId> = meant.map(|(id, _)| *id).collect();
+        let mut callers = Vec::new();
+        for id in meant {
+            let Some(talk) = self.talks.get_mut(&id) else {
+                continue;
+            };
+            let arrives = rng.usize(0..=talk.to_logger.len());
+            talk.at_logger.extend(talk.to_logger.drain(..arrives));
+            talk.to_logger.clear();
+            talk.to_caller.clear();
+            talk.caller_closed = true;
+            talk.logger_closed = true;
+            self.calls[talk.logger] = true;
+            callers.push(talk.caller.clone());
+            if talk.connection.is_none() {
+                self.talks.remove(&id);
+            }
+        }
+        self.orphan(rng, |caller| callers.iter().any(|it| it.is_same(caller)));
+    }
+
+    /// One-sided writes of a life have lost their completions; they may land yet.
+    pub(super) fn orphan(&mut self, rng: &mut Rng, is_meant: impl Fn(&Spark) -> bool) {
+        self.flights.retain_mut(|flight| {
+            if flight.is_orphan || !is_meant(&flight.caller) {
+                return true;
+            }
+            flight.port.borrow_mut().is_broken = true;
+            flight.is_orphan = true;
+            rng.u8(0..3) > 0
+        });
+    }
+
+    /// Sees to those who have died since.
+    pub(super) fn bury(&mut self, rng: &mut Rng) {
+        let dead: Vec<TalkId> = self
+            .talks
+            .iter()
+            .filter(|(_, talk)| !talk.caller_closed && talk.caller.is_out())
+            .map(|(id, _)| *id)
+            .collect();
+        for id in dead {
+            self.hang_up(id);
+        }
+        if self
+            .flights
+            .iter()
+            .any(|flight| !flight.is_orphan && flight.caller.is_out())
+        {
+            self.orphan(rng, Spark::is_out);
+        }
+    }
+
+    /// Everything that can arrive next.
+    pub(super) fn arrivals(&self, mut each: impl FnMut(Arrival)) {
+        for (&id, talk) in &self.talks {
+            if !talk.to_logger.is_empty() {
+                each(Arrival::AtLogger(id));
+            }
+            if !talk.to_caller.is_empty() && !talk.caller_closed {
+                each(Arrival::AtCaller(id));
+            }
+        }
+        // Any of the oldest may overtake the others.
+        for index in 0..self.flights.len().min(4) {
+            each(Arrival::Landing(index));
+        }
+    }
+
+    /// One of those arrives.
+    pub(super) fn arrive(&mut self, arrival: Arrival, rng: &mut Rng) {
+        match arrival {
+            Arrival::AtLogger(id) => self.arrive_at_logger(id),
+            Arrival::AtCaller(id) => self.arrive_at_caller(id),
+            Arrival::Landing(index) => self.land(index, rng),
+        }
+    }
+
+    pub(super) fn arrive_at_caller(&mut self, id: TalkId) {
+        if let Some(talk) = self.talks.get_mut(&id) {
+            talk.at_caller.extend(talk.to_caller.pop_front());
+        }
+    }
+
+    pub(super) fn arrive_at_logger(&mut self, id: TalkId) {
+        let Some(talk) = self.talks.get_mut(&id) else {
+            return;
+        };
+        let Some(message) = talk.to_logger.pop_front() else {
+            return;
+        };
+        self.calls[talk.logger] = true;
+        if self.bug == Some(LoggerBug::AckEarly)
+            && let ToLogger::Commit { batch } = &message
+            && let Ok(header) = BatchHeader::peek(batch)
+        {
+            let ack = ToClient::Stable {
+                logger: LoggerId(talk.logger as u32),
+                rank: 0,
+                incarnation: 0,
+                clock: 0,
+                end: 0,
+                level: self.level,
+            };
+            talk.to_caller.extend(forged(&ack, &header));
+        }
+        talk.at_logger.push_back(message);
+        if self.bug == Some(LoggerBug::FenceForgotten) {
+            self.take_for_latest(id);
+        }
+    }
+
+    /// What a dead life sent goes the way of the latest.
+    fn take_for_latest(&mut self, id: TalkId) {
+        let Some(talk) = self.talks.get_mut(&id) else {
+            return;
+        };
+        let (logger, Some(life)) = (talk.logger, talk.life) else {
+            return;
+        };
+        if !matches!(talk.at_logger.back(), Some(ToLogger::Commit { .. })) {
+            return;
+        }
+        let later = self.talks.values_mut().filter(|other| {
+            let is_later = |it: Life| it.rank == life.rank && it.incarnation > life.incarnation;
+            other.logger == logger && other.life.is_some_and(is_later)
+        });
+        let Some(latest) = later.max_by_key(|talk| talk.life) else {
+            return;
+        };
+        let incarnation = latest.life.map(|life| life.incarnation);
+        let taken = self
+            .talks
+            .get_mut(&id)
+            .and_then(|talk| talk.at_logger.pop_back());
+        let (Some(incarnation), Some(ToLogger::Commit { batch })) = (incarnation, taken) else {
+            return;
+        };
+        let later = self.talks.values_mut().filter(|other| {
+            let is_latest = |it: Life| it.rank == life.rank && it.incarnation == incarnation;
+            other.logger == logger && other.life.is_some_and(is_latest)
+        });
+        if let (Some(latest), Some(batch)) = (later.last(), of_life(&batch, incarnation)) {
+            latest.at_logger.push_back(ToLogger::Commit { batch });
+        }
+    }
+
+    /// Lines of a write reach memory, or all of it, and then its completion the
+    /// writer.
+    fn land(&mut self, index: usize, rng: &mut Rng) {
+        let flight = &mut self.flights[index];
+        if !self.targets.contains_key(&flight.key) {
+            // FENCE-1: its key is void.
+            flight.port.borrow_mut().is_broken = true;
+            self.flights.remove(index);
+            return;
+        }
+        let left = flight.bytes.len() - flight.landed;
+        let lines = left.div_ceil(LINE_BYTES);
+        let lands = match rng.u8(0..3) {
+            0 => rng.usize(1..=lines),
+            _ => lines,
+        };
+        let end = (flight.landed + lands * LINE_BYTES).min(flight.bytes.len());
+        let bytes = match (self.bug, flight.is_orphan) {
+            (Some(LoggerBug::FenceForgotten), true) => self.for_latest(index),
+            _ => None,
+        };
+        let flight = &mut self.flights[index];
+        let Some(target) = self
+            .targets
+            .get(&bytes.as_ref().map_or(flight.key, |it| it.0))
+        else {
+            return;
+        };
+        if let Some((_, bytes)) = bytes {
+            flight.bytes = bytes;
+        }
+        let part = &flight.bytes[flight.landed..end];
+        target.memory.write(flight.offset + flight.landed, part);
+        self.calls[target.logger] = true;
+        flight.landed = end;
+        if self.bug == Some(LoggerBug::TornAccepted) {
+            seal_torn(&target.memory, flight.offset);
+        }
+        let is_over = end == flight.bytes.len();
+        if is_over {
+            if self.level == Level::Placed {
+                self.ledger.holds(target.logger, &batches_in(&flight.bytes));
+            }
+            flight.port.borrow_mut().completed.push(flight.token);
+        }
+        // What the dead began may stop anywhere.
+        if is_over || flight.is_orphan && rng.bool() {
+            self.flights.remove(index);
+        }
+    }
+
+    /// What a dead life wrote, as the latest would have, and where.
+    fn for_latest(&self, index: usize) -> Option<(u64, Vec<u8>)> {
+        let flight = &self.flights[index];
+        let old = self.targets.get(&flight.key)?;
+        let is_later = |other: &Target| {
+            other.logger == old.logger
+                && other.identity.rank == old.identity.rank
+                && other.identity.incarnation > old.identity.incarnation
+        };
+        let (&key, latest) = self.targets.iter().rfind(|(_, target)| is_later(target))?;
+        let batch = of_life(&flight.bytes, latest.identity.incarnation)?;
+        Some((key, batch))
+    }
+}
+
+/// Gives what lies there, whole or not, the checksum that it would need.
+fn seal_torn(memory: &RingMemory, offset: usize) {
+    let mut batch = vec![0; BATCH_BYTES_MAX];
+    memory.read(offset, &mut batch[..HEADER_BYTES]);
+    if let Ok(header) = BatchHeader::peek(&batch) {
+        let bytes = header.batch_bytes();
+        memory.read(offset, &mut batch[..bytes]);
+        header.seal(&mut batch);
+        memory.write(offset, &batch[..bytes]);
+    }
+}

@@ -1,0 +1,186 @@
+//! One run: ranks that commit, loggers that keep, and everything that goes wrong.
+
+use crate::rank::RankModel;
+use core::ops::AddAssign;
+use fastrand::Rng;
+use refrain_ring::Rank;
+use refrain_sim::loggers::{LoggerBug, Loggers};
+use refrain_sim::mortal::Mortal;
+use refrain_sim::plan::LoggersPlan;
+
+const RANKS: u32 = 2;
+/// Steps in which everything has to become stable once nothing goes wrong any
+/// more.
+const PATIENCE: u64 = 40_000;
+
+#[derive(Clone, Copy, Debug)]
+pub struct Setup {
+    pub seed: u64,
+    pub plan: LoggersPlan,
+    pub bug: Option<LoggerBug>,
+    pub steps: u64,
+}
+
+/// What a run came to.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Totals {
+    /// Determinants that were acknowledged.
+    pub acknowledged: u64,
+    pub lives: u64,
+    pub logger_deaths: u64,
+    pub power_losses: u64,
+    /// Batches that were read back at the end.
+    pub read: u64,
+    pub steps: u64,
+}
+
+impl AddAssign for Totals {
+    fn add_assign(&mut self, other: Self) {
+        self.acknowledged += other.acknowledged;
+        self.lives += other.lives;
+        self.logger_deaths += other.logger_deaths;
+        self.power_losses += other.power_losses;
+        self.read += other.read;
+        self.steps += other.steps;
+    }
+}
+
+struct Run {
+    setup: Setup,
+    rng: Rng,
+    loggers: Loggers,
+    ranks: Vec<RankModel>,
+    totals: Totals,
+    now: u64,
+    were_alive: Vec<bool>,
+}
+
+pub fn run(setup: Setup) -> Result<Totals, String> {
+    let mut rng = Rng::with_seed(setup.seed);
+    let mut deaths = || (0..3).map(|_| (rng.u64(0..600), rng.bool())).collect();
+    let mortals = (0..setup.plan.replicas).map(|_| Mortal::new(deaths()));
+    let mortals = mortals.collect();
+    let loggers = Loggers::new(setup.plan, mortals, setup.seed, setup.bug);
+    let rank = |rank| {
+        let deaths = vec![(rng.u64(0..200), rng.bool())];
+        RankModel::new(Rank(rank), &loggers, deaths)
+    };
+    let mut run = Run {
+        ranks: (0..RANKS).map(rank).collect(),
+        rng,
+        loggers,
+        totals: Totals::default(),
+        now: 0,
+        were_alive: vec![true; setup.plan.replicas as usize],
+        setup,
+    };
+    while run.now < setup.steps {
+        run.step(true)?;
+    }
+    run.finish()?;
+    Ok(run.totals)
+}
+
+impl Run {
+    fn step(&mut self, with_faults: bool) -> Result<(), String> {
+        self.now += 1;
+        if with_faults {
+            self.act();
+            if self.rng.u8(0..40) == 0 {
+                self.fault();
+            }
+        }
+        self.loggers.step(&mut self.rng, self.now);
+        self.watch();
+        let looks = self.rng.usize(0..self.ranks.len());
+        self.totals.acknowledged += self.ranks[looks].look(&self.loggers)?;
+        match self.loggers.breach() {
+            Some(breach) => Err(breach),
+            None => Ok(()),
+        }
+    }
+
+    /// A rank does something.
+    fn act(&mut self) {
+        let rank = self.rng.usize(0..self.ranks.len());
+        let rank = &mut self.ranks[rank];
+        match self.rng.u8(0..100) {
+            0..8 => rank.commit(&mut self.rng),
+            8 => rank.undead_commit(&mut self.rng),
+            9 if self.rng.u8(0..4) == 0 => rank.trim(),
+            10 if self.rng.u8(0..8) == 0 || rank.mortal.is_dead() => {
+                self.totals.lives += 1;
+                rank.next_life(&self.loggers, self.rng.bool());
+            }
+            11 if self.rng.u8(0..8) == 0 => rank.end_undead(),
+            _ => {}
+        }
+    }
+
+    /// Counts loggers that died of an effect, too.
+    fn watch(&mut self) {
+        for (logger, was_alive) in self.were_alive.iter_mut().enumerate() {
+            let lives = self.loggers.lives(logger as u32);
+            self.totals.logger_deaths += u64::from(*was_alive && !lives);
+            *was_alive = lives;
+        }
+    }
+
+    fn fault(&mut self) {
+        let logger = self.rng.u32(0..self.setup.plan.replicas);
+        let rank = self.rng.usize(0..self.ranks.len());
+        match self.rng.u8(0..12) {
+            0 => self.loggers.kill(logger),
+            1 if self.loggers.may_lose_power(logger)
+                && self.setup.plan.level == refrain_sim::plan::LevelPlan::Durable =>
+            {
+                self.totals.power_losses += 1;
+                self.loggers.power_loss(logger);
+            }
+            2 | 3 => self.loggers.disconnect(self.ranks[rank].life),
+            4 => self.loggers.pause(logger, true),
+            5 => self.loggers.pause(logger, false),
+            6 => self.loggers.disk_full(logger, true),
+            7 => self.loggers.disk_full(logger, false),
+            8 => self.loggers.disk_slow(logger, true),
+            9 => self.loggers.disk_slow(logger, false),
+            _ => self.loggers.restart(logger),
+        }
+    }
+
+    /// Nothing goes wrong any more: everything becomes stable, and can be read.
+    fn finish(&mut self) -> Result<(), String> {
+        for rank in &mut self.ranks {
+            rank.end_undead();
+            if rank.mortal.is_dead() {
+                rank.next_life(&self.loggers, false);
+            }
+        }
+        let until = self.now + PATIENCE;
+        while !self.ranks.iter().all(RankModel::is_all_stable) {
+            // Death at an effect may still come.
+            self.loggers.heal();
+            self.step(false)?;
+            if self.now > until {
+                let why: Vec<String> = self.ranks.iter().map(RankModel::explain).collect();
+                return Err(format!(
+                    "never stable: {why:?}; {:?}",
+                    self.loggers.reports()
+                ));
+            }
+        }
+        for rank in 0..self.ranks.len() {
+            self.totals.read += self.ranks[rank].check_now(&self.loggers)? as u64;
+        }
+        let until = self.now + PATIENCE;
+        while !self.ranks.iter_mut().all(RankModel::leave) {
+            self.loggers.heal();
+            self.step(false)?;
+            if self.now > until {
+                return Err(format!("nobody can leave: {:?}", self.loggers.reports()));
+            }
+        }
+        self.totals.steps = self.now;
+        Ok(())
+    }
+}

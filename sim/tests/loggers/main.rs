@@ -1,0 +1,88 @@
+//! Event loggers in simulation: whatever happens to them, to their clients and
+//! to what is between them, what was acknowledged is held by a quorum, and is
+//! given back in order and complete; each planted bug is found.
+
+mod driver;
+mod rank;
+
+use driver::{Setup, Totals, run};
+use refrain_sim::loggers::LoggerBug;
+use refrain_sim::plan::{LevelPlan, LoggersPlan, WayPlan};
+
+/// Shapes of a shard: replicas and quorum.
+const SHAPES: [(u32, u32); 5] = [(1, 1), (2, 1), (2, 2), (3, 2), (3, 3)];
+
+fn setup(seed: u64) -> Setup {
+    let (replicas, quorum) = SHAPES[(seed / 4 % 5) as usize];
+    let level = match seed % 2 {
+        0 => LevelPlan::Placed,
+        _ => LevelPlan::Durable,
+    };
+    let way = match seed / 2 % 2 {
+        0 => WayPlan::Messages,
+        _ => WayPlan::OneSided,
+    };
+    let plan = LoggersPlan {
+        replicas,
+        quorum,
+        level,
+        way,
+    };
+    Setup {
+        seed,
+        plan,
+        bug: None,
+        steps: 3000,
+    }
+}
+
+/// How many; more by `REFRAIN_LOGGER_SEEDS`.
+fn seeds() -> u64 {
+    let more = std::env::var("REFRAIN_LOGGER_SEEDS").ok();
+    more.and_then(|seeds| seeds.parse().ok()).unwrap_or(200)
+}
+
+/// Loggers and ranks die, before and after any effect; hosts lose power;
+/// connections break; writes come late, torn, or never.
+// GATE-3, EL-1, EL-2, EL-3, EL-5, FENCE-1
+#[test]
+fn what_was_acknowledged_is_held_and_given_back() {
+    let mut sum = Totals::default();
+    for seed in 0..seeds() {
+        let setup = setup(seed);
+        let totals = run(setup).unwrap_or_else(|breach| panic!("{setup:?}: {breach}"));
+        sum += totals;
+    }
+    println!("{} seeds: {sum:?}", seeds());
+    // Else there was nothing to find.
+    let seeds = seeds();
+    assert!(sum.acknowledged > 20 * seeds, "{sum:?}");
+    assert!(sum.lives > seeds && sum.logger_deaths > seeds, "{sum:?}");
+    assert!(sum.read > 20 * seeds, "{sum:?}");
+}
+
+/// The same seed is the same run, to the last acknowledgement.
+#[test]
+fn a_seed_is_one_run() {
+    for seed in 0..20 {
+        let (once, again) = (run(setup(seed)), run(setup(seed)));
+        assert_eq!(once, again, "seed {seed}");
+    }
+}
+
+/// Every bug that is planted around the real parts is seen.
+// GATE-3, EL-1, EL-2, EL-3, EL-5, FENCE-1
+#[test]
+fn every_planted_bug_is_found() {
+    for bug in LoggerBug::ALL {
+        let found = (0..100).find_map(|seed| {
+            let setup = Setup {
+                bug: Some(bug),
+                ..setup(seed)
+            };
+            run(setup).err().map(|breach| (seed, breach))
+        });
+        let (seed, breach) = found.unwrap_or_else(|| panic!("{bug:?} is not found"));
+        println!("{bug:?}: seed {seed}: {breach}");
+    }
+}

@@ -1,0 +1,265 @@
+//! A rank that commits, dies, and comes back.
+
+use fastrand::Rng;
+use refrain_logging::determinant::EventIndex;
+use refrain_logging::determinant::batch::{BatchHeader, HEADER_BYTES, job_tag};
+use refrain_logging::pessimist::Commits;
+use refrain_ring::{Clock, Incarnation, Rank};
+use refrain_sim::happening::Life;
+use refrain_sim::loggers::{JOB, LoggerClient, Loggers};
+use refrain_sim::mortal::Mortal;
+
+/// Clocks begin near 2^32.
+const FIRST_CLOCK: u64 = u32::MAX as u64 - 40;
+
+/// One that was believed dead and is not.
+pub struct Undead {
+    client: LoggerClient,
+    /// Where it may be told at most that it is stable: where the life after it
+    /// began, once that is known.
+    fence: Option<EventIndex>,
+    next: EventIndex,
+    clock: u64,
+    incarnation: Incarnation,
+}
+
+pub struct RankModel {
+    pub rank: Rank,
+    pub life: Life,
+    pub mortal: Mortal,
+    client: LoggerClient,
+    undead: Vec<Undead>,
+    /// What was committed, in order; of dead lives what was read.
+    committed: Vec<Vec<u8>>,
+    begun: Option<EventIndex>,
+    /// One past the last that was acknowledged.
+    acknowledged: EventIndex,
+    clock: u64,
+    /// Generations: what is asked for is after the first of them.
+    trims: [Clock; 2],
+}
+
+pub fn header(batch: &[u8]) -> BatchHeader {
+    BatchHeader::peek(batch).expect("a batch that was made here")
+}
+
+fn batch_of(life: (Rank, Incarnation), first: EventIndex, clock: u64, rng: &mut Rng) -> Vec<u8> {
+    let count = *rng.choice(&[1, 2, 3, 40]).expect("not empty");
+    let payload_bytes = rng.usize(1..200);
+    let header = BatchHeader {
+        job_tag: job_tag(JOB),
+        rank: life.0,
+        incarnation: life.1,
+        first,
+        count,
+        first_clock: Clock(clock),
+        last_clock: Clock(clock + u64::from(count) - 1),
+        payload_bytes: payload_bytes as u32,
+    };
+    let mut batch = vec![0; HEADER_BYTES];
+    batch.extend((0..payload_bytes).map(|_| rng.u8(..)));
+    header.seal(&mut batch);
+    batch
+}
+
+impl RankModel {
+    pub fn new(rank: Rank, loggers: &Loggers, deaths: Vec<(u64, bool)>) -> Self {
+        let life = Life {
+            rank,
+            incarnation: Incarnation(0),
+        };
+        let mortal = Mortal::new(deaths);
+        Self {
+            rank,
+            life,
+            client: loggers.connect(life, mortal.clone()),
+            mortal,
+            undead: Vec::new(),
+            committed: Vec::new(),
+            begun: None,
+            acknowledged: EventIndex(0),
+            clock: FIRST_CLOCK,
+            trims: [Clock(0); 2],
+        }
+    }
+
+    pub fn end(&self) -> EventIndex {
+        let last = self.committed.last();
+        last.map_or(EventIndex(0), |batch| header(batch).end())
+    }
+
+    pub fn is_all_stable(&self) -> bool {
+        self.begun.is_some() && self.client.stable_end() >= self.end()
+    }
+
+    pub fn explain(&self) -> String {
+        format!("{:?}: {:?}", self.life, self.client.explain())
+    }
+
+    /// Looks for acknowledgements; says how many determinants are newly stable.
+    pub fn look(&mut self, loggers: &Loggers) -> Result<u64, String> {
+        if self.begun.is_none() {
+            self.begin(loggers)?;
+        }
+        for undead in &mut self.undead {
+            let end = undead.client.poll();
+            if undead.fence.is_some_and(|fence| end > fence) {
+                return Err(format!(
+                    "FENCE-1: {:?} of rank {} was told that it is stable up to {end}",
+                    undead.incarnation, self.rank.0
+                ));
+            }
+        }
+        let end = self.client.poll();
+        if self.mortal.is_dead() {
+            return Ok(0);
+        }
+        let reached = loggers.reached_end(self.rank);
+        if end > reached {
+            return Err(format!(
+                "GATE-3, EL-1: rank {} was told that it is stable up to {end}, a quorum holds \
+                 what is before {reached}",
+                self.rank.0
+            ));
+        }
+        let newly = end.0.saturating_sub(self.acknowledged.0);
+        self.acknowledged = self.acknowledged.max(end);
+        Ok(newly)
+    }
+
+    /// A life that is known at a quorum reads what it has to play again.
+    fn begin(&mut self, loggers: &Loggers) -> Result<(), String> {
+        let Some(start) = self.client.start() else {
+            return Ok(());
+        };
+        if self.life.incarnation == Incarnation(0) {
+            self.begun = Some(start);
+            return Ok(());
+        }
+        // Who lacks something of it may be away; then it is tried again.
+        let Ok(read) = loggers.read(self.rank, self.life.incarnation, self.trims[0]) else {
+            return Ok(());
+        };
+        self.check_read(&read, start)?;
+        for undead in &mut self.undead {
+            undead.fence.get_or_insert(start);
+        }
+        self.begun = Some(start);
+        Ok(())
+    }
+
+    /// What was acknowledged, and perhaps more of what was committed, up to where
+    /// the life begins. EL-5
+    fn check_read(&mut self, read: &[Vec<u8>], start: EventIndex) -> Result<(), String> {
+        if start < self.acknowledged {
+            return Err(format!(
+                "EL-3: rank {} goes on from {start}, acknowledged was {}",
+                self.rank.0, self.acknowledged
+            ));
+        }
+        let after = self.trims[0];
+        let is_kept = |batch: &&Vec<u8>| header(batch).last_clock > after;
+        let is_before = |batch: &&Vec<u8>| header(batch).end() <= start;
+        let expected: Vec<_> = self.committed.iter().filter(is_before).collect();
+        let wanted: Vec<_> = expected.iter().copied().filter(is_kept).collect();
+        let read: Vec<_> = read.iter().filter(is_before).collect();
+        if read != wanted {
+            return Err(format!(
+                "EL-5: rank {} reads {} batches after {after:?}, not the {} that there are",
+                self.rank.0,
+                read.len(),
+                wanted.len()
+            ));
+        }
+        let kept = expected.len();
+        if self.committed[..kept]
+            .last()
+            .map_or(0, |batch| header(batch).end().0)
+            != start.0
+        {
+            return Err(format!(
+                "rank {} begins in the middle, at {start}",
+                self.rank.0
+            ));
+        }
+        self.committed.truncate(kept);
+        Ok(())
+    }
+
+    pub fn commit(&mut self, rng: &mut Rng) {
+        if self.begun.is_none() || self.mortal.is_dead() {
+            return;
+        }
+        let life = (self.rank, self.life.incarnation);
+        let batch = batch_of(life, self.end(), self.clock, rng);
+        self.clock = header(&batch).last_clock.0 + rng.u64(1..4);
+        self.client.commit(&header(&batch), &batch);
+        // Dead in the middle of it: it may have been heard.
+        self.committed.push(batch);
+    }
+
+    /// One that should be dead goes on.
+    pub fn undead_commit(&mut self, rng: &mut Rng) {
+        if let Some(undead) = self.undead.last_mut() {
+            let life = (self.rank, undead.incarnation);
+            let batch = batch_of(life, undead.next, undead.clock, rng);
+            let header = header(&batch);
+            undead.clock = header.last_clock.0 + 1;
+            undead.next = header.end();
+            undead.client.commit(&header, &batch);
+        }
+    }
+
+    /// Its next life begins; this one is dead, or only believed to be.
+    pub fn next_life(&mut self, loggers: &Loggers, is_suspected: bool) {
+        let is_suspected = is_suspected && self.begun.is_some() && !self.mortal.is_dead();
+        if !is_suspected {
+            self.mortal.kill();
+        }
+        self.life.incarnation = Incarnation(self.life.incarnation.0 + 1);
+        self.mortal = Mortal::default();
+        let client = loggers.connect(self.life, self.mortal.clone());
+        let client = core::mem::replace(&mut self.client, client);
+        if is_suspected {
+            self.undead.push(Undead {
+                client,
+                fence: None,
+                next: self.end(),
+                clock: self.clock,
+                incarnation: Incarnation(self.life.incarnation.0 - 1),
+            });
+        }
+        self.begun = None;
+    }
+
+    /// A checkpoint is stable: what is before the one before it goes. GC-1
+    pub fn trim(&mut self) {
+        if self.begun.is_none() || self.mortal.is_dead() {
+            return;
+        }
+        let stable = self.client.stable_end();
+        let covered = self.committed.iter().rev().map(|batch| header(batch));
+        let newest = covered.clone().find(|batch| batch.end() <= stable);
+        if let Some(newest) = newest {
+            self.trims = [self.trims[1], newest.last_clock];
+            self.client.trim(self.trims[0]);
+        }
+    }
+
+    pub fn end_undead(&mut self) {
+        self.undead.clear();
+    }
+
+    pub fn leave(&mut self) -> bool {
+        self.client.leave()
+    }
+
+    /// What it would read if it died now.
+    pub fn check_now(&mut self, loggers: &Loggers) -> Result<usize, String> {
+        let read = loggers.read(self.rank, self.life.incarnation, self.trims[0]);
+        let read = read.map_err(|error| format!("EL-5: {error}"))?;
+        let end = self.end();
+        self.check_read(&read, end)?;
+        Ok(read.len())
+    }
+}
