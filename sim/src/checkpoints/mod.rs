@@ -20,7 +20,9 @@ mod disk;
 mod tests;
 
 use crate::mortal::Mortal;
+use crate::plan::Plan;
 use crate::planted::Planted;
+use crate::recollect::Saved;
 use disk::Disk;
 use refrain_ring::{Clock, Rank};
 use std::collections::BTreeMap;
@@ -33,7 +35,7 @@ const PIECES_MAX: usize = 4;
 
 /// A rank as it was between two operations.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Checkpoint<C> {
+pub struct Checkpoint<C = Saved> {
     /// Which: from 1.
     pub number: u32,
     /// The operation that was the latest: events up to here are in it.
@@ -56,8 +58,10 @@ enum Doing {
 
 /// See the [module](self).
 #[derive(Debug)]
-pub struct Checkpoints<C> {
+pub struct Checkpoints<C = Saved> {
     mortal: Mortal,
+    /// What becomes of what was not synced.
+    chance: fastrand::Rng,
     planted: Option<Planted>,
     disk: Disk<Checkpoint<C>>,
     /// By rank, at the rank's side: what is not known to be stable.
@@ -71,11 +75,12 @@ pub struct Checkpoints<C> {
 }
 
 impl<C> Checkpoints<C> {
-    /// An empty store, which lives. `planted`: what is broken in it.
-    pub fn new(planted: Option<Planted>, mortal: Mortal) -> Self {
+    /// An empty store, which lives.
+    pub fn new(plan: &Plan, seed: u64, mortal: Mortal) -> Self {
         Self {
             mortal,
-            planted,
+            chance: fastrand::Rng::with_seed(seed),
+            planted: plan.planted,
             disk: Disk::default(),
             asked: BTreeMap::new(),
             doing: BTreeMap::new(),
@@ -97,9 +102,14 @@ impl<C> Checkpoints<C> {
         self.doing.remove(&rank);
     }
 
-    /// Whether anything is on its way to the disk.
-    pub fn is_under_way(&self) -> bool {
-        !self.asked.is_empty() || !self.doing.is_empty()
+    /// Whether nothing is on its way to the disk.
+    pub fn is_idle(&self) -> bool {
+        self.asked.is_empty() && self.doing.is_empty()
+    }
+
+    /// Effects that the process had so far.
+    pub fn effects(&self) -> u64 {
+        self.mortal.effects()
     }
 
     /// Has at most one effect, for one of the ranks; tells the checkpoint that
@@ -216,9 +226,9 @@ impl<C> Checkpoints<C> {
     }
 
     /// The host loses its power: what was not synced is there, or not, or torn.
-    pub fn power_loss(&mut self, chance: &mut fastrand::Rng) {
+    pub fn power_loss(&mut self) {
         self.kill();
-        self.disk.lose_power(chance);
+        self.disk.lose_power(&mut self.chance);
     }
 
     /// It is started again: syncs what it finds, and counts on what is whole.

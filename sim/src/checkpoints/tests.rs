@@ -1,6 +1,7 @@
 //! What the store promises, whatever happens to it.
 
 use super::*;
+use crate::plan::Wishes;
 
 const RANK: Rank = Rank(3);
 
@@ -12,8 +13,16 @@ fn checkpoint(number: u32) -> Checkpoint<u64> {
     }
 }
 
-fn store(planted: Option<Planted>) -> Checkpoints<u64> {
-    Checkpoints::new(planted, Mortal::default())
+fn store(planted: Option<Planted>, seed: u64, mortal: Mortal) -> Checkpoints<u64> {
+    let plan = Plan {
+        planted,
+        ..Plan::generate(1, &Wishes::default())
+    };
+    Checkpoints::new(&plan, seed, mortal)
+}
+
+fn calm() -> Checkpoints<u64> {
+    store(None, 1, Mortal::default())
 }
 
 /// Writes one, undisturbed.
@@ -36,7 +45,7 @@ fn numbers(store: &Checkpoints<u64>, rank: Rank) -> [Option<u32>; 2] {
 // GC-1
 #[test]
 fn two_generations_are_kept() {
-    let mut store = store(None);
+    let mut store = calm();
     let mut chance = fastrand::Rng::with_seed(1);
     assert_eq!(numbers(&store, RANK), [None, None]);
     for number in 1..=3 {
@@ -45,7 +54,7 @@ fn two_generations_are_kept() {
     write(&mut store, Rank(0), 1);
     assert_eq!(numbers(&store, RANK), [Some(3), Some(2)]);
     assert_eq!(numbers(&store, Rank(0)), [Some(1), None]);
-    while store.is_under_way() {
+    while !store.is_idle() {
         store.step(&mut chance);
     }
     store.kill();
@@ -72,7 +81,7 @@ fn a_stable_checkpoint_outlives_the_store() {
 fn loses(planted: Option<Planted>, seed: u64) -> bool {
     let mut chance = fastrand::Rng::with_seed(seed);
     let deaths = (0..3).map(|_| (chance.u64(..40), chance.bool())).collect();
-    let mut store = Checkpoints::new(planted, Mortal::new(deaths));
+    let mut store = store(planted, seed, Mortal::new(deaths));
     let mut stable = 0;
     for number in 1..=4 {
         store.begin(RANK, checkpoint(number));
@@ -82,14 +91,14 @@ fn loses(planted: Option<Planted>, seed: u64) -> bool {
             }
             match chance.u32(..20) {
                 0 => store.kill(),
-                1 => store.power_loss(&mut chance),
+                1 => store.power_loss(),
                 2 => store.disk_full(chance.bool()),
                 3 => store.disk_slow(chance.bool()),
                 _ => {}
             }
             if store.is_dead() {
                 if chance.bool() {
-                    store.power_loss(&mut chance);
+                    store.power_loss();
                 }
                 store.restart();
             }
@@ -107,13 +116,13 @@ fn loses(planted: Option<Planted>, seed: u64) -> bool {
 /// A rank that dies takes what was not stable with it.
 #[test]
 fn the_checkpoint_of_a_dead_rank_is_given_up() {
-    let mut store = store(None);
+    let mut store = calm();
     let mut chance = fastrand::Rng::with_seed(1);
     write(&mut store, RANK, 1);
     store.begin(RANK, checkpoint(2));
     store.step(&mut chance);
     store.give_up(RANK);
-    assert!(!store.is_under_way());
+    assert!(store.is_idle());
     store.kill();
     store.restart();
     assert_eq!(numbers(&store, RANK), [Some(1), None]);
@@ -123,7 +132,7 @@ fn the_checkpoint_of_a_dead_rank_is_given_up() {
 // LOG-3
 #[test]
 fn a_full_disk_holds_up() {
-    let mut store = store(None);
+    let mut store = calm();
     let mut chance = fastrand::Rng::with_seed(1);
     store.disk_full(true);
     store.begin(RANK, checkpoint(1));

@@ -8,9 +8,9 @@
 //! posted earlier.
 
 use super::pairs::Pairs;
-use super::{Oracle, Witness, breach, index, stamp_of};
+use super::{Oracle, Witness, breach, index};
 use crate::happening::{Breach, Happening, Life};
-use crate::program::{Answer, Call, Ended, From, RequestNumber, STAMP_BYTES};
+use crate::program::{Answer, Call, Ended, From, RequestNumber, STAMP_BYTES, Stamp};
 use refrain_ring::{Incarnation, Rank, RecordHeader, RecordKind, Ssn};
 use std::collections::BTreeMap;
 
@@ -99,7 +99,8 @@ impl Channels {
             return Ok(());
         };
         let sent = &mut self.sent[(life.rank, *to)];
-        let stamp = stamp_of(payload).map(|stamp| (stamp.source, stamp.destination, stamp.number));
+        let stamp =
+            Stamp::decode(payload).map(|stamp| (stamp.source, stamp.destination, stamp.number));
         let number = match stamp {
             Some((source, destination, number)) if (source, destination) == (life.rank, *to) => {
                 index(Ssn(number))
@@ -227,7 +228,7 @@ impl Channels {
             let what = format!("{life:?} is given by {source}, {:?}: {what}", ended.request);
             Err(breach(NAME, what))
         };
-        let Some(stamp) = stamp_of(&ended.payload) else {
+        let Some(stamp) = Stamp::decode(&ended.payload) else {
             return wrong("no message");
         };
         if (stamp.source, stamp.destination) != (source, life.rank) {

@@ -3,9 +3,9 @@
 //! program, all are over.
 
 use super::pairs::Pairs;
-use super::{Oracle, Witness, breach, index, stamp_of};
+use super::{Oracle, Witness, breach, index};
 use crate::happening::{Breach, Happening, Life};
-use crate::program::{Answer, Call};
+use crate::program::{Answer, Call, Stamp};
 use refrain_ring::{Incarnation, Rank, Ssn};
 
 const NAME: &str = "ending";
@@ -56,7 +56,7 @@ impl Ending {
         match call {
             Call::Finish => self.ranks[life.rank.index()].is_over = true,
             Call::Isend { to, payload, .. } => {
-                let number = stamp_of(payload).map_or(0, |stamp| stamp.number);
+                let number = Stamp::decode(payload).map_or(0, |stamp| stamp.number);
                 let sent = &mut self.sent[(life.rank, *to)];
                 *sent = (*sent).max(index(Ssn(number)) + 1);
             }
@@ -69,7 +69,7 @@ impl Ending {
             return;
         };
         for ended in all.iter().filter(|ended| !ended.cancelled) {
-            let Some(stamp) = stamp_of(&ended.payload) else {
+            let Some(stamp) = Stamp::decode(&ended.payload) else {
                 continue;
             };
             let delivered = &mut self.delivered[(life.rank, ended.peer)];

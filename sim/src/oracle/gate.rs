@@ -9,9 +9,9 @@
 //! a horizon or a goodbye.
 
 use super::pairs::Pairs;
-use super::{Oracle, Witness, breach, clock_of, index, stamp_of};
+use super::{Oracle, Witness, breach, clock_of, index};
 use crate::happening::{Breach, Happening, Life};
-use crate::program::Call;
+use crate::program::{Call, Stamp};
 use refrain_ring::{Clock, Incarnation, Rank, RecordHeader, RecordKind, Ssn};
 use refrain_transport::control::Control;
 use refrain_transport::protocol::Event;
@@ -86,7 +86,7 @@ impl Gate {
             Call::Isend { to, payload, .. } => {
                 let sends = &mut self.sends[(life.rank, *to)];
                 if sends.made.is_empty()
-                    && let Some(stamp) = stamp_of(payload)
+                    && let Some(stamp) = Stamp::decode(payload)
                 {
                     sends.first = index(Ssn(stamp.number));
                 }

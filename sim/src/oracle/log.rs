@@ -9,10 +9,10 @@
 //! that waits behind the gate need not be: its sender will make it again.
 
 use super::pairs::Pairs;
-use super::{Oracle, Witness, breach, digest, index, stamp_of};
+use super::{Oracle, Witness, breach, digest, index};
 use crate::happening::{Breach, Happening, Life};
 use crate::plan::Process;
-use crate::program::{Answer, Call};
+use crate::program::{Answer, Call, Stamp};
 use refrain_ring::{Clock, Incarnation, Rank, RecordHeader, Ssn};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -170,7 +170,7 @@ impl Logs {
 
     fn called(&mut self, life: Life, call: &Call) {
         if let Call::Isend { to, payload, .. } = call {
-            let number = stamp_of(payload).map_or(0, |stamp| stamp.number);
+            let number = Stamp::decode(payload).map_or(0, |stamp| stamp.number);
             let sent = &mut self.sent[(life.rank, *to)];
             if index(Ssn(number)) == sent.len() {
                 sent.push(Sent {
@@ -195,7 +195,7 @@ impl Logs {
             return;
         };
         for ended in all.iter().filter(|ended| !ended.cancelled) {
-            let Some(stamp) = stamp_of(&ended.payload) else {
+            let Some(stamp) = Stamp::decode(&ended.payload) else {
                 continue;
             };
             let present = &mut self.ranks[life.rank.index()];

@@ -14,6 +14,7 @@
 //! | [`order`] | clocks never go back |
 //! | [`orphan`] | what others have seen of a dead rank is made again (REC-5, REC-8) |
 //! | [`ending`] | all messages were delivered, all programs ended |
+//! | [`outcome`] | sends, prints and states are those of the reference |
 //!
 //! Each takes amortised constant time (or the logarithm of what is under way)
 //! for one happening.
@@ -26,12 +27,12 @@ pub mod gate;
 pub mod log;
 pub mod order;
 pub mod orphan;
+pub mod outcome;
 mod pairs;
 #[cfg(test)]
 mod tests;
 
 use crate::happening::{Breach, Happening};
-use crate::program::{STAMP_BYTES, Stamp};
 use refrain_ring::{Clock, Incarnation, Rank, Ssn};
 
 /// What an oracle may ask of the job. Answers are the job's, not the engine's:
@@ -96,6 +97,8 @@ pub struct Oracles {
     pub orphan: orphan::Orphans,
     /// The end.
     pub ending: ending::Ending,
+    /// What programs came to.
+    pub outcome: outcome::Outcomes,
 }
 
 impl Oracles {
@@ -109,6 +112,7 @@ impl Oracles {
             order: order::Order::new(ranks),
             orphan: orphan::Orphans::new(ranks),
             ending: ending::Ending::new(ranks),
+            outcome: outcome::Outcomes::new(ranks),
         }
     }
 
@@ -122,6 +126,7 @@ impl Oracles {
         ask(&mut self.fence)?;
         ask(&mut self.log)?;
         ask(&mut self.orphan)?;
+        ask(&mut self.outcome)?;
         ask(&mut self.ending)
     }
 }
@@ -152,20 +157,6 @@ fn clock_of(event: &refrain_transport::protocol::Event<'_>) -> Clock {
             *clock
         }
     }
-}
-
-/// What a message says of itself: source, destination, number and state, one
-/// after the other, little endian. `None`: it is too short to be one.
-fn stamp_of(payload: &[u8]) -> Option<Stamp> {
-    let stamp: &[u8; STAMP_BYTES] = payload.first_chunk()?;
-    let u32_at = |at: usize| u32::from_le_bytes(core::array::from_fn(|i| stamp[at + i]));
-    let u64_at = |at: usize| u64::from_le_bytes(core::array::from_fn(|i| stamp[at + i]));
-    Some(Stamp {
-        source: Rank(u32_at(0)),
-        destination: Rank(u32_at(4)),
-        number: u64_at(8),
-        state: u64_at(16),
-    })
 }
 
 /// Which message of its channel a sequence number is, as an index.

@@ -8,11 +8,11 @@
 
 use super::choices::{Choices, determinant};
 use super::pairs::Pairs;
-use super::{Oracle, Witness, breach, digest, index, stamp_of};
+use super::{Oracle, Witness, breach, digest, index};
 use crate::happening::{Breach, Happening, Life};
-use crate::program::Call;
+use crate::program::{Call, Stamp};
 use refrain_logging::determinant::Determinant;
-use refrain_ring::{Clock, Rank, Ssn};
+use refrain_ring::{Clock, Incarnation, Rank, Ssn};
 
 const NAME: &str = "orphan";
 
@@ -34,6 +34,8 @@ struct Sent {
 
 #[derive(Clone, Debug, Default)]
 struct Told {
+    /// The life that is there.
+    latest: Incarnation,
     happened: Choices,
     /// Words that people have seen.
     seen: Vec<u64>,
@@ -150,7 +152,7 @@ impl Orphans {
             to, tag, payload, ..
         } = call
         {
-            let number = stamp_of(payload).map_or(0, |stamp| stamp.number);
+            let number = Stamp::decode(payload).map_or(0, |stamp| stamp.number);
             let made = &mut self.sent[(life.rank, *to)].made;
             if index(Ssn(number)) == made.len() {
                 made.push((digest(payload), *tag));
@@ -168,6 +170,10 @@ impl Oracle for Orphans {
                 let added = told.happened.add(&determinant(event));
                 return added.map_err(|what| breach(NAME, format!("{life:?}: {what}")));
             }
+            Happening::Began(life) => self.ranks[life.rank.index()].latest = life.incarnation,
+            // Of one that was replaced nobody hears or sees anything: see the fence.
+            Happening::Posted { from: life, .. } | Happening::Seen(life, _)
+                if self.ranks[life.rank.index()].latest != life.incarnation => {}
             Happening::Posted {
                 from, to, header, ..
             } => {

@@ -42,18 +42,20 @@ impl Asking {
     pub fn step(&mut self, engine: &mut Engine) -> Result<Heard, String> {
         let (assembly, messages) = (&mut self.assembly, &mut self.messages);
         let mut damage = None;
-        let mut give = |header: &RecordHeader, payload: &[u8]| {
-            match assembly.add(header, payload, Position(0)) {
-                Ok(Added::Whole(message)) => {
-                    let bytes = Message {
-                        tag: message.tag,
-                        payload: message.bytes,
-                    };
-                    messages.insert(message.ssn, bytes);
-                }
-                Ok(Added::Part | Added::WithoutBeginning) => {}
-                Err(what) => damage = Some(format!("message {}: {what}", header.ssn)),
+        let mut give = |header: &RecordHeader, payload: &[u8]| match assembly.add(
+            header,
+            payload,
+            Position(0),
+        ) {
+            Ok(Added::Whole(message)) => {
+                let bytes = Message {
+                    tag: message.tag,
+                    payload: message.bytes,
+                };
+                messages.insert(message.ssn, bytes);
             }
+            Ok(Added::Part | Added::WithoutBeginning) => {}
+            Err(what) => damage = Some(format!("message {}: {what}", header.ssn)),
         };
         let progress = engine
             .read_on(&mut self.reader, &mut give)

@@ -12,10 +12,14 @@
 
 mod events;
 mod living;
+mod play;
 mod remains;
+#[cfg(test)]
+mod tests;
 
 pub use events::{CollectError, determinants};
 pub use living::{Asking, Heard};
+pub use play::{Recollection, Saved, Tally};
 pub use remains::{Remains, of_remains};
 
 use refrain_ring::Ssn;

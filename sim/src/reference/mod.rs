@@ -289,4 +289,4 @@ impl Reference {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

@@ -7,6 +7,7 @@ mod gate;
 mod log;
 mod order;
 mod orphan;
+mod outcome;
 
 use super::{Oracle, Witness};
 use crate::happening::{Breach, Happening, Life};

@@ -184,3 +184,15 @@ fn what_is_not_stable_or_superseded_may_be_missing() {
     judge(&stage, &[], Some(7)).unwrap();
     assert_breach(judge(&stage, &[], Some(6)), "orphan", "completion 7");
 }
+
+/// What a life sends and prints that was replaced need not be made again.
+// FENCE-1
+#[test]
+fn a_life_that_was_replaced_has_no_orphans() {
+    let mut stage = stage();
+    stage.see(Happening::Began(next_life())).unwrap();
+    stage.posted(0, &first_frame(0, 1, 24, 30), &[]).unwrap();
+    stage.see(Happening::Seen(life(0), 1)).unwrap();
+    assert_eq!(stage.oracle.posted(Rank(0), Rank(1)), 1);
+    assert_eq!(stage.oracle.seen(Rank(0)), [0]);
+}

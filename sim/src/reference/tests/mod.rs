@@ -1,4 +1,4 @@
-mod ideal;
+pub(crate) mod ideal;
 
 use super::*;
 use crate::plan::{Plan, Wishes};

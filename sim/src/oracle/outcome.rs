@@ -1,0 +1,168 @@
+//! All programs, played again in the reference with what their engines told, come
+//! to the same: sends, prints, final states.
+//!
+//! Also where ranks died: then each as far as it came.
+
+use super::choices::determinant;
+use super::{Oracle, Witness, breach, digest};
+use crate::happening::{Breach, Happening, Life};
+use crate::plan::Plan;
+use crate::program::{Answer, Call, Program};
+use crate::reference::{Beginning, Choices, Reference, Stop};
+use refrain_ring::{Clock, Incarnation, Rank};
+
+const NAME: &str = "outcome";
+
+/// See the [module](self).
+#[derive(Debug)]
+pub struct Outcomes {
+    ranks: Vec<Told>,
+}
+
+/// What was seen of the first life of a rank.
+#[derive(Debug, Default)]
+struct Told {
+    choices: Choices,
+    pending_sends: Vec<Clock>,
+    /// A send is being posted.
+    is_sending: bool,
+    /// Receiver, tag and digest.
+    sent: Vec<(Rank, i32, u64)>,
+    printed: Vec<u64>,
+    is_over: bool,
+}
+
+impl Outcomes {
+    /// Of a job with so many ranks.
+    pub fn new(ranks: u32) -> Self {
+        Self {
+            ranks: (0..ranks).map(|_| Told::default()).collect(),
+        }
+    }
+
+    /// Sends of a rank that were not complete when their calls returned, by the
+    /// clocks of the calls.
+    pub fn pending_sends(&self, rank: Rank) -> &[Clock] {
+        &self.ranks[rank.index()].pending_sends
+    }
+
+    /// Judges a job that is over. `states`: those of the programs that are over.
+    ///
+    /// # Errors
+    /// The first difference.
+    pub fn judge(&self, plan: &Plan, states: &[Option<u64>]) -> Result<(), Breach> {
+        let mut references = self.references(plan);
+        let stops = play(&mut references);
+        for (rank, told) in self.ranks.iter().enumerate() {
+            let (reference, stop) = (&references[rank], &stops[rank]);
+            let wrong = |what: String| {
+                let what = format!(
+                    "rank {rank}, in the reference at clock {} ({stop:?}): {what}",
+                    reference.clock()
+                );
+                Err(breach(NAME, what))
+            };
+            if matches!(stop, Stop::Diverged { .. }) {
+                return wrong("it does not fit to what happened".into());
+            }
+            if told.is_over && *stop != Stop::Finished {
+                return wrong("the program was over".into());
+            }
+            let sends = reference.sends().iter();
+            let sends: Vec<_> = sends
+                .map(|sent| (sent.to, sent.tag, digest(&sent.payload)))
+                .collect();
+            if let Some(other) = differs(&told.sent, &sends) {
+                return wrong(format!("send {other} is another"));
+            }
+            if let Some(other) = differs(&told.printed, reference.prints()) {
+                return wrong(format!("word {other} is another"));
+            }
+            let state = states.get(rank).copied().flatten();
+            if told.is_over && state.is_some_and(|state| state != reference.state()) {
+                return wrong("its final state is another".into());
+            }
+        }
+        Ok(())
+    }
+
+    fn references(&self, plan: &Plan) -> Vec<Reference> {
+        let begin = |(rank, told): (u32, &Told)| {
+            let program = Program::new(plan, Rank(rank));
+            let beginning = Beginning::new(program, plan.ranks, Clock(plan.first_clock));
+            let mut choices = told.choices.clone();
+            for posted_at in &told.pending_sends {
+                choices.add_pending_send(*posted_at);
+            }
+            Reference::new(Rank(rank), &beginning, choices)
+        };
+        (0..).zip(&self.ranks).map(begin).collect()
+    }
+
+    fn called(&mut self, life: Life, call: &Call) {
+        let told = &mut self.ranks[life.rank.index()];
+        told.is_sending = false;
+        match call {
+            Call::Isend {
+                to, tag, payload, ..
+            } => {
+                told.is_sending = true;
+                told.sent.push((*to, *tag, digest(payload)));
+            }
+            Call::Print(word) => told.printed.push(*word),
+            Call::Finish => told.is_over = true,
+            _ => {}
+        }
+    }
+
+    fn answered(&mut self, life: Life, clock: Clock, answer: &Answer) {
+        let told = &mut self.ranks[life.rank.index()];
+        if told.is_sending && matches!(answer, Answer::Posted(_)) {
+            told.pending_sends.push(clock);
+        }
+    }
+}
+
+/// Lets all go on until none can.
+fn play(references: &mut [Reference]) -> Vec<Stop> {
+    let mut delivered = vec![0; references.len()];
+    loop {
+        let stops = references.iter_mut().map(Reference::run).collect();
+        let mut has_moved = false;
+        for from in 0..references.len() {
+            let new = references[from].sends()[delivered[from]..].to_vec();
+            delivered[from] += new.len();
+            has_moved |= !new.is_empty();
+            for sent in new {
+                let to = &mut references[sent.to.index()];
+                to.deliver(Rank(from as u32), sent.ssn, sent.tag, sent.payload);
+            }
+        }
+        if !has_moved {
+            return stops;
+        }
+    }
+}
+
+/// The first of `real` that is not so in `played`, which may go on.
+fn differs<T: PartialEq>(real: &[T], played: &[T]) -> Option<usize> {
+    (0..real.len()).find(|at| played.get(*at) != real.get(*at))
+}
+
+impl Oracle for Outcomes {
+    fn see(&mut self, happening: &Happening<'_>, _world: &dyn Witness) -> Result<(), Breach> {
+        let is_first = |life: &Life| life.incarnation == Incarnation(0);
+        match happening {
+            Happening::Called(life, _, call) if is_first(life) => self.called(*life, call),
+            Happening::Answered(life, clock, answer) if is_first(life) => {
+                self.answered(*life, *clock, answer);
+            }
+            Happening::Event(life, event) if is_first(life) => {
+                let told = &mut self.ranks[life.rank.index()];
+                told.choices.add(&determinant(event));
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,181 @@
+//! The reference comes to the same.
+
+use super::super::outcome::Outcomes;
+use super::*;
+use crate::plan::{Plan, Wishes};
+use crate::program::Program;
+use crate::reference::tests::ideal;
+use crate::reference::{Beginning, Reference, Stop};
+use refrain_logging::determinant::Determinant;
+
+/// What can be changed of what was seen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Change {
+    Nothing,
+    /// Rank 0 came to another state.
+    State,
+    /// Rank 0 printed another word first.
+    Word,
+    /// Rank 0 sent something else first.
+    Payload,
+    /// Rank 0 sent with another tag first.
+    Tag,
+    /// Rank 0's last event is not told.
+    Event,
+}
+
+/// A whole job, as it is seen, with a change; what the oracle says of it.
+fn judge(seed: u64, change: Change) -> Result<(), Breach> {
+    let plan = Plan::generate(seed, &Wishes::default());
+    let ended = ideal::Job::new(&plan, seed).run().expect("it ends");
+    let mut outcomes = Outcomes::new(plan.ranks);
+    let world = World::default();
+    let mut see = |happening: Happening<'_>| outcomes.see(&happening, &world);
+    for (rank, reference) in (0..).zip(references(&plan, &ended)) {
+        let change = if rank == 0 { change } else { Change::Nothing };
+        let life = life(rank);
+        let mut records = ended.records[rank as usize].clone();
+        if change == Change::Event {
+            records.pop();
+        }
+        for record in &records {
+            tell(record, |event| see(Happening::Event(life, event)).unwrap());
+        }
+        for (number, sent) in reference.sends().iter().enumerate() {
+            let is_first = number == 0;
+            let mut payload = sent.payload.to_vec();
+            if is_first && change == Change::Payload {
+                payload[16] ^= 1;
+            }
+            let call = Call::Isend {
+                to: sent.to,
+                tag: sent.tag + i32::from(is_first && change == Change::Tag),
+                payload,
+                synchronous: false,
+            };
+            let is_pending = ended.pending_sends[rank as usize].contains(&sent.clock);
+            let request = RequestNumber(0);
+            let answer = match is_pending {
+                true => Answer::Posted(request),
+                false => Answer::Sent(request),
+            };
+            see(Happening::Called(life, sent.clock, &call)).unwrap();
+            see(Happening::Answered(life, sent.clock, &answer)).unwrap();
+        }
+        for (number, word) in reference.prints().iter().enumerate() {
+            let other = number == 0 && change == Change::Word;
+            let call = Call::Print(word ^ u64::from(other));
+            see(Happening::Called(life, Clock(0), &call)).unwrap();
+        }
+        see(Happening::Called(life, Clock(0), &Call::Finish)).unwrap();
+    }
+    let mut states: Vec<_> = ended.finals.iter().map(|it| Some(it.state)).collect();
+    if change == Change::State {
+        states[0] = states[0].map(|state| state ^ 1);
+    }
+    outcomes.judge(&plan, &states)
+}
+
+fn references(plan: &Plan, ended: &ideal::Outcome) -> Vec<Reference> {
+    let begin = |rank: u32| {
+        let program = Program::new(plan, Rank(rank));
+        let beginning = Beginning::new(program, plan.ranks, Clock(plan.first_clock));
+        let choices = ended.choices[rank as usize].clone();
+        Reference::new(Rank(rank), &beginning, choices)
+    };
+    let mut references: Vec<Reference> = (0..plan.ranks).map(begin).collect();
+    let mut delivered = vec![0; references.len()];
+    loop {
+        let stops: Vec<Stop> = references.iter_mut().map(Reference::run).collect();
+        if stops.iter().all(|stop| *stop == Stop::Finished) {
+            return references;
+        }
+        for from in 0..references.len() {
+            let new = references[from].sends()[delivered[from]..].to_vec();
+            delivered[from] += new.len();
+            for sent in new {
+                let to = &mut references[sent.to.index()];
+                to.deliver(Rank(from as u32), sent.ssn, sent.tag, sent.payload);
+            }
+        }
+    }
+}
+
+/// The events that a record stands for.
+fn tell(record: &Determinant, mut told: impl FnMut(Event<'_>)) {
+    let matched = |at: &Clock, matched: &refrain_logging::determinant::Matched, is_named: &bool| {
+        Event::Match {
+            at: *at,
+            request: matched.request,
+            source: matched.source,
+            ssn: matched.ssn,
+            is_named: *is_named,
+        }
+    };
+    match record {
+        Determinant::Match {
+            at,
+            matched: it,
+            is_named,
+        } => told(matched(at, it, is_named)),
+        Determinant::MatchCompleted {
+            at,
+            matched: it,
+            is_named,
+        } => {
+            told(matched(at, it, is_named));
+            told(Event::Completion {
+                clock: *at,
+                requests: &[it.request],
+            });
+        }
+        Determinant::Probe {
+            at,
+            source,
+            ssn,
+            tag,
+            bytes,
+        } => told(Event::Probe {
+            clock: *at,
+            source: *source,
+            ssn: *ssn,
+            tag: *tag,
+            bytes: *bytes,
+        }),
+        Determinant::Completion { at, requests, .. } => told(Event::Completion {
+            clock: *at,
+            requests,
+        }),
+        Determinant::Nothing { at, .. } => told(Event::Nothing { clock: *at }),
+    }
+}
+
+/// A job as it was comes to the same.
+#[test]
+fn the_reference_comes_to_the_same() {
+    for seed in 0..30 {
+        judge(seed, Change::Nothing).unwrap();
+    }
+}
+
+/// Each difference is found, in every job that has what was changed.
+#[test]
+fn what_comes_out_otherwise_is_found() {
+    for (change, what) in [
+        (Change::State, "final state"),
+        (Change::Word, "word 0"),
+        (Change::Payload, "send 0"),
+        (Change::Tag, "send 0"),
+    ] {
+        let found = (0..20).filter_map(|seed| judge(seed, change).err());
+        let found: Vec<Breach> = found.collect();
+        assert!(found.len() >= 10, "{change:?}: {found:?}");
+        assert!(
+            found.iter().all(|breach| breach.what.contains(what)),
+            "{found:?}"
+        );
+    }
+    // The last event may be one of a receive that is cancelled anyway.
+    let found = (0..20).filter(|seed| judge(*seed, Change::Event).is_err());
+    assert!(found.count() >= 10);
+}

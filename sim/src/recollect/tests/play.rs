@@ -1,0 +1,241 @@
+//! REC-4, REC-5
+
+use super::*;
+use crate::plan::{Plan, Wishes};
+use crate::program::{Answer, Call, Ended, Found, Program, RequestNumber, Stamp, TakenNumber};
+use crate::reference::tests::ideal;
+use crate::reference::{Beginning, Delivered, Reference, SentMessage, Stop};
+use refrain_logging::determinant::Determinant;
+use refrain_ring::{Clock, Rank};
+
+/// A job that came to its end, and all messages of it.
+struct Past {
+    plan: Plan,
+    records: Vec<Vec<Determinant>>,
+    pending_sends: Vec<Vec<Clock>>,
+    sends: Vec<Vec<SentMessage>>,
+    prints: Vec<Vec<u64>>,
+    checkpoints: Vec<Vec<Beginning>>,
+}
+
+impl Past {
+    fn new(seed: u64) -> Self {
+        let wishes = Wishes {
+            operations: 100,
+            ..Wishes::default()
+        };
+        let plan = Plan::generate(seed, &wishes);
+        let ended = ideal::Job::new(&plan, seed).run().expect("it ends");
+        let mut references: Vec<Reference> = (0..)
+            .zip(&ended.choices)
+            .map(|(rank, choices)| {
+                let beginning = beginning(&plan, rank);
+                Reference::new(Rank(rank), &beginning, choices.clone())
+            })
+            .collect();
+        let mut delivered = vec![0; references.len()];
+        loop {
+            let stops: Vec<Stop> = references.iter_mut().map(Reference::run).collect();
+            if stops.iter().all(|stop| *stop == Stop::Finished) {
+                break;
+            }
+            for from in 0..references.len() {
+                let new = references[from].sends()[delivered[from]..].to_vec();
+                delivered[from] += new.len();
+                for sent in new {
+                    let to = &mut references[sent.to.index()];
+                    to.deliver(Rank(from as u32), sent.ssn, sent.tag, sent.payload);
+                }
+            }
+        }
+        let of_each = references.iter();
+        Self {
+            plan,
+            records: ended.records,
+            pending_sends: ended.pending_sends,
+            sends: of_each.clone().map(|it| it.sends().to_vec()).collect(),
+            prints: of_each.clone().map(|it| it.prints().to_vec()).collect(),
+            checkpoints: of_each.map(|it| it.checkpoints().to_vec()).collect(),
+        }
+    }
+
+    /// What a rank would collect that is started from there.
+    fn collected(&self, rank: usize, beginning: Beginning, printed: usize) -> Recollection {
+        let clock = beginning.clock;
+        let saved = Saved { beginning, printed };
+        let messages = |source: usize| {
+            let wanted = Recollection::first_wanted(&saved, Rank(source as u32));
+            self.sends[source]
+                .iter()
+                .filter(|sent| sent.to.index() == rank && sent.ssn >= wanted)
+                .map(|sent| {
+                    let message = Message {
+                        tag: sent.tag,
+                        payload: sent.payload.to_vec(),
+                    };
+                    (sent.ssn, message)
+                })
+                .collect()
+        };
+        let messages = (0..self.sends.len()).map(messages).collect();
+        let behind = self.records[rank].iter().filter(|it| it.at() > clock);
+        Recollection {
+            rank: Rank(rank as u32),
+            determinants: behind.cloned().collect(),
+            messages,
+            pending_sends: self.pending_sends[rank].clone(),
+            saved,
+        }
+    }
+
+    fn whole_past(&self, rank: usize) -> Recollection {
+        self.collected(rank, beginning(&self.plan, rank as u32), 0)
+    }
+
+    fn made(&self, rank: usize) -> Vec<(Rank, i32, Vec<u8>)> {
+        let sends = self.sends[rank].iter();
+        sends
+            .map(|sent| (sent.to, sent.tag, sent.payload.to_vec()))
+            .collect()
+    }
+}
+
+fn beginning(plan: &Plan, rank: u32) -> Beginning {
+    let program = Program::new(plan, Rank(rank));
+    Beginning::new(program, plan.ranks, Clock(plan.first_clock))
+}
+
+/// With everything, all is made again; with the first records only, a part of it,
+/// the same.
+// REC-4, REC-5
+#[test]
+fn what_is_collected_makes_the_same_again() {
+    for seed in 0..20 {
+        let past = Past::new(seed);
+        for rank in 0..past.sends.len() {
+            let mut collected = past.whole_past(rank);
+            let again = collected.play().unwrap();
+            assert_eq!(again.sent, past.made(rank));
+            assert_eq!(again.printed, past.prints[rank]);
+            let some = collected.determinants.len() / 2;
+            collected.determinants.truncate(some);
+            let less = collected.play().unwrap();
+            assert!(again.sent.starts_with(&less.sent));
+            assert!(again.printed.starts_with(&less.printed));
+        }
+    }
+}
+
+/// From a checkpoint on the rest is made again.
+// REC-1, REC-4
+#[test]
+fn what_is_collected_behind_a_checkpoint_makes_the_rest() {
+    let mut checkpoints = 0;
+    for seed in 0..30 {
+        let past = Past::new(seed);
+        for rank in 0..past.sends.len() {
+            for beginning in &past.checkpoints[rank] {
+                checkpoints += 1;
+                let sent: u64 = beginning.next_ssn_to.iter().map(|ssn| ssn.0).sum();
+                let again = past.collected(rank, beginning.clone(), 0).play().unwrap();
+                assert_eq!(again.sent, past.made(rank)[sent as usize..]);
+                assert!(past.prints[rank].ends_with(&again.printed));
+            }
+        }
+    }
+    assert!(checkpoints > 10, "{checkpoints}");
+}
+
+/// A message that is not there, or a record that is another, is found: records
+/// and program do not fit any more.
+// REC-3, REC-8, LOG-4
+#[test]
+fn what_is_missing_leaves_records_over() {
+    let (mut missing, mut found) = (0, 0);
+    for seed in 0..20 {
+        let past = Past::new(seed);
+        for rank in 0..past.sends.len() {
+            let mut collected = past.whole_past(rank);
+            let matched = collected
+                .determinants
+                .iter()
+                .find_map(|record| match record {
+                    Determinant::Match { matched, .. }
+                    | Determinant::MatchCompleted { matched, .. } => Some(*matched),
+                    _ => None,
+                });
+            let Some(matched) = matched else {
+                continue;
+            };
+            missing += 1;
+            collected.messages[matched.source.index()].remove(&matched.ssn);
+            found += u32::from(collected.play().is_err());
+        }
+    }
+    // The very last match may be followed by nothing that needs it.
+    assert!(
+        missing > 20 && found * 10 >= missing * 9,
+        "{found} of {missing}"
+    );
+}
+
+/// A checkpoint has what its program had of its channels.
+// LOG-4
+#[test]
+fn a_tally_knows_what_a_program_had() {
+    let plan = Plan::generate(1, &Wishes::default());
+    let mut tally = Tally::new(plan.ranks);
+    let send = Call::Isend {
+        to: Rank(1),
+        tag: 3,
+        payload: Vec::new(),
+        synchronous: false,
+    };
+    for call in [&send, &send, &Call::Imrecv(TakenNumber(0)), &Call::Print(9)] {
+        tally.called(call);
+    }
+    let found = Found {
+        source: Rank(1),
+        tag: 3,
+        bytes: 24,
+    };
+    tally.answered(&Answer::Taken(None));
+    tally.answered(&Answer::Taken(Some((TakenNumber(0), found))));
+    for (number, cancelled) in [(0, false), (2, false), (1, true)] {
+        let stamp = Stamp {
+            source: Rank(1),
+            destination: Rank(0),
+            number,
+            state: 0,
+        };
+        tally.answered(&Answer::Ended(vec![Ended {
+            request: RequestNumber(0),
+            peer: Rank(1),
+            tag: 3,
+            bytes: 24,
+            cancelled,
+            payload: stamp.encode().to_vec(),
+        }]));
+    }
+    let saved = tally.save(&Program::new(&plan, Rank(0)), Clock(8));
+    let Beginning {
+        answer,
+        clock,
+        requests,
+        taken,
+        next_ssn_to,
+        delivered,
+        ..
+    } = saved.beginning;
+    assert_eq!(
+        (answer, clock, requests, taken),
+        (Answer::Done, Clock(8), 3, 1)
+    );
+    assert_eq!((saved.printed, next_ssn_to[1]), (1, Ssn(2)));
+    let expected = Delivered {
+        before: Ssn(1),
+        and: vec![Ssn(2)],
+    };
+    assert_eq!(delivered[1], expected);
+    assert_eq!(delivered[0], Delivered::default());
+}
