@@ -35,6 +35,12 @@ pub struct Unfinished {
 /// # Errors
 /// When one does not come to its end.
 pub fn run_job(plan: &Plan, choices: Vec<Choices>) -> Result<Vec<Final>, Unfinished> {
+    let ranks = play(plan, choices)?;
+    Ok(ranks.iter().map(Final::of).collect())
+}
+
+/// All ranks at their ends.
+pub(super) fn play(plan: &Plan, choices: Vec<Choices>) -> Result<Vec<Reference>, Unfinished> {
     let begin = |(rank, choices): (u32, Choices)| {
         let program = Program::new(plan, Rank(rank));
         let beginning = Beginning::new(program, plan.ranks, Clock(plan.first_clock));
@@ -47,7 +53,7 @@ pub fn run_job(plan: &Plan, choices: Vec<Choices>) -> Result<Vec<Final>, Unfinis
         let stops: Vec<Stop> = ranks.iter_mut().map(Reference::run).collect();
         let has_moved = deliver(&mut ranks, &mut delivered);
         if stops.iter().all(|stop| *stop == Stop::Finished) {
-            break;
+            return Ok(ranks);
         }
         if !has_moved {
             let is_over = |stop: &&Stop| matches!(stop, Stop::Finished | Stop::Blocked);
@@ -62,7 +68,6 @@ pub fn run_job(plan: &Plan, choices: Vec<Choices>) -> Result<Vec<Final>, Unfinis
             });
         }
     }
-    Ok(ranks.iter().map(Final::of).collect())
 }
 
 /// Whether there was anything to deliver.
