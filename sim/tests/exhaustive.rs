@@ -1,7 +1,7 @@
 //! The protocol's core, explored exhaustively: no rule is broken, and each
 //! planted bug is found by it.
 
-use refrain_sim::exhaustive::{Bug, Exploration, Joining, Size, run};
+use refrain_sim::exhaustive::{Bug, Exploration, Joining, Reading, Size, run};
 
 /// So many states at least: fewer would mean that faults do not happen.
 fn holds(name: &str, states_min: u64) -> Exploration {
@@ -69,6 +69,7 @@ fn planted_bugs_are_found() {
 fn first_kept_alone_is_not_enough() {
     let size = Size {
         joining: Joining::FirstKept,
+        reading: Reading::AnyOfEveryQuorum,
         ..Size::small()
     };
     let found = run(&size);

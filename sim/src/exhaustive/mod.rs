@@ -16,7 +16,16 @@
 //!
 //! Each is in the world around the real parts. Breadth first finds a shortest way.
 //!
-//! @TABLE@
+//! | bug | rule that breaks | steps to it | states seen |
+//! |---|---|---|---|
+//! | [`GateOpen`](Bug::GateOpen) | GATE-1 | 1 | 6 |
+//! | [`QuorumOfOne`](Bug::QuorumOfOne) | GATE-1 | 3 | 50 |
+//! | [`NoFence`](Bug::NoFence) | FENCE-1 | 4 | 50 |
+//! | [`RunsAtOnce`](Bug::RunsAtOnce) | GATE-1 | 5 | 193 |
+//! | [`SurveyOfOne`](Bug::SurveyOfOne) | GATE-1, EL-5 | 8 | 1,095 |
+//! | [`ShortestAnswer`](Bug::ShortestAnswer) | GATE-1, EL-5 | 9 | 935 |
+//! | [`TrimAtNewest`](Bug::TrimAtNewest) | GC-1 | 9 | 1,480 |
+//! | [`AnyIncarnation`](Bug::AnyIncarnation) | EL-1 | 11 | 2,395 |
 //!
 //! # The restart exchange
 //!
