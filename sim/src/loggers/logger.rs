@@ -196,7 +196,10 @@ impl Logger {
             self.rings.borrow_mut().clear();
         }
         self.begin();
-        self.count_again(lost_power);
+        // What nobody has synced since the loss is not counted.
+        if lost_power || self.service.is_some() {
+            self.count_again(lost_power);
+        }
     }
 
     /// Tells the ledger what the disk has: less than before, or more, since a
