@@ -262,7 +262,15 @@ impl RankModel {
 
     /// What it would read if it died now.
     pub fn check_now(&mut self, loggers: &Loggers) -> Result<usize, String> {
-        let read = loggers.read(self.rank, self.life.incarnation, self.trims[0]);
+        let ask = || {
+            // A logger may die of answering; it starts again.
+            loggers.heal();
+            loggers.read(self.rank, self.life.incarnation, self.trims[0])
+        };
+        let read = (0..8)
+            .map(|_| ask())
+            .find(Result::is_ok)
+            .unwrap_or_else(ask);
         let read = read.map_err(|error| format!("EL-5: {error}"))?;
         let end = self.end();
         self.check_read(&read, end)?;
