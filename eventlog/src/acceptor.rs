@@ -383,6 +383,7 @@ impl Row {
             rank: rank.0,
             incarnation: self.incarnation.0,
             first: self.first.0,
+            clock_before: self.clock_before.0,
             end: self.end.0,
             last_clock: self.last_clock.0,
         }

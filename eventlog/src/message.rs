@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 
 /// Version of the messages; the first word of [`Hello`] and [`Welcome`], whose
 /// beginnings never change.
-pub const PROTOCOL_VERSION: u16 = 1;
+pub const PROTOCOL_VERSION: u16 = 2;
 /// Bytes of a frame behind its length, at most.
 pub const FRAME_BYTES_MAX: usize = 64 << 10;
 
@@ -128,6 +128,8 @@ pub struct Holding {
     pub incarnation: u32,
     /// Number of the first determinant that is still there.
     pub first: u64,
+    /// Clock of the one before it: for a replica that goes on from there. GC-1
+    pub clock_before: u64,
     /// One past the number of the last.
     pub end: u64,
     /// Clock of the last.

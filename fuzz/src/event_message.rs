@@ -158,6 +158,7 @@ fn holding(input: &mut Input<'_>) -> Holding {
         rank: input.u32(),
         incarnation: input.u32(),
         first: input.u64(),
+        clock_before: input.u64(),
         end: input.u64(),
         last_clock: input.u64(),
     }

@@ -4,9 +4,10 @@
 //! brings is checked by the acceptor like everything else.
 
 use super::host::{AllAsked, Fetch, Fetched, Wanted};
+use super::inquiry::Inquiry;
 use crate::client::LoggerAddress;
 use crate::framing::{self, FrameReader};
-use crate::message::{ToClient, ToLogger};
+use crate::message::ToLogger;
 use core::time::Duration;
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{TcpStream, ToSocketAddrs};
@@ -71,7 +72,7 @@ fn ask_all(wanted: &Wanted, peers: &[LoggerAddress], sender: &SyncSender<Fetched
         let mut failed = Vec::new();
         for peer in unasked {
             let said = match ask(peer, wanted, sender, wake) {
-                Ok(()) => Fetched::Whole,
+                Ok(()) => continue,
                 Err(error) => {
                     failed.push(peer);
                     Fetched::Failed(format!("{peer}: {error}"))
@@ -131,15 +132,13 @@ fn receive(
     wake: &OwnedFd,
 ) -> io::Result<()> {
     let broken = |reason: String| io::Error::new(ErrorKind::InvalidData, reason);
-    let mut question = Vec::new();
-    let read = ToLogger::Read {
-        job: wanted.job,
-        rank: wanted.rank.0,
-        from: wanted.from.0,
-        after_clock: None,
+    let (mut inquiry, question) = Inquiry::begin(*wanted);
+    let mut ask = |stream: &mut dyn Write, question: &ToLogger| {
+        let mut frame = Vec::new();
+        framing::encode(question, &mut frame).map_err(|error| broken(error.to_string()))?;
+        stream.write_all(&frame)
     };
-    framing::encode(&read, &mut question).map_err(|error| broken(error.to_string()))?;
-    stream.write_all(&question)?;
+    ask(&mut stream, &question)?;
     let mut frames = FrameReader::default();
     let mut bytes = vec![0; 64 << 10];
     loop {
@@ -147,17 +146,17 @@ fn receive(
             .next_message()
             .map_err(|error| broken(error.to_string()))?
         {
-            match message {
-                ToClient::Events { batches, is_last } => {
-                    if !batches.is_empty() && !tell(sender, wake, Fetched::Batches(batches)) {
-                        return Ok(());
-                    }
-                    if is_last {
-                        return Ok(());
-                    }
+            let learned = inquiry.take(message).map_err(io::Error::other)?;
+            for said in learned.said {
+                if !tell(sender, wake, said) {
+                    return Ok(());
                 }
-                ToClient::Refused { reason } => return Err(io::Error::other(reason)),
-                other => return Err(broken(format!("it answered {other:?}"))),
+            }
+            if learned.is_whole {
+                return Ok(());
+            }
+            if let Some(question) = learned.question {
+                ask(&mut stream, &question)?;
             }
         }
         match stream.read(&mut bytes) {

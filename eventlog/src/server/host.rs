@@ -7,7 +7,7 @@ use crate::message::{RemoteRing, ToClient, ToLogger, Way};
 use crate::ring::{RingIdentity, RingMemory};
 use core::fmt::{Debug, Display};
 use refrain_logging::determinant::EventIndex;
-use refrain_ring::Rank;
+use refrain_ring::{Clock, Rank};
 use std::io;
 
 /// The client does not read what it is sent.
@@ -59,6 +59,14 @@ pub struct Wanted {
 /// What came of asking them.
 #[derive(Debug)]
 pub enum Fetched {
+    /// One replica has given up what is before this number, the last of it with
+    /// this clock. GC-1
+    Begins {
+        /// The first that it has.
+        first: EventIndex,
+        /// Of the one before.
+        clock: Clock,
+    },
     /// Batches, one behind the other.
     Batches(Vec<u8>),
     /// One replica has given all that it has.

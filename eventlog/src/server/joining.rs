@@ -375,6 +375,12 @@ fn take_in<H: Host>(
                     fetching.failed_with(refusal.to_string());
                 }
             }
+            Fetched::Begins { first, clock } => {
+                let skipped = logbook.skip(hello.job, hello.rank(), first, clock);
+                if let Err(refusal) = skipped {
+                    fetching.failed_with(refusal.to_string());
+                }
+            }
             Fetched::Failed(reason) => fetching.failed_with(reason),
             Fetched::Whole => {
                 fetching.whole += 1;

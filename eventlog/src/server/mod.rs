@@ -22,6 +22,7 @@
 mod catch_up;
 mod connection;
 pub mod host;
+pub mod inquiry;
 mod joining;
 mod listener;
 mod options;

@@ -124,7 +124,7 @@ pub(super) fn has_room(logbook: &Logbook) -> bool {
 }
 
 /// What may still happen in an old ring.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 enum Stage {
     /// Its client may not have noticed yet, and write there.
     Waits,
@@ -132,6 +132,9 @@ enum Stage {
     Ended,
     /// It was; it can go when the store has this.
     Drained(Ticket),
+    /// It cannot be believed from some place on: what was taken before that is to
+    /// be stored first.
+    Refused(Ticket, Refusal),
 }
 
 /// A ring whose client has to join again, or is gone. What the client places
@@ -194,18 +197,17 @@ impl OldRing {
     /// whether it is to be removed now.
     pub(super) fn sweep(&mut self, logbook: &mut Logbook) -> Result<bool, Refusal> {
         if self.stage == Stage::Ended {
-            match self.salvage(logbook) {
+            self.stage = match self.salvage(logbook) {
                 // Late writes of a fenced life: they go with the ring. FENCE-1
-                Ok(_) | Err(Refusal::Stale { .. }) => {
-                    self.stage = Stage::Drained(logbook.ticket());
-                }
+                Ok(_) | Err(Refusal::Stale { .. }) => Stage::Drained(logbook.ticket()),
                 Err(refusal) if refusal.is_temporary() => return Ok(false),
-                Err(refusal) => return Err(refusal),
-            }
+                Err(refusal) => Stage::Refused(logbook.ticket(), refusal),
+            };
         }
-        let Stage::Drained(ticket) = self.stage else {
-            return Ok(false);
-        };
-        Ok(logbook.has_stored(ticket))
+        match &self.stage {
+            Stage::Drained(ticket) => Ok(logbook.has_stored(*ticket)),
+            Stage::Refused(ticket, refusal) if logbook.has_stored(*ticket) => Err(refusal.clone()),
+            Stage::Waits | Stage::Ended | Stage::Refused(..) => Ok(false),
+        }
     }
 }

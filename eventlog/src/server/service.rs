@@ -142,6 +142,8 @@ impl<H: Host> Service<H> {
                 });
             }
             Err(refusal) => {
+                // What was taken before is to be stored first. EL-3
+                self.logbook.settle()?;
                 self.host.set_aside(name, &refusal);
                 return Ok(());
             }

@@ -159,6 +159,7 @@ fn what_a_logger_has_is_listed() {
         rank: RANK.0,
         incarnation: 2,
         first: 1,
+        clock_before: 10,
         end: 7,
         last_clock: 70,
     };

@@ -252,6 +252,7 @@ impl LoggerClient {
 
     /// Determinants with at most this clock will not be asked for any more. GC-1
     pub fn trim(&mut self, clock: Clock) {
+        self.ledger.trimmed(self.ways.life.rank, clock);
         let bug = self.ways.network.borrow().bug;
         self.client.trim(match bug {
             Some(LoggerBug::TrimTooFar) => clock.max(self.newest),

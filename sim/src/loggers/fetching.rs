@@ -3,8 +3,8 @@
 
 use super::host::FetchState;
 use super::network::{Network, Spark, TalkId};
-use refrain_eventlog::message::{ToClient, ToLogger};
 use refrain_eventlog::server::host::{Fetched, Wanted};
+use refrain_eventlog::server::inquiry::{Inquiry, Learned};
 use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::rc::Rc;
@@ -31,6 +31,7 @@ pub(super) struct Fetching {
     round: usize,
     /// Who is asked, over what, and until when it may say nothing.
     asked: Option<(usize, TalkId, u64)>,
+    inquiry: Option<Inquiry>,
     paused_until: u64,
 }
 
@@ -52,6 +53,7 @@ impl Fetching {
             failed: VecDeque::new(),
             round: 1,
             asked: None,
+            inquiry: None,
             paused_until: 0,
         }
     }
@@ -108,16 +110,12 @@ impl Fetching {
             network.calls[self.logger] = true;
             return;
         };
-        let question = ToLogger::Read {
-            job: self.wanted.job,
-            rank: self.wanted.rank.0,
-            from: self.wanted.from.0,
-            after_clock: None,
-        };
+        let (inquiry, question) = Inquiry::begin(self.wanted);
         let talk = network.call(peer, None, self.spark.clone());
         match talk {
             Some(talk) => {
                 self.spark.act(|| network.say(talk, question));
+                self.inquiry = Some(inquiry);
                 self.asked = Some((peer, talk, now + PATIENCE));
             }
             None => self.fail(network, peer, "it is not there"),
@@ -133,22 +131,34 @@ impl Fetching {
 
     fn hear(&mut self, network: &mut Network, now: u64, (peer, talk, until): (usize, TalkId, u64)) {
         match network.hear(talk) {
-            Ok(Some(ToClient::Events { batches, is_last })) => {
-                self.asked = Some((peer, talk, now + PATIENCE));
-                if !batches.is_empty() {
-                    self.say(Fetched::Batches(batches));
+            Ok(Some(answer)) => {
+                let taken = self.inquiry.as_mut().map(|inquiry| inquiry.take(answer));
+                match taken.unwrap_or_else(|| Ok(Learned::default())) {
+                    Ok(learned) => self.learn(network, now, (peer, talk), learned),
+                    Err(reason) => self.fail(network, peer, &reason),
                 }
-                if is_last {
-                    self.say(Fetched::Whole);
-                    self.end(network);
-                }
-                network.calls[self.logger] = true;
             }
-            Ok(Some(ToClient::Refused { reason })) => self.fail(network, peer, &reason),
-            Ok(Some(other)) => self.fail(network, peer, &format!("it answered {other:?}")),
             Ok(None) if now < until => {}
             Ok(None) => self.fail(network, peer, "it does not answer"),
             Err(()) => self.fail(network, peer, "it is gone"),
         }
+    }
+
+    fn learn(
+        &mut self,
+        network: &mut Network,
+        now: u64,
+        (peer, talk): (usize, TalkId),
+        learned: Learned,
+    ) {
+        self.asked = Some((peer, talk, now + PATIENCE));
+        self.state.borrow_mut().said.extend(learned.said);
+        if let Some(question) = learned.question {
+            self.spark.act(|| network.say(talk, question));
+        }
+        if learned.is_whole {
+            self.end(network);
+        }
+        network.calls[self.logger] = true;
     }
 }

@@ -43,6 +43,8 @@ struct RankLedger {
     row: Vec<BatchId>,
     /// The latest that has begun.
     life: Incarnation,
+    /// What has at most this clock need not be held any more.
+    trimmed: Clock,
     holders: Vec<Holder>,
     /// So many, the first, were held by a quorum once.
     reached: usize,
@@ -68,6 +70,7 @@ impl RankLedger {
         Self {
             row: Vec::new(),
             life: Incarnation(0),
+            trimmed: Clock(0),
             holders: vec![Holder::default(); replicas],
             reached: 0,
         }
@@ -76,12 +79,11 @@ impl RankLedger {
     /// A quorum has it: as many survive as are promised to. That one of them
     /// loses it afterwards is what the others are for, so it never goes back.
     fn settle(&mut self, quorum: usize) {
-        let row = &self.row;
+        let (row, trimmed) = (&self.row, self.trimmed);
         for holder in &mut self.holders {
-            while row
-                .get(holder.whole)
-                .is_some_and(|batch| holder.held.contains(batch))
-            {
+            let held = &holder.held;
+            let counts = |batch: &BatchId| batch.last_clock <= trimmed || held.contains(batch);
+            while row.get(holder.whole).is_some_and(counts) {
                 holder.whole += 1;
             }
         }
@@ -168,25 +170,17 @@ impl Ledger {
         }
     }
 
-    /// A logger has nothing but this any more; `firsts`: before these nothing is
-    /// asked for (GC-1).
-    pub(super) fn holds_only(
-        &self,
-        logger: usize,
-        headers: &[BatchHeader],
-        firsts: &[(Rank, EventIndex)],
-    ) {
-        let ranks: Vec<Rank> = self.state().ranks.keys().copied().collect();
-        for rank in ranks {
-            let first = firsts.iter().find(|first| first.0 == rank);
-            let first = first.map_or(EventIndex(0), |first| first.1);
-            self.change(rank, |ledger| {
-                let trimmed = ledger.row.iter().filter(|batch| batch.end <= first);
-                let held = trimmed.copied().collect();
-                ledger.holders[logger] = Holder { held, whole: 0 };
-            });
+    /// A logger has nothing but this any more.
+    pub(super) fn holds_only(&self, logger: usize, headers: &[BatchHeader]) {
+        for ledger in self.state().ranks.values_mut() {
+            ledger.holders[logger] = Holder::default();
         }
         self.holds(logger, headers);
+    }
+
+    /// Nobody asks for what has at most this clock any more. GC-1
+    pub(super) fn trimmed(&self, rank: Rank, clock: Clock) {
+        self.change(rank, |ledger| ledger.trimmed = ledger.trimmed.max(clock));
     }
 
     /// Clock up to which everything is held by a quorum.

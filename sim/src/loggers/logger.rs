@@ -196,18 +196,20 @@ impl Logger {
             self.rings.borrow_mut().clear();
         }
         self.begin();
-        self.count_again(lost_power);
+        // What nobody has synced since the loss is not counted.
+        if lost_power || self.service.is_some() {
+            self.count_again(lost_power);
+        }
     }
 
     /// Tells the ledger what the disk has: less than before, or more, since a
     /// write under way may go on when its process has died.
     fn count_again(&self, lost_power: bool) {
-        let (mut headers, mut firsts) = (Vec::new(), Vec::new());
+        let mut headers = Vec::new();
         if let Ok(archive) = Archive::open_on(Box::new(self.disk.clone())) {
             for holding in archive.holdings() {
                 let rank = Rank(holding.rank);
                 let from = EventIndex(holding.first);
-                firsts.push((rank, from));
                 let _ = archive.read(holding.job, rank, from, None, &mut |batch| {
                     headers.extend(batches_in(batch));
                     ControlFlow::Continue(())
@@ -215,7 +217,7 @@ impl Logger {
             }
         }
         match lost_power {
-            true => self.shard.ledger.holds_only(self.number, &headers, &firsts),
+            true => self.shard.ledger.holds_only(self.number, &headers),
             false => self.shard.ledger.holds(self.number, &headers),
         }
     }

@@ -74,10 +74,12 @@ pub fn run(setup: Setup) -> Result<Totals, String> {
         were_alive: vec![true; setup.plan.replicas as usize],
         setup,
     };
-    while run.now < setup.steps {
-        run.step(true)?;
+    let mut result = Ok(());
+    while run.now < setup.steps && result.is_ok() {
+        result = run.step(true);
     }
-    run.finish()?;
+    let result = result.and_then(|()| run.finish());
+    result.map_err(|breach| format!("at {}: {breach}; {:?}", run.now, run.loggers.reports()))?;
     Ok(run.totals)
 }
 
@@ -152,14 +154,14 @@ impl Run {
     fn finish(&mut self) -> Result<(), String> {
         for rank in &mut self.ranks {
             rank.end_undead();
-            if rank.mortal.is_dead() {
-                rank.next_life(&self.loggers, false);
-            }
         }
         let until = self.now + PATIENCE;
         while !self.ranks.iter().all(RankModel::is_all_stable) {
             // Death at an effect may still come.
             self.loggers.heal();
+            for rank in self.ranks.iter_mut().filter(|rank| rank.mortal.is_dead()) {
+                rank.next_life(&self.loggers, false);
+            }
             self.step(false)?;
             if self.now > until {
                 let why: Vec<String> = self.ranks.iter().map(RankModel::explain).collect();

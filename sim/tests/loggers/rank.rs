@@ -89,7 +89,7 @@ impl RankModel {
     }
 
     pub fn is_all_stable(&self) -> bool {
-        self.begun.is_some() && self.client.stable_end() >= self.end()
+        self.begun.is_some() && !self.mortal.is_dead() && self.client.stable_end() >= self.end()
     }
 
     pub fn explain(&self) -> String {
@@ -183,6 +183,8 @@ impl RankModel {
             ));
         }
         self.committed.truncate(kept);
+        let last = self.committed.last();
+        self.clock = last.map_or(FIRST_CLOCK, |batch| header(batch).last_clock.0 + 1);
         Ok(())
     }
 
@@ -207,6 +209,10 @@ impl RankModel {
             undead.clock = header.last_clock.0 + 1;
             undead.next = header.end();
             undead.client.commit(&header, &batch);
+            if undead.fence.is_none() {
+                // It is fenced by nobody yet: the next life may find it.
+                self.committed.push(batch);
+            }
         }
     }
 
@@ -256,7 +262,15 @@ impl RankModel {
 
     /// What it would read if it died now.
     pub fn check_now(&mut self, loggers: &Loggers) -> Result<usize, String> {
-        let read = loggers.read(self.rank, self.life.incarnation, self.trims[0]);
+        let ask = || {
+            // A logger may die of answering; it starts again.
+            loggers.heal();
+            loggers.read(self.rank, self.life.incarnation, self.trims[0])
+        };
+        let read = (0..8)
+            .map(|_| ask())
+            .find(Result::is_ok)
+            .unwrap_or_else(ask);
         let read = read.map_err(|error| format!("EL-5: {error}"))?;
         let end = self.end();
         self.check_read(&read, end)?;
