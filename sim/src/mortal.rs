@@ -72,9 +72,9 @@ impl Mortal {
     /// may go on; it dies by hand only.
     #[must_use]
     pub fn successor(&self) -> Self {
-        let state = &mut *self.state.borrow_mut();
+        let state = &mut *self.state();
         let successor = Self::new(core::mem::take(&mut state.deaths));
-        successor.state.borrow_mut().effects = state.effects;
+        successor.state().effects = state.effects;
         successor
     }
 

@@ -2,10 +2,13 @@
 
 use super::Job;
 use super::launcher::Order;
-use super::seat::{Remains, Seat};
+use super::recollecting::Collecting;
+use super::seat::Seat;
 use crate::happening::{Breach, Happening, Life};
+use crate::loggers::JOB;
 use crate::plan::{FaultKind, FaultPlan, Process};
 use crate::planted::Planted;
+use crate::recollect::Remains;
 use refrain_logging::store::faulty::{Failure, Fault, How, Kind};
 use refrain_ring::{Incarnation, Rank};
 use refrain_transport::fabric::Fabric;
@@ -131,7 +134,7 @@ impl Job<'_> {
                 1 + self.rng.u64(0..BACK_STEPS_MAX)
             }
             FaultKind::PowerLoss => {
-                self.checkpoints.power_loss(&mut self.rng);
+                self.checkpoints.power_loss();
                 faults.checkpoint_kills += 1;
                 1 + self.rng.u64(0..BACK_STEPS_MAX)
             }
@@ -203,13 +206,30 @@ impl Job<'_> {
                 self.lose(rank);
             }
         }
-        let network = &self.network;
-        self.zombies.retain(|zombie| {
-            let lives = !zombie.mortal.is_dead();
-            if !lives {
-                network.kill_life(zombie.life.rank, zombie.life.incarnation);
+        self.end_zombies();
+    }
+
+    /// Replaced ranks that have come to their end leave what survives them too.
+    fn end_zombies(&mut self) {
+        for at in (0..self.zombies.len()).rev() {
+            if self.zombies[at].mortal.is_dead() {
+                let zombie = self.zombies.swap_remove(at);
+                self.leave(zombie.life);
+                self.loggers.died(zombie.life);
             }
-            lives
+        }
+    }
+
+    /// What a life leaves: the memory and the files of its logs.
+    fn leave(&mut self, life: Life) {
+        let index = life.rank.index();
+        self.network.kill_life(life.rank, life.incarnation);
+        let files = self.disks[index].as_ref().map(|disk| disk.crash());
+        self.remains[index] = Some(Remains {
+            life,
+            job: JOB,
+            memory: self.memories[index].clone(),
+            files: files.unwrap_or_default(),
         });
     }
 
@@ -219,13 +239,11 @@ impl Job<'_> {
         let life = self.seats[index].life();
         self.network.kill_life(rank, life.incarnation);
         let seat = core::mem::replace(&mut self.seats[index], Seat::Dead(life));
-        if life.incarnation == Incarnation(0) {
-            let files = self.disks[index].as_ref().map(|disk| disk.crash());
-            self.remains[index] = Some(Remains {
-                life,
-                memory: self.memories[index].clone(),
-                files: files.unwrap_or_default(),
-            });
+        self.loggers.died(life);
+        self.checkpoints.give_up(rank);
+        // Later lives have no log yet.
+        if let Seat::Living(_) = &seat {
+            self.leave(life);
         }
         drop(seat);
         self.places[index] = None;
@@ -295,17 +313,10 @@ impl Job<'_> {
         if let Seat::Living(_) = &self.seats[index] {
             let seat = core::mem::replace(&mut self.seats[index], Seat::Dead(last));
             if let Seat::Living(mut process) = seat {
+                self.checkpoints.give_up(rank);
                 process.doom(self.rng.u64(1..=ZOMBIE_STEPS_MAX));
                 self.zombies.push(*process);
             }
-            self.remains[index] = Some(Remains {
-                life: last,
-                memory: self.memories[index].clone(),
-                files: self.disks[index]
-                    .as_ref()
-                    .map(|disk| disk.crash())
-                    .unwrap_or_default(),
-            });
             self.faults.rank_kills += 1;
         }
         let mortal = self.mortals[index].successor();
@@ -316,6 +327,9 @@ impl Job<'_> {
         drop(started);
         self.stage.tell(&Happening::Began(life));
         self.facts.set_alive(rank, Some(life.incarnation));
-        self.seats[index] = Seat::Returning(self.join(life, mortal));
+        self.seats[index] = Seat::Returning(Box::new(Collecting::new(
+            self.join(life, mortal),
+            self.plan.ranks,
+        )));
     }
 }

@@ -11,6 +11,7 @@ mod injector;
 mod launcher;
 mod process;
 mod protocol;
+mod recollecting;
 mod requests;
 pub(crate) mod room;
 mod seat;
@@ -28,7 +29,7 @@ use crate::mortal::Mortal;
 use crate::oracle::{Oracle, Oracles};
 use crate::plan::{Plan, Process};
 use crate::planted::Planted;
-use crate::recollect::Saved;
+use crate::recollect::{Remains, Saved};
 use assembly::{Assembly, Place};
 use facts::Facts;
 use fastrand::Rng;
@@ -38,7 +39,7 @@ use refrain_logging::store::faulty::MemoryDisk;
 use refrain_ring::{Incarnation, Rank, Region};
 use refrain_transport::fabric::Fabric;
 use refrain_transport::fabric::sim::{Faults, Network, Options};
-use seat::{Joining, Remains, Seat};
+use seat::{Joining, Seat};
 use std::cell::RefCell;
 use std::rc::Rc;
 
@@ -186,7 +187,7 @@ impl<'a> Job<'a> {
             logger_mortals: mortals,
             checkpoints_mortal: checkpoints_mortal.clone(),
             logger_back: vec![None; plan.loggers.replicas as usize],
-            checkpoints: Checkpoints::new(plan.planted, checkpoints_mortal),
+            checkpoints: Checkpoints::new(plan, plan.seed ^ 0xc4e_c4, checkpoints_mortal),
             checkpoints_back: None,
             launcher: Launcher::new(plan.ranks),
             injector: Injector::new(plan),
@@ -227,6 +228,7 @@ impl<'a> Job<'a> {
             let mortal = Injector::mortal(self.plan, Process::Rank(rank));
             self.mortals.push(mortal.clone());
             let joining = self.join(life, mortal);
+            self.stage.tell(&Happening::Began(life));
             self.seats.push(Seat::Starting(joining));
             self.facts.set_alive(rank, Some(life.incarnation));
         }
@@ -329,6 +331,12 @@ impl<'a> Job<'a> {
             }
         }
         self.oracles.borrow_mut().at_end(&*self.facts)?;
+        let state = |seat: &Seat| match seat {
+            Seat::Living(process) if process.is_finished() => Some(process.state()),
+            _ => None,
+        };
+        let states: Vec<_> = self.seats.iter().map(state).collect();
+        self.oracles.borrow().outcome.judge(self.plan, &states)?;
         self.stage.note(self.network.digest());
         let mut totals = *self.totals.borrow();
         totals.steps = self.step;

@@ -33,9 +33,9 @@ impl Handles for Chosen<'_> {
         self.chosen.len()
     }
 
-    fn get(&self, index: usize) -> Handle {
+    fn get(&self, index: usize) -> &Handle {
         let request = self.all[self.chosen[index].0 as usize].as_ref();
-        request.map_or(Handle::NULL, |request| request.handle)
+        request.map_or(&Handle::NULL, |request| &request.handle)
     }
 
     fn clear(&mut self, index: usize) {
@@ -71,9 +71,9 @@ impl Requests {
     }
 
     /// A request as the engine's calls have it.
-    pub fn handle(&self, number: RequestNumber) -> Handle {
+    pub fn handle(&self, number: RequestNumber) -> &Handle {
         let request = self.all[number.0 as usize].as_ref();
-        request.map_or(Handle::NULL, |request| request.handle)
+        request.map_or(&Handle::NULL, |request| &request.handle)
     }
 
     /// The end of a blocking call that made this request, if it has ended.

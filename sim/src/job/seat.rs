@@ -2,22 +2,10 @@
 //! last.
 
 use super::process::RankProcess;
+use super::recollecting::Collecting;
 use crate::happening::Life;
 use crate::loggers::LoggerClient;
 use crate::mortal::Mortal;
-use refrain_logging::store::faulty::LeftFile;
-use refrain_ring::Region;
-
-/// What a dead life left behind in its host: it survives the process.
-#[derive(Clone, Debug)]
-pub struct Remains {
-    /// Whose.
-    pub life: Life,
-    /// The memory of its logs.
-    pub memory: Region,
-    /// The files of its logs.
-    pub files: Vec<LeftFile>,
-}
 
 /// A life that joins its event loggers.
 #[derive(Debug)]
@@ -41,7 +29,7 @@ pub enum Seat {
     Dead(Life),
     /// A later life, that collects what is needed to go on where the last one
     /// was.
-    Returning(Joining),
+    Returning(Box<Collecting>),
     /// It has everything. Here recovery joins.
     Recollected(Life, Mortal),
 }
@@ -50,7 +38,8 @@ impl Seat {
     /// Whose place it is, and which life.
     pub fn life(&self) -> Life {
         match self {
-            Self::Starting(joining) | Self::Returning(joining) => joining.life,
+            Self::Starting(joining) => joining.life,
+            Self::Returning(collecting) => collecting.joining.life,
             Self::Living(process) => process.life,
             Self::Dead(life) | Self::Recollected(life, _) => *life,
         }
@@ -59,7 +48,8 @@ impl Seat {
     /// Its death, if it lives.
     pub fn mortal(&self) -> Option<&Mortal> {
         match self {
-            Self::Starting(joining) | Self::Returning(joining) => Some(&joining.mortal),
+            Self::Starting(joining) => Some(&joining.mortal),
+            Self::Returning(collecting) => Some(&collecting.joining.mortal),
             Self::Living(process) => Some(&process.mortal),
             Self::Recollected(_, mortal) => Some(mortal),
             Self::Dead(_) => None,

@@ -1,11 +1,9 @@
 //! What is done in one step.
 
-use super::assembly::Place;
+use super::Job;
 use super::process::{RankProcess, Stepped};
 use super::seat::Seat;
-use super::{Job, Joining};
 use crate::happening::{Breach, Happening};
-use crate::plan::Process;
 use refrain_ring::Rank;
 use refrain_transport::engine::EngineError;
 
@@ -68,7 +66,6 @@ impl Job<'_> {
         let Some(start) = joining.client.start() else {
             unreachable!("a quorum has answered");
         };
-        self.stage.tell(&Happening::Began(joining.life));
         let (process, disk) = self.assembly().process(joining, start, place);
         self.disks[rank.index()] = disk;
         self.seats[rank.index()] = Seat::Living(Box::new(process));
@@ -83,27 +80,13 @@ impl Job<'_> {
 
     fn checkpoints_act(&mut self) -> bool {
         let Some((rank, number)) = self.checkpoints.step(&mut self.rng) else {
-            return self.checkpoints.is_under_way();
+            return !self.checkpoints.is_idle();
         };
         self.stage.tell(&Happening::CheckpointStable(rank, number));
         if let Seat::Living(process) = &mut self.seats[rank.index()] {
             process.checkpoint_is_stable(number);
         }
         true
-    }
-
-    /// A later life goes on with what it collects.
-    fn recollect(&mut self, rank: Rank) -> Result<bool, Breach> {
-        let Seat::Returning(joining) = &mut self.seats[rank.index()] else {
-            return Ok(false);
-        };
-        if joining.client.start().is_none() {
-            return Ok(false);
-        }
-        let (life, mortal) = (joining.life, joining.mortal.clone());
-        self.totals.borrow_mut().recollections += 1;
-        self.seats[rank.index()] = Seat::Recollected(life, mortal);
-        Ok(true)
     }
 }
 

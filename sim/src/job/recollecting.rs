@@ -1,0 +1,204 @@
+//! A later life collects what it needs to go on where the last one was, one
+//! thing after the other; then the oracles judge it. REC-1 to REC-4
+
+use super::Job;
+use super::seat::{Joining, Seat};
+use crate::happening::Breach;
+use crate::loggers::JOB;
+use crate::oracle::Oracles;
+use crate::program::Program;
+use crate::recollect::{Asking, Heard, Messages, Recollection, Saved, determinants, of_remains};
+use crate::reference::Beginning;
+use refrain_logging::determinant::Determinant;
+use refrain_ring::{Clock, Rank};
+use std::collections::BTreeMap;
+
+/// What a later life has so far.
+#[derive(Debug)]
+pub struct Collecting {
+    /// The life.
+    pub joining: Joining,
+    /// Where it begins: number of the checkpoint, 0 for the beginning.
+    from: Option<(u32, Saved)>,
+    events: Option<Vec<Determinant>>,
+    /// By sender.
+    messages: Vec<Option<Messages>>,
+    /// Of which peer it reads.
+    asking: Option<(Rank, Asking)>,
+}
+
+impl Collecting {
+    /// A life that has nothing.
+    pub fn new(joining: Joining, ranks: u32) -> Self {
+        Self {
+            joining,
+            from: None,
+            events: None,
+            messages: vec![None; ranks as usize],
+            asking: None,
+        }
+    }
+}
+
+impl Job<'_> {
+    /// A later life collects one thing more. Whether there was anything to do.
+    pub(super) fn recollect(&mut self, rank: Rank) -> Result<bool, Breach> {
+        let Seat::Returning(collecting) = &mut self.seats[rank.index()] else {
+            return Ok(false);
+        };
+        if collecting.joining.client.start().is_none() {
+            return Ok(false);
+        }
+        if collecting.from.is_none() {
+            return self.find_checkpoint(rank);
+        }
+        if collecting.events.is_none() {
+            return self.read_events(rank);
+        }
+        let missing = collecting.messages.iter().position(Option::is_none);
+        match missing {
+            Some(peer) => self.read_messages(rank, Rank(peer as u32)),
+            None => self.play_again(rank),
+        }
+    }
+
+    fn collecting(&mut self, rank: Rank) -> &mut Collecting {
+        match &mut self.seats[rank.index()] {
+            Seat::Returning(collecting) => collecting,
+            other => unreachable!("{other:?} collects nothing"),
+        }
+    }
+
+    /// REC-1
+    fn find_checkpoint(&mut self, rank: Rank) -> Result<bool, Breach> {
+        if self.checkpoints.is_dead() {
+            return Ok(false);
+        }
+        let newest = self.checkpoints.newest(rank);
+        let from = match newest {
+            Some(checkpoint) => (checkpoint.number, checkpoint.contents.clone()),
+            None => (0, self.beginning(rank)),
+        };
+        self.oracles.borrow().log.restarted(rank, from.0)?;
+        self.collecting(rank).from = Some(from);
+        Ok(true)
+    }
+
+    fn beginning(&self, rank: Rank) -> Saved {
+        let program = Program::new(self.plan, rank);
+        let first = Clock(self.plan.first_clock);
+        Saved {
+            beginning: Beginning::new(program, self.plan.ranks, first),
+            printed: 0,
+        }
+    }
+
+    /// REC-2, EL-5
+    fn read_events(&mut self, rank: Rank) -> Result<bool, Breach> {
+        let loggers = self.loggers.clone();
+        let collecting = self.collecting(rank);
+        let Some((number, saved)) = &collecting.from else {
+            return Ok(false);
+        };
+        let after = saved.beginning.clock;
+        let after_checkpoint = (*number > 0).then_some(after);
+        let incarnation = collecting.joining.life.incarnation;
+        // Too few loggers answer: later again.
+        let Ok(batches) = loggers.read(rank, incarnation, after) else {
+            return Ok(false);
+        };
+        let batches = batches.iter().map(Vec::as_slice);
+        let events = determinants(rank, JOB, batches, after_checkpoint);
+        let events = events.map_err(|error| breach(&format!("events of rank {rank}: {error}")))?;
+        let (oracles, facts) = (self.oracles.borrow(), &*self.facts);
+        let orphan = &oracles.orphan;
+        orphan.judge_held(rank, &events, after_checkpoint, facts)?;
+        drop(oracles);
+        self.collecting(rank).events = Some(events);
+        Ok(true)
+    }
+
+    /// REC-3, LOG-2, LOG-5
+    fn read_messages(&mut self, rank: Rank, peer: Rank) -> Result<bool, Breach> {
+        if peer == rank {
+            self.collecting(rank).messages[peer.index()] = Some(Messages::new());
+            return Ok(true);
+        }
+        let Some((_, saved)) = &self.collecting(rank).from else {
+            return Ok(false);
+        };
+        let from = Recollection::first_wanted(saved, peer);
+        let is_undead = self.zombies.iter().any(|zombie| zombie.life.rank == peer);
+        let asking = self.collecting(rank).asking.take();
+        let asking = asking.filter(|(asked, _)| *asked == peer);
+        let messages = match (&mut self.seats[peer.index()], &self.remains[peer.index()]) {
+            (Seat::Living(process), _) if process.pause_steps > 0 => None,
+            // Its host reads nothing before the process is gone.
+            _ if is_undead => None,
+            (Seat::Living(process), _) => {
+                let asking = asking.map(|(_, asking)| asking);
+                let mut asking = asking.unwrap_or_else(|| Asking::new(&process.engine, rank, from));
+                let heard = asking.step(&mut process.engine);
+                match heard.map_err(|error| breach(&format!("log of rank {peer}: {error}")))? {
+                    Heard::All(messages) => Some(messages),
+                    Heard::NotYet => {
+                        self.collecting(rank).asking = Some((peer, asking));
+                        None
+                    }
+                }
+            }
+            (_, Some(remains)) => {
+                let messages = of_remains(remains, rank, from);
+                let what = |error| breach(&format!("what is left of rank {peer}: {error}"));
+                Some(messages.map_err(what)?)
+            }
+            // It has not begun, or died before it did.
+            (_, None) => Some(Messages::new()),
+        };
+        let Some(messages) = messages else {
+            return Ok(true);
+        };
+        let payloads: BTreeMap<_, _> = messages
+            .iter()
+            .map(|(ssn, message)| (*ssn, message.payload.clone()))
+            .collect();
+        let oracles = self.oracles.borrow();
+        oracles.log.read_back(peer, rank, from, &payloads)?;
+        drop(oracles);
+        self.collecting(rank).messages[peer.index()] = Some(messages);
+        Ok(true)
+    }
+
+    /// REC-4, REC-5, REC-8: here recovery joins.
+    fn play_again(&mut self, rank: Rank) -> Result<bool, Breach> {
+        let oracles = std::rc::Rc::clone(&self.oracles);
+        let oracles: &Oracles = &oracles.borrow();
+        let collecting = self.collecting(rank);
+        let (Some((_, saved)), Some(determinants)) =
+            (collecting.from.take(), collecting.events.take())
+        else {
+            unreachable!("both were collected");
+        };
+        let messages = core::mem::take(&mut collecting.messages);
+        let (life, mortal) = (collecting.joining.life, collecting.joining.mortal.clone());
+        let recollection = Recollection {
+            rank,
+            saved,
+            determinants,
+            messages: messages.into_iter().flatten().collect(),
+            pending_sends: oracles.outcome.pending_sends(rank).to_vec(),
+        };
+        let again = recollection.play()?;
+        oracles.orphan.judge_again(rank, &again)?;
+        self.totals.borrow_mut().recollections += 1;
+        self.seats[rank.index()] = Seat::Recollected(life, mortal);
+        Ok(true)
+    }
+}
+
+fn breach(what: &str) -> Breach {
+    Breach {
+        oracle: "recollect",
+        what: what.to_owned(),
+    }
+}
