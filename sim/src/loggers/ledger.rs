@@ -32,6 +32,8 @@ impl BatchId {
 #[derive(Clone, Debug, Default)]
 struct Holder {
     held: HashSet<BatchId>,
+    /// In its ring, which goes when all that counts in it is in the files.
+    in_ring: HashSet<BatchId>,
     /// So many batches of the row, the first, are among them.
     whole: usize,
 }
@@ -81,8 +83,10 @@ impl RankLedger {
     fn settle(&mut self, quorum: usize) {
         let (row, trimmed) = (&self.row, self.trimmed);
         for holder in &mut self.holders {
-            let held = &holder.held;
-            let counts = |batch: &BatchId| batch.last_clock <= trimmed || held.contains(batch);
+            let (held, in_ring) = (&holder.held, &holder.in_ring);
+            let counts = |batch: &BatchId| {
+                batch.last_clock <= trimmed || held.contains(batch) || in_ring.contains(batch)
+            };
             while row.get(holder.whole).is_some_and(counts) {
                 holder.whole += 1;
             }
@@ -168,6 +172,24 @@ impl Ledger {
                 ledger.holders[logger].held.insert(BatchId::of(header));
             });
         }
+    }
+
+    /// Batches lie in a rank's ring at one logger.
+    pub(super) fn holds_in_ring(&self, logger: usize, headers: &[BatchHeader]) {
+        for header in headers {
+            self.change(header.rank, |ledger| {
+                ledger.holders[logger].in_ring.insert(BatchId::of(header));
+            });
+        }
+    }
+
+    /// A life's ring at one logger is no more.
+    pub(super) fn ring_is_gone(&self, logger: usize, rank: Rank, life: Incarnation) {
+        self.change(rank, |ledger| {
+            let holder = &mut ledger.holders[logger];
+            holder.in_ring.retain(|batch| batch.incarnation != life);
+            holder.whole = 0;
+        });
     }
 
     /// A logger has nothing but this any more.
