@@ -232,7 +232,8 @@ impl LoggerClient {
             self.ways.end.set(start);
             self.starts.borrow_mut().insert(self.ways.life, start);
             let Life { rank, incarnation } = self.ways.life;
-            self.ledger.began(rank, incarnation, start);
+            let after = (self.client.follows(), start);
+            self.ledger.began(rank, incarnation, after);
         }
         end
     }
