@@ -170,11 +170,8 @@ impl RankModel {
         let mut stable = self.committed.clone();
         stable.retain(|batch| header(batch).end() <= acknowledged);
         let fits = |row: &&Vec<Vec<u8>>| {
-            let ends_there = row
-                .iter()
-                .filter(is_before)
-                .last()
-                .map_or(0, |it| header(it).end().0);
+            let last = row.iter().rfind(is_before);
+            let ends_there = last.map_or(0, |it| header(it).end().0);
             let wanted = row.iter().filter(is_before).filter(is_kept);
             ends_there == start.0 && row.starts_with(&stable) && wanted.eq(read.iter().copied())
         };
