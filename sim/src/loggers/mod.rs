@@ -358,8 +358,6 @@ impl Loggers {
         self.shared.shard.reports.borrow().clone()
     }
 
-    /// Effects of a logger's disk, messages and memory: see its [`Mortal`].
-    ///
     /// What a life of a rank gets that recovers: its determinants after a clock
     /// in batches, in order, complete up to where it begins to write. EL-5
     ///
