@@ -86,6 +86,8 @@ pub struct Committer {
     incarnation: Incarnation,
     quorum: usize,
     start: Option<EventIndex>,
+    /// Which life wrote what is before `start`.
+    follows: Incarnation,
     end: EventIndex,
     end_clock: Clock,
     stable: EventIndex,
@@ -112,6 +114,7 @@ impl Committer {
             incarnation,
             quorum: quorum.clamp(1, replicas.max(1)),
             start: None,
+            follows: Incarnation(0),
             end: EventIndex(0),
             end_clock: Clock(0),
             stable: EventIndex(0),
@@ -125,6 +128,12 @@ impl Committer {
     /// replicas have answered.
     pub fn start(&self) -> Option<EventIndex> {
         self.start
+    }
+
+    /// Which life wrote the last determinant before [`Committer::start`]; the
+    /// first, if there is none.
+    pub fn follows(&self) -> Incarnation {
+        self.follows
     }
 
     /// How many have to answer before a life begins.
@@ -347,8 +356,9 @@ impl Committer {
             return;
         }
         let greatest = answers.iter().copied().flatten().max();
-        let (_, start, clock) = greatest.unwrap_or_default();
+        let (life, start, clock) = greatest.unwrap_or_default();
         self.start = Some(start);
+        self.follows = life;
         (self.end, self.end_clock) = (start, clock);
         self.freed_clock = clock;
         // A first life has none before it: it has joined where it was asked.

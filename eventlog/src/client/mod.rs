@@ -222,6 +222,12 @@ impl<N: Network> Client<N> {
         self.committer.start()
     }
 
+    /// Which life wrote the last determinant before [`Client::start`]; the first,
+    /// if there is none.
+    pub fn follows(&self) -> Incarnation {
+        self.committer.follows()
+    }
+
     /// Number of the first determinant that this client commits.
     pub fn next(&self) -> EventIndex {
         self.committer.start().unwrap_or_default()

@@ -33,6 +33,10 @@ pub struct ReadRequest {
     pub after_clock: Option<Clock>,
     /// The row has to reach this number at least.
     pub until: EventIndex,
+    /// Which life wrote the last determinant before that
+    /// ([`Client::follows`](super::Client::follows)): a replica that is not
+    /// fenced yet may have others there. None: any row will do.
+    pub follows: Option<Incarnation>,
     /// How many replicas make a commit stable.
     pub quorum: usize,
     /// How long each replica may say nothing, and for how long those that cannot
@@ -189,6 +193,20 @@ impl EventRow {
         Ok(())
     }
 
+    /// Whether that life wrote the determinant before the end that was asked for.
+    /// All rows of which that is true are the same up to there.
+    fn goes_through(&self, request: &ReadRequest) -> bool {
+        let until = request.until;
+        let Some(follows) = request.follows.filter(|_| until > EventIndex(0)) else {
+            return true;
+        };
+        let mut batches = self.batches().map(|(header, _)| header).peekable();
+        // Nothing before that end is newer than the clock asked for: nothing that
+        // could differ.
+        let has_none = batches.peek().is_none_or(|batch| batch.first >= until);
+        has_none || batches.any(|batch| batch.end() == until && batch.incarnation == follows)
+    }
+
     /// What is stable is in the greatest of enough rows.
     fn rank_among_rows(&self) -> (Option<Incarnation>, EventIndex) {
         (self.last.map(|(incarnation, _)| incarnation), self.end)
@@ -232,7 +250,9 @@ pub fn read_rows(
     mut goes_on: impl FnMut() -> bool,
 ) -> Result<EventRow, ReadError> {
     let needed = (replicas.len() + 1).saturating_sub(request.quorum).max(1);
-    let is_enough = |rows: &[EventRow]| rows.len() >= needed && longest(rows).end >= request.until;
+    let is_enough = |rows: &[EventRow]| {
+        rows.len() >= needed && choose(rows, request).is_some_and(|row| row.end >= request.until)
+    };
     let mut rows = Vec::new();
     let mut unheard: Vec<&LoggerAddress> = replicas.iter().collect();
     loop {
@@ -250,8 +270,7 @@ pub fn read_rows(
             is_unheard
         });
         if is_enough(&rows) {
-            let row = rows.into_iter().max_by_key(EventRow::rank_among_rows);
-            return Ok(row.unwrap_or_default());
+            return Ok(choose(&rows, request).cloned().unwrap_or_default());
         }
         if unheard.is_empty() || !goes_on() {
             return Err(too_little(&rows, needed, request, &faults));
@@ -290,6 +309,14 @@ fn too_little(
     }
     let (end, until) = (longest(rows).end, request.until);
     ReadError::Incomplete { rank, end, until }
+}
+
+/// The row that the life which asks goes on from; where that is not known, what
+/// is stable is in the greatest.
+fn choose<'a>(rows: &'a [EventRow], request: &ReadRequest) -> Option<&'a EventRow> {
+    let fits = |row: &&EventRow| row.goes_through(request);
+    let rows = rows.iter().filter(fits);
+    rows.max_by_key(|row| row.rank_among_rows())
 }
 
 fn longest(rows: &[EventRow]) -> &EventRow {

@@ -133,7 +133,7 @@ fn receive(
 ) -> io::Result<()> {
     let broken = |reason: String| io::Error::new(ErrorKind::InvalidData, reason);
     let (mut inquiry, question) = Inquiry::begin(*wanted);
-    let mut ask = |stream: &mut dyn Write, question: &ToLogger| {
+    let ask = |stream: &mut dyn Write, question: &ToLogger| {
         let mut frame = Vec::new();
         framing::encode(question, &mut frame).map_err(|error| broken(error.to_string()))?;
         stream.write_all(&frame)

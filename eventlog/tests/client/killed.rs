@@ -100,6 +100,7 @@ impl Shard {
             from: EventIndex(from),
             after_clock: None,
             until,
+            follows: None,
             quorum: self.quorum,
             timeout: PATIENCE,
         }

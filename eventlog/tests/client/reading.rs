@@ -17,6 +17,7 @@ fn request(quorum: usize) -> ReadRequest {
         from: EventIndex(0),
         after_clock: None,
         until: EventIndex(0),
+        follows: None,
         quorum,
         timeout: PATIENCE,
     }

@@ -16,6 +16,7 @@ use refrain_logging::determinant::batch::BatchHeader;
 use refrain_logging::pessimist::Commits;
 use refrain_ring::{Clock, Incarnation, Rank};
 use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
 use std::os::fd::OwnedFd;
 use std::rc::Rc;
 use std::time::Duration;
@@ -215,7 +216,7 @@ pub struct LoggerClient {
     pub(super) ways: Ways,
     pub(super) ledger: Ledger,
     pub(super) now: Rc<Cell<u64>>,
-    pub(super) starts: Rc<RefCell<std::collections::BTreeMap<Life, EventIndex>>>,
+    pub(super) starts: Rc<RefCell<BTreeMap<Life, (Incarnation, EventIndex)>>>,
     pub(super) newest: Clock,
     pub(super) has_begun: bool,
 }
@@ -230,9 +231,10 @@ impl LoggerClient {
         {
             self.has_begun = true;
             self.ways.end.set(start);
-            self.starts.borrow_mut().insert(self.ways.life, start);
             let Life { rank, incarnation } = self.ways.life;
-            self.ledger.began(rank, incarnation, start);
+            let after = (self.client.follows(), start);
+            self.starts.borrow_mut().insert(self.ways.life, after);
+            self.ledger.began(rank, incarnation, after);
         }
         end
     }

@@ -1,5 +1,6 @@
 //! The world of a simulated logger's service.
 
+use super::ledger::Ledger;
 use super::network::{Network, Spark, TalkId};
 use super::planted::LoggerBug;
 use core::fmt::Display;
@@ -103,6 +104,7 @@ pub(super) struct LoggerHost {
     pub(super) network: Rc<RefCell<Network>>,
     pub(super) spark: Spark,
     pub(super) rings: Rings,
+    pub(super) ledger: Ledger,
     /// Keys of rings that are written one-sidedly.
     pub(super) keys: BTreeMap<RankKey, u64>,
     /// Fetches that begin.
@@ -185,8 +187,11 @@ impl Host for LoggerHost {
     }
 
     fn remove_ring(&mut self, name: RingName) {
-        let rings = &self.rings;
-        self.spark.act(|| rings.borrow_mut().remove(&name));
+        let (rings, ledger) = (&self.rings, &self.ledger);
+        self.spark.act(|| {
+            rings.borrow_mut().remove(&name);
+            ledger.ring_is_gone(self.logger, name.rank, name.incarnation);
+        });
     }
 
     fn set_aside(&mut self, name: RingName, why: &dyn Display) {

@@ -32,6 +32,8 @@ impl BatchId {
 #[derive(Clone, Debug, Default)]
 struct Holder {
     held: HashSet<BatchId>,
+    /// In its ring, which goes when all that counts in it is in the files.
+    in_ring: HashSet<BatchId>,
     /// So many batches of the row, the first, are among them.
     whole: usize,
 }
@@ -39,9 +41,9 @@ struct Holder {
 /// One rank.
 #[derive(Clone, Debug)]
 struct RankLedger {
-    /// What its lives committed, and went on from, in order.
-    row: Vec<BatchId>,
-    /// The latest that has begun.
+    /// By life: what it went on from, and committed, in order.
+    rows: BTreeMap<Incarnation, Vec<BatchId>>,
+    /// The latest that has begun: its row is the rank's.
     life: Incarnation,
     /// What has at most this clock need not be held any more.
     trimmed: Clock,
@@ -66,9 +68,44 @@ pub(super) struct Ledger {
 }
 
 impl RankLedger {
+    /// The row that counts.
+    fn row(&self) -> &[BatchId] {
+        self.rows.get(&self.life).map_or(&[], Vec::as_slice)
+    }
+
+    /// A life goes on from where another one's row has this end; returns the
+    /// first batch that a quorum holds and that is not part of it.
+    fn begin(
+        &mut self,
+        life: Incarnation,
+        follows: Incarnation,
+        start: EventIndex,
+    ) -> Option<BatchId> {
+        if life <= self.life && self.rows.contains_key(&life) {
+            return None;
+        }
+        let followed = self.rows.get(&follows).cloned();
+        let mut row = followed.unwrap_or_default();
+        row.retain(|batch| batch.end <= start);
+        let same = self
+            .row()
+            .iter()
+            .zip(&row)
+            .take_while(|(old, new)| old == new);
+        let same = same.count();
+        let lost = self.row()[..self.reached].get(same).copied();
+        self.reached = self.reached.min(same);
+        for holder in &mut self.holders {
+            holder.whole = 0;
+        }
+        self.rows.insert(life, row);
+        self.life = life;
+        lost
+    }
+
     fn new(replicas: usize) -> Self {
         Self {
-            row: Vec::new(),
+            rows: BTreeMap::new(),
             life: Incarnation(0),
             trimmed: Clock(0),
             holders: vec![Holder::default(); replicas],
@@ -79,10 +116,13 @@ impl RankLedger {
     /// A quorum has it: as many survive as are promised to. That one of them
     /// loses it afterwards is what the others are for, so it never goes back.
     fn settle(&mut self, quorum: usize) {
-        let (row, trimmed) = (&self.row, self.trimmed);
+        let (row, trimmed) = (self.rows.get(&self.life), self.trimmed);
+        let row = row.map_or(&[][..], Vec::as_slice);
         for holder in &mut self.holders {
-            let held = &holder.held;
-            let counts = |batch: &BatchId| batch.last_clock <= trimmed || held.contains(batch);
+            let (held, in_ring) = (&holder.held, &holder.in_ring);
+            let counts = |batch: &BatchId| {
+                batch.last_clock <= trimmed || held.contains(batch) || in_ring.contains(batch)
+            };
             while row.get(holder.whole).is_some_and(counts) {
                 holder.whole += 1;
             }
@@ -122,42 +162,33 @@ impl Ledger {
         ledger.settle(state.quorum);
     }
 
-    /// A life of a rank begins there: what a dead one wrote behind it is not
-    /// part of the row.
-    pub(super) fn began(&self, rank: Rank, life: Incarnation, start: EventIndex) {
+    /// A life of a rank begins there, behind what that other one wrote.
+    pub(super) fn began(
+        &self,
+        rank: Rank,
+        life: Incarnation,
+        (follows, start): (Incarnation, EventIndex),
+    ) {
         let mut lost = None;
-        self.change(rank, |ledger| {
-            if life < ledger.life {
-                return;
-            }
-            ledger.life = life;
-            let kept = ledger.row.partition_point(|batch| batch.end <= start);
-            if kept < ledger.reached {
-                lost = Some(ledger.row[kept].first);
-            }
-            ledger.row.truncate(kept);
-            ledger.reached = ledger.reached.min(kept);
-            for holder in &mut ledger.holders {
-                holder.whole = holder.whole.min(kept);
-            }
-        });
-        if let Some(first) = lost {
+        self.change(rank, |ledger| lost = ledger.begin(life, follows, start));
+        if let Some(BatchId {
+            first, incarnation, ..
+        }) = lost
+        {
             let what = format!(
-                "a life of rank {} goes on from determinant {start}, but those from {first} on \
-                 were held by a quorum",
+                "{life:?} of rank {} goes on from determinant {start} of {follows:?}, but a quorum \
+                 held those from {first} on of {incarnation:?}",
                 rank.0
             );
             self.state().breach.get_or_insert(what);
         }
     }
 
-    /// A rank begins to commit a batch. What a fenced life commits is not part of
-    /// the row.
+    /// A life begins to commit a batch.
     pub(super) fn committed(&self, header: &BatchHeader) {
         self.change(header.rank, |ledger| {
-            if header.incarnation == ledger.life {
-                ledger.row.push(BatchId::of(header));
-            }
+            let row = ledger.rows.entry(header.incarnation).or_default();
+            row.push(BatchId::of(header));
         });
     }
 
@@ -168,6 +199,24 @@ impl Ledger {
                 ledger.holders[logger].held.insert(BatchId::of(header));
             });
         }
+    }
+
+    /// Batches lie in a rank's ring at one logger.
+    pub(super) fn holds_in_ring(&self, logger: usize, headers: &[BatchHeader]) {
+        for header in headers {
+            self.change(header.rank, |ledger| {
+                ledger.holders[logger].in_ring.insert(BatchId::of(header));
+            });
+        }
+    }
+
+    /// A life's ring at one logger is no more.
+    pub(super) fn ring_is_gone(&self, logger: usize, rank: Rank, life: Incarnation) {
+        self.change(rank, |ledger| {
+            let holder = &mut ledger.holders[logger];
+            holder.in_ring.retain(|batch| batch.incarnation != life);
+            holder.whole = 0;
+        });
     }
 
     /// A logger has nothing but this any more.
@@ -188,14 +237,14 @@ impl Ledger {
         let state = self.state();
         let ledger = state.ranks.get(&rank)?;
         let last = ledger.reached.checked_sub(1)?;
-        Some(ledger.row[last].last_clock)
+        Some(ledger.row()[last].last_clock)
     }
 
     /// One past the last determinant that is held by a quorum.
     pub(super) fn reached_end(&self, rank: Rank) -> EventIndex {
         let state = self.state();
         let ledger = state.ranks.get(&rank);
-        let last = ledger.and_then(|ledger| ledger.row.get(ledger.reached.checked_sub(1)?));
+        let last = ledger.and_then(|ledger| ledger.row().get(ledger.reached.checked_sub(1)?));
         last.map_or(EventIndex(0), |last| last.end)
     }
 
@@ -205,7 +254,7 @@ impl Ledger {
         let Some(ledger) = state.ranks.get(&rank) else {
             return state.replicas;
         };
-        let is_whole = |holder: &&Holder| holder.whole == ledger.row.len();
+        let is_whole = |holder: &&Holder| holder.whole == ledger.row().len();
         ledger.holders.iter().filter(is_whole).count()
     }
 

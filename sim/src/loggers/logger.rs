@@ -125,6 +125,7 @@ impl Logger {
             network: self.shard.network.clone(),
             spark: self.spark.clone(),
             rings: self.rings.clone(),
+            ledger: self.shard.ledger.clone(),
             keys: Default::default(),
             wanted: Vec::new(),
             reports: self.shard.reports.clone(),

@@ -68,7 +68,7 @@ struct Shared {
     loggers: RefCell<Vec<Logger>>,
     fetchings: RefCell<Vec<Fetching>>,
     now: Rc<Cell<u64>>,
-    starts: Rc<RefCell<BTreeMap<Life, EventIndex>>>,
+    starts: Rc<RefCell<BTreeMap<Life, (Incarnation, EventIndex)>>>,
     /// Chance where no step is taken.
     chance: RefCell<Rng>,
     next: RefCell<Vec<Next>>,
@@ -358,8 +358,6 @@ impl Loggers {
         self.shared.shard.reports.borrow().clone()
     }
 
-    /// Effects of a logger's disk, messages and memory: see its [`Mortal`].
-    ///
     /// What a life of a rank gets that recovers: its determinants after a clock
     /// in batches, in order, complete up to where it begins to write. EL-5
     ///
@@ -382,7 +380,8 @@ impl Loggers {
             rank,
             from: EventIndex(0),
             after_clock: Some(after),
-            until: start.unwrap_or_default(),
+            until: start.map_or(EventIndex(0), |start| start.1),
+            follows: start.map(|start| start.0),
             quorum: self.shared.plan.quorum as usize,
             timeout: TICK,
         };

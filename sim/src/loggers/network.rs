@@ -516,7 +516,8 @@ impl Network {
         let is_over = end == flight.bytes.len();
         if is_over {
             if self.level == Level::Placed {
-                self.ledger.holds(target.logger, &batches_in(&flight.bytes));
+                let headers = batches_in(&flight.bytes);
+                self.ledger.holds_in_ring(target.logger, &headers);
             }
             flight.port.borrow_mut().completed.push(flight.token);
         }

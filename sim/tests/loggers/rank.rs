@@ -21,6 +21,7 @@ pub struct Undead {
     next: EventIndex,
     clock: u64,
     incarnation: Incarnation,
+    row: Vec<Vec<u8>>,
 }
 
 pub struct RankModel {
@@ -31,6 +32,9 @@ pub struct RankModel {
     undead: Vec<Undead>,
     /// What was committed, in order; of dead lives what was read.
     committed: Vec<Vec<u8>>,
+    /// The rows of lives before this one: it may go on from any of them that
+    /// has what was acknowledged.
+    rows: Vec<Vec<Vec<u8>>>,
     begun: Option<EventIndex>,
     /// One past the last that was acknowledged.
     acknowledged: EventIndex,
@@ -76,6 +80,7 @@ impl RankModel {
             mortal,
             undead: Vec::new(),
             committed: Vec::new(),
+            rows: Vec::new(),
             begun: None,
             acknowledged: EventIndex(0),
             clock: FIRST_CLOCK,
@@ -160,29 +165,33 @@ impl RankModel {
         let after = self.trims[0];
         let is_kept = |batch: &&Vec<u8>| header(batch).last_clock > after;
         let is_before = |batch: &&Vec<u8>| header(batch).end() <= start;
-        let expected: Vec<_> = self.committed.iter().filter(is_before).collect();
-        let wanted: Vec<_> = expected.iter().copied().filter(is_kept).collect();
         let read: Vec<_> = read.iter().filter(is_before).collect();
-        if read != wanted {
+        let acknowledged = self.acknowledged;
+        let mut stable = self.committed.clone();
+        stable.retain(|batch| header(batch).end() <= acknowledged);
+        let fits = |row: &&Vec<Vec<u8>>| {
+            let last = row.iter().rfind(is_before);
+            let ends_there = last.map_or(0, |it| header(it).end().0);
+            let wanted = row.iter().filter(is_before).filter(is_kept);
+            ends_there == start.0 && row.starts_with(&stable) && wanted.eq(read.iter().copied())
+        };
+        let row = self
+            .rows
+            .iter()
+            .chain([&self.committed])
+            .find(fits)
+            .cloned();
+        let Some(row) = row else {
+            let ends = |it: BatchHeader| (it.incarnation.0, it.first.0, it.last_clock.0);
+            let read: Vec<_> = read.iter().map(|batch| ends(header(batch))).collect();
             return Err(format!(
-                "EL-5: rank {} reads {} batches after {after:?}, not the {} that there are",
-                self.rank.0,
-                read.len(),
-                wanted.len()
-            ));
-        }
-        let kept = expected.len();
-        if self.committed[..kept]
-            .last()
-            .map_or(0, |batch| header(batch).end().0)
-            != start.0
-        {
-            return Err(format!(
-                "rank {} begins in the middle, at {start}",
+                "EL-5: rank {} reads {read:?} after {after:?}, to go on from {start}; no life \
+                 had that row, with what was acknowledged up to {acknowledged}",
                 self.rank.0
             ));
-        }
-        self.committed.truncate(kept);
+        };
+        self.committed = row;
+        self.committed.retain(|batch| header(batch).end() <= start);
         let last = self.committed.last();
         self.clock = last.map_or(FIRST_CLOCK, |batch| header(batch).last_clock.0 + 1);
         Ok(())
@@ -209,16 +218,18 @@ impl RankModel {
             undead.clock = header.last_clock.0 + 1;
             undead.next = header.end();
             undead.client.commit(&header, &batch);
-            if undead.fence.is_none() {
-                // It is fenced by nobody yet: the next life may find it.
-                self.committed.push(batch);
-            }
+            // A replica that has not heard of the next life takes it.
+            undead.row.push(batch);
+            self.rows.push(undead.row.clone());
         }
     }
 
     /// Its next life begins; this one is dead, or only believed to be.
     pub fn next_life(&mut self, loggers: &Loggers, is_suspected: bool) {
         let is_suspected = is_suspected && self.begun.is_some() && !self.mortal.is_dead();
+        if self.begun.is_some() {
+            self.rows.push(self.committed.clone());
+        }
         if !is_suspected {
             self.mortal.kill();
         }
@@ -233,6 +244,7 @@ impl RankModel {
                 next: self.end(),
                 clock: self.clock,
                 incarnation: Incarnation(self.life.incarnation.0 - 1),
+                row: self.committed.clone(),
             });
         }
         self.begun = None;

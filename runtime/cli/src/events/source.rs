@@ -126,6 +126,7 @@ impl Source {
                     from,
                     after_clock: None,
                     until: from,
+                    follows: None,
                     quorum: addresses.len(),
                     timeout: *timeout,
                 };
