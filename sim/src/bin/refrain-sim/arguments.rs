@@ -67,12 +67,15 @@ enum ProtocolName {
 
 /// What is to be done.
 pub enum Task {
+    /// Planted bugs are to be named.
     ListPlanted,
     /// All planted bugs are to be found.
     FindAll,
     /// This one.
     Find(&'static Known),
+    /// One seed is to be run.
     One(u64),
+    /// Many are.
     Many(Seeds),
 }
 

@@ -1,5 +1,5 @@
 mod hole;
-mod ideal;
+pub(crate) mod ideal;
 
 use super::job::play;
 use super::*;
