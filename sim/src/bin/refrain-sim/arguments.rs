@@ -54,8 +54,8 @@ pub struct Arguments {
     /// Do not look for a smaller plan that fails.
     #[arg(long)]
     pub no_shrink: bool,
-    /// Print everything that happens.
-    #[arg(long, requires = "seed")]
+    /// Print everything that happens to one seed.
+    #[arg(long)]
     pub trace: bool,
 }
 
@@ -94,6 +94,10 @@ impl Arguments {
     /// # Errors
     /// What is wrong with the options, for people.
     pub fn task(&self) -> Result<Task, String> {
+        // Not left to clap: it forgives what the group excludes.
+        if self.trace && self.seed.is_none() {
+            return Err("--trace prints what happens to one seed: say --seed SEED".into());
+        }
         match self.plant.as_deref() {
             Some("list") => return Ok(Task::ListPlanted),
             Some("all") if self.seed.is_some() => {
@@ -221,7 +225,6 @@ mod tests {
             "refrain-sim --seed 1 --seeds 2",
             "refrain-sim --ranks 1 --seed 1",
             "refrain-sim --minutes -1",
-            "refrain-sim --trace --seeds 4",
             "refrain-sim --protocol none --seed 1",
         ] {
             assert!(
@@ -231,6 +234,7 @@ mod tests {
         }
         for line in [
             "refrain-sim --ranks 3",
+            "refrain-sim --trace --seeds 4",
             "refrain-sim --seed 1 --plant nonsense",
         ] {
             let arguments = Arguments::parse_from(line.split(' '));
