@@ -4,7 +4,9 @@
 //! (`reference`).
 
 mod asking;
+mod beginning;
 mod call;
+mod completing;
 mod learning;
 mod rounds;
 mod script;

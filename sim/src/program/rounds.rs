@@ -1,10 +1,11 @@
 //! [`Program`]: round after round.
 
-use super::asking::Way;
-use super::script::{Script, Sending};
-use super::stamp::{Stamp, fold, payload};
-use super::style::{Order, Style};
-use super::{Answer, Call, From, RequestNumber, TAG_NAMED, TAG_NEVER, TAG_WILD, TakenNumber};
+use super::beginning::Step;
+use super::completing::Way;
+use super::script::Script;
+use super::stamp::fold;
+use super::style::Style;
+use super::{Answer, Call, RequestNumber, TakenNumber};
 use crate::plan::Plan;
 use fastrand::Rng;
 use refrain_ring::Rank;
@@ -50,7 +51,7 @@ pub struct Program {
     pub(super) phase: Phase,
     pub(super) style: Style,
     /// Of the beginning, the next last.
-    steps: Vec<Step>,
+    pub(super) steps: Vec<Step>,
     /// What belongs to what was just asked; the next last.
     pub(super) then: Vec<Then>,
     /// What was asked last.
@@ -76,17 +77,6 @@ pub(super) enum Phase {
     Print,
     Checkpoint,
     Over,
-}
-
-/// What a round begins with.
-#[derive(Clone, Copy, Debug)]
-enum Step {
-    Send(usize),
-    Named(Rank),
-    Wild,
-    Never,
-    Extra,
-    Look,
 }
 
 /// What follows at once.
@@ -239,113 +229,5 @@ impl Program {
     pub(super) fn may_carry(&self) -> bool {
         let is_last = self.round + 1 >= self.script.rounds.len();
         self.style.carries && !is_last && !self.script.rounds[self.round].takes_checkpoint
-    }
-
-    fn begin_round(&mut self) {
-        let Some(round) = self.script.rounds.get(self.round) else {
-            self.phase = Phase::Over;
-            return;
-        };
-        let seed = fold(round.style_seed, u64::from(self.rank.0));
-        let sends = round.sends.len();
-        self.chance = Rng::with_seed(seed);
-        self.style = Style::new(&mut self.chance);
-        self.tries_left = self.style.tries;
-        self.phase = Phase::Begin;
-        let receives = self.receives_to_post();
-        let mut steps = self.in_order(sends, &receives);
-        let style = self.style;
-        let looks = (0..style.looks).map(|_| Step::Look);
-        let extras = (0..style.extras).map(|_| Step::Extra);
-        let nevers = (0..style.nevers).map(|_| Step::Never);
-        for step in looks.chain(extras).chain(nevers) {
-            steps.insert(self.chance.usize(0..=steps.len()), step);
-        }
-        steps.reverse();
-        self.steps = steps;
-    }
-
-    fn receives_to_post(&mut self) -> Vec<Step> {
-        let round = &self.script.rounds[self.round];
-        let wild = round.wild_until.saturating_sub(self.wild_begun);
-        let mut receives: Vec<Step> = (0..wild).map(|_| Step::Wild).collect();
-        for (source, until) in round.named_until.iter().enumerate() {
-            let left = until - self.named_begun[source];
-            receives.extend((0..left).map(|_| Step::Named(Rank(source as u32))));
-        }
-        let percent = self.style.posted_percent;
-        if percent < 100 {
-            receives.retain(|_| self.chance.u32(0..100) < percent);
-        }
-        self.chance.shuffle(&mut receives);
-        receives
-    }
-
-    fn in_order(&mut self, sends: usize, receives: &[Step]) -> Vec<Step> {
-        let mut steps = Vec::with_capacity(sends + receives.len() + 8);
-        let mut receives = receives.iter().copied();
-        if self.style.order == Order::Receives {
-            steps.extend(receives.by_ref());
-        }
-        for send in 0..sends {
-            while self.style.order == Order::Mixed && self.chance.bool() {
-                let Some(receive) = receives.next() else {
-                    break;
-                };
-                steps.push(receive);
-            }
-            steps.push(Step::Send(send));
-        }
-        steps.extend(receives);
-        steps
-    }
-
-    fn begin(&mut self, step: Step) -> Option<Call> {
-        match step {
-            Step::Send(index) => {
-                let sending = self.script.rounds[self.round].sends[index];
-                Some(self.send(&sending))
-            }
-            // A look may have taken what was due.
-            Step::Named(source) if self.named_left(source.index()) == 0 => None,
-            Step::Named(source) => Some(self.post_named(source)),
-            // As may an extra one.
-            Step::Wild if self.wild_left() == 0 => None,
-            Step::Wild => Some(self.post_wild(Kind::Wild)),
-            Step::Extra => Some(self.post_wild(Kind::Extra)),
-            Step::Never => {
-                self.asked = Asked::Kind(Kind::Never);
-                let source = self.chance.bool().then(|| self.some_peer());
-                Some(Call::Irecv {
-                    from: From {
-                        source,
-                        tag: Some(TAG_NEVER),
-                    },
-                    room_bytes: super::STAMP_BYTES,
-                })
-            }
-            Step::Look => self.look(),
-        }
-    }
-
-    fn send(&mut self, sending: &Sending) -> Call {
-        let synchronous = sending.is_synchronous;
-        self.asked = Asked::Kind(Kind::Send { synchronous });
-        let stamp = Stamp {
-            source: self.rank,
-            destination: sending.to,
-            number: sending.number,
-            state: self.state,
-        };
-        Call::Isend {
-            to: sending.to,
-            tag: if sending.is_named {
-                TAG_NAMED
-            } else {
-                TAG_WILD
-            },
-            payload: payload(&stamp, sending.bytes),
-            synchronous,
-        }
     }
 }

@@ -54,8 +54,8 @@ pub struct Arguments {
     /// Do not look for a smaller plan that fails.
     #[arg(long)]
     pub no_shrink: bool,
-    /// Print everything that happens.
-    #[arg(long, requires = "seed")]
+    /// Print everything that happens to one seed.
+    #[arg(long)]
     pub trace: bool,
 }
 
@@ -67,12 +67,15 @@ enum ProtocolName {
 
 /// What is to be done.
 pub enum Task {
+    /// Planted bugs are to be named.
     ListPlanted,
     /// All planted bugs are to be found.
     FindAll,
     /// This one.
     Find(&'static Known),
+    /// One seed is to be run.
     One(u64),
+    /// Many are.
     Many(Seeds),
 }
 
@@ -91,6 +94,10 @@ impl Arguments {
     /// # Errors
     /// What is wrong with the options, for people.
     pub fn task(&self) -> Result<Task, String> {
+        // Not left to clap: it forgives what the group excludes.
+        if self.trace && self.seed.is_none() {
+            return Err("--trace prints what happens to one seed: say --seed SEED".into());
+        }
         match self.plant.as_deref() {
             Some("list") => return Ok(Task::ListPlanted),
             Some("all") if self.seed.is_some() => {
@@ -218,7 +225,6 @@ mod tests {
             "refrain-sim --seed 1 --seeds 2",
             "refrain-sim --ranks 1 --seed 1",
             "refrain-sim --minutes -1",
-            "refrain-sim --trace --seeds 4",
             "refrain-sim --protocol none --seed 1",
         ] {
             assert!(
@@ -228,6 +234,7 @@ mod tests {
         }
         for line in [
             "refrain-sim --ranks 3",
+            "refrain-sim --trace --seeds 4",
             "refrain-sim --seed 1 --plant nonsense",
         ] {
             let arguments = Arguments::parse_from(line.split(' '));

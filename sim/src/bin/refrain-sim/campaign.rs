@@ -20,8 +20,11 @@ pub enum Seeds {
 
 /// Seeds that are run up to the first failure.
 pub struct Campaign<'a> {
+    /// What plans are like.
     pub arguments: &'a Arguments,
+    /// Which.
     pub seeds: Seeds,
+    /// A bug in all of them.
     pub planted: Option<Planted>,
 }
 
@@ -31,6 +34,7 @@ pub struct Report {
     pub tally: Tally,
     /// The lowest seed that failed.
     pub failed: Option<(u64, Box<Failure>)>,
+    /// How long it took.
     pub elapsed: Duration,
 }
 
@@ -45,6 +49,7 @@ struct Shared {
 }
 
 impl Campaign<'_> {
+    /// Runs them.
     pub fn run(&self) -> Report {
         let began = Instant::now();
         let (first, end, until) = match self.seeds {

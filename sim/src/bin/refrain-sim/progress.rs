@@ -7,6 +7,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 pub struct Progress(ProgressBar);
 
 impl Progress {
+    /// Of a campaign that begins.
     pub fn new(seeds: Seeds) -> Self {
         let bar = match seeds {
             Seeds::Count(_, count) => ProgressBar::new(count),
@@ -22,10 +23,12 @@ impl Progress {
         Self(bar)
     }
 
+    /// One seed more.
     pub fn ran(&self) {
         self.0.inc(1);
     }
 
+    /// The campaign is over.
     pub fn end(&self) {
         self.0.finish_and_clear();
     }

@@ -6,11 +6,13 @@ use std::fmt;
 /// The sum of runs.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Tally {
+    /// How many.
     pub seeds: u64,
     sum: Totals,
 }
 
 impl Tally {
+    /// Adds a run.
     pub fn add(&mut self, run: &Totals) {
         self.seeds += 1;
         let sum = &mut self.sum;
@@ -30,6 +32,7 @@ impl Tally {
         faults.disks += more.disks;
     }
 
+    /// Adds the sum of others.
     pub fn merge(&mut self, other: &Tally) {
         let seeds = self.seeds + other.seeds;
         self.add(&other.sum);

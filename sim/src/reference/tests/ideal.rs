@@ -57,7 +57,6 @@ struct Ideal {
     /// Sends of others that wait for a match which a later receive made.
     late: Vec<(Rank, RequestNumber)>,
     is_over: bool,
-    calls: u64,
 }
 
 /// All ranks, and what is on its way between them.
@@ -75,7 +74,6 @@ pub struct Outcome {
     pub records: Vec<Vec<Determinant>>,
     pub pending_sends: Vec<Vec<Clock>>,
     pub programs: Vec<Program>,
-    pub calls: u64,
 }
 
 impl Job {
@@ -107,7 +105,6 @@ impl Job {
                 pending_sends: Vec::new(),
                 late: Vec::new(),
                 is_over: false,
-                calls: 0,
             };
             ideal.ask(asked);
             ideal
@@ -158,14 +155,12 @@ impl Job {
     }
 
     fn end(self) -> Outcome {
-        let calls = self.ranks.iter().map(|rank| rank.calls).sum();
         let mut ended = Outcome {
             finals: Vec::new(),
             choices: Vec::new(),
             records: Vec::new(),
             pending_sends: Vec::new(),
             programs: Vec::new(),
-            calls,
         };
         for mut rank in self.ranks {
             rank.flush(true);
@@ -189,7 +184,6 @@ impl Job {
 
 impl Ideal {
     fn ask(&mut self, call: Call) {
-        self.calls += 1;
         if !matches!(call, Call::Print(_) | Call::Checkpoint | Call::Finish) {
             self.clock = Clock(self.clock.0 + 1);
         }

@@ -1,0 +1,130 @@
+//! How a round begins: sends, some of its receives, looks.
+
+use super::rounds::{Asked, Kind, Phase, Program};
+use super::script::Sending;
+use super::stamp::{Stamp, fold, payload};
+use super::style::{Order, Style};
+use super::{Call, From, TAG_NAMED, TAG_NEVER, TAG_WILD};
+use fastrand::Rng;
+use refrain_ring::Rank;
+
+/// What a round begins with.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Step {
+    Send(usize),
+    Named(Rank),
+    Wild,
+    Never,
+    Extra,
+    Look,
+}
+
+impl Program {
+    pub(super) fn begin_round(&mut self) {
+        let Some(round) = self.script.rounds.get(self.round) else {
+            self.phase = Phase::Over;
+            return;
+        };
+        let seed = fold(round.style_seed, u64::from(self.rank.0));
+        let sends = round.sends.len();
+        self.chance = Rng::with_seed(seed);
+        self.style = Style::new(&mut self.chance);
+        self.tries_left = self.style.tries;
+        self.phase = Phase::Begin;
+        let receives = self.receives_to_post();
+        let mut steps = self.in_order(sends, &receives);
+        let style = self.style;
+        let looks = (0..style.looks).map(|_| Step::Look);
+        let extras = (0..style.extras).map(|_| Step::Extra);
+        let nevers = (0..style.nevers).map(|_| Step::Never);
+        for step in looks.chain(extras).chain(nevers) {
+            steps.insert(self.chance.usize(0..=steps.len()), step);
+        }
+        steps.reverse();
+        self.steps = steps;
+    }
+
+    fn receives_to_post(&mut self) -> Vec<Step> {
+        let round = &self.script.rounds[self.round];
+        let wild = round.wild_until.saturating_sub(self.wild_begun);
+        let mut receives: Vec<Step> = (0..wild).map(|_| Step::Wild).collect();
+        for (source, until) in round.named_until.iter().enumerate() {
+            let left = until - self.named_begun[source];
+            receives.extend((0..left).map(|_| Step::Named(Rank(source as u32))));
+        }
+        let percent = self.style.posted_percent;
+        if percent < 100 {
+            receives.retain(|_| self.chance.u32(0..100) < percent);
+        }
+        self.chance.shuffle(&mut receives);
+        receives
+    }
+
+    fn in_order(&mut self, sends: usize, receives: &[Step]) -> Vec<Step> {
+        let mut steps = Vec::with_capacity(sends + receives.len() + 8);
+        let mut receives = receives.iter().copied();
+        if self.style.order == Order::Receives {
+            steps.extend(receives.by_ref());
+        }
+        for send in 0..sends {
+            while self.style.order == Order::Mixed && self.chance.bool() {
+                let Some(receive) = receives.next() else {
+                    break;
+                };
+                steps.push(receive);
+            }
+            steps.push(Step::Send(send));
+        }
+        steps.extend(receives);
+        steps
+    }
+
+    pub(super) fn begin(&mut self, step: Step) -> Option<Call> {
+        match step {
+            Step::Send(index) => {
+                let sending = self.script.rounds[self.round].sends[index];
+                Some(self.send(&sending))
+            }
+            // A look may have taken what was due.
+            Step::Named(source) if self.named_left(source.index()) == 0 => None,
+            Step::Named(source) => Some(self.post_named(source)),
+            // As may an extra one.
+            Step::Wild if self.wild_left() == 0 => None,
+            Step::Wild => Some(self.post_wild(Kind::Wild)),
+            Step::Extra => Some(self.post_wild(Kind::Extra)),
+            Step::Never => {
+                self.asked = Asked::Kind(Kind::Never);
+                let source = self.chance.bool().then(|| self.some_peer());
+                Some(Call::Irecv {
+                    from: From {
+                        source,
+                        tag: Some(TAG_NEVER),
+                    },
+                    room_bytes: super::STAMP_BYTES,
+                })
+            }
+            Step::Look => self.look(),
+        }
+    }
+
+    fn send(&mut self, sending: &Sending) -> Call {
+        let synchronous = sending.is_synchronous;
+        self.asked = Asked::Kind(Kind::Send { synchronous });
+        let stamp = Stamp {
+            source: self.rank,
+            destination: sending.to,
+            number: sending.number,
+            state: self.state,
+        };
+        Call::Isend {
+            to: sending.to,
+            tag: if sending.is_named {
+                TAG_NAMED
+            } else {
+                TAG_WILD
+            },
+            payload: payload(&stamp, sending.bytes),
+            synchronous,
+        }
+    }
+}
