@@ -1,7 +1,7 @@
 //! What a life sends that was replaced is heard by nobody who knows of the next,
 //! and seen by nobody. FENCE-1
 //!
-//! Nor does a life hear or call anything that is not there any more.
+//! What it still hears itself does no harm: nobody hears of it.
 
 use super::{Oracle, Witness, breach};
 use crate::happening::{Breach, Happening, Life};
@@ -26,8 +26,8 @@ impl Fence {
 
     fn began(&mut self, life: Life) -> Result<(), Breach> {
         let latest = &mut self.latest[life.rank.index()];
-        let expected = latest.map_or(0, |latest| latest.0 + 1);
-        if life.incarnation.0 != expected {
+        // One that died before its program began was not seen.
+        if Some(life.incarnation) <= *latest {
             let what = format!("{life:?} begins after {latest:?}");
             return Err(breach(NAME, what));
         }

@@ -293,7 +293,8 @@ impl Oracle for Logs {
     fn see(&mut self, happening: &Happening<'_>, world: &dyn Witness) -> Result<(), Breach> {
         match happening {
             Happening::Began(life) => self.began(*life),
-            Happening::Called(life, _, call) if self.is_present(*life) => self.called(*life, call),
+            // Also one that was replaced has a log, until it ends.
+            Happening::Called(life, _, call) => self.called(*life, call),
             Happening::Answered(life, _, answer) if self.is_present(*life) => {
                 self.answered(*life, answer);
             }
