@@ -15,6 +15,7 @@
 //! | [`happening`] | what is seen of a job |
 //! | `oracle` | what must be true of it, always and at its end |
 //! | `reference` | the same program with the same choices, without any engine |
+//! | [`exhaustive`] | the protocol's core in every order of events, for a small job |
 //! | [`planted`] | bugs that the oracles must find |
 //!
 //! Knows nothing of: real time, real I/O.

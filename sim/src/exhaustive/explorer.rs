@@ -107,6 +107,9 @@ type Seen = HashMap<u64, u64, BuildHasherDefault<Same>>;
 /// What one state leads to.
 struct Expanded<S> {
     from: u64,
+    /// Actions, whatever came of them.
+    steps: u64,
+    /// States that were not known yet.
     next: Vec<(u64, S)>,
     /// The way on to a broken rule, none when the state itself breaks it.
     broken: Option<(String, Option<String>)>,
@@ -128,15 +131,15 @@ pub fn explore<M: Model>(model: &M) -> Exploration {
     while !level.is_empty() {
         let mut next_level = Vec::new();
         for block in level.chunks(BLOCK) {
-            for expanded in expand_in_parallel(model, block) {
+            for expanded in expand_in_parallel(model, block, &seen) {
                 if let Some((rule, last)) = expanded.broken {
                     let mut trace = retrace(model, &seen, expanded.from);
                     trace.extend(last);
                     found.counterexample = Some(Counterexample { rule, trace });
                     return found;
                 }
+                found.steps += expanded.steps;
                 for (hash, state) in expanded.next {
-                    found.steps += 1;
                     if let Entry::Vacant(vacant) = seen.entry(hash) {
                         vacant.insert(expanded.from);
                         next_level.push((hash, state));
@@ -151,10 +154,14 @@ pub fn explore<M: Model>(model: &M) -> Exploration {
     found
 }
 
-fn expand_in_parallel<M: Model>(model: &M, block: &[(u64, M::State)]) -> Vec<Expanded<M::State>> {
+fn expand_in_parallel<M: Model>(
+    model: &M,
+    block: &[(u64, M::State)],
+    seen: &Seen,
+) -> Vec<Expanded<M::State>> {
     let expand_all = |part: &[(u64, M::State)]| -> Vec<_> {
         let each = part.iter();
-        each.map(|(hash, state)| expand(model, *hash, state))
+        each.map(|(hash, state)| expand(model, *hash, state, seen))
             .collect()
     };
     let (one, other) = block.split_at(block.len() / 2);
@@ -169,9 +176,10 @@ fn expand_in_parallel<M: Model>(model: &M, block: &[(u64, M::State)]) -> Vec<Exp
     })
 }
 
-fn expand<M: Model>(model: &M, from: u64, state: &M::State) -> Expanded<M::State> {
+fn expand<M: Model>(model: &M, from: u64, state: &M::State, seen: &Seen) -> Expanded<M::State> {
     let mut expanded = Expanded {
         from,
+        steps: 0,
         next: Vec::new(),
         broken: None,
     };
@@ -181,7 +189,10 @@ fn expand<M: Model>(model: &M, from: u64, state: &M::State) -> Expanded<M::State
             Ok(next) => {
                 let hash = model.fingerprint(&next);
                 moved |= hash != from && !model.is_fault(&action);
-                expanded.next.push((hash, next));
+                expanded.steps += 1;
+                if !seen.contains_key(&hash) {
+                    expanded.next.push((hash, next));
+                }
             }
             Err(rule) => {
                 moved = true;
