@@ -5,7 +5,7 @@
 //! Which outcomes are events is decided here and nowhere else. A wait for one
 //! request, or for all, ends the same way whatever the timing: no event. What a
 //! test, a wait for some of several or a probe tells depends on timing: an event,
-//! but for the [`test`] of a send that was complete when its call returned.
+//! but for the [`test`](fn@test) of a send that was complete when its call returned.
 //!
 //! So this is also the place where a rank that plays its past again will get its
 //! answers: from records instead of from what is there.
