@@ -31,7 +31,7 @@ fn go() {
             Ok(Err(e)) => {
                 bad += 1;
                 let s = e.to_string();
-                println!("seed {seed}: {}", &s[..s.len().min(700)])
+                println!("seed {seed}: {}", &s[..s.len().min(4000)])
             }
             Err(_) => {
                 bad += 1;

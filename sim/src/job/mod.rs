@@ -358,7 +358,11 @@ impl<'a> Job<'a> {
             .collect();
         Breach {
             oracle: "liveness",
-            what: format!("the job {how}: {}", seats.join("; ")),
+            what: format!(
+                "the job {how}: {}; loggers: {:?}",
+                seats.join("; "),
+                self.loggers.reports()
+            ),
         }
     }
 }
