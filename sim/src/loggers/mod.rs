@@ -6,7 +6,7 @@
 //! reading. Simulated: conversations (messages in order, late), one-sided writes
 //! (late, overtaking, torn, their completions lost), the memory under rings, the
 //! disks, and when whose turn it is. Written twice: only the loop in which a
-//! logger asks its peers ([`fetching`]), a thread in the real one.
+//! logger asks its peers (`fetching`), a thread in the real one.
 //!
 //! What is assumed of the faults (the injector answers for it):
 //!
