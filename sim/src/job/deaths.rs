@@ -6,7 +6,7 @@ use super::recollecting::Collecting;
 use super::seat::Seat;
 use crate::happening::{Breach, Happening, Life};
 use crate::loggers::JOB;
-use crate::plan::{FaultKind, FaultPlan, Process};
+use crate::plan::{FaultKind, FaultPlan, LevelPlan, Process};
 use crate::planted::Planted;
 use crate::recollect::Remains;
 use refrain_logging::store::faulty::{Failure, Fault, How, Kind};
@@ -93,7 +93,8 @@ impl Job<'_> {
         let faults = &mut self.faults;
         let back = match kind {
             FaultKind::Kill | FaultKind::PowerLoss => {
-                if kind == FaultKind::PowerLoss && self.loggers.may_lose_power(logger) {
+                let is_promised = self.plan.loggers.level == LevelPlan::Durable;
+                if kind == FaultKind::PowerLoss && is_promised {
                     self.loggers.power_loss(logger);
                 } else {
                     self.loggers.kill(logger);

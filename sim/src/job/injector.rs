@@ -9,7 +9,7 @@
 //! | frames are delayed, overtake those of other channels, are refused; frames of the dead arrive long after, in part or never | every message, in order, once |
 //! | a rank's connections to loggers break: what was on its way is flushed, one-sided writes arrive in part, completions are lost | everything acknowledged; what was not is sent again |
 //! | an event logger is killed before or after any of its effects (a message sent, an operation of its disk); it starts again with its files and the rings in its host's memory | everything acknowledged |
-//! | an event logger's host loses power: what was not synced is lost or torn (with level `placed` only one whose peers have everything, since that level does not promise to survive it) | everything acknowledged |
+//! | an event logger's host loses power: what was not synced is lost or torn (level `durable` only: `placed` does not promise to survive it) | everything acknowledged |
 //! | the checkpoint store is killed, or its host loses power | every checkpoint that was called stable, two generations |
 //! | a disk (log of a rank, logger, checkpoint store) is full or does not answer for a time | everything; whoever needs it waits |
 //!

@@ -49,9 +49,10 @@ const STEPS_MAX: u64 = 2_000_000;
 /// itself.
 const QUIET_ROUNDS: u64 = 12;
 /// Time that passes when nothing moves, in ticks.
-const QUIET_TICKS: u64 = 500;
+const QUIET_TICKS: u64 = 100_000;
 /// So often time has to pass for nothing before the job is over.
-const QUIET_TIMES: u32 = 800;
+/// Disks of logs are tried again after 5 seconds at the latest.
+const QUIET_TIMES: u32 = 60;
 
 /// What a run came to.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -273,9 +274,7 @@ impl<'a> Job<'a> {
             self.launch()?;
             let moved = self.act()?;
             self.bury();
-            if let Some(breach) = self.stage.first_breach() {
-                return Err(breach);
-            }
+            self.check()?;
             if self.step > STEPS_MAX {
                 return Err(self.stands("does not end"));
             }
@@ -284,12 +283,25 @@ impl<'a> Job<'a> {
             if quiet > QUIET_ROUNDS * actors {
                 (quiet, times) = (0, times + 1);
                 self.network.advance(QUIET_TICKS);
-                if times > QUIET_TIMES && !self.heal() {
-                    break;
+                if times > QUIET_TIMES {
+                    times = 0;
+                    if !self.heal() {
+                        break;
+                    }
                 }
             }
         }
         self.end()
+    }
+
+    /// What was seen in this step.
+    fn check(&self) -> Result<(), Breach> {
+        if let Some(breach) = self.stage.first_breach() {
+            return Err(breach);
+        }
+        let oracle = "loggers";
+        let lost = self.loggers.breach();
+        lost.map_or(Ok(()), |what| Err(Breach { oracle, what }))
     }
 
     fn is_over(&self) -> bool {
@@ -330,6 +342,7 @@ impl<'a> Job<'a> {
                 return Err(self.stands("comes to a standstill"));
             }
         }
+        self.read_all_logs()?;
         self.oracles.borrow_mut().at_end(&*self.facts)?;
         let state = |seat: &Seat| match seat {
             Seat::Living(process) if process.is_finished() => Some(process.state()),

@@ -158,6 +158,11 @@ impl RankProcess {
         format!("{:?}; {gate}; stall: {stall:?}", self.doing)
     }
 
+    /// What its program finds wrong with what it was told.
+    pub fn complaint(&self) -> Option<&str> {
+        self.program.complaint()
+    }
+
     /// The state of its program.
     pub fn state(&self) -> u64 {
         self.program.state()
@@ -231,6 +236,9 @@ impl RankProcess {
     fn answered(&mut self, answer: Answer) -> Stepped {
         let clock = self.engine.now();
         self.tally.answered(&answer);
+        if self.planted == Some(Planted::FreedWhenReceived) {
+            self.engine.publish_horizon();
+        }
         // The dead are told nothing.
         if !self.mortal.is_dead() {
             self.stage
@@ -303,12 +311,12 @@ impl RankProcess {
             if receiver == self.life.rank {
                 continue;
             }
-            // What is not in memory any more may be on disk, as far as the
-            // horizon lets it.
-            let begins = self.engine.log_begins(receiver);
+            // Memory is given back by whole chunks: a horizon says more. What is
+            // not in memory any more may be on disk.
+            let horizon = self.engine.log_horizon(receiver);
             let first = match self.spills {
-                true => begins.min(self.engine.log_horizon(receiver)),
-                false => begins,
+                true => horizon,
+                false => horizon.max(self.engine.log_begins(receiver)),
             };
             if first > self.begins[peer] {
                 self.begins[peer] = first;

@@ -7,10 +7,12 @@ use crate::happening::Breach;
 use crate::loggers::JOB;
 use crate::oracle::Oracles;
 use crate::program::Program;
-use crate::recollect::{Asking, Heard, Messages, Recollection, Saved, determinants, of_remains};
+use crate::recollect::{
+    Asking, Heard, Message, Messages, Recollection, Saved, determinants, of_remains,
+};
 use crate::reference::Beginning;
 use refrain_logging::determinant::Determinant;
-use refrain_ring::{Clock, Rank};
+use refrain_ring::{Clock, Rank, Ssn};
 use std::collections::BTreeMap;
 
 /// What a later life has so far.
@@ -158,15 +160,39 @@ impl Job<'_> {
         let Some(messages) = messages else {
             return Ok(true);
         };
-        let payloads: BTreeMap<_, _> = messages
-            .iter()
-            .map(|(ssn, message)| (*ssn, message.payload.clone()))
-            .collect();
+        let payloads = payloads(&messages);
         let oracles = self.oracles.borrow();
         oracles.log.read_back(peer, rank, from, &payloads)?;
         drop(oracles);
         self.collecting(rank).messages[peer.index()] = Some(messages);
         Ok(true)
+    }
+
+    /// At the end, whatever died: every log can be read back as far as somebody
+    /// might ask for it. LOG-2
+    pub(super) fn read_all_logs(&mut self) -> Result<(), Breach> {
+        let pairs = self.ranks().flat_map(|sender| {
+            let others = self.ranks().filter(move |receiver| *receiver != sender);
+            others.map(move |receiver| (sender, receiver))
+        });
+        for (sender, receiver) in pairs.collect::<Vec<_>>() {
+            let Seat::Living(process) = &mut self.seats[sender.index()] else {
+                continue;
+            };
+            let from = self.oracles.borrow().log.kept(sender, receiver);
+            let mut asking = Asking::new(&process.engine, receiver, from);
+            let wrong = |error| breach(&format!("log of rank {sender} at the end: {error}"));
+            let messages = loop {
+                match asking.step(&mut process.engine).map_err(wrong)? {
+                    Heard::All(messages) => break messages,
+                    Heard::NotYet => {}
+                }
+            };
+            let payloads = payloads(&messages);
+            let oracles = self.oracles.borrow();
+            oracles.log.read_back(sender, receiver, from, &payloads)?;
+        }
+        Ok(())
     }
 
     /// REC-4, REC-5, REC-8: here recovery joins.
@@ -194,6 +220,11 @@ impl Job<'_> {
         self.seats[rank.index()] = Seat::Recollected(life, mortal);
         Ok(true)
     }
+}
+
+fn payloads(messages: &Messages) -> BTreeMap<Ssn, Vec<u8>> {
+    let payload = |(ssn, message): (&Ssn, &Message)| (*ssn, message.payload.clone());
+    messages.iter().map(payload).collect()
 }
 
 fn breach(what: &str) -> Breach {

@@ -38,6 +38,12 @@ impl Job<'_> {
             }
             Seat::Living(process) => {
                 let stepped = process.step().map_err(|error| broken(process, &error))?;
+                if let Some(complaint) = process.complaint() {
+                    return Err(Breach {
+                        oracle: "program",
+                        what: format!("{}: {complaint}", process.life),
+                    });
+                }
                 Ok(self.stepped(rank, stepped))
             }
             Seat::Returning(_) => self.recollect(rank),
