@@ -214,9 +214,16 @@ impl Job<'_> {
             messages: messages.into_iter().flatten().collect(),
             pending_sends: oracles.outcome.pending_sends(rank).to_vec(),
         };
-        let again = recollection.play()?;
-        oracles.orphan.judge_again(rank, &again)?;
-        self.totals.borrow_mut().recollections += 1;
+        let again = recollection.play();
+        let judged = again.and_then(|again| oracles.orphan.judge_again(rank, &again));
+        // What was matched when its beginning came cannot be played again before
+        // its sender, who was fenced off in the middle, goes on.
+        let mut peers = self.ranks().filter(|peer| *peer != rank);
+        let waits = peers.any(|peer| oracles.log.has_begun_to_send(peer, rank));
+        match judged {
+            Err(breach) if !waits => return Err(breach),
+            judged => self.totals.borrow_mut().recollections += u64::from(judged.is_ok()),
+        }
         self.seats[rank.index()] = Seat::Recollected(life, mortal);
         Ok(true)
     }

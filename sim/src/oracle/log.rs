@@ -134,6 +134,14 @@ impl Logs {
         Ok(())
     }
 
+    /// Whether a message has left a sender in part only: the receiver may have
+    /// matched it, and its rest is still to be sent.
+    pub fn has_begun_to_send(&self, sender: Rank, receiver: Rank) -> bool {
+        let sent = self.sent[(sender, receiver)].iter();
+        sent.rev()
+            .any(|sent| sent.left_bytes.is_some_and(|left| left > 0))
+    }
+
     /// Judges from which checkpoint a life is started again.
     ///
     /// # Errors

@@ -40,15 +40,15 @@ pub(super) fn faults(rng: &mut Rng, plan: &Plan, operations: u32) -> Vec<FaultPl
 
 impl Draw<'_> {
     fn more(&mut self) {
-        match self.rng.u32(0..20) {
+        match self.rng.u32(0..22) {
             0..6 => self.kill_of_rank(),
             6 => self.correlated(),
             7 => self.again_and_again(),
             8..12 => self.of_logger(),
-            12 => self.of_checkpoints(),
-            13 | 14 => self.pause(),
-            15 => self.add_at_step(FaultKind::Suspect, Self::some_rank),
-            16 | 17 => self.add_at_step(FaultKind::Disconnect, Self::some_rank),
+            12..14 => self.of_checkpoints(),
+            14 | 15 => self.pause(),
+            16 | 17 => self.add_at_step(FaultKind::Suspect, Self::some_rank),
+            18 | 19 => self.add_at_step(FaultKind::Disconnect, Self::some_rank),
             _ => self.of_disk(),
         }
     }
@@ -147,11 +147,15 @@ impl Draw<'_> {
 
     fn of_checkpoints(&mut self) {
         let moment = self.moment();
-        let kind = match self.rng.u32(0..3) {
-            0 => FaultKind::PowerLoss,
-            _ => FaultKind::Kill,
+        let kind = match self.rng.bool() {
+            true => FaultKind::PowerLoss,
+            false => FaultKind::Kill,
         };
         self.add(Process::Checkpoints, moment, kind);
+        if self.rng.bool() {
+            // Somebody asks for what it has.
+            self.kill_of_rank();
+        }
     }
 
     fn pause(&mut self) {

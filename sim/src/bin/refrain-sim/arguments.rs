@@ -2,6 +2,7 @@
 
 use crate::campaign::Seeds;
 use clap::{ArgGroup, Parser, ValueEnum, value_parser};
+use refrain_sim::exhaustive::Size;
 use refrain_sim::plan::{Plan, ProtocolPlan, Wishes};
 use refrain_sim::planted::{Known, Planted};
 use std::time::Duration;
@@ -10,7 +11,7 @@ use std::time::Duration;
 /// disks, failures), each from a seed, and checks that the protocol holds.
 #[derive(Debug, Parser)]
 #[command(name = "refrain-sim", version, arg_required_else_help = true)]
-#[command(group = ArgGroup::new("what").args(["seed", "seeds", "minutes"]))]
+#[command(group = ArgGroup::new("what").args(["seed", "seeds", "minutes", "explore"]))]
 pub struct Arguments {
     /// Run this seed only, and tell what it is.
     #[arg(long, value_name = "SEED")]
@@ -48,6 +49,9 @@ pub struct Arguments {
     /// them.
     #[arg(long, value_name = "BUG")]
     plant: Option<String>,
+    /// Explore the protocol's core in this size, exhaustively; `list`: name them.
+    #[arg(long, value_name = "SIZE")]
+    explore: Option<String>,
     /// Run each seed twice and compare.
     #[arg(long)]
     pub twice: bool,
@@ -67,6 +71,10 @@ enum ProtocolName {
 
 /// What is to be done.
 pub enum Task {
+    /// Sizes of the model are to be named.
+    ListSizes,
+    /// The model is to be explored.
+    Explore(Size),
     /// Planted bugs are to be named.
     ListPlanted,
     /// All planted bugs are to be found.
@@ -77,6 +85,14 @@ pub enum Task {
     One(u64),
     /// Many are.
     Many(Seeds),
+}
+
+fn size(name: &str) -> Result<Size, String> {
+    let unknown = || {
+        let names = Size::NAMES.join(", ");
+        format!("there is no size {name} of the model: there are {names}")
+    };
+    Size::named(name).ok_or_else(unknown)
 }
 
 fn minutes(text: &str) -> Result<Duration, String> {
@@ -97,6 +113,11 @@ impl Arguments {
         // Not left to clap: it forgives what the group excludes.
         if self.trace && self.seed.is_none() {
             return Err("--trace prints what happens to one seed: say --seed SEED".into());
+        }
+        match self.explore.as_deref() {
+            Some("list") => return Ok(Task::ListSizes),
+            Some(name) => return Ok(Task::Explore(size(name)?)),
+            None => {}
         }
         match self.plant.as_deref() {
             Some("list") => return Ok(Task::ListPlanted),

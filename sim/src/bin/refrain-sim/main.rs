@@ -11,6 +11,7 @@ mod tally;
 use arguments::{Arguments, Task};
 use campaign::{Campaign, Seeds};
 use clap::Parser;
+use refrain_sim::exhaustive::Size;
 use refrain_sim::planted::Planted;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
@@ -24,6 +25,17 @@ fn main() -> ExitCode {
                 println!("{:24} within {:4} seeds", known.name, known.seeds);
             }
             true
+        }
+        Ok(Task::ListSizes) => {
+            for name in Size::NAMES {
+                println!("{name}");
+            }
+            true
+        }
+        Ok(Task::Explore(size)) => {
+            let exploration = refrain_sim::exhaustive::run(&size);
+            println!("{exploration}");
+            exploration.counterexample.is_none()
         }
         Ok(Task::FindAll) => Planted::ALL
             .iter()
