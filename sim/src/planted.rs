@@ -89,22 +89,22 @@ impl Planted {
         known(
             Planted::Logger(LoggerBug::TornAccepted),
             "torn-accepted",
-            300,
+            1000,
         ),
         known(Planted::Logger(LoggerBug::TrimTooFar), "trim-too-far", 100),
         known(
             Planted::Logger(LoggerBug::RingsForgotten),
             "rings-forgotten",
-            200,
+            500,
         ),
         known(Planted::CommitBehindGate, "commit-behind-gate", 20),
         known(Planted::NoFence, "no-fence", 100),
-        known(Planted::FenceLeaks, "fence-leaks", 200),
+        known(Planted::FenceLeaks, "fence-leaks", 100),
         known(Planted::FreedWhenReceived, "freed-when-received", 50),
         known(Planted::FreedBeforeStable, "freed-before-stable", 50),
         known(Planted::OneGeneration, "one-generation", 50),
-        known(Planted::DiskLies, "disk-lies", 300),
-        known(Planted::CheckpointUnsynced, "checkpoint-unsynced", 300),
+        known(Planted::DiskLies, "disk-lies", 100),
+        known(Planted::CheckpointUnsynced, "checkpoint-unsynced", 500),
     ];
 
     /// Where it is one of the event loggers: which.

@@ -1,0 +1,71 @@
+//! Whole jobs hold, are the same again, and planted bugs are found; what
+//! `docs/simulation.md` says of them is true.
+//!
+//! Few seeds: `ci/test` runs thousands by `refrain-sim`. GATE-1, GATE-2, GATE-3,
+//! GATE-4, EL-3, EL-5, LOG-1, LOG-2, LOG-4, GC-1, FENCE-1
+
+use refrain_sim::job::run;
+use refrain_sim::plan::{Plan, Wishes};
+use refrain_sim::planted::{Known, Planted};
+use refrain_sim::shrink::shrink;
+
+const SEEDS: u64 = 40;
+
+fn plan(seed: u64) -> Plan {
+    Plan::generate(seed, &Wishes::default())
+}
+
+fn seeds() -> u64 {
+    let times = std::env::var("REFRAIN_TEST_SEEDS").ok();
+    SEEDS * times.and_then(|times| times.parse().ok()).unwrap_or(1)
+}
+
+/// Whatever fails, nothing is that must not be, and another run is the same.
+#[test]
+fn whole_jobs_hold_and_are_the_same_again() {
+    let (mut deaths, mut recollections) = (0, 0);
+    for seed in 0..seeds() {
+        let plan = plan(seed);
+        let totals = run(&plan, false).unwrap_or_else(|failure| panic!("seed {seed}: {failure}"));
+        let again = run(&plan, false);
+        assert_eq!(again, Ok(totals), "seed {seed}");
+        deaths += totals.faults.rank_kills;
+        recollections += totals.recollections;
+    }
+    println!(
+        "{} seeds: {deaths} deaths, {recollections} checked",
+        seeds()
+    );
+    // Else there was nothing to see.
+    assert!(deaths > SEEDS / 4 && recollections > SEEDS / 8);
+}
+
+/// A bug is found, and so it is in a smaller plan.
+#[test]
+fn a_planted_bug_is_found_and_its_plan_shrinks() {
+    let mut broken = plan(0);
+    broken.planted = Some(Planted::GateOpen);
+    let failure = run(&broken, false).expect_err("the gate is open");
+    assert_eq!(failure.breach.oracle, "gate", "{failure}");
+    let fails = |plan: &Plan| {
+        run(plan, false).is_err_and(|smaller| smaller.breach.oracle == failure.breach.oracle)
+    };
+    let small = shrink(&broken, fails, 300);
+    assert!(fails(&small));
+    assert!(small.messages() < broken.messages() / 4, "{small}");
+}
+
+/// The table of planted bugs is that of the code.
+#[test]
+fn the_document_names_every_planted_bug() {
+    let document = include_str!("../../docs/simulation.md");
+    let row = |line: &str| {
+        let mut cells = line.strip_prefix("| `")?.split(" | ");
+        let name = cells.next()?.trim_end_matches('`').to_owned();
+        Some((name, cells.next()?.parse().ok()?))
+    };
+    let documented: Vec<(String, u64)> = document.lines().filter_map(row).collect();
+    let known = |known: &Known| (known.name.to_owned(), known.seeds);
+    let expected: Vec<(String, u64)> = Planted::ALL.iter().map(known).collect();
+    assert_eq!(documented, expected);
+}
