@@ -8,7 +8,7 @@ impl Program {
     pub(super) fn learn(&mut self, answer: &Answer) {
         match answer {
             Answer::Begin => self.told(1),
-            Answer::Posted(number) | Answer::Sent(number) => {
+            Answer::Posted(number) => {
                 self.told(2);
                 self.told(u64::from(number.0));
                 if let Asked::Kind(kind) = self.asked {
