@@ -1,10 +1,11 @@
 //! Calls on several requests.
 
-use crate::empty::send_buffer;
-use crate::pair::{Pair, Saw, to};
+use crate::empty::{receive_buffer, send_buffer};
+use crate::pair::{Pair, Saw, from, to};
 use refrain_rank::calls::{self, Handle};
-use refrain_ring::Clock;
+use refrain_ring::{Clock, Rank};
 use refrain_transport::engine::SendTo;
+use refrain_transport::matching::Pattern;
 
 fn posted(handles: &[Handle]) -> Vec<Clock> {
     let posted = handles.iter().map(|handle| handle.posted_at());
@@ -121,10 +122,17 @@ fn requests_of_a_scope_that_is_over_are_told_as_others_are() {
     ];
     let clocks = posted(&handles);
     assert!(handles[2].id().is_none(), "complete at once");
-    for at in [1, 3] {
-        pair.rank.detach(handles[at].id().expect("it is under way"));
+    let [given_up, waited_for] = [1, 3].map(|at| handles[at].id().expect("it is under way"));
+    pair.rank.detach(given_up);
+    let ours = Pattern {
+        source: Some(Rank(1)),
+        ..from(1)
+    };
+    for _ in 0..2 {
+        calls::post_receive(&mut pair.peer, receive_buffer(), ours);
     }
     pair.settle();
+    assert!(calls::finish(&mut pair.rank, waited_for).is_some());
     pair.seen();
     let mut again = handles;
     let clock = pair.rank.tick();
