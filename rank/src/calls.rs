@@ -5,7 +5,8 @@
 //! Which outcomes are events is decided here and nowhere else. A wait for one
 //! request, or for all, ends the same way whatever the timing: no event. What a
 //! test, a wait for some of several or a probe tells depends on timing: an event,
-//! but for the [`test`](fn@test) of a send that was complete when its call returned.
+//! also of sends, and also of a request whose scope is over: which of several was
+//! told first depends on those that were not.
 //!
 //! So this is also the place where a rank that plays its past again will get its
 //! answers: from records instead of from what is there.
@@ -29,31 +30,36 @@ use refrain_transport::matching::Pattern;
 /// As [`Engine::start_send`].
 #[inline]
 pub fn post_send(engine: &mut Engine, data: SendBuffer, to: SendTo) -> Result<Handle, EngineError> {
+    let bytes = data.message_bytes();
     Ok(match engine.start_send(data, to)? {
-        Started::Done(outcome) => Handle::done(outcome, engine.now()),
-        Started::Pending(id) => Handle::live(id),
+        Started::Done(outcome) => Handle::send(engine.now(), outcome, None),
+        Started::Pending(id) => Handle::send(engine.now(), sent(to, bytes), Some(id)),
     })
 }
 
 /// Begins a receive.
 #[inline]
 pub fn post_receive(engine: &mut Engine, room: ReceiveBuffer, from: Pattern) -> Handle {
-    Handle::live(engine.start_receive(room, from))
+    let id = engine.start_receive(room, from);
+    Handle::receive(engine.now(), id)
 }
 
 /// Begins the receive of a message that [`take`] took.
 #[inline]
 pub fn post_matched(engine: &mut Engine, room: ReceiveBuffer, message: Matched) -> Handle {
-    Handle::live(engine.start_matched_receive(room, message))
+    let id = engine.start_matched_receive(room, message);
+    Handle::receive(engine.now(), id)
 }
 
 /// Cancels a receive, unless it has matched already; it is waited for all the
-/// same. An operation of its own, and an event: but for a send, and for a request
-/// whose end is known, it does nothing at all.
+/// same: an event. Of a send, a null request and one whose scope is over it does
+/// nothing. One operation of the clock in any case, since whether a send is under
+/// way depends on timing.
 #[inline]
 pub fn cancel(engine: &mut Engine, handle: &Handle) {
-    if let Some(id) = handle.id() {
-        engine.cancel(id);
+    match handle.id() {
+        Some(id) => engine.cancel(id),
+        None => drop(engine.tick()),
     }
 }
 
@@ -79,10 +85,7 @@ pub fn try_wait(engine: &mut Engine, handle: &mut Handle) -> Option<Outcome> {
 #[inline]
 pub fn test(engine: &mut Engine, clock: Clock, handle: &mut Handle) -> Option<Outcome> {
     let outcome = handle.outcome(engine)?;
-    // A send that was done when its call returned is done in every replay.
-    if !outcome.at_once {
-        note_one(engine, clock, handle);
-    }
+    note_one(engine, clock, handle);
     handle.end(engine);
     Some(outcome)
 }
@@ -112,10 +115,24 @@ pub fn found_nothing(engine: &mut Engine, clock: Clock) {
     engine.note_nothing(clock);
 }
 
+/// How a send ends that is not complete yet.
+fn sent(to: SendTo, bytes: u64) -> Outcome {
+    let status = Status {
+        source: to.rank,
+        tag: to.tag,
+        bytes,
+        cancelled: false,
+    };
+    Outcome {
+        status,
+        truncated_to: None,
+    }
+}
+
 /// Tells the protocol that a timing-dependent call ended this request.
 #[inline]
 fn note_one(engine: &mut Engine, clock: Clock, handle: &Handle) {
-    let posted_at = handle.posted_at(engine).unwrap_or_default();
+    let posted_at = handle.posted_at().unwrap_or_default();
     engine.note_completion(clock, &[posted_at]);
     engine.operation_ended();
 }

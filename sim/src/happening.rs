@@ -158,7 +158,7 @@ pub fn event_clock(event: &Event<'_>) -> Clock {
 fn weight(answer: &Answer) -> u64 {
     match answer {
         Answer::Begin | Answer::Done => 0,
-        Answer::Posted(request) | Answer::Sent(request) => u64::from(request.0),
+        Answer::Posted(request) => u64::from(request.0),
         Answer::Ended(ended) => ended.iter().fold(ended.len() as u64, |sum, ended| {
             sum.wrapping_mul(31) + u64::from(ended.request.0) + ended.bytes
         }),

@@ -3,20 +3,27 @@
 use refrain_ring::{Clock, Rank};
 use refrain_transport::engine::{Engine, Outcome, RequestId, Status};
 
-/// A request as its program has it: null, ended when the call that made it
-/// returned, or under way. Null again once its end has been told.
+/// A request as its program has it: null, a send or a receive. Null again once
+/// its end has been told.
 #[derive(Clone, Copy, Debug)]
 pub struct Handle(State);
 
 #[derive(Clone, Copy, Debug)]
 enum State {
     Null,
-    /// Complete when the call that made it returned.
-    Done {
-        outcome: Outcome,
+    /// How a send ends is known when it begins, only not when.
+    Send {
         posted_at: Clock,
+        outcome: Outcome,
+        /// `None`: it was complete when the call that made it returned. That
+        /// depends on the room in the log, so on timing: no answer may depend on
+        /// it but by way of an event.
+        id: Option<RequestId>,
     },
-    Live(RequestId),
+    Receive {
+        posted_at: Clock,
+        id: RequestId,
+    },
 }
 
 /// Several handles of one call, wherever they are kept.
@@ -52,14 +59,19 @@ impl Handle {
     /// Stands for nothing.
     pub const NULL: Self = Self(State::Null);
 
+    /// A send; `id`: unless it is complete.
     #[inline]
-    pub(super) fn done(outcome: Outcome, posted_at: Clock) -> Self {
-        Self(State::Done { outcome, posted_at })
+    pub(super) fn send(posted_at: Clock, outcome: Outcome, id: Option<RequestId>) -> Self {
+        Self(State::Send {
+            posted_at,
+            outcome,
+            id,
+        })
     }
 
     #[inline]
-    pub(super) fn live(id: RequestId) -> Self {
-        Self(State::Live(id))
+    pub(super) fn receive(posted_at: Clock, id: RequestId) -> Self {
+        Self(State::Receive { posted_at, id })
     }
 
     /// Whether there is nothing to wait for.
@@ -72,54 +84,65 @@ impl Handle {
     #[inline]
     pub fn id(&self) -> Option<RequestId> {
         match self.0 {
-            State::Live(id) => Some(id),
-            State::Null | State::Done { .. } => None,
+            State::Null => None,
+            State::Send { id, .. } => id,
+            State::Receive { id, .. } => Some(id),
         }
     }
 
     /// How it ended, if it has; a null one has not. Tells nobody.
+    ///
+    /// A request of a scope that is over, which the engine knows no more, has
+    /// ended: a send as it would have, a receive without a message.
     #[inline]
     pub fn outcome(&self, engine: &Engine) -> Option<Outcome> {
         match self.0 {
             State::Null => None,
-            State::Done { outcome, .. } => Some(outcome),
-            State::Live(id) => engine.outcome(id).or_else(|| stale(engine, id)),
+            State::Send {
+                outcome, id: None, ..
+            } => Some(outcome),
+            State::Send {
+                outcome,
+                id: Some(id),
+                ..
+            } => (engine.outcome(id).is_some() || is_stale(engine, id)).then_some(outcome),
+            State::Receive { id, .. } => engine
+                .outcome(id)
+                .or_else(|| is_stale(engine, id).then_some(NO_MESSAGE)),
         }
     }
 
-    /// Its id in events: the clock at its post. `None` for one that stands for
-    /// nothing, or not any more.
+    /// Its id in events: the clock at its post, also when its scope is over.
+    /// `None` for one that stands for nothing, or not any more.
     #[inline]
-    pub fn posted_at(&self, engine: &Engine) -> Option<Clock> {
+    pub fn posted_at(&self) -> Option<Clock> {
         match self.0 {
             State::Null => None,
-            State::Done { posted_at, .. } => Some(posted_at),
-            State::Live(id) => engine.posted_at(id),
+            State::Send { posted_at, .. } | State::Receive { posted_at, .. } => Some(posted_at),
         }
     }
 
     /// Its end has been told: the engine forgets it.
     #[inline]
     pub(super) fn end(&mut self, engine: &mut Engine) {
-        if let State::Live(id) = self.0 {
+        if let Some(id) = self.id() {
             engine.retire(id);
         }
         *self = Self::NULL;
     }
 }
 
-/// A request that the engine knows no more, as its scope is over, stands for
-/// nothing: it is complete, without a message.
-fn stale(engine: &Engine, id: RequestId) -> Option<Outcome> {
-    let status = Status {
+/// The end of a receive with its scope.
+const NO_MESSAGE: Outcome = Outcome {
+    status: Status {
         source: Rank(0),
         tag: 0,
         bytes: 0,
         cancelled: true,
-    };
-    engine.posted_at(id).is_none().then_some(Outcome {
-        status,
-        truncated_to: None,
-        at_once: true,
-    })
+    },
+    truncated_to: None,
+};
+
+fn is_stale(engine: &Engine, id: RequestId) -> bool {
+    engine.posted_at(id).is_none()
 }

@@ -115,7 +115,7 @@ fn note<H: Handles + ?Sized>(engine: &mut Engine, clock: Clock, handles: &H, end
     }
     let posted: Vec<Clock> = ended
         .iter()
-        .filter_map(|index| handles.get(*index).posted_at(engine))
+        .filter_map(|index| handles.get(*index).posted_at())
         .collect();
     engine.note_completion(clock, &posted);
     engine.operation_ended();

@@ -1,15 +1,16 @@
 //! Calls on one request, and probes.
 
-use crate::empty::receive_buffer;
-use crate::pair::{Pair, Saw, from};
+use crate::empty::{receive_buffer, send_buffer};
+use crate::pair::{Pair, Saw, from, to};
 use refrain_rank::calls;
+use refrain_transport::engine::SendTo;
 
 /// A wait is no event; a test is one, whatever it finds.
 #[test]
 fn a_test_is_an_event_and_a_wait_is_none() {
     let mut pair = Pair::new();
     let mut handle = pair.receive(1);
-    let posted_at = handle.posted_at(&pair.rank).expect("it is there");
+    let posted_at = handle.posted_at().expect("it is there");
     let clock = pair.rank.tick();
     assert_eq!(calls::test(&mut pair.rank, clock, &mut handle), None);
     calls::found_nothing(&mut pair.rank, clock);
@@ -33,11 +34,13 @@ fn a_test_is_an_event_and_a_wait_is_none() {
     assert_eq!(pair.rank.request_count(), 0);
 }
 
-/// A request that the engine knows no more is complete, without a message.
+/// A receive that the engine knows no more is complete, without a message; a test
+/// of it is an event as others are, with its own id.
 #[test]
-fn a_request_of_a_scope_that_is_over_stands_for_nothing() {
+fn a_receive_of_a_scope_that_is_over_ends_without_a_message() {
     let mut pair = Pair::new();
     let mut stale = pair.receive(1);
+    let posted_at = stale.posted_at().expect("it is there");
     pair.rank.detach(stale.id().expect("it is under way"));
     // It was cancelled with its scope.
     pair.seen();
@@ -45,17 +48,17 @@ fn a_request_of_a_scope_that_is_over_stands_for_nothing() {
     let end = calls::test(&mut pair.rank, clock, &mut stale).expect("it is over");
     assert!(end.status.cancelled);
     assert!(stale.is_null());
-    assert_eq!(pair.seen(), []);
+    assert_eq!(pair.seen(), [Saw::Completion(clock, vec![posted_at])]);
 }
 
 /// A receive that is cancelled in time ends without a message, one that is not
-/// ends with it: an event each. A request whose end is known is not cancelled.
+/// ends with it: an event each. A request whose end was told is not cancelled.
 #[test]
 fn a_cancel_is_an_event_either_way() {
     let mut pair = Pair::new();
     for comes_first in [false, true] {
         let mut handle = pair.receive(1);
-        let posted_at = handle.posted_at(&pair.rank).expect("it is there");
+        let posted_at = handle.posted_at().expect("it is there");
         if comes_first {
             pair.send(1);
             pair.settle();
@@ -71,7 +74,31 @@ fn a_cancel_is_an_event_either_way() {
         let end = calls::try_wait(&mut pair.rank, &mut handle).expect("it has ended");
         assert_eq!(end.status.cancelled, !comes_first);
         calls::cancel(&mut pair.rank, &handle);
-        assert_eq!(pair.rank.now(), clock);
+        assert_eq!(pair.rank.now().0, clock.0 + 1, "an operation all the same");
+    }
+    assert_eq!(pair.seen(), []);
+}
+
+/// To cancel a send, under way or not, is one operation and no event; to give one
+/// up with its scope is none: the clock does not depend on the room in the log.
+#[test]
+fn a_cancel_of_a_send_counts_the_same_whether_it_is_under_way() {
+    let mut pair = Pair::new();
+    for synchronous in [false, true] {
+        let to = SendTo {
+            synchronous,
+            ..to(0, 1)
+        };
+        let handle = calls::post_send(&mut pair.rank, send_buffer(), to);
+        let handle = handle.expect("there is room");
+        assert_eq!(handle.id().is_some(), synchronous);
+        let posted_at = handle.posted_at().expect("it is there");
+        calls::cancel(&mut pair.rank, &handle);
+        assert_eq!(pair.rank.now().0, posted_at.0 + 1);
+        if let Some(id) = handle.id() {
+            pair.rank.detach(id);
+        }
+        assert_eq!(pair.rank.now().0, posted_at.0 + 1);
     }
     assert_eq!(pair.seen(), []);
 }

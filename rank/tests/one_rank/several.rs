@@ -1,12 +1,14 @@
 //! Calls on several requests.
 
-use crate::empty::send_buffer;
-use crate::pair::{Pair, Saw, to};
+use crate::empty::{receive_buffer, send_buffer};
+use crate::pair::{Pair, Saw, from, to};
 use refrain_rank::calls::{self, Handle};
-use refrain_ring::Clock;
+use refrain_ring::{Clock, Rank};
+use refrain_transport::engine::SendTo;
+use refrain_transport::matching::Pattern;
 
-fn posted(pair: &Pair, handles: &[Handle]) -> Vec<Clock> {
-    let posted = handles.iter().map(|handle| handle.posted_at(&pair.rank));
+fn posted(handles: &[Handle]) -> Vec<Clock> {
+    let posted = handles.iter().map(|handle| handle.posted_at());
     posted.map(|posted| posted.expect("it is there")).collect()
 }
 
@@ -16,7 +18,7 @@ fn posted(pair: &Pair, handles: &[Handle]) -> Vec<Clock> {
 fn a_wait_for_some_tells_of_all_that_it_ends() {
     let mut pair = Pair::new();
     let mut handles = [1, 2, 3, 4].map(|tag| pair.receive(tag));
-    let clocks = posted(&pair, &handles);
+    let clocks = posted(&handles);
     let clock = pair.rank.tick();
     assert!(calls::try_some(&mut pair.rank, clock, &mut handles[..]).is_none());
     assert_eq!(pair.seen(), [], "a wait that goes on is no event");
@@ -37,7 +39,7 @@ fn a_wait_for_some_tells_of_all_that_it_ends() {
 fn a_wait_for_any_tells_of_one() {
     let mut pair = Pair::new();
     let mut handles = [1, 2].map(|tag| pair.receive(tag));
-    let clocks = posted(&pair, &handles);
+    let clocks = posted(&handles);
     [2, 1].into_iter().for_each(|tag| pair.send(tag));
     pair.settle();
     for index in [0, 1] {
@@ -57,7 +59,7 @@ fn a_wait_for_all_is_no_event_and_a_test_of_all_is() {
     let mut pair = Pair::new();
     for is_test in [false, true] {
         let mut handles = [pair.receive(1), Handle::NULL, pair.receive(2)];
-        let clocks = [handles[0], handles[2]].map(|handle| handle.posted_at(&pair.rank));
+        let clocks = [handles[0], handles[2]].map(|handle| handle.posted_at());
         pair.send(1);
         pair.settle();
         let clock = pair.rank.tick();
@@ -79,24 +81,74 @@ fn a_wait_for_all_is_no_event_and_a_test_of_all_is() {
     }
 }
 
-/// A send that was done when its call returned is done in every replay, so that
-/// a test of it is no event; among several requests it is one, since the others
-/// could have come first.
+/// Whether a send is complete when its call returns depends on the room in the
+/// log: a test that finds it is an event as any other, alone or among several.
 #[test]
-fn a_send_that_is_done_at_once_is_tested_without_an_event() {
+fn a_send_that_is_done_at_once_is_tested_with_an_event() {
     let mut pair = Pair::new();
-    let mut post = || {
-        let posted = calls::post_send(&mut pair.rank, send_buffer(), to(0, 1));
-        (posted.expect("there is room"), pair.rank.now())
-    };
-    let ((mut alone, _), (among, posted_at)) = (post(), post());
+    let [mut alone, among] = [(); 2].map(|()| send(&mut pair, false));
+    let clocks = [alone, among].map(|handle| handle.posted_at().expect("it is there"));
+    assert_eq!([alone.id(), among.id()], [None; 2], "there is room");
     let clock = pair.rank.tick();
-    assert!(calls::test(&mut pair.rank, clock, &mut alone).is_some_and(|end| end.at_once));
+    assert!(calls::test(&mut pair.rank, clock, &mut alone).is_some());
     assert!(alone.is_null());
-    assert_eq!(pair.seen(), []);
+    assert_eq!(pair.seen(), [Saw::Completion(clock, vec![clocks[0]])]);
     let mut handles = [pair.receive(1), among];
     let clock = pair.rank.tick();
     let ended = calls::try_any(&mut pair.rank, clock, &mut handles[..]);
     assert_eq!(ended.map(|(at, _)| at), Some(1));
-    assert_eq!(pair.seen(), [Saw::Completion(clock, vec![posted_at])]);
+    assert_eq!(pair.seen(), [Saw::Completion(clock, vec![clocks[1]])]);
+}
+
+fn send(pair: &mut Pair, synchronous: bool) -> Handle {
+    let to = SendTo {
+        synchronous,
+        ..to(0, 1)
+    };
+    calls::post_send(&mut pair.rank, send_buffer(), to).expect("there is room")
+}
+
+/// What a program is told of requests whose scope is over depends neither on
+/// which of its sends were complete at once, nor on what is under way beside
+/// them: all are told with the clocks at their posts.
+#[test]
+fn requests_of_a_scope_that_is_over_are_told_as_others_are() {
+    let mut pair = Pair::new();
+    let mut handles = [
+        pair.receive(1),
+        pair.receive(2),
+        send(&mut pair, false),
+        send(&mut pair, true),
+    ];
+    let clocks = posted(&handles);
+    assert!(handles[2].id().is_none(), "complete at once");
+    let [given_up, waited_for] = [1, 3].map(|at| handles[at].id().expect("it is under way"));
+    pair.rank.detach(given_up);
+    let ours = Pattern {
+        source: Some(Rank(1)),
+        ..from(1)
+    };
+    for _ in 0..2 {
+        calls::post_receive(&mut pair.peer, receive_buffer(), ours);
+    }
+    pair.settle();
+    assert!(calls::finish(&mut pair.rank, waited_for).is_some());
+    pair.seen();
+    let mut again = handles;
+    let clock = pair.rank.tick();
+    // That it is the second tells that the first had not ended.
+    let ended = calls::try_any(&mut pair.rank, clock, &mut again[..]);
+    assert_eq!(ended.map(|(at, _)| at), Some(1));
+    assert_eq!(pair.seen(), [Saw::Completion(clock, vec![clocks[1]])]);
+    let clock = pair.rank.tick();
+    let ended = calls::try_some(&mut pair.rank, clock, &mut handles[..]).expect("three have");
+    let [receive, at_once, later] = ended[..] else {
+        panic!("{ended:?}");
+    };
+    assert_eq!([receive.0, at_once.0, later.0], [1, 2, 3]);
+    assert!(receive.1.status.cancelled);
+    assert_eq!(at_once.1, later.1, "the end of a send is the same");
+    let told = Saw::Completion(clock, clocks[1..].to_vec());
+    assert_eq!(pair.seen(), [told]);
+    assert!(!handles[0].is_null());
 }

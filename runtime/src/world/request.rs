@@ -37,6 +37,9 @@ impl From<engine::Status> for Status {
 
 /// A request of a [`Scope`](super::Scope). It is null once its completion has
 /// been told; a persistent one is inactive then, and can be started again.
+///
+/// One that is kept beyond its scope is complete: a send as it would have been, a
+/// receive as a cancelled one.
 #[derive(Debug)]
 pub struct Request {
     pub(super) handle: Handle,

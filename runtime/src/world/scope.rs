@@ -279,7 +279,8 @@ impl<'env> Scope<'_, 'env> {
     }
 
     /// Cancels a receive, unless it has matched already. It still must be
-    /// waited for; its status tells what came of it.
+    /// waited for; its status tells what came of it. Of a send, or of a null
+    /// request, it does nothing. One operation of the rank's clock in any case.
     ///
     /// # Errors
     /// None today.
@@ -358,7 +359,8 @@ impl<'env> Scope<'_, 'env> {
         status_of(outcome)
     }
 
-    /// Asks whether one request is complete. A null one is.
+    /// Asks whether one request is complete. A null one is. An event, of sends as
+    /// of receives, but for null ones.
     ///
     /// # Errors
     /// As [`Scope::wait`].

@@ -107,12 +107,8 @@ impl Caller {
             }
             _ => return Ok(None),
         };
-        let is_complete = handle.id().is_none();
         let number = self.requests.add(handle, room, is_receive);
-        Ok(Some(match is_complete {
-            true => Answer::Sent(number),
-            false => Answer::Posted(number),
-        }))
+        Ok(Some(Answer::Posted(number)))
     }
 
     /// The answer to a call that has begun, if there is one.

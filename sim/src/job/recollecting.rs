@@ -212,7 +212,6 @@ impl Job<'_> {
             saved,
             determinants,
             messages: messages.into_iter().flatten().collect(),
-            pending_sends: oracles.outcome.pending_sends(rank).to_vec(),
         };
         let again = recollection.play();
         let judged = again.and_then(|again| oracles.orphan.judge_again(rank, &again));

@@ -7,7 +7,7 @@ use super::choices::determinant;
 use super::{Oracle, Witness, breach, digest};
 use crate::happening::{Breach, Happening, Life};
 use crate::plan::Plan;
-use crate::program::{Answer, Call, Program};
+use crate::program::{Call, Program};
 use crate::reference::{Beginning, Choices, Reference, Stop};
 use refrain_ring::{Clock, Incarnation, Rank};
 
@@ -23,9 +23,6 @@ pub struct Outcomes {
 #[derive(Debug, Default)]
 struct Told {
     choices: Choices,
-    pending_sends: Vec<Clock>,
-    /// A send is being posted.
-    is_sending: bool,
     /// Receiver, tag and digest.
     sent: Vec<(Rank, i32, u64)>,
     printed: Vec<u64>,
@@ -38,12 +35,6 @@ impl Outcomes {
         Self {
             ranks: (0..ranks).map(|_| Told::default()).collect(),
         }
-    }
-
-    /// Sends of a rank that were not complete when their calls returned, by the
-    /// clocks of the calls.
-    pub fn pending_sends(&self, rank: Rank) -> &[Clock] {
-        &self.ranks[rank.index()].pending_sends
     }
 
     /// Judges a job that is over. `states`: those of the programs that are over.
@@ -90,35 +81,20 @@ impl Outcomes {
         let begin = |(rank, told): (u32, &Told)| {
             let program = Program::new(plan, Rank(rank));
             let beginning = Beginning::new(program, plan.ranks, Clock(plan.first_clock));
-            let mut choices = told.choices.clone();
-            for posted_at in &told.pending_sends {
-                choices.add_pending_send(*posted_at);
-            }
-            Reference::new(Rank(rank), &beginning, choices)
+            Reference::new(Rank(rank), &beginning, told.choices.clone())
         };
         (0..).zip(&self.ranks).map(begin).collect()
     }
 
     fn called(&mut self, life: Life, call: &Call) {
         let told = &mut self.ranks[life.rank.index()];
-        told.is_sending = false;
         match call {
             Call::Isend {
                 to, tag, payload, ..
-            } => {
-                told.is_sending = true;
-                told.sent.push((*to, *tag, digest(payload)));
-            }
+            } => told.sent.push((*to, *tag, digest(payload))),
             Call::Print(word) => told.printed.push(*word),
             Call::Finish => told.is_over = true,
             _ => {}
-        }
-    }
-
-    fn answered(&mut self, life: Life, clock: Clock, answer: &Answer) {
-        let told = &mut self.ranks[life.rank.index()];
-        if told.is_sending && matches!(answer, Answer::Posted(_)) {
-            told.pending_sends.push(clock);
         }
     }
 }
@@ -154,9 +130,6 @@ impl Oracle for Outcomes {
         let is_first = |life: &Life| life.incarnation == Incarnation(0);
         match happening {
             Happening::Called(life, _, call) if is_first(life) => self.called(*life, call),
-            Happening::Answered(life, clock, answer) if is_first(life) => {
-                self.answered(*life, *clock, answer);
-            }
             Happening::Event(life, event) if is_first(life) => {
                 let told = &mut self.ranks[life.rank.index()];
                 told.choices.add(&determinant(event));

@@ -87,6 +87,7 @@ impl Program {
             }
             Then::ReceiveFound(found) => Some(self.receive_found(&found)),
             Then::Test(number) => self.if_open(number, Call::Test(number)),
+            Then::TestWith(number) => Some(self.test_with(number)),
             Then::Wait(number) => self.if_open(number, Call::Wait(number)),
             Then::Cancel(number) => self.if_open(number, Call::Cancel(number)),
         }

@@ -23,7 +23,7 @@ pub struct From {
 /// clock, but for the last three, which are none.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Call {
-    /// Begins a send: [`Answer::Posted`], or [`Answer::Sent`].
+    /// Begins a send: [`Answer::Posted`].
     Isend {
         /// The receiver: never the rank itself.
         to: Rank,
@@ -122,10 +122,6 @@ pub enum Answer {
     Begin,
     /// The number of the request.
     Posted(RequestNumber),
-    /// The number of a send that was complete when its call returned. It is waited
-    /// for as others are, and a program does not see the difference; whoever
-    /// plays it again must know it (a test of it is no event).
-    Sent(RequestNumber),
     /// Those that ended, in the order in which the call tells them.
     Ended(Vec<Ended>),
     /// The message that a probe found.

@@ -70,8 +70,13 @@ impl Program {
 
     /// Asks without blocking.
     pub(super) fn test(&mut self) -> Call {
-        self.asked = Asked::Nothing;
         let one = self.open[self.chance.usize(0..self.open.len())].number;
+        self.test_with(one)
+    }
+
+    /// Asks without blocking for this one, which is open, and perhaps others.
+    pub(super) fn test_with(&mut self, one: RequestNumber) -> Call {
+        self.asked = Asked::Nothing;
         match TESTING[self.chance.usize(0..4)] {
             Way::TestAny => Call::TestAny(self.some_with(one)),
             Way::TestSome => Call::TestSome(self.some_with(one)),

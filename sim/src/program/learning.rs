@@ -8,7 +8,7 @@ impl Program {
     pub(super) fn learn(&mut self, answer: &Answer) {
         match answer {
             Answer::Begin => self.told(1),
-            Answer::Posted(number) | Answer::Sent(number) => {
+            Answer::Posted(number) => {
                 self.told(2);
                 self.told(u64::from(number.0));
                 if let Asked::Kind(kind) = self.asked {
@@ -60,6 +60,10 @@ impl Program {
 
     fn posted(&mut self, open: Open) {
         self.open.push(open);
+        let is_send = matches!(open.kind, Kind::Send { .. });
+        if is_send && self.chance.u32(0..100) < self.style.tested_percent {
+            self.then.push(Then::TestWith(open.number));
+        }
         if open.kind == Kind::Extra {
             self.then.push(Then::Wait(open.number));
             self.then.push(Then::Cancel(open.number));

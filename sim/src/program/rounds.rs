@@ -39,7 +39,8 @@ use std::rc::Rc;
 /// named messages of the round without waiting for anything but messages that
 /// have been sent: it is matched. Other sends need nobody but the log, which has
 /// room for them (the plan sees to it). Receives that get nothing are cancelled.
-/// Tests and probes that may find nothing are bounded in each round, calls that
+/// Tests and probes that may find nothing are bounded in each round (but for at
+/// most one behind each send), calls that
 /// block end at least one request.
 #[derive(Clone, Debug)]
 pub struct Program {
@@ -87,6 +88,8 @@ pub(super) enum Then {
     /// Receive the message that a probe found.
     ReceiveFound(super::Found),
     Test(RequestNumber),
+    /// Test it, alone or with others that are open.
+    TestWith(RequestNumber),
     Cancel(RequestNumber),
     Wait(RequestNumber),
 }

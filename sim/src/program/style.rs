@@ -22,6 +22,9 @@ pub(super) struct Style {
     pub looks: u32,
     /// Tests and probes that may find nothing, at most.
     pub tries: u32,
+    /// Of the sends: tested right behind their calls, when it depends on the log
+    /// whether they are complete; in percent.
+    pub tested_percent: u32,
     /// Receives that are taken back.
     pub extras: u32,
     /// Receives for which no message ever comes.
@@ -46,6 +49,7 @@ impl Style {
             probed_percent: [0, 30, 60][chance.usize(0..3)],
             looks: if is_busy { chance.u32(0..5) } else { 0 },
             tries: if is_busy { 12 } else { chance.u32(0..5) },
+            tested_percent: [0, 20, 60][chance.usize(0..3)],
             extras: u32::from(chance.u32(0..6) == 0),
             nevers: u32::from(chance.u32(0..6) == 0),
             carries: chance.u32(0..4) == 0,

@@ -108,10 +108,6 @@ pub struct Recollection {
     pub determinants: Vec<Determinant>,
     /// By sender: messages to it that were not delivered before.
     pub messages: Vec<Messages>,
-    /// Sends that were not complete when their calls returned, by the clocks of
-    /// the calls. No record tells these; real recovery will have to know them in
-    /// another way.
-    pub pending_sends: Vec<Clock>,
 }
 
 impl Recollection {
@@ -127,10 +123,7 @@ impl Recollection {
     /// When it does not fit to what was collected, or when a message is missing so
     /// that records are left over.
     pub fn play(&self) -> Result<Again, Breach> {
-        let mut choices = Choices::new(&self.determinants);
-        for posted_at in &self.pending_sends {
-            choices.add_pending_send(*posted_at);
-        }
+        let choices = Choices::new(&self.determinants);
         let beginning = &self.saved.beginning;
         let mut reference = Reference::new(self.rank, beginning, choices);
         for (source, messages) in (0..).map(Rank).zip(&self.messages) {

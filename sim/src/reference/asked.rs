@@ -10,11 +10,8 @@ impl Reference {
     pub(super) fn answer_to(&mut self, call: &Call) -> Result<Answer, Halt> {
         match call {
             Call::Isend {
-                to,
-                tag,
-                payload,
-                synchronous,
-            } => Ok(self.send(*to, *tag, payload, *synchronous)),
+                to, tag, payload, ..
+            } => Ok(self.send(*to, *tag, payload)),
             Call::Irecv { from, room_bytes } => {
                 let number = self.post(receive(*from, *room_bytes));
                 Ok(Answer::Posted(number))
@@ -23,11 +20,14 @@ impl Reference {
             Call::Recv { from, room_bytes } => self.receive(*from, *room_bytes),
             Call::Wait(number) => self.wait_all(&[*number]),
             Call::WaitAll(numbers) => self.wait_all(numbers),
-            Call::Test(number) => self.test(*number),
             Call::WaitAny(numbers) | Call::WaitSome(numbers) => match self.completed(numbers)? {
                 Some(ended) => Ok(Answer::Ended(ended)),
                 None => Err(Halt::Diverged(format!("{call:?} has no record"))),
             },
+            Call::Test(number) => {
+                let ended = self.completed(&[*number])?;
+                Ok(Answer::Ended(ended.unwrap_or_default()))
+            }
             Call::TestAny(numbers) | Call::TestSome(numbers) | Call::TestAll(numbers) => {
                 let ended = self.completed(numbers)?;
                 Ok(Answer::Ended(ended.unwrap_or_default()))
@@ -53,9 +53,8 @@ impl Reference {
         }
     }
 
-    fn send(&mut self, to: Rank, tag: i32, payload: &[u8], synchronous: bool) -> Answer {
+    fn send(&mut self, to: Rank, tag: i32, payload: &[u8]) -> Answer {
         let clock = self.clock;
-        let was_pending = synchronous || self.choices.was_pending(clock);
         let ssn = self.next_ssn_to[to.index()];
         self.next_ssn_to[to.index()] = ssn.next();
         self.sends.push(SentMessage {
@@ -69,13 +68,8 @@ impl Reference {
             to,
             tag,
             bytes: payload.len() as u64,
-            was_pending,
         });
-        if was_pending {
-            Answer::Posted(number)
-        } else {
-            Answer::Sent(number)
-        }
+        Answer::Posted(number)
     }
 
     fn receive(&mut self, from: From, room_bytes: usize) -> Result<Answer, Halt> {
@@ -116,23 +110,6 @@ impl Reference {
     fn end_all(&mut self, numbers: &[RequestNumber]) -> Result<Vec<Ended>, Halt> {
         let end = |number: &RequestNumber| Ok(self.place(*number)?).map(|at| self.end(at));
         numbers.iter().map(end).collect()
-    }
-
-    fn test(&mut self, number: RequestNumber) -> Result<Answer, Halt> {
-        let at = self.place(number)?;
-        let was_at_once = matches!(
-            self.open[at].state,
-            State::Send {
-                was_pending: false,
-                ..
-            }
-        );
-        // No event.
-        if was_at_once && !matches!(self.choices.at(self.clock), Told::Outcome(_)) {
-            return Ok(Answer::Ended(vec![self.end(at)]));
-        }
-        let ended = self.completed(&[number])?;
-        Ok(Answer::Ended(ended.unwrap_or_default()))
     }
 
     /// What the record says that ended; `None`: nothing.
@@ -206,6 +183,10 @@ impl Reference {
     fn cancel(&mut self, number: RequestNumber) -> Result<Answer, Halt> {
         let at = self.place(number)?;
         let posted_at = self.open[at].posted_at;
+        if matches!(self.open[at].state, State::Send { .. }) {
+            // Never taken back: no event.
+            return Ok(Answer::Done);
+        }
         match self.choices.at(self.clock) {
             Told::Nothing => Ok(Answer::Done),
             Told::Open => Err(Halt::Records),

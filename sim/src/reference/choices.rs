@@ -47,7 +47,6 @@ pub struct Choices {
     unfinished: Vec<Clock>,
     /// Before this clock everything is told.
     told_before: Clock,
-    pending_sends: BTreeSet<Clock>,
 }
 
 impl Choices {
@@ -112,12 +111,6 @@ impl Choices {
         }
     }
 
-    /// The send that was posted then was not complete when its call returned:
-    /// the one thing that records do not tell.
-    pub fn add_pending_send(&mut self, posted_at: Clock) {
-        self.pending_sends.insert(posted_at);
-    }
-
     /// Before this clock everything is told.
     pub fn told_before(&self) -> Clock {
         self.told_before
@@ -145,10 +138,6 @@ impl Choices {
     /// Whether a message went to a receive from any source.
     pub(super) fn is_reserved(&self, source: Rank, ssn: Ssn) -> bool {
         self.reserved.contains(&(source, ssn))
-    }
-
-    pub(super) fn was_pending(&self, posted_at: Clock) -> bool {
-        self.pending_sends.contains(&posted_at)
     }
 
     fn matched(&mut self, matched: &Matched, is_named: bool) {

@@ -15,8 +15,8 @@
 //! - A wait for any, a test, a probe and a cancel come to what the record of
 //!   their clock says; without one, a test or probe has found nothing and a
 //!   cancel came too late, if a later record exists. Else the records are over.
-//! - A test of a send that was complete when its call returned has no record and
-//!   finds it.
+//!   A send may be tested so, whenever its call had copied it. It is never
+//!   cancelled: that has no record.
 
 mod asked;
 mod channel;
@@ -139,8 +139,6 @@ enum State {
         to: Rank,
         tag: i32,
         bytes: u64,
-        /// It was not complete when its call returned.
-        was_pending: bool,
     },
     Receive {
         from: crate::program::From,

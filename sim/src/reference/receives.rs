@@ -157,7 +157,7 @@ impl Reference {
             payload: Vec::new(),
         };
         match state {
-            State::Send { to, tag, bytes, .. } => {
+            State::Send { to, tag, bytes } => {
                 (ended.peer, ended.tag, ended.bytes) = (to, tag, bytes);
             }
             State::Receive {

@@ -19,8 +19,13 @@ impl Engine {
     /// from a copy; what a receive would get is dropped. Where payload is being
     /// written into the buffer by a peer's device this waits for its end, makes
     /// progress meanwhile, and as a last resort closes the fabric.
+    ///
+    /// A receive that exists is cancelled first, which is an operation of the
+    /// clock. That of a send is none: which sends are requests at all is timing.
     pub fn detach(&mut self, id: RequestId) {
-        self.cancel(id);
+        if self.requests.get(id).is_some_and(|it| it.is_receive) {
+            self.cancel(id);
+        }
         let Some(request) = self.requests.get_mut(id) else {
             return;
         };

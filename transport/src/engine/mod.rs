@@ -95,7 +95,7 @@ pub struct SendTo {
 /// A send that has begun.
 #[derive(Clone, Copy, Debug)]
 pub enum Started {
-    /// The buffer is free already; deterministic, so that asking is no event.
+    /// The buffer is free already. That it is depends on the room in the log.
     Done(Outcome),
     /// To be asked for.
     Pending(RequestId),
@@ -141,14 +141,14 @@ impl core::fmt::Debug for Engine {
 
 fn finish_send(requests: &mut Requests, id: RequestId) {
     if let Some(sending) = requests.sending(id) {
-        let outcome = sending.outcome(false);
+        let outcome = sending.outcome();
         requests.finish(id, outcome);
     }
 }
 
 /// The end of a send.
 #[inline]
-fn sent(to: SendTo, bytes: u64, at_once: bool) -> Outcome {
+fn sent(to: SendTo, bytes: u64) -> Outcome {
     let status = Status {
         source: to.rank,
         tag: to.tag,
@@ -158,7 +158,6 @@ fn sent(to: SendTo, bytes: u64, at_once: bool) -> Outcome {
     Outcome {
         status,
         truncated_to: None,
-        at_once,
     }
 }
 
@@ -177,7 +176,7 @@ impl Sending {
         }
     }
 
-    fn outcome(&self, at_once: bool) -> Outcome {
+    fn outcome(&self) -> Outcome {
         let status = Status {
             source: self.to,
             tag: self.tag,
@@ -187,7 +186,6 @@ impl Sending {
         Outcome {
             status,
             truncated_to: None,
-            at_once,
         }
     }
 }
@@ -309,7 +307,7 @@ impl Engine {
             return Err(self.longer_than_log(bytes));
         }
         match self.outbox.send_now(&buffer, to, means!(self)) {
-            Some(_) if !to.synchronous => Ok(Started::Done(sent(to, bytes, true))),
+            Some(_) if !to.synchronous => Ok(Started::Done(sent(to, bytes))),
             Some(ssn) => {
                 let sending = Sending {
                     packed_bytes: bytes,
@@ -343,10 +341,7 @@ impl Engine {
         Ok(match self.requests.outcome(id) {
             Some(outcome) => {
                 self.requests.remove(id);
-                Started::Done(Outcome {
-                    at_once: true,
-                    ..outcome
-                })
+                Started::Done(outcome)
             }
             None => Started::Pending(id),
         })

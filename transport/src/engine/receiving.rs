@@ -95,7 +95,6 @@ impl Engine {
                 Outcome {
                     status,
                     truncated_to: None,
-                    at_once: false,
                 },
             );
             self.note_completion(clock, &[posted_at]);

@@ -32,8 +32,6 @@ pub struct Outcome {
     pub status: Status,
     /// The receive had only this much room, which was less than the message.
     pub truncated_to: Option<u64>,
-    /// It was complete when the call that made it returned; asking is no event.
-    pub at_once: bool,
 }
 
 #[derive(Debug)]
@@ -173,7 +171,6 @@ impl Requests {
             Outcome {
                 status,
                 truncated_to,
-                at_once: false,
             },
         );
         true

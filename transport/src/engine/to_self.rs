@@ -37,13 +37,13 @@ impl Engine {
             }
             self.requests.finish_receive_if_whole(id);
             self.after_matches();
-            return Started::Done(sending.outcome(true));
+            return Started::Done(sending.outcome());
         }
         let mut parts = Parts::default();
         parts.push(0, Stored::Copied(copy.into()));
         let ssn = sending.ssn;
         let synchronous = sending.synchronous;
-        let outcome = sending.outcome(true);
+        let outcome = sending.outcome();
         let completes = synchronous.then(|| self.requests.add(clock, State::Sending(sending)));
         let index = self.inbox.messages.insert(Message {
             envelope,

@@ -21,7 +21,7 @@ fn a_message_to_oneself_arrives_past_the_fabric() {
             let data = payload(1, bytes);
             let receipt = rig.receive(0, from(0, 1), bytes);
             let sent = rig.send(0, to(0, 1), &data);
-            assert!(matches!(sent.started, Started::Done(outcome) if outcome.at_once));
+            assert!(matches!(sent.started, Started::Done(_)));
             assert!(rig.is_received(&receipt));
             assert!(rig.finish_receive(&receipt).1 == data);
 

@@ -12,7 +12,6 @@ use refrain_ring::{Clock, Rank};
 struct Past {
     plan: Plan,
     records: Vec<Vec<Determinant>>,
-    pending_sends: Vec<Vec<Clock>>,
     sends: Vec<Vec<SentMessage>>,
     prints: Vec<Vec<u64>>,
     checkpoints: Vec<Vec<Beginning>>,
@@ -52,7 +51,6 @@ impl Past {
         Self {
             plan,
             records: ended.records,
-            pending_sends: ended.pending_sends,
             sends: of_each.clone().map(|it| it.sends().to_vec()).collect(),
             prints: of_each.clone().map(|it| it.prints().to_vec()).collect(),
             checkpoints: of_each.map(|it| it.checkpoints().to_vec()).collect(),
@@ -83,7 +81,6 @@ impl Past {
             rank: Rank(rank as u32),
             determinants: behind.cloned().collect(),
             messages,
-            pending_sends: self.pending_sends[rank].clone(),
             saved,
         }
     }

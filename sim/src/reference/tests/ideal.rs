@@ -33,7 +33,6 @@ struct Request {
     wants: Option<From>,
     is_receive: bool,
     room_bytes: usize,
-    is_at_once: bool,
     done: Option<Ended>,
 }
 
@@ -53,7 +52,6 @@ struct Ideal {
     recorder: Recorder,
     records: Vec<Determinant>,
     batch: Vec<u8>,
-    pending_sends: Vec<Clock>,
     /// Sends of others that wait for a match which a later receive made.
     late: Vec<(Rank, RequestNumber)>,
     is_over: bool,
@@ -72,7 +70,6 @@ pub struct Outcome {
     pub finals: Vec<Final>,
     pub choices: Vec<Choices>,
     pub records: Vec<Vec<Determinant>>,
-    pub pending_sends: Vec<Vec<Clock>>,
     pub programs: Vec<Program>,
 }
 
@@ -102,7 +99,6 @@ impl Job {
                 recorder: Recorder::new(identity, EventIndex(0)),
                 records: Vec::new(),
                 batch: Vec::new(),
-                pending_sends: Vec::new(),
                 late: Vec::new(),
                 is_over: false,
             };
@@ -159,15 +155,11 @@ impl Job {
             finals: Vec::new(),
             choices: Vec::new(),
             records: Vec::new(),
-            pending_sends: Vec::new(),
             programs: Vec::new(),
         };
         for mut rank in self.ranks {
             rank.flush(true);
-            let mut choices = Choices::new(&rank.records);
-            for posted_at in &rank.pending_sends {
-                choices.add_pending_send(*posted_at);
-            }
+            let choices = Choices::new(&rank.records);
             ended.finals.push(Final {
                 state: rank.program.state(),
                 prints: rank.prints,
@@ -175,7 +167,6 @@ impl Job {
             });
             ended.choices.push(choices);
             ended.records.push(rank.records);
-            ended.pending_sends.push(rank.pending_sends);
             ended.programs.push(rank.program);
         }
         ended
@@ -261,13 +252,7 @@ impl Ideal {
             }
             Call::Wait(number) => self.wait_all(&[*number])?,
             Call::WaitAll(numbers) => self.wait_all(numbers)?,
-            Call::Test(number) => {
-                let at = self.place(*number);
-                if self.requests[at].is_at_once {
-                    return Some(Answer::Ended(vec![self.take(at)]));
-                }
-                Answer::Ended(self.done_or_nothing(&[*number], 1))
-            }
+            Call::Test(number) => Answer::Ended(self.done_or_nothing(&[*number], 1)),
             Call::WaitAny(numbers) => self.some_done(numbers, 1)?,
             Call::WaitSome(numbers) => self.some_done(numbers, usize::MAX)?,
             Call::TestAny(numbers) => Answer::Ended(self.done_or_nothing(numbers, 1)),
@@ -323,16 +308,12 @@ impl Ideal {
             payload: Vec::new(),
         };
         let request = self.requests.last_mut().expect("just posted");
-        request.is_at_once = is_at_once;
         // A mark that it is not complete, and what it will end with.
         request.done = Some(ended);
         request.wants = (!is_at_once).then_some(From {
             source: None,
             tag: synchronous.then_some(0),
         });
-        if !is_at_once && !synchronous {
-            self.pending_sends.push(self.clock);
-        }
         let ssn = &mut self.next_ssn[to.index()];
         ways[to.index()].push_back(Message {
             source: self.rank,
@@ -342,11 +323,7 @@ impl Ideal {
             completes: synchronous.then_some(number),
         });
         *ssn += 1;
-        if is_at_once {
-            Answer::Sent(number)
-        } else {
-            Answer::Posted(number)
-        }
+        Answer::Posted(number)
     }
 
     fn post(&mut self, wants: Option<From>, room_bytes: usize, is_receive: bool) -> RequestNumber {
@@ -358,7 +335,6 @@ impl Ideal {
             wants,
             is_receive,
             room_bytes,
-            is_at_once: false,
             done: None,
         });
         if let Some(from) = wants {

@@ -1,5 +1,5 @@
-mod hole;
 pub(crate) mod ideal;
+mod tested_send;
 
 use super::job::play;
 use super::*;
@@ -19,15 +19,6 @@ fn plan(seed: u64) -> Plan {
 fn ended(plan: &Plan, chance: u64) -> Ended {
     let ended = Job::new(plan, chance).run();
     ended.unwrap_or_else(|why| panic!("{plan}{why}"))
-}
-
-/// Choices from records, and what records do not tell.
-fn choices(records: &[Determinant], pending_sends: &[Clock]) -> Choices {
-    let mut choices = Choices::new(records);
-    for posted_at in pending_sends {
-        choices.add_pending_send(*posted_at);
-    }
-    choices
 }
 
 /// A rank alone, given everything that the others sent.
@@ -74,7 +65,7 @@ proptest! {
         let whole = play(&plan, ended.choices).expect("it ends");
         for (rank, records) in ended.records.iter().enumerate() {
             let kept = &records[..cut.index(records.len() + 1)];
-            let choices = choices(kept, &ended.pending_sends[rank]);
+            let choices = Choices::new(kept);
             let program = Program::new(&plan, Rank(rank as u32));
             let beginning = Beginning::new(program, plan.ranks, Clock(plan.first_clock));
             let told_before = choices.told_before();
@@ -97,7 +88,7 @@ proptest! {
         let whole = play(&plan, ended.choices).expect("it ends");
         for (rank, first) in whole.iter().enumerate() {
             for beginning in first.checkpoints() {
-                let choices = choices(&ended.records[rank], &ended.pending_sends[rank]);
+                let choices = Choices::new(&ended.records[rank]);
                 let mut later = alone(rank, beginning, choices, &whole);
                 prop_assert_eq!(later.run(), Stop::Finished);
                 prop_assert_eq!(later.state(), first.state());
@@ -164,7 +155,7 @@ fn a_wrong_record_is_seen() {
         };
         matched.ssn = Ssn(matched.ssn.0 + 1);
         let mut all = ended.choices.clone();
-        all[rank] = choices(&records, &ended.pending_sends[rank]);
+        all[rank] = Choices::new(&records);
         let other = run_job(&plan, all);
         assert_ne!(other.ok().as_ref(), Some(&ended.finals), "rank {rank}");
         wrong += 1;

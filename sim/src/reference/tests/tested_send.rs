@@ -1,6 +1,6 @@
-//! Two lives with the same records in which a program was told different things.
+//! Two lives that differ in what a test of a send told, and so in their records.
 
-use super::super::Choices;
+use super::super::{Choices, Outcome, Told};
 use refrain_logging::determinant::batch::HEADER_BYTES;
 use refrain_logging::determinant::record::decode;
 use refrain_logging::determinant::recorder::{Identity, Recorder};
@@ -24,23 +24,23 @@ fn records(record: impl FnOnce(&mut Recorder)) -> Vec<Determinant> {
 
 /// A rank sends (clock 1), tests the send (2) and waits for any of it and a receive
 /// that is there (3). Whether the log had room for the send is timing. If it had,
-/// the test finds it, and that is no event. If it had not, the test finds
-/// nothing; the wait that finds the receive makes that record unnecessary.
-/// The records are the same: a program that then does something else is not played
-/// again as it was. So a life has to tell which sends were not complete when their
-/// calls returned.
+/// the test finds it: an event. If it had not, the test finds nothing; the
+/// wait that finds the receive makes that record unnecessary. A program that was
+/// told the one is not played again as if it had been told the other. REC-4
 #[test]
-fn records_do_not_tell_whether_a_send_was_complete_at_once() {
-    let receive = Clock(0);
+fn records_tell_whether_a_tested_send_was_complete() {
+    let (receive, send) = (Clock(0), Clock(1));
     let (test, wait) = (Clock(2), Clock(3));
-    let at_once = records(|recorder| recorder.completed(wait, &[receive]));
+    let complete = records(|recorder| {
+        recorder.completed(test, &[send]);
+        recorder.completed(wait, &[receive]);
+    });
     let pending = records(|recorder| {
         recorder.nothing(test);
         recorder.completed(wait, &[receive]);
     });
-    assert_eq!(at_once, pending);
-    let mut told = Choices::new(&pending);
-    assert!(!told.was_pending(Clock(1)));
-    told.add_pending_send(Clock(1));
-    assert!(told.was_pending(Clock(1)));
+    assert_ne!(complete, pending);
+    let found = Outcome::Completed(vec![send]);
+    assert_eq!(Choices::new(&complete).at(test), Told::Outcome(&found));
+    assert_eq!(Choices::new(&pending).at(test), Told::Nothing);
 }
