@@ -143,12 +143,14 @@ fn words_of_families<'a>(
         })
 }
 
-/// Files that are tests as a whole.
+/// Files that are tests as a whole. The simulator is one: it sees whether others
+/// keep a rule.
 fn is_test_file(path: &str) -> bool {
     let (folders, file) = path.rsplit_once('/').unwrap_or(("", path));
     folders
         .split('/')
         .any(|folder| matches!(folder, "tests" | "conformance" | "fuzz"))
+        || path.starts_with("sim/")
         || matches!(file, "tests.rs" | "conformance.rs")
         || file.ends_with("_tests.rs")
 }
@@ -180,6 +182,19 @@ mod tests {
     fn a_test_module_inside_a_source_file_is_a_test() {
         let source = "// GATE-1 REC-2\n#[cfg(test)]\nmod tests {\n    // GATE-1\n    // REC-2\n}\n";
         assert_eq!(run(source, "", ""), []);
+    }
+
+    #[test]
+    fn a_simulator_upholds_no_rule() {
+        let tree = |folder: &str| {
+            check(&Tree::of(&[
+                (RULES, DOC),
+                (OPEN, ""),
+                (&format!("{folder}/src/m.rs"), "// GATE-1 REC-2"),
+                ("a/tests/t.rs", "// GATE-1 REC-2"),
+            ]))
+        };
+        assert_eq!((tree("a").len(), tree("sim").len()), (0, 2));
     }
 
     #[test]

@@ -188,7 +188,7 @@ impl<'a> Job<'a> {
             logger_mortals: mortals,
             checkpoints_mortal: checkpoints_mortal.clone(),
             logger_back: vec![None; plan.loggers.replicas as usize],
-            checkpoints: Checkpoints::new(plan, plan.seed ^ 0xc4e_c4, checkpoints_mortal),
+            checkpoints: Checkpoints::new(plan, plan.seed ^ 0xc4ec4, checkpoints_mortal),
             checkpoints_back: None,
             launcher: Launcher::new(plan.ranks),
             injector: Injector::new(plan),
@@ -230,7 +230,7 @@ impl<'a> Job<'a> {
             self.mortals.push(mortal.clone());
             let joining = self.join(life, mortal);
             self.stage.tell(&Happening::Began(life));
-            self.seats.push(Seat::Starting(joining));
+            self.seats.push(Seat::Starting(Box::new(joining)));
             self.facts.set_alive(rank, Some(life.incarnation));
         }
         let address = |place: &Option<Place>| place.as_ref().map(|place| place.fabric.address());

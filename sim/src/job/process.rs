@@ -51,7 +51,7 @@ pub enum Stepped {
     /// Nothing.
     Idle,
     /// A checkpoint is to be written.
-    Takes(Checkpoint<Saved>),
+    Takes(Box<Checkpoint<Saved>>),
 }
 
 /// See the [module](self).
@@ -262,11 +262,11 @@ impl RankProcess {
         }
         self.taking = Some(horizon);
         self.doing = Doing::Checkpointing(number);
-        Stepped::Takes(Checkpoint {
+        Stepped::Takes(Box::new(Checkpoint {
             number,
             clock,
             contents: self.tally.save(&self.program, clock),
-        })
+        }))
     }
 
     /// Its checkpoint is stable. What the generation before it did not need

@@ -22,7 +22,7 @@ pub struct Joining {
 #[derive(Debug)]
 pub enum Seat {
     /// The first life, before its program begins.
-    Starting(Joining),
+    Starting(Box<Joining>),
     /// At work.
     Living(Box<RankProcess>),
     /// Dead, until the launcher starts its next life.

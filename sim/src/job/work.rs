@@ -56,7 +56,7 @@ impl Job<'_> {
             Stepped::Moved => true,
             Stepped::Idle => false,
             Stepped::Takes(taken) => {
-                self.checkpoints.begin(rank, taken);
+                self.checkpoints.begin(rank, *taken);
                 true
             }
         }
@@ -72,7 +72,7 @@ impl Job<'_> {
         let Some(start) = joining.client.start() else {
             unreachable!("a quorum has answered");
         };
-        let (process, disk) = self.assembly().process(joining, start, place);
+        let (process, disk) = self.assembly().process(*joining, start, place);
         self.disks[rank.index()] = disk;
         self.seats[rank.index()] = Seat::Living(Box::new(process));
     }
