@@ -6,13 +6,17 @@
 //! taken if it is of that incarnation and goes on where the row ends; one that
 //! the row has already is taken again without effect (GATE-3: sending again is
 //! idempotent); anything else is refused. A hello with a higher incarnation
-//! fences all before it (FENCE-1): the first batch of the new life may begin
-//! below the end of the row, which is cut there, since what a dead life wrote
-//! beyond what its successor has recovered was never stable.
+//! fences all before it (FENCE-1); before it may write it is
+//! [let in](Row::let_in): what a dead life wrote beyond what its successor has
+//! recovered was never stable, and is cut.
 //!
 //! A life gives each of its numbers to one determinant only. So (incarnation,
 //! number) names one content on all replicas, and a row is described by where
 //! each of its lives begins ([`Life`]): as a replicated log is by its terms.
+
+mod letting_in;
+
+pub use letting_in::{Beginning, Fit};
 
 use crate::message::Holding;
 use refrain_logging::determinant::EventIndex;
@@ -96,6 +100,18 @@ pub enum Refusal {
         /// First clock of the batch.
         said: u64,
     },
+    /// What a new life begins with ends with another clock.
+    #[error("rank {rank} says that clock {said} is before determinant {at}: it is {last} here")]
+    OtherClock {
+        /// The rank.
+        rank: u32,
+        /// Where the life begins.
+        at: u64,
+        /// Clock before that.
+        last: u64,
+        /// What the life says.
+        said: u64,
+    },
     /// A new life goes on from before what is still kept.
     #[error(
         "determinant {first} of rank {rank} cannot be written again: what is covered by a \
@@ -150,12 +166,13 @@ impl Refusal {
     }
 }
 
-/// Where a life's part of a row begins; it ends where the next begins.
+/// Where a life's part of a row begins; it ends where the next begins. Only the
+/// last may be empty: that life was let in, and has written nothing yet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Life {
     /// Which life.
     pub incarnation: Incarnation,
-    /// Number of the first determinant that it wrote.
+    /// Number of the first determinant that it wrote, or will write.
     pub start: EventIndex,
 }
 
@@ -199,7 +216,7 @@ pub struct Row {
 }
 
 impl Row {
-    /// The life that wrote the end of the row.
+    /// The life that was let in last; a first one only once it has written.
     pub fn last_life(&self) -> Option<Life> {
         self.lives.last().copied()
     }
@@ -297,25 +314,26 @@ impl Row {
     /// Whether the row has, or had before it was trimmed, exactly these
     /// determinants: what its life wrote in the part that is that life's.
     pub fn has(&self, batch: &BatchHeader) -> bool {
-        let after = self.lives.iter().skip(1).map(|life| life.start);
-        let ends = after.chain([self.end]);
-        let mut parts = self.lives.iter().zip(ends);
-        parts.any(|(life, end)| {
+        self.parts().any(|(life, end)| {
             life.incarnation == batch.incarnation && life.start <= batch.first && batch.end() <= end
         })
     }
 
-    /// Cuts the row so that it ends at `at`. `clock`: that of the determinant
-    /// before; `None`: no batch ends there.
+    /// Cuts the row so that it ends where a batch begins. `clock`: that of the
+    /// determinant before; `None`: no batch ends there.
     ///
     /// # Errors
     /// When it cannot be cut there; then nothing has changed.
     pub fn cut(&mut self, batch: &BatchHeader, clock: Option<Clock>) -> Result<(), Refusal> {
-        let at = batch.first;
-        let rank = batch.rank.0;
-        let first = at.0;
+        if let Some(clock) = clock {
+            self.check_clock(batch, clock)?;
+        }
+        self.cut_at(batch.rank, batch.first, clock)
+    }
+
+    fn cut_at(&mut self, rank: Rank, at: EventIndex, clock: Option<Clock>) -> Result<(), Refusal> {
+        let (rank, first) = (rank.0, at.0);
         let clock = clock.ok_or(Refusal::NoBoundary { rank, first })?;
-        self.check_clock(batch, clock)?;
         // A checkpoint that covers what is to be cut was stable: so was that.
         if at < self.first || clock < self.trimmed.min(self.last_clock) {
             let kept = self.first.0;
@@ -331,6 +349,8 @@ impl Row {
     pub fn take(&mut self, batch: &BatchHeader) {
         debug_assert_eq!(batch.first, self.end);
         if self.lives.last().map(|life| life.incarnation) != Some(batch.incarnation) {
+            // A life that has written nothing leaves no trace behind the next.
+            self.lives.retain(|life| life.start < batch.first);
             self.lives.push(Life {
                 incarnation: batch.incarnation,
                 start: batch.first,
@@ -361,7 +381,8 @@ impl Row {
             self.last_clock = clock;
             self.lives.clear();
         }
-        let passed = self.lives.partition_point(|life| life.start <= first);
+        // Who wrote the one before is still told: others may have it yet.
+        let passed = self.lives.partition_point(|life| life.start < first);
         self.lives.drain(..passed.saturating_sub(1));
     }
 
@@ -373,7 +394,8 @@ impl Row {
         let last = self.lives.last();
         self.first <= self.end
             && self.lives.windows(2).all(rises)
-            && last.is_none_or(|life| life.start < self.end && life.incarnation <= self.incarnation)
+            && last
+                .is_none_or(|life| life.start <= self.end && life.incarnation <= self.incarnation)
     }
 
     /// As told to others.

@@ -97,7 +97,7 @@ impl FrameReader {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::message::{Hello, PROTOCOL_VERSION, ToLogger, Way};
+    use crate::message::{Begins, Hello, PROTOCOL_VERSION, ToLogger, Way};
 
     fn messages() -> Vec<ToLogger> {
         vec![
@@ -107,8 +107,14 @@ mod tests {
                 rank: 3,
                 incarnation: 1,
                 first_kept: 1 << 32,
+                begins: Some(Begins {
+                    start: u64::MAX,
+                    clock_before: 5,
+                    follows: u32::MAX,
+                }),
                 way: Way::SharedMemory,
             }),
+            ToLogger::Row { job: 1, rank: 2 },
             ToLogger::Commit {
                 batch: (0..=255).collect(),
             },

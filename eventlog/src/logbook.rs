@@ -17,7 +17,7 @@ pub use archive::Archive;
 pub use terms::{LogbookOptions, ReadError, Standing, Ticket};
 
 use crate::LoggerId;
-use crate::acceptor::{self, Origin, Step};
+use crate::acceptor::{self, Beginning, Origin, Row, Step};
 use crate::message::Holding;
 use crate::store::appender::Appender;
 use crate::store::contents::{Contents, Tracked};
@@ -34,6 +34,9 @@ use refrain_logging::determinant::batch::BatchHeader;
 use refrain_ring::{Clock, Incarnation, Rank};
 use std::os::fd::BorrowedFd;
 use std::path::Path;
+
+/// The clock of the last determinant before a number, if a batch ends there.
+type ClockAt<'a> = &'a mut dyn FnMut(EventIndex) -> Result<Option<Clock>, Refusal>;
 
 /// The determinants of many ranks, on disk. See the [module](self).
 #[derive(Debug)]
@@ -120,7 +123,6 @@ impl Logbook {
             first: row.first,
             end: row.end,
             last_clock: row.last_clock,
-            last_life_start: row.last_life().map_or(row.end, |life| life.start),
             ticket: self.ticket(),
         })
     }
@@ -177,47 +179,92 @@ impl Logbook {
     /// the disk.
     fn cut(&mut self, number: usize, batch: &BatchHeader) -> Result<(), Refusal> {
         // What is cut must not end later, and the boundary must be in a file.
-        let unwritten_bytes = self.unwritten_bytes();
-        self.finish().map_err(|error| match error.is_temporary() {
-            true => Refusal::Busy { unwritten_bytes },
-            false => refused(error),
-        })?;
+        self.finish_or_refuse()?;
         let clock = self.reader().clock_before(number, batch.first);
         let clock = clock.map_err(refused)?;
-        let tracked = &mut self.contents.rows[number];
-        tracked.row.cut(batch, clock)?;
-        tracked.written = within(tracked.written, tracked.end());
-        tracked.durable = within(tracked.durable, tracked.end());
-        self.contents.clip(number);
-        self.append_row(number);
+        self.contents.rows[number].row.cut(batch, clock)?;
+        self.went_back(number);
         Ok(())
     }
 
-    /// Another replica has given up all before `first`, the last of it with this
-    /// clock: where this row ends before, it goes on from there. GC-1
+    /// What is kept of a rank.
+    pub fn row(&self, job: u64, rank: Rank) -> Option<&Row> {
+        let number = self.contents.find(job, rank)?;
+        Some(&self.contents.rows[number].row)
+    }
+
+    /// Lets a life of a rank in; see [`Row::let_in`]. It may be told when the
+    /// store [has](Logbook::has_stored) everything. EL-3, FENCE-1
     ///
     /// # Errors
-    /// When the rank has said no hello, or the store does not work.
-    pub fn skip(
+    /// As for [`Row::let_in`], or the store does not work.
+    pub fn let_in(&mut self, job: u64, rank: Rank, life: &Beginning) -> Result<(), Refusal> {
+        self.change(job, rank, |row, clock_at| row.let_in(rank, life, clock_at))
+    }
+
+    /// Prepares a rank's row to go on as that of another replica does, which
+    /// lends to this life; see [`Row::follow`]. Then its batches are to be
+    /// [adopted](Logbook::adopt), from the end of the row on. EL-3, GC-1
+    ///
+    /// # Errors
+    /// As for [`Row::follow`], or the store does not work.
+    pub fn follow(
         &mut self,
         job: u64,
         rank: Rank,
-        first: EventIndex,
-        clock: Clock,
+        source: &Row,
+        life: &Beginning,
+    ) -> Result<(), Refusal> {
+        self.change(job, rank, |row, clock_at| {
+            row.follow(rank, source, life, clock_at)
+        })
+    }
+
+    /// Changes a row that is to be stored as it is then, if it says so. Rare:
+    /// so it may wait for the disk.
+    fn change(
+        &mut self,
+        job: u64,
+        rank: Rank,
+        change: impl FnOnce(&mut Row, ClockAt<'_>) -> Result<bool, Refusal>,
     ) -> Result<(), Refusal> {
         self.check_store()?;
         let number = self.contents.find(job, rank);
         let number = number.ok_or(Refusal::UnknownRank { job, rank: rank.0 })?;
-        let row = &mut self.contents.rows[number].row;
-        if first <= row.end {
+        let mut row = self.contents.rows[number].row.clone();
+        let is_changed = change(&mut row, &mut |at| {
+            // The boundary must be in a file.
+            self.finish_or_refuse()?;
+            self.reader().clock_before(number, at).map_err(refused)
+        })?;
+        if !is_changed {
             return Ok(());
         }
-        row.trim(clock);
-        row.drop_before(first, clock);
-        self.contents.clip(number);
-        self.append_row(number);
+        if row.end != self.contents.rows[number].row.end {
+            // What is cut must not end later.
+            self.finish_or_refuse()?;
+        }
+        self.contents.rows[number].row = row;
+        self.went_back(number);
         self.drop_files();
         Ok(())
+    }
+
+    fn finish_or_refuse(&mut self) -> Result<(), Refusal> {
+        let unwritten_bytes = self.unwritten_bytes();
+        self.finish().map_err(|error| match error.is_temporary() {
+            true => Refusal::Busy { unwritten_bytes },
+            false => refused(error),
+        })
+    }
+
+    /// The end of a row may be before what was counted.
+    fn went_back(&mut self, number: usize) {
+        let tracked = &mut self.contents.rows[number];
+        tracked.written = within(tracked.written, tracked.end());
+        tracked.durable = within(tracked.durable, tracked.end());
+        self.contents.clip(number);
+        self.append_row(number);
     }
 
     /// Determinants with at most this clock will not be asked for any more: files

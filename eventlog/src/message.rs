@@ -8,6 +8,7 @@
 //! refuse frames longer than [`FRAME_BYTES_MAX`] unread; a peer that says
 //! something that cannot be read is cut off, and nobody else notices.
 
+use crate::acceptor::Beginning;
 use crate::{Level, LoggerId};
 use refrain_logging::determinant::EventIndex;
 use refrain_ring::{Clock, Incarnation, Rank};
@@ -45,8 +46,22 @@ pub struct Hello {
     /// Number of the first determinant that it can still send: the logger gets
     /// what it lacks before that from its other replicas.
     pub first_kept: u64,
+    /// Where its life begins; none: it is a first life, or does not know yet, and
+    /// asks what there is of those before. Such a later life may not commit.
+    pub begins: Option<Begins>,
     /// How it wants to commit.
     pub way: Way,
+}
+
+/// Where a later life begins.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Begins {
+    /// Number of its first determinant.
+    pub start: u64,
+    /// Clock of the one before that.
+    pub clock_before: u64,
+    /// Which life wrote that one.
+    pub follows: u32,
 }
 
 /// The answer to [`Hello`].
@@ -112,6 +127,14 @@ pub enum ToLogger {
     },
     /// Asks which ranks there are; answered with [`ToClient::Ranks`].
     List,
+    /// Asks how a rank's row is made up, to compare it with another; answered
+    /// with [`ToClient::Row`]. EL-3
+    Row {
+        /// The job.
+        job: u64,
+        /// The rank.
+        rank: u32,
+    },
     /// The writer is done: everything it wrote is to be stored, then
     /// [`ToClient::Stable`] says so.
     Leave,
@@ -134,6 +157,24 @@ pub struct Holding {
     pub end: u64,
     /// Clock of the last.
     pub last_clock: u64,
+}
+
+/// How a rank's row is made up; all 0 if nothing is known of it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HeldRow {
+    /// The latest life that was seen.
+    pub incarnation: u32,
+    /// Number of the first determinant that is still there.
+    pub first: u64,
+    /// Clock of the one before it. GC-1
+    pub clock_before: u64,
+    /// One past the number of the last.
+    pub end: u64,
+    /// Clock of the last.
+    pub last_clock: u64,
+    /// Lives that were let in, and the number that each began with; only the
+    /// last may have written nothing.
+    pub lives: Vec<(u32, u64)>,
 }
 
 /// From a logger.
@@ -173,6 +214,8 @@ pub enum ToClient {
         /// By job and rank.
         ranks: Vec<Holding>,
     },
+    /// The answer to [`ToLogger::Row`].
+    Row(HeldRow),
     /// What was asked cannot be; the connection ends after it.
     Refused {
         /// Why, for people, with what to do.
@@ -195,6 +238,23 @@ impl Hello {
     /// Number of the first determinant that can still be sent.
     pub fn first_kept(&self) -> EventIndex {
         EventIndex(self.first_kept)
+    }
+
+    /// Where the life begins; `None`: it only asks.
+    pub fn beginning(&self) -> Option<Beginning> {
+        let incarnation = self.incarnation();
+        let begins = match incarnation {
+            // A first life has nothing before it.
+            Incarnation(0) => Begins::default(),
+            _ => self.begins?,
+        };
+        Some(Beginning {
+            incarnation,
+            start: EventIndex(begins.start),
+            clock_before: Clock(begins.clock_before),
+            follows: Incarnation(begins.follows),
+            first_kept: self.first_kept(),
+        })
     }
 }
 

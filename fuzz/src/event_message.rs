@@ -3,7 +3,7 @@
 use crate::input::Input;
 use refrain_eventlog::framing::{FrameError, FrameReader, encode};
 use refrain_eventlog::message::{
-    FRAME_BYTES_MAX, Hello, Holding, RemoteRing, ToClient, ToLogger, Way, Welcome,
+    Begins, FRAME_BYTES_MAX, HeldRow, Hello, Holding, RemoteRing, ToClient, ToLogger, Way, Welcome,
 };
 use refrain_eventlog::{Level, LoggerId};
 use serde::Serialize;
@@ -82,13 +82,18 @@ fn encode_then_decode<M: Serialize + DeserializeOwned + PartialEq + Debug>(messa
 }
 
 fn to_logger(input: &mut Input<'_>) -> ToLogger {
-    match input.u8() % 7 {
+    match input.u8() % 8 {
         0 => ToLogger::Hello(Hello {
             version: input.u32() as u16,
             job: input.u64(),
             rank: input.u32(),
             incarnation: input.u32(),
             first_kept: input.u64(),
+            begins: input.u8().is_multiple_of(2).then(|| Begins {
+                start: input.u64(),
+                clock_before: input.u64(),
+                follows: input.u32(),
+            }),
             way: match input.u8() % 3 {
                 0 => Way::SharedMemory,
                 1 => Way::Libfabric,
@@ -107,12 +112,16 @@ fn to_logger(input: &mut Input<'_>) -> ToLogger {
             after_clock: input.u8().is_multiple_of(2).then(|| input.u64()),
         },
         5 => ToLogger::List,
+        6 => ToLogger::Row {
+            job: input.u64(),
+            rank: input.u32(),
+        },
         _ => ToLogger::Leave,
     }
 }
 
 fn to_client(input: &mut Input<'_>) -> ToClient {
-    match input.u8() % 6 {
+    match input.u8() % 7 {
         0 => ToClient::Welcome(Welcome {
             version: input.u32() as u16,
             logger: LoggerId(input.u32()),
@@ -146,6 +155,16 @@ fn to_client(input: &mut Input<'_>) -> ToClient {
         4 => ToClient::Ranks {
             ranks: (0..input.u8() % 4).map(|_| holding(input)).collect(),
         },
+        5 => ToClient::Row(HeldRow {
+            incarnation: input.u32(),
+            first: input.u64(),
+            clock_before: input.u64(),
+            end: input.u64(),
+            last_clock: input.u64(),
+            lives: (0..input.u8() % 4)
+                .map(|_| (input.u32(), input.u64()))
+                .collect(),
+        }),
         _ => ToClient::Refused {
             reason: input.text(),
         },
@@ -167,13 +186,13 @@ fn holding(input: &mut Input<'_>) -> Holding {
 /// One message of each kind, with numbers on both sides of 2^32.
 pub fn seeds() -> Vec<Vec<u8>> {
     let mut seeds = Vec::new();
-    for kind in 0..7_u8 {
+    for kind in 0..8_u8 {
         let bytes: Vec<u8> = [kind]
             .into_iter()
             .chain((1..90_u8).map(|at| at.wrapping_mul(kind)))
             .collect();
         seeds.push(encoded(&to_logger(&mut Input::new(&bytes))));
-        if kind < 6 {
+        if kind < 7 {
             seeds.push(encoded(&to_client(&mut Input::new(&bytes))));
         }
     }

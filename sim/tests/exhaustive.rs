@@ -62,18 +62,18 @@ fn planted_bugs_are_found() {
     }
 }
 
-/// Replicas that are let in by `first_kept` alone, as the server does it today,
-/// may be counted with what another life wrote: known, and open (see
-/// docs/model-checking.md). This test is to fail when that is repaired.
+/// Planted: replicas that are let in by `first_kept` alone, without marks, may be
+/// counted with what another life wrote (see docs/model-checking.md).
+// EL-3, EL-5, FENCE-1
 #[test]
-fn first_kept_alone_is_not_enough() {
+fn lives_that_leave_no_mark_are_found() {
     let size = Size {
         joining: Joining::FirstKept,
         reading: Reading::AnyOfEveryQuorum,
         ..Size::small()
     };
     let found = run(&size);
-    let example = found.counterexample.expect("it is known");
+    let example = found.counterexample.expect("it is found");
     assert!(example.rule.starts_with("GATE-1, EL-5"), "{}", example.rule);
     assert!(example.trace.len() <= 16, "{:?}", example.trace);
 }

@@ -17,14 +17,15 @@
 //! Where a life of a rank begins ([`Committer::start`]) is decided by the first
 //! answers: as many as are sure to contain one of every quorum of the life
 //! before, and a quorum, which fences that life (FENCE-1). The life goes on
-//! where the row ends whose last batch is of the latest life, and of those the
-//! longest; everybody else must catch up before it counts. Replicas that are
-//! there later compare with the others before they say welcome, so that nothing
-//! of a dead life stays in their rows.
+//! where the row ends that has let in the latest life, and of those the longest;
+//! everybody else must become like it before it counts
+//! ([`Row::let_in`](crate::acceptor::Row::let_in)), so that nothing of a dead
+//! life stays in their rows.
 
 use super::fault::Fault;
 use super::kept::Kept;
 use crate::LoggerId;
+use crate::acceptor::Beginning;
 use core::hash::{Hash, Hasher};
 use refrain_logging::determinant::EventIndex;
 use refrain_logging::determinant::batch::BatchHeader;
@@ -56,13 +57,22 @@ enum State {
         needs: EventIndex,
     },
     /// Answered before it was known where this life begins.
-    Answered(Answer),
+    Answered(RowEnd),
     Live,
 }
 
-/// What a replica has when a life begins: which life wrote last, up to where,
-/// with which clock.
-type Answer = (Incarnation, EventIndex, Clock);
+/// What a replica has when a life begins. The greatest is what it goes on from.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct RowEnd {
+    /// The latest life that was let in there.
+    pub life: Incarnation,
+    /// One past the last determinant.
+    pub end: EventIndex,
+    /// Clock of the last.
+    pub clock: Clock,
+    /// Which life wrote it; the first, if there is none.
+    pub writer: Incarnation,
+}
 
 #[derive(Clone, Debug)]
 struct Replica {
@@ -86,7 +96,8 @@ pub struct Committer {
     incarnation: Incarnation,
     quorum: usize,
     start: Option<EventIndex>,
-    /// Which life wrote what is before `start`.
+    /// Clock of the determinant before `start`, and which life wrote it.
+    start_clock: Clock,
     follows: Incarnation,
     end: EventIndex,
     end_clock: Clock,
@@ -114,6 +125,7 @@ impl Committer {
             incarnation,
             quorum: quorum.clamp(1, replicas.max(1)),
             start: None,
+            start_clock: Clock(0),
             follows: Incarnation(0),
             end: EventIndex(0),
             end_clock: Clock(0),
@@ -134,6 +146,18 @@ impl Committer {
     /// first, if there is none.
     pub fn follows(&self) -> Incarnation {
         self.follows
+    }
+
+    /// Where this life begins, for those who are to let it in; `None` until
+    /// enough replicas have answered.
+    pub fn beginning(&self) -> Option<Beginning> {
+        self.start.map(|start| Beginning {
+            incarnation: self.incarnation,
+            start,
+            clock_before: self.start_clock,
+            follows: self.follows,
+            first_kept: self.first_kept(),
+        })
     }
 
     /// How many have to answer before a life begins.
@@ -180,7 +204,8 @@ impl Committer {
     /// change places are the same.
     pub fn hash_shared(&self, hasher: &mut impl Hasher) {
         (self.rank, self.incarnation, self.quorum).hash(hasher);
-        (self.start, self.end, self.end_clock, self.stable).hash(hasher);
+        (self.start, self.start_clock, self.follows).hash(hasher);
+        (self.end, self.end_clock, self.stable).hash(hasher);
         (&self.kept, self.freed_clock).hash(hasher);
     }
 
@@ -253,7 +278,12 @@ impl Committer {
             return Ok(());
         }
         if self.start.is_none() {
-            return self.answered(replica, logger, Incarnation(0), end, clock);
+            let said = RowEnd {
+                end,
+                clock,
+                ..RowEnd::default()
+            };
+            return self.answered(replica, logger, said);
         }
         let checked = self
             .check_identity(replica, logger)
@@ -265,9 +295,9 @@ impl Committer {
         checked
     }
 
-    /// A replica says what it has before it is known where this life begins:
-    /// `life` wrote the last of it. Once enough have said so, it is known; those
-    /// who then have to join again are lost.
+    /// A replica says what it has before it is known where this life begins. Once
+    /// enough have said so, it is known; those who then have to join again are
+    /// lost.
     ///
     /// # Errors
     /// When it cannot be right; the replica is lost.
@@ -275,9 +305,7 @@ impl Committer {
         &mut self,
         replica: usize,
         logger: LoggerId,
-        life: Incarnation,
-        end: EventIndex,
-        clock: Clock,
+        said: RowEnd,
     ) -> Result<(), Fault> {
         if self.start.is_some() {
             // Too late to be asked; it is to join.
@@ -288,7 +316,7 @@ impl Committer {
         match checked {
             Ok(()) => {
                 self.replicas[replica].logger = Some(logger);
-                self.replicas[replica].state = State::Answered((life, end, clock));
+                self.replicas[replica].state = State::Answered(said);
                 self.begin_life();
             }
             Err(_) => self.lose(replica),
@@ -351,14 +379,20 @@ impl Committer {
 
     /// Decides where this life begins, when enough have answered.
     fn begin_life(&mut self) {
-        let answers: Vec<Option<Answer>> = self.replicas.iter().map(Replica::answer).collect();
+        let answers: Vec<Option<RowEnd>> = self.replicas.iter().map(Replica::answer).collect();
         if answers.iter().flatten().count() < self.answers_needed() {
             return;
         }
         let greatest = answers.iter().copied().flatten().max();
-        let (life, start, clock) = greatest.unwrap_or_default();
+        let RowEnd {
+            end: start,
+            clock,
+            writer,
+            ..
+        } = greatest.unwrap_or_default();
         self.start = Some(start);
-        self.follows = life;
+        self.start_clock = clock;
+        self.follows = writer;
         (self.end, self.end_clock) = (start, clock);
         self.freed_clock = clock;
         // A first life has none before it: it has joined where it was asked.
@@ -599,7 +633,7 @@ impl Committer {
 }
 
 impl Replica {
-    fn answer(&self) -> Option<Answer> {
+    fn answer(&self) -> Option<RowEnd> {
         match self.state {
             State::Answered(answer) => Some(answer),
             _ => None,
@@ -611,7 +645,7 @@ impl Replica {
         match self.state {
             State::Lost => None,
             State::Joining { needs } => Some(needs),
-            State::Answered((_, end, _)) => Some(end),
+            State::Answered(said) => Some(said.end),
             State::Live => Some(self.confirmed),
         }
     }

@@ -9,7 +9,7 @@ use super::shared_ring::{Placement, SharedRing};
 use super::survey::Survey;
 use super::{ClientOptions, LoggerAddress};
 use crate::Level;
-use crate::message::{Hello, PROTOCOL_VERSION, ToClient, ToLogger, Way, Welcome};
+use crate::message::{Begins, Hello, PROTOCOL_VERSION, ToClient, ToLogger, Way, Welcome};
 use crate::remote::RemoteError;
 use crate::ring::RingIdentity;
 use core::time::Duration;
@@ -166,12 +166,19 @@ impl<N: Network> Link<N> {
         let mut connection = with.network.begin(&self.address)?;
         let options = with.options;
         self.is_surveying = with.is_to_survey();
+        let first_kept = with.committer.joins(index).0;
+        let begins = with.committer.beginning().map(|life| Begins {
+            start: life.start.0,
+            clock_before: life.clock_before.0,
+            follows: life.follows.0,
+        });
         connection.say(&ToLogger::Hello(Hello {
             version: PROTOCOL_VERSION,
             job: options.job,
             rank: options.rank.0,
             incarnation: options.incarnation.0,
-            first_kept: with.committer.joins(index).0,
+            first_kept,
+            begins,
             way: match self.is_surveying {
                 true => Way::Messages,
                 false => self.way,
@@ -262,7 +269,10 @@ impl<N: Network> Link<N> {
             return Ok(());
         };
         if with.is_to_survey() {
-            let survey = Survey::begin(&mut connection, welcome.logger)?;
+            let survey = {
+                let whose = (with.options.job, with.options.rank);
+                Survey::begin(&mut connection, welcome.logger, whose)?
+            };
             self.phase = Phase::Surveyed(connection, survey);
             return Ok(());
         }
@@ -565,6 +575,7 @@ fn name(message: &ToClient) -> &'static str {
         ToClient::Consumed { .. } => "consumed",
         ToClient::Events { .. } => "events",
         ToClient::Ranks { .. } => "ranks",
+        ToClient::Row(_) => "a row",
         ToClient::Refused { .. } => "a refusal",
     }
 }

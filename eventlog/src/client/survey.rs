@@ -1,16 +1,14 @@
 //! What a replica has of a rank's lives before this one: it is asked once it has
 //! fenced them, so that the answer stays true (FENCE-1).
 
+use super::committer::RowEnd;
 use super::link::{Surroundings, Trouble, unexpected};
 use super::network::{Network, Wire};
 use crate::LoggerId;
-use crate::message::{Holding, ToClient, ToLogger};
-use refrain_logging::determinant::EventIndex;
+use crate::acceptor::Row;
+use crate::message::{HeldRow, ToClient, ToLogger};
 use refrain_logging::determinant::batch::BatchHeader;
-use refrain_ring::{Clock, Incarnation};
-
-/// A row that ends with this life, there, with this clock.
-type RowEnd = (Incarnation, EventIndex, Clock);
+use refrain_ring::Rank;
 
 #[derive(Debug)]
 pub(super) struct Survey {
@@ -21,22 +19,25 @@ pub(super) struct Survey {
 #[derive(Debug)]
 enum Stage {
     /// It was asked what it has.
-    Holdings,
+    Row,
     /// It was asked for its last batch.
     LastBatch {
-        holding: Holding,
+        said: RowEnd,
         last: Option<BatchHeader>,
     },
     Done,
 }
 
 impl Survey {
-    pub fn begin(connection: &mut impl Wire, logger: LoggerId) -> Result<Self, Trouble> {
-        connection.say(&ToLogger::List)?;
-        Ok(Self {
-            logger,
-            stage: Stage::Holdings,
-        })
+    pub fn begin(
+        connection: &mut impl Wire,
+        logger: LoggerId,
+        (job, rank): (u64, Rank),
+    ) -> Result<Self, Trouble> {
+        let rank = rank.0;
+        connection.say(&ToLogger::Row { job, rank })?;
+        let stage = Stage::Row;
+        Ok(Self { logger, stage })
     }
 
     /// Takes in what is there of the answers.
@@ -49,45 +50,44 @@ impl Survey {
         connection.flush()?;
         while let Some(answer) = connection.hear()? {
             let row_end = match answer {
-                ToClient::Ranks { ranks } => self.take_holdings(connection, with, ranks)?,
+                ToClient::Row(held) => self.take_row(connection, with, &held)?,
                 ToClient::Events { batches, is_last } => self.take_batches(&batches, is_last)?,
                 other => return Err(unexpected(other)),
             };
-            if let Some((life, end, clock)) = row_end {
+            if let Some(said) = row_end {
                 self.stage = Stage::Done;
                 with.committer
-                    .answered(index, self.logger, life, end, clock)
+                    .answered(index, self.logger, said)
                     .map_err(|fault| Trouble::refusal(fault.to_string()))?;
             }
         }
         Ok(())
     }
 
-    fn take_holdings<N: Network>(
+    fn take_row<N: Network>(
         &mut self,
         connection: &mut N::Wire,
         with: &Surroundings<'_, N>,
-        ranks: Vec<Holding>,
+        held: &HeldRow,
     ) -> Result<Option<RowEnd>, Trouble> {
-        let (job, rank) = (with.options.job, with.options.rank.0);
-        let mut ranks = ranks.into_iter();
-        let Some(holding) = ranks.find(|holding| (holding.job, holding.rank) == (job, rank)) else {
-            return Ok(Some((Incarnation(0), EventIndex(0), Clock(0))));
+        let row = Row::told(held)
+            .ok_or_else(|| Trouble::refusal("its row contradicts itself".to_owned()))?;
+        let said = RowEnd {
+            life: row.last_incarnation(),
+            end: row.end,
+            clock: row.last_clock,
+            writer: row.writer_before(row.end).unwrap_or_default(),
         };
-        if holding.end <= holding.first {
-            let end = EventIndex(holding.end);
-            return Ok(Some((Incarnation(0), end, Clock(holding.last_clock))));
+        if row.end <= row.first {
+            return Ok(Some(said));
         }
         connection.say(&ToLogger::Read {
-            job,
-            rank,
-            from: holding.end - 1,
+            job: with.options.job,
+            rank: with.options.rank.0,
+            from: row.end.0 - 1,
             after_clock: None,
         })?;
-        self.stage = Stage::LastBatch {
-            holding,
-            last: None,
-        };
+        self.stage = Stage::LastBatch { said, last: None };
         Ok(None)
     }
 
@@ -96,7 +96,7 @@ impl Survey {
         mut batches: &[u8],
         is_last: bool,
     ) -> Result<Option<RowEnd>, Trouble> {
-        let Stage::LastBatch { holding, last } = &mut self.stage else {
+        let Stage::LastBatch { said, last } = &mut self.stage else {
             return Err(Trouble::refusal("events that nobody asked for".to_owned()));
         };
         while !batches.is_empty() {
@@ -108,14 +108,19 @@ impl Survey {
         if !is_last {
             return Ok(None);
         }
-        let (end, clock) = (EventIndex(holding.end), Clock(holding.last_clock));
+        let RowEnd {
+            end, clock, writer, ..
+        } = *said;
         match last {
-            Some(last) if last.end() == end && last.last_clock == clock => {
-                Ok(Some((last.incarnation, end, clock)))
+            Some(last)
+                if (last.end(), last.last_clock, last.incarnation) == (end, clock, writer) =>
+            {
+                Ok(Some(*said))
             }
             _ => Err(Trouble::refusal(format!(
-                "it says that it has determinants before {end} with clock {}, and gives {last:?} as the last",
-                clock.0
+                "it says that it has determinants before {end} with clock {} of incarnation {}, \
+                 and gives {last:?} as the last",
+                clock.0, writer.0
             ))),
         }
     }

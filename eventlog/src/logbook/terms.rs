@@ -46,11 +46,6 @@ pub struct Standing {
     pub end: EventIndex,
     /// Clock of the last.
     pub last_clock: Clock,
-    /// Where the last life that is in the row begins: what other replicas have
-    /// from here on may differ (and theirs is right, if they have a later
-    /// life there). To catch up, read there from here on, and
-    /// [adopt](super::Logbook::adopt).
-    pub last_life_start: EventIndex,
     /// When the store [has](super::Logbook::has_stored) this, no restart forgets that
     /// all earlier lives are fenced: the time to say welcome. FENCE-1
     pub ticket: Ticket,

@@ -132,7 +132,7 @@ fn receive(
     wake: &OwnedFd,
 ) -> io::Result<()> {
     let broken = |reason: String| io::Error::new(ErrorKind::InvalidData, reason);
-    let (mut inquiry, question) = Inquiry::begin(*wanted);
+    let (mut inquiry, question) = Inquiry::begin(wanted.clone());
     let ask = |stream: &mut dyn Write, question: &ToLogger| {
         let mut frame = Vec::new();
         framing::encode(question, &mut frame).map_err(|error| broken(error.to_string()))?;

@@ -2,12 +2,12 @@
 
 use super::ring_name::RingName;
 use super::service::RankKey;
+use crate::acceptor::{Beginning, Row};
 use crate::framing::FrameError;
 use crate::message::{RemoteRing, ToClient, ToLogger, Way};
 use crate::ring::{RingIdentity, RingMemory};
 use core::fmt::{Debug, Display};
-use refrain_logging::determinant::EventIndex;
-use refrain_ring::{Clock, Rank};
+use refrain_ring::Rank;
 use std::io;
 
 /// The client does not read what it is sent.
@@ -46,30 +46,26 @@ pub trait Channel: Debug {
 }
 
 /// What is to be fetched from the other replicas. EL-3
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Wanted {
     /// The job.
     pub job: u64,
     /// The rank.
     pub rank: Rank,
-    /// From this number on.
-    pub from: EventIndex,
+    /// For a life that begins so.
+    pub life: Beginning,
+    /// What is here already, as it was when the fetch began.
+    pub row: Row,
 }
 
 /// What came of asking them.
 #[derive(Debug)]
 pub enum Fetched {
-    /// One replica has given up what is before this number, the last of it with
-    /// this clock. GC-1
-    Begins {
-        /// The first that it has.
-        first: EventIndex,
-        /// Of the one before.
-        clock: Clock,
-    },
+    /// One replica has this, and lends it: what comes next is of it.
+    Row(Row),
     /// Batches, one behind the other.
     Batches(Vec<u8>),
-    /// One replica has given all that it has.
+    /// One replica has given all that it lends.
     Whole,
     /// One replica could not.
     Failed(String),

@@ -1,9 +1,8 @@
 //! What one logger asks of another, and what it makes of the answers. EL-3
 
 use super::host::{Fetched, Wanted};
-use crate::message::{Holding, ToClient, ToLogger};
-use refrain_logging::determinant::EventIndex;
-use refrain_ring::Clock;
+use crate::acceptor::Row;
+use crate::message::{HeldRow, ToClient, ToLogger};
 
 /// What follows from an answer.
 #[derive(Debug, Default)]
@@ -16,24 +15,19 @@ pub struct Learned {
     pub is_whole: bool,
 }
 
-/// Asks one replica for all that it has from some number on, or from where it
-/// begins by now: what is before that may have been given up. GC-1
+/// Asks one replica how its row is made up and, if it lends that to the life
+/// that begins, for all that is not here already. What the replica has given up
+/// is told with its row. GC-1
 #[derive(Debug)]
 pub struct Inquiry {
     wanted: Wanted,
-    /// Where the replica's row begins and ends, once it was asked for it; none:
-    /// nothing is to be told of it.
-    begins_later: Option<Holding>,
 }
 
 impl Inquiry {
     /// The inquiry, and its first question.
     pub fn begin(wanted: Wanted) -> (Self, ToLogger) {
-        let inquiry = Self {
-            wanted,
-            begins_later: None,
-        };
-        (inquiry, ToLogger::List)
+        let (job, rank) = (wanted.job, wanted.rank.0);
+        (Self { wanted }, ToLogger::Row { job, rank })
     }
 
     /// Takes an answer.
@@ -42,47 +36,57 @@ impl Inquiry {
     /// The replica cannot, or answers to something else; for people.
     pub fn take(&mut self, answer: ToClient) -> Result<Learned, String> {
         match answer {
-            ToClient::Ranks { ranks } => Ok(self.take_holdings(&ranks)),
-            ToClient::Events { batches, is_last } => Ok(self.take_events(batches, is_last)),
+            ToClient::Row(held) => self.take_row(&held),
+            ToClient::Events { batches, is_last } => Ok(take_events(batches, is_last)),
             ToClient::Refused { reason } => Err(reason),
             other => Err(format!("it answered {other:?}")),
         }
     }
 
-    fn take_holdings(&mut self, ranks: &[Holding]) -> Learned {
-        let Wanted { job, rank, from } = self.wanted;
-        let of_rank = |holding: &&Holding| (holding.job, holding.rank) == (job, rank.0);
-        let holding = ranks.iter().find(of_rank).cloned();
-        self.begins_later = holding.filter(|holding| holding.first > from.0);
-        let question = ToLogger::Read {
+    fn take_row(&mut self, held: &HeldRow) -> Result<Learned, String> {
+        let theirs = Row::told(held).ok_or("its row contradicts itself")?;
+        let Wanted {
             job,
-            rank: rank.0,
-            from: self.begins_later.as_ref().map_or(from.0, |it| it.first),
-            after_clock: None,
-        };
-        Learned {
-            question: Some(question),
-            ..Learned::default()
+            rank,
+            life,
+            row,
+        } = &self.wanted;
+        if theirs.lends(life).is_none() {
+            // It may have it later; who asks comes back.
+            let (end, last) = (theirs.end, theirs.last_incarnation().0);
+            let reason =
+                format!("a replica ends at {end}, in incarnation {last}: it has it neither");
+            return Ok(Learned {
+                said: vec![Fetched::Failed(reason)],
+                question: None,
+                is_whole: true,
+            });
         }
+        let from = row.common_end(&theirs).unwrap_or(theirs.first);
+        Ok(Learned {
+            said: vec![Fetched::Row(theirs)],
+            question: Some(ToLogger::Read {
+                job: *job,
+                rank: rank.0,
+                from: from.0,
+                after_clock: None,
+            }),
+            is_whole: false,
+        })
     }
+}
 
-    fn take_events(&mut self, batches: Vec<u8>, is_last: bool) -> Learned {
-        let mut said = Vec::new();
-        if let Some(holding) = self.begins_later.take() {
-            let first = EventIndex(holding.first);
-            let clock = Clock(holding.clock_before);
-            said.push(Fetched::Begins { first, clock });
-        }
-        if !batches.is_empty() {
-            said.push(Fetched::Batches(batches));
-        }
-        if is_last {
-            said.push(Fetched::Whole);
-        }
-        Learned {
-            said,
-            question: None,
-            is_whole: is_last,
-        }
+fn take_events(batches: Vec<u8>, is_last: bool) -> Learned {
+    let mut said = Vec::new();
+    if !batches.is_empty() {
+        said.push(Fetched::Batches(batches));
+    }
+    if is_last {
+        said.push(Fetched::Whole);
+    }
+    Learned {
+        said,
+        question: None,
+        is_whole: is_last,
     }
 }

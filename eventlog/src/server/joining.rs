@@ -6,9 +6,13 @@
 //!    that comes later lies in a file without a name, where nobody looks
 //!    (FENCE-1).
 //! 2. The logbook fences all earlier lives, and stores that.
-//! 3. What the client cannot send again and this logger lacks is fetched from
-//!    the other replicas, and stored.
-//! 4. Welcome.
+//! 3. A later life that does not say where it begins only asks: welcome, and
+//!    nothing is taken of it.
+//! 4. If the row is not what the life begins with, or lacks what the client
+//!    cannot send again, it becomes like that of another replica. If none lends,
+//!    the hello is refused, and the client comes back.
+//! 5. The row lets the life in ([`Row::let_in`](crate::acceptor::Row::let_in)),
+//!    which is stored. Welcome.
 
 use super::connection::Role;
 use super::host::{AllAsked, Channel, Fetch, Fetched, Host, MadeRing, Wanted};
@@ -16,13 +20,13 @@ use super::served_ring::{Place, ServedRing, has_room};
 use super::service::{RankKey, Service};
 use super::writer::Writer;
 
+use crate::acceptor::{Beginning, Fit, Row};
 use crate::logbook::{Logbook, Refusal, Standing, Ticket};
 use crate::message::{Hello, PROTOCOL_VERSION, RemoteRing, ToClient, Way, Welcome};
 use crate::ring::RingIdentity;
-use core::ops::ControlFlow;
 use refrain_logging::determinant::EventIndex;
 use refrain_logging::determinant::batch::BatchHeader;
-use refrain_ring::{Clock, Rank};
+use refrain_ring::Rank;
 
 /// Reasons that one refusal names.
 const FAILURES_TOLD_MAX: usize = 8;
@@ -42,17 +46,18 @@ enum Stage<H: Host> {
     Fencing(Standing),
     /// Other replicas are asked.
     Fetching(Fetching<H::Fetch>),
-    /// What they said is stored.
-    Adopting(Ticket),
+    /// The row is what the life begins with.
+    LettingIn(Beginning),
+    /// What they said, and that it was let in, is stored.
+    Storing(Ticket),
 }
 
 #[derive(Debug)]
 struct Fetching<F> {
     fetch: F,
-    /// Replicas that gave all that they have.
-    whole: usize,
-    /// So many have to.
-    needed: usize,
+    life: Beginning,
+    /// What is asked now lends up to there; what it has beyond is not wanted.
+    lends: Option<EventIndex>,
     /// What the others said.
     failures: Vec<String>,
 }
@@ -65,6 +70,8 @@ enum Step<H: Host> {
     Next(Stage<H>),
     /// Welcome, with the row up to there.
     Welcome(Place),
+    /// Welcome, to ask and for nothing else.
+    Answer(Place),
     /// No, and why.
     Refuse(String),
 }
@@ -184,6 +191,12 @@ impl<H: Host> Service<H> {
                         self.refuse(id, reason);
                     }
                 }
+                Step::Answer(end) => {
+                    is_any_moved = true;
+                    self.release_rank(id, joining.key());
+                    self.say_welcome(id, end, None, None);
+                    self.ready.push(id);
+                }
                 Step::Refuse(reason) => {
                     is_any_moved = true;
                     let told = format!("rank {}: {reason}", joining.hello.rank);
@@ -218,13 +231,17 @@ impl<H: Host> Service<H> {
                 self.see_what_lacks(&joining.hello, &standing)
             }
             Stage::Fetching(fetching) => take_in::<H>(&mut self.logbook, fetching, &joining.hello),
-            Stage::Adopting(ticket) if self.logbook.has_stored(*ticket) => {
+            Stage::LettingIn(life) => {
+                let life = *life;
+                self.let_in(&joining.hello, &life)
+            }
+            Stage::Storing(ticket) if self.logbook.has_stored(*ticket) => {
                 match hello_again(&mut self.logbook, &joining.hello) {
-                    Ok(standing) => Step::Welcome(self.common_end(&joining.hello, &standing)),
+                    Ok(standing) => Step::Welcome((standing.end, standing.last_clock)),
                     Err(refusal) => Step::Refuse(refusal.to_string()),
                 }
             }
-            Stage::Fencing(_) | Stage::Adopting(_) => Step::Wait,
+            Stage::Fencing(_) | Stage::Storing(_) => Step::Wait,
         }
     }
 
@@ -238,57 +255,42 @@ impl<H: Host> Service<H> {
 
     /// Decides whether other replicas are to be asked. EL-3
     fn see_what_lacks(&mut self, hello: &Hello, standing: &Standing) -> Step<H> {
-        let lacks = hello.first_kept() > standing.end;
-        // What a dead life wrote last here may be what no quorum ever had.
-        let is_doubtful = hello.first_kept() > standing.last_life_start
-            && !self.is_of_this_life(hello, standing)
-            && self.options.peers > 0;
-        if !lacks && !is_doubtful {
-            return Step::Welcome(self.common_end(hello, standing));
+        let Some(life) = hello.beginning() else {
+            return Step::Answer((standing.end, standing.last_clock));
+        };
+        let (job, rank) = (hello.job, hello.rank());
+        let row = self.logbook.row(job, rank).cloned().unwrap_or_default();
+        if row.fit(&life) != Fit::Lacks {
+            return Step::Next(Stage::LettingIn(life));
         }
         if self.options.peers == 0 {
             return Step::Refuse(lost(hello, standing, "there are no other replicas"));
         }
         let wanted = Wanted {
-            job: hello.job,
-            rank: hello.rank(),
-            from: standing.last_life_start,
-        };
-        // Of the replicas that have it, a quorum, so many must be among those
-        // that answer that one of them is.
-        let needed = match hello.incarnation {
-            0 => 1,
-            _ => (self.options.peers / 2).max(1),
+            job,
+            rank,
+            life,
+            row,
         };
         match self.host.fetch(wanted) {
             Ok(fetch) => Step::Next(Stage::Fetching(Fetching {
                 fetch,
-                whole: 0,
-                needed,
+                life,
+                lends: None,
                 failures: Vec::new(),
             })),
             Err(reason) => Step::Refuse(reason),
         }
     }
 
-    fn is_of_this_life(&self, hello: &Hello, standing: &Standing) -> bool {
-        let last = last_batch(&self.logbook, hello, standing.end);
-        last.is_none_or(|batch| batch.incarnation == hello.incarnation())
-    }
-
-    /// Up to where the row is the client's: what a dead life wrote beyond what
-    /// this one knows of is none of its.
-    fn common_end(&self, hello: &Hello, standing: &Standing) -> Place {
-        let end = hello.first_kept();
-        if end >= standing.end || self.is_of_this_life(hello, standing) {
-            return (standing.end, standing.last_clock);
+    /// Keeps that the life has begun; what a dead one wrote beyond what this one
+    /// knows of goes.
+    fn let_in(&mut self, hello: &Hello, life: &Beginning) -> Step<H> {
+        match self.logbook.let_in(hello.job, hello.rank(), life) {
+            Ok(()) => Step::Next(Stage::Storing(self.logbook.ticket())),
+            Err(refusal) if refusal.is_temporary() => Step::Wait,
+            Err(refusal) => Step::Refuse(refusal.to_string()),
         }
-        let clock = match last_batch(&self.logbook, hello, end) {
-            Some(batch) if batch.end() == end => batch.last_clock,
-            Some(batch) => batch.first_clock,
-            None => Clock(0),
-        };
-        (end, clock)
     }
 
     fn welcome(&mut self, id: u64, hello: &Hello, end: Place) -> Result<(), String> {
@@ -297,6 +299,21 @@ impl<H: Host> Service<H> {
             Way::SharedMemory | Way::Libfabric => self.make_ring(id, hello, end)?,
             Way::Messages => (None, None),
         };
+        self.say_welcome(id, end, remote, handle);
+        if let Some(connection) = self.connections.get_mut(&id) {
+            connection.role = Role::Writer(Writer::new(job, rank, incarnation, hello.way, end));
+            self.ready.push(id);
+        }
+        Ok(())
+    }
+
+    fn say_welcome(
+        &mut self,
+        id: u64,
+        end: Place,
+        remote: Option<RemoteRing>,
+        handle: Option<H::Handle>,
+    ) {
         let welcome = ToClient::Welcome(Welcome {
             version: PROTOCOL_VERSION,
             logger: self.options.logger,
@@ -304,13 +321,9 @@ impl<H: Host> Service<H> {
             last_clock: end.1.0,
             remote,
         });
-        let Some(connection) = self.connections.get_mut(&id) else {
-            return Ok(());
-        };
-        connection.role = Role::Writer(Writer::new(job, rank, incarnation, hello.way, end));
-        connection.say_with(&welcome, handle);
-        self.ready.push(id);
-        Ok(())
+        if let Some(connection) = self.connections.get_mut(&id) {
+            connection.say_with(&welcome, handle);
+        }
     }
 
     fn make_ring(
@@ -345,19 +358,7 @@ fn hello_again(logbook: &mut Logbook, hello: &Hello) -> Result<Standing, Refusal
     logbook.hello(hello.job, hello.rank(), hello.incarnation())
 }
 
-/// The batch that the determinant before `end` is in.
-fn last_batch(logbook: &Logbook, hello: &Hello, end: EventIndex) -> Option<BatchHeader> {
-    let last = EventIndex(end.0.checked_sub(1)?);
-    let mut found = None;
-    let mut each = |batch: &[u8]| {
-        found = BatchHeader::peek(batch).ok();
-        ControlFlow::Break(())
-    };
-    let read = logbook.read(hello.job, hello.rank(), last, None, &mut each);
-    read.ok().and(found)
-}
-
-/// Adopts what has come. Asks on while what was acknowledged is not here.
+/// Adopts what has come. Asks on until the row is what the life begins with.
 fn take_in<H: Host>(
     logbook: &mut Logbook,
     fetching: &mut Fetching<H::Fetch>,
@@ -370,24 +371,13 @@ fn take_in<H: Host>(
             Err(AllAsked) => return Step::Refuse(fetching.failed(logbook, hello)),
         };
         match said {
-            Fetched::Batches(batches) => {
-                if let Err(refusal) = adopt(logbook, hello, &batches) {
-                    fetching.failed_with(refusal.to_string());
-                }
-            }
-            Fetched::Begins { first, clock } => {
-                let skipped = logbook.skip(hello.job, hello.rank(), first, clock);
-                if let Err(refusal) = skipped {
-                    fetching.failed_with(refusal.to_string());
-                }
-            }
+            Fetched::Row(source) => fetching.follow(logbook, hello, &source),
+            Fetched::Batches(batches) => fetching.adopt(logbook, hello, &batches),
             Fetched::Failed(reason) => fetching.failed_with(reason),
             Fetched::Whole => {
-                fetching.whole += 1;
-                let is_all = hello_again(logbook, hello)
-                    .is_ok_and(|standing| standing.end >= hello.first_kept());
-                if fetching.whole >= fetching.needed && is_all {
-                    return Step::Next(Stage::Adopting(logbook.ticket()));
+                let row = logbook.row(hello.job, hello.rank());
+                if row.is_some_and(|row| row.fit(&fetching.life) != Fit::Lacks) {
+                    return Step::Next(Stage::LettingIn(fetching.life));
                 }
             }
         }
@@ -395,11 +385,20 @@ fn take_in<H: Host>(
     Step::Wait
 }
 
-fn adopt(logbook: &mut Logbook, hello: &Hello, mut batches: &[u8]) -> Result<(), Refusal> {
+/// Adopts batches that begin before `until`.
+fn adopt(
+    logbook: &mut Logbook,
+    hello: &Hello,
+    until: EventIndex,
+    mut batches: &[u8],
+) -> Result<(), Refusal> {
     while !batches.is_empty() {
         let (header, _) = BatchHeader::read(batches)?;
         check_rank(&header, hello.rank())?;
         let (batch, rest) = batches.split_at(header.batch_bytes());
+        if header.first >= until {
+            break;
+        }
         logbook.adopt(hello.job, batch)?;
         batches = rest;
     }
@@ -417,6 +416,28 @@ fn check_rank(header: &BatchHeader, rank: Rank) -> Result<(), Refusal> {
 }
 
 impl<F> Fetching<F> {
+    /// What differs from a replica that lends goes.
+    fn follow(&mut self, logbook: &mut Logbook, hello: &Hello, source: &Row) {
+        let followed = logbook.follow(hello.job, hello.rank(), source, &self.life);
+        self.lends = match followed {
+            Ok(()) => source.lends(&self.life),
+            Err(refusal) => {
+                self.failed_with(refusal.to_string());
+                None
+            }
+        };
+    }
+
+    fn adopt(&mut self, logbook: &mut Logbook, hello: &Hello, batches: &[u8]) {
+        let Some(until) = self.lends else {
+            return;
+        };
+        if let Err(refusal) = adopt(logbook, hello, until, batches) {
+            self.failed_with(refusal.to_string());
+            self.lends = None;
+        }
+    }
+
     fn failed_with(&mut self, reason: String) {
         // For people: not more than they read.
         if self.failures.len() < FAILURES_TOLD_MAX && !self.failures.contains(&reason) {
@@ -432,8 +453,8 @@ impl<F> Fetching<F> {
         match hello_again(logbook, hello) {
             Ok(standing) if standing.end < hello.first_kept() => lost(hello, &standing, &why),
             Ok(_) => format!(
-                "{} of the other replicas have to confirm what is here of rank {}, {} did: {why}",
-                self.needed, hello.rank, self.whole
+                "what is here of rank {} is not what incarnation {} begins with at {}: {why}",
+                hello.rank, hello.incarnation, self.life.start
             ),
             Err(refusal) => refusal.to_string(),
         }

@@ -7,6 +7,7 @@ use super::served_ring::has_room;
 use super::service::{PIECES_UNSENT_MAX, Service};
 use super::writer::Writer;
 
+use crate::acceptor::Row;
 use crate::logbook::{Logbook, Refusal, Verdict};
 use crate::message::{ToClient, ToLogger, Way};
 use refrain_logging::determinant::EventIndex;
@@ -81,6 +82,15 @@ impl<H: Host> Service<H> {
                 let ranks = self.logbook.holdings();
                 if let Some(connection) = self.connections.get_mut(&id) {
                     connection.say(&ToClient::Ranks { ranks });
+                }
+                Ok(())
+            }
+            ToLogger::Row { job, rank } => {
+                self.drain_all();
+                let row = self.logbook.row(job, Rank(rank));
+                let held = row.map(Row::held).unwrap_or_default();
+                if let Some(connection) = self.connections.get_mut(&id) {
+                    connection.say(&ToClient::Row(held));
                 }
                 Ok(())
             }

@@ -125,7 +125,9 @@ impl Contents {
         let Tracked { row, parts, .. } = &mut self.rows[number];
         let files = &mut self.files;
         parts.retain_mut(|part| {
-            let stays = part.to > row.first && part.from < row.end;
+            // A row of which nothing is left may begin inside of a part.
+            let is_empty = row.first == row.end;
+            let stays = !is_empty && part.to > row.first && part.from < row.end;
             if stays && part.to > row.end {
                 part.to = row.end;
                 part.last_clock = row.last_clock;

@@ -10,7 +10,7 @@ use refrain_logging::determinant::batch::{BATCH_BYTES_MAX, BatchHeader};
 use refrain_ring::{Clock, Incarnation, Rank};
 
 /// Version of everything here. A reader refuses every other.
-pub(crate) const FILE_VERSION: u32 = 1;
+pub(crate) const FILE_VERSION: u32 = 2;
 /// Bytes before the first group.
 pub(crate) const PAGE_BYTES: u64 = 4096;
 /// Groups begin at multiples of this.

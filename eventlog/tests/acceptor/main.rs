@@ -6,6 +6,7 @@
 mod batches;
 #[path = "../fixed_seed/mod.rs"]
 mod fixed_seed;
+mod letting_in;
 mod oracle;
 mod subject;
 

@@ -5,7 +5,7 @@ use crate::batches::{RANK, batch};
 use crate::fixed_seed;
 use proptest::prelude::*;
 use refrain_eventlog::LoggerId;
-use refrain_eventlog::client::committer::{Acknowledgement, Committer};
+use refrain_eventlog::client::committer::{Acknowledgement, Committer, RowEnd};
 use refrain_logging::determinant::EventIndex;
 use refrain_logging::determinant::batch::BatchHeader;
 use refrain_ring::{Clock, Incarnation, Rank};
@@ -352,9 +352,13 @@ impl World {
             .last()
             .map_or(Incarnation(0), |(header, _)| header.incarnation);
         let id = LoggerId(from as u32);
-        self.committer
-            .answered(from, id, life, end, clock)
-            .expect("the truth");
+        let said = RowEnd {
+            life,
+            end,
+            clock,
+            writer: life,
+        };
+        self.committer.answered(from, id, said).expect("the truth");
         if let Some(start) = self.committer.start() {
             self.life_began(start);
         }

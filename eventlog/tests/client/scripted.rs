@@ -188,6 +188,7 @@ fn hello() -> Hello {
         rank: 0,
         incarnation: 0,
         first_kept: 0,
+        begins: None,
         way: refrain_eventlog::message::Way::Messages,
     }
 }

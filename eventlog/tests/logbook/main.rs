@@ -9,6 +9,7 @@ mod speed;
 use batches::Which;
 use core::ops::ControlFlow;
 use refrain_eventlog::LoggerId;
+use refrain_eventlog::acceptor::Beginning;
 use refrain_eventlog::logbook::{Archive, Logbook, LogbookOptions, ReadError, StoreIo, Verdict};
 use refrain_logging::determinant::EventIndex;
 use refrain_ring::{Clock, Incarnation, Rank};
@@ -274,12 +275,21 @@ fn a_replica_that_was_away_is_brought_up_to_date() {
             .expect("cut at 27");
     }
     up.settle().expect("a disk that works");
-    let standing = away
-        .hello(JOB, Rank(0), Incarnation(1))
+    away.hello(JOB, Rank(0), Incarnation(1))
         .expect("it is back");
+    // A life that follows what `up` has of the first.
+    let life = Beginning {
+        incarnation: Incarnation(1),
+        start: EventIndex(27),
+        clock_before: Clock(26),
+        follows: Incarnation(0),
+        first_kept: EventIndex(60),
+    };
+    let source = up.row(JOB, Rank(0)).expect("it has it").clone();
+    away.follow(JOB, Rank(0), &source, &life)
+        .expect("a batch ends there");
     let mut verdicts = Vec::new();
-    let from = standing.last_life_start;
-    let read_out = up.read(JOB, Rank(0), from, None, &mut |batch| {
+    let read_out = up.read(JOB, Rank(0), EventIndex(0), None, &mut |batch| {
         verdicts.push(away.adopt(JOB, batch).expect("EL-3"));
         ControlFlow::Continue(())
     });
@@ -290,13 +300,22 @@ fn a_replica_that_was_away_is_brought_up_to_date() {
     assert!(read(&away, 0, 0, None).expect("EL-5") == read(&up, 0, 0, None).expect("EL-5"));
     // A new replica, when the others have given up the beginning. GC-1
     up.trim(JOB, Rank(0), Clock(1 << 40));
-    let holding = &up.holdings()[0];
     let folder = tempfile::tempdir().expect("a folder");
     let mut new = Logbook::open(folder.path(), options(false, StoreIo::Auto)).expect("new");
     new.hello(JOB, Rank(0), Incarnation(1)).expect("new");
-    let clock = Clock(holding.last_clock);
-    new.skip(JOB, Rank(0), EventIndex(holding.first), clock)
+    let source = up.row(JOB, Rank(0)).expect("it has it");
+    new.follow(JOB, Rank(0), source, &life)
         .expect("it said hello");
+    new.let_in(
+        JOB,
+        Rank(0),
+        &Beginning {
+            start: EventIndex(60),
+            clock_before: Clock(59),
+            ..life
+        },
+    )
+    .expect("it begins there");
     new.accept(JOB, &which(0, 1, 60, 3).bytes())
         .expect("goes on there");
     new.settle().expect("a disk that works");

@@ -1,7 +1,7 @@
 //! A replica that lacks what its client cannot send again. EL-3
 
 use crate::batches::Life;
-use crate::rank::{Rank, Wire};
+use crate::rank::{Rank, Wire, hello_behind};
 use crate::serving::Threaded;
 use refrain_eventlog::Level;
 use refrain_eventlog::client::LoggerAddress;
@@ -69,7 +69,8 @@ fn a_replica_that_missed_a_life_is_given_that_lifes_determinants() {
     write(&behind, OLD, 0, 30);
     // … and nothing of the new one.
     write(&whole, NEW, 10, 20);
-    let mut rank = Rank::join(&behind.socket, NEW, 20, Way::Messages);
+    let hello = hello_behind(NEW, (10, 90), 20, Way::Messages);
+    let mut rank = Rank::try_join_with(Wire::unix(&behind.socket), NEW, hello).expect("a welcome");
     assert_eq!(rank.welcome.end, 20, "30 of the old life are none of its");
     rank.commit(20, 2);
     rank.await_stable(22);

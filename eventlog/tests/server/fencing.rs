@@ -2,7 +2,7 @@
 //! nothing of it is taken any more. FENCE-1, EL-3
 
 use crate::batches::Life;
-use crate::rank::{Rank, Wire};
+use crate::rank::{Rank, Wire, hello_behind};
 use crate::serving::{Threaded, files};
 use refrain_eventlog::Level;
 use refrain_eventlog::message::{ToLogger, Way};
@@ -50,7 +50,8 @@ fn messages_of_the_old_life_are_refused() {
     let mut old = Rank::join(&server.socket, OLD, 0, Way::Messages);
     old.commit(0, 4);
     old.await_stable(4);
-    let mut new = Rank::join(&server.socket, NEW, 4, Way::Messages);
+    let hello = hello_behind(NEW, (4, 3), 4, Way::Messages);
+    let mut new = Rank::try_join_with(Wire::unix(&server.socket), NEW, hello).expect("a welcome");
     old.commit(4, 1);
     assert!(old.wire.refusal().contains("incarnation 1"));
     new.commit(4, 2);

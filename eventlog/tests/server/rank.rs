@@ -4,7 +4,7 @@ use crate::batches::Life;
 use refrain_eventlog::LoggerId;
 use refrain_eventlog::framing::{self, FrameReader};
 use refrain_eventlog::message::{
-    Hello, Holding, PROTOCOL_VERSION, ToClient, ToLogger, Way, Welcome,
+    Begins, Hello, Holding, PROTOCOL_VERSION, ToClient, ToLogger, Way, Welcome,
 };
 use refrain_eventlog::ring::{RingMemory, RingWriter};
 use refrain_logging::determinant::batch::{BATCH_BYTES_MAX, BatchHeader};
@@ -119,14 +119,33 @@ impl Wire {
     }
 }
 
-/// A hello.
+/// A hello; a later life begins with `first_kept`, behind batches of one
+/// determinant of the first life.
 pub fn hello(life: Life, first_kept: u64, way: Way) -> Hello {
+    let clock_before = first_kept.saturating_sub(1) * 10;
+    hello_behind(life, (first_kept, clock_before), first_kept, way)
+}
+
+/// A hello of a life that begins there, with this clock before it, behind the
+/// first life.
+pub fn hello_behind(
+    life: Life,
+    (start, clock_before): (u64, u64),
+    first_kept: u64,
+    way: Way,
+) -> Hello {
+    let begins = Begins {
+        start,
+        clock_before,
+        follows: 0,
+    };
     Hello {
         version: PROTOCOL_VERSION,
         job: life.job,
         rank: life.rank,
         incarnation: life.incarnation,
         first_kept,
+        begins: (life.incarnation > 0).then_some(begins),
         way,
     }
 }
@@ -145,8 +164,13 @@ impl Rank {
         Self::try_join(Wire::unix(socket), life, first_kept, way).expect("a welcome")
     }
 
-    pub fn try_join(mut wire: Wire, life: Life, first_kept: u64, way: Way) -> Result<Self, String> {
-        wire.say(&ToLogger::Hello(hello(life, first_kept, way)));
+    pub fn try_join(wire: Wire, life: Life, first_kept: u64, way: Way) -> Result<Self, String> {
+        Self::try_join_with(wire, life, hello(life, first_kept, way))
+    }
+
+    pub fn try_join_with(mut wire: Wire, life: Life, hello: Hello) -> Result<Self, String> {
+        let way = hello.way;
+        wire.say(&ToLogger::Hello(hello));
         let welcome = match wire.hear() {
             Some(ToClient::Welcome(welcome)) => welcome,
             Some(ToClient::Refused { reason }) => return Err(reason),

@@ -214,7 +214,7 @@ impl World {
         let mut others = self.shelves.iter().enumerate();
         others.all(|(other, theirs)| {
             let mut rows = mine.iter().zip(theirs);
-            other == replica || rows.all(|(mine, theirs)| mine.marked_end() <= theirs.marked_end())
+            other == replica || rows.all(|(mine, theirs)| mine.row_end() <= theirs.row_end())
         })
     }
 }

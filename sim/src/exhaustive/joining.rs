@@ -1,15 +1,16 @@
 //! From a hello to a welcome: how a life that begins is let in by a replica.
 //!
-//! The server's part of this is not a pure core (`eventlog/src/server/joining.rs`):
-//! what it decides is said here once more. Both ways are here: as the server
-//! does it today, and with marks.
+//! What the server decides (`eventlog/src/server/joining.rs`) is in the real row:
+//! `Row::fit`, `Row::lends`, `Row::follow`, `Row::let_in`. In which order it asks
+//! the others is said here once more. Without marks, as it was before: planted.
 
 use super::process::{Phase, Seeking};
-use super::replica::{Batch, RowEnd, Shelf};
+use super::replica::{Batch, Shelf};
 use super::size::{Bug, Joining, Reading, Size};
 use super::world::World;
 use refrain_eventlog::LoggerId;
-use refrain_eventlog::acceptor::Origin;
+use refrain_eventlog::acceptor::{Fit, Origin};
+use refrain_eventlog::client::committer::RowEnd;
 use refrain_logging::determinant::EventIndex;
 use refrain_ring::{Clock, Incarnation, Rank};
 
@@ -35,25 +36,22 @@ impl World {
         self.fence(rank, replica, size);
         let shelf = &self.shelves[replica][rank];
         let end = match size.joining {
-            Joining::FirstKept => shelf.row_end(),
-            Joining::Marked => shelf.marked_end(),
+            Joining::FirstKept => shelf.unmarked_end(),
+            Joining::Marked => shelf.row_end(),
         };
-        let writer = shelf.row_end().0;
         let Phase::Seeking(seeking) = &mut self.ranks[rank].phase else {
             return;
         };
-        seeking.note_answer(replica, (end, writer));
+        seeking.note_answer(replica, end);
         seeking.hear(replica, end, size);
         if seeking.desk.committer.start().is_none() {
             return;
         }
         let greatest = seeking.answers.iter().copied().flatten().max();
-        self.ranks[rank].taken_over = greatest.map(|(_, writer)| writer).unwrap_or_default();
         if size.bug == Some(Bug::RunsAtOnce) {
-            let taken = greatest.map(|(end, _)| end);
             let holders = (0..size.replicas).find(|&replica| {
                 let shelf = &self.shelves[replica][rank];
-                Some(shelf.row_end()) == taken || Some(shelf.marked_end()) == taken
+                Some(shelf.unmarked_end()) == greatest || Some(shelf.row_end()) == greatest
             });
             if let Some(holder) = holders {
                 // A life that has begun always finds what it began with.
@@ -77,7 +75,7 @@ impl World {
             false => None,
             true => match size.joining {
                 Joining::FirstKept => self.let_in_from(rank, replica, needs, &peers),
-                Joining::Marked => self.let_in_marked(rank, replica, needs, &peers),
+                Joining::Marked => self.let_in(rank, replica, &peers),
             },
         };
         let Some(committer) = self.ranks[rank].committer_mut() else {
@@ -121,7 +119,7 @@ impl World {
         let desk = seeking.desk.clone();
         let start = desk.committer.start().unwrap_or_default();
         let shelves = from.iter().map(|replica| &self.shelves[*replica][rank]);
-        let Some(shelf) = shelves.max_by_key(|shelf| shelf.row_end()) else {
+        let Some(shelf) = shelves.max_by_key(|shelf| shelf.unmarked_end()) else {
             return Ok(());
         };
         let after = self.ranks[rank].at.clock_before();
@@ -146,7 +144,7 @@ impl World {
         Ok(())
     }
 
-    /// As the server does it today.
+    /// Planted: without marks, by the first number that the life can send.
     fn let_in_from(
         &mut self,
         rank: usize,
@@ -186,44 +184,32 @@ impl World {
         Some(common_end(&self.shelves[replica][rank], incarnation, needs))
     }
 
-    /// With marks: the row has to be, up to where the life begins, what the life
-    /// has taken over; then it keeps that this life has begun.
-    fn let_in_marked(
+    /// As the server does it: the row becomes like one that is what the life
+    /// begins with, if it is not; then it keeps that the life has begun.
+    fn let_in(
         &mut self,
         rank: usize,
         replica: usize,
-        needs: EventIndex,
         peers: &[usize],
     ) -> Option<(EventIndex, Clock)> {
-        let process = &self.ranks[rank];
-        let incarnation = process.incarnation;
-        let start = process.committer()?.start()?;
-        let writer = process.taken_over;
-        let own = &self.shelves[replica][rank];
-        let has_enough = |shelf: &Shelf| {
-            let is_own = shelf.marked_end().0 == incarnation && incarnation.0 > 0;
-            (is_own || incarnation.0 == 0) && shelf.row.end >= needs
-        };
-        let agrees = |shelf: &Shelf| shelf.reaches(start, writer);
-        let others = || peers.iter().map(|peer| &self.shelves[*peer][rank]);
-        let source = match has_enough(own) {
-            true => own.clone(),
-            false if needs == start && agrees(own) => own.cut_at(start),
-            false => match others().find(|shelf| has_enough(shelf)) {
-                Some(theirs) => theirs.clone(),
-                None if needs == start => others().find(|shelf| agrees(shelf))?.cut_at(start),
-                None => return None,
-            },
-        };
+        let life = self.ranks[rank].committer()?.beginning()?;
+        for &peer in peers {
+            if self.shelves[replica][rank].row.fit(&life) != Fit::Lacks {
+                break;
+            }
+            let theirs = self.shelves[peer][rank].clone();
+            // One that is refused is told, and the next is asked.
+            let _ = self.shelves[replica][rank].follow(rank, &theirs, &life);
+        }
         let mine = &mut self.shelves[replica][rank];
-        mine.become_like(source, incarnation);
+        mine.let_in(rank, &life).ok()?;
         Some((mine.row.end, mine.row.last_clock))
     }
 }
 
 impl Seeking {
     /// What those have said that are lost again does not count.
-    fn note_answer(&mut self, replica: usize, answer: (RowEnd, Incarnation)) {
+    fn note_answer(&mut self, replica: usize, answer: RowEnd) {
         for (other, said) in self.answers.iter_mut().enumerate() {
             if self.desk.committer.is_lost(other) {
                 *said = None;
@@ -235,10 +221,10 @@ impl Seeking {
     /// Tells the committer what a replica has.
     fn hear(&mut self, replica: usize, end: RowEnd, size: &Size) {
         let committer = &mut self.desk.committer;
-        let mut say = |replica: usize, (life, end, clock): RowEnd| {
+        let mut say = |replica: usize, end: RowEnd| {
             committer.joins(replica);
             // One that cannot be right loses the replica.
-            let _ = committer.answered(replica, LoggerId(replica as u32), life, end, clock);
+            let _ = committer.answered(replica, LoggerId(replica as u32), end);
         };
         match size.bug {
             Some(Bug::SurveyOfOne) => {
@@ -250,17 +236,17 @@ impl Seeking {
             // What all say is the least that was said; the first is taken back.
             Some(Bug::ShortestAnswer) => {
                 let answers = self.answers.iter().copied().flatten();
-                let least = answers.map(|(end, _)| end).min().unwrap_or(end);
+                let least = answers.min().unwrap_or(end);
                 for other in 0..size.replicas {
                     if other != replica && !committer.is_lost(other) {
                         committer.joins(other);
                         let id = LoggerId(other as u32);
-                        let _ = committer.answered(other, id, least.0, least.1, least.2);
+                        let _ = committer.answered(other, id, least);
                     }
                 }
                 committer.joins(replica);
                 let id = LoggerId(replica as u32);
-                let _ = committer.answered(replica, id, least.0, least.1, least.2);
+                let _ = committer.answered(replica, id, least);
             }
             _ => say(replica, end),
         }
@@ -273,7 +259,7 @@ fn is_of_life(shelf: &Shelf, incarnation: Incarnation) -> bool {
     last.is_none_or(|batch| super::replica::header(batch).incarnation == incarnation)
 }
 
-/// Up to where a row is the client's, as the server says it today.
+/// Planted: up to where a row is the client's.
 fn common_end(shelf: &Shelf, incarnation: Incarnation, needs: EventIndex) -> (EventIndex, Clock) {
     if needs >= shelf.row.end || is_of_life(shelf, incarnation) {
         return (shelf.row.end, shelf.row.last_clock);

@@ -1,10 +1,9 @@
 //! One rank: its program's place, what it has heard and said, and the real
 //! gate, recorder, protocol and committer of its life.
 
-use super::replica::RowEnd;
 use super::size::{Operation, Size};
 use refrain_eventlog::LoggerId;
-use refrain_eventlog::client::committer::Committer;
+use refrain_eventlog::client::committer::{Committer, RowEnd};
 use refrain_logging::determinant::batch::BatchHeader;
 use refrain_logging::determinant::recorder::Identity;
 use refrain_logging::determinant::{EventIndex, Matched};
@@ -63,7 +62,7 @@ pub(super) enum Phase {
     /// It receives from nobody in particular: there is nothing to log.
     Unlogged,
     /// It asks what is there of the lives before, and is let in.
-    Seeking(Seeking),
+    Seeking(Box<Seeking>),
     /// It runs.
     Running(Box<Pessimist<Desk>>),
 }
@@ -72,8 +71,8 @@ pub(super) enum Phase {
 #[derive(Clone, Debug)]
 pub(super) struct Seeking {
     pub desk: Desk,
-    /// What replicas have said, and who wrote the last batch there.
-    pub answers: Vec<Option<(RowEnd, Incarnation)>>,
+    /// What replicas have said.
+    pub answers: Vec<Option<RowEnd>>,
 }
 
 /// Without its replicas.
@@ -138,8 +137,6 @@ pub(super) struct Process {
     pub arrived: Vec<Vec<u64>>,
     pub held: VecDeque<Held>,
     pub gate: Gate,
-    /// Who wrote the last batch that this life has taken over.
-    pub taken_over: Incarnation,
     /// What its determinants say comes next.
     pub replay: VecDeque<Matched>,
     /// The older generation, and the newest.
@@ -194,7 +191,7 @@ impl Process {
         Self {
             incarnation,
             phase: match is_logged {
-                true => Phase::Seeking(seeking()),
+                true => Phase::Seeking(Box::new(seeking())),
                 false => Phase::Unlogged,
             },
             left: at.sent.iter().map(Vec::len).collect(),
@@ -203,7 +200,6 @@ impl Process {
             at,
             held: VecDeque::with_capacity(ranks),
             gate: Gate::default(),
-            taken_over: Incarnation(0),
             replay: VecDeque::new(),
             checkpoints,
         }

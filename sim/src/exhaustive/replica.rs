@@ -1,18 +1,15 @@
 //! One logger: the real row of each rank, and the batches that are in it.
 
-use refrain_eventlog::acceptor::{Life, Origin, Refusal, Row, Step};
-use refrain_eventlog::client::committer::Acknowledgement;
+use refrain_eventlog::acceptor::{Beginning, Origin, Refusal, Row, Step};
+use refrain_eventlog::client::committer::{Acknowledgement, RowEnd};
 use refrain_logging::determinant::batch::BatchHeader;
 use refrain_logging::determinant::{Determinant, EventIndex, Matched, record};
-use refrain_ring::{Clock, Incarnation};
+use refrain_ring::{Clock, Rank};
 use std::collections::VecDeque;
 use std::sync::Arc;
 
 /// A batch as it was sealed.
 pub(super) type Batch = Arc<[u8]>;
-
-/// What a row ends with: who wrote it, where, with which clock.
-pub(super) type RowEnd = (Incarnation, EventIndex, Clock);
 
 /// What a batch says of itself.
 pub(super) fn header(batch: &[u8]) -> BatchHeader {
@@ -74,52 +71,57 @@ impl Shelf {
 
     /// What a survey is told, as `client/survey.rs` asks it.
     pub fn row_end(&self) -> RowEnd {
-        let (end, clock) = (self.row.end, self.row.last_clock);
-        let last = self.batches.last().map(|batch| header(batch).incarnation);
-        (last.unwrap_or_default(), end, clock)
-    }
-
-    /// The same, where a row keeps which lives began.
-    pub fn marked_end(&self) -> RowEnd {
-        let (end, clock) = (self.row.end, self.row.last_clock);
-        let last = self.row.last_life().map(|life| life.incarnation);
-        (last.unwrap_or_default(), end, clock)
-    }
-
-    /// A life begins at the end of the row.
-    pub fn mark(&mut self, incarnation: Incarnation) {
-        let start = self.row.end;
-        self.row.lives.retain(|life| life.start < start);
-        self.row.lives.push(Life { incarnation, start });
-    }
-
-    /// Whether the row has a batch of this life that ends there.
-    pub fn reaches(&self, at: EventIndex, writer: Incarnation) -> bool {
-        let is_writers = |batch: BatchHeader| batch.incarnation == writer;
-        at == self.row.first || self.batch_ending(at).is_some_and(is_writers)
-    }
-
-    /// The same, but ending there.
-    pub fn cut_at(&self, at: EventIndex) -> Self {
-        let mut cut = self.clone();
-        cut.row.last_clock = cut.clock_before(at).unwrap_or(cut.row.last_clock);
-        cut.row.end = at;
-        cut.row.lives.retain(|life| life.start < at);
-        cut.clip();
-        cut
-    }
-
-    /// Takes over the row of `source`, and keeps that this life has begun.
-    pub fn become_like(&mut self, source: Self, incarnation: Incarnation) {
-        let trimmed = self.row.trimmed;
-        self.row = source.row;
-        self.batches = source.batches;
-        self.row.incarnation = incarnation;
-        self.row.trimmed = self.row.trimmed.max(trimmed);
-        let is_marked = self.row.last_life().map(|life| life.incarnation) == Some(incarnation);
-        if !is_marked && incarnation > Incarnation(0) {
-            self.mark(incarnation);
+        let row = &self.row;
+        RowEnd {
+            life: row.last_incarnation(),
+            end: row.end,
+            clock: row.last_clock,
+            writer: row.writer_before(row.end).unwrap_or_default(),
         }
+    }
+
+    /// The same, where a life leaves no trace before its first batch.
+    pub fn unmarked_end(&self) -> RowEnd {
+        let last = self.batches.last().map(|batch| header(batch).incarnation);
+        RowEnd {
+            life: last.unwrap_or_default(),
+            ..self.row_end()
+        }
+    }
+
+    /// Becomes like another, as far as that lends to this life: as the real
+    /// server does (`server/joining.rs`).
+    pub fn follow(&mut self, rank: usize, theirs: &Self, life: &Beginning) -> Result<(), Refusal> {
+        let Some(until) = theirs.row.lends(life) else {
+            return Ok(());
+        };
+        self.change(|row, clock_at| row.follow(Rank(rank as u32), &theirs.row, life, clock_at))?;
+        let from = self.row.end;
+        let is_wanted = |batch: &&Batch| {
+            let header = header(batch);
+            header.end() > from && header.first < until
+        };
+        let mut wanted = theirs.batches.iter().filter(is_wanted);
+        wanted.try_for_each(|batch| self.accept(batch, Origin::Replica))
+    }
+
+    /// Lets a life in.
+    pub fn let_in(&mut self, rank: usize, life: &Beginning) -> Result<(), Refusal> {
+        self.change(|row, clock_at| row.let_in(Rank(rank as u32), life, clock_at))
+    }
+
+    fn change(
+        &mut self,
+        change: impl FnOnce(
+            &mut Row,
+            &dyn Fn(EventIndex) -> Result<Option<Clock>, Refusal>,
+        ) -> Result<bool, Refusal>,
+    ) -> Result<(), Refusal> {
+        let mut row = self.row.clone();
+        change(&mut row, &|at| Ok(self.clock_before(at)))?;
+        self.row = row;
+        self.clip();
+        Ok(())
     }
 
     /// Gives up what has at most this clock. GC-1

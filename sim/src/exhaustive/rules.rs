@@ -83,8 +83,8 @@ impl World {
             return Ok(());
         }
         let end = |shelf: &Shelf| match size.joining {
-            Joining::FirstKept => shelf.row_end(),
-            Joining::Marked => shelf.marked_end(),
+            Joining::FirstKept => shelf.unmarked_end(),
+            Joining::Marked => shelf.row_end(),
         };
         let asked = self.shelves.iter().enumerate();
         let asked = asked.filter(|(replica, _)| *replica != without);

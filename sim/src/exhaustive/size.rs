@@ -16,11 +16,11 @@ pub enum Operation {
 /// How a replica is let in by a life that begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Joining {
-    /// The hello says from where on the life can send (`first_kept`), as the
-    /// server has it today.
+    /// Planted: the hello says only from where on the life can send
+    /// (`first_kept`), and a life leaves no mark (docs/model-checking.md).
     FirstKept,
-    /// The hello says where the life begins and who wrote what is before, and
-    /// the row keeps that it began (docs/model-checking.md).
+    /// As the server does it: the hello says where the life begins and who wrote
+    /// what is before, and the row keeps that it began.
     Marked,
 }
 

@@ -110,7 +110,7 @@ impl Fetching {
             network.calls[self.logger] = true;
             return;
         };
-        let (inquiry, question) = Inquiry::begin(self.wanted);
+        let (inquiry, question) = Inquiry::begin(self.wanted.clone());
         let talk = network.call(peer, None, self.spark.clone());
         match talk {
             Some(talk) => {

@@ -156,7 +156,8 @@ impl Run {
             rank.end_undead();
         }
         let until = self.now + PATIENCE;
-        while !self.ranks.iter().all(RankModel::is_all_stable) {
+        let replicas = self.setup.plan.replicas;
+        while !(self.ranks.iter()).all(|rank| rank.is_all_stable(replicas)) {
             // Death at an effect may still come.
             self.loggers.heal();
             for rank in self.ranks.iter_mut().filter(|rank| rank.mortal.is_dead()) {

@@ -39,7 +39,7 @@ fn setup(seed: u64) -> Setup {
 /// How many; more by `REFRAIN_LOGGER_SEEDS`.
 fn seeds() -> u64 {
     let more = std::env::var("REFRAIN_LOGGER_SEEDS").ok();
-    more.and_then(|seeds| seeds.parse().ok()).unwrap_or(200)
+    more.and_then(|seeds| seeds.parse().ok()).unwrap_or(600)
 }
 
 /// Loggers and ranks die, before and after any effect; hosts lose power;
@@ -59,6 +59,18 @@ fn what_was_acknowledged_is_held_and_given_back() {
     assert!(sum.acknowledged > 20 * seeds, "{sum:?}");
     assert!(sum.lives > seeds && sum.logger_deaths > seeds, "{sum:?}");
     assert!(sum.read > 20 * seeds, "{sum:?}");
+}
+
+/// A life goes on from what only one logger has of the life before, and the two
+/// others agree with each other, on a longer tail of a dead one: they are not shut
+/// out, and welcome it with nothing else.
+// EL-3, EL-5, FENCE-1
+#[test]
+fn loggers_with_the_same_dead_tail_are_brought_to_the_life_that_goes_on() {
+    let setup = setup(374);
+    assert_eq!((setup.plan.replicas, setup.plan.quorum), (3, 2));
+    let totals = run(setup).unwrap_or_else(|breach| panic!("{setup:?}: {breach}"));
+    assert!(totals.lives > 2, "{totals:?}");
 }
 
 /// The same seed is the same run, to the last acknowledgement.

@@ -93,8 +93,13 @@ impl RankModel {
         last.map_or(EventIndex(0), |batch| header(batch).end())
     }
 
-    pub fn is_all_stable(&self) -> bool {
-        self.begun.is_some() && !self.mortal.is_dead() && self.client.stable_end() >= self.end()
+    /// Everything is stable, and all of this many loggers have let it in: what it
+    /// placed with one that it lost is read only when it is back there, or its next
+    /// life.
+    pub fn is_all_stable(&self, replicas: u32) -> bool {
+        let is_stable = self.client.stable_end() >= self.end();
+        let is_in = self.client.live() == replicas as usize;
+        self.begun.is_some() && !self.mortal.is_dead() && is_stable && is_in
     }
 
     pub fn explain(&self) -> String {
@@ -268,8 +273,9 @@ impl RankModel {
         self.undead.clear();
     }
 
+    /// Says whether it has left. One whose death came with an effect does not.
     pub fn leave(&mut self) -> bool {
-        self.client.leave()
+        self.client.leave() || self.mortal.is_dead()
     }
 
     /// What it would read if it died now.
