@@ -9,6 +9,7 @@ use super::stage::Stage;
 use super::store::MortalStore;
 use crate::loggers::JOB;
 use crate::plan::{Plan, ProtocolPlan};
+use crate::planted::Planted;
 use crate::program::Program;
 use core::time::Duration;
 use refrain_logging::Member;
@@ -22,7 +23,7 @@ use refrain_rank::spilling::{Spilling, Surroundings};
 use refrain_ring::Arena;
 use refrain_ring::Clock;
 use refrain_transport::engine::{Engine, EngineOptions};
-use refrain_transport::fabric::sim::{Network, SimFabric, TICK_NS};
+use refrain_transport::fabric::sim::{Faults, Network, Options, SimFabric, TICK_NS};
 
 /// Writes to the disk of a log that are under way at once, at most.
 const WRITES_MAX: usize = 2;
@@ -142,4 +143,28 @@ fn store(seed: u64) -> MemoryStore {
         delivery: Delivery::Shuffled { late_percent: 50 },
         room_bytes: u64::MAX,
     })
+}
+
+/// The network of a job.
+pub fn network(plan: &Plan) -> Network {
+    let options = match plan.network.is_rough {
+        true => Options::rough(plan.seed),
+        false => Options::calm(plan.seed),
+    };
+    let fence_off = plan.planted == Some(Planted::FenceLeaks);
+    let mut options = Options {
+        faults: Faults {
+            // Nobody may rely on being told; here nobody is.
+            loss_notice_ticks_max: None,
+            fence_off,
+            ..options.faults
+        },
+        window_bytes: plan.log.memory_bytes,
+        ..options
+    }
+    .reading_in_place(plan.network.reads_in_place);
+    if let Some(bytes) = plan.network.distant_bytes_min {
+        options = options.distant_from(bytes as usize);
+    }
+    Network::new(options)
 }

@@ -5,8 +5,10 @@ mod assembly;
 mod caller;
 mod commitments;
 mod deaths;
+mod ending;
 mod fabric;
 mod facts;
+mod failing;
 mod injector;
 mod launcher;
 mod process;
@@ -17,20 +19,22 @@ pub(crate) mod room;
 mod seat;
 mod stage;
 mod store;
+mod totals;
 mod work;
 
 pub use injector::FaultCounts;
 pub use stage::{Audience, Stage};
+pub use totals::{Failure, Totals};
 
 use crate::checkpoints::Checkpoints;
 use crate::happening::{Breach, Happening, Life};
 use crate::loggers::Loggers;
 use crate::mortal::Mortal;
-use crate::oracle::{Oracle, Oracles};
+use crate::oracle::Oracles;
 use crate::plan::{Plan, Process};
 use crate::planted::Planted;
 use crate::recollect::{Remains, Saved};
-use assembly::{Assembly, Place};
+use assembly::{Assembly, Place, network};
 use facts::Facts;
 use fastrand::Rng;
 use injector::Injector;
@@ -38,10 +42,11 @@ use launcher::Launcher;
 use refrain_logging::store::faulty::MemoryDisk;
 use refrain_ring::{Incarnation, Rank, Region};
 use refrain_transport::fabric::Fabric;
-use refrain_transport::fabric::sim::{Faults, Network, Options};
+use refrain_transport::fabric::sim::Network;
 use seat::{Joining, Seat};
 use std::cell::RefCell;
 use std::rc::Rc;
+use totals::Judges;
 
 /// A job that does not end in so many steps never does.
 const STEPS_MAX: u64 = 2_000_000;
@@ -53,37 +58,6 @@ const QUIET_TICKS: u64 = 100_000;
 /// So often time has to pass for nothing before the job is over.
 /// Disks of logs are tried again after 5 seconds at the latest.
 const QUIET_TIMES: u32 = 60;
-
-/// What a run came to.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Totals {
-    /// Steps.
-    pub steps: u64,
-    /// Calls of programs.
-    pub calls: u64,
-    /// Frames that left.
-    pub frames: u64,
-    /// Non-deterministic events.
-    pub events: u64,
-    /// Checkpoints that were stable.
-    pub checkpoints: u64,
-    /// Later lives that collected all they needed, and were checked.
-    pub recollections: u64,
-    /// What went wrong.
-    pub faults: FaultCounts,
-    /// A hash of everything that happened.
-    pub digest: u64,
-}
-
-/// A run in which something was that must not be.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("step {step}: {breach}")]
-pub struct Failure {
-    /// When.
-    pub step: u64,
-    /// What.
-    pub breach: Breach,
-}
 
 /// Runs a plan. `is_loud`: everything that happens is printed.
 ///
@@ -97,27 +71,6 @@ pub fn run(plan: &Plan, is_loud: bool) -> Result<Totals, Box<Failure>> {
             breach,
         })
     })
-}
-
-/// The oracles, as an audience.
-struct Judges {
-    oracles: Rc<RefCell<Oracles>>,
-    facts: Rc<Facts>,
-    totals: Rc<RefCell<Totals>>,
-}
-
-impl Audience for Judges {
-    fn see(&mut self, happening: &Happening<'_>) -> Result<(), Breach> {
-        let totals = &mut *self.totals.borrow_mut();
-        match happening {
-            Happening::Called(..) => totals.calls += 1,
-            Happening::Posted { .. } => totals.frames += 1,
-            Happening::Event(..) => totals.events += 1,
-            Happening::CheckpointStable(..) => totals.checkpoints += 1,
-            _ => {}
-        }
-        self.oracles.borrow_mut().see(happening, &*self.facts)
-    }
 }
 
 /// A job; see the [module](self).
@@ -293,112 +246,4 @@ impl<'a> Job<'a> {
         }
         self.end()
     }
-
-    /// What was seen in this step.
-    fn check(&self) -> Result<(), Breach> {
-        if let Some(breach) = self.stage.first_breach() {
-            return Err(breach);
-        }
-        let oracle = "loggers";
-        let lost = self.loggers.breach();
-        lost.map_or(Ok(()), |what| Err(Breach { oracle, what }))
-    }
-
-    fn is_over(&self) -> bool {
-        self.seats.iter().all(Seat::is_over)
-            && self.launcher.is_idle()
-            && !self.injector.waits_for_step()
-    }
-
-    /// Nothing more goes wrong, and everything works again. Whether that is
-    /// news.
-    fn heal(&mut self) -> bool {
-        if core::mem::replace(&mut self.is_healed, true) {
-            return false;
-        }
-        self.injector.stop();
-        for back in self.logger_back.iter_mut().chain(&mut self.disk_back) {
-            *back = back.map(|_| 0);
-        }
-        self.checkpoints_back = self.checkpoints_back.map(|_| 0);
-        for seat in &mut self.seats {
-            if let Seat::Living(process) = seat {
-                process.pause_steps = 0;
-            }
-        }
-        self.come_back();
-        self.loggers.heal();
-        true
-    }
-
-    fn end(&mut self) -> Result<Totals, Breach> {
-        for seat in &self.seats {
-            let waits = match seat {
-                Seat::Living(process) => process.holds_back(),
-                Seat::Starting(_) | Seat::Dead(_) | Seat::Returning(_) => true,
-                Seat::Recollected(..) => false,
-            };
-            if waits {
-                return Err(self.stands("comes to a standstill"));
-            }
-        }
-        self.read_all_logs()?;
-        self.oracles.borrow_mut().at_end(&*self.facts)?;
-        let state = |seat: &Seat| match seat {
-            Seat::Living(process) if process.is_finished() => Some(process.state()),
-            _ => None,
-        };
-        let states: Vec<_> = self.seats.iter().map(state).collect();
-        self.oracles.borrow().outcome.judge(self.plan, &states)?;
-        self.stage.note(self.network.digest());
-        let mut totals = *self.totals.borrow();
-        totals.steps = self.step;
-        totals.faults = self.faults;
-        totals.digest = self.stage.digest();
-        Ok(totals)
-    }
-
-    fn stands(&self, how: &str) -> Breach {
-        let seats: Vec<String> = self
-            .seats
-            .iter()
-            .map(|seat| match seat {
-                Seat::Living(process) => {
-                    format!("rank {}: {}", process.life.rank, process.explain())
-                }
-                other => format!("rank {}: {other:?}", other.life().rank),
-            })
-            .collect();
-        Breach {
-            oracle: "liveness",
-            what: format!(
-                "the job {how}: {}; loggers: {:?}",
-                seats.join("; "),
-                self.loggers.reports()
-            ),
-        }
-    }
-}
-
-fn network(plan: &Plan) -> Network {
-    let options = match plan.network.is_rough {
-        true => Options::rough(plan.seed),
-        false => Options::calm(plan.seed),
-    };
-    let fence_off = plan.planted == Some(Planted::FenceLeaks);
-    let mut options = Options {
-        faults: Faults {
-            // Nobody may rely on being told; here nobody is.
-            loss_notice_ticks_max: None,
-            fence_off,
-            ..options.faults
-        },
-        window_bytes: plan.log.memory_bytes,
-        ..options
-    }
-    .reading_in_place(plan.network.reads_in_place);
-    if let Some(bytes) = plan.network.distant_bytes_min {
-        options = options.distant_from(bytes as usize);
-    }
-    Network::new(options)
 }

@@ -1,0 +1,93 @@
+//! Whether a job is over, and what it came to.
+
+use super::seat::Seat;
+use super::{Job, Totals};
+use crate::happening::Breach;
+use crate::oracle::Oracle;
+
+impl Job<'_> {
+    /// What was seen in this step.
+    pub(super) fn check(&self) -> Result<(), Breach> {
+        if let Some(breach) = self.stage.first_breach() {
+            return Err(breach);
+        }
+        let oracle = "loggers";
+        let lost = self.loggers.breach();
+        lost.map_or(Ok(()), |what| Err(Breach { oracle, what }))
+    }
+
+    pub(super) fn is_over(&self) -> bool {
+        self.seats.iter().all(Seat::is_over)
+            && self.launcher.is_idle()
+            && !self.injector.waits_for_step()
+    }
+
+    /// Nothing more goes wrong, and everything works again. Whether that is
+    /// news.
+    pub(super) fn heal(&mut self) -> bool {
+        if core::mem::replace(&mut self.is_healed, true) {
+            return false;
+        }
+        self.injector.stop();
+        for back in self.logger_back.iter_mut().chain(&mut self.disk_back) {
+            *back = back.map(|_| 0);
+        }
+        self.checkpoints_back = self.checkpoints_back.map(|_| 0);
+        for seat in &mut self.seats {
+            if let Seat::Living(process) = seat {
+                process.pause_steps = 0;
+            }
+        }
+        self.come_back();
+        self.loggers.heal();
+        true
+    }
+
+    pub(super) fn end(&mut self) -> Result<Totals, Breach> {
+        for seat in &self.seats {
+            let waits = match seat {
+                Seat::Living(process) => process.holds_back(),
+                Seat::Starting(_) | Seat::Dead(_) | Seat::Returning(_) => true,
+                Seat::Recollected(..) => false,
+            };
+            if waits {
+                return Err(self.stands("comes to a standstill"));
+            }
+        }
+        self.read_all_logs()?;
+        self.oracles.borrow_mut().at_end(&*self.facts)?;
+        let state = |seat: &Seat| match seat {
+            Seat::Living(process) if process.is_finished() => Some(process.state()),
+            _ => None,
+        };
+        let states: Vec<_> = self.seats.iter().map(state).collect();
+        self.oracles.borrow().outcome.judge(self.plan, &states)?;
+        self.stage.note(self.network.digest());
+        let mut totals = *self.totals.borrow();
+        totals.steps = self.step;
+        totals.faults = self.faults;
+        totals.digest = self.stage.digest();
+        Ok(totals)
+    }
+
+    pub(super) fn stands(&self, how: &str) -> Breach {
+        let seats: Vec<String> = self
+            .seats
+            .iter()
+            .map(|seat| match seat {
+                Seat::Living(process) => {
+                    format!("rank {}: {}", process.life.rank, process.explain())
+                }
+                other => format!("rank {}: {other:?}", other.life().rank),
+            })
+            .collect();
+        Breach {
+            oracle: "liveness",
+            what: format!(
+                "the job {how}: {}; loggers: {:?}",
+                seats.join("; "),
+                self.loggers.reports()
+            ),
+        }
+    }
+}
