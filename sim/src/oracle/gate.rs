@@ -9,8 +9,8 @@
 //! a horizon or a goodbye.
 
 use super::pairs::Pairs;
-use super::{Oracle, Witness, breach, clock_of, index};
-use crate::happening::{Breach, Happening, Life};
+use super::{Oracle, Witness, breach, index};
+use crate::happening::{Breach, Happening, Life, event_clock};
 use crate::program::{Call, Stamp};
 use refrain_ring::{Clock, Incarnation, Rank, RecordHeader, RecordKind, Ssn};
 use refrain_transport::control::Control;
@@ -99,7 +99,7 @@ impl Gate {
 
     fn happened(&mut self, life: Life, event: &Event<'_>) {
         let present = &mut self.lives[life.rank.index()];
-        present.latest = present.latest.max(Some(clock_of(event)));
+        present.latest = present.latest.max(Some(event_clock(event)));
         if let Event::Match { source, ssn, .. } = event
             && let Some(awaited) = self.awaited[(*source, life.rank)].get_mut(ssn)
         {

@@ -148,17 +148,6 @@ fn breach(oracle: &'static str, what: impl Into<String>) -> Breach {
     }
 }
 
-/// The clock of an event.
-fn clock_of(event: &refrain_transport::protocol::Event<'_>) -> Clock {
-    use refrain_transport::protocol::Event;
-    match event {
-        Event::Match { at, .. } => *at,
-        Event::Probe { clock, .. } | Event::Completion { clock, .. } | Event::Nothing { clock } => {
-            *clock
-        }
-    }
-}
-
 /// Which message of its channel a sequence number is, as an index.
 fn index(ssn: Ssn) -> usize {
     usize::try_from(ssn.0).unwrap_or(usize::MAX)

@@ -2,8 +2,8 @@
 //! the operation that was the latest, so that it never goes back; one call is
 //! answered before the next is made.
 
-use super::{Oracle, Witness, breach, clock_of};
-use crate::happening::{Breach, Happening, Life};
+use super::{Oracle, Witness, breach};
+use crate::happening::{Breach, Happening, Life, event_clock};
 use crate::program::Call;
 use core::ops::RangeInclusive;
 use refrain_ring::{Clock, Incarnation};
@@ -86,7 +86,7 @@ impl Order {
         let Some(present) = self.present(life) else {
             return Ok(());
         };
-        let at = clock_of(event);
+        let at = event_clock(event);
         let is_later = present.operation.is_some_and(|operation| operation < at);
         if present.event.is_some_and(|before| before > at) || is_later {
             return Err(breach(
