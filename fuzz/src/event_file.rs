@@ -105,7 +105,7 @@ fn peeked(batch: &[u8]) -> (BatchHeader, &[u8]) {
 
 fn header(file: u64) -> Vec<u8> {
     let mut page = b"rfrnevts".to_vec();
-    page.extend(1_u32.to_le_bytes());
+    page.extend(2_u32.to_le_bytes());
     page.extend(7_u32.to_le_bytes());
     page.extend(file.to_le_bytes());
     page.extend(SALT.to_le_bytes());

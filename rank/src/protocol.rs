@@ -9,6 +9,7 @@ use refrain_logging::pessimist::{Commits, Pessimist};
 use refrain_ring::Clock;
 use refrain_transport::protocol::{Event, Protocol};
 use std::cell::RefCell;
+use std::collections::VecDeque;
 use std::rc::Rc;
 
 /// Where batches become stable, for as long as the rank lives.
@@ -76,12 +77,18 @@ pub type SharedEvents<C, W> = Rc<RefCell<Events<C, W>>>;
 pub struct Events<C, W> {
     pessimist: Pessimist<C>,
     watch: W,
+    /// Clocks that are given up when so many events, the first, are stable.
+    to_trim: VecDeque<(u64, Clock)>,
 }
 
 impl<C: Commitments, W: Watch> Events<C, W> {
     /// Joins those two.
     pub fn new(pessimist: Pessimist<C>, watch: W) -> Self {
-        Self { pessimist, watch }
+        Self {
+            pessimist,
+            watch,
+            to_trim: VecDeque::new(),
+        }
     }
 
     /// The same, to be shared.
@@ -154,12 +161,33 @@ impl<C: Commitments, W: Watch> Events<C, W> {
         let stable_before = self.pessimist.stable();
         let stable = self.pessimist.advance(wanted.max(self.watch.wanted()));
         self.watch.stable(stable);
+        if !self.to_trim.is_empty() {
+            self.trim();
+        }
         self.watch.advanced(Advance {
             wanted,
             stable_before,
             stable,
         });
         stable
+    }
+
+    /// Gives up what is before a checkpoint, once all that has happened is
+    /// stable: loggers take what was given up for stable. GC-1, EL-5
+    fn trim_when_stable(&mut self, before: Clock) {
+        self.to_trim.push_back((self.pessimist.recorded(), before));
+        self.trim();
+    }
+
+    #[cold]
+    fn trim(&mut self) {
+        let stable = self.pessimist.stable();
+        while let Some((events, before)) = self.to_trim.front().copied()
+            && events <= stable
+        {
+            self.to_trim.pop_front();
+            self.pessimist.commits().trim(before);
+        }
     }
 
     fn leave(&mut self) -> bool {
@@ -231,7 +259,7 @@ impl<C: Commitments, W: Watch> Protocol for Logging<C, W> {
     fn checkpoint_published(&mut self, clock: Clock) {
         if let Some(events) = &self.events {
             let before = std::mem::replace(&mut self.published, clock);
-            events.borrow_mut().commitments_mut().trim(before);
+            events.borrow_mut().trim_when_stable(before);
         }
     }
 

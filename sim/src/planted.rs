@@ -91,7 +91,7 @@ impl Planted {
             "torn-accepted",
             1000,
         ),
-        known(Planted::Logger(LoggerBug::TrimTooFar), "trim-too-far", 100),
+        known(Planted::Logger(LoggerBug::TrimTooFar), "trim-too-far", 400),
         known(
             Planted::Logger(LoggerBug::RingsForgotten),
             "rings-forgotten",

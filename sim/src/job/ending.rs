@@ -4,6 +4,7 @@ use super::seat::Seat;
 use super::{Job, Totals};
 use crate::happening::Breach;
 use crate::oracle::Oracle;
+use refrain_ring::Rank;
 
 impl Job<'_> {
     /// What was seen in this step.
@@ -54,6 +55,8 @@ impl Job<'_> {
                 return Err(self.stands("comes to a standstill"));
             }
         }
+        self.heal();
+        self.check_held_back()?;
         self.read_all_logs()?;
         self.oracles.borrow_mut().at_end(&*self.facts)?;
         let state = |seat: &Seat| match seat {
@@ -68,6 +71,28 @@ impl Job<'_> {
         totals.faults = self.faults;
         totals.digest = self.stage.digest();
         Ok(totals)
+    }
+
+    /// Between the living nothing waits, unless the log has no room.
+    fn check_held_back(&self) -> Result<(), Breach> {
+        let is_living = |rank: &Rank| matches!(self.seats[rank.index()], Seat::Living(_));
+        let oracles = self.oracles.borrow();
+        for sender in self.ranks().filter(is_living) {
+            let Seat::Living(process) = &self.seats[sender.index()] else {
+                continue;
+            };
+            let others = self.ranks().filter(|other| *other != sender);
+            for receiver in others.filter(is_living) {
+                let waits = oracles.orphan.is_held_back(sender, receiver)
+                    || oracles.log.has_begun_to_send(sender, receiver);
+                if waits && process.engine.stall().is_none() {
+                    let how =
+                        format!("ends with a message of {sender} to {receiver} that never left");
+                    return Err(self.stands(&how));
+                }
+            }
+        }
+        Ok(())
     }
 
     pub(super) fn stands(&self, how: &str) -> Breach {

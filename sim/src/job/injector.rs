@@ -13,8 +13,7 @@
 //! | the checkpoint store is killed, or its host loses power | every checkpoint that was called stable, two generations |
 //! | a disk (log of a rank, logger, checkpoint store) is full or does not answer for a time | everything; whoever needs it waits |
 //!
-//! Loggers are not lost for ever: each starts again. What a shard survives when
-//! one never comes back is tested in `loggers` and explored in `exhaustive`.
+//! Loggers are not lost for ever: each starts again.
 
 use crate::mortal::Mortal;
 use crate::plan::{FaultKind, FaultPlan, Moment, Plan, Process};

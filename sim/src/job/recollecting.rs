@@ -15,6 +15,9 @@ use refrain_logging::determinant::Determinant;
 use refrain_ring::{Clock, Rank, Ssn};
 use std::collections::BTreeMap;
 
+/// A log that is not read when it was asked so often never is.
+const ASKED_MAX: u32 = 100_000;
+
 /// What a later life has so far.
 #[derive(Debug)]
 pub struct Collecting {
@@ -182,11 +185,17 @@ impl Job<'_> {
             let from = self.oracles.borrow().log.kept(sender, receiver);
             let mut asking = Asking::new(&process.engine, receiver, from);
             let wrong = |error| breach(&format!("log of rank {sender} at the end: {error}"));
-            let messages = loop {
-                match asking.step(&mut process.engine).map_err(wrong)? {
-                    Heard::All(messages) => break messages,
-                    Heard::NotYet => {}
+            let mut messages = None;
+            for _ in 0..ASKED_MAX {
+                if let Heard::All(all) = asking.step(&mut process.engine).map_err(wrong)? {
+                    messages = Some(all);
+                    break;
                 }
+            }
+            let Some(messages) = messages else {
+                return Err(breach(&format!(
+                    "the log of rank {sender} is never read to its end"
+                )));
             };
             let payloads = payloads(&messages);
             let oracles = self.oracles.borrow();
@@ -213,16 +222,13 @@ impl Job<'_> {
             determinants,
             messages: messages.into_iter().flatten().collect(),
         };
-        let again = recollection.play();
-        let judged = again.and_then(|again| oracles.orphan.judge_again(rank, &again));
         // What was matched when its beginning came cannot be played again before
         // its sender, who was fenced off in the middle, goes on.
         let mut peers = self.ranks().filter(|peer| *peer != rank);
         let waits = peers.any(|peer| oracles.log.has_begun_to_send(peer, rank));
-        match judged {
-            Err(breach) if !waits => return Err(breach),
-            judged => self.totals.borrow_mut().recollections += u64::from(judged.is_ok()),
-        }
+        let again = recollection.play(waits)?;
+        oracles.orphan.judge_again(rank, &again, waits)?;
+        self.totals.borrow_mut().recollections += u64::from(!waits);
         self.seats[rank.index()] = Seat::Recollected(life, mortal);
         Ok(true)
     }

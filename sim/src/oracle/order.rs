@@ -106,8 +106,6 @@ impl Order {
 fn steps(call: &Call) -> RangeInclusive<u64> {
     match call {
         Call::Print(_) | Call::Checkpoint | Call::Finish => 0..=0,
-        // Of what is known to have ended it is no operation.
-        Call::Cancel(_) => 0..=1,
         _ => 1..=1,
     }
 }

@@ -69,6 +69,12 @@ impl Orphans {
         &self.ranks[rank.index()].happened
     }
 
+    /// Whether a message of this channel was made and never posted.
+    pub fn is_held_back(&self, sender: Rank, receiver: Rank) -> bool {
+        let sent = &self.sent[(sender, receiver)];
+        sent.posted < sent.made.len()
+    }
+
     /// How many messages of this channel were posted, at least in part.
     pub fn posted(&self, sender: Rank, receiver: Rank) -> u64 {
         self.sent[(sender, receiver)].posted as u64
@@ -100,11 +106,12 @@ impl Orphans {
     }
 
     /// Judges what a dead rank's program made when it was played again with what
-    /// was collected. REC-5, REC-8
+    /// was collected. `may_lack`: the end may be missing, as a message that it
+    /// waits for is still to be sent in part. REC-5, REC-8
     ///
     /// # Errors
     /// When it made something else than before, or less than others have seen.
-    pub fn judge_again(&self, rank: Rank, again: &Again) -> Result<(), Breach> {
+    pub fn judge_again(&self, rank: Rank, again: &Again, may_lack: bool) -> Result<(), Breach> {
         let mut next = again.sent_before.clone();
         for (to, tag, payload) in &again.sent {
             let sent = &self.sent[(rank, *to)];
@@ -124,7 +131,7 @@ impl Orphans {
         }
         for (to, next) in (0..).map(Rank).zip(next) {
             let posted = self.sent[(rank, to)].posted as u64;
-            if next < posted {
+            if next < posted && !may_lack {
                 return Err(breach(
                     NAME,
                     format!(
@@ -135,7 +142,8 @@ impl Orphans {
         }
         let seen = &self.ranks[rank.index()].seen;
         let must = seen.get(again.printed_before..).unwrap_or_default();
-        if !again.printed.starts_with(must) {
+        let lacks = may_lack && must.starts_with(&again.printed);
+        if !again.printed.starts_with(must) && !lacks {
             return Err(breach(
                 NAME,
                 format!(

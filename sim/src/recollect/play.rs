@@ -117,12 +117,13 @@ impl Recollection {
         saved.beginning.delivered[source.index()].before
     }
 
-    /// Plays the program again: what it makes. REC-4, REC-5
+    /// Plays the program again: what it makes. `may_wait`: it may wait for a message
+    /// of which only the beginning has left its sender. REC-4, REC-5
     ///
     /// # Errors
     /// When it does not fit to what was collected, or when a message is missing so
     /// that records are left over.
-    pub fn play(&self) -> Result<Again, Breach> {
+    pub fn play(&self, may_wait: bool) -> Result<Again, Breach> {
         let choices = Choices::new(&self.determinants);
         let beginning = &self.saved.beginning;
         let mut reference = Reference::new(self.rank, beginning, choices);
@@ -133,7 +134,8 @@ impl Recollection {
         }
         let stop = reference.run();
         let end = self.determinants.last().map(Determinant::at);
-        let is_left_over = stop != Stop::Finished && end > Some(reference.clock());
+        let waits = may_wait && stop == Stop::Blocked;
+        let is_left_over = stop != Stop::Finished && !waits && end > Some(reference.clock());
         if matches!(stop, Stop::Diverged { .. }) || is_left_over {
             let clock = reference.clock();
             let what = format!(

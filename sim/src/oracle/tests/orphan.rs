@@ -60,7 +60,7 @@ fn again() -> Again {
 #[test]
 fn what_was_seen_is_made_again() {
     let stage = stage();
-    let judge = |again: &Again| stage.oracle.judge_again(Rank(0), again);
+    let judge = |again: &Again| stage.oracle.judge_again(Rank(0), again, false);
     judge(&again()).unwrap();
     let mut less = again();
     less.sent.pop();
@@ -86,7 +86,7 @@ fn what_was_seen_is_made_again() {
 #[test]
 fn orphans_are_found() {
     let stage = stage();
-    let judge = |again: &Again| stage.oracle.judge_again(Rank(0), again);
+    let judge = |again: &Again| stage.oracle.judge_again(Rank(0), again, false);
     let mut lost = again();
     lost.sent.clear();
     assert_breach(judge(&lost), "orphan", "may have seen 1");

@@ -111,12 +111,12 @@ fn what_is_collected_makes_the_same_again() {
         let past = Past::new(seed);
         for rank in 0..past.sends.len() {
             let mut collected = past.whole_past(rank);
-            let again = collected.play().unwrap();
+            let again = collected.play(false).unwrap();
             assert_eq!(again.sent, past.made(rank));
             assert_eq!(again.printed, past.prints[rank]);
             let some = collected.determinants.len() / 2;
             collected.determinants.truncate(some);
-            let less = collected.play().unwrap();
+            let less = collected.play(false).unwrap();
             assert!(again.sent.starts_with(&less.sent));
             assert!(again.printed.starts_with(&less.printed));
         }
@@ -134,7 +134,10 @@ fn what_is_collected_behind_a_checkpoint_makes_the_rest() {
             for beginning in &past.checkpoints[rank] {
                 checkpoints += 1;
                 let sent: u64 = beginning.next_ssn_to.iter().map(|ssn| ssn.0).sum();
-                let again = past.collected(rank, beginning.clone(), 0).play().unwrap();
+                let again = past
+                    .collected(rank, beginning.clone(), 0)
+                    .play(false)
+                    .unwrap();
                 assert_eq!(again.sent, past.made(rank)[sent as usize..]);
                 assert!(past.prints[rank].ends_with(&again.printed));
             }
@@ -166,7 +169,7 @@ fn what_is_missing_leaves_records_over() {
             };
             missing += 1;
             collected.messages[matched.source.index()].remove(&matched.ssn);
-            found += u32::from(collected.play().is_err());
+            found += u32::from(collected.play(false).is_err());
         }
     }
     // The very last match may be followed by nothing that needs it.
