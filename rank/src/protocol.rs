@@ -159,7 +159,9 @@ impl<C: Commitments, W: Watch> Events<C, W> {
     // GATE-1: what others wait for is an emission too.
     fn advance(&mut self, wanted: u64) -> u64 {
         let stable_before = self.pessimist.stable();
-        let stable = self.pessimist.advance(wanted.max(self.watch.wanted()));
+        let to_trim = self.to_trim.front().map_or(0, |(events, _)| *events);
+        let all_wanted = wanted.max(self.watch.wanted()).max(to_trim);
+        let stable = self.pessimist.advance(all_wanted);
         self.watch.stable(stable);
         if !self.to_trim.is_empty() {
             self.trim();

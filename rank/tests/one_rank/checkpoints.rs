@@ -71,17 +71,36 @@ fn two_generations_of_determinants_are_kept() {
         pair.rank.publish(&taken);
         clocks.push(taken.clock());
     }
+    pair.settle();
     assert_eq!(
         pair.events.borrow().commitments().trims[..],
         clocks[..3],
         "each time what lies before the last but one"
     );
-    pair.settle();
     assert_eq!(
         pair.peer.log_horizon(Rank(1)),
         Ssn(5),
         "LOG-4: not the sixth"
     );
+}
+
+/// Loggers take what is given up for stable: it is, before it is given up, though
+/// no send waits for it.
+// GC-1, EL-5
+#[test]
+fn nothing_is_given_up_before_it_is_stable() {
+    let mut pair = Pair::new();
+    pair.events.borrow_mut().commitments_mut().is_held = true;
+    for _ in 0..3 {
+        receive_from_any(&mut pair);
+        pair.rank.publish_horizon();
+        pair.settle();
+    }
+    assert_eq!(pair.events.borrow().commitments().trims, []);
+    pair.events.borrow_mut().commitments_mut().is_held = false;
+    pair.settle();
+    assert_eq!(pair.events.borrow().progress(), (3, 3));
+    assert_eq!(pair.events.borrow().commitments().trims.len(), 3);
 }
 
 /// A rank leaves when all that happened is stable, and loggers know.
