@@ -125,24 +125,15 @@ impl Draw<'_> {
 
     fn of_logger(&mut self) {
         let (process, moment) = (self.some_logger(), self.moment());
-        let loses_power = self.rng.u32(0..3) == 0 && self.may_lose_power();
+        // What is in memory only does not promise to survive it.
+        let is_durable = self.plan.loggers.level == LevelPlan::Durable;
+        let loses_power = self.rng.u32(0..3) == 0 && is_durable;
         let kind = if loses_power {
             FaultKind::PowerLoss
         } else {
             FaultKind::Kill
         };
         self.add(process, moment, kind);
-    }
-
-    /// What is in memory only is lost with the power: of one logger, and only
-    /// where others have it too, as the level promises.
-    fn may_lose_power(&self) -> bool {
-        let is_of_logger = |fault: &FaultPlan| {
-            fault.kind == FaultKind::PowerLoss && matches!(fault.process, Process::Logger(_))
-        };
-        let loggers = self.plan.loggers;
-        loggers.level == LevelPlan::Durable
-            || (loggers.quorum >= 2 && !self.faults.iter().any(is_of_logger))
     }
 
     fn of_checkpoints(&mut self) {
