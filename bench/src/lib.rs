@@ -1,10 +1,15 @@
 //! Measurements and workloads: the NetPIPE-style sweep, the log's disk alone and
-//! under a log, programs that exercise a job, and (in `benches/`) criterion
+//! under a log, experiments with jobs that lose ranks, programs that exercise a job, and (in `benches/`) criterion
 //! benchmarks of the hot structures.
+pub mod checkpoint_policies;
 pub mod disk;
+pub(crate) mod drawing;
 pub mod event_bench;
+pub mod experiments;
 pub mod interrupt;
+mod launched_job;
 pub mod log_bench;
 pub mod netpipe;
 mod resident;
+pub mod soak;
 pub mod workload;

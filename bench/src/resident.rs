@@ -8,7 +8,8 @@ pub fn resident_bytes() -> Option<u64> {
     status_bytes(&status, "VmRSS:")
 }
 
-fn status_bytes(status: &str, name: &str) -> Option<u64> {
+/// A row of `/proc/PROCESS/status`, in bytes.
+pub(crate) fn status_bytes(status: &str, name: &str) -> Option<u64> {
     let line = status.lines().find_map(|line| line.strip_prefix(name))?;
     let kib: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
     kib.checked_mul(1024)

@@ -1,6 +1,7 @@
 //! The card that a rank publishes: its host and its addresses.
 
 use crate::input::Input;
+use refrain::Incarnation;
 use refrain::control::card::{Card, CardError};
 use refrain::control::host::HostIdentity;
 
@@ -10,9 +11,9 @@ pub fn check(bytes: &[u8]) {
         Ok(card) => assert_eq!(card.encode(), bytes, "{card:?}"),
         Err(CardError::Version(found)) => {
             assert_eq!(found, bytes[0]);
-            assert_ne!(found, 1);
+            assert_ne!(found, 2);
         }
-        Err(CardError::Damaged) => assert!(bytes.is_empty() || bytes[0] == 1),
+        Err(CardError::Damaged) => assert!(bytes.is_empty() || bytes[0] == 2),
     }
     let card = from_input(&mut Input::new(bytes));
     assert_eq!(Card::decode(&card.encode()), Ok(card));
@@ -24,6 +25,7 @@ fn from_input(input: &mut Input<'_>) -> Card {
     let host = HostIdentity::decode(&host);
     assert_eq!(HostIdentity::decode(&host.encode()), host);
     Card {
+        incarnation: Incarnation(input.u32()),
         host,
         near: input.bytes(),
         far: input.bytes(),
@@ -36,6 +38,7 @@ pub fn seeds() -> Vec<Vec<u8>> {
     [(0, 0), (24, 0), (0, 71), (300, 255)]
         .map(|(near, far)| {
             let card = Card {
+                incarnation: Incarnation(3),
                 host: HostIdentity::decode(&[9; HostIdentity::BYTES]),
                 near: part(near),
                 far: part(far),

@@ -39,10 +39,12 @@ fn decode_then_encode(bytes: &[u8]) {
 
 fn encode_then_decode(input: &mut Input<'_>) {
     let ssn = Ssn(input.u64());
-    let control = match input.u8() % 4 {
+    let control = match input.u8() % 6 {
         0 => Control::ClearToSend { ssn },
         1 => Control::Matched { ssn },
         2 => Control::Horizon { ssn },
+        3 => Control::Restart { ssn },
+        4 => Control::AskMatched { ssn },
         _ => Control::Goodbye,
     };
     let (source, incarnation) = (Rank(input.u32()), Incarnation(input.u32()));
@@ -66,6 +68,8 @@ pub fn seeds() -> Vec<Vec<u8>> {
         Control::Matched { ssn },
         Control::Horizon { ssn },
         Control::Goodbye,
+        Control::Restart { ssn },
+        Control::AskMatched { ssn },
     ]
     .map(|control| to_bytes(control.encode(Rank(2), Incarnation(1))))
     .to_vec()

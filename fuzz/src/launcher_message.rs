@@ -5,7 +5,7 @@ use refrain::config::JobConfig;
 use refrain::control::framing::{
     BODY_BYTES_MAX, FrameError, HEADER_BYTES, MAGIC, Reassembly, decode, encode,
 };
-use refrain::control::message::{ToLauncher, ToRank};
+use refrain::control::message::{StatusFigures, ToLauncher, ToRank};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::fmt::Debug;
@@ -88,7 +88,7 @@ fn with_header(body: &[u8]) -> Vec<u8> {
 }
 
 fn to_launcher(input: &mut Input<'_>) -> ToLauncher {
-    match input.u8() % 6 {
+    match input.u8() % 10 {
         0 => ToLauncher::Hello {
             process: input.u32(),
         },
@@ -99,9 +99,31 @@ fn to_launcher(input: &mut Input<'_>) -> ToLauncher {
         },
         2 => ToLauncher::Get { key: input.text() },
         3 => ToLauncher::Fence {
+            last: input.u8().is_multiple_of(2),
             generation: input.u64(),
         },
         4 => ToLauncher::Finalize,
+        5 => ToLauncher::Taking {
+            checkpoint: input.u64(),
+        },
+        6 => ToLauncher::Stable {
+            checkpoint: input.u64(),
+            bytes: input.u64(),
+            log_bytes: input.u64(),
+        },
+        7 => ToLauncher::Status {
+            figures: Box::new(StatusFigures {
+                received_bytes: input.u64(),
+                sent_bytes: input.u64(),
+                log_bytes: input.u64(),
+                log_bytes_max: input.u64(),
+                disk_bytes: input.u64(),
+                gate_waits: input.u64(),
+                gate_wait_us: input.u64(),
+                heeds_requests: input.u8().is_multiple_of(2),
+            }),
+        },
+        8 => ToLauncher::WantCheckpoint { of: input.u32() },
         _ => ToLauncher::Abort {
             message: input.text(),
         },
@@ -109,7 +131,7 @@ fn to_launcher(input: &mut Input<'_>) -> ToLauncher {
 }
 
 fn to_rank(input: &mut Input<'_>) -> ToRank {
-    match input.u8() % 4 {
+    match input.u8() % 6 {
         0 => ToRank::Welcome {
             job: input.u64(),
             rank: input.u32(),
@@ -129,6 +151,8 @@ fn to_rank(input: &mut Input<'_>) -> ToRank {
         2 => ToRank::FenceDone {
             generation: input.u64(),
         },
+        3 => ToRank::CheckpointWanted,
+        4 => ToRank::AskStatus,
         _ => ToRank::Stop {
             reason: input.text(),
         },
@@ -147,11 +171,28 @@ pub fn seeds() -> Vec<Vec<u8>> {
         },
         ToLauncher::Get { key: key.clone() },
         ToLauncher::Fence {
+            last: false,
             generation: (1 << 32) + 5,
         },
         ToLauncher::Statistics {
             figures: Box::default(),
         },
+        ToLauncher::Taking {
+            checkpoint: (1 << 32) + 6,
+        },
+        ToLauncher::Stable {
+            checkpoint: (1 << 32) + 6,
+            bytes: 1 << 40,
+            log_bytes: 4096,
+        },
+        ToLauncher::Status {
+            figures: Box::new(StatusFigures {
+                received_bytes: 1 << 33,
+                heeds_requests: true,
+                ..StatusFigures::default()
+            }),
+        },
+        ToLauncher::WantCheckpoint { of: 3 },
         ToLauncher::Finalize,
         ToLauncher::Abort {
             message: "no room".into(),
@@ -171,6 +212,8 @@ pub fn seeds() -> Vec<Vec<u8>> {
             memory: false,
         },
         ToRank::FenceDone { generation: 0 },
+        ToRank::CheckpointWanted,
+        ToRank::AskStatus,
         ToRank::Stop {
             reason: "rank 1 failed".into(),
         },

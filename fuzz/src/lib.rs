@@ -8,6 +8,10 @@
 
 pub mod address_card;
 pub mod brief_header;
+pub mod checkpoint;
+pub mod checkpoint_engine;
+pub mod checkpoint_log;
+pub mod checkpoint_message;
 pub mod control_frame;
 pub mod event_batch;
 pub mod event_file;
@@ -117,5 +121,25 @@ pub const TARGETS: &[Target] = &[
         name: "event_ring",
         check: event_ring::check,
         seeds: event_ring::seeds,
+    },
+    Target {
+        name: "checkpoint_engine",
+        check: checkpoint_engine::check,
+        seeds: checkpoint_engine::seeds,
+    },
+    Target {
+        name: "checkpoint_log",
+        check: checkpoint_log::check,
+        seeds: checkpoint_log::seeds,
+    },
+    Target {
+        name: "checkpoint",
+        check: checkpoint::check,
+        seeds: checkpoint::seeds,
+    },
+    Target {
+        name: "checkpoint_message",
+        check: checkpoint_message::check,
+        seeds: checkpoint_message::seeds,
     },
 ];

@@ -8,14 +8,19 @@
 //! also of sends, and also of a request whose scope is over: which of several was
 //! told first depends on those that were not.
 //!
-//! So this is also the place where a rank that plays its past again will get its
-//! answers: from records instead of from what is there.
+//! So this is also the place where a rank that plays its past again gets its
+//! answers: from records instead of from what is there. REC-4. Then a call that
+//! does not wait may have to: its answer is known, but what it is about has not
+//! come ([`Answer::NotYet`]).
 
 mod handle;
 mod several;
+mod told;
 
 pub use handle::{Handle, Handles};
-pub use several::{are_null, test_all, try_all, try_any, try_some};
+pub use refrain_transport::past::Answer;
+pub use several::{are_null, test_all, test_any, test_some, try_all, try_any, try_some};
+pub use told::awaited;
 
 use refrain_ring::Clock;
 use refrain_transport::engine::{
@@ -80,39 +85,73 @@ pub fn try_wait(engine: &mut Engine, handle: &mut Handle) -> Option<Outcome> {
     Some(outcome)
 }
 
-/// A test of one request: how it ended, if it has; it is null then. If it has
-/// not, the caller says that it [found nothing](found_nothing).
+/// A test of one request: how it ended, if it has; it is null then. If it is told
+/// nothing, the caller says that it [found nothing](found_nothing).
 #[inline]
-pub fn test(engine: &mut Engine, clock: Clock, handle: &mut Handle) -> Option<Outcome> {
-    let outcome = handle.outcome(engine)?;
+pub fn test(engine: &mut Engine, clock: Clock, handle: &mut Handle) -> Answer<Outcome> {
+    if engine.is_told(clock) {
+        return told::test(engine, clock, handle);
+    }
+    let Some(outcome) = handle.outcome(engine) else {
+        return Answer::Nothing;
+    };
     note_one(engine, clock, handle);
     handle.end(engine);
-    Some(outcome)
+    Answer::Told(outcome)
 }
 
-/// A probe: a message that fits, if there is one. It stays.
+/// A probe that does not wait: a message that fits, if there is one. It stays. If
+/// it is told nothing, the caller says that it [found nothing](found_nothing).
 #[inline]
-pub fn look(engine: &mut Engine, clock: Clock, from: &Pattern) -> Option<Status> {
-    let (status, ssn) = engine.find(from)?;
+pub fn look_now(engine: &mut Engine, clock: Clock, from: &Pattern) -> Answer<Status> {
+    if engine.is_told(clock) {
+        return engine.told_probe(clock, from);
+    }
+    let Some((status, ssn)) = engine.find(from) else {
+        return Answer::Nothing;
+    };
     engine.note_probe(clock, &status, ssn);
     engine.operation_ended();
-    Some(status)
+    Answer::Told(status)
 }
 
-/// A matched probe: a message that fits, if there is one. Only
-/// [`post_matched`] can receive it then.
+/// A matched probe that does not wait: a message that fits, if there is one. Only
+/// [`post_matched`] can receive it then. If it is told nothing, the caller says
+/// that it [found nothing](found_nothing).
 #[inline]
-pub fn take(engine: &mut Engine, clock: Clock, from: &Pattern) -> Option<Matched> {
-    let (matched, ssn) = engine.take_matched(from)?;
+pub fn take_now(engine: &mut Engine, clock: Clock, from: &Pattern) -> Answer<Matched> {
+    if engine.is_told(clock) {
+        return engine.told_take(clock, from);
+    }
+    let Some((matched, ssn)) = engine.take_matched(from) else {
+        return Answer::Nothing;
+    };
     engine.note_probe(clock, &matched.status, ssn);
     engine.operation_ended();
-    Some(matched)
+    Answer::Told(matched)
+}
+
+/// A probe that waits: as [`look_now`].
+#[inline]
+pub fn look(engine: &mut Engine, clock: Clock, from: &Pattern) -> Option<Status> {
+    let answer = look_now(engine, clock, from);
+    told::awaited(engine, clock, answer)
+}
+
+/// A matched probe that waits: as [`take_now`].
+#[inline]
+pub fn take(engine: &mut Engine, clock: Clock, from: &Pattern) -> Option<Matched> {
+    let answer = take_now(engine, clock, from);
+    told::awaited(engine, clock, answer)
 }
 
 /// A test or probe, not a wait, was told that there is nothing.
 #[inline]
 pub fn found_nothing(engine: &mut Engine, clock: Clock) {
-    engine.note_nothing(clock);
+    match engine.is_told(clock) {
+        false => engine.note_nothing(clock),
+        true => engine.answered(clock),
+    }
 }
 
 /// How a send ends that is not complete yet.

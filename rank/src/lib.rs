@@ -6,5 +6,7 @@
 //! Knows nothing of: launchers, sockets, clocks; who keeps events stable.
 
 pub mod calls;
+pub mod checkpoint;
+pub mod past;
 pub mod protocol;
 pub mod spilling;

@@ -152,6 +152,7 @@ impl<C: Commitments, W: Watch> Events<C, W> {
                 bytes,
             } => recorder.probed(clock, source, ssn, tag, bytes),
             Event::Completion { clock, requests } => recorder.completed(clock, requests),
+            Event::Cancelled { clock, request } => recorder.cancelled(clock, request),
             Event::Nothing { clock } => recorder.nothing(clock),
         }
     }

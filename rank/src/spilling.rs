@@ -139,6 +139,10 @@ impl<S: Store, P: Surroundings> Spill for Spilling<S, P> {
         self.after_bytes
     }
 
+    fn held_bytes(&self) -> u64 {
+        self.log.statistics().disk_bytes
+    }
+
     fn explain(&self) -> String {
         let directory = &self.directory;
         let statistics = self.log.statistics();

@@ -39,6 +39,42 @@ impl Default for EventConfig {
     }
 }
 
+/// What happens when a rank dies.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RecoveryConfig {
+    /// `--max-restarts`: how often one rank is started again. 0: its death ends
+    /// the job.
+    pub max_restarts: u32,
+    /// `--checkpoint-dir`: where checkpoints go. The launcher makes the path
+    /// absolute, and fills it in where ranks may be started again. `None`: there
+    /// is no place for them.
+    pub checkpoint_dir: Option<String>,
+    /// What the names of the job's checkpoints begin with; filled in by the
+    /// launcher.
+    pub checkpoint_prefix: String,
+    /// `--checkpoint-policy`: whom the launcher asks for checkpoints.
+    pub checkpoint_policy: String,
+    /// `--checkpoint-every`: how long between two orders, or with `interval`
+    /// between two checkpoints of one rank; in milliseconds.
+    pub checkpoint_every_ms: u64,
+    /// `--kill RANK@clock=N`: this rank kills itself (SIGKILL) when its clock is
+    /// there. Only the first life of the rank is told; all others have `None`.
+    pub kill_at_clock: Option<u64>,
+}
+
+impl Default for RecoveryConfig {
+    fn default() -> Self {
+        Self {
+            max_restarts: 0,
+            checkpoint_dir: None,
+            checkpoint_prefix: String::new(),
+            checkpoint_policy: "none".into(),
+            checkpoint_every_ms: 1000,
+            kill_at_clock: None,
+        }
+    }
+}
+
 /// How many of a shard's loggers have to have a commit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Quorum {
@@ -119,6 +155,8 @@ pub struct JobConfig {
     pub suspect_after_ms: Option<u64>,
     /// Where events become stable, and what waits for that.
     pub events: EventConfig,
+    /// What happens when a rank dies.
+    pub recovery: RecoveryConfig,
     /// `--verbose`: rank 0 says on standard error what was chosen and why.
     pub verbose: bool,
 }
@@ -145,6 +183,7 @@ impl Default for JobConfig {
             peer_timeout_ms: 30_000,
             suspect_after_ms: None,
             events: EventConfig::default(),
+            recovery: RecoveryConfig::default(),
             verbose: false,
         }
     }

@@ -34,6 +34,7 @@ mod protocol;
 pub mod seconds;
 pub mod size;
 pub mod statistics;
+mod stdio;
 mod voice;
 mod world;
 
@@ -43,6 +44,6 @@ pub use refrain_transport::engine::Stall;
 pub use refrain_transport::layout::Layout;
 pub use statistics::Statistics;
 pub use world::{
-    Destination, Incoming, Logged, Message, Outgoing, Request, Scope, Source, Status, World, from,
-    from_any, to,
+    Checkpointed, Destination, Image, Incoming, Logged, Message, Outgoing, Request, Restored,
+    Scope, Source, Status, World, from, from_any, to,
 };

@@ -60,6 +60,8 @@ pub struct EventStatistics {
     pub probes: u64,
     /// Completions alone.
     pub completions: u64,
+    /// Receives that were taken back.
+    pub cancelled: u64,
     /// Records of operations that found nothing.
     pub nothing: u64,
     /// Operations that found nothing, recorded or dropped.
@@ -81,7 +83,7 @@ pub struct EventStatistics {
 impl EventStatistics {
     /// All determinants.
     pub fn events(&self) -> u64 {
-        self.matches + self.merged + self.probes + self.completions + self.nothing
+        self.matches + self.merged + self.probes + self.completions + self.cancelled + self.nothing
     }
 
     /// Adds those of another rank.
@@ -90,6 +92,7 @@ impl EventStatistics {
         self.merged += other.merged;
         self.probes += other.probes;
         self.completions += other.completions;
+        self.cancelled += other.cancelled;
         self.nothing += other.nothing;
         self.nothing_found += other.nothing_found;
         self.named += other.named;

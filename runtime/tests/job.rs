@@ -2,7 +2,7 @@
 
 use refrain::Error;
 use refrain::config::JobConfig;
-use refrain::launcher::{EventLoggerSpec, Job, JobSpec, Outcome, Output};
+use refrain::launcher::{EventLoggerSpec, FaultSpec, Job, JobSpec, Outcome, Output};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use std::io::Write;
@@ -24,6 +24,7 @@ fn spec(ranks: u32, steps: &str) -> JobSpec {
         pin: false,
         descriptors: Vec::new(),
         event_loggers: EventLoggerSpec::default(),
+        faults: FaultSpec::default(),
     }
 }
 
@@ -36,6 +37,8 @@ fn good() -> Outcome {
         status: 0,
         failure: None,
         statistics: Vec::new(),
+        recoveries: Vec::new(),
+        checkpoints: Vec::new(),
     }
 }
 

@@ -2,7 +2,9 @@
 
 use crate::plan::Process;
 use crate::program::{Answer, Call};
+use crate::recollect::Saved;
 use core::fmt;
+use refrain_logging::determinant::Determinant;
 use refrain_ring::{Clock, Incarnation, Rank, RecordHeader, Ssn};
 use refrain_transport::control::Control;
 use refrain_transport::protocol::Event;
@@ -21,6 +23,18 @@ pub struct Life {
 pub enum Happening<'a> {
     /// A life begins.
     Began(Life),
+    /// A later life has what it goes on from, and its program begins to play
+    /// again. REC-1, REC-2
+    Resumed {
+        /// Which.
+        life: Life,
+        /// From which checkpoint, 0: from the beginning.
+        number: u32,
+        /// What that contains.
+        saved: &'a Saved,
+        /// All that happened behind it, as loggers hold it.
+        events: &'a [Determinant],
+    },
     /// A program calls. `clock`: of the operation; of calls that are none, that
     /// of the one before.
     Called(Life, Clock, &'a Call),
@@ -52,6 +66,8 @@ pub enum Happening<'a> {
     },
     /// A word that a rank printed is seen by people.
     Seen(Life, u64),
+    /// A word that people saw in a life before is printed again, and not shown.
+    SeenBefore(Life, u64),
     /// A checkpoint begins to be written.
     CheckpointTaken {
         /// Whose.
@@ -122,6 +138,13 @@ impl Happening<'_> {
             } => (13, of(*sender), u64::from(receiver.0), first.0),
             Self::Died(process) => (14, of(Rank(0)), process_number(*process), 0),
             Self::Restarted(process) => (15, of(Rank(0)), process_number(*process), 0),
+            Self::Resumed {
+                life,
+                number,
+                events,
+                ..
+            } => (16, *life, u64::from(*number), events.len() as u64),
+            Self::SeenBefore(life, word) => (17, *life, *word, 0),
         };
         let who = u64::from(life.rank.0) << 40 | u64::from(life.incarnation.0) << 8 | kind;
         [who, a, b].into_iter().fold(0, |sum: u64, word| {
@@ -149,9 +172,10 @@ fn process_number(process: Process) -> u64 {
 pub fn event_clock(event: &Event<'_>) -> Clock {
     match event {
         Event::Match { at, .. } => *at,
-        Event::Probe { clock, .. } | Event::Completion { clock, .. } | Event::Nothing { clock } => {
-            *clock
-        }
+        Event::Probe { clock, .. }
+        | Event::Completion { clock, .. }
+        | Event::Cancelled { clock, .. }
+        | Event::Nothing { clock } => *clock,
     }
 }
 
@@ -181,6 +205,16 @@ impl fmt::Display for Happening<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Began(life) => write!(f, "{life} begins"),
+            Self::Resumed {
+                life,
+                number,
+                events,
+                ..
+            } => write!(
+                f,
+                "{life} goes on from checkpoint {number} with {} records",
+                events.len()
+            ),
             Self::Called(life, clock, call) => write!(f, "{life} @{clock} {}", brief(call)),
             Self::Answered(life, clock, answer) => {
                 write!(f, "{life} @{clock} is told {}", brief(answer))
@@ -195,6 +229,7 @@ impl fmt::Display for Happening<'_> {
             Self::Fenced(by, of) => write!(f, "{by} fences {of}"),
             Self::Heard { from, to } => write!(f, "{to} hears {from}"),
             Self::Seen(life, word) => write!(f, "{life} has printed {word:016x}"),
+            Self::SeenBefore(life, word) => write!(f, "{life} prints {word:016x} again"),
             Self::CheckpointTaken {
                 life,
                 number,

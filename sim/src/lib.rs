@@ -16,6 +16,7 @@
 //! | `oracle` | what must be true of it, always and at its end |
 //! | `reference` | the same program with the same choices, without any engine |
 //! | [`exhaustive`] | the protocol's core in every order of events, for a small job |
+//! | [`restart`] | real engines of a small job, restarted in every order of events |
 //! | [`planted`] | bugs that the oracles must find |
 //!
 //! Knows nothing of: real time, real I/O.
@@ -32,4 +33,5 @@ pub mod planted;
 pub mod program;
 pub mod recollect;
 pub mod reference;
+pub mod restart;
 pub mod shrink;

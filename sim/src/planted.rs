@@ -41,6 +41,31 @@ pub enum Planted {
     DiskLies,
     /// The checkpoint store calls stable what it has not synced.
     CheckpointUnsynced,
+    /// A later life says that it misses less than it does.
+    RestartTooFar,
+    /// A later life does not know what one receive from any source got.
+    MatchDropped,
+    /// A later life does not know of probes and tests in vain.
+    NothingIgnored,
+    /// A later life begins without the log of its checkpoint.
+    LogLeftOut,
+    /// A later life publishes the checkpoint that it begins with at once, as if
+    /// there were no generation before it.
+    HorizonEarly,
+    /// A later life takes again what its checkpoint has delivered.
+    DeliveredForgotten,
+    /// A later life records the matches again that it plays again.
+    ReplayedRecorded,
+    /// A later life posts again what its peers have.
+    SuppressionLeftOut,
+    /// A rank says that it misses what it has not begun to get, instead of what it
+    /// has not got wholly. REC-7
+    VoidForgotten,
+    /// A later life does not know which receives were taken back.
+    CancelForgotten,
+    /// Nobody is asked whether a synchronous send that is not sent again is
+    /// matched.
+    NobodyAsked,
 }
 
 /// What there is to say of a bug.
@@ -105,6 +130,17 @@ impl Planted {
         known(Planted::OneGeneration, "one-generation", 50),
         known(Planted::DiskLies, "disk-lies", 100),
         known(Planted::CheckpointUnsynced, "checkpoint-unsynced", 500),
+        known(Planted::RestartTooFar, "restart-too-far", 50),
+        known(Planted::MatchDropped, "match-dropped", 50),
+        known(Planted::NothingIgnored, "nothing-ignored", 50),
+        known(Planted::LogLeftOut, "log-left-out", 100),
+        known(Planted::HorizonEarly, "horizon-early", 100),
+        known(Planted::DeliveredForgotten, "delivered-forgotten", 50),
+        known(Planted::ReplayedRecorded, "replayed-recorded", 100),
+        known(Planted::SuppressionLeftOut, "suppression-left-out", 50),
+        known(Planted::VoidForgotten, "void-forgotten", 200),
+        known(Planted::CancelForgotten, "cancel-forgotten", 100),
+        known(Planted::NobodyAsked, "nobody-asked", 200),
     ];
 
     /// Where it is one of the event loggers: which.

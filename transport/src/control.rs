@@ -5,7 +5,7 @@
 //!
 //! | bytes | field |
 //! |---|---|
-//! | 0 | kind: 1 clear-to-send, 2 matched, 3 horizon, 4 goodbye |
+//! | 0 | kind: 1 clear-to-send, 2 matched, 3 horizon, 4 goodbye, 5 restart, 6 ask-matched |
 //! | 1 | version ([`CONTROL_VERSION`]) |
 //! | 2..4 | 0 |
 //! | 4..8 | incarnation of the sender |
@@ -18,7 +18,7 @@ use refrain_ring::{Incarnation, Rank, Ssn};
 use thiserror::Error;
 
 /// Version of the control frame. A reader refuses every other.
-pub const CONTROL_VERSION: u8 = 1;
+pub const CONTROL_VERSION: u8 = 2;
 /// Bytes of an encoded control frame.
 pub const CONTROL_BYTES: usize = 32;
 
@@ -43,6 +43,19 @@ pub enum Control {
     },
     /// The sender of this frame sends nothing more.
     Goodbye,
+    /// One of the two began anew: the first message of the addressee that the
+    /// sender of this frame misses. The data lane begins with it. REC-3
+    Restart {
+        /// The message, on the channel from the addressee.
+        ssn: Ssn,
+    },
+    /// Whether a synchronous send's message is matched: it was sent to an earlier
+    /// connection, and is not sent again. Answered by [`Control::Matched`], when
+    /// it is.
+    AskMatched {
+        /// The message, on the channel to the addressee.
+        ssn: Ssn,
+    },
 }
 
 /// Why bytes are not a control frame of this version.
@@ -73,6 +86,8 @@ impl Control {
             Control::Matched { ssn } => (2, ssn.0),
             Control::Horizon { ssn } => (3, ssn.0),
             Control::Goodbye => (4, 0),
+            Control::Restart { ssn } => (5, ssn.0),
+            Control::AskMatched { ssn } => (6, ssn.0),
         };
         [
             kind | u64::from(CONTROL_VERSION) << 8 | u64::from(incarnation.0) << 32,
@@ -103,6 +118,8 @@ impl Control {
             3 => Control::Horizon { ssn },
             4 if ssn.0 != 0 => return Err(ControlError::Reserved),
             4 => Control::Goodbye,
+            5 => Control::Restart { ssn },
+            6 => Control::AskMatched { ssn },
             other => return Err(ControlError::Kind(other)),
         };
         Ok((

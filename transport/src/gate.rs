@@ -62,8 +62,18 @@ impl Gate {
         (self.stable >= mark.0).then_some(Pass(()))
     }
 
-    /// A pass for traffic that no program sees: credits, horizons, goodbyes,
-    /// and a clear-to-send for a named receive. Never waits (GATE-4).
+    /// A pass for a record of the log that was published before: to another life
+    /// of its receiver, or to one that was not there. It was published with a
+    /// pass of its own, and what was stable then is stable for ever: it tells
+    /// nothing that it could not have told at that time. GATE-1
+    #[inline]
+    pub fn pass_again(&self) -> Pass {
+        Pass(())
+    }
+
+    /// A pass for traffic that no program sees: credits, horizons, goodbyes, what
+    /// two ranks tell each other when one has begun anew, and a clear-to-send for
+    /// a named receive. Never waits (GATE-4).
     #[inline]
     pub fn pass_unseen(&self) -> Pass {
         Pass(())

@@ -17,5 +17,6 @@ pub mod fabric;
 pub mod gate;
 pub mod layout;
 pub mod matching;
+pub mod past;
 pub mod protocol;
 pub mod spill;

@@ -36,13 +36,20 @@ pub enum Event<'a> {
         /// Its length.
         bytes: u64,
     },
-    /// A wait, test or cancel whose outcome depends on timing ended these
-    /// requests, in this order.
+    /// A wait or test whose outcome depends on timing ended these requests, in
+    /// this order.
     Completion {
         /// The operation.
         clock: Clock,
         /// The completed requests, by the clocks at their posts.
         requests: &'a [Clock],
+    },
+    /// A receive was taken back before it was matched.
+    Cancelled {
+        /// The operation that did so.
+        clock: Clock,
+        /// The receive: the clock at its post.
+        request: Clock,
     },
     /// A probe or test that found nothing, or a cancel that came too late.
     Nothing {

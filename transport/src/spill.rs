@@ -34,6 +34,9 @@ pub trait Spill {
     /// Bytes of complete chunks that stay in memory before writing begins.
     fn after_bytes(&self) -> u64;
 
+    /// Bytes on disk that are not free again.
+    fn held_bytes(&self) -> u64;
+
     /// Why nothing is taken, and what is on disk, for people.
     fn explain(&self) -> String;
 }

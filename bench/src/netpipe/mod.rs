@@ -57,7 +57,7 @@ mod fabrics;
 mod log_budget;
 mod log_figures;
 mod log_use;
-mod machine;
+pub(crate) mod machine;
 mod measure;
 mod peers;
 mod plot;
@@ -71,6 +71,7 @@ mod table;
 pub use arguments::{Arguments, Mode, Receive};
 pub use error::NetpipeError;
 pub use rank::rank_main;
+pub(crate) use sizes::format_size;
 
 use std::process::ExitCode;
 

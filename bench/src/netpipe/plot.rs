@@ -1,19 +1,17 @@
 //! The plot: latency and bandwidth over size, log scales, one line per protocol
 //! and peer.
 
-mod axis;
-
 use super::NetpipeError;
 use super::arguments::Mode;
 use super::result::{Line, NO_PROTOCOL, Record, fabrics, lines};
 use super::sizes::format_size;
-use axis::LogAxis;
+use crate::drawing::axis::{self, LogAxis};
+use crate::drawing::{FAINT, FONT, GRID, GRID_LIGHT, INK, MARGIN, PALETTE, WIDTH, save};
 use plotters::coord::Shift;
 use plotters::element::DashedPathElement;
 use plotters::prelude::*;
 use plotters::style::FontTransform;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
-use std::io::Write;
 use std::path::Path;
 
 // Pixels of the drawing.
@@ -21,26 +19,6 @@ use std::path::Path;
 const TITLE_HEIGHT: i32 = 68;
 const LEGEND_ROW_HEIGHT: i32 = 26;
 const PANELS_HEIGHT: i32 = 496;
-const WIDTH: i32 = 1240;
-const MARGIN: i32 = 24;
-/// Okabe and Ito's palette: told apart with every kind of colour vision.
-const PALETTE: [RGBColor; 9] = [
-    RGBColor(0, 114, 178),
-    RGBColor(213, 94, 0),
-    RGBColor(0, 158, 115),
-    RGBColor(204, 121, 167),
-    RGBColor(86, 180, 233),
-    RGBColor(230, 159, 0),
-    RGBColor(60, 60, 60),
-    // Not theirs: for sweeps of many lines.
-    RGBColor(150, 110, 60),
-    RGBColor(150, 150, 150),
-];
-const INK: RGBColor = RGBColor(40, 40, 40);
-const FAINT: RGBColor = RGBColor(110, 110, 110);
-const GRID: RGBColor = RGBColor(222, 222, 222);
-const GRID_LIGHT: RGBColor = RGBColor(240, 240, 240);
-const FONT: &str = "DejaVu Sans, Helvetica, Arial, sans-serif";
 
 /// Draws `records` to `path`, which appears whole or not at all.
 ///
@@ -48,23 +26,10 @@ const FONT: &str = "DejaVu Sans, Helvetica, Arial, sans-serif";
 /// When the file cannot be written.
 pub fn write(records: &[Record], machine: &str, path: &Path) -> Result<(), NetpipeError> {
     let drawing = draw(records, machine)?;
-    let cannot = |error| NetpipeError::Write {
+    save(&drawing, path).map_err(|error| NetpipeError::Write {
         path: path.into(),
         error,
-    };
-    let folder = match path.parent() {
-        Some(folder) if !folder.as_os_str().is_empty() => folder,
-        _ => Path::new("."),
-    };
-    let mut file = tempfile::Builder::new()
-        .prefix(".netpipe-")
-        .suffix(".svg.tmp")
-        .permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666))
-        .tempfile_in(folder)
-        .map_err(cannot)?;
-    file.write_all(drawing.as_bytes()).map_err(cannot)?;
-    file.persist(path).map_err(|error| cannot(error.error))?;
-    Ok(())
+    })
 }
 
 /// The drawing as SVG.

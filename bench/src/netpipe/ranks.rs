@@ -8,7 +8,7 @@ use super::fabrics::is_open;
 use super::rank::{ANSWERS_VARIABLE, COMMANDS_VARIABLE};
 use crate::interrupt::Interrupt;
 use refrain::config::JobConfig;
-use refrain::launcher::{EventLoggerSpec, Job, JobSpec, Outcome, Output};
+use refrain::launcher::{EventLoggerSpec, FaultSpec, Job, JobSpec, Outcome, Output};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::pipe::{PipeFlags, pipe_with};
 use std::fs::File;
@@ -88,6 +88,7 @@ impl Ranks {
                 program: Some(program),
                 ..settings.events.loggers.clone()
             },
+            faults: FaultSpec::default(),
         })
         .map_err(|error| NetpipeError::Job {
             job: job_name(fabric, protocol),

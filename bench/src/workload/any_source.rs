@@ -5,6 +5,9 @@ use super::prng::combine;
 use super::{Horizon, payload};
 use refrain::{Request, Scope, Status, World, from, from_any, to};
 
+/// Sections of the master's checkpoint: how far it is; what has come back.
+const STATE: u64 = 1;
+const LEDGER: u64 = 2;
 const CONTEXT: u32 = 1;
 const TAG_TASK: i32 = 21;
 const TAG_RESULT: i32 = 22;
@@ -144,6 +147,8 @@ impl<'a> Ledger<'a> {
 
 /// A worker: a result for each task until told to stop.
 fn serve(world: &mut World, options: &Options) -> Result<(), WorkloadError> {
+    // It goes on with whatever task comes next.
+    drop(world.restored()?);
     let mut task = vec![0; options.message_bytes()];
     for served in 0.. {
         let status = world.recv(&mut task, from(0).any_tag().context(CONTEXT))?;
@@ -169,7 +174,8 @@ fn serve(world: &mut World, options: &Options) -> Result<(), WorkloadError> {
             world.rank()
         );
         world.send(&work(&task), to(0).tag(TAG_RESULT).context(CONTEXT))?;
-        options.horizon.after(world, served)?;
+        // A worker has no state but its place in the loop.
+        options.horizon.after(world, served, |_| Ok(()))?;
     }
     Ok(())
 }
@@ -181,12 +187,18 @@ struct Master<'a> {
 
 impl Master<'_> {
     fn run(&mut self, world: &mut World, ledger: &mut Ledger<'_>) -> Result<(), WorkloadError> {
-        for worker in 1..world.size() {
-            self.hand_out(world, worker)?;
+        let mut first_wave = 0;
+        if let Some(mut restored) = world.restored()? {
+            (self.handed_out, first_wave) = restored.value(STATE)?;
+            (ledger.done, ledger.per_rank, ledger.checksum) = restored.value(LEDGER)?;
+        } else {
+            for worker in 1..world.size() {
+                self.hand_out(world, worker)?;
+            }
         }
         let results_ahead = RESULTS_AHEAD * (world.size() as usize - 1);
         let mut buffers = vec![vec![0; self.options.message_bytes()]; results_ahead];
-        for wave in 0.. {
+        for wave in first_wave.. {
             let expected = ledger.missing().min(results_ahead);
             if expected == 0 {
                 break;
@@ -203,7 +215,11 @@ impl Master<'_> {
                 );
                 ledger.take(buffer, status.source.0)?;
             }
-            self.options.horizon.after(world, wave)?;
+            let handed_out = self.handed_out;
+            self.options.horizon.after(world, wave, |image| {
+                image.protect_value(STATE, &(handed_out, wave + 1))?;
+                image.protect_value(LEDGER, &(&ledger.done, &ledger.per_rank, ledger.checksum))
+            })?;
         }
         Ok(())
     }

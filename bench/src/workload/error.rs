@@ -14,6 +14,14 @@ pub enum WorkloadError {
     /// The options do not fit the job.
     #[error("{0}")]
     Options(String),
+    /// The system refused something.
+    #[error("{attempted}: {error}")]
+    System {
+        /// What was attempted.
+        attempted: String,
+        /// The system's words.
+        error: std::io::Error,
+    },
     /// Any of these, and where.
     #[error("{place}: {error}")]
     At {

@@ -7,16 +7,20 @@
 mod any_source;
 mod chaos;
 mod collective;
+mod coordinated;
 mod error;
+pub(crate) mod pairs;
 mod payload;
-mod prng;
+pub(crate) mod prng;
+mod record;
+pub(crate) mod ring;
 mod stencil;
 mod token_ring;
 mod watchdog;
 
 use clap::{Parser, Subcommand};
 use error::WorkloadError;
-use refrain::World;
+use refrain::{Image, World};
 use std::process::ExitCode;
 
 /// Workloads that verify every byte they exchange.
@@ -34,6 +38,10 @@ struct Arguments {
 enum Workload {
     /// A token with a counter and a running hash goes round the ranks.
     TokenRing(token_ring::Options),
+    /// Tokens go round the ranks; some of them die at the end and play it again.
+    Ring(ring::Options),
+    /// Two pairs of ranks that have nothing to do with each other.
+    Pairs(pairs::Options),
     /// A 2-D or 3-D halo exchange on a periodic grid; the checksum is the same
     /// for every number of ranks.
     Stencil(stencil::Options),
@@ -43,27 +51,43 @@ enum Workload {
     Chaos(chaos::Options),
 }
 
-/// When a workload states that what it received needs no resending (LOG-4), as
-/// a program does after a checkpoint: without it a payload log only grows.
+/// When a workload states that what it received needs no resending (LOG-4), and
+/// when it takes checkpoints.
 #[derive(Clone, Copy, Debug, clap::Args)]
 struct Horizon {
-    /// Publish a horizon every so many rounds; 0: never.
-    #[arg(long, value_name = "ROUNDS", default_value_t = 64)]
-    horizon_every: u64,
+    /// Publish a horizon every so many rounds; 0: never. 64 if not given, but never
+    /// in a job whose ranks may be started again: they need what it would free.
+    #[arg(long, value_name = "ROUNDS")]
+    horizon_every: Option<u64>,
+    /// Take a checkpoint every so many rounds; 0: only if the job asks for one.
+    #[arg(long, value_name = "ROUNDS", default_value_t = 0)]
+    checkpoint_every: u64,
 }
 
 impl Horizon {
     #[cfg(test)]
     fn never() -> Self {
-        Self { horizon_every: 0 }
+        Self {
+            horizon_every: Some(0),
+            checkpoint_every: 0,
+        }
     }
 
-    /// To be called after each round, counted from 0.
-    fn after(self, world: &mut World, round: u64) -> Result<(), WorkloadError> {
-        if self.horizon_every > 0
-            && (round + 1).is_multiple_of(self.horizon_every)
-            && world.protocol() != "none"
-        {
+    /// To be called after each round, counted from 0; `save` gives what is needed
+    /// to go on with the next.
+    fn after(
+        self,
+        world: &mut World,
+        round: u64,
+        save: impl FnOnce(&mut Image<'_>) -> Result<(), refrain::Error>,
+    ) -> Result<(), WorkloadError> {
+        let is_due = |every: u64| every > 0 && (round + 1).is_multiple_of(every);
+        let recovers = world.recovers();
+        if recovers && (is_due(self.checkpoint_every) || world.checkpoint_requested()?) {
+            world.checkpoint(save)?;
+        }
+        let horizon_every = self.horizon_every.unwrap_or(if recovers { 0 } else { 64 });
+        if is_due(horizon_every) && world.protocol() != "none" {
             world.publish_horizon()?;
         }
         Ok(())
@@ -87,6 +111,8 @@ fn run(workload: &Workload) -> Result<(), WorkloadError> {
     let mut world = World::init()?;
     let line = match workload {
         Workload::TokenRing(options) => token_ring::run(&mut world, options),
+        Workload::Ring(options) => ring::run(&mut world, options),
+        Workload::Pairs(options) => pairs::run(&mut world, options),
         Workload::Stencil(options) => stencil::run(&mut world, options),
         Workload::AnySource(options) => any_source::run(&mut world, options),
         Workload::Chaos(options) => chaos::run(&mut world, options),

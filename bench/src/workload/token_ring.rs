@@ -8,6 +8,8 @@ use refrain::{World, from, to};
 
 const TAG: i32 = 11;
 const CONTEXT: u32 = 1;
+/// Section of a checkpoint: rounds, and the token.
+const STATE: u64 = 1;
 /// Counter and hash.
 const HEAD_BYTES: usize = 16;
 
@@ -114,7 +116,16 @@ pub fn run(world: &mut World, options: &Options) -> Result<Option<String>, Workl
     let mut outgoing = vec![0; options.bytes];
     let mut incoming = vec![0; options.bytes];
     let mut token = Token::START;
-    for round in 0..options.rounds {
+    let mut first_round = 0;
+    if let Some(mut restored) = world.restored()? {
+        let (counter, hash);
+        (first_round, counter, hash) = restored.value(STATE)?;
+        token = Token { counter, hash };
+        for _ in 0..first_round {
+            expected.next();
+        }
+    }
+    for round in first_round..options.rounds {
         if rank == 0 {
             token = pass_first(world, token, &mut outgoing, &mut incoming)?;
         } else {
@@ -130,7 +141,9 @@ pub fn run(world: &mut World, options: &Options) -> Result<Option<String>, Workl
             token.passed(rank).write(&mut outgoing);
             world.send(&outgoing, to((rank + 1) % size).tag(TAG).context(CONTEXT))?;
         }
-        options.horizon.after(world, round)?;
+        options.horizon.after(world, round, |image| {
+            image.protect_value(STATE, &(round + 1, token.counter, token.hash))
+        })?;
     }
     Ok((rank == 0).then(|| {
         format!(

@@ -5,6 +5,7 @@
 //! nothing of the crates that it checks.
 
 mod arrows;
+mod experiment_output;
 mod hosts;
 mod lengths;
 mod links;
@@ -25,10 +26,13 @@ use tree::Tree;
 
 const USAGE: &str = "usage: refrain-check tree ROOT
        refrain-check netpipe-output FILE PROTOCOL... [--fabric FABRIC]... [--peer NAME]...
+       refrain-check experiment-output FILE EXPERIMENT
 
 tree            checks the source tree at ROOT
 netpipe-output  checks the JSON lines that `refrain netpipe --json` wrote: each
-                fabric with each protocol, and the peers, are there";
+                fabric with each protocol, and the peers, are there
+experiment-output
+                checks the JSON that `refrain bench EXPERIMENT --json` wrote";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -39,6 +43,9 @@ fn main() -> ExitCode {
             Some(expected) => check_netpipe_output(Path::new(file), &expected),
             None => Err(USAGE.to_owned()),
         },
+        ["experiment-output", file, experiment] => {
+            check_experiment_output(Path::new(file), experiment)
+        }
         _ => Err(USAGE.to_owned()),
     };
     match outcome {
@@ -90,6 +97,17 @@ fn check_netpipe_output(file: &Path, expected: &Expected<'_>) -> Result<Report, 
     report.section(
         "netpipe writes what it promises",
         netpipe_output::check(&text, expected),
+    );
+    Ok(report)
+}
+
+fn check_experiment_output(file: &Path, experiment: &str) -> Result<Report, String> {
+    let text = std::fs::read_to_string(file)
+        .map_err(|error| format!("cannot read {}: {error}", file.display()))?;
+    let mut report = Report::default();
+    report.section(
+        "an experiment writes what it promises",
+        experiment_output::check(&text, experiment),
     );
     Ok(report)
 }

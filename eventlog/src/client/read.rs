@@ -35,7 +35,9 @@ pub struct ReadRequest {
     pub until: EventIndex,
     /// Which life wrote the last determinant before that
     /// ([`Client::follows`](super::Client::follows)): a replica that is not
-    /// fenced yet may have others there. None: any row will do.
+    /// fenced yet may have others there, and more behind: the life that asks
+    /// writes its own there, so none of that is given. None: any row will do, with
+    /// all that it has.
     pub follows: Option<Incarnation>,
     /// How many replicas make a commit stable.
     pub quorum: usize,
@@ -140,6 +142,17 @@ impl EventRow {
         })
     }
 
+    /// The same batches as they came, each with its header.
+    pub fn whole_batches(&self) -> impl Iterator<Item = &[u8]> {
+        let mut rest = self.bytes.as_slice();
+        core::iter::from_fn(move || {
+            let (header, _) = BatchHeader::read(rest).ok()?;
+            let (batch, behind) = rest.split_at(header.batch_bytes());
+            rest = behind;
+            Some(batch)
+        })
+    }
+
     /// One past the last determinant; where reading was to begin, if there is
     /// none.
     pub fn end(&self) -> EventIndex {
@@ -207,6 +220,20 @@ impl EventRow {
         has_none || batches.any(|batch| batch.end() == until && batch.incarnation == follows)
     }
 
+    /// Gives up what a fenced life wrote behind the end that was asked for. The
+    /// life that asks begins to write there: nobody after it would know of what it
+    /// was told besides. EL-5
+    fn cut(mut self, request: &ReadRequest) -> Self {
+        if request.follows.is_some() && self.end > request.until {
+            let batches = self.batches().map(|(header, _)| header);
+            let before = batches.take_while(|header| header.end() <= request.until);
+            let bytes = before.map(|header| header.batch_bytes()).sum();
+            self.bytes.truncate(bytes);
+            self.end = request.until;
+        }
+        self
+    }
+
     /// What is stable is in the greatest of enough rows.
     fn rank_among_rows(&self) -> (Option<Incarnation>, EventIndex) {
         (self.last.map(|(incarnation, _)| incarnation), self.end)
@@ -270,7 +297,8 @@ pub fn read_rows(
             is_unheard
         });
         if is_enough(&rows) {
-            return Ok(choose(&rows, request).cloned().unwrap_or_default());
+            let row = choose(&rows, request).cloned().unwrap_or_default();
+            return Ok(row.cut(request));
         }
         if unheard.is_empty() || !goes_on() {
             return Err(too_little(&rows, needed, request, &faults));

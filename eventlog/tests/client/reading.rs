@@ -8,6 +8,7 @@ use refrain_eventlog::client::read::{
 };
 use refrain_eventlog::message::{Holding, ToClient};
 use refrain_logging::determinant::EventIndex;
+use refrain_ring::{Clock, Incarnation};
 use tempfile::tempdir;
 
 fn request(quorum: usize) -> ReadRequest {
@@ -151,6 +152,33 @@ fn of_several_rows_the_one_of_the_latest_life_is_taken() {
     // One of two makes a commit stable: both have to be asked.
     let both = read(&[events(&dead[..2]), events(&dead)], 1);
     assert_eq!(both, EventIndex(5));
+}
+
+/// A replica that has not let the new life in yet still has what the dead one wrote
+/// behind where the new one begins. That is overwritten: a life that was told of it
+/// would do what no life after it knows of. EL-5
+#[test]
+fn what_a_dead_life_wrote_behind_the_beginning_is_not_given() {
+    let dead: Vec<_> = (0..5).map(|number| sealed(0, number, number)).collect();
+    let read = |until: usize, after_clock: Option<u64>| {
+        let request = ReadRequest {
+            until: EventIndex(until as u64),
+            follows: Some(Incarnation(0)),
+            after_clock: after_clock.map(Clock),
+            ..request(2)
+        };
+        // One has let it in, the other has not.
+        let answers = [events(&dead[..until]), events(&dead), vec![]];
+        let row = serve(&answers, |addresses| read_events(addresses, &request));
+        row.unwrap()
+    };
+    for until in 1..=dead.len() {
+        let row = read(until, None);
+        assert_eq!(row.end(), EventIndex(until as u64));
+        assert_eq!(row.batches().count(), until);
+    }
+    assert!(read(0, None).is_empty());
+    assert_eq!(read(3, Some(0)).batches().count(), 2);
 }
 
 #[test]

@@ -6,8 +6,10 @@
 //! it is first needed.
 
 use crate::Region;
+use core::cell::RefCell;
 use core::fmt;
 use std::io;
+use std::rc::Rc;
 use thiserror::Error;
 
 /// Bytes of a chunk: the grain in which log memory is taken and freed.
@@ -50,6 +52,23 @@ pub enum ArenaFull {
 /// Makes a range of the region usable: `(offset, bytes)`.
 pub type Commit = Box<dyn FnMut(usize, usize) -> io::Result<()>>;
 
+type Returned = Rc<RefCell<Vec<ChunkId>>>;
+
+/// A chunk that goes back to its arena when this is dropped.
+#[cfg(not(loom))]
+#[derive(Debug)]
+pub(crate) struct BorrowedChunk {
+    pub(crate) chunk: ChunkId,
+    returned: Returned,
+}
+
+#[cfg(not(loom))]
+impl Drop for BorrowedChunk {
+    fn drop(&mut self) {
+        self.returned.borrow_mut().push(self.chunk);
+    }
+}
+
 /// One rank's log memory.
 pub struct Arena {
     region: Region,
@@ -57,6 +76,8 @@ pub struct Arena {
     chunks: u32,
     committed: u32,
     free: Vec<ChunkId>,
+    /// Given back by those who were lent a chunk.
+    returned: Returned,
     /// Chunks that were taken at the same time, at most.
     taken_most: u32,
     commit: Commit,
@@ -88,6 +109,7 @@ impl Arena {
             chunks,
             committed: 0,
             free: Vec::with_capacity(chunks as usize),
+            returned: Returned::default(),
             taken_most: 0,
             commit,
         }
@@ -109,7 +131,7 @@ impl Arena {
 
     /// Bytes that channels hold.
     pub fn used_bytes(&self) -> u64 {
-        (u64::from(self.committed) - self.free.len() as u64) * CHUNK_BYTES as u64
+        u64::from(self.taken_chunks()) * CHUNK_BYTES as u64
     }
 
     /// Bytes that channels have held at the same time, at most.
@@ -133,19 +155,36 @@ impl Arena {
         Ok(())
     }
 
+    fn taken_chunks(&self) -> u32 {
+        let free = self.free.len() + self.returned.borrow().len();
+        self.committed - free as u32
+    }
+
     /// Takes a chunk: the one freed last, else a fresh one.
     ///
     /// # Errors
     /// When the budget or the system's memory is at its end.
     pub(crate) fn take(&mut self) -> Result<ChunkId, ArenaFull> {
         if self.free.is_empty() {
+            self.free.append(&mut self.returned.borrow_mut());
+        }
+        if self.free.is_empty() {
             self.commit_extent()?;
         }
         let taken = self.free.pop().ok_or(ArenaFull::Budget {
             budget_bytes: self.budget_bytes(),
         })?;
-        self.taken_most = self.taken_most.max(self.committed - self.free.len() as u32);
+        self.taken_most = self.taken_most.max(self.taken_chunks());
         Ok(taken)
+    }
+
+    /// Takes a chunk that comes back by itself.
+    #[cfg(not(loom))]
+    pub(crate) fn borrow(&mut self) -> Result<BorrowedChunk, ArenaFull> {
+        Ok(BorrowedChunk {
+            chunk: self.take()?,
+            returned: Rc::clone(&self.returned),
+        })
     }
 
     /// Gives a chunk back. Nobody reads it any more.
@@ -196,6 +235,21 @@ mod tests {
         let second = arena.take().expect("free");
         arena.give_back(second);
         assert_eq!(arena.used_bytes_peak(), 2 * CHUNK_BYTES as u64);
+        assert_eq!(arena.used_bytes(), CHUNK_BYTES as u64);
+    }
+
+    #[test]
+    fn a_borrowed_chunk_comes_back_by_itself() {
+        let mut arena = Arena::heap(2 * CHUNK_BYTES);
+        let kept = arena.borrow().expect("free");
+        let dropped = arena.borrow().expect("free");
+        arena.take().expect_err("both are taken");
+        let again = dropped.chunk;
+        drop(dropped);
+        assert_eq!(arena.used_bytes(), CHUNK_BYTES as u64);
+        assert_eq!(arena.take().expect("it came back"), again);
+        arena.take().expect_err("both are taken again");
+        drop(kept);
         assert_eq!(arena.used_bytes(), CHUNK_BYTES as u64);
     }
 }

@@ -1,6 +1,6 @@
 //! Looking at a log's own chunks in memory, for the rank that writes them.
 
-use crate::writer::{CHUNK_HEADER_BYTES, ChannelLog, Place};
+use crate::writer::{CHUNK_HEADER_BYTES, ChannelLog, ChunkEntry, Place};
 use crate::{Arena, CHUNK_BYTES, Position, Ssn};
 
 /// Where a chunk of a log is, as far as memory is concerned.
@@ -37,10 +37,7 @@ impl ChannelLog {
             return InMemory::Lent;
         }
         let is_last = begin.0 + CHUNK_BYTES as u64 > self.tail().0;
-        let used_bytes = match is_last {
-            true => (self.tail().0 - begin.0) as usize,
-            false => entry.used_bytes,
-        };
+        let used_bytes = self.used_bytes_of(sequence, entry);
         // The header was there before any record.
         let posted_bytes = posted
             .0
@@ -52,6 +49,15 @@ impl ChannelLog {
                 used_bytes.min(usize::try_from(posted_bytes).unwrap_or(usize::MAX)),
             ),
             is_whole: !is_last && posted_bytes >= used_bytes as u64,
+        }
+    }
+
+    /// Bytes of header and records of a chunk in memory.
+    pub(crate) fn used_bytes_of(&self, sequence: u64, entry: &ChunkEntry) -> usize {
+        let begin = sequence * CHUNK_BYTES as u64;
+        match begin + CHUNK_BYTES as u64 > self.tail().0 {
+            true => (self.tail().0 - begin) as usize,
+            false => entry.used_bytes,
         }
     }
 

@@ -17,6 +17,8 @@
 //! Knows nothing of: processes, sockets, NICs, files, protocols. Memory comes
 //! in from outside as a [`Region`].
 
+#[cfg(not(loom))]
+mod ahead;
 mod arena;
 pub mod chunk;
 pub mod copy;
@@ -30,6 +32,8 @@ mod lent;
 pub mod read_back;
 mod reader;
 mod region;
+#[cfg(not(loom))]
+pub mod resend;
 mod sync;
 mod writer;
 

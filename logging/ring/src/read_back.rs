@@ -6,12 +6,12 @@
 //! ahead; each comes as a whole, is checked, and gives records only then. It
 //! holds no more memory than those chunks, however long the log is.
 
+use crate::ahead::{DiskAhead, Found};
 use crate::chunk::{CHUNK_HEAD_BYTES, ChunkError, ChunkReader};
 use crate::{
     Arena, CHUNK_BYTES, ChannelLog, InMemory, Incarnation, Position, Rank, RecordHeader, Ssn,
 };
 use core::fmt;
-use std::collections::VecDeque;
 use thiserror::Error;
 
 /// The bytes of a chunk that came from disk.
@@ -97,20 +97,14 @@ pub enum ReadBackError {
 /// Chunks that are read ahead of the records that are given: 2 MiB.
 const AHEAD_MAX: usize = 8;
 
-struct Ahead {
-    sequence: u64,
-    token: u64,
-    bytes: Option<Result<ChunkBytes, String>>,
-}
-
 /// A reader of one channel's log; see the [module](self).
 pub struct ReadBack {
     identity: (Rank, Rank, Incarnation),
     from: Ssn,
     /// Once the reader has found where to begin.
     place: Option<Place>,
-    /// In the order of their sequence numbers, from the chunk to be read on.
-    ahead: VecDeque<Ahead>,
+    /// From the chunk to be read on.
+    ahead: DiskAhead,
     /// The present chunk, if it came from disk and is whole.
     present: Option<ChunkBytes>,
 }
@@ -149,7 +143,7 @@ impl ReadBack {
             identity: log.identity(),
             from,
             place: None,
-            ahead: VecDeque::new(),
+            ahead: DiskAhead::new(log.identity()),
             present: None,
         }
     }
@@ -166,13 +160,12 @@ impl ReadBack {
 
     /// Whether a read is this reader's.
     pub fn waits_for(&self, token: u64) -> bool {
-        self.ahead.iter().any(|ahead| ahead.token == token)
+        self.ahead.waits_for(token)
     }
 
     /// A read has ended; whether it was one of this reader's.
     pub fn arrived(&mut self, token: u64, bytes: Result<ChunkBytes, String>) -> bool {
-        let ahead = self.ahead.iter_mut().find(|ahead| ahead.token == token);
-        ahead.map(|ahead| ahead.bytes = Some(bytes)).is_some()
+        self.ahead.arrived(token, bytes)
     }
 
     /// Gives the next records, of one chunk at most, in the order of the log: of
@@ -217,8 +210,11 @@ impl ReadBack {
                     }
                     InMemory::Lent => return Ok(Progress::Waiting),
                     InMemory::NotYet => return Ok(Progress::End),
-                    InMemory::Freed => match self.take_present(place.sequence)? {
-                        Found::Here => continue,
+                    InMemory::Freed => match self.ahead.take(place.sequence)? {
+                        Found::Here(bytes) => {
+                            self.present = Some(bytes);
+                            continue;
+                        }
                         Found::Coming => return Ok(Progress::Waiting),
                         Found::Nowhere => return self.pass(place.sequence, writer, disk),
                     },
@@ -245,20 +241,11 @@ impl ReadBack {
 
     /// The first chunk with messages that are to be given.
     fn first(&self, writer: Writer<'_>, disk: &dyn DiskChunks) -> Result<u64, ReadBackError> {
-        let in_memory = writer.log.find(self.from);
-        let freed = writer.log.trimmed().0 / CHUNK_BYTES as u64;
-        match disk.find(self.from) {
-            Some(on_disk) => Ok(on_disk.min(in_memory)),
-            None if writer.log.ssn_trimmed() > self.from => Err(self.lost(freed - 1)),
-            None => Ok(in_memory),
-        }
+        first_chunk(writer.log, self.from, disk)
     }
 
     fn lost(&self, sequence: u64) -> ReadBackError {
-        ReadBackError::Lost {
-            destination: self.destination(),
-            sequence,
-        }
+        lost(self.destination(), sequence)
     }
 
     /// The present chunk is gone: a horizon must have passed it, LOG-4, or it held
@@ -285,74 +272,10 @@ impl ReadBack {
 
     /// Begins to read the chunks from the present one on that are on disk only.
     fn read_ahead(&mut self, place: Place, writer: Writer<'_>, disk: &mut dyn DiskChunks) {
-        let mut sequence = place.sequence + u64::from(self.present.is_some());
-        // A horizon may have moved the reader on.
-        self.ahead.retain(|ahead| ahead.sequence >= sequence);
+        let is_present = usize::from(self.present.is_some());
         let freed = writer.log.trimmed().0 / CHUNK_BYTES as u64;
-        let mut index = 0;
-        while sequence < freed && self.chunks_ahead() < AHEAD_MAX {
-            let is_asked = self.ahead.get(index).map(|ahead| ahead.sequence) == Some(sequence);
-            if !is_asked {
-                // A horizon has passed this one: it shows when it is its turn.
-                let Some(token) = disk.begin_read(sequence) else {
-                    return;
-                };
-                let asked = Ahead {
-                    sequence,
-                    token,
-                    bytes: None,
-                };
-                self.ahead.insert(index, asked);
-            }
-            index += 1;
-            sequence += 1;
-        }
-    }
-
-    /// The chunk from disk, when it is here and whole.
-    fn take_present(&mut self, sequence: u64) -> Result<Found, ReadBackError> {
-        let Some(ahead) = self.ahead.front_mut() else {
-            return Ok(Found::Nowhere);
-        };
-        if ahead.sequence != sequence {
-            return Ok(Found::Nowhere);
-        }
-        let Some(bytes) = ahead.bytes.take() else {
-            return Ok(Found::Coming);
-        };
-        self.ahead.pop_front();
-        let destination = self.destination();
-        let bytes = bytes.map_err(|why| ReadBackError::Disk {
-            destination,
-            sequence,
-            why,
-        })?;
-        self.check(sequence, (*bytes).as_ref())?;
-        self.present = Some(bytes);
-        Ok(Found::Here)
-    }
-
-    /// Nothing of a chunk is given before all of its checksums hold.
-    fn check(&self, sequence: u64, bytes: &[u8]) -> Result<(), ReadBackError> {
-        let destination = self.destination();
-        let is_whole = || {
-            let mut reader = ChunkReader::sealed(bytes)?;
-            while reader.next_record()?.is_some() {}
-            Ok(*reader.header())
-        };
-        let header = is_whole().map_err(|damage| ReadBackError::Damaged {
-            destination,
-            sequence,
-            damage,
-        })?;
-        let identity = (header.source, header.destination, header.incarnation);
-        match identity == self.identity && header.sequence == sequence {
-            true => Ok(()),
-            false => Err(ReadBackError::Another {
-                destination,
-                sequence,
-            }),
-        }
+        let wanted = place.sequence + is_present as u64..freed;
+        self.ahead.read(wanted, AHEAD_MAX - is_present, disk);
     }
 
     /// Gives the records of a chunk from `place` on; how many.
@@ -380,9 +303,24 @@ impl ReadBack {
     }
 }
 
-/// Whether a chunk came from disk.
-enum Found {
-    Here,
-    Coming,
-    Nowhere,
+/// The first chunk with messages from `from` on.
+pub(crate) fn first_chunk(
+    log: &ChannelLog,
+    from: Ssn,
+    disk: &dyn DiskChunks,
+) -> Result<u64, ReadBackError> {
+    let in_memory = log.find(from);
+    let freed = log.trimmed().0 / CHUNK_BYTES as u64;
+    match disk.find(from) {
+        Some(on_disk) => Ok(on_disk.min(in_memory)),
+        None if log.ssn_trimmed() > from => Err(lost(log.identity().1, freed - 1)),
+        None => Ok(in_memory),
+    }
+}
+
+pub(crate) fn lost(destination: Rank, sequence: u64) -> ReadBackError {
+    ReadBackError::Lost {
+        destination,
+        sequence,
+    }
 }

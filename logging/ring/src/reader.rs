@@ -5,10 +5,10 @@
     reason = "declares the one unsafe function that reads a record again later"
 )]
 
-use crate::writer::{CHUNK_HEADER_BYTES, LINK_BYTES};
+use crate::writer::{CHUNK_HEADER_BYTES, CHUNK_MAGIC, LINK_BYTES};
 use crate::{
-    CHUNK_BYTES, ChunkId, HeaderError, Position, RecordHeader, RecordKind, Region, payload_offset,
-    record_bytes,
+    CHUNK_BYTES, ChunkId, HeaderError, Incarnation, Position, Rank, RecordHeader, RecordKind,
+    Region, payload_offset, record_bytes,
 };
 use thiserror::Error;
 
@@ -18,7 +18,8 @@ pub enum ReadError {
     /// A header that is none.
     #[error(transparent)]
     Header(#[from] HeaderError),
-    /// A link out of the arena, or out of a chunk that holds no record.
+    /// A link out of the arena, out of a chunk that holds no record, or to a chunk
+    /// that is no later one of the same log.
     #[error("a link leads astray, to chunk {0}: the log is damaged")]
     Link(u64),
     /// A record that leaves its chunk no place for the link to the next.
@@ -45,27 +46,39 @@ pub struct ChannelReader {
     region: Region,
     arena_offset: usize,
     chunks: u32,
+    /// Source, destination and incarnation, as the chunks' headers say.
+    log: (Rank, Rank, Incarnation),
     position: Position,
     offset: usize,
 }
 
 impl ChannelReader {
-    /// A reader at the beginning of the log that starts in `first`, with the
-    /// arena at `arena_offset` of `region`.
+    /// A reader that begins with the first record of the chunk `first`, which may
+    /// be any one of its log, with the arena at `arena_offset` of `region`. Where
+    /// in the log that is, the chunk says itself: positions are the writer's.
     ///
     /// # Errors
-    /// When the chunk does not exist.
+    /// When the chunk does not exist, or nobody writes a log there.
     pub fn new(region: Region, arena_offset: usize, first: ChunkId) -> Result<Self, ReadError> {
         let chunks = (region.bytes().saturating_sub(arena_offset) / CHUNK_BYTES) as u32;
         let mut reader = Self {
             region,
             arena_offset,
             chunks,
+            log: Default::default(),
             position: Position(0),
             offset: 0,
         };
-        reader.enter(u64::from(first.0), 0)?;
+        let first = u64::from(first.0);
+        let head = reader.head_of(first)?;
+        reader.log = head.log;
+        reader.enter(head);
         Ok(reader)
+    }
+
+    /// Who writes the log, to whom, and in which life.
+    pub fn log(&self) -> (Rank, Rank, Incarnation) {
+        self.log
     }
 
     /// Position of the next record.
@@ -99,7 +112,7 @@ impl ChannelReader {
                 if used == CHUNK_HEADER_BYTES {
                     return Err(ReadError::Link(header.extent));
                 }
-                self.enter(header.extent, self.position.0 / CHUNK_BYTES as u64 + 1)?;
+                self.follow(header.extent)?;
                 continue;
             }
             let payload_bytes = header.payload_bytes as usize;
@@ -134,12 +147,49 @@ impl ChannelReader {
         self.region.payload(payload_offset, payload_bytes)
     }
 
-    fn enter(&mut self, chunk: u64, sequence: u64) -> Result<(), ReadError> {
-        if chunk >= u64::from(self.chunks) {
+    #[cold]
+    fn follow(&mut self, chunk: u64) -> Result<(), ReadError> {
+        let head = self.head_of(chunk)?;
+        // Chunks are left out when all of their messages are free. LOG-4
+        if head.log != self.log || head.position <= self.position {
             return Err(ReadError::Link(chunk));
         }
-        self.offset = self.arena_offset + chunk as usize * CHUNK_BYTES + CHUNK_HEADER_BYTES;
-        self.position = Position(sequence * CHUNK_BYTES as u64 + CHUNK_HEADER_BYTES as u64);
+        self.enter(head);
         Ok(())
     }
+
+    fn enter(&mut self, head: Head) {
+        self.position = head.position;
+        self.offset = head.offset;
+    }
+
+    /// What a chunk says of itself.
+    fn head_of(&self, chunk: u64) -> Result<Head, ReadError> {
+        let astray = ReadError::Link(chunk);
+        if chunk >= u64::from(self.chunks) {
+            return Err(astray);
+        }
+        let start = self.arena_offset + chunk as usize * CHUNK_BYTES;
+        let [magic, sequence, ranks, life] = self.region.chunk_words(start);
+        let position = sequence
+            .checked_mul(CHUNK_BYTES as u64)
+            .filter(|_| magic == CHUNK_MAGIC)
+            .ok_or(astray)?;
+        Ok(Head {
+            log: (
+                Rank(ranks as u32),
+                Rank((ranks >> 32) as u32),
+                Incarnation(life as u32),
+            ),
+            position: Position(position + CHUNK_HEADER_BYTES as u64),
+            offset: start + CHUNK_HEADER_BYTES,
+        })
+    }
+}
+
+/// Whose a chunk is, and where its first record lies.
+struct Head {
+    log: (Rank, Rank, Incarnation),
+    position: Position,
+    offset: usize,
 }

@@ -146,6 +146,30 @@ impl Region {
         self.word(offset).store(word.to_le(), Ordering::Release);
     }
 
+    /// What the chunk at `offset` says of itself: its first four words. A chunk
+    /// that is sealed meanwhile has more to say in the last of them.
+    pub(crate) fn chunk_words(&self, offset: usize) -> [u64; 4] {
+        let first = self.load_first_word(offset);
+        let [a, b, c] = [8, 16, 24].map(|at| self.word(offset + at).load(Ordering::Relaxed));
+        [first, u64::from_le(a), u64::from_le(b), u64::from_le(c)]
+    }
+
+    /// Fills a chunk that nobody reads with the bytes of a complete one that was
+    /// recalled from disk: all its records are published, and behind them there is
+    /// no link yet. Killed in between, it leaves a chunk that says nothing.
+    pub(crate) fn fill_chunk(&self, offset: usize, bytes: &[u8]) {
+        self.clear_first_word(offset);
+        crate::sync::fence(Ordering::Release);
+        let (words, rest) = bytes.as_chunks::<8>();
+        assert!(rest.is_empty() && bytes.len() < crate::CHUNK_BYTES);
+        for (index, word) in words.iter().enumerate().skip(1) {
+            let word = u64::from_ne_bytes(*word);
+            self.word(offset + index * 8).store(word, Ordering::Relaxed);
+        }
+        self.clear_first_word(offset + bytes.len());
+        self.publish_first_word(offset, u64::from_le_bytes(words[0]));
+    }
+
     /// Copies the first `to.len()` bytes of a chunk out of a rank's memory, with
     /// the arena at `arena_offset`, rounded down to whole words; `false`, and
     /// nothing copied, when the region has no such chunk.
@@ -287,6 +311,16 @@ impl Region {
         self.memory.lines[offset / 64]
             .1
             .with(|cell| unsafe { *cell })
+    }
+
+    pub(crate) fn chunk_words(&self, offset: usize) -> [u64; 4] {
+        match self.load_first_word(offset) {
+            0 => [0; 4],
+            first => {
+                let [a, b, c, ..] = self.read_header_rest(offset);
+                [first, a, b, c]
+            }
+        }
     }
 
     pub(crate) fn payload(&self, _offset: usize, bytes: usize) -> &[u8] {

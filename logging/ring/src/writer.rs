@@ -82,6 +82,7 @@ pub struct Frame {
     pub offset: usize,
     /// Bytes of header, gap and payload from `offset` on.
     pub bytes: usize,
+    /// 0: the record is published already.
     first_word: u64,
 }
 
@@ -90,14 +91,40 @@ impl Frame {
     #[cfg(not(loom))]
     #[inline]
     pub fn header(&self, region: &Region) -> Result<RecordHeader, crate::HeaderError> {
+        let first_word = match self.first_word {
+            0 => region.load_first_word(self.offset),
+            first_word => first_word,
+        };
         let [a, b, c, d, e] = region.read_header_rest(self.offset);
-        RecordHeader::from_words([self.first_word, a, b, c, d, e])
+        RecordHeader::from_words([first_word, a, b, c, d, e])
     }
 
-    /// Makes the record visible to readers of `region`.
+    /// The published record at `offset`; `None` when its header is none.
+    #[cfg(not(loom))]
+    pub(crate) fn published(
+        region: &Region,
+        offset: usize,
+        position: Position,
+    ) -> Option<(Self, RecordHeader)> {
+        let mut frame = Self {
+            position,
+            offset,
+            bytes: 0,
+            first_word: 0,
+        };
+        let header = frame.header(region).ok()?;
+        let payload_bytes = header.payload_bytes as usize;
+        frame.bytes = payload_offset(payload_bytes) + payload_bytes;
+        Some((frame, header))
+    }
+
+    /// Makes the record visible to readers of `region`. One that is already may
+    /// be on its way to disk: nothing is stored there.
     #[inline]
     pub fn publish(&self, region: &Region) {
-        region.publish_first_word(self.offset, self.first_word);
+        if self.first_word != 0 {
+            region.publish_first_word(self.offset, self.first_word);
+        }
     }
 }
 
@@ -200,7 +227,7 @@ impl ChannelLog {
     }
 
     /// One past the sequence number of the chunk being filled.
-    fn sequence_end(&self) -> u64 {
+    pub(crate) fn sequence_end(&self) -> u64 {
         self.chunks_trimmed + self.chunks.len() as u64
     }
 
@@ -424,7 +451,7 @@ impl ChannelLog {
         let region = arena.region();
         self.begin_chunk(region, start, sequence);
         if !self.chunks.is_empty() {
-            self.write_link(region, next);
+            self.write_link(region, self.tail_offset, next);
         }
         let used_bytes = (self.tail.0 % CHUNK_BYTES as u64) as usize;
         let ssn_end = self.chunks.back_mut().map_or(Ssn(0), |complete| {
@@ -446,7 +473,7 @@ impl ChannelLog {
 
     /// A link is visible at once: a reader reaches it only over all records
     /// before it.
-    fn write_link(&self, region: &Region, next: ChunkId) {
+    pub(crate) fn write_link(&self, region: &Region, offset: usize, next: ChunkId) {
         let link = RecordHeader {
             payload_bytes: 0,
             kind: RecordKind::Link,
@@ -459,8 +486,8 @@ impl ChannelLog {
             extent: u64::from(next.0),
         };
         let [first_word, rest @ ..] = link.words();
-        region.write_header_rest(self.tail_offset, &rest);
-        region.publish_first_word(self.tail_offset, first_word);
+        region.write_header_rest(offset, &rest);
+        region.publish_first_word(offset, first_word);
     }
 
     /// Empties the chunk and says what it holds, for those who find it after

@@ -95,6 +95,49 @@ fn a_first_chunk_out_of_the_arena_is_refused() {
     }
 }
 
+/// A log of one record, in the chunk that is next.
+fn one_record(arena: &mut Arena, incarnation: u32, destination: u32) {
+    let (source, incarnation) = (Rank(0), Incarnation(incarnation));
+    let mut log = ChannelLog::new(source, incarnation, Rank(destination), 0);
+    let reservation = log.reserve(arena, 0, true).expect("room");
+    let frame = log.append(arena, reservation, header(RecordKind::Eager, 0, 0));
+    frame.publish(arena.region());
+}
+
+/// Chunks say whose they are and in which order they come: a link leads on in the
+/// same log, never back and never elsewhere.
+#[test]
+fn links_to_other_logs_and_back_are_refused() {
+    for (life, destination) in [(0, 2), (1, 1), (0, 1)] {
+        let mut arena = Arena::heap(3 * CHUNK_BYTES);
+        let region = arena.region().clone();
+        let mut log = ChannelLog::new(Rank(0), Incarnation(0), Rank(1), 0);
+        let reservation = log.reserve(&mut arena, 0, true).expect("room");
+        log.append(&arena, reservation, header(RecordKind::Eager, 0, 0))
+            .publish(&region);
+        one_record(&mut arena, life, destination);
+        for chunk in [0, 1, 2] {
+            let reservation = log.reserve(&mut arena, 0, true).expect("room");
+            let link = header(RecordKind::Link, 0, chunk);
+            let frame = log.append(&arena, reservation, link);
+            frame.publish(&region);
+            let mut reader = ChannelReader::new(region.clone(), 0, ChunkId(0)).expect("chunk 0");
+            for _ in 0..=chunk {
+                reader.advance(0);
+            }
+            assert_stuck(&mut reader, ReadError::Link(chunk));
+        }
+    }
+}
+
+/// Where no log was ever written no reader begins.
+#[test]
+fn an_empty_first_chunk_is_refused() {
+    let region = Arena::heap(2 * CHUNK_BYTES).region().clone();
+    let reader = ChannelReader::new(region, 0, ChunkId(1));
+    assert_eq!(reader.err(), Some(ReadError::Link(1)));
+}
+
 /// A link at the very start of a chunk would make readers run in circles, so
 /// it is no link; asking again does not get past it.
 #[test]

@@ -11,6 +11,8 @@
 pub mod batch;
 pub mod record;
 pub mod recorder;
+pub mod row;
+pub mod told;
 
 use core::fmt;
 use refrain_ring::{Clock, Rank, Ssn};
@@ -75,8 +77,8 @@ pub enum Determinant {
         /// Its length.
         bytes: u64,
     },
-    /// A wait, test or cancel whose outcome depends on timing ended these
-    /// requests, in this order.
+    /// A wait or test whose outcome depends on timing ended these requests, in
+    /// this order.
     Completion {
         /// The operation.
         at: Clock,
@@ -84,6 +86,13 @@ pub enum Determinant {
         requests: Vec<Clock>,
         /// The set goes on in the next determinant, which has the same clock.
         continues: bool,
+    },
+    /// A receive was taken back before it was matched.
+    Cancelled {
+        /// The operation that did so.
+        at: Clock,
+        /// The receive: the clock at its post.
+        request: Clock,
     },
     /// Probes, tests or cancels found nothing, one after the other, with no
     /// success between them.
@@ -110,6 +119,7 @@ impl Determinant {
             | Self::MatchCompleted { at, .. }
             | Self::Probe { at, .. }
             | Self::Completion { at, .. }
+            | Self::Cancelled { at, .. }
             | Self::Nothing { at, .. } => *at,
         }
     }

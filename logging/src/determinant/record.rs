@@ -50,6 +50,8 @@ const COUNT_LATER: u8 = 0;
 const TAG_NOTHING: u8 = 0x40;
 /// How many there were does not follow from their clocks.
 const NOTHING_COUNT: u8 = 1;
+/// A receive that was taken back.
+const TAG_CANCELLED: u8 = 0x50;
 
 /// Whose steps of the clock.
 #[derive(Clone, Copy)]

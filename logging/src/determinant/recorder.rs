@@ -64,6 +64,8 @@ pub struct Counts {
     pub probes: u64,
     /// Completions alone; one that is continued counts for each of its parts.
     pub completions: u64,
+    /// Receives that were taken back.
+    pub cancelled: u64,
     /// Records of operations that found nothing, once they are in a batch.
     pub nothing: u64,
     /// Operations that found nothing, recorded or dropped.
@@ -100,12 +102,19 @@ enum Pending {
         count: usize,
         continues: bool,
     },
+    Cancelled {
+        at: Clock,
+        request: Clock,
+    },
 }
 
 impl Pending {
     fn at(&self) -> Clock {
         match self {
-            Self::Match { at, .. } | Self::Probe { at, .. } | Self::Completion { at, .. } => *at,
+            Self::Match { at, .. }
+            | Self::Probe { at, .. }
+            | Self::Completion { at, .. }
+            | Self::Cancelled { at, .. } => *at,
         }
     }
 }
@@ -212,6 +221,13 @@ impl Recorder {
                 continues: left > 0,
             });
         }
+    }
+
+    /// A receive was taken back before it was matched.
+    pub fn cancelled(&mut self, at: Clock, request: Clock) {
+        self.drop_run();
+        self.counts.cancelled += 1;
+        self.record(Pending::Cancelled { at, request });
     }
 
     /// An operation found nothing.
@@ -403,6 +419,10 @@ impl Recorder {
             }) => {
                 let requests = self.requests.range(..count).copied();
                 self.encoder.completion(batch, at, requests, continues);
+                at
+            }
+            Front::Pending(Pending::Cancelled { at, request }) => {
+                self.encoder.cancelled(batch, at, request);
                 at
             }
             Front::Run(Run { first, last, count }) => {

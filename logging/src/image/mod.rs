@@ -38,7 +38,7 @@ use crate::segment::Channel;
 use contents::Contents;
 use core::fmt;
 use index::LogIndex;
-use refrain_ring::{Incarnation, Rank, Ssn};
+use refrain_ring::{Incarnation, Position, Rank, Ssn};
 use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -253,6 +253,23 @@ impl LogImage {
     /// When there is no such log.
     pub fn messages(&self, key: &LogKey, from: Ssn) -> Result<Messages<'_>, ReadFailure> {
         Ok(Messages::new(self.records(key, from)?))
+    }
+
+    /// As [`LogImage::messages`], for who reads on: `begun` is where some message
+    /// below `from` begins. Nothing before its chunk is read again: in the memory of
+    /// the dead no chunk says where it ends, and a search begins at the beginning.
+    ///
+    /// # Errors
+    /// When there is no such log.
+    pub fn messages_behind(
+        &self,
+        key: &LogKey,
+        from: Ssn,
+        begun: Position,
+    ) -> Result<Messages<'_>, ReadFailure> {
+        let mut records = self.records(key, from)?;
+        records.skip_to(begun);
+        Ok(Messages::new(records))
     }
 
     /// Checks every checksum of every chunk.

@@ -169,6 +169,13 @@ impl<'a> Records<'a> {
         self.extent.chunks_before_gap = index.chunks.range(..first).count();
     }
 
+    /// Leaves out the chunks before that of a position. Messages begin in the order
+    /// of their numbers, so those from `from` on begin behind any that is below.
+    pub(super) fn skip_to(&mut self, begun: Position) {
+        self.next_chunk = self.next_chunk.max(begun.0 / CHUNK_BYTES as u64);
+        self.asked_until = self.next_chunk;
+    }
+
     /// Which chunks the log is made of.
     pub fn extent(&self) -> &LogExtent {
         &self.extent

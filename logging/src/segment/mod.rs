@@ -146,11 +146,15 @@ impl FileHeader {
     /// The end of its name; the beginning says whose job it is.
     pub fn name(&self) -> String {
         let channel = &self.channel;
-        format!(
-            "r{}i{}-to-r{}-{:012}.log",
-            channel.source.0, channel.incarnation.0, channel.destination.0, self.first_sequence
-        )
+        let life = name_of_life(channel.source, channel.incarnation);
+        let destination = channel.destination.0;
+        format!("{life}to-r{destination}-{:012}.log", self.first_sequence)
     }
+}
+
+/// What the end of the name of each file of a life begins with.
+pub fn name_of_life(source: Rank, incarnation: Incarnation) -> String {
+    format!("r{}i{}-", source.0, incarnation.0)
 }
 
 /// Where a slot begins in its file, in bytes.

@@ -48,6 +48,13 @@ pub fn completion(at: u64, requests: &[u64]) -> Determinant {
     }
 }
 
+pub fn cancelled(at: u64, request: u64) -> Determinant {
+    Determinant::Cancelled {
+        at: Clock(at),
+        request: Clock(request),
+    }
+}
+
 pub fn nothing(first: u64, at: u64, count: u64) -> Determinant {
     Determinant::Nothing {
         at: Clock(at),

@@ -1,6 +1,7 @@
 //! Determinants from the event to the batch and back.
 
 mod batches;
+mod collected;
 mod damage;
 #[path = "../spill/fixed_seed.rs"]
 mod fixed_seed;

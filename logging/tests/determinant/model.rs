@@ -49,6 +49,13 @@ impl Model {
                     }));
                 }
             }
+            Event::Cancelled { at, request } => {
+                self.run.clear();
+                self.pending.push(Determinant::Cancelled {
+                    at: *at,
+                    request: *request,
+                });
+            }
             Event::Nothing { at } => {
                 self.run.push(*at);
                 self.before_run = self.pending.len();

@@ -19,6 +19,7 @@ enum Step {
     Match { which: u16, source: u8 },
     Complete { which: u16, count: u16 },
     Probe { source: u8 },
+    Cancel { which: u16 },
     Nothing,
     Take { flush: bool, all: bool },
 }
@@ -32,6 +33,7 @@ fn step() -> impl Strategy<Value = Step> {
             .prop_map(|(which, count)| Step::Complete { which, count: 1 + count % 5 }),
         1 => Just(Step::Complete { which: 0, count: 700 }),
         1 => any::<u8>().prop_map(|source| Step::Probe { source }),
+        1 => any::<u16>().prop_map(|which| Step::Cancel { which }),
         4 => Just(Step::Nothing),
         2 => any::<(bool, bool)>().prop_map(|(flush, all)| Step::Take { flush, all }),
     ]
@@ -44,6 +46,7 @@ struct Run {
     clock: u64,
     posted: Vec<u64>,
     matched: Vec<u64>,
+    messages: u64,
 }
 
 impl Run {
@@ -55,6 +58,7 @@ impl Run {
             clock,
             posted: Vec::new(),
             matched: Vec::new(),
+            messages: clock / 2,
         }
     }
 
@@ -71,6 +75,7 @@ impl Run {
                 self.recorder.probed(*at, *source, *ssn, 3, ssn.0);
             }
             Event::Completed { at, requests } => self.recorder.completed(*at, requests),
+            Event::Cancelled { at, request } => self.recorder.cancelled(*at, *request),
             Event::Nothing { at } => self.recorder.nothing(*at),
         }
         self.model.event(&event);
@@ -92,7 +97,8 @@ impl Run {
             Step::Match { which, source } if !self.posted.is_empty() => {
                 let request = self.posted.swap_remove(which as usize % self.posted.len());
                 self.matched.push(request);
-                let matched = matched(request, source.into(), self.clock / 2);
+                self.messages += 1;
+                let matched = matched(request, source.into(), self.messages);
                 let is_named = source % 16 == 0;
                 self.event(Event::Matched {
                     at,
@@ -118,6 +124,12 @@ impl Run {
                 let (source, ssn) = (Rank(source.into()), Ssn(self.clock));
                 self.event(Event::Probed { at, source, ssn });
             }
+            Step::Cancel { which } if !self.posted.is_empty() => {
+                let request = self.posted.swap_remove(which as usize % self.posted.len());
+                let request = Clock(request);
+                self.event(Event::Cancelled { at, request });
+            }
+            Step::Cancel { .. } => {}
             Step::Nothing => self.event(Event::Nothing { at }),
             Step::Take { flush, all } => while self.take(flush) && all {},
         }
@@ -163,6 +175,10 @@ impl Run {
         assert_eq!(
             counts.completions,
             of(|it| matches!(it, Determinant::Completion { .. }))
+        );
+        assert_eq!(
+            counts.cancelled,
+            of(|it| matches!(it, Determinant::Cancelled { .. }))
         );
         assert_eq!(
             counts.nothing,

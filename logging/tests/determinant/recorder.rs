@@ -253,6 +253,7 @@ fn counts_say_what_was_recorded() {
     complete(&mut recorder, 3, &[2]);
     recorder.probed(Clock(4), Rank(1), Ssn(0), 0, 8);
     complete(&mut recorder, 5, &[7; 300]);
+    recorder.cancelled(Clock(5), Clock(4));
     recorder.nothing(Clock(6));
     recorder.nothing(Clock(7));
     let mut batch = Vec::new();
@@ -262,6 +263,7 @@ fn counts_say_what_was_recorded() {
         merged: 1,
         probes: 1,
         completions: 2,
+        cancelled: 1,
         nothing: 1,
         nothing_found: 2,
         named: 1,
@@ -270,5 +272,5 @@ fn counts_say_what_was_recorded() {
         batches: 1,
     };
     assert_eq!(recorder.counts(), counts);
-    assert_eq!(header.count, 6);
+    assert_eq!(header.count, 7);
 }

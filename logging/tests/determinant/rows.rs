@@ -1,6 +1,6 @@
 //! Rows of determinants come back from their encoding, whatever they say.
 
-use crate::batches::{a_match, batch_of, completion, header_of, merged, nothing};
+use crate::batches::{a_match, batch_of, cancelled, completion, header_of, merged, nothing};
 use crate::fixed_seed::cases;
 use proptest::prelude::*;
 use refrain_logging::determinant::batch::{BatchHeader, PAYLOAD_BYTES_MAX};
@@ -27,7 +27,7 @@ fn determinant() -> impl Strategy<Value = (u64, Determinant)> {
     let step = prop_oneof![8 => 0..4u64, 1 => number()];
     let numbers = (number(), number(), number(), any::<i32>());
     let set = prop::collection::vec(number(), 1..20);
-    let kind = (0..8u8, rank(), any::<bool>());
+    let kind = (0..9u8, rank(), any::<bool>());
     (step, kind, numbers, set).prop_map(|(step, (kind, source, flag), numbers, set)| {
         let (request, ssn, count, tag) = numbers;
         let at = Clock(0);
@@ -56,6 +56,7 @@ fn determinant() -> impl Strategy<Value = (u64, Determinant)> {
                 bytes: count,
             },
             6 => completion(0, &set),
+            7 => cancelled(0, request),
             _ => nothing(request, 0, count.max(1)),
         };
         (step, determinant)
@@ -72,7 +73,8 @@ fn row(begin: u64, steps: Vec<(u64, Determinant)>) -> Vec<Determinant> {
             Determinant::Match { at, .. }
             | Determinant::MatchCompleted { at, .. }
             | Determinant::Probe { at, .. }
-            | Determinant::Completion { at, .. } => *at = Clock(clock),
+            | Determinant::Completion { at, .. }
+            | Determinant::Cancelled { at, .. } => *at = Clock(clock),
             Determinant::Nothing { at, first, .. } => {
                 (*at, *first) = (Clock(clock), Clock(first.0.min(clock)));
             }

@@ -2,6 +2,7 @@
 //! tell all that happened, nothing else, and each of them leaves a story that
 //! could have been.
 
+use refrain_logging::determinant::told::{End, Outcome, Telling, Told};
 use refrain_logging::determinant::{Determinant, Matched};
 use refrain_ring::{Clock, Rank, Ssn};
 use std::collections::BTreeSet;
@@ -22,6 +23,10 @@ pub enum Event {
         at: Clock,
         requests: Vec<Clock>,
     },
+    Cancelled {
+        at: Clock,
+        request: Clock,
+    },
     Nothing {
         at: Clock,
     },
@@ -41,6 +46,10 @@ enum Piece {
         source: u32,
         ssn: u64,
     },
+    Cancelled {
+        at: u64,
+        request: u64,
+    },
     /// With its place among all that were completed.
     Completed {
         place: usize,
@@ -51,6 +60,7 @@ enum Piece {
 
 #[derive(Debug, Default)]
 pub struct Story {
+    events: Vec<Event>,
     happened: Vec<Piece>,
     told_pieces: BTreeSet<Piece>,
     told: Vec<Determinant>,
@@ -74,6 +84,7 @@ impl Story {
     }
 
     pub fn event(&mut self, event: Event) {
+        self.events.push(event.clone());
         match event {
             Event::Matched {
                 matched, is_named, ..
@@ -99,6 +110,13 @@ impl Story {
                         request: request.0,
                     });
                 }
+            }
+            Event::Cancelled { at, request } => {
+                self.last_success = Some(at);
+                self.happened.push(Piece::Cancelled {
+                    at: at.0,
+                    request: request.0,
+                });
             }
             Event::Nothing { at } => self.found_nothing.push(at),
         }
@@ -162,6 +180,10 @@ impl Story {
                         .iter()
                         .for_each(|&request| self.tell_completed(*at, request));
                 }
+                Determinant::Cancelled { at, request } => self.tell(Piece::Cancelled {
+                    at: at.0,
+                    request: request.0,
+                }),
                 Determinant::Nothing { at, first, count } => {
                     self.run_told.push((*first, *at, *count));
                 }
@@ -169,6 +191,7 @@ impl Story {
             self.last_outcome_told = Some(determinant.at());
         }
         self.assert_prefix();
+        self.assert_replayed();
         if is_all {
             assert_eq!(self.told_pieces.len(), self.happened.len());
             let latest = self.last_success.max(self.found_nothing.last().copied());
@@ -185,6 +208,44 @@ impl Story {
                 so_far.contains(piece),
                 "{piece:?} is told before what led to it"
             );
+        }
+    }
+
+    /// What a rank is told that plays it again is what happened, and all of it
+    /// before the clock from which on it runs freely. REC-4
+    fn assert_replayed(&self) {
+        let told = Told::new(&self.told).expect("one thing happened");
+        for event in &self.events {
+            let (at, expected) = match event {
+                Event::Matched { at, matched, .. } => {
+                    let end = told.receive(matched.request);
+                    let message = End::Message(matched.source, matched.ssn);
+                    // Behind an operation that is told, before the next.
+                    let may_miss = at.0 + 1 >= told.before().0;
+                    assert!(end == Some(message) || (may_miss && end.is_none()));
+                    continue;
+                }
+                Event::Probed { at, source, ssn } => {
+                    let (source, ssn) = (*source, *ssn);
+                    let (tag, bytes) = (3, ssn.0);
+                    let found = Outcome::Found {
+                        source,
+                        ssn,
+                        tag,
+                        bytes,
+                    };
+                    (*at, Some(found))
+                }
+                Event::Completed { at, requests } => (*at, Some(Outcome::Ended(requests.clone()))),
+                Event::Cancelled { at, request } => (*at, Some(Outcome::Cancelled(*request))),
+                Event::Nothing { at } => (*at, None),
+            };
+            let telling = match (&expected, at < told.before()) {
+                (_, false) => Telling::Open,
+                (Some(outcome), true) => Telling::Outcome(outcome),
+                (None, true) => Telling::Nothing,
+            };
+            assert_eq!(told.at(at), telling, "at {at}");
         }
     }
 

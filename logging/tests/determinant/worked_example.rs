@@ -57,7 +57,8 @@ fn example() -> Vec<u8> {
     recorder.completed(Clock(1012), &[Clock(1011)]);
     recorder.completed(Clock(1014), &[Clock(1002), Clock(1005)]);
     recorder.probed(Clock(1015), Rank(4), Ssn(302), -3, 64);
-    for at in 1016..1026 {
+    recorder.cancelled(Clock(1016), Clock(1013));
+    for at in 1017..1027 {
         recorder.nothing(Clock(at));
     }
     let mut batch = Vec::new();
@@ -79,12 +80,12 @@ fn the_document_s_bytes_are_determinants() {
     let (header, payload) = BatchHeader::read(&bytes).expect("a batch");
     assert_eq!(
         (header.first, header.end()),
-        (EventIndex(40), EventIndex(48))
+        (EventIndex(40), EventIndex(49))
     );
     let row = decode(&header, payload).expect("determinants");
     let nothing = Determinant::Nothing {
-        at: Clock(1025),
-        first: Clock(1016),
+        at: Clock(1026),
+        first: Clock(1017),
         count: 10,
     };
     assert_eq!(row.last(), Some(&nothing));
@@ -94,6 +95,11 @@ fn the_document_s_bytes_are_determinants() {
         is_named: false,
     };
     assert_eq!(row[4], merged);
+    let cancelled = Determinant::Cancelled {
+        at: Clock(1016),
+        request: Clock(1013),
+    };
+    assert_eq!(row[7], cancelled);
 }
 
 /// The document names the checksum by its value for a known text.

@@ -5,7 +5,7 @@ use crate::fixed_seed;
 use crate::written::{Writing, Written, file, key, name};
 use proptest::prelude::*;
 use refrain_logging::image::{LogImage, Selection};
-use refrain_ring::{ChannelLog, LoanEnd, RecordKind, Ssn};
+use refrain_ring::{ChannelLog, LoanEnd, Position, RecordKind, Ssn};
 use std::collections::BTreeMap;
 
 /// A message to be sent: its bytes, whether it is announced first, and after how
@@ -134,5 +134,46 @@ proptest! {
             prop_assert_eq!((message.context, message.tag), (7, -3));
         }
         prop_assert!(complete.is_empty(), "missing: {:?}", complete);
+
+        // Who reads on from where an earlier message began misses nothing.
+        let begins = |record: &&Written| record.kind != RecordKind::Fragment && record.ssn < from;
+        let begun = writing.records.iter().filter(begins).map(|record| record.position).max();
+        let begun = Position(begun.unwrap_or(0));
+        let mut all = image.messages(&key(1), Ssn(from)).expect("a log");
+        let mut behind = image.messages_behind(&key(1), Ssn(from), begun).expect("a log");
+        while let Some(message) = all.next().expect("whole") {
+            prop_assert_eq!(behind.next().expect("whole"), Some(message));
+        }
+        prop_assert_eq!(behind.next().expect("whole"), None);
     }
+}
+
+/// Who reads on does not read all before again, though no chunk in memory says where
+/// it ends.
+#[test]
+fn chunks_before_a_position_are_not_read() {
+    let mut writing = Writing::new(key(1), 64);
+    for ssn in 0..12 {
+        writing.message(ssn, &bytes_of(ssn, 100));
+        if ssn % 3 == 2 {
+            writing.end_chunk();
+        }
+    }
+    let no_files = Vec::<(String, Vec<u8>)>::new();
+    let mut image = LogImage::of_contents(no_files, Selection::default());
+    image.add_memory(writing.memory());
+    let begun = Position(writing.records[7].position);
+    assert_eq!(
+        begun.0 / refrain_ring::CHUNK_BYTES as u64,
+        2,
+        "of four chunks"
+    );
+    let mut behind = image
+        .messages_behind(&key(1), Ssn(0), begun)
+        .expect("a log");
+    let mut ssns = Vec::new();
+    while let Some(message) = behind.next().expect("whole") {
+        ssns.push(message.ssn.0);
+    }
+    assert_eq!(ssns, [6, 7, 8, 9, 10, 11]);
 }

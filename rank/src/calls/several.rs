@@ -1,7 +1,6 @@
 //! Calls on several requests at once.
 
-use super::note_one;
-use super::{Handle, Handles};
+use super::{Answer, Handle, Handles, note_one, told};
 use refrain_ring::Clock;
 use refrain_transport::engine::{Engine, Outcome};
 
@@ -11,30 +10,61 @@ pub fn are_null<H: Handles + ?Sized>(handles: &H) -> bool {
     all(handles).all(Handle::is_null)
 }
 
-/// A wait or test for any: the first that has ended, by index, if one has. It is
-/// null then. In the second case of a test, the caller says that it
-/// [found nothing](super::found_nothing).
+/// A wait for any: as [`test_any`].
 #[inline]
 pub fn try_any<H: Handles + ?Sized>(
     engine: &mut Engine,
     clock: Clock,
     handles: &mut H,
 ) -> Option<(usize, Outcome)> {
-    let (index, outcome) = first_ended(engine, handles)?;
-    note_one(engine, clock, handles.get(index));
-    end(engine, handles, index);
-    Some((index, outcome))
+    let answer = test_any(engine, clock, handles);
+    told::awaited(engine, clock, answer)
 }
 
-/// A wait or test for some: all that have ended, by index, if any has. They are
-/// null then. In the second case of a test, the caller says that it
+/// A test for any: the first that has ended, by index, if one has. It is null
+/// then. If it is told nothing, the caller says that it
 /// [found nothing](super::found_nothing).
+#[inline]
+pub fn test_any<H: Handles + ?Sized>(
+    engine: &mut Engine,
+    clock: Clock,
+    handles: &mut H,
+) -> Answer<(usize, Outcome)> {
+    if engine.is_told(clock) {
+        return told::test_any(engine, clock, handles);
+    }
+    let Some((index, outcome)) = first_ended(engine, handles) else {
+        return Answer::Nothing;
+    };
+    note_one(engine, clock, handles.get(index));
+    end(engine, handles, index);
+    Answer::Told((index, outcome))
+}
+
+/// A wait for some: as [`test_some`].
 pub fn try_some<H: Handles + ?Sized>(
     engine: &mut Engine,
     clock: Clock,
     handles: &mut H,
 ) -> Option<Vec<(usize, Outcome)>> {
-    first_ended(engine, handles)?;
+    let answer = test_some(engine, clock, handles);
+    told::awaited(engine, clock, answer)
+}
+
+/// A test for some: all that have ended, by index, if any has. They are null
+/// then. If it is told nothing, the caller says that it
+/// [found nothing](super::found_nothing).
+pub fn test_some<H: Handles + ?Sized>(
+    engine: &mut Engine,
+    clock: Clock,
+    handles: &mut H,
+) -> Answer<Vec<(usize, Outcome)>> {
+    if engine.is_told(clock) {
+        return told::test_some(engine, clock, handles);
+    }
+    if first_ended(engine, handles).is_none() {
+        return Answer::Nothing;
+    }
     let ended: Vec<(usize, Outcome)> = all(handles)
         .enumerate()
         .filter_map(|(index, handle)| Some((index, handle.outcome(engine)?)))
@@ -44,7 +74,7 @@ pub fn try_some<H: Handles + ?Sized>(
     indices
         .iter()
         .for_each(|index| end(engine, handles, *index));
-    Some(ended)
+    Answer::Told(ended)
 }
 
 /// A wait for all: how they ended, in their order, `None` of null ones; only when
@@ -57,15 +87,18 @@ pub fn try_all<H: Handles + ?Sized>(
     has_all_ended(engine, handles).then(|| end_all(engine, handles))
 }
 
-/// A test of all, as [`try_all`]. If not all have ended, the caller says that it
+/// A test of all, as [`try_all`]. If it is told nothing, the caller says that it
 /// [found nothing](super::found_nothing).
 pub fn test_all<H: Handles + ?Sized>(
     engine: &mut Engine,
     clock: Clock,
     handles: &mut H,
-) -> Option<Vec<Option<Outcome>>> {
+) -> Answer<Vec<Option<Outcome>>> {
+    if engine.is_told(clock) && !are_null(handles) {
+        return told::test_all(engine, clock, handles);
+    }
     if !has_all_ended(engine, handles) {
-        return None;
+        return Answer::Nothing;
     }
     let indices: Vec<usize> = (0..handles.count())
         .filter(|index| !handles.get(*index).is_null())
@@ -74,11 +107,11 @@ pub fn test_all<H: Handles + ?Sized>(
     if !indices.is_empty() {
         note(engine, clock, handles, &indices);
     }
-    Some(end_all(engine, handles))
+    Answer::Told(end_all(engine, handles))
 }
 
 #[inline]
-fn all<H: Handles + ?Sized>(handles: &H) -> impl Iterator<Item = &Handle> {
+pub(super) fn all<H: Handles + ?Sized>(handles: &H) -> impl Iterator<Item = &Handle> {
     (0..handles.count()).map(|index| handles.get(index))
 }
 
@@ -94,14 +127,17 @@ fn has_all_ended<H: Handles + ?Sized>(engine: &Engine, handles: &H) -> bool {
     all(handles).all(|handle| handle.is_null() || handle.outcome(engine).is_some())
 }
 
-fn end_all<H: Handles + ?Sized>(engine: &mut Engine, handles: &mut H) -> Vec<Option<Outcome>> {
+pub(super) fn end_all<H: Handles + ?Sized>(
+    engine: &mut Engine,
+    handles: &mut H,
+) -> Vec<Option<Outcome>> {
     let outcomes = all(handles).map(|handle| handle.outcome(engine)).collect();
     (0..handles.count()).for_each(|index| end(engine, handles, index));
     outcomes
 }
 
 #[inline]
-fn end<H: Handles + ?Sized>(engine: &mut Engine, handles: &mut H, index: usize) {
+pub(super) fn end<H: Handles + ?Sized>(engine: &mut Engine, handles: &mut H, index: usize) {
     let mut handle = *handles.get(index);
     handle.end(engine);
     handles.clear(index);

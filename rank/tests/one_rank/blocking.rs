@@ -2,7 +2,7 @@
 
 use crate::empty::{receive_buffer, send_buffer};
 use crate::pair::{Pair, Saw, from, to};
-use refrain_rank::calls;
+use refrain_rank::calls::{self, Answer};
 use refrain_transport::engine::SendTo;
 
 /// A wait is no event; a test is one, whatever it finds.
@@ -12,13 +12,20 @@ fn a_test_is_an_event_and_a_wait_is_none() {
     let mut handle = pair.receive(1);
     let posted_at = handle.posted_at().expect("it is there");
     let clock = pair.rank.tick();
-    assert_eq!(calls::test(&mut pair.rank, clock, &mut handle), None);
+    assert_eq!(
+        calls::test(&mut pair.rank, clock, &mut handle),
+        Answer::Nothing
+    );
     calls::found_nothing(&mut pair.rank, clock);
     assert_eq!(pair.seen(), [Saw::Nothing(clock)]);
     pair.send(1);
     pair.settle();
     let clock = pair.rank.tick();
-    assert!(calls::test(&mut pair.rank, clock, &mut handle).is_some());
+    assert!(
+        calls::test(&mut pair.rank, clock, &mut handle)
+            .told()
+            .is_some()
+    );
     assert_eq!(pair.seen(), [Saw::Completion(clock, vec![posted_at])]);
     let mut handle = pair.receive(2);
     assert_eq!(calls::try_wait(&mut pair.rank, &mut handle), None);
@@ -45,7 +52,9 @@ fn a_receive_of_a_scope_that_is_over_ends_without_a_message() {
     // It was cancelled with its scope.
     pair.seen();
     let clock = pair.rank.tick();
-    let end = calls::test(&mut pair.rank, clock, &mut stale).expect("it is over");
+    let end = calls::test(&mut pair.rank, clock, &mut stale)
+        .told()
+        .expect("it is over");
     assert!(end.status.cancelled);
     assert!(stale.is_null());
     assert_eq!(pair.seen(), [Saw::Completion(clock, vec![posted_at])]);
@@ -67,7 +76,7 @@ fn a_cancel_is_an_event_either_way() {
         let clock = pair.rank.now();
         assert_eq!(clock.0, posted_at.0 + 1);
         let expected = match comes_first {
-            false => Saw::Completion(clock, vec![posted_at]),
+            false => Saw::Cancelled(clock, posted_at),
             true => Saw::Nothing(clock),
         };
         assert_eq!(pair.seen(), [expected]);

@@ -5,4 +5,5 @@ mod blocking;
 mod checkpoints;
 mod empty;
 mod pair;
+mod saved_log;
 mod several;

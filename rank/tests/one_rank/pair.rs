@@ -74,6 +74,7 @@ pub enum Saw {
     Match(Clock),
     Probe(Clock),
     Completion(Clock, Vec<Clock>),
+    Cancelled(Clock, Clock),
     Nothing(Clock),
 }
 
@@ -92,6 +93,7 @@ impl Watch for Seen {
             Event::Match { request, .. } => Saw::Match(*request),
             Event::Probe { clock, .. } => Saw::Probe(*clock),
             Event::Completion { clock, requests } => Saw::Completion(*clock, requests.to_vec()),
+            Event::Cancelled { clock, request } => Saw::Cancelled(*clock, *request),
             Event::Nothing { clock } => Saw::Nothing(*clock),
         });
     }

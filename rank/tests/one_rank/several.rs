@@ -64,7 +64,7 @@ fn a_wait_for_all_is_no_event_and_a_test_of_all_is() {
         pair.settle();
         let clock = pair.rank.tick();
         let ask = |pair: &mut Pair, handles: &mut [Handle]| match is_test {
-            true => calls::test_all(&mut pair.rank, clock, handles),
+            true => calls::test_all(&mut pair.rank, clock, handles).told(),
             false => calls::try_all(&mut pair.rank, handles),
         };
         assert_eq!(ask(&mut pair, &mut handles), None);
@@ -90,7 +90,11 @@ fn a_send_that_is_done_at_once_is_tested_with_an_event() {
     let clocks = [alone, among].map(|handle| handle.posted_at().expect("it is there"));
     assert_eq!([alone.id(), among.id()], [None; 2], "there is room");
     let clock = pair.rank.tick();
-    assert!(calls::test(&mut pair.rank, clock, &mut alone).is_some());
+    assert!(
+        calls::test(&mut pair.rank, clock, &mut alone)
+            .told()
+            .is_some()
+    );
     assert!(alone.is_null());
     assert_eq!(pair.seen(), [Saw::Completion(clock, vec![clocks[0]])]);
     let mut handles = [pair.receive(1), among];

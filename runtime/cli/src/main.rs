@@ -1,5 +1,7 @@
 //! `refrain`: starts jobs, measures, and says what a machine can do.
 
+mod bench;
+mod checkpointd;
 mod clean;
 mod eventlogger;
 mod events;
@@ -28,6 +30,9 @@ enum Command {
     Info(info::Arguments),
     /// Remove what killed jobs have left behind.
     Clean(clean::Arguments),
+    /// Keep checkpoints for the ranks of jobs.
+    #[command(name = "checkpointd")]
+    CheckpointServer(checkpointd::Arguments),
     /// Keep determinants for the ranks of jobs.
     #[command(name = "eventlogger")]
     EventLogger(eventlogger::Arguments),
@@ -35,6 +40,8 @@ enum Command {
     Log(log::Arguments),
     /// Show what event loggers have.
     Events(events::Arguments),
+    /// Let jobs run for long, with faults.
+    Bench(bench::Arguments),
     /// Measure latency and bandwidth between two ranks, protocol beside protocol.
     Netpipe(refrain_bench::netpipe::Arguments),
     /// A measuring rank; started by `netpipe`.
@@ -47,9 +54,11 @@ fn main() -> ExitCode {
         Command::Run(arguments) => run::run(arguments),
         Command::Info(arguments) => info::run(&arguments),
         Command::Clean(arguments) => clean::run(arguments),
+        Command::CheckpointServer(arguments) => checkpointd::run(arguments),
         Command::EventLogger(arguments) => eventlogger::run(arguments),
         Command::Log(arguments) => log::run(&arguments),
         Command::Events(arguments) => events::run(&arguments),
+        Command::Bench(arguments) => bench::run(&arguments),
         Command::Netpipe(arguments) => refrain_bench::netpipe::run(arguments),
         Command::NetpipeRank => refrain_bench::netpipe::rank_main(),
     };

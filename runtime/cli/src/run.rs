@@ -4,16 +4,21 @@ use crate::statistics;
 use clap::Args;
 use miette::{IntoDiagnostic, Report, miette};
 use refrain::choice::events::{Loggers, REPLICAS_MAX};
-use refrain::config::{EventConfig, JobConfig, Quorum};
-use refrain::launcher::{EventLoggerSpec, Job, JobSpec, Outcome, Output, RANKS_MAX};
+use refrain::config::{EventConfig, JobConfig, Quorum, RecoveryConfig};
+use refrain::launcher::{
+    EventLoggerSpec, FaultSpec, Job, JobSpec, Kill, KillRandom, MAX_RESTARTS_DEFAULT, Outcome,
+    Output, Pause, RANKS_MAX, can_recover,
+};
 use refrain::leftovers;
 use refrain::seconds::{self, Limit};
 use refrain::{Error, choice, size};
+use refrain_checkpoint::policy::{Choice, NotAPolicy};
 use refrain_eventlog::Level;
 use std::ffi::OsString;
 use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::time::Duration;
 
 /// As for a wrong command line: what was asked for cannot be.
 const USAGE: u8 = 2;
@@ -93,6 +98,43 @@ pub struct Arguments {
     /// Hold back what a rank prints until its events up to then are stable.
     #[arg(long)]
     gate_output: bool,
+    /// How often a rank that was killed is started again; a death before it has
+    /// caught up counts twice. 8 with protocols that can recover, 0 with others.
+    #[arg(long, value_name = "N")]
+    max_restarts: Option<u32>,
+    /// Where checkpoints go: a folder, or a checkpoint server as unix:PATH or
+    /// tcp:HOST:PORT. If not given, a folder for temporary files. They are removed
+    /// with the job.
+    #[arg(long, value_name = "DIR|ADDRESS")]
+    checkpoint_dir: Option<String>,
+    /// Whom the job asks for checkpoints: none (only those whose messages fill the
+    /// log of others), round-robin (all in turn), adaptive (whose checkpoint frees
+    /// most for its costs), ratio (who receives most for what it sends) or interval
+    /// (each after --checkpoint-every). Programs see it at
+    /// `World::checkpoint_requested`.
+    #[arg(long, value_name = "POLICY", default_value = "none", value_parser = checkpoint_policy)]
+    checkpoint_policy: String,
+    /// How long between two such requests, at least; with interval: between two
+    /// checkpoints of one rank.
+    #[arg(long, value_name = "SECONDS", default_value = "1", value_parser = seconds::milliseconds)]
+    checkpoint_every: u64,
+    /// Kill a rank or an event logger, to see what happens: RANK@SECONDS,
+    /// RANK@clock=N, eventlogger.K@SECONDS; several, separated by commas.
+    #[arg(long, value_name = "WHOM@WHEN", value_delimiter = ',')]
+    kill: Vec<Kill>,
+    /// Kill ranks at random, with so many seconds between two kills in the mean.
+    #[arg(long, value_name = "SECONDS[,SEED]")]
+    kill_random: Option<KillRandom>,
+    /// Stop a rank for a while; several, separated by commas.
+    #[arg(long, value_name = "RANK@SECONDS:DURATION", value_delimiter = ',')]
+    pause: Vec<Pause>,
+    /// After how long a rank that is stopped counts as lost: it is killed, and
+    /// started again.
+    #[arg(long, value_name = "SECONDS|off", default_value = "off", value_parser = seconds::limit)]
+    suspect_ranks_after: Limit,
+    /// Show how the job is while it runs, on standard error.
+    #[arg(long)]
+    progress: bool,
     /// Say at the end what ranks did: messages, events, commits, waits, log.
     #[arg(long)]
     stats: bool,
@@ -162,6 +204,10 @@ fn event_way(name: &str) -> Result<String, Error> {
     choice::events::way(name).map(|_| name.to_owned())
 }
 
+fn checkpoint_policy(name: &str) -> Result<String, NotAPolicy> {
+    Choice::named(name, 1).map(|_| name.to_owned())
+}
+
 fn replicas(text: &str) -> Result<u32, String> {
     match text.parse() {
         Ok(replicas @ 1..=REPLICAS_MAX) => Ok(replicas),
@@ -185,6 +231,10 @@ pub fn run(arguments: Arguments) -> miette::Result<ExitCode> {
     let program = command
         .next()
         .ok_or_else(|| miette!("no program was named"))?;
+    let restarts_default = match can_recover(&arguments.protocol) {
+        true => MAX_RESTARTS_DEFAULT,
+        false => 0,
+    };
     let spec = JobSpec {
         program: program.into(),
         arguments: command.collect(),
@@ -215,6 +265,13 @@ pub fn run(arguments: Arguments) -> miette::Result<ExitCode> {
                     || arguments.event_dir.is_some(),
                 ..EventConfig::default()
             },
+            recovery: RecoveryConfig {
+                max_restarts: arguments.max_restarts.unwrap_or(restarts_default),
+                checkpoint_dir: arguments.checkpoint_dir,
+                checkpoint_policy: arguments.checkpoint_policy,
+                checkpoint_every_ms: arguments.checkpoint_every,
+                ..RecoveryConfig::default()
+            },
             verbose: arguments.verbose,
             ..JobConfig::default()
         },
@@ -231,6 +288,12 @@ pub fn run(arguments: Arguments) -> miette::Result<ExitCode> {
             directory: arguments.event_dir.clone(),
             program: None,
         },
+        faults: FaultSpec {
+            kills: arguments.kill,
+            kill_random: arguments.kill_random,
+            pauses: arguments.pause,
+            suspect_after: (arguments.suspect_ranks_after.milliseconds).map(Duration::from_millis),
+        },
     };
     // What a job before this one left behind must not take this one's room. What
     // cannot be removed is for `refrain clean` to tell.
@@ -238,9 +301,18 @@ pub fn run(arguments: Arguments) -> miette::Result<ExitCode> {
     match Job::start(spec) {
         Ok(mut job) => {
             job.forward_signals().into_diagnostic()?;
+            if arguments.progress {
+                job.show_progress();
+            }
             let outcome = job.wait().into_diagnostic()?;
             if arguments.stats {
                 eprintln!("{}", statistics::text(&outcome.statistics));
+                if let Some(recoveries) = statistics::recoveries(&outcome.recoveries) {
+                    eprintln!("{recoveries}");
+                }
+                if let Some(checkpoints) = statistics::checkpoints(&outcome.checkpoints) {
+                    eprintln!("{checkpoints}");
+                }
             }
             let status = report(&outcome);
             write_statistics(&arguments.stats_file, &arguments.event_dir, &outcome)?;
@@ -263,12 +335,12 @@ fn write_statistics(
 ) -> miette::Result<()> {
     let beside_events = event_dir.as_ref().filter(|folder| folder.is_dir());
     if let Some(path) = beside_events.map(|folder| folder.join(statistics::STATISTICS_FILE))
-        && let Err(error) = statistics::write(&path, &outcome.statistics)
+        && let Err(error) = statistics::write(&path, outcome)
     {
         eprintln!("refrain: {}: cannot be written: {error}", path.display());
     }
     match file {
-        Some(path) => statistics::write(path, &outcome.statistics).map_err(|error| {
+        Some(path) => statistics::write(path, outcome).map_err(|error| {
             miette!(
                 "--stats-file {}: cannot be written: {error}",
                 path.display()

@@ -3,6 +3,7 @@
 use comfy_table::presets::NOTHING;
 use comfy_table::{CellAlignment, Table};
 use refrain::Statistics;
+use refrain::launcher::{CheckpointCounts, Outcome, Recovery};
 use refrain::statistics::{EventStatistics, GateWaits};
 use serde::Serialize;
 use std::fmt::Write as _;
@@ -16,6 +17,10 @@ struct File<'a> {
     ranks: &'a [Option<Statistics>],
     /// Sums; maxima where that is what the name says.
     total: &'a Statistics,
+    /// Deaths of ranks that were started again.
+    recoveries: &'a [Recovery],
+    /// By rank; empty where nobody was asked for any, and nobody took one.
+    checkpoints: &'a [CheckpointCounts],
     /// Logged events to messages (table I of Bouteiller, Bosilca, Dongarra 2007).
     events_per_message: f64,
 }
@@ -41,14 +46,43 @@ pub fn total(ranks: &[Option<Statistics>]) -> Statistics {
 ///
 /// # Errors
 /// When it cannot be written.
-pub fn write(path: &Path, ranks: &[Option<Statistics>]) -> std::io::Result<()> {
+pub fn write(path: &Path, outcome: &Outcome) -> std::io::Result<()> {
+    let ranks = outcome.statistics.as_slice();
     let total = total(ranks);
     let file = File {
         ranks,
+        recoveries: &outcome.recoveries,
+        checkpoints: &outcome.checkpoints,
         events_per_message: per_message(&total),
         total: &total,
     };
     fs::write(path, serde_json::to_vec_pretty(&file)?)
+}
+
+/// Recoveries in one line, for people; `None`: there were none.
+pub fn recoveries(all: &[Recovery]) -> Option<String> {
+    let times = || all.iter().filter_map(|recovery| recovery.total_us);
+    let longest_us = times().max()?;
+    let finished = times().count();
+    Some(format!(
+        "{} deaths of ranks, {finished} recoveries: {:.1} ms in the mean, {:.1} at most",
+        all.len(),
+        times().sum::<u64>() as f64 / finished as f64 / 1e3,
+        longest_us as f64 / 1e3
+    ))
+}
+
+/// Checkpoints in one line, for people; `None`: there were none.
+pub fn checkpoints(all: &[CheckpointCounts]) -> Option<String> {
+    let sum = |of: fn(&CheckpointCounts) -> u64| all.iter().map(of).sum::<u64>();
+    (!all.is_empty()).then(|| {
+        format!(
+            "{} checkpoints, {}; ranks were asked for {}",
+            sum(|counts| counts.stable),
+            size(sum(|counts| counts.bytes)),
+            sum(|counts| counts.orders)
+        )
+    })
 }
 
 /// The tables, for people.
@@ -78,6 +112,7 @@ pub fn text(ranks: &[Option<Statistics>]) -> String {
             "merged",
             "complete",
             "probe",
+            "cancel",
             "nothing",
             "B/event",
             "commits",
@@ -137,6 +172,7 @@ fn of_events(figures: &Statistics) -> Vec<String> {
         merged,
         probes,
         completions,
+        cancelled,
         nothing,
         payload_bytes,
         commits,
@@ -150,6 +186,7 @@ fn of_events(figures: &Statistics) -> Vec<String> {
         merged.to_string(),
         completions.to_string(),
         probes.to_string(),
+        cancelled.to_string(),
         nothing.to_string(),
         ratio(*payload_bytes, events),
         commits.to_string(),
@@ -248,16 +285,40 @@ mod tests {
     }
 
     #[test]
+    fn checkpoints_are_one_line() {
+        let one = CheckpointCounts {
+            orders: 3,
+            stable: 2,
+            bytes: 2000,
+        };
+        assert_eq!(checkpoints(&[]), None);
+        let line = "4 checkpoints, 4000 B; ranks were asked for 6";
+        assert_eq!(checkpoints(&[one, one]).as_deref(), Some(line));
+    }
+
+    #[test]
     fn the_file_has_what_the_tables_have() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("stats.json");
-        write(&path, &figures()).unwrap();
+        let outcome = Outcome {
+            status: 0,
+            failure: None,
+            statistics: figures(),
+            recoveries: Vec::new(),
+            checkpoints: vec![CheckpointCounts {
+                orders: 3,
+                stable: 2,
+                bytes: 2000,
+            }],
+        };
+        write(&path, &outcome).unwrap();
         assert_eq!(messages_of(&path), Some(vec![1000, 0, 1000]));
         assert_eq!(messages_of(&folder.path().join("other")), None);
         let read: serde_json::Value = serde_json::from_slice(&fs::read(path).unwrap()).unwrap();
         assert_eq!(read["ranks"].as_array().unwrap().len(), 3);
         assert!(read["ranks"][1].is_null());
         assert_eq!(read["total"]["logged"]["merged"], 500);
+        assert_eq!(read["checkpoints"][0]["orders"], 3);
         assert_eq!(read["events_per_message"], 0.25);
     }
 }

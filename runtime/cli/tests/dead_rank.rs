@@ -28,7 +28,8 @@ fn killed_after(mentions: usize, options: &str, spill_dir: Option<&Path>) {
     let spill = spill_dir.map_or(String::new(), |dir| {
         format!("--keep-log --spill-dir {}", dir.display())
     });
-    let options = format!("-n 2 --no-prefix --protocol pessimist {options} {spill}");
+    let options =
+        format!("-n 2 --no-prefix --protocol pessimist --max-restarts 0 {options} {spill}");
     let mut launched = Launched::start(&mut job(&options, "0:process 1:process flood=1000000"));
     let lines = launched.wait_for("process", 2);
     let ids: Vec<u32> = lines

@@ -112,7 +112,7 @@ fn the_table_is_kept(way: &str) {
         ("iprobe-in-vain", "nothing 1"),
         ("mprobe", "probe 1"),
         ("improbe-until", "probe 1"),
-        ("cancel-in-time", "complete 1"),
+        ("cancel-in-time", "cancel 1"),
         ("cancel-too-late", "nothing 1"),
     ];
     assert_eq!(found, BTreeMap::from(expected), "{ended:?}");

@@ -127,7 +127,7 @@ fn killed_ranks_leave_whole_records() {
     for moment in [1, 3, 8, 20] {
         for (keeps, victim_is_launcher) in [("", false), ("--keep-log", false), ("", true)] {
             let folder = folder();
-            let options = format!("-n 2 --spill-after 0 {keeps}");
+            let options = format!("-n 2 --max-restarts 0 --spill-after 0 {keeps}");
             let mut launched = Launched::start(&mut spilling(
                 &options,
                 folder.path(),

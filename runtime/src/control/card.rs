@@ -2,17 +2,19 @@
 //!
 //! | bytes | field |
 //! |---|---|
-//! | 0 | version, 1 |
+//! | 0 | version, 2 |
 //! | 1..25 | the host: boot id, network namespace |
 //! | 25..27 | length of the part for its own host, little endian |
 //! | 27..29 | length of the part for other hosts, little endian |
-//! | 29.. | both parts; an empty one is not there |
+//! | 29..33 | the incarnation, little endian |
+//! | 33.. | both parts; an empty one is not there |
 
 use super::host::HostIdentity;
+use refrain_ring::Incarnation;
 use thiserror::Error;
 
-const VERSION: u8 = 1;
-const HEAD_BYTES: usize = 1 + HostIdentity::BYTES + 4;
+const VERSION: u8 = 2;
+const HEAD_BYTES: usize = 1 + HostIdentity::BYTES + 8;
 
 /// Why bytes are no card.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
@@ -30,6 +32,8 @@ pub enum CardError {
 /// Where a rank is, and how others reach it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Card {
+    /// Of which life it tells.
+    pub incarnation: Incarnation,
     /// Which host it is on.
     pub host: HostIdentity,
     /// The address for ranks on its host; memory travels beside the card.
@@ -53,6 +57,7 @@ impl Card {
         bytes.extend_from_slice(&self.host.encode());
         bytes.extend_from_slice(&length(&self.near));
         bytes.extend_from_slice(&length(&self.far));
+        bytes.extend_from_slice(&self.incarnation.0.to_le_bytes());
         bytes.extend_from_slice(&self.near);
         bytes.extend_from_slice(&self.far);
         bytes
@@ -79,7 +84,9 @@ impl Card {
             return Err(CardError::Damaged);
         }
         let (near, far) = parts.split_at(length(0));
+        let life = [lengths[4], lengths[5], lengths[6], lengths[7]];
         Ok(Self {
+            incarnation: Incarnation(u32::from_le_bytes(life)),
             host: HostIdentity::decode(host),
             near: near.to_vec(),
             far: far.to_vec(),
@@ -94,11 +101,18 @@ mod tests {
 
     fn card() -> impl Strategy<Value = Card> {
         let part = || prop::collection::vec(any::<u8>(), 0..300);
-        (any::<[u8; HostIdentity::BYTES]>(), part(), part()).prop_map(|(host, near, far)| Card {
-            host: HostIdentity::decode(&host),
-            near,
-            far,
-        })
+        (
+            any::<u32>(),
+            any::<[u8; HostIdentity::BYTES]>(),
+            part(),
+            part(),
+        )
+            .prop_map(|(life, host, near, far)| Card {
+                incarnation: Incarnation(life),
+                host: HostIdentity::decode(&host),
+                near,
+                far,
+            })
     }
 
     proptest! {

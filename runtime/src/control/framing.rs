@@ -17,7 +17,7 @@ use serde::de::DeserializeOwned;
 use thiserror::Error;
 
 /// Version of the control messages. Both sides refuse every other.
-pub const CONTROL_VERSION: u16 = 4;
+pub const CONTROL_VERSION: u16 = 6;
 /// First bytes of every frame.
 pub const MAGIC: [u8; 4] = *b"RFRN";
 /// Bytes before the body.
@@ -137,7 +137,7 @@ impl Reassembly {
 mod tests {
     use super::*;
     use crate::config::JobConfig;
-    use crate::control::message::{ToLauncher, ToRank};
+    use crate::control::message::{StatusFigures, ToLauncher, ToRank};
     use proptest::prelude::*;
 
     fn to_launcher() -> impl Strategy<Value = ToLauncher> {
@@ -146,10 +146,44 @@ mod tests {
             (any::<String>(), any::<Vec<u8>>(), any::<bool>())
                 .prop_map(|(key, value, memory)| { ToLauncher::Put { key, value, memory } }),
             any::<String>().prop_map(|key| ToLauncher::Get { key }),
-            any::<u64>().prop_map(|generation| ToLauncher::Fence { generation }),
+            (any::<u64>(), any::<bool>())
+                .prop_map(|(generation, last)| ToLauncher::Fence { generation, last }),
+            any::<u64>().prop_map(|checkpoint| ToLauncher::Mark { checkpoint }),
+            any::<u64>().prop_map(|checkpoint| ToLauncher::Taking { checkpoint }),
+            any::<[u64; 3]>().prop_map(|[checkpoint, bytes, log_bytes]| ToLauncher::Stable {
+                checkpoint,
+                bytes,
+                log_bytes
+            }),
+            (any::<[u64; 7]>(), any::<bool>()).prop_map(status),
+            any::<u32>().prop_map(|of| ToLauncher::WantCheckpoint { of }),
             Just(ToLauncher::Finalize),
             any::<String>().prop_map(|message| ToLauncher::Abort { message }),
         ]
+    }
+
+    fn status((figures, heeds_requests): ([u64; 7], bool)) -> ToLauncher {
+        let [
+            received_bytes,
+            sent_bytes,
+            log_bytes,
+            log_bytes_max,
+            disk_bytes,
+            gate_waits,
+            gate_wait_us,
+        ] = figures;
+        ToLauncher::Status {
+            figures: Box::new(StatusFigures {
+                received_bytes,
+                sent_bytes,
+                log_bytes,
+                log_bytes_max,
+                disk_bytes,
+                gate_waits,
+                gate_wait_us,
+                heeds_requests,
+            }),
+        }
     }
 
     fn config() -> impl Strategy<Value = JobConfig> {
@@ -197,6 +231,8 @@ mod tests {
             (any::<String>(), any::<Vec<u8>>(), any::<bool>())
                 .prop_map(|(key, value, memory)| { ToRank::Value { key, value, memory } }),
             any::<u64>().prop_map(|generation| ToRank::FenceDone { generation }),
+            Just(ToRank::CheckpointWanted),
+            Just(ToRank::AskStatus),
             any::<String>().prop_map(|reason| ToRank::Stop { reason }),
         ]
     }
@@ -261,6 +297,7 @@ mod tests {
 
     fn tampered(at: usize, value: u8) -> Result<Option<(ToLauncher, usize)>, FrameError> {
         let mut frame = encode(&ToLauncher::Fence {
+            last: false,
             generation: 1 << 40,
         })
         .unwrap();
@@ -273,7 +310,7 @@ mod tests {
         assert_eq!(tampered(0, b'X'), Err(FrameError::Magic));
         assert_eq!(tampered(4, 9), Err(FrameError::Version(9)));
         assert_eq!(tampered(6, 1), Err(FrameError::Reserved));
-        assert_eq!(tampered(11, 1), Err(FrameError::TooLong((1 << 24) + 7)));
+        assert_eq!(tampered(11, 1), Err(FrameError::TooLong((1 << 24) + 8)));
         assert_eq!(
             tampered(8, 3),
             Err(FrameError::Body),
@@ -313,11 +350,12 @@ mod tests {
             config: Box::new(JobConfig::default()),
         };
         let expected = [
-            b"RFRN\x04\0\0\0\x34\0\0\0".as_slice(),
+            b"RFRN\x06\0\0\0\x3f\0\0\0".as_slice(),
             b"\0\x01\x02\x03\x04\x04auto\x04none\0\0\x90\x4e".as_slice(),
             b"\0\0\0\x04auto\0\0\0\x01\x01\0".as_slice(),
             b"\0\xb0\xea\x01\0".as_slice(),
-            b"\0\0\0\x04auto\xe0\xd4\x03\0\0\0",
+            b"\0\0\0\x04auto\xe0\xd4\x03\0\0\0\0\0".as_slice(),
+            b"\x04none\xe8\x07\0\0",
         ]
         .concat();
         assert_eq!(encode(&welcome).unwrap(), expected);

@@ -31,10 +31,65 @@ pub enum ToLauncher {
         /// The name.
         key: String,
     },
-    /// Waits for all ranks. Answered with [`ToRank::FenceDone`].
+    /// Waits for all ranks. Answered with [`ToRank::FenceDone`]: at once for a
+    /// fence that an earlier life of this rank has helped to pass.
     Fence {
         /// How many fences this rank has passed.
         generation: u64,
+        /// Behind this one the rank has left the job in order.
+        last: bool,
+    },
+    /// A later life: from which checkpoint it goes on, and that it has everything
+    /// it needs of its launcher. Nothing that it printed is handed on before.
+    /// Answered with [`ToRank::Marked`].
+    Beginning {
+        /// The checkpoint's number; 0: the beginning of the program.
+        checkpoint: u64,
+    },
+    /// All output of this rank up to here lies before a checkpoint. Answered with
+    /// [`ToRank::Marked`].
+    Mark {
+        /// The checkpoint's number, from 1.
+        checkpoint: u64,
+    },
+    /// A checkpoint is begun.
+    Taking {
+        /// Its number.
+        checkpoint: u64,
+    },
+    /// A checkpoint is stable.
+    Stable {
+        /// Its number.
+        checkpoint: u64,
+        /// Its length.
+        bytes: u64,
+        /// Of it, about how many are of the rank's own log. LOG-5
+        log_bytes: u64,
+    },
+    /// The answer to [`ToRank::AskStatus`].
+    Status {
+        /// How it is.
+        figures: Box<StatusFigures>,
+    },
+    /// The log of this rank is filled by messages to `of`: a checkpoint of that
+    /// rank would make room. LOG-3
+    WantCheckpoint {
+        /// Whose checkpoint.
+        of: u32,
+    },
+    /// The fabric reports this life of a rank as lost. If it lives, it is ended and
+    /// started again: those who took it for dead do not listen to it any more.
+    /// FENCE-1
+    Suspect {
+        /// Which rank.
+        rank: u32,
+        /// Which life.
+        incarnation: u32,
+    },
+    /// A later life has played everything again that is known of the lives before.
+    Recovered {
+        /// What it was, and how long it took.
+        figures: Box<RecoveryFigures>,
     },
     /// What this rank has done, when it is about to leave.
     Statistics {
@@ -48,6 +103,53 @@ pub enum ToLauncher {
         /// Why, for people.
         message: String,
     },
+}
+
+/// What a later life has done before it went on where the one before was, and how
+/// long it took, in microseconds.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RecoveryFigures {
+    /// The checkpoint that it began with; 0: the beginning.
+    pub checkpoint: u64,
+    /// From the start of the process until the checkpoint was read.
+    pub restore_us: u64,
+    /// Until its events were read, and it was announced to its peers.
+    pub collect_us: u64,
+    /// From the start of the process until the first message of a peer came.
+    pub first_message_us: Option<u64>,
+    /// From the announcement until the last event was played again.
+    pub replay_us: u64,
+    /// Events that were played again.
+    pub events: u64,
+    /// Messages that came again.
+    pub messages: u64,
+    /// Sends that were held back, since their receivers had them.
+    pub suppressed: u64,
+    /// Of those, how many were compared with what the earlier life had sent.
+    pub compared: u64,
+}
+
+/// How a rank's log and gate are, and what has passed since its last checkpoint, or
+/// since this life of it began.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StatusFigures {
+    /// Bytes of messages from other ranks since its last checkpoint: as much is in
+    /// their logs for it.
+    pub received_bytes: u64,
+    /// Bytes that it has sent since then.
+    pub sent_bytes: u64,
+    /// Log memory in use.
+    pub log_bytes: u64,
+    /// Log memory that may be used.
+    pub log_bytes_max: u64,
+    /// What the log takes on disk.
+    pub disk_bytes: u64,
+    /// How many emissions have waited for events.
+    pub gate_waits: u64,
+    /// How long all of them together, in microseconds.
+    pub gate_wait_us: u64,
+    /// Its program asks whether a checkpoint is wanted.
+    pub heeds_requests: bool,
 }
 
 /// From the launcher to a rank.
@@ -75,6 +177,41 @@ pub enum ToRank {
         /// The descriptor that was put with it travels with this message.
         memory: bool,
     },
+    /// What an earlier life of this rank has left in memory travels with this
+    /// message. It comes right behind the welcome, if at all.
+    Remains {
+        /// Whose.
+        incarnation: u32,
+    },
+    /// A rank is dead and fenced: nothing of this life comes any more. FENCE-1
+    Down {
+        /// Which.
+        rank: u32,
+        /// Which life of it, and all before.
+        incarnation: u32,
+    },
+    /// A life of a rank can be reached: told to all when a later life has put its
+    /// address, and to a later life about all others.
+    Up {
+        /// Which rank.
+        rank: u32,
+        /// Which life.
+        incarnation: u32,
+        /// The value under its address key.
+        card: Vec<u8>,
+        /// The descriptor that was put with it travels with this message.
+        memory: bool,
+    },
+    /// The answer to [`ToLauncher::Mark`] and [`ToLauncher::Beginning`].
+    Marked {
+        /// The checkpoint's number.
+        checkpoint: u64,
+    },
+    /// A checkpoint of this rank would be of use now.
+    CheckpointWanted,
+    /// How is this rank? Answered with [`ToLauncher::Status`], as soon as it looks;
+    /// asked again only behind the answer.
+    AskStatus,
     /// Every rank has reached the fence.
     FenceDone {
         /// The fence that is passed.
@@ -101,6 +238,11 @@ impl Accompanied for ToLauncher {
 
 impl Accompanied for ToRank {
     fn has_memory(&self) -> bool {
-        matches!(self, ToRank::Value { memory: true, .. })
+        matches!(
+            self,
+            ToRank::Value { memory: true, .. }
+                | ToRank::Up { memory: true, .. }
+                | ToRank::Remains { .. }
+        )
     }
 }

@@ -17,11 +17,12 @@ pub mod message;
 pub mod socket;
 
 use crate::{Error, Statistics, config::JobConfig};
-use message::{ToLauncher, ToRank};
+use message::{RecoveryFigures, StatusFigures, ToLauncher, ToRank};
 use refrain_ring::{Incarnation, Rank};
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags};
 use socket::{ReceiveError, Receiver};
+use std::collections::VecDeque;
 use std::io::{Error as IoError, ErrorKind};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
@@ -37,9 +38,47 @@ pub struct ControlPlane {
     size: u32,
     incarnation: Incarnation,
     config: JobConfig,
-    /// Fences passed.
+    /// Fences passed: the number of the next.
     generation: u64,
+    /// Fences that were begun: one more while this rank waits in one.
+    fences_begun: u64,
     stopped: Option<String>,
+    /// What came in between, in its order.
+    news: VecDeque<News>,
+}
+
+/// What the launcher tells without having been asked.
+#[derive(Debug)]
+pub enum News {
+    /// What the life before this one has left in memory.
+    Remains {
+        /// Whose.
+        incarnation: Incarnation,
+        /// Its segment.
+        memory: OwnedFd,
+    },
+    /// A rank is dead and fenced. FENCE-1
+    Down {
+        /// Which.
+        rank: Rank,
+        /// Which life of it, and all before.
+        incarnation: Incarnation,
+    },
+    /// A life of a rank can be reached.
+    Up {
+        /// Which rank.
+        rank: Rank,
+        /// Which life.
+        incarnation: Incarnation,
+        /// What it has put under its address key.
+        card: Vec<u8>,
+        /// With the descriptor that it put there.
+        memory: Option<OwnedFd>,
+    },
+    /// A checkpoint of this rank would be of use now.
+    CheckpointWanted,
+    /// How this rank is, is asked.
+    StatusAsked,
 }
 
 /// What a rank does that is in a fence.
@@ -73,6 +112,39 @@ fn out_of_turn(attempted: &str, message: &ToRank) -> Error {
     }
 }
 
+impl News {
+    /// A message that is no answer; `Err`: it is one.
+    fn of(message: ToRank, memory: Option<OwnedFd>) -> Result<Self, (ToRank, Option<OwnedFd>)> {
+        Ok(match (message, memory) {
+            (ToRank::Remains { incarnation }, Some(memory)) => Self::Remains {
+                incarnation: Incarnation(incarnation),
+                memory,
+            },
+            (ToRank::Down { rank, incarnation }, _) => Self::Down {
+                rank: Rank(rank),
+                incarnation: Incarnation(incarnation),
+            },
+            (
+                ToRank::Up {
+                    rank,
+                    incarnation,
+                    card,
+                    ..
+                },
+                memory,
+            ) => Self::Up {
+                rank: Rank(rank),
+                incarnation: Incarnation(incarnation),
+                card,
+                memory,
+            },
+            (ToRank::CheckpointWanted, _) => Self::CheckpointWanted,
+            (ToRank::AskStatus, _) => Self::StatusAsked,
+            answer => return Err(answer),
+        })
+    }
+}
+
 impl ControlPlane {
     /// Joins the job that this process was started for. `Ok(None)`: not started
     /// by a launcher.
@@ -96,7 +168,9 @@ impl ControlPlane {
             incarnation: Incarnation(0),
             config: JobConfig::default(),
             generation: 0,
+            fences_begun: 0,
             stopped: None,
+            news: VecDeque::new(),
         };
         control.send(
             ATTEMPTED,
@@ -152,6 +226,17 @@ impl ControlPlane {
         &self.config
     }
 
+    /// How many fences this rank has passed.
+    pub fn fences_passed(&self) -> u64 {
+        self.generation
+    }
+
+    /// A later life that goes on from a checkpoint has passed as many.
+    pub fn set_fences_passed(&mut self, fences: u64) {
+        self.generation = fences;
+        self.fences_begun = fences;
+    }
+
     /// Publishes `value`, and a descriptor (shared memory) with it, under
     /// `key`. A later value replaces an earlier one for those who ask later.
     ///
@@ -197,20 +282,22 @@ impl ControlPlane {
     /// When the job is being ended (also because a rank has left and will not
     /// come), or the launcher is gone.
     pub fn fence(&mut self) -> Result<(), Error> {
-        self.begin_fence()?;
+        self.begin_fence(false)?;
         let message = self.receive(FENCING)?.0;
         self.pass_fence(message)
     }
 
     /// Says that this rank has reached the next fence, and does not wait. Until
     /// [`fence_passed`](Self::fence_passed) has said so, nothing else may be
-    /// asked for.
+    /// asked for. `last`: behind it this rank has left the job in order.
     ///
     /// # Errors
     /// As [`fence`](Self::fence).
-    pub fn begin_fence(&mut self) -> Result<(), Error> {
+    pub fn begin_fence(&mut self, last: bool) -> Result<(), Error> {
         let generation = self.generation;
-        self.send(FENCING, &ToLauncher::Fence { generation }, None)
+        self.send(FENCING, &ToLauncher::Fence { generation, last }, None)?;
+        self.fences_begun += 1;
+        Ok(())
     }
 
     /// Whether every rank has reached the fence that was begun. Does not block.
@@ -218,10 +305,17 @@ impl ControlPlane {
     /// # Errors
     /// As [`fence`](Self::fence).
     pub fn fence_passed(&mut self) -> Result<bool, Error> {
-        match self.receive_now(FENCING)? {
-            Some((message, _)) => self.pass_fence(message).map(|()| true),
-            None => Ok(false),
+        // A look at how the job is may have read the answer.
+        if self.is_in_fence()
+            && let Some((message, _)) = self.receive_now(FENCING)?
+        {
+            self.pass_fence(message)?;
         }
+        Ok(!self.is_in_fence())
+    }
+
+    fn is_in_fence(&self) -> bool {
+        self.fences_begun > self.generation
     }
 
     fn pass_fence(&mut self, message: ToRank) -> Result<(), Error> {
@@ -234,8 +328,118 @@ impl ControlPlane {
         }
     }
 
-    /// Without blocking: has the launcher gone, or told this rank to stop?
-    /// One system call.
+    /// What the launcher has told meanwhile, one by one; asks nobody.
+    pub fn next_news(&mut self) -> Option<News> {
+        self.news.pop_front()
+    }
+
+    /// The oldest news, if it is of this kind.
+    pub fn next_news_if(&mut self, is_wanted: impl FnOnce(&News) -> bool) -> Option<News> {
+        let is_next = self.news.front().is_some_and(is_wanted);
+        is_next.then(|| self.news.pop_front()).flatten()
+    }
+
+    /// A later life says from which checkpoint it goes on; 0: from the beginning.
+    /// Returns when the launcher has read what this process has printed until now:
+    /// that came from the program's start, not from behind the checkpoint.
+    ///
+    /// # Errors
+    /// As [`get`](Self::get).
+    pub fn tell_beginning(&mut self, checkpoint: u64) -> Result<(), Error> {
+        const ATTEMPTED: &str = "going on from a checkpoint";
+        self.send(ATTEMPTED, &ToLauncher::Beginning { checkpoint }, None)?;
+        self.marked(ATTEMPTED, checkpoint)
+    }
+
+    /// Returns when the launcher has noted that all output up to here lies before
+    /// this checkpoint.
+    ///
+    /// # Errors
+    /// As [`get`](Self::get).
+    pub fn mark_output(&mut self, checkpoint: u64) -> Result<(), Error> {
+        const ATTEMPTED: &str = "marking the output before a checkpoint";
+        self.send(ATTEMPTED, &ToLauncher::Mark { checkpoint }, None)?;
+        self.marked(ATTEMPTED, checkpoint)
+    }
+
+    fn marked(&mut self, attempted: &str, checkpoint: u64) -> Result<(), Error> {
+        match self.receive(attempted)? {
+            (ToRank::Marked { checkpoint: marked }, _) if marked == checkpoint => Ok(()),
+            (other, _) => Err(out_of_turn(attempted, &other)),
+        }
+    }
+
+    /// Says that a checkpoint is begun.
+    ///
+    /// # Errors
+    /// When the job is being ended, or the launcher is gone.
+    pub fn tell_taking(&mut self, checkpoint: u64) -> Result<(), Error> {
+        let message = ToLauncher::Taking { checkpoint };
+        self.send("telling of a checkpoint", &message, None)
+    }
+
+    /// Says that a checkpoint is stable: its length, and about how much of it is of
+    /// the rank's own log.
+    ///
+    /// # Errors
+    /// When the job is being ended, or the launcher is gone.
+    pub fn tell_stable(
+        &mut self,
+        checkpoint: u64,
+        bytes: u64,
+        log_bytes: u64,
+    ) -> Result<(), Error> {
+        let message = ToLauncher::Stable {
+            checkpoint,
+            bytes,
+            log_bytes,
+        };
+        self.send("telling of a checkpoint", &message, None)
+    }
+
+    /// Says how this rank is.
+    ///
+    /// # Errors
+    /// When the job is being ended, or the launcher is gone.
+    pub fn tell_status(&mut self, figures: StatusFigures) -> Result<(), Error> {
+        let figures = Box::new(figures);
+        self.send("telling its status", &ToLauncher::Status { figures }, None)
+    }
+
+    /// Says that a checkpoint of another rank would make room in this one's log.
+    /// LOG-3
+    ///
+    /// # Errors
+    /// When the job is being ended, or the launcher is gone.
+    pub fn want_checkpoint(&mut self, of: Rank) -> Result<(), Error> {
+        let message = ToLauncher::WantCheckpoint { of: of.0 };
+        self.send("asking for a checkpoint", &message, None)
+    }
+
+    /// Says that a life of a rank does not answer any more.
+    ///
+    /// # Errors
+    /// When the job is being ended, or the launcher is gone.
+    pub fn suspect(&mut self, rank: Rank, incarnation: Incarnation) -> Result<(), Error> {
+        let message = ToLauncher::Suspect {
+            rank: rank.0,
+            incarnation: incarnation.0,
+        };
+        self.send("telling that a rank is lost", &message, None)
+    }
+
+    /// Says that everything that is known of earlier lives was played again.
+    ///
+    /// # Errors
+    /// When the job is being ended, or the launcher is gone.
+    pub fn tell_recovered(&mut self, figures: RecoveryFigures) -> Result<(), Error> {
+        let figures = Box::new(figures);
+        let message = ToLauncher::Recovered { figures };
+        self.send("telling of a recovery", &message, None)
+    }
+
+    /// Without blocking: has the launcher gone, or told this rank to stop? What
+    /// else it has said waits in [`next_news`](Self::next_news). One system call.
     ///
     /// # Errors
     /// [`Error::Aborted`], or [`Error::Control`] when the launcher is gone.
@@ -244,6 +448,7 @@ impl ControlPlane {
         self.refuse_when_stopped()?;
         match self.receive_now(ATTEMPTED)? {
             None => Ok(()),
+            Some((message, _)) if self.is_in_fence() => self.pass_fence(message),
             Some(_) => Err(Error::Control {
                 attempted: ATTEMPTED.into(),
                 error: IoError::new(
@@ -350,13 +555,19 @@ impl ControlPlane {
 
     /// The next message that has been read; a stop is an error from then on.
     fn take(&mut self, attempted: &str) -> Result<Option<(ToRank, Option<OwnedFd>)>, Error> {
-        match self.receiver.next_message::<ToRank>() {
-            Ok(Some((ToRank::Stop { reason }, _))) => {
-                self.stopped = Some(reason);
-                self.refuse_when_stopped().map(|()| None)
+        loop {
+            match self.receiver.next_message::<ToRank>() {
+                Ok(Some((ToRank::Stop { reason }, _))) => {
+                    self.stopped = Some(reason);
+                    return self.refuse_when_stopped().map(|()| None);
+                }
+                Ok(Some((message, memory))) => match News::of(message, memory) {
+                    Ok(news) => self.news.push_back(news),
+                    Err(answer) => return Ok(Some(answer)),
+                },
+                Ok(None) => return Ok(None),
+                Err(error) => return Err(receive_failed(attempted, error)),
             }
-            Ok(message) => Ok(message),
-            Err(error) => Err(receive_failed(attempted, error)),
         }
     }
 }

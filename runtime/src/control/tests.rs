@@ -111,6 +111,22 @@ fn a_rank_blocked_in_a_get_or_a_fence_is_told_why_the_job_ends() {
     }
 }
 
+/// Who looks for news while it waits in a fence may read that all are there.
+#[test]
+fn a_look_in_a_fence_keeps_the_answer() {
+    let (mut control, launcher) = joined();
+    for generation in 0..3 {
+        control.begin_fence(false).unwrap();
+        assert!(!control.fence_passed().unwrap());
+        launcher.say(&ToRank::FenceDone { generation });
+        control.check().unwrap();
+        assert!(control.fence_passed().unwrap());
+    }
+    // Nobody waits for this one.
+    launcher.say(&ToRank::FenceDone { generation: 3 });
+    assert!(matches!(control.check(), Err(Error::Control { .. })));
+}
+
 #[test]
 fn check_sees_a_stop_and_a_dead_launcher_and_else_nothing() {
     let (mut control, launcher) = joined();

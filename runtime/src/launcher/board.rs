@@ -20,7 +20,24 @@ pub enum Waiting {
     /// In a get of this key.
     Key(String),
     /// In a fence.
-    Fence,
+    Fence {
+        /// Behind which it has left the job.
+        last: bool,
+    },
+}
+
+/// What comes of a rank's reaching a fence.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Fencing {
+    /// It waits for others.
+    Waits,
+    /// All have passed this fence before, also an earlier life of this rank.
+    HasPassed,
+    /// All pass it now.
+    Opens {
+        /// Those of them for whom it is the last.
+        leaving: Vec<usize>,
+    },
 }
 
 impl Waiting {
@@ -28,7 +45,7 @@ impl Waiting {
     pub fn describe(&self) -> String {
         match self {
             Waiting::Key(key) => format!("for the key {key:?}"),
-            Waiting::Fence => "in a fence".into(),
+            Waiting::Fence { .. } => "in a fence".into(),
         }
     }
 }
@@ -87,30 +104,50 @@ impl Board {
         Ok(self.entries.get(key))
     }
 
-    /// `rank` has reached its fence number `generation`. `Some`: it was the
-    /// last one, and all ranks pass this generation.
+    /// `rank` has reached its fence number `generation`. A later life comes past
+    /// those again that an earlier one has helped to pass. It does not open as long
+    /// as the process of one that waits there is dead (`lives`): that one is about
+    /// to be [forgotten](Self::forget), and its next life comes again.
     ///
     /// # Errors
-    /// A rank that waits already, or counts differently: it broke the protocol.
-    pub fn fence(&mut self, rank: usize, generation: u64) -> Result<Option<u64>, String> {
+    /// A rank that waits already, or is ahead of all others: it broke the
+    /// protocol.
+    pub fn fence(
+        &mut self,
+        rank: usize,
+        generation: u64,
+        last: bool,
+        lives: impl Fn(usize) -> bool,
+    ) -> Result<Fencing, String> {
         self.refuse_when_waiting(rank)?;
-        if generation != self.generation {
+        if generation > self.generation {
             return Err(format!(
                 "is at fence {generation}, the job at fence {}",
                 self.generation
             ));
         }
-        self.waiting[rank] = Some(Waiting::Fence);
-        if self
-            .waiting
-            .iter()
-            .any(|waiting| *waiting != Some(Waiting::Fence))
-        {
-            return Ok(None);
+        if generation < self.generation {
+            return Ok(Fencing::HasPassed);
         }
+        self.waiting[rank] = Some(Waiting::Fence { last });
+        let is_there = |waiting: &Option<Waiting>| matches!(waiting, Some(Waiting::Fence { .. }));
+        if !self.waiting.iter().all(is_there) || !(0..self.waiting.len()).all(lives) {
+            return Ok(Fencing::Waits);
+        }
+        let is_last = |rank: &usize| self.waiting[*rank] == Some(Waiting::Fence { last: true });
+        let leaving = (0..self.waiting.len()).filter(is_last).collect();
         self.waiting.fill(None);
         self.generation += 1;
-        Ok(Some(generation))
+        Ok(Fencing::Opens { leaving })
+    }
+
+    /// A life of `rank` is over: it waits for nothing, and what it had put under
+    /// `keys` is void.
+    pub fn forget(&mut self, rank: usize, keys: &[String]) {
+        self.waiting[rank] = None;
+        for key in keys {
+            self.entries.remove(key);
+        }
     }
 
     fn refuse_when_waiting(&self, rank: usize) -> Result<(), String> {
@@ -127,9 +164,9 @@ impl Board {
         let waiter = ranks
             .clone()
             .find(|rank| self.waiting[*rank].is_some() && !ended(*rank))?;
-        let fencing = ranks
-            .clone()
-            .find(|rank| self.waiting[*rank] == Some(Waiting::Fence) && !ended(*rank));
+        let fencing = ranks.clone().find(|rank| {
+            matches!(self.waiting[*rank], Some(Waiting::Fence { .. })) && !ended(*rank)
+        });
         let gone = ranks.clone().find(|rank| ended(*rank));
         if let (Some(waiter), Some(gone)) = (fencing, gone) {
             return Some(Stuck {
@@ -154,107 +191,4 @@ pub struct Stuck {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn entry(value: &[u8]) -> Entry {
-        Entry {
-            value: value.to_vec(),
-            memory: None,
-        }
-    }
-
-    fn value(found: Result<Option<&Entry>, String>) -> Option<Vec<u8>> {
-        found.unwrap().map(|entry| entry.value.clone())
-    }
-
-    #[test]
-    fn a_get_is_served_at_once_or_by_the_put_that_it_waits_for() {
-        let mut board = Board::new(3);
-        assert_eq!(value(board.get(0, "a")), None);
-        assert_eq!(value(board.get(2, "b")), None);
-        assert_eq!(
-            board.put("a", entry(b"1")),
-            [0],
-            "only who asked for this key"
-        );
-        assert_eq!(board.waiting(0), None);
-        assert_eq!(value(board.get(1, "a")), Some(b"1".to_vec()));
-        assert_eq!(
-            board.put("a", entry(b"2")),
-            [0usize; 0],
-            "nobody is served twice"
-        );
-        assert_eq!(
-            value(board.get(1, "a")),
-            Some(b"2".to_vec()),
-            "the later value holds"
-        );
-        assert_eq!(board.put("b", entry(b"")), [2]);
-    }
-
-    #[test]
-    fn a_fence_opens_for_the_last_rank_and_only_then() {
-        let mut board = Board::new(3);
-        for generation in 0..3 {
-            assert_eq!(board.fence(1, generation), Ok(None));
-            assert_eq!(board.fence(0, generation), Ok(None));
-            assert!(board.fence(0, generation).is_err(), "a rank counts once");
-            assert_eq!(board.fence(2, generation), Ok(Some(generation)));
-            assert!((0..3).all(|rank| board.waiting(rank).is_none()));
-        }
-    }
-
-    #[test]
-    fn a_rank_that_counts_fences_differently_is_refused() {
-        let mut board = Board::new(2);
-        assert!(board.fence(0, 1).is_err());
-        assert_eq!(
-            board.fence(0, 0),
-            Ok(None),
-            "the refused call left nothing behind"
-        );
-    }
-
-    #[test]
-    fn a_fence_that_an_ended_rank_misses_is_stuck() {
-        let mut board = Board::new(3);
-        board.fence(1, 0).unwrap();
-        assert_eq!(board.stuck(|_| false), None);
-        assert_eq!(
-            board.stuck(|rank| rank == 2),
-            Some(Stuck {
-                waiter: 1,
-                gone: Some(2)
-            })
-        );
-        assert_eq!(
-            board.stuck(|rank| rank == 1),
-            None,
-            "the ended one waits for nothing"
-        );
-    }
-
-    #[test]
-    fn a_get_is_stuck_only_when_nobody_is_left_to_put() {
-        let mut board = Board::new(3);
-        board.get(0, "k").unwrap();
-        assert_eq!(board.stuck(|rank| rank == 1), None, "rank 2 may put it");
-        board.get(2, "l").unwrap();
-        assert_eq!(
-            board.stuck(|rank| rank == 1),
-            Some(Stuck {
-                waiter: 0,
-                gone: Some(1)
-            })
-        );
-        board.get(1, "m").unwrap();
-        assert_eq!(
-            board.stuck(|_| false),
-            Some(Stuck {
-                waiter: 0,
-                gone: None
-            })
-        );
-    }
-}
+mod tests;

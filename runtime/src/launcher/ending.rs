@@ -5,7 +5,7 @@
 //! Over. A job whose ranks all end well goes from Running to Flushing.
 
 use super::board::Stuck;
-use super::verdict::{self, End, Verdict};
+use super::verdict::{self, End, Membership, Verdict};
 use super::{Job, Outcome};
 use crate::control::message::ToRank;
 use rustix::process::Signal;
@@ -14,8 +14,6 @@ use std::time::{Duration, Instant};
 
 /// How long ranks may take to end when they are told to.
 const GRACE: Duration = Duration::from_secs(3);
-/// Reads of what is left in a pipe: more than its largest capacity (1 MiB).
-const DRAIN_READS: usize = 32;
 
 /// Where a job is.
 #[derive(Debug)]
@@ -161,9 +159,10 @@ impl Job {
         };
     }
 
-    /// Judges ranks that were found ended together.
-    pub(super) fn judge(&mut self, ended: &[(usize, End)]) {
-        for (rank, end) in ended {
+    /// Judges ranks that were found ended together; with reasons why they are not
+    /// started again.
+    pub(super) fn judge(&mut self, ended: &[(usize, End, Option<String>)]) {
+        for (rank, end, _) in ended {
             if let Phase::Ending {
                 outcome,
                 aborted_by: Some(aborter),
@@ -175,9 +174,13 @@ impl Job {
                 outcome.status = *status;
             }
         }
-        let verdicts = ended
-            .iter()
-            .filter_map(|(rank, end)| verdict::judge(*rank, *end, self.ranks[*rank].membership));
+        let verdicts = ended.iter().filter_map(|(rank, end, why)| {
+            let mut verdict = verdict::judge(*rank, *end, self.ranks[*rank].membership)?;
+            if let Some(why) = why {
+                verdict.failure = format!("{}; {why}", verdict.failure);
+            }
+            Some(verdict)
+        });
         // The first of equals: `max_by_key` would take the last.
         let worst = verdicts.reduce(|a, b| if b.weight > a.weight { b } else { a });
         if let Some(Verdict {
@@ -185,6 +188,16 @@ impl Job {
         }) = worst
         {
             self.fail(status, failure);
+        }
+    }
+
+    /// A rank was killed after it had left: the others go on, and the job's status
+    /// says it.
+    pub(super) fn note_late(&mut self, rank: usize, end: End) {
+        if let Some(verdict) = verdict::judge(rank, end, Membership::Left) {
+            let failure = format!("{}; it had left the job before", verdict.failure);
+            let late = Outcome::new(verdict.status, Some(failure));
+            self.late.get_or_insert(late);
         }
     }
 
@@ -223,18 +236,7 @@ impl Job {
             let mut dropped_bytes = 0;
             for output in &mut rank.outputs {
                 let sink = super::serve::sink_of(&mut self.out, &mut self.err, output.stream);
-                if let Some(gate) = &rank.gate {
-                    let _ = (0..DRAIN_READS).find(|_| !output.hold(gate));
-                    output.finish_held(gate);
-                    output.held.release(gate.stable(), sink.buffer());
-                    dropped_bytes += output.held.bytes();
-                    output.held.drop_all();
-                    continue;
-                }
-                // Not until the pipe's end: somebody who has left the group
-                // may hold it open, or fill it again and again.
-                let _ = (0..DRAIN_READS).find(|_| !output.read(sink.buffer()));
-                output.finish(sink.buffer());
+                dropped_bytes += output.conclude(rank.gate.as_ref(), sink.buffer());
             }
             if dropped_bytes > 0 {
                 // GATE-1: nobody may see what might never have happened.
@@ -247,7 +249,7 @@ impl Job {
         self.ranks.clear();
         self.phase = match std::mem::replace(&mut self.phase, Phase::Running) {
             Phase::Running => Phase::Flushing {
-                outcome: Outcome::new(0, None),
+                outcome: self.late.take().unwrap_or_else(|| Outcome::new(0, None)),
                 give_up_at: None,
             },
             Phase::Ending { outcome, .. } | Phase::Killed { outcome } => Phase::Flushing {
@@ -263,7 +265,7 @@ impl Job {
 mod tests {
     use super::*;
     use crate::config::JobConfig;
-    use crate::launcher::{EventLoggerSpec, JobSpec, Output};
+    use crate::launcher::{EventLoggerSpec, FaultSpec, JobSpec, Output};
 
     fn sleeping() -> Job {
         Job::start(JobSpec {
@@ -276,6 +278,7 @@ mod tests {
             pin: false,
             descriptors: Vec::new(),
             event_loggers: EventLoggerSpec::default(),
+            faults: FaultSpec::default(),
         })
         .unwrap()
     }

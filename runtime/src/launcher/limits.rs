@@ -10,6 +10,9 @@ pub const RANKS_MAX: u32 = 1024;
 /// Descriptors that the launcher holds for one rank, and one more than once
 /// while the rank is started.
 const DESCRIPTORS_PER_RANK: u64 = 6;
+/// And for one that may be started again: what it has left in memory, under way and
+/// kept.
+const DESCRIPTORS_PER_RESTARTED_RANK: u64 = 2;
 /// Descriptors that it holds besides.
 const DESCRIPTORS_BESIDES: u64 = 64;
 
@@ -26,14 +29,19 @@ pub fn check_ranks(ranks: u32) -> Result<(), Error> {
     }
 }
 
-/// Raises the limit of open files to what a job of `ranks` needs; returns the
-/// limit as it was, for the ranks.
+/// Raises the limit of open files to what a job of `ranks`, which may be started
+/// again, needs; returns the limit as it was, for the ranks.
 ///
 /// # Errors
 /// [`Error::Argument`] when the system does not allow as many.
-pub fn raise_open_files(ranks: u32) -> Result<Rlimit, Error> {
+pub fn raise_open_files(ranks: u32, restarts: bool) -> Result<Rlimit, Error> {
     let before = getrlimit(Resource::Nofile);
-    let needed = DESCRIPTORS_BESIDES + DESCRIPTORS_PER_RANK * u64::from(ranks);
+    let more = if restarts {
+        DESCRIPTORS_PER_RESTARTED_RANK
+    } else {
+        0
+    };
+    let needed = DESCRIPTORS_BESIDES + (DESCRIPTORS_PER_RANK + more) * u64::from(ranks);
     if before.current.is_none_or(|current| current >= needed) {
         return Ok(before);
     }

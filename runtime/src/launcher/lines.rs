@@ -26,6 +26,22 @@ impl Lines {
         }
     }
 
+    /// The line that has no end yet.
+    pub fn partial(&self) -> &[u8] {
+        &self.partial
+    }
+
+    /// Forgets it: its rank is dead, and prints it again.
+    pub fn drop_partial(&mut self) {
+        self.partial.clear();
+    }
+
+    /// Begins in the middle of a line.
+    pub fn resume(&mut self, partial: &[u8]) {
+        self.partial.clear();
+        self.partial.extend_from_slice(partial);
+    }
+
     /// Takes what the rank wrote and appends to `out` the lines that are whole.
     pub fn push(&mut self, bytes: &[u8], out: &mut Vec<u8>) {
         for line in bytes.split_inclusive(|byte| *byte == b'\n') {

@@ -225,6 +225,13 @@ impl EventLoggers {
         self.loggers.iter().map(id).collect()
     }
 
+    /// Kills one, if it runs.
+    pub(super) fn kill(&self, index: usize) {
+        if let Some((_, pidfd)) = &self.loggers[index].process {
+            let _ = pidfd_send_signal(pidfd, Signal::KILL);
+        }
+    }
+
     /// One has ended: starts it again if it was killed; what is left of its
     /// files and rings has all that it acknowledged (EL-3). `Err`: the job
     /// cannot go on.

@@ -15,47 +15,86 @@
 //! |---|---|
 //! | `program` | finding the program |
 //! | `spawn` | fork and exec of one rank (the one unsafe module) |
-//! | `process` | one rank: its process, socket and output |
+//! | `start`, `lives` | starting a job's ranks; what outlives their processes |
+//! | `process` | one life of a rank: its process, socket and output |
+//! | `fencing` | waiting until what was killed has ended |
+//! | `restarting` | who is started again; pure |
+//! | `replacing` | fencing a dead rank, starting it again, telling the others |
+//! | `introductions` | who is told of whom then; pure |
+//! | `recoveries` | what is told of it; pure |
+//! | `scheduling` | whom to ask for a checkpoint, and when; pure |
+//! | `ordering` | asking ranks how they are, and for checkpoints |
+//! | `injecting`, `faults` | ranks that are killed on purpose: when, pure; doing it |
 //! | `link` | the launcher's end of a control socket |
 //! | `board` | put, get and fence; pure |
 //! | `requests` | from a rank's message to the board's answer |
 //! | `held` | output that waits for its events |
+//! | `output` | one stream of a rank's output |
+//! | `printed` | what of it was printed by an earlier life; pure |
 //! | `lines`, `sink` | from a rank's output to the launcher's |
 //! | `serve` | the loop |
 //! | `ending` | the end of a job |
 //! | `loggers` | the event loggers beside the ranks |
 //! | `spilled` | what ranks have spilled, and its end |
+//! | `progress` | the live view |
+//! | `suspecting`, `stat` | ranks that are stopped for too long; pure; `/proc` |
 //! | `verdict` | what a rank's end means; pure |
 
 mod board;
+mod checkpoints;
 mod ending;
+mod faults;
+mod fencing;
 mod held;
+mod injecting;
+mod introductions;
 mod limits;
 mod lines;
 mod link;
+mod lives;
 mod loggers;
+mod ordering;
+mod output;
+mod printed;
 mod process;
 mod program;
+mod progress;
+mod recoveries;
+mod replacing;
 mod requests;
+mod restarting;
+mod scheduling;
 mod serve;
 mod signals;
 mod sink;
 mod spawn;
 mod spilled;
 mod start;
+mod stat;
+mod suspecting;
 mod verdict;
 
+pub use injecting::{FaultSpec, FaultSpecError, Kill, KillRandom, Moment, Pause, Target};
 pub use limits::RANKS_MAX;
 pub use loggers::EventLoggerSpec;
+pub use recoveries::{Cause, Recovery};
+pub use restarting::{MAX_RESTARTS_DEFAULT, can_recover};
 
 use crate::{Error, Statistics, config::JobConfig};
 use board::Board;
+use checkpoints::CheckpointPlace;
 use ending::Phase;
+use faults::Faults;
+use lives::Lives;
 use loggers::EventLoggers;
+use ordering::Schedule;
 use process::RankProcess;
+use progress::Progress;
+use recoveries::Recoveries;
 use signals::Signals;
 use sink::Sink;
 use spilled::SpilledFiles;
+use start::Starter;
 use std::ffi::OsString;
 use std::marker::PhantomData;
 use std::os::fd::OwnedFd;
@@ -70,7 +109,8 @@ pub enum Output {
     /// Whole lines as they are. Lines longer than 64 KiB may be mixed with
     /// other ranks' output.
     Plain,
-    /// Ranks write to the launcher's own stdout and stderr.
+    /// Ranks write to the launcher's own stdout and stderr. What a rank prints
+    /// again after its restart is seen twice.
     Inherited,
 }
 
@@ -93,10 +133,13 @@ pub struct JobSpec {
     /// at least as many cores as ranks.
     pub pin: bool,
     /// Extra descriptors for rank r alone: (rank, name of the environment
-    /// variable that gets the number, descriptor).
+    /// variable that gets the number, descriptor). Where ranks may be started
+    /// again the launcher keeps them open, for the later lives.
     pub descriptors: Vec<(u32, String, OwnedFd)>,
     /// The event loggers, where the protocol needs any.
     pub event_loggers: EventLoggerSpec,
+    /// What is to go wrong, and what counts as gone wrong.
+    pub faults: FaultSpec,
 }
 
 /// How a job ended.
@@ -113,6 +156,22 @@ pub struct Outcome {
     /// What ranks have told of themselves, by rank, where they were to
     /// ([`EventConfig::statistics`](crate::config::EventConfig::statistics)).
     pub statistics: Vec<Option<Statistics>>,
+    /// Deaths of ranks that were started again, in the order in which they were
+    /// over.
+    pub recoveries: Vec<Recovery>,
+    /// By rank.
+    pub checkpoints: Vec<CheckpointCounts>,
+}
+
+/// What became of a rank's checkpoints, in all its lives.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub struct CheckpointCounts {
+    /// How often the rank was asked for one.
+    pub orders: u64,
+    /// How many were stable, asked for or not.
+    pub stable: u64,
+    /// Their bytes.
+    pub bytes: u64,
 }
 
 impl Outcome {
@@ -121,6 +180,8 @@ impl Outcome {
             status,
             failure,
             statistics: Vec::new(),
+            recoveries: Vec::new(),
+            checkpoints: Vec::new(),
         }
     }
 }
@@ -131,6 +192,14 @@ impl Outcome {
 /// *thread* ends.
 pub struct Job {
     ranks: Vec<RankProcess>,
+    /// By rank.
+    lives: Vec<Lives>,
+    recoveries: Recoveries,
+    faults: Faults,
+    schedule: Schedule,
+    /// `--progress`.
+    progress: Option<Progress>,
+    starter: Starter,
     board: Board,
     id: u64,
     config: JobConfig,
@@ -140,10 +209,15 @@ pub struct Job {
     err: Sink,
     signals: Option<Signals>,
     phase: Phase,
+    /// The outcome of a job that goes well otherwise: a rank was killed after it
+    /// had left.
+    late: Option<Outcome>,
     /// After the ranks, so that nobody commits any more.
     loggers: EventLoggers,
     /// As the loggers.
-    _spilled: SpilledFiles,
+    spilled: SpilledFiles,
+    /// As the loggers.
+    _checkpoints: CheckpointPlace,
     _not_send: PhantomData<*const ()>,
 }
 
@@ -175,8 +249,8 @@ impl Job {
         Ok(())
     }
 
-    /// Process ids of the ranks, in their order. Each is also its process
-    /// group's. Empty when the job is over.
+    /// Process ids of the ranks, in their order; of the lives that run now. Each is
+    /// also its process group's. Empty when the job is over.
     pub fn processes(&self) -> Vec<u32> {
         self.ranks.iter().map(RankProcess::id).collect()
     }

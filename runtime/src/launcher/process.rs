@@ -1,112 +1,35 @@
-//! One rank as the launcher sees it: its process, its socket, its output.
+//! One life of a rank as the launcher sees it: its process and socket, and the
+//! rank's output.
 
-use super::held::Held;
-use super::lines::Lines;
+use super::fencing;
 use super::link::Link;
-use super::sink::Stream;
+use super::output::Output;
+use super::restarting;
 use super::verdict::{End, Membership};
 use crate::leftovers;
 use crate::output_gate::OutputGate;
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
-use rustix::io::Errno;
+use rustix::event::PollFlags;
 use rustix::process::{
-    Pid, PidfdFlags, Signal, WaitId, WaitIdOptions, kill_process_group, pidfd_open,
+    Pid, PidfdFlags, Signal, WaitId, WaitIdOptions, WaitIdStatus, kill_process_group, pidfd_open,
     pidfd_send_signal, waitid,
 };
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::process::Child;
+use std::time::{Duration, Instant};
 
-/// How much output is read at once.
-const READ_BYTES: usize = 64 << 10;
-/// How long a killed process may take to end.
-const JOINED_END_MAX: Timespec = Timespec {
-    tv_sec: 0,
-    tv_nsec: 250_000_000,
-};
-
-/// One output stream of one rank.
-#[derive(Debug)]
-pub struct Output {
-    /// Where it goes.
-    pub stream: Stream,
-    /// `None`: ended.
-    pipe: Option<OwnedFd>,
-    lines: Lines,
-    /// Lines whose events are not stable.
-    pub held: Held,
-}
-
-impl Output {
-    fn new(pipe: OwnedFd, stream: Stream, prefix: Option<String>) -> io::Result<Self> {
-        fcntl_setfl(&pipe, fcntl_getfl(&pipe)? | OFlags::NONBLOCK)?;
-        Ok(Self {
-            stream,
-            pipe: Some(pipe),
-            lines: Lines::new(prefix),
-            held: Held::default(),
-        })
-    }
-
-    /// The pipe, while it may bring something.
-    pub fn pipe(&self) -> Option<BorrowedFd<'_>> {
-        self.pipe.as_ref().map(|pipe| pipe.as_fd())
-    }
-
-    /// Reads once; appends whole lines to `out`. `false`: nothing there now,
-    /// or the end.
-    pub fn read(&mut self, out: &mut Vec<u8>) -> bool {
-        let Some(pipe) = &self.pipe else { return false };
-        let mut bytes = [0; READ_BYTES];
-        match rustix::io::read(pipe, &mut bytes) {
-            Err(Errno::AGAIN) => false,
-            Err(Errno::INTR) => true,
-            Ok(0) | Err(_) => {
-                self.finish(out);
-                false
-            }
-            Ok(read) => {
-                self.lines.push(&bytes[..read], out);
-                true
-            }
-        }
-    }
-
-    /// As [`Output::read`], but what comes is held back until the rank's events
-    /// are stable. GATE-1
-    pub fn hold(&mut self, gate: &OutputGate) -> bool {
-        let mut lines = Vec::new();
-        let more = self.read(&mut lines);
-        // Counted after it was read: at least those that it can depend on.
-        let events = gate.recorded();
-        if !lines.is_empty() && events > gate.stable() {
-            gate.want(events);
-        }
-        self.held.push(events, lines);
-        more
-    }
-
-    /// As [`Output::finish`], for output that is held back.
-    pub fn finish_held(&mut self, gate: &OutputGate) {
-        let mut lines = Vec::new();
-        self.finish(&mut lines);
-        self.held.push(gate.recorded(), lines);
-    }
-
-    /// Stops reading; a line that was not ended is passed on.
-    pub fn finish(&mut self, out: &mut Vec<u8>) {
-        self.pipe = None;
-        self.lines.finish(out);
-    }
-}
+/// How long the launcher waits at the end for a process that it has killed and
+/// did not start.
+const JOINED_END_MAX: Duration = Duration::from_millis(250);
+/// How long a killed life of a rank that is started again may take to end.
+const FENCE_MAX: Duration = Duration::from_secs(5);
 
 /// One rank's process. Dropping it kills and reaps it and its group, and removes
 /// what libfabric's shm provider has left of it.
 #[derive(Debug)]
 pub struct RankProcess {
-    /// Reaped only at the end of the job: until then its id, and that of its
-    /// group, cannot become somebody else's.
+    /// Reaped only at the end of the job, or when all of its group has ended:
+    /// until then its id, and that of its group, cannot become somebody else's.
     child: Child,
     group: Pid,
     pidfd: OwnedFd,
@@ -121,34 +44,30 @@ pub struct RankProcess {
     joined: Option<(u32, OwnedFd)>,
     /// How it ended.
     pub end: Option<End>,
+    /// When the launcher saw that.
+    pub noticed: Option<Instant>,
     /// How far its events have come, with `--gate-output`.
     pub gate: Option<OutputGate>,
+    /// Nothing of it lives, and it was reaped.
+    is_fenced: bool,
 }
 
 impl RankProcess {
-    /// Takes over a started child.
+    /// Takes over a started child; its pipes go to the rank's `outputs`.
     ///
     /// # Errors
     /// Of the system; the child is killed then.
-    pub fn new(mut child: Child, link: Link, prefix: Option<String>) -> io::Result<Self> {
+    pub fn new(mut child: Child, link: Link, mut outputs: Vec<Output>) -> io::Result<Self> {
         let group = Pid::from_child(&child);
-        let outputs = |child: &mut Child| {
-            let stdout = child
-                .stdout
-                .take()
-                .map(|pipe| Output::new(pipe.into(), Stream::Out, prefix.clone()));
-            let stderr = child
-                .stderr
-                .take()
-                .map(|pipe| Output::new(pipe.into(), Stream::Err, prefix.clone()));
-            stdout
-                .into_iter()
-                .chain(stderr)
-                .collect::<io::Result<Vec<_>>>()
-        };
         let pidfd = pidfd_open(group, PidfdFlags::empty()).map_err(io::Error::from);
-        match pidfd.and_then(|pidfd| Ok((pidfd, outputs(&mut child)?))) {
-            Ok((pidfd, outputs)) => Ok(Self {
+        let connected = pidfd.and_then(|pidfd| {
+            outputs
+                .iter_mut()
+                .try_for_each(|output| output.connect(&mut child))
+                .map(|()| pidfd)
+        });
+        match connected {
+            Ok(pidfd) => Ok(Self {
                 child,
                 group,
                 pidfd,
@@ -157,7 +76,9 @@ impl RankProcess {
                 membership: Membership::Stranger,
                 joined: None,
                 end: None,
+                noticed: None,
                 gate: None,
+                is_fenced: false,
             }),
             Err(error) => {
                 let _ = child.kill();
@@ -193,10 +114,7 @@ impl RankProcess {
 
     /// Looks whether the process has ended, and leaves it unreaped.
     pub fn look(&mut self) -> Option<End> {
-        let options = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT | WaitIdOptions::NOHANG;
-        let status =
-            rustix::io::retry_on_intr(|| waitid(WaitId::PidFd(self.pidfd.as_fd()), options));
-        self.end = match status {
+        self.end = match self.status() {
             Ok(Some(status)) => match (status.exit_status(), status.terminating_signal()) {
                 (Some(status), _) => Some(End::Exited(status)),
                 (None, Some(signal)) => Some(End::Killed(signal)),
@@ -206,7 +124,43 @@ impl RankProcess {
             // Somebody else in this process has reaped it: its status is lost.
             Err(_) => Some(End::Exited(1)),
         };
+        self.noticed = self.end.map(|_| Instant::now());
         self.end
+    }
+
+    /// Whether the process has ended, be it that nobody has noticed yet.
+    pub fn has_ended(&self) -> bool {
+        !matches!(self.status(), Ok(None))
+    }
+
+    fn status(&self) -> rustix::io::Result<Option<WaitIdStatus>> {
+        let options = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT | WaitIdOptions::NOHANG;
+        rustix::io::retry_on_intr(|| waitid(WaitId::PidFd(self.pidfd.as_fd()), options))
+    }
+
+    /// How it ended, as far as that can be told through a wrapper.
+    pub fn true_end(&self, end: End) -> End {
+        match &self.joined {
+            Some(_) => restarting::behind_wrapper(end),
+            None => end,
+        }
+    }
+
+    /// The process that takes part in the job, as far as it is known.
+    pub fn working(&self) -> u32 {
+        self.joined
+            .as_ref()
+            .map_or(self.child.id(), |(joined, _)| *joined)
+    }
+
+    /// Sends `signal` to the process that was started and to the one that has
+    /// joined, and to nobody else.
+    pub fn signal_own(&self, signal: Signal) {
+        let joined = self.joined.as_ref().map(|(_, joined)| joined);
+        for process in joined.into_iter().chain([&self.pidfd]) {
+            // One that has ended needs no signal.
+            let _ = pidfd_send_signal(process, signal);
+        }
     }
 
     /// Sends `signal` to the process and its group.
@@ -219,21 +173,46 @@ impl RankProcess {
 
     /// Kills what is left of the group, also when the rank itself has ended.
     pub fn kill_group(&self) {
+        if self.is_fenced {
+            return;
+        }
         let _ = kill_process_group(self.group, Signal::KILL);
         let _ = pidfd_send_signal(&self.pidfd, Signal::KILL);
+    }
+
+    /// Makes sure that nothing of this life runs any more: what is reaped stores
+    /// nothing. FENCE-1
+    ///
+    /// # Errors
+    /// Something that was killed has not ended: what, for people.
+    pub fn fence(&mut self) -> Result<(), String> {
+        self.kill_group();
+        if let Some((_, joined)) = &self.joined {
+            // It may have left the group.
+            let _ = pidfd_send_signal(joined, Signal::KILL);
+        }
+        let mut joined = self.joined.iter();
+        let mut has_ended = joined.all(|(_, joined)| fencing::ends_within(joined, FENCE_MAX));
+        // Fails only when somebody else has reaped it.
+        let _ = self.child.wait();
+        self.is_fenced = true;
+        has_ended &= fencing::group_ends_within(self.group, FENCE_MAX);
+        has_ended
+            .then_some(())
+            .ok_or_else(|| "has left processes that do not end when they are killed".into())
     }
 }
 
 impl Drop for RankProcess {
     fn drop(&mut self) {
-        self.kill_group();
-        // Fails only when somebody else has reaped it.
-        let _ = self.child.wait();
+        if !self.is_fenced {
+            self.kill_group();
+            let _ = self.child.wait();
+        }
         let mut processes = vec![self.child.id()];
         if let Some((process, descriptor)) = &self.joined {
             // Killed with the group, but not reaped by us.
-            let mut polled = [PollFd::new(descriptor, PollFlags::IN)];
-            let _ = poll(&mut polled, Some(&JOINED_END_MAX));
+            fencing::ends_within(descriptor, JOINED_END_MAX);
             processes.push(*process);
         }
         leftovers::remove_segments_of(&processes);

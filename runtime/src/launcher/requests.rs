@@ -1,12 +1,14 @@
 //! What ranks ask of the launcher over their control sockets.
 
 use super::Job;
-use super::board::Entry;
+use super::board::{Entry, Fencing};
+use super::replacing::address_key;
 use super::verdict::Membership;
 use crate::control::message::{ToLauncher, ToRank};
 use crate::output_gate::{self, OutputGate};
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
+use std::time::Instant;
 
 impl Job {
     /// Hears all that `rank` has said, and answers.
@@ -51,6 +53,10 @@ impl Job {
             )),
             (_, Membership::Stranger) => Err("speaks before it has joined the job".into()),
             (ToLauncher::Abort { .. }, _) | (_, Membership::Member) => Ok(()),
+            // Behind a last fence a rank has left before it says so.
+            (ToLauncher::Finalize | ToLauncher::Statistics { .. }, _) => Ok(()),
+            // It was asked before.
+            (ToLauncher::Status { .. } | ToLauncher::WantCheckpoint { .. }, _) => Ok(()),
             (_, Membership::Left) => Err("speaks after it has left the job".into()),
         }
     }
@@ -64,7 +70,10 @@ impl Job {
         match message {
             ToLauncher::Hello { process } => {
                 self.ranks[rank].join(process);
-                self.answer(rank, &self.welcome(rank), None)
+                self.recoveries.joined(rank, Instant::now());
+                self.answer(rank, &self.welcome(rank), None)?;
+                self.introduce_joined(rank);
+                Ok(())
             }
             ToLauncher::Put {
                 key, memory: true, ..
@@ -75,26 +84,63 @@ impl Job {
                 self.ranks[rank].gate = Some(gate);
                 Ok(())
             }
-            ToLauncher::Put { key, value, .. } => {
-                let memory = memory.map(Arc::new);
-                let waiters = self.board.put(&key, Entry { value, memory });
-                waiters
-                    .into_iter()
-                    .try_for_each(|waiter| self.answer_value(waiter, &key))
-            }
+            ToLauncher::Put { key, value, .. } => self.publish(rank, &key, value, memory),
             ToLauncher::Get { key } => match self.board.get(rank, &key)?.is_some() {
                 true => self.answer_value(rank, &key),
                 false => Ok(()),
             },
-            ToLauncher::Fence { generation } => match self.board.fence(rank, generation)? {
-                Some(generation) => (0..self.ranks.len()).try_for_each(|rank| {
-                    self.answer(rank, &ToRank::FenceDone { generation }, None)
-                }),
-                None => Ok(()),
-            },
+            ToLauncher::Fence { generation, last } => self.reach_fence(rank, generation, last),
             ToLauncher::Statistics { figures } => {
                 self.statistics.resize(self.ranks.len(), None);
                 self.statistics[rank] = Some(*figures);
+                Ok(())
+            }
+            ToLauncher::Beginning { checkpoint } => {
+                self.begin_life(rank, checkpoint)?;
+                self.answer(rank, &ToRank::Marked { checkpoint }, None)
+            }
+            ToLauncher::Mark { checkpoint } => {
+                self.mark_output(rank, checkpoint);
+                self.answer(rank, &ToRank::Marked { checkpoint }, None)
+            }
+            ToLauncher::Taking { .. } => {
+                let now = self.schedule.now();
+                self.schedule.scheduler.begun(rank, now);
+                Ok(())
+            }
+            ToLauncher::Status { figures } => {
+                self.schedule.scheduler.answered(rank, *figures);
+                Ok(())
+            }
+            ToLauncher::WantCheckpoint { of } => {
+                self.schedule.scheduler.wish(of as usize);
+                Ok(())
+            }
+            ToLauncher::Stable {
+                checkpoint,
+                bytes,
+                log_bytes,
+            } => {
+                let now = self.schedule.now();
+                let scheduler = &mut self.schedule.scheduler;
+                scheduler.stable(rank, (bytes, log_bytes), now);
+                self.lives[rank].checkpoint = Some((checkpoint, Instant::now()));
+                let outputs = &mut self.ranks[rank].outputs;
+                outputs
+                    .iter_mut()
+                    .for_each(|output| output.forget_before(checkpoint));
+                Ok(())
+            }
+            ToLauncher::Suspect { rank, incarnation } => {
+                self.suspect(rank as usize, incarnation);
+                Ok(())
+            }
+            ToLauncher::Recovered { figures } => {
+                self.lives[rank].has_caught_up = true;
+                let incarnation = self.lives[rank].incarnation;
+                self.spilled.caught_up(rank, incarnation);
+                let line = self.recoveries.finished(rank, *figures, Instant::now());
+                self.say(line);
                 Ok(())
             }
             ToLauncher::Finalize => {
@@ -109,12 +155,54 @@ impl Job {
     }
 
     fn welcome(&self, rank: usize) -> ToRank {
+        let mut config = Box::new(self.config.clone());
+        config.recovery.kill_at_clock = self.lives[rank].kill_at_clock;
         ToRank::Welcome {
             job: self.id,
             rank: rank as u32,
             size: self.ranks.len() as u32,
-            incarnation: 0, // until recovery exists
-            config: Box::new(self.config.clone()),
+            incarnation: self.lives[rank].incarnation,
+            config,
+        }
+    }
+
+    fn publish(
+        &mut self,
+        rank: usize,
+        key: &str,
+        value: Vec<u8>,
+        memory: Option<OwnedFd>,
+    ) -> Result<(), String> {
+        let memory = memory.map(Arc::new);
+        let waiters = self.board.put(key, Entry { value, memory });
+        if key == address_key(rank) {
+            // Before the value: who gets it knows which life it is of.
+            self.introduce_address(rank);
+        }
+        waiters
+            .into_iter()
+            .try_for_each(|waiter| self.answer_value(waiter, key))
+    }
+
+    fn reach_fence(&mut self, rank: usize, generation: u64, last: bool) -> Result<(), String> {
+        let done = ToRank::FenceDone { generation };
+        // One that was shot may not have heard of it yet: it dies of it all the same.
+        let (ranks, all) = (&self.ranks, &self.lives);
+        let lives = |rank: usize| !ranks[rank].has_ended() && all[rank].shot.is_none();
+        match self.board.fence(rank, generation, last, lives)? {
+            Fencing::Waits => Ok(()),
+            Fencing::HasPassed => {
+                if last {
+                    self.ranks[rank].membership = Membership::Left;
+                }
+                self.answer(rank, &done, None)
+            }
+            Fencing::Opens { leaving } => {
+                for rank in leaving {
+                    self.ranks[rank].membership = Membership::Left;
+                }
+                (0..self.ranks.len()).try_for_each(|rank| self.answer(rank, &done, None))
+            }
         }
     }
 

@@ -2,6 +2,8 @@
 
 use super::ending::Phase;
 use super::held::HELD_BYTES_MAX;
+use super::progress::Progress;
+use super::restarting::Sequel;
 use super::sink::{Sink, Stream};
 use super::verdict::End;
 use super::{Job, Outcome, signals};
@@ -32,12 +34,22 @@ pub fn serve(job: &mut Job, timeout: Duration) -> Result<Option<Outcome>, Error>
         if let Phase::Over { outcome } = &job.phase {
             let mut outcome = outcome.clone();
             outcome.statistics = std::mem::take(&mut job.statistics);
+            outcome.recoveries = job.recoveries.take_all();
+            outcome.checkpoints = job.schedule.scheduler.counts();
             return Ok(Some(outcome));
         }
         let wake_at = deadline
             .into_iter()
             .chain(job.phase.deadline())
             .chain(job.look_at_held())
+            .chain(
+                job.progress
+                    .as_ref()
+                    .map(Progress::next)
+                    .filter(|_| job.is_running()),
+            )
+            .chain(job.faults.next_due().filter(|_| job.is_running()))
+            .chain(job.schedule.next_due().filter(|_| job.is_running()))
             .min();
         let ready = job.poll(wake_at)?;
         job.step(&ready);
@@ -134,11 +146,8 @@ impl Job {
                 Source::Output { rank, index } => {
                     let process = &mut self.ranks[rank];
                     let output = &mut process.outputs[index];
-                    match &process.gate {
-                        Some(gate) => output.hold(gate),
-                        None => output
-                            .read(sink_of(&mut self.out, &mut self.err, output.stream).buffer()),
-                    };
+                    let sink = sink_of(&mut self.out, &mut self.err, output.stream);
+                    output.read(process.gate.as_ref(), sink.buffer());
                 }
                 Source::End { rank } => ended.extend(self.take_end(rank).map(|end| (rank, end))),
                 Source::LoggerEnd { logger } => {
@@ -151,15 +160,40 @@ impl Job {
             }
         }
         self.release_output();
-        self.judge(&ended);
+        self.follow(&ended);
         if self.is_running() {
             self.judge_waiting();
         }
         if !self.ranks.is_empty() && self.ranks.iter().all(|rank| rank.end.is_some()) {
             self.conclude();
         }
-        self.write_output();
         self.keep_time();
+        if self.is_running() {
+            self.inject_faults();
+            self.order_checkpoints();
+        }
+        self.write_output();
+        self.draw_progress();
+    }
+
+    /// Ranks that were found ended together: those that can be are started again,
+    /// unless another end ends the job.
+    fn follow(&mut self, ended: &[(usize, End)]) {
+        let (mut again, mut judged) = (Vec::new(), Vec::new());
+        for (rank, end) in ended {
+            match self.sequel(*rank, *end) {
+                Sequel::Again if self.is_running() => again.push((*rank, *end)),
+                Sequel::Again => judged.push((*rank, *end, None)),
+                Sequel::Noted => self.note_late(*rank, *end),
+                Sequel::Judged(why) => judged.push((*rank, *end, why)),
+            }
+        }
+        self.judge(&judged);
+        for (rank, end) in again {
+            if self.is_running() {
+                self.start_again(rank, end);
+            }
+        }
     }
 
     /// Whether a rank has ended; what it said before its end is heard first.
@@ -183,6 +217,7 @@ impl Job {
             if let Some(signal) = Signal::from_named_raw(number) {
                 self.ranks.iter().for_each(|rank| rank.signal(signal));
             }
+            self.faults.forgive();
             if number == SIGTSTP {
                 // Stops this process; goes on behind it when it is continued.
                 let _ = signal_hook::low_level::emulate_default_handler(SIGTSTP);
@@ -193,25 +228,30 @@ impl Job {
     /// Hands on the output whose events have become stable. GATE-1
     fn release_output(&mut self) {
         let mut too_much = None;
+        let mut different = Vec::new();
         for (rank, process) in self.ranks.iter_mut().enumerate() {
-            let Some(gate) = &process.gate else { continue };
-            let stable = gate.stable();
             for output in &mut process.outputs {
                 let sink = sink_of(&mut self.out, &mut self.err, output.stream);
-                output.held.release(stable, sink.buffer());
-                if output.held.bytes() > HELD_BYTES_MAX {
-                    too_much = Some(rank);
+                if let Some(gate) = &process.gate {
+                    output.release(gate, sink.buffer());
+                }
+                if let Some(what) = output.too_long_without() {
+                    too_much = Some((rank, what));
+                }
+                if output.take_difference() {
+                    different.push(rank);
                 }
             }
         }
-        if let Some(rank) = too_much {
-            self.fail(
-                1,
-                format!(
-                    "rank {rank} has printed more than {} MiB without a call that would make its events stable:                      let it call World::progress, or do without --gate-output",
-                    HELD_BYTES_MAX >> 20
-                ),
-            );
+        for rank in different {
+            self.say(Some(format!(
+                "rank {rank} has printed something else than before its death: --gate-output holds back what may come differently; times and random numbers always do"
+            )));
+        }
+        if let Some((rank, what)) = too_much {
+            let most = HELD_BYTES_MAX >> 20;
+            let failure = format!("rank {rank} has printed more than {most} MiB without {what}");
+            self.fail(1, failure);
         }
     }
 
@@ -220,11 +260,12 @@ impl Job {
     fn look_at_held(&self) -> Option<Instant> {
         let mut outputs = self.ranks.iter().flat_map(|rank| &rank.outputs);
         outputs
-            .any(|output| !output.held.is_empty())
+            .any(|output| output.is_held())
             .then(|| Instant::now() + HELD_LOOK)
     }
 
     fn write_output(&mut self) {
+        self.hide_progress();
         let (out, err) = (self.out.flush(), self.err.flush());
         if !(out && err) {
             self.output_closed();

@@ -9,8 +9,9 @@
 //!   `refrain-<process id of the launcher>-<its start time>-<anything>`. The
 //!   start time (clock ticks since boot) tells a launcher from a later process
 //!   with the same id.
-//! - Folders of event loggers in the folder for temporary files, named likewise,
-//!   with [`EVENTS_SUFFIX`] at the end.
+//! - Folders of event loggers, and of checkpoints, in the folder for temporary
+//!   files, named likewise, with [`EVENTS_SUFFIX`] or [`CHECKPOINTS_SUFFIX`] at the
+//!   end.
 //! - What libfabric's shm provider leaves in `/dev/shm` (`segments`).
 
 mod process;
@@ -38,6 +39,8 @@ pub fn folders() -> Vec<PathBuf> {
 
 /// How the names of the folders end that a job's event loggers write to.
 pub const EVENTS_SUFFIX: &str = "-events";
+/// How the names of the folders end that hold a job's checkpoints.
+pub const CHECKPOINTS_SUFFIX: &str = "-checkpoints";
 
 /// A folder without any lock may be of loggers that start just now.
 const YOUNG: Duration = Duration::from_secs(60);
@@ -63,7 +66,8 @@ pub fn remove(folders: &[PathBuf]) -> Removal {
     });
     for path in folders.iter().flat_map(|folder| {
         own_entries(folder, |_, name| {
-            name.ends_with(EVENTS_SUFFIX) && launcher_is_dead(name)
+            let is_folder = name.ends_with(EVENTS_SUFFIX) || name.ends_with(CHECKPOINTS_SUFFIX);
+            is_folder && launcher_is_dead(name)
         })
     }) {
         let is_folder = fs::symlink_metadata(&path).is_ok_and(|metadata| metadata.is_dir());

@@ -7,7 +7,7 @@ use super::envelope::CONTEXT_RESERVED_MIN;
 use crate::Error;
 use core::time::Duration;
 use refrain_ring::Rank;
-use refrain_transport::engine::{EngineError, ReceiveBuffer, SendBuffer, SendTo, Started};
+use refrain_transport::engine::{ReceiveBuffer, SendBuffer, SendTo, Started};
 use refrain_transport::matching::Pattern;
 
 const CONTEXT_BARRIER: u32 = CONTEXT_RESERVED_MIN;
@@ -72,21 +72,28 @@ impl World {
     /// # Errors
     /// When the launcher ends the job; else as [`World::send`].
     pub fn fence(&mut self) -> Result<(), Error> {
-        self.fence_while(|world| world.engine.progress().map(|_| ()))
+        self.fence_while(false, |world| world.make_progress().map(|_| ()))
     }
 
-    /// Does `meanwhile` again and again until every rank is in the fence.
+    /// Does `meanwhile` again and again until every rank is in the fence. `last`:
+    /// behind it the rank has left.
     pub(super) fn fence_while(
         &mut self,
-        mut meanwhile: impl FnMut(&mut Self) -> Result<(), EngineError>,
+        last: bool,
+        mut meanwhile: impl FnMut(&mut Self) -> Result<(), Error>,
     ) -> Result<(), Error> {
-        let Some(control) = &mut self.control else {
+        if self.control.is_none() {
             return Ok(());
-        };
-        control.begin_fence()?;
+        }
+        // GATE-1: others see that this rank has come here.
+        self.block_until(|world| world.engine.is_settled().then_some(()))?;
+        if let Some(control) = &mut self.control {
+            control.begin_fence(last)?;
+        }
         while let Some(control) = &mut self.control
             && !control.fence_passed()?
         {
+            self.heed_news()?;
             meanwhile(self)?;
             // Nothing wakes a sleeper when the launcher answers.
             self.engine.wait(LOOK_AGAIN);

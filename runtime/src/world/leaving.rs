@@ -3,6 +3,7 @@
 use super::World;
 use crate::Error;
 use core::time::Duration;
+use refrain_transport::engine::EngineError;
 use std::time::Instant;
 
 /// How long a rank that leaves waits until its log is acknowledged.
@@ -19,19 +20,14 @@ impl World {
     /// As [`World::send`].
     pub fn finalize(mut self) -> Result<(), Error> {
         self.barrier()?;
+        self.tell_recovered()?;
         self.drain()?;
-        self.linger()?;
         self.leave_protocol()?;
         let figures = self.tells_statistics.then(|| self.statistics());
-        match &mut self.control {
-            Some(control) => {
-                if let Some(figures) = figures {
-                    control.tell_statistics(figures)?;
-                }
-                control.finalize()
-            }
-            None => Ok(()),
+        if let (Some(control), Some(figures)) = (&mut self.control, figures) {
+            control.tell_statistics(figures)?;
         }
+        self.linger()
     }
 
     /// Waits until nothing has to leave this rank any more, but not for ever:
@@ -65,7 +61,8 @@ impl World {
                     false => Ok(()),
                 };
             }
-            self.check_launcher()?;
+            self.look_for_news()?;
+            self.progress_to_the_end()?;
             std::thread::sleep(LEAVE_NAP);
         }
         Ok(())
@@ -73,13 +70,23 @@ impl World {
 
     /// Goes on acknowledging what others have sent until all are drained: who
     /// ended before would leave them unanswered, and they would take it for dead.
+    /// One that is started again now needs what all others have in their logs.
     fn linger(&mut self) -> Result<(), Error> {
-        self.fence_while(|world| {
-            // Who has heard of the fence before this rank may be gone by now,
-            // which a provider may take for an error. Whoever has not still
-            // needs answers, so this goes on.
-            let _ = world.engine.progress();
-            Ok(())
-        })
+        self.fence_while(true, Self::progress_to_the_end)
+    }
+
+    /// Who has heard of the fence before this rank may be gone by now, which a
+    /// provider may take for an error. Whoever has not still needs answers, so this
+    /// goes on. What cannot be answered rightly is an error here as everywhere: a
+    /// later life that asks for what was freed would wait for ever. GC-1
+    fn progress_to_the_end(&mut self) -> Result<(), Error> {
+        match self.engine.progress() {
+            Ok(_) | Err(EngineError::Fabric(_)) => Ok(()),
+            Err(lost @ EngineError::PeerLost { .. }) => match self.attention.peers_may_return {
+                true => self.bear(lost).map(drop),
+                false => Ok(()),
+            },
+            Err(error) => Err(error.into()),
+        }
     }
 }

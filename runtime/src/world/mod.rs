@@ -7,28 +7,40 @@
 )]
 
 mod barrier;
+mod checkpoint;
 mod envelope;
 mod leaving;
+mod news;
 mod payload;
+mod peers;
 mod read_log;
+mod recovering;
 mod request;
 mod scope;
 mod setup;
+mod status;
 mod waiting;
+mod wishes;
 
+pub use checkpoint::{Checkpointed, Image, Restored};
 pub use envelope::{Destination, Source, from, from_any, to};
 pub use payload::{Incoming, Outgoing};
 pub use read_log::Logged;
 pub use request::{Request, Status};
 pub use scope::Scope;
+pub(crate) use setup::default_bytes as default_log_bytes;
 
 use crate::Error;
 use crate::control::ControlPlane;
 use crate::protocol::SharedEvents;
 use crate::statistics::{EventStatistics, Statistics};
+use checkpoint::Checkpoints;
 use core::marker::PhantomData;
+use news::Attention;
+use peers::Peers;
+use recovering::Recovering;
 use refrain_rank::calls;
-use refrain_ring::{Clock, Rank};
+use refrain_ring::{Clock, Incarnation, Rank};
 use refrain_transport::engine::{
     Engine, Matched, Outcome, ReceiveBuffer, RequestId, SendBuffer, Started,
 };
@@ -39,6 +51,7 @@ use waiting::Patience;
 pub struct World {
     rank: Rank,
     size: u32,
+    incarnation: Incarnation,
     engine: Engine,
     /// Shared with the engine's protocol.
     events: Option<SharedEvents>,
@@ -47,6 +60,11 @@ pub struct World {
     gates_output: bool,
     control: Option<ControlPlane>,
     patience: Patience,
+    attention: Attention,
+    peers: Peers,
+    checkpoints: Checkpoints,
+    /// Of a later life, until it is where the one before was.
+    recovering: Option<Recovering>,
     barriers: u64,
     scopes: u64,
     /// Memory of the scope before, empty.
@@ -78,6 +96,11 @@ impl World {
     /// This rank.
     pub fn rank(&self) -> Rank {
         self.rank
+    }
+
+    /// How often this rank was started before.
+    pub fn incarnation(&self) -> Incarnation {
+        self.incarnation
     }
 
     /// Ranks of the job.
@@ -154,7 +177,7 @@ impl World {
         let pattern = self.pattern(from)?;
         // SAFETY: the buffer is borrowed until this call returns, and by then
         // the receive is done or detached.
-        let buffer = unsafe { receive_buffer(&mut buffer.into()) };
+        let buffer = unsafe { receive_buffer(&buffer.into()) };
         let id = self.engine.start_receive(buffer, pattern);
         self.finish(id)
     }
@@ -172,7 +195,7 @@ impl World {
     ) -> Result<Status, Error> {
         let (to, pattern) = (self.send_to(to, false)?, self.pattern(from)?);
         // SAFETY: as in `recv`.
-        let room = unsafe { receive_buffer(&mut buffer.into()) };
+        let room = unsafe { receive_buffer(&buffer.into()) };
         let receive = self.engine.start_receive(room, pattern);
         // SAFETY: as in `send_and_wait`.
         let data = unsafe { send_buffer(&data.into()) };
@@ -206,8 +229,8 @@ impl World {
     /// As [`World::send`].
     pub fn iprobe(&mut self, from: Source) -> Result<Option<Status>, Error> {
         let (pattern, clock) = (self.pattern(from)?, self.engine.tick());
-        self.engine.progress()?;
-        let found = calls::look(&mut self.engine, clock, &pattern);
+        self.make_progress()?;
+        let found = self.until_told(|world| calls::look_now(&mut world.engine, clock, &pattern))?;
         if found.is_none() {
             self.found_nothing(clock)?;
         }
@@ -231,8 +254,8 @@ impl World {
     /// As [`World::send`].
     pub fn improbe(&mut self, from: Source) -> Result<Option<Message>, Error> {
         let (pattern, clock) = (self.pattern(from)?, self.engine.tick());
-        self.engine.progress()?;
-        let taken = calls::take(&mut self.engine, clock, &pattern);
+        self.make_progress()?;
+        let taken = self.until_told(|world| calls::take_now(&mut world.engine, clock, &pattern))?;
         if taken.is_none() {
             self.found_nothing(clock)?;
         }
@@ -249,7 +272,7 @@ impl World {
         message: Message,
     ) -> Result<Status, Error> {
         // SAFETY: as in `recv`.
-        let buffer = unsafe { receive_buffer(&mut buffer.into()) };
+        let buffer = unsafe { receive_buffer(&buffer.into()) };
         let id = self.engine.start_matched_receive(buffer, message.matched);
         self.finish(id)
     }
@@ -262,7 +285,7 @@ impl World {
     /// As [`World::send`].
     pub fn publish_horizon(&mut self) -> Result<(), Error> {
         self.engine.publish_horizon();
-        self.engine.progress()?;
+        self.make_progress()?;
         Ok(())
     }
 
@@ -272,7 +295,7 @@ impl World {
     /// # Errors
     /// As [`World::send`].
     pub fn progress(&mut self) -> Result<(), Error> {
-        self.engine.progress()?;
+        self.make_progress()?;
         Ok(())
     }
 
@@ -307,6 +330,7 @@ impl World {
             merged: counts.merged,
             probes: counts.probes,
             completions: counts.completions,
+            cancelled: counts.cancelled,
             nothing: counts.nothing,
             nothing_found: counts.nothing_found,
             named: counts.named,
@@ -372,8 +396,8 @@ unsafe fn send_buffer(data: &Outgoing<'_>) -> SendBuffer {
     // SAFETY: the caller's promise; `Outgoing` has checked the layout's span.
     unsafe {
         match data.layout {
-            None => SendBuffer::bytes(data.bytes.as_ptr(), data.bytes.len()),
-            Some(layout) => SendBuffer::laid_out(data.bytes.as_ptr(), layout),
+            None => SendBuffer::bytes(data.base, data.bytes),
+            Some(layout) => SendBuffer::laid_out(data.base, layout),
         }
     }
 }
@@ -381,12 +405,12 @@ unsafe fn send_buffer(data: &Outgoing<'_>) -> SendBuffer {
 /// # Safety
 /// The room must outlive the receive, or the receive be detached before.
 #[inline]
-unsafe fn receive_buffer(room: &mut Incoming<'_>) -> ReceiveBuffer {
+unsafe fn receive_buffer(room: &Incoming<'_>) -> ReceiveBuffer {
     // SAFETY: the caller's promise; `Incoming` has checked the layout's span.
     unsafe {
         match room.layout {
-            None => ReceiveBuffer::bytes(room.bytes.as_mut_ptr(), room.bytes.len()),
-            Some(layout) => ReceiveBuffer::laid_out(room.bytes.as_mut_ptr(), layout),
+            None => ReceiveBuffer::bytes(room.base, room.bytes),
+            Some(layout) => ReceiveBuffer::laid_out(room.base, layout),
         }
     }
 }

@@ -18,7 +18,6 @@ use crate::Error;
 use core::marker::PhantomData;
 use refrain_rank::calls::{self, Handle};
 use refrain_transport::engine::{Outcome, RequestId};
-use refrain_transport::layout::Layout;
 
 /// Non-blocking operations on buffers that live as long as `'env`.
 #[derive(Debug)]
@@ -27,6 +26,8 @@ pub struct Scope<'s, 'env> {
     /// Requests begun here; those that are over are swept out now and then.
     begun: Vec<RequestId>,
     sweep_at: usize,
+    /// Its requests outlive it.
+    lasts: bool,
     /// Tells this scope's persistent requests from those of others.
     serial: u64,
     templates: Vec<Template<'env>>,
@@ -42,9 +43,7 @@ enum Template<'env> {
         synchronous: bool,
     },
     Receive {
-        base: *mut u8,
-        bytes: usize,
-        layout: Option<&'env Layout>,
+        room: Incoming<'env>,
         from: Source,
     },
 }
@@ -75,19 +74,34 @@ impl World {
         &mut self,
         f: impl FnOnce(&mut Scope<'_, 'env>) -> Result<R, Error>,
     ) -> Result<R, Error> {
+        let mut scope = self.begin_scope(false);
+        let result = f(&mut scope)?;
+        scope.finish_rest()?;
+        Ok(result)
+    }
+
+    /// A scope whose requests go on when it ends: they can be given to any later
+    /// scope of this world. For programs that keep requests from one call to the
+    /// next, which is why the buffers live for ever; a program in another language
+    /// answers for its own ([`Incoming::raw`]). Persistent requests end with the
+    /// scope.
+    pub fn lasting_scope(&mut self) -> Scope<'_, 'static> {
+        self.begin_scope(true)
+    }
+
+    #[inline]
+    fn begin_scope<'env>(&mut self, lasts: bool) -> Scope<'_, 'env> {
         self.scopes += 1;
         let begun = core::mem::take(&mut self.spare_begun);
-        let mut scope = Scope {
+        Scope {
             serial: self.scopes,
             world: self,
             begun,
             sweep_at: SWEEP_MIN,
+            lasts,
             templates: Vec::new(),
             env: PhantomData,
-        };
-        let result = f(&mut scope)?;
-        scope.finish_rest()?;
-        Ok(result)
+        }
     }
 }
 
@@ -95,7 +109,9 @@ impl Drop for Scope<'_, '_> {
     /// Also after a panic: no request keeps a buffer beyond the scope.
     fn drop(&mut self) {
         for id in self.begun.drain(..) {
-            self.world.engine.detach(id);
+            if !self.lasts {
+                self.world.engine.detach(id);
+            }
         }
         // Its memory serves the next scope: a warm scope allocates nothing.
         self.world.spare_begun = core::mem::take(&mut self.begun);
@@ -168,7 +184,7 @@ impl<'env> Scope<'_, 'env> {
         message: Message,
     ) -> Result<Request, Error> {
         // SAFETY: the buffer outlives the scope, and the scope the request.
-        let buffer = unsafe { receive_buffer(&mut buffer.into()) };
+        let buffer = unsafe { receive_buffer(&buffer.into()) };
         let handle = calls::post_matched(&mut self.world.engine, buffer, message.matched);
         Ok(Request {
             handle: self.remember(handle),
@@ -220,14 +236,8 @@ impl<'env> Scope<'_, 'env> {
         from: Source,
     ) -> Result<Request, Error> {
         self.world.pattern(from)?;
-        let Incoming { bytes, layout } = buffer.into();
-        let (base, bytes) = (bytes.as_mut_ptr(), bytes.len());
-        Ok(self.prepare(Template::Receive {
-            base,
-            bytes,
-            layout,
-            from,
-        }))
+        let room = buffer.into();
+        Ok(self.prepare(Template::Receive { room, from }))
     }
 
     fn prepare(&mut self, template: Template<'env>) -> Request {
@@ -263,16 +273,10 @@ impl<'env> Scope<'_, 'env> {
                 to,
                 synchronous,
             } => self.begin_send(&data, to, synchronous)?,
-            Template::Receive {
-                base,
-                bytes,
-                layout,
-                from,
-            } => {
-                // SAFETY: `recv_init` took the exclusive borrow of these bytes
-                // for 'env, and the one request that may use them is idle.
-                let bytes = unsafe { core::slice::from_raw_parts_mut(base, bytes) };
-                self.begin_receive(Incoming { bytes, layout }, from)?
+            Template::Receive { ref room, from } => {
+                // SAFETY: the one request that may use it is idle.
+                let room = unsafe { room.again() };
+                self.begin_receive(room, from)?
             }
         };
         Ok(())
@@ -304,10 +308,10 @@ impl<'env> Scope<'_, 'env> {
     }
 
     #[inline]
-    fn begin_receive(&mut self, mut buffer: Incoming<'env>, from: Source) -> Result<Handle, Error> {
+    fn begin_receive(&mut self, buffer: Incoming<'env>, from: Source) -> Result<Handle, Error> {
         let pattern = self.world.pattern(from)?;
         // SAFETY: the buffer outlives the scope, and the scope the request.
-        let room = unsafe { receive_buffer(&mut buffer) };
+        let room = unsafe { receive_buffer(&buffer) };
         let handle = calls::post_receive(&mut self.world.engine, room, pattern);
         Ok(self.remember(handle))
     }
@@ -369,9 +373,12 @@ impl<'env> Scope<'_, 'env> {
         if request.is_null() {
             return Ok(Some(self.empty()));
         }
-        self.world.engine.progress()?;
-        let id = request.handle.id();
-        let Some(outcome) = calls::test(&mut self.world.engine, clock, &mut request.handle) else {
+        self.world.make_progress()?;
+        let (id, handle) = (request.handle.id(), &mut request.handle);
+        let told = self
+            .world
+            .until_told(|world| calls::test(&mut world.engine, clock, handle))?;
+        let Some(outcome) = told else {
             self.world.found_nothing(clock)?;
             return Ok(None);
         };
@@ -408,9 +415,11 @@ impl<'env> Scope<'_, 'env> {
         if requests.iter().all(Request::is_null) {
             return Ok(None);
         }
-        self.world.engine.progress()?;
+        self.world.make_progress()?;
         let (world, mut held) = self.held(requests);
-        let Some((index, outcome)) = calls::try_any(&mut world.engine, clock, &mut held) else {
+        let told =
+            world.until_told(|world| calls::test_any(&mut world.engine, clock, &mut held))?;
+        let Some((index, outcome)) = told else {
             world.found_nothing(clock)?;
             return Ok(None);
         };
@@ -442,9 +451,11 @@ impl<'env> Scope<'_, 'env> {
         if requests.iter().all(Request::is_null) {
             return Ok(Vec::new());
         }
-        self.world.engine.progress()?;
+        self.world.make_progress()?;
         let (world, mut held) = self.held(requests);
-        let Some(ended) = calls::try_some(&mut world.engine, clock, &mut held) else {
+        let told =
+            world.until_told(|world| calls::test_some(&mut world.engine, clock, &mut held))?;
+        let Some(ended) = told else {
             world.found_nothing(clock)?;
             return Ok(Vec::new());
         };
@@ -469,9 +480,11 @@ impl<'env> Scope<'_, 'env> {
     /// As [`Scope::wait_all`].
     pub fn test_all(&mut self, requests: &mut [Request]) -> Result<Option<Vec<Status>>, Error> {
         let clock = self.world.engine.tick();
-        self.world.engine.progress()?;
+        self.world.make_progress()?;
         let (world, mut held) = self.held(requests);
-        let Some(ended) = calls::test_all(&mut world.engine, clock, &mut held) else {
+        let told =
+            world.until_told(|world| calls::test_all(&mut world.engine, clock, &mut held))?;
+        let Some(ended) = told else {
             world.found_nothing(clock)?;
             return Ok(None);
         };

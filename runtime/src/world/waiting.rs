@@ -5,10 +5,11 @@
 //! answering, so it ends almost at once. A rank that waits long sleeps and uses
 //! no processor.
 
-use super::World;
+use super::{World, news};
 use crate::Error;
 use crate::error::LogFull;
 use core::time::Duration;
+use refrain_rank::calls::Answer;
 use refrain_transport::engine::EngineError;
 use std::time::Instant;
 
@@ -20,7 +21,7 @@ const SPIN_OWN_CORE: Duration = Duration::from_millis(2);
 const SPIN_SHARED_CORE: Duration = Duration::from_micros(2);
 /// Polls between two looks at the clock.
 const POLLS_PER_LOOK: u32 = 64;
-/// A sleeper looks after its launcher this often.
+/// A sleeper looks after its launcher this often, where nobody comes back.
 const SLEEP_MAX: Duration = Duration::from_millis(100);
 
 /// What a waiting rank may spend.
@@ -28,6 +29,8 @@ const SLEEP_MAX: Duration = Duration::from_millis(100);
 pub(super) struct Patience {
     spin: Duration,
     yields: u32,
+    /// A sleeper looks after its launcher this often.
+    sleep_max: Duration,
     /// For log memory, before it is an error.
     log_full_wait: Duration,
     /// Of a send for its events, before it is an error.
@@ -45,6 +48,10 @@ impl Patience {
         Self {
             spin: config.spin_us.map_or(default, Duration::from_micros),
             yields: if shared { 2 } else { 0 },
+            sleep_max: match config.recovery.max_restarts {
+                0 => SLEEP_MAX,
+                _ => news::SLEEP_MAX,
+            },
             events_wait: Duration::from_millis(config.events.wait_ms),
             log_full_wait: Duration::from_millis(config.log_full_wait_ms),
         }
@@ -62,11 +69,29 @@ impl World {
             if let Some(answer) = ready(self) {
                 return Ok(answer);
             }
-            if !self.engine.progress()? {
+            if !self.make_progress()? {
                 self.pause();
             }
         }
         self.block_long_until(ready)
+    }
+
+    /// The answer to a call that does not wait, but for what records say that it
+    /// is told. REC-4
+    #[inline]
+    pub(super) fn until_told<T>(
+        &mut self,
+        mut ask: impl FnMut(&mut Self) -> Answer<T>,
+    ) -> Result<Option<T>, Error> {
+        match ask(self) {
+            Answer::Told(told) => Ok(Some(told)),
+            Answer::Nothing => Ok(None),
+            Answer::NotYet => self.block_until(|world| match ask(world) {
+                Answer::Told(told) => Some(Some(told)),
+                Answer::Nothing => Some(None),
+                Answer::NotYet => None,
+            }),
+        }
     }
 
     #[cold]
@@ -83,7 +108,7 @@ impl World {
                 return Ok(answer);
             }
             polls = polls.wrapping_add(1);
-            if self.engine.progress()? {
+            if self.make_progress()? {
                 (idle_since, yields_left) = (Instant::now(), self.patience.yields);
                 continue;
             }
@@ -105,8 +130,8 @@ impl World {
                 std::thread::yield_now();
                 continue;
             }
-            self.engine.wait(SLEEP_MAX);
-            self.check_launcher()?;
+            self.engine.wait(self.patience.sleep_max);
+            self.look_for_news()?;
         }
     }
 
@@ -138,12 +163,6 @@ impl World {
             }),
         }
     }
-
-    pub(super) fn check_launcher(&mut self) -> Result<(), Error> {
-        self.control
-            .as_mut()
-            .map_or(Ok(()), crate::control::ControlPlane::check)
-    }
 }
 
 /// Watches for sends that only a checkpoint could set free.
@@ -159,6 +178,8 @@ impl LogWatch {
         let disk_progress = world.engine.disk_progress();
         let stall = world.engine.stall().filter(|stall| stall.is_of_memory());
         let stall = stall.filter(|_| disk_progress == self.disk_progress);
+        // A peer that is away takes nothing, and may free much when it is back.
+        let stall = stall.filter(|_| !world.any_is_away());
         let Some(stall) = stall else {
             *self = Self {
                 since: None,

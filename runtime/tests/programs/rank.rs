@@ -1,7 +1,10 @@
 //! A rank for the launcher's tests: does what its arguments say, in order.
 //!
-//! `N:step` is done by rank N only. Steps that talk to the control plane join
-//! the job first. Numbers and texts of a step follow it after `=`.
+//! `N:step` is done by rank N only, `first:step` in a rank's first life, and
+//! `later:step` in all others. Steps that talk to the control plane join the job
+//! first. Numbers and texts of a step follow it after `=`.
+
+mod lives;
 
 use refrain::Error;
 use refrain::control::ControlPlane;
@@ -22,11 +25,19 @@ fn main() {
         .and_then(|rank| rank.parse().ok());
     let mut control = None;
     for argument in std::env::args().skip(1) {
-        let step = match argument.split_once(':') {
-            Some((rank, step)) if rank.parse().ok() == own => step,
-            Some(_) => continue,
-            None => &argument,
-        };
+        let mut step = argument.as_str();
+        let mut is_meant = true;
+        while let Some((who, rest)) = step.split_once(':') {
+            is_meant &= match who {
+                "first" => !lives::is_later(&mut control),
+                "later" => lives::is_later(&mut control),
+                rank => rank.parse().ok() == own,
+            };
+            step = rest;
+        }
+        if !is_meant {
+            continue;
+        }
         let (name, value) = step.split_once('=').unwrap_or((step, ""));
         if let Err(error) = act(&mut control, name, value) {
             println!("{name} failed: {}", chain(&error));
@@ -78,6 +89,7 @@ fn act(control: &mut Option<ControlPlane>, name: &str, value: &str) -> Result<()
             let child = Command::new(me).arg("hello").output().expect("it starts");
             print!("child: {}", String::from_utf8_lossy(&child.stdout));
         }
+        other if lives::act(control, other, value)? => {}
         other => alone(other, value),
     }
     Ok(())

@@ -23,6 +23,7 @@ use crate::mortal::Mortal;
 use crate::plan::Plan;
 use crate::planted::Planted;
 use crate::recollect::Saved;
+use core::ops::Range;
 use disk::Disk;
 use refrain_ring::{Clock, Rank};
 use std::collections::BTreeMap;
@@ -70,6 +71,8 @@ pub struct Checkpoints<C = Saved> {
     doing: BTreeMap<Rank, Doing>,
     /// By rank, from the oldest: those that are stable, as the process knows.
     stable: BTreeMap<Rank, Vec<u32>>,
+    /// By rank: from one number to below another nothing counts. FENCE-1
+    void: BTreeMap<Rank, Vec<Range<u32>>>,
     is_full: bool,
     is_slow: bool,
 }
@@ -85,9 +88,25 @@ impl<C> Checkpoints<C> {
             asked: BTreeMap::new(),
             doing: BTreeMap::new(),
             stable: BTreeMap::new(),
+            void: BTreeMap::new(),
             is_full: false,
             is_slow: false,
         }
+    }
+
+    /// A later life goes on from checkpoint `from`, and will take those from `next`
+    /// on: what lives before have left in between does not count any more. FENCE-1
+    pub fn fence(&mut self, rank: Rank, from: u32, next: u32) {
+        let void = from + 1..next;
+        if let Some(stable) = self.stable.get_mut(&rank) {
+            stable.retain(|number| !void.contains(number));
+        }
+        self.void.entry(rank).or_default().push(void);
+    }
+
+    fn is_void(&self, rank: Rank, number: u32) -> bool {
+        let void = self.void.get(&rank);
+        void.is_some_and(|void| void.iter().any(|void| void.contains(&number)))
     }
 
     /// A rank takes a checkpoint; one that is under way is given up.
@@ -237,6 +256,9 @@ impl<C> Checkpoints<C> {
         self.forget();
         let found = self.disk.recover();
         for (rank, number) in found {
+            if self.is_void(rank, number) {
+                continue;
+            }
             self.stable.entry(rank).or_default().push(number);
         }
     }

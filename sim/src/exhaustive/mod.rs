@@ -33,7 +33,7 @@
 //! begins anew, as if peers had answered (REC-3).
 
 mod action;
-mod explorer;
+pub(crate) mod explorer;
 mod joining;
 mod model;
 mod process;

@@ -2,27 +2,32 @@
 
 use super::commitments::SimCommitments;
 use super::fabric::MortalFabric;
-use super::process::{Parts, Printing, RankProcess, SimEvents};
+use super::process::{Parts, Printing, RankProcess, Resume, SimEvents};
 use super::protocol::Watched;
+use super::saving::load_logs;
 use super::seat::Joining;
 use super::stage::Stage;
 use super::store::MortalStore;
 use crate::loggers::JOB;
+use crate::mortal::Mortal;
 use crate::plan::{Plan, ProtocolPlan};
 use crate::planted::Planted;
 use crate::program::Program;
+use crate::recollect::{Remains, image_of};
 use core::time::Duration;
 use refrain_logging::Member;
-use refrain_logging::determinant::EventIndex;
 use refrain_logging::determinant::recorder::Identity;
+use refrain_logging::determinant::{Determinant, EventIndex};
 use refrain_logging::pessimist::Pessimist;
 use refrain_logging::spill::{SpillLog, SpillOptions};
-use refrain_logging::store::faulty::{Delivery, MemoryDisk, MemoryOptions, MemoryStore};
+use refrain_logging::store::faulty::{Delivery, MemoryOptions, MemoryStore};
+use refrain_rank::checkpoint::decode_engine;
+use refrain_rank::past::{Records, Sends};
 use refrain_rank::protocol::{Events, Logging};
 use refrain_rank::spilling::{Spilling, Surroundings};
 use refrain_ring::Arena;
-use refrain_ring::Clock;
-use refrain_transport::engine::{Engine, EngineOptions};
+use refrain_ring::{Clock, Rank};
+use refrain_transport::engine::{Delivered, Engine, EngineOptions};
 use refrain_transport::fabric::sim::{Faults, Network, Options, SimFabric, TICK_NS};
 
 /// Writes to the disk of a log that are under way at once, at most.
@@ -52,6 +57,32 @@ impl Surroundings for Quiet {
     fn tell(&mut self, _words: &str) {}
 }
 
+/// What a later life goes on from.
+pub struct LifeBefore {
+    /// Where it begins.
+    pub resume: Resume,
+    /// What happened behind that.
+    pub events: Vec<Determinant>,
+    /// What the last life sent, as far as it is there. REC-8
+    pub remains: Option<Remains>,
+}
+
+/// The records that are played, and what a planted bug makes of them.
+fn records(events: &[Determinant], planted: Option<Planted>) -> Vec<Determinant> {
+    let is_match = |event: &Determinant| matches!(event, Determinant::Match { .. });
+    let drops = |event: &Determinant| match planted {
+        Some(Planted::NothingIgnored) => matches!(event, Determinant::Nothing { .. }),
+        Some(Planted::CancelForgotten) => matches!(event, Determinant::Cancelled { .. }),
+        _ => false,
+    };
+    let mut events: Vec<_> = events.iter().filter(|it| !drops(it)).cloned().collect();
+    let first_match = events.iter().position(is_match);
+    if let (Some(Planted::MatchDropped), Some(first)) = (planted, first_match) {
+        events.remove(first);
+    }
+    events
+}
+
 /// What lives are assembled from.
 #[derive(Debug)]
 pub struct Assembly<'a> {
@@ -64,13 +95,17 @@ pub struct Assembly<'a> {
 }
 
 impl Assembly<'_> {
-    /// A life whose events have a place; and the disk of its logs, if it has one.
+    /// A life whose events have a place. A later one has a `past`. REC-1
+    ///
+    /// # Errors
+    /// When what it is to go on from cannot be used.
     pub fn process(
         &self,
         joining: Joining,
         start: EventIndex,
         place: Place,
-    ) -> (RankProcess, Option<MemoryDisk>) {
+        past: Option<LifeBefore>,
+    ) -> Result<RankProcess, String> {
         let Joining {
             life,
             mortal,
@@ -90,15 +125,20 @@ impl Assembly<'_> {
             ProtocolPlan::PessimistClassic => Member::PessimistClassic,
         };
         let logging = Logging::new(member, Some(events.clone()));
-        let protocol = Watched::new(logging, life, self.stage.clone(), plan.planted);
+        let mut protocol = Watched::new(logging, life, self.stage.clone(), plan.planted);
+        if let (Some(Planted::ReplayedRecorded), Some(past)) = (plan.planted, &past) {
+            protocol.record_again(&past.events);
+        }
         let options = EngineOptions {
             rank: life.rank,
             incarnation: life.incarnation,
             size: plan.ranks,
-            window_bytes: plan.log.memory_bytes,
+            window_bytes: plan.log.window_bytes(plan.ranks),
         };
         let Place { fabric, arena } = place;
-        let fabric = MortalFabric::new(fabric, life, mortal.clone(), self.stage.clone());
+        let memory = arena.region().clone();
+        let fabric = MortalFabric::new(fabric, life, mortal.clone(), self.stage.clone())
+            .with_bug(plan.planted);
         let mut engine = Engine::new(options, arena, Box::new(fabric), Box::new(protocol))
             .with_clock(Clock(plan.first_clock));
         let mut disk = None;
@@ -120,18 +160,64 @@ impl Assembly<'_> {
             let spilling = Spilling::new(log, "the disk".into(), after_bytes, quiet);
             engine = engine.with_spill(Box::new(spilling));
         }
-        let process = RankProcess::new(Parts {
+        let mut program = Program::new(plan, life.rank);
+        let mut resume = None;
+        if let Some(past) = past {
+            engine = self.begin_again(engine, life.rank, &past, &mortal)?;
+            program = past.resume.saved.beginning.program.clone();
+            resume = Some(past.resume);
+        }
+        Ok(RankProcess::new(Parts {
             life,
             mortal,
             engine,
-            program: Program::new(plan, life.rank),
+            program,
+            resume,
+            memory,
+            disk,
             events,
             stage: self.stage.clone(),
             planted: plan.planted,
             ranks: plan.ranks,
             spills: plan.log.disk_bytes > 0,
-        });
-        (process, disk)
+        }))
+    }
+
+    /// The engine as its checkpoint has it, with what it is to play again. REC-1,
+    /// REC-2, REC-8
+    fn begin_again(
+        &self,
+        engine: Engine,
+        rank: Rank,
+        past: &LifeBefore,
+        mortal: &Mortal,
+    ) -> Result<Engine, String> {
+        let planted = self.plan.planted;
+        let mut engine = engine;
+        if let Some(part) = &past.resume.saved.engine {
+            let state = decode_engine(&part.state);
+            let (_, mut state) = state.map_err(|error| error.to_string())?;
+            if planted == Some(Planted::DeliveredForgotten) {
+                state.delivered.fill(Delivered::default());
+            }
+            let next_ssns = state.next_ssns.clone();
+            engine = engine.with_beginning(state);
+            if planted != Some(Planted::LogLeftOut) {
+                load_logs(&mut engine, rank, &next_ssns, part, mortal)?;
+            }
+            if planted == Some(Planted::HorizonEarly) {
+                engine.publish_horizon();
+            }
+        }
+        let records = records(&past.events, planted);
+        let records = Records::new(&records).map_err(|error| error.to_string())?;
+        engine = engine.with_past(Box::new(records));
+        if let Some(remains) = &past.remains {
+            let image = image_of(remains, None);
+            let sends = Sends::new(image, JOB, rank, remains.life.incarnation);
+            engine = engine.with_past_sends(Box::new(sends));
+        }
+        Ok(engine)
     }
 }
 
@@ -159,7 +245,7 @@ pub fn network(plan: &Plan) -> Network {
             fence_off,
             ..options.faults
         },
-        window_bytes: plan.log.memory_bytes,
+        window_bytes: plan.log.window_bytes(plan.ranks),
         ..options
     }
     .reading_in_place(plan.network.reads_in_place);

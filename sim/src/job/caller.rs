@@ -2,8 +2,8 @@
 
 use super::requests::{Requests, Several};
 use super::room::Room;
-use crate::program::{Answer, Call, Ended, Found, From, RequestNumber, TakenNumber};
-use refrain_rank::calls;
+use crate::program::{Answer, Call, Found, From, RequestNumber, TakenNumber};
+use refrain_rank::calls::{self, Answer as Told};
 use refrain_ring::Clock;
 use refrain_transport::engine::{Engine, EngineError, Matched, SendTo, Status};
 use refrain_transport::matching::Pattern;
@@ -36,6 +36,16 @@ fn found(status: Status) -> Found {
 }
 
 impl Caller {
+    /// Of a program that has made so many requests before, and taken so many
+    /// messages; none of them is open.
+    pub fn after(requests: u32, taken: u32) -> Self {
+        Self {
+            requests: Requests::after(requests),
+            taken: (0..taken).map(|_| None).collect(),
+            receiving: None,
+        }
+    }
+
     /// Begins a call. The answer, if there is one already; `None`: it blocks, or
     /// is none that an engine knows of.
     ///
@@ -68,11 +78,7 @@ impl Caller {
             return Ok(self.ask(engine, call));
         }
         engine.progress()?;
-        let answer = self.ask(engine, call);
-        Ok(Some(answer.unwrap_or_else(|| {
-            calls::found_nothing(engine, engine.now());
-            in_vain(call)
-        })))
+        Ok(self.ask(engine, call))
     }
 
     fn post(&mut self, engine: &mut Engine, call: &Call) -> Result<Option<Answer>, EngineError> {
@@ -114,8 +120,23 @@ impl Caller {
     /// The answer to a call that has begun, if there is one.
     pub fn ask(&mut self, engine: &mut Engine, call: &Call) -> Option<Answer> {
         let clock = engine.now();
+        match self.look(engine, call) {
+            Told::Told(answer) => Some(answer),
+            in_vain @ Told::Nothing if is_wait_for_some(call) => {
+                calls::awaited(engine, clock, in_vain)
+            }
+            Told::Nothing if !waits(call) => {
+                calls::found_nothing(engine, clock);
+                Some(in_vain(call))
+            }
+            Told::Nothing | Told::NotYet => None,
+        }
+    }
+
+    fn look(&mut self, engine: &mut Engine, call: &Call) -> Told<Answer> {
+        let clock = engine.now();
         match call {
-            Call::Recv { .. } => self.received(engine),
+            Call::Recv { .. } => Told::free(self.received(engine)),
             Call::Wait(number) => self.one(engine, clock, *number, false),
             Call::Test(number) => self.one(engine, clock, *number, true),
             Call::WaitAny(all) | Call::TestAny(all) => {
@@ -127,17 +148,19 @@ impl Caller {
             Call::WaitAll(all) => self.several(engine, clock, all, Several::All),
             Call::TestAll(all) => self.several(engine, clock, all, Several::TestedAll),
             Call::Probe(from) | Call::Iprobe(from) => {
-                let status = calls::look(engine, clock, &pattern(*from))?;
-                Some(Answer::Found(Some(found(status))))
+                let status = calls::look_now(engine, clock, &pattern(*from));
+                status.map(|status| Answer::Found(Some(found(status))))
             }
             Call::Mprobe(from) | Call::Improbe(from) => {
-                let matched = calls::take(engine, clock, &pattern(*from))?;
-                let number = TakenNumber(self.taken.len() as u32);
-                let found = found(matched.status);
-                self.taken.push(Some(matched));
-                Some(Answer::Taken(Some((number, found))))
+                let taken = calls::take_now(engine, clock, &pattern(*from));
+                taken.map(|matched| {
+                    let number = TakenNumber(self.taken.len() as u32);
+                    let found = found(matched.status);
+                    self.taken.push(Some(matched));
+                    Answer::Taken(Some((number, found)))
+                })
             }
-            _ => None,
+            _ => Told::Nothing,
         }
     }
 
@@ -153,9 +176,9 @@ impl Caller {
         clock: Clock,
         number: RequestNumber,
         is_test: bool,
-    ) -> Option<Answer> {
-        let ended = self.requests.one(engine, clock, number, is_test)?;
-        Some(Answer::Ended(ended))
+    ) -> Told<Answer> {
+        let ended = self.requests.one(engine, clock, number, is_test);
+        ended.map(Answer::Ended)
     }
 
     fn several(
@@ -164,9 +187,9 @@ impl Caller {
         clock: Clock,
         chosen: &[RequestNumber],
         which: Several,
-    ) -> Option<Answer> {
-        let ended: Vec<Ended> = self.requests.several(engine, clock, chosen, which)?;
-        Some(Answer::Ended(ended))
+    ) -> Told<Answer> {
+        let ended = self.requests.several(engine, clock, chosen, which);
+        ended.map(Answer::Ended)
     }
 }
 
@@ -174,12 +197,21 @@ impl Caller {
 fn waits(call: &Call) -> bool {
     matches!(
         call,
-        Call::Wait(_)
+        Call::Recv { .. }
+            | Call::Wait(_)
             | Call::WaitAny(_)
             | Call::WaitSome(_)
             | Call::WaitAll(_)
             | Call::Probe(_)
             | Call::Mprobe(_)
+    )
+}
+
+/// Whether it ends as timing has it.
+fn is_wait_for_some(call: &Call) -> bool {
+    matches!(
+        call,
+        Call::WaitAny(_) | Call::WaitSome(_) | Call::Probe(_) | Call::Mprobe(_)
     )
 }
 

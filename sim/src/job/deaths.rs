@@ -2,6 +2,8 @@
 
 use super::Job;
 use super::launcher::Order;
+use super::news::News;
+use super::process::RankProcess;
 use super::recollecting::Collecting;
 use super::seat::Seat;
 use crate::happening::{Breach, Happening, Life};
@@ -14,8 +16,6 @@ use refrain_transport::fabric::Fabric;
 
 /// Steps that a life goes on after it was replaced, at most.
 const ZOMBIE_STEPS_MAX: u64 = 40;
-/// Memory of a life that only collects.
-const COLLECTING_LOG_BYTES: usize = 1 << 20;
 
 impl Job<'_> {
     /// Those who died in this step leave what survives them.
@@ -37,22 +37,26 @@ impl Job<'_> {
         for at in (0..self.zombies.len()).rev() {
             if self.zombies[at].mortal.is_dead() {
                 let zombie = self.zombies.swap_remove(at);
-                self.leave(zombie.life);
+                self.leave(&zombie);
                 self.loggers.died(zombie.life);
             }
         }
     }
 
     /// What a life leaves: the memory and the files of its logs.
-    fn leave(&mut self, life: Life) {
-        let index = life.rank.index();
+    fn leave(&mut self, process: &RankProcess) {
+        let life = process.life;
         self.network.kill_life(life.rank, life.incarnation);
-        let files = self.disks[index].as_ref().map(|disk| disk.crash());
-        self.remains[index] = Some(Remains {
+        let (memory, disk) = process.leave();
+        let remains = &mut self.remains[life.rank.index()];
+        if remains.as_ref().is_some_and(|later| later.life > life) {
+            return;
+        }
+        *remains = Some(Remains {
             life,
             job: JOB,
-            memory: self.memories[index].clone(),
-            files: files.unwrap_or_default(),
+            memory,
+            files: disk.map(|disk| disk.crash()).unwrap_or_default(),
         });
     }
 
@@ -60,13 +64,15 @@ impl Job<'_> {
     fn lay_down(&mut self, rank: Rank) {
         let index = rank.index();
         let life = self.seats[index].life();
-        self.network.kill_life(rank, life.incarnation);
+        self.news[index].clear();
         let seat = core::mem::replace(&mut self.seats[index], Seat::Dead(life));
         self.loggers.died(life);
         self.checkpoints.give_up(rank);
         // Later lives have no log yet.
-        if let Seat::Living(_) = &seat {
-            self.leave(life);
+        match &seat {
+            Seat::Living(process) => self.leave(process),
+            Seat::Starting(_) => self.network.kill_life(rank, life.incarnation),
+            Seat::Returning(_) | Seat::Dead(_) => {}
         }
         drop(seat);
         self.places[index] = None;
@@ -75,9 +81,7 @@ impl Job<'_> {
 
     /// The launcher will notice that this one is gone.
     pub(super) fn lose(&mut self, rank: Rank) {
-        self.facts.no_need_to_finish();
         self.launcher.lose(rank, self.step, &mut self.rng);
-        self.fenced_by[rank.index()].fill(false);
     }
 
     /// What the launcher wants is done.
@@ -91,37 +95,20 @@ impl Job<'_> {
         Ok(())
     }
 
-    /// Every living peer fences a rank, when it is not standing still. FENCE-1
+    /// Everybody is told to fence a rank. One whose program has not begun does it
+    /// at once. FENCE-1
     fn fence(&mut self, rank: Rank) {
         let of = self.seats[rank.index()].life();
-        let next = Incarnation(of.incarnation.0 + 1);
+        self.cards[rank.index()] = None;
         let forgets = self.plan.planted == Some(Planted::NoFence);
-        let mut is_all = true;
         for peer in self.ranks().filter(|peer| *peer != rank) {
-            if self.fenced_by[rank.index()][peer.index()] {
-                continue;
+            let is_starting = matches!(self.seats[peer.index()], Seat::Starting(_));
+            if let (true, Some(place)) = (is_starting && !forgets, &mut self.places[peer.index()]) {
+                place.fabric.disconnect(rank);
             }
-            match &mut self.seats[peer.index()] {
-                Seat::Living(process) if process.pause_steps > 0 => {
-                    is_all = false;
-                    continue;
-                }
-                Seat::Living(process) if !forgets => process.engine.fence(rank),
-                Seat::Starting(_) => {
-                    if let Some(place) = &mut self.places[peer.index()] {
-                        place.fabric.disconnect(rank);
-                    }
-                }
-                _ => {}
-            }
-            self.fenced_by[rank.index()][peer.index()] = true;
-            self.facts.tell(peer, rank, next);
-            let by = self.seats[peer.index()].life();
-            self.stage.tell(&Happening::Fenced(by, of));
         }
-        if is_all {
-            self.launcher.fenced(rank, self.step, &mut self.rng);
-        }
+        self.tell_others(rank, &News::Down(of));
+        self.launcher.fenced(rank, self.step, &mut self.rng);
     }
 
     /// The next life of a rank begins. If the last one lives, it goes on for a
@@ -129,6 +116,10 @@ impl Job<'_> {
     fn start_again(&mut self, rank: Rank) {
         let index = rank.index();
         let last = self.seats[index].life();
+        if matches!(self.seats[index], Seat::Living(_)) && self.is_still_heard(last) {
+            self.launcher.put_off(rank, self.step);
+            return;
+        }
         let life = Life {
             rank,
             incarnation: Incarnation(last.incarnation.0 + 1),
@@ -144,10 +135,7 @@ impl Job<'_> {
         }
         let mortal = self.mortals[index].successor();
         self.mortals[index] = mortal.clone();
-        let started = self
-            .network
-            .start(rank, life.incarnation, COLLECTING_LOG_BYTES);
-        drop(started);
+        self.news[index].clear();
         self.stage.tell(&Happening::Began(life));
         self.facts.set_alive(rank, Some(life.incarnation));
         self.seats[index] = Seat::Returning(Box::new(Collecting::new(

@@ -5,6 +5,7 @@ use super::{Job, Totals};
 use crate::happening::Breach;
 use crate::oracle::Oracle;
 use refrain_ring::Rank;
+use std::collections::VecDeque;
 
 impl Job<'_> {
     /// What was seen in this step.
@@ -20,6 +21,8 @@ impl Job<'_> {
     pub(super) fn is_over(&self) -> bool {
         self.seats.iter().all(Seat::is_over)
             && self.launcher.is_idle()
+            && self.zombies.is_empty()
+            && self.news.iter().all(VecDeque::is_empty)
             && !self.injector.waits_for_step()
     }
 
@@ -47,9 +50,8 @@ impl Job<'_> {
     pub(super) fn end(&mut self) -> Result<Totals, Breach> {
         for seat in &self.seats {
             let waits = match seat {
-                Seat::Living(process) => process.holds_back(),
+                Seat::Living(process) => process.holds_back() || !process.is_finished(),
                 Seat::Starting(_) | Seat::Dead(_) | Seat::Returning(_) => true,
-                Seat::Recollected(..) => false,
             };
             if waits {
                 return Err(self.stands("comes to a standstill"));
@@ -111,7 +113,7 @@ impl Job<'_> {
             what: format!(
                 "the job {how}: {}; loggers: {:?}",
                 seats.join("; "),
-                self.loggers.reports()
+                self.loggers.reports().iter().take(12).collect::<Vec<_>>()
             ),
         }
     }

@@ -4,8 +4,9 @@
 use super::stage::Stage;
 use crate::happening::{Happening, Life};
 use crate::mortal::Mortal;
+use crate::planted::Planted;
 use core::time::Duration;
-use refrain_ring::{Frame, Incarnation, Position, Rank, RecordHeader};
+use refrain_ring::{Frame, Incarnation, Position, Rank, RecordHeader, RecordKind, Ssn};
 use refrain_transport::control::Control;
 use refrain_transport::fabric::sim::SimFabric;
 use refrain_transport::fabric::{
@@ -13,6 +14,7 @@ use refrain_transport::fabric::{
     Refusal, Sink,
 };
 use refrain_transport::gate::Pass;
+use std::collections::BTreeMap;
 
 /// A simulated fabric under a process.
 #[derive(Debug)]
@@ -21,6 +23,9 @@ pub struct MortalFabric {
     life: Life,
     mortal: Mortal,
     stage: Stage,
+    planted: Option<Planted>,
+    /// By sender: one past the last message that began to come.
+    begun: BTreeMap<Rank, Ssn>,
 }
 
 impl MortalFabric {
@@ -31,7 +36,16 @@ impl MortalFabric {
             life,
             mortal,
             stage,
+            planted: None,
+            begun: BTreeMap::new(),
         }
+    }
+
+    /// With a planted bug.
+    #[must_use]
+    pub fn with_bug(mut self, planted: Option<Planted>) -> Self {
+        self.planted = planted;
+        self
     }
 
     /// The dead say nothing and hear nothing more, and what they had posted
@@ -52,6 +66,20 @@ impl MortalFabric {
             self.end();
         }
         acted.unwrap_or(Err(Refusal::Busy))
+    }
+
+    /// What a planted bug makes of it.
+    fn bent(&self, peer: Rank, control: Control) -> Control {
+        let Control::Restart { ssn } = control else {
+            return control;
+        };
+        let begun = self.begun.get(&peer).copied().unwrap_or(Ssn(0));
+        let ssn = match self.planted {
+            Some(Planted::RestartTooFar) => ssn.next(),
+            Some(Planted::VoidForgotten) => ssn.max(begun),
+            _ => ssn,
+        };
+        Control::Restart { ssn }
     }
 
     fn tell_posted(&self, peer: Rank) {
@@ -112,6 +140,10 @@ impl Fabric for MortalFabric {
     }
 
     fn post_control(&mut self, pass: Pass, peer: Rank, control: Control) -> Result<(), Refusal> {
+        let control = match (self.planted, control) {
+            (Some(Planted::NobodyAsked), Control::AskMatched { .. }) => return Ok(()),
+            (_, control) => self.bent(peer, control),
+        };
         self.act(|inner| inner.post_control(pass, peer, control))?;
         let told = Happening::PostedControl(self.life, peer, control);
         self.stage.tell(&told);
@@ -127,6 +159,8 @@ impl Fabric for MortalFabric {
             sink,
             to: self.life,
             stage: &self.stage,
+            begun: &mut self.begun,
+            forgets: self.planted == Some(Planted::SuppressionLeftOut),
         })
     }
 
@@ -160,6 +194,9 @@ struct Listening<'a> {
     sink: &'a mut dyn Sink,
     to: Life,
     stage: &'a Stage,
+    begun: &'a mut BTreeMap<Rank, Ssn>,
+    /// As [`Planted::SuppressionLeftOut`] has it.
+    forgets: bool,
 }
 
 impl Sink for Listening<'_> {
@@ -170,10 +207,19 @@ impl Sink for Listening<'_> {
             incarnation: header.incarnation,
         };
         self.stage.tell(&Happening::Heard { from, to: self.to });
+        if header.kind != RecordKind::Fragment {
+            let begun = self.begun.entry(from.rank).or_insert(Ssn(0));
+            *begun = header.ssn.next().max(*begun);
+        }
         self.sink.frame(arrival)
     }
 
     fn control(&mut self, source: Rank, control: Control) {
+        let is_later = self.to.incarnation > Incarnation(0);
+        let control = match control {
+            Control::Restart { .. } if self.forgets && is_later => Control::Restart { ssn: Ssn(0) },
+            control => control,
+        };
         self.sink.control(source, control);
     }
 

@@ -13,7 +13,6 @@ pub struct Facts {
     alive: RefCell<Vec<Option<Incarnation>>>,
     /// By peer: of which life of each rank it was told.
     told: RefCell<Vec<Vec<Incarnation>>>,
-    must_finish: Cell<bool>,
 }
 
 impl Facts {
@@ -25,7 +24,6 @@ impl Facts {
             loggers,
             alive: RefCell::new(vec![None; ranks as usize]),
             told: RefCell::new(vec![first; ranks as usize]),
-            must_finish: Cell::new(true),
         }
     }
 
@@ -42,11 +40,6 @@ impl Facts {
     /// A peer was told of a life of a rank: it hears nothing of earlier ones.
     pub fn tell(&self, peer: Rank, of: Rank, life: Incarnation) {
         self.told.borrow_mut()[peer.index()][of.index()] = life;
-    }
-
-    /// Something happened after which not every program can end.
-    pub fn no_need_to_finish(&self) {
-        self.must_finish.set(false);
     }
 }
 
@@ -68,6 +61,6 @@ impl Witness for Facts {
     }
 
     fn must_finish(&self) -> bool {
-        self.must_finish.get()
+        true
     }
 }

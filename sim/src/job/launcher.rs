@@ -1,8 +1,5 @@
 //! The launcher: notices that a rank is dead, or takes it for dead; has its
 //! peers fence it; then starts its next life.
-//!
-//! This is where the recovery of a later issue joins: today a new life collects
-//! what it would need, and an oracle tells whether that is everything.
 
 use fastrand::Rng;
 use refrain_ring::Rank;
@@ -52,12 +49,17 @@ impl Launcher {
         self.wards[rank.index()] = Ward::Dead(step + rng.u64(0..=NOTICE_STEPS_MAX));
     }
 
-    /// All living peers have fenced it.
+    /// All living peers are told. REC-6: its next life does not wait for them.
     pub fn fenced(&mut self, rank: Rank, step: u64, rng: &mut Rng) {
         let ward = &mut self.wards[rank.index()];
         if *ward == Ward::Fencing {
             *ward = Ward::Starting(step + rng.u64(0..=START_STEPS_MAX));
         }
+    }
+
+    /// A life that still runs has not been fenced by all: its successor waits.
+    pub fn put_off(&mut self, rank: Rank, step: u64) {
+        self.wards[rank.index()] = Ward::Starting(step + 1);
     }
 
     /// What is to be done now. Fencing is ordered again until it is done.

@@ -11,11 +11,13 @@ mod facts;
 mod failing;
 mod injector;
 mod launcher;
+mod news;
 mod process;
 mod protocol;
 mod recollecting;
 mod requests;
 pub(crate) mod room;
+mod saving;
 mod seat;
 mod stage;
 mod store;
@@ -39,17 +41,19 @@ use facts::Facts;
 use fastrand::Rng;
 use injector::Injector;
 use launcher::Launcher;
+use news::News;
 use refrain_logging::store::faulty::MemoryDisk;
-use refrain_ring::{Incarnation, Rank, Region};
-use refrain_transport::fabric::Fabric;
+use refrain_ring::{Incarnation, Rank};
 use refrain_transport::fabric::sim::Network;
+use refrain_transport::fabric::{Address, Fabric};
 use seat::{Joining, Seat};
 use std::cell::RefCell;
+use std::collections::VecDeque;
 use std::rc::Rc;
 use totals::Judges;
 
 /// A job that does not end in so many steps never does.
-const STEPS_MAX: u64 = 2_000_000;
+const STEPS_MAX: u64 = 1_000_000;
 /// Steps in which nothing moves, per process, after which nothing will by
 /// itself.
 const QUIET_ROUNDS: u64 = 12;
@@ -95,13 +99,12 @@ struct Job<'a> {
     zombies: Vec<process::RankProcess>,
     /// Before the program begins: memory and network of each rank.
     places: Vec<Option<Place>>,
-    /// The memory of the logs of the life that is, or was, there last with a
-    /// program.
-    memories: Vec<Region>,
+    /// By rank: the life that can be reached, and where.
+    cards: Vec<Option<(Life, Address)>>,
+    /// By rank: what it was told and has not heard yet.
+    news: Vec<VecDeque<News>>,
     disks: Vec<Option<MemoryDisk>>,
     remains: Vec<Option<Remains>>,
-    /// By rank: which peers have fenced its last life.
-    fenced_by: Vec<Vec<bool>>,
     /// Disks of logs that are full or slow: until which step.
     disk_back: Vec<Option<u64>>,
     facts: Rc<Facts>,
@@ -148,10 +151,10 @@ impl<'a> Job<'a> {
             seats: Vec::new(),
             zombies: Vec::new(),
             places: Vec::new(),
-            memories: Vec::new(),
+            cards: Vec::new(),
+            news: vec![VecDeque::new(); ranks],
             disks: vec![None; ranks],
             remains: vec![None; ranks],
-            fenced_by: vec![vec![false; ranks]; ranks],
             disk_back: vec![None; ranks],
             facts,
             oracles,
@@ -173,12 +176,13 @@ impl<'a> Job<'a> {
         for rank in self.ranks() {
             let bytes = self.plan.log.memory_bytes as usize;
             let (fabric, arena) = self.network.start(rank, Incarnation(0), bytes);
-            self.memories.push(arena.region().clone());
+            let address = fabric.address();
             self.places.push(Some(Place { fabric, arena }));
             let life = Life {
                 rank,
                 incarnation: Incarnation(0),
             };
+            self.cards.push(Some((life, address)));
             let mortal = Injector::mortal(self.plan, Process::Rank(rank));
             self.mortals.push(mortal.clone());
             let joining = self.join(life, mortal);

@@ -2,6 +2,7 @@
 
 use super::caller::Caller;
 use super::commitments::SimCommitments;
+use super::saving::Saving;
 use super::stage::Stage;
 use crate::checkpoints::Checkpoint;
 use crate::happening::{Happening, Life};
@@ -9,8 +10,9 @@ use crate::mortal::Mortal;
 use crate::planted::Planted;
 use crate::program::{Answer, Call, Program};
 use crate::recollect::{Saved, Tally};
+use refrain_logging::store::faulty::MemoryDisk;
 use refrain_rank::protocol::{SharedEvents, Watch};
-use refrain_ring::{Clock, Rank, Ssn};
+use refrain_ring::{Clock, Rank, Region, Ssn};
 use refrain_transport::engine::{Engine, EngineError, Horizon};
 use std::cell::Cell;
 use std::collections::VecDeque;
@@ -38,6 +40,10 @@ enum Doing {
     Computing(Answer),
     /// It is in a call.
     Blocked(Call),
+    /// It takes a checkpoint as soon as what was sent is in the log.
+    TakingCheckpoint,
+    /// What belongs to its checkpoint is read.
+    Saving(Box<Saving>),
     /// It waits for its checkpoint to be stable.
     Checkpointing(u32),
     Finished,
@@ -69,11 +75,15 @@ pub struct RankProcess {
     events: SimEvents,
     /// Words on their way to people, each with the events before it.
     prints: VecDeque<(u64, u64)>,
+    /// Words that people have seen in a life before, and that come again.
+    seen_before: usize,
     wanted: Rc<Cell<u64>>,
+    /// The number of the checkpoint that was taken last.
     checkpoints: u32,
     /// Of the checkpoint that is being written; of the newest that is stable.
     taking: Option<Horizon>,
     newest: Option<Horizon>,
+    newest_number: u32,
     stage: Stage,
     planted: Option<Planted>,
     /// What the logs begin with, by receiver.
@@ -83,6 +93,10 @@ pub struct RankProcess {
     pub pause_steps: u64,
     /// Steps that it still has, once it was replaced.
     steps_left: Option<u64>,
+    memory: Region,
+    disk: Option<MemoryDisk>,
+    /// What must not be, and was.
+    complaint: Option<String>,
 }
 
 impl core::fmt::Debug for RankProcess {
@@ -105,32 +119,59 @@ pub struct Parts {
     pub planted: Option<Planted>,
     pub ranks: u32,
     pub spills: bool,
+    pub resume: Option<Resume>,
+    pub memory: Region,
+    pub disk: Option<MemoryDisk>,
+}
+
+/// Where a later life goes on.
+pub struct Resume {
+    /// From which checkpoint; 0: from the beginning.
+    pub number: u32,
+    /// What it contains.
+    pub saved: Saved,
+    /// The number of its own first checkpoint.
+    pub next_number: u32,
+    /// Words that people have seen and that it prints again.
+    pub seen_before: usize,
 }
 
 impl RankProcess {
     /// A program that begins.
     pub fn new(parts: Parts) -> Self {
         let wanted = Rc::clone(&parts.events.borrow().watch().wanted);
+        let resume = parts.resume.as_ref();
+        let beginning = resume.map(|resume| &resume.saved.beginning);
+        let tally = resume.map(|resume| Tally::of(&resume.saved));
+        let caller = beginning.map(|from| Caller::after(from.requests, from.taken));
+        let answer = beginning.map_or(Answer::Begin, |from| from.answer.clone());
+        let number = resume.map_or(0, |resume| resume.number);
+        let horizon = parts.engine.horizon();
         Self {
             life: parts.life,
             mortal: parts.mortal,
             engine: parts.engine,
             program: parts.program,
-            tally: Tally::new(parts.ranks),
-            caller: Caller::default(),
-            doing: Doing::Computing(Answer::Begin),
+            tally: tally.unwrap_or_else(|| Tally::new(parts.ranks)),
+            caller: caller.unwrap_or_default(),
+            doing: Doing::Computing(answer),
             events: parts.events,
             prints: VecDeque::new(),
+            seen_before: resume.map_or(0, |resume| resume.seen_before),
             wanted,
-            checkpoints: 0,
+            checkpoints: resume.map_or(0, |resume| resume.next_number - 1),
             taking: None,
-            newest: None,
+            newest: (number > 0).then_some(horizon),
+            newest_number: number,
             stage: parts.stage,
             planted: parts.planted,
             begins: vec![Ssn(0); parts.ranks as usize],
             spills: parts.spills,
             pause_steps: 0,
             steps_left: None,
+            memory: parts.memory,
+            disk: parts.disk,
+            complaint: None,
         }
     }
 
@@ -139,6 +180,11 @@ impl RankProcess {
         self.steps_left = Some(steps);
         // Nobody reads any more what it prints.
         self.prints.clear();
+    }
+
+    /// The memory of its log and its disk, for those who look when it is dead.
+    pub fn leave(&self) -> (Region, Option<MemoryDisk>) {
+        (self.memory.clone(), self.disk.clone())
     }
 
     /// Whether its program is over.
@@ -160,7 +206,7 @@ impl RankProcess {
 
     /// What its program finds wrong with what it was told.
     pub fn complaint(&self) -> Option<&str> {
-        self.program.complaint()
+        self.complaint.as_deref().or(self.program.complaint())
     }
 
     /// The state of its program.
@@ -193,6 +239,15 @@ impl RankProcess {
                     }
                 }
             }
+            Doing::TakingCheckpoint => {
+                let moved = self.engine.progress()?;
+                self.take_checkpoint();
+                moved_or_idle(moved || !matches!(self.doing, Doing::TakingCheckpoint))
+            }
+            Doing::Saving(saving) => {
+                let moved = self.engine.progress()?;
+                self.save(saving, moved)
+            }
             still => {
                 self.doing = still;
                 moved_or_idle(self.engine.progress()?)
@@ -218,7 +273,11 @@ impl RankProcess {
                 self.wanted.set(recorded);
                 Ok(self.answered(Answer::Done))
             }
-            Call::Checkpoint => Ok(self.take_checkpoint()),
+            Call::Checkpoint => {
+                self.doing = Doing::TakingCheckpoint;
+                self.take_checkpoint();
+                Ok(Stepped::Moved)
+            }
             Call::Finish => {
                 self.doing = Doing::Finished;
                 Ok(Stepped::Moved)
@@ -248,7 +307,23 @@ impl RankProcess {
         Stepped::Moved
     }
 
-    fn take_checkpoint(&mut self) -> Stepped {
+    /// Takes a checkpoint, unless something is still on its way into the log.
+    fn take_checkpoint(&mut self) {
+        // What lies before it is not printed again.
+        if !self.prints.is_empty() {
+            self.doing = Doing::TakingCheckpoint;
+            return;
+        }
+        let state = match self.engine.state() {
+            Ok(state) => state,
+            Err(error) => {
+                if !error.ends_by_progress() {
+                    self.complaint = Some(error.to_string());
+                }
+                self.doing = Doing::TakingCheckpoint;
+                return;
+            }
+        };
         self.checkpoints += 1;
         let (number, clock) = (self.checkpoints, self.engine.now());
         self.stage.tell(&Happening::CheckpointTaken {
@@ -256,16 +331,33 @@ impl RankProcess {
             number,
             clock,
         });
-        let horizon = self.engine.horizon();
+        let saving = Saving::new(number, self.life.rank, &self.engine, state);
         if self.planted == Some(Planted::FreedBeforeStable) {
-            self.engine.publish(&horizon);
+            self.engine.publish(&saving.horizon);
         }
-        self.taking = Some(horizon);
+        self.doing = Doing::Saving(Box::new(saving));
+    }
+
+    /// Goes on reading what belongs to the checkpoint. LOG-5
+    fn save(&mut self, mut saving: Box<Saving>, moved: bool) -> Stepped {
+        let part = match saving.step(&mut self.engine) {
+            Ok(Some(part)) => part,
+            Ok(None) => {
+                self.doing = Doing::Saving(saving);
+                return moved_or_idle(moved);
+            }
+            Err(what) => {
+                self.complaint = Some(what);
+                return Stepped::Idle;
+            }
+        };
+        let (number, clock) = (saving.number, self.engine.now());
+        self.taking = Some(saving.horizon);
         self.doing = Doing::Checkpointing(number);
         Stepped::Takes(Box::new(Checkpoint {
             number,
             clock,
-            contents: self.tally.save(&self.program, clock),
+            contents: self.tally.save(&self.program, clock, part),
         }))
     }
 
@@ -276,6 +368,7 @@ impl RankProcess {
             return;
         }
         let newest = self.taking.take();
+        let superseded = core::mem::replace(&mut self.newest_number, number);
         let before = core::mem::replace(&mut self.newest, newest);
         let published = match self.planted {
             Some(Planted::OneGeneration) => self.newest.clone(),
@@ -283,7 +376,7 @@ impl RankProcess {
         };
         if let Some(published) = published {
             // This one and the one before it stay.
-            let superseded = number.saturating_sub(2);
+            let superseded = superseded.saturating_sub(1);
             let told = Happening::CheckpointsSuperseded(self.life.rank, superseded);
             self.stage.tell(&told);
             self.engine.publish(&published);
@@ -301,6 +394,11 @@ impl RankProcess {
             }
             self.prints.pop_front();
             let (stage, life) = (&self.stage, self.life);
+            if self.seen_before > 0 {
+                self.seen_before -= 1;
+                stage.tell(&Happening::SeenBefore(life, word));
+                continue;
+            }
             self.mortal.act(|| stage.tell(&Happening::Seen(life, word)));
         }
     }

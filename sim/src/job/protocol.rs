@@ -4,6 +4,7 @@
 use super::stage::Stage;
 use crate::happening::{Happening, Life};
 use crate::planted::Planted;
+use refrain_logging::determinant::Determinant;
 use refrain_ring::Clock;
 use refrain_transport::protocol::{Event, Protocol};
 
@@ -24,6 +25,26 @@ impl<P: Protocol> Watched<P> {
             life,
             stage,
             planted,
+        }
+    }
+
+    /// As [`Planted::ReplayedRecorded`] has it.
+    pub fn record_again(&mut self, events: &[Determinant]) {
+        for event in events {
+            if let Determinant::Match {
+                at,
+                matched,
+                is_named,
+            } = event
+            {
+                self.inner.event(Event::Match {
+                    at: *at,
+                    request: matched.request,
+                    source: matched.source,
+                    ssn: matched.ssn,
+                    is_named: *is_named,
+                });
+            }
         }
     }
 
@@ -80,6 +101,10 @@ fn cut(event: Event<'_>) -> Event<'_> {
         Event::Completion { clock, requests } => Event::Completion {
             clock: cut(clock),
             requests,
+        },
+        Event::Cancelled { clock, request } => Event::Cancelled {
+            clock: cut(clock),
+            request: cut(request),
         },
         Event::Nothing { clock } => Event::Nothing { clock: cut(clock) },
     }

@@ -2,21 +2,26 @@
 //! thing after the other; then the oracles judge it. REC-1 to REC-4
 
 use super::Job;
+use super::assembly::{LifeBefore, Place};
+use super::news::News;
+use super::process::Resume;
 use super::seat::{Joining, Seat};
-use crate::happening::Breach;
+use crate::happening::{Breach, Happening, Life};
 use crate::loggers::JOB;
 use crate::oracle::Oracles;
 use crate::program::Program;
-use crate::recollect::{
-    Asking, Heard, Message, Messages, Recollection, Saved, determinants, of_remains,
-};
+use crate::recollect::{Asking, Heard, Message, Messages, Recollection, Saved, of_remains};
 use crate::reference::Beginning;
 use refrain_logging::determinant::Determinant;
-use refrain_ring::{Clock, Rank, Ssn};
+use refrain_logging::determinant::row::determinants;
+use refrain_ring::{Clock, Incarnation, Rank, Ssn};
+use refrain_transport::fabric::Fabric;
 use std::collections::BTreeMap;
 
 /// A log that is not read when it was asked so often never is.
 const ASKED_MAX: u32 = 100_000;
+/// A life takes fewer checkpoints.
+const NUMBERS_OF_A_LIFE: u32 = 10_000;
 
 /// What a later life has so far.
 #[derive(Debug)]
@@ -30,6 +35,13 @@ pub struct Collecting {
     messages: Vec<Option<Messages>>,
     /// Of which peer it reads.
     asking: Option<(Rank, Asking)>,
+    /// It has everything, and the oracles have judged it.
+    is_judged: bool,
+}
+
+/// The first checkpoint of a life: no two lives share a number.
+fn first_number(life: Life) -> u32 {
+    life.incarnation.0 * NUMBERS_OF_A_LIFE + 1
 }
 
 impl Collecting {
@@ -41,6 +53,7 @@ impl Collecting {
             events: None,
             messages: vec![None; ranks as usize],
             asking: None,
+            is_judged: false,
         }
     }
 }
@@ -51,7 +64,10 @@ impl Job<'_> {
         let Seat::Returning(collecting) = &mut self.seats[rank.index()] else {
             return Ok(false);
         };
-        if collecting.joining.client.start().is_none() {
+        // Before a quorum has let it in, a later survey may find what a dead life
+        // wrote behind its beginning. FENCE-1
+        let client = &mut collecting.joining.client;
+        if client.start().is_none() || client.live() < self.plan.loggers.quorum as usize {
             return Ok(false);
         }
         if collecting.from.is_none() {
@@ -61,10 +77,76 @@ impl Job<'_> {
             return self.read_events(rank);
         }
         let missing = collecting.messages.iter().position(Option::is_none);
+        let is_judged = collecting.is_judged;
         match missing {
+            // Their logs are being made again: what is missing in them comes.
+            _ if is_judged || !self.peers_are_first_lives(rank) => self.begin_again(rank),
             Some(peer) => self.read_messages(rank, Rank(peer as u32)),
             None => self.play_again(rank),
         }
+    }
+
+    /// Whether all logs of its peers are those of their first lives.
+    fn peers_are_first_lives(&self, rank: Rank) -> bool {
+        let mut peers = self.ranks().filter(|peer| *peer != rank);
+        peers.all(|peer| {
+            let remains = self.remains[peer.index()].as_ref();
+            let life = match &self.seats[peer.index()] {
+                Seat::Living(process) => Some(process.life),
+                _ => remains.map(|remains| remains.life),
+            };
+            life.is_none_or(|life| life.incarnation == Incarnation(0))
+        })
+    }
+
+    /// With all that, its program plays again, on a real engine. REC-4
+    fn begin_again(&mut self, rank: Rank) -> Result<bool, Breach> {
+        let index = rank.index();
+        let dead = Seat::Dead(self.seats[index].life());
+        let seat = core::mem::replace(&mut self.seats[index], dead);
+        let Seat::Returning(collecting) = seat else {
+            unreachable!("it collects");
+        };
+        let Collecting {
+            mut joining,
+            from: Some((number, saved)),
+            events: Some(events),
+            ..
+        } = *collecting
+        else {
+            unreachable!("both were collected");
+        };
+        let (life, Some(start)) = (joining.life, joining.client.start()) else {
+            unreachable!("a quorum has answered");
+        };
+        self.stage.tell(&Happening::Resumed {
+            life,
+            number,
+            saved: &saved,
+            events: &events,
+        });
+        let seen = self.oracles.borrow().orphan.seen(rank).len();
+        let bytes = self.plan.log.memory_bytes as usize;
+        let (fabric, arena) = self.network.start(rank, life.incarnation, bytes);
+        let address = fabric.address();
+        let past = LifeBefore {
+            resume: Resume {
+                number,
+                seen_before: seen.saturating_sub(saved.printed),
+                saved,
+                next_number: first_number(life),
+            },
+            events,
+            remains: self.remains[index].clone(),
+        };
+        self.live(joining, start, Place { fabric, arena }, Some(past))?;
+        self.totals.borrow_mut().lives += 1;
+        let others = self.cards.iter().flatten();
+        let ups = others.map(|(life, address)| News::Up(*life, address.clone()));
+        self.news[index] = ups.collect();
+        self.cards[index] = Some((life, address.clone()));
+        self.tell_others(rank, &News::Up(life, address));
+        Ok(true)
     }
 
     fn collecting(&mut self, rank: Rank) -> &mut Collecting {
@@ -85,6 +167,8 @@ impl Job<'_> {
             None => (0, self.beginning(rank)),
         };
         self.oracles.borrow().log.restarted(rank, from.0)?;
+        let next = first_number(self.seats[rank.index()].life());
+        self.checkpoints.fence(rank, from.0, next);
         self.collecting(rank).from = Some(from);
         Ok(true)
     }
@@ -95,6 +179,7 @@ impl Job<'_> {
         Saved {
             beginning: Beginning::new(program, self.plan.ranks, first),
             printed: 0,
+            engine: None,
         }
     }
 
@@ -204,18 +289,18 @@ impl Job<'_> {
         Ok(())
     }
 
-    /// REC-4, REC-5, REC-8: here recovery joins.
+    /// First in the reference: REC-4, REC-5, REC-8
     fn play_again(&mut self, rank: Rank) -> Result<bool, Breach> {
         let oracles = std::rc::Rc::clone(&self.oracles);
         let oracles: &Oracles = &oracles.borrow();
         let collecting = self.collecting(rank);
         let (Some((_, saved)), Some(determinants)) =
-            (collecting.from.take(), collecting.events.take())
+            (collecting.from.clone(), collecting.events.clone())
         else {
             unreachable!("both were collected");
         };
         let messages = core::mem::take(&mut collecting.messages);
-        let (life, mortal) = (collecting.joining.life, collecting.joining.mortal.clone());
+        collecting.is_judged = true;
         let recollection = Recollection {
             rank,
             saved,
@@ -229,7 +314,6 @@ impl Job<'_> {
         let again = recollection.play(waits)?;
         oracles.orphan.judge_again(rank, &again, waits)?;
         self.totals.borrow_mut().recollections += u64::from(!waits);
-        self.seats[rank.index()] = Seat::Recollected(life, mortal);
         Ok(true)
     }
 }

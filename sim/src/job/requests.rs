@@ -3,7 +3,7 @@
 
 use super::room::Room;
 use crate::program::{Ended, RequestNumber};
-use refrain_rank::calls::{self, Handle, Handles};
+use refrain_rank::calls::{self, Answer, Handle, Handles};
 use refrain_ring::Clock;
 use refrain_transport::engine::{Engine, Outcome};
 
@@ -59,6 +59,13 @@ pub enum Several {
 }
 
 impl Requests {
+    /// Of a program that has begun, and ended, so many before.
+    pub fn after(requests: u32) -> Self {
+        Self {
+            all: (0..requests).map(|_| None).collect(),
+        }
+    }
+
     /// The next request of the program.
     pub fn add(&mut self, handle: Handle, room: Room, is_receive: bool) -> RequestNumber {
         let number = RequestNumber(self.all.len() as u32);
@@ -82,44 +89,47 @@ impl Requests {
         Some(self.end(number, &outcome))
     }
 
-    /// A wait for one, or a test, if it has ended.
+    /// A wait for one, or a test.
     pub fn one(
         &mut self,
         engine: &mut Engine,
         clock: Clock,
         number: RequestNumber,
         is_test: bool,
-    ) -> Option<Vec<Ended>> {
-        let handle = &mut self.all[number.0 as usize].as_mut()?.handle;
+    ) -> Answer<Vec<Ended>> {
+        let Some(request) = &mut self.all[number.0 as usize] else {
+            return Answer::Nothing;
+        };
+        let handle = &mut request.handle;
         let outcome = match is_test {
             true => calls::test(engine, clock, handle),
-            false => calls::try_wait(engine, handle),
-        }?;
-        Some(vec![self.end(number, &outcome)])
+            false => Answer::free(calls::try_wait(engine, handle)),
+        };
+        outcome.map(|outcome| vec![self.end(number, &outcome)])
     }
 
-    /// A wait or test for several, if it has an answer.
+    /// A wait or test for several.
     pub fn several(
         &mut self,
         engine: &mut Engine,
         clock: Clock,
         chosen: &[RequestNumber],
         which: Several,
-    ) -> Option<Vec<Ended>> {
+    ) -> Answer<Vec<Ended>> {
         let all = &mut self.all;
         let mut handles = Chosen { all, chosen };
-        let ended: Vec<(usize, Outcome)> = match which {
-            Several::Any => vec![calls::try_any(engine, clock, &mut handles)?],
-            Several::Some => calls::try_some(engine, clock, &mut handles)?,
-            Several::All => numbered(calls::try_all(engine, &mut handles)?),
-            Several::TestedAll => numbered(calls::test_all(engine, clock, &mut handles)?),
+        let ended: Answer<Vec<(usize, Outcome)>> = match which {
+            Several::Any => calls::test_any(engine, clock, &mut handles).map(|one| vec![one]),
+            Several::Some => calls::test_some(engine, clock, &mut handles),
+            Several::All => Answer::free(calls::try_all(engine, &mut handles)).map(numbered),
+            Several::TestedAll => calls::test_all(engine, clock, &mut handles).map(numbered),
         };
-        let ended = ended.into_iter();
-        Some(
+        ended.map(|ended| {
+            let ended = ended.into_iter();
             ended
                 .map(|(index, outcome)| self.end(chosen[index], &outcome))
-                .collect(),
-        )
+                .collect()
+        })
     }
 
     /// What the program is told; the engine is done with the memory.

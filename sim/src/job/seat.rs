@@ -30,8 +30,6 @@ pub enum Seat {
     /// A later life, that collects what is needed to go on where the last one
     /// was.
     Returning(Box<Collecting>),
-    /// It has everything. Here recovery joins.
-    Recollected(Life, Mortal),
 }
 
 impl Seat {
@@ -41,7 +39,7 @@ impl Seat {
             Self::Starting(joining) => joining.life,
             Self::Returning(collecting) => collecting.joining.life,
             Self::Living(process) => process.life,
-            Self::Dead(life) | Self::Recollected(life, _) => *life,
+            Self::Dead(life) => *life,
         }
     }
 
@@ -51,7 +49,6 @@ impl Seat {
             Self::Starting(joining) => Some(&joining.mortal),
             Self::Returning(collecting) => Some(&collecting.joining.mortal),
             Self::Living(process) => Some(&process.mortal),
-            Self::Recollected(_, mortal) => Some(mortal),
             Self::Dead(_) => None,
         }
     }
@@ -60,7 +57,6 @@ impl Seat {
     pub fn is_over(&self) -> bool {
         match self {
             Self::Living(process) => process.is_finished() && !process.holds_back(),
-            Self::Recollected(..) => true,
             Self::Starting(_) | Self::Returning(_) | Self::Dead(_) => false,
         }
     }

@@ -22,6 +22,8 @@ pub struct Totals {
     pub checkpoints: u64,
     /// Later lives that collected all they needed, and were checked.
     pub recollections: u64,
+    /// Later lives whose programs played again.
+    pub lives: u64,
     /// What went wrong.
     pub faults: FaultCounts,
     /// A hash of everything that happened.

@@ -1,9 +1,11 @@
 //! What is done in one step.
 
 use super::Job;
+use super::assembly::{LifeBefore, Place};
 use super::process::{RankProcess, Stepped};
-use super::seat::Seat;
+use super::seat::{Joining, Seat};
 use crate::happening::{Breach, Happening};
+use refrain_logging::determinant::EventIndex;
 use refrain_ring::Rank;
 use refrain_transport::engine::EngineError;
 
@@ -27,7 +29,7 @@ impl Job<'_> {
         match &mut self.seats[rank.index()] {
             Seat::Starting(joining) => {
                 if joining.client.start().is_some() {
-                    self.start_program(rank);
+                    self.start_program(rank)?;
                     return Ok(true);
                 }
                 Ok(false)
@@ -37,6 +39,7 @@ impl Job<'_> {
                 Ok(true)
             }
             Seat::Living(process) => {
+                let has_news = !self.news[rank.index()].is_empty();
                 let stepped = process.step().map_err(|error| broken(process, &error))?;
                 if let Some(complaint) = process.complaint() {
                     return Err(Breach {
@@ -44,10 +47,11 @@ impl Job<'_> {
                         what: format!("{}: {complaint}", process.life),
                     });
                 }
-                Ok(self.stepped(rank, stepped))
+                let moved = self.stepped(rank, stepped);
+                Ok(has_news && self.heed(rank)? || moved)
             }
             Seat::Returning(_) => self.recollect(rank),
-            Seat::Dead(_) | Seat::Recollected(..) => Ok(false),
+            Seat::Dead(_) => Ok(false),
         }
     }
 
@@ -62,7 +66,7 @@ impl Job<'_> {
         }
     }
 
-    fn start_program(&mut self, rank: Rank) {
+    fn start_program(&mut self, rank: Rank) -> Result<(), Breach> {
         let dead = Seat::Dead(self.seats[rank.index()].life());
         let seat = core::mem::replace(&mut self.seats[rank.index()], dead);
         let (Seat::Starting(mut joining), Some(place)) = (seat, self.places[rank.index()].take())
@@ -72,9 +76,28 @@ impl Job<'_> {
         let Some(start) = joining.client.start() else {
             unreachable!("a quorum has answered");
         };
-        let (process, disk) = self.assembly().process(*joining, start, place);
-        self.disks[rank.index()] = disk;
-        self.seats[rank.index()] = Seat::Living(Box::new(process));
+        self.live(*joining, start, place, None)
+    }
+
+    /// A life has an engine now.
+    pub(super) fn live(
+        &mut self,
+        joining: Joining,
+        start: EventIndex,
+        place: Place,
+        past: Option<LifeBefore>,
+    ) -> Result<(), Breach> {
+        let life = joining.life;
+        let process = self.assembly().process(joining, start, place, past);
+        let process = process.map_err(|what| Breach {
+            oracle: "recollect",
+            what: format!("{life}: {what}"),
+        })?;
+        let index = life.rank.index();
+        (_, self.disks[index]) = process.leave();
+        self.disk_back[index] = None;
+        self.seats[index] = Seat::Living(Box::new(process));
+        Ok(())
     }
 
     /// One that was replaced goes on as if nothing had happened.

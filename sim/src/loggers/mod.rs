@@ -369,19 +369,32 @@ impl Loggers {
         incarnation: Incarnation,
         after: Clock,
     ) -> Result<Vec<Vec<u8>>, ReadError> {
-        let start = self
-            .shared
-            .starts
-            .borrow()
-            .get(&Life { rank, incarnation })
-            .copied();
+        let starts = self.shared.starts.borrow();
+        let start = starts.get(&Life { rank, incarnation }).copied();
+        drop(starts);
+        self.read_up_to(rank, after, start)
+    }
+
+    /// The same of a life that begins there, behind what that other one wrote;
+    /// `None`: all that there is.
+    ///
+    /// # Errors
+    /// As with [`Loggers::read`].
+    pub fn read_up_to(
+        &self,
+        rank: Rank,
+        after: Clock,
+        start: Option<(Incarnation, EventIndex)>,
+    ) -> Result<Vec<Vec<u8>>, ReadError> {
+        let bug = self.shared.shard.network.borrow().bug;
+        let reads_tail = bug == Some(LoggerBug::TailRead);
         let request = ReadRequest {
             job: JOB,
             rank,
             from: EventIndex(0),
             after_clock: Some(after),
             until: start.map_or(EventIndex(0), |start| start.1),
-            follows: start.map(|start| start.0),
+            follows: start.map(|start| start.0).filter(|_| !reads_tail),
             quorum: self.shared.plan.quorum as usize,
             timeout: TICK,
         };
@@ -390,7 +403,6 @@ impl Loggers {
             read_row(&mut Question::begin(self, logger)?, &request)
         };
         let row = read_rows(&self.addresses(), &request, ask, || false)?;
-        let bug = self.shared.shard.network.borrow().bug;
         let batches = row.batches().map(|(mut header, payload)| {
             let mut batch = vec![0; HEADER_BYTES];
             batch.extend_from_slice(payload);

@@ -27,11 +27,14 @@ pub enum LoggerBug {
     /// A logger that starts again does not look into the rings of the one
     /// before. EL-3
     RingsForgotten,
+    /// A life that recovers is also told what a dead one wrote behind its
+    /// beginning. EL-5
+    TailRead,
 }
 
 impl LoggerBug {
     /// All of them.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::AckEarly,
         Self::FenceForgotten,
         Self::AckUnchecked,
@@ -40,6 +43,7 @@ impl LoggerBug {
         Self::TornAccepted,
         Self::TrimTooFar,
         Self::RingsForgotten,
+        Self::TailRead,
     ];
 }
 

@@ -11,7 +11,9 @@ use super::pairs::Pairs;
 use super::{Oracle, Witness, breach, index};
 use crate::happening::{Breach, Happening, Life};
 use crate::program::{Answer, Call, Ended, From, RequestNumber, STAMP_BYTES, Stamp};
+use crate::reference::Beginning;
 use refrain_ring::{Incarnation, Rank, RecordHeader, RecordKind, Ssn};
+use refrain_transport::control::Control;
 use std::collections::BTreeMap;
 
 const NAME: &str = "channel";
@@ -22,6 +24,9 @@ pub struct Channels {
     /// By (sender, receiver).
     sent: Pairs<Vec<Sent>>,
     posting: Pairs<Posting>,
+    /// By (sender, receiver): the first message that the receiver has said it
+    /// misses, when one of the two began anew. REC-3
+    missed: Pairs<Option<Ssn>>,
     /// By receiver.
     receiving: Vec<Receiving>,
 }
@@ -32,6 +37,8 @@ struct Sent {
     payload: Vec<u8>,
     tag: i32,
     synchronous: bool,
+    /// Somebody may have seen it.
+    has_left: bool,
 }
 
 /// What one life has posted to a receiver.
@@ -66,6 +73,7 @@ impl Channels {
         Self {
             sent: Pairs::new(ranks),
             posting: Pairs::new(ranks),
+            missed: Pairs::new(ranks),
             receiving: (0..ranks).map(|_| Receiving::default()).collect(),
         }
     }
@@ -81,6 +89,31 @@ impl Channels {
             incarnation: life.incarnation,
             ..Receiving::default()
         };
+        for missed in self.missed.row(life.rank) {
+            *missed = None;
+        }
+    }
+
+    /// What its checkpoint covers is not delivered to it again.
+    fn resumed(&mut self, life: Life, beginning: &Beginning) {
+        let receiving = &mut self.receiving[life.rank.index()];
+        for (source, of) in (0..).map(Rank).zip(&beginning.delivered) {
+            let mut delivered = vec![true; index(of.before)];
+            for ssn in &of.and {
+                delivered.resize(delivered.len().max(index(*ssn) + 1), false);
+                delivered[index(*ssn)] = true;
+            }
+            receiving.delivered.insert(source, delivered);
+        }
+    }
+
+    /// The lane to a peer begins anew with the next connection.
+    fn fenced(&mut self, by: Life, of: Rank) {
+        self.posting[(by.rank, of)] = Posting {
+            incarnation: by.incarnation,
+            ..Posting::default()
+        };
+        self.missed[(by.rank, of)] = None;
     }
 
     fn called(&mut self, life: Life, call: &Call) -> Result<(), Breach> {
@@ -111,8 +144,14 @@ impl Channels {
             payload: payload.clone(),
             tag: *tag,
             synchronous: *synchronous,
+            has_left: false,
         };
         match sent.get(number) {
+            // Nobody has seen it: where nothing is told, it may be another.
+            Some(first) if !first.has_left => {
+                sent.truncate(number);
+                sent.push(message);
+            }
             None if number == sent.len() => sent.push(message),
             None => {
                 return Err(breach(
@@ -154,9 +193,10 @@ impl Channels {
         if posting.incarnation != from.incarnation {
             return Ok(());
         }
-        let Some(sent) = self.sent[(from.rank, to)].get(index(ssn)) else {
+        let Some(sent) = self.sent[(from.rank, to)].get_mut(index(ssn)) else {
             return wrong("no program sent it");
         };
+        sent.has_left = true;
         let at = match header.kind {
             RecordKind::Link => return wrong("a link is no frame"),
             RecordKind::Fragment => match posting.open.remove(&ssn) {
@@ -165,7 +205,8 @@ impl Channels {
                 None => return wrong("its message has not begun, or is whole already"),
             },
             RecordKind::Eager | RecordKind::Rendezvous => {
-                if posting.next.is_some_and(|next| next != ssn) {
+                let begins = self.missed[(from.rank, to)];
+                if posting.next.or(begins).is_some_and(|next| next != ssn) {
                     return wrong("it is not the next");
                 }
                 posting.next = Some(ssn.next());
@@ -270,6 +311,13 @@ impl Oracle for Channels {
     fn see(&mut self, happening: &Happening<'_>, _world: &dyn Witness) -> Result<(), Breach> {
         match happening {
             Happening::Began(life) => self.began(*life),
+            Happening::Resumed { life, saved, .. } => self.resumed(*life, &saved.beginning),
+            Happening::Fenced(by, of) if self.is_present(*by) => self.fenced(*by, of.rank),
+            Happening::PostedControl(life, to, Control::Restart { ssn })
+                if self.is_present(*life) =>
+            {
+                self.missed[(*to, life.rank)] = Some(*ssn);
+            }
             Happening::Called(life, _, call) if self.is_present(*life) => {
                 return self.called(*life, call);
             }

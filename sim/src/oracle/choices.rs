@@ -19,6 +19,8 @@ pub struct Choices {
     pub probes: BTreeMap<Clock, (Rank, Ssn, i32, u64)>,
     /// Operations that completed requests: which, in their order.
     pub completions: BTreeMap<Clock, Vec<Clock>>,
+    /// Operations that took a receive back: which.
+    pub cancelled: BTreeMap<Clock, Clock>,
     /// Up to this clock everything is known: an operation up to here that
     /// stands nowhere above found nothing.
     pub end: Option<Clock>,
@@ -63,6 +65,10 @@ pub fn determinant(event: &Event<'_>) -> Determinant {
             at: *clock,
             requests: requests.to_vec(),
             continues: false,
+        },
+        Event::Cancelled { clock, request } => Determinant::Cancelled {
+            at: *clock,
+            request: *request,
         },
         Event::Nothing { clock } => nothing(*clock),
     }
@@ -116,6 +122,10 @@ impl Choices {
                 None => Ok(()),
             },
             Determinant::Completion { requests, .. } => self.add_completed(at, requests),
+            Determinant::Cancelled { request, .. } => match self.cancelled.insert(at, *request) {
+                Some(_) => Err(format!("two cancels at {at}")),
+                None => Ok(()),
+            },
             Determinant::Nothing { first, .. } => self.add_nothing(*first, at),
         }
     }
@@ -137,7 +147,8 @@ impl Choices {
 
     fn add_nothing(&mut self, first: Clock, last: Clock) -> Result<(), String> {
         let found = self.completions.range(first..=last).next().is_some()
-            || self.probes.range(first..=last).next().is_some();
+            || self.probes.range(first..=last).next().is_some()
+            || self.cancelled.range(first..=last).next().is_some();
         match found {
             true => Err(format!("something and nothing from {first} to {last}")),
             false => Ok(()),
@@ -160,7 +171,8 @@ impl Choices {
         let is_match_due = |post: Clock| self.matched_at.get(&post).is_some_and(|at| is_due(*at));
         differs("match", &self.matches, &held.matches, is_match_due)?;
         differs("probe", &self.probes, &held.probes, is_due)?;
-        differs("completion", &self.completions, &held.completions, is_due)
+        differs("completion", &self.completions, &held.completions, is_due)?;
+        differs("cancel", &self.cancelled, &held.cancelled, is_due)
     }
 }
 

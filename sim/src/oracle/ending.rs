@@ -6,6 +6,7 @@ use super::pairs::Pairs;
 use super::{Oracle, Witness, breach, index};
 use crate::happening::{Breach, Happening, Life};
 use crate::program::{Answer, Call, Stamp};
+use crate::reference::Beginning;
 use refrain_ring::{Incarnation, Rank, Ssn};
 
 const NAME: &str = "ending";
@@ -52,6 +53,18 @@ impl Ending {
         };
     }
 
+    /// A later life has in its checkpoint what came before.
+    fn resumed(&mut self, life: Life, beginning: &Beginning) {
+        for (sender, of) in (0..).map(Rank).zip(&beginning.delivered) {
+            let delivered = &mut self.delivered[(life.rank, sender)];
+            *delivered = vec![1; index(of.before)];
+            for ssn in &of.and {
+                delivered.resize(delivered.len().max(index(*ssn) + 1), 0);
+                delivered[index(*ssn)] = 1;
+            }
+        }
+    }
+
     fn called(&mut self, life: Life, call: &Call) {
         match call {
             Call::Finish => self.ranks[life.rank.index()].is_over = true,
@@ -90,10 +103,6 @@ impl Ending {
                 false => Ok(()),
             };
         }
-        // A life that was started again has in its checkpoint what came before.
-        if present.incarnation.0 > 0 {
-            return Ok(());
-        }
         for sender in (0..self.ranks.len() as u32).map(Rank) {
             let sent = self.sent[(sender, receiver)];
             let delivered = &self.delivered[(receiver, sender)];
@@ -118,6 +127,7 @@ impl Oracle for Ending {
             |life: &Life| self.ranks[life.rank.index()].incarnation == life.incarnation;
         match happening {
             Happening::Began(life) => self.began(*life),
+            Happening::Resumed { life, saved, .. } => self.resumed(*life, &saved.beginning),
             Happening::Called(life, _, call) if is_present(life) => self.called(*life, call),
             Happening::Answered(life, _, answer) if is_present(life) => {
                 self.answered(*life, answer);

@@ -23,11 +23,13 @@ const NAME: &str = "gate";
 type Before = Option<Clock>;
 
 /// An answer that a sender waits for.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 struct Awaited {
     before: Before,
     /// Its match was an event.
     is_event: bool,
+    /// Answers that were asked for and not given.
+    asked: u32,
 }
 
 /// GATE-1; see the [module](self).
@@ -74,6 +76,23 @@ impl Gate {
         for sends in self.sends.row(life.rank) {
             *sends = Sends::default();
         }
+        // What it matched before is told by records, which are stable.
+        for sender in self.ranks() {
+            for awaited in self.awaited[(sender, life.rank)].values_mut() {
+                (awaited.before, awaited.is_event) = (None, false);
+            }
+        }
+    }
+
+    /// What was sent before its checkpoint is in that, and was stable.
+    fn resumed(&mut self, life: Life, next_ssns: &[Ssn]) {
+        for (to, next) in (0..).map(Rank).zip(next_ssns) {
+            self.sends[(life.rank, to)].first = index(*next);
+        }
+    }
+
+    fn ranks(&self) -> impl Iterator<Item = Rank> + use<> {
+        (0..self.lives.len() as u32).map(Rank)
     }
 
     fn is_present(&self, life: Life) -> bool {
@@ -103,10 +122,7 @@ impl Gate {
         if let Event::Match { source, ssn, .. } = event
             && let Some(awaited) = self.awaited[(*source, life.rank)].get_mut(ssn)
         {
-            *awaited = Awaited {
-                before: present.latest,
-                is_event: true,
-            };
+            (awaited.before, awaited.is_event) = (present.latest, true);
         }
     }
 
@@ -119,10 +135,12 @@ impl Gate {
     ) -> Result<(), Breach> {
         let sends = &mut self.sends[(from.rank, to)];
         let ssn = index(header.ssn);
-        let Some(before) = ssn
-            .checked_sub(sends.first)
-            .and_then(|at| sends.made.get(at))
-        else {
+        let before = match ssn.checked_sub(sends.first) {
+            // It comes out of the log of a checkpoint.
+            None if from.incarnation > Incarnation(0) => Some(&None),
+            at => at.and_then(|at| sends.made.get(at)),
+        };
+        let Some(before) = before else {
             return Err(breach(
                 NAME,
                 format!("{from:?} posts message {ssn} to {to}, which its program has not sent"),
@@ -133,14 +151,20 @@ impl Gate {
         })?;
         let is_announced = header.kind == RecordKind::Rendezvous;
         if is_announced || header.flags & RecordHeader::WANT_ACK != 0 {
-            let before = self.lives[to.index()].latest;
-            let awaited = Awaited {
-                before,
-                is_event: false,
-            };
-            self.awaited[(from.rank, to)].insert(header.ssn, awaited);
+            self.asked(from.rank, to, header.ssn);
         }
         Ok(())
+    }
+
+    /// A sender waits for an answer; perhaps again, after one of the two has died.
+    fn asked(&mut self, from: Rank, to: Rank, ssn: Ssn) {
+        let before = self.lives[to.index()].latest;
+        let first = || Awaited {
+            before,
+            ..Awaited::default()
+        };
+        let awaited = self.awaited[(from, to)].entry(ssn).or_insert_with(first);
+        awaited.asked += 1;
     }
 
     fn posted_control(
@@ -153,14 +177,23 @@ impl Gate {
         let (ssn, is_seen_if_named) = match control {
             Control::Matched { ssn } => (ssn, true),
             Control::ClearToSend { ssn } => (ssn, false),
-            Control::Horizon { .. } | Control::Goodbye => return Ok(()),
+            Control::AskMatched { ssn } => {
+                self.asked(from.rank, to, ssn);
+                return Ok(());
+            }
+            Control::Horizon { .. } | Control::Goodbye | Control::Restart { .. } => {
+                return Ok(());
+            }
         };
-        let Some(awaited) = self.awaited[(to, from.rank)].remove(&ssn) else {
+        let awaited = self.awaited[(to, from.rank)].get_mut(&ssn);
+        let Some(awaited) = awaited.filter(|awaited| awaited.asked > 0) else {
             return Err(breach(
                 NAME,
                 format!("{from:?} answers message {ssn} of {to}, which asked for no answer"),
             ));
         };
+        awaited.asked -= 1;
+        let awaited = *awaited;
         if !awaited.is_event && !is_seen_if_named {
             return Ok(());
         }
@@ -183,6 +216,11 @@ impl Gate {
         judge(life.rank, before, world, || {
             format!("people see what {life:?} printed")
         })
+    }
+
+    /// A word that people have seen before.
+    fn seen_before(&mut self, life: Life) {
+        self.lives[life.rank.index()].printed.pop_front();
     }
 }
 
@@ -214,11 +252,15 @@ impl Oracle for Gate {
     fn see(&mut self, happening: &Happening<'_>, world: &dyn Witness) -> Result<(), Breach> {
         match happening {
             Happening::Began(life) => self.began(*life),
+            Happening::Resumed { life, saved, .. } => {
+                self.resumed(*life, &saved.beginning.next_ssn_to);
+            }
             Happening::Called(life, ..)
             | Happening::Event(life, _)
             | Happening::Posted { from: life, .. }
             | Happening::PostedControl(life, ..)
             | Happening::Seen(life, _)
+            | Happening::SeenBefore(life, _)
                 if !self.is_present(*life) => {}
             Happening::Called(life, _, call) => self.called(*life, call),
             Happening::Event(life, event) => self.happened(*life, event),
@@ -228,6 +270,7 @@ impl Oracle for Gate {
             Happening::PostedControl(life, to, control) => {
                 return self.posted_control(*life, *to, *control, world);
             }
+            Happening::SeenBefore(life, _) => self.seen_before(*life),
             Happening::Seen(life, word) => return self.seen(*life, *word, world),
             _ => {}
         }

@@ -125,6 +125,10 @@ impl Logs {
         for (ssn, payload) in messages {
             match sent.get(index(*ssn)) {
                 Some(sent) if sent.digest == digest(payload) => {}
+                // Nobody has seen it: a later life made another.
+                Some(sent)
+                    if sent.left_bytes.is_none()
+                        && self.ranks[sender.index()].incarnation > Incarnation(0) => {}
                 Some(_) => return wrong(index(*ssn), "it is not what was sent"),
                 // A life that was replaced went on for a while, unseen.
                 None if self.ranks[sender.index()].incarnation > Incarnation(0) => {}
@@ -169,20 +173,29 @@ impl Logs {
     }
 
     fn began(&mut self, life: Life) {
-        let newest = self.restarts(life.rank).next();
-        let delivered = newest.map(|(_, taken)| taken.delivered.clone());
+        self.ranks[life.rank.index()].incarnation = life.incarnation;
+    }
+
+    /// Others began to be sent, or stayed with the life before.
+    fn resumed(&mut self, life: Life, number: u32) {
         let present = &mut self.ranks[life.rank.index()];
-        present.incarnation = life.incarnation;
-        if let Some(delivered) = delivered {
-            present.delivered = delivered;
+        if let Some(taken) = present.checkpoints.get_mut(&number) {
+            taken.is_stable = true;
+            present.delivered = taken.delivered.clone();
         }
+        present.checkpoints.retain(|of, _| *of <= number);
     }
 
     fn called(&mut self, life: Life, call: &Call) {
         if let Call::Isend { to, payload, .. } = call {
             let number = Stamp::decode(payload).map_or(0, |stamp| stamp.number);
             let sent = &mut self.sent[(life.rank, *to)];
-            if index(Ssn(number)) == sent.len() {
+            let number = index(Ssn(number));
+            // Nobody has seen it: where nothing is told, it may be another.
+            if sent.get(number).is_some_and(|it| it.left_bytes.is_none()) {
+                sent.truncate(number);
+            }
+            if number == sent.len() {
                 sent.push(Sent {
                     digest: digest(payload),
                     left_bytes: None,
@@ -301,14 +314,16 @@ impl Oracle for Logs {
     fn see(&mut self, happening: &Happening<'_>, world: &dyn Witness) -> Result<(), Breach> {
         match happening {
             Happening::Began(life) => self.began(*life),
-            // Also one that was replaced has a log, until it ends.
-            Happening::Called(life, _, call) => self.called(*life, call),
+            Happening::Resumed { life, number, .. } => self.resumed(*life, *number),
+            Happening::Called(life, _, call) if self.is_present(*life) => {
+                self.called(*life, call);
+            }
             Happening::Answered(life, _, answer) if self.is_present(*life) => {
                 self.answered(*life, answer);
             }
             Happening::Posted {
                 from, to, header, ..
-            } => self.posted(*from, *to, header),
+            } if self.is_present(*from) => self.posted(*from, *to, header),
             Happening::CheckpointTaken {
                 life,
                 number,

@@ -1,11 +1,14 @@
 //! A rank's clock counts its operations one by one; what happens is told with
 //! the operation that was the latest, so that it never goes back; one call is
-//! answered before the next is made.
+//! answered before the next is made. What is new to a later life comes behind the
+//! last of its records: in an operation that has not come, when that is where records
+//! end.
 
 use super::{Oracle, Witness, breach};
 use crate::happening::{Breach, Happening, Life, event_clock};
 use crate::program::Call;
 use core::ops::RangeInclusive;
+use refrain_logging::determinant::told::Told;
 use refrain_ring::{Clock, Incarnation};
 use refrain_transport::protocol::Event;
 
@@ -23,6 +26,8 @@ struct Present {
     /// The latest operation, once there was a call.
     operation: Option<Clock>,
     event: Option<Clock>,
+    /// Of a later life: before this operation records tell how each ended.
+    told: Option<Clock>,
     /// A call was not answered yet.
     waits: bool,
 }
@@ -87,7 +92,8 @@ impl Order {
             return Ok(());
         };
         let at = event_clock(event);
-        let is_later = present.operation.is_some_and(|operation| operation < at);
+        let now = present.operation.max(present.told);
+        let is_later = now.is_some_and(|now| now < at);
         if present.event.is_some_and(|before| before > at) || is_later {
             return Err(breach(
                 NAME,
@@ -118,6 +124,15 @@ impl Oracle for Order {
                     incarnation: life.incarnation,
                     ..Present::default()
                 };
+                Ok(())
+            }
+            Happening::Resumed { life, events, .. } => {
+                if let (Some(present), Some(last)) = (self.present(*life), events.last()) {
+                    let told = Told::new(*events);
+                    let told = told.map_err(|what| breach(NAME, format!("{life:?}: {what}")))?;
+                    present.told = Some(told.before());
+                    present.event = Some(last.at());
+                }
                 Ok(())
             }
             Happening::Called(life, clock, call) => self.called(*life, *clock, call),

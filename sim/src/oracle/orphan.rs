@@ -36,9 +36,14 @@ struct Sent {
 struct Told {
     /// The life that is there.
     latest: Incarnation,
+    /// The life that plays: loggers take events of the one before until the next
+    /// has joined them.
+    plays: Incarnation,
     happened: Choices,
     /// Words that people have seen.
     seen: Vec<u64>,
+    /// How many of them the life that is there has printed, or has behind it.
+    printed_again: usize,
 }
 
 /// What a program made when it was played again.
@@ -97,7 +102,16 @@ impl Orphans {
         after: Option<Clock>,
         world: &dyn Witness,
     ) -> Result<Choices, Breach> {
-        let wrong = |what: String| breach(NAME, format!("of what is held of {rank}: {what}"));
+        let clocks = |held: &[Determinant]| {
+            let ends = (
+                held.first().map(Determinant::at),
+                held.last().map(Determinant::at),
+            );
+            format!("{} records behind {after:?}: {ends:?}", held.len())
+        };
+        let words = clocks(held);
+        let wrong =
+            |what: String| breach(NAME, format!("of what is held of {rank} ({words}): {what}"));
         let held = Choices::of(held).map_err(wrong)?;
         let happened = &self.ranks[rank.index()].happened;
         let stable = world.stable_clock(rank);
@@ -155,16 +169,53 @@ impl Orphans {
         Ok(())
     }
 
+    fn plays(&self, life: Life) -> bool {
+        self.ranks[life.rank.index()].plays == life.incarnation
+    }
+
+    fn is_latest(&self, life: Life) -> bool {
+        self.ranks[life.rank.index()].latest == life.incarnation
+    }
+
     fn called(&mut self, life: Life, call: &Call) {
         if let Call::Isend {
             to, tag, payload, ..
         } = call
         {
             let number = Stamp::decode(payload).map_or(0, |stamp| stamp.number);
+            let number = index(Ssn(number));
+            // Nobody has seen it: where nothing is told, it may be another.
+            if number >= self.sent[(life.rank, *to)].posted {
+                self.sent[(life.rank, *to)].made.truncate(number);
+            }
             let made = &mut self.sent[(life.rank, *to)].made;
-            if index(Ssn(number)) == made.len() {
+            if number == made.len() {
                 made.push((digest(payload), *tag));
             }
+        }
+    }
+
+    /// What was not held is as if it had never happened.
+    fn resumed(&mut self, life: Life, printed: usize, held: &[Determinant]) -> Result<(), Breach> {
+        let told = &mut self.ranks[life.rank.index()];
+        let held = Choices::of(held);
+        told.happened = held.map_err(|what| breach(NAME, format!("{life:?}: {what}")))?;
+        told.printed_again = printed;
+        told.plays = life.incarnation;
+        Ok(())
+    }
+
+    /// What people have seen is printed again as it was. REC-5
+    fn seen_before(&mut self, life: Life, word: u64) -> Result<(), Breach> {
+        let told = &mut self.ranks[life.rank.index()];
+        let before = told.seen.get(told.printed_again).copied();
+        told.printed_again += 1;
+        match before == Some(word) {
+            true => Ok(()),
+            false => Err(breach(
+                NAME,
+                format!("{life:?} prints {word} again, people have seen {before:?}"),
+            )),
         }
     }
 }
@@ -172,16 +223,23 @@ impl Orphans {
 impl Oracle for Orphans {
     fn see(&mut self, happening: &Happening<'_>, _world: &dyn Witness) -> Result<(), Breach> {
         match happening {
-            Happening::Called(life, _, call) => self.called(*life, call),
-            Happening::Event(life, event) => {
+            Happening::Called(life, _, call) if self.is_latest(*life) => self.called(*life, call),
+            Happening::Event(life, event) if self.plays(*life) => {
                 let told = &mut self.ranks[life.rank.index()];
                 let added = told.happened.add(&determinant(event));
                 return added.map_err(|what| breach(NAME, format!("{life:?}: {what}")));
             }
+            Happening::Resumed {
+                life,
+                saved,
+                events,
+                ..
+            } => return self.resumed(*life, saved.printed, events),
+            Happening::SeenBefore(life, word) => return self.seen_before(*life, *word),
             Happening::Began(life) => self.ranks[life.rank.index()].latest = life.incarnation,
             // Of one that was replaced nobody hears or sees anything: see the fence.
             Happening::Posted { from: life, .. } | Happening::Seen(life, _)
-                if self.ranks[life.rank.index()].latest != life.incarnation => {}
+                if !self.is_latest(*life) => {}
             Happening::Posted {
                 from, to, header, ..
             } => {

@@ -1,14 +1,17 @@
 //! All programs, played again in the reference with what their engines told, come
 //! to the same: sends, prints, final states.
 //!
-//! Also where ranks died: then each as far as it came.
+//! Of a rank that died, what happened is what its records say, and what its later
+//! lives did behind that.
 
 use super::choices::determinant;
 use super::{Oracle, Witness, breach, digest};
 use crate::happening::{Breach, Happening, Life};
 use crate::plan::Plan;
 use crate::program::{Call, Program};
+use crate::recollect::Saved;
 use crate::reference::{Beginning, Choices, Reference, Stop};
+use refrain_logging::determinant::Determinant;
 use refrain_ring::{Clock, Incarnation, Rank};
 
 const NAME: &str = "outcome";
@@ -19,10 +22,12 @@ pub struct Outcomes {
     ranks: Vec<Told>,
 }
 
-/// What was seen of the first life of a rank.
+/// What was seen of a rank, in the lives that led to the one that is there.
 #[derive(Debug, Default)]
 struct Told {
-    choices: Choices,
+    incarnation: Incarnation,
+    /// In their order.
+    happened: Vec<Determinant>,
     /// Receiver, tag and digest.
     sent: Vec<(Rank, i32, u64)>,
     printed: Vec<u64>,
@@ -81,9 +86,21 @@ impl Outcomes {
         let begin = |(rank, told): (u32, &Told)| {
             let program = Program::new(plan, Rank(rank));
             let beginning = Beginning::new(program, plan.ranks, Clock(plan.first_clock));
-            Reference::new(Rank(rank), &beginning, told.choices.clone())
+            Reference::new(Rank(rank), &beginning, Choices::new(&told.happened))
         };
         (0..).zip(&self.ranks).map(begin).collect()
+    }
+
+    /// What its records do not tell has not happened. REC-5
+    fn resumed(&mut self, life: Life, saved: &Saved, events: &[Determinant]) {
+        let told = &mut self.ranks[life.rank.index()];
+        let beginning = &saved.beginning;
+        told.happened.retain(|event| event.at() <= beginning.clock);
+        told.happened.extend_from_slice(events);
+        let sent: u64 = beginning.next_ssn_to.iter().map(|ssn| ssn.0).sum();
+        told.sent.truncate(sent as usize);
+        told.printed.truncate(saved.printed);
+        told.is_over = false;
     }
 
     fn called(&mut self, life: Life, call: &Call) {
@@ -127,12 +144,21 @@ fn differs<T: PartialEq>(real: &[T], played: &[T]) -> Option<usize> {
 
 impl Oracle for Outcomes {
     fn see(&mut self, happening: &Happening<'_>, _world: &dyn Witness) -> Result<(), Breach> {
-        let is_first = |life: &Life| life.incarnation == Incarnation(0);
+        let is_there = |life: &Life| self.ranks[life.rank.index()].incarnation == life.incarnation;
         match happening {
-            Happening::Called(life, _, call) if is_first(life) => self.called(*life, call),
-            Happening::Event(life, event) if is_first(life) => {
+            Happening::Began(life) => {
+                self.ranks[life.rank.index()].incarnation = life.incarnation;
+            }
+            Happening::Resumed {
+                life,
+                saved,
+                events,
+                ..
+            } => self.resumed(*life, saved, events),
+            Happening::Called(life, _, call) if is_there(life) => self.called(*life, call),
+            Happening::Event(life, event) if is_there(life) => {
                 let told = &mut self.ranks[life.rank.index()];
-                told.choices.add(&determinant(event));
+                told.happened.push(determinant(event));
             }
             _ => {}
         }

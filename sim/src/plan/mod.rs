@@ -12,7 +12,7 @@ mod shape;
 pub use generate::Wishes;
 
 use crate::planted::Planted;
-use refrain_ring::Rank;
+use refrain_ring::{CHUNK_BYTES, Rank};
 
 /// One message of a round.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -150,6 +150,21 @@ pub struct LogPlan {
     pub memory_bytes: u64,
     /// Bytes of disk; none: nothing is spilled.
     pub disk_bytes: u64,
+}
+
+impl LogPlan {
+    /// What one channel may hold of the memory, as the runtime has it: with a disk
+    /// its share, so that no channel waits for memory that another receiver holds.
+    pub fn window_bytes(&self, ranks: u32) -> u64 {
+        match self.disk_bytes {
+            0 => self.memory_bytes,
+            _ => {
+                let chunk = CHUNK_BYTES as u64;
+                let peers = u64::from(ranks.saturating_sub(1).max(1));
+                self.memory_bytes / peers / chunk * chunk
+            }
+        }
+    }
 }
 
 /// The protocol under test.

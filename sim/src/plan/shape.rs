@@ -53,7 +53,9 @@ pub(super) fn log(plan: &Plan, lengths: Lengths) -> LogPlan {
     let most = most.max().unwrap_or_default();
     if lengths == Lengths::Long {
         LogPlan {
-            memory_bytes: 2 * peers * chunk,
+            // As little as a real rank may have: two chunks a channel, and one to
+            // bring back what a peer misses.
+            memory_bytes: (2 * peers + 1) * chunk,
             disk_bytes: (peers * SpillOptions::DISK_BYTES_MIN).max(2 * most)
                 + SpillOptions::DISK_BYTES_MIN,
         }

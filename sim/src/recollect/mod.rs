@@ -2,7 +2,7 @@
 //! it: recovery as far as it is there. REC-1 to REC-4
 //!
 //! From the checkpoint store the newest stable checkpoint, from the event loggers
-//! its determinants behind that ([`determinants`]), from the logs of its peers the
+//! its determinants behind that ([`determinants`](refrain_logging::determinant::row::determinants)), from the logs of its peers the
 //! messages that were not delivered before it: of those that live by their
 //! engines ([`Asking`]), of those that are dead by what is left of their hosts'
 //! memory and files ([`of_remains`], LOG-5). All by the real readers; nothing is
@@ -10,17 +10,15 @@
 //! in the reference ([`Recollection::play`]), and has to make everything that
 //! others have seen of it.
 
-mod events;
 mod living;
 mod play;
 mod remains;
 #[cfg(test)]
 mod tests;
 
-pub use events::{CollectError, determinants};
 pub use living::{Asking, Heard};
-pub use play::{Recollection, Saved, Tally};
-pub use remains::{Remains, of_remains};
+pub use play::{EnginePart, Recollection, Saved, Tally};
+pub use remains::{Remains, image_of, of_remains};
 
 use refrain_ring::Ssn;
 use std::collections::BTreeMap;

@@ -16,6 +16,17 @@ pub struct Saved {
     pub beginning: Beginning,
     /// Words that it had printed.
     pub printed: usize,
+    /// Where its engine stood; of the beginning there is none.
+    pub engine: Option<EnginePart>,
+}
+
+/// The engine's part of a checkpoint, as bytes. LOG-5
+#[derive(Clone, Debug, Default)]
+pub struct EnginePart {
+    /// Where it stood.
+    pub state: Vec<u8>,
+    /// By receiver: the log that nobody had freed.
+    pub logs: Vec<Vec<u8>>,
 }
 
 /// Counts what a program has of its channels, so that a checkpoint can be taken.
@@ -37,6 +48,22 @@ impl Tally {
             next_ssn_to: vec![Ssn(0); ranks as usize],
             delivered: vec![Default::default(); ranks as usize],
             printed: 0,
+        }
+    }
+
+    /// Of a program that goes on from a checkpoint.
+    pub fn of(saved: &Saved) -> Self {
+        let beginning = &saved.beginning;
+        let delivered = beginning.delivered.iter().map(|delivered| {
+            let and = delivered.and.iter().map(|ssn| ssn.0).collect();
+            (delivered.before.0, and)
+        });
+        Self {
+            requests: beginning.requests,
+            taken: beginning.taken,
+            next_ssn_to: beginning.next_ssn_to.clone(),
+            delivered: delivered.collect(),
+            printed: saved.printed,
         }
     }
 
@@ -77,7 +104,7 @@ impl Tally {
     }
 
     /// A checkpoint of this program that is taken now.
-    pub fn save(&self, program: &Program, clock: Clock) -> Saved {
+    pub fn save(&self, program: &Program, clock: Clock, engine: EnginePart) -> Saved {
         let delivered = self.delivered.iter().map(|(before, and)| Delivered {
             before: Ssn(*before),
             and: and.iter().copied().map(Ssn).collect(),
@@ -93,6 +120,7 @@ impl Tally {
                 delivered: delivered.collect(),
             },
             printed: self.printed,
+            engine: Some(engine),
         }
     }
 }

@@ -29,22 +29,7 @@ pub struct Remains {
 pub fn of_remains(remains: &Remains, receiver: Rank, from: Ssn) -> Result<Messages, ReadFailure> {
     let Life { rank, incarnation } = remains.life;
     let job = remains.job;
-    let selection = Selection {
-        job: Some(job),
-        source: Some(rank),
-        incarnation: Some(incarnation),
-        destination: Some(receiver),
-    };
-    let files = remains.files.iter();
-    let contents = files.map(|file| (file.name.clone(), file.bytes.clone()));
-    let mut image = LogImage::of_contents(contents, selection);
-    image.add_memory(RankMemory {
-        region: remains.memory.clone(),
-        arena: 0..remains.memory.bytes(),
-        job,
-        source: rank,
-        incarnation,
-    });
+    let image = image_of(remains, Some(receiver));
     let key = LogKey {
         job,
         channel: Channel {
@@ -67,4 +52,28 @@ pub fn of_remains(remains: &Remains, receiver: Rank, from: Ssn) -> Result<Messag
         messages.insert(message.ssn, bytes);
     }
     Ok(messages)
+}
+
+/// What a dead life has sent to one rank, or to all, as its memory and its files
+/// have it.
+pub fn image_of(remains: &Remains, receiver: Option<Rank>) -> LogImage {
+    let Life { rank, incarnation } = remains.life;
+    let job = remains.job;
+    let selection = Selection {
+        job: Some(job),
+        source: Some(rank),
+        incarnation: Some(incarnation),
+        destination: receiver,
+    };
+    let files = remains.files.iter();
+    let contents = files.map(|file| (file.name.clone(), file.bytes.clone()));
+    let mut image = LogImage::of_contents(contents, selection);
+    image.add_memory(RankMemory {
+        region: remains.memory.clone(),
+        arena: 0..remains.memory.bytes(),
+        job,
+        source: rank,
+        incarnation,
+    });
+    image
 }

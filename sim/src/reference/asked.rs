@@ -190,7 +190,7 @@ impl Reference {
         match self.choices.at(self.clock) {
             Told::Nothing => Ok(Answer::Done),
             Told::Open => Err(Halt::Records),
-            Told::Outcome(Outcome::Completed(requests)) if *requests == [posted_at] => {
+            Told::Outcome(Outcome::Cancelled(request)) if *request == posted_at => {
                 let has_message =
                     matches!(self.open[at].state, State::Receive { got: Some(_), .. });
                 if has_message {

@@ -20,6 +20,8 @@ pub enum Outcome {
     },
     /// These requests ended, named by the clocks at their posts.
     Completed(Vec<Clock>),
+    /// The receive that was posted at this clock was taken back.
+    Cancelled(Clock),
 }
 
 /// What the records say of an operation.
@@ -43,6 +45,8 @@ pub struct Choices {
     /// The messages of `matches`.
     reserved: BTreeSet<(Rank, Ssn)>,
     outcomes: BTreeMap<Clock, Outcome>,
+    /// Receives that were taken back before they were matched.
+    cancelled: BTreeSet<Clock>,
     /// The first part of a set whose end is not there yet.
     unfinished: Vec<Clock>,
     /// Before this clock everything is told.
@@ -107,6 +111,11 @@ impl Choices {
                     self.completed(*at, requests);
                 }
             }
+            Determinant::Cancelled { at, request } => {
+                self.outcomes.insert(*at, Outcome::Cancelled(*request));
+                self.cancelled.insert(*request);
+                self.tell_before(next(*at));
+            }
             Determinant::Nothing { at, .. } => self.tell_before(next(*at)),
         }
     }
@@ -138,6 +147,11 @@ impl Choices {
     /// Whether a message went to a receive from any source.
     pub(super) fn is_reserved(&self, source: Rank, ssn: Ssn) -> bool {
         self.reserved.contains(&(source, ssn))
+    }
+
+    /// Whether a receive was taken back before it was matched.
+    pub(super) fn is_cancelled(&self, request: Clock) -> bool {
+        self.cancelled.contains(&request)
     }
 
     fn matched(&mut self, matched: &Matched, is_named: bool) {

@@ -65,7 +65,10 @@ impl Reference {
 
     /// The first receive without a message that names this source.
     fn first_named(&self, source: Rank, tag: i32) -> Option<usize> {
+        let choices = &self.choices;
         self.open.iter().position(|open| match &open.state {
+            // One that will be taken back gets none.
+            State::Receive { .. } if choices.is_cancelled(open.posted_at) => false,
             State::Receive {
                 from, got: None, ..
             } => from.source.is_some() && fits(from, source, tag),

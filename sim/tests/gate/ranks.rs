@@ -127,6 +127,7 @@ impl Watch for Told {
             Event::Match { at, .. } => at,
             Event::Probe { clock, .. }
             | Event::Completion { clock, .. }
+            | Event::Cancelled { clock, .. }
             | Event::Nothing { clock } => clock,
         };
     }

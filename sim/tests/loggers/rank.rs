@@ -170,7 +170,6 @@ impl RankModel {
         let after = self.trims[0];
         let is_kept = |batch: &&Vec<u8>| header(batch).last_clock > after;
         let is_before = |batch: &&Vec<u8>| header(batch).end() <= start;
-        let read: Vec<_> = read.iter().filter(is_before).collect();
         let acknowledged = self.acknowledged;
         let mut stable = self.committed.clone();
         stable.retain(|batch| header(batch).end() <= acknowledged);
@@ -178,7 +177,7 @@ impl RankModel {
             let last = row.iter().rfind(is_before);
             let ends_there = last.map_or(0, |it| header(it).end().0);
             let wanted = row.iter().filter(is_before).filter(is_kept);
-            ends_there == start.0 && row.starts_with(&stable) && wanted.eq(read.iter().copied())
+            ends_there == start.0 && row.starts_with(&stable) && wanted.eq(read)
         };
         let row = self
             .rows
@@ -280,10 +279,13 @@ impl RankModel {
 
     /// What it would read if it died now.
     pub fn check_now(&mut self, loggers: &Loggers) -> Result<usize, String> {
+        let last = self.committed.last().map(|batch| header(batch));
+        let writer = last.map_or(Incarnation(0), |last| last.incarnation);
+        let ends = (writer, self.end());
         let ask = || {
             // A logger may die of answering; it starts again.
             loggers.heal();
-            loggers.read(self.rank, self.life.incarnation, self.trims[0])
+            loggers.read_up_to(self.rank, self.trims[0], Some(ends))
         };
         let read = (0..8)
             .map(|_| ask())

@@ -1,17 +1,16 @@
 //! What arrives during a poll: matched at once, or remembered.
 
-use super::EngineError;
 use super::Statistics;
 use super::buffer::Lent;
-use super::inbox::{Begun, Inbox, Target, receive_part};
+use super::inbox::{Begun, Inbox, Place, receive_part};
 use super::landing::{Flight, Portion};
 use super::request::{RequestId, Requests};
+use super::source::Target;
 use super::stored::{Message, Parts, Stored};
 use crate::control::Control;
 use crate::fabric::{Arrival, Disposition, Landed, Payload, Sink};
-use crate::matching::Envelope;
 use crate::protocol::Protocol;
-use refrain_ring::{Rank, RecordHeader, RecordKind};
+use refrain_ring::{Rank, RecordKind};
 
 /// The inbox at work during a poll.
 pub(super) struct Delivery<'a> {
@@ -26,25 +25,22 @@ impl Delivery<'_> {
     fn begin(&mut self, arrival: &Arrival<'_>) -> Disposition {
         let header = arrival.header;
         let source = &mut self.inbox.sources[header.source.index()];
-        if header.ssn != source.next_ssn {
-            return self.out_of_order(header);
+        // One branch: `|`.
+        if (header.ssn != source.next_ssn) | source.has_missing() {
+            return self.begin_again(arrival);
         }
         source.next_ssn = header.ssn.next();
-        let envelope = Envelope {
-            context: header.context,
-            source: header.source,
-            tag: header.tag,
-        };
-        let begun = Begun {
-            envelope,
-            ssn: header.ssn,
-            bytes: header.extent,
-            want_ack: header.flags & RecordHeader::WANT_ACK != 0,
-            rendezvous: header.kind == RecordKind::Rendezvous,
-        };
-        match self.inbox.matcher.take_posted(&envelope) {
-            Some((_, id)) => self.begin_matched(&begun, id, arrival.payload),
-            None => self.begin_unexpected(&begun, arrival),
+        self.enter(arrival)
+    }
+
+    /// A message that has not been here before.
+    #[inline]
+    pub(super) fn enter(&mut self, arrival: &Arrival<'_>) -> Disposition {
+        let begun = Begun::of(arrival.header);
+        self.statistics.bytes_received += begun.bytes;
+        match self.inbox.place(&begun, self.requests) {
+            Place::Receive(id) => self.begin_matched(&begun, id, arrival.payload),
+            place => self.begin_unexpected(&begun, place, arrival),
         }
     }
 
@@ -52,6 +48,17 @@ impl Delivery<'_> {
     fn begin_matched(&mut self, begun: &Begun, id: RequestId, payload: Payload<'_>) -> Disposition {
         self.inbox
             .match_made(begun, id, self.requests, self.protocol);
+        self.first_payload(begun, id, payload)
+    }
+
+    /// The payload of a matched message's first record.
+    #[inline]
+    pub(super) fn first_payload(
+        &mut self,
+        begun: &Begun,
+        id: RequestId,
+        payload: Payload<'_>,
+    ) -> Disposition {
         let Some(receiving) = self.requests.receiving(id) else {
             return Disposition::Consumed;
         };
@@ -77,7 +84,12 @@ impl Delivery<'_> {
         disposition
     }
 
-    fn begin_unexpected(&mut self, begun: &Begun, arrival: &Arrival<'_>) -> Disposition {
+    fn begin_unexpected(
+        &mut self,
+        begun: &Begun,
+        place: Place,
+        arrival: &Arrival<'_>,
+    ) -> Disposition {
         self.statistics.unexpected += 1;
         let arrived_bytes = arrival.payload.bytes() as u64;
         let index = self.inbox.messages.insert(Message {
@@ -91,7 +103,8 @@ impl Delivery<'_> {
             completes: None,
         });
         let disposition = self.store(index, 0, arrival);
-        self.inbox.matcher.push_unexpected(begun.envelope, index);
+        self.inbox
+            .add_waiting(place, begun.envelope, begun.ssn, index);
         if arrived_bytes < begun.bytes && !begun.rendezvous {
             self.inbox
                 .expect_more(begun.envelope.source, begun.ssn, Target::Message(index));
@@ -100,7 +113,12 @@ impl Delivery<'_> {
     }
 
     /// Remembers the payload of an arrival as a part of a message.
-    fn store(&mut self, index: usize, offset: u64, arrival: &Arrival<'_>) -> Disposition {
+    pub(super) fn store(
+        &mut self,
+        index: usize,
+        offset: u64,
+        arrival: &Arrival<'_>,
+    ) -> Disposition {
         let place = arrival.place;
         let source = &mut self.inbox.sources[arrival.header.source.index()];
         let (stored, disposition) = match arrival.payload {
@@ -142,9 +160,7 @@ impl Delivery<'_> {
         let header = arrival.header;
         let assembling = &self.inbox.sources[header.source.index()].assembling;
         let Some(at) = assembling.iter().position(|(ssn, _)| *ssn == header.ssn) else {
-            // Of a message that was received before a restart of its sender.
-            self.statistics.duplicates += 1;
-            return Disposition::Consumed;
+            return self.stray_fragment(header);
         };
         let (whole, disposition) = match assembling[at].1 {
             Target::Request(id) => {
@@ -236,21 +252,6 @@ impl Delivery<'_> {
             self.inbox.pressed.push(source);
         }
     }
-
-    #[cold]
-    fn out_of_order(&mut self, header: &RecordHeader) -> Disposition {
-        let expected = self.inbox.sources[header.source.index()].next_ssn;
-        if header.ssn < expected {
-            self.statistics.duplicates += 1;
-        } else {
-            self.inbox.violation = Some(EngineError::Gap {
-                source_rank: header.source,
-                found: header.ssn,
-                expected,
-            });
-        }
-        Disposition::Consumed
-    }
 }
 
 impl Sink for Delivery<'_> {
@@ -282,6 +283,6 @@ impl Sink for Delivery<'_> {
     }
 
     fn peer_lost(&mut self, peer: Rank) {
-        self.inbox.violation = Some(EngineError::PeerLost { peer, why: None });
+        self.inbox.note_lost(peer);
     }
 }

@@ -1,7 +1,7 @@
 //! Why an engine stops.
 
 use crate::fabric::FabricError;
-use refrain_ring::{ArenaFull, Rank, Ssn};
+use refrain_ring::{ArenaFull, Clock, Rank, Ssn};
 use thiserror::Error;
 
 /// Why the engine cannot go on.
@@ -19,6 +19,41 @@ pub enum EngineError {
         found: Ssn,
         /// What was next.
         expected: Ssn,
+    },
+    /// A message that was sent again is another one. REC-8
+    #[error(
+        "message {ssn} of rank {source_rank} was sent again with another tag or length: the program does not do the same again, its results cannot be trusted"
+    )]
+    Differs {
+        /// Whose channel.
+        source_rank: Rank,
+        /// Which message.
+        ssn: Ssn,
+    },
+    /// A peer began anew and misses what was freed. LOG-4
+    #[error(
+        "rank {peer} begins anew and misses message {ssn}, but messages before {kept_from} were freed: it did not begin with its newest published checkpoint"
+    )]
+    Freed {
+        /// The peer.
+        peer: Rank,
+        /// What it misses.
+        ssn: Ssn,
+        /// From where on there is a log.
+        kept_from: Ssn,
+    },
+    /// The log cannot be read for a peer that began anew.
+    #[error(transparent)]
+    Resend(#[from] refrain_ring::read_back::ReadBackError),
+    /// A peer began anew, and nothing is there to send it again.
+    #[error(
+        "rank {peer} begins anew, and the protocol `{protocol}` keeps nothing of what it was sent: choose one that does"
+    )]
+    NothingKept {
+        /// The peer.
+        peer: Rank,
+        /// The protocol.
+        protocol: &'static str,
     },
     /// The fabric noticed the end of a peer.
     #[error("rank {peer} is gone{}", why.as_ref().map(|why| format!(" ({why})")).unwrap_or_default())]
@@ -46,6 +81,19 @@ pub enum EngineError {
         message_bytes: u64,
         /// The log.
         budget_bytes: u64,
+    },
+    /// The rank plays its past again, and does something else. REC-8
+    #[error(
+        "operation {clock} is not what this rank did in the life before: {what}. \
+         A rank can be recovered only if it does the same again when it gets the same messages: \
+         neither what it sends nor the order of its calls may depend on time, random numbers, \
+         addresses or threads"
+    )]
+    Diverged {
+        /// The operation.
+        clock: Clock,
+        /// What differs.
+        what: String,
     },
     /// The system gave no log memory.
     #[error(transparent)]

@@ -1,4 +1,4 @@
-//! Ways out: buffers that are given back early, peers that are fenced, the end.
+//! Ways out: buffers that are given back early, the end.
 //!
 //! Memory that a fabric may still write to is never given back: where payload
 //! is landing in a receive's buffer the landing ends first.
@@ -7,7 +7,6 @@ use super::buffer::ReceiveBuffer;
 use super::request::{RequestId, State};
 use super::{Engine, EngineError};
 use core::time::Duration;
-use refrain_ring::Rank;
 
 /// Most rounds of waiting for a landing to end by itself.
 const ROUNDS_MAX: u32 = 5000;
@@ -69,33 +68,34 @@ impl Engine {
     }
 
     /// Progress whose failure the next [`Engine::progress`] tells.
-    fn progress_later_told(&mut self) {
-        if let Err(error) = self.progress() {
-            self.inbox.violation.get_or_insert(error);
+    pub(super) fn progress_later_told(&mut self) {
+        match self.progress() {
+            Ok(_) => {}
+            Err(EngineError::PeerLost { peer, .. }) => self.inbox.note_lost(peer),
+            Err(error) => drop(self.inbox.violation.get_or_insert(error)),
         }
     }
 
     /// What went wrong while nothing arrived.
     #[cold]
     pub(super) fn fault(&mut self) -> Result<(), EngineError> {
-        if let Some(error) = self.inbox.violation.take() {
-            return Err(error);
-        }
+        self.noted_fault()?;
         match self.closed_for {
             Some(peer) => Err(EngineError::Closed { peer }),
             None => Ok(()),
         }
     }
 
-    /// Fences a peer: nothing of its present incarnation arrives any more, and
-    /// it is no fault that what was on its way is lost.
-    ///
-    /// Messages of which a part is lost are void, their matches stay: the
-    /// receive waits for the message to be sent again, the horizon does not
-    /// pass it. FENCE-1, REC-7
-    pub fn fence(&mut self, peer: Rank) {
-        self.fabric.disconnect(peer);
-        self.inbox.fence(peer);
+    /// One thing at a time, peers that were given up last.
+    pub(super) fn noted_fault(&mut self) -> Result<(), EngineError> {
+        if let Some(error) = self.inbox.violation.take() {
+            return Err(error);
+        }
+        if let Some(peer) = self.inbox.lost.pop() {
+            let why = self.fabric.why_lost(peer);
+            return Err(EngineError::PeerLost { peer, why });
+        }
+        Ok(())
     }
 }
 

@@ -2,37 +2,16 @@
 
 use super::EngineError;
 use super::landing::{Landings, Portion};
+use super::rehearsal::Rehearsal;
 use super::request::{Receiving, RequestId, Requests, Status};
+use super::source::{Delivered, Source, Target};
 use super::stored::{Message, Part, Stored};
 use crate::control::Control;
-use crate::fabric::{Arrival, Attributes, Disposition, Fabric, Place};
+use crate::fabric::{self, Arrival, Attributes, Disposition, Fabric};
 use crate::matching::{Envelope, Matcher};
 use crate::protocol::{Event, Protocol};
-use refrain_ring::{Clock, Rank, Ssn};
+use refrain_ring::{Clock, Rank, RecordHeader, RecordKind, Ssn};
 use slab::Slab;
-
-/// Where the further fragments of a message go.
-#[derive(Clone, Copy, Debug)]
-pub(super) enum Target {
-    Request(RequestId),
-    Message(usize),
-}
-
-/// The receiving side of one peer.
-#[derive(Debug, Default)]
-pub(super) struct Source {
-    /// One past the HSR: the SSN of the next message.
-    pub next_ssn: Ssn,
-    /// Messages of which fragments are still to come, or to land for a receive.
-    pub assembling: Vec<(Ssn, Target)>,
-    horizon_told: Ssn,
-    /// Frames that are kept in this sender's log.
-    pub in_place: usize,
-    /// Frames may be left readable in its log.
-    pub reads_in_place: bool,
-    /// It was disconnected: that its payload is lost is no fault.
-    fenced: bool,
-}
 
 #[derive(Debug)]
 pub(super) struct Inbox {
@@ -47,16 +26,32 @@ pub(super) struct Inbox {
     /// Sources that may stall for memory which their kept frames hold.
     pub pressed: Vec<Rank>,
     pub violation: Option<EngineError>,
+    /// Peers that the fabric has given up, and that were not told yet. Apart: they
+    /// may come back, and must not stand in the way of what else is wrong.
+    pub lost: Vec<Rank>,
     /// Events of this poll that emissions have to wait for.
     pub events_told: u64,
     /// The latest operation, for events.
     pub now: Clock,
     /// A match is an event whatever the receive named.
-    every_reception: bool,
+    pub every_reception: bool,
     /// Matches so far that were events.
     pub match_events: u64,
     /// Senders keep what they sent: copying it out would free nothing.
     pub senders_keep: bool,
+    /// Records of a life before are played.
+    pub rehearsal: Option<Box<Rehearsal>>,
+}
+
+/// What becomes of a message that has begun to come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Place {
+    /// This receive gets it.
+    Receive(RequestId),
+    /// It waits for one.
+    Queue,
+    /// It waits until it is known who may get it.
+    Hold,
 }
 
 impl Inbox {
@@ -80,11 +75,25 @@ impl Inbox {
             controls_out: Vec::new(),
             pressed: Vec::new(),
             violation: None,
+            lost: Vec::new(),
             events_told: 0,
             now: Clock(0),
             every_reception,
             match_events: 0,
             senders_keep,
+            rehearsal: None,
+        }
+    }
+
+    /// Who gets a message that has begun to come.
+    #[inline]
+    pub fn place(&mut self, begun: &Begun, requests: &Requests) -> Place {
+        if self.rehearsal.is_some() {
+            return self.place_from_records(begun, requests);
+        }
+        match self.matcher.take_posted(&begun.envelope) {
+            Some((_, id)) => Place::Receive(id),
+            None => Place::Queue,
         }
     }
 
@@ -94,11 +103,7 @@ impl Inbox {
 
     /// Remembers where later fragments of a message go.
     pub fn expect_more(&mut self, source: Rank, ssn: Ssn, target: Target) {
-        let assembling = &mut self.sources[source.index()].assembling;
-        match assembling.iter_mut().find(|(of, _)| *of == ssn) {
-            Some(entry) => entry.1 = target,
-            None => assembling.push((ssn, target)),
-        }
+        self.sources[source.index()].expect_more(ssn, target);
     }
 
     /// Copies out what `source` holds in place, so that it need not stall.
@@ -202,33 +207,20 @@ impl Inbox {
         }
     }
 
-    /// What is lost of this peer from now on is no fault, and what was left in
-    /// its log is gone.
-    pub fn fence(&mut self, peer: Rank) {
-        let source = &mut self.sources[peer.index()];
-        source.fenced = true;
-        source.in_place = 0;
-        for (_, message) in &mut self.messages {
-            if message.envelope.source != peer {
-                continue;
-            }
-            for part in message.parts.iter_mut() {
-                if matches!(part.stored, Stored::InPlace { .. } | Stored::Distant { .. }) {
-                    part.stored = Stored::Lost;
-                }
-            }
-        }
-    }
-
     /// A payload that will never come. Its message stays void, and matched if
     /// it was: its bytes never count as arrived. REC-7
     #[cold]
     pub fn lose(&mut self, source: Rank) {
         if !self.sources[source.index()].fenced {
-            self.violation.get_or_insert(EngineError::PeerLost {
-                peer: source,
-                why: None,
-            });
+            self.note_lost(source);
+        }
+    }
+
+    /// The fabric has given this peer up.
+    #[cold]
+    pub fn note_lost(&mut self, peer: Rank) {
+        if !self.lost.contains(&peer) {
+            self.lost.push(peer);
         }
     }
 
@@ -263,7 +255,7 @@ impl Inbox {
             bytes: begun.bytes,
             cancelled: false,
         };
-        if receiving.any_source || self.every_reception {
+        if receiving.is_logged {
             let event = Event::Match {
                 at: self.now,
                 request: posted_at,
@@ -283,6 +275,13 @@ impl Inbox {
         }
     }
 
+    /// What of a sender's messages the program has got, if no receive is open.
+    pub fn delivered(&self, source: Rank) -> Delivered {
+        let messages = self.messages.iter();
+        let its = messages.filter(|(_, message)| message.envelope.source == source);
+        self.sources[source.index()].delivered(its.map(|(_, message)| message.ssn))
+    }
+
     /// First message of `source` that is not wholly delivered to the program;
     /// all below may be freed once a checkpoint is stable. LOG-4
     pub fn horizon(&self, source: Rank) -> Ssn {
@@ -295,18 +294,7 @@ impl Inbox {
         waiting
             .map(|(_, message)| message.ssn)
             .chain(under_way)
-            .min()
-            .unwrap_or(state.next_ssn)
-    }
-}
-
-impl Source {
-    /// It is to be told that all its messages before `ssn` are free; returns
-    /// whether that is news. LOG-4
-    pub fn tell_horizon(&mut self, ssn: Ssn) -> bool {
-        let is_news = ssn > self.horizon_told;
-        self.horizon_told = self.horizon_told.max(ssn);
-        is_news
+            .fold(state.first_missing(), Ssn::min)
     }
 }
 
@@ -320,9 +308,26 @@ pub(super) struct Begun {
     pub rendezvous: bool,
 }
 
+impl Begun {
+    #[inline]
+    pub fn of(header: &RecordHeader) -> Self {
+        Self {
+            envelope: Envelope {
+                context: header.context,
+                source: header.source,
+                tag: header.tag,
+            },
+            ssn: header.ssn,
+            bytes: header.extent,
+            want_ack: header.flags & RecordHeader::WANT_ACK != 0,
+            rendezvous: header.kind == RecordKind::Rendezvous,
+        }
+    }
+}
+
 /// The payload that was left in place. Less than all of it would be delivered
 /// as if it were the message.
-fn kept(fabric: &dyn Fabric, place: Place, bytes: usize) -> &[u8] {
+pub(super) fn kept(fabric: &dyn Fabric, place: fabric::Place, bytes: usize) -> &[u8] {
     let payload = fabric.kept(place, bytes);
     assert_eq!(
         payload.len(),

@@ -4,8 +4,8 @@
 //! else in staging memory, from where it is unpacked.
 
 use super::buffer::{Lent, Staging};
-use super::inbox::Target;
 use super::request::{Receiving, RequestId};
+use super::source::Target;
 use crate::fabric::{Disposition, Landing};
 use refrain_ring::{Rank, Ssn};
 use slab::Slab;
@@ -102,6 +102,12 @@ impl Landings {
     /// Whether nothing is on its way.
     pub fn is_empty(&self) -> bool {
         self.flights.is_empty()
+    }
+
+    /// Whether something of a peer is on its way.
+    pub fn any_from(&self, peer: Rank) -> bool {
+        let mut flights = self.flights.iter();
+        flights.any(|(_, flight)| flight.portion.source == peer)
     }
 
     /// A peer from whom a receive's buffer is being written.

@@ -10,6 +10,9 @@ pub struct Statistics {
     pub messages_sent: u64,
     /// Their payload bytes.
     pub bytes_sent: u64,
+    /// Payload bytes of the messages that began to arrive from other ranks, once for
+    /// each message.
+    pub bytes_received: u64,
     /// Receives begun.
     pub receives: u64,
     /// Messages that came before their receive.
@@ -18,8 +21,17 @@ pub struct Statistics {
     pub rendezvous: u64,
     /// Records dropped because their message had been received before.
     pub duplicates: u64,
+    /// Messages that a later life has not sent, or will not, since their receivers
+    /// have them. REC-4
+    pub sends_suppressed: u64,
     /// Non-deterministic events.
     pub events: u64,
+    /// Outcomes that were told from records instead.
+    pub events_replayed: u64,
+    /// Messages that came while there were records.
+    pub messages_replayed: u64,
+    /// Messages that were compared with what the life before had sent.
+    pub sends_compared: u64,
 }
 
 impl Engine {
@@ -41,6 +53,19 @@ impl Engine {
         self.outbox.has_work()
     }
 
+    /// Ranks of the job.
+    pub fn size(&self) -> u32 {
+        self.options.size
+    }
+
+    /// The first message of `source` that has not wholly come.
+    ///
+    /// # Panics
+    /// When the job has no such rank.
+    pub fn first_missing(&self, source: Rank) -> Ssn {
+        self.inbox.sources[source.index()].first_missing()
+    }
+
     /// Counters.
     pub fn statistics(&self) -> Statistics {
         Statistics {
@@ -52,6 +77,16 @@ impl Engine {
     /// Whether something that would leave waits until events are stable.
     pub fn awaits_commit(&self) -> bool {
         self.gate.is_closed() && self.gate.pass_behind(self.outbox.wanted()).is_none()
+    }
+
+    /// Moves commits on; whether everything that has happened is stable. For what
+    /// tells others that this rank came so far, and does not pass the gate by
+    /// itself. GATE-1
+    pub fn is_settled(&mut self) -> bool {
+        if self.gate.is_closed() {
+            self.advance_protocol(self.gate.mark());
+        }
+        !self.gate.is_closed()
     }
 
     /// Why it waits, for people.
@@ -91,6 +126,26 @@ impl Engine {
     /// Bytes of log memory in use, and at most.
     pub fn log_bytes(&self) -> (u64, u64) {
         (self.arena.used_bytes(), self.arena.budget_bytes())
+    }
+
+    /// Bytes of log memory that the messages to `to` take, in whole chunks, and the
+    /// most that they may take. LOG-3
+    ///
+    /// # Panics
+    /// When the job has no such rank.
+    pub fn log_bytes_of(&self, to: Rank) -> (u64, u64) {
+        let held_bytes = self.outbox.destination(to).log.held_bytes();
+        (held_bytes, self.options.window_bytes)
+    }
+
+    /// Bytes of log memory from which on it goes to disk; 0 without one.
+    pub fn log_bytes_kept(&self) -> u64 {
+        self.spilling.disk().map_or(0, |disk| disk.after_bytes())
+    }
+
+    /// Bytes that the log takes on disk; `None` without one.
+    pub fn log_bytes_on_disk(&self) -> Option<u64> {
+        self.spilling.disk().map(|disk| disk.held_bytes())
     }
 
     /// Bytes of log memory that were in use at the same time, at most.

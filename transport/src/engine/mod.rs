@@ -18,39 +18,56 @@
 //! there. A receive is over when all of its message has landed. Unexpected ones
 //! stay in a log that keeps them anyway until they are wanted, and are staged at
 //! once where the log is used again.
+//!
+//! Peers may die and come back, and the rank itself may be a later life
+//! ([`Engine::fence`], [`Engine::connect`], [`Engine::with_beginning`]): the two
+//! tell each other what they miss, and each posts it again from its log before
+//! anything else. Only with a protocol that keeps payload.
 
+mod beginning;
 mod buffer;
 mod delivery;
 mod error;
+mod fencing;
 mod giving_up;
 mod horizon;
 mod inbox;
+mod inside;
 mod landing;
+mod lane;
 mod limits;
 mod looking;
 mod outbox;
 mod probing;
 mod read_back;
 mod receiving;
+mod rehearsal;
+mod replaying;
 mod request;
+mod source;
 mod spilling;
 mod staging;
 mod stalling;
 mod stored;
 mod to_self;
+mod void;
 
+pub use beginning::{Beginning, NotBetween, ToSelf};
 pub use buffer::{ReceiveBuffer, SendBuffer};
 pub use error::EngineError;
 pub use horizon::Horizon;
+pub use inside::Inside;
 pub use looking::Statistics;
 pub use read_back::ReadBack;
 pub use refrain_ring::read_back::{Progress, ReadBackError};
 pub use request::{Outcome, RequestId, Status};
+pub use source::Delivered;
 pub use stalling::Stall;
 
 use crate::control::Control;
 use crate::fabric::{Fabric, FabricError};
 use crate::gate::{Gate, Mark};
+use crate::past::PastSends;
 use crate::protocol::Protocol;
 use crate::spill::Spill;
 use core::time::Duration;
@@ -59,6 +76,7 @@ use inbox::Inbox;
 use outbox::{LogMeans, Means, Outbox};
 use refrain_ring::{Arena, Clock, Incarnation, Rank, Ssn};
 use request::{Request, Requests, Sending, State, Way};
+use source::{Lives, lives_at_start};
 use spilling::Spilling;
 
 /// Sleep between two looks for the acknowledgement that a send waits for.
@@ -128,6 +146,21 @@ pub struct Engine {
     closed_for: Option<Rank>,
     /// The clock of the newest checkpoint that was published.
     published: Clock,
+    /// Of every rank.
+    lives: Vec<Lives>,
+    /// Records are played, or sends compared with earlier ones, or a halt is set:
+    /// operations take the long way.
+    plays_again: bool,
+    past_sends: Option<Box<dyn PastSends>>,
+    /// What is compared with it: memory that is used again.
+    packed_again: Vec<u8>,
+    halt: Option<Halt>,
+}
+
+/// What happens when an operation is about to be counted.
+struct Halt {
+    at: Clock,
+    act: Box<dyn FnMut()>,
 }
 
 impl core::fmt::Debug for Engine {
@@ -206,7 +239,9 @@ macro_rules! means {
 }
 
 impl Engine {
-    /// An engine over a fabric whose log memory is `arena`.
+    /// An engine over a fabric whose log memory is `arena`. In a first life that
+    /// fabric is connected with the first lives of all peers; in a later one with
+    /// nobody yet ([`Engine::connect`]).
     pub fn new(
         options: EngineOptions,
         arena: Arena,
@@ -214,6 +249,7 @@ impl Engine {
         protocol: Box<dyn Protocol>,
     ) -> Self {
         let keeps_payload = protocol.keeps_payload();
+        let is_first = options.incarnation == Incarnation(0);
         let attributes = |peer| match peer == options.rank {
             true => fabric.attributes(),
             false => fabric.attributes_to(peer),
@@ -241,6 +277,11 @@ impl Engine {
             has_asked: false,
             closed_for: None,
             published: Clock(0),
+            lives: lives_at_start(options.size, options.rank, is_first),
+            plays_again: false,
+            past_sends: None,
+            packed_again: Vec::new(),
+            halt: None,
             options,
             fabric,
             protocol,
@@ -268,9 +309,26 @@ impl Engine {
         self
     }
 
+    /// With something to be done when the operation with this clock begins: to stop
+    /// a rank, or to kill it, at one point of its execution.
+    #[must_use]
+    pub fn with_halt(mut self, at: Clock, act: Box<dyn FnMut()>) -> Self {
+        self.halt = Some(Halt { at, act });
+        self.plays_again = true;
+        self
+    }
+
     /// Counts a library operation and returns its clock.
     #[inline]
     pub fn tick(&mut self) -> Clock {
+        if self.plays_again {
+            return self.tick_again();
+        }
+        self.count()
+    }
+
+    #[inline]
+    fn count(&mut self) -> Clock {
         self.clock = Clock(self.clock.0 + 1);
         // Matches that come in its time are told with it.
         self.inbox.now = self.clock;
@@ -292,7 +350,10 @@ impl Engine {
     /// When the job has no such rank.
     #[inline]
     pub fn start_send(&mut self, buffer: SendBuffer, to: SendTo) -> Result<Started, EngineError> {
-        let clock = self.tick();
+        let clock = match self.plays_again {
+            false => self.count(),
+            true => self.tick_to_send(&buffer, to)?,
+        };
         let bytes = buffer.message_bytes();
         if self.gate.is_closed() {
             self.advance_protocol(self.gate.mark());
@@ -390,7 +451,10 @@ impl Engine {
         let arrived = !matches!(polled, Ok(0));
         if arrived {
             self.after_arrivals(polled)?;
-        } else if self.inbox.violation.is_some() || self.closed_for.is_some() {
+        } else if self.inbox.violation.is_some()
+            || !self.inbox.lost.is_empty()
+            || self.closed_for.is_some()
+        {
             self.fault()?;
         }
         if self.gate.is_closed() {
@@ -440,6 +504,12 @@ impl Engine {
                     self.outbox.horizon(from, ssn, means!(self));
                 }
                 Control::Goodbye => {}
+                Control::Restart { ssn } => {
+                    if let Err(error) = self.outbox.restart(from, ssn, means!(self)) {
+                        self.inbox.violation.get_or_insert(error);
+                    }
+                }
+                Control::AskMatched { ssn } => self.inbox.answer_again(from, ssn),
             }
         }
         while let Some(source) = self.inbox.pressed.pop() {
@@ -447,14 +517,7 @@ impl Engine {
         }
         self.after_matches();
         polled?;
-        let violation = self.inbox.violation.take().map(|error| match error {
-            EngineError::PeerLost { peer, why: None } => EngineError::PeerLost {
-                peer,
-                why: self.fabric.why_lost(peer),
-            },
-            other => other,
-        });
-        violation.map_or(Ok(()), Err)
+        self.noted_fault()
     }
 
     fn after_matches(&mut self) {

@@ -1,6 +1,7 @@
 //! What leaves: packs messages into the channel logs and posts the frames.
 
 use super::buffer::SendBuffer;
+use super::lane::Lane;
 use super::limits::Limits;
 use super::request::{RequestId, Requests, Way};
 use super::spilling::Spilling;
@@ -10,6 +11,7 @@ use crate::control::Control;
 use crate::fabric::{Attributes, Fabric, Refusal};
 use crate::gate::{Gate, Mark};
 use refrain_ring::copy::{STREAM_BYTES_MIN, Target};
+use refrain_ring::resend::Resend;
 use refrain_ring::{
     Arena, ChannelLog, Frame, Incarnation, Position, Rank, RecordHeader, RecordKind, ReserveError,
     Ssn,
@@ -24,17 +26,30 @@ pub(super) const BURST_BYTES: u64 = 128 << 10;
 pub(super) struct Destination {
     pub log: ChannelLog,
     pub limits: Limits,
-    next_ssn: Ssn,
+    pub lane: Lane,
+    /// Of a live lane: it never reads the log before here.
+    pub lane_begins: Position,
+    /// Gives the memory back from which the lane was caught up, when the peer has
+    /// let go of it.
+    pub recalled: Option<Resend>,
+    pub next_ssn: Ssn,
     /// Rendezvous sends that are cleared to send; they go first.
-    cleared: VecDeque<RequestId>,
+    pub cleared: VecDeque<RequestId>,
     /// Sends in the order of their SSN that are not wholly packed.
-    queue: VecDeque<RequestId>,
+    pub queue: VecDeque<RequestId>,
     /// Sends that wait for a word of the receiver.
-    unanswered: Vec<(Ssn, RequestId)>,
+    pub unanswered: Vec<(Ssn, RequestId)>,
     /// Packed frames that wait for the gate or the fabric.
     pub packed: VecDeque<(Frame, Mark)>,
     /// All messages below are in a stable checkpoint of the receiver. LOG-4
-    horizon: Ssn,
+    pub horizon: Ssn,
+    /// The first message of this life's log: those before belong to a checkpoint,
+    /// and had been freed.
+    pub begins: Ssn,
+    /// One past the last message that was put into it from a checkpoint.
+    pub logged_until: Ssn,
+    /// Where a later life begins to send, until the peer has said what it has.
+    pub sends_from: Option<Ssn>,
 }
 
 #[derive(Debug)]
@@ -42,7 +57,7 @@ pub(super) struct Outbox {
     pub(super) destinations: Vec<Destination>,
     /// Peers for whom something waits, in any of the queues.
     backlog: Vec<Rank>,
-    controls: VecDeque<(Rank, Control, Mark)>,
+    pub(super) controls: VecDeque<(Rank, Control, Mark)>,
     /// Frames go around the cache: they are kept.
     target: Target,
     pub(super) keeps_payload: bool,
@@ -72,12 +87,21 @@ impl Outbox {
         let destination = |to: u32| Destination {
             log: ChannelLog::new(rank, incarnation, Rank(to), window_bytes),
             limits: Limits::new(of(Rank(to)), log_bytes),
+            lane: match incarnation {
+                Incarnation(0) => Lane::Live,
+                _ => Lane::Down,
+            },
+            lane_begins: Position(0),
+            recalled: None,
             next_ssn: Ssn(0),
             cleared: VecDeque::new(),
             queue: VecDeque::new(),
             unanswered: Vec::new(),
             packed: VecDeque::new(),
             horizon: Ssn(0),
+            begins: Ssn(0),
+            logged_until: Ssn(0),
+            sends_from: (incarnation > Incarnation(0)).then_some(Ssn(0)),
         };
         Self {
             destinations: (0..size).map(destination).collect(),
@@ -108,6 +132,7 @@ impl Outbox {
         self.destinations.iter().map(|to| to.log.tail().0).sum()
     }
 
+    /// Gives the next message its number.
     pub fn next_ssn(&mut self, to: Rank) -> Ssn {
         let destination = &mut self.destinations[to.index()];
         let ssn = destination.next_ssn;
@@ -180,8 +205,12 @@ impl Outbox {
         self.destinations[to.index()].unanswered.push((ssn, id));
     }
 
-    /// `mark`: what had happened when it was made.
+    /// `mark`: what had happened when it was made. A peer that is down asks again
+    /// when it is back.
     pub fn push_control(&mut self, to: Rank, control: Control, mark: Mark) {
+        if matches!(self.destinations[to.index()].lane, Lane::Down) {
+            return;
+        }
         self.controls.push_back((to, control, mark));
     }
 
@@ -195,7 +224,7 @@ impl Outbox {
         frames.chain(controls).max().unwrap_or_default()
     }
 
-    fn note_backlog(&mut self, to: Rank) {
+    pub(super) fn note_backlog(&mut self, to: Rank) {
         if !self.backlog.contains(&to) {
             self.backlog.push(to);
         }
@@ -211,12 +240,13 @@ impl Outbox {
         self.post_controls(means);
         let mut index = 0;
         while let Some(to) = self.backlog.get(index).copied() {
+            if !self.destinations[to.index()].lane.is_live() {
+                self.catch_up(to, means)?;
+            }
             self.pump(to, means)?;
-            let destination = &self.destinations[to.index()];
-            if destination.packed.is_empty()
-                && destination.queue.is_empty()
-                && destination.cleared.is_empty()
-            {
+            let is_behind =
+                !self.destinations[to.index()].lane.is_live() && self.is_behind(to, means);
+            if self.destinations[to.index()].has_nothing_waiting() && !is_behind {
                 self.backlog.swap_remove(index);
             } else {
                 index += 1;
@@ -231,12 +261,15 @@ impl Outbox {
                 break;
             };
             // GATE-1: an answer tells the sender's program that this rank came
-            // to that receive. GATE-4: horizons and goodbyes never wait.
+            // to that receive. GATE-4: what no program sees never waits.
             let pass = match control {
                 Control::ClearToSend { .. } | Control::Matched { .. } => {
                     means.log.gate.pass_behind(mark)
                 }
-                Control::Horizon { .. } | Control::Goodbye => Some(means.log.gate.pass_unseen()),
+                Control::Horizon { .. }
+                | Control::Goodbye
+                | Control::Restart { .. }
+                | Control::AskMatched { .. } => Some(means.log.gate.pass_unseen()),
             };
             let posted =
                 pass.is_some_and(|pass| means.log.fabric.post_control(pass, to, control).is_ok());
@@ -339,6 +372,9 @@ impl Outbox {
         }
         if unanswered {
             destination.unanswered.push((ssn, id));
+            if destination.lane.suppresses(ssn) {
+                self.push_control(to, Control::AskMatched { ssn }, Mark::default());
+            }
         } else if whole {
             finish_send(means.requests, id);
         }
@@ -462,7 +498,18 @@ impl Destination {
     /// Whether a new send would be first in line.
     #[inline]
     fn is_clear(&self) -> bool {
-        self.queue.is_empty() && self.packed.is_empty() && self.cleared.is_empty()
+        // One branch: `&`.
+        self.has_nothing_waiting() & self.lane.is_live()
+    }
+
+    #[inline]
+    fn has_nothing_waiting(&self) -> bool {
+        self.queue.is_empty() & self.packed.is_empty() & self.cleared.is_empty()
+    }
+
+    /// Whether no send is under way, nor anything of one.
+    pub fn is_clear_of_sends(&self) -> bool {
+        self.has_nothing_waiting() && matches!(self.lane, Lane::Down)
     }
 
     /// Copies the next bytes of a send into the log. LOG-1: this is the log's
@@ -521,7 +568,7 @@ impl Destination {
         fabric: &mut dyn Fabric,
         arena: &mut Arena,
     ) {
-        let released = fabric.released(to);
+        let released = self.released(to, fabric);
         if keeps_payload {
             self.log.trim_below(arena, self.horizon, released);
         } else {
@@ -531,6 +578,12 @@ impl Destination {
 
     /// Posts packed frames in order as far as gate and fabric allow. GATE-1
     fn post_packed(&mut self, to: Rank, means: &mut Means<'_>) {
+        if !self.lane.is_live() {
+            self.publish_packed(&mut means.log);
+            if !self.lane.is_live() {
+                return;
+            }
+        }
         while let Some((frame, mark)) = self.packed.front() {
             let Some(pass) = means.log.gate.pass_behind(*mark) else {
                 return;

@@ -16,6 +16,7 @@ impl Engine {
     /// Takes a message so that no other receive gets it.
     pub fn take_matched(&mut self, pattern: &Pattern) -> Option<(Matched, Ssn)> {
         let (_, index) = self.inbox.matcher.take_unexpected(pattern)?;
+        self.inbox.note_taken(index);
         let message = &self.inbox.messages[index];
         Some((
             Matched {
@@ -40,6 +41,11 @@ impl Engine {
     /// Tells the protocol of a timing-dependent completion.
     pub fn note_completion(&mut self, clock: Clock, requests: &[Clock]) {
         self.note(Event::Completion { clock, requests });
+    }
+
+    /// Tells the protocol of a receive that was taken back.
+    pub(super) fn note_cancelled(&mut self, clock: Clock, request: Clock) {
+        self.note(Event::Cancelled { clock, request });
     }
 
     /// Tells the protocol of a test or probe that found nothing.

@@ -13,7 +13,7 @@ use std::rc::{Rc, Weak};
 
 /// What a disk read has brought.
 type Arrival = (u64, Result<ChunkBytes, String>);
-type Mailbox = RefCell<Vec<Arrival>>;
+pub(super) type Mailbox = RefCell<Vec<Arrival>>;
 
 /// A reader of the log to one rank. Several may be at work, also on one log.
 pub struct ReadBack {
@@ -74,10 +74,10 @@ impl Engine {
 }
 
 /// The disk under one channel, for one reader.
-struct Disk<'a> {
-    spilling: &'a mut Spilling,
-    mailbox: &'a Rc<Mailbox>,
-    to: Rank,
+pub(super) struct Disk<'a> {
+    pub spilling: &'a mut Spilling,
+    pub mailbox: &'a Rc<Mailbox>,
+    pub to: Rank,
 }
 
 impl DiskChunks for Disk<'_> {

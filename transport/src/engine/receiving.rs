@@ -1,7 +1,7 @@
 //! Receives: begun, matched at once if their message is there, taken back.
 
 use super::buffer::ReceiveBuffer;
-use super::request::{Outcome, Receiving, RequestId, State, Status};
+use super::request::{Receiving, RequestId, State, Status};
 use super::{Engine, Matched};
 use crate::matching::Pattern;
 use refrain_ring::Clock;
@@ -11,18 +11,35 @@ impl Engine {
     // Inlined always, as `add_receive`: the request is built in its place.
     #[inline(always)]
     pub fn start_receive(&mut self, buffer: ReceiveBuffer, pattern: Pattern) -> RequestId {
-        let clock = self.tick();
+        if self.plays_again {
+            return self.start_receive_again(buffer, pattern);
+        }
+        let clock = self.count();
         let id = self.add_receive(clock, buffer, pattern.source.is_none());
         match self.inbox.matcher.take_unexpected(&pattern) {
             Some((_, index)) => self.deliver(index, id),
-            None => {
-                let posted = self.inbox.matcher.post(pattern, id);
-                if let Some(receiving) = self.requests.receiving(id) {
-                    receiving.posted = Some(posted);
-                }
-            }
+            None => self.post(id, pattern),
         }
         id
+    }
+
+    /// The same of one of which nothing is told.
+    pub(super) fn match_or_post(&mut self, id: RequestId, pattern: Pattern) {
+        match self.inbox.matcher.take_unexpected(&pattern) {
+            Some((_, index)) => {
+                self.inbox.note_taken(index);
+                self.deliver(index, id);
+            }
+            None => self.post(id, pattern),
+        }
+    }
+
+    #[inline(always)]
+    pub(super) fn post(&mut self, id: RequestId, pattern: Pattern) {
+        let posted = self.inbox.matcher.post(pattern, id);
+        if let Some(receiving) = self.requests.receiving(id) {
+            receiving.posted = Some(posted);
+        }
     }
 
     /// Begins the receive of a message that a matched probe took.
@@ -30,12 +47,20 @@ impl Engine {
         let clock = self.tick();
         // The probe was the event: this receive is as good as named.
         let id = self.add_receive(clock, buffer, false);
+        if self.plays_again {
+            self.check_matched_receive(clock, id, matched.index);
+        }
         self.deliver(matched.index, id);
         id
     }
 
     #[inline(always)]
-    fn add_receive(&mut self, clock: Clock, buffer: ReceiveBuffer, any_source: bool) -> RequestId {
+    pub(super) fn add_receive(
+        &mut self,
+        clock: Clock,
+        buffer: ReceiveBuffer,
+        any_source: bool,
+    ) -> RequestId {
         self.statistics.receives += 1;
         let status = Status {
             source: self.options.rank,
@@ -46,6 +71,8 @@ impl Engine {
         let receiving = Receiving {
             buffer,
             any_source,
+            is_logged: any_source | self.inbox.every_reception,
+            in_limbo: false,
             posted: None,
             status,
             arrived_bytes: 0,
@@ -54,7 +81,7 @@ impl Engine {
         self.requests.add(clock, State::Receiving(receiving))
     }
 
-    fn deliver(&mut self, index: usize, id: RequestId) {
+    pub(super) fn deliver(&mut self, index: usize, id: RequestId) {
         self.inbox.deliver_stored(
             index,
             id,
@@ -76,28 +103,17 @@ impl Engine {
         if !request.is_receive {
             return;
         }
-        let unmatched = self
-            .requests
-            .receiving(id)
-            .and_then(|receiving| Some((receiving.posted?, receiving.status)));
-        let Some((posted, status)) = unmatched else {
+        if self.plays_again && self.cancel_again(clock, id, posted_at) {
+            return;
+        }
+        let receiving = self.requests.receiving(id);
+        let Some(posted) = receiving.and_then(|receiving| receiving.posted) else {
             self.note_nothing(clock);
             return;
         };
-        let status = Status {
-            bytes: 0,
-            cancelled: true,
-            ..status
-        };
         if self.inbox.matcher.cancel(posted).is_some() {
-            self.requests.finish(
-                id,
-                Outcome {
-                    status,
-                    truncated_to: None,
-                },
-            );
-            self.note_completion(clock, &[posted_at]);
+            self.finish_cancelled(id);
+            self.note_cancelled(clock, posted_at);
         }
     }
 }

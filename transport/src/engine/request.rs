@@ -77,6 +77,10 @@ pub(super) enum Way {
 pub(super) struct Receiving {
     pub buffer: ReceiveBuffer,
     pub any_source: bool,
+    /// Its match is an event.
+    pub is_logged: bool,
+    /// It takes nothing while records are played.
+    pub in_limbo: bool,
     /// Set while it waits for a match.
     pub posted: Option<PostedId>,
     pub status: Status,
@@ -176,6 +180,29 @@ impl Requests {
         true
     }
 
+    /// Its match was an event of a life before.
+    pub fn set_told(&mut self, id: RequestId) {
+        if let Some(receiving) = self.receiving(id) {
+            receiving.is_logged = false;
+        }
+    }
+
+    pub fn put_in_limbo(&mut self, id: RequestId) {
+        if let Some(receiving) = self.receiving(id) {
+            receiving.in_limbo = true;
+        }
+    }
+
+    pub fn is_in_limbo(&self, id: RequestId) -> bool {
+        let state = self.get(id).map(|request| &request.state);
+        matches!(state, Some(State::Receiving(receiving)) if receiving.in_limbo)
+    }
+
+    pub fn is_logged(&self, id: RequestId) -> bool {
+        let state = self.get(id).map(|request| &request.state);
+        matches!(state, Some(State::Receiving(receiving)) if receiving.is_logged)
+    }
+
     #[inline]
     pub fn outcome(&self, id: RequestId) -> Option<Outcome> {
         match self.get(id)?.state {
@@ -195,6 +222,14 @@ impl Requests {
     pub fn oldest_receive(&self) -> Option<Clock> {
         let receives = self.slab.iter().filter(|(_, request)| request.is_receive);
         receives.map(|(_, request)| request.posted_at).min()
+    }
+
+    /// Clock at the post of a receive that exists, and whether its buffer was given
+    /// up; first of those that were not.
+    pub fn any_receive(&self) -> Option<(Clock, bool)> {
+        let receives = self.slab.iter().filter(|(_, request)| request.is_receive);
+        let receives = receives.map(|(_, request)| (request.posted_at, request.detached));
+        receives.min_by_key(|(posted_at, is_detached)| (*is_detached, *posted_at))
     }
 
     pub fn count(&self) -> usize {

@@ -20,6 +20,9 @@ impl Destination {
         means: &mut LogMeans<'_>,
     ) -> Option<u64> {
         let lengths = &self.limits.staged_bytes;
+        if !self.lane.is_live() {
+            return None;
+        }
         if !lengths.contains(&(record.payload_bytes as u64)) || !self.packed.is_empty() {
             return None;
         }

@@ -43,16 +43,22 @@ impl Outbox {
     /// takes; whether there was anything to free.
     #[cold]
     pub(super) fn reclaim(&mut self, to: Rank, stop: &ReserveError, means: &mut Means<'_>) -> bool {
+        // Room in a window is made by its own chunks alone: those of others would
+        // only go to disk before them.
+        let of_window = matches!(stop, ReserveError::Window);
+        self.reclaim_from(of_window.then_some(to), means)
+    }
+
+    /// The same of one channel, or of all.
+    #[cold]
+    pub(super) fn reclaim_from(&mut self, only: Option<Rank>, means: &mut Means<'_>) -> bool {
         let before = means.log.arena.used_bytes();
         self.after_disk(means.log.spilling);
         self.trim_all(means.log.fabric, means.log.arena);
         if means.log.spilling.is_on() {
-            // Room in a window is made by its own chunks alone: those of others
-            // would only go to disk before them.
-            let of_window = matches!(stop, ReserveError::Window);
             for (rank, destination) in self.destinations.iter_mut().enumerate() {
                 let rank = Rank(rank as u32);
-                if rank == to || !of_window {
+                if only.is_none_or(|only| only == rank) {
                     means
                         .log
                         .spilling
@@ -92,9 +98,11 @@ impl Outbox {
     }
 
     /// Whether the oldest part of a channel's log is not consumed yet.
-    fn receiver_holds(&self, to: Rank, means: &mut Means<'_>) -> bool {
-        let oldest = self.destinations[to.index()].log.first_end();
-        !self.keeps_payload || oldest.is_none_or(|end| means.log.fabric.released(to) < end)
+    fn receiver_holds(&mut self, to: Rank, means: &mut Means<'_>) -> bool {
+        let destination = &mut self.destinations[to.index()];
+        let oldest = destination.log.first_end();
+        let released = destination.released(to, means.log.fabric);
+        !self.keeps_payload || oldest.is_none_or(|end| released < end)
     }
 }
 

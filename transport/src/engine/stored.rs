@@ -80,6 +80,11 @@ impl Parts {
         self.first.iter_mut().chain(&mut self.rest)
     }
 
+    /// Where the first part is.
+    pub fn first(&self) -> Option<&Stored> {
+        self.first.as_ref().map(|part| &part.stored)
+    }
+
     /// The part that a landing is for.
     pub fn of_landing(&mut self, token: u64) -> Option<&mut Part> {
         self.iter_mut()

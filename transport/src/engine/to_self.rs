@@ -1,6 +1,6 @@
 //! Messages of a rank to itself.
 
-use super::inbox::Begun;
+use super::inbox::{Begun, Place};
 use super::request::{Sending, State};
 use super::stored::{Message, Parts, Stored};
 use super::{Engine, Started};
@@ -28,7 +28,8 @@ impl Engine {
             want_ack: false,
             rendezvous: false,
         };
-        if let Some((_, id)) = self.inbox.matcher.take_posted(&envelope) {
+        let place = self.inbox.place(&begun, &self.requests);
+        if let Place::Receive(id) = place {
             self.inbox
                 .match_made(&begun, id, &mut self.requests, &mut *self.protocol);
             if let Some(receiving) = self.requests.receiving(id) {
@@ -55,7 +56,7 @@ impl Engine {
             parts,
             completes,
         });
-        self.inbox.matcher.push_unexpected(envelope, index);
+        self.inbox.add_waiting(place, envelope, ssn, index);
         completes.map_or(Started::Done(outcome), Started::Pending)
     }
 }

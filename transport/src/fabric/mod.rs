@@ -10,14 +10,27 @@
 //! the frames of the sender's channel log; the *control lane* carries small
 //! [`Control`] frames. Each lane is FIFO, loses nothing and duplicates nothing
 //! while both incarnations live. There is no order between lanes, nor between
-//! pairs. A full data lane never stops a control lane. A lane begins when its
-//! peer is connected, with the first record of a new log; a rank has no lanes to
+//! pairs. A full data lane never stops a control lane. A rank has no lanes to
 //! itself. Frames that were posted before the peer has connected back wait.
+//!
+//! **Where a lane begins.** Both lanes begin when the peer is connected, and anew
+//! with each of its incarnations: nothing of an earlier connection comes on a
+//! later one. The data lane begins with any record of the log: the first frame
+//! that is posted on this connection, perhaps one that was posted on an earlier
+//! connection, too (REC-3). From there frames come in the order of their
+//! positions; records that are published and of no use to the receiver may be left
+//! out, and chunks to which no link leads any more. All records before the first
+//! frame that lie in its chunk must be published. A fabric on which the receiver
+//! reads the sender's log may begin with them, and hand over what was left out:
+//! the engine drops, by their SSN, records that it has.
 //!
 //! **Sending.** [`Fabric::post`] takes a frame that lies packed in registered
 //! log memory. The fabric may read it in place at any time until it reports the
 //! position behind it as [`released`](Fabric::released); until then the engine
-//! neither changes nor frees it. `released` never goes back. With a fabric on
+//! neither changes nor frees it. `released` never goes back while the peer is
+//! connected. Before the first post of a connection it lies before all that the
+//! lane may need; of a peer that is not connected it is [`RELEASED_WHOLLY`]: what
+//! is posted when it comes back must still be there then. With a fabric on
 //! which the receiver reads the sender's log ([`Attributes::reads_in_place`])
 //! a frame is released when the receiver has let go of it; else when it lies in
 //! the receiver's memory.
@@ -69,8 +82,9 @@
 //! gone: letting one of them go has no effect, also not on the next incarnation.
 //! The log for it may be freed at once: what the fabric still sends from there
 //! reaches at most the incarnation that is fenced.
-//! A peer comes back by [`Fabric::connect`] with a higher incarnation; one that
-//! was disconnected is refused for ever.
+//! A peer comes back by [`Fabric::connect`] with a higher incarnation, any number
+//! of times; one that was connected before is refused for ever. It may have
+//! connected, and posted, before this rank knows of it.
 //!
 //! **Memory.** The region given to a fabric at its making stays mapped and
 //! registered as long as the fabric lives, and longer while a peer may read it.
@@ -91,6 +105,10 @@ use std::borrow::Cow;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use thiserror::Error;
+
+/// What [`Fabric::released`] says of a peer that is not connected: the log is not
+/// needed for any transmission to it.
+pub const RELEASED_WHOLLY: Position = Position(u64::MAX);
 
 /// What a fabric can do; constant over its life.
 #[derive(Clone, Debug)]
@@ -361,7 +379,9 @@ pub trait Fabric {
     /// connected disconnects the older incarnation first.
     ///
     /// # Errors
-    /// When the address is not one of this fabric or cannot be attached.
+    /// When the address is not one of this fabric or cannot be attached, or the
+    /// incarnation is not higher than every one that was connected before: that
+    /// changes nothing.
     fn connect(
         &mut self,
         peer: Rank,
@@ -408,7 +428,8 @@ pub trait Fabric {
     fn post_control(&mut self, pass: Pass, peer: Rank, control: Control) -> Result<(), Refusal>;
 
     /// Up to which position of the log for `peer` the frames are not needed
-    /// any more for their transmission.
+    /// any more for their transmission; [`RELEASED_WHOLLY`] while it is not
+    /// connected.
     fn released(&mut self, peer: Rank) -> Position;
 
     /// Hands what has arrived to `sink`; returns how many calls were made.

@@ -72,6 +72,11 @@ impl<R, M> Matcher<R, M> {
         self.posted.take(envelope)
     }
 
+    /// The receive that [`take_posted`](Self::take_posted) would take.
+    pub fn find_posted(&self, envelope: &Envelope) -> Option<&R> {
+        self.posted.find(envelope)
+    }
+
     /// How many receives wait.
     #[inline]
     pub fn posted_count(&self) -> usize {
@@ -105,6 +110,12 @@ impl<R, M> Matcher<R, M> {
     #[inline]
     pub fn remove_unexpected(&mut self, id: UnexpectedId) -> Option<(Envelope, M)> {
         self.unexpected.remove(id)
+    }
+
+    /// The value of a message that is still there.
+    #[inline]
+    pub fn unexpected_value(&self, id: UnexpectedId) -> Option<&M> {
+        self.unexpected.get(id)
     }
 
     /// The value of a message that is still there, to add what arrives later.

@@ -69,6 +69,14 @@ impl<R> Posted<R> {
         Some(self.remove_exact(place, index))
     }
 
+    /// The one that `take` would take.
+    pub(super) fn find(&self, envelope: &Envelope) -> Option<&R> {
+        let exact = self.exact.oldest(envelope).map(|(_, index)| index);
+        let before = exact.map_or(u64::MAX, |index| self.pool.number(index));
+        let index = self.first_wildcard(envelope, before).or(exact)?;
+        Some(&self.pool.get(index).1)
+    }
+
     /// The first wildcard receive that accepts the message, among those posted
     /// before number `before`.
     #[inline]

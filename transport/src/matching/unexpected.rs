@@ -65,6 +65,12 @@ impl<M> Unexpected<M> {
     }
 
     #[inline]
+    pub(super) fn get(&self, id: UnexpectedId) -> Option<&M> {
+        let index = self.pool.resolve(id.0)?;
+        Some(&self.pool.get(index).1)
+    }
+
+    #[inline]
     pub(super) fn get_mut(&mut self, id: UnexpectedId) -> Option<&mut M> {
         let index = self.pool.resolve(id.0)?;
         Some(&mut self.pool.get_mut(index).1)

@@ -6,7 +6,7 @@ use crate::rig::{Setup, UNTOUCHED, from, from_any, payload, to};
 
 /// A receive that is cancelled before its match takes no message: the next one
 /// that suits gets it, and its room stays as it was. That it was in time is an
-/// event: the completion of the receive by the cancel.
+/// event.
 #[test]
 fn a_cancelled_receive_takes_no_message() {
     for network in networks::all() {
@@ -19,7 +19,7 @@ fn a_cancelled_receive_takes_no_message() {
             for receipt in &cancelled {
                 let posted = rig.engines[1].posted_at(receipt.id).expect("it is there");
                 rig.engines[1].cancel(receipt.id);
-                cancels.push(Noted::Completion(rig.engines[1].now(), vec![posted]));
+                cancels.push(Noted::Cancelled(rig.engines[1].now(), posted));
                 let outcome = rig.engines[1].outcome(receipt.id).expect("it is over");
                 assert!(outcome.status.cancelled);
                 assert_eq!((outcome.status.bytes, outcome.truncated_to), (0, None));

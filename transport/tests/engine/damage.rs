@@ -70,20 +70,37 @@ fn a_duplicate_is_dropped_and_counted() {
     }
 }
 
-/// A fragment of a message that is not under way is dropped.
+/// A fragment of a message that is here is dropped.
 #[test]
-fn a_fragment_of_an_unknown_message_is_dropped() {
+fn a_fragment_of_a_message_that_is_here_is_dropped() {
     for network in networks() {
         let mut rig = Setup::new(network).build();
         rig.send(0, to(1, 1), &payload(1, 20_000));
         rig.settle();
-        for ssn in [0, 1, 5] {
-            inject(&rig, &record(RecordKind::Fragment, ssn, 8192, &[9; 100]));
-        }
+        inject(&rig, &record(RecordKind::Fragment, 0, 8192, &[9; 100]));
         rig.settle();
-        assert_eq!(rig.engines[1].statistics().duplicates, 3);
+        assert_eq!(rig.engines[1].statistics().duplicates, 1);
         rig.expect(1, from(0, 1), &payload(1, 20_000));
         rig.end();
+    }
+}
+
+/// A fragment of a message that has not begun says that its beginning is lost.
+#[test]
+fn a_fragment_without_a_beginning_is_an_error() {
+    for network in networks() {
+        for ssn in [1, 5] {
+            let mut rig = Setup::new(network.clone()).build();
+            rig.send(0, to(1, 1), &payload(1, 20_000));
+            rig.settle();
+            inject(&rig, &record(RecordKind::Fragment, ssn, 8192, &[9; 100]));
+            let error = rig.until_error(1);
+            let found = Ssn(ssn);
+            assert!(
+                matches!(error, EngineError::Gap { found: of, expected: Ssn(1), .. } if of == found),
+                "{error}"
+            );
+        }
     }
 }
 

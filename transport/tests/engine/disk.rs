@@ -1,7 +1,7 @@
 //! A disk in memory, slow on purpose: what an engine gives it comes back after
 //! some polls, and reads end last come, first served.
 
-use refrain_ring::{LentChunk, LoanEnd, Rank, Ssn};
+use refrain_ring::{CHUNK_BYTES, LentChunk, LoanEnd, Rank, Ssn};
 use refrain_transport::spill::{Spill, SpillEvent};
 use std::cell::RefCell;
 use std::collections::{BTreeMap, VecDeque};
@@ -103,6 +103,10 @@ impl Spill for MemoryDisk {
 
     fn after_bytes(&self) -> u64 {
         256 << 10
+    }
+
+    fn held_bytes(&self) -> u64 {
+        (self.chunk_count() * CHUNK_BYTES) as u64
     }
 
     fn explain(&self) -> String {

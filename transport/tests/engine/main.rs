@@ -14,6 +14,7 @@ mod horizon;
 mod landing;
 mod landing_lost;
 mod layouts;
+mod lives;
 mod log_memory;
 mod matching_order;
 mod memory;

@@ -17,6 +17,7 @@ pub enum Noted {
     },
     Probe(Clock),
     Completion(Clock, Vec<Clock>),
+    Cancelled(Clock, Clock),
     Nothing(Clock),
 }
 
@@ -128,6 +129,7 @@ impl Protocol for TestProtocol {
             },
             Event::Probe { clock, .. } => Noted::Probe(clock),
             Event::Completion { clock, requests } => Noted::Completion(clock, requests.to_vec()),
+            Event::Cancelled { clock, request } => Noted::Cancelled(clock, request),
             Event::Nothing { clock } => Noted::Nothing(clock),
         };
         // Unsuccessful tests are logged lazily.

@@ -56,6 +56,10 @@ impl Spill for Disk {
         self.after_bytes
     }
 
+    fn held_bytes(&self) -> u64 {
+        (self.written.borrow().len() * CHUNK_BYTES) as u64
+    }
+
     fn explain(&self) -> String {
         "a disk of a test".to_owned()
     }

@@ -176,7 +176,7 @@ fn one_round(
         "{planned} messages were to be sent, the statistics say {sent}"
     );
     let publishes = round.publishes[world.rank().index()] && !options.check_log;
-    if publishes && world.protocol() != "none" {
+    if publishes && world.protocol() != "none" && !world.recovers() {
         world.publish_horizon()?;
     }
     match round.ends_with {

@@ -46,6 +46,12 @@ impl Grid {
         &self.bytes
     }
 
+    /// The same, to be filled.
+    #[must_use]
+    pub fn bytes_mut(&mut self) -> &mut [u8] {
+        &mut self.bytes
+    }
+
     /// Cells from one cell to the next along each axis.
     #[must_use]
     pub fn strides(&self) -> [usize; AXES] {

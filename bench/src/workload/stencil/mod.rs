@@ -6,6 +6,7 @@ mod decomposition;
 mod face;
 mod grid;
 
+use super::coordinated::Coordinated;
 use super::error::{WorkloadError, ensure};
 use super::prng::combine;
 use super::{Horizon, collective};
@@ -15,6 +16,9 @@ use grid::{CELL_BYTES, Grid};
 use refrain::{Layout, Outgoing, Scope, Status, World, from, to};
 
 const CONTEXT: u32 = 1;
+/// Sections of a checkpoint: iterations and checksum; the cells with their ghosts.
+const STATE: u64 = 1;
+const CELLS: u64 = 2;
 
 /// Options of `stencil`.
 #[derive(Clone, Debug, clap::Args)]
@@ -41,6 +45,8 @@ pub struct Options {
     /// Print a hash of the final grid too, on a line of its own.
     #[arg(long)]
     print_grid_hash: bool,
+    #[command(flatten)]
+    coordinated: Coordinated,
     #[command(flatten)]
     horizon: Horizon,
 }
@@ -120,15 +126,26 @@ fn iterate(
     let mut grid = Grid::new(first, count);
     let mut next = grid.clone();
     let halo = Halo::new(&grid, decomposition, rank, options)?;
-    let mut checksum = 0;
-    for iteration in 0..options.iterations {
+    let (mut begin, mut checksum) = (0, 0);
+    if let Some(mut restored) = world.restored()? {
+        (begin, checksum) = restored.value(STATE)?;
+        restored.memory(CELLS, grid.bytes_mut())?;
+    } else if let Some(state) = options.coordinated.newest(world, grid.bytes_mut())? {
+        (begin, checksum) = state;
+    }
+    for iteration in begin..options.iterations {
         halo.exchange(world, &mut grid)?;
         grid.step_into(&mut next, options.axes());
         std::mem::swap(&mut grid, &mut next);
         if options.reduces_after(iteration) {
             checksum = combine(&[checksum, collective::sum(world, grid.sum())?]);
         }
-        options.horizon.after(world, iteration)?;
+        let state = (iteration + 1, checksum);
+        options.coordinated.after(world, state, grid.bytes())?;
+        options.horizon.after(world, iteration, |image| {
+            image.protect_value(STATE, &state)?;
+            image.protect(CELLS, grid.bytes())
+        })?;
     }
     let grid_hash = collective::sum(world, grid.hash(first))?;
     Ok(Outcome {

@@ -9,6 +9,7 @@ fn options(dimensions: u32, size: usize, iterations: u64) -> Options {
         persistent: false,
         verify: false,
         print_grid_hash: false,
+        coordinated: Coordinated::never(),
         horizon: Horizon::never(),
     }
 }

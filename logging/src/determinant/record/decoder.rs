@@ -5,7 +5,7 @@ use super::varint::{Bytes, unzigzag};
 use super::{
     COUNT_LATER, IS_MATCH, MODE_COMPLETED, MODE_NAMED, NOTHING_COUNT, OTHER, SET_CONTINUES,
     SET_COUNT_MAX, SOURCE_LATER, SOURCE_NEW, SOURCE_UNEXPECTED, STEP_LATER, STEP_SHIFT, Stepping,
-    TAG_COMPLETION, TAG_MODE, TAG_NOTHING, TAG_OTHER, TAG_PROBE,
+    TAG_CANCELLED, TAG_COMPLETION, TAG_MODE, TAG_NOTHING, TAG_OTHER, TAG_PROBE,
 };
 use crate::determinant::{Determinant, Matched};
 use refrain_ring::{Clock, Rank, Ssn};
@@ -49,6 +49,7 @@ impl<'a> Decoder<'a> {
         match (byte & 0xf0, byte & 0x0f) {
             (TAG_PROBE, 0) => self.probe(),
             (TAG_COMPLETION, flags) => self.completion(flags),
+            (TAG_CANCELLED, 0) => self.cancelled(),
             (TAG_NOTHING, flags) if flags & !NOTHING_COUNT == 0 => self.nothing(flags),
             _ => Err("it is of no known kind"),
         }
@@ -161,6 +162,15 @@ impl<'a> Decoder<'a> {
             at,
             requests,
             continues: flags & SET_CONTINUES != 0,
+        })
+    }
+
+    fn cancelled(&mut self) -> Read<Determinant> {
+        let step = self.bytes.number()?;
+        let at = self.forward(step)?;
+        Ok(Determinant::Cancelled {
+            at,
+            request: Clock(at.0.wrapping_sub(self.bytes.number()?)),
         })
     }
 

@@ -5,7 +5,8 @@ use super::varint::{put, zigzag};
 use super::{
     COUNT_LATER, IS_MATCH, MODE_COMPLETED, MODE_NAMED, NOTHING_COUNT, OTHER, PLACES_SHORT,
     SET_CONTINUES, SET_COUNT_MAX, SOURCE_LATER, SOURCE_NEW, SOURCE_UNEXPECTED, STEP_LATER,
-    STEP_SHIFT, STEPS_MAX, Stepping, TAG_COMPLETION, TAG_MODE, TAG_NOTHING, TAG_OTHER, TAG_PROBE,
+    STEP_SHIFT, STEPS_MAX, Stepping, TAG_CANCELLED, TAG_COMPLETION, TAG_MODE, TAG_NOTHING,
+    TAG_OTHER, TAG_PROBE,
 };
 use crate::determinant::{Determinant, Matched};
 use core::hash::{Hash, Hasher};
@@ -60,6 +61,7 @@ impl Encoder {
                 ref requests,
                 continues,
             } => self.completion(out, at, requests.iter().copied(), continues),
+            Determinant::Cancelled { at, request } => self.cancelled(out, at, request),
             Determinant::Nothing { at, first, count } => self.nothing(out, at, first, count),
         }
     }
@@ -196,6 +198,17 @@ impl Encoder {
             );
             before = Some(request);
         }
+    }
+
+    pub(in crate::determinant) fn cancelled(
+        &mut self,
+        out: &mut Vec<u8>,
+        at: Clock,
+        request: Clock,
+    ) {
+        out.push(TAG_CANCELLED);
+        self.step(out, at);
+        put(out, at.0.wrapping_sub(request.0));
     }
 
     pub(in crate::determinant) fn nothing(

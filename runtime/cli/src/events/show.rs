@@ -118,6 +118,7 @@ fn words(determinant: &Determinant) -> String {
             let more = if *continues { " …" } else { "" };
             format!("complete  {}{more}", requests.join(", "))
         }
+        Determinant::Cancelled { request, .. } => format!("cancel    receive {request}"),
         Determinant::Nothing { first, count, .. } => {
             format!("nothing   {count} times since clock {first}")
         }

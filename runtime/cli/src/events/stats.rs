@@ -30,6 +30,7 @@ struct Tally {
     merged: u64,
     named: u64,
     completions: u64,
+    cancelled: u64,
     probes: u64,
     nothing: u64,
     batches: u64,
@@ -50,6 +51,7 @@ impl Tally {
             }
             Determinant::Completion { .. } => self.completions += 1,
             Determinant::Probe { .. } => self.probes += 1,
+            Determinant::Cancelled { .. } => self.cancelled += 1,
             Determinant::Nothing { .. } => self.nothing += 1,
         }
     }
@@ -60,6 +62,7 @@ impl Tally {
         self.merged += other.merged;
         self.named += other.named;
         self.completions += other.completions;
+        self.cancelled += other.cancelled;
         self.probes += other.probes;
         self.nothing += other.nothing;
         self.batches += other.batches;
@@ -92,6 +95,7 @@ pub fn run(arguments: &Arguments) -> miette::Result<ExitCode> {
         "merged",
         "named",
         "complete",
+        "cancel",
         "probe",
         "nothing",
         "batches",
@@ -155,6 +159,7 @@ fn row(name: &str, lives: &str, first: &str, tally: &Tally, messages: Option<u64
                 tally.merged,
                 tally.named,
                 tally.completions,
+                tally.cancelled,
                 tally.probes,
                 tally.nothing,
                 tally.batches,

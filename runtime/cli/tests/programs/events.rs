@@ -246,6 +246,7 @@ fn difference(before: &EventStatistics, after: &EventStatistics) -> String {
             ("merged", of.merged),
             ("named", of.named),
             ("complete", of.completions),
+            ("cancel", of.cancelled),
             ("probe", of.probes),
             ("nothing", of.nothing),
         ]

@@ -12,10 +12,23 @@ use refrain_eventlog::Level;
 use refrain_eventlog::client::{Client, ClientOptions, LoggerAddress};
 use refrain_eventlog::message::Way;
 use refrain_logging::Member;
+use refrain_logging::determinant::EventIndex;
 use refrain_logging::determinant::recorder::Identity;
 use refrain_logging::pessimist::Pessimist;
 use refrain_rank::protocol::Events;
+use refrain_ring::Incarnation;
 use std::os::fd::AsFd;
+
+/// A rank's way to its loggers, and what they had of its lives before.
+pub(super) struct Connected {
+    pub(super) events: SharedEvents,
+    pub(super) loggers: Vec<LoggerAddress>,
+    pub(super) quorum: usize,
+    /// One past the last determinant of the lives before.
+    pub(super) next: EventIndex,
+    /// The life that wrote it.
+    pub(super) follows: Incarnation,
+}
 
 /// Connects to the loggers of this rank's shard, if the protocol logs events
 /// and the job has loggers: one that was started without a launcher has nobody
@@ -25,7 +38,7 @@ pub(super) fn connect(
     membership: &Membership,
     member: Member,
     control: Option<&mut ControlPlane>,
-) -> Result<Option<SharedEvents>, Error> {
+) -> Result<Option<Connected>, Error> {
     let settings = &config.events;
     let shards = settings.shards.len();
     if !member.logs_events() || shards == 0 {
@@ -48,7 +61,7 @@ pub(super) fn connect(
         job: membership.job,
         rank: membership.rank,
         incarnation: membership.incarnation,
-        loggers,
+        loggers: loggers.clone(),
         quorum,
         level: settings.level,
         way,
@@ -62,14 +75,20 @@ pub(super) fn connect(
         rank: membership.rank,
         incarnation: membership.incarnation,
     };
-    let next = client.next();
+    let (next, follows) = (client.next(), client.follows());
     let client = LoggerClient::new(client, by_memory && settings.level == Level::Placed);
     let pessimist = Pessimist::new(identity, next, client);
     let output = match control.filter(|_| settings.gate_output) {
         Some(control) => Some(output_gate(control)?),
         None => None,
     };
-    Ok(Some(Events::shared(pessimist, Waiting::new(output))))
+    Ok(Some(Connected {
+        events: Events::shared(pessimist, Waiting::new(output)),
+        loggers,
+        quorum,
+        next,
+        follows,
+    }))
 }
 
 /// The page that tells the launcher which output may go.

@@ -14,9 +14,10 @@ use crate::config::JobConfig;
 use crate::control::ControlPlane;
 use crate::control::card::Card;
 use crate::control::host::HostIdentity;
+use crate::world::peers::{Peers, Published, Reach, STRANGER};
 use core::time::Duration;
 use refrain_ring::{Incarnation, Rank, Region};
-use refrain_transport::fabric::mixed::{self, Mixed, Side};
+use refrain_transport::fabric::mixed::{Mixed, Side};
 use refrain_transport::fabric::ofi::{Ofi, OfiOptions, Overrides};
 use refrain_transport::fabric::shm::Shm;
 use refrain_transport::fabric::{Address, Fabric, FabricError};
@@ -34,85 +35,91 @@ pub(super) struct Making<'a> {
     pub(super) window_bytes: u64,
 }
 
-/// What another rank has published.
-struct Peer {
-    card: Card,
-    /// Its address for ranks on its host, with the memory.
-    near: Address,
+/// A rank's fabric.
+pub(super) struct Made {
+    pub(super) fabric: Box<dyn Fabric>,
+    pub(super) peers: Peers,
+    /// Ranks that are still to be connected, by the engine: this life or theirs is
+    /// a later one. REC-3
+    pub(super) to_connect: Vec<(Rank, Incarnation, Address)>,
 }
 
 impl Making<'_> {
-    /// Makes the fabric that the job's settings ask for, and connects all ranks.
-    pub(super) fn make(self, shm: Shm) -> Result<Box<dyn Fabric>, Error> {
+    /// Makes the fabric that the job's settings ask for, and connects the ranks
+    /// that begin together with this one.
+    pub(super) fn make(self, shm: Shm) -> Result<Made, Error> {
         match FabricChoice::parse(&self.config.fabric)? {
             FabricChoice::Auto => self.make_auto(shm),
             FabricChoice::Shm => self.make_shm(shm),
-            FabricChoice::Ofi(Some(provider)) => {
-                // Its memory stays: the arena holds the region.
-                drop(shm);
-                self.make_ofi(&provider)
-            }
+            FabricChoice::Ofi(Some(provider)) => self.make_ofi(&shm, &provider),
             FabricChoice::Ofi(None) => Err(Error::Config(
                 "--fabric ofi: the launcher has put no provider in its place".into(),
             )),
         }
     }
 
-    fn make_shm(mut self, mut shm: Shm) -> Result<Box<dyn Fabric>, Error> {
-        let (host, peers) = self.introduce(&shm.address(), Vec::new())?;
-        let neighbours = self.neighbours(host, &peers);
+    fn make_shm(mut self, shm: Shm) -> Result<Made, Error> {
+        let (host, published) = self.introduce(&shm.address(), Vec::new())?;
+        let neighbours = self.neighbours(host, &published);
         if let Some(stranger) = neighbours.stranger_to(self.membership.rank) {
             return Err(Error::Fabric(FabricError::Attach {
                 peer: stranger,
-                reason: "it runs on another host (or in another network namespace), where shared memory does not reach: use --fabric auto"
-                    .into(),
+                reason: STRANGER.into(),
             }));
         }
-        for (rank, peer) in &peers {
-            shm.connect(*rank, Incarnation(0), &peer.near)?;
-        }
         self.explain(&neighbours, None);
-        Ok(Box::new(shm))
+        let reach = Reach::Near;
+        self.connect(Box::new(shm), Peers { host, reach }, &published)
     }
 
-    fn make_ofi(mut self, provider: &str) -> Result<Box<dyn Fabric>, Error> {
+    fn make_ofi(mut self, shm: &Shm, provider: &str) -> Result<Made, Error> {
         let mut ofi = self.create_ofi(provider)?;
-        let nothing = Address {
+        // Its memory stays: the arena holds the region, and the launcher keeps it
+        // for a later life.
+        let log = Address {
             bytes: Vec::new(),
-            memory: None,
+            memory: shm.address().memory,
         };
-        let (host, peers) = self.introduce(&nothing, ofi.address().bytes)?;
-        for (rank, peer) in &peers {
-            ofi.connect(*rank, Incarnation(0), &bare(&peer.card.far))?;
-        }
-        self.explain(&self.neighbours(host, &peers), None);
+        let (host, published) = self.introduce(&log, ofi.address().bytes)?;
+        let reach = Reach::Far;
+        let peers = Peers { host, reach };
+        self.explain(&self.neighbours(host, &published), None);
+        let to_connect = self.connect_first_lives(&mut ofi, peers, &published)?;
         self.greet(&mut ofi, |one, other| one != other)?;
-        Ok(Box::new(ofi))
+        Ok(Made {
+            fabric: Box::new(ofi),
+            peers,
+            to_connect,
+        })
     }
 
-    fn make_auto(mut self, mut shm: Shm) -> Result<Box<dyn Fabric>, Error> {
-        let (host, peers) = self.introduce(&shm.address(), Vec::new())?;
-        let neighbours = self.neighbours(host, &peers);
+    fn make_auto(mut self, shm: Shm) -> Result<Made, Error> {
+        let near = shm.address();
+        let (host, mut published) = self.introduce(&near, Vec::new())?;
+        let neighbours = self.neighbours(host, &published);
         let sides = neighbours.sides(self.membership.rank);
         // All ranks see the same hosts, so all take the same way here.
         if neighbours.stranger_to(self.membership.rank).is_none() {
-            for (rank, peer) in &peers {
-                shm.connect(*rank, Incarnation(0), &peer.near)?;
-            }
             self.explain(&neighbours, None);
-            return Ok(Box::new(shm));
+            let reach = Reach::Near;
+            return self.connect(Box::new(shm), Peers { host, reach }, &published);
         }
         let (provider, reason) = self.agree_on_provider()?;
         let ofi = self.create_ofi(&provider)?;
         self.put(&far_key(self.membership.rank), &ofi.address().bytes, None)?;
-        let mut mixed = Mixed::new(shm, ofi, sides.clone());
-        for (rank, peer) in peers {
-            let address = match sides[rank.index()] {
-                Side::Near => mixed::join(Some(peer.near), None),
-                Side::Far => mixed::join(None, Some(bare(&self.control.get(&far_key(rank))?.0))),
-            };
-            mixed.connect(rank, Incarnation(0), &address)?;
+        if self.membership.incarnation > Incarnation(0) {
+            // Those who know this life by now, and only by half.
+            self.publish(host, &near, ofi.address().bytes)?;
         }
+        let mut mixed = Mixed::new(shm, ofi, sides.clone());
+        for (rank, published) in &mut published {
+            if sides[rank.index()] == Side::Far {
+                published.card.far = self.control.get(&far_key(*rank))?.0;
+            }
+        }
+        let reach = Reach::Mixed;
+        let peers = Peers { host, reach };
+        let to_connect = self.connect_first_lives(&mut mixed, peers, &published)?;
         self.explain(&neighbours, Some((&provider, &reason)));
         let all_sides: Vec<Vec<Side>> = (0..self.membership.size)
             .map(|rank| neighbours.sides(Rank(rank)))
@@ -120,7 +127,48 @@ impl Making<'_> {
         self.greet(mixed.far_mut(), |one, other| {
             all_sides[one.index()][other.index()] == Side::Far
         })?;
-        Ok(Box::new(mixed))
+        Ok(Made {
+            fabric: Box::new(mixed),
+            peers,
+            to_connect,
+        })
+    }
+
+    fn connect(
+        &self,
+        mut fabric: Box<dyn Fabric>,
+        peers: Peers,
+        published: &[(Rank, Published)],
+    ) -> Result<Made, Error> {
+        let to_connect = self.connect_first_lives(&mut *fabric, peers, published)?;
+        Ok(Made {
+            fabric,
+            peers,
+            to_connect,
+        })
+    }
+
+    /// Connects all ranks if everybody begins now; returns those that have to tell
+    /// each other first what they have. REC-3
+    fn connect_first_lives(
+        &self,
+        fabric: &mut dyn Fabric,
+        peers: Peers,
+        published: &[(Rank, Published)],
+    ) -> Result<Vec<(Rank, Incarnation, Address)>, Error> {
+        let mut later = Vec::new();
+        for (rank, published) in published {
+            let Some(address) = peers.address_of(*rank, published)? else {
+                continue;
+            };
+            let incarnation = published.incarnation();
+            if incarnation.max(self.membership.incarnation) > Incarnation(0) {
+                later.push((*rank, incarnation, address));
+            } else {
+                fabric.connect(*rank, incarnation, &address)?;
+            }
+        }
+        Ok(later)
     }
 
     /// Rank 0 chooses, so that all ranks take the same.
@@ -169,33 +217,31 @@ impl Making<'_> {
         &mut self,
         near: &Address,
         far: Vec<u8>,
-    ) -> Result<(HostIdentity, Vec<(Rank, Peer)>), Error> {
-        let key = |rank: Rank| format!("address/{rank}");
+    ) -> Result<(HostIdentity, Vec<(Rank, Published)>), Error> {
         let own = self.membership.rank;
         let host = HostIdentity::of_this_process()?;
-        let card = Card {
-            host,
-            near: near.bytes.clone(),
-            far,
-        };
-        self.put(&key(own), &card.encode(), near.memory.as_ref())?;
-        let mut peers = Vec::with_capacity(self.membership.size as usize);
+        self.publish(host, near, far)?;
+        let mut published = Vec::with_capacity(self.membership.size as usize);
         for rank in (0..self.membership.size)
             .map(Rank)
             .filter(|rank| *rank != own)
         {
-            let (bytes, memory) = self.control.get(&key(rank))?;
-            let card = Card::decode(&bytes).map_err(|error| FabricError::Attach {
-                peer: rank,
-                reason: format!("what it has published cannot be read: {error}"),
-            })?;
-            let near = Address {
-                bytes: card.near.clone(),
-                memory: memory.map(Arc::new),
-            };
-            peers.push((rank, Peer { card, near }));
+            // Of one that is dead this is the card of its next life.
+            let (bytes, memory) = self.control.get(&address_key(rank))?;
+            published.push((rank, Published::read(rank, &bytes, memory)?));
         }
-        Ok((host, peers))
+        Ok((host, published))
+    }
+
+    fn publish(&mut self, host: HostIdentity, near: &Address, far: Vec<u8>) -> Result<(), Error> {
+        let card = Card {
+            incarnation: self.membership.incarnation,
+            host,
+            near: near.bytes.clone(),
+            far,
+        };
+        let key = address_key(self.membership.rank);
+        self.put(&key, &card.encode(), near.memory.as_ref())
     }
 
     fn put(
@@ -208,10 +254,10 @@ impl Making<'_> {
             .put(key, value, memory.map(|memory| memory.as_fd()))
     }
 
-    fn neighbours(&self, own: HostIdentity, peers: &[(Rank, Peer)]) -> Neighbours {
+    fn neighbours(&self, own: HostIdentity, published: &[(Rank, Published)]) -> Neighbours {
         let mut hosts = vec![own; self.membership.size as usize];
-        for (rank, peer) in peers {
-            hosts[rank.index()] = peer.card.host;
+        for (rank, published) in published {
+            hosts[rank.index()] = published.card.host;
         }
         Neighbours::new(hosts)
     }
@@ -226,20 +272,26 @@ impl Making<'_> {
     /// Finds addresses that do not answer. Behind a fence: nobody's time runs
     /// while another rank still registers its memory.
     fn greet(self, ofi: &mut Ofi, is_far: impl Fn(Rank, Rank) -> bool) -> Result<(), Error> {
+        let is_later = self.membership.incarnation > Incarnation(0);
+        if is_later && self.control.fences_passed() > 0 {
+            // Its checkpoint lies behind the fence.
+            return Ok(());
+        }
         self.control.fence()?;
+        if is_later || self.config.recovery.max_restarts > 0 {
+            // One that dies now comes again; one that cannot be reached is given up by
+            // the fabric later, and replaced until no more restarts are left.
+            return Ok(());
+        }
         let Greetings { to, from } = greetings(self.membership.rank, self.membership.size, is_far);
         Ok(ofi.greet(to, &from, self.peer_timeout())?)
     }
 }
 
-fn far_key(rank: Rank) -> String {
-    format!("far/{rank}")
+fn address_key(rank: Rank) -> String {
+    format!("address/{rank}")
 }
 
-/// An address without memory.
-fn bare(bytes: &[u8]) -> Address {
-    Address {
-        bytes: bytes.to_vec(),
-        memory: None,
-    }
+fn far_key(rank: Rank) -> String {
+    format!("far/{rank}")
 }

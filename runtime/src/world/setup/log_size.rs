@@ -4,7 +4,7 @@ use super::Membership;
 use crate::Error;
 use crate::config::JobConfig;
 use refrain_logging::Member;
-use refrain_ring::CHUNK_BYTES;
+use refrain_ring::{CHUNK_BYTES, Incarnation};
 
 /// A channel's window when its log is reused: small enough to stay in a
 /// second-level cache, large enough for the receiver to lag a little.
@@ -14,28 +14,34 @@ const LOG_BYTES_DEFAULT: u64 = 512 << 20;
 /// The least that a log can work with: two chunks a channel.
 const LOG_BYTES_MIN: u64 = 4 * CHUNK_BYTES as u64;
 
+/// Log memory of one rank where it is not given: a share of what the machine has
+/// now.
+pub(crate) fn default_bytes(ranks_on_host: u32) -> u64 {
+    let ranks = u64::from(ranks_on_host.max(1));
+    let available = crate::machine::available_memory_bytes();
+    let share = available.map_or(LOG_BYTES_DEFAULT, |bytes| bytes / 2 / ranks);
+    LOG_BYTES_DEFAULT.min(share).max(LOG_BYTES_MIN)
+}
+
 /// Log memory of this rank and the most that one channel may hold of it.
 pub(super) fn log_size(
     config: &JobConfig,
     membership: &Membership,
     member: Member,
 ) -> Result<(u64, u64), Error> {
-    let available = crate::machine::available_memory_bytes();
     let ranks = u64::from(config.ranks_on_host.max(1));
-    let share = available.map_or(LOG_BYTES_DEFAULT, |bytes| bytes / 2 / ranks);
     let budget = config
         .log_memory_bytes
-        .unwrap_or(LOG_BYTES_DEFAULT.min(share));
-    let budget = if config.log_memory_bytes.is_none() {
-        budget.max(LOG_BYTES_MIN)
-    } else {
-        budget
-    };
+        .unwrap_or_else(|| default_bytes(config.ranks_on_host));
     if budget < LOG_BYTES_MIN {
         return Err(Error::Config(format!(
             "--log-memory {budget}: the least is {LOG_BYTES_MIN} bytes"
         )));
     }
+    // A later life takes the place of one that had as much; what is missing now is
+    // with the others.
+    let is_first = membership.incarnation == Incarnation(0);
+    let available = crate::machine::available_memory_bytes().filter(|_| is_first);
     if let Some(available) = available.filter(|available| budget.saturating_mul(ranks) > *available)
     {
         return Err(Error::Config(format!(
@@ -44,7 +50,8 @@ pub(super) fn log_size(
     }
     let peers = u64::from(membership.size.saturating_sub(1).max(1));
     if member.keeps_payload() && config.spill_dir.is_some() {
-        return spilled_size(budget, peers);
+        let is_survived = config.recovery.max_restarts > 0;
+        return spilled_size(budget, peers, is_survived);
     }
     if member.keeps_payload() {
         return Ok((budget, budget));
@@ -63,14 +70,45 @@ pub(super) fn log_size(
 /// With a disk, memory is only held by what receivers have not consumed and
 /// disks have not written. The windows of all channels fit into it together: so
 /// no channel waits for memory that another receiver holds.
-fn spilled_size(budget: u64, peers: u64) -> Result<(u64, u64), Error> {
+///
+/// Where ranks are started again (`is_survived`) a log also comes back from disk:
+/// its channel has one chunk that is being written then, and needs two for what is
+/// posted again, one that is read and the next, while receivers may hold two of
+/// every other channel. REC-3, LOG-3
+fn spilled_size(budget: u64, peers: u64, is_survived: bool) -> Result<(u64, u64), Error> {
     let chunk = CHUNK_BYTES as u64;
-    let window = budget / peers / chunk * chunk;
-    if window < 2 * chunk {
+    let least = (2 * peers + u64::from(is_survived)) * chunk;
+    if budget < least {
         return Err(Error::Config(format!(
-            "--log-memory {budget}: with --spill-dir the least for {peers} peers is {} bytes",
-            peers * 2 * chunk
+            "--log-memory {budget}: with --spill-dir the least for {peers} peers is {least} bytes"
         )));
     }
-    Ok((budget, window))
+    Ok((budget, budget / peers / chunk * chunk))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// However many peers there are, what is least leaves three chunks to the one
+    /// that is brought up, while all others hold their windows. LOG-3, REC-3
+    #[test]
+    fn a_log_that_comes_back_from_disk_has_room_beside_all_others() {
+        let chunk = CHUNK_BYTES as u64;
+        for peers in 1..40 {
+            let least = (2 * peers + 1) * chunk;
+            assert!(spilled_size(least - 1, peers, true).is_err());
+            for budget in (2 * peers + 1..8 * peers).map(|chunks| chunks * chunk) {
+                let (_, window) = spilled_size(budget, peers, true).expect("enough");
+                assert!(window >= 2 * chunk);
+                assert!(
+                    (peers - 1) * window + 3 * chunk <= budget,
+                    "{peers} {budget}"
+                );
+            }
+            // Nobody reads it again but after the job: two a channel do.
+            assert!(spilled_size(2 * peers * chunk, peers, false).is_ok());
+            assert!(spilled_size(2 * peers * chunk - 1, peers, false).is_err());
+        }
+    }
 }

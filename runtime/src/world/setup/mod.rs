@@ -3,26 +3,28 @@
 //! Log memory is always made by the shared-memory fabric; libfabric's registers
 //! the same memory, so that a record can leave by either.
 
+mod checkpoints;
 mod events;
 mod explain;
 mod fabric;
+mod joining;
 mod log_size;
 mod neighbours;
+mod past;
 mod spill;
 
+pub(crate) use log_size::default_bytes;
+
 use super::World;
+use super::news::Attention;
 use super::waiting::Patience;
 use crate::Error;
-use crate::choice;
 use crate::config::JobConfig;
 use crate::control::ControlPlane;
-use crate::protocol::SharedEvents;
-use refrain_logging::{Member, UnknownProtocol};
-use refrain_rank::protocol::Logging;
+use joining::{Joined, Joining};
 use refrain_ring::{Incarnation, Rank};
-use refrain_transport::engine::{Engine, EngineOptions};
 use refrain_transport::fabric::FabricError;
-use refrain_transport::fabric::shm::{Shm, ShmOptions};
+use std::time::Instant;
 
 /// Who this rank is.
 struct Membership {
@@ -36,43 +38,76 @@ impl World {
     /// Joins the job of the launcher that started this process, or makes a job
     /// of one rank if none did.
     ///
+    /// In a process that was started in the place of one that died this returns a
+    /// world that plays the past of that one again: the program runs as ever, from
+    /// its beginning or from what [`World::restored`] gives back.
+    ///
     /// # Errors
-    /// When the launcher cannot be reached, or the settings cannot be met.
+    /// When the launcher cannot be reached, or the settings cannot be met; when
+    /// what a later life needs is damaged or incomplete.
     pub fn init() -> Result<Self, Error> {
+        let began = Instant::now();
         let mut control = ControlPlane::from_environment()?;
         let config = control
             .as_ref()
             .map_or_else(JobConfig::default, |control| control.config().clone());
-        let membership = control.as_ref().map_or(
-            Membership {
-                rank: Rank(0),
-                size: 1,
-                incarnation: Incarnation(0),
-                job: 0,
-            },
-            |control| Membership {
-                rank: control.rank(),
-                size: control.size(),
-                incarnation: control.incarnation(),
-                job: control.job(),
-            },
-        );
-        let (engine, events) = make_engine(&config, &membership, control.as_mut())
-            .inspect_err(|error| tell_launcher(error, control.as_mut()))?;
-        Ok(Self {
+        let membership = Membership::of(control.as_ref());
+        let joined = Joining {
+            config: &config,
+            membership: &membership,
+            began,
+        }
+        .join(control.as_mut())
+        .inspect_err(|error| tell_launcher(error, control.as_mut()))?;
+        let Joined {
+            engine,
+            events,
+            peers,
+            checkpoints,
+            world,
+            recovering,
+        } = joined;
+        let mut world = Self {
             rank: membership.rank,
             size: membership.size,
+            incarnation: membership.incarnation,
             patience: Patience::new(&config),
+            attention: Attention::new(config.recovery.max_restarts > 0),
+            peers,
+            checkpoints,
+            recovering,
             engine,
             events,
             tells_statistics: config.events.statistics,
             gates_output: config.events.gate_output,
             control,
-            barriers: 0,
-            scopes: 0,
+            barriers: world.barriers,
+            scopes: world.scopes,
             spare_begun: Vec::new(),
             not_shared: core::marker::PhantomData,
-        })
+        };
+        world.heed_news()?;
+        Ok(world)
+    }
+}
+
+impl Membership {
+    /// Without a launcher: a job of one rank.
+    fn of(control: Option<&ControlPlane>) -> Self {
+        control.map_or(
+            Self {
+                rank: Rank(0),
+                size: 1,
+                incarnation: Incarnation(0),
+                job: 0,
+            },
+            |control| Self {
+                rank: control.rank(),
+                size: control.size(),
+                incarnation: control.incarnation(),
+                job: control.job(),
+            },
+        )
     }
 }
 
@@ -82,57 +117,4 @@ fn tell_launcher(error: &Error, control: Option<&mut ControlPlane>) {
     if let (Error::Fabric(FabricError::Silent { .. }), Some(control)) = (error, control) {
         control.abort(&error.to_string());
     }
-}
-
-fn make_engine(
-    config: &JobConfig,
-    membership: &Membership,
-    mut control: Option<&mut ControlPlane>,
-) -> Result<(Engine, Option<SharedEvents>), Error> {
-    choice::check(config)?;
-    let member: Member = config
-        .protocol
-        .parse()
-        .map_err(|error: UnknownProtocol| Error::Config(error.to_string()))?;
-    let (log_bytes, window_bytes) = log_size::log_size(config, membership, member)?;
-    let (shm, mut arena) = Shm::create(ShmOptions {
-        job: membership.job,
-        rank: membership.rank,
-        incarnation: membership.incarnation,
-        size: membership.size,
-        log_bytes,
-        window_bytes,
-    })?;
-    if config.log_prefault {
-        arena
-            .commit_all()
-            .map_err(|error| Error::Config(format!("--log-prefault: {error}")))?;
-    }
-    let fabric = match control.as_deref_mut() {
-        // A job of one rank has nobody to reach.
-        None => Box::new(shm),
-        Some(control) => fabric::Making {
-            config,
-            membership,
-            control,
-            region: arena.region(),
-            window_bytes,
-        }
-        .make(shm)?,
-    };
-    let options = EngineOptions {
-        rank: membership.rank,
-        incarnation: membership.incarnation,
-        size: membership.size,
-        window_bytes,
-    };
-    let budget_bytes = arena.budget_bytes();
-    let events = events::connect(config, membership, member, control)?;
-    let protocol = Logging::new(member, events.clone());
-    let engine = Engine::new(options, arena, fabric, Box::new(protocol));
-    let engine = match spill::disk(config, membership, member, budget_bytes)? {
-        Some(disk) => engine.with_spill(disk),
-        None => engine,
-    };
-    Ok((engine, events))
 }

@@ -5,6 +5,7 @@ use clap::{ArgGroup, Parser, ValueEnum, value_parser};
 use refrain_sim::exhaustive::Size;
 use refrain_sim::plan::{Plan, ProtocolPlan, Wishes};
 use refrain_sim::planted::{Known, Planted};
+use refrain_sim::restart;
 use std::time::Duration;
 
 /// Runs whole simulated jobs (ranks, event loggers, checkpoint store, network,
@@ -49,7 +50,8 @@ pub struct Arguments {
     /// them.
     #[arg(long, value_name = "BUG")]
     plant: Option<String>,
-    /// Explore the protocol's core in this size, exhaustively; `list`: name them.
+    /// Explore the protocol's core in this size, exhaustively, or restarts of real
+    /// engines (`restart`: all sizes of these); `list`: name them.
     #[arg(long, value_name = "SIZE")]
     explore: Option<String>,
     /// Run each seed twice and compare.
@@ -75,6 +77,8 @@ pub enum Task {
     ListSizes,
     /// The model is to be explored.
     Explore(Size),
+    /// Restarts are to be explored, in all these sizes.
+    ExploreRestarts(Vec<(&'static str, restart::Size)>),
     /// Planted bugs are to be named.
     ListPlanted,
     /// All planted bugs are to be found.
@@ -89,10 +93,31 @@ pub enum Task {
 
 fn size(name: &str) -> Result<Size, String> {
     let unknown = || {
-        let names = Size::NAMES.join(", ");
+        let names = names().join(", ");
         format!("there is no size {name} of the model: there are {names}")
     };
     Size::named(name).ok_or_else(unknown)
+}
+
+/// What can be explored.
+pub fn names() -> Vec<String> {
+    let restarts = restart::Size::NAMES.map(|name| format!("restart-{name}"));
+    let core = Size::NAMES.map(String::from);
+    let all = core.into_iter().chain(["restart".into()]);
+    all.chain(restarts).collect()
+}
+
+/// All sizes of restarts, or the one with this name.
+fn restarts(name: &str) -> Option<Vec<(&'static str, restart::Size)>> {
+    let wanted = name.strip_prefix("restart")?;
+    let is_wanted = |size: &str| wanted.is_empty() || wanted.strip_prefix('-') == Some(size);
+    let each = restart::Size::NAMES
+        .into_iter()
+        .filter(|name| is_wanted(name));
+    let found: Vec<_> = each
+        .filter_map(|name| Some((name, restart::Size::named(name)?)))
+        .collect();
+    (!found.is_empty()).then_some(found)
 }
 
 fn minutes(text: &str) -> Result<Duration, String> {
@@ -116,7 +141,10 @@ impl Arguments {
         }
         match self.explore.as_deref() {
             Some("list") => return Ok(Task::ListSizes),
-            Some(name) => return Ok(Task::Explore(size(name)?)),
+            Some(name) => {
+                let task = restarts(name).map(Task::ExploreRestarts);
+                return task.map_or_else(|| size(name).map(Task::Explore), Ok);
+            }
             None => {}
         }
         match self.plant.as_deref() {

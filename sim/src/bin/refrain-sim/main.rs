@@ -11,7 +11,6 @@ mod tally;
 use arguments::{Arguments, Task};
 use campaign::{Campaign, Seeds};
 use clap::Parser;
-use refrain_sim::exhaustive::Size;
 use refrain_sim::planted::Planted;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
@@ -27,7 +26,7 @@ fn main() -> ExitCode {
             true
         }
         Ok(Task::ListSizes) => {
-            for name in Size::NAMES {
+            for name in arguments::names() {
                 println!("{name}");
             }
             true
@@ -37,6 +36,13 @@ fn main() -> ExitCode {
             println!("{exploration}");
             exploration.counterexample.is_none()
         }
+        Ok(Task::ExploreRestarts(sizes)) => sizes.iter().fold(true, |all, (name, size)| {
+            let began = Instant::now();
+            let exploration = refrain_sim::restart::run(size);
+            let seconds = began.elapsed().as_secs_f64();
+            println!("restart-{name}: {exploration} ({seconds:.1} s)");
+            all & exploration.counterexample.is_none()
+        }),
         Ok(Task::FindAll) => Planted::ALL
             .iter()
             .map(|known| planting::find(&arguments, known))

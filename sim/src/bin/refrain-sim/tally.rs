@@ -22,6 +22,7 @@ impl Tally {
         sum.events += run.events;
         sum.checkpoints += run.checkpoints;
         sum.recollections += run.recollections;
+        sum.lives += run.lives;
         let (faults, more) = (&mut sum.faults, &run.faults);
         faults.rank_kills += more.rank_kills;
         faults.logger_kills += more.logger_kills;
@@ -49,6 +50,7 @@ impl fmt::Display for Tally {
             events,
             checkpoints,
             recollections,
+            lives,
             faults,
             digest: _,
         } = self.sum;
@@ -72,7 +74,7 @@ impl fmt::Display for Tally {
         )?;
         write!(
             f,
-            "{recollections} later lives collected what they need, and were checked"
+            "{lives} later lives played again and went on; {recollections} of them were checked before in the reference"
         )
     }
 }

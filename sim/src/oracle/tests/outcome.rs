@@ -139,6 +139,10 @@ fn tell(record: &Determinant, mut told: impl FnMut(Event<'_>)) {
             clock: *at,
             requests,
         }),
+        Determinant::Cancelled { at, request } => told(Event::Cancelled {
+            clock: *at,
+            request: *request,
+        }),
         Determinant::Nothing { at, .. } => told(Event::Nothing { clock: *at }),
     }
 }

@@ -60,7 +60,11 @@ impl Past {
     /// What a rank would collect that is started from there.
     fn collected(&self, rank: usize, beginning: Beginning, printed: usize) -> Recollection {
         let clock = beginning.clock;
-        let saved = Saved { beginning, printed };
+        let saved = Saved {
+            beginning,
+            printed,
+            engine: None,
+        };
         let messages = |source: usize| {
             let wanted = Recollection::first_wanted(&saved, Rank(source as u32));
             self.sends[source]
@@ -217,7 +221,11 @@ fn a_tally_knows_what_a_program_had() {
             payload: stamp.encode().to_vec(),
         }]));
     }
-    let saved = tally.save(&Program::new(&plan, Rank(0)), Clock(8));
+    let saved = tally.save(
+        &Program::new(&plan, Rank(0)),
+        Clock(8),
+        super::super::EnginePart::default(),
+    );
     let Beginning {
         answer,
         clock,

@@ -499,7 +499,7 @@ impl Ideal {
                 cancelled: true,
                 payload: Vec::new(),
             });
-            self.recorder.completed(self.clock, &[request.posted_at]);
+            self.recorder.cancelled(self.clock, request.posted_at);
         }
         Answer::Done
     }

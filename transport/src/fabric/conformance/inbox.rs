@@ -23,6 +23,10 @@ pub(super) struct Inbox {
     rank: Rank,
     frames: BTreeMap<(Rank, Incarnation), u64>,
     controls: BTreeMap<(Rank, Incarnation), u64>,
+    /// Lanes that begin in the middle: their first frame that is missed.
+    begins: BTreeMap<(Rank, Incarnation), u64>,
+    /// Frames that came before it, for each lane without a gap.
+    pub(super) before: BTreeMap<Rank, Vec<u64>>,
     /// Whether arriving frames are kept.
     pub(super) keeps: bool,
     pub(super) kept: Vec<Kept>,
@@ -42,6 +46,8 @@ impl Inbox {
             rank,
             frames: BTreeMap::new(),
             controls: BTreeMap::new(),
+            begins: BTreeMap::new(),
+            before: BTreeMap::new(),
             keeps: false,
             kept: Vec::new(),
             landings: Landings::default(),
@@ -63,6 +69,37 @@ impl Inbox {
         self.controls.get(&life).copied().unwrap_or(0)
     }
 
+    /// What comes from a life of a rank begins with frame `from`.
+    pub(super) fn begin_at(&mut self, source: Rank, incarnation: Incarnation, from: u64) {
+        self.frames.insert((source, incarnation), from);
+        self.begins.insert((source, incarnation), from);
+    }
+
+    /// Whether a frame is one before the beginning: those may come, before all
+    /// others and in order, where they lie in the same chunk.
+    fn is_before(&mut self, arrival: &Arrival<'_>) -> bool {
+        let life = (arrival.header.source, arrival.header.incarnation);
+        let number = arrival.header.ssn.0;
+        let begin = self.begins.get(&life).copied();
+        let has_begun = begin != self.frames.get(&life).copied();
+        if has_begun || begin.is_none_or(|begin| number >= begin) {
+            return false;
+        }
+        let name = self.next(life.0, life.1, number);
+        let bytes = arrival.payload.bytes();
+        assert_eq!(*arrival.header, name.header(bytes), "{name:?}");
+        let is_filled = |payload: Payload<'_>| match payload {
+            Payload::Here(payload) => name.is_filled(payload),
+            Payload::Distant(_) => true,
+        };
+        assert!(is_filled(arrival.payload), "{name:?} has other payload");
+        let before = self.before.entry(life.0).or_default();
+        let follows = before.last().is_none_or(|last| number == last + 1);
+        assert!(follows, "{name:?} comes out of order");
+        before.push(number);
+        true
+    }
+
     fn next(&self, source: Rank, incarnation: Incarnation, number: u64) -> Name {
         Name {
             source,
@@ -76,6 +113,9 @@ impl Inbox {
 impl Sink for Inbox {
     fn frame(&mut self, arrival: Arrival<'_>) -> Disposition {
         self.calls += 1;
+        if self.is_before(&arrival) {
+            return Disposition::Consumed;
+        }
         let (source, incarnation) = (arrival.header.source, arrival.header.incarnation);
         let number = self.frames(source, incarnation.0);
         let name = self.next(source, incarnation, number);

@@ -13,6 +13,7 @@
 //! Besides what is looked at by name, every check verifies of each frame that
 //! arrives: its order on its lane, its header and each byte of its payload.
 
+mod again;
 mod death;
 mod distant;
 mod garbage;
@@ -38,6 +39,7 @@ mod on_shm;
 #[cfg(test)]
 pub(super) mod on_sim;
 
+pub use again::*;
 pub use death::*;
 pub use distant::*;
 pub use garbage::*;
@@ -111,6 +113,11 @@ pub trait Harness {
     /// Longest that anything may take which must happen, on a loaded machine.
     fn patience(&self) -> Duration {
         Duration::from_secs(30)
+    }
+
+    /// Why lanes of this fabric cannot be begun again here, if so.
+    fn cannot_begin_again(&self) -> Option<&'static str> {
+        None
     }
 
     /// Puts bytes where the lane's next frame belongs, behind all posted ones.
@@ -195,6 +202,15 @@ pub fn run(harness: &mut impl Harness) -> Report {
         check_connect_fences,
         check_fenced_incarnation_stays_out,
         check_killed_peer_leaves_a_prefix,
+        check_lane_begins_in_the_middle,
+        check_released_of_a_peer_that_is_gone,
+        check_published_while_gone_comes_later,
+        check_kept_frames_hold_a_lane_that_began_again,
+        check_both_sides_begin_again,
+        check_lives_in_a_row,
+        check_early_life_gets_nothing_of_the_old,
+        check_kept_of_an_earlier_life,
+        check_connected_incarnation_is_refused,
         check_wrong_incarnation_is_refused,
         check_wrong_source_is_refused,
         check_broken_header_is_refused,

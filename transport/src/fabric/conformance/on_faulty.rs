@@ -11,7 +11,7 @@ use crate::control::Control;
 use crate::fabric::sim::{LaneKind, Options, SimFabric};
 use crate::fabric::{
     Address, Arrival, Attributes, Disposition, Fabric, FabricError, Landed, Landing, Payload,
-    Place, Refusal, Sink,
+    Place, RELEASED_WHOLLY, Refusal, Sink,
 };
 use crate::gate::Pass;
 use core::ptr::NonNull;
@@ -49,10 +49,15 @@ enum Bug {
     ClosesNothing,
     IsAlwaysDrained,
     IsNeverDrained,
+    HoldsForTheGone,
+    ReleasesWhatComes,
+    LosesWhereItBegins,
+    KeepsTheOldControl,
+    ConnectsTwice,
 }
 
 /// Each bug, and a check that must find it.
-const FOUND_BY: [(Bug, &str); 15] = [
+const FOUND_BY: [(Bug, &str); 20] = [
     (Bug::LosesAFrame, "check_data_lane_is_fifo"),
     (Bug::DoublesAControl, "check_control_lane_is_fifo"),
     (Bug::FlipsABit, "check_payload_sizes"),
@@ -74,6 +79,17 @@ const FOUND_BY: [(Bug, &str); 15] = [
     (Bug::SwallowsErrors, "check_wrong_source_is_refused"),
     (Bug::TakesPostsToNobody, "check_unconnected_is_refused"),
     (Bug::SharesPlaces, "check_keep_and_let_go_in_any_order"),
+    (
+        Bug::HoldsForTheGone,
+        "check_released_of_a_peer_that_is_gone",
+    ),
+    (
+        Bug::ReleasesWhatComes,
+        "check_kept_frames_hold_a_lane_that_began_again",
+    ),
+    (Bug::LosesWhereItBegins, "check_lane_begins_in_the_middle"),
+    (Bug::KeepsTheOldControl, "check_both_sides_begin_again"),
+    (Bug::ConnectsTwice, "check_connected_incarnation_is_refused"),
 ];
 
 /// The same for bugs in what is distant.
@@ -143,6 +159,8 @@ impl FaultyHarness {
             last_posted: Position(0),
             waits: false,
             landed: 0,
+            old_control: None,
+            life: Incarnation(0),
         };
         Endpoint {
             fabric,
@@ -209,6 +227,10 @@ struct Faulty {
     waits: bool,
     /// Landings that have ended.
     landed: usize,
+    /// The control frame that was posted last.
+    old_control: Option<Control>,
+    /// Of the peer that was connected last.
+    life: Incarnation,
 }
 
 /// Memory lent to the fabric.
@@ -338,7 +360,16 @@ impl Fabric for Faulty {
         incarnation: Incarnation,
         address: &Address,
     ) -> Result<(), FabricError> {
-        self.sim.connect(peer, incarnation, address)
+        self.life = incarnation;
+        let connected = self.sim.connect(peer, incarnation, address);
+        match (self.bug, self.old_control) {
+            (Bug::ConnectsTwice, _) => Ok(()),
+            (Bug::KeepsTheOldControl, Some(control)) => {
+                let posted = self.sim.post_control(super::seat::pass(), peer, control);
+                posted.or(Ok(()))
+            }
+            _ => connected,
+        }
     }
 
     fn disconnect(&mut self, peer: Rank) {
@@ -348,6 +379,11 @@ impl Fabric for Faulty {
     }
 
     fn post(&mut self, pass: Pass, peer: Rank, frame: &Frame) -> Result<(), Refusal> {
+        let begins = self.life > Incarnation(0) && self.sim.released(peer) == Position(0);
+        if self.bug == Bug::LosesWhereItBegins && begins && frame.position.0 > 100_000 {
+            self.life = Incarnation(0);
+            return Ok(());
+        }
         let posted = self.sim.post(pass, peer, frame);
         self.busy = matches!(posted, Err(Refusal::Busy));
         if posted.is_ok() {
@@ -363,13 +399,19 @@ impl Fabric for Faulty {
         if self.bug == Bug::DataStopsControl && self.busy {
             return Err(Refusal::Busy);
         }
-        self.sim.post_control(pass, peer, control)
+        let posted = self.sim.post_control(pass, peer, control);
+        if posted.is_ok() {
+            self.old_control = Some(control);
+        }
+        posted
     }
 
     fn released(&mut self, peer: Rank) -> Position {
         let released = self.sim.released(peer);
         match self.bug {
             Bug::NeverReleases => Position(0),
+            Bug::HoldsForTheGone if released == RELEASED_WHOLLY => Position(0),
+            Bug::ReleasesWhatComes if self.life > Incarnation(0) => released.max(self.last_posted),
             Bug::ReleasesDistantEarly => released.max(self.last_posted),
             Bug::ReleasesBack if released.0 > 700_000 => Position(released.0 - 600_000),
             _ => released,

@@ -264,6 +264,45 @@ impl<'h, H: Harness> Rig<'h, H> {
         old
     }
 
+    /// A rank dies and comes back, the others fence it and go on with logs that
+    /// they have kept: what the new life misses of rank r begins with frame
+    /// `from[r]`. REC-3
+    pub(super) fn revive(&mut self, rank: usize, incarnation: u32, from: &[u64]) {
+        let name = Rank(rank as u32);
+        let fresh = Seat::new(self.harness.restart(name, Incarnation(incarnation)));
+        let old = core::mem::replace(&mut self.seats[rank], fresh);
+        self.harness.kill(old.endpoint);
+        let others = (0..self.seats.len()).filter(|other| *other != rank);
+        for other in others.clone() {
+            self.seats[other].endpoint.fabric.disconnect(name);
+        }
+        self.connect_with_all(rank);
+        for other in others {
+            self.begin_again(other, rank, from[other]);
+            self.seats[rank].keep_log(Rank(other as u32));
+        }
+    }
+
+    /// A new life of `to` misses all from frame `from` on.
+    pub(super) fn begin_again(&mut self, survivor: usize, to: usize, from: u64) {
+        let (rank, incarnation) = {
+            let endpoint = &self.seats[survivor].endpoint;
+            (endpoint.rank, endpoint.incarnation)
+        };
+        self.seats[to].inbox.begin_at(rank, incarnation, from);
+        self.seats[survivor].send_again(Rank(to as u32), from);
+    }
+
+    /// All logs will be kept for later lives.
+    pub(super) fn keep_logs(&mut self) {
+        let ranks = self.seats.len();
+        for from in 0..ranks {
+            for to in (0..ranks).filter(|to| *to != from) {
+                self.seats[from].keep_log(Rank(to as u32));
+            }
+        }
+    }
+
     fn connect_with_all(&mut self, rank: usize) {
         let (rank, others) = {
             let (before, rest) = self.seats.split_at_mut(rank);

@@ -3,9 +3,11 @@
 use super::Endpoint;
 use super::inbox::{Inbox, Kept};
 use super::pattern::Name;
-use crate::fabric::{Fabric, FabricError, Refusal};
+use crate::fabric::{Fabric, FabricError, RELEASED_WHOLLY, Refusal};
 use crate::gate::{Gate, Pass};
-use refrain_ring::{ChannelLog, Frame, Position, Rank, RecordHeader};
+use refrain_ring::read_back::DiskChunks;
+use refrain_ring::resend::{Lane, Resend, Resent};
+use refrain_ring::{CHUNK_BYTES, ChannelLog, Frame, Position, Rank, RecordHeader, Ssn};
 use std::collections::BTreeMap;
 
 /// Posts refused in a row after which a lane counts as full: more than bad luck.
@@ -23,7 +25,27 @@ pub(super) struct Outbox {
     pub(super) controls: u64,
     /// Packed but refused so far.
     pub(super) waiting: Option<Frame>,
+    /// Where each frame begins in a log that is kept for later lives.
+    pub(super) kept: Option<Vec<Position>>,
+    /// The log is sent again: what gives its frames, and one that was refused.
+    again: Option<(Resend, Option<Frame>)>,
     released: Position,
+}
+
+/// Chunks of a log that is kept: no window holds so much.
+const KEPT_CHUNKS: u64 = 12;
+
+/// The disk of those who have none.
+struct NoDisk;
+
+impl DiskChunks for NoDisk {
+    fn find(&self, _ssn: Ssn) -> Option<u64> {
+        None
+    }
+
+    fn begin_read(&mut self, _sequence: u64) -> Option<u64> {
+        None
+    }
 }
 
 /// One rank: its endpoint, and what stands in for its engine. The fabric is
@@ -58,13 +80,71 @@ impl<F: Fabric> Seat<F> {
             frames: 0,
             controls: 0,
             waiting: None,
+            kept: None,
+            again: None,
             released: Position(0),
         })
     }
 
+    /// The log to `to`, which is empty, will be kept for later lives.
+    pub(super) fn keep_log(&mut self, to: Rank) {
+        let (rank, incarnation) = (self.endpoint.rank, self.endpoint.incarnation);
+        let window_bytes = KEPT_CHUNKS * CHUNK_BYTES as u64;
+        let outbox = self.outbox(to);
+        outbox.log = ChannelLog::new(rank, incarnation, to, window_bytes);
+        outbox.kept = Some(Vec::new());
+    }
+
+    /// What is kept is sent again from frame `from` on, to a life of `to` that has
+    /// just been connected. REC-3
+    pub(super) fn send_again(&mut self, to: Rank, from: u64) {
+        let outbox = self.outbox(to);
+        outbox.again = Some((Resend::new(&outbox.log, Ssn(from)), None));
+    }
+
+    /// Sends one more kept frame; `None` when all that was published is sent.
+    pub(super) fn post_again(&mut self, to: Rank) -> Option<bool> {
+        let released = self.endpoint.fabric.released(to);
+        let outbox = self.outboxes.get_mut(&to)?;
+        let (resend, refused) = outbox.again.as_mut()?;
+        let frame = match refused.take() {
+            Some(frame) => frame,
+            None => {
+                let posted = outbox.waiting.map_or(outbox.log.tail(), |it| it.position);
+                let lane = Lane {
+                    log: &outbox.log,
+                    arena: &mut self.endpoint.arena,
+                    posted,
+                    horizon: Ssn(0),
+                    released,
+                };
+                match resend.step(lane, &mut NoDisk).expect("all is in memory") {
+                    Resent::Frame(frame) => frame,
+                    Resent::Waiting => unreachable!("nothing is on disk"),
+                    Resent::End => {
+                        outbox.again = None;
+                        return None;
+                    }
+                }
+            }
+        };
+        match self.endpoint.fabric.post(pass(), to, &frame) {
+            Ok(()) => Some(true),
+            Err(Refusal::Busy) => {
+                *refused = Some(frame);
+                Some(false)
+            }
+            Err(refusal) => panic!("a post to a connected peer: {refusal}"),
+        }
+    }
+
     /// Frames go to a new life of `to` from now on.
     pub(super) fn begin_anew(&mut self, to: Rank) {
-        if let Some(outbox) = self.outboxes.remove(&to) {
+        if let Some(outbox) = self.outboxes.get_mut(&to).filter(|it| it.kept.is_some()) {
+            outbox.controls = 0;
+            outbox.released = Position(0);
+            outbox.again = None;
+        } else if let Some(outbox) = self.outboxes.remove(&to) {
             // Nobody reads the old log any more.
             let mut log = outbox.log;
             let tail = log.tail();
@@ -90,7 +170,12 @@ impl<F: Fabric> Seat<F> {
         };
         name.fill(outbox.log.payload_mut(arena, &mut reservation));
         let header = name.header(payload_bytes);
-        outbox.waiting = Some(outbox.log.append(arena, reservation, header));
+        let frame = outbox.log.append(arena, reservation, header);
+        outbox
+            .kept
+            .iter_mut()
+            .for_each(|kept| kept.push(frame.position));
+        outbox.waiting = Some(frame);
         outbox.frames += 1;
         true
     }
@@ -99,6 +184,9 @@ impl<F: Fabric> Seat<F> {
     fn trim(&mut self, to: Rank) {
         let released = self.endpoint.fabric.released(to);
         let outbox = self.outbox(to);
+        if released == RELEASED_WHOLLY || outbox.kept.is_some() {
+            return;
+        }
         assert!(
             released >= outbox.released,
             "released went back from {} to {released}",
@@ -116,6 +204,11 @@ impl<F: Fabric> Seat<F> {
 
     /// Posts the frame that waits, if any; whether none waits any more.
     pub(super) fn post_waiting(&mut self, to: Rank) -> bool {
+        while let Some(is_taken) = self.post_again(to) {
+            if !is_taken {
+                return false;
+            }
+        }
         let Some(frame) = self.outbox(to).waiting else {
             return true;
         };
@@ -136,6 +229,14 @@ impl<F: Fabric> Seat<F> {
             self.post_waiting(to);
             true
         }
+    }
+
+    /// Packs a frame and publishes it, as one whose receiver is gone.
+    pub(super) fn publish_alone(&mut self, to: Rank, payload_bytes: usize) {
+        assert!(self.pack(to, payload_bytes), "a log that is kept has room");
+        let waiting = self.outbox(to).waiting.take();
+        let region = self.endpoint.arena.region().clone();
+        waiting.expect("just packed").publish(&region);
     }
 
     /// Appends and posts a record of somebody else's making.

@@ -139,7 +139,7 @@ impl Ofi {
         let Some(peer) = connected else {
             // FENCE-1: nothing of an older life is looked at. A later one is not
             // connected yet: it will be asked to send again.
-            if header.incarnation >= self.acceptable[index] {
+            if u64::from(header.incarnation.0) >= self.acceptable[index] {
                 self.early[index] = Some(header.incarnation);
             }
             return 0;

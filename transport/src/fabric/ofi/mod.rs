@@ -32,7 +32,9 @@ pub mod wire;
 pub use choices::Overrides;
 pub use providers::{Provider, library_version, providers};
 
-use super::{Address, Attributes, Fabric, FabricError, Landing, Place, Refusal, Sink};
+use super::{
+    Address, Attributes, Fabric, FabricError, Landing, Place, RELEASED_WHOLLY, Refusal, Sink,
+};
 use crate::control::Control;
 use crate::gate::Pass;
 use address::OfiAddress;
@@ -104,8 +106,8 @@ pub struct Ofi {
     transmitter: Transmitter,
     fetching: Fetching,
     peers: Vec<Option<Peer>>,
-    /// The lowest incarnation of each peer that is not fenced. FENCE-1
-    acceptable: Vec<Incarnation>,
+    /// The lowest incarnation of each peer that was never connected. FENCE-1
+    acceptable: Vec<u64>,
     /// A life of each peer of which something came before it was connected.
     early: Vec<Option<Incarnation>>,
     connections: u32,
@@ -187,7 +189,7 @@ impl Ofi {
             transmitter,
             fetching: Fetching::new(bounce, info.provider() == "shm"),
             peers: (0..size).map(|_| None).collect(),
-            acceptable: vec![Incarnation(0); size],
+            acceptable: vec![0; size],
             early: vec![None; size],
             connections: 0,
             attention: Vec::with_capacity(size),
@@ -377,8 +379,10 @@ impl Fabric for Ofi {
         if peer == self.options.rank || peer.0 >= self.options.size {
             return refuse("only other ranks of the job can be connected".into());
         }
-        if incarnation < self.acceptable[peer.index()] {
-            return refuse("this incarnation is fenced: only a later one may come".into());
+        if u64::from(incarnation.0) < self.acceptable[peer.index()] {
+            return refuse(
+                "this incarnation was connected before: only a later one may come".into(),
+            );
         }
         let published = match OfiAddress::decode(&address.bytes) {
             Ok(published) => published,
@@ -413,6 +417,7 @@ impl Fabric for Ofi {
             Ok(address) => address,
             Err(error) => return refuse(format!("{} ({})", error, published.readable())),
         };
+        self.acceptable[peer.index()] = u64::from(incarnation.0) + 1;
         self.connections = self.connections.wrapping_add(1);
         let credits = self.choices.credits as u64;
         let tell_bytes = (published.window_bytes / 4).max(1);
@@ -444,8 +449,7 @@ impl Fabric for Ofi {
 
     fn disconnect(&mut self, peer: Rank) {
         if let Some(Some(fenced)) = self.peers.get_mut(peer.index()).map(Option::take) {
-            // FENCE-1
-            self.acceptable[peer.index()] = Incarnation(fenced.incarnation.0.saturating_add(1));
+            // FENCE-1: what it had under way belongs to a connection that is over.
             self.attention.retain(|rank| *rank != peer);
             self.lost.retain(|rank| *rank != peer);
             self.greetings.forget(peer);
@@ -539,9 +543,8 @@ impl Fabric for Ofi {
 
     #[inline]
     fn released(&mut self, peer: Rank) -> Position {
-        self.peers[peer.index()]
-            .as_ref()
-            .map_or(Position(0), |peer| peer.sending.released())
+        let peer = self.peers.get(peer.index()).and_then(Option::as_ref);
+        peer.map_or(RELEASED_WHOLLY, |peer| peer.sending.released())
     }
 
     #[inline]

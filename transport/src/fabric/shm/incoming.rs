@@ -26,13 +26,29 @@ fn locator(incarnation: Incarnation, payload_offset: usize) -> u64 {
     u64::from(incarnation.0) << LOCATOR_OFFSET_BITS | payload_offset as u64
 }
 
+/// Whose lane it is, and where.
+#[derive(Debug)]
+pub(super) struct IncomingOptions {
+    pub source: Rank,
+    /// Of the source.
+    pub incarnation: Incarnation,
+    pub destination: Rank,
+    /// What the lane says when it is for this life of the destination.
+    pub life: u64,
+    /// Memory of the source.
+    pub region: Region,
+    pub arena_offset: usize,
+    pub window_bytes: u64,
+}
+
 #[derive(Debug)]
 pub(super) struct Incoming {
+    options: IncomingOptions,
     source: Rank,
     incarnation: Incarnation,
-    region: Region,
-    arena_offset: usize,
     window_bytes: u64,
+    /// The lane is for this life: everything in it is.
+    is_open: bool,
     reader: Option<ChannelReader>,
     /// Frames left in place, oldest first; those let go behind an older one wait.
     kept: VecDeque<Kept>,
@@ -52,19 +68,13 @@ struct Kept {
 }
 
 impl Incoming {
-    pub(super) fn new(
-        source: Rank,
-        incarnation: Incarnation,
-        region: Region,
-        arena_offset: usize,
-        window_bytes: u64,
-    ) -> Self {
+    pub(super) fn new(options: IncomingOptions) -> Self {
         Self {
-            source,
-            incarnation,
-            region,
-            arena_offset,
-            window_bytes,
+            source: options.source,
+            incarnation: options.incarnation,
+            window_bytes: options.window_bytes,
+            options,
+            is_open: false,
             reader: None,
             kept: VecDeque::new(),
             control_taken: 0,
@@ -80,6 +90,22 @@ impl Incoming {
         self.broken
     }
 
+    pub(super) fn is_open(&self) -> bool {
+        self.is_open
+    }
+
+    /// Looks whether the sender knows of this life: before, what is in the lane
+    /// is for the one before. FENCE-1
+    #[cold]
+    pub(super) fn open(&mut self, lane: &Lane) -> bool {
+        self.is_open = self.is_for_us(lane);
+        self.is_open
+    }
+
+    fn is_for_us(&self, lane: &Lane) -> bool {
+        lane.for_life.load(Acquire) == self.options.life
+    }
+
     pub(super) fn idle_polls(&self) -> u32 {
         self.idle_polls
     }
@@ -87,7 +113,7 @@ impl Incoming {
     /// Whether a poll would find something.
     #[inline]
     pub(super) fn ready(&self, lane: &Lane) -> bool {
-        if self.broken {
+        if self.broken || !self.is_open && !self.is_for_us(lane) {
             return false;
         }
         let data = match &self.reader {
@@ -114,7 +140,8 @@ impl Incoming {
     /// Takes what has arrived, up to a burst.
     #[inline]
     pub(super) fn poll(&mut self, lane: &Lane, sink: &mut dyn Sink) -> Result<usize, FabricError> {
-        if self.broken {
+        if self.broken || !self.is_open {
+            self.idle_polls = self.idle_polls.saturating_add(1);
             return Ok(0);
         }
         let taken = self
@@ -205,8 +232,15 @@ impl Incoming {
         let first = lane.first_chunk.load(Acquire);
         if first != 0 {
             let chunk = ChunkId(u32::try_from(first - 1).unwrap_or(u32::MAX));
-            let reader = ChannelReader::new(self.region.clone(), self.arena_offset, chunk);
-            self.reader = Some(reader.map_err(|error| self.broken_log(error))?);
+            let options = &self.options;
+            let reader = ChannelReader::new(options.region.clone(), options.arena_offset, chunk);
+            let reader = reader.map_err(|error| self.broken_log(error))?;
+            let (source, destination, incarnation) = reader.log();
+            self.check_identity(source, incarnation)?;
+            if destination != options.destination {
+                return Err(self.broken_log(ReadError::Link(first - 1)));
+            }
+            self.reader = Some(reader);
         }
         Ok(())
     }

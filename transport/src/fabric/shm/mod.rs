@@ -11,6 +11,11 @@
 //!   receiver could still store into *our* segment are its positions; the
 //!   launcher reaps a process before it announces the next incarnation, and a
 //!   reaped process stores nothing.
+//! - Our lane to a peer begins anew with each of its lives, and says for which of
+//!   them it is: a new life that finds us before we know of it neither reads nor
+//!   stores anything there.
+//! - A lane begins with the chunk of its first frame, wherever in the log that is;
+//!   the receiver finds the rest over the links.
 
 mod dead;
 mod incoming;
@@ -20,12 +25,14 @@ mod wake;
 pub use dead::{DeadLog, DeadLogError, open_dead_log};
 pub use segment::RANKS_MAX;
 
-use super::{Address, Attributes, Fabric, FabricError, Landing, Place, Refusal, Sink};
+use super::{
+    Address, Attributes, Fabric, FabricError, Landing, Place, RELEASED_WHOLLY, Refusal, Sink,
+};
 use crate::control::Control;
 use crate::gate::Pass;
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release, SeqCst};
 use core::time::Duration;
-use incoming::Incoming;
+use incoming::{Incoming, IncomingOptions};
 use refrain_ring::{Arena, CHUNK_BYTES, ChannelLog, Frame, Incarnation, Position, Rank, Region};
 use segment::{CONTROL_SLOTS, SEGMENT_MAGIC, Segment, arena_offset};
 use std::sync::Arc;
@@ -64,15 +71,14 @@ pub struct Shm {
     region: Region,
     registered: bool,
     peers: Vec<Option<Peer>>,
-    /// The lowest incarnation of each peer that is not fenced. FENCE-1
-    acceptable: Vec<Incarnation>,
+    /// The lowest incarnation of each peer that was never connected. FENCE-1
+    acceptable: Vec<u64>,
     hot: Vec<Rank>,
 }
 
 #[derive(Debug)]
 struct Peer {
     rank: Rank,
-    incarnation: Incarnation,
     segment: Segment,
     both_answer_barriers: bool,
     incoming: Incoming,
@@ -136,7 +142,7 @@ impl Shm {
             region,
             registered,
             peers: (0..options.size).map(|_| None).collect(),
-            acceptable: vec![Incarnation(0); options.size as usize],
+            acceptable: vec![0; options.size as usize],
             hot: Vec::with_capacity(HOT_LANES_MAX),
         };
         Ok((fabric, arena))
@@ -238,6 +244,12 @@ impl Shm {
             return Ok(0);
         };
         let lane = peer.segment.lane(self.options.rank);
+        if !peer.incoming.is_open() {
+            // Asked before it was ours, the sender may have forgotten it.
+            if peer.incoming.open(lane) && self.hot.contains(&rank) {
+                lane.ring.store(0, Relaxed);
+            }
+        }
         let calls = peer.incoming.poll(lane, sink);
         if calls.is_err() {
             self.hot.retain(|hot| *hot != rank);
@@ -308,6 +320,11 @@ impl Shm {
     }
 }
 
+/// How a lane says for which incarnation of its receiver it is.
+fn life_word(receiver: Incarnation) -> u64 {
+    u64::from(receiver.0) + 1
+}
+
 impl Peer {
     fn has_sent(&self) -> bool {
         self.has_begun || self.control_posted > 0
@@ -341,8 +358,8 @@ impl Fabric for Shm {
         if peer == self.options.rank || peer.0 >= self.options.size {
             return refuse("only other ranks of the job can be connected");
         }
-        if incarnation < self.acceptable[peer.index()] {
-            return refuse("this incarnation is fenced: only a later one may come");
+        if u64::from(incarnation.0) < self.acceptable[peer.index()] {
+            return refuse("this incarnation was connected before: only a later one may come");
         }
         let Some(memory) = &address.memory else {
             return refuse("its address carries no shared memory: is it on another host?");
@@ -356,24 +373,28 @@ impl Fabric for Shm {
             self.options.size,
         )?;
         self.disconnect(peer);
+        self.acceptable[peer.index()] = u64::from(incarnation.0) + 1;
         let head = segment.head();
         self.peers[peer.index()] = Some(Peer {
             rank: peer,
-            incarnation,
             both_answer_barriers: self.registered && head.answers_barriers.load(Acquire) == 1,
-            incoming: Incoming::new(
-                peer,
+            incoming: Incoming::new(IncomingOptions {
+                source: peer,
                 incarnation,
-                segment.region(),
-                head.arena_offset.load(Acquire) as usize,
-                head.window_bytes.load(Acquire),
-            ),
+                destination: self.options.rank,
+                life: life_word(self.options.incarnation),
+                region: segment.region(),
+                arena_offset: head.arena_offset.load(Acquire) as usize,
+                window_bytes: head.window_bytes.load(Acquire),
+            }),
             segment,
             control_posted: 0,
             control_taken: 0,
             seen: (0, 0),
             has_begun: false,
         });
+        let lane = self.own.lane(peer);
+        lane.for_life.store(life_word(incarnation), Release);
         // What it posted before we were connected rang a bell that nobody could
         // answer.
         self.make_hot(peer);
@@ -382,11 +403,11 @@ impl Fabric for Shm {
     }
 
     fn disconnect(&mut self, peer: Rank) {
-        if let Some(Some(fenced)) = self.peers.get_mut(peer.index()).map(Option::take) {
-            self.acceptable[peer.index()] = Incarnation(fenced.incarnation.0.saturating_add(1));
+        if let Some(Some(_)) = self.peers.get_mut(peer.index()).map(Option::take) {
             self.hot.retain(|hot| *hot != peer);
             // FENCE-1: the next incarnation finds our lane to it as if new.
             let lane = self.own.lane(peer);
+            lane.for_life.store(0, Release);
             lane.first_chunk.store(0, Relaxed);
             lane.released.store(0, Relaxed);
             lane.control_taken.store(0, Relaxed);
@@ -447,7 +468,10 @@ impl Fabric for Shm {
 
     #[inline]
     fn released(&mut self, peer: Rank) -> Position {
-        Position(self.own.lane(peer).released.load(Acquire))
+        match self.peer(peer) {
+            Some(_) => Position(self.own.lane(peer).released.load(Acquire)),
+            None => RELEASED_WHOLLY,
+        }
     }
 
     #[inline]

@@ -22,7 +22,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 
 /// First word of a segment: "rfrnshm" and the version of its layout.
-pub(super) const SEGMENT_MAGIC: u64 = u64::from_le_bytes(*b"rfrnshm\x01");
+pub(super) const SEGMENT_MAGIC: u64 = u64::from_le_bytes(*b"rfrnshm\x02");
 /// Log memory begins, and grows, in steps of a huge page.
 pub(super) const EXTENT_BYTES: usize = 2 << 20;
 /// Control frames under way on one lane at most.
@@ -72,11 +72,14 @@ pub(super) struct ControlSlot {
 #[repr(C, align(64))]
 #[derive(Debug)]
 pub(super) struct Lane {
-    /// Sender: chunk in which the log begins, plus 1; 0 before the first frame.
+    /// Sender: chunk in which the lane begins, plus 1; 0 before the first frame.
     pub first_chunk: AtomicU64,
+    /// Sender: incarnation of the receiver that all of this is for, plus 1; 0 while
+    /// it is for none. The last word that is stored when the lane begins anew.
+    pub for_life: AtomicU64,
     /// Sender: 1 while it sleeps for room.
     pub waits_for_room: AtomicU32,
-    _sender: [u32; 13],
+    _sender: [u32; 11],
     /// Receiver: 1 when the sender shall ring after it has posted.
     pub ring: AtomicU32,
     _ring: [u32; 15],

@@ -56,6 +56,16 @@ impl<T> Lane<T> {
         self.in_flight.pop_front().map(|(_, frame)| frame)
     }
 
+    /// The first frame on its way, whenever it is due.
+    pub(super) fn take_first(&mut self) -> Option<T> {
+        self.in_flight.pop_front().map(|(_, frame)| frame)
+    }
+
+    /// What is on its way, in order.
+    pub(super) fn in_flight(&self) -> impl Iterator<Item = &T> {
+        self.in_flight.iter().map(|(_, frame)| frame)
+    }
+
     pub(super) fn arrive(&mut self, frame: T) {
         if !self.stopped {
             self.arrived.push_back(frame);

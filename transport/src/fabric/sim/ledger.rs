@@ -69,19 +69,20 @@ impl Ledger {
         let readers = match &mut self.readers {
             Some(readers) => readers,
             none => match open(&self.region, frame) {
-                Ok(readers) => none.insert(readers),
+                Ok(readers) => {
+                    // The lane begins here.
+                    self.done_to = frame.position;
+                    none.insert(readers)
+                }
                 Err(error) => {
                     self.broken = true;
                     return Some(Err(error));
                 }
             },
         };
-        match copy_next(&mut readers.posting) {
+        match copy_at(&mut readers.posting, frame.position) {
             Ok(copied) => {
                 let (position, end, bytes) = copied.unwrap_or_else(|| self.out_of_order(frame));
-                if position != frame.position {
-                    self.out_of_order(frame);
-                }
                 self.unreleased.push_back(Posted {
                     position,
                     end,
@@ -99,7 +100,7 @@ impl Ledger {
 
     fn out_of_order(&self, frame: &Frame) -> ! {
         panic!(
-            "{:?} posted the frame at {:?} out of order: a lane begins with the first record of a new log, and every record follows in turn",
+            "{:?} posted the frame at {:?} out of order: a lane begins with any record of its log, and goes on in order over published ones",
             self.route, frame.position
         )
     }
@@ -127,7 +128,7 @@ impl Ledger {
             return;
         }
         let readers = self.readers.as_mut().expect("something was posted");
-        let found = copy_next(&mut readers.releasing);
+        let found = copy_at(&mut readers.releasing, posted.position);
         let same = matches!(&found, Ok(Some((position, _, bytes)))
             if *position == posted.position && *bytes == posted.bytes);
         assert!(
@@ -185,16 +186,39 @@ impl Ledger {
 
 fn open(region: &Region, first: &Frame) -> Result<Readers, ReadError> {
     let chunk = u32::try_from(first.offset / CHUNK_BYTES).unwrap_or(u32::MAX);
-    let reader = || ChannelReader::new(region.clone(), 0, ChunkId(chunk));
+    let reader = || {
+        let mut reader = ChannelReader::new(region.clone(), 0, ChunkId(chunk))?;
+        while reader.position() < first.position
+            && let Some(record) = reader.peek()?
+        {
+            let payload_bytes = record.header.payload_bytes;
+            reader.advance(payload_bytes);
+        }
+        Ok::<_, ReadError>(reader)
+    };
     Ok(Readers {
         posting: reader()?,
         releasing: reader()?,
     })
 }
 
-/// Copies the reader's next record: where it begins and ends, header and payload.
-fn copy_next(reader: &mut ChannelReader) -> Result<Option<(Position, Position, Bytes)>, ReadError> {
-    let Some(record) = reader.peek()? else {
+/// Copies the record at a position that the reader comes to over published ones,
+/// if there is one: where it begins and ends, header and payload.
+fn copy_at(
+    reader: &mut ChannelReader,
+    position: Position,
+) -> Result<Option<(Position, Position, Bytes)>, ReadError> {
+    let record = loop {
+        match reader.peek()? {
+            Some(record) if record.position < position => {
+                let payload_bytes = record.header.payload_bytes;
+                reader.advance(payload_bytes);
+            }
+            Some(record) if record.position == position => break reader.peek()?,
+            _ => return Ok(None),
+        }
+    };
+    let Some(record) = record else {
         return Ok(None);
     };
     let mut bytes = Vec::with_capacity(RecordHeader::BYTES + record.payload.len());

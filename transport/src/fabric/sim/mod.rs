@@ -25,8 +25,12 @@
 //! The network also watches the engine above: a frame must lie unchanged in the
 //! log until it is released, and frames are posted in the log's order. Breaking
 //! either is a panic.
+//!
+//! Who explores leaves time alone, and says which frame arrives next
+//! ([`Network::deliver_first`]).
 
 mod arrivals;
+mod choosing;
 mod endpoint;
 mod landings;
 mod lane;
@@ -40,11 +44,12 @@ mod trace;
 mod tests;
 
 pub use arrivals::POLL_CALLS_MAX;
+pub use choosing::OnItsWay;
 pub use endpoint::SimFabric;
 pub use trace::{Event, Life, Route};
 
 use crate::fabric::Attributes;
-use refrain_ring::{Arena, ChannelLog, Incarnation, Rank};
+use refrain_ring::{Arena, ChannelLog, Incarnation, Rank, Region};
 use state::State;
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -192,9 +197,18 @@ impl Network {
         log_bytes: usize,
     ) -> (SimFabric, Arena) {
         let arena = Arena::heap(log_bytes);
+        let fabric = self.start_in(rank, incarnation, arena.region().clone());
+        (fabric, arena)
+    }
+
+    /// Starts a rank whose log is in this memory.
+    ///
+    /// # Panics
+    /// As [`Network::start`].
+    pub fn start_in(&self, rank: Rank, incarnation: Incarnation, region: Region) -> SimFabric {
         let life = Life { rank, incarnation };
-        self.state.borrow_mut().start(life, arena.region().clone());
-        (SimFabric::new(self.clone(), life), arena)
+        self.state.borrow_mut().start(life, region);
+        SimFabric::new(self.clone(), life)
     }
 
     /// Kills the newest life of a rank. Its endpoint does nothing any more.

@@ -6,7 +6,7 @@ use super::ledger::{Bytes, Ledger};
 use super::random::Random;
 use super::trace::{Event, Life, Route, Trace};
 use super::{LaneKind, Options, TICK_NS};
-use crate::fabric::Refusal;
+use crate::fabric::{RELEASED_WHOLLY, Refusal};
 use core::time::Duration;
 use refrain_ring::{Frame, Incarnation, Position, Rank, ReadError, RecordHeader, Region};
 use std::collections::BTreeMap;
@@ -232,8 +232,9 @@ impl State {
     }
 
     pub(super) fn released(&self, from: Life, to: Rank) -> Position {
-        self.route_to(from, to)
-            .map_or(Position(0), |route| self.links[&route].ledger.released())
+        self.route_to(from, to).map_or(RELEASED_WHOLLY, |route| {
+            self.links[&route].ledger.released()
+        })
     }
 
     /// The receiver, or its memory, needs a frame of the log no more.
@@ -345,7 +346,7 @@ impl State {
     }
 
     /// Whether the receiver takes what arrives on a route.
-    fn is_open(&self, route: Route) -> bool {
+    pub(super) fn is_open(&self, route: Route) -> bool {
         self.ports.get(&route.to).is_some_and(|port| {
             port.alive
                 && !port.closed
@@ -353,44 +354,52 @@ impl State {
         })
     }
 
-    fn link(&mut self, route: Route) -> &mut Link {
+    pub(super) fn link(&mut self, route: Route) -> &mut Link {
         self.links
             .get_mut(&route)
             .expect("routes come from the links")
     }
 
     fn deliver_data(&mut self, route: Route) {
-        let (open, now) = (self.is_open(route), self.now);
+        let now = self.now;
         while let Some(frame) = self.link(route).data.take_due(now) {
-            if !open {
-                self.link(route).data.bury();
-                self.add_event(Event::Dropped(route, LaneKind::Data));
-                continue;
-            }
-            let position = match &frame {
-                DataFrame::Bytes(position, bytes) if !self.is_distant(bytes) => *position,
-                _ => None,
-            };
-            self.link(route).data.arrive(frame);
-            self.arrived(route, LaneKind::Data);
-            if let Some(position) = position
-                && !self.options.attributes.reads_in_place
-            {
-                self.release(route, position);
-            }
+            self.deliver_frame(route, frame);
+        }
+    }
+
+    pub(super) fn deliver_frame(&mut self, route: Route, frame: DataFrame) {
+        if !self.is_open(route) {
+            self.link(route).data.bury();
+            self.add_event(Event::Dropped(route, LaneKind::Data));
+            return;
+        }
+        let position = match &frame {
+            DataFrame::Bytes(position, bytes) if !self.is_distant(bytes) => *position,
+            _ => None,
+        };
+        self.link(route).data.arrive(frame);
+        self.arrived(route, LaneKind::Data);
+        if let Some(position) = position
+            && !self.options.attributes.reads_in_place
+        {
+            self.release(route, position);
         }
     }
 
     fn deliver_control(&mut self, route: Route) {
-        let (open, now) = (self.is_open(route), self.now);
+        let now = self.now;
         while let Some(frame) = self.link(route).control.take_due(now) {
-            if open {
-                self.link(route).control.arrive(frame);
-                self.arrived(route, LaneKind::Control);
-            } else {
-                self.link(route).control.bury();
-                self.add_event(Event::Dropped(route, LaneKind::Control));
-            }
+            self.deliver_control_frame(route, frame);
+        }
+    }
+
+    pub(super) fn deliver_control_frame(&mut self, route: Route, frame: Bytes) {
+        if self.is_open(route) {
+            self.link(route).control.arrive(frame);
+            self.arrived(route, LaneKind::Control);
+        } else {
+            self.link(route).control.bury();
+            self.add_event(Event::Dropped(route, LaneKind::Control));
         }
     }
 
@@ -399,7 +408,7 @@ impl State {
         self.add_event(Event::Arrived(route, lane));
     }
 
-    fn deliver_releases(&mut self, route: Route) {
+    pub(super) fn deliver_releases(&mut self, route: Route) {
         let now = self.now;
         let ledger = &mut self.link(route).ledger;
         if ledger.take_due(now) {

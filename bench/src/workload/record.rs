@@ -1,0 +1,22 @@
+//! Files in which the ranks of an experiment write what they measured.
+
+use super::error::WorkloadError;
+use serde::Serialize;
+use std::fs;
+use std::path::Path;
+
+/// Writes a value to a file of this folder, which appears whole or not at all.
+///
+/// # Errors
+/// When it cannot be written.
+pub fn write(folder: &Path, name: &str, value: &impl Serialize) -> Result<(), WorkloadError> {
+    let path = folder.join(name);
+    let cannot = |error: std::io::Error| WorkloadError::System {
+        attempted: format!("cannot write {}", path.display()),
+        error,
+    };
+    let bytes = serde_json::to_vec(value).map_err(|error| cannot(error.into()))?;
+    let unfinished = folder.join(format!("{name}.unfinished"));
+    fs::write(&unfinished, bytes).map_err(cannot)?;
+    fs::rename(&unfinished, &path).map_err(cannot)
+}

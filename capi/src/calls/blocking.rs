@@ -1,0 +1,107 @@
+//! Sends and receives that wait.
+
+#![allow(unsafe_code, reason = "functions for C, which lends its buffers")]
+
+use super::super::border;
+use super::super::failure::Failure;
+use super::super::memory::{Out, incoming, outgoing};
+use super::super::present::{self, WorldHandle};
+use super::super::program::Ended;
+use super::super::status::Status;
+use super::{destination, source};
+use core::ffi::{c_int, c_void};
+
+// SAFETY: the name is the library's own; callers keep to what `refrain.h` asks.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn refrain_send(
+    world: *mut WorldHandle,
+    data: *const c_void,
+    bytes: usize,
+    to: c_int,
+    tag: c_int,
+) -> c_int {
+    border::call(|| {
+        // SAFETY: as the header asks of the caller.
+        let data = unsafe { outgoing(data, bytes) }?;
+        let to = destination(to, tag)?;
+        present::with(world, |program| Ok(program.ready()?.send(data, to)?))
+    })
+}
+
+// SAFETY: the name is the library's own; callers keep to what `refrain.h` asks.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn refrain_ssend(
+    world: *mut WorldHandle,
+    data: *const c_void,
+    bytes: usize,
+    to: c_int,
+    tag: c_int,
+) -> c_int {
+    border::call(|| {
+        // SAFETY: as the header asks of the caller.
+        let data = unsafe { outgoing(data, bytes) }?;
+        let to = destination(to, tag)?;
+        present::with(world, |program| Ok(program.ready()?.ssend(data, to)?))
+    })
+}
+
+// SAFETY: the name is the library's own; callers keep to what `refrain.h` asks.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn refrain_recv(
+    world: *mut WorldHandle,
+    buffer: *mut c_void,
+    bytes: usize,
+    from: c_int,
+    tag: c_int,
+    status: *mut Status,
+) -> c_int {
+    border::call(|| {
+        // SAFETY: as the header asks of the caller.
+        let (room, out) = unsafe { (incoming(buffer, bytes)?, Out::optional("status", status)?) };
+        let from = source(from, tag)?;
+        let ended = present::with(world, |program| {
+            Ok(Ended::from(program.ready()?.recv(room, from)))
+        })?;
+        told(ended, out)
+    })
+}
+
+// SAFETY: the name is the library's own; callers keep to what `refrain.h` asks.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn refrain_sendrecv(
+    world: *mut WorldHandle,
+    data: *const c_void,
+    data_bytes: usize,
+    to: c_int,
+    to_tag: c_int,
+    buffer: *mut c_void,
+    buffer_bytes: usize,
+    from: c_int,
+    from_tag: c_int,
+    status: *mut Status,
+) -> c_int {
+    border::call(|| {
+        // SAFETY: as the header asks of the caller.
+        let data = unsafe { outgoing(data, data_bytes) }?;
+        // SAFETY: likewise.
+        let (room, out) = unsafe {
+            (
+                incoming(buffer, buffer_bytes)?,
+                Out::optional("status", status)?,
+            )
+        };
+        let (to, from) = (destination(to, to_tag)?, source(from, from_tag)?);
+        let ended = present::with(world, |program| {
+            Ok(Ended::from(program.ready()?.sendrecv(data, to, room, from)))
+        })?;
+        told(ended, out)
+    })
+}
+
+/// Hands on a status where there is one.
+pub(super) fn told(ended: Ended, mut out: Out<Status>) -> Result<(), Failure> {
+    if let Some(status) = ended.status {
+        out.set(status);
+    }
+    ended.result
+}

@@ -1,0 +1,172 @@
+//! Looking for messages, and receiving those that were taken.
+
+#![allow(unsafe_code, reason = "functions for C, which lends its buffers")]
+
+use super::super::border;
+use super::super::memory::{Array, Out, incoming};
+use super::super::present::{self, WorldHandle};
+use super::super::program::Ended;
+use super::super::status::Status;
+use super::super::table::Handle;
+use super::blocking::told;
+use super::source;
+use core::ffi::{c_int, c_void};
+
+// SAFETY: the name is the library's own; callers keep to what `refrain.h` asks.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn refrain_probe(
+    world: *mut WorldHandle,
+    from: c_int,
+    tag: c_int,
+    status: *mut Status,
+) -> c_int {
+    border::call(|| {
+        // SAFETY: as the header asks of the caller.
+        let mut out = unsafe { Out::optional("status", status) }?;
+        let from = source(from, tag)?;
+        let found = present::with(world, |program| Ok(program.ready()?.probe(from)?))?;
+        out.set(found.into());
+        Ok(())
+    })
+}
+
+// SAFETY: the name is the library's own; callers keep to what `refrain.h` asks.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn refrain_iprobe(
+    world: *mut WorldHandle,
+    from: c_int,
+    tag: c_int,
+    found: *mut c_int,
+    status: *mut Status,
+) -> c_int {
+    border::call(|| {
+        // SAFETY: as the header asks of the caller.
+        let (mut is_there, mut out) = unsafe {
+            (
+                Out::required("found", found)?,
+                Out::optional("status", status)?,
+            )
+        };
+        let from = source(from, tag)?;
+        let found = present::with(world, |program| Ok(program.ready()?.iprobe(from)?))?;
+        is_there.set(found.is_some().into());
+        if let Some(status) = found {
+            out.set(status.into());
+        }
+        Ok(())
+    })
+}
+
+// SAFETY: the name is the library's own; callers keep to what `refrain.h` asks.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn refrain_mprobe(
+    world: *mut WorldHandle,
+    from: c_int,
+    tag: c_int,
+    message: *mut Handle,
+    status: *mut Status,
+) -> c_int {
+    border::call(|| {
+        // SAFETY: as the header asks of the caller.
+        let (mut place, mut out) = unsafe {
+            (
+                Out::required("message", message)?,
+                Out::optional("status", status)?,
+            )
+        };
+        let from = source(from, tag)?;
+        let (handle, status) = present::with(world, |program| {
+            let message = program.ready()?.mprobe(from)?;
+            let status = message.status;
+            Ok((program.keep(message), status))
+        })?;
+        place.set(handle);
+        out.set(status.into());
+        Ok(())
+    })
+}
+
+// SAFETY: the name is the library's own; callers keep to what `refrain.h` asks.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn refrain_improbe(
+    world: *mut WorldHandle,
+    from: c_int,
+    tag: c_int,
+    found: *mut c_int,
+    message: *mut Handle,
+    status: *mut Status,
+) -> c_int {
+    border::call(|| {
+        // SAFETY: as the header asks of the caller.
+        let (mut place, mut out) = unsafe {
+            (
+                Out::required("message", message)?,
+                Out::optional("status", status)?,
+            )
+        };
+        // SAFETY: likewise.
+        let mut is_there = unsafe { Out::required("found", found) }?;
+        let from = source(from, tag)?;
+        let taken = present::with(world, |program| {
+            let message = program.ready()?.improbe(from)?;
+            Ok(message.map(|message| {
+                let status = message.status;
+                (program.keep(message), status)
+            }))
+        })?;
+        is_there.set(taken.is_some().into());
+        if let Some((handle, status)) = taken {
+            place.set(handle);
+            out.set(status.into());
+        }
+        Ok(())
+    })
+}
+
+// SAFETY: the name is the library's own; callers keep to what `refrain.h` asks.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn refrain_mrecv(
+    world: *mut WorldHandle,
+    buffer: *mut c_void,
+    bytes: usize,
+    message: *mut Handle,
+    status: *mut Status,
+) -> c_int {
+    border::call(|| {
+        // SAFETY: as the header asks of the caller.
+        let (room, out) = unsafe { (incoming(buffer, bytes)?, Out::optional("status", status)?) };
+        // SAFETY: likewise.
+        let mut place = unsafe { Array::required("message", message, 1) }?;
+        let ended = present::with(world, |program| {
+            let message = program.take(place.first())?;
+            Ok(Ended::from(program.ready()?.mrecv(room, message)))
+        })?;
+        place.set(0, Handle::NULL);
+        told(ended, out)
+    })
+}
+
+// SAFETY: the name is the library's own; callers keep to what `refrain.h` asks.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn refrain_imrecv(
+    world: *mut WorldHandle,
+    buffer: *mut c_void,
+    bytes: usize,
+    message: *mut Handle,
+    request: *mut Handle,
+) -> c_int {
+    border::call(|| {
+        // SAFETY: as the header asks of the caller.
+        let (room, mut begun) =
+            unsafe { (incoming(buffer, bytes)?, Out::required("request", request)?) };
+        // SAFETY: likewise.
+        let mut place = unsafe { Array::required("message", message, 1) }?;
+        let handle = present::with(world, |program| {
+            let message = program.take(place.first())?;
+            program.begin(|scope| scope.imrecv(room, message))
+        })?;
+        place.set(0, Handle::NULL);
+        begun.set(handle);
+        Ok(())
+    })
+}

@@ -1,0 +1,21 @@
+//! Refrain for programs in C: `librefrain`, whose functions `include/refrain.h`
+//! declares and describes. Nothing is decided here; every function calls what
+//! crate `refrain` has.
+//!
+//! What it promises: no argument that the header calls wrong is followed, and no
+//! panic leaves it ([`border`]). Handles are numbers that are looked up
+//! ([`table`], [`present`]), so one that is over is an error and not a dangling
+//! pointer. Memory is the caller's; everything that trusts a pointer is in
+//! [`memory`].
+//!
+//! It must never know launchers, fabrics and protocols.
+
+mod border;
+mod calls;
+mod failure;
+mod memory;
+mod present;
+mod program;
+mod protected;
+mod status;
+mod table;

@@ -1,0 +1,188 @@
+//! Pointers of C: each is checked as far as it can be, and trusted beyond that.
+
+#![allow(unsafe_code, reason = "reads and writes what programs in C point to")]
+
+use super::failure::Failure;
+use core::ffi::c_void;
+use refrain::{Incoming, Outgoing};
+
+/// Where an answer goes.
+#[derive(Debug)]
+pub struct Out<T>(*mut T);
+
+impl<T> Out<T> {
+    /// A place that has to be there.
+    ///
+    /// # Safety
+    /// If it is not null, it must be writable until the answer is given.
+    pub unsafe fn required(name: &str, place: *mut T) -> Result<Self, Failure> {
+        match place.is_null() {
+            true => Err(Failure::argument(format_args!("{name} is NULL"))),
+            // SAFETY: the caller's promise.
+            false => unsafe { Self::optional(name, place) },
+        }
+    }
+
+    /// A place that may be null: the answer is dropped then.
+    ///
+    /// # Safety
+    /// As [`Out::required`].
+    pub unsafe fn optional(name: &str, place: *mut T) -> Result<Self, Failure> {
+        aligned(name, place)?;
+        Ok(Self(place))
+    }
+
+    pub fn set(&mut self, value: T) {
+        if !self.0.is_null() {
+            // SAFETY: writable by the promise at its construction.
+            unsafe { self.0.write(value) }
+        }
+    }
+}
+
+/// Values of C that are read and may be changed.
+#[derive(Debug)]
+pub struct Array<T> {
+    base: *mut T,
+    count: usize,
+}
+
+impl<T: Copy> Array<T> {
+    /// `count` values from `base` on.
+    ///
+    /// # Safety
+    /// If it is not null, all must be readable and writable until the call of C
+    /// ends.
+    pub unsafe fn required(name: &str, base: *mut T, count: usize) -> Result<Self, Failure> {
+        if count > 0 && base.is_null() {
+            return Err(Failure::argument(format_args!("{name} is NULL")));
+        }
+        // SAFETY: the caller's promise.
+        unsafe { Self::optional(name, base, count) }
+    }
+
+    /// The same, or nothing: then nothing is written.
+    ///
+    /// # Safety
+    /// As [`Array::required`].
+    pub unsafe fn optional(name: &str, base: *mut T, count: usize) -> Result<Self, Failure> {
+        aligned(name, base)?;
+        if count.checked_mul(size_of::<T>()).is_none_or(is_too_long) {
+            return Err(Failure::argument(format_args!("{count} {name} cannot be")));
+        }
+        let count = if base.is_null() { 0 } else { count };
+        Ok(Self { base, count })
+    }
+
+    pub fn read(&self) -> impl Iterator<Item = T> {
+        // SAFETY: readable by the promise at its construction.
+        (0..self.count).map(|index| unsafe { self.base.add(index).read() })
+    }
+
+    /// The first of them; there has to be one.
+    pub fn first(&self) -> T {
+        assert!(self.count > 0);
+        // SAFETY: as in `read`.
+        unsafe { self.base.read() }
+    }
+
+    /// Beyond its end nothing happens.
+    pub fn set(&mut self, index: usize, value: T) {
+        if index < self.count {
+            // SAFETY: writable by the promise at its construction.
+            unsafe { self.base.add(index).write(value) }
+        }
+    }
+}
+
+fn aligned<T>(name: &str, place: *const T) -> Result<(), Failure> {
+    match place.is_aligned() {
+        true => Ok(()),
+        false => Err(Failure::argument(format_args!("{name} is not aligned"))),
+    }
+}
+
+fn is_too_long(bytes: usize) -> bool {
+    isize::try_from(bytes).is_err()
+}
+
+fn check_bytes(name: &str, base: *const c_void, bytes: usize) -> Result<(), Failure> {
+    if base.is_null() && bytes > 0 {
+        return Err(Failure::argument(format_args!(
+            "{name} is NULL, and {bytes} bytes long"
+        )));
+    }
+    if is_too_long(bytes) {
+        return Err(Failure::argument(format_args!(
+            "{name} cannot be {bytes} bytes long"
+        )));
+    }
+    Ok(())
+}
+
+/// Nothing has an address that is not null, too.
+fn some_address(base: *mut c_void) -> *mut u8 {
+    match base.is_null() {
+        true => core::ptr::NonNull::dangling().as_ptr(),
+        false => base.cast(),
+    }
+}
+
+/// Data to send.
+///
+/// # Safety
+/// As [`Outgoing::raw`].
+pub unsafe fn outgoing(data: *const c_void, bytes: usize) -> Result<Outgoing<'static>, Failure> {
+    check_bytes("data", data, bytes)?;
+    // SAFETY: the caller's promise, and the length was checked.
+    Ok(unsafe { Outgoing::raw(some_address(data.cast_mut()), bytes) })
+}
+
+/// Room to receive into.
+///
+/// # Safety
+/// As [`Incoming::raw`].
+pub unsafe fn incoming(buffer: *mut c_void, bytes: usize) -> Result<Incoming<'static>, Failure> {
+    check_bytes("buffer", buffer, bytes)?;
+    // SAFETY: the caller's promise, and the length was checked.
+    Ok(unsafe { Incoming::raw(some_address(buffer), bytes) })
+}
+
+/// Memory that belongs to checkpoints.
+#[derive(Clone, Copy, Debug)]
+pub struct Protected {
+    base: *mut u8,
+    bytes: usize,
+}
+
+impl Protected {
+    /// `bytes` bytes from `base` on.
+    ///
+    /// # Safety
+    /// As long as it is kept, they must be readable and writable, and nobody else
+    /// may touch them while it is read or filled.
+    pub unsafe fn new(base: *mut c_void, bytes: usize) -> Result<Self, Failure> {
+        check_bytes("memory", base, bytes)?;
+        let base = some_address(base);
+        Ok(Self { base, bytes })
+    }
+
+    pub fn len(self) -> usize {
+        self.bytes
+    }
+
+    /// What is there now.
+    pub fn bytes(&self) -> &[u8] {
+        // SAFETY: readable by the promise at its construction. Whatever the program
+        // in C has put there, or has not, is bytes to Rust, which has not made it.
+        unsafe { core::slice::from_raw_parts(self.base, self.bytes) }
+    }
+
+    /// Fills it with as many bytes.
+    pub fn fill(self, bytes: &[u8]) {
+        assert_eq!(bytes.len(), self.bytes);
+        // SAFETY: writable by the promise at its construction; `bytes` is the
+        // library's own memory.
+        unsafe { core::ptr::copy_nonoverlapping(bytes.as_ptr(), self.base, self.bytes) }
+    }
+}

@@ -1,0 +1,145 @@
+//! Programs in C, built against the library and its header, and run.
+
+#![allow(dead_code, reason = "each test file uses a part")]
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use tempfile::TempDir;
+
+/// What every C compiler is told, so that the header pleases strict programs.
+const STRICT: [&str; 4] = ["-Wall", "-Wextra", "-Werror", "-pedantic"];
+
+pub fn folder() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+/// Where this build of the workspace puts its programs.
+fn target() -> PathBuf {
+    let test = std::env::current_exe().expect("this test has a path");
+    let target = test.parent().and_then(Path::parent).expect("…/deps/test");
+    target.to_owned()
+}
+
+/// The library under test.
+pub fn library() -> PathBuf {
+    let library = target().join("examples/librefrain_under_test.so");
+    assert!(library.is_file(), "cargo test builds {}", library.display());
+    library
+}
+
+/// The launcher of this build.
+pub fn launcher() -> PathBuf {
+    let launcher = target().join("refrain");
+    assert!(
+        launcher.is_file(),
+        "{} is missing: cargo build -p refrain-cli",
+        launcher.display()
+    );
+    launcher
+}
+
+/// A compiler, if it is there: `cc` or `c++`.
+pub fn compiler(name: &'static str) -> Option<Command> {
+    let is_there = Command::new(name)
+        .arg("--version")
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .status();
+    match is_there {
+        Ok(status) if status.success() => Some(Command::new(name)),
+        _ => {
+            println!("skipped programs built by {name}: it is not installed");
+            None
+        }
+    }
+}
+
+/// A program that was built; its file goes with it.
+pub struct Program {
+    folder: TempDir,
+}
+
+impl Program {
+    /// From a source below `capi/`. `None`: there is no C compiler.
+    pub fn of(source: &str) -> Option<Self> {
+        let mut cc = compiler("cc")?;
+        cc.args(["-std=c11", "-O1", "-g", "-pthread"]);
+        Some(Self::built(cc, source))
+    }
+
+    /// By a compiler with its own options.
+    #[track_caller]
+    pub fn built(mut compiler: Command, source: &str) -> Self {
+        let program = Self {
+            folder: tempfile::tempdir().expect("a folder"),
+        };
+        compiler
+            .args(STRICT)
+            .arg("-I")
+            .arg(folder().join("include"))
+            .arg(folder().join(source))
+            .arg("-xnone")
+            .arg("-o")
+            .arg(program.path())
+            .arg(library());
+        let built = compiler.output().expect("the compiler was there");
+        let said = String::from_utf8_lossy(&built.stderr);
+        assert!(built.status.success(), "{compiler:?}: {said}");
+        program
+    }
+
+    pub fn path(&self) -> PathBuf {
+        self.folder.path().join("program")
+    }
+
+    /// Runs it without a launcher.
+    pub fn run(&self) -> Ended {
+        end(&mut Command::new(self.path()))
+    }
+
+    /// Runs it as a job: `options` and `arguments` are cut at blanks.
+    pub fn job(&self, ranks: u32, options: &str, arguments: &str) -> Ended {
+        let mut command = Command::new(launcher());
+        command
+            .args(["run", "--no-prefix", "-n", &ranks.to_string()])
+            .args(options.split_whitespace())
+            .arg("--")
+            .arg(self.path())
+            .args(arguments.split_whitespace());
+        end(&mut command)
+    }
+}
+
+/// What came of a program.
+#[derive(Debug)]
+pub struct Ended {
+    pub status: Option<i32>,
+    pub out: String,
+    pub err: String,
+}
+
+impl Ended {
+    #[track_caller]
+    pub fn expect_success(self) -> Self {
+        assert_eq!(self.status, Some(0), "{}{}", self.out, self.err);
+        assert!(!self.err.contains("panicked"), "{}", self.err);
+        self
+    }
+
+    /// How many ranks have died.
+    pub fn deaths(&self) -> usize {
+        self.err
+            .matches("was killed by SIGKILL (incarnation")
+            .count()
+    }
+}
+
+/// A job that hangs is ended by the test runner.
+fn end(command: &mut Command) -> Ended {
+    let output = command.stdin(Stdio::null()).output().expect("it starts");
+    Ended {
+        status: output.status.code(),
+        out: String::from_utf8_lossy(&output.stdout).into_owned(),
+        err: String::from_utf8_lossy(&output.stderr).into_owned(),
+    }
+}

@@ -1,0 +1,126 @@
+//! Programs in C as ranks of jobs: what they are told, and that they survive.
+
+mod built;
+
+use built::{Ended, Program};
+
+#[test]
+fn every_operation_tells_what_it_did() {
+    let Some(program) = Program::of("tests/programs/operations.c") else {
+        return;
+    };
+    for (protocol, recovers) in [("none", 0), ("pessimist", 1), ("pessimist-classic", 1)] {
+        let ended = program.job(2, &format!("--protocol {protocol}"), "");
+        let ended = ended.expect_success();
+        for rank in 0..2 {
+            let line = format!("operations: rank {rank}, recovers {recovers}");
+            assert!(ended.out.lines().any(|said| said == line), "{ended:?}");
+        }
+    }
+}
+
+/// The same lives twice: what the calls tell is told again.
+// REC-4
+#[test]
+fn every_operation_is_played_again() {
+    let Some(program) = Program::of("tests/programs/operations.c") else {
+        return;
+    };
+    for clock in (2..80).step_by(12) {
+        let options = format!(
+            "--protocol pessimist --kill {}@clock={clock}",
+            clock / 2 % 2
+        );
+        let ended = program.job(2, &options, "").expect_success();
+        assert_eq!(ended.deaths(), 1, "{options}: {ended:?}");
+        assert_eq!(ended.out.lines().count(), 2, "{options}: {ended:?}");
+    }
+}
+
+#[test]
+fn wrong_uses_are_codes_and_texts() {
+    let Some(program) = Program::of("tests/programs/wrong_uses.c") else {
+        return;
+    };
+    let ended = program.run().expect_success();
+    assert_eq!(ended.out, "0 failures\n");
+    assert_eq!(ended.err, "");
+}
+
+/// The line of a job without failures, and that of the same job with them.
+#[track_caller]
+fn survives(program: &Program, ranks: u32, kills: &str, arguments: &str) -> Ended {
+    let expected = program.job(ranks, "--protocol none", arguments);
+    let expected = expected.expect_success().out;
+    assert_eq!(expected.lines().count(), 1, "{expected}");
+    let options = format!("--protocol pessimist {kills}");
+    let ended = program.job(ranks, &options, arguments).expect_success();
+    assert_eq!(ended.out, expected, "{kills}: {}", ended.err);
+    ended
+}
+
+/// Each round of a ring is two operations: the victim goes on from the checkpoint
+/// that was due before, or from its beginning.
+// REC-1 REC-3
+#[test]
+fn a_ring_survives_and_goes_on_from_its_checkpoints() {
+    let Some(program) = Program::of("examples/ring.c") else {
+        return;
+    };
+    for (kills, begins) in [
+        ("2@clock=15", "from the beginning"),
+        ("1@clock=45", "checkpoint 2 read"),
+        ("0@clock=90", "checkpoint 4 read"),
+    ] {
+        let ended = survives(&program, 3, &format!("--kill {kills}"), "60 10");
+        assert_eq!(ended.deaths(), 1, "{kills}: {}", ended.err);
+        assert!(ended.err.contains(begins), "{kills}: {}", ended.err);
+    }
+    let ended = survives(
+        &program,
+        3,
+        "--kill 0@clock=33,1@clock=50,2@clock=50",
+        "60 10",
+    );
+    assert_eq!(ended.deaths(), 3, "{}", ended.err);
+    let ended = survives(&program, 3, "--kill 1@clock=70", "60 0");
+    assert!(ended.err.contains("from the beginning"), "{}", ended.err);
+}
+
+/// Who is given which ticket is decided anew only behind what was told.
+// REC-4 REC-5
+#[test]
+fn a_program_that_takes_from_anyone_survives() {
+    let Some(program) = Program::of("tests/programs/any_source.c") else {
+        return;
+    };
+    for kills in [
+        "0@clock=11",
+        "0@clock=100",
+        "2@clock=55",
+        "0@clock=250",
+        "0@clock=140,1@clock=70,3@clock=40",
+        "0@clock=90,1@clock=90,2@clock=90,3@clock=90",
+    ] {
+        let ended = survives(&program, 4, &format!("--kill {kills}"), "40 5");
+        let victims = kills.split(',').count();
+        assert_eq!(ended.deaths(), victims, "{kills}: {}", ended.err);
+    }
+    let kills = "--kill-random 0.2,7 --max-restarts 1000";
+    survives(&program, 4, kills, "200 10");
+}
+
+#[test]
+fn memory_comes_back_only_where_it_fits() {
+    let Some(program) = Program::of("tests/programs/restored.c") else {
+        return;
+    };
+    let ended = program.job(2, "--protocol pessimist --kill 1@clock=50", "");
+    let ended = ended.expect_success();
+    assert_eq!(ended.deaths(), 1, "{ended:?}");
+    let mut lines: Vec<&str> = ended.out.lines().collect();
+    lines.sort_unstable();
+    let expected =
+        [0, 1].map(|rank| format!("restored: rank {rank}: a text of rank {rank}, 60 barriers"));
+    assert_eq!(lines, expected);
+}

@@ -1,0 +1,52 @@
+//! What is there of a rank.
+
+use super::names::{self, Name};
+use crate::disk::Disk;
+use crate::error::CheckpointError;
+use crate::store::JobName;
+use refrain_ring::{Incarnation, Rank};
+
+/// The files of a rank.
+#[derive(Debug, Default)]
+pub(super) struct Files {
+    /// Numbers of those that count, newest first.
+    pub wholes: Vec<u64>,
+    /// Those that were begun.
+    pub parts: Vec<(u64, Incarnation)>,
+    /// Lives that have fenced those before them.
+    pub fences: Vec<Incarnation>,
+}
+
+impl Files {
+    pub fn look(disk: &dyn Disk, job: &JobName, rank: Rank) -> Result<Self, CheckpointError> {
+        let mut files = Self::default();
+        for name in all_names(disk)? {
+            match names::read(job, rank, &name) {
+                Some(Name::Whole { number }) => files.wholes.push(number),
+                Some(Name::Part {
+                    number,
+                    incarnation,
+                }) => files.parts.push((number, incarnation)),
+                Some(Name::Fence { incarnation }) => files.fences.push(incarnation),
+                None => {}
+            }
+        }
+        files.wholes.sort_unstable_by(|a, b| b.cmp(a));
+        Ok(files)
+    }
+
+    /// The latest life that has fenced others, or has begun to write.
+    pub fn latest_life(&self) -> Option<Incarnation> {
+        let writers = self.parts.iter().map(|part| part.1);
+        writers.chain(self.fences.iter().copied()).max()
+    }
+}
+
+/// All names in the folder.
+pub(super) fn all_names(disk: &dyn Disk) -> Result<Vec<String>, CheckpointError> {
+    disk.names().map_err(|error| {
+        let folder = disk.path("");
+        let attempted = format!("looking for checkpoints in {}", folder.display());
+        CheckpointError::of_system(attempted, error)
+    })
+}

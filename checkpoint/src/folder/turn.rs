@@ -1,0 +1,61 @@
+//! Who writes a rank's checkpoint: one at a time, the last that began.
+
+use refrain_ring::Rank;
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// Of all ranks.
+#[derive(Debug, Default)]
+pub(super) struct Turns(Mutex<BTreeMap<Rank, Turn>>);
+
+/// Of one rank: how many turns there were.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Turn(Arc<Mutex<u64>>);
+
+/// While this is held, nobody else begins or ends anything of the rank.
+#[derive(Debug)]
+pub(super) struct Begun<'a> {
+    turn: &'a Turn,
+    count: MutexGuard<'a, u64>,
+}
+
+/// A turn that was taken; it may be over.
+#[derive(Debug)]
+pub(super) struct Mine {
+    turn: Turn,
+    number: u64,
+}
+
+impl Turns {
+    pub fn of(&self, rank: Rank) -> Turn {
+        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        all.entry(rank).or_default().clone()
+    }
+}
+
+impl Turn {
+    pub fn begin(&self) -> Begun<'_> {
+        let count = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        Begun { turn: self, count }
+    }
+}
+
+impl Begun<'_> {
+    /// The turn is the caller's: those before are over.
+    pub fn take(&mut self) -> Mine {
+        *self.count += 1;
+        Mine {
+            turn: self.turn.clone(),
+            number: *self.count,
+        }
+    }
+}
+
+impl Mine {
+    /// Does something that nobody else's turn may come into; `None`: it came
+    /// before.
+    pub fn while_it_lasts<T>(&self, act: impl FnOnce() -> T) -> Option<T> {
+        let begun = self.turn.begin();
+        (*begun.count == self.number).then(act)
+    }
+}

@@ -1,0 +1,68 @@
+//! Whether a file is a whole checkpoint, and its strips.
+
+use crate::disk::Input;
+use crate::error::CheckpointError;
+use crate::format::{Flaw, Header, STRIP_BYTES, SectionInfo};
+use crate::store::Source;
+use crate::unpacking::{Next, Sections, Unpacking};
+use std::io;
+
+/// A whole checkpoint.
+pub(super) struct Checked {
+    pub header: Header,
+    pub bytes: u64,
+    pub sections: Vec<SectionInfo>,
+}
+
+/// Reads all of a file. Inside: where it is not a whole checkpoint, and why not.
+pub(super) fn check(input: &mut dyn Input) -> io::Result<Result<Checked, (u64, Flaw)>> {
+    let mut strip = vec![0; STRIP_BYTES];
+    let mut bytes = input.read(&mut strip)?;
+    let mut unpacking = match Unpacking::new(&strip[..bytes]) {
+        Ok(unpacking) => unpacking,
+        Err(flaw) => return Ok(Err((0, flaw))),
+    };
+    let mut sections = Sections::default();
+    loop {
+        match unpacking.next(&strip[..bytes]) {
+            Err(flaw) => return Ok(Err((unpacking.place(), flaw))),
+            Ok(Next::Piece(piece)) => sections.add(&piece),
+            Ok(Next::StripIsOver) => bytes = input.read(&mut strip)?,
+            Ok(Next::End) => break,
+        }
+    }
+    let total = unpacking.place();
+    // The last strip may have been a full one.
+    if input.read(&mut strip[..1])? > 0 {
+        return Ok(Err((total, Flaw::Behind)));
+    }
+    Ok(Ok(Checked {
+        header: *unpacking.header(),
+        bytes: total,
+        sections: sections.into_vec(),
+    }))
+}
+
+/// The strips of a file.
+pub(super) struct FileSource {
+    input: Box<dyn Input>,
+    name: String,
+}
+
+impl FileSource {
+    pub fn new(input: Box<dyn Input>, name: String) -> Self {
+        Self { input, name }
+    }
+}
+
+impl Source for FileSource {
+    fn next_strip(&mut self, into: &mut [u8]) -> Result<usize, CheckpointError> {
+        self.input
+            .read(into)
+            .map_err(|error| CheckpointError::of_system(format!("reading {}", self.name), error))
+    }
+
+    fn name(&self) -> String {
+        self.name.clone()
+    }
+}

@@ -1,0 +1,80 @@
+//! The first page.
+
+use super::{FORMAT_VERSION, Flaw, is_zero, u32_at, u64_at};
+use refrain_ring::{Incarnation, Rank};
+
+/// Bytes of the page: what direct I/O wants lengths to be multiples of.
+pub const PAGE_BYTES: usize = 4096;
+/// Those that mean something.
+const HEADER_BYTES: usize = 64;
+const MAGIC: [u8; 8] = *b"rfrnckpt";
+
+const _: () = assert!(size_of::<u64>() * 5 + 24 == HEADER_BYTES && HEADER_BYTES < PAGE_BYTES);
+
+/// Whose checkpoint it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Header {
+    /// The job.
+    pub job: u64,
+    /// The rank.
+    pub rank: Rank,
+    /// The life of the rank that wrote it.
+    pub incarnation: Incarnation,
+    /// Which checkpoint of the rank, from 1; grows from life to life.
+    pub number: u64,
+    /// A random number that goes into the checksums of all pieces: what
+    /// another checkpoint had in this place is no piece of this one.
+    pub salt: u64,
+}
+
+impl Header {
+    /// Writes the header into its page.
+    ///
+    /// # Panics
+    /// When there is not a page of bytes.
+    pub fn encode(&self, page: &mut [u8]) {
+        let page = &mut page[..PAGE_BYTES];
+        page.fill(0);
+        page[..8].copy_from_slice(&MAGIC);
+        page[8..12].copy_from_slice(&FORMAT_VERSION.to_le_bytes());
+        page[12..16].copy_from_slice(&self.rank.0.to_le_bytes());
+        page[16..20].copy_from_slice(&self.incarnation.0.to_le_bytes());
+        page[24..32].copy_from_slice(&self.job.to_le_bytes());
+        page[32..40].copy_from_slice(&self.number.to_le_bytes());
+        page[40..48].copy_from_slice(&self.salt.to_le_bytes());
+        let checksum = crc32fast::hash(&page[..HEADER_BYTES - 4]);
+        page[HEADER_BYTES - 4..HEADER_BYTES].copy_from_slice(&checksum.to_le_bytes());
+    }
+
+    /// Reads the header from a page.
+    ///
+    /// # Errors
+    /// When the bytes are not what this version writes.
+    pub fn decode(page: &[u8]) -> Result<Self, Flaw> {
+        let page: &[u8; PAGE_BYTES] = page.first_chunk().ok_or(Flaw::Short)?;
+        if page[..8] != MAGIC {
+            return Err(Flaw::Magic);
+        }
+        // Before the checksum, whose place is this version's.
+        let version = u32_at(page, 8);
+        if version != FORMAT_VERSION {
+            return Err(Flaw::Version(version));
+        }
+        let (said, checksum) = page[..HEADER_BYTES].split_at(HEADER_BYTES - 4);
+        let unused = [&page[20..24], &page[48..60], &page[HEADER_BYTES..]];
+        let number = u64_at(page, 32);
+        if crc32fast::hash(said) != u32_at(checksum, 0)
+            || !unused.into_iter().all(is_zero)
+            || number == 0
+        {
+            return Err(Flaw::Header);
+        }
+        Ok(Self {
+            job: u64_at(page, 24),
+            rank: Rank(u32_at(page, 12)),
+            incarnation: Incarnation(u32_at(page, 16)),
+            number,
+            salt: u64_at(page, 40),
+        })
+    }
+}

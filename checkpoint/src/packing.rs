@@ -1,0 +1,215 @@
+//! From sections to strips: pure, but for where strips go.
+
+use crate::buffer::Strip;
+use crate::format::{
+    Header, PAGE_BYTES, PIECE_HEADER_BYTES, PieceHeader, SECTIONS_MAX, STRIP_BYTES, SectionKind,
+};
+use std::collections::BTreeSet;
+use thiserror::Error;
+
+/// Takes strips that are full, and gives empty ones.
+pub trait Strips {
+    /// Why a strip cannot be taken.
+    type Error;
+
+    /// Takes the first `bytes` bytes of a strip, which belong at `place`, and
+    /// puts a strip for what follows there instead, with any bytes in it.
+    ///
+    /// # Errors
+    /// Nothing can follow then.
+    fn exchange(&mut self, place: u64, strip: &mut Strip, bytes: usize) -> Result<(), Self::Error>;
+}
+
+/// A section that cannot be begun; what is written otherwise stays good.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+pub enum SectionRefused {
+    /// Two with the same name could not be told apart.
+    #[error("there is a section {kind:?} {id} already: give each an id of its own")]
+    Twice {
+        /// Its kind.
+        kind: SectionKind,
+        /// Its id.
+        id: u64,
+    },
+    /// Too many.
+    #[error("a checkpoint holds {SECTIONS_MAX} sections at most: put more into one")]
+    TooMany,
+}
+
+/// The section that is written.
+#[derive(Clone, Copy, Debug)]
+struct Open {
+    kind: SectionKind,
+    id: u64,
+    /// Bytes in pieces that are sealed.
+    before: u64,
+    /// Where the piece begins in the strip that gathers it.
+    piece: usize,
+}
+
+/// A checkpoint that is written.
+#[derive(Debug)]
+pub struct Packing {
+    header: Header,
+    strip: Strip,
+    /// Where the strip belongs.
+    place: u64,
+    /// Bytes of it that are taken.
+    used: usize,
+    open: Option<Open>,
+    next_piece: u64,
+    names: BTreeSet<(SectionKind, u64)>,
+    content_bytes: u64,
+    digest: crc32fast::Hasher,
+}
+
+impl Packing {
+    /// Begins with the header.
+    pub fn new(header: Header, mut strip: Strip) -> Self {
+        header.encode(strip.bytes_mut());
+        Self {
+            header,
+            strip,
+            place: 0,
+            used: PAGE_BYTES,
+            open: None,
+            next_piece: 0,
+            names: BTreeSet::new(),
+            content_bytes: 0,
+            digest: crc32fast::Hasher::new(),
+        }
+    }
+
+    /// Whose it is.
+    pub fn header(&self) -> &Header {
+        &self.header
+    }
+
+    /// Begins a section; the one before has ended.
+    ///
+    /// # Errors
+    /// Of the strips; inside, when there can be no such section: the one before
+    /// has ended then, too.
+    pub fn section<S: Strips>(
+        &mut self,
+        kind: SectionKind,
+        id: u64,
+        strips: &mut S,
+    ) -> Result<Result<(), SectionRefused>, S::Error> {
+        self.end_piece(true);
+        if self.names.len() == SECTIONS_MAX {
+            return Ok(Err(SectionRefused::TooMany));
+        }
+        if !self.names.insert((kind, id)) {
+            return Ok(Err(SectionRefused::Twice { kind, id }));
+        }
+        let piece = self.room_for_header(strips)?;
+        self.open = Some(Open {
+            kind,
+            id,
+            before: 0,
+            piece,
+        });
+        Ok(Ok(()))
+    }
+
+    /// Whether bytes have a section to go to.
+    pub fn is_open(&self) -> bool {
+        self.open.is_some()
+    }
+
+    /// Appends to the section that was begun last.
+    ///
+    /// # Errors
+    /// Of the strips.
+    ///
+    /// # Panics
+    /// When no section was begun.
+    pub fn write<S: Strips>(&mut self, mut bytes: &[u8], strips: &mut S) -> Result<(), S::Error> {
+        assert!(
+            self.open.is_some(),
+            "a section is begun before it is written"
+        );
+        while !bytes.is_empty() {
+            if self.used == STRIP_BYTES {
+                self.next_strip(strips)?;
+            }
+            let now = bytes.len().min(STRIP_BYTES - self.used);
+            let (head, rest) = bytes.split_at(now);
+            self.strip.bytes_mut()[self.used..][..now].copy_from_slice(head);
+            self.used += now;
+            bytes = rest;
+        }
+        Ok(())
+    }
+
+    /// Ends the last section and the checkpoint; gives how many bytes it has.
+    ///
+    /// # Errors
+    /// Of the strips.
+    pub fn end<S: Strips>(mut self, strips: &mut S) -> Result<u64, S::Error> {
+        self.end_piece(true);
+        let at = self.room_for_header(strips)?;
+        let digest = self.digest.clone().finalize();
+        let sections = self.names.len() as u64;
+        let end = PieceHeader::end(self.next_piece, sections, self.content_bytes, digest);
+        end.seal(self.header.salt, &mut self.strip.bytes_mut()[at..]);
+        self.fill_up_to(PAGE_BYTES);
+        let total = self.place + self.used as u64;
+        strips.exchange(self.place, &mut self.strip, self.used)?;
+        Ok(total)
+    }
+
+    /// Room for a piece's header, in the next strip if need be; says where.
+    fn room_for_header<S: Strips>(&mut self, strips: &mut S) -> Result<usize, S::Error> {
+        if self.used == STRIP_BYTES {
+            self.next_strip(strips)?;
+        }
+        let at = self.used;
+        self.used += PIECE_HEADER_BYTES;
+        Ok(at)
+    }
+
+    /// Goes on in a new strip, with the section that is open.
+    fn next_strip<S: Strips>(&mut self, strips: &mut S) -> Result<(), S::Error> {
+        let open = self.end_piece(false);
+        strips.exchange(self.place, &mut self.strip, STRIP_BYTES)?;
+        self.place += STRIP_BYTES as u64;
+        self.used = 0;
+        self.open = open.map(|open| {
+            self.used = PIECE_HEADER_BYTES;
+            Open { piece: 0, ..open }
+        });
+        Ok(())
+    }
+
+    /// Seals the piece that is open, and gives its section as it is then.
+    fn end_piece(&mut self, is_last: bool) -> Option<Open> {
+        let mut open = self.open.take()?;
+        let content_bytes = self.used - open.piece - PIECE_HEADER_BYTES;
+        let header = PieceHeader {
+            number: self.next_piece,
+            id: open.id,
+            before: open.before,
+            content_bytes: content_bytes as u32,
+            kind: open.kind.code(),
+            is_last,
+            digest: 0,
+        };
+        let salt = self.header.salt;
+        let checksum = header.seal(salt, &mut self.strip.bytes_mut()[open.piece..]);
+        self.digest.update(&checksum.to_le_bytes());
+        self.next_piece += 1;
+        self.content_bytes += content_bytes as u64;
+        open.before += content_bytes as u64;
+        self.fill_up_to(PIECE_HEADER_BYTES);
+        Some(open)
+    }
+
+    /// Zeros up to the next multiple.
+    fn fill_up_to(&mut self, step: usize) {
+        let end = self.used.next_multiple_of(step);
+        self.strip.bytes_mut()[self.used..end].fill(0);
+        self.used = end;
+    }
+}

@@ -1,0 +1,93 @@
+//! Policies by name.
+
+use core::fmt;
+use thiserror::Error;
+
+/// A policy.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Choice {
+    /// No checkpoints.
+    None,
+    /// All ranks in turn.
+    RoundRobin,
+    /// The one whose checkpoint frees most for what it costs, and has waited
+    /// longest with it.
+    Adaptive,
+    /// The one with the highest ratio of bytes received to bytes sent since its
+    /// last checkpoint: MPICH-V2's, to compare with. Who sends much more than it
+    /// receives may never have its turn.
+    Ratio,
+    /// Each rank after so much time, whoever has waited longest first.
+    Interval {
+        /// In milliseconds, or whatever the caller counts.
+        every: u64,
+    },
+}
+
+/// A name that is no policy's.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[error(
+    "{name:?} is no policy for checkpoints: say none, round-robin, adaptive, ratio or interval"
+)]
+pub struct NotAPolicy {
+    /// As given.
+    pub name: String,
+}
+
+impl Choice {
+    /// The policy of a name. `every` is of use to [`Choice::Interval`] alone.
+    ///
+    /// # Errors
+    /// [`NotAPolicy`], which names all that there are.
+    pub fn named(name: &str, every: u64) -> Result<Self, NotAPolicy> {
+        let all = [
+            Self::None,
+            Self::RoundRobin,
+            Self::Adaptive,
+            Self::Ratio,
+            Self::Interval { every },
+        ];
+        let found = all.into_iter().find(|choice| choice.name() == name);
+        found.ok_or_else(|| NotAPolicy { name: name.into() })
+    }
+
+    /// Its name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::None => "none",
+            Self::RoundRobin => "round-robin",
+            Self::Adaptive => "adaptive",
+            Self::Ratio => "ratio",
+            Self::Interval { .. } => "interval",
+        }
+    }
+}
+
+impl fmt::Display for Choice {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn policies_are_read_as_they_are_written() {
+        for name in ["none", "round-robin", "adaptive", "ratio", "interval"] {
+            let choice = Choice::named(name, 250).expect(name);
+            assert_eq!(choice.to_string(), name);
+        }
+        let interval = Choice::named("interval", 250);
+        assert_eq!(interval, Ok(Choice::Interval { every: 250 }));
+    }
+
+    #[test]
+    fn other_names_are_refused_with_what_to_say() {
+        for wrong in ["", "Adaptive", "interval:5s", "round robin"] {
+            let error = Choice::named(wrong, 1).expect_err(wrong);
+            assert!(error.to_string().contains("round-robin, adaptive"));
+        }
+    }
+}

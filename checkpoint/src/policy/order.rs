@@ -1,0 +1,122 @@
+//! Whom a policy orders next.
+
+use super::{Choice, RankStatus};
+use core::cmp::Ordering;
+use refrain_ring::Rank;
+
+/// A checkpoint costs so many bytes at least: nobody is cheap enough to be asked
+/// again and again for next to nothing.
+const COST_BYTES_MIN: u64 = 64 << 10;
+
+/// A policy at work.
+#[derive(Clone, Debug)]
+pub struct Policy {
+    choice: Choice,
+    /// The rank that was ordered last.
+    last: Option<Rank>,
+}
+
+/// `a / b` compared with `c / d`; nothing divided by nothing is nothing.
+fn compare_ratios((a, b): (u64, u64), (c, d): (u64, u64)) -> Ordering {
+    let is_infinite = |(over, under): (u64, u64)| under == 0 && over > 0;
+    match (is_infinite((a, b)), is_infinite((c, d))) {
+        (true, true) => Ordering::Equal,
+        (true, false) => Ordering::Greater,
+        (false, true) => Ordering::Less,
+        (false, false) => {
+            let (b, d) = (b.max(1), d.max(1));
+            (u128::from(a) * u128::from(d)).cmp(&(u128::from(c) * u128::from(b)))
+        }
+    }
+}
+
+/// What a checkpoint of the rank costs, as far as known.
+fn cost_bytes(status: &RankStatus) -> u64 {
+    let bytes = status.log_bytes.saturating_add(status.state_bytes);
+    bytes.max(COST_BYTES_MIN)
+}
+
+impl Policy {
+    /// One that begins.
+    pub fn new(choice: Choice) -> Self {
+        Self { choice, last: None }
+    }
+
+    /// Which it is.
+    pub fn choice(&self) -> Choice {
+        self.choice
+    }
+
+    /// Whom to order a checkpoint of now, if anyone. `ranks` in rank order; `now` in
+    /// the unit of [`RankStatus::since`].
+    pub fn next(&mut self, now: u64, ranks: &[RankStatus]) -> Option<Rank> {
+        let ready = ranks.iter().filter(|status| status.is_ready);
+        let ordered = match self.choice {
+            Choice::None => None,
+            Choice::RoundRobin => {
+                let is_behind =
+                    |status: &&RankStatus| self.last.is_none_or(|last| status.rank > last);
+                ready
+                    .clone()
+                    .find(is_behind)
+                    .or_else(|| ready.clone().next())
+            }
+            Choice::Adaptive => best(ready, |a, b| worth(now, a).total_cmp(&worth(now, b))),
+            Choice::Ratio => best(ready, |a, b| {
+                let ratio = |it: &RankStatus| (it.received_bytes, it.sent_bytes);
+                compare_ratios(ratio(a), ratio(b))
+            }),
+            Choice::Interval { every } => ready
+                .filter(|status| now.saturating_sub(status.since) >= every)
+                .min_by_key(|status| (status.since, status.rank)),
+        }?;
+        self.last = Some(ordered.rank);
+        self.last
+    }
+}
+
+/// What a checkpoint of the rank frees for what it costs, times how long that has
+/// waited. Where each rank receives at its own steady rate, the sum of all logs is
+/// least when a rank waits as long as the square root of cost by rate; that is
+/// where this is the same for all. Without the time, the rates would count twice.
+fn worth(now: u64, status: &RankStatus) -> f64 {
+    let waited = now.saturating_sub(status.since).max(1);
+    status.received_bytes as f64 * waited as f64 / cost_bytes(status) as f64
+}
+
+/// Of those whose checkpoint frees anything: the first in this order; then the one
+/// that has received most; then whoever has waited longest.
+fn best<'a>(
+    ready: impl Iterator<Item = &'a RankStatus>,
+    compare: impl Fn(&RankStatus, &RankStatus) -> Ordering,
+) -> Option<&'a RankStatus> {
+    ready
+        .filter(|status| status.received_bytes > 0)
+        .max_by(|a, b| {
+            compare(a, b)
+                .then(a.received_bytes.cmp(&b.received_bytes))
+                .then(b.since.cmp(&a.since))
+                .then(b.rank.cmp(&a.rank))
+        })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ratios_are_compared_exactly() {
+        let big = u64::MAX;
+        for (a, b, expected) in [
+            ((1, 2), (2, 4), Ordering::Equal),
+            ((big, big - 1), (big, big), Ordering::Greater),
+            ((0, 0), (1, big), Ordering::Less),
+            ((1, 0), (big, 1), Ordering::Greater),
+            ((1, 0), (2, 0), Ordering::Equal),
+            ((0, 0), (0, 5), Ordering::Equal),
+        ] {
+            assert_eq!(compare_ratios(a, b), expected, "{a:?} {b:?}");
+            assert_eq!(compare_ratios(b, a), expected.reverse(), "{b:?} {a:?}");
+        }
+    }
+}

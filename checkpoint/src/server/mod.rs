@@ -1,0 +1,147 @@
+//! A checkpoint server: a folder of checkpoints for ranks that reach it over
+//! sockets (docs/checkpoint-server.md).
+//!
+//! | module | what |
+//! |---|---|
+//! | [`session`] | one conversation, without its socket |
+//! | `desk` | whose folder is whose |
+//! | `listener` | sockets that listen |
+//! | `service` | a thread for each conversation |
+//!
+//! Each conversation has a thread: it waits for its socket and for the disk, and
+//! nobody waits for it. A client that is slow, or gone in the middle, costs what it
+//! has written so far, which never counts.
+
+mod desk;
+mod listener;
+mod service;
+pub mod session;
+
+pub use desk::Desk;
+
+use crate::disk::{DiskIo, FolderDisk};
+use crate::error::CheckpointError;
+use crate::place::Address;
+use listener::Listener;
+use rustix::fs::{FlockOperation, flock};
+use rustix::io::Errno;
+use service::Service;
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::os::fd::AsFd;
+use std::path::PathBuf;
+use std::sync::Arc;
+use thiserror::Error;
+
+/// Held by a server that runs.
+const LOCK: &str = "lock";
+
+/// Settings of a server.
+#[derive(Clone, Debug)]
+pub struct ServerOptions {
+    /// Where checkpoints are kept: made if it is not there, of one server.
+    pub folder: PathBuf,
+    /// Where to listen; at port 0, at one that is free.
+    pub listen: Vec<Address>,
+    /// How files are written.
+    pub io: DiskIo,
+}
+
+/// Why there is no server.
+#[derive(Debug, Error)]
+pub enum ServerError {
+    /// Another server has the folder.
+    #[error("{} belongs to another checkpoint server that is running: give each a folder of its own", .0.display())]
+    Locked(PathBuf),
+    /// The folder cannot be used.
+    #[error("making {}: {error}; allow it, or choose another folder", .folder.display())]
+    Folder {
+        /// The folder.
+        folder: PathBuf,
+        /// The system's words.
+        error: io::Error,
+    },
+    /// Files cannot be made there.
+    #[error(transparent)]
+    Disk(#[from] CheckpointError),
+    /// Nobody could reach it.
+    #[error("listening at {address}: {error}; choose another address")]
+    Listen {
+        /// The address.
+        address: String,
+        /// The system's words.
+        error: io::Error,
+    },
+    /// The system fails.
+    #[error("waiting for conversations: {0}")]
+    Wait(#[from] io::Error),
+}
+
+/// A server that listens.
+pub struct Server {
+    listeners: Vec<Listener>,
+    service: Arc<Service>,
+    description: String,
+    /// Held by being open.
+    _lock: File,
+}
+
+impl Server {
+    /// Opens the folder and listens; nobody is answered yet. `report` is given
+    /// what goes wrong in conversations, for people.
+    ///
+    /// # Errors
+    /// When the folder is another server's or cannot be written, or an address
+    /// cannot be listened at.
+    pub fn bind(
+        options: &ServerOptions,
+        report: impl Fn(&str) + Send + Sync + 'static,
+    ) -> Result<Self, ServerError> {
+        let lock = lock(&options.folder)?;
+        let disk = FolderDisk::with_io(&options.folder, options.io)?;
+        let description = crate::disk::Disk::describe(&disk);
+        let desk = Desk::new(Arc::new(disk));
+        let listeners = options.listen.iter().map(Listener::bind);
+        Ok(Self {
+            listeners: listeners.collect::<Result<_, _>>()?,
+            service: Arc::new(Service::new(desk, Box::new(report))),
+            description,
+            _lock: lock,
+        })
+    }
+
+    /// Where it listens, with the ports that the system chose.
+    pub fn addresses(&self) -> impl Iterator<Item = &Address> {
+        self.listeners.iter().map(Listener::address)
+    }
+
+    /// How it writes, for people.
+    pub fn describe(&self) -> &str {
+        &self.description
+    }
+
+    /// Serves until `stop` is readable or closed. Conversations that go on then
+    /// are ended; a checkpoint that is being committed is, before.
+    ///
+    /// # Errors
+    /// When the system cannot tell of conversations.
+    pub fn serve_until(&self, stop: &impl AsFd) -> Result<(), ServerError> {
+        Ok(self.service.serve_until(&self.listeners, stop.as_fd())?)
+    }
+}
+
+fn lock(folder: &PathBuf) -> Result<File, ServerError> {
+    let failed = |error| ServerError::Folder {
+        folder: folder.clone(),
+        error,
+    };
+    std::fs::create_dir_all(folder).map_err(failed)?;
+    let mut options = OpenOptions::new();
+    options.create(true).truncate(false).write(true);
+    let lock = options.open(folder.join(LOCK)).map_err(failed)?;
+    match flock(&lock, FlockOperation::NonBlockingLockExclusive) {
+        Ok(()) => Ok(lock),
+        Err(Errno::WOULDBLOCK) => Err(ServerError::Locked(folder.clone())),
+        Err(error) => Err(failed(error.into())),
+    }
+}

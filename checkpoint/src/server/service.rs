@@ -1,0 +1,180 @@
+//! A thread for each conversation.
+
+use super::Desk;
+use super::listener::Listener;
+use super::session::{Answer, Session};
+use crate::buffer::Strip;
+use crate::error::CheckpointError;
+use crate::format::STRIP_BYTES;
+use crate::framing::{self, Incoming};
+use crate::message::{FoundHere, Refusal, ToClient};
+use crate::socket::Stream;
+use crate::store::Found;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use std::collections::BTreeMap;
+use std::io::{self, ErrorKind, Read};
+use std::net::Shutdown;
+use std::os::fd::BorrowedFd;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+
+/// After an error of the system with a new conversation.
+const PAUSE: Timespec = Timespec {
+    tv_sec: 0,
+    tv_nsec: 100_000_000,
+};
+
+type Talks = BTreeMap<u64, (Stream, Option<JoinHandle<()>>)>;
+
+/// What serves.
+pub(super) struct Service {
+    desk: Arc<Desk>,
+    report: Box<dyn Fn(&str) + Send + Sync>,
+    /// Those that go on.
+    talks: Mutex<Talks>,
+}
+
+impl Service {
+    pub fn new(desk: Desk, report: Box<dyn Fn(&str) + Send + Sync>) -> Self {
+        Self {
+            desk: Arc::new(desk),
+            report,
+            talks: Mutex::default(),
+        }
+    }
+
+    fn talks(&self) -> MutexGuard<'_, Talks> {
+        self.talks.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub fn serve_until(
+        self: &Arc<Self>,
+        listeners: &[Listener],
+        stop: BorrowedFd<'_>,
+    ) -> io::Result<()> {
+        let mut number = 0;
+        let served = loop {
+            match wait(listeners, stop) {
+                Err(error) => break Err(error),
+                Ok(true) => break Ok(()),
+                Ok(false) => {}
+            }
+            for listener in listeners {
+                let begun = match listener.accept() {
+                    Err(error) if error.kind() == ErrorKind::WouldBlock => continue,
+                    other => other.and_then(|stream| self.begin(number, stream)),
+                };
+                number += 1;
+                if let Err(error) = begun {
+                    (self.report)(&format!("a conversation could not begin: {error}"));
+                    // Or it would be tried again at once.
+                    let mut stopped = [PollFd::from_borrowed_fd(stop, PollFlags::IN)];
+                    let _ = poll(&mut stopped, Some(&PAUSE));
+                }
+            }
+        };
+        self.end_all();
+        served
+    }
+
+    fn begin(self: &Arc<Self>, number: u64, stream: Stream) -> io::Result<()> {
+        let kept = stream.try_clone()?;
+        let service = self.clone();
+        // Held until it is entered, or it might be over before.
+        let mut talks = self.talks();
+        let thread = std::thread::Builder::new()
+            .name("refrain-talk".into())
+            .spawn(move || {
+                let mut stream = stream;
+                if let Err(error) = service.talk(&mut stream) {
+                    (service.report)(&format!("a conversation has ended: {error}"));
+                }
+                stream.shut_down(Shutdown::Both);
+                service.talks().remove(&number);
+            })?;
+        talks.insert(number, (kept, Some(thread)));
+        Ok(())
+    }
+
+    fn end_all(&self) {
+        let threads: Vec<_> = self
+            .talks()
+            .values_mut()
+            .filter_map(|(stream, thread)| {
+                stream.shut_down(Shutdown::Both);
+                thread.take()
+            })
+            .collect();
+        for thread in threads {
+            // It has reported what was wrong.
+            let _ = thread.join();
+        }
+    }
+
+    /// Until one side ends it.
+    fn talk(&self, stream: &mut Stream) -> io::Result<()> {
+        let mut session = Session::new(self.desk.clone());
+        let mut strip = Strip::new();
+        loop {
+            let answer = match framing::receive(stream, &mut strip)? {
+                Incoming::End => return Ok(()),
+                Incoming::Message(message) => session.message(message),
+                Incoming::Strip(bytes) => session.strip(&mut strip, bytes),
+            };
+            match answer {
+                Answer::Nothing => {}
+                Answer::Send(found) => return send(stream, *found),
+                Answer::Say(ToClient::Refused(why)) => {
+                    // What it holds goes now.
+                    drop(session);
+                    return self.refuse(stream, why);
+                }
+                Answer::Say(message) => framing::say(stream, &message)?,
+            }
+        }
+    }
+
+    /// Says no, and takes in what is still sent: a client that is writing would
+    /// not hear it otherwise.
+    fn refuse(&self, stream: &mut Stream, why: Refusal) -> io::Result<()> {
+        if let Refusal::System { .. } | Refusal::Other(_) = &why {
+            let error: CheckpointError = why.clone().into_error("here");
+            (self.report)(&error.to_string());
+        }
+        framing::say(stream, &ToClient::Refused(why))?;
+        stream.shut_down(Shutdown::Write);
+        let mut sink = vec![0; STRIP_BYTES];
+        while stream.read(&mut sink)? > 0 {}
+        Ok(())
+    }
+}
+
+/// Waits for a conversation, or for the end: which it is.
+fn wait(listeners: &[Listener], stop: BorrowedFd<'_>) -> io::Result<bool> {
+    let mut polled = vec![PollFd::from_borrowed_fd(stop, PollFlags::IN)];
+    polled.extend(listeners.iter().map(|it| PollFd::new(it, PollFlags::IN)));
+    rustix::io::retry_on_intr(|| poll(&mut polled, None))?;
+    Ok(!polled[0].revents().is_empty())
+}
+
+/// Says what was found, and sends it.
+fn send(stream: &mut Stream, mut found: Found) -> io::Result<()> {
+    let said = FoundHere::new(
+        &found.header,
+        found.bytes,
+        &found.sections,
+        found.passed_over,
+    );
+    framing::say(stream, &ToClient::Found(Box::new(said)))?;
+    let mut strip = vec![0; STRIP_BYTES];
+    loop {
+        match found.source.next_strip(&mut strip) {
+            Ok(0) => return Ok(()),
+            Ok(bytes) => framing::send_strip(stream, &strip[..bytes])?,
+            Err(error) => {
+                let why = Refusal::from(error);
+                return framing::say(stream, &ToClient::Refused(why));
+            }
+        }
+    }
+}

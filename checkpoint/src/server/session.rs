@@ -1,0 +1,200 @@
+//! One conversation, without its socket: what is said comes in, answers go out.
+//!
+//! What arrives is checked as it is when it is read: a strip with a damaged piece
+//! is refused before it comes to the disk, and nothing is committed that is not
+//! whole, and what it was said to be.
+
+use super::Desk;
+use crate::buffer::Strip;
+use crate::folder::Folder;
+use crate::format::{Flaw, STRIP_BYTES};
+use crate::message::{PROTOCOL_VERSION, Refusal, ToClient, ToServer};
+use crate::store::{Checkpoints, Found, JobName, Key, Sink};
+use crate::unpacking::{Next, Unpacking};
+use refrain_ring::{Incarnation, Rank};
+use std::sync::Arc;
+
+/// What is to be done.
+#[derive(Debug)]
+pub enum Answer {
+    /// Wait for more.
+    Nothing,
+    /// Say this; after a refusal, the conversation is over.
+    Say(ToClient),
+    /// Say that this was found, and send it.
+    Send(Box<Found>),
+}
+
+/// The conversation.
+pub struct Session {
+    desk: Arc<Desk>,
+    state: State,
+}
+
+enum State {
+    /// Nothing was said.
+    Greeting,
+    /// Of this job.
+    Ready(JobName, Arc<Folder>),
+    /// A checkpoint comes.
+    Receiving(JobName, Box<Receiving>),
+    /// It is over.
+    Over,
+}
+
+struct Receiving {
+    key: Key,
+    sink: Box<dyn Sink>,
+    unpacking: Option<Unpacking>,
+    /// Bytes so far.
+    place: u64,
+}
+
+fn out_of_order() -> Refusal {
+    Refusal::Other("this was said out of order: is it a client of another version?".into())
+}
+
+fn damaged(flaw: Flaw) -> Refusal {
+    Refusal::Other(format!("what has arrived is no good checkpoint: {flaw}"))
+}
+
+impl Session {
+    /// One that begins.
+    pub fn new(desk: Arc<Desk>) -> Self {
+        Self {
+            desk,
+            state: State::Greeting,
+        }
+    }
+
+    /// Takes in a message.
+    pub fn message(&mut self, message: ToServer) -> Answer {
+        // Where it ends in a refusal, that was all.
+        let state = core::mem::replace(&mut self.state, State::Over);
+        let answered = match (state, message) {
+            (
+                State::Greeting,
+                ToServer::Hello {
+                    version,
+                    job,
+                    prefix,
+                },
+            ) => self.hello(version, job, prefix),
+            (
+                State::Ready(job, folder),
+                ToServer::Begin {
+                    rank,
+                    incarnation,
+                    number,
+                },
+            ) => {
+                let key = Key {
+                    rank: Rank(rank),
+                    incarnation: Incarnation(incarnation),
+                    number,
+                };
+                self.begin(job, &folder, key)
+            }
+            (State::Ready(_, folder), ToServer::Newest { rank, life }) => {
+                let found = folder.newest(Rank(rank), life.map(Incarnation));
+                found.map_err(Refusal::from).map(|found| match found {
+                    Some(found) => Answer::Send(Box::new(found)),
+                    None => Answer::Say(ToClient::Nothing),
+                })
+            }
+            (State::Ready(job, folder), ToServer::RemoveAll) => {
+                let removed = folder.remove_all();
+                self.desk.forget(&job);
+                let removed = removed.map(|()| Answer::Say(ToClient::Removed));
+                removed.map_err(Refusal::from)
+            }
+            (State::Receiving(_, receiving), ToServer::Commit { bytes }) => {
+                receiving.commit(bytes).map(Answer::Say)
+            }
+            _ => Err(out_of_order()),
+        };
+        answered.unwrap_or_else(|why| Answer::Say(ToClient::Refused(why)))
+    }
+
+    /// Takes in the first `bytes` bytes of a strip.
+    pub fn strip(&mut self, strip: &mut Strip, bytes: usize) -> Answer {
+        let refusal = match &mut self.state {
+            State::Receiving(job, receiving) => match receiving.strip(job, strip, bytes) {
+                Ok(()) => return Answer::Nothing,
+                Err(why) => why,
+            },
+            _ => out_of_order(),
+        };
+        self.state = State::Over;
+        Answer::Say(ToClient::Refused(refusal))
+    }
+
+    fn hello(&mut self, version: u32, job: u64, prefix: String) -> Result<Answer, Refusal> {
+        if version != PROTOCOL_VERSION {
+            return Err(Refusal::Other(format!(
+                "this is a server of version {PROTOCOL_VERSION}, the client is of version \
+                 {version}: use the same program for both"
+            )));
+        }
+        let job = JobName::new(job, prefix)?;
+        let folder = self.desk.folder_of(&job)?;
+        self.state = State::Ready(job, folder);
+        Ok(Answer::Nothing)
+    }
+
+    fn begin(&mut self, job: JobName, folder: &Folder, key: Key) -> Result<Answer, Refusal> {
+        let receiving = Receiving {
+            key,
+            sink: folder.begin(key)?,
+            unpacking: None,
+            place: 0,
+        };
+        self.state = State::Receiving(job, Box::new(receiving));
+        Ok(Answer::Say(ToClient::Begun))
+    }
+}
+
+impl Receiving {
+    fn strip(&mut self, job: &JobName, strip: &mut Strip, bytes: usize) -> Result<(), Refusal> {
+        let came = &strip.bytes()[..bytes];
+        let is_over = self.unpacking.as_ref().is_some_and(Unpacking::is_over);
+        if is_over || !self.place.is_multiple_of(STRIP_BYTES as u64) {
+            return Err(damaged(Flaw::Behind));
+        }
+        if self.unpacking.is_none() {
+            let unpacking = Unpacking::new(came).map_err(damaged)?;
+            let header = unpacking.header();
+            let key = Key {
+                rank: header.rank,
+                incarnation: header.incarnation,
+                number: header.number,
+            };
+            if (header.job, key) != (job.id, self.key) {
+                return Err(damaged(Flaw::Foreign {
+                    job: header.job,
+                    rank: header.rank.0,
+                    number: header.number,
+                }));
+            }
+            self.unpacking = Some(unpacking);
+        }
+        if let Some(unpacking) = &mut self.unpacking {
+            while let Next::Piece(_) = unpacking.next(came).map_err(damaged)? {}
+        }
+        self.sink.exchange(self.place, strip, bytes)?;
+        self.place += bytes as u64;
+        Ok(())
+    }
+
+    fn commit(self, bytes: u64) -> Result<ToClient, Refusal> {
+        let is_over = self.unpacking.as_ref().is_some_and(Unpacking::is_over);
+        if !is_over || bytes != self.place {
+            return Err(damaged(Flaw::Short));
+        }
+        let stable = self.sink.commit(bytes)?;
+        Ok(ToClient::Stable {
+            bytes: stable.bytes,
+            left: stable.left,
+        })
+    }
+}

@@ -1,0 +1,96 @@
+//! Streams between ranks and a checkpoint server.
+
+use crate::place::Address;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::net::sockopt::{set_socket_keepalive, set_tcp_keepidle, set_tcp_keepintvl};
+use std::io::{self, Read, Write};
+use std::net::{Shutdown, TcpStream};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::net::UnixStream;
+use std::time::Duration;
+
+/// After how long without a word a host is asked whether it is there.
+const KEEP_ALIVE: Duration = Duration::from_secs(20);
+
+/// One conversation's.
+#[derive(Debug)]
+pub(crate) enum Stream {
+    Unix(UnixStream),
+    Tcp(TcpStream),
+}
+
+impl Stream {
+    /// Reaches a server.
+    pub fn connect(address: &Address) -> io::Result<Self> {
+        match address {
+            Address::Unix(path) => UnixStream::connect(path).map(Self::Unix),
+            Address::Tcp(address) => Self::tcp(TcpStream::connect(address.as_str())?),
+        }
+    }
+
+    /// With what is wanted of it.
+    pub fn tcp(stream: TcpStream) -> io::Result<Self> {
+        stream.set_nodelay(true)?;
+        // A host that has vanished says no goodbye.
+        set_socket_keepalive(&stream, true)?;
+        set_tcp_keepidle(&stream, KEEP_ALIVE)?;
+        set_tcp_keepintvl(&stream, KEEP_ALIVE / 4)?;
+        Ok(Self::Tcp(stream))
+    }
+
+    pub fn try_clone(&self) -> io::Result<Self> {
+        match self {
+            Self::Unix(stream) => stream.try_clone().map(Self::Unix),
+            Self::Tcp(stream) => stream.try_clone().map(Self::Tcp),
+        }
+    }
+
+    /// Ends it, in one direction or both; the other side may have done so before.
+    pub fn shut_down(&self, how: Shutdown) {
+        let _ = match self {
+            Self::Unix(stream) => stream.shutdown(how),
+            Self::Tcp(stream) => stream.shutdown(how),
+        };
+    }
+
+    /// Whether there is something to read, or the end, without waiting for it.
+    pub fn is_readable(&self) -> io::Result<bool> {
+        let mut polled = [PollFd::new(self, PollFlags::IN)];
+        let now = Timespec::default();
+        let ready = rustix::io::retry_on_intr(|| poll(&mut polled, Some(&now)))?;
+        Ok(ready > 0)
+    }
+}
+
+impl AsFd for Stream {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        match self {
+            Self::Unix(stream) => stream.as_fd(),
+            Self::Tcp(stream) => stream.as_fd(),
+        }
+    }
+}
+
+impl Read for Stream {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        match self {
+            Self::Unix(stream) => stream.read(into),
+            Self::Tcp(stream) => stream.read(into),
+        }
+    }
+}
+
+impl Write for Stream {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        // Writing to a socket that was closed is an error, and no signal: the
+        // standard library sees to that.
+        match self {
+            Self::Unix(stream) => stream.write(bytes),
+            Self::Tcp(stream) => stream.write(bytes),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}

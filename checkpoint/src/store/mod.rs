@@ -1,0 +1,278 @@
+//! What a rank uses: a [`Store`] of checkpoints, somewhere.
+
+mod reading;
+mod writing;
+
+pub use reading::{Reading, Section};
+pub use writing::Writing;
+
+use crate::buffer::Strip;
+use crate::client::Client;
+use crate::disk::FolderDisk;
+use crate::error::{CheckpointError, Damaged};
+use crate::folder::Folder;
+use crate::format::{Header, SectionInfo};
+use crate::place::Place;
+use core::fmt;
+use refrain_ring::{Incarnation, Rank};
+use std::hash::{BuildHasher, RandomState};
+use std::sync::Arc;
+
+/// Bytes of a job's prefix, at most.
+const PREFIX_BYTES_MAX: usize = 160;
+
+/// Whose checkpoints: two jobs may share a place.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct JobName {
+    /// Stands in every checkpoint.
+    pub id: u64,
+    /// What the names of its files begin with: one job's alone in a place.
+    pub prefix: String,
+}
+
+impl JobName {
+    /// A job whose files' names begin with `prefix`.
+    ///
+    /// # Errors
+    /// When no file name begins so: [`CheckpointError::Prefix`].
+    pub fn new(id: u64, prefix: impl Into<String>) -> Result<Self, CheckpointError> {
+        let prefix = prefix.into();
+        let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
+        let is_name = prefix.len() <= PREFIX_BYTES_MAX && prefix.bytes().all(is_plain);
+        match is_name {
+            true => Ok(Self { id, prefix }),
+            false => Err(CheckpointError::Prefix(prefix)),
+        }
+    }
+}
+
+/// Which checkpoint.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Key {
+    /// Whose.
+    pub rank: Rank,
+    /// The life that writes it.
+    pub incarnation: Incarnation,
+    /// From 1; higher than that of every checkpoint of the rank before.
+    pub number: u64,
+}
+
+/// A checkpoint that is stable: synced, under its name. It survives the death of
+/// every process and the loss of power.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Stable {
+    /// Its length.
+    pub bytes: u64,
+    /// Older ones that are not needed and could not be removed, with the reason,
+    /// for people. They are tried again with the next checkpoint.
+    pub left: Vec<String>,
+}
+
+/// Takes the strips of a checkpoint. Dropped before it is committed: nothing of
+/// it stays, or nothing that counts.
+pub trait Sink: Send {
+    /// Takes the first `bytes` bytes of a strip, and puts another one there
+    /// instead. Strips come in order, all but the last whole.
+    ///
+    /// # Errors
+    /// The checkpoint cannot be written then.
+    fn exchange(
+        &mut self,
+        place: u64,
+        strip: &mut Strip,
+        bytes: usize,
+    ) -> Result<(), CheckpointError>;
+
+    /// Makes it stable, all `bytes` bytes of it, and removes those that are not
+    /// needed any more.
+    ///
+    /// # Errors
+    /// It may be there, or not; a later one needs a higher number.
+    fn commit(self: Box<Self>, bytes: u64) -> Result<Stable, CheckpointError>;
+}
+
+/// Gives the strips of a checkpoint, in order.
+pub trait Source: Send {
+    /// Reads the next strip: whole, or what is left; 0 behind the end.
+    ///
+    /// # Errors
+    /// It cannot be read on.
+    fn next_strip(&mut self, into: &mut [u8]) -> Result<usize, CheckpointError>;
+
+    /// What it is called, for people.
+    fn name(&self) -> String;
+}
+
+/// A whole checkpoint that was found.
+pub struct Found {
+    /// As it says of itself.
+    pub header: Header,
+    /// Its length.
+    pub bytes: u64,
+    /// What it holds.
+    pub sections: Vec<SectionInfo>,
+    /// Newer ones that cannot be used.
+    pub passed_over: Vec<Damaged>,
+    /// Its bytes.
+    pub source: Box<dyn Source>,
+}
+
+impl fmt::Debug for Found {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Found")
+            .field("header", &self.header)
+            .field("bytes", &self.bytes)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Where checkpoints of a job are kept. Contract, the same for a folder and a
+/// server:
+/// - A checkpoint counts from the moment that [`Sink::commit`] makes it stable;
+///   before that, after any crash, there is the one before.
+/// - The newest two whole checkpoints of a rank are kept (GC-1): what is older is
+///   removed once a newer one is stable, not before.
+/// - What [`Checkpoints::newest`] gives is stable and was checked wholly.
+pub trait Checkpoints: Send + Sync {
+    /// Begins a checkpoint.
+    ///
+    /// # Errors
+    /// When the rank has a later life, or one of this number or higher, or
+    /// nothing can be written.
+    fn begin(&self, key: Key) -> Result<Box<dyn Sink>, CheckpointError>;
+
+    /// The newest whole checkpoint of a rank; `None`: there never was any. With
+    /// `life`, which asks for itself: nothing that earlier lives write becomes a
+    /// checkpoint from here on, also not what is under way (FENCE-1).
+    ///
+    /// # Errors
+    /// When there were some and none is whole, or they cannot be read, or the rank
+    /// has a later life.
+    fn newest(
+        &self,
+        rank: Rank,
+        life: Option<Incarnation>,
+    ) -> Result<Option<Found>, CheckpointError>;
+
+    /// Removes all checkpoints of the job: at its good end.
+    ///
+    /// # Errors
+    /// When some cannot be removed; the others are.
+    fn remove_all(&self) -> Result<(), CheckpointError>;
+
+    /// For people: where, and how it is written.
+    fn describe(&self) -> String;
+}
+
+/// Checkpoints of one job; see the [module](self). Calls block.
+#[derive(Clone)]
+pub struct Store {
+    job: JobName,
+    place: Arc<dyn Checkpoints>,
+}
+
+impl fmt::Debug for Store {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Store")
+            .field("job", &self.job)
+            .field("place", &self.place.describe())
+            .finish()
+    }
+}
+
+impl Store {
+    /// Opens a place for a job's checkpoints. A folder has to be there.
+    ///
+    /// # Errors
+    /// When there is no such place, or it cannot be used.
+    pub fn open(place: &Place, job: JobName) -> Result<Self, CheckpointError> {
+        let place: Arc<dyn Checkpoints> = match place {
+            Place::Folder(path) => {
+                let disk = FolderDisk::open(path)?;
+                Arc::new(Folder::new(Arc::new(disk), job.clone()))
+            }
+            Place::Server(address) => Arc::new(Client::new(address.clone(), job.clone())?),
+        };
+        Ok(Self { job, place })
+    }
+
+    /// Checkpoints that are kept elsewhere.
+    pub fn on(place: Arc<dyn Checkpoints>, job: JobName) -> Self {
+        Self { job, place }
+    }
+
+    /// Begins checkpoint `number` of a rank: 1, or what [`Reading::next_number`]
+    /// says, and then one more each time, also after an error. One is written at a
+    /// time: another one of the rank that was begun before is given up.
+    ///
+    /// # Errors
+    /// When the rank has a later life, or such a checkpoint, or nothing can be
+    /// written.
+    pub fn begin(
+        &self,
+        rank: Rank,
+        incarnation: Incarnation,
+        number: u64,
+    ) -> Result<Writing, CheckpointError> {
+        let key = Key {
+            rank,
+            incarnation,
+            number,
+        };
+        if number == 0 {
+            // The beginning of the program is checkpoint 0.
+            return Err(CheckpointError::NotNext {
+                rank,
+                asked: 0,
+                found: 0,
+            });
+        }
+        let header = Header {
+            job: self.job.id,
+            rank,
+            incarnation,
+            number,
+            // Nobody else can know it.
+            salt: RandomState::new().hash_one(number),
+        };
+        Ok(Writing::new(header, self.place.begin(key)?))
+    }
+
+    /// For a life of a rank that begins: what lives before it still write counts
+    /// no more (FENCE-1). Then as [`Store::newest`].
+    ///
+    /// # Errors
+    /// As [`Store::newest`]; when the rank has a later life, too.
+    pub fn recover(
+        &self,
+        rank: Rank,
+        incarnation: Incarnation,
+    ) -> Result<Option<Reading>, CheckpointError> {
+        let found = self.place.newest(rank, Some(incarnation))?;
+        found.map(Reading::new).transpose()
+    }
+
+    /// The newest whole checkpoint of a rank, checked from end to end; `None`
+    /// when there never was any. [`Reading::passed_over`] says which newer ones
+    /// cannot be used. Only looks: a life that begins calls [`Store::recover`].
+    ///
+    /// # Errors
+    /// When there were some and none can be used, or they cannot be read.
+    pub fn newest(&self, rank: Rank) -> Result<Option<Reading>, CheckpointError> {
+        let found = self.place.newest(rank, None)?;
+        found.map(Reading::new).transpose()
+    }
+
+    /// Removes all checkpoints of the job: at its good end.
+    ///
+    /// # Errors
+    /// When some cannot be removed; the others are.
+    pub fn remove_all(&self) -> Result<(), CheckpointError> {
+        self.place.remove_all()
+    }
+
+    /// For people: where, and how it is written.
+    pub fn describe(&self) -> String {
+        self.place.describe()
+    }
+}

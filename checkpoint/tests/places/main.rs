@@ -1,0 +1,52 @@
+//! The contract of `Checkpoints`, held by every place: a folder on a disk in
+//! memory, a real folder, a server behind a Unix socket and behind TCP.
+
+#[path = "../store/content.rs"]
+mod content;
+mod contract;
+#[path = "../server/running.rs"]
+mod running;
+
+use content::job;
+use contract::Subject;
+use refrain_checkpoint::faulty::FaultyDisk;
+use refrain_checkpoint::folder::Folder;
+use refrain_checkpoint::{Address, Place, Store};
+use running::Running;
+use std::sync::Arc;
+
+#[test]
+fn a_folder_on_a_disk_in_memory() {
+    contract::check(&mut || {
+        let disk = FaultyDisk::new(1);
+        let store = Store::on(Arc::new(Folder::new(Arc::new(disk), job())), job());
+        Subject::new(store, ())
+    });
+}
+
+#[test]
+fn a_real_folder() {
+    contract::check(&mut || {
+        let folder = tempfile::tempdir().unwrap();
+        let place = Place::Folder(folder.path().into());
+        Subject::new(Store::open(&place, job()).unwrap(), folder)
+    });
+}
+
+fn on_a_server(address: impl Fn(&Running) -> Address) -> impl FnMut() -> Subject {
+    move || {
+        let server = Running::start();
+        let place = Place::Server(address(&server));
+        Subject::new(Store::open(&place, job()).unwrap(), server)
+    }
+}
+
+#[test]
+fn a_server_behind_a_unix_socket() {
+    contract::check(&mut on_a_server(Running::unix));
+}
+
+#[test]
+fn a_server_behind_tcp() {
+    contract::check(&mut on_a_server(Running::tcp));
+}

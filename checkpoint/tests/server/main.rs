@@ -1,0 +1,10 @@
+//! The checkpoint server: conversations, with sockets and without; clients that
+//! vanish, dawdle or lie; servers that are killed.
+
+#[path = "../store/content.rs"]
+mod content;
+mod conversation;
+mod hostile;
+mod killed;
+mod running;
+mod serving;

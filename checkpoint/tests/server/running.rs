@@ -1,0 +1,96 @@
+//! A server in a thread of the test.
+
+use refrain_checkpoint::Address;
+use refrain_checkpoint::disk::DiskIo;
+use refrain_checkpoint::server::{Server, ServerOptions};
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
+use std::thread::JoinHandle;
+use tempfile::TempDir;
+
+/// Serves until it is dropped.
+pub struct Running {
+    folder: PathBuf,
+    addresses: Vec<Address>,
+    reports: Arc<Mutex<Vec<String>>>,
+    /// Closed to end it.
+    stop: Option<UnixStream>,
+    thread: Option<JoinHandle<()>>,
+    /// If the folder is this one's.
+    own_folder: Option<TempDir>,
+}
+
+#[allow(dead_code, reason = "each test binary uses some")]
+impl Running {
+    /// In a folder of its own, behind a Unix socket and TCP.
+    pub fn start() -> Self {
+        let own = tempfile::tempdir().unwrap();
+        let folder = own.path().to_owned();
+        let mut running = Self::in_folder(&folder);
+        running.own_folder = Some(own);
+        running
+    }
+
+    /// In this folder.
+    pub fn in_folder(folder: &Path) -> Self {
+        let options = ServerOptions {
+            folder: folder.join("checkpoints"),
+            listen: vec![
+                Address::Unix(folder.join("socket")),
+                Address::Tcp("127.0.0.1:0".into()),
+            ],
+            io: DiskIo::Auto,
+        };
+        let reports: Arc<Mutex<Vec<String>>> = Arc::default();
+        let told = reports.clone();
+        let report = move |text: &str| told.lock().unwrap().push(text.into());
+        let server = Server::bind(&options, report).expect("it can listen");
+        let addresses = server.addresses().cloned().collect();
+        let (stop, stopped) = UnixStream::pair().unwrap();
+        let serve = move || server.serve_until(&stopped).expect("it serves");
+        Self {
+            folder: options.folder,
+            addresses,
+            reports,
+            stop: Some(stop),
+            thread: Some(std::thread::spawn(serve)),
+            own_folder: None,
+        }
+    }
+
+    pub fn unix(&self) -> Address {
+        self.addresses[0].clone()
+    }
+
+    pub fn tcp(&self) -> Address {
+        self.addresses[1].clone()
+    }
+
+    /// Names of the checkpoints' files.
+    pub fn names(&self) -> Vec<String> {
+        let entries = std::fs::read_dir(&self.folder).unwrap();
+        let names = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+        let mut names: Vec<String> = names.filter(|name| name != "lock").collect();
+        names.sort();
+        names
+    }
+
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    /// What it has told people.
+    pub fn reports(&self) -> Vec<String> {
+        self.reports.lock().unwrap().clone()
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.stop = None;
+        if let Some(thread) = self.thread.take() {
+            thread.join().expect("it ends well");
+        }
+    }
+}

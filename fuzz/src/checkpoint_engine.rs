@@ -1,0 +1,105 @@
+//! The engine part of a checkpoint (docs/checkpoint-parts.md).
+
+use crate::input::Input;
+use refrain_rank::checkpoint::{EnginePartError, decode_engine, encode_engine};
+use refrain_ring::{Clock, Rank, Ssn};
+use refrain_transport::engine::{Beginning, Delivered, ToSelf};
+
+const LENGTH: core::ops::Range<usize> = 8..16;
+const CHECKSUM_BYTES: usize = 4;
+
+/// Checks both directions.
+pub fn check(bytes: &[u8]) {
+    // Refused or not, it must not panic.
+    let _ = decode_then_encode(bytes);
+    if let Some(proved) = with_checksum(bytes) {
+        let result = decode_then_encode(&proved);
+        assert_ne!(result, Err(EnginePartError::Checksum));
+    }
+    encode_then_decode(&mut Input::new(bytes));
+}
+
+fn decode_then_encode(bytes: &[u8]) -> Result<(), EnginePartError> {
+    let (rank, beginning) = decode_engine(bytes)?;
+    assert_eq!(encode_engine(rank, &beginning), bytes, "{beginning:?}");
+    Ok(())
+}
+
+/// The same with a length and a checksum that are right, so that what is behind
+/// them is reached.
+fn with_checksum(bytes: &[u8]) -> Option<Vec<u8>> {
+    let body_bytes = bytes.len().checked_sub(CHECKSUM_BYTES)?;
+    let mut body = bytes[..body_bytes].to_vec();
+    let length = bytes.len() as u64;
+    body.get_mut(LENGTH)?.copy_from_slice(&length.to_le_bytes());
+    let checksum = crc32c::crc32c(&body);
+    body.extend_from_slice(&checksum.to_le_bytes());
+    Some(body)
+}
+
+fn encode_then_decode(input: &mut Input<'_>) {
+    let (rank, beginning) = from_input(input);
+    let bytes = encode_engine(rank, &beginning);
+    assert_eq!(decode_engine(&bytes), Ok((rank, beginning)));
+}
+
+fn from_input(input: &mut Input<'_>) -> (Rank, Beginning) {
+    let size = u32::from(input.u8() % 5) + 1;
+    let rank = Rank(input.u32() % size);
+    let mut beginning = Beginning {
+        clock: Clock(input.u64()),
+        ..Beginning::default()
+    };
+    for _ in 0..size {
+        beginning.next_ssns.push(Ssn(input.u64()));
+        let mut except: Vec<_> = (0..input.u8() % 4).map(|_| Ssn(input.u64() >> 1)).collect();
+        except.sort_unstable();
+        except.dedup();
+        let least = except.last().map_or(0, |last| last.0 + 1);
+        let until = Ssn(input.u64().max(least));
+        beginning.delivered.push(Delivered { until, except });
+    }
+    let own_next = beginning.next_ssns[rank.index()].0;
+    let count = u64::from(input.u8() % 4).min(own_next);
+    for ssn in own_next - count..own_next {
+        beginning.to_self.push(ToSelf {
+            ssn: Ssn(ssn),
+            context: input.u32(),
+            tag: input.u32().cast_signed(),
+            payload: input.bytes().into(),
+        });
+    }
+    (rank, beginning)
+}
+
+/// Of a rank alone, of one among several with counters beyond 2^32 and messages
+/// that are missing, of one with messages to itself.
+pub fn seeds() -> Vec<Vec<u8>> {
+    let input: Vec<u8> = (0..200).collect();
+    let plain = Beginning {
+        next_ssns: vec![Ssn(0)],
+        delivered: vec![Delivered::default()],
+        ..Beginning::default()
+    };
+    let far = (1 << 32) + 5;
+    let delivered = Delivered {
+        until: Ssn(far),
+        except: vec![Ssn(3), Ssn(far - 1)],
+    };
+    let to_self = ToSelf {
+        ssn: Ssn(far),
+        context: 7,
+        tag: -1,
+        payload: [1, 2, 3].into(),
+    };
+    let full = Beginning {
+        clock: Clock(far),
+        next_ssns: vec![Ssn(1), Ssn(far + 1)],
+        delivered: vec![delivered, Delivered::default()],
+        to_self: vec![to_self],
+    };
+    let (rank, some) = from_input(&mut Input::new(&input));
+    [(Rank(0), plain), (Rank(1), full), (rank, some)]
+        .map(|(rank, beginning)| encode_engine(rank, &beginning))
+        .to_vec()
+}

@@ -1,0 +1,128 @@
+//! [`DiskAhead`]: chunks on their way from disk before it is their turn.
+
+use crate::chunk::ChunkReader;
+use crate::read_back::{ChunkBytes, DiskChunks, ReadBackError};
+use crate::{Incarnation, Rank};
+use core::ops::Range;
+use std::collections::VecDeque;
+
+struct Ahead {
+    sequence: u64,
+    token: u64,
+    bytes: Option<Result<ChunkBytes, String>>,
+}
+
+/// Whether a chunk came from disk.
+pub(crate) enum Found {
+    /// Here it is, whole.
+    Here(ChunkBytes),
+    /// It is on its way.
+    Coming,
+    /// Nobody has asked for it, or it is not there.
+    Nowhere,
+}
+
+/// Chunks of one log that are on their way from disk.
+pub(crate) struct DiskAhead {
+    identity: (Rank, Rank, Incarnation),
+    /// In the order of their sequence numbers.
+    queue: VecDeque<Ahead>,
+}
+
+impl DiskAhead {
+    pub(crate) fn new(identity: (Rank, Rank, Incarnation)) -> Self {
+        Self {
+            identity,
+            queue: VecDeque::new(),
+        }
+    }
+
+    /// Chunks that are on their way, or here.
+    pub(crate) fn len(&self) -> usize {
+        self.queue.len()
+    }
+
+    pub(crate) fn waits_for(&self, token: u64) -> bool {
+        self.queue.iter().any(|ahead| ahead.token == token)
+    }
+
+    /// A read has ended; whether it was one of these.
+    pub(crate) fn arrived(&mut self, token: u64, bytes: Result<ChunkBytes, String>) -> bool {
+        let ahead = self.queue.iter_mut().find(|ahead| ahead.token == token);
+        ahead.map(|ahead| ahead.bytes = Some(bytes)).is_some()
+    }
+
+    /// Begins to read the `wanted` chunks, the first ones first, as long as at
+    /// most `chunks_max` are under way. Those before are forgotten.
+    pub(crate) fn read(
+        &mut self,
+        wanted: Range<u64>,
+        chunks_max: usize,
+        disk: &mut dyn DiskChunks,
+    ) {
+        self.queue.retain(|ahead| ahead.sequence >= wanted.start);
+        for (index, sequence) in wanted.enumerate() {
+            let is_asked = self.queue.get(index).map(|ahead| ahead.sequence) == Some(sequence);
+            if is_asked {
+                continue;
+            }
+            if self.len() >= chunks_max {
+                return;
+            }
+            // A horizon has passed this one: it shows when it is its turn.
+            let Some(token) = disk.begin_read(sequence) else {
+                return;
+            };
+            let asked = Ahead {
+                sequence,
+                token,
+                bytes: None,
+            };
+            self.queue.insert(index, asked);
+        }
+    }
+
+    /// Takes the first chunk, when it is here and whole.
+    pub(crate) fn take(&mut self, sequence: u64) -> Result<Found, ReadBackError> {
+        let Some(ahead) = self.queue.front_mut() else {
+            return Ok(Found::Nowhere);
+        };
+        if ahead.sequence != sequence {
+            return Ok(Found::Nowhere);
+        }
+        let Some(bytes) = ahead.bytes.take() else {
+            return Ok(Found::Coming);
+        };
+        self.queue.pop_front();
+        let bytes = bytes.map_err(|why| ReadBackError::Disk {
+            destination: self.identity.1,
+            sequence,
+            why,
+        })?;
+        self.check(sequence, (*bytes).as_ref())?;
+        Ok(Found::Here(bytes))
+    }
+
+    /// Nothing of a chunk is given before all of its checksums hold.
+    fn check(&self, sequence: u64, bytes: &[u8]) -> Result<(), ReadBackError> {
+        let destination = self.identity.1;
+        let is_whole = || {
+            let mut reader = ChunkReader::sealed(bytes)?;
+            while reader.next_record()?.is_some() {}
+            Ok(*reader.header())
+        };
+        let header = is_whole().map_err(|damage| ReadBackError::Damaged {
+            destination,
+            sequence,
+            damage,
+        })?;
+        let identity = (header.source, header.destination, header.incarnation);
+        match identity == self.identity && header.sequence == sequence {
+            true => Ok(()),
+            false => Err(ReadBackError::Another {
+                destination,
+                sequence,
+            }),
+        }
+    }
+}

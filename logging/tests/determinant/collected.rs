@@ -1,0 +1,86 @@
+//! EL-2, EL-5, REC-2
+
+use refrain_logging::determinant::batch::BatchError;
+use refrain_logging::determinant::recorder::{Identity, Recorder};
+use refrain_logging::determinant::row::{CollectError, determinants};
+use refrain_logging::determinant::{Determinant, EventIndex};
+use refrain_ring::{Clock, Incarnation, Rank, Ssn};
+
+const JOB: u64 = 7;
+const RANK: Rank = Rank(2);
+
+/// Batches of probes at these clocks; they are numbered from `first` on.
+fn batches(life: u32, first: u64, clocks: &[&[u64]]) -> Vec<Vec<u8>> {
+    let identity = Identity {
+        job: JOB,
+        rank: RANK,
+        incarnation: Incarnation(life),
+    };
+    let mut recorder = Recorder::new(identity, EventIndex(first));
+    let mut batch = |clocks: &&[u64]| {
+        let mut bytes = Vec::new();
+        for clock in *clocks {
+            recorder.probed(Clock(*clock), Rank(1), Ssn(*clock), 3, 100);
+        }
+        recorder.take_batch(true, &mut bytes);
+        bytes
+    };
+    clocks.iter().map(&mut batch).collect()
+}
+
+fn collect(batches: &[Vec<u8>], after: Option<u64>) -> Result<Vec<u64>, CollectError> {
+    let bytes = batches.iter().map(Vec::as_slice);
+    let all = determinants(RANK, JOB, bytes, after.map(Clock))?;
+    Ok(all.iter().map(Determinant::at).map(|at| at.0).collect())
+}
+
+/// None, one, two and many in a batch; over two lives; behind a checkpoint.
+// REC-2; known trap: of a batch only the first is kept
+#[test]
+fn determinants_come_in_order_and_complete() {
+    assert_eq!(collect(&[], None).unwrap(), []);
+    let many: Vec<u64> = (1 << 32..(1 << 32) + 50).collect();
+    let mut all = batches(0, 0, &[&[1], &[2, 3], &many]);
+    let expected: Vec<u64> = [1, 2, 3].into_iter().chain(many).collect();
+    assert_eq!(collect(&all, None).unwrap(), expected);
+    assert_eq!(collect(&all, Some(1)).unwrap(), expected[1..]);
+    all.extend(batches(1, 53, &[&[1 << 33]]));
+    assert_eq!(collect(&all, Some(1 << 32)).unwrap().len(), 50);
+    // What the checkpoint covers may be given up.
+    assert_eq!(collect(&all[1..], Some(2)).unwrap().len(), 52);
+}
+
+/// What is missing, of others, or damaged is not passed over.
+// EL-2, EL-5
+#[test]
+fn determinants_that_are_missing_are_missed() {
+    let all = batches(0, 0, &[&[1], &[2, 3], &[4]]);
+    let gap = CollectError::Gap {
+        expected: EventIndex(1),
+        found: EventIndex(3),
+    };
+    let without_second = [all[0].clone(), all[2].clone()];
+    assert_eq!(collect(&without_second, None), Err(gap));
+    let beginning = CollectError::Beginning(EventIndex(1));
+    assert_eq!(collect(&all[1..], None), Err(beginning));
+    let twice = [all[0].clone(), all[0].clone()];
+    assert!(matches!(
+        collect(&twice, None),
+        Err(CollectError::Gap { .. })
+    ));
+    let mut older = batches(1, 0, &[&[1]]);
+    older.extend(batches(0, 1, &[&[2]]));
+    assert!(matches!(
+        collect(&older, None),
+        Err(CollectError::Foreign(_))
+    ));
+    let others = determinants(Rank(0), JOB, all.iter().map(Vec::as_slice), None);
+    assert!(matches!(others, Err(CollectError::Foreign(_))));
+    let other_job = determinants(RANK, 8, all.iter().map(Vec::as_slice), None);
+    assert!(matches!(other_job, Err(CollectError::Foreign(_))));
+    let mut torn = all;
+    let last = torn[1].len() - 1;
+    torn[1][last] ^= 1;
+    let damage = CollectError::Batch(BatchError::Checksum);
+    assert_eq!(collect(&torn, None), Err(damage));
+}

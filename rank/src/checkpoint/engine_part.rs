@@ -1,0 +1,188 @@
+//! Where a rank stands, as bytes.
+
+use refrain_ring::{Clock, Rank, Ssn};
+use refrain_transport::engine::{Beginning, Delivered, ToSelf};
+use thiserror::Error;
+
+/// Version of the engine part. A reader refuses every other.
+pub const ENGINE_VERSION: u8 = 1;
+
+const MAGIC: [u8; 7] = *b"rfrneng";
+const CHECKSUM_BYTES: usize = 4;
+
+/// Why bytes are not an engine part of this version.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+pub enum EnginePartError {
+    /// They end too early, or too late.
+    #[error("the engine part of a checkpoint has {0} bytes, which is not what it says")]
+    Length(usize),
+    /// They begin otherwise.
+    #[error("not the engine part of a checkpoint")]
+    Magic,
+    /// Written by another version.
+    #[error(
+        "engine part of version {0}, this program reads version {ENGINE_VERSION}: go on with the refrain that wrote the checkpoint"
+    )]
+    Version(u8),
+    /// Not what was written.
+    #[error("the engine part of a checkpoint is damaged: its checksum is wrong")]
+    Checksum,
+    /// It says what cannot be.
+    #[error("the engine part of a checkpoint contradicts itself: {0}")]
+    Contradiction(&'static str),
+}
+
+/// The engine part of `rank`'s checkpoint.
+pub fn encode_engine(rank: Rank, beginning: &Beginning) -> Vec<u8> {
+    let mut out = Vec::new();
+    out.extend_from_slice(&MAGIC);
+    out.push(ENGINE_VERSION);
+    // The length, when it is known.
+    put(&mut out, 0);
+    out.extend_from_slice(&rank.0.to_le_bytes());
+    out.extend_from_slice(&(beginning.next_ssns.len() as u32).to_le_bytes());
+    put(&mut out, beginning.clock.0);
+    for (next_ssn, delivered) in beginning.next_ssns.iter().zip(&beginning.delivered) {
+        put(&mut out, next_ssn.0);
+        put(&mut out, delivered.until.0);
+        put(&mut out, delivered.except.len() as u64);
+        delivered.except.iter().for_each(|ssn| put(&mut out, ssn.0));
+    }
+    put(&mut out, beginning.to_self.len() as u64);
+    for message in &beginning.to_self {
+        put(&mut out, message.ssn.0);
+        out.extend_from_slice(&message.context.to_le_bytes());
+        out.extend_from_slice(&message.tag.to_le_bytes());
+        put(&mut out, message.payload.len() as u64);
+        out.extend_from_slice(&message.payload);
+    }
+    let bytes = (out.len() + CHECKSUM_BYTES) as u64;
+    out[8..16].copy_from_slice(&bytes.to_le_bytes());
+    let checksum = crc32c::crc32c(&out);
+    out.extend_from_slice(&checksum.to_le_bytes());
+    out
+}
+
+fn put(out: &mut Vec<u8>, word: u64) {
+    out.extend_from_slice(&word.to_le_bytes());
+}
+
+/// Whose checkpoint it is a part of, and what it says.
+///
+/// # Errors
+/// When this version cannot have written the bytes.
+pub fn decode_engine(bytes: &[u8]) -> Result<(Rank, Beginning), EnginePartError> {
+    let (body, checksum) = bytes
+        .split_last_chunk::<CHECKSUM_BYTES>()
+        .ok_or(EnginePartError::Length(bytes.len()))?;
+    let mut fields = Fields {
+        left: body,
+        all: bytes.len(),
+    };
+    if fields.take()? != MAGIC {
+        return Err(EnginePartError::Magic);
+    }
+    let [version] = fields.take()?;
+    if version != ENGINE_VERSION {
+        return Err(EnginePartError::Version(version));
+    }
+    if fields.u64()? != bytes.len() as u64 {
+        return Err(EnginePartError::Length(bytes.len()));
+    }
+    if u32::from_le_bytes(*checksum) != crc32c::crc32c(body) {
+        return Err(EnginePartError::Checksum);
+    }
+    let rank = Rank(fields.u32()?);
+    let size = fields.u32()?;
+    let clock = Clock(fields.u64()?);
+    let mut beginning = Beginning {
+        clock,
+        ..Beginning::default()
+    };
+    for _ in 0..size {
+        beginning.next_ssns.push(Ssn(fields.u64()?));
+        beginning.delivered.push(fields.delivered()?);
+    }
+    for _ in 0..fields.u64()? {
+        beginning.to_self.push(fields.message()?);
+    }
+    if !fields.left.is_empty() {
+        return Err(EnginePartError::Length(bytes.len()));
+    }
+    check(rank, &beginning).map_err(EnginePartError::Contradiction)?;
+    Ok((rank, beginning))
+}
+
+/// What every checkpoint fulfils.
+fn check(rank: Rank, beginning: &Beginning) -> Result<(), &'static str> {
+    let own_next = beginning.next_ssns.get(rank.0 as usize);
+    let own_next = *own_next.ok_or("the job has no such rank")?;
+    for delivered in &beginning.delivered {
+        let except = &delivered.except;
+        if !except.is_sorted_by(|a, b| a < b) || except.last() >= Some(&delivered.until) {
+            return Err("a message is missing twice, or was not sent");
+        }
+    }
+    let own: Vec<_> = beginning
+        .to_self
+        .iter()
+        .map(|message| message.ssn)
+        .collect();
+    if !own.is_sorted_by(|a, b| a < b) || own.last() >= Some(&own_next) {
+        return Err("messages of the rank to itself are out of order, or were not sent");
+    }
+    Ok(())
+}
+
+/// What is left to be read.
+struct Fields<'a> {
+    left: &'a [u8],
+    all: usize,
+}
+
+impl Fields<'_> {
+    fn take<const N: usize>(&mut self) -> Result<[u8; N], EnginePartError> {
+        let (field, left) = self
+            .left
+            .split_first_chunk()
+            .ok_or(EnginePartError::Length(self.all))?;
+        self.left = left;
+        Ok(*field)
+    }
+
+    fn u32(&mut self) -> Result<u32, EnginePartError> {
+        Ok(u32::from_le_bytes(self.take()?))
+    }
+
+    fn u64(&mut self) -> Result<u64, EnginePartError> {
+        Ok(u64::from_le_bytes(self.take()?))
+    }
+
+    fn delivered(&mut self) -> Result<Delivered, EnginePartError> {
+        let mut delivered = Delivered {
+            until: Ssn(self.u64()?),
+            except: Vec::new(),
+        };
+        for _ in 0..self.u64()? {
+            delivered.except.push(Ssn(self.u64()?));
+        }
+        Ok(delivered)
+    }
+
+    fn message(&mut self) -> Result<ToSelf, EnginePartError> {
+        let ssn = Ssn(self.u64()?);
+        let context = self.u32()?;
+        let tag = i32::from_le_bytes(self.take()?);
+        let bytes = usize::try_from(self.u64()?).ok();
+        let (payload, left) = bytes
+            .and_then(|bytes| self.left.split_at_checked(bytes))
+            .ok_or(EnginePartError::Length(self.all))?;
+        self.left = left;
+        Ok(ToSelf {
+            ssn,
+            context,
+            tag,
+            payload: payload.into(),
+        })
+    }
+}

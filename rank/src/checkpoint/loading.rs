@@ -1,0 +1,111 @@
+//! Putting the log of a checkpoint into the engine of a later life.
+
+use super::log_part::{LogPartError, LogReader};
+use refrain_ring::{Rank, RecordHeader, Ssn};
+use refrain_transport::engine::{Engine, EngineError};
+use std::io::Read;
+use thiserror::Error;
+
+/// Records that one step puts into the log at most.
+const RECORDS_MAX: usize = 64;
+
+/// How far a step came.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Loaded {
+    /// A part is in the log; there is more.
+    Some,
+    /// There is no room for the next record: make progress, and go on.
+    Waiting,
+    /// All of it is in the log.
+    Done,
+}
+
+/// Why a log cannot be loaded.
+#[derive(Debug, Error)]
+pub enum LoadError {
+    /// It is no log, or damaged.
+    #[error(transparent)]
+    Part(#[from] LogPartError),
+    /// It is another log.
+    #[error(
+        "the checkpoint's log is from rank {found_source} to rank {found_destination} until message {found_until}, not what its engine part says"
+    )]
+    Another {
+        /// Whose it is.
+        found_source: Rank,
+        /// To whom.
+        found_destination: Rank,
+        /// Where it ends.
+        found_until: Ssn,
+    },
+    /// The engine has no memory for it.
+    #[error(transparent)]
+    Engine(#[from] EngineError),
+}
+
+/// The log to one rank, on its way out of a checkpoint.
+#[derive(Debug)]
+pub struct LogLoading {
+    reader: LogReader,
+    /// A record for which there was no room.
+    waiting: Option<(RecordHeader, Vec<u8>)>,
+    is_done: bool,
+}
+
+impl LogLoading {
+    /// Begins to load the log of `source` to `destination`, of a checkpoint in
+    /// which `until` is the number of the next message to it.
+    ///
+    /// # Errors
+    /// When it is another one, or none.
+    pub fn begin(
+        from: &mut dyn Read,
+        (source, destination): (Rank, Rank),
+        until: Ssn,
+    ) -> Result<Self, LoadError> {
+        let reader = LogReader::begin(from)?;
+        let found = (reader.source(), reader.destination(), reader.until());
+        if found != (source, destination, until) {
+            return Err(LoadError::Another {
+                found_source: found.0,
+                found_destination: found.1,
+                found_until: found.2,
+            });
+        }
+        Ok(Self {
+            reader,
+            waiting: None,
+            is_done: false,
+        })
+    }
+
+    /// Puts the next records into the log of an engine that began with the same
+    /// checkpoint.
+    ///
+    /// # Errors
+    /// When the checkpoint is damaged or cannot be read, or there is no memory.
+    pub fn step(&mut self, engine: &mut Engine, from: &mut dyn Read) -> Result<Loaded, LoadError> {
+        let to = self.reader.destination();
+        if let Some((header, payload)) = &self.waiting {
+            if !engine.log_again(to, header, payload)? {
+                return Ok(Loaded::Waiting);
+            }
+            self.waiting = None;
+        }
+        for _ in 0..RECORDS_MAX {
+            if self.is_done {
+                return Ok(Loaded::Done);
+            }
+            match self.reader.next(from)? {
+                None => self.is_done = true,
+                Some((header, payload)) => {
+                    if !engine.log_again(to, &header, payload)? {
+                        self.waiting = Some((header, payload.to_vec()));
+                        return Ok(Loaded::Waiting);
+                    }
+                }
+            }
+        }
+        Ok(Loaded::Some)
+    }
+}

@@ -1,0 +1,233 @@
+//! A program that does not do the same again is stopped, and told where. REC-8
+
+use crate::job::{payload, to_rank_0};
+use crate::shapes::{Player, any, from, matched};
+use refrain_logging::determinant::recorder::Recorder;
+use refrain_rank::calls::{self, Answer};
+use refrain_ring::{Clock, Rank, Ssn};
+use refrain_transport::engine::EngineError;
+
+/// Its clock, and what the error says of it.
+#[track_caller]
+fn assert_diverged(player: &mut Player, operation: u64, what: &str) {
+    let error = player.try_settle().expect_err("it differs");
+    let EngineError::Diverged { clock, .. } = &error else {
+        panic!("{error}");
+    };
+    assert_eq!(*clock, Clock(operation), "{error}");
+    assert!(error.to_string().contains(what), "{error}");
+}
+
+/// An operation of which something is told that is none of that kind: by the next
+/// progress behind it.
+// REC-8
+#[test]
+fn another_operation_than_the_one_that_is_told() {
+    type Record = fn(&mut Recorder);
+    let cases: [(Record, &str); 5] = [
+        (
+            |recorder| recorder.matched(Clock(9), matched(1, 1, 0), false),
+            "got message 0 of rank 1, and is no receive now",
+        ),
+        (
+            |recorder| recorder.cancelled(Clock(9), Clock(1)),
+            "was cancelled, and is no receive now",
+        ),
+        (
+            |recorder| {
+                recorder.probed(Clock(1), Rank(2), Ssn(4), 0, 8);
+                recorder.nothing(Clock(9));
+            },
+            "a probe that found message 4 of rank 2, and is something else now",
+        ),
+        (
+            |recorder| {
+                recorder.completed(Clock(1), &[Clock(0), Clock(5)]);
+                recorder.nothing(Clock(9));
+            },
+            "ended 2 requests, and is something else now",
+        ),
+        (
+            |recorder| {
+                recorder.cancelled(Clock(1), Clock(0));
+                recorder.nothing(Clock(9));
+            },
+            "cancelled the receive of operation 0, and is something else now",
+        ),
+    ];
+    for (record, what) in cases {
+        let mut player = Player::new(record);
+        // As a wait for all does.
+        player.engine().tick();
+        player.settle();
+        player.engine().tick();
+        assert_diverged(&mut player, 1, what);
+    }
+}
+
+/// The same of operations that ask for what is told of them.
+// REC-8
+#[test]
+fn an_operation_of_another_kind() {
+    let probe: fn(&mut Recorder) = |recorder| recorder.probed(Clock(2), Rank(1), Ssn(0), 0, 8);
+    let ended: fn(&mut Recorder) = |recorder| recorder.completed(Clock(2), &[Clock(1)]);
+    let mut player = Player::new(probe);
+    let mut handle = player.receive(from(2, 0));
+    let clock = player.engine().tick();
+    let told = calls::test(player.engine(), clock, &mut handle);
+    assert_eq!(told, Answer::NotYet);
+    assert_diverged(&mut player, 2, "and is a wait or test now");
+
+    let mut player = Player::new(ended);
+    player.receive(from(2, 0));
+    let clock = player.engine().tick();
+    let told = calls::look_now(player.engine(), clock, &any(0));
+    assert_eq!(told, Answer::NotYet);
+    assert_diverged(&mut player, 2, "and is a probe now");
+
+    let mut player = Player::new(ended);
+    let handle = player.receive(from(2, 0));
+    calls::cancel(player.engine(), &handle);
+    assert_diverged(&mut player, 2, "and cancels that of operation 1 now");
+}
+
+/// A wait that was told nothing would never end: it was something else.
+// REC-8
+#[test]
+fn a_wait_that_found_nothing() {
+    let record: fn(&mut Recorder) = |recorder| recorder.nothing(Clock(2));
+    let mut player = Player::new(record);
+    let mut handles = [player.receive(from(1, 0))];
+    let clock = player.engine().tick();
+    assert_eq!(
+        calls::try_any(player.engine(), clock, &mut handles[..]),
+        None
+    );
+    assert_diverged(&mut player, 2, "waits until it finds something now");
+
+    let mut player = Player::new(record);
+    player.receive(from(1, 0));
+    let clock = player.engine().tick();
+    assert_eq!(calls::look(player.engine(), clock, &any(0)), None);
+    assert_diverged(&mut player, 2, "waits until it finds something now");
+}
+
+/// What is told that it ended is not what the call asks for: another request,
+/// more than one, not all.
+// REC-8
+#[test]
+fn other_requests_than_those_that_ended() {
+    let mut player = Player::new(|recorder| recorder.completed(Clock(3), &[Clock(1)]));
+    let mut handles = [0, 1].map(|tag| player.receive(from(1, tag)));
+    let clock = player.engine().tick();
+    let told = calls::test(player.engine(), clock, &mut handles[1]);
+    assert_eq!(told, Answer::NotYet);
+    assert_diverged(
+        &mut player,
+        3,
+        "ended the request of operation 1, which it does not",
+    );
+
+    let both: fn(&mut Recorder) = |recorder| recorder.completed(Clock(4), &[Clock(1), Clock(2)]);
+    for tests_all in [false, true] {
+        let mut player = Player::new(both);
+        let mut handles = [0, 1, 2].map(|tag| player.receive(from(1, tag)));
+        let clock = player.engine().tick();
+        if tests_all {
+            let told = calls::test_all(player.engine(), clock, &mut handles[..]);
+            assert_eq!(told, Answer::NotYet);
+            assert_diverged(&mut player, 4, "tests others for their common end now");
+        } else {
+            let told = calls::test_any(player.engine(), clock, &mut handles[..]);
+            assert_eq!(told, Answer::NotYet);
+            assert_diverged(&mut player, 4, "ended 2 requests, and ends one now");
+        }
+    }
+}
+
+/// A message that is told does not fit what is asked for now, or is not as it
+/// was.
+// REC-8
+#[test]
+fn a_message_that_does_not_fit() {
+    for comes_first in [false, true] {
+        let mut player =
+            Player::new(|recorder| recorder.matched(Clock(5), matched(1, 1, 0), false));
+        if comes_first {
+            player.comes(1, 0, 1);
+        }
+        player.receive(any(0));
+        if !comes_first {
+            let bytes = payload(1, 0, 64);
+            player.life.send(1, to_rank_0(1, false), &bytes);
+        }
+        assert_diverged(&mut player, 1, "does not fit what it asks for now");
+    }
+    let mut player = Player::new(|recorder| recorder.probed(Clock(1), Rank(1), Ssn(0), 0, 63));
+    player.comes(1, 0, 0);
+    let clock = player.engine().tick();
+    let told = calls::look_now(player.engine(), clock, &any(0));
+    assert_eq!(told, Answer::NotYet);
+    assert_diverged(&mut player, 1, "that has tag 0, 64 bytes now");
+}
+
+/// A message that is told was taken by another operation, or would have been, or
+/// is one that this rank does not send.
+// REC-8
+#[test]
+fn a_message_that_is_not_there() {
+    // A named receive that was not there took it.
+    let mut player = Player::new(|recorder| recorder.matched(Clock(5), matched(2, 1, 0), false));
+    player.comes(1, 0, 0);
+    player.receive(from(1, 0));
+    player.receive(any(0));
+    assert_diverged(&mut player, 2, "another operation has received it already");
+
+    // A receive in limbo would have got it.
+    let mut player = Player::new(|recorder| recorder.matched(Clock(5), matched(2, 1, 0), false));
+    player.receive(any(0));
+    player.comes(1, 0, 0);
+    player.receive(any(0));
+    assert_diverged(&mut player, 2, "posted before would have got it");
+
+    let record: fn(&mut Recorder) = |recorder| recorder.probed(Clock(1), Rank(0), Ssn(0), 0, 8);
+    let mut player = Player::new(record);
+    let clock = player.engine().tick();
+    let told = calls::look_now(player.engine(), clock, &any(0));
+    assert_eq!(told, Answer::NotYet);
+    assert_diverged(&mut player, 1, "which it has not sent now");
+
+    let record: fn(&mut Recorder) = |recorder| recorder.probed(Clock(1), Rank(9), Ssn(0), 0, 8);
+    let mut player = Player::new(record);
+    let clock = player.engine().tick();
+    calls::look_now(player.engine(), clock, &any(0));
+    assert_diverged(&mut player, 1, "there is no such rank");
+}
+
+/// A forced message that comes behind one that is held.
+// REC-8
+#[test]
+fn a_message_behind_one_that_is_held() {
+    let mut player = Player::new(|recorder| recorder.matched(Clock(5), matched(2, 1, 1), false));
+    player.receive(any(0));
+    player.receive(any(1));
+    player.comes(1, 0, 0);
+    let bytes = payload(1, 1, 64);
+    player.life.send(1, to_rank_0(1, false), &bytes);
+    assert_diverged(&mut player, 2, "posted before would have got one before it");
+}
+
+/// An error says what it means for people.
+// REC-8
+#[test]
+fn the_error_says_what_a_program_must_not_do() {
+    let mut player = Player::new(|recorder| recorder.matched(Clock(9), matched(1, 1, 0), false));
+    player.engine().tick();
+    player.engine().tick();
+    let error = player.try_settle().expect_err("it differs").to_string();
+    assert!(
+        error.contains("operation 1 is not what this rank did"),
+        "{error}"
+    );
+    assert!(error.contains("time, random numbers"), "{error}");
+}

@@ -1,0 +1,273 @@
+//! A life of rank 0, whose senders send the same again in each of its lives.
+
+use crate::program::{MESSAGE_BYTES_MAX, TAGS};
+use crate::room::Room;
+use fastrand::Rng;
+use refrain_logging::Member;
+use refrain_logging::determinant::batch::BatchHeader;
+use refrain_logging::determinant::recorder::Identity;
+use refrain_logging::determinant::row::determinants;
+use refrain_logging::determinant::{Determinant, EventIndex};
+use refrain_logging::image::{LogImage, RankMemory, Selection};
+use refrain_logging::pessimist::{Commits, Pessimist};
+use refrain_rank::past::{Records, Sends};
+use refrain_rank::protocol::{Commitments, Events, Logging};
+use refrain_ring::{Clock, Incarnation, Rank, Region};
+use refrain_transport::engine::{Engine, EngineError, EngineOptions, SendTo};
+use refrain_transport::fabric::Fabric;
+use refrain_transport::fabric::sim::{Network, Options};
+use std::cell::RefCell;
+use std::rc::Rc;
+
+pub const JOB: u64 = 7;
+const LOG_BYTES: usize = 4 << 20;
+
+/// The batches of all lives so far.
+#[derive(Clone, Debug, Default)]
+pub struct Batches(Rc<RefCell<Vec<Vec<u8>>>>);
+
+impl Batches {
+    pub fn of(batches: &[Vec<u8>]) -> Self {
+        Self(Rc::new(RefCell::new(batches.to_vec())))
+    }
+
+    pub fn all(&self) -> Vec<Vec<u8>> {
+        self.0.borrow().clone()
+    }
+
+    pub fn row(&self) -> Vec<Determinant> {
+        let all = self.0.borrow();
+        determinants(Rank(0), JOB, all.iter().map(Vec::as_slice), None).expect("it is complete")
+    }
+
+    fn end(&self) -> EventIndex {
+        let all = self.0.borrow();
+        all.last().map_or(EventIndex(0), |last| {
+            BatchHeader::read(last)
+                .expect("it was just written")
+                .0
+                .end()
+        })
+    }
+}
+
+impl Commits for Batches {
+    fn commit(&mut self, _: &BatchHeader, batch: &[u8]) {
+        self.0.borrow_mut().push(batch.to_vec());
+    }
+
+    fn stable_end(&self) -> EventIndex {
+        self.end()
+    }
+
+    fn poll(&mut self) -> EventIndex {
+        self.end()
+    }
+
+    // So that they are small: records are cut behind each.
+    fn is_instant(&self) -> bool {
+        false
+    }
+}
+
+impl Commitments for Batches {
+    fn trim(&mut self, _: Clock) {}
+
+    fn leave(&mut self) -> bool {
+        true
+    }
+
+    fn explain(&self) -> Option<String> {
+        None
+    }
+}
+
+/// What a job is like in all lives.
+#[derive(Clone, Copy, Debug)]
+pub struct Setting {
+    pub seed: u64,
+    pub ranks: u32,
+    /// Of each sender.
+    pub messages: usize,
+    pub member: Member,
+}
+
+pub struct Life {
+    pub engines: Vec<Engine>,
+    pub network: Network,
+    /// Of the logs of rank 0.
+    pub memory: Region,
+    pub batches: Batches,
+    rng: Rng,
+    /// By sender: what is still to be sent.
+    to_send: Vec<Vec<(SendTo, Vec<u8>)>>,
+    /// Dropped after the engines.
+    rooms: Vec<Room>,
+}
+
+/// What rank 0 has sent, by the memory of its logs.
+pub fn sends(memory: Region) -> Sends {
+    let mut image = LogImage::empty(Selection::default());
+    image.add_memory(RankMemory {
+        arena: 0..memory.bytes(),
+        region: memory,
+        job: JOB,
+        source: Rank(0),
+        incarnation: Incarnation(0),
+    });
+    Sends::new(image, JOB, Rank(0), Incarnation(0))
+}
+
+/// A message tells who sent it, and as which.
+pub fn payload(source: u32, ssn: u64, bytes: usize) -> Vec<u8> {
+    let mut all = source.to_le_bytes().to_vec();
+    all.extend(ssn.to_le_bytes());
+    let filling = (12..bytes).map(|at| (at as u64 * 7 + ssn * 31 + u64::from(source)) as u8);
+    all.extend(filling);
+    all
+}
+
+pub fn to_rank_0(tag: i32, synchronous: bool) -> SendTo {
+    SendTo {
+        rank: Rank(0),
+        context: 0,
+        tag,
+        synchronous,
+    }
+}
+
+impl Setting {
+    fn messages_of(&self, source: u32) -> Vec<(SendTo, Vec<u8>)> {
+        let mut rng = Rng::with_seed(self.seed * 64 + u64::from(source));
+        let message = |ssn: usize| {
+            let bytes = match rng.u8(..8) {
+                0 => rng.usize(12..MESSAGE_BYTES_MAX),
+                _ => rng.usize(12..200),
+            };
+            let to = to_rank_0(rng.i32(..TAGS), rng.u8(..6) == 0);
+            (to, payload(source, ssn as u64, bytes))
+        };
+        let mut all: Vec<_> = (0..self.messages).map(message).collect();
+        all.reverse();
+        all
+    }
+
+    /// A life that begins at the beginning, with what these batches tell.
+    pub fn live(&self, number: u32, timing: u64, batches: &[Vec<u8>]) -> Life {
+        self.live_after(number, timing, batches, None)
+    }
+
+    /// The same, with what is left of the log of the life before.
+    pub fn live_after(
+        &self,
+        number: u32,
+        timing: u64,
+        batches: &[Vec<u8>],
+        before: Option<Region>,
+    ) -> Life {
+        let mut rng = Rng::with_seed(timing);
+        let mut options = match timing % 3 {
+            0 => Options::calm(timing),
+            _ => Options::rough(timing),
+        };
+        options = options.reading_in_place(rng.bool());
+        if rng.bool() {
+            options.distant_bytes_min = Some(4096);
+        }
+        let network = Network::new(options);
+        let ranks = || (0..self.ranks).map(Rank);
+        let (mut fabrics, arenas): (Vec<_>, Vec<_>) = ranks()
+            .map(|rank| network.start(rank, Incarnation(0), LOG_BYTES))
+            .unzip();
+        let memory = arenas[0].region().clone();
+        let addresses: Vec<_> = fabrics.iter().map(Fabric::address).collect();
+        for (rank, fabric) in ranks().zip(&mut fabrics) {
+            for peer in ranks().filter(|peer| *peer != rank) {
+                let connected = fabric.connect(peer, Incarnation(0), &addresses[peer.index()]);
+                connected.expect("a peer that was started");
+            }
+        }
+        let batches = Batches::of(batches);
+        let row = batches.row();
+        let engines = ranks()
+            .zip(fabrics)
+            .zip(arenas)
+            .map(|((rank, fabric), arena)| {
+                let options = EngineOptions {
+                    rank,
+                    incarnation: Incarnation(0),
+                    size: self.ranks,
+                    window_bytes: LOG_BYTES as u64,
+                };
+                let events = (rank == Rank(0)).then(|| {
+                    let identity = Identity {
+                        job: JOB,
+                        rank,
+                        incarnation: Incarnation(number),
+                    };
+                    let pessimist = Pessimist::new(identity, batches.end(), batches.clone());
+                    Events::shared(pessimist, ())
+                });
+                let protocol = Logging::<Batches, ()>::new(self.member, events);
+                let engine = Engine::new(options, arena, Box::new(fabric), Box::new(protocol));
+                match rank {
+                    Rank(0) => {
+                        let records = Records::new(&row).expect("they agree");
+                        let engine = engine.with_past(Box::new(records));
+                        match before.clone() {
+                            None => engine,
+                            Some(memory) => engine.with_past_sends(Box::new(sends(memory))),
+                        }
+                    }
+                    _ => engine,
+                }
+            });
+        Life {
+            engines: engines.collect(),
+            network,
+            memory,
+            batches,
+            rng,
+            to_send: (0..self.ranks)
+                .map(|source| match source {
+                    0 => Vec::new(),
+                    _ => self.messages_of(source),
+                })
+                .collect(),
+            rooms: Vec::new(),
+        }
+    }
+}
+
+impl Life {
+    /// Time goes on a little, senders send at random. Whether anything moved.
+    pub fn round(&mut self) -> Result<bool, EngineError> {
+        let mut moved = self.network.step();
+        for rank in 1..self.engines.len() {
+            if self.rng.u8(..3) == 0
+                && let Some((to, bytes)) = self.to_send[rank].pop()
+            {
+                self.send(rank, to, &bytes);
+                moved = true;
+            }
+            moved |= self.engines[rank].progress().expect("nobody dies");
+        }
+        if self.rng.u8(..3) > 0 {
+            moved |= self.engines[0].progress()?;
+        }
+        Ok(moved)
+    }
+
+    /// A sender sends at once.
+    pub fn send(&mut self, from: usize, to: SendTo, bytes: &[u8]) {
+        let room = Room::holding(bytes);
+        let sent = self.engines[from].start_send(room.to_send(), to);
+        sent.expect("there is room in the log");
+        self.rooms.push(room);
+    }
+
+    /// All that has happened is in batches.
+    pub fn flush(&mut self) {
+        assert!(self.engines[0].leave_protocol());
+    }
+}

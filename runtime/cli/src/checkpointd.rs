@@ -1,0 +1,70 @@
+//! `refrain checkpointd`.
+
+use clap::{Args, ValueEnum};
+use miette::{IntoDiagnostic, WrapErr};
+use refrain_checkpoint::Address;
+use refrain_checkpoint::disk::DiskIo;
+use refrain_checkpoint::server::{Server, ServerOptions};
+use signal_hook::consts::{SIGINT, SIGTERM};
+use std::io::{Write, stdout};
+use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+/// Arguments of `refrain checkpointd`.
+#[derive(Args)]
+pub struct Arguments {
+    /// Its folder: made if it is not there, of one server. A restart goes on with
+    /// what is in it.
+    #[arg(long, value_name = "DIR")]
+    dir: PathBuf,
+    /// Listen at unix:PATH or tcp:HOST:PORT (port 0: one that is free). There is
+    /// no authentication: a Unix socket serves processes of the same user, a TCP
+    /// port whoever reaches it.
+    #[arg(long, value_name = "ADDRESS", required = true)]
+    listen: Vec<Address>,
+    /// How to write its files.
+    #[arg(long, value_enum, default_value_t = IoName::Auto)]
+    io: IoName,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum IoName {
+    /// What is best here.
+    Auto,
+    /// io_uring, or not at all.
+    Uring,
+    /// A thread for each checkpoint.
+    Thread,
+    /// Plain system calls.
+    Plain,
+}
+
+/// Serves until SIGTERM or SIGINT; then ends conversations and itself.
+pub fn run(arguments: Arguments) -> miette::Result<ExitCode> {
+    let (stop, signalled) = UnixStream::pair().into_diagnostic()?;
+    for signal in [SIGTERM, SIGINT] {
+        let signalled = signalled.try_clone().into_diagnostic()?;
+        signal_hook::low_level::pipe::register(signal, signalled)
+            .into_diagnostic()
+            .wrap_err("catching signals")?;
+    }
+    let options = ServerOptions {
+        folder: arguments.dir,
+        listen: arguments.listen,
+        io: match arguments.io {
+            IoName::Auto => DiskIo::Auto,
+            IoName::Uring => DiskIo::Uring,
+            IoName::Thread => DiskIo::Thread,
+            IoName::Plain => DiskIo::Plain,
+        },
+    };
+    let report = |text: &str| eprintln!("refrain: checkpoint server: {text}");
+    let server = Server::bind(&options, report).into_diagnostic()?;
+    let addresses: Vec<String> = server.addresses().map(ToString::to_string).collect();
+    let mut out = stdout();
+    // Whoever started it may not care, and may have closed that.
+    let _ = writeln!(out, "listening on {}", addresses.join(", ")).and_then(|()| out.flush());
+    server.serve_until(&stop).into_diagnostic()?;
+    Ok(ExitCode::SUCCESS)
+}

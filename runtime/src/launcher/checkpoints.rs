@@ -1,0 +1,102 @@
+//! The place for a job's checkpoints: found or made before the ranks start, emptied
+//! when the job is over.
+
+use crate::Error;
+use crate::config::JobConfig;
+use crate::leftovers;
+use refrain_checkpoint::{JobName, Place, Store};
+use std::fs;
+use std::os::unix::fs::DirBuilderExt;
+use std::path::PathBuf;
+
+/// Checkpoints of a job. Dropping it removes them: they are of no use to another
+/// job.
+#[derive(Debug, Default)]
+pub(super) struct CheckpointPlace {
+    store: Option<Store>,
+    /// A folder that was made for this job alone.
+    made: Option<PathBuf>,
+}
+
+impl CheckpointPlace {
+    /// Finds or makes the place, and fills the settings in.
+    pub(super) fn prepare(config: &mut JobConfig, job: u64) -> Result<Self, Error> {
+        let recovery = &mut config.recovery;
+        if recovery.max_restarts == 0 {
+            return match &recovery.checkpoint_dir {
+                Some(dir) => Err(Error::Config(format!(
+                    "--checkpoint-dir {dir} says nothing where no rank is started again: choose a --protocol that logs, and --max-restarts of at least 1"
+                ))),
+                None => Ok(Self::default()),
+            };
+        }
+        let launcher = leftovers::file_prefix(std::process::id())
+            .ok_or_else(|| Error::Config("/proc is needed to name checkpoints, mount it".into()))?;
+        recovery.checkpoint_prefix = format!("{launcher}{job:016x}-");
+        let mut made = None;
+        let place = match &recovery.checkpoint_dir {
+            Some(text) => absolute(text)?,
+            None => {
+                let name = format!("{launcher}{job:016x}{}", leftovers::CHECKPOINTS_SUFFIX);
+                let path = std::env::temp_dir().join(name);
+                make(&path)?;
+                made = Some(path.clone());
+                Place::Folder(path)
+            }
+        };
+        recovery.checkpoint_dir = Some(text_of(&place)?);
+        let name = JobName::new(job, recovery.checkpoint_prefix.clone());
+        let store = name.and_then(|name| Store::open(&place, name));
+        let mut prepared = Self { store: None, made };
+        prepared.store =
+            Some(store.map_err(|error| Error::Config(format!("--checkpoint-dir: {error}")))?);
+        Ok(prepared)
+    }
+}
+
+impl Drop for CheckpointPlace {
+    fn drop(&mut self) {
+        if let Some(store) = &self.store
+            && let Err(error) = store.remove_all()
+        {
+            eprintln!("refrain: checkpoints of the job cannot be removed: {error}");
+        }
+        if let Some(path) = &self.made {
+            // What cannot be removed is for `refrain clean`.
+            let _ = fs::remove_dir_all(path);
+        }
+    }
+}
+
+fn absolute(text: &str) -> Result<Place, Error> {
+    let wrong =
+        |error: &dyn core::fmt::Display| Error::Config(format!("--checkpoint-dir {text}: {error}"));
+    match text.parse().map_err(|error| wrong(&error))? {
+        Place::Folder(path) => {
+            let path = path
+                .canonicalize()
+                .map_err(|error| wrong(&format!("{error}: make the folder")))?;
+            Ok(Place::Folder(path))
+        }
+        server => Ok(server),
+    }
+}
+
+fn make(path: &PathBuf) -> Result<(), Error> {
+    let made = fs::DirBuilder::new().mode(0o700).create(path);
+    made.map_err(|error| {
+        Error::Config(format!(
+            "the folder for checkpoints, {}, cannot be made: {error}: name one with --checkpoint-dir",
+            path.display()
+        ))
+    })
+}
+
+fn text_of(place: &Place) -> Result<String, Error> {
+    match place {
+        Place::Folder(path) => path.to_str().map(str::to_owned).ok_or_else(|| {
+            Error::Config(format!("--checkpoint-dir {}: not UTF-8", path.display()))
+        }),
+        Place::Server(address) => Ok(address.to_string()),
+    }
+}

@@ -1,0 +1,158 @@
+//! Who is told of whom when ranks die and come again. Pure.
+//!
+//! In its first life a rank asks for the others' addresses, and is told only of
+//! *later* lives; so before it gets the address of one, it knows which life that
+//! is of. A later life asks for nothing: when it has put its own address it is
+//! told of all that have one, and from then on of each that comes.
+
+/// A rank, as far as that matters here.
+#[derive(Clone, Copy, Debug)]
+pub struct Standing {
+    /// Which life runs.
+    pub incarnation: u32,
+    /// It has joined the job and not left it.
+    pub is_member: bool,
+    /// It has put its address.
+    pub has_address: bool,
+}
+
+impl Standing {
+    /// Whether this rank is told when `other` can be reached.
+    fn hears_of(&self, other: &Standing) -> bool {
+        let is_waiting = if self.incarnation == 0 {
+            other.incarnation > 0
+        } else {
+            self.has_address
+        };
+        self.is_member && other.has_address && is_waiting
+    }
+}
+
+/// `rank` has just put its address: who is told of whom.
+pub fn after_address(ranks: &[Standing], rank: usize) -> Vec<(usize, usize)> {
+    let own = &ranks[rank];
+    let others = || (0..ranks.len()).filter(|other| *other != rank);
+    let told_of_it = others().filter(|other| ranks[*other].hears_of(own));
+    let hears = others().filter(|other| own.incarnation > 0 && own.hears_of(&ranks[*other]));
+    told_of_it
+        .map(|other| (other, rank))
+        .chain(hears.map(|other| (rank, other)))
+        .collect()
+}
+
+/// `rank` has just joined: of whom it is told.
+pub fn after_welcome(ranks: &[Standing], rank: usize) -> Vec<usize> {
+    (0..ranks.len())
+        .filter(|other| *other != rank && ranks[rank].hears_of(&ranks[*other]))
+        .collect()
+}
+
+/// `rank` has just died: who is told.
+pub fn after_death(ranks: &[Standing], rank: usize) -> Vec<usize> {
+    (0..ranks.len())
+        .filter(|other| *other != rank && ranks[*other].is_member)
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::collections::HashMap;
+
+    /// What happens to one rank.
+    #[derive(Clone, Copy, Debug)]
+    enum Step {
+        Join,
+        PutAddress,
+        Die,
+    }
+
+    /// A job, and what its ranks know of each other: by (who, of whom) the life.
+    struct Played {
+        ranks: Vec<Standing>,
+        known: HashMap<(usize, usize), u32>,
+    }
+
+    impl Played {
+        fn new(ranks: usize) -> Self {
+            let standing = Standing {
+                incarnation: 0,
+                is_member: false,
+                has_address: false,
+            };
+            Self {
+                ranks: vec![standing; ranks],
+                known: HashMap::new(),
+            }
+        }
+
+        fn tell(&mut self, who: usize, of: usize) {
+            let life = self.ranks[of].incarnation;
+            let before = self.known.insert((who, of), life);
+            assert_ne!(before, Some(life), "{who} is told of {of} once");
+        }
+
+        fn step(&mut self, rank: usize, step: Step) {
+            let standing = self.ranks[rank];
+            match step {
+                Step::Join if !standing.is_member => {
+                    self.ranks[rank].is_member = true;
+                    for other in after_welcome(&self.ranks, rank) {
+                        self.tell(rank, other);
+                    }
+                }
+                Step::PutAddress if standing.is_member && !standing.has_address => {
+                    self.ranks[rank].has_address = true;
+                    for (who, of) in after_address(&self.ranks, rank) {
+                        self.tell(who, of);
+                    }
+                }
+                Step::Die => {
+                    self.known.retain(|(who, _), _| *who != rank);
+                    self.ranks[rank] = Standing {
+                        incarnation: standing.incarnation + 1,
+                        is_member: false,
+                        has_address: false,
+                    };
+                }
+                _ => {}
+            }
+        }
+    }
+
+    proptest! {
+        // REC-6
+        #[test]
+        fn whoever_has_an_address_is_known_to_all_who_wait_for_it(
+            steps in prop::collection::vec(
+                (0usize..4, prop::sample::select(vec![Step::Join, Step::PutAddress, Step::PutAddress, Step::Die])),
+                0..80,
+            ),
+        ) {
+            let mut played = Played::new(4);
+            for (rank, step) in steps {
+                played.step(rank, step);
+                for (who, of) in (0..4).flat_map(|who| (0..4).map(move |of| (who, of))) {
+                    let (one, other) = (played.ranks[who], played.ranks[of]);
+                    let knows = played.known.get(&(who, of)) == Some(&other.incarnation);
+                    let is_first = one.incarnation == 0;
+                    if who == of || !one.is_member || !other.has_address {
+                        continue;
+                    }
+                    // A first life asks; it has to know the life of what it gets.
+                    let must = is_first && other.incarnation > 0 || !is_first && one.has_address;
+                    prop_assert_eq!(knows, must, "{} of {}", who, of);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_death_is_told_to_members_alone() {
+        let mut played = Played::new(3);
+        played.step(1, Step::Join);
+        assert_eq!(after_death(&played.ranks, 0), [1]);
+        assert_eq!(after_death(&played.ranks, 1), [0usize; 0]);
+    }
+}

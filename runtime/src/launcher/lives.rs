@@ -1,0 +1,133 @@
+//! What outlives the processes of a rank.
+
+use super::recoveries::{Cause, Shot};
+use super::restarting::Allowance;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::time::Instant;
+
+/// One rank over all its lives.
+#[derive(Debug)]
+pub struct Lives {
+    /// Which life runs; how often the rank was started before.
+    pub incarnation: u32,
+    /// How often it may still be.
+    pub allowance: Allowance,
+    /// This life is where the one before was, or is the first.
+    pub has_caught_up: bool,
+    /// This life has put its address.
+    pub has_address: bool,
+    /// The newest stable checkpoint, of whichever life, and since when.
+    pub checkpoint: Option<(u64, Instant)>,
+    /// Its clock is to kill the first life.
+    pub kill_at_clock: Option<u64>,
+    /// The signal with which the launcher has killed this life.
+    pub shot: Option<Shot>,
+    /// This life has all it needs of what is kept of those before.
+    has_begun: bool,
+    /// The segment that this life has put with its address.
+    segment: Option<Arc<OwnedFd>>,
+    /// Of an earlier life, with its number.
+    remains: Option<(u32, Arc<OwnedFd>)>,
+}
+
+impl Lives {
+    /// A rank that is started for the first time.
+    pub fn new(max_restarts: u32, kill_at_clock: Option<u64>) -> Self {
+        Self {
+            incarnation: 0,
+            allowance: Allowance::new(max_restarts),
+            has_caught_up: true,
+            has_address: false,
+            checkpoint: None,
+            kill_at_clock,
+            shot: None,
+            has_begun: true,
+            segment: None,
+            remains: None,
+        }
+    }
+
+    /// This life has put its address.
+    pub fn put_address(&mut self, segment: Option<Arc<OwnedFd>>) {
+        self.has_address = true;
+        self.segment = segment;
+        self.let_go();
+    }
+
+    /// This life says that it has everything it needs.
+    pub fn begin(&mut self) {
+        self.has_begun = true;
+        self.let_go();
+    }
+
+    /// Frees the memory of the dead as soon as this life's own is there.
+    fn let_go(&mut self) {
+        if self.has_begun && self.segment.is_some() {
+            self.remains = None;
+        }
+    }
+
+    /// What an earlier life has left in memory.
+    pub fn remains(&self) -> Option<(u32, Arc<OwnedFd>)> {
+        self.remains.clone()
+    }
+
+    /// This life has ended, and the next is started.
+    pub fn next_life(&mut self) {
+        // A life that had not begun has not looked at what was left before it.
+        if let Some(segment) = self.segment.take().filter(|_| self.has_begun) {
+            self.remains = Some((self.incarnation, segment));
+        }
+        self.incarnation += 1;
+        self.has_begun = false;
+        self.has_caught_up = false;
+        self.has_address = false;
+        self.kill_at_clock = None;
+        self.shot = None;
+    }
+
+    /// Who has killed this life, as far as is known beside [`Self::shot`]. A rank
+    /// kills itself when its clock says so.
+    pub fn likely_cause(&self, signal: i32) -> Cause {
+        match self.kill_at_clock {
+            Some(_) if signal == signal_hook::consts::SIGKILL => Cause::Kill,
+            _ => Cause::Unknown,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn segment() -> Option<Arc<OwnedFd>> {
+        Some(Arc::new(tempfile::tempfile().unwrap().into()))
+    }
+
+    fn whose(lives: &Lives) -> Option<u32> {
+        lives.remains().map(|(incarnation, _)| incarnation)
+    }
+
+    // REC-6
+    #[test]
+    fn the_newest_life_that_had_begun_leaves_its_memory() {
+        let mut lives = Lives::new(8, None);
+        lives.put_address(segment());
+        assert_eq!(whose(&lives), None);
+        lives.next_life();
+        assert_eq!(whose(&lives), Some(0));
+        lives.put_address(segment());
+        lives.next_life(); // it had not begun
+        assert_eq!(whose(&lives), Some(0));
+        lives.begin();
+        assert_eq!(whose(&lives), Some(0), "it has no memory of its own yet");
+        lives.next_life();
+        assert_eq!(whose(&lives), Some(0));
+        lives.begin();
+        lives.put_address(segment());
+        assert_eq!(whose(&lives), None, "freed");
+        lives.next_life();
+        assert_eq!(whose(&lives), Some(3));
+    }
+}

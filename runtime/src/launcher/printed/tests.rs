@@ -1,0 +1,167 @@
+//! Lives that print, die and print again.
+
+use super::*;
+use proptest::prelude::*;
+
+fn stream() -> Printed {
+    Printed::new(Lines::new(None))
+}
+
+/// What comes out when `text` is printed.
+fn print(printed: &mut Printed, text: &[u8]) -> Vec<u8> {
+    let mut out = Vec::new();
+    printed.take(text, &mut out);
+    out
+}
+
+/// The life is killed; what is whole was handed on.
+fn kill(printed: &mut Printed) {
+    printed.end_life(printed.handed_out());
+}
+
+fn begin(printed: &mut Printed, checkpoint: u64) -> Vec<u8> {
+    let mut out = Vec::new();
+    let handed_on = printed.handed_out();
+    printed.begin(checkpoint, handed_on, &mut out).unwrap();
+    out
+}
+
+#[test]
+fn a_line_is_handed_out_once_over_all_lives() {
+    let mut printed = stream();
+    assert_eq!(print(&mut printed, b"a\nb\nc"), b"a\nb\n");
+    kill(&mut printed);
+    assert_eq!(print(&mut printed, b"a\nb"), b"", "nobody knows where");
+    assert_eq!(begin(&mut printed, 0), b"");
+    assert_eq!(print(&mut printed, b"\ncc\nd"), b"cc\n");
+    kill(&mut printed);
+    begin(&mut printed, 0);
+    kill(&mut printed); // before it has come as far
+    begin(&mut printed, 0);
+    assert_eq!(print(&mut printed, b"a\nb\ncc\nd\n"), b"d\n");
+    assert!(!printed.take_difference());
+}
+
+#[test]
+fn a_life_goes_on_from_its_checkpoint_in_the_middle_of_a_line() {
+    let mut printed = stream();
+    print(&mut printed, b"a\nb ");
+    printed.mark(1);
+    assert_eq!(print(&mut printed, b"is half"), b"");
+    kill(&mut printed);
+    assert_eq!(print(&mut printed, b"welcome\n"), b"");
+    assert_eq!(begin(&mut printed, 1), b"", "said at the beginning already");
+    assert_eq!(print(&mut printed, b"is half\nc\n"), b"b is half\nc\n");
+    kill(&mut printed);
+    begin(&mut printed, 1);
+    assert_eq!(print(&mut printed, b"is half\nc\nd\n"), b"d\n");
+    assert!(!printed.take_difference());
+}
+
+#[test]
+fn a_checkpoint_that_was_taken_again_counts_from_the_life_that_did() {
+    let mut printed = stream();
+    print(&mut printed, b"a\n");
+    printed.mark(1);
+    print(&mut printed, b"b\n");
+    printed.mark(2);
+    print(&mut printed, b"c\n");
+    kill(&mut printed);
+    begin(&mut printed, 1);
+    assert_eq!(printed.lines_before(2), None, "it is to be taken again");
+    print(&mut printed, b"b\n");
+    printed.mark(2);
+    kill(&mut printed);
+    begin(&mut printed, 2);
+    assert_eq!(print(&mut printed, b"c\nd\n"), b"d\n");
+    assert!(!printed.take_difference());
+}
+
+#[test]
+fn an_unknown_checkpoint_is_an_error() {
+    let mut printed = stream();
+    kill(&mut printed);
+    let error = printed.begin(3, Position::default(), &mut Vec::new());
+    assert!(error.unwrap_err().contains("checkpoint 3"));
+}
+
+#[test]
+fn marks_are_kept_for_two_generations() {
+    let mut printed = stream();
+    for checkpoint in 1..=4 {
+        printed.mark(checkpoint);
+        printed.forget_before(checkpoint);
+    }
+    let kept: Vec<u64> = printed.marks.keys().copied().collect();
+    assert_eq!(kept, [3, 4]);
+}
+
+// REC-8
+#[test]
+fn a_life_that_prints_something_else_is_found_out_once() {
+    let mut printed = stream();
+    print(&mut printed, b"time 1\nmore\n");
+    kill(&mut printed);
+    begin(&mut printed, 0);
+    print(&mut printed, b"time 2\n");
+    assert!(!printed.take_difference(), "not before all is there");
+    assert_eq!(print(&mut printed, b"more\nnew\n"), b"new\n");
+    assert!(printed.take_difference());
+    assert!(!printed.take_difference());
+}
+
+/// Prints `text` from `from` to `until`, in pieces; `marks` are the places where
+/// checkpoints are taken, of which the first `taken` were. Returns how many then
+/// are.
+fn live(
+    printed: &mut Printed,
+    text: &[u8],
+    (from, until): (usize, usize),
+    marks: &[usize],
+    mut taken: usize,
+    step: usize,
+    out: &mut Vec<u8>,
+) -> usize {
+    let mut begin = from;
+    for place in from..=until {
+        let is_mark = marks.get(taken) == Some(&place);
+        if is_mark || place == until || place - begin == step {
+            printed.take(&text[begin..place], out);
+            begin = place;
+        }
+        if is_mark {
+            taken += 1;
+            printed.mark(taken as u64);
+        }
+    }
+    taken
+}
+
+proptest! {
+    /// However a program is cut into lives, checkpoints and reads, its output is
+    /// handed out exactly once.
+    #[test]
+    fn all_lives_together_print_what_one_life_prints(
+        text in "[ab\n]{0,120}",
+        deaths in prop::collection::vec((0usize..=120, 0usize..5), 0..6),
+        marks in prop::collection::btree_set(0usize..=120, 0..4),
+        step in 1usize..20,
+    ) {
+        let text = text.as_bytes();
+        let marks: Vec<usize> = marks.into_iter().collect();
+        let (mut printed, mut out) = (stream(), Vec::new());
+        let (mut from, mut taken) = (0, 0);
+        for (until, checkpoint) in deaths {
+            let until = until.min(text.len()).max(from);
+            taken = live(&mut printed, text, (from, until), &marks, taken, step, &mut out);
+            kill(&mut printed);
+            taken = checkpoint.min(taken);
+            out.extend(begin(&mut printed, taken as u64));
+            from = if taken == 0 { 0 } else { marks[taken - 1] };
+        }
+        live(&mut printed, text, (from, text.len()), &marks, taken, step, &mut out);
+        printed.finish(&mut out);
+        prop_assert_eq!(String::from_utf8_lossy(&out), String::from_utf8_lossy(text));
+        prop_assert!(!printed.take_difference());
+    }
+}

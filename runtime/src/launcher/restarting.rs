@@ -1,0 +1,217 @@
+//! Which ranks are started again, and how often. Pure.
+//!
+//! A job must not go on for ever, and must not take a fault of the program for
+//! one of the machine. So a rank's restarts are counted, and a life that dies
+//! before it is where the one before was counts twice; a crash, which the next
+//! life is likely to repeat, is forgiven once.
+
+use super::verdict::{End, Membership, signal_name};
+use crate::Error;
+use crate::config::JobConfig;
+use refrain_logging::Member;
+use signal_hook::consts::{
+    SIGABRT, SIGBUS, SIGFPE, SIGILL, SIGPIPE, SIGSEGV, SIGSYS, SIGTRAP, SIGXCPU, SIGXFSZ,
+};
+
+/// What a program's own fault looks like.
+const CRASHES: [i32; 10] = [
+    SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGABRT, SIGPIPE, SIGSYS, SIGTRAP, SIGXCPU, SIGXFSZ,
+];
+
+/// How often one rank is started again where its protocol can recover, unless
+/// told otherwise.
+pub const MAX_RESTARTS_DEFAULT: u32 = 8;
+
+/// Whether a rank of this protocol can be started again: what was sent to it is
+/// kept, and what happened to it is stable somewhere.
+pub fn can_recover(protocol: &str) -> bool {
+    let member = protocol.parse::<Member>();
+    member.is_ok_and(|member| member.keeps_payload() && member.logs_events())
+}
+
+/// Refuses restarts that nobody could recover from.
+///
+/// # Errors
+/// [`Error::Config`], with the protocols that can.
+pub fn check(config: &JobConfig) -> Result<(), Error> {
+    let restarts = config.recovery.max_restarts;
+    if restarts == 0 || can_recover(&config.protocol) {
+        return Ok(());
+    }
+    let able = Member::names().into_iter().filter(|name| can_recover(name));
+    Err(Error::Config(format!(
+        "--max-restarts {restarts}: a rank cannot be started again with --protocol {}, which does not keep what it would need; {} can",
+        config.protocol,
+        able.collect::<Vec<_>>().join(" and ")
+    )))
+}
+
+/// What follows from a rank's end.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Sequel {
+    /// It is started again.
+    Again,
+    /// Its part was done: the job goes on, and says it at its end.
+    Noted,
+    /// It is judged; with a reason why it is not started again, where it might
+    /// have been.
+    Judged(Option<String>),
+}
+
+/// One rank's restarts.
+#[derive(Clone, Debug)]
+pub struct Allowance {
+    max: u32,
+    spent: u32,
+    crashes: u32,
+}
+
+impl Allowance {
+    /// `max` restarts.
+    pub fn new(max: u32) -> Self {
+        Self {
+            max,
+            spent: 0,
+            crashes: 0,
+        }
+    }
+
+    /// What follows from this end of a life. `had_caught_up`: it was the first, or
+    /// had come to where the one before was.
+    pub fn sequel(&self, end: End, membership: Membership, had_caught_up: bool) -> Sequel {
+        let End::Killed(signal) = end else {
+            return Sequel::Judged(None);
+        };
+        if self.max == 0 {
+            return Sequel::Judged(None);
+        }
+        if membership == Membership::Left {
+            return Sequel::Noted;
+        }
+        if is_crash(signal) && self.crashes > 0 {
+            return Sequel::Judged(Some(
+                "the second crash of this rank: it is not started again".into(),
+            ));
+        }
+        if self.spent + cost(had_caught_up) > self.max {
+            return Sequel::Judged(Some(format!(
+                "it is not started again: --max-restarts {} are used up (a death before a rank has caught up counts twice)",
+                self.max
+            )));
+        }
+        Sequel::Again
+    }
+
+    /// It is started again after this end.
+    pub fn spend(&mut self, end: End, had_caught_up: bool) {
+        self.spent += cost(had_caught_up);
+        self.crashes += u32::from(matches!(end, End::Killed(signal) if is_crash(signal)));
+    }
+}
+
+fn is_crash(signal: i32) -> bool {
+    CRASHES.contains(&signal)
+}
+
+fn cost(had_caught_up: bool) -> u32 {
+    if had_caught_up { 1 } else { 2 }
+}
+
+/// How a rank behind a wrapper ended: shells exit with 128 + signal when what
+/// they started was killed.
+pub fn behind_wrapper(end: End) -> End {
+    match end {
+        End::Exited(status @ 129..=192) => End::Killed(status - 128),
+        other => other,
+    }
+}
+
+/// For people, behind "rank R".
+pub fn how(end: End) -> String {
+    match end {
+        End::Exited(status) => format!("exited with status {status}"),
+        End::Killed(signal) => format!("was killed by {}", signal_name(signal)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use signal_hook::consts::{SIGKILL, SIGTERM};
+
+    const KILLED: End = End::Killed(SIGKILL);
+
+    /// How many lives follow the first when each ends like this.
+    fn lives_after(max: u32, end: End, had_caught_up: bool) -> u32 {
+        let mut allowance = Allowance::new(max);
+        for life in 0.. {
+            let caught_up = life == 0 || had_caught_up;
+            if allowance.sequel(end, Membership::Member, caught_up) != Sequel::Again {
+                return life;
+            }
+            allowance.spend(end, caught_up);
+        }
+        unreachable!("restarts have an end");
+    }
+
+    // REC-6
+    #[test]
+    fn restarts_are_counted_and_those_without_progress_twice() {
+        assert_eq!(lives_after(8, KILLED, true), 8);
+        assert_eq!(lives_after(8, KILLED, false), 4);
+        assert_eq!(lives_after(1, KILLED, false), 1);
+        assert_eq!(lives_after(8, End::Killed(SIGTERM), true), 8);
+        for signal in CRASHES {
+            assert_eq!(lives_after(8, End::Killed(signal), true), 1, "{signal}");
+        }
+    }
+
+    #[test]
+    fn only_kills_of_ranks_that_have_not_left_are_made_good() {
+        let sequel = |max, end, membership| Allowance::new(max).sequel(end, membership, true);
+        for membership in [Membership::Stranger, Membership::Member] {
+            assert_eq!(sequel(1, KILLED, membership), Sequel::Again);
+            assert_eq!(sequel(0, KILLED, membership), Sequel::Judged(None));
+            assert_eq!(sequel(1, End::Exited(7), membership), Sequel::Judged(None));
+        }
+        assert_eq!(sequel(1, KILLED, Membership::Left), Sequel::Noted);
+        assert_eq!(sequel(0, KILLED, Membership::Left), Sequel::Judged(None));
+        assert_eq!(
+            sequel(1, End::Exited(0), Membership::Left),
+            Sequel::Judged(None)
+        );
+    }
+
+    #[test]
+    fn a_limit_that_is_reached_is_explained() {
+        let mut allowance = Allowance::new(1);
+        allowance.spend(KILLED, true);
+        let Sequel::Judged(Some(why)) = allowance.sequel(KILLED, Membership::Member, true) else {
+            panic!("one restart is allowed");
+        };
+        assert!(why.contains("--max-restarts 1"), "{why}");
+    }
+
+    #[test]
+    fn protocols_that_keep_nothing_are_refused_with_those_that_do() {
+        let mut config = JobConfig::default();
+        assert!(check(&config).is_ok());
+        config.recovery.max_restarts = 1;
+        let message = check(&config).unwrap_err().to_string();
+        assert!(message.contains("--protocol none"), "{message}");
+        assert!(
+            message.contains("pessimist and pessimist-classic can"),
+            "{message}"
+        );
+        config.protocol = "pessimist".into();
+        assert!(check(&config).is_ok());
+    }
+
+    #[test]
+    fn a_shell_tells_of_a_signal_by_its_status() {
+        assert_eq!(behind_wrapper(End::Exited(137)), KILLED);
+        for end in [End::Exited(1), End::Exited(128), End::Exited(255), KILLED] {
+            assert_eq!(behind_wrapper(end), end);
+        }
+    }
+}

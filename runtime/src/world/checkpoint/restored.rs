@@ -1,0 +1,75 @@
+//! What a checkpoint gives back to its program.
+
+use crate::Error;
+use serde::de::DeserializeOwned;
+use std::collections::BTreeMap;
+
+/// What the program had put into the checkpoint that it goes on from.
+#[derive(Debug)]
+pub struct Restored {
+    number: u64,
+    sections: BTreeMap<u64, Vec<u8>>,
+}
+
+impl Restored {
+    pub(crate) fn new(number: u64, sections: BTreeMap<u64, Vec<u8>>) -> Self {
+        Self { number, sections }
+    }
+
+    /// The number of the checkpoint.
+    pub fn number(&self) -> u64 {
+        self.number
+    }
+
+    /// The ids that are there, in ascending order.
+    pub fn ids(&self) -> impl Iterator<Item = u64> {
+        self.sections.keys().copied()
+    }
+
+    /// Copies back what [`Image::protect`](super::Image::protect) had taken.
+    ///
+    /// # Errors
+    /// [`Error::Config`] when there is nothing under this id, or it has another
+    /// length: the program is not the one that took the checkpoint.
+    pub fn memory(&mut self, id: u64, into: &mut [u8]) -> Result<(), Error> {
+        let bytes = self.bytes(id)?;
+        if bytes.len() != into.len() {
+            return Err(Error::Config(format!(
+                "checkpoint {}: section {id} has {} bytes, {} are to be filled: it was taken with other options, or by another program",
+                self.number,
+                bytes.len(),
+                into.len()
+            )));
+        }
+        into.copy_from_slice(&bytes);
+        Ok(())
+    }
+
+    /// Takes the bytes of a section.
+    ///
+    /// # Errors
+    /// [`Error::Config`] when there is nothing under this id (any more).
+    pub fn bytes(&mut self, id: u64) -> Result<Vec<u8>, Error> {
+        self.sections.remove(&id).ok_or_else(|| {
+            Error::Config(format!(
+                "checkpoint {}: there is no section {id}, or it was taken already",
+                self.number
+            ))
+        })
+    }
+
+    /// What [`Image::protect_value`](super::Image::protect_value) had taken.
+    ///
+    /// # Errors
+    /// [`Error::Config`] when there is nothing under this id, or it is of another
+    /// type.
+    pub fn value<T: DeserializeOwned>(&mut self, id: u64) -> Result<T, Error> {
+        let bytes = self.bytes(id)?;
+        postcard::from_bytes(&bytes).map_err(|error| {
+            Error::Config(format!(
+                "checkpoint {}: section {id} is not what the program expects: {error}",
+                self.number
+            ))
+        })
+    }
+}

@@ -1,0 +1,200 @@
+//! Taking a checkpoint: what has to be in it, in which order, and when what lies
+//! before it may be given up.
+
+use super::{Checkpointed, Traffic, World};
+use crate::Error;
+use core::fmt;
+use refrain_checkpoint::{CheckpointError, SectionKind, Writing};
+use refrain_rank::checkpoint::{LogSaving, SaveError, Saved, encode_engine};
+use refrain_ring::Rank;
+use refrain_transport::engine::{Beginning, NotBetween};
+use serde::{Deserialize, Serialize};
+use std::io::{self, Write as _};
+use std::time::Instant;
+
+/// Sections of the kind [`SectionKind::Engine`].
+pub(in crate::world) const ENGINE_SECTION: u64 = 0;
+pub(in crate::world) const WORLD_SECTION: u64 = 1;
+
+/// What of a `World` itself belongs to a checkpoint.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(in crate::world) struct WorldPart {
+    pub(in crate::world) barriers: u64,
+    pub(in crate::world) scopes: u64,
+    /// Fences passed.
+    pub(in crate::world) fences: u64,
+}
+
+/// Where a program puts what it needs to go on.
+pub struct Image<'a> {
+    writing: &'a mut Writing,
+}
+
+impl fmt::Debug for Image<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Image").field(self.writing).finish()
+    }
+}
+
+impl Image<'_> {
+    /// Takes memory, under an id that is used once in each checkpoint.
+    ///
+    /// # Errors
+    /// [`Error::Config`] when the id was used already, or the place fails.
+    pub fn protect(&mut self, id: u64, memory: &[u8]) -> Result<(), Error> {
+        let section = self.writing.section(SectionKind::Memory, id);
+        let written = section.and_then(|()| self.writing.write(memory));
+        written.map_err(|error| failed(&error))
+    }
+
+    /// Takes a value that serde can write.
+    ///
+    /// # Errors
+    /// [`Error::Argument`] when it cannot be written; as [`Image::protect`].
+    pub fn protect_value<T: Serialize + ?Sized>(
+        &mut self,
+        id: u64,
+        value: &T,
+    ) -> Result<(), Error> {
+        let bytes = postcard::to_stdvec(value)
+            .map_err(|error| Error::Argument(format!("section {id} of a checkpoint: {error}")))?;
+        self.protect(id, &bytes)
+    }
+}
+
+/// Of a world that has a store and plays nothing again.
+pub(super) fn take(
+    world: &mut World,
+    save: impl FnOnce(&mut Image<'_>) -> Result<(), Error>,
+) -> Result<Checkpointed, Error> {
+    let began = Instant::now();
+    let state = state_of(world)?;
+    let horizon = world.engine.horizon();
+    let (traffic, log_bytes) = (traffic_of(world), log_bytes_of(world));
+    let number = world.checkpoints.next;
+    // Also after an error: a number is used once.
+    world.checkpoints.next += 1;
+    let Some(store) = &world.checkpoints.store else {
+        return Err(Error::Config("there is no place for checkpoints".into()));
+    };
+    if let Some(control) = &mut world.control {
+        control.tell_taking(number)?;
+    }
+    let mut writing = store
+        .begin(world.rank, world.incarnation, number)
+        .map_err(|error| failed(&error))?;
+    write_own(world, &state, &mut writing)?;
+    save(&mut Image {
+        writing: &mut writing,
+    })?;
+    mark_output(world, number)?;
+    let stable = writing.commit().map_err(|error| failed(&error))?;
+    for left in &stable.left {
+        eprintln!("refrain: rank {}: {left}", world.rank);
+    }
+    if let Some(control) = &mut world.control {
+        control.tell_stable(number, stable.bytes, log_bytes)?;
+    }
+    world.checkpoints.traffic_before = traffic;
+    // GC-1: stable first, then published.
+    world.engine.publish(&horizon);
+    world.make_progress()?;
+    Ok(Checkpointed {
+        number,
+        bytes: stable.bytes,
+        took: began.elapsed(),
+    })
+}
+
+fn traffic_of(world: &World) -> Traffic {
+    let statistics = world.engine.statistics();
+    Traffic {
+        received_bytes: statistics.bytes_received,
+        sent_bytes: statistics.bytes_sent,
+    }
+}
+
+/// What of the checkpoint is about to be the rank's own log.
+fn log_bytes_of(world: &World) -> u64 {
+    world.engine.log_bytes().0 + world.engine.log_bytes_on_disk().unwrap_or(0)
+}
+
+/// Waits until what was sent is in the log.
+fn state_of(world: &mut World) -> Result<Beginning, Error> {
+    world.block_until(|world| match world.engine.state() {
+        Err(error) if NotBetween::ends_by_progress(error) => None,
+        Err(error) => Some(Err(Error::Argument(format!("checkpoint: {error}")))),
+        Ok(state) => Some(Ok(state)),
+    })?
+}
+
+/// What was printed so far lies before the checkpoint: a later life that goes on
+/// from it prints only what comes behind.
+fn mark_output(world: &mut World, number: u64) -> Result<(), Error> {
+    // Nobody reads it where this fails.
+    let _ = io::stdout().flush();
+    crate::stdio::flush_of_c();
+    match &mut world.control {
+        Some(control) => control.mark_output(number),
+        None => Ok(()),
+    }
+}
+
+/// LOG-5
+fn write_own(world: &mut World, state: &Beginning, writing: &mut Writing) -> Result<(), Error> {
+    let part = WorldPart {
+        barriers: world.barriers,
+        scopes: world.scopes,
+        fences: world.control.as_ref().map_or(0, |it| it.fences_passed()),
+    };
+    let part = postcard::to_stdvec(&part)
+        .map_err(|error| Error::Config(format!("checkpoint: {error}")))?;
+    let engine = encode_engine(world.rank, state);
+    for (id, bytes) in [(ENGINE_SECTION, &engine), (WORLD_SECTION, &part)] {
+        let section = writing.section(SectionKind::Engine, id);
+        let written = section.and_then(|()| writing.write(bytes));
+        written.map_err(|error| failed(&error))?;
+    }
+    let own = world.rank;
+    for to in (0..world.size).map(Rank).filter(|to| *to != own) {
+        let section = writing.section(SectionKind::Log, to.0.into());
+        section.map_err(|error| failed(&error))?;
+        write_log(world, state, to, writing)?;
+    }
+    Ok(())
+}
+
+fn write_log(
+    world: &mut World,
+    state: &Beginning,
+    to: Rank,
+    writing: &mut Writing,
+) -> Result<(), Error> {
+    let mut out = Section(writing);
+    let broken = |error: SaveError| Error::Config(format!("checkpoint: {error}"));
+    let pair = (world.rank, to);
+    let mut saving = LogSaving::begin(&world.engine, pair, state, &mut out).map_err(broken)?;
+    world.block_until(|world| match saving.step(&mut world.engine, &mut out) {
+        Ok(Saved::Some | Saved::Waiting) => None,
+        Ok(Saved::Done) => Some(Ok(())),
+        Err(error) => Some(Err(broken(error))),
+    })?
+}
+
+/// The present section of a checkpoint, as bytes are written into it.
+struct Section<'a>(&'a mut Writing);
+
+impl io::Write for Section<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.write(bytes).map_err(io::Error::other)?;
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+pub(in crate::world) fn failed(error: &CheckpointError) -> Error {
+    Error::Config(format!("checkpoint: {error}"))
+}

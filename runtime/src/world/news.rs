@@ -1,0 +1,148 @@
+//! What a rank hears of its launcher while it runs: who died, who is back.
+//!
+//! A rank looks now and then while it makes progress, and whenever it has slept.
+//! One that computes hears nothing, and holds up only those that need something of
+//! it.
+
+use super::World;
+use super::peers::Published;
+use crate::Error;
+use crate::control::News;
+use core::time::Duration;
+use refrain_ring::{Incarnation, Rank};
+use refrain_transport::engine::EngineError;
+use std::time::Instant;
+
+/// Progress between two looks at the control socket, where peers may be started
+/// again: one system call on so many polls.
+const PROGRESS_PER_LOOK: u32 = 4096;
+/// Where they may not: there is only the live view to answer.
+const PROGRESS_PER_LOOK_ALONE: u32 = 1 << 20;
+/// And the time between two, where a program asks whether there are any.
+const ASKING_PER_LOOK: Duration = Duration::from_millis(1);
+/// The longest sleep of a rank whose peers may be started again.
+pub(super) const SLEEP_MAX: Duration = Duration::from_millis(2);
+
+/// When a rank looks for news.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Attention {
+    /// Its peers may die without ending the job.
+    pub(super) peers_may_return: bool,
+    until_look: u32,
+    looked: Instant,
+}
+
+impl Attention {
+    pub(super) fn new(peers_may_return: bool) -> Self {
+        let until_look = match peers_may_return {
+            true => PROGRESS_PER_LOOK,
+            false => PROGRESS_PER_LOOK_ALONE,
+        };
+        Self {
+            peers_may_return,
+            until_look,
+            looked: Instant::now(),
+        }
+    }
+}
+
+impl World {
+    /// Lets things move on, and looks for news when it is time; returns whether
+    /// anything arrived.
+    #[inline]
+    pub(super) fn make_progress(&mut self) -> Result<bool, Error> {
+        self.attention.until_look -= 1;
+        if self.attention.until_look == 0 {
+            self.look_for_news()?;
+        }
+        let arrived = match self.engine.progress() {
+            Ok(arrived) => arrived,
+            Err(error) => self.bear(error)?,
+        };
+        if self.recovering.is_some() {
+            self.look_after_recovery(arrived)?;
+        }
+        Ok(arrived)
+    }
+
+    /// A peer that is lost is the launcher's affair where it may come back: if it
+    /// lives it is replaced all the same, since the fabric gave it up.
+    #[cold]
+    pub(super) fn bear(&mut self, error: EngineError) -> Result<bool, Error> {
+        let peer = match error {
+            EngineError::PeerLost { peer, .. } if self.attention.peers_may_return => peer,
+            error => return Err(error.into()),
+        };
+        if let (Some(life), Some(control)) = (self.engine.connected(peer), &mut self.control) {
+            control.suspect(peer, life)?;
+        }
+        Ok(true)
+    }
+
+    /// Whether the launcher is still there, and what it has to say.
+    #[cold]
+    pub(super) fn look_for_news(&mut self) -> Result<(), Error> {
+        self.attention = Attention::new(self.attention.peers_may_return);
+        if let Some(control) = &mut self.control {
+            control.check()?;
+        }
+        self.heed_news()?;
+        self.wish_for_room().map(drop)
+    }
+
+    /// For a program that asks for news at every turn: not each costs a system call.
+    pub(super) fn look_for_news_at_times(&mut self) -> Result<(), Error> {
+        match self.attention.looked.elapsed() >= ASKING_PER_LOOK {
+            true => self.look_for_news(),
+            false => Ok(()),
+        }
+    }
+
+    /// Does what the news that have come ask for.
+    pub(super) fn heed_news(&mut self) -> Result<(), Error> {
+        while let Some(news) = self.control.as_mut().and_then(|it| it.next_news()) {
+            match news {
+                News::Down { rank, incarnation } => self.part(rank, incarnation),
+                News::Up {
+                    rank,
+                    incarnation,
+                    card,
+                    memory,
+                } => {
+                    let published = Published::read(rank, &card, memory)?;
+                    self.meet(rank, incarnation, &published)?;
+                }
+                News::CheckpointWanted => self.checkpoints.is_wanted = true,
+                News::StatusAsked => self.tell_status()?,
+                // Only of use while a rank joins.
+                News::Remains { .. } => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// A life of a peer, and all before, are over. FENCE-1
+    fn part(&mut self, rank: Rank, incarnation: Incarnation) {
+        let connected = self.engine.connected(rank);
+        // It may be back already, by what it has published.
+        if rank != self.rank && connected.is_none_or(|life| life <= incarnation) {
+            self.engine.fence(rank);
+        }
+    }
+
+    /// A later life of a peer can be reached, or this is one. REC-3
+    fn meet(
+        &mut self,
+        rank: Rank,
+        incarnation: Incarnation,
+        published: &Published,
+    ) -> Result<(), Error> {
+        if rank == self.rank {
+            return Ok(());
+        }
+        if let Some(address) = self.peers.address_of(rank, published)? {
+            self.engine.connect(rank, incarnation, &address)?;
+        }
+        Ok(())
+    }
+}

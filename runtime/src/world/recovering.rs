@@ -1,0 +1,113 @@
+//! A later life on its way to where the one before was, as it is told to people.
+
+use super::World;
+use crate::Error;
+use crate::control::message::RecoveryFigures;
+use refrain_ring::Rank;
+use refrain_transport::engine::Engine;
+use std::time::{Duration, Instant};
+
+/// What a later life has done so far.
+#[derive(Debug)]
+pub(super) struct Recovering {
+    began: Instant,
+    announced: Instant,
+    figures: RecoveryFigures,
+    /// Messages that had come before, of all lives.
+    messages_before: u64,
+}
+
+impl Recovering {
+    /// Of a life that was announced to its peers just now.
+    pub(super) fn new(began: Instant, figures: RecoveryFigures, engine: &Engine) -> Self {
+        Self {
+            began,
+            announced: Instant::now(),
+            figures,
+            messages_before: messages_so_far(engine),
+        }
+    }
+}
+
+/// Messages that have come from all others, as far as none before is missing.
+fn messages_so_far(engine: &Engine) -> u64 {
+    let sources = (0..engine.size()).map(Rank);
+    sources.map(|source| engine.first_missing(source).0).sum()
+}
+
+pub(super) fn microseconds(time: Duration) -> u64 {
+    u64::try_from(time.as_micros()).unwrap_or(u64::MAX)
+}
+
+impl World {
+    /// Whether this life has come to where the one before was, and tells so.
+    #[cold]
+    pub(super) fn look_after_recovery(&mut self, arrived: bool) -> Result<(), Error> {
+        let Some(recovering) = &mut self.recovering else {
+            return Ok(());
+        };
+        if arrived && recovering.figures.first_message_us.is_none() {
+            let has_come = messages_so_far(&self.engine) > recovering.messages_before;
+            recovering.figures.first_message_us =
+                has_come.then(|| microseconds(recovering.began.elapsed()));
+        }
+        self.check_restored()?;
+        if self.engine.is_replaying() || !self.all_are_there() {
+            return Ok(());
+        }
+        self.tell_recovered()
+    }
+
+    /// Whether every other rank lives, and has what it missed.
+    fn all_are_there(&self) -> bool {
+        self.others().all(|peer| self.engine.is_live(peer))
+    }
+
+    /// Whether another rank is dead, or was started again just now.
+    pub(super) fn any_is_away(&self) -> bool {
+        self.others().any(|peer| self.engine.is_away(peer))
+    }
+
+    fn others(&self) -> impl Iterator<Item = Rank> {
+        let own = self.rank;
+        (0..self.size).map(Rank).filter(move |peer| *peer != own)
+    }
+
+    /// A program that does something before it asks what it goes on from would do
+    /// it a second time.
+    fn check_restored(&self) -> Result<(), Error> {
+        match &self.checkpoints.restored {
+            Some(restored) => Err(Error::Argument(format!(
+                "this process goes on from checkpoint {} of rank {}, but its program begins at its beginning: call World::restored before any other operation",
+                restored.number(),
+                self.rank
+            ))),
+            None => Ok(()),
+        }
+    }
+
+    /// All that was told has happened again, or all ranks are at their end.
+    pub(super) fn tell_recovered(&mut self) -> Result<(), Error> {
+        let Some(Recovering {
+            announced,
+            mut figures,
+            messages_before,
+            ..
+        }) = self.recovering.take()
+        else {
+            return Ok(());
+        };
+        // Nothing is held back any more.
+        self.engine.end_comparison();
+        let statistics = self.engine.statistics();
+        figures.replay_us = microseconds(announced.elapsed());
+        figures.messages = messages_so_far(&self.engine).saturating_sub(messages_before);
+        figures.suppressed = statistics.sends_suppressed;
+        figures.events = statistics.events_replayed;
+        figures.compared = statistics.sends_compared;
+        match &mut self.control {
+            Some(control) => control.tell_recovered(figures),
+            None => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,179 @@
+//! Where a rank's checkpoints are, and what the newest one gives back. REC-1
+
+use super::Membership;
+use crate::Error;
+use crate::config::JobConfig;
+use crate::world::checkpoint::{ENGINE_SECTION, Restored, WORLD_SECTION, WorldPart, failed};
+use refrain_checkpoint::{JobName, Place, Reading, Section, SectionKind, Store};
+use refrain_rank::checkpoint::{LoadError, Loaded, LogLoading, decode_engine};
+use refrain_ring::Rank;
+use refrain_transport::engine::{Beginning, Engine};
+use std::collections::BTreeMap;
+use std::io;
+use std::time::{Duration, Instant};
+
+/// Between two looks for room.
+const LOOK_AGAIN: Duration = Duration::from_micros(100);
+
+/// Opens the place for checkpoints, if the job has one.
+pub(super) fn open(config: &JobConfig, membership: &Membership) -> Result<Option<Store>, Error> {
+    let recovery = &config.recovery;
+    let Some(place) = recovery.checkpoint_dir.as_ref() else {
+        return Ok(None);
+    };
+    let place: Place = place
+        .parse()
+        .map_err(|error| Error::Config(format!("--checkpoint-dir: {error}")))?;
+    let job = JobName::new(membership.job, recovery.checkpoint_prefix.clone());
+    let store = job.and_then(|job| Store::open(&place, job));
+    store.map(Some).map_err(|error| failed(&error))
+}
+
+/// A checkpoint that is being read: first where the rank stood.
+pub(super) struct Opened {
+    reading: Reading,
+    pub(super) number: u64,
+    pub(super) next: u64,
+    pub(super) engine: Beginning,
+    pub(super) world: WorldPart,
+}
+
+/// The newest checkpoint, if there is one.
+pub(super) fn newest(store: &Store, membership: &Membership) -> Result<Option<Opened>, Error> {
+    // FENCE-1: what the lives before still write does not count any more.
+    let newest = store.recover(membership.rank, membership.incarnation);
+    let Some(mut reading) = newest.map_err(|error| failed(&error))? else {
+        return Ok(None);
+    };
+    for damaged in reading.passed_over() {
+        eprintln!("refrain: rank {}: {damaged}", membership.rank);
+    }
+    let number = reading.number();
+    let bytes = section(&mut reading, SectionKind::Engine, ENGINE_SECTION)?;
+    let (rank, engine) = decode_engine(&bytes)
+        .map_err(|error| Error::Config(format!("checkpoint {number}: {error}")))?;
+    let size = membership.size as usize;
+    if rank != membership.rank || engine.next_ssns.len() != size {
+        return Err(Error::Config(format!(
+            "checkpoint {number} is of rank {rank} of {} ranks, this is rank {} of {size}",
+            engine.next_ssns.len(),
+            membership.rank
+        )));
+    }
+    let bytes = section(&mut reading, SectionKind::Engine, WORLD_SECTION)?;
+    let world = postcard::from_bytes(&bytes)
+        .map_err(|error| Error::Config(format!("checkpoint {number}: {error}")))?;
+    Ok(Some(Opened {
+        number,
+        next: reading.next_number(),
+        engine,
+        world,
+        reading,
+    }))
+}
+
+/// The next section, which has to be this one.
+fn section(reading: &mut Reading, kind: SectionKind, id: u64) -> Result<Vec<u8>, Error> {
+    let number = reading.number();
+    let next = reading.next_section().map_err(|error| failed(&error))?;
+    match next {
+        Some(mut section) if (section.kind(), section.id()) == (kind, id) => {
+            section.read_to_end().map_err(|error| failed(&error))
+        }
+        _ => Err(Error::Config(format!(
+            "checkpoint {number} has no {} section {id} where it should: run the same refrain that wrote it",
+            kind.name()
+        ))),
+    }
+}
+
+impl Opened {
+    /// Puts the log into the engine, and returns what is the program's. `longest`:
+    /// how long to wait for room that does not come. LOG-5
+    pub(super) fn load(
+        mut self,
+        engine: &mut Engine,
+        membership: &Membership,
+        next_ssns: &[refrain_ring::Ssn],
+        longest: Duration,
+    ) -> Result<Restored, Error> {
+        let mut memory = BTreeMap::new();
+        while let Some(mut section) = self
+            .reading
+            .next_section()
+            .map_err(|error| failed(&error))?
+        {
+            let id = section.id();
+            match section.kind() {
+                SectionKind::Memory => {
+                    let bytes = section.read_to_end().map_err(|error| failed(&error))?;
+                    memory.insert(id, bytes);
+                }
+                SectionKind::Log if id < u64::from(membership.size) => {
+                    let to = Rank(id as u32);
+                    load_log(
+                        engine,
+                        membership.rank,
+                        to,
+                        next_ssns[to.index()],
+                        section,
+                        longest,
+                    )?;
+                }
+                kind => {
+                    return Err(Error::Config(format!(
+                        "checkpoint {} has a {} section {id} that nobody expects: run the same refrain that wrote it",
+                        self.number,
+                        kind.name()
+                    )));
+                }
+            }
+        }
+        Ok(Restored::new(self.number, memory))
+    }
+}
+
+fn load_log(
+    engine: &mut Engine,
+    own: Rank,
+    to: Rank,
+    until: refrain_ring::Ssn,
+    section: Section<'_>,
+    longest: Duration,
+) -> Result<(), Error> {
+    let mut seen = (Instant::now(), engine.disk_progress());
+    let broken = |error: LoadError| Error::Config(format!("checkpoint: {error}"));
+    let mut from = Bytes(section);
+    let mut loading = LogLoading::begin(&mut from, (own, to), until).map_err(broken)?;
+    loop {
+        match loading.step(engine, &mut from).map_err(broken)? {
+            Loaded::Some => {}
+            Loaded::Done => return Ok(()),
+            // Only the disk can make room: nobody is connected.
+            Loaded::Waiting => {
+                engine.progress()?;
+                engine.wait(LOOK_AGAIN);
+                let progress = engine.disk_progress();
+                if progress != seen.1 {
+                    seen = (Instant::now(), progress);
+                } else if seen.0.elapsed() >= longest {
+                    let (used_bytes, budget_bytes) = engine.log_bytes();
+                    return Err(Error::Config(format!(
+                        "the log of the checkpoint does not fit: {used_bytes} of {budget_bytes} bytes of memory are in use, and nothing comes free: raise --log-memory, or look after --spill-dir{}",
+                        engine
+                            .explain_disk()
+                            .map_or(String::new(), |it| format!(" ({it})"))
+                    )));
+                }
+            }
+        }
+    }
+}
+
+struct Bytes<'a>(Section<'a>);
+
+impl io::Read for Bytes<'_> {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        self.0.read(into).map_err(io::Error::other)
+    }
+}

@@ -1,0 +1,260 @@
+//! Joining: log memory, events, fabric, engine; of a later life also what it goes
+//! on from. REC-1, REC-2
+
+use super::checkpoints::{self, Opened};
+use super::events::Connected;
+use super::fabric::{Made, Making};
+use super::{Membership, events, log_size, past, spill};
+use crate::Error;
+use crate::choice;
+use crate::config::JobConfig;
+use crate::control::ControlPlane;
+use crate::control::host::HostIdentity;
+use crate::control::message::RecoveryFigures;
+use crate::protocol::SharedEvents;
+use crate::world::checkpoint::{Checkpoints, Restored, WorldPart};
+use crate::world::peers::{Peers, Reach};
+use crate::world::recovering::{Recovering, microseconds};
+use refrain_checkpoint::Store;
+use refrain_logging::{Member, UnknownProtocol};
+use refrain_rank::protocol::Logging;
+use refrain_ring::{Arena, Clock, Incarnation};
+use refrain_transport::engine::{Engine, EngineOptions};
+use refrain_transport::fabric::shm::{Shm, ShmOptions};
+use refrain_transport::past::{Past, PastSends};
+use rustix::process::Signal;
+use std::time::{Duration, Instant};
+
+/// A rank that joins.
+pub(super) struct Joining<'a> {
+    pub(super) config: &'a JobConfig,
+    pub(super) membership: &'a Membership,
+    pub(super) began: Instant,
+}
+
+/// One that has joined.
+pub(super) struct Joined {
+    pub(super) engine: Engine,
+    pub(super) events: Option<SharedEvents>,
+    pub(super) peers: Peers,
+    pub(super) checkpoints: Checkpoints,
+    pub(super) world: WorldPart,
+    pub(super) recovering: Option<Recovering>,
+}
+
+/// What a life goes on from.
+struct Found<'a> {
+    store: Option<Store>,
+    opened: Option<Opened>,
+    figures: RecoveryFigures,
+    connected: Option<Connected>,
+    collecting: past::Collecting<'a>,
+    records: Option<Box<dyn Past>>,
+    sends: Option<Box<dyn PastSends>>,
+}
+
+/// Memory and what reaches others.
+struct Means {
+    arena: Arena,
+    window_bytes: u64,
+    made: Made,
+}
+
+/// `--kill RANK@clock=N`: as if by somebody, with nothing said or flushed.
+fn kill_this_process() {
+    let _ = rustix::process::kill_process(rustix::process::getpid(), Signal::KILL);
+}
+
+/// An engine, and what a checkpoint gave besides.
+type Begun = (Engine, WorldPart, Option<Restored>);
+
+impl Joining<'_> {
+    /// Joins. A later life first finds everything that it goes on from, then
+    /// publishes its address: whoever hears of it may connect at once.
+    pub(super) fn join(&self, mut control: Option<&mut ControlPlane>) -> Result<Joined, Error> {
+        choice::check(self.config)?;
+        let member = self.config.protocol.parse();
+        let member = member.map_err(|error: UnknownProtocol| Error::Config(error.to_string()))?;
+        let mut found = self.find(member, control.as_deref_mut())?;
+        let mut means = self.means(member, control.as_deref_mut())?;
+        // What the life before left has come by now: the others were asked for since.
+        found.sends = match control {
+            Some(control) if self.is_later() => found.collecting.sends(control),
+            _ => None,
+        };
+        let peers = means.made.peers;
+        let to_connect = core::mem::take(&mut means.made.to_connect);
+        let events = found.connected.take().map(|connected| connected.events);
+        let next = found.opened.as_ref().map_or(1, |opened| opened.next);
+        let opened = found.opened.take();
+        let (engine, world, restored) = self.engine(means, (member, &events), opened)?;
+        let mut engine = self.rehearse(engine, &mut found);
+        for (rank, incarnation, address) in to_connect {
+            engine.connect(rank, incarnation, &address)?;
+        }
+        Ok(Joined {
+            recovering: self.is_later().then(|| {
+                found.figures.collect_us = microseconds(self.began.elapsed());
+                Recovering::new(self.began, found.figures, &engine)
+            }),
+            engine,
+            events,
+            peers,
+            checkpoints: Checkpoints {
+                store: found.store,
+                next,
+                restored,
+                ..Checkpoints::default()
+            },
+            world,
+        })
+    }
+
+    fn is_later(&self) -> bool {
+        self.membership.incarnation > Incarnation(0)
+    }
+
+    /// What a life goes on from: its newest checkpoint and all its events behind it.
+    /// REC-1, REC-2
+    fn find(
+        &self,
+        member: Member,
+        mut control: Option<&mut ControlPlane>,
+    ) -> Result<Found<'_>, Error> {
+        let (config, membership) = (self.config, self.membership);
+        let store = checkpoints::open(config, membership)?;
+        let opened = match &store {
+            Some(store) if self.is_later() => checkpoints::newest(store, membership)?,
+            _ => None,
+        };
+        let figures = RecoveryFigures {
+            checkpoint: opened.as_ref().map_or(0, |opened| opened.number),
+            restore_us: microseconds(self.began.elapsed()),
+            ..RecoveryFigures::default()
+        };
+        let connected = events::connect(config, membership, member, control.as_deref_mut())?;
+        let collecting = past::Collecting {
+            config,
+            membership,
+            after: opened.as_ref().map(|opened| opened.engine.clock),
+        };
+        let records = match &connected {
+            Some(connected) if self.is_later() => Some(collecting.records(connected)?),
+            _ => None,
+        };
+        if let (true, Some(control)) = (self.is_later(), control) {
+            let world = opened.as_ref().map(|opened| opened.world);
+            control.set_fences_passed(world.unwrap_or_default().fences);
+            if opened.is_none() {
+                control.tell_beginning(0)?;
+            }
+        }
+        Ok(Found {
+            store,
+            opened,
+            figures,
+            connected,
+            collecting,
+            records,
+            sends: None,
+        })
+    }
+
+    /// The engine, with what it is to play again. REC-4
+    fn rehearse(&self, mut engine: Engine, found: &mut Found<'_>) -> Engine {
+        if let Some(records) = found.records.take() {
+            engine = engine.with_past(records);
+        }
+        if let Some(sends) = found.sends.take() {
+            engine = engine.with_past_sends(sends);
+        }
+        if let Some(clock) = self.config.recovery.kill_at_clock {
+            engine = engine.with_halt(Clock(clock), Box::new(kill_this_process));
+        }
+        engine
+    }
+
+    fn means(&self, member: Member, control: Option<&mut ControlPlane>) -> Result<Means, Error> {
+        let (config, membership) = (self.config, self.membership);
+        let (log_bytes, window_bytes) = log_size::log_size(config, membership, member)?;
+        let (shm, mut arena) = Shm::create(ShmOptions {
+            job: membership.job,
+            rank: membership.rank,
+            incarnation: membership.incarnation,
+            size: membership.size,
+            log_bytes,
+            window_bytes,
+        })?;
+        if config.log_prefault {
+            arena
+                .commit_all()
+                .map_err(|error| Error::Config(format!("--log-prefault: {error}")))?;
+        }
+        let made = match control {
+            // A job of one rank has nobody to reach.
+            None => Made {
+                fabric: Box::new(shm),
+                peers: Peers {
+                    host: HostIdentity::of_this_process()?,
+                    reach: Reach::Nobody,
+                },
+                to_connect: Vec::new(),
+            },
+            Some(control) => Making {
+                config,
+                membership,
+                control,
+                region: arena.region(),
+                window_bytes,
+            }
+            .make(shm)?,
+        };
+        Ok(Means {
+            arena,
+            window_bytes,
+            made,
+        })
+    }
+}
+
+impl Joining<'_> {
+    /// The engine, as it begins or as the checkpoint has it.
+    fn engine(
+        &self,
+        means: Means,
+        protocol: (Member, &Option<SharedEvents>),
+        opened: Option<Opened>,
+    ) -> Result<Begun, Error> {
+        let membership = self.membership;
+        let options = EngineOptions {
+            rank: membership.rank,
+            incarnation: membership.incarnation,
+            size: membership.size,
+            window_bytes: means.window_bytes,
+        };
+        let budget_bytes = means.arena.budget_bytes();
+        let (member, events) = protocol;
+        let protocol = Logging::new(member, events.clone());
+        let fabric = means.made.fabric;
+        let mut engine = Engine::new(options, means.arena, fabric, Box::new(protocol));
+        if let Some(disk) = spill::disk(self.config, membership, member, budget_bytes)? {
+            engine = engine.with_spill(disk);
+        }
+        let Some(mut opened) = opened else {
+            return Ok((engine, WorldPart::default(), None));
+        };
+        let beginning = core::mem::take(&mut opened.engine);
+        let next_ssns = beginning.next_ssns.clone();
+        let world = opened.world;
+        let mut engine = engine.with_beginning(beginning);
+        let restored = opened.load(
+            &mut engine,
+            membership,
+            &next_ssns,
+            Duration::from_millis(self.config.log_full_wait_ms),
+        )?;
+        // It is stable; the life that took it may have died before it said so. GC-1
+        engine.publish_horizon();
+        Ok((engine, world, Some(restored)))
+    }
+}

@@ -1,0 +1,85 @@
+//! What a later life is told of the lives before: their events, from the loggers,
+//! and what they sent, from the memory and the files that the last one left.
+//! REC-2, REC-8
+
+use super::Membership;
+use super::events::Connected;
+use crate::Error;
+use crate::config::JobConfig;
+use crate::control::{ControlPlane, News};
+use crate::dead_rank;
+use core::time::Duration;
+use refrain_eventlog::client::read::{ReadRequest, read_events};
+use refrain_logging::determinant::EventIndex;
+use refrain_logging::determinant::row::determinants;
+use refrain_rank::past::{Records, Sends};
+use refrain_ring::Clock;
+use refrain_transport::past::{Past, PastSends};
+use std::path::Path;
+
+/// A later life that collects.
+pub(super) struct Collecting<'a> {
+    pub(super) config: &'a JobConfig,
+    pub(super) membership: &'a Membership,
+    /// The clock of the checkpoint that it begins with.
+    pub(super) after: Option<Clock>,
+}
+
+impl Collecting<'_> {
+    /// All events behind the checkpoint, in order, or an error. The client's
+    /// connection has fenced earlier lives. REC-2, EL-5
+    pub(super) fn records(&self, connected: &Connected) -> Result<Box<dyn Past>, Error> {
+        let rank = self.membership.rank;
+        let broken = |error: &dyn core::fmt::Display| {
+            Error::Config(format!(
+                "rank {rank} cannot play its past again, its events are not to be had: {error}"
+            ))
+        };
+        let request = ReadRequest {
+            job: self.membership.job,
+            rank,
+            from: EventIndex(0),
+            after_clock: self.after,
+            until: connected.next,
+            follows: Some(connected.follows),
+            quorum: connected.quorum,
+            timeout: Duration::from_millis(self.config.events.wait_ms),
+        };
+        let row = read_events(&connected.loggers, &request).map_err(|error| broken(&error))?;
+        let batches = row.whole_batches();
+        let events = determinants(rank, self.membership.job, batches, self.after);
+        let events = events.map_err(|error| broken(&error))?;
+        let records = Records::new(&events).map_err(|error| broken(&error))?;
+        Ok(Box::new(records))
+    }
+
+    /// What the last life has sent, as far as it is there. Only of use to find out
+    /// whether this one does the same: what cannot be read is not compared.
+    pub(super) fn sends(&self, control: &mut ControlPlane) -> Option<Box<dyn PastSends>> {
+        // It came right behind the welcome, before any other news.
+        let is_remains = |news: &News| matches!(news, News::Remains { .. });
+        let Some(News::Remains {
+            incarnation,
+            memory,
+        }) = control.next_news_if(is_remains)
+        else {
+            return None;
+        };
+        let folder = self.config.spill_dir.as_ref().map(Path::new);
+        match dead_rank::open_log(memory, folder) {
+            Ok(image) => Some(Box::new(Sends::new(
+                image,
+                self.membership.job,
+                self.membership.rank,
+                incarnation,
+            ))),
+            Err(error) => {
+                eprintln!(
+                    "refrain: rank {}: what its life before sent is not compared: {error}",
+                    self.membership.rank
+                );
+                None
+            }
+        }
+    }
+}

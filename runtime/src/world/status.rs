@@ -1,0 +1,120 @@
+//! What a rank tells of itself while it runs, and whose checkpoints it wishes for.
+
+use super::World;
+use super::wishes::{Channel, Memory, Want};
+use crate::Error;
+use crate::control::message::StatusFigures;
+use core::time::Duration;
+use refrain_ring::Rank;
+use std::time::Instant;
+
+/// How long a rank that is short of log memory waits, at most, in
+/// [`World::checkpoint_requested`] for the checkpoints that it wishes for. Here it can
+/// take its own, for which others may wait alike; inside of a send it cannot. Not for
+/// long: they may need of this rank what comes behind.
+const ROOM_WAIT: Duration = Duration::from_millis(100);
+
+impl World {
+    /// How this rank is.
+    fn status_figures(&self) -> StatusFigures {
+        let statistics = self.engine.statistics();
+        let (log_bytes, log_bytes_max) = self.engine.log_bytes();
+        let of_events = |events: &crate::protocol::SharedEvents| {
+            let events = events.borrow();
+            let waits = &events.watch().waits;
+            (waits.count(), waits.total_ns / 1000)
+        };
+        let (gate_waits, gate_wait_us) = self.events.as_ref().map_or((0, 0), of_events);
+        let before = self.checkpoints.traffic_before;
+        StatusFigures {
+            received_bytes: statistics.bytes_received - before.received_bytes,
+            sent_bytes: statistics.bytes_sent - before.sent_bytes,
+            log_bytes,
+            log_bytes_max,
+            disk_bytes: self.engine.log_bytes_on_disk().unwrap_or(0),
+            gate_waits,
+            gate_wait_us,
+            heeds_requests: self.checkpoints.heeds_requests,
+        }
+    }
+
+    pub(super) fn tell_status(&mut self) -> Result<(), Error> {
+        let figures = self.status_figures();
+        match &mut self.control {
+            Some(control) => control.tell_status(figures),
+            None => Ok(()),
+        }
+    }
+
+    fn log_channels(&self) -> Vec<Channel> {
+        let channel = |to| {
+            let (held_bytes, share_bytes) = self.engine.log_bytes_of(to);
+            Channel {
+                to,
+                held_bytes,
+                share_bytes,
+                horizon: self.engine.log_horizon(to),
+            }
+        };
+        let others = (0..self.size).map(Rank).filter(|to| *to != self.rank);
+        others.map(channel).collect()
+    }
+
+    fn log_memory(&self) -> Memory {
+        let (used_bytes, budget_bytes) = self.engine.log_bytes();
+        Memory {
+            used_bytes,
+            budget_bytes,
+            stays_bytes: self.engine.log_bytes_kept().min(budget_bytes),
+            is_writing: self.engine.is_spilling(),
+        }
+    }
+
+    /// Whether it is worth to look closer.
+    #[inline]
+    pub(super) fn may_lack_room(&self) -> bool {
+        let (used_bytes, budget_bytes) = self.engine.log_bytes();
+        self.checkpoints.store.is_some() && used_bytes >= budget_bytes / 2
+    }
+
+    /// Says whose checkpoints would make room, and returns how much that is wanted.
+    /// LOG-3
+    #[cold]
+    pub(super) fn wish_for_room(&mut self) -> Result<Want, Error> {
+        if self.checkpoints.store.is_none() {
+            return Ok(Want::None);
+        }
+        let (memory, channels) = (self.log_memory(), self.log_channels());
+        let wished = self
+            .checkpoints
+            .wishes
+            .next(Instant::now(), memory, &channels);
+        if let Some(control) = &mut self.control {
+            for of in wished {
+                control.want_checkpoint(of)?;
+            }
+        }
+        Ok(memory.want(&channels))
+    }
+
+    /// Between two parts of a program, where it can take a checkpoint: waits a while
+    /// for those of others, if it would soon stand still without. LOG-3
+    pub(super) fn wait_for_room(&mut self) -> Result<(), Error> {
+        if !self.may_lack_room() || self.wish_for_room()? < Want::Much {
+            self.checkpoints.has_waited = false;
+            return Ok(());
+        }
+        if core::mem::replace(&mut self.checkpoints.has_waited, true) {
+            return Ok(());
+        }
+        let give_up_at = Instant::now() + ROOM_WAIT;
+        self.block_until(|world| {
+            let has_room = world.log_memory().want(&world.log_channels()) < Want::Much;
+            if has_room {
+                world.checkpoints.has_waited = false;
+            }
+            let is_over = has_room || world.checkpoints.is_wanted;
+            (is_over || Instant::now() >= give_up_at).then_some(())
+        })
+    }
+}

@@ -1,0 +1,67 @@
+//! Restarts of real engines, explored exhaustively: no rule is broken, and each
+//! planted bug of the exchange is found.
+
+use refrain_sim::restart::{Bug, Operation, Size, run};
+
+/// So many states at least: fewer would mean that deaths do not happen.
+fn holds(name: &str, size: &Size, states_min: u64) {
+    let found = run(size);
+    assert_eq!(found.counterexample, None, "{name}: {found}");
+    assert!(found.states >= states_min, "{name}: {found}");
+    println!("{name}: {found}");
+}
+
+/// One death at any moment, of any rank, with checkpoints and without.
+// REC-3
+// REC-4
+// REC-6
+// REC-7
+#[test]
+fn one_death_at_any_moment() {
+    for name in Size::NAMES {
+        let mut size = Size::named(name).expect("a name of the list");
+        size.deaths = 1;
+        holds(name, &size, 150);
+    }
+}
+
+/// Both ranks may be dead at once, and one may die twice.
+// REC-3
+// REC-6
+#[test]
+fn two_deaths_of_two_ranks() {
+    let size = Size {
+        programs: vec![vec![Operation::SendMatched(1)], vec![Operation::From(0)]],
+        ..Size::order()
+    };
+    holds("little", &size, 100);
+}
+
+/// Minutes; run by `cargo test --release -p refrain-sim -- --ignored`, and by
+/// `refrain-sim --explore restart`.
+// REC-3
+// REC-4
+// REC-6
+// REC-7
+// GC-1
+// LOG-5
+#[test]
+#[ignore = "minutes: for a release build"]
+fn two_deaths_in_every_size() {
+    for name in Size::NAMES {
+        let size = Size::named(name).expect("a name of the list");
+        holds(name, &size, 1_000);
+    }
+}
+
+/// Every bug that is planted in the world breaks a rule.
+#[test]
+fn planted_bugs_are_found() {
+    for bug in Bug::ALL {
+        let found = run(&bug.shown_by());
+        let example = found.counterexample.as_ref();
+        let example = example.unwrap_or_else(|| panic!("{bug:?} is not found: {found}"));
+        println!("{bug:?}: {found}");
+        assert!(!example.trace.is_empty() && !example.rule.is_empty());
+    }
+}

@@ -1,0 +1,198 @@
+//! The receiving side of one peer: which of its messages are here, which are
+//! missing, and which are void.
+
+use super::request::RequestId;
+use refrain_ring::{Rank, Ssn};
+use std::collections::BTreeMap;
+
+/// Where the further fragments of a message go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Target {
+    Request(RequestId),
+    Message(usize),
+}
+
+/// Which messages of a sender were delivered to the program.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Delivered {
+    /// All before this one,
+    pub until: Ssn,
+    /// but for these, in ascending order: they had not been received, or had not
+    /// come wholly.
+    pub except: Vec<Ssn>,
+}
+
+impl Delivered {
+    /// The first message that was not delivered.
+    pub fn first_missing(&self) -> Ssn {
+        self.except.first().map_or(self.until, |first| *first)
+    }
+}
+
+/// The receiving side of one peer.
+#[derive(Debug, Default)]
+pub(super) struct Source {
+    /// The SSN of the message that has not begun to arrive in any life of the
+    /// sender.
+    pub next_ssn: Ssn,
+    /// Messages of which fragments are still to come, or to land for a receive.
+    pub assembling: Vec<(Ssn, Target)>,
+    /// Messages below the next that have to come again: to whom their match or
+    /// place in the order of arrivals belongs, if they have one. REC-7
+    pub missing: BTreeMap<Ssn, Option<Target>>,
+    pub horizon_told: Ssn,
+    /// Frames that are kept in this sender's log.
+    pub in_place: usize,
+    /// Frames may be left readable in its log.
+    pub reads_in_place: bool,
+    /// It was disconnected: that its payload is lost is no fault.
+    pub fenced: bool,
+}
+
+/// What the first record of a message means.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Judgement {
+    /// It has not been here before.
+    New,
+    /// It has been here in part, which is void: it starts again.
+    Void(Target),
+    /// All of it is here, or was delivered.
+    Duplicate,
+    /// This one should have come.
+    Gap(Ssn),
+}
+
+impl Source {
+    /// Whether anything below the next message is missing.
+    #[inline]
+    pub fn has_missing(&self) -> bool {
+        !self.missing.is_empty()
+    }
+
+    /// The first message that is missing, and with which its sender starts again.
+    /// REC-3
+    pub fn first_missing(&self) -> Ssn {
+        let missing = self.missing.first_key_value();
+        missing.map_or(self.next_ssn, |(ssn, _)| *ssn)
+    }
+
+    /// Takes the first record of a message in. A sender sends each message that
+    /// is missing, in their order; the others as a whole are duplicates.
+    pub fn judge(&mut self, ssn: Ssn) -> Judgement {
+        let expected = self.first_missing();
+        if expected < ssn {
+            return Judgement::Gap(expected);
+        }
+        if ssn == self.next_ssn {
+            self.next_ssn = ssn.next();
+            return Judgement::New;
+        }
+        match self.missing.remove(&ssn) {
+            Some(Some(target)) => Judgement::Void(target),
+            Some(None) => Judgement::New,
+            None => Judgement::Duplicate,
+        }
+    }
+
+    /// Whether a message has not begun to arrive, or has to come again.
+    pub fn misses(&self, ssn: Ssn) -> bool {
+        ssn >= self.next_ssn || self.missing.contains_key(&ssn)
+    }
+
+    /// Whether a message is missing and has no match.
+    pub fn misses_unmatched(&self, ssn: Ssn) -> bool {
+        let is_matched = |target: &Option<Target>| matches!(target, Some(Target::Request(_)));
+        let missing = self.missing.get(&ssn);
+        ssn >= self.next_ssn || missing.is_some_and(|target| !is_matched(target))
+    }
+
+    /// A message is void: it has to come again from its first record on.
+    pub fn void(&mut self, ssn: Ssn, target: Target) {
+        self.missing.insert(ssn, Some(target));
+    }
+
+    /// Remembers where later fragments of a message go, or all of it if it has to
+    /// come again.
+    pub fn expect_more(&mut self, ssn: Ssn, target: Target) {
+        if let Some(void) = self.missing.get_mut(&ssn) {
+            *void = Some(target);
+            return;
+        }
+        match self.assembling.iter_mut().find(|(of, _)| *of == ssn) {
+            Some(entry) => entry.1 = target,
+            None => self.assembling.push((ssn, target)),
+        }
+    }
+
+    /// It is to be told that all its messages before `ssn` are free; returns
+    /// whether that is news. LOG-4
+    pub fn tell_horizon(&mut self, ssn: Ssn) -> bool {
+        let is_news = ssn > self.horizon_told;
+        self.horizon_told = self.horizon_told.max(ssn);
+        is_news
+    }
+
+    /// Which messages are delivered, if those `waiting` are not and no receive is
+    /// open.
+    pub fn delivered(&self, waiting: impl Iterator<Item = Ssn>) -> Delivered {
+        let mut except: Vec<Ssn> = self.missing.keys().copied().chain(waiting).collect();
+        except.sort_unstable();
+        except.dedup();
+        Delivered {
+            until: self.next_ssn,
+            except,
+        }
+    }
+
+    /// Begins where an earlier life had these delivered.
+    pub fn begin_with(&mut self, delivered: &Delivered) {
+        self.next_ssn = delivered.until;
+        self.missing = delivered.except.iter().map(|ssn| (*ssn, None)).collect();
+    }
+}
+
+/// A peer, as far as its lives go. FENCE-1
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Lives {
+    connected: Option<u32>,
+    /// Lower incarnations are not connected any more.
+    accepts_from: u64,
+}
+
+impl Lives {
+    /// Of a peer whose first life the fabric is connected with.
+    pub fn first_connected() -> Self {
+        Self {
+            connected: Some(0),
+            accepts_from: 1,
+        }
+    }
+
+    /// The life that is connected.
+    pub fn connected(&self) -> Option<u32> {
+        self.connected
+    }
+
+    /// Whether a life has not been connected before, nor has a later one. REC-6
+    pub fn is_news(&self, incarnation: u32) -> bool {
+        u64::from(incarnation) >= self.accepts_from
+    }
+
+    pub fn connect(&mut self, incarnation: u32) {
+        self.connected = Some(incarnation);
+        self.accepts_from = u64::from(incarnation) + 1;
+    }
+
+    pub fn fence(&mut self) {
+        self.connected = None;
+    }
+}
+
+/// The lives of every rank as one begins: of a first life, all are connected.
+pub(super) fn lives_at_start(size: u32, own: Rank, is_first: bool) -> Vec<Lives> {
+    let of = |rank: u32| match is_first && Rank(rank) != own {
+        true => Lives::first_connected(),
+        false => Lives::default(),
+    };
+    (0..size).map(of).collect()
+}

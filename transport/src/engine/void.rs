@@ -1,0 +1,177 @@
+//! Messages of a peer that was fenced: those that are wholly here stay, the
+//! others are void and come again. REC-7
+//!
+//! A void message keeps its match, or its place among those that nobody has
+//! taken. Of its bytes none count as arrived.
+
+use super::EngineError;
+use super::delivery::Delivery;
+use super::inbox::{Begun, Inbox, kept};
+use super::request::Requests;
+use super::source::{Judgement, Target};
+use super::stored::{Message, Stored};
+use crate::control::Control;
+use crate::fabric::{Arrival, Disposition, Fabric};
+use refrain_ring::{Rank, RecordHeader, Ssn};
+
+impl Message {
+    /// Whether all of its bytes are in this rank's own memory.
+    fn is_here(&mut self) -> bool {
+        let is_own = |stored: &Stored| matches!(stored, Stored::Copied(_) | Stored::Staged { .. });
+        self.arrived_bytes >= self.bytes && self.parts.iter_mut().all(|part| is_own(&part.stored))
+    }
+}
+
+impl Inbox {
+    /// The peer's memory is about to go: what lies there of whole messages is
+    /// copied out.
+    pub fn rescue(&mut self, peer: Rank, fabric: &mut dyn Fabric) {
+        let is_its = |message: &Message| message.envelope.source == peer;
+        for (_, message) in self.messages.iter_mut().filter(|(_, it)| is_its(it)) {
+            if message.arrived_bytes < message.bytes {
+                continue;
+            }
+            for part in message.parts.iter_mut() {
+                if let Stored::InPlace { place, bytes } = part.stored {
+                    part.stored = Stored::Copied(kept(fabric, place, bytes).into());
+                    fabric.let_go(place);
+                }
+            }
+        }
+        let source = &mut self.sources[peer.index()];
+        source.in_place = 0;
+        source.fenced = true;
+    }
+
+    /// The peer is disconnected and nothing of it lands any more: whatever is not
+    /// wholly here is void. REC-7
+    pub fn void(&mut self, peer: Rank, requests: &mut Requests) {
+        let source = &mut self.sources[peer.index()];
+        for (ssn, target) in core::mem::take(&mut source.assembling) {
+            if let Target::Request(id) = target
+                && let Some(receiving) = requests.receiving(id)
+            {
+                receiving.arrived_bytes = 0;
+                source.void(ssn, target);
+            }
+        }
+        for (index, message) in &mut self.messages {
+            if message.envelope.source != peer || message.is_here() {
+                continue;
+            }
+            for part in message.parts.drain() {
+                if let Stored::Staged { staging, .. } = part.stored {
+                    self.landings.recycle(staging);
+                }
+            }
+            message.arrived_bytes = 0;
+            source.void(message.ssn, Target::Message(index));
+        }
+        self.controls_in.retain(|(from, _)| *from != peer);
+        self.lost.retain(|lost| *lost != peer);
+    }
+
+    /// Whether a message of `source` was matched, in this life or before the
+    /// checkpoint with which it began.
+    fn is_matched(&self, source: Rank, ssn: Ssn) -> bool {
+        let waits = |message: &Message| message.envelope.source == source && message.ssn == ssn;
+        let state = &self.sources[source.index()];
+        !state.misses_unmatched(ssn) && !self.messages.iter().any(|(_, message)| waits(message))
+    }
+
+    /// A sender wants to know whether its synchronous send is matched. If it is
+    /// not, it is told when it is.
+    pub fn answer_again(&mut self, source: Rank, ssn: Ssn) {
+        if self.is_matched(source, ssn) {
+            self.controls_out.push((source, Control::Matched { ssn }));
+        }
+    }
+
+    /// Whether a message that comes again is what it was. REC-8
+    fn is_same(&self, begun: &Begun, target: Target, requests: &mut Requests) -> bool {
+        match target {
+            Target::Message(index) => {
+                let message = &self.messages[index];
+                (message.envelope, message.bytes) == (begun.envelope, begun.bytes)
+            }
+            Target::Request(id) => requests.receiving(id).is_none_or(|receiving| {
+                let status = receiving.status;
+                (status.tag, status.bytes) == (begun.envelope.tag, begun.bytes)
+            }),
+        }
+    }
+}
+
+impl Delivery<'_> {
+    /// The first record of a message, from a sender that was connected again or
+    /// that breaks the rules. Judged per message: a duplicate's further records
+    /// are nobody's.
+    #[cold]
+    pub(super) fn begin_again(&mut self, arrival: &Arrival<'_>) -> Disposition {
+        let header = arrival.header;
+        let source = &mut self.inbox.sources[header.source.index()];
+        match source.judge(header.ssn) {
+            Judgement::New => return self.enter(arrival),
+            Judgement::Void(target) => return self.restart(arrival, target),
+            Judgement::Duplicate => {
+                self.statistics.duplicates += 1;
+                if header.flags & RecordHeader::WANT_ACK != 0 {
+                    self.inbox.answer_again(header.source, header.ssn);
+                }
+            }
+            Judgement::Gap(expected) => self.gap(header, expected),
+        }
+        Disposition::Consumed
+    }
+
+    /// A void message begins again, where its match or its place is. REC-7
+    fn restart(&mut self, arrival: &Arrival<'_>, target: Target) -> Disposition {
+        let begun = Begun::of(arrival.header);
+        let source = begun.envelope.source;
+        if !self.inbox.is_same(&begun, target, self.requests) {
+            self.inbox.violation = Some(EngineError::Differs {
+                source_rank: source,
+                ssn: begun.ssn,
+            });
+            return Disposition::Consumed;
+        }
+        match target {
+            Target::Request(id) => {
+                if begun.want_ack {
+                    let control = Control::Matched { ssn: begun.ssn };
+                    self.inbox.controls_out.push((source, control));
+                }
+                self.first_payload(&begun, id, arrival.payload)
+            }
+            Target::Message(index) => {
+                let message = &mut self.inbox.messages[index];
+                message.arrived_bytes = arrival.payload.bytes() as u64;
+                if message.arrived_bytes < message.bytes {
+                    self.inbox.expect_more(source, begun.ssn, target);
+                }
+                self.store(index, 0, arrival)
+            }
+        }
+    }
+
+    /// A fragment that belongs to no message that is coming.
+    #[cold]
+    pub(super) fn stray_fragment(&mut self, header: &RecordHeader) -> Disposition {
+        let source = &self.inbox.sources[header.source.index()];
+        if source.misses(header.ssn) {
+            self.gap(header, source.first_missing());
+        } else {
+            // Of a message that was received before a restart of its sender.
+            self.statistics.duplicates += 1;
+        }
+        Disposition::Consumed
+    }
+
+    fn gap(&mut self, header: &RecordHeader, expected: Ssn) {
+        self.inbox.violation = Some(EngineError::Gap {
+            source_rank: header.source,
+            found: header.ssn,
+            expected,
+        });
+    }
+}
