@@ -3,13 +3,23 @@
 //! One binary runs where there is no RDMA, and says so; building needs neither
 //! headers nor libclang: see `sys/generate`.
 //!
-//! - [`Library`] loads the library.
+//! - [`Library`] loads the library and lists the [`Device`]s.
+//! - [`choose`] says which port is used, and how.
 
+mod choose;
+mod context;
+mod device;
 mod error;
+mod gid;
 mod library;
 mod memory;
+mod port;
 mod sys;
 
+pub use choose::{Chosen, PortChoice, choose};
+pub use device::{Device, DeviceLimits, Transport};
 pub use error::{Error, LoadError, Refused};
+pub use gid::{Gid, GidType, Reach};
 pub use library::Library;
 pub use memory::{Access, MemoryId, Part, RemoteMemory};
+pub use port::{LinkLayer, Port, PortState};
