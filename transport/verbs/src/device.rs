@@ -1,6 +1,6 @@
 //! The devices of a machine: what they are and what they can do.
 
-use crate::{Error, Library, Port};
+use crate::{Error, Port};
 
 /// What a device speaks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -72,27 +72,9 @@ pub struct DeviceLimits {
     pub reads_begun: u8,
 }
 
-impl Library {
-    /// The devices of this machine, by name (numbers within names count as
-    /// numbers). Opens each for a moment, which takes some milliseconds: ask when
-    /// it is needed.
-    ///
-    /// A device that cannot be opened is in the list, with the reason.
-    ///
-    /// # Errors
-    /// The kernel's part is missing, or there are devices that this library has no
-    /// driver for.
-    pub fn devices(&self) -> Result<Vec<Device>, Error> {
-        todo!()
-    }
-
-    /// How many bytes a queue pair of the device takes along in a work request
-    /// (`IBV_SEND_INLINE`) at most: found by making queue pairs, up to `wished`.
-    ///
-    /// # Errors
-    /// There is no such device, it cannot be opened, or it makes no queue pair.
-    pub fn inline_bytes(&self, device: &str, wished: u32) -> Result<u32, Error> {
-        let _ = (device, wished);
-        todo!()
+impl Device {
+    /// The port of that number.
+    pub fn port(&self, number: u8) -> Option<&Port> {
+        self.ports.iter().find(|port| port.number == number)
     }
 }

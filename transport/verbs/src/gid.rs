@@ -38,6 +38,9 @@ pub struct Gid {
     pub kind: GidType,
     /// The network interface that it belongs to; none on InfiniBand.
     pub interface: Option<String>,
+    /// Its address is one of this network namespace, or on InfiniBand of no one's.
+    /// A container may see the GIDs of its host and cannot use them.
+    pub is_here: bool,
 }
 
 /// Which addresses a RoCE v2 GID reaches.
@@ -64,20 +67,37 @@ impl Gid {
 
     /// Which addresses it reaches.
     pub fn reach(&self) -> Reach {
-        match self.ipv4() {
-            Some(address) if !address.is_link_local() => Reach::Ipv4,
-            None if !self.ipv6().is_unicast_link_local() => Reach::Ipv6,
-            _ => Reach::LinkLocal,
-        }
+        Address(self.bytes).reach()
     }
 }
 
 /// The IPv4 address that it stands for, else as an IPv6 address.
 impl fmt::Display for Gid {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.ipv4() {
+        Address(self.bytes).fmt(f)
+    }
+}
+
+/// A GID without its place in a table.
+pub(crate) struct Address(pub(crate) [u8; 16]);
+
+impl fmt::Display for Address {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let address = Ipv6Addr::from(self.0);
+        match address.to_ipv4_mapped() {
             Some(address) => address.fmt(f),
-            None => self.ipv6().fmt(f),
+            None => address.fmt(f),
+        }
+    }
+}
+
+impl Address {
+    pub(crate) fn reach(&self) -> Reach {
+        let address = Ipv6Addr::from(self.0);
+        match address.to_ipv4_mapped() {
+            Some(address) if !address.is_link_local() => Reach::Ipv4,
+            None if !address.is_unicast_link_local() => Reach::Ipv6,
+            _ => Reach::LinkLocal,
         }
     }
 }

@@ -54,6 +54,9 @@ pub struct Port {
     pub lid: u16,
     /// The subnet manager's; 0 on Ethernet.
     pub subnet_manager_lid: u16,
+    /// On InfiniBand: packets must carry a GID (a GRH) even within the subnet, as
+    /// those of virtual functions.
+    pub grh_required: bool,
     /// Entries of the table of partition keys.
     pub partition_keys: u16,
     /// Lanes times their speed, in Mbit/s, as it is sold (100 Gbit/s is 100 000); 0
@@ -70,6 +73,11 @@ impl Port {
     /// It carries data.
     pub fn is_active(&self) -> bool {
         self.state == PortState::Active
+    }
+
+    /// Its queue pairs must be told a GID: on Ethernet always.
+    pub fn needs_gid(&self) -> bool {
+        self.link_layer != LinkLayer::InfiniBand || self.grh_required
     }
 
     /// The entry `index` of the table of GIDs, if it is not empty.
