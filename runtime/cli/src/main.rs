@@ -10,6 +10,7 @@ mod log;
 mod providers;
 mod run;
 mod statistics;
+mod verbs;
 
 use clap::{Parser, Subcommand};
 use std::process::ExitCode;

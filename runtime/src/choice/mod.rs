@@ -3,15 +3,17 @@
 
 pub mod events;
 mod fabric;
+pub mod ports;
 pub mod provider;
 pub mod spill;
 
 pub use fabric::FabricChoice;
 pub use refrain_transport::fabric::ofi::Provider;
 
+use crate::Error;
 use crate::config::JobConfig;
-use crate::{Error, native};
 use refrain_logging::Member;
+use refrain_verbs::{Device, PortChoice};
 use std::path::Path;
 
 /// One thing that can be chosen.
@@ -130,8 +132,12 @@ pub struct Availability {
     pub reason: String,
 }
 
-/// All fabrics, also those to come, as found on this machine.
-pub fn fabrics(providers: Result<&[Provider], &str>) -> Vec<Availability> {
+/// All fabrics as found on this machine: `providers` are those of libfabric,
+/// `devices` those of libibverbs, or why there are none.
+pub fn fabrics(
+    providers: Result<&[Provider], &str>,
+    devices: Result<&[Device], &str>,
+) -> Vec<Availability> {
     let (ofi_usable, ofi) = match providers {
         Err(why) => (false, why.to_owned()),
         Ok(found) => match provider::usable_names(found) {
@@ -142,10 +148,10 @@ pub fn fabrics(providers: Result<&[Provider], &str>) -> Vec<Availability> {
             ),
         },
     };
-    let verbs = native::has_libibverbs().map_or_else(
-        |why| format!("libibverbs.so.1 not found ({why}); the verbs fabric comes later"),
-        |()| "libibverbs.so.1 found; the verbs fabric comes later".into(),
-    );
+    let port = devices.map_err(str::to_owned).and_then(|devices| {
+        refrain_verbs::choose(devices, &PortChoice::default())
+            .map_err(|error| error.words().to_owned())
+    });
     vec![
         Availability {
             name: "shm",
@@ -159,8 +165,11 @@ pub fn fabrics(providers: Result<&[Provider], &str>) -> Vec<Availability> {
         },
         Availability {
             name: "verbs",
-            usable: false,
-            reason: verbs,
+            usable: port.is_ok(),
+            reason: port.map_or_else(
+                |why| why,
+                |chosen| format!("{chosen} (refrain info --verbs)"),
+            ),
         },
     ]
 }
@@ -225,7 +234,7 @@ mod tests {
     #[test]
     fn what_is_found_is_listed_with_the_reason() {
         let state = |providers: Result<&[Provider], &str>| {
-            let mut found = fabrics(providers);
+            let mut found = fabrics(providers, Err("no devices"));
             assert_eq!(found.remove(0).name, "shm");
             let ofi = found.remove(0);
             (ofi.usable, ofi.reason)
@@ -234,5 +243,17 @@ mod tests {
         assert!(usable && reason.starts_with("tcp ("), "{reason}");
         assert!(!state(Ok(&[broken("udp")])).0);
         assert_eq!(state(Err("no library")), (false, "no library".into()));
+    }
+
+    #[test]
+    fn verbs_are_listed_with_the_reason() {
+        let state = |devices: Result<&[Device], &str>| {
+            let found = fabrics(Err("no library"), devices).pop().unwrap();
+            assert_eq!(found.name, "verbs");
+            (found.usable, found.reason)
+        };
+        assert_eq!(state(Err("install it")), (false, "install it".into()));
+        let (usable, reason) = state(Ok(&[]));
+        assert!(!usable && reason.contains("rdma link add"), "{reason}");
     }
 }
