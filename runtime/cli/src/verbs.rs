@@ -147,7 +147,7 @@ fn address(device: &Device, port: &Port) -> String {
 fn speed(mbit_s: u32) -> String {
     match mbit_s {
         0 => "-".into(),
-        _ if mbit_s % 1000 == 0 => format!("{} Gbit/s", mbit_s / 1000),
+        _ if mbit_s.is_multiple_of(1000) => format!("{} Gbit/s", mbit_s / 1000),
         _ => format!("{:.1} Gbit/s", f64::from(mbit_s) / 1000.0),
     }
 }
