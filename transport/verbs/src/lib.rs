@@ -6,6 +6,7 @@
 //! - [`Library`] loads the library and lists the [`Device`]s.
 //! - [`choose`] says which port is used, and how.
 //! - [`Endpoint`] is everything that one rank opens of it.
+//! - [`greeting`] is how endpoints come to connections: pure.
 
 mod choose;
 mod context;
@@ -13,7 +14,7 @@ mod device;
 mod endpoint;
 mod error;
 mod gid;
-mod greeting;
+pub mod greeting;
 mod inline_size;
 mod library;
 mod memory;
