@@ -2,7 +2,7 @@
 
 use refrain_ring::Region;
 use refrain_verbs::{
-    Access, Chosen, Completion, Endpoint, EndpointOptions, Library, MemoryId, Part, PeerAddress,
+    Access, Chosen, Completion, Endpoint, EndpointOptions, Error, Library, MemoryId, Part, PeerAddress,
     PortChoice, Refused, choose,
 };
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -70,7 +70,7 @@ pub struct Side {
 
 impl Side {
     pub fn open(ground: &Ground, port: usize, region_bytes: usize, options: &EndpointOptions) -> Self {
-        let mut endpoint = Endpoint::open(&ground.library, &ground.ports[port], options).unwrap();
+        let mut endpoint = Self::try_open(ground, port, options).unwrap();
         let region = Region::heap(region_bytes);
         let access = Access::LOCAL | Access::REMOTE_READ | Access::REMOTE_WRITE;
         let memory = endpoint.register(&region, 0, region_bytes, access).unwrap();
@@ -81,6 +81,14 @@ impl Side {
             memory,
             completions: Vec::new(),
         }
+    }
+
+    pub fn try_open(
+        ground: &Ground,
+        port: usize,
+        options: &EndpointOptions,
+    ) -> Result<Endpoint, Error> {
+        Endpoint::open(&ground.library, &ground.ports[port], options)
     }
 
     /// Makes the other side known to this one.
