@@ -182,7 +182,7 @@ impl Open {
                 }
                 Ok(())
             }
-            status => Err(self.broke(id, status)),
+            status => Err(self.broke(id, status).of(Kind::Receive.attempted())),
         };
         out.push(Completion {
             token,

@@ -73,54 +73,48 @@ fn a_sender_waits_for_receives() {
     assert_eq!(pair.a.endpoint.counters().replacements, 0);
 }
 
-/// The room for operations is shared: what nobody would be told of for long must
-/// not use it up.
+/// The room for operations is shared: what nobody would be told of, as it is not
+/// signalled, must not use it up.
 #[test]
 fn operations_that_are_over_make_room() {
     let Some(ground) = ground() else { return };
+    const ROOM: usize = 40;
     let options = EndpointOptions {
-        operations_max: 40,
+        operations_max: ROOM,
         ..EndpointOptions::default()
     };
     let mut pair = Pair::open_with(&ground, 1 << 16, &options);
-    let mut third = Side::open(&ground, 1, 1 << 16, &options);
-    third.meet(&pair.a);
-    let name = third.endpoint.name().unwrap();
-    let to_third = pair.a.endpoint.insert(&name).unwrap();
+    let mut others: Vec<Side> = (0..2)
+        .map(|_| Side::open(&ground, 1, 1 << 16, &options))
+        .collect();
+    let mut peers = vec![pair.a.peer()];
+    for other in &mut others {
+        other.meet(&pair.a);
+        let name = other.endpoint.name().unwrap();
+        peers.push(pair.a.endpoint.insert(&name).unwrap());
+        for index in 0..64 {
+            let part = other.part(index * 64, 64);
+            other.endpoint.receive(part, 1).unwrap();
+        }
+    }
     for index in 0..64 {
         let part = pair.b.part(index * 64, 64);
         pair.b.endpoint.receive(part, 1).unwrap();
-        third.endpoint.receive(third.part(index * 64, 64), 1).unwrap();
     }
     let part = pair.a.part(0, 8);
     let mut was_full = false;
-    for round in 0..200 {
-        let to = match round % 31 < 15 {
-            true => to_third,
-            false => pair.a.peer(),
-        };
+    // 15 in each queue are one fewer than are signalled.
+    for message in 0..45 {
         pair.until(|pair| {
-            third.poll();
-            while third.completion(1).is_some() {
-                third.endpoint.receive(third.part(0, 64), 1).unwrap();
-            }
-            while pair.b.completion(1).is_some() {
-                let part = pair.b.part(0, 64);
-                pair.b.endpoint.receive(part, 1).unwrap();
-            }
-            match pair.a.endpoint.inject(to, &[part]) {
-                Ok(()) => Some(()),
-                Err(Refused::Full) => {
-                    was_full = true;
-                    None
-                }
-                Err(Refused::Again) => None,
-                Err(error) => panic!("{error}"),
-            }
+            others.iter_mut().for_each(Side::poll);
+            let taken = pair.a.endpoint.inject(peers[message / 15], &[part]);
+            was_full |= taken == Err(Refused::Full);
+            taken.is_ok().then_some(())
         });
-        assert!(pair.a.endpoint.operations_in_flight() <= 40);
+        assert!(pair.a.endpoint.operations_in_flight() <= ROOM);
     }
-    println!("was full: {was_full}; {:?}", pair.a.endpoint.counters());
+    assert!(was_full, "45 operations in a room for {ROOM}");
+    assert!(pair.a.endpoint.counters().markers > 0);
 }
 
 #[test]
