@@ -99,57 +99,76 @@ fn stage(input: &mut Input<'_>) -> Stage {
     [Stage::Fresh, Stage::Bound, Stage::Established][usize::from(input.u8() % 3)]
 }
 
-/// A peer that says anything and breaks anything: whatever comes, a queue pair is
-/// bound once, to one of its own generation, and generations grow.
+/// A peer that says anything, queue pairs that break at any time: whatever comes,
+/// generations grow, and a queue pair is bound once, to one of its own.
 fn hear(input: &mut Input<'_>, times: usize) {
-    let (own, their) = (Identity([1; 16]), Identity([2; 16]));
     let contact = from_input(input).contact;
-    let offer = |generation| Offer {
-        generation,
-        qpn: 9,
-        psn: 9,
+    let mut side = Side {
+        connecting: Connecting::new(NOW, OWN, contact, THEIRS, offer(1)),
+        newest: 1,
+        bound: 0,
     };
-    let now = Duration::from_secs(1);
-    let mut side = Connecting::new(now, own, contact, their, offer(1));
-    let (mut newest, mut bound) = (1, 0);
     for _ in 0..times {
         let mut effects = Vec::new();
         let generation = match input.u8() % 4 {
-            0 => input.u32().max(1),
-            near => newest.saturating_add(u32::from(near) - 2).max(1),
+            0 => input.u32(),
+            near => side.newest.saturating_add(near.into()).saturating_sub(2),
         };
+        let greeting = said(offer(generation.max(1)), input, contact);
+        let connecting = &mut side.connecting;
         match input.u8() % 4 {
-            0 => side.broke(now, generation, &mut effects),
-            1 => side.data_arrived(now, generation, &mut effects),
-            2 => side.heard(
-                now,
-                &Greeting {
-                    from: own,
-                    to: their,
-                    ..said(offer(generation), input, contact)
-                },
-                &mut effects,
-            ),
-            _ => side.heard(now, &said(offer(generation), input, contact), &mut effects),
+            0 => connecting.broke(NOW, generation, &mut effects),
+            1 => connecting.data_arrived(NOW, generation, &mut effects),
+            _ => connecting.heard(NOW, &greeting, &mut effects),
         }
+        side.carry_out(effects);
+    }
+}
+
+const NOW: Duration = Duration::from_secs(1);
+const OWN: Identity = Identity([1; 16]);
+const THEIRS: Identity = Identity([2; 16]);
+
+fn offer(generation: u32) -> Offer {
+    Offer {
+        generation,
+        qpn: 9,
+        psn: 9,
+    }
+}
+
+struct Side {
+    connecting: Connecting,
+    /// Of all queue pairs that were made.
+    newest: u32,
+    /// The last that was bound.
+    bound: u32,
+}
+
+impl Side {
+    fn carry_out(&mut self, mut effects: Vec<Effect>) {
         let mut at = 0;
         while let Some(effect) = effects.get(at).copied() {
             at += 1;
             match effect {
                 Effect::Replace { generation } => {
-                    assert!(generation > newest, "{side:?}");
-                    newest = generation;
-                    assert!(side.offered(now, offer(generation), &mut effects));
+                    assert!(generation > self.newest, "{:?}", self.connecting);
+                    self.newest = generation;
+                    let is_wanted = self
+                        .connecting
+                        .offered(NOW, offer(generation), &mut effects);
+                    assert!(is_wanted);
                 }
                 Effect::Bind { theirs, .. } => {
-                    assert_eq!(theirs.generation, newest);
-                    assert_ne!(bound, newest, "bound twice");
-                    bound = newest;
+                    assert_eq!(theirs.generation, self.newest);
+                    assert_ne!(self.bound, self.newest, "bound twice");
+                    self.bound = self.newest;
                 }
-                Effect::Established { generation } => assert_eq!(generation, bound),
+                Effect::Established { generation } => assert_eq!(generation, self.bound),
                 Effect::Send(greeting) => {
-                    assert_eq!(greeting.offer.generation, newest);
-                    assert_eq!(greeting.stage != Stage::Fresh, bound == newest);
+                    assert_eq!(greeting.offer.generation, self.newest);
+                    let is_bound = self.bound == self.newest;
+                    assert_eq!(greeting.stage != Stage::Fresh, is_bound);
                 }
                 Effect::Silent { .. } => {}
             }
@@ -159,8 +178,8 @@ fn hear(input: &mut Input<'_>, times: usize) {
 
 fn said(offer: Offer, input: &mut Input<'_>, contact: Contact) -> Greeting {
     Greeting {
-        from: Identity([2; 16]),
-        to: Identity([1; 16]),
+        from: THEIRS,
+        to: OWN,
         offer,
         stage: stage(input),
         contact,
