@@ -67,7 +67,8 @@ impl Endpoint {
     pub fn receive(&mut self, part: Part, token: u64) -> Result<(), Refused> {
         let open = self.open.as_mut().ok_or_else(closed)?;
         let (addr, lkey) = open.registrations.locate(&part).ok_or_else(out_of_bounds)?;
-        let length = u32::try_from(part.bytes).map_err(|_| too_long(part.bytes, u32::MAX as usize))?;
+        let length =
+            u32::try_from(part.bytes).map_err(|_| too_long(part.bytes, u32::MAX as usize))?;
         let piece = ibv_sge { addr, length, lkey };
         if !open.receives.begin(piece, token) {
             return Err(Refused::Full);
@@ -117,7 +118,6 @@ impl Open {
         flags: u32,
     ) -> Result<(), Refused> {
         let id = self.ready_pair(to, 1)?;
-        self.counters.inline += u64::from(role == Role::Untold);
         let mut request = Request {
             role,
             token,
@@ -132,7 +132,9 @@ impl Open {
         };
         // SAFETY: the pieces are of registered memory that stays mapped, and the
         // caller leaves them alone until they are told to be free.
-        unsafe { self.post(id, core::slice::from_mut(&mut request), Kind::Send) }
+        unsafe { self.post(id, core::slice::from_mut(&mut request), Kind::Send)? };
+        self.counters.inline += u64::from(flags & IBV_SEND_INLINE != 0);
+        Ok(())
     }
 }
 

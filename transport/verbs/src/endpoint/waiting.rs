@@ -76,9 +76,7 @@ impl Waiting {
         // SAFETY: zero is a value of every field.
         let mut events: [libc::epoll_event; 3] = unsafe { zeroed() };
         // SAFETY: there is room for three.
-        let count = unsafe {
-            libc::epoll_wait(self.all.as_raw_fd(), events.as_mut_ptr(), 3, 0)
-        };
+        let count = unsafe { libc::epoll_wait(self.all.as_raw_fd(), events.as_mut_ptr(), 3, 0) };
         let count = usize::try_from(count).unwrap_or(0);
         let by = |why| events[..count].iter().any(|event| { event.u64 } == why);
         (by(COMPLETIONS), by(EVENTS))
@@ -122,7 +120,7 @@ impl Endpoint {
             Ok(may) => may,
             Err(error) => {
                 // The next poll says so.
-                open.fatal = Some(error);
+                open.progress.fatal = Some(error);
                 false
             }
         }
@@ -144,8 +142,9 @@ impl Open {
         }
         self.read_ahead()?;
         self.look()?;
-        let is_idle =
-            self.read_ahead.is_empty() && self.ready.is_empty() && self.happenings.is_empty();
+        let is_idle = self.progress.read_ahead.is_empty()
+            && self.progress.ready.is_empty()
+            && self.progress.happenings.is_empty();
         if !is_idle {
             return Ok(false);
         }
