@@ -1,0 +1,160 @@
+//! Everything that one rank opens of a device: messages to many peers, by one
+//! reliable queue pair each.
+//!
+//! One shared receive queue and one completion queue serve all queue pairs. They
+//! are connected, and mended when they break, by greetings over one queue pair
+//! for datagrams (`greeting`).
+
+mod address;
+mod completion;
+mod connections;
+mod counters;
+mod datagrams;
+mod device;
+mod drains;
+mod events;
+mod failure;
+mod message;
+mod objects;
+mod open;
+mod options;
+mod pair;
+mod pairs;
+mod peers;
+mod port;
+mod posting;
+mod random;
+mod receives;
+mod registration;
+mod remote_memory;
+mod send_queue;
+mod sizes;
+mod waiting;
+mod work_request;
+
+pub use address::ADDRESS_BYTES;
+pub use completion::{Completion, Kind, TOKEN_OF_INJECTED};
+pub use counters::Counters;
+pub use message::PARTS_MAX;
+pub use options::{EndpointOptions, Retry};
+pub use peers::PeerAddress;
+
+use crate::{Chosen, Error, Library};
+use open::Open;
+
+/// A reliable endpoint for messages, and for reading and writing the memory of
+/// peers, without connections to care for.
+///
+/// Completions of sends and of writes that are not placed only say that the
+/// operation is over and its memory free again: the peer's device has the data.
+/// Those of sends come some together, at the latest some milliseconds after.
+///
+/// A connection that breaks is made anew, by itself. What was under way completes
+/// with an error, messages that arrived and were not polled yet may be lost.
+///
+/// Nothing but the device is needed for peers to read and write memory of this
+/// endpoint; greetings need [`Endpoint::poll`].
+///
+/// It can move to another thread, but not be shared between threads.
+pub struct Endpoint {
+    // None after `close`.
+    open: Option<Box<Open>>,
+    counters: Counters,
+    inject_bytes: usize,
+    message_bytes: usize,
+    receives_max: usize,
+}
+
+impl Endpoint {
+    /// Opens everything.
+    ///
+    /// # Errors
+    /// The device's, or it cannot have as many entries of queues as asked for.
+    pub fn open(
+        library: &Library,
+        chosen: &Chosen,
+        options: &EndpointOptions,
+    ) -> Result<Self, Error> {
+        let open = Open::new(library, chosen, options)?;
+        Ok(Self {
+            counters: Counters::default(),
+            inject_bytes: open.inline_bytes as usize,
+            message_bytes: open.message_bytes,
+            receives_max: open.sizes.receives,
+            open: Some(Box::new(open)),
+        })
+    }
+
+    /// Bytes of the longest message that can be injected.
+    pub fn inject_bytes(&self) -> usize {
+        self.inject_bytes
+    }
+
+    /// Bytes of the longest message, read or write.
+    pub fn message_bytes_max(&self) -> usize {
+        self.message_bytes
+    }
+
+    /// Receives that can be posted at the same time.
+    pub fn receives_max(&self) -> usize {
+        self.receives_max
+    }
+
+    /// Operations in flight, posted receives included.
+    pub fn operations_in_flight(&self) -> usize {
+        let open = self.open.as_ref();
+        open.map_or(0, |open| open.in_flight + open.receives.in_flight())
+    }
+
+    /// What has been done so far.
+    pub fn counters(&self) -> &Counters {
+        self.open
+            .as_ref()
+            .map_or(&self.counters, |open| &open.counters)
+    }
+
+    /// Whether messages can be sent to a peer at this moment.
+    pub fn is_connected(&self, peer: PeerAddress) -> bool {
+        let open = self.open.as_ref();
+        let peer = open.and_then(|open| open.peers.get(peer));
+        peer.is_some_and(|peer| peer.is_established)
+    }
+
+    /// Closes everything, children first. Operations in flight are given up,
+    /// their completions lost; the device touches no memory any more. Later calls
+    /// find the endpoint closed; closing again does nothing.
+    ///
+    /// Waits some milliseconds for the device.
+    ///
+    /// # Errors
+    /// The first that the device has. What could not be closed is leaked, with
+    /// all memory that operations in flight might still use.
+    pub fn close(&mut self) -> Result<(), Error> {
+        let Some(open) = self.open.take() else {
+            return Ok(());
+        };
+        self.counters = open.counters;
+        open.close()
+    }
+}
+
+#[cold]
+fn closed() -> Error {
+    Error::invalid("use an endpoint", "it is closed")
+}
+
+impl core::fmt::Debug for Endpoint {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.debug_struct("Endpoint")
+            .field("port", &self.open.as_ref().map(|open| &open.port.words))
+            .field("operations_in_flight", &self.operations_in_flight())
+            .finish_non_exhaustive()
+    }
+}
+
+impl Drop for Endpoint {
+    fn drop(&mut self) {
+        // What could not be closed is leaked; there is nobody to tell.
+        let _ = self.close();
+    }
+}
