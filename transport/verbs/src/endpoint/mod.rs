@@ -27,6 +27,7 @@ mod registration;
 mod remote_memory;
 mod send_queue;
 mod sizes;
+mod strangers;
 mod waiting;
 mod work_request;
 
@@ -53,6 +54,7 @@ use registration::Registrations;
 use remote_memory::ReadBack;
 use sizes::Sizes;
 use std::time::Instant;
+use strangers::Strangers;
 use waiting::Waiting;
 use work_request::PairId;
 
@@ -98,6 +100,7 @@ struct Open {
     inline_bytes: u32,
     message_bytes: usize,
     accepts_unknown: bool,
+    strangers: Strangers,
     /// Requests in all send queues, without markers.
     in_flight: usize,
     /// Told to the caller at the next poll: never receives.
@@ -228,6 +231,7 @@ impl Open {
             inline_bytes,
             message_bytes: chosen.message_max_bytes as usize,
             accepts_unknown: options.accepts_unknown,
+            strangers: Strangers::default(),
             in_flight: 0,
             ready: Vec::new(),
             read_ahead: Vec::new(),
@@ -255,6 +259,7 @@ impl Open {
         if self.pairs.draining() > 0 {
             self.destroy_drained(now)?;
         }
+        self.probe_strangers(now);
         self.tick(now);
         Ok(())
     }
@@ -265,8 +270,12 @@ impl Open {
             || self.pairs.iter().any(|pair| {
                 pair.state == State::Bound && pair.queue.needs_marker() && !pair.is_marked
             });
-        let ticks = self.peers.iter().filter_map(|peer| peer.connecting.next_tick_at());
-        ticks.chain(is_soon.then(|| now + LOOK_EVERY)).min()
+        let ticks = self
+            .peers
+            .iter()
+            .filter_map(|peer| peer.connecting.next_tick_at());
+        let soon = is_soon.then(|| now + LOOK_EVERY);
+        ticks.chain(soon).chain(self.strangers.next_at()).min()
     }
 
     /// Sends that have been the last of their queue pair for a while: a marker goes

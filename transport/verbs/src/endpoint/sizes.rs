@@ -114,8 +114,7 @@ mod tests {
                     };
                     opened += 1;
                     let markers = sizes.pairs * MARKERS_MAX;
-                    let posted =
-                        sizes.receives + sizes.operations + HEARD_MAX + SENT_MAX + markers;
+                    let posted = sizes.receives + sizes.operations + HEARD_MAX + SENT_MAX + markers;
                     assert!(posted <= sizes.completions, "{options:?} {sizes:?}");
                     assert!(sizes.completions <= 32_767, "{options:?} {sizes:?}");
                     assert!(sizes.operations <= operations_max);

@@ -73,14 +73,21 @@ impl Stream {
             assert_eq!(completion.bytes, 16);
             let offset = completion.token as usize * 64;
             let region = &self.pair.b.region;
-            self.received.push((word(region, offset), word(region, offset + 8)));
+            self.received
+                .push((word(region, offset), word(region, offset + 8)));
             let part = self.pair.b.part(offset, 64);
-            self.pair.b.endpoint.receive(part, completion.token).unwrap();
+            self.pair
+                .b
+                .endpoint
+                .receive(part, completion.token)
+                .unwrap();
         }
     }
 
     fn send(&mut self) -> bool {
-        let slot = (0..SLOTS).find(|slot| !self.in_flight.contains(slot)).unwrap();
+        let slot = (0..SLOTS)
+            .find(|slot| !self.in_flight.contains(slot))
+            .unwrap();
         let offset = slot as usize * 64;
         put_word(&self.pair.a.region, offset, self.era);
         put_word(&self.pair.a.region, offset + 8, self.next);
@@ -99,8 +106,12 @@ impl Stream {
 
     fn sent(&mut self, completion: &Completion) {
         assert_eq!(completion.kind, Kind::Send);
-        let at = self.in_flight.iter().position(|slot| *slot == completion.token);
-        self.in_flight.remove(at.expect("each operation completes once"));
+        let at = self
+            .in_flight
+            .iter()
+            .position(|slot| *slot == completion.token);
+        self.in_flight
+            .remove(at.expect("each operation completes once"));
         if let Err(error) = &completion.outcome {
             if self.failures == 0 {
                 println!("{error}");
@@ -140,7 +151,9 @@ impl Stream {
 #[test]
 fn a_cut_link_is_mended() {
     let Some(ground) = ground() else { return };
-    let Some(link) = Link::of(&ground) else { return };
+    let Some(link) = Link::of(&ground) else {
+        return;
+    };
     let mut stream = Stream::new(&ground);
     stream.until(|stream| stream.received.len() >= 1000);
     for round in 1..=2 {
@@ -162,8 +175,19 @@ fn a_cut_link_is_mended() {
 #[test]
 fn a_bad_link_loses_nothing() {
     let Some(ground) = ground() else { return };
-    let Some(link) = Link::of(&ground) else { return };
-    link.turn(&["netem", "loss", "3%", "delay", "1ms", "1ms", "duplicate", "3%"]);
+    let Some(link) = Link::of(&ground) else {
+        return;
+    };
+    link.turn(&[
+        "netem",
+        "loss",
+        "3%",
+        "delay",
+        "1ms",
+        "1ms",
+        "duplicate",
+        "3%",
+    ]);
     let mut stream = Stream::new(&ground);
     stream.until(|stream| stream.received.len() >= 500);
     stream.check();
@@ -174,7 +198,9 @@ fn a_bad_link_loses_nothing() {
 #[test]
 fn a_port_that_was_down_is_used_again() {
     let Some(ground) = ground() else { return };
-    let Some(link) = Link::of(&ground) else { return };
+    let Some(link) = Link::of(&ground) else {
+        return;
+    };
     let mut stream = Stream::new(&ground);
     stream.until(|stream| stream.received.len() >= 100);
     link.turn(&["down"]);

@@ -1,6 +1,9 @@
 //! Bytes of regions, while no operation uses them.
 
-#![allow(unsafe_code, reason = "memory that a device has given back is looked at")]
+#![allow(
+    unsafe_code,
+    reason = "memory that a device has given back is looked at"
+)]
 
 use refrain_ring::Region;
 
@@ -15,7 +18,11 @@ pub fn fill(region: &Region, offset: usize, bytes: usize, seed: u64) {
     assert!(offset + bytes <= region.bytes());
     for index in 0..bytes {
         // SAFETY: within the region, and the tests leave it to nobody now.
-        unsafe { region.at(offset + index).write_volatile(expected(seed, index)) };
+        unsafe {
+            region
+                .at(offset + index)
+                .write_volatile(expected(seed, index))
+        };
     }
 }
 

@@ -29,7 +29,10 @@ fn begin_operations(pair: &mut Pair) {
         let _ = a.endpoint.write(peer, from, key.base, key.key, true, 3);
         let to = NonNull::new(a.region.at((24 + index) * BYTES)).unwrap();
         // SAFETY: the test keeps the region until both endpoints are closed.
-        let _ = unsafe { a.endpoint.read(peer, to, BYTES, a.memory, key.base, key.key, 4) };
+        let _ = unsafe {
+            a.endpoint
+                .read(peer, to, BYTES, a.memory, key.base, key.key, 4)
+        };
     }
 }
 
@@ -139,7 +142,9 @@ fn memory_outside_the_region_is_not_registered() {
         (1, usize::MAX),
         (0, 0),
     ] {
-        let refused = side.endpoint.register(&region, offset, bytes, Access::LOCAL);
+        let refused = side
+            .endpoint
+            .register(&region, offset, bytes, Access::LOCAL);
         assert!(refused.is_err(), "{bytes} from {offset}");
     }
 }

@@ -48,7 +48,11 @@ impl Flood {
         let received = core::mem::take(&mut self.pair.b.completions);
         for completion in &received {
             let part = self.pair.b.part(completion.token as usize * 1024, 1024);
-            self.pair.b.endpoint.receive(part, completion.token).unwrap();
+            self.pair
+                .b
+                .endpoint
+                .receive(part, completion.token)
+                .unwrap();
         }
         received.len()
     }
@@ -77,7 +81,10 @@ fn nothing_of_a_removed_peer_arrives() {
             flood.pour();
             assert_eq!(flood.drink(), 0, "a completion of a removed peer");
         }
-        assert!(copy(&flood.pair.b.region, 0, 1 << 20) == before, "a late write");
+        assert!(
+            copy(&flood.pair.b.region, 0, 1 << 20) == before,
+            "a late write"
+        );
         let part = flood.pair.b.part(0, 8);
         let refused = flood.pair.b.endpoint.send(peer, &[part], 1);
         assert!(matches!(refused, Err(Refused::Failed(_))), "{refused:?}");

@@ -127,7 +127,10 @@ fn what_a_device_cannot_have_is_refused_in_words() {
     };
     let error = Side::try_open(&ground, 0, &options).unwrap_err();
     println!("{error}");
-    assert!(error.to_string().contains(&completions.to_string()), "{error}");
+    assert!(
+        error.to_string().contains(&completions.to_string()),
+        "{error}"
+    );
     // Many operations are only cut.
     let options = EndpointOptions {
         operations_max: usize::MAX,

@@ -36,7 +36,20 @@ fn messages_of_every_size_arrive_in_order() {
     let Some(ground) = ground() else { return };
     let mut pair = Pair::open(&ground, 16 << 20);
     let longest = pair.a.endpoint.message_bytes_max().min(8 << 20);
-    let sizes = [0, 1, 64, 0, 1023, 1024, 1025, 4096, 65_537, 1 << 20, longest, 3];
+    let sizes = [
+        0,
+        1,
+        64,
+        0,
+        1023,
+        1024,
+        1025,
+        4096,
+        65_537,
+        1 << 20,
+        longest,
+        3,
+    ];
     for (round, bytes) in sizes.into_iter().enumerate() {
         for parts in 1..=PARTS_MAX {
             let seed = (round * 8 + parts) as u64;
@@ -124,7 +137,10 @@ fn a_message_that_is_too_long_fails_on_both_sides() {
     let received = pair.until(|pair| pair.b.completion(1));
     println!("sent: {}", sent.outcome.unwrap_err());
     println!("received: {}", received.outcome.unwrap_err());
-    assert!(holds(&pair.b.region, 10, 90, 3), "written behind the receive");
+    assert!(
+        holds(&pair.b.region, 10, 90, 3),
+        "written behind the receive"
+    );
     let part = pair.b.part(0, 200);
     pair.b.endpoint.receive(part, 3).unwrap();
     pair.start(|pair| pair.a.endpoint.send(pair.a.peer(), &[long], 4));

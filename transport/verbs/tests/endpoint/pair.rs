@@ -2,8 +2,8 @@
 
 use refrain_ring::Region;
 use refrain_verbs::{
-    Access, Chosen, Completion, Endpoint, EndpointOptions, Error, Library, MemoryId, Part, PeerAddress,
-    PortChoice, Refused, choose,
+    Access, Chosen, Completion, Endpoint, EndpointOptions, Error, Library, MemoryId, Part,
+    PeerAddress, PortChoice, Refused, choose,
 };
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -69,7 +69,12 @@ pub struct Side {
 }
 
 impl Side {
-    pub fn open(ground: &Ground, port: usize, region_bytes: usize, options: &EndpointOptions) -> Self {
+    pub fn open(
+        ground: &Ground,
+        port: usize,
+        region_bytes: usize,
+        options: &EndpointOptions,
+    ) -> Self {
         let mut endpoint = Self::try_open(ground, port, options).unwrap();
         let region = Region::heap(region_bytes);
         let access = Access::LOCAL | Access::REMOTE_READ | Access::REMOTE_WRITE;

@@ -19,7 +19,11 @@ fn read(pair: &mut Pair, to: usize, from: usize, bytes: usize, key: u64, token: 
         let (memory, from) = (pair.a.memory, base + from as u64);
         // SAFETY: the region lives as long as the pair, and nobody looks before
         // the completion.
-        unsafe { pair.a.endpoint.read(peer, at, bytes, memory, from, key, token) }
+        unsafe {
+            pair.a
+                .endpoint
+                .read(peer, at, bytes, memory, from, key, token)
+        }
     });
     pair.until(|pair| pair.a.completion(token))
 }
@@ -57,7 +61,10 @@ fn placed_writes_lie_there_when_they_complete() {
     let mut pair = Pair::open(&ground, 4 << 20);
     pair.connect();
     let key = pair.b.endpoint.remote_key(pair.b.memory);
-    for (round, bytes) in [0, 1, 8, 48, 4096, 100_000, 1 << 20].into_iter().enumerate() {
+    for (round, bytes) in [0, 1, 8, 48, 4096, 100_000, 1 << 20]
+        .into_iter()
+        .enumerate()
+    {
         for again in 0..20 {
             let seed = (round * 100 + again) as u64;
             fill(&pair.a.region, 0, bytes, seed);
@@ -120,7 +127,9 @@ fn a_wrong_key_is_refused() {
         let wrong = key.key ^ 0x0001_0100;
         pair.start(|pair| {
             let peer = pair.a.peer();
-            pair.a.endpoint.write(peer, part, key.base, wrong, placed, 3)
+            pair.a
+                .endpoint
+                .write(peer, part, key.base, wrong, placed, 3)
         });
         let error = pair.until(|pair| pair.a.completion(3)).outcome.unwrap_err();
         println!("placed {placed}: {error}");
@@ -198,7 +207,9 @@ fn memory_for_reading_is_not_written() {
     let part = pair.a.part(0, 64);
     pair.start(|pair| {
         let peer = pair.a.peer();
-        pair.a.endpoint.write(peer, part, key.base, key.key, true, 1)
+        pair.a
+            .endpoint
+            .write(peer, part, key.base, key.key, true, 1)
     });
     assert!(pair.until(|pair| pair.a.completion(1)).outcome.is_err());
     assert!(!holds(&region, 0, 64, 9));
