@@ -76,7 +76,8 @@ impl Open {
         }
         let pair = self.peers.get(peer).and_then(|peer| peer.pair);
         self.peers.take(peer);
-        self.ready
+        self.progress
+            .ready
             .retain(|completion| completion.peer != Some(peer));
         for pair in self.pairs.iter_mut() {
             if pair.peer == Some(peer) {

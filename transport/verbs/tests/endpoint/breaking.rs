@@ -38,15 +38,17 @@ struct Stream {
     in_flight: Vec<u64>,
     received: Vec<(u64, u64)>,
     failures: usize,
+    /// Of each message.
+    bytes: usize,
 }
 
 const SLOTS: u64 = 256;
 
 impl Stream {
-    fn new(ground: &Ground) -> Self {
-        let mut pair = Pair::open(ground, 1 << 18);
+    fn new(ground: &Ground, bytes: usize) -> Self {
+        let mut pair = Pair::open(ground, SLOTS as usize * bytes);
         for slot in 0..SLOTS {
-            let part = pair.b.part(slot as usize * 64, 64);
+            let part = pair.b.part(slot as usize * bytes, bytes);
             pair.b.endpoint.receive(part, slot).unwrap();
         }
         Self {
@@ -56,6 +58,7 @@ impl Stream {
             in_flight: Vec::new(),
             received: Vec::new(),
             failures: 0,
+            bytes,
         }
     }
 
@@ -70,12 +73,12 @@ impl Stream {
         for completion in core::mem::take(&mut self.pair.b.completions) {
             assert_eq!(completion.kind, Kind::Receive);
             assert_eq!(completion.outcome, Ok(()));
-            assert_eq!(completion.bytes, 16);
-            let offset = completion.token as usize * 64;
+            assert_eq!(completion.bytes, self.bytes);
+            let offset = completion.token as usize * self.bytes;
             let region = &self.pair.b.region;
             self.received
                 .push((word(region, offset), word(region, offset + 8)));
-            let part = self.pair.b.part(offset, 64);
+            let part = self.pair.b.part(offset, self.bytes);
             self.pair
                 .b
                 .endpoint
@@ -88,10 +91,10 @@ impl Stream {
         let slot = (0..SLOTS)
             .find(|slot| !self.in_flight.contains(slot))
             .unwrap();
-        let offset = slot as usize * 64;
+        let offset = slot as usize * self.bytes;
         put_word(&self.pair.a.region, offset, self.era);
         put_word(&self.pair.a.region, offset + 8, self.next);
-        let part = self.pair.a.part(offset, 16);
+        let part = self.pair.a.part(offset, self.bytes);
         let peer = self.pair.a.peer();
         match self.pair.a.endpoint.send(peer, &[part], slot) {
             Ok(()) => {
@@ -154,7 +157,7 @@ fn a_cut_link_is_mended() {
     let Some(link) = Link::of(&ground) else {
         return;
     };
-    let mut stream = Stream::new(&ground);
+    let mut stream = Stream::new(&ground, 16);
     stream.until(|stream| stream.received.len() >= 1000);
     for round in 1..=2 {
         link.turn(&["cut"]);
@@ -180,6 +183,7 @@ fn a_bad_link_loses_nothing() {
     };
     link.turn(&[
         "netem",
+        "0",
         "loss",
         "3%",
         "delay",
@@ -188,7 +192,7 @@ fn a_bad_link_loses_nothing() {
         "duplicate",
         "3%",
     ]);
-    let mut stream = Stream::new(&ground);
+    let mut stream = Stream::new(&ground, 16);
     stream.until(|stream| stream.received.len() >= 500);
     stream.check();
     println!("{:?}", stream.pair.a.endpoint.counters());
@@ -201,7 +205,7 @@ fn a_port_that_was_down_is_used_again() {
     let Some(link) = Link::of(&ground) else {
         return;
     };
-    let mut stream = Stream::new(&ground);
+    let mut stream = Stream::new(&ground, 16);
     stream.until(|stream| stream.received.len() >= 100);
     link.turn(&["down"]);
     stream.until(|stream| stream.failures > 0 && stream.in_flight.is_empty());
@@ -212,4 +216,41 @@ fn a_port_that_was_down_is_used_again() {
     let counters = *stream.pair.a.endpoint.counters();
     println!("{counters:?}");
     assert!(counters.port_events > 0);
+}
+
+/// Connections that break in the middle of messages of many packets: each receive
+/// that had taken a part of one is posted again.
+#[test]
+fn broken_messages_lose_no_receive() {
+    let Some(ground) = ground() else { return };
+    let Some(link) = Link::of(&ground) else {
+        return;
+    };
+    let mut stream = Stream::new(&ground, 100_000);
+    for _ in 0..4 {
+        let received = stream.received.len();
+        stream.until(|stream| stream.received.len() >= received + 20);
+        link.turn(&["cut"]);
+        stream.failures = 0;
+        stream.until(|stream| stream.failures > 0 && stream.in_flight.is_empty());
+        link.turn(&["heal"]);
+    }
+    let received = stream.received.len();
+    stream.until(|stream| stream.received.len() >= received + 20);
+    stream.check();
+    stream.until(|stream| stream.in_flight.is_empty());
+    // Every receive that is posted now finds a message.
+    let Stream { mut pair, .. } = stream;
+    pair.b.completions.clear();
+    let posted = pair.b.endpoint.operations_in_flight();
+    assert_eq!(posted, SLOTS as usize);
+    let mut sent = 0;
+    pair.until(|pair| {
+        let peer = pair.a.peer();
+        while sent < posted && pair.a.endpoint.inject(peer, &[]).is_ok() {
+            sent += 1;
+        }
+        (pair.b.completions.len() == posted).then_some(())
+    });
+    println!("{:?}", pair.b.endpoint.counters());
 }

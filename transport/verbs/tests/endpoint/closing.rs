@@ -157,7 +157,7 @@ fn nothing_is_left_of_closed_endpoints() {
     let descriptors = || std::fs::read_dir("/proc/self/fd").unwrap().count();
     let mut before = None;
     for round in 0..20 {
-        let mut pair = Pair::open(&ground, 1 << 16);
+        let mut pair = Pair::open(&ground, 4 << 20);
         if round % 2 == 0 {
             pair.connect();
             begin_operations(&mut pair);
