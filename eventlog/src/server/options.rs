@@ -3,6 +3,7 @@
 use crate::client::LoggerAddress;
 use crate::logbook::{LogbookOptions, StoreError, StoreIo};
 use crate::{Level, LoggerId};
+use refrain_verbs::PortChoice;
 use std::path::PathBuf;
 use thiserror::Error;
 
@@ -31,10 +32,12 @@ impl Default for Limits {
 /// How clients of other hosts may write into their rings.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RemoteOptions {
-    /// libfabric's provider.
+    /// libfabric's provider, or [`VERBS`](crate::remote::VERBS).
     pub provider: String,
-    /// The file of libfabric; by default the installed one.
+    /// The file of libfabric or libibverbs; by default the installed one.
     pub library: Option<PathBuf>,
+    /// Which port of which device is used by verbs.
+    pub port: PortChoice,
 }
 
 /// What a server is to do.
@@ -56,7 +59,7 @@ pub struct ServerOptions {
     pub segment_bytes: u64,
     /// What it takes at most.
     pub limits: Limits,
-    /// Whether it offers commits over libfabric.
+    /// Whether it offers one-sided commits to other hosts.
     pub remote: Option<RemoteOptions>,
 }
 

@@ -1,7 +1,7 @@
 //! Client and server, whole, over libfabric: the server in another process, which
 //! is killed and started again.
 
-use crate::harness::{Batches, JOB, LIMIT, Setup, until, with_every_provider};
+use crate::harness::{Batches, End, JOB, LIMIT, Setup, port, until, with_every_provider};
 use refrain_eventlog::client::{Client, ClientOptions, LoggerAddress};
 use refrain_eventlog::logbook::Archive;
 use refrain_eventlog::message::Way;
@@ -37,6 +37,7 @@ fn a_server_in_another_process() {
     options.remote = Some(RemoteOptions {
         library: Some(words[0].into()),
         provider: words[1].to_owned(),
+        port: port(words[1], End::Logger),
     });
     let mut server = Server::bind(options, |line| eprintln!("server: {line}")).unwrap();
     server.serve_until(std::io::stdin()).unwrap();
@@ -111,6 +112,8 @@ impl Place<'_> {
             way: Some(Way::Libfabric),
             connect_wait: LIMIT,
             libfabric: Some(self.setup.library.display().to_string()),
+            libibverbs: None,
+            verbs_port: port(&self.setup.provider, End::Client),
             provider: Some(self.setup.provider.clone()),
         })
         .unwrap()

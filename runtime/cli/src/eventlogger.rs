@@ -5,6 +5,7 @@ use miette::{IntoDiagnostic, WrapErr};
 use refrain::choice::provider;
 use refrain_eventlog::client::LoggerAddress;
 use refrain_eventlog::logbook::StoreIo;
+use refrain_eventlog::remote::VERBS;
 use refrain_eventlog::server::{RemoteOptions, Server, ServerOptions};
 use refrain_eventlog::{Level, LoggerId};
 use signal_hook::consts::{SIGINT, SIGTERM};
@@ -38,7 +39,7 @@ pub struct Arguments {
     /// How to write its files.
     #[arg(long, value_enum, default_value_t = IoName::Auto)]
     io: IoName,
-    /// Offer commits over libfabric too, by one-sided writes of this provider
+    /// Offer commits by one-sided writes too: a provider of libfabric, or verbs
     /// (docs/event-remote.md).
     #[arg(long, value_name = "PROVIDER")]
     provider: Option<String>,
@@ -86,11 +87,13 @@ pub fn run(arguments: Arguments) -> miette::Result<ExitCode> {
         IoName::Uring => StoreIo::Uring,
         IoName::Plain => StoreIo::Plain,
     };
+    let libfabric = arguments
+        .libfabric
+        .or_else(|| Some(provider::library_of_environment()?.into()));
     options.remote = arguments.provider.map(|name| RemoteOptions {
+        library: libfabric.filter(|_| name != VERBS),
         provider: name,
-        library: arguments
-            .libfabric
-            .or_else(|| Some(provider::library_of_environment()?.into())),
+        port: Default::default(),
     });
     let number = logger.0;
     let report = move |text: &str| eprintln!("refrain: event logger {number}: {text}");

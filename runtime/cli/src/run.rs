@@ -84,7 +84,7 @@ pub struct Arguments {
     /// At how many of a shard's loggers: majority or all.
     #[arg(long, value_name = "QUORUM", default_value = "majority", value_parser = quorum)]
     stable_quorum: Quorum,
-    /// How ranks commit: auto, shm, messages or ofi:PROVIDER.
+    /// How ranks commit: auto, shm, messages, verbs or ofi:PROVIDER.
     #[arg(long, value_name = "WAY", default_value = "auto", value_parser = event_way)]
     event_way: String,
     /// Where event loggers keep their files, also after the job; else in a folder

@@ -7,6 +7,7 @@ use crate::choice::events::{Loggers, REPLICAS_MAX, SHARDS_MAX, WayChoice, way};
 use crate::config::JobConfig;
 use crate::leftovers;
 use refrain_eventlog::Level;
+use refrain_eventlog::remote::VERBS;
 use refrain_logging::Member;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
@@ -337,8 +338,9 @@ fn arguments<'a>(
         arguments.extend(["--peer".into(), peer.into()]);
     }
     if let WayChoice::Provider(provider) = way(&config.events.way)? {
+        let is_of_libfabric = provider != VERBS;
         arguments.extend(["--provider".into(), provider.into()]);
-        if let Some(library) = &config.libfabric {
+        if let Some(library) = config.libfabric.as_ref().filter(|_| is_of_libfabric) {
             arguments.extend(["--libfabric".into(), library.into()]);
         }
     }

@@ -57,6 +57,7 @@ impl Open {
         for happening in core::mem::take(&mut self.progress.happenings) {
             let mut effects = Vec::new();
             let peer = match happening {
+                Happening::Broke(id) if self.forget_stranger_of(id) => None,
                 Happening::Broke(id) => self.connection_of(id, |connecting, generation| {
                     connecting.broke(now, generation, &mut effects);
                 }),
@@ -95,7 +96,8 @@ impl Open {
                     identity: greeting.from,
                     contact: greeting.contact,
                 };
-                self.insert(address).ok()
+                let peer = self.insert(address).ok();
+                peer.inspect(|peer| self.strangers.insert(*peer, now))
             }
             // FENCE-1: of whoever was removed, or for whoever was here before.
             _ => None,
@@ -144,7 +146,12 @@ impl Open {
                     self.counters.connections += 1;
                     self.peers.establish(peer, true);
                 }
-                Effect::Silent { .. } => self.counters.silences += 1,
+                Effect::Silent { .. } => {
+                    self.counters.silences += 1;
+                    if self.forget_stranger(peer) {
+                        return;
+                    }
+                }
             }
             effects.extend(more);
         }

@@ -83,6 +83,7 @@ impl Open {
 
     /// See [`super::Endpoint::remove`].
     pub(super) fn remove(&mut self, address: PeerAddress) -> Result<(), Error> {
+        self.strangers.remove(address);
         let gone = self.peers.take(address).ok_or_else(|| {
             Error::invalid(
                 "remove a peer",

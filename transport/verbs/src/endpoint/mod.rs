@@ -29,6 +29,7 @@ mod registration;
 mod remote_memory;
 mod send_queue;
 mod sizes;
+mod strangers;
 mod waiting;
 mod work_request;
 

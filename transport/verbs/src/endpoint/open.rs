@@ -15,6 +15,7 @@ use super::receives::Receives;
 use super::registration::Registrations;
 use super::remote_memory::ReadBack;
 use super::sizes::Sizes;
+use super::strangers::Strangers;
 use super::waiting::Waiting;
 use super::work_request::PairId;
 use crate::greeting::Identity;
@@ -33,6 +34,7 @@ pub(super) struct Open {
     pub(super) waiting: Waiting,
     pub(super) device: Device,
     pub(super) peers: Peers,
+    pub(super) strangers: Strangers,
     pub(super) receives: Receives,
     pub(super) identity: Identity,
     pub(super) port: LocalPort,
@@ -100,6 +102,7 @@ impl Open {
             waiting,
             device,
             peers: Peers::new(identity),
+            strangers: Strangers::default(),
             receives: Receives::new(sizes.receives),
             identity,
             port,
@@ -131,6 +134,7 @@ impl Open {
         if self.pairs.draining() > 0 {
             self.destroy_drained(now)?;
         }
+        self.probe_strangers(now);
         self.tick(now);
         Ok(())
     }
@@ -145,7 +149,8 @@ impl Open {
             .peers
             .iter()
             .filter_map(|peer| peer.connecting.next_tick_at());
-        ticks.chain(is_soon.then(|| now + LOOK_EVERY)).min()
+        let soon = is_soon.then(|| now + LOOK_EVERY);
+        ticks.chain(soon).chain(self.strangers.next_at()).min()
     }
 
     /// Sends that have been the last of their queue pair for a while: a marker goes

@@ -141,7 +141,9 @@ impl Endpoint {
         let address = Address::decode(address)?;
         let known = |peer: &&Peer| peer.identity == address.identity;
         if let Some(peer) = open.peers.iter().find(known) {
-            return Ok(peer.address);
+            let address = peer.address;
+            open.strangers.remove(address);
+            return Ok(address);
         }
         open.insert(address)
     }

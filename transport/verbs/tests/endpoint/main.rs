@@ -10,4 +10,5 @@ mod messages;
 mod pair;
 mod processes;
 mod remote_memory;
+mod strangers;
 mod waiting;
