@@ -92,6 +92,7 @@
 #[cfg(any(test, feature = "conformance"))]
 pub mod conformance;
 pub mod mixed;
+pub mod network;
 pub mod ofi;
 pub mod shm;
 pub mod sim;
