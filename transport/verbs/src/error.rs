@@ -1,0 +1,119 @@
+//! What can go wrong: while the library is looked for, and later in it.
+
+use std::borrow::Cow;
+use std::path::PathBuf;
+use thiserror::Error as ThisError;
+
+/// libibverbs cannot be used.
+#[derive(Debug, ThisError)]
+pub enum LoadError {
+    /// There is no such file.
+    #[error(
+        "cannot load libibverbs: {} was not found ({words}); install rdma-core (Debian: libibverbs1 \
+         and ibverbs-providers), or name its file", tried.display()
+    )]
+    NotFound {
+        /// What was looked for.
+        tried: PathBuf,
+        /// The loader's words.
+        words: String,
+    },
+    /// The file is there, and the loader refuses it.
+    #[error(
+        "cannot load libibverbs: {} is no library that can be loaded here ({words}); name the file \
+         of libibverbs", tried.display()
+    )]
+    NotLoadable {
+        /// The file.
+        tried: PathBuf,
+        /// The loader's words.
+        words: String,
+    },
+    /// The file is some other library, or a very old one.
+    #[error(
+        "cannot load libibverbs: {} is a library but no libibverbs of rdma-core (it has no {missing}); \
+         name the file of libibverbs", tried.display()
+    )]
+    NotLibibverbs {
+        /// The file.
+        tried: PathBuf,
+        /// Symbol and version that it lacks.
+        missing: String,
+    },
+}
+
+/// What libibverbs, a device or the network refused.
+// One word large: results of operations travel in registers.
+#[derive(Debug, Clone, PartialEq, Eq, ThisError)]
+#[error("cannot {}: {}", .0.attempted, .0.words)]
+pub struct Error(Box<Cause>);
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Cause {
+    attempted: Cow<'static, str>,
+    words: String,
+    errno: i32,
+}
+
+impl Error {
+    /// Something that this crate refuses itself.
+    #[cold]
+    pub(crate) fn invalid(
+        attempted: impl Into<Cow<'static, str>>,
+        words: impl Into<String>,
+    ) -> Self {
+        Self(Box::new(Cause {
+            attempted: attempted.into(),
+            words: words.into(),
+            errno: libc::EINVAL,
+        }))
+    }
+
+    /// A call that failed with an error number of the system.
+    #[cold]
+    pub(crate) fn system(attempted: impl Into<Cow<'static, str>>, errno: i32) -> Self {
+        let words = std::io::Error::from_raw_os_error(errno).to_string();
+        Self(Box::new(Cause {
+            attempted: attempted.into(),
+            words,
+            errno,
+        }))
+    }
+
+    /// The same with what a person should know or do.
+    #[must_use]
+    pub(crate) fn with_remedy(mut self, remedy: &str) -> Self {
+        self.0.words = format!("{}; {remedy}", self.0.words);
+        self
+    }
+
+    /// What was attempted, to be read behind "cannot".
+    pub fn attempted(&self) -> &str {
+        &self.0.attempted
+    }
+
+    /// Why not, and what to do.
+    pub fn words(&self) -> &str {
+        &self.0.words
+    }
+
+    /// The system's error number, `EINVAL` for what this crate refuses itself.
+    pub fn errno(&self) -> i32 {
+        self.0.errno
+    }
+}
+
+/// Why an operation was not begun.
+#[derive(Debug, Clone, PartialEq, Eq, ThisError)]
+pub enum Refused {
+    /// The peer is not connected yet, or its send queue is full: poll, and try
+    /// again.
+    #[error("not now: poll, and try again")]
+    Again,
+    /// As many operations are in flight as there is room for.
+    #[error("too many operations are in flight")]
+    Full,
+    /// It will not work.
+    #[error(transparent)]
+    Failed(#[from] Error),
+}

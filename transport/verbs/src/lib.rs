@@ -1,0 +1,15 @@
+//! libibverbs, loaded at run time: InfiniBand, RoCE and soft-RoCE.
+//!
+//! One binary runs where there is no RDMA, and says so; building needs neither
+//! headers nor libclang: see `sys/generate`.
+//!
+//! - [`Library`] loads the library.
+
+mod error;
+mod library;
+mod memory;
+mod sys;
+
+pub use error::{Error, LoadError, Refused};
+pub use library::Library;
+pub use memory::{Access, MemoryId, Part, RemoteMemory};

@@ -1,0 +1,196 @@
+//! The loaded library: its functions, each looked up in its version.
+
+#![allow(
+    unsafe_code,
+    reason = "loading a library runs its initialisers, and the types of its symbols cannot be checked"
+)]
+
+use crate::LoadError;
+use crate::sys::types::*;
+use core::ffi::{CStr, c_char, c_int, c_uint, c_void};
+use libloading::os::unix::{Library as Handle, RTLD_LOCAL, RTLD_NOW};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+const DEFAULT_FILE: &str = "libibverbs.so.1";
+
+/// A loaded libibverbs. Cheap to clone; never unloaded.
+#[derive(Clone)]
+pub struct Library(Arc<Loaded>);
+
+struct Loaded {
+    path: PathBuf,
+    functions: Functions,
+}
+
+impl core::fmt::Debug for Library {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        write!(f, "libibverbs from {}", self.path().display())
+    }
+}
+
+/// Declares the functions that are looked up by name, and their look-up.
+macro_rules! functions {
+    ($($field:ident = $symbol:literal @ $version:literal : ($($argument:ident : $type:ty),*) $(-> $result:ty)?;)*) => {
+        /// What is looked up by name; the data path goes through the table of
+        /// functions in a device's context ([`crate::sys::inline`]).
+        pub(crate) struct Functions {
+            $(pub(crate) $field: unsafe extern "C" fn($($argument: $type),*) $(-> $result)?,)*
+        }
+
+        impl Functions {
+            /// # Safety
+            /// The library is libibverbs: then these are the types of its symbols.
+            unsafe fn find(symbols: &Symbols<'_>) -> Result<Self, LoadError> {
+                // SAFETY: as the caller promises.
+                unsafe { Ok(Self { $($field: symbols.find($symbol, $version)?,)* }) }
+            }
+        }
+    };
+}
+
+functions! {
+    get_device_list = c"ibv_get_device_list" @ c"IBVERBS_1.1": (count: *mut c_int) -> *mut *mut ibv_device;
+    free_device_list = c"ibv_free_device_list" @ c"IBVERBS_1.1": (list: *mut *mut ibv_device);
+    get_device_name = c"ibv_get_device_name" @ c"IBVERBS_1.1": (device: *mut ibv_device) -> *const c_char;
+    get_device_guid = c"ibv_get_device_guid" @ c"IBVERBS_1.1": (device: *mut ibv_device) -> u64;
+    open_device = c"ibv_open_device" @ c"IBVERBS_1.1": (device: *mut ibv_device) -> *mut ibv_context;
+    close_device = c"ibv_close_device" @ c"IBVERBS_1.1": (context: *mut ibv_context) -> c_int;
+    get_async_event = c"ibv_get_async_event" @ c"IBVERBS_1.1": (context: *mut ibv_context, event: *mut ibv_async_event) -> c_int;
+    ack_async_event = c"ibv_ack_async_event" @ c"IBVERBS_1.1": (event: *mut ibv_async_event);
+    query_device = c"ibv_query_device" @ c"IBVERBS_1.1": (context: *mut ibv_context, attributes: *mut ibv_device_attr) -> c_int;
+    query_port = c"ibv_query_port" @ c"IBVERBS_1.1": (context: *mut ibv_context, port: u8, attributes: *mut ibv_port_attr) -> c_int;
+    query_gid = c"ibv_query_gid" @ c"IBVERBS_1.1": (context: *mut ibv_context, port: u8, index: c_int, gid: *mut ibv_gid) -> c_int;
+    alloc_pd = c"ibv_alloc_pd" @ c"IBVERBS_1.1": (context: *mut ibv_context) -> *mut ibv_pd;
+    dealloc_pd = c"ibv_dealloc_pd" @ c"IBVERBS_1.1": (domain: *mut ibv_pd) -> c_int;
+    reg_mr = c"ibv_reg_mr" @ c"IBVERBS_1.1": (domain: *mut ibv_pd, address: *mut c_void, bytes: usize, access: c_int) -> *mut ibv_mr;
+    dereg_mr = c"ibv_dereg_mr" @ c"IBVERBS_1.1": (memory: *mut ibv_mr) -> c_int;
+    create_comp_channel = c"ibv_create_comp_channel" @ c"IBVERBS_1.0": (context: *mut ibv_context) -> *mut ibv_comp_channel;
+    destroy_comp_channel = c"ibv_destroy_comp_channel" @ c"IBVERBS_1.0": (channel: *mut ibv_comp_channel) -> c_int;
+    get_cq_event = c"ibv_get_cq_event" @ c"IBVERBS_1.1": (channel: *mut ibv_comp_channel, queue: *mut *mut ibv_cq, context: *mut *mut c_void) -> c_int;
+    ack_cq_events = c"ibv_ack_cq_events" @ c"IBVERBS_1.1": (queue: *mut ibv_cq, count: c_uint);
+    create_cq = c"ibv_create_cq" @ c"IBVERBS_1.1": (context: *mut ibv_context, entries: c_int, own: *mut c_void, channel: *mut ibv_comp_channel, vector: c_int) -> *mut ibv_cq;
+    destroy_cq = c"ibv_destroy_cq" @ c"IBVERBS_1.1": (queue: *mut ibv_cq) -> c_int;
+    create_srq = c"ibv_create_srq" @ c"IBVERBS_1.1": (domain: *mut ibv_pd, attributes: *mut ibv_srq_init_attr) -> *mut ibv_srq;
+    destroy_srq = c"ibv_destroy_srq" @ c"IBVERBS_1.1": (queue: *mut ibv_srq) -> c_int;
+    create_qp = c"ibv_create_qp" @ c"IBVERBS_1.1": (domain: *mut ibv_pd, attributes: *mut ibv_qp_init_attr) -> *mut ibv_qp;
+    modify_qp = c"ibv_modify_qp" @ c"IBVERBS_1.1": (pair: *mut ibv_qp, attributes: *mut ibv_qp_attr, mask: c_int) -> c_int;
+    query_qp = c"ibv_query_qp" @ c"IBVERBS_1.1": (pair: *mut ibv_qp, attributes: *mut ibv_qp_attr, mask: c_int, made_with: *mut ibv_qp_init_attr) -> c_int;
+    destroy_qp = c"ibv_destroy_qp" @ c"IBVERBS_1.1": (pair: *mut ibv_qp) -> c_int;
+    create_ah = c"ibv_create_ah" @ c"IBVERBS_1.1": (domain: *mut ibv_pd, attributes: *mut ibv_ah_attr) -> *mut ibv_ah;
+    destroy_ah = c"ibv_destroy_ah" @ c"IBVERBS_1.1": (handle: *mut ibv_ah) -> c_int;
+    wc_status_str = c"ibv_wc_status_str" @ c"IBVERBS_1.1": (status: ibv_wc_status) -> *const c_char;
+    event_type_str = c"ibv_event_type_str" @ c"IBVERBS_1.1": (event: ibv_event_type) -> *const c_char;
+}
+
+impl Library {
+    /// Loads libibverbs from the file `path`, by default `libibverbs.so.1` of the
+    /// loader's search path. Drivers are loaded by it when devices are asked for.
+    ///
+    /// # Errors
+    /// See [`LoadError`].
+    pub fn load(path: Option<&Path>) -> Result<Self, LoadError> {
+        let path = path.unwrap_or(Path::new(DEFAULT_FILE));
+        // SAFETY: libibverbs' initialisers only prepare its own state. Those of
+        // another library, named by mistake, are as trusted as the caller's choice.
+        let handle = unsafe { Handle::open(Some(path), RTLD_NOW | RTLD_LOCAL) }
+            .map_err(|error| cannot_load(path, &error))?;
+        // Not unloaded any more: drivers refer to it.
+        let symbols = Symbols {
+            handle: handle.into_raw(),
+            path,
+        };
+        // SAFETY: the types are those of libibverbs' ABI for these versions.
+        let functions = unsafe { Functions::find(&symbols)? };
+        Ok(Self(Arc::new(Loaded {
+            path: path.to_owned(),
+            functions,
+        })))
+    }
+
+    /// The file, as it was asked for.
+    pub fn path(&self) -> &Path {
+        &self.0.path
+    }
+
+    /// Whether both are the same loaded file: objects of two do not mix.
+    #[expect(dead_code, reason = "for the endpoint, which checks it")]
+    pub(crate) fn is_same(&self, other: &Self) -> bool {
+        core::ptr::fn_addr_eq(self.functions().open_device, other.functions().open_device)
+    }
+
+    pub(crate) fn functions(&self) -> &Functions {
+        &self.0.functions
+    }
+
+    /// libibverbs' words for the status of a completion.
+    pub fn status_words(&self, status: u32) -> String {
+        // SAFETY: returns text that is never freed, for every number.
+        unsafe { text((self.functions().wc_status_str)(status)) }
+    }
+
+    /// libibverbs' words for the type of an asynchronous event.
+    pub fn event_words(&self, event: u32) -> String {
+        // SAFETY: returns text that is never freed, for every number.
+        unsafe { text((self.functions().event_type_str)(event)) }
+    }
+}
+
+/// The text that a C string holds; empty for null.
+///
+/// # Safety
+/// `text` is null or ends in NUL and stays as it is during the call.
+pub(crate) unsafe fn text(text: *const c_char) -> String {
+    if text.is_null() {
+        return String::new();
+    }
+    // SAFETY: as the caller promises.
+    unsafe { CStr::from_ptr(text) }
+        .to_string_lossy()
+        .into_owned()
+}
+
+struct Symbols<'a> {
+    handle: *mut c_void,
+    path: &'a Path,
+}
+
+impl Symbols<'_> {
+    /// Looks up a symbol of a version: structures differ between versions.
+    ///
+    /// # Safety
+    /// `T` is the type of a function pointer, and the one that the symbol has.
+    unsafe fn find<T>(&self, name: &CStr, version: &CStr) -> Result<T, LoadError> {
+        const { assert!(size_of::<T>() == size_of::<*mut c_void>()) };
+        // SAFETY: the handle is that of an open library, the names end in NUL.
+        let symbol = unsafe { libc::dlvsym(self.handle, name.as_ptr(), version.as_ptr()) };
+        if symbol.is_null() {
+            return Err(LoadError::NotLibibverbs {
+                tried: self.path.to_owned(),
+                missing: format!("{}@{}", name.to_string_lossy(), version.to_string_lossy()),
+            });
+        }
+        // SAFETY: the caller names the symbol's type; sizes are equal.
+        Ok(unsafe { core::mem::transmute_copy(&symbol) })
+    }
+}
+
+/// The loader tells only in words what was wrong.
+fn cannot_load(path: &Path, error: &libloading::Error) -> LoadError {
+    let words = std::error::Error::source(error)
+        .map_or_else(|| error.to_string(), |source| source.to_string());
+    let tried = path.to_owned();
+    let is_a_file_name = path.components().count() == 1;
+    // Of a library that is itself there but lacks another, the loader says
+    // "cannot open shared object file" too, about the other.
+    let is_missing = if is_a_file_name {
+        words.starts_with(&*path.to_string_lossy()) && words.contains("cannot open shared object")
+    } else {
+        !path.exists()
+    };
+    if is_missing {
+        LoadError::NotFound { tried, words }
+    } else {
+        LoadError::NotLoadable { tried, words }
+    }
+}
