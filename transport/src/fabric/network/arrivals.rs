@@ -68,7 +68,7 @@ impl<E: MessageEndpoint> Network<E> {
         }
     }
 
-    /// Whom it was meant for is not known: whoever has not acknowledged
+    /// Where it is not known whom it was meant for, whoever has not acknowledged
     /// everything may have missed it.
     #[cold]
     fn injected(&mut self, completion: &E::Completion) {
@@ -84,8 +84,13 @@ impl<E: MessageEndpoint> Network<E> {
                 }
                 return;
             }
+            let named = completion.peer();
             for peer in self.peers.iter_mut().flatten() {
-                if peer.sending.is_unanswered() {
+                let is_meant = match named {
+                    Some(address) => peer.address == address,
+                    None => peer.sending.is_unanswered(),
+                };
+                if is_meant {
                     peer.failed(error, now);
                 }
             }

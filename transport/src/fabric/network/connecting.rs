@@ -1,11 +1,11 @@
 //! Peers come and go.
 
-use super::Network;
 use super::address::NetworkAddress;
 use super::choices::CONTROL_CREDITS;
-use super::endpoint::MessageEndpoint;
+use super::endpoint::{Completion, MessageEndpoint, Removal};
 use super::lane::{Patience, PatienceOptions, Receiving, Sending};
 use super::peer::Peer;
+use super::{Network, Operation};
 use crate::fabric::{Address, FabricError};
 use core::time::Duration;
 use refrain_ring::{Incarnation, Rank};
@@ -126,7 +126,23 @@ impl<E: MessageEndpoint> Network<E> {
             self.greetings.forget(peer);
             self.fetching.disconnected(peer, fenced.connection);
             // What a provider cannot forget is never used again.
-            let _ = self.endpoint.remove(fenced.address);
+            if let Ok(Removal::Over) = self.endpoint.remove(fenced.address) {
+                self.settle();
+                self.transmitter.removed(peer, fenced.connection);
+                self.fetching.removed(peer, fenced.connection);
+            }
+        }
+    }
+
+    /// Looks at what was polled and is over. What has arrived stays for the next poll.
+    fn settle(&mut self) {
+        for completion in core::mem::take(&mut self.batch) {
+            match Operation::of(completion.token()) {
+                Operation::Receive(_) => self.batch.push(completion),
+                _ => {
+                    self.complete(completion, None);
+                }
+            }
         }
     }
 }

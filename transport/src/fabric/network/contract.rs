@@ -213,7 +213,8 @@ impl<E: MessageEndpoint> Fabric for Network<E> {
                 .is_some_and(|peer| peer.connection == connection && !peer.is_lost)
         };
         self.is_closed
-            || !self.transmitter.is_busy(is_connected)
+            || self.endpoint.has_sent_all()
+                && !self.transmitter.is_busy(is_connected)
                 && !self.attention.iter().any(is_owed)
                 && self.peers.iter().flatten().all(Peer::is_drained)
     }

@@ -39,6 +39,16 @@ pub enum Refused<E> {
     Failed(E),
 }
 
+/// What has become of the operations with a peer that was forgotten.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Removal {
+    /// They complete by and by, as others do.
+    Completing,
+    /// They are over: no memory is touched for that peer any more, and none of them
+    /// completes, but those whose completion was polled before.
+    Over,
+}
+
 /// An error of an endpoint. Displayed: what was attempted, and the words.
 pub trait EndpointError: Clone + Debug + Display {
     /// What was attempted.
@@ -51,6 +61,8 @@ pub trait EndpointError: Clone + Debug + Display {
 pub trait Completion: Debug {
     /// The endpoint's.
     type Error: EndpointError;
+    /// The endpoint's.
+    type Peer;
     /// What the operation was started with; what no token that was given equals is
     /// the failure of a message that was injected.
     fn token(&self) -> u64;
@@ -58,6 +70,8 @@ pub trait Completion: Debug {
     fn bytes(&self) -> usize;
     /// Whether it did what it should.
     fn outcome(&self) -> Result<(), &Self::Error>;
+    /// Whom a message was for that was injected and failed, if that is known.
+    fn peer(&self) -> Option<Self::Peer>;
 }
 
 /// A reliable message endpoint without connections in its interface.
@@ -69,13 +83,20 @@ pub trait MessageEndpoint: Debug {
     /// Names registered memory.
     type Memory: Copy + Debug;
     /// Names a peer.
-    type Peer: Copy + Debug;
+    type Peer: Copy + Debug + PartialEq;
     /// Some bytes of registered memory.
     type Part: Copy + Debug;
     /// Its errors.
     type Error: EndpointError;
     /// What [`MessageEndpoint::poll`] brings.
-    type Completion: Completion<Error = Self::Error>;
+    type Completion: Completion<Error = Self::Error, Peer = Self::Peer>;
+
+    /// A message that its addressee has taken may be overwritten though its
+    /// completion has not come: should it still be read, to be sent once more, then
+    /// for a receiver that drops it.
+    const TAKEN_IS_FREE: bool;
+    /// So many completions of sends to one peer may stay away until more is sent.
+    const LATE_COMPLETIONS: usize;
 
     /// Registers the whole of `region`, whose memory stays mapped until the
     /// endpoint is closed.
@@ -102,11 +123,12 @@ pub trait MessageEndpoint: Debug {
     /// When the bytes are no address.
     fn insert(&mut self, name: &[u8]) -> Result<Self::Peer, Self::Error>;
 
-    /// Forgets a peer.
+    /// Forgets a peer, which is never used again.
     ///
     /// # Errors
-    /// When it cannot be forgotten. It is never used again then either.
-    fn remove(&mut self, peer: Self::Peer) -> Result<(), Self::Error>;
+    /// When it cannot be forgotten: its operations may complete or not then, and
+    /// touch memory until the endpoint is closed.
+    fn remove(&mut self, peer: Self::Peer) -> Result<Removal, Self::Error>;
 
     /// The longest message that [`MessageEndpoint::inject`] takes.
     fn inject_bytes(&self) -> usize;
@@ -168,6 +190,10 @@ pub trait MessageEndpoint: Debug {
     /// # Errors
     /// The endpoint is of no use any more.
     fn poll(&mut self, out: &mut Vec<Self::Completion>) -> Result<(), Self::Error>;
+
+    /// Whether all that was injected has left this process, so that it may end.
+    /// Asked for again and again, with polls in between, it becomes so.
+    fn has_sent_all(&mut self) -> bool;
 
     /// Whether nothing is left to do, so that waiting on the descriptor misses
     /// nothing. Else: poll again.

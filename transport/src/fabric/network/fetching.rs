@@ -280,6 +280,19 @@ impl<E: MessageEndpoint> Fetching<E> {
         }
     }
 
+    /// Nothing of a connection is under way any more.
+    pub fn removed(&mut self, rank: Rank, connection: u32) {
+        let fetches = &self.fetches;
+        let is_its = |index: &usize| {
+            fetches[*index].rank == rank && fetches[*index].connection == connection
+        };
+        let over: Vec<usize> = self.under_way.iter().copied().filter(is_its).collect();
+        self.under_way.retain(|index| !over.contains(index));
+        for index in over {
+            self.end(index, Landed::Lost);
+        }
+    }
+
     /// The endpoint was closed: nothing is written any more.
     pub fn closed(&mut self) {
         self.queue.clear();

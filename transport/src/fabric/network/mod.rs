@@ -34,7 +34,9 @@ mod waiting;
 pub mod wire;
 
 pub use choices::{Choices, Limits, Overrides, Way};
-pub use endpoint::{Access, Completion, EndpointError, MessageEndpoint, Refused, RemoteMemory};
+pub use endpoint::{
+    Access, Completion, EndpointError, MessageEndpoint, Refused, RemoteMemory, Removal,
+};
 
 use super::{Attributes, FabricError, Place};
 use address::NetworkAddress;
@@ -129,13 +131,15 @@ struct Memory<E: MessageEndpoint> {
 }
 
 impl<E: MessageEndpoint> Network<E> {
-    /// Operations that are under way together at most: what the endpoint has to be
-    /// opened for.
-    pub(super) fn operations_max(choices: &Choices) -> usize {
-        choices.receives
-            + MESSAGES_MAX
-            + Transmitter::<E>::stages_max()
-            + Fetching::<E>::reads_max()
+    /// Operations besides receives that are under way together at most, in a job of
+    /// `size` ranks: what the endpoint has to be opened for.
+    pub(super) fn operations_max(size: u32) -> usize {
+        Self::messages_max(size) + Transmitter::<E>::stages_max() + Fetching::<E>::reads_max()
+    }
+
+    /// Messages that are under way together at most, and not injected.
+    fn messages_max(size: u32) -> usize {
+        MESSAGES_MAX + E::LATE_COMPLETIONS * size as usize
     }
 
     /// Over an open endpoint; registers the log memory in `region`. `name` is as
@@ -221,7 +225,7 @@ impl<E: MessageEndpoint> Network<E> {
             endpoint,
             identity,
             log,
-            MESSAGES_MAX,
+            Self::messages_max(options.size),
             choices.staged_bytes.end,
         )?;
         let must_register = endpoint.reads_into_registered_only();

@@ -56,7 +56,7 @@ pub struct NotNow;
 pub struct UnderWay {
     pub rank: Rank,
     pub connection: u32,
-    /// Of a data frame, its number.
+    /// Of a data frame, its number, if the log must hold it until then.
     pub sequence: Option<u64>,
 }
 
@@ -182,12 +182,13 @@ impl<E: MessageEndpoint> Transmitter<E> {
         }
         self.free.pop();
         let is_data = matches!(outgoing.kind, Kind::Frame | Kind::Distant);
+        let holds_log = is_data && !E::TAKEN_IS_FREE;
         self.under_way[slot] = Some(UnderWay {
             rank: peer.rank,
             connection: peer.connection,
-            sequence: is_data.then_some(outgoing.sequence),
+            sequence: holds_log.then_some(outgoing.sequence),
         });
-        Ok(u32::from(is_data))
+        Ok(u32::from(holds_log))
     }
 
     /// Transmits a frame that is not in the log yet.
@@ -302,6 +303,17 @@ impl<E: MessageEndpoint> Transmitter<E> {
             Some(stage) => self.free_stages.push(stage),
         }
         Some(under_way)
+    }
+
+    /// Nothing of a connection is under way any more.
+    pub fn removed(&mut self, rank: Rank, connection: u32) {
+        for slot in 0..self.under_way.len() {
+            let is_its =
+                |message: &UnderWay| (message.rank, message.connection) == (rank, connection);
+            if self.under_way[slot].as_ref().is_some_and(is_its) {
+                self.completed(slot);
+            }
+        }
     }
 
     /// Staged messages under way at most.

@@ -3,7 +3,7 @@
 #![allow(unsafe_code, reason = "passes on what the fabric promises of a read")]
 
 use crate::fabric::network::{
-    Access, Completion, EndpointError, MessageEndpoint, Refused, RemoteMemory,
+    Access, Completion, EndpointError, MessageEndpoint, Refused, RemoteMemory, Removal,
 };
 use core::ptr::NonNull;
 use refrain_libfabric::constants::FI_MR_LOCAL;
@@ -23,6 +23,7 @@ impl EndpointError for Error {
 
 impl Completion for refrain_libfabric::Completion {
     type Error = Error;
+    type Peer = PeerAddress;
 
     #[inline]
     fn token(&self) -> u64 {
@@ -37,6 +38,10 @@ impl Completion for refrain_libfabric::Completion {
     #[inline]
     fn outcome(&self) -> Result<(), &Error> {
         self.outcome.as_ref().copied()
+    }
+
+    fn peer(&self) -> Option<PeerAddress> {
+        None
     }
 }
 
@@ -55,6 +60,11 @@ impl MessageEndpoint for Endpoint {
     type Part = Part;
     type Error = Error;
     type Completion = refrain_libfabric::Completion;
+
+    /// What a provider still does with it, nobody knows.
+    const TAKEN_IS_FREE: bool = false;
+    /// Every send completes by itself.
+    const LATE_COMPLETIONS: usize = 0;
 
     fn register(&mut self, region: &Region, access: Access) -> Result<MemoryId, Error> {
         let access = match access {
@@ -88,8 +98,8 @@ impl MessageEndpoint for Endpoint {
         self.insert(name)
     }
 
-    fn remove(&mut self, peer: PeerAddress) -> Result<(), Error> {
-        self.remove(peer)
+    fn remove(&mut self, peer: PeerAddress) -> Result<Removal, Error> {
+        self.remove(peer).map(|()| Removal::Completing)
     }
 
     fn inject_bytes(&self) -> usize {
@@ -137,6 +147,11 @@ impl MessageEndpoint for Endpoint {
     #[inline]
     fn poll(&mut self, out: &mut Vec<refrain_libfabric::Completion>) -> Result<(), Error> {
         self.poll(out)
+    }
+
+    /// Providers take over what is injected.
+    fn has_sent_all(&mut self) -> bool {
+        true
     }
 
     fn may_sleep(&mut self) -> bool {

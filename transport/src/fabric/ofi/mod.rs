@@ -53,7 +53,7 @@ impl Network<Endpoint> {
     pub fn create(options: OfiOptions, region: &Region) -> Result<Self, FabricError> {
         let (library, info) = providers::open(&options)?;
         let choices = ways::choices(&info, options.size, options.overrides);
-        let operations_max = Self::operations_max(&choices);
+        let operations_max = choices.receives + Self::operations_max(options.size);
         let opened = Endpoint::open(
             &library,
             &info,
