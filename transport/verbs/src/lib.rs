@@ -4,8 +4,10 @@
 //! headers nor libclang: see `sys/generate`.
 //!
 //! - [`Library`] loads the library.
+//! - [`greeting`] is how endpoints come to connections: pure.
 
 mod error;
+pub mod greeting;
 mod library;
 mod memory;
 mod sys;

@@ -1,0 +1,206 @@
+//! One peer: the rules of [`Pairing`] with time and greetings around them.
+
+use super::pace::Pace;
+use super::pairing::{Hearing, Pairing, Step};
+use super::wire::{Contact, Greeting, Identity, Offer, Stage};
+use core::time::Duration;
+
+/// What the caller is to do, in this order. When one fails the rest of the same
+/// call is dropped and [`Connecting::broke`] called.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Effect {
+    /// Send this to the peer. Whether it arrives does not matter.
+    Send(Greeting),
+    /// Give up my queue pair, if there is one still, make a fresh one, and hand it
+    /// over with [`Connecting::offered`] and this generation. Said again at each
+    /// tick until then, so one that cannot be made now may be made later.
+    Replace {
+        /// Of the fresh one.
+        generation: u32,
+    },
+    /// Connect my queue pair to theirs, as far as ready to send.
+    Bind {
+        /// Theirs, of the same generation as mine.
+        theirs: Offer,
+        /// The port of theirs.
+        contact: Contact,
+    },
+    /// Mine and theirs are bound to each other: sending works from now on.
+    Established {
+        /// Of both.
+        generation: u32,
+    },
+    /// The peer said nothing for [`SILENT_AFTER`](super::SILENT_AFTER) or longer,
+    /// while a greeting is expected of it. Said once for each silence.
+    Silent {
+        /// When it was heard last, or when this began.
+        since: Duration,
+    },
+}
+
+/// The connection with one peer, from the first queue pair on, through all that
+/// break, until the peer is removed (by dropping this).
+///
+/// `now` is any clock that never goes back.
+#[derive(Clone, Debug)]
+pub struct Connecting {
+    own: Identity,
+    own_contact: Contact,
+    their: Identity,
+    /// As their newest greeting says.
+    contact: Option<Contact>,
+    pairing: Pairing,
+    pace: Pace,
+}
+
+impl Connecting {
+    /// Begins with the first queue pair; its generation is 1. The first
+    /// [`tick`](Self::tick) is due at once.
+    pub fn new(
+        now: Duration,
+        own: Identity,
+        own_contact: Contact,
+        their: Identity,
+        first: Offer,
+    ) -> Self {
+        Self {
+            own,
+            own_contact,
+            their,
+            contact: None,
+            pairing: Pairing::new(first),
+            pace: Pace::new(now),
+        }
+    }
+
+    /// A greeting came. One of another sender or for another addressee has no
+    /// effect (FENCE-1), nor has an old one.
+    pub fn heard(&mut self, now: Duration, greeting: &Greeting, effects: &mut Vec<Effect>) {
+        if greeting.from != self.their || greeting.to != self.own {
+            return;
+        }
+        let mut steps = Vec::new();
+        let heard = self
+            .pairing
+            .hear(greeting.offer, greeting.stage, &mut steps);
+        if heard == Hearing::Ignored {
+            return;
+        }
+        self.contact = Some(greeting.contact);
+        self.pace.expect(now);
+        self.carry(now, &steps, effects);
+        let is_bound = matches!(steps.first(), Some(Step::Bind { .. }));
+        if is_bound {
+            self.say(effects, now, Pace::begin_anew);
+        } else if greeting.stage != Stage::Established {
+            self.say(effects, now, Pace::answered);
+        }
+    }
+
+    /// My queue pair of this generation broke, or could not be bound.
+    pub fn broke(&mut self, now: Duration, generation: u32, effects: &mut Vec<Effect>) {
+        let mut steps = Vec::new();
+        self.pairing.broke(generation, &mut steps);
+        if !steps.is_empty() {
+            self.pace.broke(now);
+            self.tick(now, effects);
+        }
+    }
+
+    /// The queue pair that [`Effect::Replace`] asked for. Says whether it is still
+    /// the one that is wanted; if not, nothing has happened, and it is to be
+    /// destroyed.
+    #[must_use]
+    pub fn offered(&mut self, now: Duration, offer: Offer, effects: &mut Vec<Effect>) -> bool {
+        let mut steps = Vec::new();
+        let is_wanted = self.pairing.offered(offer, &mut steps);
+        if is_wanted {
+            self.carry(now, &steps, effects);
+            self.say(effects, now, Pace::begin_anew);
+        }
+        is_wanted
+    }
+
+    /// Data arrived on my queue pair of this generation: as good as a greeting
+    /// that says that theirs is bound to it.
+    pub fn data_arrived(&mut self, now: Duration, generation: u32, effects: &mut Vec<Effect>) {
+        let mut steps = Vec::new();
+        self.pairing.data_arrived(generation, &mut steps);
+        self.carry(now, &steps, effects);
+    }
+
+    /// Time has passed. To be called when [`next_tick_at`](Self::next_tick_at) is
+    /// over; earlier does no harm.
+    pub fn tick(&mut self, now: Duration, effects: &mut Vec<Effect>) {
+        if self.pace.next_at().is_none_or(|at| now < at) {
+            return;
+        }
+        if let Some(generation) = self.pairing.wanted() {
+            self.pace.repeated(now);
+            effects.push(Effect::Replace { generation });
+            return;
+        }
+        self.say(effects, now, Pace::repeated);
+        if let Some(since) = self.pace.silent_since(now) {
+            effects.push(Effect::Silent { since });
+        }
+    }
+
+    /// When to tick next; `None` while all is said.
+    pub fn next_tick_at(&self) -> Option<Duration> {
+        self.pace.next_at()
+    }
+
+    /// The generation of my queue pair, if there is one now.
+    pub fn generation(&self) -> Option<u32> {
+        self.pairing.stand().map(|(offer, ..)| offer.generation)
+    }
+
+    /// Whether mine and theirs are bound to each other.
+    pub fn is_established(&self) -> bool {
+        matches!(self.pairing.stand(), Some((_, Stage::Established)))
+    }
+
+    fn carry(&mut self, now: Duration, steps: &[Step], effects: &mut Vec<Effect>) {
+        for step in steps {
+            effects.push(match *step {
+                Step::Replace { generation } => {
+                    self.pace.expect(now);
+                    self.pace.begin_anew(now);
+                    Effect::Replace { generation }
+                }
+                Step::Bind { theirs } => Effect::Bind {
+                    theirs,
+                    contact: self.contact.expect("their queue pair came with a contact"),
+                },
+                Step::Established { generation } => {
+                    self.pace.rest();
+                    Effect::Established { generation }
+                }
+            });
+        }
+    }
+
+    /// Says where this side is, if there is something to say; the pace goes on
+    /// while an answer is needed.
+    fn say(
+        &mut self,
+        effects: &mut Vec<Effect>,
+        now: Duration,
+        pace: impl FnOnce(&mut Pace, Duration),
+    ) {
+        let Some((offer, stage)) = self.pairing.stand() else {
+            return;
+        };
+        if stage != Stage::Established {
+            pace(&mut self.pace, now);
+        }
+        effects.push(Effect::Send(Greeting {
+            from: self.own,
+            to: self.their,
+            offer,
+            stage,
+            contact: self.own_contact,
+        }));
+    }
+}

@@ -1,0 +1,90 @@
+//! When to say something again, and how soon to try again.
+
+use core::time::Duration;
+
+/// The first gap between two greetings; each further one is the double.
+pub const REPEAT_MIN: Duration = Duration::from_millis(5);
+/// The longest gap between two greetings.
+pub const REPEAT_MAX: Duration = Duration::from_millis(250);
+/// A queue pair that breaks so long after the one before is replaced at once; one
+/// that breaks sooner after a gap that doubles as the greetings' does.
+pub const CALM: Duration = Duration::from_secs(1);
+/// A peer that said nothing for so long, while something is expected of it, is
+/// reported.
+pub const SILENT_AFTER: Duration = Duration::from_secs(1);
+
+/// The one timer of a connection.
+#[derive(Clone, Debug)]
+pub(super) struct Pace {
+    next_at: Option<Duration>,
+    gap: Duration,
+    broke_at: Option<Duration>,
+    broken_gap: Duration,
+    heard_at: Duration,
+    silence_told: bool,
+}
+
+impl Pace {
+    pub(super) fn new(now: Duration) -> Self {
+        Self {
+            next_at: Some(now),
+            gap: REPEAT_MIN,
+            broke_at: None,
+            broken_gap: Duration::ZERO,
+            heard_at: now,
+            silence_told: false,
+        }
+    }
+
+    pub(super) fn next_at(&self) -> Option<Duration> {
+        self.next_at
+    }
+
+    /// Something new is to be said: again after the shortest gap.
+    pub(super) fn begin_anew(&mut self, now: Duration) {
+        self.gap = REPEAT_MIN;
+        self.next_at = Some(now + self.gap);
+    }
+
+    /// The same is said as the timer wants: the gap doubles.
+    pub(super) fn repeated(&mut self, now: Duration) {
+        self.gap = (self.gap * 2).min(REPEAT_MAX);
+        self.next_at = Some(now + self.gap);
+    }
+
+    /// The same is said as an answer: the gap stays.
+    pub(super) fn answered(&mut self, now: Duration) {
+        self.next_at = Some(now + self.gap);
+    }
+
+    /// Nothing is to be said any more.
+    pub(super) fn rest(&mut self) {
+        self.next_at = None;
+    }
+
+    /// When a queue pair that broke now is to be replaced.
+    pub(super) fn broke(&mut self, now: Duration) {
+        let is_calm = self.broke_at.is_none_or(|at| now >= at + CALM);
+        self.broken_gap = match is_calm {
+            true => Duration::ZERO,
+            false => (self.broken_gap * 2).clamp(REPEAT_MIN, REPEAT_MAX),
+        };
+        self.broke_at = Some(now);
+        self.gap = REPEAT_MIN;
+        self.next_at = Some(now + self.broken_gap);
+        self.expect(now);
+    }
+
+    /// From now on the peer should say something.
+    pub(super) fn expect(&mut self, now: Duration) {
+        self.heard_at = now;
+        self.silence_told = false;
+    }
+
+    /// Since when the peer is silent: once for each silence.
+    pub(super) fn silent_since(&mut self, now: Duration) -> Option<Duration> {
+        let is_silent = !self.silence_told && now >= self.heard_at + SILENT_AFTER;
+        self.silence_told |= is_silent;
+        is_silent.then_some(self.heard_at)
+    }
+}

@@ -1,0 +1,229 @@
+//! Greetings as bytes.
+//!
+//! Format (little endian), [`GREETING_BYTES`] long:
+//!
+//! | bytes | what |
+//! |---|---|
+//! | 0..4 | magic, `RfGr` |
+//! | 4 | version, [`GREETING_VERSION`] |
+//! | 5 | stage of the sender's queue pair: 0 fresh, 1 bound, 2 established |
+//! | 6..8 | 0 |
+//! | 8..24 | identity of the sender |
+//! | 24..40 | identity of the addressee |
+//! | 40..44 | generation of the sender's queue pair, from 1 on |
+//! | 44..48 | its number, 24 bits |
+//! | 48..52 | its first packet sequence number, 24 bits |
+//! | 52..68 | GID of the sender's port |
+//! | 68..72 | number of the queue pair for greetings, 24 bits |
+//! | 72..76 | its queue key |
+//! | 76..78 | LID of the port, 0 with RoCE |
+//! | 78 | MTU of the port: 1 is 256 bytes, each more the double, up to 5 |
+//! | 79 | reads and atomics that it serves at once |
+//! | 80 | reads and atomics that it asks for at once |
+//! | 81..84 | 0 |
+//!
+//! There is no checksum: packets of verbs carry one.
+
+use core::fmt;
+use thiserror::Error;
+
+/// Bytes of a greeting, without the 40 bytes of route that verbs put before a
+/// datagram.
+pub const GREETING_BYTES: usize = 84;
+/// Version of the format. A reader refuses every other.
+pub const GREETING_VERSION: u8 = 1;
+/// The highest number of a queue pair, and the highest packet sequence number.
+pub const NUMBER_MAX: u32 = (1 << 24) - 1;
+
+const MAGIC: [u8; 4] = *b"RfGr";
+const RESERVED: [core::ops::Range<usize>; 2] = [6..8, 81..84];
+
+/// Who an endpoint is: random, new with every endpoint, so that no two lives of a
+/// rank share it (FENCE-1).
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Identity(pub [u8; 16]);
+
+impl fmt::Debug for Identity {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:032x}", u128::from_be_bytes(self.0))
+    }
+}
+
+/// Where greetings to an endpoint go, and what a connection to it must respect.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Contact {
+    /// GID of the port.
+    pub gid: [u8; 16],
+    /// LID of the port; 0 with RoCE.
+    pub lid: u16,
+    /// Number of the unreliable queue pair that takes greetings.
+    pub qpn: u32,
+    /// Its queue key.
+    pub qkey: u32,
+    /// MTU of the port as verbs count it: 1 is 256 bytes, 5 is 4096.
+    pub mtu: u8,
+    /// Reads and atomics of a peer that a queue pair of it serves at once.
+    pub reads_served: u8,
+    /// Reads and atomics that a queue pair of it asks a peer for at once.
+    pub reads_asked: u8,
+}
+
+/// A fresh queue pair: nobody was bound to it when it was made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Offer {
+    /// The attempt at a pair that it was made for, from 1 on. Both sides count in
+    /// common.
+    pub generation: u32,
+    /// Its number.
+    pub qpn: u32,
+    /// The sequence number of the first packet that it sends: random, so that
+    /// packets for an earlier queue pair with its number do not fit.
+    pub psn: u32,
+}
+
+/// How far a queue pair is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Stage {
+    /// It is bound to none.
+    Fresh,
+    /// It is bound to the other side's of its generation, and receives from it.
+    Bound,
+    /// Also, its side knows that the other's is bound to it.
+    Established,
+}
+
+/// What one endpoint tells another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Greeting {
+    /// Who says it.
+    pub from: Identity,
+    /// To whom.
+    pub to: Identity,
+    /// The sender's queue pair for the addressee.
+    pub offer: Offer,
+    /// How far it is. An answer helps until it is established.
+    pub stage: Stage,
+    /// How the sender is reached.
+    pub contact: Contact,
+}
+
+/// Why bytes are no greeting.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+pub enum GreetingError {
+    /// As many bytes as no greeting has.
+    #[error("a greeting of {0} bytes instead of {GREETING_BYTES}")]
+    Length(usize),
+    /// Something else's datagram.
+    #[error("a datagram of something else: it begins with {0:02x?}")]
+    Magic([u8; 4]),
+    /// Written by another version.
+    #[error(
+        "a greeting of version {0}, this program reads version {GREETING_VERSION}: run the same refrain on every rank"
+    )]
+    Version(u8),
+    /// A field has a value that it cannot have.
+    #[error("a greeting with an impossible {0}")]
+    Field(&'static str),
+}
+
+impl Greeting {
+    /// Encodes the greeting.
+    pub fn encode(&self) -> [u8; GREETING_BYTES] {
+        let mut bytes = [0; GREETING_BYTES];
+        let mut put = |at: usize, field: &[u8]| bytes[at..at + field.len()].copy_from_slice(field);
+        put(0, &MAGIC);
+        put(4, &[GREETING_VERSION, self.stage as u8]);
+        put(8, &self.from.0);
+        put(24, &self.to.0);
+        put(40, &self.offer.generation.to_le_bytes());
+        put(44, &self.offer.qpn.to_le_bytes());
+        put(48, &self.offer.psn.to_le_bytes());
+        let contact = &self.contact;
+        put(52, &contact.gid);
+        put(68, &contact.qpn.to_le_bytes());
+        put(72, &contact.qkey.to_le_bytes());
+        put(76, &contact.lid.to_le_bytes());
+        put(
+            78,
+            &[contact.mtu, contact.reads_served, contact.reads_asked],
+        );
+        bytes
+    }
+
+    /// Decodes a greeting.
+    ///
+    /// # Errors
+    /// When the bytes are not a greeting that this version can have written.
+    pub fn decode(bytes: &[u8]) -> Result<Self, GreetingError> {
+        let fixed: &[u8; GREETING_BYTES] = bytes
+            .try_into()
+            .map_err(|_| GreetingError::Length(bytes.len()))?;
+        let magic = part(fixed, 0);
+        if magic != MAGIC {
+            return Err(GreetingError::Magic(magic));
+        }
+        if fixed[4] != GREETING_VERSION {
+            return Err(GreetingError::Version(fixed[4]));
+        }
+        let mut reserved = RESERVED.into_iter().flat_map(|range| &fixed[range]);
+        if reserved.any(|&byte| byte != 0) {
+            return Err(GreetingError::Field("reserved byte"));
+        }
+        let stage = match fixed[5] {
+            0 => Stage::Fresh,
+            1 => Stage::Bound,
+            2 => Stage::Established,
+            _ => return Err(GreetingError::Field("stage")),
+        };
+        Self::from_fields(fixed, stage).checked()
+    }
+
+    fn from_fields(fixed: &[u8; GREETING_BYTES], stage: Stage) -> Self {
+        let word = |at| u32::from_le_bytes(part(fixed, at));
+        Self {
+            from: Identity(part(fixed, 8)),
+            to: Identity(part(fixed, 24)),
+            offer: Offer {
+                generation: word(40),
+                qpn: word(44),
+                psn: word(48),
+            },
+            stage,
+            contact: Contact {
+                gid: part(fixed, 52),
+                lid: u16::from_le_bytes(part(fixed, 76)),
+                qpn: word(68),
+                qkey: word(72),
+                mtu: fixed[78],
+                reads_served: fixed[79],
+                reads_asked: fixed[80],
+            },
+        }
+    }
+
+    fn checked(self) -> Result<Self, GreetingError> {
+        // 0 and 1 are the queue pairs of the subnet's management.
+        let is_qpn = |qpn| (2..=NUMBER_MAX).contains(&qpn);
+        let impossible = if self.from == self.to {
+            "addressee"
+        } else if self.offer.generation == 0 {
+            "generation"
+        } else if !is_qpn(self.offer.qpn) || !is_qpn(self.contact.qpn) {
+            "queue pair number"
+        } else if self.offer.psn > NUMBER_MAX {
+            "packet sequence number"
+        } else if !(1..=5).contains(&self.contact.mtu) {
+            "MTU"
+        } else {
+            return Ok(self);
+        };
+        Err(GreetingError::Field(impossible))
+    }
+}
+
+fn part<const N: usize>(bytes: &[u8; GREETING_BYTES], at: usize) -> [u8; N] {
+    bytes[at..at + N].try_into().expect("a constant place")
+}
+
+#[cfg(test)]
+mod tests;
