@@ -80,6 +80,23 @@ impl Error {
         }))
     }
 
+    /// An operation that was begun and came to nothing.
+    #[cold]
+    pub(crate) fn completed(attempted: &'static str, words: String, errno: i32) -> Self {
+        Self(Box::new(Cause {
+            attempted: attempted.into(),
+            words,
+            errno,
+        }))
+    }
+
+    /// The same reason, of another attempt.
+    #[must_use]
+    pub(crate) fn of(mut self, attempted: &'static str) -> Self {
+        self.0.attempted = attempted.into();
+        self
+    }
+
     /// The same with what a person should know or do.
     #[must_use]
     pub(crate) fn with_remedy(mut self, remedy: &str) -> Self {

@@ -3,15 +3,38 @@
 //! One binary runs where there is no RDMA, and says so; building needs neither
 //! headers nor libclang: see `sys/generate`.
 //!
-//! - [`Library`] loads the library.
+//! - [`Library`] loads the library and lists the [`Device`]s.
+//! - [`choose`] says which port is used, and how.
+//! - [`Endpoint`] is everything that one rank opens of it.
 //! - [`greeting`] is how endpoints come to connections: pure.
 
+mod choose;
+mod context;
+mod device;
+mod endpoint;
 mod error;
+mod gid;
 pub mod greeting;
+mod inline_size;
 mod library;
 mod memory;
+mod memory_lock;
+mod namespace;
+mod obstacle;
+mod port;
+mod query;
 mod sys;
+mod sysfs;
 
+pub use choose::{Chosen, PACKET_BYTES, PortChoice, choose};
+pub use device::{Device, DeviceLimits, Transport};
+pub use endpoint::{
+    ADDRESS_BYTES, Completion, Counters, Endpoint, EndpointOptions, Kind, PARTS_MAX, PeerAddress,
+    Retry, TOKEN_OF_INJECTED,
+};
 pub use error::{Error, LoadError, Refused};
+pub use gid::{Gid, GidType, Reach};
 pub use library::Library;
 pub use memory::{Access, MemoryId, Part, RemoteMemory};
+pub use memory_lock::MemoryLock;
+pub use port::{LinkLayer, Port, PortState};

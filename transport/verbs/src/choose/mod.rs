@@ -1,0 +1,252 @@
+//! Which device, port, GID and packet size are used.
+
+use crate::gid::Address;
+use crate::{Device, DeviceLimits, Error, Gid, GidType, LinkLayer, Port, Reach};
+use core::fmt;
+
+/// Bytes of a packet's payload that a queue pair can be told.
+pub const PACKET_BYTES: [u32; 5] = [256, 512, 1024, 2048, 4096];
+
+/// What is wanted of the choice; the default leaves all to it.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
+pub struct PortChoice {
+    /// A device by name.
+    pub device: Option<String>,
+    /// One of its ports; the first is 1.
+    pub port: Option<u8>,
+    /// An entry of the port's table of GIDs. On InfiniBand: use a GID (a GRH) at
+    /// all, as between subnets.
+    pub gid_index: Option<u8>,
+    /// Bytes that a packet carries: one of [`PACKET_BYTES`].
+    pub mtu_bytes: Option<u32>,
+}
+
+/// What was chosen, with all that opening it needs.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Chosen {
+    /// The device's name.
+    pub device: String,
+    /// The port's number.
+    pub port: u8,
+    /// The network it is on.
+    pub link_layer: LinkLayer,
+    /// The GID that packets carry, by its index; none on InfiniBand within a
+    /// subnet: no GRH then.
+    pub gid_index: Option<u8>,
+    /// That GID, or on InfiniBand the first of the table; in the order of bytes on
+    /// the wire.
+    pub gid: [u8; 16],
+    /// The port's address in its InfiniBand subnet; 0 on Ethernet.
+    pub lid: u16,
+    /// Bytes that a packet carries at most: one of [`PACKET_BYTES`].
+    pub mtu_bytes: u32,
+    /// Bytes of the longest message.
+    pub message_max_bytes: u32,
+    /// The network interface, if one is known.
+    pub interface: Option<String>,
+    /// What the device can do at most.
+    pub limits: DeviceLimits,
+}
+
+/// Chooses a port, and on it a GID and a packet size.
+///
+/// Of several ports that fit what is wanted it is the first that can be used: its
+/// device can be opened, it is active, and on Ethernet it has a GID of RoCE v2.
+/// On Ethernet the GID is the first of RoCE v2 that is an IPv4 address, else the
+/// first that is an IPv6 address, else a link-local one, for two reasons: RoCE v1
+/// cannot be routed, and devices of today may not speak it; and both sides of a
+/// connection must take an address of the same family, of which most hosts have
+/// an IPv4 one on every interface of the cluster's network, while link-local
+/// addresses are always there and lead nowhere beyond the switch. Addresses of
+/// other network namespaces, which a container may see, are left out.
+///
+/// Devices are taken in the order given: [`Library::devices`] has them by name, so
+/// that hosts of the same kind choose the same.
+///
+/// [`Library::devices`]: crate::Library::devices
+///
+/// # Errors
+/// Nothing fits; the error names everything there is and the remedy.
+pub fn choose(devices: &[Device], wanted: &PortChoice) -> Result<Chosen, Error> {
+    check_packet_bytes(wanted)?;
+    let mut obstacles = Vec::new();
+    for device in named(devices, wanted)? {
+        if let Some(obstacle) = device.obstacle() {
+            obstacles.push(obstacle);
+            continue;
+        }
+        for port in &device.ports {
+            if wanted.port.is_some_and(|number| number != port.number) {
+                continue;
+            }
+            match chosen(device, port, wanted) {
+                Ok(chosen) => return Ok(chosen),
+                Err(obstacle) => obstacles.push(obstacle),
+            }
+        }
+    }
+    Err(none_fits(devices, wanted, &obstacles))
+}
+
+fn error(words: impl Into<String>) -> Error {
+    Error::invalid("choose an RDMA port", words)
+}
+
+fn check_packet_bytes(wanted: &PortChoice) -> Result<(), Error> {
+    match wanted.mtu_bytes {
+        Some(bytes) if !PACKET_BYTES.contains(&bytes) => Err(error(format!(
+            "packets of {bytes} bytes do not exist: their payload is 256, 512, 1024, 2048 or 4096 bytes"
+        ))),
+        _ => Ok(()),
+    }
+}
+
+/// The devices that may be taken.
+fn named<'a>(devices: &'a [Device], wanted: &PortChoice) -> Result<Vec<&'a Device>, Error> {
+    if devices.is_empty() {
+        return Err(error(
+            "this machine has no RDMA device; soft-RoCE makes one of any network interface: \
+             modprobe rdma_rxe && rdma link add rxe0 type rxe netdev INTERFACE (see docs/rdma.md)",
+        ));
+    }
+    let found: Vec<&Device> = devices
+        .iter()
+        .filter(|device| {
+            wanted
+                .device
+                .as_ref()
+                .is_none_or(|name| *name == device.name)
+        })
+        .collect();
+    if found.is_empty() {
+        return Err(error(format!(
+            "there is no device {}; there is {}",
+            wanted.device.as_deref().unwrap_or_default(),
+            list(devices.iter().map(|device| device.name.clone()))
+        )));
+    }
+    Ok(found)
+}
+
+/// The port as it would be used, or what is in the way.
+fn chosen(device: &Device, port: &Port, wanted: &PortChoice) -> Result<Chosen, String> {
+    // Asked for by its index, a GID may also be one that is not chosen by itself.
+    let gid = match wanted.gid_index {
+        Some(index) => {
+            if !port.is_active() {
+                return Err(port.obstacle(&device.name).unwrap_or_default());
+            }
+            Some(port.gid(index).ok_or_else(|| no_gid(device, port, index))?)
+        }
+        None => match port.obstacle(&device.name) {
+            Some(obstacle) => return Err(obstacle),
+            None => port.best_gid(),
+        },
+    };
+    // Every port carries the smallest.
+    let carries = port.mtu_active_bytes.max(PACKET_BYTES[0]);
+    let mtu_bytes = match wanted.mtu_bytes {
+        Some(bytes) if bytes > carries => {
+            return Err(format!(
+                "port {} of {} carries packets of {carries} bytes, not of {bytes}: raise the MTU of \
+                 its network interface, or ask for no more",
+                port.number, device.name
+            ));
+        }
+        wish => wish.unwrap_or(carries),
+    };
+    let has_header = port.needs_gid() || wanted.gid_index.is_some();
+    Ok(Chosen {
+        device: device.name.clone(),
+        port: port.number,
+        link_layer: port.link_layer,
+        gid_index: gid.filter(|_| has_header).map(|gid| gid.index),
+        gid: gid.map_or([0; 16], |gid| gid.bytes),
+        lid: port.lid,
+        mtu_bytes,
+        message_max_bytes: port.message_max_bytes,
+        interface: gid
+            .and_then(|gid| gid.interface.clone())
+            .or_else(|| port.interface.clone()),
+        limits: device.limits,
+    })
+}
+
+impl Port {
+    /// The GID that is chosen if none is asked for: see [`choose`]; none if there
+    /// is none that fits.
+    pub fn best_gid(&self) -> Option<&Gid> {
+        match self.link_layer {
+            LinkLayer::InfiniBand => self.gids.iter().min_by_key(|gid| gid.index),
+            _ => self
+                .gids
+                .iter()
+                .filter(|gid| gid.kind == GidType::RoceV2 && gid.is_here)
+                .min_by_key(|gid| (gid.reach(), gid.index)),
+        }
+    }
+}
+
+fn no_gid(device: &Device, port: &Port, index: u8) -> String {
+    let there_is = list(
+        port.gids
+            .iter()
+            .map(|gid| format!("{} ({} {gid})", gid.index, gid.kind)),
+    );
+    format!(
+        "port {} of {} has no GID {index}; there is {there_is}",
+        port.number, device.name
+    )
+}
+
+/// Nothing of what was looked at can be used.
+fn none_fits(devices: &[Device], wanted: &PortChoice, obstacles: &[String]) -> Error {
+    if !obstacles.is_empty() {
+        return error(obstacles.join("; "));
+    }
+    // Only the number of the port can have excluded everything.
+    let ports = devices
+        .iter()
+        .flat_map(|device| device.ports.iter().map(move |port| (device, port)))
+        .map(|(device, port)| format!("{}:{}", device.name, port.number));
+    error(format!(
+        "{} has no port {}; there is {}",
+        wanted.device.as_deref().unwrap_or("every device"),
+        wanted.port.unwrap_or_default(),
+        list(ports)
+    ))
+}
+
+/// Words for what there is.
+fn list(names: impl Iterator<Item = String>) -> String {
+    let names: Vec<String> = names.collect();
+    if names.is_empty() {
+        "none".into()
+    } else {
+        names.join(", ")
+    }
+}
+
+impl Chosen {
+    /// Which addresses its GID reaches.
+    pub fn reach(&self) -> Reach {
+        Address(self.gid).reach()
+    }
+}
+
+/// For people: `rxe0:1, Ethernet, GID 1 (10.0.0.4), 1024 bytes a packet`.
+impl fmt::Display for Chosen {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}, {}, ", self.device, self.port, self.link_layer)?;
+        match self.gid_index {
+            Some(index) => {
+                write!(f, "GID {index} ({})", Address(self.gid))?;
+            }
+            None => write!(f, "LID {}", self.lid)?,
+        }
+        write!(f, ", {} bytes a packet", self.mtu_bytes)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,155 @@
+//! An open device.
+
+#![allow(unsafe_code, reason = "opens and closes the library's objects")]
+
+use crate::library::text;
+use crate::sys::types::{ibv_context, ibv_device};
+use crate::{Error, Library};
+use core::ffi::c_int;
+use core::ptr::NonNull;
+
+/// The devices that the library knows; freed together.
+pub(crate) struct DeviceList {
+    library: Library,
+    list: *mut *mut ibv_device,
+    count: usize,
+}
+
+impl DeviceList {
+    /// Asks the library, which looks through the kernel's devices and loads their
+    /// drivers.
+    ///
+    /// # Errors
+    /// The kernel's part is missing.
+    pub(crate) fn new(library: &Library) -> Result<Self, Error> {
+        let mut count: c_int = 0;
+        // SAFETY: writes the count; the list is freed below.
+        let list = unsafe { (library.functions().get_device_list)(&raw mut count) };
+        if list.is_null() {
+            return Err(no_list(last_errno()));
+        }
+        Ok(Self {
+            library: library.clone(),
+            list,
+            count: usize::try_from(count).unwrap_or(0),
+        })
+    }
+
+    /// Each device, valid as long as the list.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = NonNull<ibv_device>> + '_ {
+        (0..self.count).filter_map(|index| {
+            // SAFETY: the library wrote that many pointers.
+            NonNull::new(unsafe { *self.list.add(index) })
+        })
+    }
+
+    /// The name of one of these devices.
+    pub(crate) fn name(&self, device: NonNull<ibv_device>) -> String {
+        // SAFETY: a device of the list; its name ends in NUL and lives as long.
+        unsafe { text((self.library.functions().get_device_name)(device.as_ptr())) }
+    }
+
+    /// The GUID of one of these devices.
+    pub(crate) fn guid(&self, device: NonNull<ibv_device>) -> u64 {
+        // SAFETY: a device of the list.
+        u64::from_be(unsafe { (self.library.functions().get_device_guid)(device.as_ptr()) })
+    }
+
+    /// Opens one of these devices.
+    ///
+    /// # Errors
+    /// Its file under `/dev/infiniband` cannot be opened, or its driver refuses.
+    pub(crate) fn open(&self, device: NonNull<ibv_device>) -> Result<Context, Error> {
+        // SAFETY: a device of the list, which the context does not need any more
+        // after the list is freed.
+        let raw = unsafe { (self.library.functions().open_device)(device.as_ptr()) };
+        match NonNull::new(raw) {
+            Some(raw) => Ok(Context {
+                library: self.library.clone(),
+                raw,
+            }),
+            None => Err(cannot_open(&self.name(device), last_errno())),
+        }
+    }
+}
+
+impl Drop for DeviceList {
+    fn drop(&mut self) {
+        // SAFETY: made by the same library, freed once.
+        unsafe { (self.library.functions().free_device_list)(self.list) }
+    }
+}
+
+/// An open device; closed when dropped, which must be after all that was made
+/// with it.
+pub(crate) struct Context {
+    library: Library,
+    raw: NonNull<ibv_context>,
+}
+
+impl Context {
+    /// Opens the device of that name.
+    ///
+    /// # Errors
+    /// There is none, or it cannot be opened.
+    pub(crate) fn open(library: &Library, name: &str) -> Result<Self, Error> {
+        let list = DeviceList::new(library)?;
+        let Some(device) = list.iter().find(|device| list.name(*device) == name) else {
+            let names: Vec<String> = list.iter().map(|device| list.name(device)).collect();
+            return Err(Error::invalid(
+                format!("open {name}"),
+                format!("there is no such device, only: {}", names.join(", ")),
+            ));
+        };
+        list.open(device)
+    }
+
+    /// As the library's functions take it.
+    pub(crate) fn raw(&self) -> *mut ibv_context {
+        self.raw.as_ptr()
+    }
+
+    /// The library that opened it.
+    pub(crate) fn library(&self) -> &Library {
+        &self.library
+    }
+}
+
+// SAFETY: a context belongs to no thread; the library's functions lock it.
+unsafe impl Send for Context {}
+
+impl Drop for Context {
+    fn drop(&mut self) {
+        // SAFETY: opened by the same library, closed once. Of an error nothing
+        // follows: the descriptor is closed in any case.
+        unsafe { (self.library.functions().close_device)(self.raw.as_ptr()) };
+    }
+}
+
+/// The error number of the call before, which the library leaves in `errno`.
+fn last_errno() -> i32 {
+    std::io::Error::last_os_error().raw_os_error().unwrap_or(0)
+}
+
+fn no_list(errno: i32) -> Error {
+    let error = Error::system("list the RDMA devices", errno);
+    match errno {
+        libc::ENOSYS => error.with_remedy(
+            "the kernel's part for programs is not loaded: modprobe ib_uverbs (in a container: on the host)",
+        ),
+        _ => error,
+    }
+}
+
+fn cannot_open(name: &str, errno: i32) -> Error {
+    let error = Error::system(format!("open {name}"), errno);
+    match errno {
+        libc::EACCES | libc::EPERM => error.with_remedy(
+            "the files /dev/infiniband/uverbs* must be readable and writable by you (mode 0666, or your group; in a container give it these devices)",
+        ),
+        libc::ENOENT | libc::ENXIO => error.with_remedy(
+            "its file /dev/infiniband/uverbs* is missing (in a container give it these devices: --device /dev/infiniband)",
+        ),
+        _ => error,
+    }
+}

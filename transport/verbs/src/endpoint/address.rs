@@ -1,0 +1,124 @@
+//! The address of an endpoint, as other processes are given it.
+//!
+//! | bytes | what |
+//! |---|---|
+//! | 0..2 | `RV` |
+//! | 2 | version, 1 |
+//! | 3 | 0 |
+//! | 4..20 | identity |
+//! | 20..36 | GID of the port, in the order of the wire |
+//! | 36..40 | number of the queue pair for greetings, little endian |
+//! | 40..44 | its key, little endian |
+//! | 44..46 | LID, little endian |
+//! | 46 | MTU as verbs count it, 1 to 5 |
+//! | 47 | reads served at a time |
+//! | 48 | reads asked at a time |
+
+use crate::Error;
+use crate::greeting::{Contact, Identity};
+
+/// Length of an address.
+pub const ADDRESS_BYTES: usize = 49;
+
+const BEGINNING: [u8; 4] = *b"RV\x01\0";
+
+/// What an address says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Address {
+    pub(super) identity: Identity,
+    pub(super) contact: Contact,
+}
+
+impl Address {
+    pub(super) fn encode(&self) -> Vec<u8> {
+        let contact = &self.contact;
+        let mut bytes = Vec::with_capacity(ADDRESS_BYTES);
+        bytes.extend(BEGINNING);
+        bytes.extend(self.identity.0);
+        bytes.extend(contact.gid);
+        bytes.extend(contact.qpn.to_le_bytes());
+        bytes.extend(contact.qkey.to_le_bytes());
+        bytes.extend(contact.lid.to_le_bytes());
+        bytes.extend([contact.mtu, contact.reads_served, contact.reads_asked]);
+        bytes
+    }
+
+    /// # Errors
+    /// It is none, or one of another version.
+    pub(super) fn decode(bytes: &[u8]) -> Result<Self, Error> {
+        let refuse = |words: String| Error::invalid("insert the address of a peer", words);
+        let bytes: &[u8; ADDRESS_BYTES] = bytes.try_into().map_err(|_| {
+            refuse(format!(
+                "an address of verbs has {ADDRESS_BYTES} bytes, this one {}",
+                bytes.len()
+            ))
+        })?;
+        if bytes[..4] != BEGINNING {
+            return Err(refuse(
+                "it is none of verbs, or one of another version of Refrain: start all processes \
+                 with the same"
+                    .to_owned(),
+            ));
+        }
+        let array = |at: usize| -> [u8; 16] { core::array::from_fn(|index| bytes[at + index]) };
+        let word = |at: usize| u32::from_le_bytes(core::array::from_fn(|index| bytes[at + index]));
+        let contact = Contact {
+            gid: array(20),
+            lid: u16::from_le_bytes([bytes[44], bytes[45]]),
+            qpn: word(36),
+            qkey: word(40),
+            mtu: bytes[46],
+            reads_served: bytes[47],
+            reads_asked: bytes[48],
+        };
+        if !(1..=5).contains(&contact.mtu) || contact.qpn >> 24 != 0 {
+            return Err(refuse(
+                "its MTU or its queue pair is none of verbs".to_owned(),
+            ));
+        }
+        Ok(Self {
+            identity: Identity(array(4)),
+            contact,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn address() -> Address {
+        Address {
+            identity: Identity(core::array::from_fn(|index| index as u8 + 1)),
+            contact: Contact {
+                gid: core::array::from_fn(|index| 0x80 | index as u8),
+                lid: 0x1234,
+                qpn: 0x00ab_cdef,
+                qkey: 0x0102_0304,
+                mtu: 3,
+                reads_served: 16,
+                reads_asked: 7,
+            },
+        }
+    }
+
+    #[test]
+    fn an_address_comes_back() {
+        let bytes = address().encode();
+        assert_eq!(bytes.len(), ADDRESS_BYTES);
+        assert_eq!(Address::decode(&bytes).unwrap(), address());
+    }
+
+    #[test]
+    fn what_is_no_address_is_refused() {
+        let bytes = address().encode();
+        for length in 0..bytes.len() {
+            assert!(Address::decode(&bytes[..length]).is_err());
+        }
+        for (at, value) in [(0, b'X'), (2, 2), (3, 1), (46, 0), (46, 6), (39, 1)] {
+            let mut bytes = bytes.clone();
+            bytes[at] = value;
+            assert!(Address::decode(&bytes).is_err(), "byte {at} is {value}");
+        }
+    }
+}

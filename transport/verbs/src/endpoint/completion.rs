@@ -1,0 +1,315 @@
+//! Completions: whose they are, and what else they say.
+
+#![allow(unsafe_code, reason = "reads the device's completion queue")]
+
+use super::connections::Happening;
+use super::pair::State;
+use super::send_queue::{Entry, Role};
+use super::work_request::{PairId, WorkRequest};
+use super::{Endpoint, Open, PeerAddress, closed};
+use crate::sys::constants::*;
+use crate::sys::inline;
+use crate::sys::types::ibv_wc;
+use crate::{Error, Library};
+use core::ffi::c_int;
+use core::mem::MaybeUninit;
+
+/// The token of errors that belong to no operation: of injected messages.
+pub const TOKEN_OF_INJECTED: u64 = u64::MAX;
+
+/// Completions read at once.
+const BATCH: usize = 32;
+/// Batches read by one call: a peer that never pauses must not keep us here.
+const BATCHES_MAX: usize = 16;
+/// While nothing is expected, the clock is read at one of so many polls.
+const POLLS_PER_LOOK: u32 = 64;
+
+/// The kind of an operation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// A message sent.
+    Send,
+    /// A message received.
+    Receive,
+    /// Memory of a peer read.
+    Read,
+    /// Memory of a peer written.
+    Write,
+}
+
+impl Kind {
+    /// For errors: "cannot …".
+    pub(super) fn attempted(self) -> &'static str {
+        match self {
+            Self::Send => "send a message",
+            Self::Receive => "receive a message",
+            Self::Read => "read memory of a peer",
+            Self::Write => "write memory of a peer",
+        }
+    }
+}
+
+/// An operation is over.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Completion {
+    /// What the operation was started with.
+    pub token: u64,
+    /// What it was.
+    pub kind: Kind,
+    /// Received bytes; of other operations, how many it was started with.
+    pub bytes: usize,
+    /// Whom it was with. A received message can come of a peer that was not
+    /// inserted, where [`super::EndpointOptions::accepts_unknown`] is set.
+    pub peer: Option<PeerAddress>,
+    /// Whether it did what it should.
+    pub outcome: Result<(), Error>,
+}
+
+impl Endpoint {
+    /// Appends what has completed to `out`. Makes and mends connections, too: call
+    /// it often, and whenever an operation was refused.
+    ///
+    /// # Errors
+    /// The device failed: the endpoint is of no use any more.
+    #[inline]
+    pub fn poll(&mut self, out: &mut Vec<Completion>) -> Result<(), Error> {
+        let open = self.open.as_mut().ok_or_else(closed)?;
+        open.poll(out)
+    }
+}
+
+impl Open {
+    #[inline]
+    pub(super) fn poll(&mut self, out: &mut Vec<Completion>) -> Result<(), Error> {
+        if !self.ready.is_empty() {
+            out.append(&mut self.ready);
+        }
+        for completion in core::mem::take(&mut self.read_ahead) {
+            self.completed(&completion, out);
+        }
+        let mut completions = [const { MaybeUninit::<ibv_wc>::uninit() }; BATCH];
+        for _ in 0..BATCHES_MAX {
+            let count = self.read_completions(&mut completions)?;
+            for completion in &completions[..count] {
+                // SAFETY: the device wrote that many.
+                let completion = unsafe { completion.assume_init_ref() };
+                self.completed(completion, out);
+            }
+            if count < BATCH {
+                break;
+            }
+        }
+        self.receives.post(&self.device, &mut self.counters)?;
+        self.polls = self.polls.wrapping_add(1);
+        if self.is_expecting() || self.polls.is_multiple_of(POLLS_PER_LOOK) {
+            self.look()?;
+            out.append(&mut self.ready);
+        }
+        Ok(())
+    }
+
+    /// How many completions were read.
+    #[inline]
+    pub(super) fn read_completions(
+        &mut self,
+        to: &mut [MaybeUninit<ibv_wc>; BATCH],
+    ) -> Result<usize, Error> {
+        let queue = self.device.completions.raw();
+        // SAFETY: the queue is open, and there is room for as many.
+        let count = unsafe { inline::ibv_poll_cq(queue, BATCH as c_int, to.as_mut_ptr().cast()) };
+        let count = usize::try_from(count).map_err(|_| {
+            Error::invalid(
+                "read the completion queue",
+                "the device says no more than that it cannot",
+            )
+        })?;
+        self.counters.completions += count as u64;
+        Ok(count)
+    }
+
+    /// Reads what is in the completion queue now, to be handled later.
+    pub(super) fn read_ahead(&mut self) -> Result<(), Error> {
+        let mut completions = [const { MaybeUninit::<ibv_wc>::uninit() }; BATCH];
+        for _ in 0..=self.sizes.completions / BATCH {
+            let count = self.read_completions(&mut completions)?;
+            // SAFETY: the device wrote that many.
+            let read = completions[..count].iter().map(|one| unsafe { *one.assume_init_ref() });
+            self.read_ahead.extend(read);
+            if count < BATCH {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    #[inline]
+    pub(super) fn completed(&mut self, completion: &ibv_wc, out: &mut Vec<Completion>) {
+        match WorkRequest::decode(completion.wr_id) {
+            WorkRequest::Receive(index) => self.received(completion, index, out),
+            WorkRequest::Send(id, sequence) => self.sent(completion, id, sequence, out),
+            WorkRequest::GreetingSent(index) => self.datagrams.sent(index),
+            WorkRequest::GreetingHeard(index) => self.greeted(completion, index),
+        }
+    }
+
+    #[inline]
+    fn received(&mut self, completion: &ibv_wc, index: u32, out: &mut Vec<Completion>) {
+        let pair = self
+            .pairs
+            .by_number(completion.qp_num)
+            .and_then(|id| self.pairs.get_mut(id))
+            .filter(|pair| pair.state == State::Bound);
+        // FENCE-1: what came by a queue pair that was given up does not count.
+        let Some(pair) = pair else {
+            let was_message = completion.status == IBV_WC_SUCCESS;
+            self.counters.dropped += u64::from(was_message);
+            self.receives.again(index);
+            return;
+        };
+        let (id, peer) = (pair.id, pair.peer);
+        if completion.status == IBV_WC_WR_FLUSH_ERR {
+            self.receives.again(index);
+            self.broke(id, completion.status);
+            return;
+        }
+        let Some(token) = self.receives.end(index) else {
+            return;
+        };
+        let outcome = match completion.status {
+            IBV_WC_SUCCESS => {
+                if !self.is_established(id) {
+                    self.happenings.push(Happening::Arrived(id));
+                }
+                Ok(())
+            }
+            status => Err(self.broke(id, status)),
+        };
+        out.push(Completion {
+            token,
+            kind: Kind::Receive,
+            bytes: completion.byte_len as usize,
+            peer,
+            outcome,
+        });
+    }
+
+    #[inline]
+    fn sent(
+        &mut self,
+        completion: &ibv_wc,
+        id: PairId,
+        sequence: u32,
+        out: &mut Vec<Completion>,
+    ) {
+        let failure = match completion.status {
+            IBV_WC_SUCCESS => None,
+            status if self.pairs.get(id).is_none() => {
+                debug_assert_eq!(status, IBV_WC_WR_FLUSH_ERR);
+                return;
+            }
+            status => Some(self.broke(id, status)),
+        };
+        let Some(pair) = self.pairs.get_mut(id) else {
+            return;
+        };
+        let (peer, is_marked) = (pair.peer, &mut pair.is_marked);
+        let in_flight = &mut self.in_flight;
+        let mut half = None;
+        pair.queue.end(sequence, |entry, is_last| {
+            *is_marked &= entry.role != Role::Marker;
+            *in_flight -= usize::from(entry.role != Role::Marker);
+            let failure = failure.clone().filter(|_| is_last);
+            half = failure.clone().filter(|_| entry.role == Role::Half);
+            out.extend(told(entry, peer, failure));
+        });
+        if half.is_some() {
+            // What follows it says only that it was given up.
+            pair.half = half;
+        }
+    }
+
+    fn greeted(&mut self, completion: &ibv_wc, index: u32) {
+        let heard = match completion.status {
+            IBV_WC_SUCCESS => self.datagrams.heard(index, completion.byte_len as usize),
+            _ => None,
+        };
+        match heard {
+            Some(greeting) => self.happenings.push(Happening::Heard(greeting)),
+            None => self.counters.greetings_ignored += 1,
+        }
+        // Refused only when the queue pair does not work; then others greet in
+        // vain, which their silence tells.
+        if completion.status != IBV_WC_WR_FLUSH_ERR {
+            let _ = self.datagrams.listen(index);
+        }
+    }
+
+    /// A completion says that a queue pair does not work any more: gives it up,
+    /// and says why in words.
+    #[cold]
+    pub(super) fn broke(&mut self, id: PairId, status: u32) -> Error {
+        let library = self.device.library().clone();
+        let to = self.words_of(id);
+        let Some(pair) = self.pairs.get_mut(id) else {
+            return failed(&library, Kind::Send, &to, status, None);
+        };
+        let half = pair.half.take();
+        if let (Some(half), IBV_WC_WR_FLUSH_ERR) = (half, status) {
+            return half;
+        }
+        let error = failed(&library, Kind::Send, &to, status, pair.failure.as_ref());
+        pair.failure.get_or_insert_with(|| error.clone());
+        self.give_up(id);
+        error
+    }
+}
+
+/// What the caller is told of an entry that is over.
+#[inline]
+pub(super) fn told(
+    entry: Entry,
+    peer: Option<PeerAddress>,
+    failure: Option<Error>,
+) -> Option<Completion> {
+    // FENCE-1: nothing completes any more of a peer that was removed.
+    peer?;
+    let (token, kind) = match (entry.role, &failure) {
+        (Role::Told(kind), _) => (entry.token, kind),
+        (Role::Untold, Some(_)) => (TOKEN_OF_INJECTED, Kind::Send),
+        _ => return None,
+    };
+    Some(Completion {
+        token,
+        kind,
+        bytes: entry.bytes as usize,
+        peer,
+        outcome: match failure {
+            None => Ok(()),
+            Some(error) => Err(error.of(kind.attempted())),
+        },
+    })
+}
+
+/// The error of a completion, in words.
+#[cold]
+fn failed(library: &Library, kind: Kind, to: &str, status: u32, before: Option<&Error>) -> Error {
+    let errno = match status {
+        IBV_WC_WR_FLUSH_ERR => libc::ECANCELED,
+        IBV_WC_LOC_LEN_ERR => libc::EMSGSIZE,
+        IBV_WC_RETRY_EXC_ERR | IBV_WC_RESP_TIMEOUT_ERR => libc::ETIMEDOUT,
+        IBV_WC_RNR_RETRY_EXC_ERR => libc::ENOBUFS,
+        IBV_WC_REM_ACCESS_ERR | IBV_WC_LOC_PROT_ERR | IBV_WC_LOC_ACCESS_ERR => libc::EACCES,
+        _ => libc::EIO,
+    };
+    let said = library.status_words(status);
+    let words = match (status, before) {
+        (IBV_WC_WR_FLUSH_ERR, Some(before)) => format!(
+            "given up, as the connection to {to} broke before: {}",
+            before.words()
+        ),
+        (IBV_WC_WR_FLUSH_ERR, None) => format!("the connection to {to} was given up"),
+        (IBV_WC_RETRY_EXC_ERR, _) => format!("{to} does not answer ({said}, status {status})"),
+        _ => format!("the connection to {to} broke: {said} (status {status})"),
+    };
+    Error::completed(kind.attempted(), words, errno)
+}

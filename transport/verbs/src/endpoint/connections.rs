@@ -1,0 +1,270 @@
+//! Connections: what the greetings decide is done to queue pairs.
+
+use super::address::Address;
+use super::pair::{Making, State};
+use super::work_request::PairId;
+use super::{Open, PeerAddress};
+use crate::Error;
+use crate::greeting::{Effect, Greeting, Offer, Standing};
+use core::time::Duration;
+use std::collections::VecDeque;
+
+/// What completions say of connections: dealt with when all are read.
+pub(super) enum Happening {
+    /// A queue pair was given up, as it does not work any more.
+    Broke(PairId),
+    /// A message came by one that may not be known to be connected.
+    Arrived(PairId),
+    /// A greeting came.
+    Heard(Greeting),
+}
+
+impl Open {
+    /// Whether something is to be said or heard, so that time matters.
+    #[inline]
+    pub(super) fn is_expecting(&self) -> bool {
+        !self.happenings.is_empty() || self.peers.unconnected > 0 || self.pairs.draining() > 0
+    }
+
+    /// Makes a fresh queue pair for a peer.
+    pub(super) fn make_pair(
+        &mut self,
+        peer: PeerAddress,
+        generation: u32,
+    ) -> Result<(PairId, Offer), Error> {
+        let id = self.pairs.vacancy().ok_or_else(|| {
+            Error::invalid(
+                "make a queue pair",
+                "too many are given up and not yet destroyed: poll",
+            )
+        })?;
+        let making = Making {
+            device: &self.device,
+            port: &self.port,
+            sizes: &self.sizes,
+            inline_bytes: self.inline_bytes,
+        };
+        let pair = making.pair(id, peer, generation)?;
+        let offer = pair.offer;
+        self.pairs.insert(pair);
+        Ok((id, offer))
+    }
+
+    /// Deals with what completions said of connections.
+    pub(super) fn happened(&mut self, now: Duration) {
+        for happening in core::mem::take(&mut self.happenings) {
+            let mut effects = Vec::new();
+            let peer = match happening {
+                Happening::Broke(id) => self.connection_of(id, |connecting, generation| {
+                    connecting.broke(now, generation, &mut effects);
+                }),
+                Happening::Arrived(id) => self.connection_of(id, |connecting, generation| {
+                    connecting.data_arrived(now, generation, &mut effects);
+                }),
+                Happening::Heard(greeting) => self.heard(now, &greeting, &mut effects),
+            };
+            if let Some(peer) = peer {
+                self.carry_out(peer, now, effects);
+            }
+        }
+    }
+
+    fn connection_of(
+        &mut self,
+        id: PairId,
+        act: impl FnOnce(&mut crate::greeting::Connecting, u32),
+    ) -> Option<PeerAddress> {
+        let pair = self.pairs.get(id)?;
+        let peer = self.peers.get_mut(pair.peer?)?;
+        act(&mut peer.connecting, pair.offer.generation);
+        Some(peer.address)
+    }
+
+    fn heard(
+        &mut self,
+        now: Duration,
+        greeting: &Greeting,
+        effects: &mut Vec<Effect>,
+    ) -> Option<PeerAddress> {
+        let address = match self.peers.directory.of(greeting) {
+            Standing::Known(address) => Some(address),
+            Standing::Stranger if self.accepts_unknown => {
+                let address = Address {
+                    identity: greeting.from,
+                    contact: greeting.contact,
+                };
+                self.insert(address).ok()
+            }
+            // FENCE-1: of whoever was removed, or for whoever was here before.
+            _ => None,
+        };
+        let Some(peer) = address.and_then(|address| self.peers.get_mut(address)) else {
+            self.counters.greetings_ignored += 1;
+            return None;
+        };
+        self.counters.greetings_heard += 1;
+        peer.connecting.heard(now, greeting, effects);
+        Some(peer.address)
+    }
+
+    /// Lets time pass for all connections.
+    pub(super) fn tick(&mut self, now: Duration) {
+        let is_due = |at: Option<Duration>| at.is_some_and(|at| at <= now);
+        let due: Vec<PeerAddress> = self
+            .peers
+            .iter()
+            .filter(|peer| is_due(peer.connecting.next_tick_at()))
+            .map(|peer| peer.address)
+            .collect();
+        for address in due {
+            let mut effects = Vec::new();
+            if let Some(peer) = self.peers.get_mut(address) {
+                peer.connecting.tick(now, &mut effects);
+            }
+            self.carry_out(address, now, effects);
+        }
+    }
+
+    fn carry_out(&mut self, peer: PeerAddress, now: Duration, effects: Vec<Effect>) {
+        let mut effects = VecDeque::from(effects);
+        while let Some(effect) = effects.pop_front() {
+            let mut more = Vec::new();
+            match effect {
+                Effect::Send(greeting) => self.greet(peer, &greeting),
+                Effect::Replace { generation } => self.replace(peer, now, generation, &mut more),
+                Effect::Bind { theirs, contact } => {
+                    if self.bind(peer, &theirs, &contact).is_err() {
+                        effects.clear();
+                        self.bind_failed(peer, now, theirs.generation, &mut more);
+                    }
+                }
+                Effect::Established { .. } => {
+                    self.counters.connections += 1;
+                    self.peers.establish(peer, true);
+                }
+                Effect::Silent { .. } => self.counters.silences += 1,
+            }
+            effects.extend(more);
+        }
+    }
+
+    /// Whether it arrives does not matter, nor whether it leaves: it is said again.
+    fn greet(&mut self, peer: PeerAddress, greeting: &Greeting) {
+        let Some(peer) = self.peers.get(peer) else {
+            return;
+        };
+        let sent = self
+            .datagrams
+            .send(&self.device, &self.port, &peer.contact, greeting);
+        self.counters.greetings_sent += u64::from(sent.is_ok());
+    }
+
+    fn replace(
+        &mut self,
+        peer: PeerAddress,
+        now: Duration,
+        generation: u32,
+        more: &mut Vec<Effect>,
+    ) {
+        if let Some(old) = self.peers.get(peer).and_then(|peer| peer.pair) {
+            self.give_up(old);
+        }
+        // Where none can be made now, it is asked for again.
+        let Ok((pair, offer)) = self.make_pair(peer, generation) else {
+            return;
+        };
+        let Some(peer) = self.peers.get_mut(peer) else {
+            return;
+        };
+        if peer.connecting.offered(now, offer, more) {
+            peer.pair = Some(pair);
+        } else {
+            self.give_up(pair);
+        }
+    }
+
+    fn bind(
+        &mut self,
+        peer: PeerAddress,
+        theirs: &Offer,
+        contact: &crate::greeting::Contact,
+    ) -> Result<(), Error> {
+        let none = || Error::invalid("bind a queue pair", "there is none");
+        let id = self.peers.get(peer).and_then(|peer| peer.pair);
+        let pair = id.and_then(|id| self.pairs.get_mut(id)).ok_or_else(none)?;
+        if pair.offer.generation != theirs.generation || pair.state != State::Fresh {
+            return Err(none());
+        }
+        pair.bind(
+            self.device.library(),
+            &self.port,
+            &self.retry,
+            theirs,
+            contact,
+        )
+    }
+
+    fn bind_failed(&mut self, peer: PeerAddress, now: Duration, mine: u32, more: &mut Vec<Effect>) {
+        if let Some(id) = self.peers.get(peer).and_then(|peer| peer.pair) {
+            self.give_up(id);
+        }
+        if let Some(peer) = self.peers.get_mut(peer) {
+            peer.connecting.broke(now, mine, more);
+        }
+    }
+
+    /// Gives a queue pair up: it takes nothing and sends nothing from now on. Its
+    /// peer is told by and by; its requests come back with errors.
+    pub(super) fn give_up(&mut self, id: PairId) {
+        let now = self.clock.elapsed();
+        let Some(pair) = self.pairs.get_mut(id) else {
+            return;
+        };
+        if matches!(pair.state, State::Draining { .. }) {
+            return;
+        }
+        let was_bound = pair.state == State::Bound;
+        let peer = pair.peer;
+        pair.stop(self.device.library(), now);
+        self.pairs.gave_up_one();
+        if was_bound {
+            // Comes back when all before it has.
+            self.mark(id);
+        }
+        let peer = peer.and_then(|peer| self.peers.get_mut(peer));
+        if let Some(peer) = peer.filter(|peer| peer.pair == Some(id)) {
+            peer.pair = None;
+            let address = peer.address;
+            self.peers.establish(address, false);
+            self.counters.replacements += 1;
+            self.happenings.push(Happening::Broke(id));
+        }
+    }
+
+    /// Whether messages can be sent by this queue pair.
+    #[inline]
+    pub(super) fn is_established(&self, id: PairId) -> bool {
+        let peer = self.pairs.get(id).and_then(|pair| pair.peer);
+        let peer = peer.and_then(|peer| self.peers.get(peer));
+        peer.is_some_and(|peer| peer.is_established)
+    }
+
+    /// Whom a queue pair is for, in words.
+    pub(super) fn words_of(&self, id: PairId) -> String {
+        let peer = self.pairs.get(id).and_then(|pair| pair.peer);
+        match peer.and_then(|peer| self.peers.get(peer)) {
+            None => format!("a peer that was removed, from {}", self.port.words),
+            Some(peer) => {
+                let gid = std::net::Ipv6Addr::from(peer.contact.gid);
+                let host = gid
+                    .to_ipv4_mapped()
+                    .map_or_else(|| gid.to_string(), |host| host.to_string());
+                let at = match self.port.contact.lid {
+                    0 => host,
+                    _ => format!("LID {}", peer.contact.lid),
+                };
+                format!("the peer at {at}, from {}", self.port.words)
+            }
+        }
+    }
+}

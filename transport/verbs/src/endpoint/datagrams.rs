@@ -1,0 +1,240 @@
+//! Greetings as datagrams: one unreliable queue pair for all peers.
+
+#![allow(unsafe_code, reason = "hands buffers for datagrams to the device")]
+
+use super::device::Device;
+use super::objects::Owned;
+use super::pair::{Making, modify};
+use super::port::LocalPort;
+use super::registration::Registration;
+use super::work_request::WorkRequest;
+use crate::greeting::{Contact, GREETING_BYTES, Greeting};
+use crate::sys::constants::*;
+use crate::sys::inline;
+use crate::sys::types::*;
+use crate::{Access, Error};
+use core::mem::zeroed;
+use core::ptr::null_mut;
+use refrain_ring::Region;
+
+/// Buffers for greetings of peers.
+pub(super) const HEARD_MAX: usize = 64;
+/// Greetings that can be on their way out.
+pub(super) const SENT_MAX: usize = 64;
+
+/// Room for the route that the device puts before each datagram.
+const ROUTE_BYTES: usize = 40;
+/// Bytes of one buffer.
+const BUFFER_BYTES: usize = 192;
+const _: () = assert!(ROUTE_BYTES + GREETING_BYTES <= BUFFER_BYTES);
+
+/// The queue pair for greetings, with its buffers: first those for hearing.
+pub(super) struct Datagrams {
+    pair: Owned<ibv_qp>,
+    number: u32,
+    /// One for each port that was greeted.
+    routes: Vec<Route>,
+    free: Vec<u32>,
+    memory: Registration,
+    buffers: Region,
+}
+
+struct Route {
+    gid: [u8; 16],
+    lid: u16,
+    handle: Owned<ibv_ah>,
+}
+
+impl Datagrams {
+    pub(super) fn open(making: &Making<'_>) -> Result<Self, Error> {
+        let device = making.device;
+        let bytes = (HEARD_MAX + SENT_MAX) * BUFFER_BYTES;
+        let buffers = Region::heap(bytes);
+        let library = device.library();
+        let access = Access::LOCAL;
+        let memory = Registration::new(library, &device.domain, &buffers, 0, bytes, access)?;
+        let capacity = ibv_qp_cap {
+            max_send_wr: SENT_MAX as u32,
+            max_recv_wr: HEARD_MAX as u32,
+            max_send_sge: 1,
+            max_recv_sge: 1,
+            max_inline_data: 0,
+        };
+        let (pair, _) = making.queue_pair(IBV_QPT_UD, capacity)?;
+        // SAFETY: the queue pair is open.
+        let number = unsafe { (*pair.raw()).qp_num };
+        let mut datagrams = Self {
+            pair,
+            number,
+            routes: Vec::new(),
+            free: (0..SENT_MAX as u32).rev().collect(),
+            memory,
+            buffers,
+        };
+        datagrams.start(device, making.port)?;
+        for index in 0..HEARD_MAX as u32 {
+            datagrams.listen(index)?;
+        }
+        Ok(datagrams)
+    }
+
+    fn start(&self, device: &Device, port: &LocalPort) -> Result<(), Error> {
+        const ATTEMPTED: &str = "prepare the queue pair for greetings";
+        let steps = [
+            (
+                IBV_QPS_INIT,
+                IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY,
+            ),
+            (IBV_QPS_RTR, 0),
+            (IBV_QPS_RTS, IBV_QP_SQ_PSN),
+        ];
+        for (state, mask) in steps {
+            // SAFETY: zero is a value of every field.
+            let mut attributes: ibv_qp_attr = unsafe { zeroed() };
+            attributes.qp_state = state;
+            attributes.port_num = port.number;
+            attributes.qkey = port.contact.qkey;
+            let mask = IBV_QP_STATE | mask;
+            modify(device.library(), &self.pair, ATTEMPTED, &mut attributes, mask)?;
+        }
+        Ok(())
+    }
+
+    /// Its number.
+    pub(super) fn number(&self) -> u32 {
+        self.number
+    }
+
+    /// Sends a greeting, if a buffer is free and the way is known: whether it
+    /// arrives does not matter, greetings are said again.
+    pub(super) fn send(
+        &mut self,
+        device: &Device,
+        port: &LocalPort,
+        to: &Contact,
+        greeting: &Greeting,
+    ) -> Result<(), Error> {
+        let handle = self.route_to(device, port, to)?;
+        let Some(index) = self.free.pop() else {
+            return Ok(());
+        };
+        let offset = (HEARD_MAX + index as usize) * BUFFER_BYTES;
+        let bytes = greeting.encode();
+        // SAFETY: the buffer is as long, and nobody uses it: it was free.
+        unsafe { self.buffers.at(offset).copy_from(bytes.as_ptr(), bytes.len()) };
+        let mut piece = self.piece(offset, bytes.len());
+        // SAFETY: zero is a value of every field.
+        let mut request: ibv_send_wr = unsafe { zeroed() };
+        request.wr_id = WorkRequest::GreetingSent(index).encode();
+        request.sg_list = &raw mut piece;
+        request.num_sge = 1;
+        request.opcode = IBV_WR_SEND;
+        request.send_flags = IBV_SEND_SIGNALED;
+        request.wr.ud = ibv_send_wr__bindgen_ty_2__bindgen_ty_3 {
+            ah: handle,
+            remote_qpn: to.qpn,
+            remote_qkey: to.qkey,
+        };
+        let mut refused = null_mut();
+        // SAFETY: the queue pair and the route are open, the buffer is registered
+        // and nobody writes it before it is free again.
+        let status = unsafe {
+            inline::ibv_post_send(self.pair.raw(), &raw mut request, &raw mut refused)
+        };
+        if status != 0 {
+            self.free.push(index);
+            return Err(Error::system("send a greeting", status));
+        }
+        Ok(())
+    }
+
+    /// A greeting is out: its buffer is free.
+    pub(super) fn sent(&mut self, index: u32) {
+        debug_assert!(!self.free.contains(&index));
+        self.free.push(index);
+    }
+
+    /// What a datagram of that many bytes, with its route, left in a buffer.
+    pub(super) fn heard(&self, index: u32, bytes: usize) -> Option<Greeting> {
+        let bytes = bytes.checked_sub(ROUTE_BYTES)?;
+        let mut greeting = [0_u8; GREETING_BYTES];
+        if bytes != GREETING_BYTES {
+            return None;
+        }
+        let from = self
+            .buffers
+            .at(index as usize * BUFFER_BYTES + ROUTE_BYTES);
+        // SAFETY: within the buffer, which the device has given back.
+        unsafe { greeting.as_mut_ptr().copy_from(from, GREETING_BYTES) };
+        Greeting::decode(&greeting).ok()
+    }
+
+    /// Hands a buffer to the device.
+    pub(super) fn listen(&mut self, index: u32) -> Result<(), Error> {
+        let mut piece = self.piece(index as usize * BUFFER_BYTES, BUFFER_BYTES);
+        let mut request = ibv_recv_wr {
+            wr_id: WorkRequest::GreetingHeard(index).encode(),
+            next: null_mut(),
+            sg_list: &raw mut piece,
+            num_sge: 1,
+        };
+        let mut refused = null_mut();
+        // SAFETY: the queue pair is open; the buffer is registered, and nobody
+        // looks at it before the device gives it back.
+        let status = unsafe {
+            inline::ibv_post_recv(self.pair.raw(), &raw mut request, &raw mut refused)
+        };
+        match status {
+            0 => Ok(()),
+            status => Err(Error::system("listen for greetings", status)),
+        }
+    }
+
+    fn piece(&self, offset: usize, bytes: usize) -> ibv_sge {
+        ibv_sge {
+            addr: self.memory.address(offset),
+            length: bytes as u32,
+            lkey: self.memory.local_key(),
+        }
+    }
+
+    fn route_to(
+        &mut self,
+        device: &Device,
+        port: &LocalPort,
+        to: &Contact,
+    ) -> Result<*mut ibv_ah, Error> {
+        let known = |route: &&Route| route.gid == to.gid && route.lid == to.lid;
+        if let Some(route) = self.routes.iter().find(known) {
+            return Ok(route.handle.raw());
+        }
+        let functions = device.library().functions();
+        let mut attributes = port.route_to(&to.gid, to.lid);
+        // SAFETY: the domain is open and destroyed later, the attributes live
+        // during the call.
+        let handle = unsafe {
+            let handle = (functions.create_ah)(device.domain.raw(), &raw mut attributes);
+            Owned::new("find the way to a peer", handle, functions.destroy_ah)?
+        };
+        let raw = handle.raw();
+        self.routes.push(Route {
+            gid: to.gid,
+            lid: to.lid,
+            handle,
+        });
+        Ok(raw)
+    }
+
+    /// Destroys all, children first; what is refused stays for ever.
+    pub(super) fn close(self) -> Result<(), Error> {
+        let mut result = self.pair.destroy("destroy the queue pair for greetings");
+        for route in self.routes {
+            result = result.and(route.handle.destroy("forget the way to a peer"));
+        }
+        if result.is_ok() {
+            return self.memory.close();
+        }
+        core::mem::forget(self.memory);
+        result
+    }
+}

@@ -1,0 +1,122 @@
+//! The end of queue pairs: given up, drained, destroyed.
+//!
+//! A queue pair is destroyed when all that was posted to it has come back: its
+//! send queue is empty, and the device has said that it takes no receive any more
+//! (`IBV_EVENT_QP_LAST_WQE_REACHED`). Not every device says so; then some time
+//! must pass. Its number is forgotten when every completion of it is dealt with.
+
+use super::completion::told;
+use super::send_queue::Role;
+use super::work_request::{PairId, WorkRequest};
+use super::{Open, PeerAddress};
+use crate::Error;
+use core::time::Duration;
+use std::time::Instant;
+
+/// How long a device has to say that a queue pair takes no receive any more.
+const PATIENCE: Duration = Duration::from_millis(50);
+/// The same where somebody waits for it.
+const SHORT_PATIENCE: Duration = Duration::from_millis(5);
+/// For how long somebody waits at most.
+const WAIT_MAX: Duration = Duration::from_secs(2);
+
+impl Open {
+    /// Destroys the queue pairs that are drained.
+    pub(super) fn destroy_drained(&mut self, now: Duration) -> Result<(), Error> {
+        let drained = self.drained(|pair| pair.is_drained(now, PATIENCE));
+        drained.into_iter().try_for_each(|id| self.destroy(id))
+    }
+
+    fn drained(&self, is_so: impl Fn(&super::pair::Pair) -> bool) -> Vec<PairId> {
+        let pairs = self.pairs.iter().filter(|pair| is_so(pair));
+        pairs.map(|pair| pair.id).collect()
+    }
+
+    /// Destroys a queue pair, and deals with every completion of it.
+    fn destroy(&mut self, id: PairId) -> Result<(), Error> {
+        self.read_ahead()?;
+        self.settle(id);
+        let Some(mut pair) = self.pairs.take(id) else {
+            return Ok(());
+        };
+        let number = pair.offer.qpn;
+        // What has not come back by now never will.
+        let error = Error::completed(
+            "complete an operation",
+            "the connection was given up, and the device never said what became of it".to_owned(),
+            libc::ECANCELED,
+        );
+        while let Some(entry) = pair.queue.give_up() {
+            self.in_flight -= usize::from(entry.role != Role::Marker);
+            self.ready.extend(told(entry, pair.peer, Some(error.clone())));
+        }
+        pair.destroy()?;
+        // Another queue pair may get its number: nothing of it may be left.
+        self.read_ahead()?;
+        self.settle_number(id, Some(number));
+        Ok(())
+    }
+
+    /// Deals with the completions of one queue pair that were read ahead.
+    fn settle(&mut self, id: PairId) {
+        let number = self.pairs.get(id).map(|pair| pair.offer.qpn);
+        self.settle_number(id, number);
+    }
+
+    fn settle_number(&mut self, id: PairId, number: Option<u32>) {
+        let mut told = core::mem::take(&mut self.ready);
+        for completion in core::mem::take(&mut self.read_ahead) {
+            let is_its = match WorkRequest::decode(completion.wr_id) {
+                WorkRequest::Send(of, _) => of == id,
+                WorkRequest::Receive(_) => Some(completion.qp_num) == number,
+                _ => false,
+            };
+            match is_its {
+                true => self.completed(&completion, &mut told),
+                false => self.read_ahead.push(completion),
+            }
+        }
+        self.ready = told;
+    }
+
+    /// See [`super::Endpoint::remove`].
+    pub(super) fn remove(&mut self, address: PeerAddress) -> Result<(), Error> {
+        let gone = self.peers.take(address).ok_or_else(|| {
+            Error::invalid(
+                "remove a peer",
+                "it was removed before, or is one of another endpoint",
+            )
+        })?;
+        self.ready.retain(|one| one.peer != Some(address));
+        let of_it = |pair: &&mut super::pair::Pair| pair.peer == Some(address);
+        let mut ids = Vec::new();
+        for pair in self.pairs.iter_mut().filter(of_it) {
+            pair.peer = None;
+            ids.push(pair.id);
+        }
+        if let Some(id) = gone.pair {
+            self.give_up(id);
+        }
+        self.wait_for(&ids)?;
+        ids.into_iter().try_for_each(|id| self.destroy(id))
+    }
+
+    /// Waits until these queue pairs are drained, or will not be.
+    pub(super) fn wait_for(&mut self, ids: &[PairId]) -> Result<(), Error> {
+        let began = Instant::now();
+        loop {
+            self.read_ahead()?;
+            self.read_events()?;
+            ids.iter().for_each(|id| self.settle(*id));
+            let now = self.clock.elapsed();
+            let is_left = ids.iter().any(|id| {
+                let pair = self.pairs.get(*id);
+                pair.is_some_and(|pair| !pair.is_drained(now, SHORT_PATIENCE))
+            });
+            if !is_left || began.elapsed() > WAIT_MAX {
+                return Ok(());
+            }
+            std::thread::yield_now();
+        }
+    }
+}

@@ -1,0 +1,155 @@
+//! Messages: gathered from registered memory, received into it.
+
+#![allow(unsafe_code, reason = "hands registered memory to the device")]
+
+use super::completion::Kind;
+use super::posting::{Request, empty_piece};
+use super::registration::out_of_bounds;
+use super::send_queue::Role;
+use super::{Endpoint, Open, PeerAddress, closed};
+use crate::sys::constants::{IBV_SEND_INLINE, IBV_WR_SEND};
+use crate::sys::types::ibv_sge;
+use crate::{Error, Part, Refused};
+
+/// The most parts of one message.
+pub const PARTS_MAX: usize = 4;
+
+/// Where the bytes of a message are.
+pub(super) struct Gathered {
+    pub(super) pieces: [ibv_sge; PARTS_MAX],
+    pub(super) count: usize,
+    pub(super) bytes: usize,
+}
+
+impl Endpoint {
+    /// Sends a message that is made of `parts`, in this order. Its completion
+    /// brings `token` back; until then nobody may write the parts. It says that the
+    /// peer's device has the message, not that the peer has seen it.
+    ///
+    /// # Errors
+    /// See [`Refused`]; also a part that is not within registered memory, more
+    /// parts or bytes than can be had, a peer that was removed.
+    #[inline]
+    pub fn send(&mut self, to: PeerAddress, parts: &[Part], token: u64) -> Result<(), Refused> {
+        let open = self.open.as_mut().ok_or_else(closed)?;
+        let gathered = open.gather(parts, open.message_bytes)?;
+        open.send_message(to, gathered, Role::Told(Kind::Send), token, 0)
+    }
+
+    /// Sends a short message that goes into the request itself: the parts are
+    /// free when this returns, and no completion comes. Failing later, it is
+    /// reported with [`super::TOKEN_OF_INJECTED`].
+    ///
+    /// # Errors
+    /// As of [`Endpoint::send`]; also more bytes than [`Endpoint::inject_bytes`].
+    #[inline]
+    pub fn inject(&mut self, to: PeerAddress, parts: &[Part]) -> Result<(), Refused> {
+        let open = self.open.as_mut().ok_or_else(closed)?;
+        let gathered = open.gather(parts, open.inline_bytes as usize)?;
+        let flag = match gathered.bytes {
+            0 => 0,
+            _ => IBV_SEND_INLINE,
+        };
+        let token = super::TOKEN_OF_INJECTED;
+        open.send_message(to, gathered, Role::Untold, token, flag)
+    }
+
+    /// Posts memory for one message, from whichever peer. Its completion brings
+    /// `token` back; until then nobody else may use the part. A longer message
+    /// completes with an error, and its connection is made anew.
+    ///
+    /// Receives are handed to the device some together, at the latest by the next
+    /// [`Endpoint::poll`].
+    ///
+    /// # Errors
+    /// See [`Refused`]; also a part that is not within registered memory.
+    #[inline]
+    pub fn receive(&mut self, part: Part, token: u64) -> Result<(), Refused> {
+        let open = self.open.as_mut().ok_or_else(closed)?;
+        let (addr, lkey) = open.registrations.locate(&part).ok_or_else(out_of_bounds)?;
+        let length = u32::try_from(part.bytes).map_err(|_| too_long(part.bytes, u32::MAX as usize))?;
+        let piece = ibv_sge { addr, length, lkey };
+        if !open.receives.begin(piece, token) {
+            return Err(Refused::Full);
+        }
+        if open.receives.should_post() {
+            open.receives.post(&open.device, &mut open.counters)?;
+        }
+        Ok(())
+    }
+}
+
+impl Open {
+    #[inline]
+    fn gather(&self, parts: &[Part], bytes_max: usize) -> Result<Gathered, Refused> {
+        let mut gathered = Gathered {
+            pieces: [empty_piece(); PARTS_MAX],
+            count: 0,
+            bytes: 0,
+        };
+        for part in parts.iter().filter(|part| part.bytes > 0) {
+            if gathered.count == PARTS_MAX {
+                return Err(too_many_parts());
+            }
+            let (addr, lkey) = self.registrations.locate(part).ok_or_else(out_of_bounds)?;
+            // Each is within memory that exists: no overflow.
+            gathered.bytes += part.bytes;
+            if gathered.bytes > bytes_max {
+                return Err(too_long(gathered.bytes, bytes_max));
+            }
+            gathered.pieces[gathered.count] = ibv_sge {
+                addr,
+                length: part.bytes as u32,
+                lkey,
+            };
+            gathered.count += 1;
+        }
+        Ok(gathered)
+    }
+
+    #[inline]
+    fn send_message(
+        &mut self,
+        to: PeerAddress,
+        mut gathered: Gathered,
+        role: Role,
+        token: u64,
+        flags: u32,
+    ) -> Result<(), Refused> {
+        let id = self.ready_pair(to, 1)?;
+        self.counters.inline += u64::from(role == Role::Untold);
+        let mut request = Request {
+            role,
+            token,
+            bytes: gathered.bytes as u32,
+            must_signal: false,
+            opcode: IBV_WR_SEND,
+            flags,
+            pieces: gathered.pieces.as_mut_ptr(),
+            count: gathered.count,
+            remote_address: 0,
+            key: 0,
+        };
+        // SAFETY: the pieces are of registered memory that stays mapped, and the
+        // caller leaves them alone until they are told to be free.
+        unsafe { self.post(id, core::slice::from_mut(&mut request), Kind::Send) }
+    }
+}
+
+#[cold]
+fn too_many_parts() -> Refused {
+    Error::invalid(
+        "send a message",
+        format!("it has more than {PARTS_MAX} parts"),
+    )
+    .into()
+}
+
+#[cold]
+pub(super) fn too_long(bytes: usize, bytes_max: usize) -> Refused {
+    Error::invalid(
+        "start an operation",
+        format!("it is of {bytes} bytes, at most {bytes_max} can be had this way"),
+    )
+    .into()
+}

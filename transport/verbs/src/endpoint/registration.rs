@@ -1,0 +1,218 @@
+//! Memory registered with an endpoint.
+
+#![allow(unsafe_code, reason = "registers memory with the device")]
+
+use super::objects::Owned;
+use super::{Endpoint, closed};
+use crate::sys::types::{ibv_mr, ibv_pd};
+use crate::{Access, Error, Library, MemoryId, Part, Refused, RemoteMemory};
+use core::ffi::c_int;
+use refrain_ring::Region;
+
+/// Registered memory; the device forgets it before it may be unmapped.
+pub(super) struct Registration {
+    object: Owned<ibv_mr>,
+    base: *mut u8,
+    bytes: usize,
+    local_key: u32,
+    remote_key: u32,
+    // Keeps the memory mapped. Behind the registration: dropped later.
+    _region: Region,
+}
+
+// SAFETY: the memory is the region's, the rest is as for `Owned`.
+unsafe impl Send for Registration {}
+
+impl Registration {
+    /// # Errors
+    /// Out of bounds, or the device's.
+    pub(super) fn new(
+        library: &Library,
+        domain: &Owned<ibv_pd>,
+        region: &Region,
+        offset: usize,
+        bytes: usize,
+        access: Access,
+    ) -> Result<Self, Error> {
+        const ATTEMPTED: &str = "register memory";
+        let fits = offset
+            .checked_add(bytes)
+            .is_some_and(|end| end <= region.bytes());
+        if !fits || bytes == 0 {
+            return Err(Error::invalid(
+                ATTEMPTED,
+                format!(
+                    "{bytes} bytes from {offset} on are not within the {} of the region",
+                    region.bytes()
+                ),
+            ));
+        }
+        let functions = library.functions();
+        let base = region.at(offset);
+        let access = access.flags() as c_int;
+        // SAFETY: the domain is open and is destroyed later; the memory is mapped
+        // as long as the clone of the region below.
+        let object = unsafe {
+            let object = (functions.reg_mr)(domain.raw(), base.cast(), bytes, access);
+            Owned::new(ATTEMPTED, object, functions.dereg_mr).map_err(explain)?
+        };
+        // SAFETY: the registration is open.
+        let (local_key, remote_key) = unsafe { ((*object.raw()).lkey, (*object.raw()).rkey) };
+        Ok(Self {
+            object,
+            base,
+            bytes,
+            local_key,
+            remote_key,
+            _region: region.clone(),
+        })
+    }
+
+    pub(super) fn address(&self, offset: usize) -> u64 {
+        self.base.wrapping_add(offset).addr() as u64
+    }
+
+    pub(super) fn local_key(&self) -> u32 {
+        self.local_key
+    }
+
+    /// The device forgets it. What it does not let go stays, with the memory.
+    pub(super) fn close(self) -> Result<(), Error> {
+        let result = self.object.destroy("give up registered memory");
+        if result.is_err() {
+            core::mem::forget(self._region);
+        }
+        result
+    }
+}
+
+/// What is usually the reason.
+fn explain(error: Error) -> Error {
+    match error.errno() {
+        libc::ENOMEM => error.with_remedy(
+            "less memory may be locked than is needed (ulimit -l), or the device has no more \
+             registrations",
+        ),
+        libc::EFAULT => error.with_remedy("the memory cannot be written or is not mapped"),
+        _ => error,
+    }
+}
+
+/// Everything that is registered, by [`MemoryId`].
+#[derive(Default)]
+pub(super) struct Registrations(Vec<Option<Registration>>);
+
+impl Registrations {
+    pub(super) fn get(&self, memory: MemoryId) -> Option<&Registration> {
+        self.0.get(memory.0 as usize)?.as_ref()
+    }
+
+    /// Address and local key of a part, if it is within registered memory.
+    #[inline]
+    pub(super) fn locate(&self, part: &Part) -> Option<(u64, u32)> {
+        let registration = self.get(part.memory)?;
+        let fits =
+            part.bytes <= registration.bytes && part.offset <= registration.bytes - part.bytes;
+        fits.then(|| (registration.address(part.offset), registration.local_key))
+    }
+
+    /// The local key for `bytes` bytes at an address, if they are within it.
+    #[inline]
+    pub(super) fn key_of(&self, memory: MemoryId, address: u64, bytes: usize) -> Option<u32> {
+        let registration = self.get(memory)?;
+        let offset = usize::try_from(address.checked_sub(registration.address(0))?).ok()?;
+        let fits = bytes <= registration.bytes && offset <= registration.bytes - bytes;
+        fits.then_some(registration.local_key)
+    }
+
+    pub(super) fn close(self) -> Result<(), Error> {
+        self.0
+            .into_iter()
+            .flatten()
+            .fold(Ok(()), |result, one| result.and(one.close()))
+    }
+}
+
+impl Endpoint {
+    /// Registers `bytes` bytes of `region` from `offset` on. The region's
+    /// memory stays mapped until it is given up or the endpoint is closed.
+    ///
+    /// What operations and peers do with the memory follows the discipline of
+    /// [`Region`]: the caller sees to it that nobody writes bytes that are
+    /// being sent or read, nor reads those that may be received into or written.
+    ///
+    /// # Errors
+    /// Out of bounds, or the device's: often that less memory may be locked
+    /// than is needed (`ulimit -l`).
+    pub fn register(
+        &mut self,
+        region: &Region,
+        offset: usize,
+        bytes: usize,
+        access: Access,
+    ) -> Result<MemoryId, Error> {
+        let open = self.open.as_mut().ok_or_else(closed)?;
+        let index = u32::try_from(open.registrations.0.len())
+            .map_err(|_| Error::invalid("register memory", "too many registrations"))?;
+        let device = &open.device;
+        let registration = Registration::new(
+            device.library(),
+            &device.domain,
+            region,
+            offset,
+            bytes,
+            access,
+        )?;
+        open.registrations.0.push(Some(registration));
+        Ok(MemoryId(index))
+    }
+
+    /// Gives up registered memory. When this returns, peers read and write it no
+    /// more: the device waits for what it has begun. Operations of this endpoint
+    /// that still use it fail, and with them their connections. Giving up again
+    /// does nothing.
+    ///
+    /// # Errors
+    /// The device's; the memory then stays mapped for ever.
+    pub fn deregister(&mut self, memory: MemoryId) -> Result<(), Error> {
+        let open = self.open.as_mut().ok_or_else(closed)?;
+        let slot = open
+            .registrations
+            .0
+            .get_mut(memory.0 as usize)
+            .ok_or_else(|| {
+                Error::invalid(
+                    "give up registered memory",
+                    "it was registered with another endpoint",
+                )
+            })?;
+        slot.take().map_or(Ok(()), Registration::close)
+    }
+
+    /// What peers need to read or write registered memory; of memory that was
+    /// given up, a key that none has.
+    ///
+    /// # Panics
+    /// The memory was registered with another endpoint.
+    pub fn remote_key(&self, memory: MemoryId) -> RemoteMemory {
+        let registration = self.open.as_ref().and_then(|open| {
+            let slot = open.registrations.0.get(memory.0 as usize);
+            slot.expect("memory of this endpoint").as_ref()
+        });
+        registration.map_or(RemoteMemory { key: 0, base: 0 }, |registration| {
+            RemoteMemory {
+                key: u64::from(registration.remote_key),
+                base: registration.address(0),
+            }
+        })
+    }
+}
+
+#[cold]
+pub(super) fn out_of_bounds() -> Refused {
+    Error::invalid(
+        "start an operation",
+        "a part is not within registered memory",
+    )
+    .into()
+}

@@ -1,0 +1,103 @@
+//! Global identifiers: the addresses of a port.
+
+use core::fmt;
+use std::net::{Ipv4Addr, Ipv6Addr};
+
+/// How packets to and from a GID travel.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum GidType {
+    /// InfiniBand: a subnet's prefix and the port's GUID.
+    InfiniBand,
+    /// RoCE v1: Ethernet frames of their own type; no router takes them.
+    RoceV1,
+    /// RoCE v2: UDP over IPv4 or IPv6, port 4791.
+    RoceV2,
+    /// The kernel did not say.
+    Unknown,
+}
+
+impl fmt::Display for GidType {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::InfiniBand => "InfiniBand",
+            Self::RoceV1 => "RoCE v1",
+            Self::RoceV2 => "RoCE v2",
+            Self::Unknown => "unknown",
+        })
+    }
+}
+
+/// One entry of a port's table of GIDs that is not empty.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Gid {
+    /// Its place in the table, which is how a queue pair is told to use it.
+    pub index: u8,
+    /// The identifier, in the order of bytes on the wire.
+    pub bytes: [u8; 16],
+    /// How its packets travel.
+    pub kind: GidType,
+    /// The network interface that it belongs to; none on InfiniBand.
+    pub interface: Option<String>,
+    /// Its address is one of this network namespace, or on InfiniBand of no one's.
+    /// A container may see the GIDs of its host and cannot use them.
+    pub is_here: bool,
+}
+
+/// Which addresses a RoCE v2 GID reaches.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Reach {
+    /// An IPv4 address of the interface, as `::ffff:a.b.c.d`.
+    Ipv4,
+    /// An IPv6 address of the interface.
+    Ipv6,
+    /// A link-local address, of IPv6 or IPv4: no router takes its packets.
+    LinkLocal,
+}
+
+impl Gid {
+    /// The identifier as an IPv6 address, which it has the form of.
+    pub fn ipv6(&self) -> Ipv6Addr {
+        Ipv6Addr::from(self.bytes)
+    }
+
+    /// The IPv4 address that it stands for, if it does.
+    pub fn ipv4(&self) -> Option<Ipv4Addr> {
+        self.ipv6().to_ipv4_mapped()
+    }
+
+    /// Which addresses it reaches.
+    pub fn reach(&self) -> Reach {
+        Address(self.bytes).reach()
+    }
+}
+
+/// The IPv4 address that it stands for, else as an IPv6 address.
+impl fmt::Display for Gid {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        Address(self.bytes).fmt(f)
+    }
+}
+
+/// A GID without its place in a table.
+pub(crate) struct Address(pub(crate) [u8; 16]);
+
+impl fmt::Display for Address {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let address = Ipv6Addr::from(self.0);
+        match address.to_ipv4_mapped() {
+            Some(address) => address.fmt(f),
+            None => address.fmt(f),
+        }
+    }
+}
+
+impl Address {
+    pub(crate) fn reach(&self) -> Reach {
+        let address = Ipv6Addr::from(self.0);
+        match address.to_ipv4_mapped() {
+            Some(address) if !address.is_link_local() => Reach::Ipv4,
+            None if !address.is_unicast_link_local() => Reach::Ipv6,
+            _ => Reach::LinkLocal,
+        }
+    }
+}

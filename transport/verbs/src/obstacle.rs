@@ -1,0 +1,142 @@
+//! What keeps a port from being used, and what to do about it.
+
+use crate::{Chosen, Device, GidType, LinkLayer, Port, PortState, Reach, Transport};
+
+/// The largest payload of a packet.
+const LARGE_PACKET_BYTES: u32 = 4096;
+/// What an interface needs for it, with all headers there are.
+const LARGE_PACKET_MTU: u32 = 4200;
+
+impl Device {
+    /// Why none of its ports can be used, and what to do; none if it can.
+    pub fn obstacle(&self) -> Option<String> {
+        let name = &self.name;
+        if let Some(error) = &self.refusal {
+            return Some(error.to_string());
+        }
+        match self.transport {
+            Transport::InfiniBand => {}
+            Transport::Iwarp => {
+                return Some(format!(
+                    "{name} speaks iWARP, which the verbs fabric does not: use libfabric (ofi:verbs)"
+                ));
+            }
+            Transport::Other => {
+                return Some(format!(
+                    "{name} speaks a protocol of its maker's own: use libfabric, if it has a \
+                     provider for it (refrain info --providers)"
+                ));
+            }
+        }
+        if self.limits.shared_queues == 0 {
+            return Some(format!(
+                "{name} has no shared receive queues, which the verbs fabric needs: use libfabric \
+                 (ofi:verbs)"
+            ));
+        }
+        self.ports
+            .is_empty()
+            .then(|| format!("{name} has no ports"))
+    }
+}
+
+impl Port {
+    /// Why it cannot be used as it is, and what to do; none if it can. `device` is
+    /// the name of the device that it belongs to.
+    pub fn obstacle(&self, device: &str) -> Option<String> {
+        let what = format!("port {} of {device}", self.number);
+        if !self.is_active() {
+            return Some(format!("{what} is {}: {}", self.state, self.awakening()));
+        }
+        match self.link_layer {
+            LinkLayer::InfiniBand if self.needs_gid() && self.gids.is_empty() => Some(format!(
+                "{what} must use a GID and has none: is a subnet manager running (opensm)?"
+            )),
+            LinkLayer::InfiniBand if !self.needs_gid() && self.lid == 0 => Some(format!(
+                "{what} has no LID: is a subnet manager running (opensm)?"
+            )),
+            LinkLayer::Ethernet if self.best_gid().is_none() => Some(format!(
+                "{what} has no RoCE v2 GID{}: {}",
+                self.others(),
+                self.addressing()
+            )),
+            LinkLayer::Unknown => Some(format!("{what} is neither on InfiniBand nor on Ethernet")),
+            _ => None,
+        }
+    }
+
+    /// What makes it active.
+    fn awakening(&self) -> String {
+        let interface = self.interface_words();
+        match (self.link_layer, self.state) {
+            (LinkLayer::InfiniBand, PortState::Initialising | PortState::Armed) => {
+                "no subnet manager has configured it; start one in the subnet (opensm, or the \
+                 switch's own)"
+                    .into()
+            }
+            (LinkLayer::InfiniBand, _) => format!(
+                "its link is in the state \"{}\"; look at the cable and the switch (ibstat, iblinkinfo)",
+                self.physical_state_words()
+            ),
+            _ => format!("ip link set {interface} up, and look at the cable"),
+        }
+    }
+
+    /// What gives it a RoCE v2 GID.
+    fn addressing(&self) -> String {
+        let interface = self.interface_words();
+        format!(
+            "give {} an address (ip address add 192.168.1.4/24 dev {interface}); every address \
+             becomes a GID",
+            if self.interface.is_some() {
+                &*interface
+            } else {
+                "its network interface"
+            }
+        )
+    }
+
+    fn interface_words(&self) -> String {
+        self.interface.clone().unwrap_or_else(|| "INTERFACE".into())
+    }
+
+    /// What GIDs it has when none of RoCE v2 can be used.
+    fn others(&self) -> &'static str {
+        let has = |kind| self.gids.iter().any(|gid| gid.kind == kind);
+        if has(GidType::RoceV2) {
+            ", only such of other network namespaces"
+        } else if has(GidType::RoceV1) {
+            ", only RoCE v1 ones, which no router takes"
+        } else if has(GidType::Unknown) {
+            ", or the kernel does not tell their types"
+        } else {
+            ""
+        }
+    }
+}
+
+impl Chosen {
+    /// What works, and would work better or farther if something were done.
+    pub fn cautions(&self) -> Vec<String> {
+        let mut cautions = Vec::new();
+        if self.link_layer != LinkLayer::Ethernet {
+            return cautions;
+        }
+        let what = format!("port {} of {}", self.port, self.device);
+        let interface = self.interface.as_deref().unwrap_or("its interface");
+        if self.reach() == Reach::LinkLocal {
+            cautions.push(format!(
+                "{what} has a link-local GID only, which leads nowhere beyond the switch: give \
+                 {interface} an IPv4 address"
+            ));
+        }
+        if self.mtu_bytes < LARGE_PACKET_BYTES {
+            cautions.push(format!(
+                "{what} carries only {} bytes a packet: with an MTU of {LARGE_PACKET_MTU} (or 9000) \
+                 on {interface}, and on every switch between, it is {LARGE_PACKET_BYTES}",
+                self.mtu_bytes
+            ));
+        }
+        cautions
+    }
+}

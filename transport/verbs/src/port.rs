@@ -1,0 +1,124 @@
+//! One port of a device.
+
+use crate::Gid;
+use core::fmt;
+
+/// The logical state of a port.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum PortState {
+    /// No link.
+    Down,
+    /// There is a link, and no subnet manager has configured the port yet.
+    Initialising,
+    /// Configured, not yet told to carry data.
+    Armed,
+    /// Carries data.
+    Active,
+    /// Was active; the link is lost for the moment.
+    ActiveDeferred,
+    /// Another number than the interface defines.
+    Unknown(u32),
+}
+
+/// What kind of network a port is on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum LinkLayer {
+    /// InfiniBand: ports are addressed by LIDs, which a subnet manager assigns.
+    InfiniBand,
+    /// Ethernet: RoCE, ports are addressed by GIDs.
+    Ethernet,
+    /// Not said.
+    Unknown,
+}
+
+/// A port as it was found.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Port {
+    /// Its number; the first is 1.
+    pub number: u8,
+    /// Its logical state.
+    pub state: PortState,
+    /// Its physical state, as the interface numbers it: see
+    /// [`Port::physical_state_words`].
+    pub physical_state: u8,
+    /// The network it is on.
+    pub link_layer: LinkLayer,
+    /// The largest packets' payload that the port can have, in bytes.
+    pub mtu_max_bytes: u32,
+    /// The same as configured now: follows the network interface on Ethernet, the
+    /// subnet manager on InfiniBand.
+    pub mtu_active_bytes: u32,
+    /// The longest message, in bytes.
+    pub message_max_bytes: u32,
+    /// Its address within an InfiniBand subnet; 0 on Ethernet.
+    pub lid: u16,
+    /// The subnet manager's; 0 on Ethernet.
+    pub subnet_manager_lid: u16,
+    /// On InfiniBand: packets must carry a GID (a GRH) even within the subnet, as
+    /// those of virtual functions.
+    pub grh_required: bool,
+    /// Entries of the table of partition keys.
+    pub partition_keys: u16,
+    /// Lanes times their speed, in Mbit/s, as it is sold (100 Gbit/s is 100 000); 0
+    /// if the device does not say.
+    pub speed_mbit_s: u32,
+    /// The entries of its table of GIDs that are not empty, by index.
+    pub gids: Vec<Gid>,
+    /// The network interface of the port: that of its GIDs, or of IP over
+    /// InfiniBand.
+    pub interface: Option<String>,
+}
+
+impl Port {
+    /// It carries data.
+    pub fn is_active(&self) -> bool {
+        self.state == PortState::Active
+    }
+
+    /// Its queue pairs must be told a GID: on Ethernet always.
+    pub fn needs_gid(&self) -> bool {
+        self.link_layer != LinkLayer::InfiniBand || self.grh_required
+    }
+
+    /// The entry `index` of the table of GIDs, if it is not empty.
+    pub fn gid(&self, index: u8) -> Option<&Gid> {
+        self.gids.iter().find(|gid| gid.index == index)
+    }
+
+    /// The physical state in words.
+    pub fn physical_state_words(&self) -> &'static str {
+        match self.physical_state {
+            1 => "sleep",
+            2 => "polling",
+            3 => "disabled",
+            4 => "training",
+            5 => "link up",
+            6 => "link error recovery",
+            7 => "physical test",
+            _ => "unknown",
+        }
+    }
+}
+
+impl fmt::Display for PortState {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::Down => "DOWN",
+            Self::Initialising => "INIT",
+            Self::Armed => "ARMED",
+            Self::Active => "ACTIVE",
+            Self::ActiveDeferred => "ACTIVE_DEFER",
+            Self::Unknown(number) => return write!(f, "state {number}"),
+        })
+    }
+}
+
+impl fmt::Display for LinkLayer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::InfiniBand => "InfiniBand",
+            Self::Ethernet => "Ethernet",
+            Self::Unknown => "unknown",
+        })
+    }
+}
