@@ -96,6 +96,7 @@ pub mod network;
 pub mod ofi;
 pub mod shm;
 pub mod sim;
+pub mod verbs;
 
 use crate::control::Control;
 use crate::gate::Pass;

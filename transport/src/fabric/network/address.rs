@@ -146,6 +146,9 @@ impl NetworkAddress {
     /// text as it is, the rest in hexadecimal.
     pub fn readable(&self) -> String {
         let name = &self.name[..];
+        if let Some(host) = refrain_verbs::readable(name) {
+            return host;
+        }
         let family = name.first_chunk().map(|family| u16::from_ne_bytes(*family));
         match (family, name.len()) {
             (Some(2), 16) => {

@@ -133,7 +133,9 @@ impl Open {
         for _ in 0..=self.sizes.completions / BATCH {
             let count = self.read_completions(&mut completions)?;
             // SAFETY: the device wrote that many.
-            let read = completions[..count].iter().map(|one| unsafe { *one.assume_init_ref() });
+            let read = completions[..count]
+                .iter()
+                .map(|one| unsafe { *one.assume_init_ref() });
             self.read_ahead.extend(read);
             if count < BATCH {
                 break;
@@ -194,13 +196,7 @@ impl Open {
     }
 
     #[inline]
-    fn sent(
-        &mut self,
-        completion: &ibv_wc,
-        id: PairId,
-        sequence: u32,
-        out: &mut Vec<Completion>,
-    ) {
+    fn sent(&mut self, completion: &ibv_wc, id: PairId, sequence: u32, out: &mut Vec<Completion>) {
         let failure = match completion.status {
             IBV_WC_SUCCESS => None,
             status if self.pairs.get(id).is_none() => {

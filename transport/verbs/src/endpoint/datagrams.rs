@@ -81,10 +81,7 @@ impl Datagrams {
     fn start(&self, device: &Device, port: &LocalPort) -> Result<(), Error> {
         const ATTEMPTED: &str = "prepare the queue pair for greetings";
         let steps = [
-            (
-                IBV_QPS_INIT,
-                IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY,
-            ),
+            (IBV_QPS_INIT, IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY),
             (IBV_QPS_RTR, 0),
             (IBV_QPS_RTS, IBV_QP_SQ_PSN),
         ];
@@ -95,7 +92,13 @@ impl Datagrams {
             attributes.port_num = port.number;
             attributes.qkey = port.contact.qkey;
             let mask = IBV_QP_STATE | mask;
-            modify(device.library(), &self.pair, ATTEMPTED, &mut attributes, mask)?;
+            modify(
+                device.library(),
+                &self.pair,
+                ATTEMPTED,
+                &mut attributes,
+                mask,
+            )?;
         }
         Ok(())
     }
@@ -121,7 +124,11 @@ impl Datagrams {
         let offset = (HEARD_MAX + index as usize) * BUFFER_BYTES;
         let bytes = greeting.encode();
         // SAFETY: the buffer is as long, and nobody uses it: it was free.
-        unsafe { self.buffers.at(offset).copy_from(bytes.as_ptr(), bytes.len()) };
+        unsafe {
+            self.buffers
+                .at(offset)
+                .copy_from(bytes.as_ptr(), bytes.len())
+        };
         let mut piece = self.piece(offset, bytes.len());
         // SAFETY: zero is a value of every field.
         let mut request: ibv_send_wr = unsafe { zeroed() };
@@ -138,9 +145,8 @@ impl Datagrams {
         let mut refused = null_mut();
         // SAFETY: the queue pair and the route are open, the buffer is registered
         // and nobody writes it before it is free again.
-        let status = unsafe {
-            inline::ibv_post_send(self.pair.raw(), &raw mut request, &raw mut refused)
-        };
+        let status =
+            unsafe { inline::ibv_post_send(self.pair.raw(), &raw mut request, &raw mut refused) };
         if status != 0 {
             self.free.push(index);
             return Err(Error::system("send a greeting", status));
@@ -161,9 +167,7 @@ impl Datagrams {
         if bytes != GREETING_BYTES {
             return None;
         }
-        let from = self
-            .buffers
-            .at(index as usize * BUFFER_BYTES + ROUTE_BYTES);
+        let from = self.buffers.at(index as usize * BUFFER_BYTES + ROUTE_BYTES);
         // SAFETY: within the buffer, which the device has given back.
         unsafe { greeting.as_mut_ptr().copy_from(from, GREETING_BYTES) };
         Greeting::decode(&greeting).ok()
@@ -181,9 +185,8 @@ impl Datagrams {
         let mut refused = null_mut();
         // SAFETY: the queue pair is open; the buffer is registered, and nobody
         // looks at it before the device gives it back.
-        let status = unsafe {
-            inline::ibv_post_recv(self.pair.raw(), &raw mut request, &raw mut refused)
-        };
+        let status =
+            unsafe { inline::ibv_post_recv(self.pair.raw(), &raw mut request, &raw mut refused) };
         match status {
             0 => Ok(()),
             status => Err(Error::system("listen for greetings", status)),

@@ -94,11 +94,7 @@ fn open_receives(
     // SAFETY: the domain is open, the attributes live during the call.
     unsafe {
         let queue = (functions.create_srq)(domain.raw(), &raw mut attributes);
-        Owned::new(
-            "make a shared receive queue",
-            queue,
-            functions.destroy_srq,
-        )
+        Owned::new("make a shared receive queue", queue, functions.destroy_srq)
     }
 }
 

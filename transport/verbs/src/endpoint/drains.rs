@@ -48,7 +48,8 @@ impl Open {
         );
         while let Some(entry) = pair.queue.give_up() {
             self.in_flight -= usize::from(entry.role != Role::Marker);
-            self.ready.extend(told(entry, pair.peer, Some(error.clone())));
+            self.ready
+                .extend(told(entry, pair.peer, Some(error.clone())));
         }
         pair.destroy()?;
         // Another queue pair may get its number: nothing of it may be left.

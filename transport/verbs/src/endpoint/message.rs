@@ -67,7 +67,8 @@ impl Endpoint {
     pub fn receive(&mut self, part: Part, token: u64) -> Result<(), Refused> {
         let open = self.open.as_mut().ok_or_else(closed)?;
         let (addr, lkey) = open.registrations.locate(&part).ok_or_else(out_of_bounds)?;
-        let length = u32::try_from(part.bytes).map_err(|_| too_long(part.bytes, u32::MAX as usize))?;
+        let length =
+            u32::try_from(part.bytes).map_err(|_| too_long(part.bytes, u32::MAX as usize))?;
         let piece = ibv_sge { addr, length, lkey };
         if !open.receives.begin(piece, token) {
             return Err(Refused::Full);

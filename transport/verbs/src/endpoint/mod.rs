@@ -30,7 +30,7 @@ mod sizes;
 mod waiting;
 mod work_request;
 
-pub use address::ADDRESS_BYTES;
+pub use address::{ADDRESS_BYTES, readable};
 pub use completion::{Completion, Kind, TOKEN_OF_INJECTED};
 pub use counters::Counters;
 pub use message::PARTS_MAX;
@@ -279,7 +279,10 @@ impl Open {
             || self.pairs.iter().any(|pair| {
                 pair.state == State::Bound && pair.queue.needs_marker() && !pair.is_marked
             });
-        let ticks = self.peers.iter().filter_map(|peer| peer.connecting.next_tick_at());
+        let ticks = self
+            .peers
+            .iter()
+            .filter_map(|peer| peer.connecting.next_tick_at());
         ticks.chain(is_soon.then(|| now + LOOK_EVERY)).min()
     }
 

@@ -107,7 +107,12 @@ impl Making<'_> {
     }
 
     /// A fresh queue pair for a peer.
-    pub(super) fn pair(&self, id: PairId, peer: PeerAddress, generation: u32) -> Result<Pair, Error> {
+    pub(super) fn pair(
+        &self,
+        id: PairId,
+        peer: PeerAddress,
+        generation: u32,
+    ) -> Result<Pair, Error> {
         let psn = random::number_24()?;
         let (object, _) = self.queue_pair(IBV_QPT_RC, self.capacity(self.inline_bytes))?;
         // SAFETY: zero is a value of every field.
@@ -118,7 +123,13 @@ impl Making<'_> {
             IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE;
         let mask = IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS;
         let library = self.device.library();
-        modify(library, &object, "prepare a queue pair", &mut attributes, mask)?;
+        modify(
+            library,
+            &object,
+            "prepare a queue pair",
+            &mut attributes,
+            mask,
+        )?;
         // SAFETY: the queue pair is open.
         let qpn = unsafe { (*object.raw()).qp_num };
         Ok(Pair {
@@ -171,7 +182,13 @@ impl Pair {
             | IBV_QP_RQ_PSN
             | IBV_QP_MAX_DEST_RD_ATOMIC
             | IBV_QP_MIN_RNR_TIMER;
-        modify(library, &self.object, "bind a queue pair to one of the peer", &mut attributes, mask)?;
+        modify(
+            library,
+            &self.object,
+            "bind a queue pair to one of the peer",
+            &mut attributes,
+            mask,
+        )?;
         // SAFETY: zero is a value of every field.
         let mut attributes: ibv_qp_attr = unsafe { zeroed() };
         attributes.qp_state = IBV_QPS_RTS;
@@ -186,7 +203,13 @@ impl Pair {
             | IBV_QP_RNR_RETRY
             | IBV_QP_SQ_PSN
             | IBV_QP_MAX_QP_RD_ATOMIC;
-        modify(library, &self.object, "make a queue pair ready to send", &mut attributes, mask)?;
+        modify(
+            library,
+            &self.object,
+            "make a queue pair ready to send",
+            &mut attributes,
+            mask,
+        )?;
         self.state = State::Bound;
         Ok(())
     }
@@ -200,7 +223,13 @@ impl Pair {
         let mut attributes: ibv_qp_attr = unsafe { zeroed() };
         attributes.qp_state = IBV_QPS_ERR;
         // One that refuses is destroyed all the same, if later.
-        let _ = modify(library, &self.object, "stop a queue pair", &mut attributes, IBV_QP_STATE);
+        let _ = modify(
+            library,
+            &self.object,
+            "stop a queue pair",
+            &mut attributes,
+            IBV_QP_STATE,
+        );
         self.state = State::Draining {
             since: now,
             // To a fresh one nothing was ever sent.
@@ -236,8 +265,7 @@ pub(super) fn modify(
     mask: u32,
 ) -> Result<(), Error> {
     // SAFETY: the queue pair is open, the attributes live during the call.
-    let status = unsafe {
-        (library.functions().modify_qp)(pair.raw(), &raw mut *attributes, mask as c_int)
-    };
+    let status =
+        unsafe { (library.functions().modify_qp)(pair.raw(), &raw mut *attributes, mask as c_int) };
     check(attempted, status)
 }

@@ -71,9 +71,12 @@ impl Open {
         let base = chain.as_mut_ptr();
         let mut signalled = 0;
         for (index, request) in requests.iter().enumerate() {
-            let begun =
-                pair.queue
-                    .begin(request.role, request.token, request.bytes, request.must_signal);
+            let begun = pair.queue.begin(
+                request.role,
+                request.token,
+                request.bytes,
+                request.must_signal,
+            );
             let Some(place) = begun else {
                 (0..index).for_each(|_| pair.queue.take_back());
                 return Err(Refused::Again);
@@ -92,8 +95,7 @@ impl Open {
         // promises.
         let status = unsafe { inline::ibv_post_send(pair.raw(), base, &raw mut refused) };
         if status != 0 {
-            let taken =
-                (refused.addr().saturating_sub(base.addr())) / size_of::<ibv_send_wr>();
+            let taken = (refused.addr().saturating_sub(base.addr())) / size_of::<ibv_send_wr>();
             return self.not_posted(id, requests, taken, status, kind);
         }
         let own = requests

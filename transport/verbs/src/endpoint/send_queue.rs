@@ -139,7 +139,12 @@ impl SendQueue {
             return;
         };
         self.markers -= usize::from(entry.role == Role::Marker);
-        let tail = || self.entries.iter().rev().take_while(|one| !one.is_signalled);
+        let tail = || {
+            self.entries
+                .iter()
+                .rev()
+                .take_while(|one| !one.is_signalled)
+        };
         self.unsignalled = tail().count() as u32;
         self.awaited = tail()
             .filter(|one| matches!(one.role, Role::Told(_)))

@@ -30,7 +30,9 @@ impl Sizes {
     /// The device cannot have as many.
     pub(super) fn of(options: &EndpointOptions, limits: &DeviceLimits) -> Result<Self, Error> {
         let pairs = (2 * options.peers_max).clamp(2, SLOTS_MAX);
-        let receives = options.receives_max.clamp(1, limits.shared_requests.max(1) as usize);
+        let receives = options
+            .receives_max
+            .clamp(1, limits.shared_requests.max(1) as usize);
         let fixed = receives + HEARD_MAX + SENT_MAX + pairs * MARKERS_MAX;
         let operations = options
             .operations_max

@@ -76,9 +76,7 @@ impl Waiting {
         // SAFETY: zero is a value of every field.
         let mut events: [libc::epoll_event; 3] = unsafe { zeroed() };
         // SAFETY: there is room for three.
-        let count = unsafe {
-            libc::epoll_wait(self.all.as_raw_fd(), events.as_mut_ptr(), 3, 0)
-        };
+        let count = unsafe { libc::epoll_wait(self.all.as_raw_fd(), events.as_mut_ptr(), 3, 0) };
         let count = usize::try_from(count).unwrap_or(0);
         let by = |why| events[..count].iter().any(|event| { event.u64 } == why);
         (by(COMPLETIONS), by(EVENTS))

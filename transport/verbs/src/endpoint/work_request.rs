@@ -113,6 +113,9 @@ mod tests {
     fn a_completion_of_the_pair_before_is_not_one_of_the_next() {
         let old = PairId::first(3);
         let number = WorkRequest::Send(old, 9).encode();
-        assert_ne!(WorkRequest::decode(number), WorkRequest::Send(old.next(), 9));
+        assert_ne!(
+            WorkRequest::decode(number),
+            WorkRequest::Send(old.next(), 9)
+        );
     }
 }
