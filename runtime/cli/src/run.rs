@@ -298,9 +298,8 @@ pub fn run(arguments: Arguments) -> miette::Result<ExitCode> {
     // What a job before this one left behind must not take this one's room. What
     // cannot be removed is for `refrain clean` to tell.
     leftovers::remove(&leftovers::folders());
-    match Job::start(spec) {
+    match Job::start_forwarding_signals(spec) {
         Ok(mut job) => {
-            job.forward_signals().into_diagnostic()?;
             if arguments.progress {
                 job.show_progress();
             }

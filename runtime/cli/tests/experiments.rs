@@ -2,7 +2,7 @@
 
 mod launched;
 
-use launched::{Launched, refrain, run};
+use launched::{Launched, processes_of, refrain, run};
 use rustix::process::Signal;
 use std::fs;
 use std::path::Path;
@@ -42,19 +42,8 @@ fn wrong_options_are_told_with_what_to_do() {
     }
 }
 
-/// What processes that live have this folder in their environment.
-fn processes_of(folder: &Path) -> Vec<String> {
-    let folder = folder.to_str().unwrap();
-    let all = fs::read_dir("/proc").unwrap().flatten();
-    all.filter_map(|process| {
-        let environment = fs::read(process.path().join("environ")).ok()?;
-        let has_it = String::from_utf8_lossy(&environment).contains(folder);
-        has_it.then(|| fs::read_to_string(process.path().join("cmdline")).unwrap_or_default())
-    })
-    .collect()
-}
-
-/// The launcher and both ranks have these words in their command lines.
+/// The launcher and both ranks have these words in their command lines; so has what
+/// the launcher forks, until it is another program.
 fn wait_for_ranks(folder: &Path) {
     let begin = Instant::now();
     let is_rank = |line: &String| line.contains("refrain-workload\0ring");

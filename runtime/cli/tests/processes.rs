@@ -2,9 +2,11 @@
 
 mod launched;
 
-use launched::{Launched, Process, job, refrain, run};
+use launched::{Launched, Process, job, processes_of, refrain, run};
 use rustix::process::{Pid, Signal, test_kill_process_group};
+use std::fs;
 use std::process::Stdio;
+use std::time::{Duration, Instant};
 
 /// The launcher leaves no file that bears its name.
 fn expect_no_files(launcher: u32) {
@@ -56,6 +58,29 @@ fn signals_end_ranks_and_are_the_status() {
         assert!(ended.err.contains("was ended by SIG"), "{}", ended.err);
         expect_no_files(launcher);
     }
+}
+
+/// A launcher that a signal ended while it started ranks left files, and processes
+/// that were still being killed.
+#[test]
+fn a_signal_during_the_start_leaves_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut command = job("-n 32 --protocol pessimist", "hang");
+    let launched = Launched::start(command.env("TMPDIR", folder.path()));
+    let launcher = launched.id();
+    let files = || fs::read_dir(folder.path()).unwrap().count();
+    let begin = Instant::now();
+    // The first files are made before the first rank.
+    while files() == 0 {
+        assert!(begin.elapsed() < Duration::from_secs(60), "no file is made");
+        std::thread::yield_now();
+    }
+    launched.signal(Signal::TERM);
+    let ended = launched.end().expect(143);
+    assert!(ended.err.contains("was ended by SIGTERM"), "{}", ended.err);
+    assert_eq!(processes_of(folder.path()), [""; 0]);
+    assert_eq!(files(), 0);
+    expect_no_files(launcher);
 }
 
 #[test]

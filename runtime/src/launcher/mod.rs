@@ -230,12 +230,14 @@ impl Job {
     /// limits, [`Error::Control`] when the system refuses something. Nothing is
     /// left running.
     pub fn start(spec: JobSpec) -> Result<Self, Error> {
-        start::start(spec)
+        start::start(spec, false)
     }
 
-    /// From now on signals to this process are passed on to the ranks. SIGINT,
-    /// SIGTERM, SIGHUP and SIGQUIT (unless this process was started with them
-    /// ignored) also end the job: ranks that have not ended after 3 s, or at
+    /// As [`Job::start`], and from its first process and file on signals to this
+    /// process are passed on to the ranks: one that comes while ranks are being
+    /// started finds them as soon as the job is served, and nothing is left behind.
+    /// SIGINT, SIGTERM, SIGHUP and SIGQUIT (unless this process was started with
+    /// them ignored) also end the job: ranks that have not ended after 3 s, or at
     /// the second signal, are killed. SIGUSR1, SIGUSR2, SIGTSTP and SIGCONT are
     /// passed on, and SIGTSTP then stops this process.
     ///
@@ -243,10 +245,9 @@ impl Job {
     /// but run a job.
     ///
     /// # Errors
-    /// Of the system.
-    pub fn forward_signals(&mut self) -> Result<(), Error> {
-        self.signals = Some(Signals::install()?);
-        Ok(())
+    /// As [`Job::start`].
+    pub fn start_forwarding_signals(spec: JobSpec) -> Result<Self, Error> {
+        start::start(spec, true)
     }
 
     /// Process ids of the ranks, in their order; of the lives that run now. Each is

@@ -1,6 +1,7 @@
 //! The signals that the launcher passes on to its ranks.
 //!
-//! Only on request ([`Job::forward_signals`](super::Job::forward_signals)): a
+//! Only on request
+//! ([`Job::start_forwarding_signals`](super::Job::start_forwarding_signals)): a
 //! program that embeds a job keeps its own handlers.
 
 use crate::Error;

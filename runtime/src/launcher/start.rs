@@ -15,6 +15,7 @@ use super::process::RankProcess;
 use super::program;
 use super::recoveries::Recoveries;
 use super::restarting;
+use super::signals::Signals;
 use super::sink::{Sink, Stream};
 use super::spawn::{self, Start};
 use super::spilled::SpilledFiles;
@@ -47,7 +48,7 @@ pub struct Starter {
     descriptors: Vec<(u32, String, OwnedFd)>,
 }
 
-pub fn start(mut spec: JobSpec) -> Result<Job, Error> {
+pub fn start(mut spec: JobSpec, forward_signals: bool) -> Result<Job, Error> {
     limits::check_ranks(spec.ranks)?;
     choice::check(&spec.config)?;
     restarting::check(&spec.config)?;
@@ -69,6 +70,8 @@ pub fn start(mut spec: JobSpec) -> Result<Job, Error> {
             .get_or_insert_with(default_bytes);
     }
     let schedule = Schedule::new(&spec.config.recovery, spec.ranks)?;
+    // Before the first file and process: a launcher that a signal ends leaves both.
+    let signals = forward_signals.then(Signals::install).transpose()?;
     let id = job_id();
     choice::spill::resolve(&mut spec.config, id)?;
     let checkpoints = CheckpointPlace::prepare(&mut spec.config, id)?;
@@ -99,7 +102,7 @@ pub fn start(mut spec: JobSpec) -> Result<Job, Error> {
         statistics: Vec::new(),
         out: Sink::new(Stream::Out),
         err: Sink::new(Stream::Err),
-        signals: None,
+        signals,
         phase: Phase::Running,
         late: None,
         loggers,

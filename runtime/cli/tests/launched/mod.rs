@@ -4,9 +4,10 @@
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open};
+use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::fd::OwnedFd;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, Stdio};
 use std::thread::{self, JoinHandle};
 
@@ -42,6 +43,19 @@ pub fn job(options: &str, steps: &str) -> Command {
         .arg(test_rank());
     command.args(steps.split_whitespace()).stdin(Stdio::null());
     command
+}
+
+/// The command lines of the processes that live and have this folder in their
+/// environment.
+pub fn processes_of(folder: &Path) -> Vec<String> {
+    let folder = folder.to_str().unwrap();
+    let all = fs::read_dir("/proc").unwrap().flatten();
+    all.filter_map(|process| {
+        let environment = fs::read(process.path().join("environ")).ok()?;
+        let has_it = String::from_utf8_lossy(&environment).contains(folder);
+        has_it.then(|| fs::read_to_string(process.path().join("cmdline")).unwrap_or_default())
+    })
+    .collect()
 }
 
 /// What came of it.
