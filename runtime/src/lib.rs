@@ -28,7 +28,6 @@ mod error;
 pub mod launcher;
 pub mod leftovers;
 pub mod machine;
-pub mod native;
 mod output_gate;
 mod protocol;
 pub mod seconds;

@@ -4,6 +4,7 @@ use crate::providers;
 use clap::Args;
 use miette::IntoDiagnostic;
 use refrain::choice::{self, Choice, Provider, provider};
+use refrain::config::VerbsConfig;
 use rustix::process::{Resource, getrlimit};
 use rustix::system::uname;
 use std::fmt::Write as _;
@@ -36,17 +37,19 @@ pub fn run(arguments: &Arguments) -> miette::Result<ExitCode> {
         .or_else(|| Some(provider::library_of_environment()?.into()));
     let found = choice::providers(file.as_deref());
     let found = found.as_deref().map_err(String::as_str);
+    let port = choice::verbs::usable(&VerbsConfig::default()).map_err(|error| error.to_string());
+    let port = port.as_deref().map_err(String::as_str);
     let text = if arguments.providers {
         let version = choice::library_version(file.as_deref());
         providers::text(found, version.as_deref().unwrap_or_default())
     } else {
-        text(found)
+        text(port, found)
     };
     stdout().write_all(text.as_bytes()).into_diagnostic()?;
     Ok(ExitCode::SUCCESS)
 }
 
-fn text(found: Result<&[Provider], &str>) -> String {
+fn text(port: Result<&str, &str>, found: Result<&[Provider], &str>) -> String {
     let mut text = String::new();
     let kernel = uname();
     let release = kernel.release().to_string_lossy().into_owned();
@@ -69,10 +72,10 @@ fn text(found: Result<&[Provider], &str>) -> String {
     );
     line("memory lock", memory_lock());
     line("huge pages", huge_pages(&release));
-    let (auto, why) = choice::auto_fabric(found);
+    let (auto, why) = choice::auto_fabric(port, found);
     line("--fabric auto", format!("{auto}: {why}"));
     let _ = writeln!(text, "\nfabrics");
-    for found in choice::fabrics(found) {
+    for found in choice::fabrics(port, found) {
         let state = if found.usable {
             "available"
         } else {
