@@ -2,7 +2,7 @@
 
 use crate::input::Input;
 use refrain_ring::{Incarnation, Rank, Ssn};
-use refrain_transport::fabric::ofi::wire::{
+use refrain_transport::fabric::network::wire::{
     BRIEF_BYTES, BRIEF_KIND, BriefHeader, WIRE_VERSION, WireError, WireHeader, connection_key,
 };
 

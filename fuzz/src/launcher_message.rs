@@ -1,7 +1,7 @@
 //! The messages between launcher and ranks (docs/wire-format.md).
 
 use crate::input::Input;
-use refrain::config::JobConfig;
+use refrain::config::{JobConfig, VerbsConfig};
 use refrain::control::framing::{
     BODY_BYTES_MAX, FrameError, HEADER_BYTES, MAGIC, Reassembly, decode, encode,
 };
@@ -140,6 +140,12 @@ fn to_rank(input: &mut Input<'_>) -> ToRank {
             config: Box::new(JobConfig {
                 fabric: input.text(),
                 log_memory_bytes: input.u8().is_multiple_of(2).then(|| input.u64()),
+                verbs: VerbsConfig {
+                    device: input.u8().is_multiple_of(2).then(|| input.text()),
+                    port: input.u8().is_multiple_of(2).then(|| input.u8()),
+                    gid_index: input.u8().is_multiple_of(2).then(|| input.u8()),
+                    mtu_bytes: input.u8().is_multiple_of(2).then(|| input.u32()),
+                },
                 ..JobConfig::default()
             }),
         },

@@ -2,8 +2,8 @@
 
 use crate::input::Input;
 use refrain_ring::{Incarnation, Rank};
-use refrain_transport::fabric::ofi::address::{
-    ADDRESS_VERSION, AddressError, FIXED_BYTES, OfiAddress,
+use refrain_transport::fabric::network::address::{
+    ADDRESS_VERSION, AddressError, FIXED_BYTES, NetworkAddress,
 };
 
 /// Checks both directions.
@@ -13,7 +13,7 @@ pub fn check(bytes: &[u8]) {
 }
 
 fn decode_then_encode(bytes: &[u8]) {
-    match OfiAddress::decode(bytes) {
+    match NetworkAddress::decode(bytes) {
         Ok(address) => {
             assert_eq!(address.encode(), bytes, "{address:?}");
             is_readable(&address);
@@ -34,19 +34,19 @@ fn decode_then_encode(bytes: &[u8]) {
     }
 }
 
-fn encode_then_decode(address: &OfiAddress) {
-    assert_eq!(OfiAddress::decode(&address.encode()).as_ref(), Ok(address));
+fn encode_then_decode(address: &NetworkAddress) {
+    assert_eq!(NetworkAddress::decode(&address.encode()).as_ref(), Ok(address));
     is_readable(address);
 }
 
 /// It goes into messages on a terminal.
-fn is_readable(address: &OfiAddress) {
+fn is_readable(address: &NetworkAddress) {
     let text = address.readable();
     assert!(text.chars().all(|c| c.is_ascii_graphic()), "{text:?}");
 }
 
-fn from_input(input: &mut Input<'_>) -> OfiAddress {
-    OfiAddress {
+fn from_input(input: &mut Input<'_>) -> NetworkAddress {
+    NetworkAddress {
         rank: Rank(input.u32()),
         incarnation: Incarnation(input.u32()),
         job: input.u64(),
@@ -88,7 +88,7 @@ pub fn seeds() -> Vec<Vec<u8>> {
         ("shm", text, 0),
     ]
     .map(|(provider, name, key)| {
-        let address = OfiAddress {
+        let address = NetworkAddress {
             rank: Rank(2),
             incarnation: Incarnation(1),
             job: u64::MAX - 3,
@@ -112,7 +112,7 @@ mod tests {
     #[test]
     fn every_seed_decodes() {
         for seed in seeds() {
-            OfiAddress::decode(&seed).expect("an address of ours");
+            NetworkAddress::decode(&seed).expect("an address of ours");
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::input::Input;
 use refrain_ring::{Incarnation, Rank};
-use refrain_transport::fabric::ofi::wire::{
+use refrain_transport::fabric::network::wire::{
     Kind, WIRE_BYTES, WIRE_VERSION, WireError, WireHeader, nearest, nearest_u16,
 };
 

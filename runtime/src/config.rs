@@ -97,10 +97,24 @@ impl Quorum {
     }
 }
 
+/// Which RDMA port the fabric `verbs` uses, as far as it is not to be chosen.
+#[derive(Clone, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct VerbsConfig {
+    /// `--verbs-device`: its name. `None`: each rank takes the one that its
+    /// `REFRAIN_VERBS_DEVICE` names, else the first that can be used.
+    pub device: Option<String>,
+    /// `--verbs-port`: the device's port.
+    pub port: Option<u8>,
+    /// `--verbs-gid-index`: the entry of the port's table of addresses.
+    pub gid_index: Option<u8>,
+    /// `--verbs-mtu`: bytes that a packet carries.
+    pub mtu_bytes: Option<u32>,
+}
+
 /// What the launcher tells every rank.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct JobConfig {
-    /// `--fabric`: `auto`, `shm`, `ofi:PROVIDER`. The launcher puts a provider in
+    /// `--fabric`: `auto`, `shm`, `verbs`, `ofi:PROVIDER`. The launcher puts a provider in
     /// the place of `ofi` alone.
     pub fabric: String,
     /// `--protocol`: `none`, `pessimist`.
@@ -145,6 +159,8 @@ pub struct JobConfig {
     /// `REFRAIN_LIBFABRIC` where it is not given. `None`: `libfabric.so.1` as the
     /// loader finds it.
     pub libfabric: Option<String>,
+    /// Which RDMA port the fabric `verbs` uses.
+    pub verbs: VerbsConfig,
     /// `--peer-timeout`: how long a rank on another host may leave the greeting
     /// at the start unanswered, and how long a provider's error about it may
     /// last, until it counts as lost; in milliseconds.
@@ -180,6 +196,7 @@ impl Default for JobConfig {
             cores_on_host: 1,
             spin_us: None,
             libfabric: None,
+            verbs: VerbsConfig::default(),
             peer_timeout_ms: 30_000,
             suspect_after_ms: None,
             events: EventConfig::default(),

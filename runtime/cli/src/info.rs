@@ -6,6 +6,7 @@ use clap::Args;
 use miette::IntoDiagnostic;
 use refrain::choice::ports::{self, Device, MemoryLock, Ports};
 use refrain::choice::{self, Choice, Provider, provider};
+use refrain::config::VerbsConfig;
 use rustix::system::uname;
 use std::fmt::Write as _;
 use std::fs;
@@ -76,7 +77,17 @@ fn fabrics_text(arguments: &Arguments) -> String {
     text(found, devices.map_err(String::as_str))
 }
 
+/// The port that would be used, in words, or why none.
+fn port(devices: Result<&[Device], &str>) -> Result<String, String> {
+    let wanted = choice::verbs::port(&VerbsConfig::default());
+    ports::choose(devices?, &wanted)
+        .map(|chosen| chosen.to_string())
+        .map_err(|error| error.words().to_owned())
+}
+
 fn text(found: Result<&[Provider], &str>, devices: Result<&[Device], &str>) -> String {
+    let port = port(devices);
+    let port = port.as_deref().map_err(String::as_str);
     let mut text = String::new();
     let kernel = uname();
     let release = kernel.release().to_string_lossy().into_owned();
@@ -102,10 +113,10 @@ fn text(found: Result<&[Provider], &str>, devices: Result<&[Device], &str>) -> S
         verbs::memory_lock_words(MemoryLock::of_process(), ports::default_log_bytes()),
     );
     line("huge pages", huge_pages(&release));
-    let (auto, why) = choice::auto_fabric(found);
+    let (auto, why) = choice::auto_fabric(port, found);
     line("--fabric auto", format!("{auto}: {why}"));
     let _ = writeln!(text, "\nfabrics");
-    for found in choice::fabrics(found, devices) {
+    for found in choice::fabrics(port, found) {
         let state = if found.usable {
             "available"
         } else {

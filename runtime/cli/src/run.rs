@@ -4,7 +4,7 @@ use crate::statistics;
 use clap::Args;
 use miette::{IntoDiagnostic, Report, miette};
 use refrain::choice::events::{Loggers, REPLICAS_MAX};
-use refrain::config::{EventConfig, JobConfig, Quorum, RecoveryConfig};
+use refrain::config::{EventConfig, JobConfig, Quorum, RecoveryConfig, VerbsConfig};
 use refrain::launcher::{
     EventLoggerSpec, FaultSpec, Job, JobSpec, Kill, KillRandom, MAX_RESTARTS_DEFAULT, Outcome,
     Output, Pause, RANKS_MAX, can_recover,
@@ -145,6 +145,20 @@ pub struct Arguments {
     /// libfabric.so.1 as the loader finds it.
     #[arg(long, value_name = "FILE", value_parser = library)]
     libfabric: Option<String>,
+    /// The RDMA device for --fabric verbs; else each rank takes the one that its
+    /// REFRAIN_VERBS_DEVICE names, else the first that can be used.
+    #[arg(long, value_name = "NAME")]
+    verbs_device: Option<String>,
+    /// Its port; else the first that can be used.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(1..))]
+    verbs_port: Option<u8>,
+    /// Which of the port's addresses (GIDs) to use; else one of RoCE v2.
+    #[arg(long, value_name = "INDEX")]
+    verbs_gid_index: Option<u8>,
+    /// Bytes that a packet carries: 256, 512, 1024, 2048 or 4096; else what the
+    /// port does.
+    #[arg(long, value_name = "BYTES")]
+    verbs_mtu: Option<u32>,
     /// How long a rank on another host may leave the greeting at the start
     /// unanswered, and a provider's error about it may last.
     #[arg(long, value_name = "SECONDS", default_value = "30", value_parser = seconds::milliseconds)]
@@ -252,6 +266,12 @@ pub fn run(arguments: Arguments) -> miette::Result<ExitCode> {
             spill_io: arguments.spill_io,
             keep_log: arguments.keep_log,
             libfabric: arguments.libfabric,
+            verbs: VerbsConfig {
+                device: arguments.verbs_device,
+                port: arguments.verbs_port,
+                gid_index: arguments.verbs_gid_index,
+                mtu_bytes: arguments.verbs_mtu,
+            },
             peer_timeout_ms: arguments.peer_timeout,
             suspect_after_ms: arguments.suspect_after.milliseconds,
             events: EventConfig {

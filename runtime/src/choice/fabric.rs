@@ -11,6 +11,8 @@ pub enum FabricChoice {
     Auto,
     /// Shared memory.
     Shm,
+    /// An RDMA device, by libibverbs.
+    Verbs,
     /// libfabric, by this provider or (`None`) the best that is usable.
     Ofi(Option<String>),
 }
@@ -24,6 +26,7 @@ impl FabricChoice {
         match (name, name.strip_prefix("ofi:")) {
             ("auto", _) => Ok(Self::Auto),
             ("shm", _) => Ok(Self::Shm),
+            ("verbs", _) => Ok(Self::Verbs),
             ("ofi", _) => Ok(Self::Ofi(None)),
             (_, Some("")) => Err(Error::Config(
                 "ofi: is without a provider: name one (ofi:tcp), or write ofi for the best".into(),
@@ -43,6 +46,7 @@ impl fmt::Display for FabricChoice {
         match self {
             Self::Auto => f.write_str("auto"),
             Self::Shm => f.write_str("shm"),
+            Self::Verbs => f.write_str("verbs"),
             Self::Ofi(None) => f.write_str("ofi"),
             Self::Ofi(Some(provider)) => write!(f, "ofi:{provider}"),
         }
@@ -58,6 +62,7 @@ mod tests {
         for name in [
             "auto",
             "shm",
+            "verbs",
             "ofi",
             "ofi:tcp",
             "ofi:tcp;ofi_rxm",
@@ -74,10 +79,11 @@ mod tests {
     #[test]
     fn what_is_no_name_is_refused() {
         for (name, words) in [
-            ("", "auto, shm, ofi"),
-            ("OFI", "auto, shm, ofi"),
+            ("", "auto, shm, verbs, ofi"),
+            ("OFI", "auto, shm, verbs, ofi"),
             ("ofi;tcp", "ofi:PROVIDER"),
-            ("shm:", "auto, shm, ofi"),
+            ("shm:", "auto, shm, verbs, ofi"),
+            ("verbs:", "auto, shm, verbs, ofi"),
             ("ofi:", "without a provider"),
             ("ofi:t\0cp", "ofi:PROVIDER"),
         ] {

@@ -6,6 +6,7 @@ mod fabric;
 pub mod ports;
 pub mod provider;
 pub mod spill;
+pub mod verbs;
 
 pub use fabric::FabricChoice;
 pub use refrain_transport::fabric::ofi::Provider;
@@ -13,7 +14,6 @@ pub use refrain_transport::fabric::ofi::Provider;
 use crate::Error;
 use crate::config::JobConfig;
 use refrain_logging::Member;
-use refrain_verbs::{Device, PortChoice};
 use std::path::Path;
 
 /// One thing that can be chosen.
@@ -29,11 +29,15 @@ pub struct Choice {
 pub const FABRICS: &[Choice] = &[
     Choice {
         name: "auto",
-        summary: "shm between ranks on one host, ofi between hosts",
+        summary: "shm between ranks on one host; between hosts verbs, or else ofi",
     },
     Choice {
         name: "shm",
         summary: "shared memory of one host; the receiver reads the sender's log",
+    },
+    Choice {
+        name: "verbs",
+        summary: "an RDMA device (InfiniBand, RoCE, soft-RoCE) by libibverbs",
     },
     Choice {
         name: "ofi",
@@ -101,10 +105,20 @@ fn unknown(kind: &str, choices: &[Choice], name: &str) -> Error {
     ))
 }
 
-/// What `auto` stands for on this host, and why; `providers` are those of
-/// libfabric, or why there are none.
-pub fn auto_fabric(providers: Result<&[Provider], &str>) -> (String, String) {
+/// What `auto` stands for on this host, and why; `verbs` is the RDMA port that
+/// would be used, or why none, `providers` are those of libfabric, or why there are
+/// none.
+pub fn auto_fabric(
+    verbs: Result<&str, &str>,
+    providers: Result<&[Provider], &str>,
+) -> (String, String) {
     let inside = "nothing is faster between ranks of one host than shm";
+    if let Ok(port) = verbs {
+        return (
+            "shm, verbs between hosts".into(),
+            format!("{inside}; there is an RDMA port ({port})"),
+        );
+    }
     match providers.map(provider::best) {
         Ok(Some(best)) => (
             format!("shm, ofi:{} between hosts", best.provider.name),
@@ -132,11 +146,11 @@ pub struct Availability {
     pub reason: String,
 }
 
-/// All fabrics as found on this machine: `providers` are those of libfabric,
-/// `devices` those of libibverbs, or why there are none.
+/// All fabrics as found on this machine; the arguments are as those of
+/// [`auto_fabric`].
 pub fn fabrics(
+    verbs: Result<&str, &str>,
     providers: Result<&[Provider], &str>,
-    devices: Result<&[Device], &str>,
 ) -> Vec<Availability> {
     let (ofi_usable, ofi) = match providers {
         Err(why) => (false, why.to_owned()),
@@ -148,10 +162,6 @@ pub fn fabrics(
             ),
         },
     };
-    let port = devices.map_err(str::to_owned).and_then(|devices| {
-        refrain_verbs::choose(devices, &PortChoice::default())
-            .map_err(|error| error.words().to_owned())
-    });
     vec![
         Availability {
             name: "shm",
@@ -159,17 +169,16 @@ pub fn fabrics(
             reason: "built in, needs nothing".into(),
         },
         Availability {
+            name: "verbs",
+            usable: verbs.is_ok(),
+            reason: verbs.map_or_else(str::to_owned, |port| {
+                format!("{port} (refrain info --verbs)")
+            }),
+        },
+        Availability {
             name: "ofi",
             usable: ofi_usable,
             reason: ofi,
-        },
-        Availability {
-            name: "verbs",
-            usable: port.is_ok(),
-            reason: port.map_or_else(
-                |why| why,
-                |chosen| format!("{chosen} (refrain info --verbs)"),
-            ),
         },
     ]
 }
@@ -207,7 +216,7 @@ mod tests {
         let message = check_fabric("tcp").unwrap_err().to_string();
         assert_eq!(
             message,
-            "there is no fabric \"tcp\": choose one of auto, shm, ofi, ofi:PROVIDER"
+            "there is no fabric \"tcp\": choose one of auto, shm, verbs, ofi, ofi:PROVIDER"
         );
         let message = check_protocol("").unwrap_err().to_string();
         assert!(message.contains("none, pessimist"), "{message}");
@@ -221,21 +230,27 @@ mod tests {
     #[test]
     fn auto_says_what_it_takes_between_hosts_or_why_nothing() {
         let found = [working("tcp"), working("sockets"), broken("verbs")];
-        let (stands_for, why) = auto_fabric(Ok(&found));
+        let none = Err("no device");
+        let (stands_for, why) = auto_fabric(none, Ok(&found));
         assert_eq!(stands_for, "shm, ofi:tcp between hosts");
         assert!(why.contains("best of tcp, sockets"), "{why}");
-        let (stands_for, _) = auto_fabric(Ok(&[broken("verbs")]));
+        let (stands_for, _) = auto_fabric(none, Ok(&[broken("verbs")]));
         assert_eq!(stands_for, "shm");
-        let (stands_for, why) = auto_fabric(Err("libfabric.so.1 is missing: install it"));
+        let (stands_for, why) = auto_fabric(none, Err("libfabric.so.1 is missing: install it"));
         assert_eq!(stands_for, "shm");
         assert!(why.contains("install it"), "{why}");
+        let (stands_for, why) = auto_fabric(Ok("rxe0:1"), Ok(&found));
+        assert_eq!(stands_for, "shm, verbs between hosts");
+        assert!(why.contains("rxe0:1"), "{why}");
     }
 
     #[test]
     fn what_is_found_is_listed_with_the_reason() {
         let state = |providers: Result<&[Provider], &str>| {
-            let mut found = fabrics(providers, Err("no devices"));
+            let mut found = fabrics(Err("no device"), providers);
             assert_eq!(found.remove(0).name, "shm");
+            let verbs = found.remove(0);
+            assert_eq!((verbs.usable, &*verbs.reason), (false, "no device"));
             let ofi = found.remove(0);
             (ofi.usable, ofi.reason)
         };
@@ -247,13 +262,10 @@ mod tests {
 
     #[test]
     fn verbs_are_listed_with_the_reason() {
-        let state = |devices: Result<&[Device], &str>| {
-            let found = fabrics(Err("no library"), devices).pop().unwrap();
-            assert_eq!(found.name, "verbs");
-            (found.usable, found.reason)
-        };
-        assert_eq!(state(Err("install it")), (false, "install it".into()));
-        let (usable, reason) = state(Ok(&[]));
-        assert!(!usable && reason.contains("rdma link add"), "{reason}");
+        let state = |port| fabrics(port, Err("no library")).remove(1);
+        let (without, with) = (state(Err("install it")), state(Ok("rxe0, port 1")));
+        assert_eq!((without.name, with.name), ("verbs", "verbs"));
+        assert_eq!((without.usable, &*without.reason), (false, "install it"));
+        assert!(with.usable && with.reason.starts_with("rxe0, port 1"));
     }
 }

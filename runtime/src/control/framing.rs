@@ -17,7 +17,7 @@ use serde::de::DeserializeOwned;
 use thiserror::Error;
 
 /// Version of the control messages. Both sides refuse every other.
-pub const CONTROL_VERSION: u16 = 6;
+pub const CONTROL_VERSION: u16 = 7;
 /// First bytes of every frame.
 pub const MAGIC: [u8; 4] = *b"RFRN";
 /// Bytes before the body.
@@ -136,7 +136,7 @@ impl Reassembly {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::JobConfig;
+    use crate::config::{JobConfig, VerbsConfig};
     use crate::control::message::{StatusFigures, ToLauncher, ToRank};
     use proptest::prelude::*;
 
@@ -194,9 +194,18 @@ mod tests {
             any::<u32>(),
             any::<Option<String>>(),
             any::<Option<u64>>(),
+            any::<(Option<String>, Option<u8>)>(),
         )
             .prop_map(
-                |(fabric, log_memory_bytes, log_prefault, ranks, libfabric, suspect_after_ms)| {
+                |(
+                    fabric,
+                    log_memory_bytes,
+                    log_prefault,
+                    ranks,
+                    libfabric,
+                    suspect_after_ms,
+                    (verbs_device, verbs_port),
+                )| {
                     JobConfig {
                         fabric,
                         log_memory_bytes,
@@ -206,6 +215,12 @@ mod tests {
                         spill_dir: libfabric.clone(),
                         libfabric,
                         suspect_after_ms,
+                        verbs: VerbsConfig {
+                            device: verbs_device,
+                            port: verbs_port,
+                            gid_index: verbs_port.map(|port| !port),
+                            mtu_bytes: Some(ranks),
+                        },
                         ..JobConfig::default()
                     }
                 },
@@ -350,10 +365,10 @@ mod tests {
             config: Box::new(JobConfig::default()),
         };
         let expected = [
-            b"RFRN\x06\0\0\0\x3f\0\0\0".as_slice(),
+            b"RFRN\x07\0\0\0\x43\0\0\0".as_slice(),
             b"\0\x01\x02\x03\x04\x04auto\x04none\0\0\x90\x4e".as_slice(),
             b"\0\0\0\x04auto\0\0\0\x01\x01\0".as_slice(),
-            b"\0\xb0\xea\x01\0".as_slice(),
+            b"\0\0\0\0\0\xb0\xea\x01\0".as_slice(),
             b"\0\0\0\x04auto\xe0\xd4\x03\0\0\0\0\0".as_slice(),
             b"\x04none\xe8\x07\0\0",
         ]

@@ -55,6 +55,9 @@ pub fn start(mut spec: JobSpec, forward_signals: bool) -> Result<Job, Error> {
     check_descriptors(&spec)?;
     let program = program::resolve(&spec.program)?;
     provider::resolve(&mut spec.config)?;
+    choice::verbs::check(&spec.config)?;
+    let told = choice::verbs::environment(&spec.config, spec.ranks);
+    spec.environment.extend(told);
     let files = limits::raise_open_files(spec.ranks, spec.config.recovery.max_restarts > 0)?;
     let allowed = allowed_cores();
     let cores = cores_to_pin(&spec, &allowed).to_vec();

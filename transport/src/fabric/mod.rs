@@ -92,9 +92,11 @@
 #[cfg(any(test, feature = "conformance"))]
 pub mod conformance;
 pub mod mixed;
+pub mod network;
 pub mod ofi;
 pub mod shm;
 pub mod sim;
+pub mod verbs;
 
 use crate::control::Control;
 use crate::gate::Pass;

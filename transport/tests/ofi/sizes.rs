@@ -6,7 +6,7 @@ use crate::setting::{Setting, is_of, setting};
 use crate::station::Station;
 use refrain_ring::{Incarnation, Rank};
 use refrain_transport::fabric::Fabric;
-use refrain_transport::fabric::ofi::wire::{BRIEF_BYTES, WIRE_BYTES};
+use refrain_transport::fabric::network::wire::{BRIEF_BYTES, WIRE_BYTES};
 use refrain_transport::fabric::ofi::{Overrides, providers};
 
 const OWN: Rank = Rank(0);

@@ -30,7 +30,7 @@ pub use choose::{Chosen, PACKET_BYTES, PortChoice, choose};
 pub use device::{Device, DeviceLimits, Transport};
 pub use endpoint::{
     ADDRESS_BYTES, Completion, Counters, Endpoint, EndpointOptions, Kind, PARTS_MAX, PeerAddress,
-    Retry, TOKEN_OF_INJECTED,
+    Retry, TOKEN_OF_INJECTED, readable,
 };
 pub use error::{Error, LoadError, Refused};
 pub use gid::{Gid, GidType, Reach};

@@ -1,13 +1,13 @@
 //! The line of `refrain run --verbose` about the fabric.
 
 /// What was chosen for `fabric`; `pairs` are those on one host and those on two,
-/// `far` the provider between hosts and why it.
+/// `far` the fabric between hosts and why it.
 pub(super) fn explain(fabric: &str, pairs: (u64, u64), far: Option<(&str, &str)>) -> String {
     let (near, between) = pairs;
     let here = count(near);
     match (fabric, far) {
-        ("auto", Some((provider, reason))) => format!(
-            "fabric auto: {here} on one host by shm, {} between hosts by ofi:{provider} ({reason})",
+        ("auto", Some((fabric, reason))) => format!(
+            "fabric auto: {here} on one host by shm, {} between hosts by {fabric} ({reason})",
             count(between)
         ),
         ("auto", None) => format!("fabric auto: {here}, all on this host, by shm"),
@@ -29,7 +29,7 @@ mod tests {
     #[test]
     fn the_line_says_what_and_why() {
         assert_eq!(
-            explain("auto", (6, 9), Some(("tcp", "best of tcp, sockets"))),
+            explain("auto", (6, 9), Some(("ofi:tcp", "best of tcp, sockets"))),
             "fabric auto: 6 pairs on one host by shm, 9 pairs between hosts by ofi:tcp (best of tcp, sockets)"
         );
         assert_eq!(

@@ -2,14 +2,15 @@
 //!
 //! Each rank publishes a [`Card`] under `address/RANK`: its host, and the address
 //! of the fabric that it has made already. With `auto` that is shared memory;
-//! only a job on several hosts goes on and makes the far fabric too, with the
-//! provider that rank 0 has chosen (`provider`), published under `far/RANK`.
+//! only a job on several hosts goes on and makes the far fabric too, the one that
+//! rank 0 has chosen (`provider`) from what all have (`port/RANK`: why a rank has no
+//! RDMA port, empty if it has one), published under `far/RANK`.
 
 use super::Membership;
 use super::explain::explain;
 use super::neighbours::{Greetings, Neighbours, greetings};
 use crate::Error;
-use crate::choice::{FabricChoice, provider};
+use crate::choice::{self, FabricChoice, provider};
 use crate::config::JobConfig;
 use crate::control::ControlPlane;
 use crate::control::card::Card;
@@ -18,8 +19,10 @@ use crate::world::peers::{Peers, Published, Reach, STRANGER};
 use core::time::Duration;
 use refrain_ring::{Incarnation, Rank, Region};
 use refrain_transport::fabric::mixed::{Mixed, Side};
-use refrain_transport::fabric::ofi::{Ofi, OfiOptions, Overrides};
+use refrain_transport::fabric::network::{MessageEndpoint, Network, Overrides};
+use refrain_transport::fabric::ofi::{Ofi, OfiOptions};
 use refrain_transport::fabric::shm::Shm;
+use refrain_transport::fabric::verbs::{Verbs, VerbsOptions};
 use refrain_transport::fabric::{Address, Fabric, FabricError};
 use std::os::fd::AsFd;
 use std::path::Path;
@@ -44,6 +47,15 @@ pub(super) struct Made {
     pub(super) to_connect: Vec<(Rank, Incarnation, Address)>,
 }
 
+/// The ranks of a job that have introduced each other.
+struct Met {
+    host: HostIdentity,
+    /// The own address on this host.
+    near: Address,
+    published: Vec<(Rank, Published)>,
+    neighbours: Neighbours,
+}
+
 impl Making<'_> {
     /// Makes the fabric that the job's settings ask for, and connects the ranks
     /// that begin together with this one.
@@ -51,7 +63,14 @@ impl Making<'_> {
         match FabricChoice::parse(&self.config.fabric)? {
             FabricChoice::Auto => self.make_auto(shm),
             FabricChoice::Shm => self.make_shm(shm),
-            FabricChoice::Ofi(Some(provider)) => self.make_ofi(&shm, &provider),
+            FabricChoice::Verbs => {
+                let verbs = self.create_verbs()?;
+                self.make_far(&shm, verbs)
+            }
+            FabricChoice::Ofi(Some(provider)) => {
+                let ofi = self.create_ofi(&provider)?;
+                self.make_far(&shm, ofi)
+            }
             FabricChoice::Ofi(None) => Err(Error::Config(
                 "--fabric ofi: the launcher has put no provider in its place".into(),
             )),
@@ -72,22 +91,26 @@ impl Making<'_> {
         self.connect(Box::new(shm), Peers { host, reach }, &published)
     }
 
-    fn make_ofi(mut self, shm: &Shm, provider: &str) -> Result<Made, Error> {
-        let mut ofi = self.create_ofi(provider)?;
+    /// One network between all, also within a host.
+    fn make_far<E: MessageEndpoint + 'static>(
+        mut self,
+        shm: &Shm,
+        mut network: Network<E>,
+    ) -> Result<Made, Error> {
         // Its memory stays: the arena holds the region, and the launcher keeps it
         // for a later life.
         let log = Address {
             bytes: Vec::new(),
             memory: shm.address().memory,
         };
-        let (host, published) = self.introduce(&log, ofi.address().bytes)?;
+        let (host, published) = self.introduce(&log, network.address().bytes)?;
         let reach = Reach::Far;
         let peers = Peers { host, reach };
         self.explain(&self.neighbours(host, &published), None);
-        let to_connect = self.connect_first_lives(&mut ofi, peers, &published)?;
-        self.greet(&mut ofi, |one, other| one != other)?;
+        let to_connect = self.connect_first_lives(&mut network, peers, &published)?;
+        self.greet(&mut network, |one, other| one != other)?;
         Ok(Made {
-            fabric: Box::new(ofi),
+            fabric: Box::new(network),
             peers,
             to_connect,
         })
@@ -95,34 +118,65 @@ impl Making<'_> {
 
     fn make_auto(mut self, shm: Shm) -> Result<Made, Error> {
         let near = shm.address();
-        let (host, mut published) = self.introduce(&near, Vec::new())?;
+        let (host, published) = self.introduce(&near, Vec::new())?;
         let neighbours = self.neighbours(host, &published);
-        let sides = neighbours.sides(self.membership.rank);
         // All ranks see the same hosts, so all take the same way here.
         if neighbours.stranger_to(self.membership.rank).is_none() {
             self.explain(&neighbours, None);
             let reach = Reach::Near;
             return self.connect(Box::new(shm), Peers { host, reach }, &published);
         }
-        let (provider, reason) = self.agree_on_provider()?;
-        let ofi = self.create_ofi(&provider)?;
-        self.put(&far_key(self.membership.rank), &ofi.address().bytes, None)?;
+        let (far, reason) = self.agree_on_far(&published)?;
+        self.explain(&neighbours, Some((&far, &reason)));
+        let met = Met {
+            host,
+            near,
+            published,
+            neighbours,
+        };
+        match FabricChoice::parse(&far)? {
+            FabricChoice::Ofi(Some(provider)) => {
+                let ofi = self.create_ofi(&provider)?;
+                self.make_mixed(shm, ofi, met)
+            }
+            FabricChoice::Verbs => {
+                let verbs = self.create_verbs()?;
+                self.make_mixed(shm, verbs, met)
+            }
+            other => Err(Error::Config(format!(
+                "rank 0 has chosen the fabric {other} between hosts: run the same refrain on every rank"
+            ))),
+        }
+    }
+
+    /// Shared memory within each host, a network between them.
+    fn make_mixed<E: MessageEndpoint + 'static>(
+        mut self,
+        shm: Shm,
+        network: Network<E>,
+        mut met: Met,
+    ) -> Result<Made, Error> {
+        let own = self.membership.rank;
+        let sides = met.neighbours.sides(own);
+        self.put(&far_key(own), &network.address().bytes, None)?;
         if self.membership.incarnation > Incarnation(0) {
             // Those who know this life by now, and only by half.
-            self.publish(host, &near, ofi.address().bytes)?;
+            self.publish(met.host, &met.near, network.address().bytes)?;
         }
-        let mut mixed = Mixed::new(shm, ofi, sides.clone());
-        for (rank, published) in &mut published {
+        let mut mixed = Mixed::new(shm, network, sides.clone());
+        for (rank, published) in &mut met.published {
             if sides[rank.index()] == Side::Far {
                 published.card.far = self.control.get(&far_key(*rank))?.0;
             }
         }
         let reach = Reach::Mixed;
-        let peers = Peers { host, reach };
-        let to_connect = self.connect_first_lives(&mut mixed, peers, &published)?;
-        self.explain(&neighbours, Some((&provider, &reason)));
+        let peers = Peers {
+            host: met.host,
+            reach,
+        };
+        let to_connect = self.connect_first_lives(&mut mixed, peers, &met.published)?;
         let all_sides: Vec<Vec<Side>> = (0..self.membership.size)
-            .map(|rank| neighbours.sides(Rank(rank)))
+            .map(|rank| met.neighbours.sides(Rank(rank)))
             .collect();
         self.greet(mixed.far_mut(), |one, other| {
             all_sides[one.index()][other.index()] == Side::Far
@@ -171,18 +225,40 @@ impl Making<'_> {
         Ok(later)
     }
 
-    /// Rank 0 chooses, so that all ranks take the same.
-    fn agree_on_provider(&mut self) -> Result<(String, String), Error> {
+    /// Rank 0 chooses the fabric between hosts, so that all ranks take the same:
+    /// verbs if every rank has a port for it. All say so before.
+    fn agree_on_far(&mut self, others: &[(Rank, Published)]) -> Result<(String, String), Error> {
         const KEY: &str = "provider";
+        let own = choice::verbs::usable(&self.config.verbs);
+        let obstacle = own.as_ref().err().map(ToString::to_string);
+        let obstacle = obstacle.unwrap_or_default();
+        self.put(&port_key(self.membership.rank), obstacle.as_bytes(), None)?;
         if self.membership.rank == Rank(0) {
-            let found = provider::installed(self.library())?;
-            let (name, reason) = provider::best_name(&found)?;
+            let mut obstacle = Some((Rank(0), obstacle)).filter(|(_, words)| !words.is_empty());
+            for (rank, _) in others {
+                let (words, _) = self.control.get(&port_key(*rank))?;
+                let words = String::from_utf8_lossy(&words).into_owned();
+                obstacle = obstacle.or((!words.is_empty()).then_some((*rank, words)));
+            }
+            let (name, reason) = self.far_without(obstacle)?;
             self.put(KEY, format!("{name}\n{reason}").as_bytes(), None)?;
         }
         let (bytes, _) = self.control.get(KEY)?;
         let text = String::from_utf8_lossy(&bytes);
         let (name, reason) = text.split_once('\n').unwrap_or((&text, ""));
         Ok((name.to_owned(), reason.to_owned()))
+    }
+
+    /// The fabric between hosts, and why: libfabric's where a rank has no RDMA port.
+    fn far_without(&self, obstacle: Option<(Rank, String)>) -> Result<(String, String), Error> {
+        let Some((rank, words)) = obstacle else {
+            return Ok(("verbs".into(), "every rank has an RDMA port".into()));
+        };
+        let found = provider::installed(self.library())?;
+        let (provider, reason) = provider::best_name(&found)?;
+        let name = FabricChoice::Ofi(Some(provider)).to_string();
+        let words = words.replace('\n', " ");
+        Ok((name, format!("{reason}; rank {rank}: {words}")))
     }
 
     fn library(&self) -> Option<&Path> {
@@ -206,6 +282,22 @@ impl Making<'_> {
             overrides: Overrides::default(),
         };
         Ok(Ofi::create(options, self.region)?)
+    }
+
+    fn create_verbs(&self) -> Result<Verbs, Error> {
+        let options = VerbsOptions {
+            job: self.membership.job,
+            rank: self.membership.rank,
+            incarnation: self.membership.incarnation,
+            size: self.membership.size,
+            window_bytes: self.window_bytes,
+            library: None,
+            port: choice::verbs::port(&self.config.verbs),
+            lost_after: self.peer_timeout(),
+            suspect_after: self.config.suspect_after_ms.map(Duration::from_millis),
+            overrides: Overrides::default(),
+        };
+        Ok(Verbs::create(options, self.region)?)
     }
 
     fn peer_timeout(&self) -> Duration {
@@ -271,7 +363,11 @@ impl Making<'_> {
 
     /// Finds addresses that do not answer. Behind a fence: nobody's time runs
     /// while another rank still registers its memory.
-    fn greet(self, ofi: &mut Ofi, is_far: impl Fn(Rank, Rank) -> bool) -> Result<(), Error> {
+    fn greet<E: MessageEndpoint>(
+        self,
+        network: &mut Network<E>,
+        is_far: impl Fn(Rank, Rank) -> bool,
+    ) -> Result<(), Error> {
         let is_later = self.membership.incarnation > Incarnation(0);
         if is_later && self.control.fences_passed() > 0 {
             // Its checkpoint lies behind the fence.
@@ -284,12 +380,16 @@ impl Making<'_> {
             return Ok(());
         }
         let Greetings { to, from } = greetings(self.membership.rank, self.membership.size, is_far);
-        Ok(ofi.greet(to, &from, self.peer_timeout())?)
+        Ok(network.greet(to, &from, self.peer_timeout())?)
     }
 }
 
 fn address_key(rank: Rank) -> String {
     format!("address/{rank}")
+}
+
+fn port_key(rank: Rank) -> String {
+    format!("port/{rank}")
 }
 
 fn far_key(rank: Rank) -> String {

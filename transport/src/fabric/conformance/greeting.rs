@@ -1,22 +1,23 @@
-//! What the suites on libfabric begin with. Ranks greet each other, as jobs do at
+//! What the suites on networks begin with. Ranks greet each other, as jobs do at
 //! their start: providers make connections when something is sent first, and
 //! refuse sends meanwhile.
 
 use super::Endpoint;
 use crate::control::Control;
-use crate::fabric::ofi::{Ofi, library_version};
+use crate::fabric::network::{MessageEndpoint, Network};
+use crate::fabric::ofi::library_version;
 use crate::fabric::{Arrival, Disposition, Fabric, Landed, Sink};
 use core::time::Duration;
 use refrain_ring::Rank;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
-/// Has each rank greet those that it reaches over libfabric, until all have
+/// Has each rank greet those that it reaches over a network, until all have
 /// answered.
-pub(super) fn greet_all<F: Fabric>(
+pub(super) fn greet_all<F: Fabric, E: MessageEndpoint>(
     endpoints: &mut [Endpoint<F>],
     reaches: impl Fn(Rank, Rank) -> bool,
-    ofi: impl Fn(&mut F) -> &mut Ofi,
+    network: impl Fn(&mut F) -> &mut Network<E>,
     patience: Duration,
 ) {
     let ranks: Vec<Rank> = endpoints.iter().map(|endpoint| endpoint.rank).collect();
@@ -25,10 +26,10 @@ pub(super) fn greet_all<F: Fabric>(
         let mut are_answered = true;
         for Endpoint { rank, fabric, .. } in endpoints.iter_mut() {
             for to in ranks.iter().filter(|to| reaches(*rank, **to)) {
-                let ofi = ofi(fabric);
-                if !ofi.was_answered_by(*to) {
+                let network = network(fabric);
+                if !network.was_answered_by(*to) {
                     are_answered = false;
-                    ofi.greet_once(*to);
+                    network.greet_once(*to);
                 }
             }
             let calls = fabric.poll(&mut Nobody).expect("nothing is wrong");

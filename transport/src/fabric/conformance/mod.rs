@@ -38,6 +38,8 @@ mod on_ofi;
 mod on_shm;
 #[cfg(test)]
 pub(super) mod on_sim;
+#[cfg(test)]
+mod on_verbs;
 
 pub use again::*;
 pub use death::*;

@@ -1,8 +1,9 @@
 //! The providers of libfabric: what they are, and what they promise.
 
 use super::OfiOptions;
-use super::choices::{Choices, Overrides};
+use super::ways;
 use crate::fabric::FabricError;
+use crate::fabric::network::Overrides;
 use refrain_libfabric::constants::{FI_MSG, FI_ORDER_SAS, FI_RMA, FI_SOCKADDR_IN};
 use refrain_libfabric::{EndpointType, Hints, Info, Library};
 use std::path::Path;
@@ -144,7 +145,7 @@ pub fn providers(library: Option<&Path>) -> Result<Vec<Provider>, FabricError> {
 }
 
 fn statement(info: &Info, is_usable: bool) -> Provider {
-    let choices = Choices::new(info, 2, Overrides::default());
+    let choices = ways::choices(info, 2, Overrides::default());
     let name = info.provider();
     let version = info.provider_version();
     let known = Known::of(&name);

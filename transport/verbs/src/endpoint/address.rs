@@ -83,6 +83,18 @@ impl Address {
     }
 }
 
+/// The host in an address, for people: `10.0.0.7`, `fe80::1`, or `LID 3` in an
+/// InfiniBand subnet. `None` if it is no address.
+pub fn readable(address: &[u8]) -> Option<String> {
+    let contact = Address::decode(address).ok()?.contact;
+    let gid = std::net::Ipv6Addr::from(contact.gid);
+    Some(match (contact.lid, gid.to_ipv4_mapped()) {
+        (0, Some(host)) => host.to_string(),
+        (0, None) => gid.to_string(),
+        (lid, _) => format!("LID {lid}"),
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -33,7 +33,7 @@ mod strangers;
 mod waiting;
 mod work_request;
 
-pub use address::ADDRESS_BYTES;
+pub use address::{ADDRESS_BYTES, readable};
 pub use completion::{Completion, Kind, TOKEN_OF_INJECTED};
 pub use counters::Counters;
 pub use message::PARTS_MAX;
@@ -112,6 +112,13 @@ impl Endpoint {
         self.open
             .as_ref()
             .map_or(&self.counters, |open| &open.counters)
+    }
+
+    /// Whether the devices of the peers have everything that was sent, as far as
+    /// those are connected. Asked for, the device says so by and by: poll, and ask
+    /// again.
+    pub fn has_sent_all(&mut self) -> bool {
+        self.open.as_mut().is_none_or(|open| open.has_sent_all())
     }
 
     /// Whether messages can be sent to a peer at this moment.

@@ -139,6 +139,13 @@ impl Open {
         Ok(())
     }
 
+    pub(super) fn has_sent_all(&mut self) -> bool {
+        let mut bound = self.pairs.iter().filter(|pair| pair.state == State::Bound);
+        let has_sent_all = bound.all(|pair| pair.queue.is_empty());
+        self.progress.wants_markers |= !has_sent_all;
+        has_sent_all
+    }
+
     /// When to look next; `None` while only the device can bring news.
     pub(super) fn next_look_at(&self, now: Duration) -> Option<Duration> {
         let is_soon = self.pairs.draining() > 0

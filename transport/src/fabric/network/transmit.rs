@@ -1,13 +1,13 @@
 //! How messages leave: header and body in one message, copied by the provider
 //! when it is small enough, else sent from where they lie.
 
+use super::endpoint::{MessageEndpoint, Refused};
 use super::lane::Counters;
 use super::peer::Peer;
 use super::slots::Slots;
 use super::wire::{BRIEF_BYTES, BriefHeader, Kind, WIRE_BYTES, WireHeader, connection_key};
 use crate::control::CONTROL_BYTES;
 use core::time::Duration;
-use refrain_libfabric::{Endpoint, Error, MemoryId, Part, Refused};
 use refrain_ring::{Incarnation, Rank, RecordHeader, RecordKind};
 
 /// What follows the header.
@@ -56,7 +56,7 @@ pub struct NotNow;
 pub struct UnderWay {
     pub rank: Rank,
     pub connection: u32,
-    /// Of a data frame, its number.
+    /// Of a data frame, its number, if the log must hold it until then.
     pub sequence: Option<u64>,
 }
 
@@ -65,18 +65,18 @@ const SCRATCH: usize = 0;
 
 /// The sending half of the endpoint.
 #[derive(Debug)]
-pub struct Transmitter {
+pub struct Transmitter<E: MessageEndpoint> {
     pub job: u64,
     pub rank: Rank,
     pub incarnation: Incarnation,
-    log: MemoryId,
-    headers: Slots,
+    log: E::Memory,
+    headers: Slots<E>,
     /// Header slots that no operation uses.
     free: Vec<usize>,
     under_way: Vec<Option<UnderWay>>,
     inject_bytes: usize,
     /// Memory for frames that are sent before they are in the log.
-    stages: Option<Slots>,
+    stages: Option<Slots<E>>,
     free_stages: Vec<usize>,
 }
 
@@ -86,18 +86,18 @@ const FULL_HEAD_BYTES: usize = WIRE_BYTES + refrain_ring::payload_offset(usize::
 /// Frames that are sent from memory of the fabric at a time.
 const STAGES: usize = 8;
 
-impl Transmitter {
+impl<E: MessageEndpoint> Transmitter<E> {
     /// With room for `messages_max` messages under way.
     ///
     /// # Errors
     /// When the provider does not register the memory for headers.
     pub fn new(
-        endpoint: &mut Endpoint,
+        endpoint: &mut E,
         (job, rank, incarnation): (u64, Rank, Incarnation),
-        log: MemoryId,
+        log: E::Memory,
         messages_max: usize,
         staged_bytes_max: usize,
-    ) -> Result<Self, Error> {
+    ) -> Result<Self, E::Error> {
         let slots = messages_max + 1;
         let stages = (staged_bytes_max > 0)
             .then(|| Slots::new(endpoint, FULL_HEAD_BYTES + staged_bytes_max, STAGES))
@@ -112,7 +112,7 @@ impl Transmitter {
             under_way: vec![None; slots + STAGES],
             free_stages: (0..stages.as_ref().map_or(0, Slots::count)).collect(),
             stages,
-            inject_bytes: endpoint.info().inject_bytes(),
+            inject_bytes: endpoint.inject_bytes(),
         })
     }
 
@@ -122,8 +122,8 @@ impl Transmitter {
     #[inline]
     pub fn transmit(
         &mut self,
-        endpoint: &mut Endpoint,
-        peer: &mut Peer,
+        endpoint: &mut E,
+        peer: &mut Peer<E>,
         outgoing: &Outgoing,
         now: impl FnOnce() -> Duration,
     ) -> Result<u32, NotNow> {
@@ -160,11 +160,7 @@ impl Transmitter {
             *self.free.last().ok_or(NotNow)?
         };
         self.headers.write(slot, head, tail);
-        let log = Part {
-            memory: self.log,
-            offset: log_offset,
-            bytes: log_bytes,
-        };
+        let log = E::part(self.log, log_offset, log_bytes);
         let parts = [self.headers.part(slot, head_bytes), log];
         let parts = &parts[..1 + usize::from(log_bytes > 0)];
         let sent = if is_injected {
@@ -186,19 +182,20 @@ impl Transmitter {
         }
         self.free.pop();
         let is_data = matches!(outgoing.kind, Kind::Frame | Kind::Distant);
+        let holds_log = is_data && !E::TAKEN_IS_FREE;
         self.under_way[slot] = Some(UnderWay {
             rank: peer.rank,
             connection: peer.connection,
-            sequence: is_data.then_some(outgoing.sequence),
+            sequence: holds_log.then_some(outgoing.sequence),
         });
-        Ok(u32::from(is_data))
+        Ok(u32::from(holds_log))
     }
 
     /// Transmits a frame that is not in the log yet.
     pub fn stage(
         &mut self,
-        endpoint: &mut Endpoint,
-        peer: &mut Peer,
+        endpoint: &mut E,
+        peer: &mut Peer<E>,
         record: &RecordHeader,
         fill: &mut dyn FnMut(&mut [u8]),
         now: impl FnOnce() -> Duration,
@@ -243,7 +240,7 @@ impl Transmitter {
     #[inline]
     fn brief_header(
         &self,
-        peer: &Peer,
+        peer: &Peer<E>,
         sequence: u64,
         record: &RecordHeader,
         counters: Counters,
@@ -265,7 +262,7 @@ impl Transmitter {
 
     fn full_head(
         &self,
-        peer: &Peer,
+        peer: &Peer<E>,
         sequence: u64,
         record: &RecordHeader,
         counters: Counters,
@@ -282,7 +279,7 @@ impl Transmitter {
         head
     }
 
-    fn header(&self, peer: &Peer, outgoing: &Outgoing, counters: Counters) -> WireHeader {
+    fn header(&self, peer: &Peer<E>, outgoing: &Outgoing, counters: Counters) -> WireHeader {
         WireHeader {
             kind: outgoing.kind,
             source: self.rank,
@@ -306,6 +303,17 @@ impl Transmitter {
             Some(stage) => self.free_stages.push(stage),
         }
         Some(under_way)
+    }
+
+    /// Nothing of a connection is under way any more.
+    pub fn removed(&mut self, rank: Rank, connection: u32) {
+        for slot in 0..self.under_way.len() {
+            let is_its =
+                |message: &UnderWay| (message.rank, message.connection) == (rank, connection);
+            if self.under_way[slot].as_ref().is_some_and(is_its) {
+                self.completed(slot);
+            }
+        }
     }
 
     /// Staged messages under way at most.

@@ -1,32 +1,32 @@
 //! What arrives: checked, counted, handed over.
 
+use super::endpoint::{Completion, MessageEndpoint};
 use super::lane::Verdict;
 use super::peer::Peer;
 use super::waiting::Greetings;
 use super::wire::{
     BRIEF_BYTES, BRIEF_KIND, BriefHeader, Kind, WIRE_BYTES, WireHeader, nearest, nearest_u16,
 };
-use super::{Ofi, Operation};
+use super::{Network, Operation};
 use crate::control::{CONTROL_BYTES, Control};
 use crate::fabric::{Arrival, Disposition, FabricError, Payload, Place, Sink};
-use refrain_libfabric::Completion;
 use refrain_ring::{
     HeaderError, Incarnation, Position, Rank, RecordHeader, RecordKind, payload_offset,
 };
 
-impl Ofi {
+impl<E: MessageEndpoint> Network<E> {
     /// An operation of the provider is over. Returns how many calls were made to
     /// the sink.
     #[inline]
     pub(super) fn complete(
         &mut self,
-        completion: Completion,
+        completion: E::Completion,
         sink: Option<&mut dyn Sink>,
     ) -> usize {
-        match Operation::of(completion.token) {
+        match Operation::of(completion.token()) {
             Operation::Receive(slot) => {
-                let calls = match &completion.outcome {
-                    Ok(()) => self.arrived(slot, completion.bytes, sink),
+                let calls = match completion.outcome() {
+                    Ok(()) => self.arrived(slot, completion.bytes(), sink),
                     // A message that is too long is none of ours.
                     Err(_) => 0,
                 };
@@ -49,7 +49,7 @@ impl Ofi {
     }
 
     #[inline]
-    fn sent(&mut self, slot: usize, completion: &Completion) {
+    fn sent(&mut self, slot: usize, completion: &E::Completion) {
         let Some(under_way) = self.transmitter.completed(slot) else {
             return;
         };
@@ -62,17 +62,17 @@ impl Ofi {
         if let Some(sequence) = under_way.sequence {
             peer.sending.completed(sequence);
         }
-        match &completion.outcome {
+        match completion.outcome() {
             Ok(()) => peer.patience.succeeded(),
             Err(error) => peer.failed(error, self.started.elapsed()),
         }
     }
 
-    /// Whom it was meant for is not known: whoever has not acknowledged
+    /// Where it is not known whom it was meant for, whoever has not acknowledged
     /// everything may have missed it.
     #[cold]
-    fn injected(&mut self, completion: &Completion) {
-        if let Err(error) = &completion.outcome {
+    fn injected(&mut self, completion: &E::Completion) {
+        if let Err(error) = completion.outcome() {
             let now = self.now();
             if let Some(fetch) = self.fetching.failed_namelessly() {
                 return self.read(fetch, completion);
@@ -84,18 +84,23 @@ impl Ofi {
                 }
                 return;
             }
+            let named = completion.peer();
             for peer in self.peers.iter_mut().flatten() {
-                if peer.sending.is_unanswered() {
+                let is_meant = match named {
+                    Some(address) => peer.address == address,
+                    None => peer.sending.is_unanswered(),
+                };
+                if is_meant {
                     peer.failed(error, now);
                 }
             }
         }
     }
 
-    fn read(&mut self, fetch: usize, completion: &Completion) {
+    fn read(&mut self, fetch: usize, completion: &E::Completion) {
         let fetched = self
             .fetching
-            .completed(fetch, &completion.outcome, &self.peers);
+            .completed(fetch, completion.outcome().is_ok(), &self.peers);
         let now = self.now();
         let Some(fetched) = fetched else { return };
         let Some(peer) = self.peers[fetched.rank.index()]
@@ -104,7 +109,7 @@ impl Ofi {
         else {
             return;
         };
-        match &completion.outcome {
+        match completion.outcome() {
             Ok(()) => peer.receiving.let_go(fetched.sequence),
             Err(error) => peer.failed(error, now),
         }
@@ -179,7 +184,7 @@ enum Body<'a> {
     Whole(BriefHeader, &'a [u8]),
 }
 
-impl Ofi {
+impl<E: MessageEndpoint> Network<E> {
     /// The header that a short one stands for.
     #[inline]
     fn decode_brief<'a>(&self, message: &'a [u8]) -> Option<(WireHeader, Body<'a>)> {
@@ -221,8 +226,8 @@ enum Handed {
 
 /// Takes a message of a connected peer.
 #[inline]
-fn take(
-    peer: &mut Peer,
+fn take<E: MessageEndpoint>(
+    peer: &mut Peer<E>,
     header: &WireHeader,
     body: Body<'_>,
     sink: Option<&mut dyn Sink>,
@@ -276,8 +281,8 @@ fn take(
 }
 
 #[inline]
-fn take_frame(
-    peer: &mut Peer,
+fn take_frame<E: MessageEndpoint>(
+    peer: &mut Peer<E>,
     wire: &WireHeader,
     body: Body<'_>,
     sink: &mut dyn Sink,
@@ -321,8 +326,8 @@ fn take_frame(
 
 /// The record behind a full header, and its payload.
 #[inline]
-fn record_in<'a>(
-    peer: &Peer,
+fn record_in<'a, E: MessageEndpoint>(
+    peer: &Peer<E>,
     body: &'a [u8],
     is_distant: bool,
 ) -> Result<(RecordHeader, Payload<'a>), FabricError> {
@@ -341,8 +346,8 @@ fn record_in<'a>(
 
 /// The record that a short header stands for.
 #[inline]
-fn record_of(
-    peer: &Peer,
+fn record_of<E: MessageEndpoint>(
+    peer: &Peer<E>,
     brief: &BriefHeader,
     payload: &[u8],
 ) -> Result<RecordHeader, FabricError> {
@@ -363,8 +368,8 @@ fn record_of(
     })
 }
 
-fn take_control(
-    peer: &mut Peer,
+fn take_control<E: MessageEndpoint>(
+    peer: &mut Peer<E>,
     body: Body<'_>,
     sink: &mut dyn Sink,
 ) -> Result<Handed, FabricError> {
@@ -382,7 +387,10 @@ fn take_control(
 }
 
 #[inline]
-fn check_identity(peer: &Peer, record: &RecordHeader) -> Result<(), FabricError> {
+fn check_identity<E: MessageEndpoint>(
+    peer: &Peer<E>,
+    record: &RecordHeader,
+) -> Result<(), FabricError> {
     if record.kind == RecordKind::Link {
         // Links lead through memory, never over a wire.
         return Err(FabricError::BrokenLog {
@@ -394,8 +402,8 @@ fn check_identity(peer: &Peer, record: &RecordHeader) -> Result<(), FabricError>
 }
 
 #[inline]
-fn check_life(
-    peer: &Peer,
+fn check_life<E: MessageEndpoint>(
+    peer: &Peer<E>,
     source: Rank,
     incarnation: refrain_ring::Incarnation,
 ) -> Result<(), FabricError> {

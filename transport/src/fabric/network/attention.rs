@@ -1,15 +1,15 @@
 //! What is due to peers: acknowledgements, what has to be sent again, what had to
 //! wait, questions, and receives for the provider.
 
+use super::endpoint::{MessageEndpoint, Refused};
 use super::lane::{Owed, Step};
 use super::transmit::{Body, Outgoing, token_of_receive};
 use super::wire::Kind;
-use super::{Ofi, data, native};
+use super::{Network, data, native};
 use core::time::Duration;
-use refrain_libfabric::Refused;
 use refrain_ring::Rank;
 
-impl Ofi {
+impl<E: MessageEndpoint> Network<E> {
     #[inline]
     pub(super) fn note_attention(&mut self, rank: Rank) {
         if let Some(peer) = &mut self.peers[rank.index()]

@@ -3,10 +3,10 @@
 
 #![allow(
     unsafe_code,
-    reason = "reads and writes registered memory that the provider shares"
+    reason = "reads and writes registered memory that the device shares"
 )]
 
-use refrain_libfabric::{Access, Endpoint, Error, MemoryId, Part};
+use super::endpoint::{Access, MessageEndpoint};
 use refrain_ring::Region;
 
 /// Slots of one size in one registered piece of memory.
@@ -16,22 +16,22 @@ use refrain_ring::Region;
 /// otherwise. The callers of [`Slots::arrived`] and [`Slots::write`] keep to it:
 /// they name only slots whose completion they hold, or that were never given away.
 #[derive(Debug)]
-pub struct Slots {
+pub struct Slots<E: MessageEndpoint> {
     region: Region,
-    memory: MemoryId,
+    memory: E::Memory,
     slot_bytes: usize,
     count: usize,
 }
 
-impl Slots {
+impl<E: MessageEndpoint> Slots<E> {
     /// Makes and registers them.
     ///
     /// # Errors
     /// When the provider does not register the memory.
-    pub fn new(endpoint: &mut Endpoint, slot_bytes: usize, count: usize) -> Result<Self, Error> {
+    pub fn new(endpoint: &mut E, slot_bytes: usize, count: usize) -> Result<Self, E::Error> {
         let slot_bytes = slot_bytes.next_multiple_of(64);
         let region = Region::heap(slot_bytes * count);
-        let memory = endpoint.register(&region, 0, region.bytes(), Access::LOCAL)?;
+        let memory = endpoint.register(&region, Access::Local)?;
         Ok(Self {
             region,
             memory,
@@ -41,32 +41,29 @@ impl Slots {
     }
 
     /// How many there are.
+    #[inline]
     pub fn count(&self) -> usize {
         self.count
     }
 
     /// The first `bytes` bytes of a slot, for an operation.
     #[inline]
-    pub fn part(&self, slot: usize, bytes: usize) -> Part {
+    pub fn part(&self, slot: usize, bytes: usize) -> E::Part {
         debug_assert!(
             bytes <= self.slot_bytes,
             "a slot has {} bytes",
             self.slot_bytes
         );
-        Part {
-            memory: self.memory,
-            offset: slot * self.slot_bytes,
-            bytes,
-        }
+        E::part(self.memory, slot * self.slot_bytes, bytes)
     }
 
     /// The whole of a slot, for an operation.
-    pub fn whole(&self, slot: usize) -> Part {
+    pub fn whole(&self, slot: usize) -> E::Part {
         self.part(slot, self.slot_bytes)
     }
 
     /// Its memory.
-    pub fn memory(&self) -> MemoryId {
+    pub fn memory(&self) -> E::Memory {
         self.memory
     }
 

@@ -1,11 +1,11 @@
-//! What a rank publishes so that others reach it over libfabric.
+//! What a rank publishes so that others reach it over a network.
 //!
 //! Format (little endian): version ([`ADDRESS_VERSION`], 1 byte), length of the
-//! provider's name (1 byte), length of the libfabric address (2 bytes), rank (4),
+//! provider's name (1 byte), length of the endpoint's address (2 bytes), rank (4),
 //! incarnation (4), job (8), longest message that it receives (4), credits (4),
 //! window bytes (8), key of the log memory (8), its base
-//! (8), the provider's name, the address. Addresses have variable length:
-//! `fi_getname` says how long.
+//! (8), the provider's name, the address. Endpoints have addresses of variable
+//! length: they say how long theirs is.
 
 use refrain_ring::{Incarnation, Rank};
 use thiserror::Error;
@@ -17,14 +17,14 @@ pub const FIXED_BYTES: usize = 52;
 
 /// A published address.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct OfiAddress {
+pub struct NetworkAddress {
     /// Whose it is.
     pub rank: Rank,
     /// In which life.
     pub incarnation: Incarnation,
     /// Of which job.
     pub job: u64,
-    /// libfabric's name of the provider.
+    /// libfabric's name of the provider, or `verbs`.
     pub provider: String,
     /// The endpoint's address.
     pub name: Vec<u8>,
@@ -61,7 +61,7 @@ pub enum AddressError {
     Text,
 }
 
-impl OfiAddress {
+impl NetworkAddress {
     /// Encodes the address.
     ///
     /// # Panics
@@ -123,10 +123,32 @@ impl OfiAddress {
         })
     }
 
+    /// Why ranks with these addresses do not understand each other, if so. What is
+    /// compared follows from provider and size of the job, unless libraries differ.
+    pub fn mismatch(&self, own: &Self) -> Option<String> {
+        if self.provider != own.provider {
+            return Some(format!(
+                "it uses the provider {}, this rank {}: are the libraries of the hosts of different versions?",
+                self.provider, own.provider
+            ));
+        }
+        let room = |of: &Self| (of.message_bytes_max, of.credits);
+        if room(self) != room(own) {
+            return Some(format!(
+                "it receives {} messages of up to {} bytes from a peer, this rank {} of up to {}: are the libraries of the hosts of different versions?",
+                self.credits, self.message_bytes_max, own.credits, own.message_bytes_max
+            ));
+        }
+        None
+    }
+
     /// The endpoint's address for people: internet addresses are written out,
     /// text as it is, the rest in hexadecimal.
     pub fn readable(&self) -> String {
         let name = &self.name[..];
+        if let Some(host) = refrain_verbs::readable(name) {
+            return host;
+        }
         let family = name.first_chunk().map(|family| u16::from_ne_bytes(*family));
         match (family, name.len()) {
             (Some(2), 16) => {
@@ -153,8 +175,8 @@ impl OfiAddress {
 mod tests {
     use super::*;
 
-    fn address() -> OfiAddress {
-        OfiAddress {
+    fn address() -> NetworkAddress {
+        NetworkAddress {
             rank: Rank(70_000),
             incarnation: Incarnation(u32::MAX),
             job: 1 << 63,
@@ -171,23 +193,29 @@ mod tests {
     #[test]
     fn it_comes_back_and_every_other_length_is_refused() {
         let bytes = address().encode();
-        assert_eq!(OfiAddress::decode(&bytes), Ok(address()));
+        assert_eq!(NetworkAddress::decode(&bytes), Ok(address()));
         for end in 0..bytes.len() {
-            assert!(OfiAddress::decode(&bytes[..end]).is_err(), "{end} bytes");
+            assert!(
+                NetworkAddress::decode(&bytes[..end]).is_err(),
+                "{end} bytes"
+            );
         }
-        assert!(OfiAddress::decode(&[&bytes[..], &[0]].concat()).is_err());
+        assert!(NetworkAddress::decode(&[&bytes[..], &[0]].concat()).is_err());
         let mut other = bytes.clone();
         other[0] = 2;
-        assert_eq!(OfiAddress::decode(&other), Err(AddressError::Version(2)));
+        assert_eq!(
+            NetworkAddress::decode(&other),
+            Err(AddressError::Version(2))
+        );
         other = bytes;
         other[FIXED_BYTES] = 0xff;
-        assert_eq!(OfiAddress::decode(&other), Err(AddressError::Text));
+        assert_eq!(NetworkAddress::decode(&other), Err(AddressError::Text));
     }
 
     #[test]
     fn people_can_read_it() {
         let named = |name: &[u8]| {
-            OfiAddress {
+            NetworkAddress {
                 name: name.to_vec(),
                 ..address()
             }

@@ -5,12 +5,12 @@
     reason = "lets the provider write into memory that a sink has lent for a landing"
 )]
 
+use super::endpoint::{MessageEndpoint, Refused, RemoteMemory};
 use super::peer::Peer;
 use super::slots::Slots;
 use super::transmit::token_of_read;
 use crate::fabric::{Landed, Landing};
 use core::time::Duration;
-use refrain_libfabric::{Endpoint, Error, Refused};
 use refrain_ring::Rank;
 use slab::Slab;
 use std::collections::VecDeque;
@@ -26,8 +26,7 @@ struct Fetch {
     sequence: u64,
     landing: Landing,
     /// Where the payload lies, in the peer's address space.
-    remote: u64,
-    key: u64,
+    remote: RemoteMemory,
     bytes: usize,
     /// The slot that it is read into first, where landings cannot be registered.
     bounce: Option<usize>,
@@ -43,7 +42,7 @@ pub struct Fetched {
 
 /// All landings of this rank.
 #[derive(Debug)]
-pub struct Fetching {
+pub struct Fetching<E: MessageEndpoint> {
     fetches: Slab<Fetch>,
     /// Not begun, oldest first.
     queue: VecDeque<usize>,
@@ -56,15 +55,15 @@ pub struct Fetching {
     fails_namelessly: bool,
     /// Registered memory to read into, where the provider demands it
     /// (`FI_MR_LOCAL`): the memory of programs is not registered.
-    bounce: Option<(Slots, Vec<usize>)>,
+    bounce: Option<(Slots<E>, Vec<usize>)>,
     /// Ended, to be told to the sink.
     ended: Vec<(u64, Landed)>,
 }
 
-impl Fetching {
+impl<E: MessageEndpoint> Fetching<E> {
     /// `bounce`: slots for the longest payload, where the provider demands it.
     /// `fails_namelessly`: errors of reads come without a name.
-    pub fn new(bounce: Option<Slots>, fails_namelessly: bool) -> Self {
+    pub fn new(bounce: Option<Slots<E>>, fails_namelessly: bool) -> Self {
         Self {
             fetches: Slab::new(),
             queue: VecDeque::new(),
@@ -85,7 +84,7 @@ impl Fetching {
     }
 
     /// Brings the payload of a frame that `peer` holds.
-    pub fn begin(&mut self, peer: &Peer, sequence: u64, landing: Landing) {
+    pub fn begin(&mut self, peer: &Peer<E>, sequence: u64, landing: Landing) {
         let held = peer.receiving.held(sequence);
         let Some(held) = held.filter(|held| held.bytes <= landing.bytes()) else {
             self.ended.push((landing.token(), Landed::Lost));
@@ -95,8 +94,10 @@ impl Fetching {
             rank: peer.rank,
             connection: peer.connection,
             sequence,
-            remote: peer.published.base.wrapping_add(held.offset),
-            key: peer.published.key,
+            remote: RemoteMemory {
+                key: peer.published.key,
+                base: peer.published.base.wrapping_add(held.offset),
+            },
             bytes: held.bytes,
             landing,
             bounce: None,
@@ -113,8 +114,8 @@ impl Fetching {
     #[inline]
     pub fn pump(
         &mut self,
-        endpoint: &mut Endpoint,
-        peers: &mut [Option<Peer>],
+        endpoint: &mut E,
+        peers: &mut [Option<Peer<E>>],
         now: impl Fn() -> Duration,
     ) {
         if !self.queue.is_empty() {
@@ -124,8 +125,8 @@ impl Fetching {
 
     fn pump_queue(
         &mut self,
-        endpoint: &mut Endpoint,
-        peers: &mut [Option<Peer>],
+        endpoint: &mut E,
+        peers: &mut [Option<Peer<E>>],
         now: impl Fn() -> Duration,
     ) {
         // A peer that refuses has its later reads wait too; others have not.
@@ -165,7 +166,12 @@ impl Fetching {
         }
     }
 
-    fn start(&mut self, endpoint: &mut Endpoint, peer: &Peer, index: usize) -> Result<(), Refused> {
+    fn start(
+        &mut self,
+        endpoint: &mut E,
+        peer: &Peer<E>,
+        index: usize,
+    ) -> Result<(), Refused<E::Error>> {
         if self.under_way.len() == READS_MAX {
             return Err(Refused::Full);
         }
@@ -184,11 +190,9 @@ impl Fetching {
         unsafe {
             endpoint.read(
                 peer.address,
-                to,
+                (to, local),
                 fetch.bytes,
-                local,
                 fetch.remote,
-                fetch.key,
                 token_of_read(index),
             )?;
         }
@@ -214,8 +218,8 @@ impl Fetching {
     pub fn completed(
         &mut self,
         index: usize,
-        outcome: &Result<(), Error>,
-        peers: &[Option<Peer>],
+        is_whole: bool,
+        peers: &[Option<Peer<E>>],
     ) -> Option<Fetched> {
         let fetch = self.fetches.get(index)?;
         // The oldest, as a rule.
@@ -233,7 +237,7 @@ impl Fetching {
             self.end(index, Landed::Lost);
             return None;
         }
-        if outcome.is_err() {
+        if !is_whole {
             // Once more, when the peer's trouble is over, or it is lost then.
             self.queue.push_back(index);
             return Some(fetched);
@@ -272,6 +276,19 @@ impl Fetching {
         let lost: Vec<usize> = self.queue.iter().copied().filter(is_lost).collect();
         self.queue.retain(|index| !lost.contains(index));
         for index in lost {
+            self.end(index, Landed::Lost);
+        }
+    }
+
+    /// Nothing of a connection is under way any more.
+    pub fn removed(&mut self, rank: Rank, connection: u32) {
+        let fetches = &self.fetches;
+        let is_its = |index: &usize| {
+            fetches[*index].rank == rank && fetches[*index].connection == connection
+        };
+        let over: Vec<usize> = self.under_way.iter().copied().filter(is_its).collect();
+        self.under_way.retain(|index| !over.contains(index));
+        for index in over {
             self.end(index, Landed::Lost);
         }
     }

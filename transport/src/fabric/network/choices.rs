@@ -1,8 +1,6 @@
-//! What is chosen for each provider, and why.
+//! What is chosen for the [`Way`] of a provider, and why.
 
 use core::ops::Range;
-use refrain_libfabric::Info;
-use refrain_libfabric::constants::FI_RMA;
 use refrain_ring::ChannelLog;
 
 /// Memory for messages that arrive, of one rank, for all its peers.
@@ -16,13 +14,6 @@ pub const CONTROL_CREDITS: usize = 16;
 /// Receives for what has no credits: acknowledgements, questions, greetings.
 /// They are rare; more of them wait at the provider.
 const UNCREDITED: usize = 8;
-
-/// What `ofi_rxm` sends without asking (FI_OFI_RXM_BUFFER_SIZE).
-const RXM_EAGER_BYTES: usize = 16 << 10;
-
-/// From this version on `shm` asks the other side for shorter reads: a read from
-/// a process that was killed then never ends.
-const SHM_ASKS_SINCE: u32 = 200;
 
 /// How frames travel.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -42,11 +33,24 @@ pub struct Choices {
 /// Below, a record is written through the cache anyway.
 const STAGED_BYTES_MIN: usize = refrain_ring::copy::STREAM_BYTES_MIN;
 
-/// How long messages travel over one kind of provider.
+/// How long messages travel best over one kind of provider.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Way {
-    fragment_bytes: usize,
-    distant_bytes_min: Option<usize>,
+pub struct Way {
+    /// Payload bytes per frame.
+    pub fragment_bytes: usize,
+    /// Payloads from this length on are read by the receiver; `None`: never.
+    pub distant_bytes_min: Option<usize>,
+}
+
+/// What a provider can do at most.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Bytes of one message.
+    pub message_bytes_max: usize,
+    /// Receives that are posted together.
+    pub receives_max: usize,
+    /// It reads memory of peers.
+    pub can_read: bool,
 }
 
 /// Settings that override the choices, for tests and measurements.
@@ -62,18 +66,17 @@ pub struct Overrides {
 
 impl Choices {
     /// For one provider in a job of `size` ranks.
-    pub fn new(info: &Info, size: u32, overrides: Overrides) -> Self {
-        let mut way = Way::of(&info.provider(), info.provider_version().major);
+    pub fn new(mut way: Way, limits: Limits, size: u32, overrides: Overrides) -> Self {
         if let Some(bytes) = overrides.fragment_bytes {
             way.fragment_bytes = bytes.clamp(64, ChannelLog::PAYLOAD_BYTES_MAX);
         }
         if let Some(bytes) = overrides.distant_bytes_min {
             way.distant_bytes_min = (bytes > 0).then_some(bytes);
         }
-        if info.caps() & FI_RMA != FI_RMA {
+        if !limits.can_read {
             way.distant_bytes_min = None;
         }
-        let longest = info.message_bytes_max().saturating_sub(256);
+        let longest = limits.message_bytes_max.saturating_sub(256);
         way.fragment_bytes = way.fragment_bytes.min(longest);
         let peers = size.saturating_sub(1).max(1) as usize;
         // In a job of many ranks slots are shorter, and credits fewer: the same
@@ -103,7 +106,7 @@ impl Choices {
                 Some(_) => 0..0,
             },
             // What cannot be posted, the provider holds back by itself.
-            receives: receives.min(info.rx_depth().max(16)),
+            receives: receives.min(limits.receives_max.max(16)),
         }
     }
 
@@ -138,43 +141,6 @@ impl Choices {
 }
 
 impl Way {
-    /// Measured in docs/performance.md.
-    fn of(provider: &str, version: u32) -> Self {
-        let is = |name: &str| provider.split(';').any(|layer| layer == name);
-        if is("ofi_rxm") && (is("tcp") || is("net")) {
-            // Longer messages wait for a question and an answer of `ofi_rxm`.
-            Self {
-                fragment_bytes: RXM_EAGER_BYTES - 128,
-                distant_bytes_min: None,
-            }
-        } else if is("tcp") || is("net") || is("sockets") || is("udp") {
-            // Their reads are messages in disguise, with a question before each
-            // answer, which a rank that computes does not give.
-            Self {
-                fragment_bytes: 128 << 10,
-                distant_bytes_min: None,
-            }
-        } else if is("shm") || is("sm2") {
-            // One copy by the kernel (CMA) out of the log into the receive's
-            // memory; below, two copies are cheaper than the call. Each call
-            // costs a microsecond and more, so they are few.
-            Self {
-                fragment_bytes: 128 << 10,
-                distant_bytes_min: Some(if version < SHM_ASKS_SINCE {
-                    8 << 10
-                } else {
-                    64 << 10
-                }),
-            }
-        } else {
-            // Hardware reads at line rate without the sender's processor.
-            Self {
-                fragment_bytes: 128 << 10,
-                distant_bytes_min: Some(16 << 10),
-            }
-        }
-    }
-
     /// Messages become no longer than that.
     fn shorten(&mut self, slot_payload_bytes: usize) {
         match &mut self.distant_bytes_min {
@@ -193,32 +159,64 @@ impl Way {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use refrain_libfabric::{Hints, Library};
+
+    const WAYS: [Way; 3] = [
+        Way {
+            fragment_bytes: 128 << 10,
+            distant_bytes_min: None,
+        },
+        Way {
+            fragment_bytes: (16 << 10) - 128,
+            distant_bytes_min: None,
+        },
+        Way {
+            fragment_bytes: 128 << 10,
+            distant_bytes_min: Some(16 << 10),
+        },
+    ];
 
     /// Memory for arrivals stays within its bound until slots are as short as
     /// they may be, and grows with the number of peers from there.
     #[test]
     fn memory_for_arrivals_is_bounded() {
-        let Ok(library) = Library::load(None) else {
-            println!("skipped choices: no libfabric is installed");
-            return;
+        let limits = Limits {
+            message_bytes_max: usize::MAX,
+            receives_max: usize::MAX >> 1,
+            can_read: true,
         };
-        let mut infos = library.infos(&Hints::default()).unwrap_or_default();
-        for info in &mut infos {
-            info.set_rx_depth(usize::MAX >> 1);
+        for way in WAYS {
             for size in [1, 2, 3, 16, 100, 500, 4096] {
-                let choices = Choices::new(info, size, Overrides::default());
+                let choices = Choices::new(way, limits, size, Overrides::default());
                 let slot_bytes = choices.slot_payload_bytes() + 128;
                 let bytes = choices.receives * slot_bytes;
                 let peers = size.saturating_sub(1).max(1) as usize;
                 let least = peers * (CREDITS_MIN + CONTROL_CREDITS + UNCREDITED) * SLOT_BYTES_MIN;
                 assert!(
                     bytes <= RECEIVE_BYTES.max(least),
-                    "{} of {size} ranks: {choices:?} take {bytes} bytes",
-                    info.provider()
+                    "{way:?} of {size} ranks: {choices:?} take {bytes} bytes"
                 );
                 assert!(choices.credits >= CREDITS_MIN && choices.fragment_bytes > 1000);
             }
+        }
+    }
+
+    /// What a provider cannot do is not chosen, whatever is wished.
+    #[test]
+    fn limits_hold() {
+        let limits = Limits {
+            message_bytes_max: 10_000,
+            receives_max: 100,
+            can_read: false,
+        };
+        let wished = Overrides {
+            distant_bytes_min: Some(1),
+            ..Overrides::default()
+        };
+        for way in WAYS {
+            let choices = Choices::new(way, limits, 64, wished);
+            assert_eq!(choices.distant_bytes_min, None);
+            assert!(choices.receives <= 100);
+            assert!(choices.slot_payload_bytes() + 256 <= 10_000);
         }
     }
 }

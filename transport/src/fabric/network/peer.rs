@@ -1,19 +1,19 @@
 //! One connected peer.
 
-use super::address::OfiAddress;
+use super::address::NetworkAddress;
+use super::endpoint::MessageEndpoint;
 use super::lane::{Patience, Receiving, Sending};
 use core::time::Duration;
-use refrain_libfabric::{Error, PeerAddress};
 use refrain_ring::{Incarnation, Rank};
 use std::collections::BTreeMap;
 
 /// One connected peer: where it is, and the lanes with it.
 #[derive(Debug)]
-pub struct Peer {
+pub struct Peer<E: MessageEndpoint> {
     pub rank: Rank,
     pub incarnation: Incarnation,
-    pub address: PeerAddress,
-    pub published: OfiAddress,
+    pub address: E::Peer,
+    pub published: NetworkAddress,
     /// Tells completions of this connection from those of earlier ones.
     pub connection: u32,
     pub sending: Sending,
@@ -31,7 +31,7 @@ pub struct Peer {
     pub kept: BTreeMap<u64, Box<[u8]>>,
 }
 
-impl Peer {
+impl<E: MessageEndpoint> Peer<E> {
     /// Whether anything may be transmitted to it now.
     #[inline]
     pub fn can_be_sent_to(&self) -> bool {
@@ -40,7 +40,7 @@ impl Peer {
 
     /// The provider reports an error about it.
     #[cold]
-    pub fn failed(&mut self, error: &Error, now: Duration) {
+    pub fn failed(&mut self, error: &E::Error, now: Duration) {
         self.last_error = Some(error.to_string());
         self.patience.failed(now);
     }

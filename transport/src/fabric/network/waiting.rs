@@ -1,12 +1,12 @@
 //! How a rank sleeps, and how it greets its neighbours at the start.
 
-use super::Ofi;
+use super::Network;
+use super::endpoint::{Completion, MessageEndpoint};
 use super::lane::Owed;
 use super::transmit::{Body, Outgoing};
 use super::wire::{Kind, WireHeader};
 use crate::fabric::FabricError;
 use core::time::Duration;
-use refrain_libfabric::Kind as Completed;
 use refrain_ring::Rank;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
@@ -39,7 +39,7 @@ impl Greetings {
     }
 }
 
-impl Ofi {
+impl<E: MessageEndpoint> Network<E> {
     /// Sleeps until something may have arrived. The provider's descriptor wakes
     /// it where there is one; else it naps, longer and longer.
     pub(super) fn sleep(&mut self, timeout: Duration) {
@@ -101,7 +101,7 @@ impl Ofi {
         }
     }
 
-    /// See [`Ofi::greet`].
+    /// See [`Network::greet`].
     pub(super) fn greet_and_answer(
         &mut self,
         to: Option<Rank>,
@@ -146,26 +146,23 @@ impl Ofi {
     }
 
     /// Answers greetings among what has come, and puts the rest aside.
-    fn take_greetings(
-        &mut self,
-        deferred: &mut Vec<refrain_libfabric::Completion>,
-    ) -> Result<(), FabricError> {
+    fn take_greetings(&mut self, deferred: &mut Vec<E::Completion>) -> Result<(), FabricError> {
         for completion in core::mem::take(&mut self.batch) {
-            if completion.kind == Completed::Receive && !self.is_greeting(&completion) {
-                deferred.push(completion);
-            } else {
-                self.complete(completion, None);
+            match super::Operation::of(completion.token()) {
+                super::Operation::Receive(slot) if !self.is_greeting(slot, &completion) => {
+                    deferred.push(completion);
+                }
+                _ => {
+                    self.complete(completion, None);
+                }
             }
         }
         self.failures.take().map_or(Ok(()), Err)
     }
 
-    fn is_greeting(&self, completion: &refrain_libfabric::Completion) -> bool {
-        let super::Operation::Receive(slot) = super::Operation::of(completion.token) else {
-            return false;
-        };
-        completion.outcome.is_ok()
-            && WireHeader::decode(self.slots.arrived(slot, completion.bytes))
+    fn is_greeting(&self, slot: usize, completion: &E::Completion) -> bool {
+        completion.outcome().is_ok()
+            && WireHeader::decode(self.slots.arrived(slot, completion.bytes()))
                 .is_ok_and(|header| matches!(header.kind, Kind::Hello | Kind::HelloAnswer))
     }
 

@@ -1,0 +1,245 @@
+//! The network as a [`Fabric`].
+
+use super::endpoint::MessageEndpoint;
+use super::lane::Owed;
+use super::peer::Peer;
+use super::{IDLE_POLLS, Network, POLLS_PER_LOOK, RECORD_HEAD_BYTES, data, native, sent, whole};
+use crate::control::Control;
+use crate::fabric::{
+    Address, Attributes, Fabric, FabricError, Landing, Place, RELEASED_WHOLLY, Refusal, Sink,
+};
+use crate::gate::Pass;
+use core::time::Duration;
+use refrain_ring::{Frame, Incarnation, Position, Rank, RecordHeader};
+
+impl<E: MessageEndpoint> Fabric for Network<E> {
+    fn attributes(&self) -> &Attributes {
+        &self.attributes
+    }
+
+    fn address(&self) -> Address {
+        Address {
+            bytes: self.own.encode(),
+            memory: None,
+        }
+    }
+
+    fn connect(
+        &mut self,
+        peer: Rank,
+        incarnation: Incarnation,
+        address: &Address,
+    ) -> Result<(), FabricError> {
+        self.connect_life(peer, incarnation, address)
+    }
+
+    fn disconnect(&mut self, peer: Rank) {
+        self.fence(peer);
+    }
+
+    #[inline]
+    fn post(&mut self, _pass: Pass, peer: Rank, frame: &Frame) -> Result<(), Refusal> {
+        let Some(Some(state)) = self.peers.get_mut(peer.index()) else {
+            return Err(Refusal::NotConnected(peer));
+        };
+        if !state.sending.may_post() || !state.can_be_sent_to() {
+            return Err(Refusal::Busy);
+        }
+        frame.publish(&self.region);
+        let payload_bytes = frame.bytes.saturating_sub(RECORD_HEAD_BYTES);
+        debug_assert!(
+            payload_bytes <= self.attributes.frame_payload_bytes_max,
+            "a frame of {payload_bytes} bytes of payload: no slot has room for it"
+        );
+        let distant = self
+            .choices
+            .distant_bytes_min
+            .is_some_and(|bytes_min| payload_bytes >= bytes_min);
+        let mut sent = sent(frame, distant);
+        let mut outgoing = data(state.sending.next(), &sent);
+        let own = (self.options.rank, self.options.incarnation);
+        if let Some(whole) = whole(frame, &self.region, &state.receiving, own, sent.distant) {
+            outgoing.body = whole;
+        }
+        let started = self.started;
+        let transmitted = self
+            .transmitter
+            .transmit(&mut self.endpoint, state, &outgoing, || started.elapsed());
+        let Ok(under_way) = transmitted else {
+            self.was_refused = true;
+            return Err(Refusal::Busy);
+        };
+        sent.under_way = under_way;
+        state.sending.posted(sent);
+        Ok(())
+    }
+
+    fn stage(
+        &mut self,
+        _pass: Pass,
+        peer: Rank,
+        header: &RecordHeader,
+        fill: &mut dyn FnMut(&mut [u8]),
+    ) -> Result<(), Refusal> {
+        let Some(Some(state)) = self.peers.get_mut(peer.index()) else {
+            return Err(Refusal::NotConnected(peer));
+        };
+        let is_short = state.receiving.counters().held <= u32::from(u16::MAX);
+        if !state.sending.may_post() || !state.can_be_sent_to() || !is_short {
+            return Err(Refusal::Busy);
+        }
+        let started = self.started;
+        self.transmitter
+            .stage(&mut self.endpoint, state, header, fill, || {
+                started.elapsed()
+            })
+            .map_err(|_| Refusal::Busy)
+    }
+
+    fn staged(&mut self, peer: Rank, frame: &Frame) {
+        if let Some(Some(state)) = self.peers.get_mut(peer.index()) {
+            frame.publish(&self.region);
+            state.sending.posted(sent(frame, false));
+        }
+    }
+
+    fn post_control(&mut self, _pass: Pass, peer: Rank, control: Control) -> Result<(), Refusal> {
+        let Some(Some(state)) = self.peers.get_mut(peer.index()) else {
+            return Err(Refusal::NotConnected(peer));
+        };
+        let words = control.encode(self.options.rank, self.options.incarnation);
+        if !state.sending.push_control(words) {
+            return Err(Refusal::Busy);
+        }
+        // Behind those that wait, if any do.
+        if state.can_be_sent_to() {
+            self.pump_backlog(peer);
+        }
+        self.note_attention(peer);
+        Ok(())
+    }
+
+    #[inline]
+    fn released(&mut self, peer: Rank) -> Position {
+        let peer = self.peers.get(peer.index()).and_then(Option::as_ref);
+        peer.map_or(RELEASED_WHOLLY, |peer| peer.sending.released())
+    }
+
+    #[inline]
+    fn poll(&mut self, sink: &mut dyn Sink) -> Result<usize, FabricError> {
+        let mut calls = 0;
+        if !self.is_closed {
+            if self.batch.is_empty() {
+                let polled = self.endpoint.poll(&mut self.batch);
+                polled.map_err(|error| native(&error))?;
+            }
+            if !self.batch.is_empty() {
+                calls += self.take_batch(sink);
+            }
+            // What came is answered first: slots can wait, unless many do.
+            if !self.to_post.is_empty() && (calls == 0 || self.to_post.len() >= self.repost_from) {
+                self.post_receives();
+            }
+            self.pump_fetches();
+            self.polls = self.polls.wrapping_add(1);
+            if self.polls.is_multiple_of(POLLS_PER_LOOK) {
+                self.look_at_clocks();
+            }
+            self.idle_polls = if calls == 0 {
+                self.idle_polls.saturating_add(1)
+            } else {
+                0
+            };
+            if !self.attention.is_empty() {
+                let is_idle = self.idle_polls >= IDLE_POLLS;
+                self.attend(if is_idle { Owed::WhenIdle } else { Owed::Now });
+            }
+        }
+        while let Some((token, landed)) = self.fetching.take_ended() {
+            sink.landed(token, landed);
+            calls += 1;
+        }
+        while let Some(peer) = self.lost.pop() {
+            sink.peer_lost(peer);
+            calls += 1;
+        }
+        self.failures.take().map_or(Ok(calls), Err)
+    }
+
+    fn why_lost(&self, peer: Rank) -> Option<String> {
+        let peer = self.peers.get(peer.index())?.as_ref()?;
+        let why = peer.last_error.as_deref().filter(|_| peer.is_lost)?;
+        Some(format!("{}: {why}", peer.published.readable()))
+    }
+
+    fn kept(&self, place: Place, payload_bytes: usize) -> &[u8] {
+        self.connected(place)
+            .and_then(|peer| peer.kept.get(&place.position.0))
+            .and_then(|payload| payload.get(..payload_bytes))
+            .unwrap_or(&[])
+    }
+
+    fn let_go(&mut self, place: Place) {
+        if let Some(peer) = self.connected_mut(place)
+            && peer.kept.remove(&place.position.0).is_none()
+        {
+            peer.receiving.let_go(place.position.0);
+            self.note_attention(place.source);
+        }
+    }
+
+    fn fetch(&mut self, place: Place, landing: Landing) {
+        let peer = self.peers.get(place.source.index());
+        let peer = peer.and_then(Option::as_ref);
+        match peer.filter(|peer| u64::from(peer.incarnation.0) == place.locator) {
+            Some(peer) if !peer.is_lost => {
+                self.fetching.begin(peer, place.position.0, landing);
+                self.pump_fetches();
+            }
+            _ => self.fetching.lose(&landing),
+        }
+    }
+
+    fn is_drained(&mut self) -> bool {
+        self.attend(Owed::WhenIdle);
+        let is_owed = |rank: &Rank| {
+            self.peers[rank.index()]
+                .as_ref()
+                .is_some_and(|peer| peer.can_be_sent_to())
+        };
+        let is_connected = |rank: Rank, connection: u32| {
+            self.peers[rank.index()]
+                .as_ref()
+                .is_some_and(|peer| peer.connection == connection && !peer.is_lost)
+        };
+        self.is_closed
+            || self.endpoint.has_sent_all()
+                && !self.transmitter.is_busy(is_connected)
+                && !self.attention.iter().any(is_owed)
+                && self.peers.iter().flatten().all(Peer::is_drained)
+    }
+
+    fn close(&mut self) {
+        self.is_closed = true;
+        // An error leaks what could not be closed: nothing is freed under it.
+        let _ = self.endpoint.close();
+        self.fetching.closed();
+        self.batch.clear();
+    }
+
+    fn wait(&mut self, timeout: Duration) {
+        self.sleep(timeout);
+    }
+}
+
+impl<E: MessageEndpoint> Network<E> {
+    fn take_batch(&mut self, sink: &mut dyn Sink) -> usize {
+        let mut calls = 0;
+        let mut batch = core::mem::take(&mut self.batch);
+        for completion in batch.drain(..) {
+            calls += self.complete(completion, Some(sink));
+        }
+        self.batch = batch;
+        calls
+    }
+}

@@ -1,0 +1,338 @@
+//! Every reliable message endpoint without connections behind one fabric: libfabric's
+//! ([`ofi`](super::ofi)) and, of any other library, whatever is a [`MessageEndpoint`].
+//!
+//! - A frame is sent as [wire header | record] from the registered log, and
+//!   received into posted slots; a peer sends at most as many as it has credits,
+//!   so that no receiver is overrun. (What all peers together may send beyond the
+//!   receives that a provider takes, it holds back itself.) Matching is the
+//!   engine's: providers' own is not to be trusted (1.17 `shm` swallows peeked
+//!   messages).
+//! - Payload above a length is *distant* where the provider can read remote
+//!   memory well: only the record's header is sent, and the receiver reads the
+//!   payload out of the sender's log into the memory of the receive.
+//! - Nobody writes into a rank's memory one-sided: a fenced peer cannot either
+//!   (FENCE-1).
+//! - What is acknowledged, by the receiving fabric and not by the provider, is
+//!   released. What is not is sent again from the log when a connection broke
+//!   (see [`lane`]).
+//!
+//! *Provider* is what is below the endpoint: one of libfabric's, or a device.
+
+pub mod address;
+mod arrivals;
+mod attention;
+mod choices;
+mod connecting;
+mod contract;
+mod endpoint;
+mod fetching;
+pub mod lane;
+mod peer;
+mod slots;
+mod transmit;
+mod waiting;
+pub mod wire;
+
+pub use choices::{Choices, Limits, Overrides, Way};
+pub use endpoint::{
+    Access, Completion, EndpointError, MessageEndpoint, Refused, RemoteMemory, Removal,
+};
+
+use super::{Attributes, FabricError, Place};
+use address::NetworkAddress;
+use core::time::Duration;
+use fetching::Fetching;
+use lane::Sent;
+use peer::Peer;
+use refrain_ring::{Frame, Incarnation, Position, Rank, RecordKind, Region};
+use slots::Slots;
+use std::borrow::Cow;
+use std::time::Instant;
+use transmit::{Body, Operation, Outgoing, Transmitter};
+use waiting::Greetings;
+use wire::{Kind, WIRE_BYTES};
+
+/// Polls without anything after which even a peer that has credits left is told
+/// what was taken.
+const IDLE_POLLS: u32 = 64;
+/// Polls between two looks at the clock.
+const POLLS_PER_LOOK: u32 = 1024;
+/// Bytes of a record before its payload, when that is longer than a few bytes.
+const RECORD_HEAD_BYTES: usize = refrain_ring::payload_offset(usize::MAX >> 1);
+/// Messages that the provider reads from the log at a time. There is room for
+/// those, too, that it never completes after their peer died (`sockets`).
+const MESSAGES_MAX: usize = 1024;
+
+/// Which rank of which job it is, and how long its peers may be in trouble.
+#[derive(Clone, Debug)]
+pub struct NetworkOptions {
+    /// The job; frames of other jobs are dropped.
+    pub job: u64,
+    /// This rank.
+    pub rank: Rank,
+    /// Its incarnation.
+    pub incarnation: Incarnation,
+    /// Ranks of the job.
+    pub size: u32,
+    /// Bytes that one channel's log may hold before its receiver has let go.
+    pub window_bytes: u64,
+    /// How long an error of the provider about a peer may last until the peer
+    /// counts as lost.
+    pub lost_after: Duration,
+    /// How long a peer may leave frames unanswered until it is reported as lost;
+    /// `None`: for ever. A rank that computes answers nothing meanwhile.
+    pub suspect_after: Option<Duration>,
+}
+
+/// The fabric of one rank over a message endpoint.
+#[derive(Debug)]
+pub struct Network<E: MessageEndpoint> {
+    // Closed before the memory that operations use: first.
+    endpoint: E,
+    attributes: Attributes,
+    options: NetworkOptions,
+    choices: Choices,
+    region: Region,
+    own: NetworkAddress,
+    slots: Slots<E>,
+    transmitter: Transmitter<E>,
+    fetching: Fetching<E>,
+    peers: Vec<Option<Peer<E>>>,
+    /// The lowest incarnation of each peer that was never connected. FENCE-1
+    acceptable: Vec<u64>,
+    /// A life of each peer of which something came before it was connected.
+    early: Vec<Option<Incarnation>>,
+    connections: u32,
+    /// Peers to whom something is owed, or for whom something waits.
+    attention: Vec<Rank>,
+    greetings: Greetings,
+    /// Read from the provider and not looked at.
+    batch: Vec<E::Completion>,
+    /// Empty receive slots that the provider has to be given.
+    to_post: Vec<usize>,
+    /// With so many empty slots they are posted before anything else.
+    repost_from: usize,
+    failures: Option<FabricError>,
+    /// The provider refused a post: nothing will say when it has room again.
+    was_refused: bool,
+    lost: Vec<Rank>,
+    started: Instant,
+    idle_polls: u32,
+    polls: u32,
+    is_closed: bool,
+}
+
+/// Registered memory of a fabric.
+struct Memory<E: MessageEndpoint> {
+    log: E::Memory,
+    slots: Slots<E>,
+    transmitter: Transmitter<E>,
+    bounce: Option<Slots<E>>,
+}
+
+impl<E: MessageEndpoint> Network<E> {
+    /// Operations besides receives that are under way together at most, in a job of
+    /// `size` ranks: what the endpoint has to be opened for.
+    pub(super) fn operations_max(size: u32) -> usize {
+        Self::messages_max(size) + Transmitter::<E>::stages_max() + Fetching::<E>::reads_max()
+    }
+
+    /// Messages that are under way together at most, and not injected.
+    fn messages_max(size: u32) -> usize {
+        MESSAGES_MAX + E::LATE_COMPLETIONS * size as usize
+    }
+
+    /// Over an open endpoint; registers the log memory in `region`. `name` is as
+    /// given to `--fabric`, `provider` goes with the address: peers must have the
+    /// same.
+    ///
+    /// # Errors
+    /// When memory cannot be registered.
+    pub(super) fn over(
+        mut endpoint: E,
+        options: NetworkOptions,
+        choices: Choices,
+        name: Cow<'static, str>,
+        provider: String,
+        region: &Region,
+    ) -> Result<Self, FabricError> {
+        let made = Self::make_memory(&mut endpoint, &options, &choices, region);
+        let memory = made.map_err(|error| native(&error))?;
+        let remote = choices
+            .distant_bytes_min
+            .map(|_| endpoint.remote_memory(memory.log))
+            .unwrap_or_default();
+        let own = NetworkAddress {
+            rank: options.rank,
+            incarnation: options.incarnation,
+            job: options.job,
+            provider,
+            name: endpoint.name().map_err(|error| native(&error))?,
+            message_bytes_max: slot_bytes(&choices) as u32,
+            credits: choices.credits as u32,
+            window_bytes: options.window_bytes,
+            key: remote.key,
+            base: remote.base,
+        };
+        let slots = memory.slots;
+        let size = options.size as usize;
+        let mut fabric = Self {
+            attributes: attributes(name, &choices, options.window_bytes),
+            choices,
+            region: region.clone(),
+            own,
+            to_post: (0..slots.count()).collect(),
+            repost_from: slots.count().div_ceil(4),
+            slots,
+            transmitter: memory.transmitter,
+            fetching: Fetching::new(memory.bounce, endpoint.fails_namelessly()),
+            peers: (0..size).map(|_| None).collect(),
+            acceptable: vec![0; size],
+            early: vec![None; size],
+            connections: 0,
+            attention: Vec::with_capacity(size),
+            greetings: Greetings::default(),
+            batch: Vec::with_capacity(512),
+            failures: None,
+            was_refused: false,
+            lost: Vec::new(),
+            started: Instant::now(),
+            idle_polls: 0,
+            polls: 0,
+            is_closed: false,
+            options,
+            endpoint,
+        };
+        fabric.post_receives();
+        fabric.failures.take().map_or(Ok(fabric), Err)
+    }
+
+    fn make_memory(
+        endpoint: &mut E,
+        options: &NetworkOptions,
+        choices: &Choices,
+        region: &Region,
+    ) -> Result<Memory<E>, E::Error> {
+        let access = if choices.distant_bytes_min.is_some() {
+            Access::ReadByPeers
+        } else {
+            Access::Local
+        };
+        let log = endpoint.register(region, access)?;
+        let slots = Slots::new(endpoint, slot_bytes(choices), choices.receives)?;
+        let identity = (options.job, options.rank, options.incarnation);
+        let transmitter = Transmitter::new(
+            endpoint,
+            identity,
+            log,
+            Self::messages_max(options.size),
+            choices.staged_bytes.end,
+        )?;
+        let must_register = endpoint.reads_into_registered_only();
+        let bounce = (must_register && choices.distant_bytes_min.is_some()).then(|| {
+            let reads_max = Fetching::<E>::reads_max();
+            Slots::new(endpoint, choices.payload_bytes_max(), reads_max)
+        });
+        Ok(Memory {
+            log,
+            slots,
+            transmitter,
+            bounce: bounce.transpose()?,
+        })
+    }
+
+    fn now(&self) -> Duration {
+        self.started.elapsed()
+    }
+
+    fn connected(&self, place: Place) -> Option<&Peer<E>> {
+        self.peers
+            .get(place.source.index())?
+            .as_ref()
+            .filter(|peer| u64::from(peer.incarnation.0) == place.locator)
+    }
+
+    fn connected_mut(&mut self, place: Place) -> Option<&mut Peer<E>> {
+        self.peers
+            .get_mut(place.source.index())?
+            .as_mut()
+            .filter(|peer| u64::from(peer.incarnation.0) == place.locator)
+    }
+}
+
+fn attributes(name: Cow<'static, str>, choices: &Choices, window_bytes: u64) -> Attributes {
+    Attributes {
+        name,
+        reads_in_place: false,
+        frame_payload_bytes_max: choices.payload_bytes_max(),
+        fragment_bytes: choices.fragment_bytes_in(window_bytes),
+        eager_bytes_max: window_bytes / 4,
+        staged_bytes: choices.staged_bytes.clone(),
+    }
+}
+
+/// The longest message that arrives.
+fn slot_bytes(choices: &Choices) -> usize {
+    WIRE_BYTES + RECORD_HEAD_BYTES + choices.slot_payload_bytes()
+}
+
+/// What has to be known of a frame until it is released.
+#[inline]
+fn sent(frame: &Frame, distant: bool) -> Sent {
+    Sent {
+        offset: frame.offset,
+        bytes: frame.bytes,
+        distant,
+        end: Position(frame.position.0 + frame.bytes.next_multiple_of(64) as u64),
+        under_way: 0,
+    }
+}
+
+/// A frame of the data lane, first time or again.
+#[inline]
+fn data(sequence: u64, sent: &Sent) -> Outgoing {
+    let (kind, bytes, offset) = if sent.distant {
+        let payload = (sent.offset + RECORD_HEAD_BYTES) as u64;
+        (Kind::Distant, refrain_ring::RecordHeader::BYTES, payload)
+    } else {
+        (Kind::Frame, sent.bytes, 0)
+    };
+    Outgoing {
+        kind,
+        sequence,
+        offset,
+        body: Body::Log {
+            offset: sent.offset,
+            bytes,
+        },
+    }
+}
+
+/// The body of a frame that is a whole message and can go behind a short header.
+#[inline]
+fn whole(
+    frame: &Frame,
+    region: &Region,
+    receiving: &lane::Receiving,
+    own: (Rank, Incarnation),
+    distant: bool,
+) -> Option<Body> {
+    let record = frame.header(region).ok()?;
+    let is_whole = !distant
+        && (record.source, record.incarnation) == own
+        && record.kind == RecordKind::Eager
+        && u64::from(record.payload_bytes) == record.extent
+        && receiving.counters().held <= u32::from(u16::MAX);
+    is_whole.then(|| Body::Whole {
+        offset: frame.offset + refrain_ring::payload_offset(record.payload_bytes as usize),
+        record,
+    })
+}
+
+/// The provider's words as the fabric's error.
+pub(super) fn native(error: &impl EndpointError) -> FabricError {
+    FabricError::Native {
+        attempted: error.attempted().to_owned(),
+        words: error.words().to_owned(),
+    }
+}
