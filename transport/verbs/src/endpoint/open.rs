@@ -128,10 +128,23 @@ impl Open {
         self.progress.look_at = now + LOOK_EVERY;
         self.read_events()?;
         self.mark_old();
+        self.restart_greetings(now)?;
         if self.pairs.draining() > 0 {
             self.destroy_drained(now)?;
         }
         self.tick(now);
+        Ok(())
+    }
+
+    /// The queue pair for greetings begins anew, if the device gave it up. That of a
+    /// device that refuses is tried again later.
+    fn restart_greetings(&mut self, now: Duration) -> Result<(), Error> {
+        if self.datagrams.restart_at().is_some_and(|at| at <= now) {
+            // The completion queue has room for what is posted once.
+            self.read_ahead()?;
+            let restarted = self.datagrams.restart(now, &self.device, &self.port);
+            self.counters.greeting_restarts += u64::from(restarted.is_ok());
+        }
         Ok(())
     }
 
@@ -145,7 +158,10 @@ impl Open {
             .peers
             .iter()
             .filter_map(|peer| peer.connecting.next_tick_at());
-        ticks.chain(is_soon.then(|| now + LOOK_EVERY)).min()
+        ticks
+            .chain(self.datagrams.restart_at())
+            .chain(is_soon.then(|| now + LOOK_EVERY))
+            .min()
     }
 
     /// Sends that have been the last of their queue pair for a while: a marker goes
