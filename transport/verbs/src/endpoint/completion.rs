@@ -157,8 +157,8 @@ impl Open {
         match WorkRequest::decode(completion.wr_id) {
             WorkRequest::Receive(index) => self.received(completion, index, out),
             WorkRequest::Send(id, sequence) => self.sent(completion, id, sequence, out),
-            WorkRequest::GreetingSent(index) => self.datagrams.sent(index),
-            WorkRequest::GreetingHeard(index) => self.greeted(completion, index),
+            WorkRequest::GreetingSent(number) => self.datagrams.sent(number, completion.status),
+            WorkRequest::GreetingHeard(number) => self.greeted(completion, number),
         }
     }
 
@@ -229,19 +229,12 @@ impl Open {
         }
     }
 
-    fn greeted(&mut self, completion: &ibv_wc, index: u32) {
-        let heard = match completion.status {
-            IBV_WC_SUCCESS => self.datagrams.heard(index, completion.byte_len as usize),
-            _ => None,
-        };
-        match heard {
+    fn greeted(&mut self, completion: &ibv_wc, number: u32) {
+        let bytes = completion.byte_len as usize;
+        match self.datagrams.heard(number, completion.status, bytes) {
             Some(greeting) => self.progress.happenings.push(Happening::Heard(greeting)),
-            None => self.counters.greetings_ignored += 1,
-        }
-        // Refused only when the queue pair does not work; then others greet in
-        // vain, which their silence tells.
-        if completion.status != IBV_WC_WR_FLUSH_ERR {
-            let _ = self.datagrams.listen(index);
+            None if completion.status == IBV_WC_SUCCESS => self.counters.greetings_ignored += 1,
+            None => {}
         }
     }
 }

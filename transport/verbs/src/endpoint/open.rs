@@ -131,6 +131,7 @@ impl Open {
         self.progress.look_at = now + LOOK_EVERY;
         self.read_events()?;
         self.mark_old();
+        self.restart_greetings(now)?;
         if self.pairs.draining() > 0 {
             self.destroy_drained(now)?;
         }
@@ -146,6 +147,18 @@ impl Open {
         has_sent_all
     }
 
+    /// The queue pair for greetings begins anew, if the device gave it up. That of a
+    /// device that refuses is tried again later.
+    fn restart_greetings(&mut self, now: Duration) -> Result<(), Error> {
+        if self.datagrams.restart_at().is_some_and(|at| at <= now) {
+            // The completion queue has room for what is posted once.
+            self.read_ahead()?;
+            let restarted = self.datagrams.restart(now, &self.device, &self.port);
+            self.counters.greeting_restarts += u64::from(restarted.is_ok());
+        }
+        Ok(())
+    }
+
     /// When to look next; `None` while only the device can bring news.
     pub(super) fn next_look_at(&self, now: Duration) -> Option<Duration> {
         let is_soon = self.pairs.draining() > 0
@@ -157,7 +170,11 @@ impl Open {
             .iter()
             .filter_map(|peer| peer.connecting.next_tick_at());
         let soon = is_soon.then(|| now + LOOK_EVERY);
-        ticks.chain(soon).chain(self.strangers.next_at()).min()
+        ticks
+            .chain(soon)
+            .chain(self.datagrams.restart_at())
+            .chain(self.strangers.next_at())
+            .min()
     }
 
     /// Sends that have been the last of their queue pair for a while: a marker goes

@@ -40,6 +40,7 @@ struct Stream {
     failures: usize,
     /// Of each message.
     bytes: usize,
+    is_over: bool,
 }
 
 const SLOTS: u64 = 256;
@@ -59,12 +60,13 @@ impl Stream {
             received: Vec::new(),
             failures: 0,
             bytes,
+            is_over: false,
         }
     }
 
     /// Sends what can be sent, receives what comes.
     fn step(&mut self) {
-        while self.in_flight.len() < SLOTS as usize / 2 && self.send() {}
+        while !self.is_over && self.in_flight.len() < SLOTS as usize / 2 && self.send() {}
         self.pair.a.poll();
         self.pair.b.poll();
         for completion in core::mem::take(&mut self.pair.a.completions) {
@@ -238,10 +240,12 @@ fn broken_messages_lose_no_receive() {
     let received = stream.received.len();
     stream.until(|stream| stream.received.len() >= received + 20);
     stream.check();
+    stream.is_over = true;
     stream.until(|stream| stream.in_flight.is_empty());
     // Every receive that is posted now finds a message.
+    let last = stream.next - 1;
+    stream.until(|stream| stream.received.last().unwrap().1 == last);
     let Stream { mut pair, .. } = stream;
-    pair.b.completions.clear();
     let posted = pair.b.endpoint.operations_in_flight();
     assert_eq!(posted, SLOTS as usize);
     let mut sent = 0;
