@@ -109,6 +109,12 @@ pub enum RemoteError {
     /// way has an unknown outcome, as with a provider.
     #[error(transparent)]
     Verbs(#[from] refrain_verbs::Error),
+    /// The kernel lets no device write that file.
+    #[error(
+        "the event ring cannot be registered ({0}): since Linux 6.5 devices may not write files of disks; \
+         start the logger with --rings and a folder in memory, such as one in /dev/shm"
+    )]
+    RingFile(refrain_verbs::Error),
     /// The logger's socket lives, its port of verbs does not answer.
     #[error(
         "the logger's port of verbs was not heard for {seconds} s: look whether both ports are on one          network, or commit by messages"

@@ -43,8 +43,11 @@ pub struct RemoteOptions {
 /// What a server is to do.
 #[derive(Clone, Debug)]
 pub struct ServerOptions {
-    /// Where its files and rings lie.
+    /// Where its files lie.
     pub folder: PathBuf,
+    /// Where its rings lie, if not there: a folder of its own, which outlives its
+    /// process. Devices of verbs need one in memory (docs/event-remote.md).
+    pub rings: Option<PathBuf>,
     /// Where it listens.
     pub listen: Vec<LoggerAddress>,
     /// Which logger it is.
@@ -68,6 +71,7 @@ impl ServerOptions {
     pub fn new(folder: PathBuf, logger: LoggerId, level: Level) -> Self {
         Self {
             folder,
+            rings: None,
             listen: Vec::new(),
             logger,
             level,

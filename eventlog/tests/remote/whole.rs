@@ -34,6 +34,7 @@ fn a_server_in_another_process() {
     };
     let mut options = ServerOptions::new(words[2].into(), LoggerId(1), level);
     options.listen = vec![LoggerAddress::Unix(words[3].into())];
+    options.rings = (level == Level::Placed).then(|| words[5].into());
     options.remote = Some(RemoteOptions {
         library: Some(words[0].into()),
         provider: words[1].to_owned(),
@@ -69,6 +70,8 @@ impl Drop for Serving {
 struct Place<'a> {
     setup: &'a Setup,
     folder: PathBuf,
+    /// Of the level placed; else they are in the folder.
+    rings: PathBuf,
     socket: PathBuf,
     level: Level,
 }
@@ -85,11 +88,12 @@ impl Place<'_> {
             "placed"
         };
         let role = format!(
-            "{}|{}|{}|{}|{level}",
+            "{}|{}|{}|{}|{level}|{}",
             self.setup.library.display(),
             self.setup.provider,
             self.folder.display(),
-            self.socket.display()
+            self.socket.display(),
+            self.rings.display()
         );
         let child = Command::new(std::env::current_exe().unwrap())
             .args(["--exact", NAME, "--nocapture"])
@@ -194,6 +198,7 @@ fn with_every_level(test: impl Fn(&Place<'_>)) {
             test(&Place {
                 setup,
                 folder,
+                rings: root.path().join("rings"),
                 socket: root.path().join("socket"),
                 level,
             });

@@ -43,6 +43,10 @@ pub struct Arguments {
     /// (docs/event-remote.md).
     #[arg(long, value_name = "PROVIDER")]
     provider: Option<String>,
+    /// Where the rings lie that clients write into, if not in DIR: a folder for this
+    /// logger alone. Devices of verbs need one in memory, such as one in /dev/shm.
+    #[arg(long, value_name = "FOLDER")]
+    rings: Option<PathBuf>,
     /// The file of libfabric; else the one that REFRAIN_LIBFABRIC names, else
     /// libfabric.so.1 as the loader finds it.
     #[arg(long, value_name = "FILE", requires = "provider")]
@@ -81,6 +85,7 @@ pub fn run(arguments: Arguments) -> miette::Result<ExitCode> {
     let logger = LoggerId(arguments.logger);
     let mut options = ServerOptions::new(arguments.folder, logger, level);
     options.listen = arguments.listen;
+    options.rings = arguments.rings;
     options.peers = arguments.peer;
     options.io = match arguments.io {
         IoName::Auto => StoreIo::Auto,

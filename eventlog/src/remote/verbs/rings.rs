@@ -7,6 +7,7 @@ use crate::ring::{DATA_BYTES, RingMemory};
 use core::hash::BuildHasher;
 use core::time::Duration;
 use refrain_verbs::{Access, Completion, Endpoint, EndpointOptions, Error, MemoryId, PortChoice};
+use rustix::io::Errno;
 use std::hash::RandomState;
 use std::os::fd::BorrowedFd;
 use std::path::Path;
@@ -82,7 +83,11 @@ impl VerbsRings {
         let region = image::region_of(memory);
         // The read behind each write is allowed with it.
         let access = Access::REMOTE_WRITE;
-        let memory = self.endpoint.register(&region, 0, DATA_BYTES, access)?;
+        let registered = self.endpoint.register(&region, 0, DATA_BYTES, access);
+        let memory = registered.map_err(|error| match error.errno() {
+            code if code == Errno::FAULT.raw_os_error() => RemoteError::RingFile(error),
+            _ => error.into(),
+        })?;
         let key = RingKey {
             memory,
             opened: self.opened,
