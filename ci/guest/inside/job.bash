@@ -1,0 +1,45 @@
+# shellcheck shell=bash
+# Jobs of the tables: how one is run, and what must come of it. Wants $programs,
+# $folder, $here and report.bash.
+
+# libfabric sizes completion queues by it; its default is more than soft-RoCE allows.
+export FI_UNIVERSE_SIZE=64
+job_limit_s=90
+
+# Calls `run FABRIC RANKS OPTIONS WORKLOAD THIRD` for each line of a table whose
+# fabric is known.
+each_job() { # table run
+    local of workload third fabric ranks options
+    while IFS='|' read -r of workload third; do
+        read -r fabric ranks options <<<"$of"
+        read -r workload <<<"$workload"
+        read -r third <<<"$third"
+        if grep -qxF -- "$fabric" "$folder/fabrics"; then
+            "$2" "$fabric" "$ranks" "$options" "$workload" "$third"
+        else
+            skipped "$fabric, $ranks ranks $options: $workload" "refrain knows no such fabric yet"
+        fi
+    done < <(grep -v '^#' "$1")
+}
+
+run_job() { # fabric ranks options workload
+    # shellcheck disable=SC2086
+    timeout -k 5 "$job_limit_s" "$programs/refrain" run --no-prefix -n "$2" --fabric "$1" $3 \
+        -- "$here/on-wire" "$programs/refrain-workload" $4
+}
+
+# Says what is wrong with a job that has ended; its status says whether anything is.
+why_wrong() { # status ranks workload log
+    local found wanted
+    if (($1 == 124 || $1 == 137)); then
+        echo "it has not ended after $job_limit_s s"
+        return
+    fi
+    if (($1 != 0)); then
+        echo "status $1"
+        return
+    fi
+    wanted=$(sed -n "s/^$2 $3 = //p" "$folder/expected")
+    found=$(grep -v '^refrain:' "$4" | tail -n 1)
+    [[ -z $wanted || $found != "$wanted" ]] && echo "expected: $wanted"
+}
