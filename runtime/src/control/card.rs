@@ -38,7 +38,7 @@ pub struct Card {
     pub host: HostIdentity,
     /// The address for ranks on its host; memory travels beside the card.
     pub near: Vec<u8>,
-    /// The address for ranks on other hosts, or (`--fabric ofi:…`) for all.
+    /// The address for ranks on other hosts, or (`--fabric verbs`, `ofi:…`) for all.
     pub far: Vec<u8>,
 }
 

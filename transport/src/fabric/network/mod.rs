@@ -28,6 +28,8 @@ mod endpoint;
 mod fetching;
 pub mod lane;
 mod peer;
+#[cfg(test)]
+mod rare;
 mod slots;
 mod transmit;
 mod waiting;

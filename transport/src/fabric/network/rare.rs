@@ -1,0 +1,413 @@
+//! Tests with an endpoint that tells of nothing by itself, as one does whose device
+//! is asked for few completions, and whose operations are over with their peer.
+
+#![allow(unsafe_code, reason = "lends memory to the fabric for a landing")]
+
+use super::endpoint::*;
+use super::{Choices, Limits, Network, NetworkOptions, Overrides, Way, address::NetworkAddress};
+use crate::control::Control;
+use crate::fabric::{
+    Address, Arrival, Disposition, Fabric, FabricError, Landed, Landing, Refusal, Sink,
+};
+use crate::gate::Gate;
+use core::fmt;
+use core::ptr::NonNull;
+use core::time::Duration;
+use refrain_ring::{
+    Arena, ChannelLog, Frame, Incarnation, Rank, RecordHeader, RecordKind, Region, Ssn,
+};
+use std::os::fd::BorrowedFd;
+
+const WINDOW_BYTES: u64 = 1 << 20;
+const PEER: Rank = Rank(1);
+
+#[derive(Clone, Debug)]
+struct Trouble;
+
+impl fmt::Display for Trouble {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("trouble")
+    }
+}
+
+impl EndpointError for Trouble {
+    fn attempted(&self) -> &str {
+        "try"
+    }
+
+    fn words(&self) -> &str {
+        "trouble"
+    }
+}
+
+#[derive(Debug)]
+struct Over {
+    token: u64,
+    peer: u32,
+    failed: Option<Trouble>,
+}
+
+impl Completion for Over {
+    type Error = Trouble;
+    type Peer = u32;
+
+    fn token(&self) -> u64 {
+        self.token
+    }
+
+    fn bytes(&self) -> usize {
+        0
+    }
+
+    fn outcome(&self) -> Result<(), &Trouble> {
+        self.failed.as_ref().map_or(Ok(()), Err)
+    }
+
+    fn peer(&self) -> Option<u32> {
+        Some(self.peer)
+    }
+}
+
+/// Takes everything, and tells what the test puts into `over`.
+#[derive(Debug, Default)]
+struct Rare {
+    peers: u32,
+    /// Of sends and reads, with the peer.
+    tokens: Vec<(u64, u32)>,
+    over: Vec<Over>,
+    is_behind: bool,
+}
+
+impl MessageEndpoint for Rare {
+    type Memory = ();
+    type Peer = u32;
+    type Part = usize;
+    type Error = Trouble;
+    type Completion = Over;
+
+    const TAKEN_IS_FREE: bool = true;
+    const LATE_COMPLETIONS: usize = 16;
+
+    fn register(&mut self, _region: &Region, _access: Access) -> Result<(), Trouble> {
+        Ok(())
+    }
+
+    fn remote_memory(&self, _memory: ()) -> RemoteMemory {
+        RemoteMemory::default()
+    }
+
+    fn part(_memory: (), _offset: usize, bytes: usize) -> usize {
+        bytes
+    }
+
+    fn name(&self) -> Result<Vec<u8>, Trouble> {
+        Ok(vec![7])
+    }
+
+    fn insert(&mut self, _name: &[u8]) -> Result<u32, Trouble> {
+        self.peers += 1;
+        Ok(self.peers)
+    }
+
+    fn remove(&mut self, peer: u32) -> Result<Removal, Trouble> {
+        self.tokens.retain(|(_, of)| *of != peer);
+        Ok(Removal::Over)
+    }
+
+    fn inject_bytes(&self) -> usize {
+        0
+    }
+
+    fn reads_into_registered_only(&self) -> bool {
+        true
+    }
+
+    fn fails_namelessly(&self) -> bool {
+        false
+    }
+
+    fn send(&mut self, to: u32, _parts: &[usize], token: u64) -> Result<(), Refused<Trouble>> {
+        self.tokens.push((token, to));
+        Ok(())
+    }
+
+    fn inject(&mut self, _to: u32, _parts: &[usize]) -> Result<(), Refused<Trouble>> {
+        unreachable!("nothing is that short")
+    }
+
+    fn receive(&mut self, _part: usize, _token: u64) -> Result<(), Refused<Trouble>> {
+        Ok(())
+    }
+
+    unsafe fn read(
+        &mut self,
+        from: u32,
+        _to: (NonNull<u8>, Option<()>),
+        _bytes: usize,
+        _remote: RemoteMemory,
+        token: u64,
+    ) -> Result<(), Refused<Trouble>> {
+        self.tokens.push((token, from));
+        Ok(())
+    }
+
+    fn poll(&mut self, out: &mut Vec<Over>) -> Result<(), Trouble> {
+        out.append(&mut self.over);
+        Ok(())
+    }
+
+    fn has_sent_all(&mut self) -> bool {
+        !self.is_behind
+    }
+
+    fn may_sleep(&mut self) -> bool {
+        true
+    }
+
+    fn wait_fd(&self) -> Option<BorrowedFd<'_>> {
+        None
+    }
+
+    fn close(&mut self) -> Result<(), Trouble> {
+        Ok(())
+    }
+}
+
+/// Rank 0 of two, its log, and its endpoint behind the fabric.
+struct Bench {
+    network: Network<Rare>,
+    arena: Arena,
+    log: ChannelLog,
+}
+
+impl Bench {
+    fn new() -> Self {
+        let arena = Arena::heap(4 * WINDOW_BYTES as usize);
+        let limits = Limits {
+            message_bytes_max: 1 << 20,
+            receives_max: 1 << 10,
+            can_read: true,
+        };
+        let way = Way {
+            fragment_bytes: 16 << 10,
+            distant_bytes_min: Some(8 << 10),
+        };
+        let options = NetworkOptions {
+            job: 3,
+            rank: Rank(0),
+            incarnation: Incarnation(0),
+            size: 2,
+            window_bytes: WINDOW_BYTES,
+            lost_after: Duration::from_secs(60),
+            suspect_after: None,
+        };
+        let network = Network::over(
+            Rare::default(),
+            options,
+            Choices::new(way, limits, 2, Overrides::default()),
+            "rare".into(),
+            "rare".into(),
+            arena.region(),
+        );
+        Self {
+            network: network.expect("it takes everything"),
+            log: ChannelLog::new(Rank(0), Incarnation(0), PEER, WINDOW_BYTES),
+            arena,
+        }
+    }
+
+    fn connect(&mut self, incarnation: u32) {
+        let address = NetworkAddress {
+            rank: PEER,
+            incarnation: Incarnation(incarnation),
+            ..NetworkAddress::decode(&self.network.address().bytes).expect("its own")
+        };
+        let address = Address {
+            bytes: address.encode(),
+            memory: None,
+        };
+        let connected = self
+            .network
+            .connect(PEER, Incarnation(incarnation), &address);
+        connected.expect("it is of this job");
+    }
+
+    fn frame(&mut self) -> Frame {
+        let reserved = self.log.reserve(&mut self.arena, 8, true);
+        let reservation = reserved.expect("the window has room");
+        let header = RecordHeader {
+            payload_bytes: 8,
+            kind: RecordKind::Eager,
+            flags: 0,
+            incarnation: Incarnation(0),
+            source: Rank(0),
+            ssn: Ssn(1),
+            context: 0,
+            tag: 0,
+            extent: 8,
+        };
+        self.log.append(&self.arena, reservation, header)
+    }
+
+    fn post(&mut self, frame: &Frame) -> Result<(), Refusal> {
+        self.network
+            .post(Gate::default().pass_unseen(), PEER, frame)
+    }
+
+    fn poll(&mut self) -> Result<usize, FabricError> {
+        self.network.poll(&mut Nobody)
+    }
+}
+
+struct Nobody;
+
+impl Sink for Nobody {
+    fn frame(&mut self, _arrival: Arrival<'_>) -> Disposition {
+        unreachable!("nothing comes")
+    }
+
+    fn control(&mut self, _source: Rank, _control: Control) {
+        unreachable!("nothing comes")
+    }
+
+    fn landed(&mut self, _token: u64, _landed: Landed) {}
+
+    fn peer_lost(&mut self, peer: Rank) {
+        panic!("rank {peer} is lost")
+    }
+}
+
+/// Messages to one life after another, none of which completes: what they occupied
+/// is free when their peer is fenced.
+#[test]
+fn what_was_under_way_to_a_fenced_peer_is_free_again() {
+    let mut bench = Bench::new();
+    let frame = bench.frame();
+    let mut posted = 0;
+    for incarnation in 0..200 {
+        bench.connect(incarnation);
+        while bench.post(&frame).is_ok() {
+            posted += 1;
+        }
+        let credits = bench.network.choices.credits;
+        assert_eq!(bench.network.endpoint.tokens.len(), credits);
+    }
+    assert!(posted > 4 * Network::<Rare>::messages_max(2));
+    bench.network.disconnect(PEER);
+    assert!(
+        bench.network.is_drained(),
+        "nothing is under way to anybody"
+    );
+}
+
+/// Completions that were polled before a peer was fenced, and looked at later, do not
+/// free what the next life occupies.
+#[test]
+fn old_completions_do_not_end_new_messages() {
+    let mut bench = Bench::new();
+    let frame = bench.frame();
+    bench.connect(0);
+    bench.post(&frame).unwrap();
+    let (old, peer) = bench.network.endpoint.tokens[0];
+    bench.network.endpoint.over.push(Over {
+        token: old,
+        peer,
+        failed: None,
+    });
+    // Reads the completion, and leaves it for the next poll.
+    bench.network.wait(Duration::ZERO);
+    bench.network.disconnect(PEER);
+    bench.connect(1);
+    bench.post(&frame).unwrap();
+    bench.poll().unwrap();
+    let mut tokens: Vec<u64> = Vec::new();
+    for _ in 0..8 {
+        bench.post(&frame).unwrap();
+    }
+    tokens.extend(bench.network.endpoint.tokens.iter().map(|(token, _)| token));
+    tokens.sort_unstable();
+    tokens.dedup();
+    assert_eq!(tokens.len(), 9, "a header was used twice at the same time");
+}
+
+/// What a peer has taken is released though nobody says that it was sent; what was
+/// injected holds a rank until it has left.
+#[test]
+fn a_rank_may_end_when_all_has_left() {
+    let mut bench = Bench::new();
+    bench.connect(0);
+    bench.network.endpoint.is_behind = true;
+    assert!(!bench.network.is_drained());
+    bench.network.endpoint.is_behind = false;
+    assert!(bench.network.is_drained());
+    let frame = bench.frame();
+    bench.post(&frame).unwrap();
+    let peer = bench.network.peers[1].as_mut().unwrap();
+    let taken = super::lane::Counters {
+        taken: 1,
+        ..super::lane::Counters::default()
+    };
+    peer.sending.acknowledged(taken).unwrap();
+    assert!(bench.network.released(PEER) == bench.log.tail());
+}
+
+/// The failure of an injected message is put down to its addressee alone.
+#[test]
+fn an_injected_message_that_failed_troubles_its_addressee() {
+    let mut bench = Bench::new();
+    bench.connect(0);
+    let frame = bench.frame();
+    bench.post(&frame).unwrap();
+    let is_troubled = |bench: &Bench| {
+        bench.network.peers[1]
+            .as_ref()
+            .unwrap()
+            .patience
+            .is_troubled()
+    };
+    for (peer, troubled) in [(77, false), (1, true)] {
+        bench.network.endpoint.over.push(Over {
+            token: u64::MAX,
+            peer,
+            failed: Some(Trouble),
+        });
+        bench.poll().unwrap();
+        assert_eq!(is_troubled(&bench), troubled, "the peer {peer}");
+    }
+}
+
+/// A landing that is under way when its peer is fenced ends, and its slot is free.
+#[test]
+fn landings_of_a_fenced_peer_end_at_once() {
+    struct Ended(Vec<(u64, Landed)>);
+    impl Sink for Ended {
+        fn frame(&mut self, _arrival: Arrival<'_>) -> Disposition {
+            unreachable!("nothing comes")
+        }
+        fn control(&mut self, _source: Rank, _control: Control) {
+            unreachable!("nothing comes")
+        }
+        fn landed(&mut self, token: u64, landed: Landed) {
+            self.0.push((token, landed));
+        }
+        fn peer_lost(&mut self, _peer: Rank) {}
+    }
+    let mut bench = Bench::new();
+    let mut memory = vec![0_u8; 9000];
+    for round in 0..200 {
+        bench.connect(round);
+        let peer = bench.network.peers[1].as_mut().unwrap();
+        let sequence = peer.receiving.took_distant(0, 9000);
+        let to = NonNull::new(memory.as_mut_ptr()).unwrap();
+        // SAFETY: nobody else uses the memory, and it outlives the fabric's use.
+        let landing = unsafe { Landing::new(to, 9000, round.into()) };
+        let peer = bench.network.peers[1].as_ref().unwrap();
+        bench.network.fetching.begin(peer, sequence, landing);
+        bench.network.pump_fetches();
+        assert_eq!(bench.network.endpoint.tokens.len(), 1, "a read is begun");
+        bench.network.disconnect(PEER);
+        let mut ended = Ended(Vec::new());
+        bench.network.poll(&mut ended).unwrap();
+        assert_eq!(ended.0, [(round.into(), Landed::Lost)]);
+    }
+}
