@@ -6,8 +6,8 @@ use miette::{IntoDiagnostic, Report, miette};
 use refrain::choice::events::{Loggers, REPLICAS_MAX};
 use refrain::config::{EventConfig, JobConfig, Quorum, RecoveryConfig};
 use refrain::launcher::{
-    EventLoggerSpec, FaultSpec, Job, JobSpec, Kill, KillRandom, MAX_RESTARTS_DEFAULT, Outcome,
-    Output, Pause, RANKS_MAX, can_recover,
+    self, EventLoggerSpec, FaultSpec, HostSlots, HostsSpec, Job, JobSpec, Kill, KillRandom,
+    MAX_RESTARTS_DEFAULT, NotAHost, Outcome, Output, Pause, RANKS_MAX, can_recover,
 };
 use refrain::leftovers;
 use refrain::seconds::{self, Limit};
@@ -33,6 +33,21 @@ pub struct Arguments {
     /// How many ranks to start (1 to 1024).
     #[arg(short = 'n', value_name = "N", value_parser = ranks)]
     ranks: u32,
+    /// Run the ranks on these hosts, by ssh: names, each with its number of ranks
+    /// (1 if not given), in order.
+    #[arg(long, value_name = "NAME[:SLOTS],…", value_parser = hosts, conflicts_with = "hostfile")]
+    host: Option<Hosts>,
+    /// The same from a file with lines like `NAME slots=N`.
+    #[arg(long, value_name = "FILE", value_parser = hostfile)]
+    hostfile: Option<Hosts>,
+    /// What starts a command on a host, instead of `ssh -oBatchMode=yes`: words,
+    /// behind which the host's name and the command come; else the environment's
+    /// REFRAIN_SSH.
+    #[arg(long, value_name = "COMMAND")]
+    ssh: Option<String>,
+    /// Where refrain is on those hosts, if not where it is here.
+    #[arg(long, value_name = "FILE")]
+    remote_refrain: Option<PathBuf>,
     /// What carries messages; `refrain info` lists what there is.
     #[arg(long, value_name = "FABRIC", default_value = "auto", value_parser = fabric)]
     fabric: String,
@@ -171,9 +186,29 @@ fn ranks(text: &str) -> Result<u32, String> {
     match text.parse() {
         Ok(ranks @ 1..=RANKS_MAX) => Ok(ranks),
         _ => Err(format!(
-            "on one host there are at least 1 and at most {RANKS_MAX} ranks"
+            "there are at least 1 and at most {RANKS_MAX} ranks"
         )),
     }
+}
+
+/// The hosts of a job; a type of its own, since clap takes a `Vec` for an argument
+/// that may be given several times.
+#[derive(Clone)]
+struct Hosts(Vec<HostSlots>);
+
+fn hosts(text: &str) -> Result<Hosts, NotAHost> {
+    launcher::parse_hosts(text).map(Hosts)
+}
+
+fn hostfile(path: &str) -> Result<Hosts, NotAHost> {
+    launcher::read_hostfile(path.as_ref()).map(Hosts)
+}
+
+/// The words of the command; none: ssh.
+fn ssh(given: Option<String>) -> Vec<OsString> {
+    let given = given.or_else(|| std::env::var("REFRAIN_SSH").ok());
+    let words = given.unwrap_or_default();
+    words.split_ascii_whitespace().map(Into::into).collect()
 }
 
 fn fabric(name: &str) -> Result<String, Error> {
@@ -293,6 +328,11 @@ pub fn run(arguments: Arguments) -> miette::Result<ExitCode> {
             kill_random: arguments.kill_random,
             pauses: arguments.pause,
             suspect_after: (arguments.suspect_ranks_after.milliseconds).map(Duration::from_millis),
+        },
+        hosts: HostsSpec {
+            hosts: (arguments.host.or(arguments.hostfile)).map_or_else(Vec::new, |hosts| hosts.0),
+            ssh: ssh(arguments.ssh),
+            refrain: arguments.remote_refrain,
         },
     };
     // What a job before this one left behind must not take this one's room. What
