@@ -53,6 +53,11 @@ impl HostIdentity {
         })
     }
 
+    /// Which boot of which kernel.
+    pub fn boot(self) -> u128 {
+        self.boot
+    }
+
     /// Encodes the identity.
     pub fn encode(self) -> [u8; Self::BYTES] {
         let mut bytes = [0; Self::BYTES];

@@ -327,6 +327,11 @@ impl Starter {
         Ok((child, Link::new(ours)))
     }
 
+    /// The ranks share their cores with others: none is pinned from now on.
+    pub fn unpin(&mut self) {
+        self.cores.clear();
+    }
+
     /// Why it could not.
     pub fn cannot_start(&self, rank: u32, error: io::Error) -> Error {
         cannot_start(rank, &self.program, error)

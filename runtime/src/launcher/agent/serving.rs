@@ -3,7 +3,7 @@
 use super::AgentError;
 use super::ranks::{AgentRank, Shared};
 use crate::Error;
-use crate::control::host::HOST_VARIABLE;
+use crate::control::host::{HOST_VARIABLE, HostIdentity};
 use crate::control::message::ToLauncher;
 use crate::launcher::hosts::message::{FromAgent, Life, Refusal, Setup, ToAgent, Whom};
 use crate::launcher::hosts::wire::{Wire, WireError};
@@ -19,13 +19,14 @@ const UNSENT_BYTES_MAX: usize = 4 << 20;
 
 /// What an agent has.
 struct Agent {
-    wire: Wire,
     host: u32,
     ranks: Vec<AgentRank>,
     shared: Shared,
     /// `None`: not told yet what to do. After the ranks, so that nobody uses what is
     /// removed with it.
     prepared: Option<Prepared>,
+    /// Last: when it is closed everything has ended.
+    wire: Wire,
 }
 
 /// Serves the launcher until it says that the job is over.
@@ -84,6 +85,11 @@ impl Agent {
         while let Some(word) = self.wire.next_message::<ToAgent>()? {
             match word {
                 ToAgent::Setup(setup) => self.set_up(*setup)?,
+                ToAgent::Unpin => {
+                    if let Some(prepared) = &mut self.prepared {
+                        prepared.starter.unpin();
+                    }
+                }
                 ToAgent::Start { life } => self.start(life)?,
                 ToAgent::Say {
                     life,
@@ -172,7 +178,9 @@ impl Agent {
         let answer = match start::prepare(&mut config, wanted, setup.job) {
             Ok(prepared) => {
                 self.prepared = Some(prepared);
-                FromAgent::Ready { config }
+                let identity = HostIdentity::of_this_process();
+                let boot = identity.map_or(0, HostIdentity::boot);
+                FromAgent::Ready { config, boot }
             }
             Err(error) => FromAgent::Refused {
                 refusal: refusal(&error),

@@ -32,7 +32,7 @@ struct Waiting {
     number: u32,
     caller: Caller,
     wire: Option<Wire>,
-    ready: Option<Box<JobConfig>>,
+    ready: Option<(Box<JobConfig>, u128)>,
 }
 
 /// All agents under way. Dropping it ends them.
@@ -141,6 +141,26 @@ fn call(spec: &HostsSpec, name: &str, invitation: &Invitation) -> Result<Caller,
     }
 }
 
+/// Agents on one machine (containers, network namespaces) do not see each other's
+/// ranks: where those run on the same cores, each is told of all.
+fn share_cores(hosts: &mut [Host], boots: &[u128]) {
+    let cores: Vec<Vec<u32>> = hosts.iter().map(|host| host.config.cores.clone()).collect();
+    let own: Vec<u32> = hosts.iter().map(|host| host.config.ranks_on_host).collect();
+    for (number, host) in hosts.iter_mut().enumerate() {
+        let shares = |other: &usize| {
+            let meet = cores[*other]
+                .iter()
+                .any(|core| cores[number].contains(core));
+            boots[*other] == boots[number] && (meet || *other == number)
+        };
+        let ranks = (0..own.len()).filter(shares).map(|other| own[other]).sum();
+        if ranks > own[number] {
+            host.config.ranks_on_host = ranks;
+            host.arm.push(ToAgent::Unpin);
+        }
+    }
+}
+
 /// ssh gives the command to a shell.
 fn quoted(path: &Path) -> OsString {
     let is_plain = |byte: &u8| byte.is_ascii_alphanumeric() || b"/._-+".contains(byte);
@@ -238,10 +258,10 @@ impl Gathering<'_> {
 
     /// The hosts, ready.
     fn finish(mut self) -> Result<Hosts, Error> {
-        let mut hosts = Vec::new();
+        let (mut hosts, mut boots) = (Vec::new(), Vec::new());
         let mut of_rank = vec![0; self.setup.size as usize];
         for waiting in std::mem::take(&mut self.waiting) {
-            let (Some(wire), Some(config)) = (waiting.wire, waiting.ready) else {
+            let (Some(wire), Some((config, boot))) = (waiting.wire, waiting.ready) else {
                 return Err(Error::Config("an agent was lost at the start".into()));
             };
             let launcher = wire.own_address();
@@ -258,7 +278,9 @@ impl Gathering<'_> {
                 config: *config,
                 launcher,
             });
+            boots.push(boot);
         }
+        share_cores(&mut hosts, &boots);
         Ok(Hosts { hosts, of_rank })
     }
 }
@@ -270,7 +292,9 @@ impl Waiting {
             let _ = wire.flush();
             let received = wire.receive();
             match wire.next_message() {
-                Ok(Some(FromAgent::Ready { config })) => self.ready = Some(config),
+                Ok(Some(FromAgent::Ready { config, boot })) => {
+                    self.ready = Some((config, boot));
+                }
                 Ok(Some(FromAgent::Refused { refusal, reason })) => {
                     return Err(self.refused(refusal, &reason));
                 }

@@ -63,6 +63,8 @@ pub enum ToAgent {
     /// The first message. Answered with [`FromAgent::Ready`] or
     /// [`FromAgent::Refused`].
     Setup(Box<Setup>),
+    /// Other agents' ranks run on the same cores: none is pinned.
+    Unpin,
     /// Starts a life of a rank. Answered with [`FromAgent::Started`] or
     /// [`FromAgent::CannotStart`].
     Start {
@@ -130,6 +132,8 @@ pub enum FromAgent {
     Ready {
         /// The settings of this host's ranks.
         config: Box<JobConfig>,
+        /// The boot of its kernel: agents that share it share cores.
+        boot: u128,
     },
     /// It cannot.
     Refused {
