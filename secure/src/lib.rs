@@ -13,14 +13,17 @@
 //! |---|---|
 //! | `secret` | what both sides know |
 //! | `session` | one conversation; bytes in, bytes out, no sockets |
+//! | `blocking` | one over a socket that blocks |
 //! | `door` | a listening socket: strangers in front of it, bounded in number and time |
 //!
 //! Docs: `docs/hosts.md`.
 
+mod blocking;
 mod door;
 mod secret;
 mod session;
 
+pub use blocking::SealedStream;
 pub use door::{Door, Guest, STRANGER_WAIT, STRANGERS_MAX};
 pub use secret::{NotASecret, Secret};
 pub use session::{SecureError, Session};

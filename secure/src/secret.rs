@@ -6,7 +6,7 @@ use thiserror::Error;
 
 /// 32 bytes that nobody else can know or guess. Its text is 64 hexadecimal digits;
 /// it is never shown by `Debug`.
-#[derive(Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq, Hash)]
 pub struct Secret([u8; Secret::BYTES]);
 
 /// Text that is no secret. Does not repeat it.

@@ -9,6 +9,7 @@ mod info;
 mod log;
 mod providers;
 mod run;
+mod secret;
 mod statistics;
 
 use clap::{Parser, Subcommand};

@@ -1,6 +1,6 @@
 //! `refrain run`.
 
-use crate::statistics;
+use crate::{secret, statistics};
 use clap::Args;
 use miette::{IntoDiagnostic, Report, miette};
 use refrain::choice::events::{Loggers, REPLICAS_MAX};
@@ -16,7 +16,7 @@ use refrain_checkpoint::policy::{Choice, NotAPolicy};
 use refrain_eventlog::Level;
 use std::ffi::OsString;
 use std::io::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -89,6 +89,10 @@ pub struct Arguments {
     /// events.
     #[arg(long, value_name = "K|ADDRESSES", default_value = "1", value_parser = event_loggers)]
     event_loggers: Loggers,
+    /// A file with what the event loggers of --event-loggers tcp:… have to know, and
+    /// this job: theirs of --secret.
+    #[arg(long, value_name = "FILE")]
+    event_secret: Option<PathBuf>,
     /// How many loggers each shard has that is started; a commit goes to all.
     #[arg(long, value_name = "R", default_value_t = 1, value_parser = replicas)]
     event_replicas: u32,
@@ -202,6 +206,23 @@ fn hosts(text: &str) -> Result<Hosts, NotAHost> {
 
 fn hostfile(path: &str) -> Result<Hosts, NotAHost> {
     launcher::read_hostfile(path.as_ref()).map(Hosts)
+}
+
+/// Loggers that run, for who knows their secret.
+fn sealed(loggers: Loggers, file: Option<&Path>) -> miette::Result<Loggers> {
+    let (Loggers::Running(mut shards), Some(file)) = (loggers.clone(), file) else {
+        return match file {
+            None => Ok(loggers),
+            Some(_) => Err(miette!(
+                "--event-secret says nothing where event loggers are started: they get a secret of their own"
+            )),
+        };
+    };
+    let secret = secret::read(file)?;
+    for address in shards.iter_mut().flatten() {
+        *address = address.clone().sealed(&secret);
+    }
+    Ok(Loggers::Running(shards))
 }
 
 /// The words of the command; none: ssh.
@@ -318,7 +339,7 @@ pub fn run(arguments: Arguments) -> miette::Result<ExitCode> {
         pin: !arguments.no_pin,
         descriptors: Vec::new(),
         event_loggers: EventLoggerSpec {
-            loggers: arguments.event_loggers,
+            loggers: sealed(arguments.event_loggers, arguments.event_secret.as_deref())?,
             replicas: arguments.event_replicas,
             directory: arguments.event_dir.clone(),
             program: None,

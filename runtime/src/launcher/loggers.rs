@@ -9,9 +9,11 @@ use crate::leftovers;
 use refrain_eventlog::Level;
 use refrain_eventlog::client::LoggerAddress;
 use refrain_logging::Member;
+use refrain_secure::Secret;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use std::ffi::OsString;
+use std::io::Write as _;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::DirBuilderExt;
@@ -84,6 +86,8 @@ pub(super) struct EventLoggers {
     directory: Option<Directory>,
     /// Of each shard those of its replicas; empty: only this host's ranks commit.
     ports: Vec<Vec<u16>>,
+    /// Known to them and to the ranks, where they can be reached by TCP.
+    secret: Option<Secret>,
 }
 
 /// Where their files are.
@@ -118,6 +122,7 @@ impl EventLoggers {
             quorum: 0,
             directory: None,
             ports: Vec::new(),
+            secret: None,
         }
     }
 
@@ -143,7 +148,9 @@ impl EventLoggers {
                         "--event-loggers {local}: ranks on other hosts cannot reach it: let it listen at tcp:HOST:PORT too, and name that"
                     )));
                 }
-                let texts = |shard: &Vec<_>| shard.iter().map(ToString::to_string).collect();
+                let texts = |shard: &Vec<LoggerAddress>| {
+                    shard.iter().map(LoggerAddress::to_secret_text).collect()
+                };
                 config.events.shards = shards.iter().map(texts).collect();
                 Ok(Self::none())
             }
@@ -188,6 +195,13 @@ impl EventLoggers {
                 Reach::ThisHost => Vec::new(),
                 Reach::OtherHosts => free_ports(shards, spec.replicas)?,
             },
+            secret: match reach {
+                Reach::ThisHost => None,
+                Reach::OtherHosts => Some(Secret::random().map_err(|error| Error::Control {
+                    attempted: "making a secret for the event loggers".into(),
+                    error,
+                })?),
+            },
         };
         for (shard, replicas) in addresses.iter().enumerate() {
             for (replica, address) in replicas.iter().enumerate() {
@@ -214,17 +228,8 @@ impl EventLoggers {
 
     fn start_one(&mut self, index: usize) -> Result<(), Error> {
         let logger = &mut self.loggers[index];
-        let started = spawn::spawn_service(&self.program, &logger.arguments, Stdio::null())
-            .and_then(
-                |mut child| match pidfd_open(Pid::from_child(&child), PidfdFlags::empty()) {
-                    Ok(pidfd) => Ok((child, pidfd)),
-                    Err(error) => {
-                        let _ = child.kill();
-                        let _ = child.wait();
-                        Err(error.into())
-                    }
-                },
-            );
+        let (program, secret) = (&self.program, self.secret.as_ref());
+        let started = launch(program, &logger.arguments, secret);
         logger.started = Instant::now();
         logger.process = Some(started.map_err(|error| Error::Control {
             attempted: format!(
@@ -239,7 +244,11 @@ impl EventLoggers {
     /// Their addresses, for ranks that reach this host at `host`; `None`: those that
     /// all ranks are told.
     pub(super) fn shards_at(&self, host: IpAddr) -> Option<Vec<Vec<String>>> {
-        let address = |port: &u16| format!("tcp:{}", SocketAddr::new(host, *port));
+        let secret = self.secret.as_ref()?;
+        let address = |port: &u16| {
+            let address = SocketAddr::new(host, *port).to_string();
+            LoggerAddress::Tcp(address).sealed(secret).to_secret_text()
+        };
         let shard = |ports: &Vec<u16>| ports.iter().map(address).collect();
         (!self.ports.is_empty()).then(|| self.ports.iter().map(shard).collect())
     }
@@ -333,6 +342,31 @@ impl Drop for EventLoggers {
     }
 }
 
+/// Starts a logger; a secret goes over its standard input.
+fn launch(
+    program: &Path,
+    arguments: &[OsString],
+    secret: Option<&Secret>,
+) -> io::Result<(Child, OwnedFd)> {
+    let stdin = secret.map_or_else(Stdio::null, |_| Stdio::piped());
+    let mut child = spawn::spawn_service(program, arguments, stdin)?;
+    let mut prepare = || {
+        if let (Some(mut stdin), Some(secret)) = (child.stdin.take(), secret) {
+            // Fits a pipe. One that has ended already is noticed by its end.
+            let _ = writeln!(stdin, "{}", secret.to_text());
+        }
+        pidfd_open(Pid::from_child(&child), PidfdFlags::empty())
+    };
+    match prepare() {
+        Ok(pidfd) => Ok((child, pidfd)),
+        Err(error) => {
+            let _ = child.kill();
+            let _ = child.wait();
+            Err(error.into())
+        }
+    }
+}
+
 fn arguments<'a>(
     folder: &Path,
     (address, port): (&str, Option<u16>),
@@ -354,7 +388,8 @@ fn arguments<'a>(
         level.map_or("placed", |(name, _)| name).into(),
     ];
     if let Some(port) = port {
-        arguments.extend(["--listen".into(), format!("tcp:0.0.0.0:{port}").into()]);
+        let address = format!("tcp:0.0.0.0:{port}").into();
+        arguments.extend(["--listen".into(), address, "--secret".into(), "-".into()]);
     }
     for peer in peers {
         arguments.extend(["--peer".into(), peer.into()]);
