@@ -16,7 +16,7 @@ mod remote_ring;
 mod shared_ring;
 mod survey;
 
-pub use address::{LoggerAddress, NotAnAddress};
+pub use address::{LoggerAddress, NotAnAddress, PURPOSE};
 pub use connection::ConnectionError;
 pub use fault::Fault;
 

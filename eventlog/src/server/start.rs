@@ -10,6 +10,7 @@ use crate::Level;
 use crate::client::LoggerAddress;
 use crate::logbook::{Logbook, LogbookOptions};
 use rustix::event::{EventfdFlags, eventfd};
+use std::collections::VecDeque;
 
 impl Server {
     /// Opens the folder, takes what lies in the rings of an earlier server,
@@ -59,6 +60,7 @@ impl Server {
             service: Service::open(terms, logbook, host, FIRST_CONNECTION)?,
             listeners: Vec::new(),
             accepts: true,
+            strangers: VecDeque::new(),
         };
         server.listen(&options.listen)?;
         Ok(server)

@@ -1,5 +1,6 @@
 //! `refrain eventlogger`.
 
+use crate::secret;
 use clap::{Args, ValueEnum};
 use miette::{IntoDiagnostic, WrapErr};
 use refrain::choice::provider;
@@ -21,11 +22,16 @@ pub struct Arguments {
     /// goes on with what is in it.
     #[arg(value_name = "DIR")]
     folder: PathBuf,
-    /// Listen at unix:PATH or tcp:HOST:PORT (port 0: one that is free). There is
-    /// no authentication: a Unix socket serves processes of the same user, a TCP
-    /// port whoever reaches it.
+    /// Listen at unix:PATH or tcp:HOST:PORT (port 0: one that is free). A Unix socket
+    /// serves processes of the same user, a TCP port those who know the --secret;
+    /// without one, whoever reaches it.
     #[arg(long, value_name = "ADDRESS", required = true)]
     listen: Vec<LoggerAddress>,
+    /// A file with what TCP clients and peers have to know: 64 hexadecimal digits, for
+    /// nobody else's eyes; - for standard input. They prove it, and all that is said is
+    /// encrypted.
+    #[arg(long, value_name = "FILE")]
+    secret: Option<PathBuf>,
     /// Which event logger of the job it is.
     #[arg(long, value_name = "NUMBER", default_value_t = 0)]
     logger: u32,
@@ -87,6 +93,12 @@ pub fn run(arguments: Arguments) -> miette::Result<ExitCode> {
     options.listen = arguments.listen;
     options.rings = arguments.rings;
     options.peers = arguments.peer;
+    if let Some(file) = &arguments.secret {
+        let secret = secret::read(file)?;
+        for address in options.listen.iter_mut().chain(&mut options.peers) {
+            *address = address.clone().sealed(&secret);
+        }
+    }
     options.io = match arguments.io {
         IoName::Auto => StoreIo::Auto,
         IoName::Uring => StoreIo::Uring,

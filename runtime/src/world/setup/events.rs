@@ -69,7 +69,7 @@ pub(super) fn connect(
         libfabric: config.libfabric.clone(),
         libibverbs: None,
         provider,
-        verbs_port: Default::default(),
+        verbs_port: crate::choice::verbs::port(&config.verbs),
     })
     .map_err(|error| Error::Config(error.to_string()))?;
     let identity = Identity {
