@@ -4,7 +4,7 @@
 
 # libfabric sizes completion queues by it; its default is more than soft-RoCE allows.
 export FI_UNIVERSE_SIZE=64
-job_limit_s=90
+job_limit_s=${SOFTROCE_JOB_LIMIT_S:-90}
 
 # Calls `run FABRIC RANKS OPTIONS WORKLOAD THIRD` for each line of a table whose
 # fabric is known.
