@@ -62,7 +62,9 @@ fn commits(criterion: &mut Criterion, address: &LoggerAddress) {
         way: None,
         connect_wait: Duration::from_secs(10),
         libfabric: None,
+        libibverbs: None,
         provider: None,
+        verbs_port: Default::default(),
     })
     .expect("the logger listens");
     let mut group = criterion.benchmark_group("event_commit");

@@ -249,7 +249,9 @@ fn measure(
                 way,
                 connect_wait: WAIT_MAX,
                 libfabric: std::env::var("REFRAIN_LIBFABRIC").ok(),
+                libibverbs: None,
                 provider: provider.clone(),
+                verbs_port: Default::default(),
             };
             thread::spawn(move || commit_for(options, batch, duration))
         })

@@ -9,10 +9,11 @@
 
 use refrain_eventlog::LoggerId;
 use refrain_eventlog::message::RemoteRing;
-use refrain_eventlog::remote::{Delivery, RemoteRings, RemoteWriter};
+use refrain_eventlog::remote::{Delivery, RemoteRings, RemoteWriter, VERBS};
 use refrain_eventlog::ring::{Cursor, RingIdentity, RingMemory};
 use refrain_logging::determinant::EventIndex;
 use refrain_ring::{Incarnation, Rank};
+use refrain_verbs::PortChoice;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::error::Error;
 use std::fs::File;
@@ -102,7 +103,13 @@ fn measure_with(child: &mut Child, library: &Path) -> Outcome<String> {
     };
     // Also where it is not believed: it is only measured.
     let delivery = Delivery::Honoured;
-    let mut writer = RemoteWriter::open(Some(library), provider, &remote, delivery)?;
+    let mut writer = RemoteWriter::open(
+        file(provider, library),
+        provider,
+        &PortChoice::default(),
+        &remote,
+        delivery,
+    )?;
     let (median, p99) = round_trips(&mut writer, 64)?;
     let small = stream(&mut writer, 64)?;
     let (median_long, _) = round_trips(&mut writer, 4096)?;
@@ -110,6 +117,11 @@ fn measure_with(child: &mut Child, library: &Path) -> Outcome<String> {
     Ok(format!(
         "{median:>9.2} µs {p99:>7.2} {small:>8.0} {median_long:>12.2} µs {long:>8.0}"
     ))
+}
+
+/// The library's file: of libibverbs the installed one.
+fn file<'a>(provider: &str, library: &'a Path) -> Option<&'a Path> {
+    (provider != VERBS).then_some(library)
 }
 
 /// Median and 99th percentile of the time from a write to its acknowledgement.
@@ -165,7 +177,8 @@ fn stream(writer: &mut RemoteWriter, bytes: usize) -> Outcome<f64> {
 fn serve(provider: &str, library: &Path, ring: &Path, is_busy: bool) -> Outcome {
     let file = File::options().read(true).write(true).open(ring)?;
     let memory = RingMemory::open(&file)?;
-    let mut rings = RemoteRings::open(provider, Some(library), 1)?;
+    let mut rings =
+        RemoteRings::open(provider, file(provider, library), &PortChoice::default(), 1)?;
     let (_, remote) = rings.register(&memory)?;
     let octets: Vec<String> = remote.address.iter().map(u8::to_string).collect();
     let (base, key) = (remote.base, remote.key);

@@ -27,6 +27,7 @@ mod originals;
 pub mod record_header;
 pub mod sealed_chunk;
 pub mod size;
+pub mod verbs_greeting;
 pub mod wire_header;
 
 /// One decoder under test.
@@ -141,5 +142,10 @@ pub const TARGETS: &[Target] = &[
         name: "checkpoint_message",
         check: checkpoint_message::check,
         seeds: checkpoint_message::seeds,
+    },
+    Target {
+        name: "verbs_greeting",
+        check: verbs_greeting::check,
+        seeds: verbs_greeting::seeds,
     },
 ];

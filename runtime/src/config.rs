@@ -14,7 +14,7 @@ pub struct EventConfig {
     pub level: Level,
     /// `--stable-quorum`: at how many of a shard's.
     pub quorum: Quorum,
-    /// `--event-way`: `auto`, `shm`, `messages`, `ofi:PROVIDER`.
+    /// `--event-way`: `auto`, `shm`, `messages`, `verbs`, `ofi:PROVIDER`.
     pub way: String,
     /// `--event-wait`: how long a send may wait for its events before it is an
     /// error, in milliseconds.

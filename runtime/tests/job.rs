@@ -25,6 +25,7 @@ fn spec(ranks: u32, steps: &str) -> JobSpec {
         descriptors: Vec::new(),
         event_loggers: EventLoggerSpec::default(),
         faults: FaultSpec::default(),
+        hosts: refrain::launcher::HostsSpec::default(),
     }
 }
 

@@ -48,6 +48,7 @@ fn play(policy: &str, steps: &str) -> Outcome {
             ..EventLoggerSpec::default()
         },
         faults: FaultSpec::default(),
+        hosts: refrain::launcher::HostsSpec::default(),
     };
     let outcome = Job::start(spec)
         .expect("it starts")
@@ -184,6 +185,7 @@ fn policies_are_for_jobs_that_recover() {
             descriptors: Vec::new(),
             event_loggers: EventLoggerSpec::default(),
             faults: FaultSpec::default(),
+            hosts: refrain::launcher::HostsSpec::default(),
         };
         Job::start(spec).err().map(|error| error.to_string())
     };

@@ -44,6 +44,7 @@ fn left_after(deaths: u32) -> (usize, usize) {
             ..EventLoggerSpec::default()
         },
         faults: FaultSpec::default(),
+        hosts: refrain::launcher::HostsSpec::default(),
     })
     .unwrap();
     let done = folder.path().join("done");

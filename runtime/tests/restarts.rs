@@ -57,6 +57,7 @@ impl Play {
                 ..EventLoggerSpec::default()
             },
             faults: FaultSpec::default(),
+            hosts: refrain::launcher::HostsSpec::default(),
         };
         Self { folder, spec }
     }

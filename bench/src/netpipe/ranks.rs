@@ -89,6 +89,7 @@ impl Ranks {
                 ..settings.events.loggers.clone()
             },
             faults: FaultSpec::default(),
+            hosts: refrain::launcher::HostsSpec::default(),
         })
         .map_err(|error| NetpipeError::Job {
             job: job_name(fabric, protocol),

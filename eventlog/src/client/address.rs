@@ -2,16 +2,28 @@
 
 use core::fmt;
 use core::str::FromStr;
+use refrain_secure::Secret;
 use std::path::PathBuf;
 use thiserror::Error;
 
-/// Where a logger listens: `unix:PATH` or `tcp:HOST:PORT`.
+/// What conversations with loggers are about, for who knows the secret.
+pub const PURPOSE: &str = "refrain: event logger";
+
+/// Where a logger listens: `unix:PATH` or `tcp:HOST:PORT`, or `sealed:SECRET@HOST:PORT`,
+/// which is shown without its secret and is for no command line.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum LoggerAddress {
     /// A Unix socket of this host.
     Unix(PathBuf),
-    /// Host and port.
+    /// Host and port; whoever reaches it is served.
     Tcp(String),
+    /// The same, for those who know a secret.
+    Sealed {
+        /// Host and port.
+        address: String,
+        /// What both sides know.
+        secret: Secret,
+    },
 }
 
 /// Text that is no logger's address.
@@ -20,6 +32,27 @@ pub enum LoggerAddress {
 pub struct NotAnAddress {
     /// As given.
     pub text: String,
+}
+
+impl LoggerAddress {
+    /// The same, for those who know this secret; a Unix socket looks at the user.
+    pub fn sealed(self, secret: &Secret) -> Self {
+        match self {
+            Self::Unix(path) => Self::Unix(path),
+            Self::Tcp(address) | Self::Sealed { address, .. } => Self::Sealed {
+                address,
+                secret: secret.clone(),
+            },
+        }
+    }
+
+    /// As it is parsed again, with its secret: not for eyes.
+    pub fn to_secret_text(&self) -> String {
+        match self {
+            Self::Sealed { address, secret } => format!("sealed:{}@{address}", secret.to_text()),
+            open => open.to_string(),
+        }
+    }
 }
 
 impl FromStr for LoggerAddress {
@@ -34,9 +67,17 @@ impl FromStr for LoggerAddress {
         let parsed = match text.split_once(':') {
             Some(("unix", path)) if !path.is_empty() => Some(Self::Unix(path.into())),
             Some(("tcp", address)) => tcp(address),
+            Some(("sealed", sealed)) => sealed
+                .split_once('@')
+                .and_then(|(secret, address)| Some(tcp(address)?.sealed(&secret.parse().ok()?))),
             _ => None,
         };
-        parsed.ok_or_else(|| NotAnAddress { text: text.into() })
+        // What may be a secret is not repeated.
+        let shown = match text.starts_with("sealed:") {
+            true => "sealed:…",
+            false => text,
+        };
+        parsed.ok_or_else(|| NotAnAddress { text: shown.into() })
     }
 }
 
@@ -44,7 +85,7 @@ impl fmt::Display for LoggerAddress {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Unix(path) => write!(f, "unix:{}", path.display()),
-            Self::Tcp(address) => write!(f, "tcp:{address}"),
+            Self::Tcp(address) | Self::Sealed { address, .. } => write!(f, "tcp:{address}"),
         }
     }
 }
@@ -59,6 +100,20 @@ mod tests {
             let address: LoggerAddress = text.parse().expect(text);
             assert_eq!(address.to_string(), text);
         }
+    }
+
+    #[test]
+    fn a_sealed_address_is_shown_without_its_secret() {
+        let secret = Secret::from_bytes([0xab; 32]);
+        let open: LoggerAddress = "tcp:h:1".parse().expect("an address");
+        let sealed = open.clone().sealed(&secret);
+        assert_eq!(sealed.to_string(), "tcp:h:1");
+        assert!(!format!("{sealed:?}").contains("abab"));
+        assert_eq!(sealed.to_secret_text().parse(), Ok(sealed.clone()));
+        assert_ne!(sealed, open);
+        let wrong = sealed.to_secret_text().replace("@h:1", "@h");
+        let error = wrong.parse::<LoggerAddress>().expect_err("no port");
+        assert!(!error.to_string().contains("abab"), "{error}");
     }
 
     #[test]

@@ -1,8 +1,9 @@
 //! A socket to a logger: messages out and in, nothing that blocks.
 
-use super::address::LoggerAddress;
+use super::address::{LoggerAddress, PURPOSE};
 use crate::framing::{FrameError, FrameReader, encode};
 use crate::message::{ToClient, ToLogger};
+use refrain_secure::{Secret, SecureError, Session};
 use rustix::io::Errno;
 use rustix::net::sockopt;
 use rustix::net::{
@@ -43,6 +44,14 @@ pub enum ConnectionError {
     /// The system refused.
     #[error("cannot talk to it: {0}")]
     Os(#[from] Errno),
+    /// It does not know the secret, or this side does not.
+    #[error(
+        "it has closed the connection before it has proved that it knows the secret: give both sides the same"
+    )]
+    Stranger,
+    /// Somebody else's words.
+    #[error(transparent)]
+    Secure(#[from] SecureError),
     /// No such host.
     #[error("cannot find its host: {0}")]
     Host(std::io::Error),
@@ -53,19 +62,24 @@ pub enum ConnectionError {
 pub enum Target {
     /// A path.
     Unix(SocketAddrUnix),
-    /// Address and port.
-    Tcp(SocketAddr),
+    /// Address and port; with a secret only who knows it is spoken to.
+    Tcp(SocketAddr, Option<Secret>),
 }
 
 impl Target {
     /// Looks up the host's name, which may take long.
-    pub fn look_up(address: &LoggerAddress) -> Result<Self, ConnectionError> {
-        match address {
+    pub fn look_up(address_of: &LoggerAddress) -> Result<Self, ConnectionError> {
+        match address_of {
             LoggerAddress::Unix(path) => Ok(Self::Unix(SocketAddrUnix::new(path)?)),
-            LoggerAddress::Tcp(address) => {
+            LoggerAddress::Tcp(address) | LoggerAddress::Sealed { address, .. } => {
+                let secret = match address_of {
+                    LoggerAddress::Sealed { secret, .. } => Some(secret.clone()),
+                    _ => None,
+                };
                 let mut found = address.to_socket_addrs().map_err(ConnectionError::Host)?;
                 let none = || ConnectionError::Host(std::io::ErrorKind::NotFound.into());
-                found.next().map(Self::Tcp).ok_or_else(none)
+                let found = found.next().ok_or_else(none)?;
+                Ok(Self::Tcp(found, secret))
             }
         }
     }
@@ -76,6 +90,8 @@ impl Target {
 #[derive(Debug)]
 pub struct Connection {
     socket: OwnedFd,
+    /// With a secret: what is said goes through it.
+    session: Option<Session>,
     reader: FrameReader,
     descriptors: VecDeque<OwnedFd>,
     out: Vec<u8>,
@@ -94,7 +110,7 @@ impl Connection {
                 let begun = connect(&socket, path);
                 (socket, begun)
             }
-            Target::Tcp(address) => {
+            Target::Tcp(address, _) => {
                 let family = match address {
                     SocketAddr::V4(_) => AddressFamily::INET,
                     SocketAddr::V6(_) => AddressFamily::INET6,
@@ -109,8 +125,13 @@ impl Connection {
                 (socket, begun)
             }
         };
+        let session = match target {
+            Target::Tcp(_, Some(secret)) => Some(Session::caller(secret, PURPOSE)?),
+            _ => None,
+        };
         match begun {
             Ok(()) | Err(Errno::INPROGRESS) => Ok(Self {
+                session,
                 socket,
                 reader: FrameReader::default(),
                 descriptors: VecDeque::new(),
@@ -123,7 +144,10 @@ impl Connection {
 
     /// Whether another commit may be queued.
     pub fn has_room(&self) -> bool {
-        self.out.len() - self.out_start < OUT_BYTES_MAX
+        match &self.session {
+            Some(session) => session.is_proven() && session.unsent().len() < OUT_BYTES_MAX,
+            None => self.out.len() - self.out_start < OUT_BYTES_MAX,
+        }
     }
 
     /// Queues a message and sends what the socket takes.
@@ -133,11 +157,18 @@ impl Connection {
             self.out_start = 0;
         }
         encode(message, &mut self.out)?;
+        if let Some(session) = &mut self.session {
+            session.say(&self.out)?;
+            self.out.clear();
+        }
         self.flush()
     }
 
     /// Sends what the socket takes of what waits.
     pub fn flush(&mut self) -> Result<(), ConnectionError> {
+        if self.session.is_some() {
+            return self.flush_sealed();
+        }
         while self.out_start < self.out.len() {
             let waiting = &self.out[self.out_start..];
             let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
@@ -153,6 +184,30 @@ impl Connection {
             self.out_start = 0;
         }
         Ok(())
+    }
+
+    fn flush_sealed(&mut self) -> Result<(), ConnectionError> {
+        while let Some(session) = &mut self.session
+            && !session.unsent().is_empty()
+        {
+            let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
+            match rustix::io::retry_on_intr(|| send(&self.socket, session.unsent(), flags)) {
+                Ok(bytes) => session.note_sent(bytes),
+                // The connection is under way, or full.
+                Err(Errno::AGAIN | Errno::NOTCONN) => break,
+                Err(Errno::PIPE | Errno::CONNRESET) => return Err(self.closed()),
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Ok(())
+    }
+
+    /// Why the other side has closed.
+    fn closed(&self) -> ConnectionError {
+        match &self.session {
+            Some(session) if !session.is_proven() => ConnectionError::Stranger,
+            _ => ConnectionError::Closed,
+        }
     }
 
     /// The next message, if it is there.
@@ -184,7 +239,7 @@ impl Connection {
         });
         let received = match received {
             Err(Errno::AGAIN) => return Ok(false),
-            Err(Errno::CONNRESET) => return Err(ConnectionError::Closed),
+            Err(Errno::CONNRESET) => return Err(self.closed()),
             other => other?,
         };
         for message in ancillary.drain() {
@@ -196,15 +251,26 @@ impl Connection {
             return Err(ConnectionError::DescriptorLimit);
         }
         if received.bytes == 0 {
-            return Err(ConnectionError::Closed);
+            return Err(self.closed());
         }
-        self.reader.extend(&bytes[..received.bytes]);
+        let bytes = &bytes[..received.bytes];
+        match &mut self.session {
+            Some(session) => {
+                let understood = session.receive(bytes);
+                self.reader.extend(&session.take_heard());
+                understood?;
+                // An answer of the handshake, and what has waited for it.
+                self.flush()?;
+            }
+            None => self.reader.extend(bytes),
+        }
         Ok(true)
     }
 
     /// Whether there is something left to send.
     pub fn is_sending(&self) -> bool {
-        self.out_start < self.out.len()
+        let sealed = self.session.as_ref();
+        self.out_start < self.out.len() || sealed.is_some_and(|it| !it.unsent().is_empty())
     }
 }
 

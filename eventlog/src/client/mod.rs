@@ -16,7 +16,7 @@ mod remote_ring;
 mod shared_ring;
 mod survey;
 
-pub use address::{LoggerAddress, NotAnAddress};
+pub use address::{LoggerAddress, NotAnAddress, PURPOSE};
 pub use connection::ConnectionError;
 pub use fault::Fault;
 
@@ -29,6 +29,7 @@ use network::{Network, Sockets};
 use refrain_logging::determinant::EventIndex;
 use refrain_logging::determinant::batch::BatchHeader;
 use refrain_ring::{Clock, Incarnation, Rank};
+use refrain_verbs::PortChoice;
 use shared_ring::Placement;
 use std::time::Instant;
 use thiserror::Error;
@@ -59,8 +60,14 @@ pub struct ClientOptions {
     pub connect_wait: Duration,
     /// The file of libfabric, for [`Way::Libfabric`].
     pub libfabric: Option<String>,
-    /// The provider, for [`Way::Libfabric`].
+    /// The file of libibverbs, for [`Way::Libfabric`] by
+    /// [`VERBS`](crate::remote::VERBS).
+    pub libibverbs: Option<String>,
+    /// The provider, for [`Way::Libfabric`]: one of libfabric, or
+    /// [`VERBS`](crate::remote::VERBS).
     pub provider: Option<String>,
+    /// Which port of which device is used by verbs.
+    pub verbs_port: PortChoice,
 }
 
 /// Why a client cannot be.

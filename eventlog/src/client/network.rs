@@ -4,7 +4,7 @@
 use super::connection::{Connection, ConnectionError, Target};
 use super::{ClientOptions, LoggerAddress};
 use crate::message::{RemoteRing, ToClient, ToLogger};
-use crate::remote::{Delivery, LibfabricPort, Port, RemoteWriter};
+use crate::remote::{Delivery, Port, ProviderPort, RemoteWriter, VERBS};
 use core::fmt::Debug;
 use std::collections::HashMap;
 use std::os::fd::OwnedFd;
@@ -62,7 +62,7 @@ pub trait Network: Debug {
     ) -> Result<RemoteWriter<Self::Port>, String>;
 }
 
-/// Sockets, and libfabric.
+/// Sockets, and libfabric or verbs.
 #[derive(Debug, Default)]
 pub struct Sockets {
     /// Names are looked up once: it may take long.
@@ -71,7 +71,7 @@ pub struct Sockets {
 
 impl Network for Sockets {
     type Wire = Connection;
-    type Port = LibfabricPort;
+    type Port = ProviderPort;
 
     fn begin(&mut self, address: &LoggerAddress) -> Result<Connection, ConnectionError> {
         let target = match self.targets.get(address) {
@@ -92,11 +92,16 @@ impl Network for Sockets {
         let provider = options
             .provider
             .as_deref()
-            .ok_or("no provider of libfabric was chosen")?;
-        let library = options.libfabric.as_deref().map(Path::new);
+            .ok_or("no provider was chosen")?;
+        let library = match provider {
+            VERBS => options.libibverbs.as_deref(),
+            _ => options.libfabric.as_deref(),
+        };
+        let library = library.map(Path::new);
         // What the logger names may have more layers than what was chosen.
         let delivery = Delivery::of(&ring.provider);
-        RemoteWriter::open(library, provider, ring, delivery).map_err(|error| error.to_string())
+        RemoteWriter::open(library, provider, &options.verbs_port, ring, delivery)
+            .map_err(|error| error.to_string())
     }
 }
 

@@ -1,6 +1,8 @@
-//! One-sided commits over libfabric: a client's batches go by RMA write into its
-//! ring in the logger's memory, and the completion of the write, asked for with
-//! *delivery complete*, is the acknowledgement. EL-1; docs/event-remote.md
+//! One-sided commits: a client's batches go by RMA write into its ring in the
+//! logger's memory, and the completion that says that they lie there is the
+//! acknowledgement. By a provider of libfabric, whose writes are asked for with
+//! *delivery complete*, or by [`VERBS`], where a read goes behind each write.
+//! EL-1; docs/event-remote.md
 //!
 //! - [`RemoteRings`] is the server's part: it registers rings for remote writing
 //!   and revokes that again (FENCE-1). The server's poll loop calls it.
@@ -15,14 +17,19 @@
 
 mod delivery;
 mod image;
-mod offer;
+mod libfabric;
+mod port;
 mod rings;
 mod transit;
+mod verbs;
 mod writer;
 
 pub use delivery::Delivery;
+pub use libfabric::LibfabricPort;
+pub use port::{Port, PortError, ProviderPort};
 pub use rings::{RemoteRings, RingKey};
-pub use writer::{LibfabricPort, Port, RemoteWriter};
+pub use verbs::{VERBS, VerbsPort};
+pub use writer::RemoteWriter;
 
 use refrain_libfabric::{Error, LoadError};
 use thiserror::Error as ThisError;
@@ -95,6 +102,27 @@ pub enum RemoteError {
     /// The memory of a ring or of a client's image of it could not be had.
     #[error("cannot make the memory of an event ring: {0}")]
     Memory(#[from] std::io::Error),
+    /// There is no libibverbs.
+    #[error(transparent)]
+    LoadVerbs(#[from] refrain_verbs::LoadError),
+    /// A device of verbs fails, or there is none that can be used. What was under
+    /// way has an unknown outcome, as with a provider.
+    #[error(transparent)]
+    Verbs(#[from] refrain_verbs::Error),
+    /// The kernel lets no device write that file.
+    #[error(
+        "the event ring cannot be registered ({0}): since Linux 6.5 devices may not write files of disks; \
+         start the logger with --rings and a folder in memory, such as one in /dev/shm"
+    )]
+    RingFile(refrain_verbs::Error),
+    /// The logger's socket lives, its port of verbs does not answer.
+    #[error(
+        "the logger's port of verbs was not heard for {seconds} s: look whether both ports are on one          network, or commit by messages"
+    )]
+    Unconnected {
+        /// For how long, in seconds.
+        seconds: u64,
+    },
     /// The provider fails: what was under way has an unknown outcome. The client
     /// joins the logger again and sends again what is not stable.
     #[error(transparent)]

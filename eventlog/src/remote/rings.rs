@@ -1,29 +1,24 @@
 //! The server's part: rings that clients write into by RMA.
 
-use super::{RemoteError, image, offer};
+use super::RemoteError;
+use super::libfabric::{self, LibfabricRings};
+use super::verbs::{self, VERBS, VerbsRings};
 use crate::message::RemoteRing;
-use crate::ring::{DATA_BYTES, RingMemory};
-use core::hash::BuildHasher;
+use crate::ring::RingMemory;
 use core::time::Duration;
-use refrain_libfabric::constants::FI_ENOKEY;
-use refrain_libfabric::{Access, Completion, Endpoint, EndpointOptions, Error, MemoryId};
-use std::hash::RandomState;
+use refrain_verbs::PortChoice;
 use std::os::fd::BorrowedFd;
 use std::path::Path;
-
-/// How long a server may sleep whose provider cannot wake it.
-const NAP: Duration = Duration::from_millis(1);
-/// Keys are drawn so many times before one that is free must have come.
-const DRAWS_MAX: usize = 16;
-/// The server starts no operations; a few for what the provider does itself.
-const OPERATIONS_MAX: usize = 16;
 
 /// Names a registered ring. Another [`RemoteRings`] does not know it, but for an
 /// accident of chance.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct RingKey {
-    memory: MemoryId,
-    drawn: u64,
+pub struct RingKey(Key);
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Key {
+    Libfabric(libfabric::RingKey),
+    Verbs(verbs::RingKey),
 }
 
 /// Rings of this process that clients write into by RMA.
@@ -41,109 +36,75 @@ pub struct RingKey {
 /// once more, [`RemoteRings::revoke`], *then* drain its ring for the last time
 /// and close it, *then* answer its successor. FENCE-1
 #[derive(Debug)]
-pub struct RemoteRings {
-    endpoint: Endpoint,
-    provider: String,
-    address: Vec<u8>,
-    live: Vec<RingKey>,
-    revoked: usize,
-    clients_max: usize,
-    keys: Keys,
-    // Of no interest: kept for its memory.
-    completions: Vec<Completion>,
+pub struct RemoteRings(By);
+
+#[derive(Debug)]
+enum By {
+    Libfabric(LibfabricRings),
+    Verbs(VerbsRings),
 }
 
 impl RemoteRings {
-    /// Opens an endpoint of a provider for at most that many rings at a time.
+    /// Opens an endpoint of a provider for at most that many rings at a time: of
+    /// libfabric's, or [`VERBS`].
     ///
-    /// `library`: the file of libfabric, by default the installed one. Call it
-    /// before other threads run (see [`refrain_libfabric::Library::load`]).
+    /// `library`: the file of libfabric or libibverbs, by default the installed
+    /// one. Call it before other threads run (see
+    /// [`refrain_libfabric::Library::load`]). `port`: which port of which device is
+    /// used by verbs.
     ///
     /// # Errors
-    /// No libfabric, no such provider, or the provider's.
+    /// No library, no such provider or port, or the provider's.
     pub fn open(
         provider: &str,
         library: Option<&Path>,
+        port: &PortChoice,
         clients_max: usize,
     ) -> Result<Self, RemoteError> {
-        let (library, info) = offer::open(library, provider)?;
-        let options = EndpointOptions {
-            cq_depth: 0,
-            av_count: clients_max,
-            wants_fd: true,
-            operations_max: OPERATIONS_MAX,
-        };
-        let endpoint = Endpoint::open(&library, &info, &options)?;
-        Ok(Self {
-            provider: info.provider(),
-            address: endpoint.name()?,
-            keys: Keys::of_bytes(info.mr_key_bytes()),
-            endpoint,
-            live: Vec::new(),
-            revoked: 0,
-            clients_max,
-            completions: Vec::new(),
-        })
+        Ok(Self(match provider {
+            VERBS => By::Verbs(VerbsRings::open(library, port, clients_max)?),
+            _ => By::Libfabric(LibfabricRings::open(provider, library, clients_max)?),
+        }))
     }
 
-    /// Lets one client write into the data of a ring, not into its control page,
-    /// and not read. The ring stays mapped until `self` is dropped. Each
-    /// registration has a key of its own that cannot be guessed from others
-    /// where the provider lets us choose it.
+    /// Lets one client write into the data of a ring, not into its control page.
+    /// By verbs it can read them, too, which says that its writes are there; by
+    /// libfabric it cannot. The ring stays mapped until `self` is dropped, or by
+    /// verbs until it is revoked. Each registration has a key of its own that
+    /// cannot be guessed from others where the provider lets us choose it.
     ///
     /// # Errors
     /// Too many clients, or the provider's: often that less memory may be locked
     /// than is needed (`ulimit -l`).
     pub fn register(&mut self, memory: &RingMemory) -> Result<(RingKey, RemoteRing), RemoteError> {
-        if self.live.len() >= self.clients_max {
-            return Err(RemoteError::Clients {
-                clients_max: self.clients_max,
-            });
-        }
-        let key = self.register_with_a_free_key(memory)?;
-        self.live.push(key);
-        let remote = self.endpoint.remote_key(key.memory);
-        let ring = RemoteRing {
-            provider: self.provider.clone(),
-            address: self.address.clone(),
-            base: remote.base,
-            key: remote.key,
-        };
-        Ok((key, ring))
-    }
-
-    fn register_with_a_free_key(&mut self, memory: &RingMemory) -> Result<RingKey, Error> {
-        let region = image::region_of(memory);
-        let mut draws = 0;
-        loop {
-            let drawn = self.keys.draw();
-            draws += 1;
-            let access = Access::REMOTE_WRITE;
-            let result = self
-                .endpoint
-                .register_with_key(&region, 0, DATA_BYTES, access, drawn);
-            match result {
-                Err(error) if error.code() == FI_ENOKEY && draws < DRAWS_MAX => {}
-                Ok(memory) => return Ok(RingKey { memory, drawn }),
-                Err(error) => return Err(error),
+        let (key, ring) = match &mut self.0 {
+            By::Libfabric(rings) => {
+                let (key, ring) = rings.register(memory)?;
+                (Key::Libfabric(key), ring)
             }
-        }
+            By::Verbs(rings) => {
+                let (key, ring) = rings.register(memory)?;
+                (Key::Verbs(key), ring)
+            }
+        };
+        Ok((RingKey(key), ring))
     }
 
     /// Ends what [`RemoteRings::register`] allowed: writes fail that come from
-    /// now on. One whose beginning the provider has taken already may still end,
-    /// in memory that nobody reads any more. Revoking again does nothing. FENCE-1
+    /// now on. One whose beginning a provider of libfabric has taken already may
+    /// still end, in memory that nobody reads any more. Revoking again does
+    /// nothing. FENCE-1
     ///
     /// # Errors
     /// The provider's: writes may still come. Drop `self`, which closes the
     /// endpoint, before the successor is answered.
     pub fn revoke(&mut self, key: RingKey) -> Result<(), RemoteError> {
-        let Some(index) = self.live.iter().position(|live| *live == key) else {
-            return Ok(());
-        };
-        self.endpoint.deregister(key.memory)?;
-        self.live.swap_remove(index);
-        self.revoked += 1;
+        match (&mut self.0, key.0) {
+            (By::Libfabric(rings), Key::Libfabric(key)) => rings.revoke(key)?,
+            (By::Verbs(rings), Key::Verbs(key)) => rings.revoke(key)?,
+            // Of an endpoint that is closed.
+            _ => {}
+        }
         Ok(())
     }
 
@@ -152,84 +113,45 @@ impl RemoteRings {
     /// # Errors
     /// The endpoint is of no use any more: drop it; clients join again.
     pub fn progress(&mut self) -> Result<(), RemoteError> {
-        let result = self.endpoint.poll(&mut self.completions);
-        // This side starts nothing: errors here are of connections to clients,
-        // who find out themselves.
-        self.completions.clear();
-        Ok(result?)
+        match &mut self.0 {
+            By::Libfabric(rings) => rings.progress()?,
+            By::Verbs(rings) => rings.progress()?,
+        }
+        Ok(())
     }
 
     /// Readable when there is something to [`RemoteRings::progress`]; `None`: the
     /// provider (`shm`) wakes nobody.
     pub fn descriptor(&self) -> Option<BorrowedFd<'_>> {
-        self.endpoint.wait_fd()
+        match &self.0 {
+            By::Libfabric(rings) => rings.descriptor(),
+            By::Verbs(rings) => rings.descriptor(),
+        }
     }
 
     /// How long the server may sleep from now on: not at all when something is
     /// left to [`RemoteRings::progress`], `None`: until the descriptor wakes it.
-    pub fn sleep_max(&self) -> Option<Duration> {
-        match (self.endpoint.has_fd(), self.live.is_empty()) {
-            (true, _) if self.endpoint.may_sleep() => None,
-            (true, _) => Some(Duration::ZERO),
-            (false, true) => None,
-            (false, false) => Some(NAP),
+    pub fn sleep_max(&mut self) -> Option<Duration> {
+        match &mut self.0 {
+            By::Libfabric(rings) => rings.sleep_max(),
+            By::Verbs(rings) => rings.sleep_max(),
         }
     }
 
     /// The provider in all its layers, as a client must name it.
     pub fn provider(&self) -> &str {
-        &self.provider
+        match &self.0 {
+            By::Libfabric(rings) => rings.provider(),
+            By::Verbs(_) => VERBS,
+        }
     }
 
     /// Bytes of revoked rings that stay mapped until `self` is dropped. A server
     /// without remote clients may open itself anew when they have become many.
     pub fn revoked_bytes(&self) -> usize {
-        self.revoked * DATA_BYTES
-    }
-}
-
-/// Draws keys that clients cannot guess from their own, where providers leave
-/// the choice to us: a client that is broken or curious must not reach the
-/// memory of another.
-#[derive(Debug)]
-struct Keys {
-    random: RandomState,
-    drawn: u64,
-    mask: u64,
-}
-
-impl Keys {
-    fn of_bytes(bytes: usize) -> Self {
-        let bits = 8 * bytes.clamp(1, 8);
-        Self {
-            random: RandomState::new(),
-            drawn: 0,
-            mask: u64::MAX >> (64 - bits),
-        }
-    }
-
-    fn draw(&mut self) -> u64 {
-        self.drawn += 1;
-        self.random.hash_one(self.drawn) & self.mask
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use std::collections::HashSet;
-
-    #[test]
-    fn keys_fit_their_bytes_and_do_not_repeat() {
-        for bytes in [4, 8, 9] {
-            let mut keys = Keys::of_bytes(bytes);
-            let drawn: HashSet<u64> = (0..1000).map(|_| keys.draw()).collect();
-            assert!(drawn.len() > 990, "{} different keys", drawn.len());
-            assert!(bytes >= 8 || drawn.iter().all(|key| *key < 1 << (8 * bytes)));
-            // All of the width is used: the highest bit in about half of them.
-            let top = 8 * bytes.min(8) - 1;
-            let high = drawn.iter().filter(|key| *key >> top == 1).count();
-            assert!((200..800).contains(&high), "{high} with the highest bit");
+        match &self.0 {
+            By::Libfabric(rings) => rings.revoked_bytes(),
+            By::Verbs(_) => 0,
         }
     }
 }

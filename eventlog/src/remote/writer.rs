@@ -1,99 +1,23 @@
 //! The client's part: batches go into the logger's ring by RMA writes.
 
+use super::libfabric::LibfabricPort;
+use super::port::{Port, ProviderPort};
 use super::transit::{Transit, WRITE_BYTES_MAX};
-use super::{Delivery, RemoteError, image, offer};
+use super::verbs::{VERBS, VerbsPort};
+use super::{Delivery, RemoteError};
 use crate::LoggerId;
 use crate::message::RemoteRing;
 use crate::ring::{Cursor, DATA_BYTES, Full, RingIdentity, RingMemory};
-use core::fmt::Debug;
-use refrain_libfabric::{
-    Access, Completion, Endpoint, EndpointOptions, Error, MemoryId, Part, PeerAddress, Refused,
-};
 use refrain_logging::determinant::EventIndex;
 use refrain_logging::determinant::batch::BATCH_BYTES_MAX;
 use refrain_ring::{Incarnation, Rank};
+use refrain_verbs::PortChoice;
 use rustix::fs::{MemfdFlags, memfd_create};
 use std::fs::File;
 use std::path::Path;
 
 /// Writes under way at most; what comes meanwhile goes out together.
 const WRITES_MAX: usize = 64;
-
-/// Writes parts of an image of a ring to the same places of the ring itself.
-pub trait Port: Debug {
-    /// Why it does not work any more.
-    type Error: Clone + Debug + Into<RemoteError>;
-
-    /// Begins to write `bytes` bytes from `offset` of the data on. `token` comes
-    /// back with its completion. Says whether it could be begun now.
-    ///
-    /// # Errors
-    /// What was under way has an unknown outcome.
-    fn write(
-        &mut self,
-        image: &RingMemory,
-        offset: usize,
-        bytes: usize,
-        token: u64,
-    ) -> Result<bool, Self::Error>;
-
-    /// Takes in completions: that write is in the logger's memory. EL-1
-    ///
-    /// # Errors
-    /// As with [`Port::write`].
-    fn poll(&mut self, completed: impl FnMut(u64)) -> Result<(), Self::Error>;
-}
-
-/// RMA writes over libfabric.
-#[derive(Debug)]
-pub struct LibfabricPort {
-    endpoint: Endpoint,
-    logger: PeerAddress,
-    base: u64,
-    key: u64,
-    memory: MemoryId,
-    completions: Vec<Completion>,
-}
-
-impl Port for LibfabricPort {
-    type Error = Error;
-
-    #[inline]
-    fn write(
-        &mut self,
-        _image: &RingMemory,
-        offset: usize,
-        bytes: usize,
-        token: u64,
-    ) -> Result<bool, Error> {
-        let part = Part {
-            memory: self.memory,
-            offset,
-            bytes,
-        };
-        let to = self.base + offset as u64;
-        let posted = self
-            .endpoint
-            .write(self.logger, part, to, self.key, true, token);
-        match posted {
-            Ok(()) => Ok(true),
-            Err(Refused::Again | Refused::Full) => Ok(false),
-            Err(Refused::Failed(error)) => Err(error),
-        }
-    }
-
-    #[inline]
-    fn poll(&mut self, mut completed: impl FnMut(u64)) -> Result<(), Error> {
-        let mut outcome = self.endpoint.poll(&mut self.completions);
-        for completion in self.completions.drain(..) {
-            match completion.outcome {
-                Ok(()) => completed(completion.token),
-                Err(error) => outcome = outcome.and(Err(error)),
-            }
-        }
-        outcome
-    }
-}
 
 /// Writes batches into a ring in a logger's memory, for one connection to one
 /// logger.
@@ -107,65 +31,45 @@ impl Port for LibfabricPort {
 /// Not every provider says that the logger has died (see docs/event-remote.md).
 /// Whoever owns the writer holds a socket to the same logger, whose end says it.
 #[derive(Debug)]
-pub struct RemoteWriter<P: Port = LibfabricPort> {
+pub struct RemoteWriter<P: Port = ProviderPort> {
     port: P,
     image: RingMemory,
     transit: Transit,
     failure: Option<P::Error>,
 }
 
-impl RemoteWriter<LibfabricPort> {
+impl RemoteWriter<ProviderPort> {
     /// Prepares writing into a ring, as the logger's welcome describes it.
     /// Connects when the first batch is written.
     ///
-    /// `provider`: this side's choice; the logger may not talk us into another.
-    /// `delivery`: what is known of the provider, [`Delivery::of`] unless the
-    /// caller knows better. `library`: the file of libfabric, by default the
-    /// installed one; call it before other threads run (see
-    /// [`refrain_libfabric::Library::load`]).
+    /// `provider`: this side's choice, one of libfabric or [`VERBS`]; the logger
+    /// may not talk us into another. `delivery`: what is known of the provider,
+    /// [`Delivery::of`] unless the caller knows better. `library`: the file of
+    /// libfabric or libibverbs, by default the installed one; call it before
+    /// other threads run (see [`refrain_libfabric::Library::load`]). `port`: which
+    /// port of which device is used by verbs.
     ///
     /// # Errors
-    /// Completions of the provider say nothing; no libfabric, no such provider,
-    /// or another one than the logger's; an address or key that cannot be; the
-    /// provider's.
+    /// Completions of the provider say nothing; no library, no such provider or
+    /// port, or another provider than the logger's; an address or key that cannot
+    /// be; the provider's.
     pub fn open(
         library: Option<&Path>,
         provider: &str,
+        port: &PortChoice,
         remote: &RemoteRing,
         delivery: Delivery,
     ) -> Result<Self, RemoteError> {
-        let (library, info) = offer::open(library, provider)?;
-        if info.provider() != remote.provider {
-            return Err(RemoteError::OtherProvider {
-                theirs: remote.provider.clone(),
-                ours: info.provider(),
-            });
-        }
-        if delivery != Delivery::Honoured {
-            return Err(RemoteError::NotHonoured {
-                provider: info.provider(),
-            });
-        }
         if remote.base.checked_add(DATA_BYTES as u64).is_none() {
             return Err(RemoteError::Base { base: remote.base });
         }
-        let options = EndpointOptions {
-            cq_depth: 2 * WRITES_MAX,
-            av_count: 1,
-            wants_fd: false,
-            operations_max: WRITES_MAX,
-        };
         let image = new_image()?;
-        let mut endpoint = Endpoint::open(&library, &info, &options)?;
-        let region = image::region_of(&image);
-        let memory = endpoint.register(&region, 0, DATA_BYTES, Access::LOCAL)?;
-        let port = LibfabricPort {
-            logger: endpoint.insert(&remote.address)?,
-            endpoint,
-            base: remote.base,
-            key: remote.key,
-            memory,
-            completions: Vec::with_capacity(WRITES_MAX),
+        let room = (&image, WRITES_MAX);
+        let port = match provider {
+            VERBS => ProviderPort::Verbs(VerbsPort::open(library, port, remote, delivery, room)?),
+            _ => ProviderPort::Libfabric(LibfabricPort::open(
+                library, provider, remote, delivery, room,
+            )?),
         };
         Ok(Self::over(port, image))
     }

@@ -5,10 +5,11 @@
 
 use super::host::{AllAsked, Fetch, Fetched, Wanted};
 use super::inquiry::Inquiry;
-use crate::client::LoggerAddress;
+use crate::client::{LoggerAddress, PURPOSE};
 use crate::framing::{self, FrameReader};
 use crate::message::ToLogger;
 use core::time::Duration;
+use refrain_secure::SealedStream;
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{TcpStream, ToSocketAddrs};
 use std::os::fd::OwnedFd;
@@ -114,15 +115,21 @@ fn ask(
             stream.set_write_timeout(Some(PATIENCE))?;
             receive(stream, wanted, sender, wake)
         }
-        LoggerAddress::Tcp(address) => {
-            let address = address.to_socket_addrs()?.next();
-            let address = address.ok_or_else(|| io::Error::from(ErrorKind::NotFound))?;
-            let stream = TcpStream::connect_timeout(&address, PATIENCE)?;
-            stream.set_read_timeout(Some(PATIENCE))?;
-            stream.set_write_timeout(Some(PATIENCE))?;
+        LoggerAddress::Tcp(address) => receive(connect(address)?, wanted, sender, wake),
+        LoggerAddress::Sealed { address, secret } => {
+            let stream = SealedStream::call(connect(address)?, secret, PURPOSE)?;
             receive(stream, wanted, sender, wake)
         }
     }
+}
+
+fn connect(address: &str) -> io::Result<TcpStream> {
+    let address = address.to_socket_addrs()?.next();
+    let address = address.ok_or_else(|| io::Error::from(ErrorKind::NotFound))?;
+    let stream = TcpStream::connect_timeout(&address, PATIENCE)?;
+    stream.set_read_timeout(Some(PATIENCE))?;
+    stream.set_write_timeout(Some(PATIENCE))?;
+    Ok(stream)
 }
 
 fn receive(

@@ -2,6 +2,7 @@
 
 use super::ServerError;
 use crate::client::LoggerAddress;
+use refrain_secure::Secret;
 use rustix::io::Errno;
 use rustix::net::{
     SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg, sockopt::socket_peercred,
@@ -48,13 +49,20 @@ impl Listener {
                     file,
                 })
             }
-            LoggerAddress::Tcp(wanted) => {
+            LoggerAddress::Tcp(wanted)
+            | LoggerAddress::Sealed {
+                address: wanted, ..
+            } => {
                 let socket = TcpListener::bind(wanted.as_str()).map_err(failed)?;
                 socket.set_nonblocking(true).map_err(failed)?;
-                let address = socket.local_addr().map_err(failed)?.to_string();
+                let found = socket.local_addr().map_err(failed)?.to_string();
+                let found = LoggerAddress::Tcp(found);
                 Ok(Self {
                     socket: Socket::Tcp(socket),
-                    address: LoggerAddress::Tcp(address),
+                    address: match address {
+                        LoggerAddress::Sealed { secret, .. } => found.sealed(secret),
+                        _ => found,
+                    },
                     file: None,
                 })
             }
@@ -77,6 +85,14 @@ impl Listener {
                 stream.set_nodelay(true)?;
                 Ok(Stream::Tcp(stream))
             }
+        }
+    }
+
+    /// What those who come have to know.
+    pub(super) fn secret(&self) -> Option<&Secret> {
+        match &self.address {
+            LoggerAddress::Sealed { secret, .. } => Some(secret),
+            _ => None,
         }
     }
 

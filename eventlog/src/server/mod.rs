@@ -41,12 +41,15 @@ mod writer;
 
 pub use options::{Limits, RemoteOptions, ServerError, ServerOptions};
 
-use crate::client::LoggerAddress;
+use crate::client::{LoggerAddress, PURPOSE};
 use listener::Listener;
+use refrain_secure::{STRANGER_WAIT, STRANGERS_MAX, Session};
 use service::Service;
 use socket::{Received, Socket};
+use std::collections::VecDeque;
 use std::io::ErrorKind;
 use std::os::fd::AsFd;
+use std::time::Instant;
 use system::System;
 use waits::Event;
 
@@ -63,6 +66,8 @@ pub struct Server {
     service: Service<System>,
     listeners: Vec<Listener>,
     accepts: bool,
+    /// Connections that have proved nothing, the oldest first, and how long they may.
+    strangers: VecDeque<(u64, Instant)>,
 }
 
 impl Server {
@@ -125,6 +130,10 @@ impl Server {
             } else {
                 self.timeout_ms()
             };
+            let timeout_ms = match (timeout_ms, self.stranger_timeout_ms()) {
+                (Some(ours), Some(its)) => Some(ours.min(its)),
+                (ours, its) => ours.or(its),
+            };
             let timeout_ms = match (timeout_ms, self.service.host.remote.sleep_max_ms()) {
                 (Some(ours), Some(its)) => Some(ours.min(its)),
                 (ours, its) => ours.or(its),
@@ -147,6 +156,21 @@ impl Server {
                 return Ok(());
             }
         }
+    }
+
+    /// How long to sleep while strangers may prove themselves.
+    fn stranger_timeout_ms(&mut self) -> Option<u32> {
+        if self.strangers.is_empty() {
+            return None;
+        }
+        let now = Instant::now();
+        let left = self.show_out(now)?.saturating_duration_since(now);
+        // Up, so as not to wake before it is time.
+        Some(
+            u32::try_from(left.as_millis())
+                .unwrap_or(u32::MAX)
+                .saturating_add(1),
+        )
     }
 
     /// How long to sleep when nobody rings.
@@ -180,7 +204,11 @@ impl Server {
         while let Some(listener) = self.listeners.get(index) {
             match listener.accept() {
                 Ok(stream) => {
-                    self.service.connect(Socket::new(stream));
+                    let session = listener.secret().map(|it| Session::answerer(it, PURPOSE));
+                    match session.transpose() {
+                        Ok(session) => self.take_in(Socket::new(stream, session)),
+                        Err(error) => (self.service.host.report)(&error.to_string()),
+                    }
                 }
                 Err(error) if error.kind() == ErrorKind::WouldBlock => return,
                 Err(error) if is_of_connection(&error) => {
@@ -195,6 +223,35 @@ impl Server {
                 }
             }
         }
+    }
+
+    /// A connection: of a stranger, who is seen to until it has proved itself.
+    fn take_in(&mut self, socket: Socket) {
+        let is_stranger = socket.is_stranger();
+        let id = self.service.connect(socket).filter(|_| is_stranger);
+        if let Some(id) = id {
+            self.strangers
+                .push_back((id, Instant::now() + STRANGER_WAIT));
+        }
+        self.show_out(Instant::now());
+    }
+
+    /// Strangers who have had their time, and the oldest of too many, have to go.
+    /// Returns when the next one has had it.
+    fn show_out(&mut self, now: Instant) -> Option<Instant> {
+        let service = &mut self.service;
+        self.strangers.retain(|(id, _)| {
+            let socket = service.connections.get(id).map(|it| &it.channel);
+            socket.is_some_and(Socket::is_stranger)
+        });
+        while let Some((id, until)) = self.strangers.front() {
+            if *until > now && self.strangers.len() <= STRANGERS_MAX {
+                return Some(*until);
+            }
+            service.drop_connection(*id, true);
+            self.strangers.pop_front();
+        }
+        None
     }
 
     /// Listens to new connections, or does not for a while.

@@ -3,6 +3,7 @@
 use crate::client::LoggerAddress;
 use crate::logbook::{LogbookOptions, StoreError, StoreIo};
 use crate::{Level, LoggerId};
+use refrain_verbs::PortChoice;
 use std::path::PathBuf;
 use thiserror::Error;
 
@@ -31,17 +32,22 @@ impl Default for Limits {
 /// How clients of other hosts may write into their rings.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RemoteOptions {
-    /// libfabric's provider.
+    /// libfabric's provider, or [`VERBS`](crate::remote::VERBS).
     pub provider: String,
-    /// The file of libfabric; by default the installed one.
+    /// The file of libfabric or libibverbs; by default the installed one.
     pub library: Option<PathBuf>,
+    /// Which port of which device is used by verbs.
+    pub port: PortChoice,
 }
 
 /// What a server is to do.
 #[derive(Clone, Debug)]
 pub struct ServerOptions {
-    /// Where its files and rings lie.
+    /// Where its files lie.
     pub folder: PathBuf,
+    /// Where its rings lie, if not there: a folder of its own, which outlives its
+    /// process. Devices of verbs need one in memory (docs/event-remote.md).
+    pub rings: Option<PathBuf>,
     /// Where it listens.
     pub listen: Vec<LoggerAddress>,
     /// Which logger it is.
@@ -56,7 +62,7 @@ pub struct ServerOptions {
     pub segment_bytes: u64,
     /// What it takes at most.
     pub limits: Limits,
-    /// Whether it offers commits over libfabric.
+    /// Whether it offers one-sided commits to other hosts.
     pub remote: Option<RemoteOptions>,
 }
 
@@ -65,6 +71,7 @@ impl ServerOptions {
     pub fn new(folder: PathBuf, logger: LoggerId, level: Level) -> Self {
         Self {
             folder,
+            rings: None,
             listen: Vec::new(),
             logger,
             level,

@@ -35,7 +35,10 @@ impl Remote {
         memory: &RingMemory,
     ) -> Result<(RingKey, RemoteRing), String> {
         self.open(waits)?;
-        let rings = self.rings.as_mut().ok_or("it offers no libfabric")?;
+        let rings = self
+            .rings
+            .as_mut()
+            .ok_or("it offers no writes into its memory")?;
         rings.register(memory).map_err(|error| error.to_string())
     }
 
@@ -44,12 +47,12 @@ impl Remote {
             return Ok(());
         };
         let library = options.library.as_deref();
-        let rings = RemoteRings::open(&options.provider, library, self.clients_max)
+        let rings = RemoteRings::open(&options.provider, library, &options.port, self.clients_max)
             .map_err(|error| error.to_string())?;
         if let Some(descriptor) = rings.descriptor() {
             waits
                 .add_logbook(descriptor)
-                .map_err(|error| format!("waiting for libfabric: {error}"))?;
+                .map_err(|error| format!("waiting for {}: {error}", options.provider))?;
         }
         self.rings = Some(rings);
         Ok(())
@@ -88,13 +91,13 @@ impl Remote {
             if let Some(descriptor) = rings.descriptor() {
                 let _ = waits.remove(descriptor);
             }
-            report(&format!("libfabric is opened anew: {why}"));
+            report(&format!("{} is opened anew: {why}", rings.provider()));
         }
     }
 
     /// How long the server may sleep; asked last.
-    pub(super) fn sleep_max_ms(&self) -> Option<u32> {
-        let sleep_max = self.rings.as_ref()?.sleep_max()?;
+    pub(super) fn sleep_max_ms(&mut self) -> Option<u32> {
+        let sleep_max = self.rings.as_mut()?.sleep_max()?;
         Some(sleep_max.as_millis() as u32)
     }
 }

@@ -4,6 +4,7 @@ use super::host::{Channel, DoesNotRead};
 use super::listener::Stream;
 use crate::framing::{self, FrameError, FrameReader};
 use crate::message::{ToClient, ToLogger};
+use refrain_secure::Session;
 use rustix::event::epoll::EventFlags;
 use rustix::io::Errno;
 use std::io::ErrorKind;
@@ -24,6 +25,8 @@ pub(super) enum Received {
 #[derive(Debug)]
 pub(super) struct Socket {
     pub(super) stream: Stream,
+    /// With a secret: what is said goes through it.
+    session: Option<Session>,
     frames: FrameReader,
     out: Vec<u8>,
     sent: usize,
@@ -34,15 +37,21 @@ pub(super) struct Socket {
 }
 
 impl Socket {
-    pub(super) fn new(stream: Stream) -> Self {
+    pub(super) fn new(stream: Stream, session: Option<Session>) -> Self {
         Self {
             stream,
+            session,
             frames: FrameReader::default(),
             out: Vec::new(),
             sent: 0,
             descriptors: None,
             interest: EventFlags::empty(),
         }
+    }
+
+    /// It has not proved that it knows the secret.
+    pub(super) fn is_stranger(&self) -> bool {
+        (self.session.as_ref()).is_some_and(|session| !session.is_proven())
     }
 
     /// Reads once. What is held is a frame and one reading at most, since
@@ -52,14 +61,27 @@ impl Socket {
         loop {
             return match self.stream.read(&mut bytes) {
                 Ok(0) => Received::End,
-                Ok(count) => {
-                    self.frames.extend(&bytes[..count]);
-                    Received::Some
-                }
+                Ok(count) => self.take(&bytes[..count]),
                 Err(error) if error.kind() == ErrorKind::Interrupted => continue,
                 Err(error) if error.kind() == ErrorKind::WouldBlock => Received::Nothing,
                 Err(_) => Received::End,
             };
+        }
+    }
+}
+
+impl Socket {
+    fn take(&mut self, bytes: &[u8]) -> Received {
+        let Some(session) = &mut self.session else {
+            self.frames.extend(bytes);
+            return Received::Some;
+        };
+        let understood = session.receive(bytes);
+        self.frames.extend(&session.take_heard());
+        match understood {
+            Ok(()) => Received::Some,
+            // A stranger is told nothing.
+            Err(_) => Received::End,
         }
     }
 }
@@ -82,6 +104,12 @@ impl Channel for Socket {
     ) -> Result<(), FrameError> {
         let at = self.out.len();
         framing::encode(message, &mut self.out)?;
+        if let Some(session) = &mut self.session {
+            let said = session.say(&self.out);
+            self.out.clear();
+            // Over, which is noticed by whatever is tried next.
+            return said.or(Ok(()));
+        }
         if let Some(both) = descriptors {
             debug_assert!(self.descriptors.is_none(), "one welcome for a connection");
             self.descriptors = Some((at, both));
@@ -90,10 +118,21 @@ impl Channel for Socket {
     }
 
     fn unsent_bytes(&self) -> usize {
-        self.out.len() - self.sent
+        let sealed = self.session.as_ref();
+        sealed.map_or(self.out.len() - self.sent, |session| session.unsent().len())
     }
 
     fn send(&mut self, bytes_max: usize) -> Result<(), DoesNotRead> {
+        while let Some(session) = &mut self.session {
+            if session.unsent().is_empty() {
+                return Ok(());
+            }
+            match self.stream.send(session.unsent(), None) {
+                Ok(count) => session.note_sent(count),
+                Err(Errno::AGAIN) if session.unsent().len() <= bytes_max => return Ok(()),
+                Err(_) => return Err(DoesNotRead),
+            }
+        }
         while self.unsent_bytes() > 0 {
             let (to, descriptors) = match &self.descriptors {
                 Some((at, both)) if *at == self.sent => (self.out.len(), Some(both)),

@@ -10,6 +10,7 @@ use crate::Level;
 use crate::client::LoggerAddress;
 use crate::logbook::{Logbook, LogbookOptions};
 use rustix::event::{EventfdFlags, eventfd};
+use std::collections::VecDeque;
 
 impl Server {
     /// Opens the folder, takes what lies in the rings of an earlier server,
@@ -52,11 +53,14 @@ impl Server {
         };
         let remote = Remote::new(options.remote, options.limits.ranks);
         let report = Box::new(report);
-        let host = System::new(options.folder, options.peers, remote, (waits, wake), report);
+        let rings = options.rings.unwrap_or(options.folder);
+        std::fs::create_dir_all(&rings).map_err(system("making the folder of rings"))?;
+        let host = System::new(rings, options.peers, remote, (waits, wake), report);
         let mut server = Self {
             service: Service::open(terms, logbook, host, FIRST_CONNECTION)?,
             listeners: Vec::new(),
             accepts: true,
+            strangers: VecDeque::new(),
         };
         server.listen(&options.listen)?;
         Ok(server)

@@ -33,6 +33,7 @@ struct Tie {
 
 /// See the [module](self).
 pub(super) struct System {
+    /// Of the rings.
     pub(super) folder: PathBuf,
     pub(super) peers: Vec<LoggerAddress>,
     pub(super) report: Box<dyn FnMut(&str) + Send>,

@@ -70,7 +70,9 @@ impl Shard {
             way: self.way,
             connect_wait: PATIENCE,
             libfabric: None,
+            libibverbs: None,
             provider: None,
+            verbs_port: Default::default(),
         }
     }
 

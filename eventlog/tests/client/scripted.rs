@@ -207,7 +207,9 @@ pub fn options(loggers: &[&Scripted], quorum: usize) -> ClientOptions {
         way: None,
         connect_wait: PATIENCE,
         libfabric: None,
+        libibverbs: None,
         provider: None,
+        verbs_port: Default::default(),
     }
 }
 

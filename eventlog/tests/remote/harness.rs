@@ -3,7 +3,7 @@
 use crate::server::Logger;
 use refrain_eventlog::LoggerId;
 use refrain_eventlog::message::RemoteRing;
-use refrain_eventlog::remote::{Delivery, RemoteError, RemoteWriter};
+use refrain_eventlog::remote::{Delivery, RemoteError, RemoteWriter, VERBS};
 use refrain_eventlog::ring::{CONTROL_BYTES, Cursor, RingIdentity, RingMemory, RingReader};
 use refrain_libfabric::constants::{FI_MSG, FI_RMA};
 use refrain_libfabric::{Hints, Library};
@@ -12,6 +12,7 @@ use refrain_logging::determinant::batch::{
     BATCH_BYTES_MAX, BatchHeader, HEADER_BYTES, PAYLOAD_BYTES_MAX, job_tag,
 };
 use refrain_ring::{Clock, Incarnation, Rank};
+use refrain_verbs::{Device, PortChoice, choose};
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
@@ -47,10 +48,51 @@ pub struct Setup {
     pub provider: String,
 }
 
+/// Which end of the wire, by verbs.
+#[derive(Clone, Copy)]
+pub enum End {
+    Logger,
+    Client,
+}
+
+/// The port of that end: the first device's, the last's. One device is enough.
+pub fn port(provider: &str, end: End) -> PortChoice {
+    let devices = match provider {
+        VERBS => verbs().expect("verbs that worked before"),
+        _ => Vec::new(),
+    };
+    let device = match end {
+        End::Logger => devices.first(),
+        End::Client => devices.last(),
+    };
+    PortChoice {
+        device: device.map(|device| device.name.clone()),
+        ..PortChoice::default()
+    }
+}
+
+/// Devices that have a port that works.
+fn verbs() -> Result<Vec<Device>, String> {
+    let library = refrain_verbs::Library::load(None).map_err(|error| error.to_string())?;
+    let devices = library.devices().map_err(|error| error.to_string())?;
+    choose(&devices, &PortChoice::default()).map_err(|error| error.to_string())?;
+    Ok(devices)
+}
+
 /// Runs `test` with each provider of each library, but for `sockets`, which has a
-/// module of its own.
+/// module of its own, and by verbs.
 pub fn with_every_provider(test: impl Fn(&Setup)) {
-    with_providers(&["shm", "tcp;ofi_rxm", "tcp", "net"], test);
+    with_providers(&["shm", "tcp;ofi_rxm", "tcp", "net"], &test);
+    match verbs() {
+        Ok(devices) => {
+            println!("verbs, {} devices", devices.len());
+            test(&Setup {
+                library: "libibverbs.so.1".into(),
+                provider: VERBS.to_owned(),
+            });
+        }
+        Err(error) => println!("skipped verbs: {error}"),
+    }
 }
 
 /// Runs `test` with these providers of each library, one at a time: memory files
@@ -96,7 +138,8 @@ impl Setup {
     pub fn try_writer(&self, remote: &RemoteRing) -> Result<RemoteWriter, RemoteError> {
         // Also where it is not believed: that is looked at.
         let delivery = Delivery::Honoured;
-        RemoteWriter::open(Some(&self.library), &self.provider, remote, delivery)
+        let port = port(&self.provider, End::Client);
+        RemoteWriter::open(Some(&self.library), &self.provider, &port, remote, delivery)
     }
 
     /// Whether its completions are believed, and its refusals.

@@ -1,6 +1,6 @@
 //! What was acknowledged is there, in order, lap after lap.
 
-use crate::harness::{Batches, RingFile, Setup, take, until, with_every_provider};
+use crate::harness::{Batches, End, RingFile, Setup, port, take, until, with_every_provider};
 use refrain_eventlog::remote::{Delivery, RemoteError, RemoteWriter};
 use refrain_eventlog::ring::{Cursor, DATA_BYTES, Full};
 use refrain_logging::determinant::batch::BATCH_BYTES_MAX;
@@ -146,8 +146,10 @@ fn unknown_providers_are_for_messages() {
         let mut logger = setup.logger();
         let ring = RingFile::create(folder.path(), 0);
         let remote = logger.register(&ring.path);
+        let port = port(&setup.provider, End::Client);
+        let library = Some(setup.library.as_path());
         let open =
-            |delivery| RemoteWriter::open(Some(&setup.library), &setup.provider, &remote, delivery);
+            |delivery| RemoteWriter::open(library, &setup.provider, &port, &remote, delivery);
         // All that this goes through, but for `shm`.
         assert_eq!(setup.is_believed(), setup.provider != "shm");
         let error = open(Delivery::Unknown).unwrap_err();
@@ -155,6 +157,7 @@ fn unknown_providers_are_for_messages() {
         let other = RemoteWriter::open(
             Some(&setup.library),
             "no-such-provider",
+            &port,
             &remote,
             Delivery::Honoured,
         );

@@ -2,7 +2,7 @@
 //! it is told line by line, and serves meanwhile as [`RemoteRings`] asks of a
 //! server: it sleeps until its descriptor or a line wakes it.
 
-use crate::harness::{LIMIT, hex, unhex};
+use crate::harness::{End, LIMIT, hex, port, unhex};
 use refrain_eventlog::message::RemoteRing;
 use refrain_eventlog::remote::{RemoteRings, RingKey};
 use refrain_eventlog::ring::RingMemory;
@@ -144,7 +144,13 @@ struct Serving {
 impl Serving {
     fn open(library: &str, provider: &str) -> Self {
         Self {
-            rings: RemoteRings::open(provider, Some(Path::new(library)), CLIENTS_MAX).unwrap(),
+            rings: RemoteRings::open(
+                provider,
+                Some(Path::new(library)),
+                &port(provider, End::Logger),
+                CLIENTS_MAX,
+            )
+            .unwrap(),
             keys: Vec::new(),
             is_paused: false,
             turns: 0,
@@ -179,16 +185,16 @@ impl Serving {
     }
 
     /// Sleeps as long as it may; whether a line has come.
-    fn sleep(&self, stdin: &std::io::Stdin) -> bool {
-        let mut wanted = vec![PollFd::from_borrowed_fd(stdin.as_fd(), PollFlags::IN)];
-        let descriptor = self.rings.descriptor().filter(|_| !self.is_paused);
-        wanted.extend(descriptor.map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)));
+    fn sleep(&mut self, stdin: &std::io::Stdin) -> bool {
         let limit = if self.is_paused {
             None
         } else {
             self.rings.sleep_max()
         };
         let limit = limit.map(|limit| Timespec::try_from(limit).unwrap());
+        let mut wanted = vec![PollFd::from_borrowed_fd(stdin.as_fd(), PollFlags::IN)];
+        let descriptor = self.rings.descriptor().filter(|_| !self.is_paused);
+        wanted.extend(descriptor.map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)));
         poll(&mut wanted, limit.as_ref()).unwrap();
         !wanted[0].revents().is_empty()
     }

@@ -1,7 +1,7 @@
 //! Client and server, whole, over libfabric: the server in another process, which
 //! is killed and started again.
 
-use crate::harness::{Batches, JOB, LIMIT, Setup, until, with_every_provider};
+use crate::harness::{Batches, End, JOB, LIMIT, Setup, port, until, with_every_provider};
 use refrain_eventlog::client::{Client, ClientOptions, LoggerAddress};
 use refrain_eventlog::logbook::Archive;
 use refrain_eventlog::message::Way;
@@ -34,9 +34,11 @@ fn a_server_in_another_process() {
     };
     let mut options = ServerOptions::new(words[2].into(), LoggerId(1), level);
     options.listen = vec![LoggerAddress::Unix(words[3].into())];
+    options.rings = (level == Level::Placed).then(|| words[5].into());
     options.remote = Some(RemoteOptions {
         library: Some(words[0].into()),
         provider: words[1].to_owned(),
+        port: port(words[1], End::Logger),
     });
     let mut server = Server::bind(options, |line| eprintln!("server: {line}")).unwrap();
     server.serve_until(std::io::stdin()).unwrap();
@@ -68,6 +70,8 @@ impl Drop for Serving {
 struct Place<'a> {
     setup: &'a Setup,
     folder: PathBuf,
+    /// Of the level placed; else they are in the folder.
+    rings: PathBuf,
     socket: PathBuf,
     level: Level,
 }
@@ -84,11 +88,12 @@ impl Place<'_> {
             "placed"
         };
         let role = format!(
-            "{}|{}|{}|{}|{level}",
+            "{}|{}|{}|{}|{level}|{}",
             self.setup.library.display(),
             self.setup.provider,
             self.folder.display(),
-            self.socket.display()
+            self.socket.display(),
+            self.rings.display()
         );
         let child = Command::new(std::env::current_exe().unwrap())
             .args(["--exact", NAME, "--nocapture"])
@@ -111,6 +116,8 @@ impl Place<'_> {
             way: Some(Way::Libfabric),
             connect_wait: LIMIT,
             libfabric: Some(self.setup.library.display().to_string()),
+            libibverbs: None,
+            verbs_port: port(&self.setup.provider, End::Client),
             provider: Some(self.setup.provider.clone()),
         })
         .unwrap()
@@ -191,6 +198,7 @@ fn with_every_level(test: impl Fn(&Place<'_>)) {
             test(&Place {
                 setup,
                 folder,
+                rings: root.path().join("rings"),
                 socket: root.path().join("socket"),
                 level,
             });

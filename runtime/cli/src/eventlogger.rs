@@ -1,10 +1,12 @@
 //! `refrain eventlogger`.
 
+use crate::secret;
 use clap::{Args, ValueEnum};
 use miette::{IntoDiagnostic, WrapErr};
 use refrain::choice::provider;
 use refrain_eventlog::client::LoggerAddress;
 use refrain_eventlog::logbook::StoreIo;
+use refrain_eventlog::remote::VERBS;
 use refrain_eventlog::server::{RemoteOptions, Server, ServerOptions};
 use refrain_eventlog::{Level, LoggerId};
 use signal_hook::consts::{SIGINT, SIGTERM};
@@ -20,11 +22,16 @@ pub struct Arguments {
     /// goes on with what is in it.
     #[arg(value_name = "DIR")]
     folder: PathBuf,
-    /// Listen at unix:PATH or tcp:HOST:PORT (port 0: one that is free). There is
-    /// no authentication: a Unix socket serves processes of the same user, a TCP
-    /// port whoever reaches it.
+    /// Listen at unix:PATH or tcp:HOST:PORT (port 0: one that is free). A Unix socket
+    /// serves processes of the same user, a TCP port those who know the --secret;
+    /// without one, whoever reaches it.
     #[arg(long, value_name = "ADDRESS", required = true)]
     listen: Vec<LoggerAddress>,
+    /// A file with what TCP clients and peers have to know: 64 hexadecimal digits, for
+    /// nobody else's eyes; - for standard input. They prove it, and all that is said is
+    /// encrypted.
+    #[arg(long, value_name = "FILE")]
+    secret: Option<PathBuf>,
     /// Which event logger of the job it is.
     #[arg(long, value_name = "NUMBER", default_value_t = 0)]
     logger: u32,
@@ -38,10 +45,14 @@ pub struct Arguments {
     /// How to write its files.
     #[arg(long, value_enum, default_value_t = IoName::Auto)]
     io: IoName,
-    /// Offer commits over libfabric too, by one-sided writes of this provider
+    /// Offer commits by one-sided writes too: a provider of libfabric, or verbs
     /// (docs/event-remote.md).
     #[arg(long, value_name = "PROVIDER")]
     provider: Option<String>,
+    /// Where the rings lie that clients write into, if not in DIR: a folder for this
+    /// logger alone. Devices of verbs need one in memory, such as one in /dev/shm.
+    #[arg(long, value_name = "FOLDER")]
+    rings: Option<PathBuf>,
     /// The file of libfabric; else the one that REFRAIN_LIBFABRIC names, else
     /// libfabric.so.1 as the loader finds it.
     #[arg(long, value_name = "FILE", requires = "provider")]
@@ -80,17 +91,26 @@ pub fn run(arguments: Arguments) -> miette::Result<ExitCode> {
     let logger = LoggerId(arguments.logger);
     let mut options = ServerOptions::new(arguments.folder, logger, level);
     options.listen = arguments.listen;
+    options.rings = arguments.rings;
     options.peers = arguments.peer;
+    if let Some(file) = &arguments.secret {
+        let secret = secret::read(file)?;
+        for address in options.listen.iter_mut().chain(&mut options.peers) {
+            *address = address.clone().sealed(&secret);
+        }
+    }
     options.io = match arguments.io {
         IoName::Auto => StoreIo::Auto,
         IoName::Uring => StoreIo::Uring,
         IoName::Plain => StoreIo::Plain,
     };
+    let libfabric = arguments
+        .libfabric
+        .or_else(|| Some(provider::library_of_environment()?.into()));
     options.remote = arguments.provider.map(|name| RemoteOptions {
+        library: libfabric.filter(|_| name != VERBS),
         provider: name,
-        library: arguments
-            .libfabric
-            .or_else(|| Some(provider::library_of_environment()?.into())),
+        port: Default::default(),
     });
     let number = logger.0;
     let report = move |text: &str| eprintln!("refrain: event logger {number}: {text}");

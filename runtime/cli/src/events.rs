@@ -6,6 +6,7 @@ mod stats;
 
 use clap::{Args, Subcommand};
 use refrain::seconds;
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 /// Arguments of `refrain events`.
@@ -34,6 +35,9 @@ pub struct Where {
     /// between them.
     #[arg(value_name = "DIR|ADDRESS")]
     source: String,
+    /// The file that the loggers of tcp:… were given as --secret.
+    #[arg(long, value_name = "FILE")]
+    secret: Option<PathBuf>,
     /// Which job, as hexadecimal; needed when there are several.
     #[arg(long, value_name = "HEX", value_parser = job)]
     job: Option<u64>,

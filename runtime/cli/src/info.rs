@@ -1,11 +1,12 @@
 //! `refrain info`.
 
 use crate::providers;
+use crate::verbs::{self, Surroundings};
 use clap::Args;
 use miette::IntoDiagnostic;
+use refrain::choice::ports::{self, Device, MemoryLock, Ports};
 use refrain::choice::{self, Choice, Provider, provider};
 use refrain::config::VerbsConfig;
-use rustix::process::{Resource, getrlimit};
 use rustix::system::uname;
 use std::fmt::Write as _;
 use std::fs;
@@ -23,6 +24,10 @@ pub struct Arguments {
     /// List libfabric's providers: which are usable, and what each promises.
     #[arg(long)]
     providers: bool,
+    /// List the RDMA devices of libibverbs: their ports, addresses and limits, what
+    /// would be chosen, and what is in the way.
+    #[arg(long, conflicts_with = "providers")]
+    verbs: bool,
     /// The file of libfabric; else the one that REFRAIN_LIBFABRIC names, else
     /// libfabric.so.1 as the loader finds it.
     #[arg(long, value_name = "FILE")]
@@ -31,25 +36,58 @@ pub struct Arguments {
 
 /// Prints what this machine offers, what is chosen and why.
 pub fn run(arguments: &Arguments) -> miette::Result<ExitCode> {
+    let text = if arguments.verbs {
+        verbs_text()
+    } else {
+        fabrics_text(arguments)
+    };
+    stdout().write_all(text.as_bytes()).into_diagnostic()?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn verbs_text() -> String {
+    let found = Ports::find();
+    let inline_bytes = |device: &str| match &found {
+        Ok(ports) => ports.inline_bytes(device),
+        Err(why) => Err(why.clone()),
+    };
+    let around = Surroundings {
+        file: verbs::loaded_file(),
+        memory_lock: MemoryLock::of_process(),
+        log_bytes: ports::default_log_bytes(),
+        inline_bytes: &inline_bytes,
+    };
+    let devices = found.as_ref().map(|ports| &*ports.devices);
+    verbs::text(devices.map_err(String::as_str), &around)
+}
+
+fn fabrics_text(arguments: &Arguments) -> String {
     let file = arguments
         .libfabric
         .clone()
         .or_else(|| Some(provider::library_of_environment()?.into()));
     let found = choice::providers(file.as_deref());
     let found = found.as_deref().map_err(String::as_str);
-    let port = choice::verbs::usable(&VerbsConfig::default()).map_err(|error| error.to_string());
-    let port = port.as_deref().map_err(String::as_str);
-    let text = if arguments.providers {
+    if arguments.providers {
         let version = choice::library_version(file.as_deref());
-        providers::text(found, version.as_deref().unwrap_or_default())
-    } else {
-        text(port, found)
-    };
-    stdout().write_all(text.as_bytes()).into_diagnostic()?;
-    Ok(ExitCode::SUCCESS)
+        return providers::text(found, version.as_deref().unwrap_or_default());
+    }
+    let ports = Ports::find();
+    let devices = ports.as_ref().map(|ports| &*ports.devices);
+    text(found, devices.map_err(String::as_str))
 }
 
-fn text(port: Result<&str, &str>, found: Result<&[Provider], &str>) -> String {
+/// The port that would be used, in words, or why none.
+fn port(devices: Result<&[Device], &str>) -> Result<String, String> {
+    let wanted = choice::verbs::port(&VerbsConfig::default());
+    ports::choose(devices?, &wanted)
+        .map(|chosen| chosen.to_string())
+        .map_err(|error| error.words().to_owned())
+}
+
+fn text(found: Result<&[Provider], &str>, devices: Result<&[Device], &str>) -> String {
+    let port = port(devices);
+    let port = port.as_deref().map_err(String::as_str);
     let mut text = String::new();
     let kernel = uname();
     let release = kernel.release().to_string_lossy().into_owned();
@@ -70,7 +108,10 @@ fn text(port: Result<&str, &str>, found: Result<&[Provider], &str>) -> String {
         "memory",
         memory(&fs::read_to_string("/proc/meminfo").unwrap_or_default()),
     );
-    line("memory lock", memory_lock());
+    line(
+        "memory lock",
+        verbs::memory_lock_words(MemoryLock::of_process(), ports::default_log_bytes()),
+    );
     line("huge pages", huge_pages(&release));
     let (auto, why) = choice::auto_fabric(port, found);
     line("--fabric auto", format!("{auto}: {why}"));
@@ -83,13 +124,14 @@ fn text(port: Result<&str, &str>, found: Result<&[Provider], &str>) -> String {
         };
         let _ = writeln!(text, "  {:<10}{state:<15}{}", found.name, found.reason);
     }
+    text.push_str(&verbs::summary(devices.unwrap_or_default()));
     for (title, choices) in [
         ("--fabric takes", choice::FABRICS),
         ("--protocol takes", choice::PROTOCOLS),
     ] {
         let _ = writeln!(text, "\n{title}");
         for Choice { name, summary } in choices {
-            let _ = writeln!(text, "  {name:<14}{summary}");
+            let _ = writeln!(text, "  {name:<19}{summary}");
         }
     }
     text
@@ -113,16 +155,6 @@ fn memory(meminfo: &str) -> String {
     match (mebibytes("MemTotal"), mebibytes("MemAvailable")) {
         (Some(total), Some(available)) => format!("{total} MiB, {available} MiB of it available"),
         _ => "unknown".into(),
-    }
-}
-
-fn memory_lock() -> String {
-    match getrlimit(Resource::Memlock).current {
-        None => "unlimited".into(),
-        Some(bytes) => format!(
-            "{} KiB a process (ulimit -l); shm needs none, NICs will",
-            bytes >> 10
-        ),
     }
 }
 

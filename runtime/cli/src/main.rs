@@ -9,10 +9,19 @@ mod info;
 mod log;
 mod providers;
 mod run;
+mod secret;
 mod statistics;
+mod verbs;
 
 use clap::{Parser, Subcommand};
+use miette::IntoDiagnostic;
 use std::process::ExitCode;
+
+/// Serves a launcher on another host.
+fn agent() -> miette::Result<ExitCode> {
+    refrain::launcher::agent::run().into_diagnostic()?;
+    Ok(ExitCode::SUCCESS)
+}
 
 /// RDMA-native message passing with message logging.
 #[derive(Parser)]
@@ -24,8 +33,11 @@ struct CommandLine {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Start the ranks of a job on this host.
+    /// Start the ranks of a job, on this host or on others.
     Run(run::Arguments),
+    /// The part of `run --host` on another host; started by it.
+    #[command(hide = true)]
+    Agent,
     /// Say what this machine offers, what is chosen and why.
     Info(info::Arguments),
     /// Remove what killed jobs have left behind.
@@ -52,6 +64,7 @@ enum Command {
 fn main() -> ExitCode {
     let result = match CommandLine::parse().command {
         Command::Run(arguments) => run::run(arguments),
+        Command::Agent => agent(),
         Command::Info(arguments) => info::run(&arguments),
         Command::Clean(arguments) => clean::run(arguments),
         Command::CheckpointServer(arguments) => checkpointd::run(arguments),

@@ -85,15 +85,16 @@ fn table(found: &[Provider]) -> Table {
 /// version: 1.17 is in `libfabric.so.1.20.0`.
 fn loaded_file() -> Option<String> {
     let maps = fs::read_to_string("/proc/self/maps").ok()?;
-    file_in(&maps).map(str::to_owned)
+    file_in(&maps, "libfabric").map(str::to_owned)
 }
 
-fn file_in(maps: &str) -> Option<&str> {
+/// The first file among the maps whose name begins like this.
+pub fn file_in<'a>(maps: &'a str, library: &str) -> Option<&'a str> {
     maps.lines()
         .filter_map(|line| line.find('/').map(|at| &line[at..]))
         .find(|path| {
             let name = path.rsplit('/').next().unwrap_or(path);
-            name.starts_with("libfabric")
+            name.starts_with(library)
         })
 }
 
@@ -166,7 +167,10 @@ mod tests {
         let maps = "7f00-7f01 r-xp 0 fe:00 1   /usr/lib/libc.so.6\n\
                     7f02-7f03 r-xp 0 fe:00 2   /opt/libfabric/x.so\n\
                     7f04-7f05 r-xp 0 fe:00 3   /opt/my lib/libfabric.so.1.19.1\n";
-        assert_eq!(file_in(maps), Some("/opt/my lib/libfabric.so.1.19.1"));
-        assert_eq!(file_in("7f00-7f01 rw-p 0 00:00 0 \n"), None);
+        assert_eq!(
+            file_in(maps, "libfabric"),
+            Some("/opt/my lib/libfabric.so.1.19.1")
+        );
+        assert_eq!(file_in("7f00-7f01 rw-p 0 00:00 0 \n", "libfabric"), None);
     }
 }

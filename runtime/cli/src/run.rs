@@ -1,13 +1,13 @@
 //! `refrain run`.
 
-use crate::statistics;
+use crate::{secret, statistics};
 use clap::Args;
 use miette::{IntoDiagnostic, Report, miette};
 use refrain::choice::events::{Loggers, REPLICAS_MAX};
 use refrain::config::{EventConfig, JobConfig, Quorum, RecoveryConfig, VerbsConfig};
 use refrain::launcher::{
-    EventLoggerSpec, FaultSpec, Job, JobSpec, Kill, KillRandom, MAX_RESTARTS_DEFAULT, Outcome,
-    Output, Pause, RANKS_MAX, can_recover,
+    self, EventLoggerSpec, FaultSpec, HostSlots, HostsSpec, Job, JobSpec, Kill, KillRandom,
+    MAX_RESTARTS_DEFAULT, NotAHost, Outcome, Output, Pause, RANKS_MAX, can_recover,
 };
 use refrain::leftovers;
 use refrain::seconds::{self, Limit};
@@ -16,7 +16,7 @@ use refrain_checkpoint::policy::{Choice, NotAPolicy};
 use refrain_eventlog::Level;
 use std::ffi::OsString;
 use std::io::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -33,6 +33,21 @@ pub struct Arguments {
     /// How many ranks to start (1 to 1024).
     #[arg(short = 'n', value_name = "N", value_parser = ranks)]
     ranks: u32,
+    /// Run the ranks on these hosts, by ssh: names, each with its number of ranks
+    /// (1 if not given), in order.
+    #[arg(long, value_name = "NAME[:SLOTS],…", value_parser = hosts, conflicts_with = "hostfile")]
+    host: Option<Hosts>,
+    /// The same from a file with lines like `NAME slots=N`.
+    #[arg(long, value_name = "FILE", value_parser = hostfile)]
+    hostfile: Option<Hosts>,
+    /// What starts a command on a host, instead of `ssh -oBatchMode=yes`: words,
+    /// behind which the host's name and the command come; else the environment's
+    /// REFRAIN_SSH.
+    #[arg(long, value_name = "COMMAND")]
+    ssh: Option<String>,
+    /// Where refrain is on those hosts, if not where it is here.
+    #[arg(long, value_name = "FILE")]
+    remote_refrain: Option<PathBuf>,
     /// What carries messages; `refrain info` lists what there is.
     #[arg(long, value_name = "FABRIC", default_value = "auto", value_parser = fabric)]
     fabric: String,
@@ -74,6 +89,10 @@ pub struct Arguments {
     /// events.
     #[arg(long, value_name = "K|ADDRESSES", default_value = "1", value_parser = event_loggers)]
     event_loggers: Loggers,
+    /// A file with what the event loggers of --event-loggers tcp:… have to know, and
+    /// this job: theirs of --secret.
+    #[arg(long, value_name = "FILE")]
+    event_secret: Option<PathBuf>,
     /// How many loggers each shard has that is started; a commit goes to all.
     #[arg(long, value_name = "R", default_value_t = 1, value_parser = replicas)]
     event_replicas: u32,
@@ -84,7 +103,7 @@ pub struct Arguments {
     /// At how many of a shard's loggers: majority or all.
     #[arg(long, value_name = "QUORUM", default_value = "majority", value_parser = quorum)]
     stable_quorum: Quorum,
-    /// How ranks commit: auto, shm, messages or ofi:PROVIDER.
+    /// How ranks commit: auto, shm, messages, verbs or ofi:PROVIDER.
     #[arg(long, value_name = "WAY", default_value = "auto", value_parser = event_way)]
     event_way: String,
     /// Where event loggers keep their files, also after the job; else in a folder
@@ -185,9 +204,46 @@ fn ranks(text: &str) -> Result<u32, String> {
     match text.parse() {
         Ok(ranks @ 1..=RANKS_MAX) => Ok(ranks),
         _ => Err(format!(
-            "on one host there are at least 1 and at most {RANKS_MAX} ranks"
+            "there are at least 1 and at most {RANKS_MAX} ranks"
         )),
     }
+}
+
+/// The hosts of a job; a type of its own, since clap takes a `Vec` for an argument
+/// that may be given several times.
+#[derive(Clone)]
+struct Hosts(Vec<HostSlots>);
+
+fn hosts(text: &str) -> Result<Hosts, NotAHost> {
+    launcher::parse_hosts(text).map(Hosts)
+}
+
+fn hostfile(path: &str) -> Result<Hosts, NotAHost> {
+    launcher::read_hostfile(path.as_ref()).map(Hosts)
+}
+
+/// Loggers that run, for who knows their secret.
+fn sealed(loggers: Loggers, file: Option<&Path>) -> miette::Result<Loggers> {
+    let (Loggers::Running(mut shards), Some(file)) = (loggers.clone(), file) else {
+        return match file {
+            None => Ok(loggers),
+            Some(_) => Err(miette!(
+                "--event-secret says nothing where event loggers are started: they get a secret of their own"
+            )),
+        };
+    };
+    let secret = secret::read(file)?;
+    for address in shards.iter_mut().flatten() {
+        *address = address.clone().sealed(&secret);
+    }
+    Ok(Loggers::Running(shards))
+}
+
+/// The words of the command; none: ssh.
+fn ssh(given: Option<String>) -> Vec<OsString> {
+    let given = given.or_else(|| std::env::var("REFRAIN_SSH").ok());
+    let words = given.unwrap_or_default();
+    words.split_ascii_whitespace().map(Into::into).collect()
 }
 
 fn fabric(name: &str) -> Result<String, Error> {
@@ -303,7 +359,7 @@ pub fn run(arguments: Arguments) -> miette::Result<ExitCode> {
         pin: !arguments.no_pin,
         descriptors: Vec::new(),
         event_loggers: EventLoggerSpec {
-            loggers: arguments.event_loggers,
+            loggers: sealed(arguments.event_loggers, arguments.event_secret.as_deref())?,
             replicas: arguments.event_replicas,
             directory: arguments.event_dir.clone(),
             program: None,
@@ -313,6 +369,11 @@ pub fn run(arguments: Arguments) -> miette::Result<ExitCode> {
             kill_random: arguments.kill_random,
             pauses: arguments.pause,
             suspect_after: (arguments.suspect_ranks_after.milliseconds).map(Duration::from_millis),
+        },
+        hosts: HostsSpec {
+            hosts: (arguments.host.or(arguments.hostfile)).map_or_else(Vec::new, |hosts| hosts.0),
+            ssh: ssh(arguments.ssh),
+            refrain: arguments.remote_refrain,
         },
     };
     // What a job before this one left behind must not take this one's room. What

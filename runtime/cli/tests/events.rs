@@ -314,7 +314,7 @@ fn what_cannot_be_is_said() {
     says(&with("--stable-quorum most"), "majority, all");
     says(
         &with("--event-way pigeon"),
-        "auto, shm, messages, ofi:PROVIDER",
+        "auto, shm, messages, verbs, ofi:PROVIDER",
     );
     says(
         &with("--event-loggers nowhere"),

@@ -5,6 +5,7 @@ use crate::config::Quorum;
 use refrain_eventlog::Level;
 use refrain_eventlog::client::LoggerAddress;
 use refrain_eventlog::message::Way;
+use refrain_eventlog::remote::VERBS;
 
 /// How a rank commits to a logger, as chosen by name.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -13,7 +14,7 @@ pub enum WayChoice {
     Auto,
     /// This one.
     Fixed(Way),
-    /// RMA writes by this provider of libfabric.
+    /// RMA writes by this provider of libfabric, or by verbs.
     Provider(String),
 }
 
@@ -42,10 +43,18 @@ pub fn way(name: &str) -> Result<WayChoice, Error> {
         None if name == "auto" => WayChoice::Auto,
         None if name == "shm" => WayChoice::Fixed(Way::SharedMemory),
         None if name == "messages" => WayChoice::Fixed(Way::Messages),
+        None if name == VERBS => WayChoice::Provider(VERBS.into()),
+        Some(("ofi", VERBS)) => {
+            return Err(Error::Config(
+                "--event-way: of libfabric's provider verbs nobody knows what its completions mean: \
+                 choose verbs, which does without libfabric"
+                    .into(),
+            ));
+        }
         Some(("ofi", provider)) if !provider.is_empty() => WayChoice::Provider(provider.into()),
         _ => {
             return Err(Error::Config(format!(
-                "--event-way: there is no way {name:?}: choose one of auto, shm, messages, ofi:PROVIDER"
+                "--event-way: there is no way {name:?}: choose one of auto, shm, messages, verbs, ofi:PROVIDER"
             )));
         }
     })
@@ -124,12 +133,15 @@ mod tests {
         assert_eq!(quorum("all").unwrap(), Quorum::All);
         assert_eq!(way("shm").unwrap(), WayChoice::Fixed(Way::SharedMemory));
         assert_eq!(way("ofi:tcp").unwrap(), WayChoice::Provider("tcp".into()));
+        assert_eq!(way("verbs").unwrap(), WayChoice::Provider("verbs".into()));
+        let error = way("ofi:verbs").unwrap_err().to_string();
+        assert!(error.contains("choose verbs"), "{error}");
         for (error, names) in [
             (level("safe").unwrap_err(), "placed, durable"),
             (quorum("2").unwrap_err(), "majority, all"),
             (
                 way("ofi:").unwrap_err(),
-                "auto, shm, messages, ofi:PROVIDER",
+                "auto, shm, messages, verbs, ofi:PROVIDER",
             ),
         ] {
             assert!(error.to_string().ends_with(names), "{error}");

@@ -3,6 +3,7 @@
 
 pub mod events;
 mod fabric;
+pub mod ports;
 pub mod provider;
 pub mod spill;
 pub mod verbs;
@@ -170,7 +171,9 @@ pub fn fabrics(
         Availability {
             name: "verbs",
             usable: verbs.is_ok(),
-            reason: verbs.unwrap_or_else(|why| why).to_owned(),
+            reason: verbs.map_or_else(str::to_owned, |port| {
+                format!("{port} (refrain info --verbs)")
+            }),
         },
         Availability {
             name: "ofi",
@@ -255,5 +258,14 @@ mod tests {
         assert!(usable && reason.starts_with("tcp ("), "{reason}");
         assert!(!state(Ok(&[broken("udp")])).0);
         assert_eq!(state(Err("no library")), (false, "no library".into()));
+    }
+
+    #[test]
+    fn verbs_are_listed_with_the_reason() {
+        let state = |port| fabrics(port, Err("no library")).remove(1);
+        let (without, with) = (state(Err("install it")), state(Ok("rxe0, port 1")));
+        assert_eq!((without.name, with.name), ("verbs", "verbs"));
+        assert_eq!((without.usable, &*without.reason), (false, "install it"));
+        assert!(with.usable && with.reason.starts_with("rxe0, port 1"));
     }
 }

@@ -7,13 +7,21 @@ use std::os::unix::fs::MetadataExt;
 const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
 const NETWORK_NAMESPACE: &str = "/proc/self/ns/net";
 
-/// What ranks on one host have in common: the boot of its kernel, and the
-/// network namespace. A namespace counts as a host of its own: its ranks have
-/// their own network addresses, as containers have, and reach others by them.
+/// Set by agents: which host of the job their ranks run on, counted from 1.
+pub const HOST_VARIABLE: &str = "REFRAIN_HOST";
+
+/// What ranks on one host have in common: the boot of its kernel, the network
+/// namespace, and the agent that has started them. A namespace counts as a host of
+/// its own: its ranks have their own network addresses, as containers have, and
+/// reach others by them. So does what two agents have started on one machine:
+/// memory does not travel between agents.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HostIdentity {
     boot: u128,
-    network_namespace: u64,
+    /// The kernel counts namespaces with 32 bits.
+    network_namespace: u32,
+    /// 0: the launcher itself.
+    agent: u32,
 }
 
 impl HostIdentity {
@@ -37,26 +45,36 @@ impl HostIdentity {
         let namespace = fs::metadata(NETWORK_NAMESPACE)
             .map_err(|error| failed(NETWORK_NAMESPACE, error))?
             .ino();
+        let agent = std::env::var(HOST_VARIABLE).ok();
         Ok(Self {
             boot,
-            network_namespace: namespace,
+            network_namespace: namespace as u32,
+            agent: agent.and_then(|agent| agent.parse().ok()).unwrap_or(0),
         })
+    }
+
+    /// Which boot of which kernel.
+    pub fn boot(self) -> u128 {
+        self.boot
     }
 
     /// Encodes the identity.
     pub fn encode(self) -> [u8; Self::BYTES] {
         let mut bytes = [0; Self::BYTES];
         bytes[..16].copy_from_slice(&self.boot.to_le_bytes());
-        bytes[16..].copy_from_slice(&self.network_namespace.to_le_bytes());
+        bytes[16..20].copy_from_slice(&self.network_namespace.to_le_bytes());
+        bytes[20..].copy_from_slice(&self.agent.to_le_bytes());
         bytes
     }
 
     /// Decodes an identity: any bytes are one.
     pub fn decode(bytes: &[u8; Self::BYTES]) -> Self {
-        let (boot, namespace) = bytes.split_at(16);
+        let (boot, rest) = bytes.split_at(16);
+        let (namespace, agent) = rest.split_at(4);
         Self {
             boot: u128::from_le_bytes(boot.try_into().expect("16 bytes")),
-            network_namespace: u64::from_le_bytes(namespace.try_into().expect("8 bytes")),
+            network_namespace: u32::from_le_bytes(namespace.try_into().expect("4 bytes")),
+            agent: u32::from_le_bytes(agent.try_into().expect("4 bytes")),
         }
     }
 }
@@ -83,14 +101,19 @@ mod tests {
     }
 
     #[test]
-    fn boot_and_namespace_both_tell_hosts_apart() {
-        let host = |boot, network_namespace| HostIdentity {
+    fn boot_namespace_and_agent_tell_hosts_apart() {
+        let host = |boot, network_namespace, agent| HostIdentity {
             boot,
             network_namespace,
+            agent,
         };
-        let here = host(u128::MAX - 7, 4_026_531_840);
+        let here = host(u128::MAX - 7, 4_026_531_840, 1);
         assert_eq!(HostIdentity::decode(&here.encode()), here);
-        for other in [host(7, 4_026_531_840), host(u128::MAX - 7, 4_026_531_841)] {
+        for other in [
+            host(7, 4_026_531_840, 1),
+            host(u128::MAX - 7, 4_026_531_841, 1),
+            host(u128::MAX - 7, 4_026_531_840, 2),
+        ] {
             assert_ne!(other, here);
             assert_ne!(HostIdentity::decode(&other.encode()), here);
         }

@@ -1,9 +1,8 @@
 //! What ranks have put, ask for and wait for: the state behind put, get and
 //! fence. Pure: messages come in, answers go out.
 
+use super::memory::Memory;
 use std::collections::HashMap;
-use std::os::fd::OwnedFd;
-use std::sync::Arc;
 
 /// A published value.
 #[derive(Clone, Debug)]
@@ -11,7 +10,7 @@ pub struct Entry {
     /// As it was put.
     pub value: Vec<u8>,
     /// The descriptor that was put with it.
-    pub memory: Option<Arc<OwnedFd>>,
+    pub memory: Option<Memory>,
 }
 
 /// What a rank is blocked in.

@@ -12,7 +12,7 @@ use std::path::PathBuf;
 /// Checkpoints of a job. Dropping it removes them: they are of no use to another
 /// job.
 #[derive(Debug, Default)]
-pub(super) struct CheckpointPlace {
+pub struct CheckpointPlace {
     store: Option<Store>,
     /// A folder that was made for this job alone.
     made: Option<PathBuf>,
@@ -20,7 +20,10 @@ pub(super) struct CheckpointPlace {
 
 impl CheckpointPlace {
     /// Finds or makes the place, and fills the settings in.
-    pub(super) fn prepare(config: &mut JobConfig, job: u64) -> Result<Self, Error> {
+    ///
+    /// # Errors
+    /// When there is none.
+    pub fn prepare(config: &mut JobConfig, job: u64) -> Result<Self, Error> {
         let recovery = &mut config.recovery;
         if recovery.max_restarts == 0 {
             return match &recovery.checkpoint_dir {

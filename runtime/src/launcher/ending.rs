@@ -279,6 +279,7 @@ mod tests {
             descriptors: Vec::new(),
             event_loggers: EventLoggerSpec::default(),
             faults: FaultSpec::default(),
+            hosts: crate::launcher::HostsSpec::default(),
         })
         .unwrap()
     }

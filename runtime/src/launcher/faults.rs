@@ -3,7 +3,6 @@
 use super::Job;
 use super::injecting::{Action, FaultSpec, Schedule, Target};
 use super::recoveries::{Cause, Shot};
-use super::stat::Stat;
 use super::suspecting::Suspicion;
 use super::verdict::Membership;
 use crate::Error;
@@ -165,8 +164,8 @@ impl Job {
         }
         let mut lost = Vec::new();
         for (rank, process) in self.ranks.iter().enumerate() {
-            let is_stopped = Stat::of(process.working()).is_some_and(Stat::is_stopped);
-            let is_lost = suspicion.see(rank, self.lives[rank].incarnation, is_stopped, now);
+            let incarnation = self.lives[rank].incarnation;
+            let is_lost = suspicion.see(rank, incarnation, process.is_stopped(), now);
             if is_lost && process.end.is_none() && self.lives[rank].shot.is_none() {
                 lost.push(rank);
             }

@@ -1,5 +1,8 @@
-//! The launcher's end of one rank's control socket: never blocks.
+//! The launcher's end of one rank's control socket: never blocks. That of a rank
+//! on another host is with its agent, which passes the messages on.
 
+use super::hosts::Arm;
+use super::memory::Memory;
 use crate::control::framing::{self, FrameError};
 use crate::control::message::{ToLauncher, ToRank};
 use crate::control::socket::{self, ReceiveError, Receiver};
@@ -8,39 +11,77 @@ use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags};
 use std::collections::VecDeque;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::sync::Arc;
 
 /// A frame that waits to be sent.
 #[derive(Debug)]
 struct Outgoing {
     frame: Vec<u8>,
     sent: usize,
-    memory: Option<Arc<OwnedFd>>,
+    memory: Option<Memory>,
 }
 
-/// The launcher's end of one rank's control socket.
+/// The launcher's end of a socketpair.
 #[derive(Debug)]
-pub struct Link {
+struct Near {
     /// `None`: the rank's end is closed, by the rank or by its death.
     socket: Option<OwnedFd>,
     receiver: Receiver,
     outgoing: VecDeque<Outgoing>,
 }
 
+/// What an agent passes on.
+#[derive(Debug)]
+struct Far {
+    arm: Arm,
+    /// The rank, and which life of it.
+    life: (u32, u32),
+    heard: VecDeque<(ToLauncher, Option<Memory>)>,
+    is_open: bool,
+}
+
+/// The way to one rank.
+#[derive(Debug)]
+pub struct Link {
+    way: Way,
+}
+
+#[derive(Debug)]
+enum Way {
+    Near(Near),
+    Far(Far),
+}
+
 impl Link {
     /// Over the launcher's end of a socketpair.
     pub fn new(socket: OwnedFd) -> Self {
         Self {
-            socket: Some(socket),
-            receiver: Receiver::default(),
-            outgoing: VecDeque::new(),
+            way: Way::Near(Near {
+                socket: Some(socket),
+                receiver: Receiver::default(),
+                outgoing: VecDeque::new(),
+            }),
         }
     }
 
-    /// What to poll for; `None` when the socket is closed.
+    /// By way of an agent, to this life (rank, incarnation).
+    pub fn far(arm: Arm, life: (u32, u32)) -> Self {
+        Self {
+            way: Way::Far(Far {
+                arm,
+                life,
+                heard: VecDeque::new(),
+                is_open: true,
+            }),
+        }
+    }
+
+    /// What to poll for; `None` when the socket is closed, or not here.
     pub fn interest(&self) -> Option<(BorrowedFd<'_>, PollFlags)> {
-        let socket = self.socket.as_ref()?;
-        let sending = if self.outgoing.is_empty() {
+        let Way::Near(near) = &self.way else {
+            return None;
+        };
+        let socket = near.socket.as_ref()?;
+        let sending = if near.outgoing.is_empty() {
             PollFlags::empty()
         } else {
             PollFlags::OUT
@@ -50,8 +91,22 @@ impl Link {
 
     /// Nothing will be heard from, or said to, the rank any more.
     pub fn close(&mut self) {
-        self.socket = None;
-        self.outgoing.clear();
+        match &mut self.way {
+            Way::Near(near) => near.close(),
+            Way::Far(far) => {
+                far.is_open = false;
+                far.heard.clear();
+            }
+        }
+    }
+
+    /// An agent has passed this on.
+    pub fn pass_on(&mut self, message: ToLauncher, memory: Option<Memory>) {
+        if let Way::Far(far) = &mut self.way
+            && far.is_open
+        {
+            far.heard.push_back((message, memory));
+        }
     }
 
     /// Sends `message` as soon as the rank takes it. To a rank that has closed
@@ -59,11 +114,44 @@ impl Link {
     ///
     /// # Errors
     /// When the message is too long to be one.
-    pub fn send(
-        &mut self,
-        message: &ToRank,
-        memory: Option<Arc<OwnedFd>>,
-    ) -> Result<(), FrameError> {
+    pub fn send(&mut self, message: &ToRank, memory: Option<Memory>) -> Result<(), FrameError> {
+        match &mut self.way {
+            Way::Near(near) => near.send(message, memory),
+            Way::Far(far) => {
+                if far.is_open {
+                    far.arm.say(far.life, message, memory.as_ref());
+                }
+                Ok(())
+            }
+        }
+    }
+
+    /// Sends what the rank takes now.
+    pub fn flush(&mut self) {
+        if let Way::Near(near) = &mut self.way {
+            near.flush();
+        }
+    }
+
+    /// Reads once, and hands out the next message. `None`: nothing more now.
+    ///
+    /// # Errors
+    /// What came is no message; nothing more will be understood.
+    pub fn receive(&mut self) -> Result<Option<(ToLauncher, Option<Memory>)>, ReceiveError> {
+        match &mut self.way {
+            Way::Near(near) => near.receive(),
+            Way::Far(far) => Ok(far.heard.pop_front()),
+        }
+    }
+}
+
+impl Near {
+    fn close(&mut self) {
+        self.socket = None;
+        self.outgoing.clear();
+    }
+
+    fn send(&mut self, message: &ToRank, memory: Option<Memory>) -> Result<(), FrameError> {
         let frame = framing::encode(message)?;
         if self.socket.is_some() {
             self.outgoing.push_back(Outgoing {
@@ -76,10 +164,12 @@ impl Link {
         Ok(())
     }
 
-    /// Sends what the rank takes now.
-    pub fn flush(&mut self) {
+    fn flush(&mut self) {
         while let (Some(socket), Some(first)) = (&self.socket, self.outgoing.front_mut()) {
-            let memory = first.memory.as_ref().map(|memory| memory.as_fd());
+            let memory = match &first.memory {
+                Some(Memory::Here(memory)) => Some(memory.as_fd()),
+                _ => None,
+            };
             match socket::send(
                 socket.as_fd(),
                 &first.frame[first.sent..],
@@ -102,14 +192,10 @@ impl Link {
         }
     }
 
-    /// Reads once, and hands out the next message. `None`: nothing more now.
-    ///
-    /// # Errors
-    /// What came is no message; nothing more will be understood.
-    pub fn receive(&mut self) -> Result<Option<(ToLauncher, Option<OwnedFd>)>, ReceiveError> {
+    fn receive(&mut self) -> Result<Option<(ToLauncher, Option<Memory>)>, ReceiveError> {
         loop {
-            if let Some(message) = self.receiver.next_message()? {
-                return Ok(Some(message));
+            if let Some((message, memory)) = self.receiver.next_message()? {
+                return Ok(Some((message, memory.map(Memory::here))));
             }
             let Some(socket) = &self.socket else {
                 return Ok(None);

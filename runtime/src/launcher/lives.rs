@@ -1,9 +1,8 @@
 //! What outlives the processes of a rank.
 
+use super::memory::Memory;
 use super::recoveries::{Cause, Shot};
 use super::restarting::Allowance;
-use std::os::fd::OwnedFd;
-use std::sync::Arc;
 use std::time::Instant;
 
 /// One rank over all its lives.
@@ -26,9 +25,9 @@ pub struct Lives {
     /// This life has all it needs of what is kept of those before.
     has_begun: bool,
     /// The segment that this life has put with its address.
-    segment: Option<Arc<OwnedFd>>,
+    segment: Option<Memory>,
     /// Of an earlier life, with its number.
-    remains: Option<(u32, Arc<OwnedFd>)>,
+    remains: Option<(u32, Memory)>,
 }
 
 impl Lives {
@@ -49,7 +48,7 @@ impl Lives {
     }
 
     /// This life has put its address.
-    pub fn put_address(&mut self, segment: Option<Arc<OwnedFd>>) {
+    pub fn put_address(&mut self, segment: Option<Memory>) {
         self.has_address = true;
         self.segment = segment;
         self.let_go();
@@ -69,7 +68,7 @@ impl Lives {
     }
 
     /// What an earlier life has left in memory.
-    pub fn remains(&self) -> Option<(u32, Arc<OwnedFd>)> {
+    pub fn remains(&self) -> Option<(u32, Memory)> {
         self.remains.clone()
     }
 
@@ -101,8 +100,8 @@ impl Lives {
 mod tests {
     use super::*;
 
-    fn segment() -> Option<Arc<OwnedFd>> {
-        Some(Arc::new(tempfile::tempfile().unwrap().into()))
+    fn segment() -> Option<Memory> {
+        Some(Memory::here(tempfile::tempfile().unwrap().into()))
     }
 
     fn whose(lives: &Lives) -> Option<u32> {

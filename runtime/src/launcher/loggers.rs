@@ -7,15 +7,20 @@ use crate::choice::events::{Loggers, REPLICAS_MAX, SHARDS_MAX, WayChoice, way};
 use crate::config::JobConfig;
 use crate::leftovers;
 use refrain_eventlog::Level;
+use refrain_eventlog::client::LoggerAddress;
+use refrain_eventlog::remote::VERBS;
 use refrain_logging::Member;
+use refrain_secure::Secret;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use std::ffi::OsString;
+use std::io::Write as _;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::DirBuilderExt;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, ExitStatus};
+use std::process::{Child, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 use std::{fs, io};
 
@@ -64,6 +69,15 @@ struct LoggerProcess {
     quick_deaths: u32,
 }
 
+/// Where the ranks are that commit to them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reach {
+    /// Here.
+    ThisHost,
+    /// Elsewhere, too: by TCP.
+    OtherHosts,
+}
+
 /// The loggers of a job. Dropping it lets them store everything, and ends them.
 #[derive(Debug)]
 pub(super) struct EventLoggers {
@@ -71,6 +85,10 @@ pub(super) struct EventLoggers {
     loggers: Vec<LoggerProcess>,
     quorum: usize,
     directory: Option<Directory>,
+    /// Of each shard those of its replicas; empty: only this host's ranks commit.
+    ports: Vec<Vec<u16>>,
+    /// Known to them and to the ranks, where they can be reached by TCP.
+    secret: Option<Secret>,
 }
 
 /// Where their files are.
@@ -104,6 +122,8 @@ impl EventLoggers {
             loggers: Vec::new(),
             quorum: 0,
             directory: None,
+            ports: Vec::new(),
+            secret: None,
         }
     }
 
@@ -113,6 +133,7 @@ impl EventLoggers {
         spec: &EventLoggerSpec,
         config: &mut JobConfig,
         job: u64,
+        reach: Reach,
     ) -> Result<Self, Error> {
         let member = config.protocol.parse::<Member>();
         if !member.is_ok_and(Member::logs_events) {
@@ -121,11 +142,20 @@ impl EventLoggers {
         }
         match &spec.loggers {
             Loggers::Running(shards) => {
-                let texts = |shard: &Vec<_>| shard.iter().map(ToString::to_string).collect();
+                let is_local = |it: &LoggerAddress| matches!(it, LoggerAddress::Unix(_));
+                let local = shards.iter().flatten().find(|address| is_local(address));
+                if let (Some(local), Reach::OtherHosts) = (local, reach) {
+                    return Err(Error::Config(format!(
+                        "--event-loggers {local}: ranks on other hosts cannot reach it: let it listen at tcp:HOST:PORT too, and name that"
+                    )));
+                }
+                let texts = |shard: &Vec<LoggerAddress>| {
+                    shard.iter().map(LoggerAddress::to_secret_text).collect()
+                };
                 config.events.shards = shards.iter().map(texts).collect();
                 Ok(Self::none())
             }
-            Loggers::Started(shards) => Self::start_shards(spec, *shards, config, job),
+            Loggers::Started(shards) => Self::start_shards(spec, *shards, config, (job, reach)),
         }
     }
 
@@ -133,7 +163,7 @@ impl EventLoggers {
         spec: &EventLoggerSpec,
         shards: u32,
         config: &mut JobConfig,
-        job: u64,
+        (job, reach): (u64, Reach),
     ) -> Result<Self, Error> {
         if !(1..=SHARDS_MAX).contains(&shards) || !(1..=REPLICAS_MAX).contains(&spec.replicas) {
             return Err(Error::Config(format!(
@@ -143,7 +173,9 @@ impl EventLoggers {
         }
         let program = match &spec.program {
             Some(program) => program.clone(),
-            None => this_program_or_the_one_beside()?,
+            None => program::refrain(
+                "the event logger that this protocol needs; or name it in EventLoggerSpec::program, or a logger that runs in EventLoggerSpec::loggers",
+            )?,
         };
         let directory = make_directory(spec, job)?;
         let id = |shard: u32, replica: u32| shard * spec.replicas + replica;
@@ -160,14 +192,26 @@ impl EventLoggers {
             loggers: Vec::new(),
             quorum: config.events.quorum.of(spec.replicas as usize),
             directory: None,
+            ports: match reach {
+                Reach::ThisHost => Vec::new(),
+                Reach::OtherHosts => free_ports(shards, spec.replicas)?,
+            },
+            secret: match reach {
+                Reach::ThisHost => None,
+                Reach::OtherHosts => Some(Secret::random().map_err(|error| Error::Control {
+                    attempted: "making a secret for the event loggers".into(),
+                    error,
+                })?),
+            },
         };
         for (shard, replicas) in addresses.iter().enumerate() {
             for (replica, address) in replicas.iter().enumerate() {
                 let id = id(shard as u32, replica as u32);
                 let folder = directory.path.join(id.to_string());
                 let peers = replicas.iter().filter(|peer| *peer != address);
+                let port = loggers.ports.get(shard).map(|ports| ports[replica]);
                 loggers.loggers.push(LoggerProcess {
-                    arguments: arguments(&folder, address, id, peers, config)?,
+                    arguments: arguments(&folder, (address, port), id, peers, config)?,
                     shard,
                     process: None,
                     started: Instant::now(),
@@ -185,17 +229,8 @@ impl EventLoggers {
 
     fn start_one(&mut self, index: usize) -> Result<(), Error> {
         let logger = &mut self.loggers[index];
-        let started =
-            spawn::spawn_service(&self.program, &logger.arguments).and_then(|mut child| {
-                match pidfd_open(Pid::from_child(&child), PidfdFlags::empty()) {
-                    Ok(pidfd) => Ok((child, pidfd)),
-                    Err(error) => {
-                        let _ = child.kill();
-                        let _ = child.wait();
-                        Err(error.into())
-                    }
-                }
-            });
+        let (program, secret) = (&self.program, self.secret.as_ref());
+        let started = launch(program, &logger.arguments, secret);
         logger.started = Instant::now();
         logger.process = Some(started.map_err(|error| Error::Control {
             attempted: format!(
@@ -205,6 +240,18 @@ impl EventLoggers {
             error,
         })?);
         Ok(())
+    }
+
+    /// Their addresses, for ranks that reach this host at `host`; `None`: those that
+    /// all ranks are told.
+    pub(super) fn shards_at(&self, host: IpAddr) -> Option<Vec<Vec<String>>> {
+        let secret = self.secret.as_ref()?;
+        let address = |port: &u16| {
+            let address = SocketAddr::new(host, *port).to_string();
+            LoggerAddress::Tcp(address).sealed(secret).to_secret_text()
+        };
+        let shard = |ports: &Vec<u16>| ports.iter().map(address).collect();
+        (!self.ports.is_empty()).then(|| self.ports.iter().map(shard).collect())
     }
 
     /// Readable when one of them has ended, with their numbers.
@@ -296,26 +343,34 @@ impl Drop for EventLoggers {
     }
 }
 
-/// This program, if it is `refrain`; else the one beside it or in `PATH`.
-fn this_program_or_the_one_beside() -> Result<PathBuf, Error> {
-    let own = std::env::current_exe().map_err(|error| Error::Control {
-        attempted: "finding this program, to start event loggers".into(),
-        error,
-    })?;
-    if own.file_name().is_some_and(|name| name == "refrain") {
-        return Ok(own);
+/// Starts a logger; a secret goes over its standard input.
+fn launch(
+    program: &Path,
+    arguments: &[OsString],
+    secret: Option<&Secret>,
+) -> io::Result<(Child, OwnedFd)> {
+    let stdin = secret.map_or_else(Stdio::null, |_| Stdio::piped());
+    let mut child = spawn::spawn_service(program, arguments, stdin)?;
+    let mut prepare = || {
+        if let (Some(mut stdin), Some(secret)) = (child.stdin.take(), secret) {
+            // Fits a pipe. One that has ended already is noticed by its end.
+            let _ = writeln!(stdin, "{}", secret.to_text());
+        }
+        pidfd_open(Pid::from_child(&child), PidfdFlags::empty())
+    };
+    match prepare() {
+        Ok(pidfd) => Ok((child, pidfd)),
+        Err(error) => {
+            let _ = child.kill();
+            let _ = child.wait();
+            Err(error.into())
+        }
     }
-    program::resolve(Path::new("refrain")).map_err(|error| {
-        Error::Config(format!(
-            "this protocol needs an event logger, which is started as `refrain eventlogger`: {error}; \
-             or name it in EventLoggerSpec::program, or a logger that runs in EventLoggerSpec::loggers"
-        ))
-    })
 }
 
 fn arguments<'a>(
     folder: &Path,
-    address: &str,
+    (address, port): (&str, Option<u16>),
     id: u32,
     peers: impl Iterator<Item = &'a String>,
     config: &JobConfig,
@@ -333,16 +388,41 @@ fn arguments<'a>(
         "--level".into(),
         level.map_or("placed", |(name, _)| name).into(),
     ];
+    if let Some(port) = port {
+        let address = format!("tcp:0.0.0.0:{port}").into();
+        arguments.extend(["--listen".into(), address, "--secret".into(), "-".into()]);
+    }
     for peer in peers {
         arguments.extend(["--peer".into(), peer.into()]);
     }
     if let WayChoice::Provider(provider) = way(&config.events.way)? {
+        let is_of_libfabric = provider != VERBS;
         arguments.extend(["--provider".into(), provider.into()]);
-        if let Some(library) = &config.libfabric {
+        if let Some(library) = config.libfabric.as_ref().filter(|_| is_of_libfabric) {
             arguments.extend(["--libfabric".into(), library.into()]);
         }
     }
     Ok(arguments)
+}
+
+/// Ports that nobody listens at now. A logger that is started again listens where it
+/// did, so the launcher chooses; should somebody else take one meanwhile, the logger
+/// says so and the job ends.
+fn free_ports(shards: u32, replicas: u32) -> Result<Vec<Vec<u16>>, Error> {
+    let mut held = Vec::new();
+    let mut choose = || -> io::Result<u16> {
+        let listener = TcpListener::bind((Ipv4Addr::UNSPECIFIED, 0))?;
+        let port = listener.local_addr()?.port();
+        // Held until all are chosen, so that no two are the same.
+        held.push(listener);
+        Ok(port)
+    };
+    let mut shard = || (0..replicas).map(|_| choose()).collect();
+    let ports = (0..shards).map(|_| shard()).collect::<io::Result<_>>();
+    ports.map_err(|error| Error::Control {
+        attempted: "choosing ports for event loggers".into(),
+        error,
+    })
 }
 
 fn make_directory(spec: &EventLoggerSpec, job: u64) -> Result<Directory, Error> {

@@ -1,5 +1,6 @@
-//! The launcher: starts the ranks of a job on this host, serves their control
-//! sockets, passes on their output, and ends the job when one of them fails.
+//! The launcher: starts the ranks of a job, serves their control sockets, passes on
+//! their output, and ends the job when one of them fails. On other hosts agents do
+//! that for it.
 //!
 //! One thread and one poll(2) loop. Nothing of a job outlives it: ranks are
 //! killed by the kernel when the launcher is (`PR_SET_PDEATHSIG`), each is the
@@ -16,7 +17,9 @@
 //! | `program` | finding the program |
 //! | `spawn` | fork and exec of one rank (the one unsafe module) |
 //! | `start`, `lives` | starting a job's ranks; what outlives their processes |
-//! | `process` | one life of a rank: its process, socket and output |
+//! | `process`, `child` | one life of a rank: its process, socket and output |
+//! | `hosts`, `agent` | ranks on other hosts |
+//! | `addresses` | how this host can be reached |
 //! | `fencing` | waiting until what was killed has ended |
 //! | `restarting` | who is started again; pure |
 //! | `replacing` | fencing a dead rank, starting it again, telling the others |
@@ -25,7 +28,7 @@
 //! | `scheduling` | whom to ask for a checkpoint, and when; pure |
 //! | `ordering` | asking ranks how they are, and for checkpoints |
 //! | `injecting`, `faults` | ranks that are killed on purpose: when, pure; doing it |
-//! | `link` | the launcher's end of a control socket |
+//! | `link`, `memory` | the launcher's end of a control socket; what goes over it |
 //! | `board` | put, get and fence; pure |
 //! | `requests` | from a rank's message to the board's answer |
 //! | `held` | output that waits for its events |
@@ -40,12 +43,16 @@
 //! | `suspecting`, `stat` | ranks that are stopped for too long; pure; `/proc` |
 //! | `verdict` | what a rank's end means; pure |
 
+mod addresses;
+pub mod agent;
 mod board;
 mod checkpoints;
+mod child;
 mod ending;
 mod faults;
 mod fencing;
 mod held;
+mod hosts;
 mod injecting;
 mod introductions;
 mod limits;
@@ -53,6 +60,7 @@ mod lines;
 mod link;
 mod lives;
 mod loggers;
+mod memory;
 mod ordering;
 mod output;
 mod printed;
@@ -74,6 +82,7 @@ mod stat;
 mod suspecting;
 mod verdict;
 
+pub use hosts::{HostSlots, HostsSpec, NotAHost, parse_hosts, read_hostfile};
 pub use injecting::{FaultSpec, FaultSpecError, Kill, KillRandom, Moment, Pause, Target};
 pub use limits::RANKS_MAX;
 pub use loggers::EventLoggerSpec;
@@ -94,7 +103,7 @@ use recoveries::Recoveries;
 use signals::Signals;
 use sink::Sink;
 use spilled::SpilledFiles;
-use start::Starter;
+use start::Place;
 use std::ffi::OsString;
 use std::marker::PhantomData;
 use std::os::fd::OwnedFd;
@@ -140,6 +149,8 @@ pub struct JobSpec {
     pub event_loggers: EventLoggerSpec,
     /// What is to go wrong, and what counts as gone wrong.
     pub faults: FaultSpec,
+    /// Where the ranks run; nobody named: all on this host.
+    pub hosts: HostsSpec,
 }
 
 /// How a job ended.
@@ -199,8 +210,9 @@ pub struct Job {
     schedule: Schedule,
     /// `--progress`.
     progress: Option<Progress>,
-    starter: Starter,
     board: Board,
+    /// After the ranks: their agents end what is left of them.
+    place: Place,
     id: u64,
     config: JobConfig,
     /// What ranks have told of themselves, by rank.

@@ -8,6 +8,7 @@ use super::sink::Stream;
 use crate::output_gate::OutputGate;
 use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
 use rustix::io::Errno;
+use std::collections::VecDeque;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::process::Child;
@@ -19,13 +20,44 @@ const READ_BYTES: usize = 64 << 10;
 /// again and again.
 const DRAIN_READS: usize = 32;
 
+/// Where output comes from.
+#[derive(Debug)]
+enum Source {
+    /// It has ended.
+    None,
+    Pipe(OwnedFd),
+    /// An agent.
+    Relayed(Relayed),
+}
+
+/// What an agent has passed on.
+#[derive(Debug, Default)]
+struct Relayed {
+    waiting: VecDeque<u8>,
+    read: usize,
+}
+
+impl Relayed {
+    /// As from a pipe that is open.
+    fn read(&mut self, to: &mut [u8]) -> Result<usize, Errno> {
+        let count = self.waiting.len().min(to.len());
+        for (to, byte) in to.iter_mut().zip(self.waiting.drain(..count)) {
+            *to = byte;
+        }
+        self.read += count;
+        match count {
+            0 => Err(Errno::AGAIN),
+            count => Ok(count),
+        }
+    }
+}
+
 /// One output stream of one rank.
 #[derive(Debug)]
 pub struct Output {
     /// Where it goes.
     pub stream: Stream,
-    /// `None`: ended.
-    pipe: Option<OwnedFd>,
+    source: Source,
     printed: Printed,
     /// Lines whose events are not stable.
     held: Held,
@@ -40,7 +72,7 @@ impl Output {
     pub fn both(prefix: Option<String>, has_later_lives: bool) -> Vec<Self> {
         let of = |stream| Self {
             stream,
-            pipe: None,
+            source: Source::None,
             printed: Printed::new(Lines::new(prefix.clone())),
             held: Held::default(),
             handed_on: Position::default(),
@@ -61,26 +93,59 @@ impl Output {
         if let Some(pipe) = &pipe {
             fcntl_setfl(pipe, fcntl_getfl(pipe)? | OFlags::NONBLOCK)?;
         }
-        self.pipe = pipe;
+        self.source = pipe.map_or(Source::None, Source::Pipe);
         Ok(())
+    }
+
+    /// From a life that an agent starts: what it has printed is
+    /// [passed on](Self::pass_on).
+    pub fn connect_far(&mut self) {
+        self.source = Source::Relayed(Relayed::default());
+    }
+
+    /// An agent has passed on what the life has printed.
+    pub fn pass_on(&mut self, bytes: &[u8]) {
+        if let Source::Relayed(relayed) = &mut self.source {
+            relayed.waiting.extend(bytes);
+        }
+    }
+
+    /// How much of what was passed on was read since the last call.
+    pub fn take_read(&mut self) -> usize {
+        match &mut self.source {
+            Source::Relayed(relayed) => std::mem::take(&mut relayed.read),
+            _ => 0,
+        }
+    }
+
+    /// Whether something that was passed on was not read.
+    pub fn has_relayed(&self) -> bool {
+        matches!(&self.source, Source::Relayed(relayed) if !relayed.waiting.is_empty())
     }
 
     /// The pipe, while it may bring something.
     pub fn pipe(&self) -> Option<BorrowedFd<'_>> {
-        self.pipe.as_ref().map(|pipe| pipe.as_fd())
+        match &self.source {
+            Source::Pipe(pipe) => Some(pipe.as_fd()),
+            Source::None | Source::Relayed(_) => None,
+        }
     }
 
     /// Reads once; whole lines that are new go to `out`, or are held back until
     /// the events that `gate` tells of are stable (GATE-1). `false`: nothing there
     /// now, or the end.
     pub fn read(&mut self, gate: Option<&OutputGate>, out: &mut Vec<u8>) -> bool {
-        let Some(pipe) = &self.pipe else { return false };
         let mut bytes = [0; READ_BYTES];
-        match rustix::io::read(pipe, &mut bytes) {
+        let read = match &mut self.source {
+            Source::None => return false,
+            Source::Pipe(pipe) => rustix::io::read(pipe, &mut bytes),
+            Source::Relayed(relayed) => relayed.read(&mut bytes),
+        };
+        match read {
             Err(Errno::AGAIN) => false,
             Err(Errno::INTR) => true,
             Ok(0) | Err(_) => {
-                self.pipe = None;
+                self.source = Source::None;
                 if !self.has_later_lives {
                     self.pass(gate, out, Printed::finish);
                 }
@@ -160,7 +225,7 @@ impl Output {
     /// what is not waits for where the next life begins.
     pub fn end_life(&mut self, gate: Option<&OutputGate>, out: &mut Vec<u8>) {
         self.drain(gate, out);
-        self.pipe = None;
+        self.source = Source::None;
         if let Some(gate) = gate {
             self.release(gate, out);
         }
@@ -202,7 +267,7 @@ impl Output {
         // One that has never said where it begins began at the beginning.
         let _ = self.begin(0, gate, out);
         self.drain(gate, out);
-        self.pipe = None;
+        self.source = Source::None;
         self.pass(gate, out, Printed::finish);
         if let Some(gate) = gate {
             self.release(gate, out);

@@ -1,55 +1,45 @@
-//! One life of a rank as the launcher sees it: its process and socket, and the
-//! rank's output.
+//! One life of a rank as the launcher sees it: its process, here or on another
+//! host, the way to it, and the rank's output.
 
-use super::fencing;
+use super::child::RankChild;
+use super::hosts::FarProcess;
 use super::link::Link;
 use super::output::Output;
-use super::restarting;
+use super::stat::Stat;
 use super::verdict::{End, Membership};
-use crate::leftovers;
 use crate::output_gate::OutputGate;
 use rustix::event::PollFlags;
-use rustix::process::{
-    Pid, PidfdFlags, Signal, WaitId, WaitIdOptions, WaitIdStatus, kill_process_group, pidfd_open,
-    pidfd_send_signal, waitid,
-};
+use rustix::process::Signal;
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::BorrowedFd;
 use std::process::Child;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-/// How long the launcher waits at the end for a process that it has killed and
-/// did not start.
-const JOINED_END_MAX: Duration = Duration::from_millis(250);
-/// How long a killed life of a rank that is started again may take to end.
-const FENCE_MAX: Duration = Duration::from_secs(5);
+/// Where it runs.
+#[derive(Debug)]
+enum Body {
+    Here(RankChild),
+    There(FarProcess),
+}
 
 /// One rank's process. Dropping it kills and reaps it and its group, and removes
-/// what libfabric's shm provider has left of it.
+/// what libfabric's shm provider has left of it; on another host the agent does
+/// that.
 #[derive(Debug)]
 pub struct RankProcess {
-    /// Reaped only at the end of the job, or when all of its group has ended:
-    /// until then its id, and that of its group, cannot become somebody else's.
-    child: Child,
-    group: Pid,
-    pidfd: OwnedFd,
+    body: Body,
     /// Its control socket.
     pub link: Link,
     /// Its standard output and error; empty when they are inherited.
     pub outputs: Vec<Output>,
     /// How far it has come in the control protocol.
     pub membership: Membership,
-    /// The process that has joined the job, if that is not the child itself but
-    /// one that it (a wrapper) has started: its id and descriptor.
-    joined: Option<(u32, OwnedFd)>,
     /// How it ended.
     pub end: Option<End>,
     /// When the launcher saw that.
     pub noticed: Option<Instant>,
     /// How far its events have come, with `--gate-output`.
     pub gate: Option<OutputGate>,
-    /// Nothing of it lives, and it was reaped.
-    is_fenced: bool,
 }
 
 impl RankProcess {
@@ -57,72 +47,74 @@ impl RankProcess {
     ///
     /// # Errors
     /// Of the system; the child is killed then.
-    pub fn new(mut child: Child, link: Link, mut outputs: Vec<Output>) -> io::Result<Self> {
-        let group = Pid::from_child(&child);
-        let pidfd = pidfd_open(group, PidfdFlags::empty()).map_err(io::Error::from);
-        let connected = pidfd.and_then(|pidfd| {
-            outputs
-                .iter_mut()
-                .try_for_each(|output| output.connect(&mut child))
-                .map(|()| pidfd)
-        });
-        match connected {
-            Ok(pidfd) => Ok(Self {
-                child,
-                group,
-                pidfd,
-                link,
-                outputs,
-                membership: Membership::Stranger,
-                joined: None,
-                end: None,
-                noticed: None,
-                gate: None,
-                is_fenced: false,
-            }),
-            Err(error) => {
-                let _ = child.kill();
-                let _ = child.wait();
-                Err(error)
-            }
+    pub fn new(child: Child, link: Link, mut outputs: Vec<Output>) -> io::Result<Self> {
+        let mut child = RankChild::new(child)?;
+        // A failure drops the child, which ends it.
+        outputs
+            .iter_mut()
+            .try_for_each(|output| output.connect(child.child()))?;
+        Ok(Self::with(Body::Here(child), link, outputs))
+    }
+
+    /// One that an agent starts.
+    pub fn far(process: FarProcess, link: Link, mut outputs: Vec<Output>) -> Self {
+        outputs.iter_mut().for_each(Output::connect_far);
+        Self::with(Body::There(process), link, outputs)
+    }
+
+    fn with(body: Body, link: Link, outputs: Vec<Output>) -> Self {
+        Self {
+            body,
+            link,
+            outputs,
+            membership: Membership::Stranger,
+            end: None,
+            noticed: None,
+            gate: None,
+        }
+    }
+
+    /// The process on another host, if it is on one.
+    pub fn as_far(&mut self) -> Option<&mut FarProcess> {
+        match &mut self.body {
+            Body::Here(_) => None,
+            Body::There(far) => Some(far),
         }
     }
 
     /// A process has joined the job as this rank.
     pub fn join(&mut self, process: u32) {
         self.membership = Membership::Member;
-        let id = i32::try_from(process).ok().and_then(Pid::from_raw);
-        // Of another process namespace the id means nothing here.
-        if let Some(id) = id.filter(|id| *id != self.group)
-            && let Ok(descriptor) = pidfd_open(id, PidfdFlags::empty())
-        {
-            self.joined = Some((process, descriptor));
+        if let Body::Here(child) = &mut self.body {
+            child.join(process);
         }
     }
 
-    /// Its process id, which is also that of its group.
+    /// Its process id, which is also that of its group; on its host. 0: an agent
+    /// has not said it yet.
     pub fn id(&self) -> u32 {
-        self.child.id()
+        match &self.body {
+            Body::Here(child) => child.id(),
+            Body::There(far) => far.id(),
+        }
     }
 
-    /// Readable when the process has ended; `None` when that is known.
+    /// Readable when the process has ended; `None` when that is known, or told by
+    /// an agent.
     pub fn end_descriptor(&self) -> Option<(BorrowedFd<'_>, PollFlags)> {
-        self.end
-            .is_none()
-            .then(|| (self.pidfd.as_fd(), PollFlags::IN))
+        match &self.body {
+            Body::Here(child) if self.end.is_none() => {
+                Some((child.end_descriptor(), PollFlags::IN))
+            }
+            _ => None,
+        }
     }
 
     /// Looks whether the process has ended, and leaves it unreaped.
     pub fn look(&mut self) -> Option<End> {
-        self.end = match self.status() {
-            Ok(Some(status)) => match (status.exit_status(), status.terminating_signal()) {
-                (Some(status), _) => Some(End::Exited(status)),
-                (None, Some(signal)) => Some(End::Killed(signal)),
-                (None, None) => None,
-            },
-            Ok(None) => None,
-            // Somebody else in this process has reaped it: its status is lost.
-            Err(_) => Some(End::Exited(1)),
+        self.end = match &self.body {
+            Body::Here(child) => child.look(),
+            Body::There(far) => far.end(),
         };
         self.noticed = self.end.map(|_| Instant::now());
         self.end
@@ -130,54 +122,55 @@ impl RankProcess {
 
     /// Whether the process has ended, be it that nobody has noticed yet.
     pub fn has_ended(&self) -> bool {
-        !matches!(self.status(), Ok(None))
-    }
-
-    fn status(&self) -> rustix::io::Result<Option<WaitIdStatus>> {
-        let options = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT | WaitIdOptions::NOHANG;
-        rustix::io::retry_on_intr(|| waitid(WaitId::PidFd(self.pidfd.as_fd()), options))
+        match &self.body {
+            Body::Here(child) => child.has_ended(),
+            Body::There(far) => far.end().is_some(),
+        }
     }
 
     /// How it ended, as far as that can be told through a wrapper.
     pub fn true_end(&self, end: End) -> End {
-        match &self.joined {
-            Some(_) => restarting::behind_wrapper(end),
-            None => end,
+        match &self.body {
+            Body::Here(child) => child.true_end(end),
+            Body::There(far) => far.true_end(end),
         }
     }
 
-    /// The process that takes part in the job, as far as it is known.
-    pub fn working(&self) -> u32 {
-        self.joined
-            .as_ref()
-            .map_or(self.child.id(), |(joined, _)| *joined)
+    /// Whether the process that takes part in the job is stopped; of one on another
+    /// host that is not known.
+    pub fn is_stopped(&self) -> bool {
+        match &self.body {
+            Body::Here(child) => Stat::of(child.working()).is_some_and(Stat::is_stopped),
+            Body::There(_) => false,
+        }
     }
 
     /// Sends `signal` to the process that was started and to the one that has
     /// joined, and to nobody else.
     pub fn signal_own(&self, signal: Signal) {
-        let joined = self.joined.as_ref().map(|(_, joined)| joined);
-        for process in joined.into_iter().chain([&self.pidfd]) {
-            // One that has ended needs no signal.
-            let _ = pidfd_send_signal(process, signal);
+        match &self.body {
+            Body::Here(child) => child.signal_own(signal),
+            Body::There(far) => far.signal_own(signal),
         }
     }
 
     /// Sends `signal` to the process and its group.
     pub fn signal(&self, signal: Signal) {
-        // Both fail when nobody is left, which is what was wanted.
-        if self.end.is_none() && kill_process_group(self.group, signal).is_err() {
-            let _ = pidfd_send_signal(&self.pidfd, signal);
+        if self.end.is_some() {
+            return;
+        }
+        match &self.body {
+            Body::Here(child) => child.signal(signal),
+            Body::There(far) => far.signal(signal),
         }
     }
 
     /// Kills what is left of the group, also when the rank itself has ended.
     pub fn kill_group(&self) {
-        if self.is_fenced {
-            return;
+        match &self.body {
+            Body::Here(child) => child.kill_group(),
+            Body::There(far) => far.kill_group(),
         }
-        let _ = kill_process_group(self.group, Signal::KILL);
-        let _ = pidfd_send_signal(&self.pidfd, Signal::KILL);
     }
 
     /// Makes sure that nothing of this life runs any more: what is reaped stores
@@ -186,35 +179,9 @@ impl RankProcess {
     /// # Errors
     /// Something that was killed has not ended: what, for people.
     pub fn fence(&mut self) -> Result<(), String> {
-        self.kill_group();
-        if let Some((_, joined)) = &self.joined {
-            // It may have left the group.
-            let _ = pidfd_send_signal(joined, Signal::KILL);
+        match &mut self.body {
+            Body::Here(child) => child.fence(),
+            Body::There(far) => far.fence(),
         }
-        let mut joined = self.joined.iter();
-        let mut has_ended = joined.all(|(_, joined)| fencing::ends_within(joined, FENCE_MAX));
-        // Fails only when somebody else has reaped it.
-        let _ = self.child.wait();
-        self.is_fenced = true;
-        has_ended &= fencing::group_ends_within(self.group, FENCE_MAX);
-        has_ended
-            .then_some(())
-            .ok_or_else(|| "has left processes that do not end when they are killed".into())
-    }
-}
-
-impl Drop for RankProcess {
-    fn drop(&mut self) {
-        if !self.is_fenced {
-            self.kill_group();
-            let _ = self.child.wait();
-        }
-        let mut processes = vec![self.child.id()];
-        if let Some((process, descriptor)) = &self.joined {
-            // Killed with the group, but not reaped by us.
-            fencing::ends_within(descriptor, JOINED_END_MAX);
-            processes.push(*process);
-        }
-        leftovers::remove_segments_of(&processes);
     }
 }

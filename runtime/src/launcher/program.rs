@@ -37,6 +37,23 @@ pub fn resolve(program: &Path) -> Result<PathBuf, Error> {
     resolve_in(program, env::var_os("PATH").as_deref(), beside.as_deref())
 }
 
+/// The program `refrain`: this one, if it is that; else the one in `PATH` or beside
+/// this one.
+///
+/// # Errors
+/// There is none: what was to be started with it.
+pub fn refrain(what_for: &str) -> Result<PathBuf, Error> {
+    let own = env::current_exe().map_err(|error| Error::Control {
+        attempted: format!("finding this program, to start {what_for}"),
+        error,
+    })?;
+    if own.file_name().is_some_and(|name| name == "refrain") {
+        return Ok(own);
+    }
+    resolve(Path::new("refrain"))
+        .map_err(|error| Error::Config(format!("refrain is needed to start {what_for}: {error}")))
+}
+
 fn resolve_in(
     program: &Path,
     path: Option<&OsStr>,

@@ -2,12 +2,11 @@
 
 use super::Job;
 use super::introductions::{self, Standing};
+use super::memory::Memory;
 use super::restarting::{self, Sequel};
 use super::verdict::{End, Membership};
 use crate::control::message::ToRank;
 use std::io::Write as _;
-use std::os::fd::OwnedFd;
-use std::sync::Arc;
 use std::time::Instant;
 
 /// The key of a rank's address.
@@ -58,10 +57,7 @@ impl Job {
         lives.next_life();
         self.schedule.scheduler.died(rank);
         let outputs = std::mem::take(&mut self.ranks[rank].outputs);
-        match self
-            .starter
-            .start(rank as u32, self.lives[rank].incarnation, outputs)
-        {
+        match self.start_life(rank as u32, self.lives[rank].incarnation, outputs) {
             Ok(process) => self.ranks[rank] = process,
             Err(error) => {
                 let how = restarting::how(end);
@@ -146,7 +142,7 @@ impl Job {
         self.tell(who, &up, entry.memory);
     }
 
-    pub(super) fn tell(&mut self, who: usize, message: &ToRank, memory: Option<Arc<OwnedFd>>) {
+    pub(super) fn tell(&mut self, who: usize, message: &ToRank, memory: Option<Memory>) {
         if let Err(error) = self.ranks[who].link.send(message, memory) {
             self.fail(1, format!("rank {who} cannot be told of another: {error}"));
         }

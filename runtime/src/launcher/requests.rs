@@ -2,12 +2,12 @@
 
 use super::Job;
 use super::board::{Entry, Fencing};
+use super::memory::Memory;
 use super::replacing::address_key;
+use super::start::Place;
 use super::verdict::Membership;
 use crate::control::message::{ToLauncher, ToRank};
 use crate::output_gate::{self, OutputGate};
-use std::os::fd::OwnedFd;
-use std::sync::Arc;
 use std::time::Instant;
 
 impl Job {
@@ -25,7 +25,7 @@ impl Job {
         }
     }
 
-    fn request(&mut self, rank: usize, message: ToLauncher, memory: Option<OwnedFd>) {
+    fn request(&mut self, rank: usize, message: ToLauncher, memory: Option<Memory>) {
         if !self.is_running() {
             // It has been told to stop, which is the answer to everything.
             return self.note_leaving(rank, &message);
@@ -65,7 +65,7 @@ impl Job {
         &mut self,
         rank: usize,
         message: ToLauncher,
-        memory: Option<OwnedFd>,
+        memory: Option<Memory>,
     ) -> Result<(), String> {
         match message {
             ToLauncher::Hello { process } => {
@@ -78,7 +78,9 @@ impl Job {
             ToLauncher::Put {
                 key, memory: true, ..
             } if key == output_gate::key(rank as u32) => {
-                let file = memory.ok_or("sent no page with its key")?;
+                let Some(Memory::Here(file)) = memory else {
+                    return Err("sent no page with its key, or is on another host".into());
+                };
                 let gate = OutputGate::open(&file)
                     .map_err(|error| format!("has a page that cannot be used: {error}"))?;
                 self.ranks[rank].gate = Some(gate);
@@ -156,6 +158,14 @@ impl Job {
 
     fn welcome(&self, rank: usize) -> ToRank {
         let mut config = Box::new(self.config.clone());
+        if let Place::There(hosts) = &self.place {
+            let (of_host, launcher) = hosts.config_of(rank);
+            *config = of_host.clone();
+            config.events = self.config.events.clone();
+            if let Some(shards) = self.loggers.shards_at(launcher) {
+                config.events.shards = shards;
+            }
+        }
         config.recovery.kill_at_clock = self.lives[rank].kill_at_clock;
         ToRank::Welcome {
             job: self.id,
@@ -171,9 +181,8 @@ impl Job {
         rank: usize,
         key: &str,
         value: Vec<u8>,
-        memory: Option<OwnedFd>,
+        memory: Option<Memory>,
     ) -> Result<(), String> {
-        let memory = memory.map(Arc::new);
         let waiters = self.board.put(key, Entry { value, memory });
         if key == address_key(rank) {
             // Before the value: who gets it knows which life it is of.
@@ -222,7 +231,7 @@ impl Job {
         &mut self,
         rank: usize,
         answer: &ToRank,
-        memory: Option<Arc<OwnedFd>>,
+        memory: Option<Memory>,
     ) -> Result<(), String> {
         self.ranks[rank]
             .link

@@ -5,6 +5,7 @@ use super::held::HELD_BYTES_MAX;
 use super::progress::Progress;
 use super::restarting::Sequel;
 use super::sink::{Sink, Stream};
+use super::start::Place;
 use super::verdict::End;
 use super::{Job, Outcome, signals};
 use crate::Error;
@@ -25,6 +26,8 @@ enum Source {
     Output { rank: usize, index: usize },
     End { rank: usize },
     LoggerEnd { logger: usize },
+    Agent { host: usize },
+    AgentEnd { host: usize },
     Sink,
 }
 
@@ -38,8 +41,10 @@ pub fn serve(job: &mut Job, timeout: Duration) -> Result<Option<Outcome>, Error>
             outcome.checkpoints = job.schedule.scheduler.counts();
             return Ok(Some(outcome));
         }
+        let has_lost = job.flush_hosts();
         let wake_at = deadline
             .into_iter()
+            .chain(has_lost.then(Instant::now))
             .chain(job.phase.deadline())
             .chain(job.look_at_held())
             .chain(
@@ -112,6 +117,15 @@ impl Job {
         for (logger, descriptor) in self.loggers.ends() {
             add(descriptor, PollFlags::IN, Source::LoggerEnd { logger });
         }
+        if let Place::There(hosts) = &self.place {
+            for (host, is_end, descriptor, events) in hosts.interests() {
+                let source = match is_end {
+                    true => Source::AgentEnd { host },
+                    false => Source::Agent { host },
+                };
+                add(descriptor, events, source);
+            }
+        }
         for (rank, process) in self.ranks.iter().enumerate() {
             if let Some((descriptor, events)) = process.link.interest() {
                 add(descriptor, events, Source::Control { rank });
@@ -155,9 +169,15 @@ impl Job {
                         self.fail(1, failure);
                     }
                 }
+                Source::Agent { host } => self.hear_agent(host),
+                Source::AgentEnd { host } => self.agent_ended(host),
                 // Written below, with what has just come.
                 Source::Sink => {}
             }
+        }
+        self.take_relayed();
+        for rank in self.told_ends() {
+            ended.extend(self.take_end(rank).map(|end| (rank, end)));
         }
         self.release_output();
         self.follow(&ended);

@@ -8,6 +8,7 @@
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
+use serde::{Deserialize, Serialize};
 use std::os::fd::BorrowedFd;
 
 /// A pipe that polls as writable takes this much (PIPE_BUF, see pipe(7)).
@@ -16,7 +17,7 @@ const WRITE_BYTES: usize = 4096;
 const FULL_BYTES: usize = 256 << 10;
 
 /// Which of the launcher's two streams.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Stream {
     /// Standard output.
     Out,

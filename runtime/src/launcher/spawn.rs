@@ -45,16 +45,17 @@ pub struct Start<'a> {
     pub stdin: bool,
 }
 
-/// Starts a process that serves the job: in a process group of its own, killed
-/// with the thread that calls this; its standard output goes nowhere.
+/// Starts a process that serves the job, and reads `stdin`: in a process group of
+/// its own, killed with the thread that calls this; its standard output goes
+/// nowhere.
 ///
 /// # Errors
 /// Of the system.
-pub fn spawn_service(program: &Path, arguments: &[OsString]) -> io::Result<Child> {
+pub fn spawn_service(program: &Path, arguments: &[OsString], stdin: Stdio) -> io::Result<Child> {
     let mut command = Command::new(program);
     command
         .args(arguments)
-        .stdin(Stdio::null())
+        .stdin(stdin)
         .stdout(Stdio::null())
         .process_group(0);
     let launcher = getpid();

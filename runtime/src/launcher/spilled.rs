@@ -9,14 +9,23 @@ use std::path::{Path, PathBuf};
 
 /// Removes the files when it is dropped, unless the job keeps them.
 #[derive(Debug)]
-pub(super) struct SpilledFiles {
+pub struct SpilledFiles {
     of: Option<(PathBuf, String)>,
     /// By rank: the first life whose files may be there.
     first_lives: Vec<u32>,
 }
 
 impl SpilledFiles {
-    pub(super) fn of(config: &JobConfig, ranks: usize) -> Self {
+    /// On this host nobody spills.
+    pub fn none(ranks: usize) -> Self {
+        Self {
+            of: None,
+            first_lives: vec![0; ranks],
+        }
+    }
+
+    /// As the settings say.
+    pub fn of(config: &JobConfig, ranks: usize) -> Self {
         let directory = config.spill_dir.as_ref().filter(|_| !config.keep_log);
         Self {
             of: directory.map(|directory| (directory.into(), config.spill_prefix.clone())),
@@ -26,7 +35,7 @@ impl SpilledFiles {
 
     /// A life has caught up: it has in its own log what the lives before it had,
     /// and nobody reads theirs any more. LOG-3
-    pub(super) fn caught_up(&mut self, rank: usize, incarnation: u32) {
+    pub fn caught_up(&mut self, rank: usize, incarnation: u32) {
         let first = std::mem::replace(&mut self.first_lives[rank], incarnation);
         let Some((directory, prefix)) = &self.of else {
             return;

@@ -1,14 +1,16 @@
-//! Starting a job.
+//! Starting a job, or the part of one that runs on this host.
 
 use super::board::Board;
 use super::checkpoints::CheckpointPlace;
 use super::ending::Phase;
 use super::faults::Faults;
+use super::hosts::message::Setup;
+use super::hosts::{self, Hosts};
 use super::limits;
 use super::lines;
 use super::link::Link;
 use super::lives::Lives;
-use super::loggers::EventLoggers;
+use super::loggers::{EventLoggers, Reach};
 use super::ordering::Schedule;
 use super::output;
 use super::process::RankProcess;
@@ -22,6 +24,8 @@ use super::spilled::SpilledFiles;
 use super::{Job, JobSpec, Output};
 use crate::Error;
 use crate::choice::{self, provider};
+use crate::config::JobConfig;
+use crate::control::claim::{FD_VARIABLE, INODE_VARIABLE};
 use rustix::io::{FdFlags, fcntl_setfd};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 use rustix::process::Rlimit;
@@ -31,21 +35,113 @@ use std::io::{self, ErrorKind, IsTerminal};
 use std::marker::PhantomData;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
+use std::process::Child;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// What every life of every rank is started with.
+/// What every life of every rank of this host is started with.
 #[derive(Debug)]
 pub struct Starter {
     program: PathBuf,
     arguments: Vec<OsString>,
     environment: Vec<(OsString, OsString)>,
+    /// Those of this host.
+    ranks: Vec<u32>,
+    /// Of the whole job.
     size: u32,
     /// To pin ranks to, in their order.
     cores: Vec<usize>,
     files: Rlimit,
     piped: bool,
+    reads_stdin: bool,
     /// Kept open where ranks may be started again.
     descriptors: Vec<(u32, String, OwnedFd)>,
+}
+
+/// What is wanted of one host.
+#[derive(Debug)]
+pub struct Wanted {
+    /// As given.
+    pub program: PathBuf,
+    /// As given.
+    pub arguments: Vec<OsString>,
+    /// Added to this process's own.
+    pub environment: Vec<(OsString, OsString)>,
+    /// The ranks of this host.
+    pub ranks: Vec<u32>,
+    /// Of the whole job.
+    pub size: u32,
+    /// Each gets a core, if there are enough.
+    pub pin: bool,
+    /// Output is read by this process.
+    pub piped: bool,
+    /// Rank 0 reads this process's standard input.
+    pub reads_stdin: bool,
+    /// For one rank each.
+    pub descriptors: Vec<(u32, String, OwnedFd)>,
+}
+
+/// A host that is ready to start its ranks.
+#[derive(Debug)]
+pub struct Prepared {
+    /// Starts them.
+    pub starter: Starter,
+    /// Removes what they leave.
+    pub spilled: SpilledFiles,
+    /// As well.
+    pub checkpoints: CheckpointPlace,
+}
+
+/// Where the ranks of a job are started.
+#[derive(Debug)]
+pub enum Place {
+    /// By this process.
+    Here(Starter),
+    /// By agents.
+    There(Hosts),
+}
+
+/// Finds the program and everything else that the ranks of this host need, and fills
+/// in their settings.
+///
+/// # Errors
+/// When something is missing, or is not as it should be.
+pub fn prepare(config: &mut JobConfig, mut wanted: Wanted, job: u64) -> Result<Prepared, Error> {
+    let ranks = wanted.ranks.len() as u32;
+    let restarts = config.recovery.max_restarts > 0;
+    let program = program::resolve(&wanted.program)?;
+    provider::resolve(config)?;
+    choice::verbs::check(config)?;
+    let told = choice::verbs::environment(config, wanted.size);
+    wanted.environment.extend(told);
+    let files = limits::raise_open_files(ranks, restarts)?;
+    let allowed = allowed_cores();
+    config.ranks_on_host = ranks;
+    config.cores_on_host = allowed.len().max(1) as u32;
+    config.cores = allowed.iter().map(|core| *core as u32).collect();
+    if restarts {
+        // The same for every life of a rank: one that is started again has to hold
+        // what the one before did.
+        let default_bytes = || crate::world::default_log_bytes(ranks);
+        config.log_memory_bytes.get_or_insert_with(default_bytes);
+    }
+    choice::spill::resolve(config, job)?;
+    let checkpoints = CheckpointPlace::prepare(config, job)?;
+    Ok(Prepared {
+        starter: Starter {
+            program,
+            arguments: wanted.arguments,
+            environment: wanted.environment,
+            cores: cores_to_pin(wanted.pin, ranks, allowed),
+            ranks: wanted.ranks,
+            size: wanted.size,
+            files,
+            piped: wanted.piped,
+            reads_stdin: wanted.reads_stdin,
+            descriptors: wanted.descriptors,
+        },
+        spilled: SpilledFiles::of(config, wanted.size as usize),
+        checkpoints,
+    })
 }
 
 pub fn start(mut spec: JobSpec, forward_signals: bool) -> Result<Job, Error> {
@@ -53,32 +149,23 @@ pub fn start(mut spec: JobSpec, forward_signals: bool) -> Result<Job, Error> {
     choice::check(&spec.config)?;
     restarting::check(&spec.config)?;
     check_descriptors(&spec)?;
-    let program = program::resolve(&spec.program)?;
-    provider::resolve(&mut spec.config)?;
-    choice::verbs::check(&spec.config)?;
-    let told = choice::verbs::environment(&spec.config, spec.ranks);
-    spec.environment.extend(told);
-    let files = limits::raise_open_files(spec.ranks, spec.config.recovery.max_restarts > 0)?;
-    let allowed = allowed_cores();
-    let cores = cores_to_pin(&spec, &allowed).to_vec();
-    spec.config.ranks_on_host = spec.ranks;
-    spec.config.cores_on_host = allowed.len().max(1) as u32;
-    spec.config.cores = allowed.iter().map(|core| *core as u32).collect();
-    if spec.config.recovery.max_restarts > 0 {
-        // The same for every life of a rank: one that is started again has to hold
-        // what the one before did.
-        let default_bytes = || crate::world::default_log_bytes(spec.ranks);
-        spec.config
-            .log_memory_bytes
-            .get_or_insert_with(default_bytes);
-    }
     let schedule = Schedule::new(&spec.config.recovery, spec.ranks)?;
     // Before the first file and process: a launcher that a signal ends leaves both.
     let signals = forward_signals.then(Signals::install).transpose()?;
     let id = job_id();
-    choice::spill::resolve(&mut spec.config, id)?;
-    let checkpoints = CheckpointPlace::prepare(&mut spec.config, id)?;
-    let loggers = EventLoggers::start(&spec.event_loggers, &mut spec.config, id)?;
+    let (place, spilled, checkpoints) = match spec.hosts.hosts.is_empty() {
+        true => start_here(&mut spec, id)?,
+        false => {
+            let place = Place::There(start_agents(&mut spec, id)?);
+            let spilled = SpilledFiles::none(spec.ranks as usize);
+            (place, spilled, CheckpointPlace::default())
+        }
+    };
+    let reach = match place {
+        Place::Here(_) => Reach::ThisHost,
+        Place::There(_) => Reach::OtherHosts,
+    };
+    let loggers = EventLoggers::start(&spec.event_loggers, &mut spec.config, id, reach)?;
     let faults = Faults::new(spec.faults, spec.ranks, loggers.processes().len())?;
     let max_restarts = spec.config.recovery.max_restarts;
     let lives = |rank| Lives::new(max_restarts, faults.kill_at_clock(rank));
@@ -89,19 +176,10 @@ pub fn start(mut spec: JobSpec, forward_signals: bool) -> Result<Job, Error> {
         faults,
         schedule,
         progress: None,
-        starter: Starter {
-            program,
-            arguments: spec.arguments,
-            environment: spec.environment,
-            size: spec.ranks,
-            cores,
-            files,
-            piped: spec.output != Output::Inherited,
-            descriptors: spec.descriptors,
-        },
         board: Board::new(spec.ranks as usize),
+        place,
         id,
-        config: spec.config.clone(),
+        config: spec.config,
         statistics: Vec::new(),
         out: Sink::new(Stream::Out),
         err: Sink::new(Stream::Err),
@@ -109,30 +187,114 @@ pub fn start(mut spec: JobSpec, forward_signals: bool) -> Result<Job, Error> {
         phase: Phase::Running,
         late: None,
         loggers,
-        spilled: SpilledFiles::of(&spec.config, spec.ranks as usize),
+        spilled,
         _checkpoints: checkpoints,
         _not_send: PhantomData,
     };
     for rank in 0..spec.ranks {
-        let outputs = match spec.output {
-            Output::Inherited => Vec::new(),
-            Output::Plain => output::Output::both(None, max_restarts > 0),
-            Output::Prefixed => {
-                let prefix = lines::prefix(rank, spec.ranks);
-                output::Output::both(Some(prefix), max_restarts > 0)
-            }
-        };
+        let outputs = outputs(spec.output, rank, spec.ranks, max_restarts > 0);
         // A failure drops the job, which ends the ranks that were started.
-        let process = job.starter.start(rank, 0, outputs);
-        let process = process.map_err(|error| cannot_start(rank, &job.starter.program, error))?;
+        let process = job.start_life(rank, 0, outputs);
+        let process = process.map_err(|error| job.cannot_start(rank, error))?;
         job.ranks.push(process);
     }
-    if max_restarts == 0 {
+    if let Place::Here(starter) = &mut job.place
+        && max_restarts == 0
+    {
         // Whoever waits for their end must not wait for the launcher's.
-        job.starter.descriptors.clear();
+        starter.descriptors.clear();
     }
     job.begin_faults();
     Ok(job)
+}
+
+fn outputs(output: Output, rank: u32, ranks: u32, restarts: bool) -> Vec<output::Output> {
+    match output {
+        Output::Inherited => Vec::new(),
+        Output::Plain => output::Output::both(None, restarts),
+        Output::Prefixed => output::Output::both(Some(lines::prefix(rank, ranks)), restarts),
+    }
+}
+
+fn start_here(
+    spec: &mut JobSpec,
+    id: u64,
+) -> Result<(Place, SpilledFiles, CheckpointPlace), Error> {
+    let wanted = Wanted {
+        program: std::mem::take(&mut spec.program),
+        arguments: std::mem::take(&mut spec.arguments),
+        environment: std::mem::take(&mut spec.environment),
+        ranks: (0..spec.ranks).collect(),
+        size: spec.ranks,
+        pin: spec.pin,
+        piped: spec.output != Output::Inherited,
+        reads_stdin: true,
+        descriptors: std::mem::take(&mut spec.descriptors),
+    };
+    let prepared = prepare(&mut spec.config, wanted, id)?;
+    let place = Place::Here(prepared.starter);
+    Ok((place, prepared.spilled, prepared.checkpoints))
+}
+
+fn start_agents(spec: &mut JobSpec, id: u64) -> Result<Hosts, Error> {
+    hosts::check(spec)?;
+    if spec.config.libfabric.is_none() {
+        let file = provider::library_of_environment();
+        spec.config.libfabric = file.and_then(|file| file.into_string().ok());
+    }
+    let of_this_job = |name: &OsString| {
+        let name = name.as_encoded_bytes();
+        let control = [FD_VARIABLE, INODE_VARIABLE].map(str::as_bytes);
+        (name.starts_with(b"REFRAIN_") || name.starts_with(b"FI_")) && !control.contains(&name)
+    };
+    let passed_on = std::env::vars_os().filter(|(name, _)| of_this_job(name));
+    let setup = Setup {
+        job: id,
+        size: spec.ranks,
+        ranks: Vec::new(),
+        program: std::mem::take(&mut spec.program),
+        arguments: std::mem::take(&mut spec.arguments),
+        environment: passed_on
+            .chain(std::mem::take(&mut spec.environment))
+            .collect(),
+        folder: std::env::current_dir().ok(),
+        pin: spec.pin,
+        config: Box::new(spec.config.clone()),
+    };
+    let hosts = hosts::gather(&spec.hosts, &setup)?;
+    spec.config.fabric = hosts.fabric()?;
+    Ok(hosts)
+}
+
+impl Job {
+    /// Starts a life of a rank; on another host that it was is told later.
+    pub(super) fn start_life(
+        &self,
+        rank: u32,
+        incarnation: u32,
+        outputs: Vec<output::Output>,
+    ) -> io::Result<RankProcess> {
+        match &self.place {
+            Place::Here(starter) => {
+                let (child, link) = starter.start(rank, incarnation)?;
+                RankProcess::new(child, link, outputs)
+            }
+            Place::There(hosts) => {
+                let started = hosts.start(rank, incarnation, outputs);
+                started.map_err(io::Error::other)
+            }
+        }
+    }
+
+    fn cannot_start(&self, rank: u32, error: io::Error) -> Error {
+        match &self.place {
+            Place::Here(starter) => starter.cannot_start(rank, error),
+            Place::There(_) => Error::Control {
+                attempted: format!("starting rank {rank}"),
+                error,
+            },
+        }
+    }
 }
 
 impl Starter {
@@ -140,12 +302,7 @@ impl Starter {
     ///
     /// # Errors
     /// Of the system.
-    pub fn start(
-        &self,
-        rank: u32,
-        incarnation: u32,
-        outputs: Vec<output::Output>,
-    ) -> io::Result<RankProcess> {
+    pub fn start(&self, rank: u32, incarnation: u32) -> io::Result<(Child, Link)> {
         let (ours, theirs) = socketpair(
             AddressFamily::UNIX,
             SocketType::STREAM,
@@ -158,6 +315,7 @@ impl Starter {
             .filter(|(owner, ..)| *owner == rank)
             .map(|(_, name, descriptor)| (name.as_str(), descriptor))
             .collect();
+        let place = self.ranks.iter().position(|other| *other == rank);
         let child = spawn::spawn(&Start {
             program: &self.program,
             arguments: &self.arguments,
@@ -166,13 +324,23 @@ impl Starter {
             size: self.size,
             control: theirs.as_fd(),
             descriptors,
-            core: self.cores.get(rank as usize).copied(),
+            core: place.and_then(|place| self.cores.get(place).copied()),
             files: self.files,
             piped: self.piped,
             // What a life has read is gone for the next.
-            stdin: rank == 0 && incarnation == 0 && !io::stdin().is_terminal(),
+            stdin: self.reads_stdin && rank == 0 && incarnation == 0 && !io::stdin().is_terminal(),
         })?;
-        RankProcess::new(child, Link::new(ours), outputs)
+        Ok((child, Link::new(ours)))
+    }
+
+    /// The ranks share their cores with others: none is pinned from now on.
+    pub fn unpin(&mut self) {
+        self.cores.clear();
+    }
+
+    /// Why it could not.
+    pub fn cannot_start(&self, rank: u32, error: io::Error) -> Error {
+        cannot_start(rank, &self.program, error)
     }
 }
 
@@ -227,11 +395,11 @@ fn allowed_cores() -> Vec<usize> {
 
 /// The cores that ranks are pinned to, in their order; none if there are fewer
 /// than ranks: pinned ranks that share a core could not be moved apart.
-fn cores_to_pin<'a>(spec: &JobSpec, allowed: &'a [usize]) -> &'a [usize] {
-    if spec.pin && allowed.len() >= spec.ranks as usize {
+fn cores_to_pin(pin: bool, ranks: u32, allowed: Vec<usize>) -> Vec<usize> {
+    if pin && allowed.len() >= ranks as usize {
         allowed
     } else {
-        &[]
+        Vec::new()
     }
 }
 

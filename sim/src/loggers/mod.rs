@@ -153,7 +153,9 @@ impl Loggers {
             }),
             connect_wait: TICK,
             libfabric: None,
+            libibverbs: None,
             provider: None,
+            verbs_port: Default::default(),
         };
         let ways = Ways {
             network: shared.shard.network.clone(),

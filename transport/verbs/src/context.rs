@@ -3,10 +3,13 @@
 #![allow(unsafe_code, reason = "opens and closes the library's objects")]
 
 use crate::library::text;
+use crate::obstacle::SOFT_ROCE;
 use crate::sys::types::{ibv_context, ibv_device};
 use crate::{Error, Library};
 use core::ffi::c_int;
 use core::ptr::NonNull;
+use std::fs::File;
+use std::path::{Path, PathBuf};
 
 /// The devices that the library knows; freed together.
 pub(crate) struct DeviceList {
@@ -68,7 +71,10 @@ impl DeviceList {
                 library: self.library.clone(),
                 raw,
             }),
-            None => Err(cannot_open(&self.name(device), last_errno())),
+            None => {
+                let errno = last_errno();
+                Err(cannot_open(&self.name(device), &file(device), errno))
+            }
         }
     }
 }
@@ -126,30 +132,76 @@ impl Drop for Context {
     }
 }
 
+/// The file that the kernel serves a device of a list by.
+fn file(device: NonNull<ibv_device>) -> PathBuf {
+    // SAFETY: a device of a list that is still there; its names end in NUL.
+    let name = unsafe { text((*device.as_ptr()).dev_name.as_ptr()) };
+    Path::new("/dev/infiniband").join(name)
+}
+
 /// The error number of the call before, which the library leaves in `errno`.
 fn last_errno() -> i32 {
     std::io::Error::last_os_error().raw_os_error().unwrap_or(0)
 }
 
 fn no_list(errno: i32) -> Error {
-    let error = Error::system("list the RDMA devices", errno);
     match errno {
-        libc::ENOSYS => error.with_remedy(
-            "the kernel's part for programs is not loaded: modprobe ib_uverbs (in a container: on the host)",
+        // What the kernel answers libibverbs, and tells nobody else.
+        libc::ENOSYS => Error::invalid(
+            "list the RDMA devices",
+            format!(
+                "the kernel's part of libibverbs is not loaded (modprobe ib_uverbs; in a \
+                 container: on its host); without RDMA hardware, {SOFT_ROCE}"
+            ),
         ),
+        _ => Error::system("list the RDMA devices", errno),
+    }
+}
+
+/// Why a device cannot be opened. The library tries its file in several ways and
+/// tells of the last; so the file is looked at once more.
+fn cannot_open(name: &str, file: &Path, errno: i32) -> Error {
+    let refusal = File::options().read(true).write(true).open(file).err();
+    let errno = refusal
+        .and_then(|error| error.raw_os_error())
+        .unwrap_or(errno);
+    let error = Error::system(format!("open {name}"), errno);
+    let file = file.display();
+    match errno {
+        libc::EACCES | libc::EPERM => error.with_remedy(&format!(
+            "{file} must be readable and writable by you (mode 0666 is usual: udev rules of \
+             rdma-core), and a container must be given it (--device /dev/infiniband)"
+        )),
+        libc::ENOENT | libc::ENXIO => error.with_remedy(&format!(
+            "{file} is missing (a container must be given it: --device /dev/infiniband)"
+        )),
         _ => error,
     }
 }
 
-fn cannot_open(name: &str, errno: i32) -> Error {
-    let error = Error::system(format!("open {name}"), errno);
-    match errno {
-        libc::EACCES | libc::EPERM => error.with_remedy(
-            "the files /dev/infiniband/uverbs* must be readable and writable by you (mode 0666, or your group; in a container give it these devices)",
-        ),
-        libc::ENOENT | libc::ENXIO => error.with_remedy(
-            "its file /dev/infiniband/uverbs* is missing (in a container give it these devices: --device /dev/infiniband)",
-        ),
-        _ => error,
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn why_a_file_cannot_be_opened_is_found_out() {
+        let folder = tempfile::tempdir().unwrap();
+        let missing = folder.path().join("uverbs0");
+        let error = cannot_open("rxe0", &missing, libc::EIO);
+        assert_eq!(error.errno(), libc::ENOENT);
+        assert!(error.words().contains("--device"), "{error}");
+        std::fs::write(&missing, "").unwrap();
+        let error = cannot_open("rxe0", &missing, libc::EIO);
+        assert_eq!(error.errno(), libc::EIO);
+    }
+
+    #[test]
+    fn a_kernel_without_rdma_is_told_with_the_remedy() {
+        let words = no_list(libc::ENOSYS).to_string();
+        assert!(
+            words.contains("modprobe ib_uverbs") && words.contains("rdma link add"),
+            "{words}"
+        );
+        assert_eq!(no_list(libc::ENOMEM).errno(), libc::ENOMEM);
     }
 }

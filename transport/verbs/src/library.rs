@@ -75,7 +75,6 @@ functions! {
     destroy_srq = c"ibv_destroy_srq" @ c"IBVERBS_1.1": (queue: *mut ibv_srq) -> c_int;
     create_qp = c"ibv_create_qp" @ c"IBVERBS_1.1": (domain: *mut ibv_pd, attributes: *mut ibv_qp_init_attr) -> *mut ibv_qp;
     modify_qp = c"ibv_modify_qp" @ c"IBVERBS_1.1": (pair: *mut ibv_qp, attributes: *mut ibv_qp_attr, mask: c_int) -> c_int;
-    query_qp = c"ibv_query_qp" @ c"IBVERBS_1.1": (pair: *mut ibv_qp, attributes: *mut ibv_qp_attr, mask: c_int, made_with: *mut ibv_qp_init_attr) -> c_int;
     destroy_qp = c"ibv_destroy_qp" @ c"IBVERBS_1.1": (pair: *mut ibv_qp) -> c_int;
     create_ah = c"ibv_create_ah" @ c"IBVERBS_1.1": (domain: *mut ibv_pd, attributes: *mut ibv_ah_attr) -> *mut ibv_ah;
     destroy_ah = c"ibv_destroy_ah" @ c"IBVERBS_1.1": (handle: *mut ibv_ah) -> c_int;

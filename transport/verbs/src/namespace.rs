@@ -7,17 +7,20 @@ use rustix::net::netdevice::name_to_index;
 use rustix::net::{AddressFamily, SocketType, socket};
 use std::net::{IpAddr, UdpSocket};
 
-/// Whether the address of a GID on Ethernet is one of this namespace.
+/// Whether a GID on Ethernet is of this namespace: its interface is here, and so is
+/// its address. Link-local ones are made of the interface's hardware address, also
+/// where IPv6 is off.
 pub(crate) fn has(gid: &Gid) -> bool {
-    match (gid.ipv4(), gid.reach()) {
-        (Some(address), _) => has_address(address.into()),
-        (None, Reach::Ipv6) => has_address(gid.ipv6().into()),
-        // Made of the interface's hardware address, also where IPv6 is off.
-        (None, _) => gid.interface.as_deref().is_none_or(has_interface),
-    }
+    gid.interface.as_deref().is_none_or(has_interface)
+        && match (gid.ipv4(), gid.reach()) {
+            (Some(address), _) => has_address(address.into()),
+            (None, Reach::Ipv6) => has_address(gid.ipv6().into()),
+            (None, _) => true,
+        }
 }
 
-/// Only own addresses can be bound to.
+/// Only own addresses can be bound to; in a namespace where not even the loopback
+/// interface was ever up, all can.
 fn has_address(address: IpAddr) -> bool {
     let refusal = UdpSocket::bind((address, 0)).err();
     !matches!(
@@ -54,6 +57,7 @@ mod tests {
         // For documentation: nobody has it.
         let other = "192.0.2.77".parse::<std::net::Ipv4Addr>().unwrap();
         assert!(has(&gid(own.to_ipv6_mapped(), "lo")));
+        assert!(!has(&gid(own.to_ipv6_mapped(), "no-such-if")));
         assert!(!has(&gid(other.to_ipv6_mapped(), "lo")));
         assert!(!has(&gid("2001:db8::77".parse().unwrap(), "lo")));
     }

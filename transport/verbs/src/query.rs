@@ -36,7 +36,7 @@ impl Library {
         if devices.is_empty() {
             let of_kernel = sysfs::kernel_devices();
             if !of_kernel.is_empty() {
-                return Err(no_driver(&of_kernel));
+                return Err(no_driver(&of_kernel, sysfs::has_files()));
             }
         }
         devices.sort_by_cached_key(|device| by_number(&device.name));
@@ -44,13 +44,18 @@ impl Library {
     }
 }
 
-fn no_driver(of_kernel: &[String]) -> Error {
+/// The kernel has devices and the library none.
+fn no_driver(of_kernel: &[String], has_files: bool) -> Error {
+    let remedy = if has_files {
+        "its drivers are not installed (Debian: ibverbs-providers)"
+    } else {
+        "there is no /dev/infiniband/uverbs* (modprobe ib_uverbs; a container must be given them: \
+         --device /dev/infiniband)"
+    };
     Error::invalid(
         "list the RDMA devices",
         format!(
-            "the kernel has {}, and libibverbs shows none: either its drivers are not installed \
-             (Debian: ibverbs-providers), or the kernel's part for programs is not loaded \
-             (modprobe ib_uverbs)",
+            "the kernel has {}, and libibverbs shows none: {remedy}",
             of_kernel.join(", ")
         ),
     )
@@ -292,4 +297,46 @@ fn gid(context: &Context, port: u8, index: c_int) -> Option<[u8; 16]> {
     // SAFETY: all 16 bytes are written, before and by the call.
     let bytes = unsafe { gid.raw };
     (status == 0 && bytes != [0; 16]).then_some(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_within_names_count_as_numbers() {
+        let mut names = ["rxe0", "mlx5_10", "mlx5_2", "ibp24s0", "mlx5_2x", "mlx5"];
+        names.sort_by_cached_key(|name| by_number(name));
+        assert_eq!(
+            names,
+            ["ibp24s0", "mlx5", "mlx5_2", "mlx5_2x", "mlx5_10", "rxe0"]
+        );
+    }
+
+    #[test]
+    fn speeds_are_lanes_times_their_speed() {
+        for (speed, width, expected) in [
+            (32, 2, Some(100_000)),
+            (128, 2, Some(400_000)),
+            (1, 1, Some(2_500)),
+            (64, 16, Some(100_000)),
+            (16, 8, Some(168_000)),
+            (0, 2, None),
+            (32, 0, None),
+        ] {
+            assert_eq!(speed_mbit_s(speed, width), expected, "{speed} {width}");
+        }
+    }
+
+    #[test]
+    fn without_devices_of_the_library_the_reason_is_told() {
+        let kernel = ["rxe0".to_owned()];
+        let words = no_driver(&kernel, true).to_string();
+        assert!(words.contains("ibverbs-providers"), "{words}");
+        let words = no_driver(&kernel, false).to_string();
+        assert!(
+            words.contains("rxe0") && words.contains("--device /dev/infiniband"),
+            "{words}"
+        );
+    }
 }

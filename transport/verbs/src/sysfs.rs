@@ -84,6 +84,15 @@ pub(crate) fn kernel_devices() -> Vec<String> {
     names
 }
 
+/// Whether there is a file that programs reach a device by.
+pub(crate) fn has_files() -> bool {
+    fs::read_dir("/dev/infiniband")
+        .into_iter()
+        .flatten()
+        .filter_map(|entry| entry.ok()?.file_name().into_string().ok())
+        .any(|name| name.starts_with("uverbs"))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -74,6 +74,7 @@ fn soft_roce_is_found_as_it_is_whole_and_broken() {
     }
     let error = library.inline_bytes("rxe99", 64).unwrap_err().to_string();
     assert!(error.contains(&devices[0].name), "{error}");
+    elsewhere(&library, &variable("DEV", 0));
     in_namespace_of(0, || {
         breaks_and_mends(
             &library,
@@ -94,9 +95,7 @@ fn in_namespace_of(end: usize, check: impl FnOnce() + Send) {
     thread::scope(|scope| {
         let outcome = scope.spawn(|| {
             if let Some(name) = namespace.filter(|name| !name.is_empty()) {
-                let file = File::open(format!("/run/netns/{name}")).unwrap();
-                let kind = Some(LinkNameSpaceType::Network);
-                move_into_link_name_space(file.as_fd(), kind).unwrap();
+                enter(&name);
                 let chosen = choose(
                     &Library::load(None).unwrap().devices().unwrap(),
                     &PortChoice::default(),
@@ -107,6 +106,33 @@ fn in_namespace_of(end: usize, check: impl FnOnce() + Send) {
         });
         outcome.join().unwrap();
     });
+}
+
+/// Moves this thread to a network namespace.
+fn enter(namespace: &str) {
+    let file = File::open(format!("/run/netns/{namespace}")).unwrap();
+    move_into_link_name_space(file.as_fd(), Some(LinkNameSpaceType::Network)).unwrap();
+}
+
+/// In a new namespace, as a container has it, no GID can be used.
+fn elsewhere(library: &Library, device: &str) {
+    run("ip", &["netns", "add", "elsewhere"]);
+    thread::scope(|scope| {
+        let outcome = scope.spawn(|| {
+            enter("elsewhere");
+            let devices = library.devices().unwrap();
+            if !devices.iter().any(|found| found.name == device) {
+                return println!("skipped another namespace: devices are not shared");
+            }
+            let error = choose(&devices, &on(device)).unwrap_err();
+            assert!(
+                error.words().contains("of other network namespaces"),
+                "{error}"
+            );
+        });
+        outcome.join().unwrap();
+    });
+    run("ip", &["netns", "delete", "elsewhere"]);
 }
 
 fn on(device: &str) -> PortChoice {

@@ -1,6 +1,7 @@
 //! The events of a rank, out of a folder or from a running event logger.
 
 use super::Where;
+use crate::secret;
 use core::time::Duration;
 use miette::{Report, miette};
 use refrain::Rank;
@@ -43,6 +44,14 @@ impl Source {
             let addresses = addresses
                 .collect::<Result<Vec<LoggerAddress>, _>>()
                 .map_err(Report::msg)?;
+            let addresses = match &place.secret {
+                Some(file) => {
+                    let secret = secret::read(file)?;
+                    let sealed = |it: LoggerAddress| it.sealed(&secret);
+                    addresses.into_iter().map(sealed).collect()
+                }
+                None => addresses,
+            };
             return Ok(Self::Loggers(
                 addresses,
                 Duration::from_millis(place.timeout),

@@ -67,7 +67,9 @@ pub(super) fn connect(
         way,
         connect_wait: Duration::from_millis(settings.wait_ms),
         libfabric: config.libfabric.clone(),
+        libibverbs: None,
         provider,
+        verbs_port: crate::choice::verbs::port(&config.verbs),
     })
     .map_err(|error| Error::Config(error.to_string()))?;
     let identity = Identity {

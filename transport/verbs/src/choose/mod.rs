@@ -1,6 +1,7 @@
 //! Which device, port, GID and packet size are used.
 
 use crate::gid::Address;
+use crate::obstacle::SOFT_ROCE;
 use crate::{Device, DeviceLimits, Error, Gid, GidType, LinkLayer, Port, Reach};
 use core::fmt;
 
@@ -104,10 +105,9 @@ fn check_packet_bytes(wanted: &PortChoice) -> Result<(), Error> {
 /// The devices that may be taken.
 fn named<'a>(devices: &'a [Device], wanted: &PortChoice) -> Result<Vec<&'a Device>, Error> {
     if devices.is_empty() {
-        return Err(error(
-            "this machine has no RDMA device; soft-RoCE makes one of any network interface: \
-             modprobe rdma_rxe && rdma link add rxe0 type rxe netdev INTERFACE (see docs/rdma.md)",
-        ));
+        return Err(error(format!(
+            "libibverbs finds no RDMA device; {SOFT_ROCE}"
+        )));
     }
     let found: Vec<&Device> = devices
         .iter()

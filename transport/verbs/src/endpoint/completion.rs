@@ -3,14 +3,15 @@
 #![allow(unsafe_code, reason = "reads the device's completion queue")]
 
 use super::connections::Happening;
+use super::failure::told;
 use super::pair::State;
-use super::send_queue::{Entry, Role};
+use super::send_queue::Role;
 use super::work_request::{PairId, WorkRequest};
 use super::{Endpoint, Open, PeerAddress, closed};
+use crate::Error;
 use crate::sys::constants::*;
 use crate::sys::inline;
 use crate::sys::types::ibv_wc;
-use crate::{Error, Library};
 use core::ffi::c_int;
 use core::mem::MaybeUninit;
 
@@ -23,6 +24,8 @@ const BATCH: usize = 32;
 const BATCHES_MAX: usize = 16;
 /// While nothing is expected, the clock is read at one of so many polls.
 const POLLS_PER_LOOK: u32 = 64;
+/// The same while greetings are under way, or queue pairs are being given up.
+const POLLS_PER_LOOK_EXPECTING: u32 = 8;
 
 /// The kind of an operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -81,10 +84,10 @@ impl Endpoint {
 impl Open {
     #[inline]
     pub(super) fn poll(&mut self, out: &mut Vec<Completion>) -> Result<(), Error> {
-        if !self.ready.is_empty() {
-            out.append(&mut self.ready);
+        if !self.progress.ready.is_empty() {
+            out.append(&mut self.progress.ready);
         }
-        for completion in core::mem::take(&mut self.read_ahead) {
+        for completion in core::mem::take(&mut self.progress.read_ahead) {
             self.completed(&completion, out);
         }
         let mut completions = [const { MaybeUninit::<ibv_wc>::uninit() }; BATCH];
@@ -100,10 +103,15 @@ impl Open {
             }
         }
         self.receives.post(&self.device, &mut self.counters)?;
-        self.polls = self.polls.wrapping_add(1);
-        if self.is_expecting() || self.polls.is_multiple_of(POLLS_PER_LOOK) {
+        self.progress.polls = self.progress.polls.wrapping_add(1);
+        let polls_per_look = match self.is_expecting() {
+            true => POLLS_PER_LOOK_EXPECTING,
+            false => POLLS_PER_LOOK,
+        };
+        let has_news = !self.progress.happenings.is_empty() || self.progress.fatal.is_some();
+        if has_news || self.progress.polls.is_multiple_of(polls_per_look) {
             self.look()?;
-            out.append(&mut self.ready);
+            out.append(&mut self.progress.ready);
         }
         Ok(())
     }
@@ -136,7 +144,7 @@ impl Open {
             let read = completions[..count]
                 .iter()
                 .map(|one| unsafe { *one.assume_init_ref() });
-            self.read_ahead.extend(read);
+            self.progress.read_ahead.extend(read);
             if count < BATCH {
                 break;
             }
@@ -149,8 +157,8 @@ impl Open {
         match WorkRequest::decode(completion.wr_id) {
             WorkRequest::Receive(index) => self.received(completion, index, out),
             WorkRequest::Send(id, sequence) => self.sent(completion, id, sequence, out),
-            WorkRequest::GreetingSent(index) => self.datagrams.sent(index),
-            WorkRequest::GreetingHeard(index) => self.greeted(completion, index),
+            WorkRequest::GreetingSent(number) => self.datagrams.sent(number, completion.status),
+            WorkRequest::GreetingHeard(number) => self.greeted(completion, number),
         }
     }
 
@@ -180,11 +188,11 @@ impl Open {
         let outcome = match completion.status {
             IBV_WC_SUCCESS => {
                 if !self.is_established(id) {
-                    self.happenings.push(Happening::Arrived(id));
+                    self.progress.happenings.push(Happening::Arrived(id));
                 }
                 Ok(())
             }
-            status => Err(self.broke(id, status)),
+            status => Err(self.broke(id, status).of(Kind::Receive.attempted())),
         };
         out.push(Completion {
             token,
@@ -199,10 +207,7 @@ impl Open {
     fn sent(&mut self, completion: &ibv_wc, id: PairId, sequence: u32, out: &mut Vec<Completion>) {
         let failure = match completion.status {
             IBV_WC_SUCCESS => None,
-            status if self.pairs.get(id).is_none() => {
-                debug_assert_eq!(status, IBV_WC_WR_FLUSH_ERR);
-                return;
-            }
+            _ if self.pairs.get(id).is_none() => return,
             status => Some(self.broke(id, status)),
         };
         let Some(pair) = self.pairs.get_mut(id) else {
@@ -224,88 +229,12 @@ impl Open {
         }
     }
 
-    fn greeted(&mut self, completion: &ibv_wc, index: u32) {
-        let heard = match completion.status {
-            IBV_WC_SUCCESS => self.datagrams.heard(index, completion.byte_len as usize),
-            _ => None,
-        };
-        match heard {
-            Some(greeting) => self.happenings.push(Happening::Heard(greeting)),
-            None => self.counters.greetings_ignored += 1,
-        }
-        // Refused only when the queue pair does not work; then others greet in
-        // vain, which their silence tells.
-        if completion.status != IBV_WC_WR_FLUSH_ERR {
-            let _ = self.datagrams.listen(index);
+    fn greeted(&mut self, completion: &ibv_wc, number: u32) {
+        let bytes = completion.byte_len as usize;
+        match self.datagrams.heard(number, completion.status, bytes) {
+            Some(greeting) => self.progress.happenings.push(Happening::Heard(greeting)),
+            None if completion.status == IBV_WC_SUCCESS => self.counters.greetings_ignored += 1,
+            None => {}
         }
     }
-
-    /// A completion says that a queue pair does not work any more: gives it up,
-    /// and says why in words.
-    #[cold]
-    pub(super) fn broke(&mut self, id: PairId, status: u32) -> Error {
-        let library = self.device.library().clone();
-        let to = self.words_of(id);
-        let Some(pair) = self.pairs.get_mut(id) else {
-            return failed(&library, Kind::Send, &to, status, None);
-        };
-        let half = pair.half.take();
-        if let (Some(half), IBV_WC_WR_FLUSH_ERR) = (half, status) {
-            return half;
-        }
-        let error = failed(&library, Kind::Send, &to, status, pair.failure.as_ref());
-        pair.failure.get_or_insert_with(|| error.clone());
-        self.give_up(id);
-        error
-    }
-}
-
-/// What the caller is told of an entry that is over.
-#[inline]
-pub(super) fn told(
-    entry: Entry,
-    peer: Option<PeerAddress>,
-    failure: Option<Error>,
-) -> Option<Completion> {
-    // FENCE-1: nothing completes any more of a peer that was removed.
-    peer?;
-    let (token, kind) = match (entry.role, &failure) {
-        (Role::Told(kind), _) => (entry.token, kind),
-        (Role::Untold, Some(_)) => (TOKEN_OF_INJECTED, Kind::Send),
-        _ => return None,
-    };
-    Some(Completion {
-        token,
-        kind,
-        bytes: entry.bytes as usize,
-        peer,
-        outcome: match failure {
-            None => Ok(()),
-            Some(error) => Err(error.of(kind.attempted())),
-        },
-    })
-}
-
-/// The error of a completion, in words.
-#[cold]
-fn failed(library: &Library, kind: Kind, to: &str, status: u32, before: Option<&Error>) -> Error {
-    let errno = match status {
-        IBV_WC_WR_FLUSH_ERR => libc::ECANCELED,
-        IBV_WC_LOC_LEN_ERR => libc::EMSGSIZE,
-        IBV_WC_RETRY_EXC_ERR | IBV_WC_RESP_TIMEOUT_ERR => libc::ETIMEDOUT,
-        IBV_WC_RNR_RETRY_EXC_ERR => libc::ENOBUFS,
-        IBV_WC_REM_ACCESS_ERR | IBV_WC_LOC_PROT_ERR | IBV_WC_LOC_ACCESS_ERR => libc::EACCES,
-        _ => libc::EIO,
-    };
-    let said = library.status_words(status);
-    let words = match (status, before) {
-        (IBV_WC_WR_FLUSH_ERR, Some(before)) => format!(
-            "given up, as the connection to {to} broke before: {}",
-            before.words()
-        ),
-        (IBV_WC_WR_FLUSH_ERR, None) => format!("the connection to {to} was given up"),
-        (IBV_WC_RETRY_EXC_ERR, _) => format!("{to} does not answer ({said}, status {status})"),
-        _ => format!("the connection to {to} broke: {said} (status {status})"),
-    };
-    Error::completed(kind.attempted(), words, errno)
 }

@@ -23,7 +23,9 @@ impl Open {
     /// Whether something is to be said or heard, so that time matters.
     #[inline]
     pub(super) fn is_expecting(&self) -> bool {
-        !self.happenings.is_empty() || self.peers.unconnected > 0 || self.pairs.draining() > 0
+        !self.progress.happenings.is_empty()
+            || self.peers.unconnected > 0
+            || self.pairs.draining() > 0
     }
 
     /// Makes a fresh queue pair for a peer.
@@ -52,9 +54,10 @@ impl Open {
 
     /// Deals with what completions said of connections.
     pub(super) fn happened(&mut self, now: Duration) {
-        for happening in core::mem::take(&mut self.happenings) {
+        for happening in core::mem::take(&mut self.progress.happenings) {
             let mut effects = Vec::new();
             let peer = match happening {
+                Happening::Broke(id) if self.forget_stranger_of(id) => None,
                 Happening::Broke(id) => self.connection_of(id, |connecting, generation| {
                     connecting.broke(now, generation, &mut effects);
                 }),
@@ -88,12 +91,13 @@ impl Open {
     ) -> Option<PeerAddress> {
         let address = match self.peers.directory.of(greeting) {
             Standing::Known(address) => Some(address),
-            Standing::Stranger if self.accepts_unknown => {
+            Standing::Stranger if self.options.accepts_unknown => {
                 let address = Address {
                     identity: greeting.from,
                     contact: greeting.contact,
                 };
-                self.insert(address).ok()
+                let peer = self.insert(address).ok();
+                peer.inspect(|peer| self.strangers.insert(*peer, now))
             }
             // FENCE-1: of whoever was removed, or for whoever was here before.
             _ => None,
@@ -142,7 +146,12 @@ impl Open {
                     self.counters.connections += 1;
                     self.peers.establish(peer, true);
                 }
-                Effect::Silent { .. } => self.counters.silences += 1,
+                Effect::Silent { .. } => {
+                    self.counters.silences += 1;
+                    if self.forget_stranger(peer) {
+                        return;
+                    }
+                }
             }
             effects.extend(more);
         }
@@ -198,7 +207,7 @@ impl Open {
         pair.bind(
             self.device.library(),
             &self.port,
-            &self.retry,
+            &self.options.retry,
             theirs,
             contact,
         )
@@ -237,7 +246,7 @@ impl Open {
             let address = peer.address;
             self.peers.establish(address, false);
             self.counters.replacements += 1;
-            self.happenings.push(Happening::Broke(id));
+            self.progress.happenings.push(Happening::Broke(id));
         }
     }
 

@@ -34,6 +34,9 @@ pub struct Counters {
     pub greetings_heard: u64,
     /// Datagrams that were no greetings, or greetings of others or for others.
     pub greetings_ignored: u64,
+    /// Times that the device gave up the queue pair for greetings, and it was made
+    /// ready again.
+    pub greeting_restarts: u64,
     /// Times that a peer was silent though a greeting of it was expected.
     pub silences: u64,
     /// Asynchronous events of the device.

@@ -15,6 +15,7 @@ use crate::sys::types::*;
 use crate::{Access, Error};
 use core::mem::zeroed;
 use core::ptr::null_mut;
+use core::time::Duration;
 use refrain_ring::Region;
 
 /// Buffers for greetings of peers.
@@ -35,9 +36,17 @@ pub(super) struct Datagrams {
     /// One for each port that was greeted.
     routes: Vec<Route>,
     free: Vec<u32>,
+    /// Restarts so far: completions of before say nothing any more.
+    epoch: u16,
+    is_broken: bool,
+    restart_at: Duration,
     memory: Registration,
     buffers: Region,
 }
+
+/// A queue pair that breaks again and again, as its port is down, is restarted after
+/// so long.
+const RESTART_EVERY: Duration = Duration::from_millis(20);
 
 struct Route {
     gid: [u8; 16],
@@ -67,20 +76,42 @@ impl Datagrams {
             pair,
             number,
             routes: Vec::new(),
-            free: (0..SENT_MAX as u32).rev().collect(),
+            free: Vec::new(),
+            epoch: 0,
+            is_broken: false,
+            restart_at: Duration::ZERO,
             memory,
             buffers,
         };
         datagrams.start(device, making.port)?;
-        for index in 0..HEARD_MAX as u32 {
-            datagrams.listen(index)?;
-        }
         Ok(datagrams)
     }
 
-    fn start(&self, device: &Device, port: &LocalPort) -> Result<(), Error> {
+    /// When it is to be restarted, as it works no more.
+    pub(super) fn restart_at(&self) -> Option<Duration> {
+        self.is_broken.then_some(self.restart_at)
+    }
+
+    /// Begins anew under the same number, after the device has given it up: a port
+    /// that goes down takes it along.
+    pub(super) fn restart(
+        &mut self,
+        now: Duration,
+        device: &Device,
+        port: &LocalPort,
+    ) -> Result<(), Error> {
+        self.restart_at = now + RESTART_EVERY;
+        self.epoch = self.epoch.wrapping_add(1);
+        self.start(device, port)?;
+        self.is_broken = false;
+        Ok(())
+    }
+
+    /// Makes the queue pair ready, with all buffers.
+    fn start(&mut self, device: &Device, port: &LocalPort) -> Result<(), Error> {
         const ATTEMPTED: &str = "prepare the queue pair for greetings";
         let steps = [
+            (IBV_QPS_RESET, 0),
             (IBV_QPS_INIT, IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY),
             (IBV_QPS_RTR, 0),
             (IBV_QPS_RTS, IBV_QP_SQ_PSN),
@@ -100,7 +131,18 @@ impl Datagrams {
                 mask,
             )?;
         }
-        Ok(())
+        self.free = (0..SENT_MAX as u32).rev().collect();
+        (0..HEARD_MAX as u32).try_for_each(|index| self.listen(index))
+    }
+
+    /// The number of a request in this epoch.
+    fn numbered(&self, index: u32) -> u32 {
+        u32::from(self.epoch) << 16 | index
+    }
+
+    /// The buffer of a completion, unless it is one of before.
+    fn buffer_of(&self, number: u32) -> Option<u32> {
+        (number >> 16 == u32::from(self.epoch)).then_some(number & 0xffff)
     }
 
     /// Its number.
@@ -132,7 +174,7 @@ impl Datagrams {
         let mut piece = self.piece(offset, bytes.len());
         // SAFETY: zero is a value of every field.
         let mut request: ibv_send_wr = unsafe { zeroed() };
-        request.wr_id = WorkRequest::GreetingSent(index).encode();
+        request.wr_id = WorkRequest::GreetingSent(self.numbered(index)).encode();
         request.sg_list = &raw mut piece;
         request.num_sge = 1;
         request.opcode = IBV_WR_SEND;
@@ -154,17 +196,37 @@ impl Datagrams {
         Ok(())
     }
 
-    /// A greeting is out: its buffer is free.
-    pub(super) fn sent(&mut self, index: u32) {
+    /// A greeting is out, or will not be: its buffer is free.
+    pub(super) fn sent(&mut self, number: u32, status: ibv_wc_status) {
+        let Some(index) = self.buffer_of(number) else {
+            return;
+        };
         debug_assert!(!self.free.contains(&index));
         self.free.push(index);
+        self.is_broken |= status != IBV_WC_SUCCESS;
     }
 
-    /// What a datagram of that many bytes, with its route, left in a buffer.
-    pub(super) fn heard(&self, index: u32, bytes: usize) -> Option<Greeting> {
-        let bytes = bytes.checked_sub(ROUTE_BYTES)?;
+    /// What a datagram of that many bytes, with its route, says.
+    pub(super) fn heard(
+        &mut self,
+        number: u32,
+        status: ibv_wc_status,
+        bytes: usize,
+    ) -> Option<Greeting> {
+        let index = self.buffer_of(number)?;
+        if status != IBV_WC_SUCCESS {
+            self.is_broken = true;
+            return None;
+        }
+        let greeting = self.greeting_in(index, bytes);
+        // Refused only when the queue pair does not work.
+        self.is_broken |= self.listen(index).is_err();
+        greeting
+    }
+
+    fn greeting_in(&self, index: u32, bytes: usize) -> Option<Greeting> {
         let mut greeting = [0_u8; GREETING_BYTES];
-        if bytes != GREETING_BYTES {
+        if bytes.checked_sub(ROUTE_BYTES) != Some(GREETING_BYTES) {
             return None;
         }
         let from = self.buffers.at(index as usize * BUFFER_BYTES + ROUTE_BYTES);
@@ -174,10 +236,10 @@ impl Datagrams {
     }
 
     /// Hands a buffer to the device.
-    pub(super) fn listen(&mut self, index: u32) -> Result<(), Error> {
+    fn listen(&mut self, index: u32) -> Result<(), Error> {
         let mut piece = self.piece(index as usize * BUFFER_BYTES, BUFFER_BYTES);
         let mut request = ibv_recv_wr {
-            wr_id: WorkRequest::GreetingHeard(index).encode(),
+            wr_id: WorkRequest::GreetingHeard(self.numbered(index)).encode(),
             next: null_mut(),
             sg_list: &raw mut piece,
             num_sge: 1,

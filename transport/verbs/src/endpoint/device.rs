@@ -25,7 +25,7 @@ impl Device {
     pub(super) fn open(library: &Library, chosen: &Chosen, sizes: &Sizes) -> Result<Self, Error> {
         let functions = library.functions();
         let context = Context::open(library, &chosen.device)?;
-        // SAFETY (of all calls below): what they are made with is open, and
+        // SAFETY: (as of all calls below) what it is made with is open, and
         // destroyed later by the order of the fields.
         let domain = unsafe {
             let domain = (functions.alloc_pd)(context.raw());

@@ -5,7 +5,7 @@
 //! (`IBV_EVENT_QP_LAST_WQE_REACHED`). Not every device says so; then some time
 //! must pass. Its number is forgotten when every completion of it is dealt with.
 
-use super::completion::told;
+use super::failure::told;
 use super::send_queue::Role;
 use super::work_request::{PairId, WorkRequest};
 use super::{Open, PeerAddress};
@@ -48,7 +48,8 @@ impl Open {
         );
         while let Some(entry) = pair.queue.give_up() {
             self.in_flight -= usize::from(entry.role != Role::Marker);
-            self.ready
+            self.progress
+                .ready
                 .extend(told(entry, pair.peer, Some(error.clone())));
         }
         pair.destroy()?;
@@ -65,8 +66,8 @@ impl Open {
     }
 
     fn settle_number(&mut self, id: PairId, number: Option<u32>) {
-        let mut told = core::mem::take(&mut self.ready);
-        for completion in core::mem::take(&mut self.read_ahead) {
+        let mut told = core::mem::take(&mut self.progress.ready);
+        for completion in core::mem::take(&mut self.progress.read_ahead) {
             let is_its = match WorkRequest::decode(completion.wr_id) {
                 WorkRequest::Send(of, _) => of == id,
                 WorkRequest::Receive(_) => Some(completion.qp_num) == number,
@@ -74,21 +75,22 @@ impl Open {
             };
             match is_its {
                 true => self.completed(&completion, &mut told),
-                false => self.read_ahead.push(completion),
+                false => self.progress.read_ahead.push(completion),
             }
         }
-        self.ready = told;
+        self.progress.ready = told;
     }
 
     /// See [`super::Endpoint::remove`].
     pub(super) fn remove(&mut self, address: PeerAddress) -> Result<(), Error> {
+        self.strangers.remove(address);
         let gone = self.peers.take(address).ok_or_else(|| {
             Error::invalid(
                 "remove a peer",
                 "it was removed before, or is one of another endpoint",
             )
         })?;
-        self.ready.retain(|one| one.peer != Some(address));
+        self.progress.ready.retain(|one| one.peer != Some(address));
         let of_it = |pair: &&mut super::pair::Pair| pair.peer == Some(address);
         let mut ids = Vec::new();
         for pair in self.pairs.iter_mut().filter(of_it) {

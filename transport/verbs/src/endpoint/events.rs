@@ -33,7 +33,7 @@ impl Open {
             // SAFETY: an event that was read, once.
             unsafe { (library.functions().ack_async_event)(&raw mut event) };
         }
-        self.fatal.clone().map_or(Ok(()), Err)
+        self.progress.fatal.clone().map_or(Ok(()), Err)
     }
 
     fn happened_to_device(&mut self, event: &ibv_async_event) {
@@ -58,7 +58,7 @@ impl Open {
             }
             IBV_EVENT_DEVICE_FATAL | IBV_EVENT_CQ_ERR | IBV_EVENT_SRQ_ERR => {
                 let said = self.device.library().event_words(event.event_type);
-                self.fatal = Some(Error::invalid(
+                self.progress.fatal = Some(Error::invalid(
                     "use the device",
                     format!("{} failed: {said}", self.port.words),
                 ));

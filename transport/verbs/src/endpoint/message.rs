@@ -118,7 +118,6 @@ impl Open {
         flags: u32,
     ) -> Result<(), Refused> {
         let id = self.ready_pair(to, 1)?;
-        self.counters.inline += u64::from(role == Role::Untold);
         let mut request = Request {
             role,
             token,
@@ -133,7 +132,9 @@ impl Open {
         };
         // SAFETY: the pieces are of registered memory that stays mapped, and the
         // caller leaves them alone until they are told to be free.
-        unsafe { self.post(id, core::slice::from_mut(&mut request), Kind::Send) }
+        unsafe { self.post(id, core::slice::from_mut(&mut request), Kind::Send)? };
+        self.counters.inline += u64::from(flags & IBV_SEND_INLINE != 0);
+        Ok(())
     }
 }
 

@@ -141,7 +141,9 @@ impl Endpoint {
         let address = Address::decode(address)?;
         let known = |peer: &&Peer| peer.identity == address.identity;
         if let Some(peer) = open.peers.iter().find(known) {
-            return Ok(peer.address);
+            let address = peer.address;
+            open.strangers.remove(address);
+            return Ok(address);
         }
         open.insert(address)
     }
@@ -164,10 +166,13 @@ impl Endpoint {
 impl Open {
     pub(super) fn insert(&mut self, address: Address) -> Result<PeerAddress, Error> {
         const ATTEMPTED: &str = "insert the address of a peer";
-        if self.peers.len() >= self.peers_max {
+        if self.peers.len() >= self.options.peers_max {
             return Err(Error::invalid(
                 ATTEMPTED,
-                format!("the endpoint was opened for {} peers", self.peers_max),
+                format!(
+                    "the endpoint was opened for {} peers",
+                    self.options.peers_max
+                ),
             ));
         }
         let peer = self.peers.next_address();

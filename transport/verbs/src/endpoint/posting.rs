@@ -41,7 +41,7 @@ impl Open {
         };
         if self.in_flight + count > self.sizes.operations {
             // Some of those may be over, and nobody was told.
-            self.wants_markers = true;
+            self.progress.wants_markers = true;
             return Err(Refused::Full);
         }
         match self.pairs.get(id) {

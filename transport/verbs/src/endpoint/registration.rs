@@ -125,11 +125,13 @@ impl Registrations {
         fits.then_some(registration.local_key)
     }
 
+    /// Closes all, and says what went wrong first.
     pub(super) fn close(self) -> Result<(), Error> {
-        self.0
-            .into_iter()
-            .flatten()
-            .fold(Ok(()), |result, one| result.and(one.close()))
+        let mut result = Ok(());
+        for registration in self.0.into_iter().flatten() {
+            result = result.and(registration.close());
+        }
+        result
     }
 }
 

@@ -201,3 +201,6 @@ impl SendQueue {
         Some(entry)
     }
 }
+
+#[cfg(test)]
+mod tests;

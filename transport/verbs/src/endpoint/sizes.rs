@@ -29,14 +29,17 @@ impl Sizes {
     /// # Errors
     /// The device cannot have as many.
     pub(super) fn of(options: &EndpointOptions, limits: &DeviceLimits) -> Result<Self, Error> {
-        let pairs = (2 * options.peers_max).clamp(2, SLOTS_MAX);
+        let pairs = options.peers_max.saturating_mul(2).clamp(2, SLOTS_MAX);
+        let others = HEARD_MAX + SENT_MAX + pairs * MARKERS_MAX;
+        let left = (limits.completions as usize).saturating_sub(others);
+        // Operations give way first, but not more than to a half.
+        let for_receives = left.saturating_sub(options.operations_max).max(left / 2);
         let receives = options
             .receives_max
-            .clamp(1, limits.shared_requests.max(1) as usize);
-        let fixed = receives + HEARD_MAX + SENT_MAX + pairs * MARKERS_MAX;
-        let operations = options
-            .operations_max
-            .min((limits.completions as usize).saturating_sub(fixed));
+            .min(limits.shared_requests as usize)
+            .min(for_receives)
+            .max(1);
+        let operations = options.operations_max.min(left.saturating_sub(receives));
         let send_room = SEND_ROOM
             .min(operations)
             .min((limits.work_requests as usize).saturating_sub(MARKERS_MAX));
@@ -44,10 +47,11 @@ impl Sizes {
             return Err(Error::invalid(
                 "open an endpoint",
                 format!(
-                    "a completion queue of the device has {} entries at most, and {fixed} are needed \
-                     for {receives} receives and {pairs} queue pairs, with {} for sending; ask for \
-                     fewer receives or peers",
+                    "a completion queue of the device has {} entries at most and a send queue {}, and \
+                     for {pairs} queue pairs {others} are needed, beside {} for sending; ask for fewer \
+                     peers, or more operations",
                     limits.completions,
+                    limits.work_requests,
                     2 * SIGNALLED_EVERY
                 ),
             ));
@@ -57,7 +61,7 @@ impl Sizes {
             operations,
             send_room,
             pairs,
-            completions: fixed + operations,
+            completions: others + receives + operations,
         })
     }
 
@@ -67,5 +71,67 @@ impl Sizes {
             "it was to have {} entries: for {} receives, {} operations and {} queue pairs",
             self.completions, self.receives, self.operations, self.pairs
         )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LIMITS: DeviceLimits = DeviceLimits {
+        queue_pairs: 0,
+        work_requests: 16_384,
+        pieces: 0,
+        completion_queues: 0,
+        completions: 32_767,
+        shared_queues: 0,
+        shared_requests: 1 << 20,
+        shared_pieces: 0,
+        registrations: 0,
+        registration_bytes: 0,
+        address_handles: 0,
+        reads_answered: 0,
+        reads_begun: 0,
+    };
+
+    /// Whatever is asked for: all that can be posted at the same time fits in the
+    /// completion queue, and that in the device.
+    #[test]
+    fn the_completion_queue_holds_whatever_is_posted() {
+        let wishes = [0, 1, 31, 32, 1000, 30_000, 1 << 20, usize::MAX];
+        let mut opened = 0;
+        for operations_max in wishes {
+            for receives_max in wishes {
+                for peers_max in wishes {
+                    let options = EndpointOptions {
+                        operations_max,
+                        receives_max,
+                        peers_max,
+                        ..EndpointOptions::default()
+                    };
+                    let Ok(sizes) = Sizes::of(&options, &LIMITS) else {
+                        continue;
+                    };
+                    opened += 1;
+                    let markers = sizes.pairs * MARKERS_MAX;
+                    let posted = sizes.receives + sizes.operations + HEARD_MAX + SENT_MAX + markers;
+                    assert!(posted <= sizes.completions, "{options:?} {sizes:?}");
+                    assert!(sizes.completions <= 32_767, "{options:?} {sizes:?}");
+                    assert!(sizes.operations <= operations_max);
+                    assert!(sizes.receives <= receives_max.max(1));
+                    assert!(sizes.send_room + MARKERS_MAX <= 16_384);
+                }
+            }
+        }
+        assert!(opened > 100, "{opened}");
+    }
+
+    #[test]
+    fn what_is_asked_for_is_had_where_it_fits() {
+        let sizes = Sizes::of(&EndpointOptions::default(), &LIMITS).unwrap();
+        let options = EndpointOptions::default();
+        assert_eq!(sizes.receives, options.receives_max);
+        assert_eq!(sizes.operations, options.operations_max);
+        assert_eq!(sizes.pairs, 2 * options.peers_max);
     }
 }

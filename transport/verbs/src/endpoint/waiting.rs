@@ -120,7 +120,7 @@ impl Endpoint {
             Ok(may) => may,
             Err(error) => {
                 // The next poll says so.
-                open.fatal = Some(error);
+                open.progress.fatal = Some(error);
                 false
             }
         }
@@ -142,8 +142,9 @@ impl Open {
         }
         self.read_ahead()?;
         self.look()?;
-        let is_idle =
-            self.read_ahead.is_empty() && self.ready.is_empty() && self.happenings.is_empty();
+        let is_idle = self.progress.read_ahead.is_empty()
+            && self.progress.ready.is_empty()
+            && self.progress.happenings.is_empty();
         if !is_idle {
             return Ok(false);
         }

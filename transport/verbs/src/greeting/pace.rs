@@ -17,9 +17,12 @@ pub const SILENT_AFTER: Duration = Duration::from_secs(1);
 #[derive(Clone, Debug)]
 pub(super) struct Pace {
     next_at: Option<Duration>,
+    /// The last between two that said the same.
     gap: Duration,
     broke_at: Option<Duration>,
+    /// The last that a replacement waited.
     broken_gap: Duration,
+    /// When the peer was heard, or something began to be expected of it.
     heard_at: Duration,
     silence_told: bool,
 }
@@ -28,7 +31,7 @@ impl Pace {
     pub(super) fn new(now: Duration) -> Self {
         Self {
             next_at: Some(now),
-            gap: REPEAT_MIN,
+            gap: Duration::ZERO,
             broke_at: None,
             broken_gap: Duration::ZERO,
             heard_at: now,
@@ -48,13 +51,13 @@ impl Pace {
 
     /// The same is said as the timer wants: the gap doubles.
     pub(super) fn repeated(&mut self, now: Duration) {
-        self.gap = (self.gap * 2).min(REPEAT_MAX);
+        self.gap = doubled(self.gap);
         self.next_at = Some(now + self.gap);
     }
 
     /// The same is said as an answer: the gap stays.
     pub(super) fn answered(&mut self, now: Duration) {
-        self.next_at = Some(now + self.gap);
+        self.next_at = Some(now + self.gap.max(REPEAT_MIN));
     }
 
     /// Nothing is to be said any more.
@@ -67,10 +70,10 @@ impl Pace {
         let is_calm = self.broke_at.is_none_or(|at| now >= at + CALM);
         self.broken_gap = match is_calm {
             true => Duration::ZERO,
-            false => (self.broken_gap * 2).clamp(REPEAT_MIN, REPEAT_MAX),
+            false => doubled(self.broken_gap),
         };
         self.broke_at = Some(now);
-        self.gap = REPEAT_MIN;
+        self.gap = Duration::ZERO;
         self.next_at = Some(now + self.broken_gap);
         self.expect(now);
     }
@@ -87,4 +90,8 @@ impl Pace {
         self.silence_told |= is_silent;
         is_silent.then_some(self.heard_at)
     }
+}
+
+fn doubled(gap: Duration) -> Duration {
+    (gap * 2).clamp(REPEAT_MIN, REPEAT_MAX)
 }

@@ -118,9 +118,9 @@ impl Pairing {
 
     /// Data arrived on my queue pair of this generation: theirs is bound to it.
     pub fn data_arrived(&mut self, generation: u32, steps: &mut Vec<Step>) {
-        if let (Some(mine), Some(theirs)) = (self.mine, &mut self.theirs)
+        if let (Some(_), Some(theirs)) = (self.mine, &mut self.theirs)
             && self.generation == generation
-            && mine.stage != Stage::Fresh
+            && theirs.offer.generation == generation
         {
             theirs.is_bound = true;
             self.settle(steps);

@@ -2,4 +2,9 @@
 //! pairs do meanwhile: small cases exhaustively, larger ones at random, in time.
 
 mod exhaustive;
+mod fences;
 mod graph;
+mod network;
+mod paces;
+mod seed;
+mod storms;

@@ -1,6 +1,6 @@
 //! Which offer of a provider both sides open.
 
-use super::RemoteError;
+use crate::remote::RemoteError;
 use core::cmp::Reverse;
 use refrain_libfabric::constants::{FI_MSG, FI_RMA, FI_SOCKADDR_IN};
 use refrain_libfabric::{Hints, Info, Library};

@@ -1,0 +1,8 @@
+//! One-sided commits by a provider of libfabric.
+
+mod offer;
+mod port;
+mod rings;
+
+pub use port::LibfabricPort;
+pub(super) use rings::{LibfabricRings, RingKey};

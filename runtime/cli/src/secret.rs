@@ -1,0 +1,38 @@
+//! Secrets from files.
+
+use miette::miette;
+use refrain_secure::Secret;
+use std::io::{self, BufRead as _, Read as _};
+use std::os::unix::fs::MetadataExt as _;
+use std::path::Path;
+
+/// Longer files hold something else.
+const FILE_BYTES_MAX: u64 = 4096;
+
+/// Reads a secret from a file that nobody else may read; `-` is standard input, one
+/// line of it.
+pub fn read(path: &Path) -> miette::Result<Secret> {
+    let shown = path.display();
+    let failed = |error: io::Error| miette!("--secret {shown}: {error}");
+    let mut text = String::new();
+    if path == Path::new("-") {
+        let stdin = io::stdin().lock();
+        stdin
+            .take(FILE_BYTES_MAX)
+            .read_line(&mut text)
+            .map_err(failed)?;
+    } else {
+        let file = std::fs::File::open(path).map_err(failed)?;
+        let mode = file.metadata().map_err(failed)?.mode();
+        if mode & 0o077 != 0 {
+            return Err(miette!(
+                "--secret {shown}: others may read it: chmod 600 {shown}, and make a new secret if they may have"
+            ));
+        }
+        file.take(FILE_BYTES_MAX)
+            .read_to_string(&mut text)
+            .map_err(failed)?;
+    }
+    let parsed = text.parse();
+    parsed.map_err(|error: refrain_secure::NotASecret| miette!("--secret {shown}: {error}"))
+}

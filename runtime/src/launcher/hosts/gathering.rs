@@ -1,0 +1,366 @@
+//! Starting the agents of a job, and waiting until all have called and are ready.
+
+use super::invitation::{Invitation, LOCAL_NAME, PURPOSE};
+use super::message::{FromAgent, Refusal, Setup, ToAgent};
+use super::wire::Wire;
+use super::{Arm, Caller, Host, Hosts, HostsSpec, listing};
+use crate::Error;
+use crate::config::JobConfig;
+use crate::launcher::{addresses, program, spawn};
+use refrain_secure::{Door, Guest, Secret};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::{Pid, PidfdFlags, pidfd_open};
+use std::ffi::OsString;
+use std::io::{self, Write as _};
+use std::net::IpAddr;
+use std::os::fd::AsFd;
+use std::os::unix::process::ExitStatusExt;
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::time::{Duration, Instant};
+
+/// How long agents may take to call and to say that they are ready.
+const READY_MAX: Duration = Duration::from_secs(60);
+/// What reaches a host, unless told otherwise.
+const SSH: [&str; 2] = ["ssh", "-oBatchMode=yes"];
+
+/// A host whose agent is not ready.
+struct Waiting {
+    name: String,
+    ranks: Vec<u32>,
+    /// As in the list of hosts.
+    number: u32,
+    caller: Caller,
+    wire: Option<Wire>,
+    ready: Option<(Box<JobConfig>, u128)>,
+}
+
+/// All agents under way. Dropping it ends them.
+struct Gathering<'a> {
+    setup: &'a Setup,
+    door: Door,
+    waiting: Vec<Waiting>,
+    /// Proven, and have not said who they are.
+    unnamed: Vec<Wire>,
+}
+
+/// Starts an agent on each host that is to have ranks; `setup` is what they are to
+/// do but for their ranks.
+///
+/// # Errors
+/// [`Error::Config`] and [`Error::Program`] when a host cannot be reached or its
+/// agent cannot do it, with the host; nothing is left running then.
+pub fn gather(spec: &HostsSpec, setup: &Setup) -> Result<Hosts, Error> {
+    let wrong = |error: listing::NotAHost| Error::Config(error.to_string());
+    let of_rank = listing::place(setup.size, &spec.hosts).map_err(wrong)?;
+    let system = |error| Error::Control {
+        attempted: "listening for the agents of the job".into(),
+        error,
+    };
+    let secret = Secret::random().map_err(system)?;
+    let door = Door::open(secret.clone(), PURPOSE).map_err(system)?;
+    let port = door.address().map_err(system)?.port();
+    let mut gathering = Gathering {
+        setup,
+        door,
+        waiting: Vec::new(),
+        unnamed: Vec::new(),
+    };
+    let addresses = addresses::of_this_host();
+    for (number, host) in spec.hosts.iter().enumerate() {
+        let ranks = (0..setup.size).filter(|rank| of_rank[*rank as usize] == number);
+        let ranks: Vec<u32> = ranks.collect();
+        if ranks.is_empty() {
+            continue;
+        }
+        let invitation = Invitation {
+            job: setup.job,
+            host: number as u32,
+            secret: secret.clone(),
+            port,
+            addresses: addresses.clone(),
+        };
+        gathering.waiting.push(Waiting {
+            name: host.name.clone(),
+            ranks,
+            number: number as u32,
+            caller: call(spec, &host.name, &invitation)?,
+            wire: None,
+            ready: None,
+        });
+    }
+    gathering.wait(Instant::now() + READY_MAX)?;
+    gathering.finish()
+}
+
+/// Starts the agent on one host.
+fn call(spec: &HostsSpec, name: &str, invitation: &Invitation) -> Result<Caller, Error> {
+    let failed = |error| Error::Control {
+        attempted: format!("starting an agent on {name}"),
+        error,
+    };
+    let refrain = match &spec.refrain {
+        Some(path) => path.clone(),
+        None => program::refrain("an agent on each host")?,
+    };
+    let (command, arguments) = if name == LOCAL_NAME {
+        (refrain, vec!["agent".into()])
+    } else {
+        let default = || SSH.map(OsString::from).to_vec();
+        let ssh = Some(spec.ssh.clone()).filter(|ssh| !ssh.is_empty());
+        let mut ssh = ssh.unwrap_or_else(default).into_iter();
+        let command = PathBuf::from(ssh.next().unwrap_or_default());
+        let words = [name.into(), quoted(&refrain), "agent".into()];
+        (program::resolve(&command)?, ssh.chain(words).collect())
+    };
+    let mut child = spawn::spawn_service(&command, &arguments, Stdio::piped()).map_err(failed)?;
+    let mut stdin = child.stdin.take();
+    let said = stdin.as_mut().map(|stdin| {
+        // Fits a pipe. One that has ended already is noticed by its end.
+        stdin.write_all(invitation.to_line().as_bytes())
+    });
+    if let Some(Err(error)) = said
+        && error.kind() != io::ErrorKind::BrokenPipe
+    {
+        let _ = child.kill();
+        let _ = child.wait();
+        return Err(failed(error));
+    }
+    match pidfd_open(Pid::from_child(&child), PidfdFlags::empty()) {
+        Ok(pidfd) => Ok(Caller {
+            child,
+            pidfd,
+            stdin,
+            has_ended: false,
+        }),
+        Err(error) => {
+            let _ = child.kill();
+            let _ = child.wait();
+            Err(failed(error.into()))
+        }
+    }
+}
+
+/// Agents on one machine (containers, network namespaces) do not see each other's
+/// ranks: where those run on the same cores, each is told of all.
+fn share_cores(hosts: &mut [Host], boots: &[u128]) {
+    let cores: Vec<Vec<u32>> = hosts.iter().map(|host| host.config.cores.clone()).collect();
+    let own: Vec<u32> = hosts.iter().map(|host| host.config.ranks_on_host).collect();
+    for (number, host) in hosts.iter_mut().enumerate() {
+        let shares = |other: &usize| {
+            let meet = cores[*other]
+                .iter()
+                .any(|core| cores[number].contains(core));
+            boots[*other] == boots[number] && (meet || *other == number)
+        };
+        let ranks = (0..own.len()).filter(shares).map(|other| own[other]).sum();
+        if ranks > own[number] {
+            host.config.ranks_on_host = ranks;
+            host.arm.push(ToAgent::Unpin);
+        }
+    }
+}
+
+/// ssh gives the command to a shell.
+fn quoted(path: &Path) -> OsString {
+    let is_plain = |byte: &u8| byte.is_ascii_alphanumeric() || b"/._-+".contains(byte);
+    match path.to_str() {
+        Some(text) if !text.bytes().all(|byte| is_plain(&byte)) => {
+            format!("'{}'", text.replace('\'', r"'\''")).into()
+        }
+        _ => path.into(),
+    }
+}
+
+impl Gathering<'_> {
+    /// Serves the agents until all are ready.
+    fn wait(&mut self, until: Instant) -> Result<(), Error> {
+        while self.waiting.iter().any(|waiting| waiting.ready.is_none()) {
+            let now = Instant::now();
+            if now >= until {
+                return Err(self.late());
+            }
+            let wake_at = self.door.deadline().map_or(until, |at| at.min(until));
+            self.poll(wake_at.saturating_duration_since(now));
+            for guest in self.door.step(Instant::now()) {
+                let Guest { stream, session } = guest;
+                // One that is gone again may call again.
+                self.unnamed.extend(Wire::new(stream, session));
+            }
+            self.learn_names();
+            for waiting in &mut self.waiting {
+                waiting.serve()?;
+            }
+        }
+        Ok(())
+    }
+
+    fn poll(&self, longest: Duration) {
+        let mut polled: Vec<PollFd<'_>> = self
+            .door
+            .descriptors()
+            .map(|descriptor| PollFd::from_borrowed_fd(descriptor, PollFlags::IN))
+            .collect();
+        let named = self
+            .waiting
+            .iter()
+            .filter_map(|waiting| waiting.wire.as_ref());
+        for wire in self.unnamed.iter().chain(named) {
+            polled.push(PollFd::from_borrowed_fd(wire.as_fd(), wire.interest()));
+        }
+        for waiting in &self.waiting {
+            let pidfd = waiting.caller.pidfd.as_fd();
+            polled.push(PollFd::from_borrowed_fd(pidfd, PollFlags::IN));
+        }
+        let longest = Timespec::try_from(longest).ok();
+        // A failure is found by whatever is tried next.
+        let _ = poll(&mut polled, longest.as_ref());
+    }
+
+    /// Which host each agent is on that has just called.
+    fn learn_names(&mut self) {
+        for mut wire in std::mem::take(&mut self.unnamed) {
+            let received = wire.receive();
+            match wire.next_message() {
+                Ok(Some(FromAgent::Hello { host })) => {
+                    let mut waiting = self.waiting.iter_mut();
+                    let Some(waiting) = waiting.find(|waiting| waiting.number == host) else {
+                        continue;
+                    };
+                    let setup = ToAgent::Setup(Box::new(Setup {
+                        ranks: waiting.ranks.clone(),
+                        ..self.setup.clone()
+                    }));
+                    // Called twice: by the first connection it is not heard.
+                    if wire.say(&setup).and_then(|()| wire.flush()).is_ok() {
+                        waiting.wire = Some(wire);
+                    }
+                }
+                Ok(None) if received.is_ok() => self.unnamed.push(wire),
+                // It may call again.
+                _ => {}
+            }
+        }
+    }
+
+    fn late(&self) -> Error {
+        let late = self
+            .waiting
+            .iter()
+            .filter(|waiting| waiting.ready.is_none());
+        let names: Vec<&str> = late.map(|waiting| waiting.name.as_str()).collect();
+        Error::Config(format!(
+            "the agents on {} have not called within {} s: from there, this host must be reachable by TCP (any port); or a firewall is between them",
+            names.join(", "),
+            READY_MAX.as_secs()
+        ))
+    }
+
+    /// The hosts, ready.
+    fn finish(mut self) -> Result<Hosts, Error> {
+        let (mut hosts, mut boots) = (Vec::new(), Vec::new());
+        let mut of_rank = vec![0; self.setup.size as usize];
+        for waiting in std::mem::take(&mut self.waiting) {
+            let (Some(wire), Some((config, boot))) = (waiting.wire, waiting.ready) else {
+                return Err(Error::Config("an agent was lost at the start".into()));
+            };
+            let launcher = wire.own_address();
+            let launcher: IpAddr = launcher.map_err(|error| Error::Config(error.to_string()))?;
+            for rank in &waiting.ranks {
+                of_rank[*rank as usize] = hosts.len();
+            }
+            hosts.push(Host {
+                name: waiting.name,
+                ranks: waiting.ranks,
+                arm: Arm::default(),
+                wire: Some(wire),
+                caller: waiting.caller,
+                config: *config,
+                launcher,
+            });
+            boots.push(boot);
+        }
+        share_cores(&mut hosts, &boots);
+        Ok(Hosts { hosts, of_rank })
+    }
+}
+
+impl Waiting {
+    /// Hears what its agent says.
+    fn serve(&mut self) -> Result<(), Error> {
+        if let Some(wire) = &mut self.wire {
+            let _ = wire.flush();
+            let received = wire.receive();
+            match wire.next_message() {
+                Ok(Some(FromAgent::Ready { config, boot })) => {
+                    self.ready = Some((config, boot));
+                }
+                Ok(Some(FromAgent::Refused { refusal, reason })) => {
+                    return Err(self.refused(refusal, &reason));
+                }
+                Ok(None) if received.is_ok() => {}
+                // Why, is said by its end.
+                _ => self.wire = None,
+            }
+        }
+        // What it said before is heard first.
+        match self.caller.child.try_wait() {
+            Ok(Some(status)) => Err(self.gone(status)),
+            _ => Ok(()),
+        }
+    }
+
+    fn refused(&self, refusal: Refusal, reason: &str) -> Error {
+        let reason = format!("host {}: {reason}", self.name);
+        match refusal {
+            Refusal::Config => Error::Config(reason),
+            Refusal::ProgramMissing => Error::Program {
+                reason,
+                found: false,
+            },
+            Refusal::ProgramUnusable => Error::Program {
+                reason,
+                found: true,
+            },
+            Refusal::System => Error::Control {
+                attempted: reason,
+                error: io::Error::other("the agent there could not do it"),
+            },
+        }
+    }
+
+    fn gone(&self, status: std::process::ExitStatus) -> Error {
+        let how = match (status.code(), status.signal()) {
+            (Some(code), _) => format!("ended with status {code}"),
+            (None, signal) => format!("was killed by signal {}", signal.unwrap_or(0)),
+        };
+        let advice = match (self.name.as_str(), status.code()) {
+            (LOCAL_NAME, _) => "its own output should say why".to_owned(),
+            (name, Some(255)) => {
+                format!("the host cannot be reached or lets nobody in: try `ssh -oBatchMode=yes {name} true`")
+            }
+            (_, Some(126 | 127)) => {
+                "there is no refrain at that path: install it there, or name it with --remote-refrain".to_owned()
+            }
+            _ => "its own output should say why".to_owned(),
+        };
+        Error::Config(format!(
+            "host {}: what was to start an agent there {how} before the agent was ready: {advice}",
+            self.name
+        ))
+    }
+}
+
+impl Drop for Gathering<'_> {
+    fn drop(&mut self) {
+        self.unnamed.clear();
+        let give_up_at = Instant::now() + super::END_MAX;
+        for waiting in &mut self.waiting {
+            waiting.wire = None;
+            drop(waiting.caller.stdin.take());
+        }
+        for waiting in &mut self.waiting {
+            waiting.caller.end(give_up_at);
+        }
+    }
+}

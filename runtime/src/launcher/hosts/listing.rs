@@ -1,0 +1,215 @@
+//! The hosts of a job: `--host a,b:4`, `--hostfile FILE`, and which rank runs where.
+//! Pure.
+//!
+//! A line of a hostfile, as Open MPI has them: `NAME [slots=N]`; what follows a `#`
+//! is said to people alone.
+
+use std::path::{Path, PathBuf};
+use thiserror::Error;
+
+/// A host, and how many ranks it takes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HostSlots {
+    /// As ssh knows it; `localhost` is this host, without ssh.
+    pub name: String,
+    /// At least 1.
+    pub slots: u32,
+}
+
+/// Text that names no hosts.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum NotAHost {
+    /// One entry of `--host`.
+    #[error("--host: {entry:?}: {why}: say NAME or NAME:SLOTS, separated by commas")]
+    Entry {
+        /// As given.
+        entry: String,
+        /// What is wrong with it.
+        why: String,
+    },
+    /// A line of a hostfile.
+    #[error("{file}:{line}: {why}: say NAME or NAME slots=N")]
+    Line {
+        /// The file.
+        file: PathBuf,
+        /// Counted from 1.
+        line: usize,
+        /// What is wrong.
+        why: String,
+    },
+    /// The file cannot be read, or has no host.
+    #[error("--hostfile {file}: {why}")]
+    File {
+        /// The file.
+        file: PathBuf,
+        /// What is wrong.
+        why: String,
+    },
+    /// More ranks than slots.
+    #[error(
+        "{ranks} ranks do not fit on {hosts} hosts with {slots} slots: name more, or say slots=N for each"
+    )]
+    Full {
+        /// How many ranks.
+        ranks: u32,
+        /// How many hosts.
+        hosts: usize,
+        /// All their slots.
+        slots: u64,
+    },
+}
+
+/// The hosts of `--host`.
+///
+/// # Errors
+/// The entry that is wrong, and why.
+pub fn parse_hosts(text: &str) -> Result<Vec<HostSlots>, NotAHost> {
+    let entry = |entry: &str| {
+        let (name, slots) = match entry.rsplit_once(':') {
+            Some((name, slots)) => (name, Some(slots)),
+            None => (entry, None),
+        };
+        host(name, slots).map_err(|why| NotAHost::Entry {
+            entry: entry.into(),
+            why,
+        })
+    };
+    text.split(',').map(entry).collect()
+}
+
+/// The hosts of a file.
+///
+/// # Errors
+/// File, line and what is wrong there.
+pub fn read_hostfile(path: &Path) -> Result<Vec<HostSlots>, NotAHost> {
+    let file = |why: String| NotAHost::File {
+        file: path.into(),
+        why,
+    };
+    let text = std::fs::read_to_string(path).map_err(|error| file(error.to_string()))?;
+    let hosts = parse_hostfile(&text).map_err(|(line, why)| NotAHost::Line {
+        file: path.into(),
+        line,
+        why,
+    })?;
+    match hosts.is_empty() {
+        true => Err(file("names no host".into())),
+        false => Ok(hosts),
+    }
+}
+
+fn parse_hostfile(text: &str) -> Result<Vec<HostSlots>, (usize, String)> {
+    let mut hosts = Vec::new();
+    for (number, line) in (1..).zip(text.lines()) {
+        let entry = line.split('#').next().unwrap_or_default();
+        let mut words = entry.split_ascii_whitespace();
+        let Some(name) = words.next() else { continue };
+        let mut slots = None;
+        for word in words {
+            let value = word.strip_prefix("slots=");
+            let value = value.ok_or_else(|| (number, format!("{word:?} is not understood")))?;
+            if slots.replace(value).is_some() {
+                return Err((number, "slots= is there twice".into()));
+            }
+        }
+        hosts.push(host(name, slots).map_err(|why| (number, why))?);
+    }
+    Ok(hosts)
+}
+
+fn host(name: &str, slots: Option<&str>) -> Result<HostSlots, String> {
+    let is_word = |letter: char| letter.is_ascii_alphanumeric() || "-._@:[]%".contains(letter);
+    if name.is_empty() || name.starts_with('-') || !name.chars().all(is_word) {
+        return Err(format!("{name:?} is no host's name"));
+    }
+    let slots = match slots {
+        None => 1,
+        Some(text) => match text.parse() {
+            Ok(slots @ 1..) => slots,
+            _ => return Err(format!("{text:?} is no number of slots (1 or more)")),
+        },
+    };
+    Ok(HostSlots {
+        name: name.into(),
+        slots,
+    })
+}
+
+/// Which host each rank runs on: slot by slot, in the order of the list. A host
+/// that is named again is the first of its name.
+///
+/// # Errors
+/// There are too few slots.
+pub fn place(ranks: u32, hosts: &[HostSlots]) -> Result<Vec<usize>, NotAHost> {
+    let first = |name: &str| hosts.iter().position(|host| host.name == name);
+    let slots = hosts.iter().flat_map(|host| {
+        let index = first(&host.name).into_iter();
+        index.flat_map(|index| (0..host.slots).map(move |_| index))
+    });
+    let placed: Vec<usize> = slots.take(ranks as usize).collect();
+    match placed.len() == ranks as usize {
+        true => Ok(placed),
+        false => Err(NotAHost::Full {
+            ranks,
+            hosts: hosts.len(),
+            slots: hosts.iter().map(|host| u64::from(host.slots)).sum(),
+        }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn on(name: &str, slots: u32) -> HostSlots {
+        HostSlots {
+            name: name.into(),
+            slots,
+        }
+    }
+
+    #[test]
+    fn lists_and_files_name_hosts_and_slots() {
+        let listed = parse_hosts("a,user@b.c:4,a:2").unwrap();
+        assert_eq!(listed, [on("a", 1), on("user@b.c", 4), on("a", 2)]);
+        let text = "# ours\n\na slots=2 # fast\n  b\nc\tslots=1\n";
+        let read = parse_hostfile(text).unwrap();
+        assert_eq!(read, [on("a", 2), on("b", 1), on("c", 1)]);
+    }
+
+    #[test]
+    fn what_is_wrong_is_told_with_its_place() {
+        for (text, words) in [
+            ("", "\"\" is no host's name"),
+            ("a,,b", "\"\" is no host's name"),
+            ("a:0", "no number of slots"),
+            ("a:x", "no number of slots"),
+            ("-oProxyCommand=x", "no host's name"),
+            ("a;reboot", "no host's name"),
+        ] {
+            let error = parse_hosts(text).unwrap_err().to_string();
+            assert!(error.contains(words), "{text}: {error}");
+        }
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("hosts");
+        let refusal = |text: &str| {
+            std::fs::write(&path, text).unwrap();
+            read_hostfile(&path).unwrap_err().to_string()
+        };
+        assert!(refusal("a\nb slot=2\n").contains("hosts:2: \"slot=2\" is not understood"));
+        assert!(refusal("a slots=\n").contains("hosts:1: \"\" is no number"));
+        assert!(refusal("a slots=1 slots=2").contains("twice"));
+        assert!(refusal("# nobody\n").contains("names no host"));
+        let absent = read_hostfile(&folder.path().join("absent")).unwrap_err();
+        assert!(absent.to_string().contains("absent"), "{absent}");
+    }
+
+    #[test]
+    fn ranks_take_slots_in_order() {
+        let hosts = [on("a", 2), on("b", 1), on("a", 1)];
+        assert_eq!(place(4, &hosts).unwrap(), [0, 0, 1, 0]);
+        assert_eq!(place(1, &hosts).unwrap(), [0]);
+        let error = place(5, &hosts).unwrap_err().to_string();
+        assert!(error.contains("5 ranks do not fit on 3 hosts with 4 slots"));
+    }
+}

@@ -1,0 +1,29 @@
+//! Conversations over TCP between processes that share a secret: the launcher
+//! and its agents on other hosts.
+//!
+//! A stranger who connects is told nothing and can do nothing. Both sides prove
+//! that they know the secret, freshly, before anything is said; from then on
+//! everything is encrypted, and what was changed, left out in the middle, played
+//! again or made up ends the conversation. Noise does all of it
+//! (`Noise_NNpsk0_25519_ChaChaPoly_BLAKE2s`, by the crate `snow`); no cipher is
+//! implemented here. What it does not do: it cannot hide how much is said and
+//! when, nor keep somebody on the way from cutting the connection.
+//!
+//! | file | subject |
+//! |---|---|
+//! | `secret` | what both sides know |
+//! | `session` | one conversation; bytes in, bytes out, no sockets |
+//! | `blocking` | one over a socket that blocks |
+//! | `door` | a listening socket: strangers in front of it, bounded in number and time |
+//!
+//! Docs: `docs/hosts.md`.
+
+mod blocking;
+mod door;
+mod secret;
+mod session;
+
+pub use blocking::SealedStream;
+pub use door::{Door, Guest, STRANGER_WAIT, STRANGERS_MAX};
+pub use secret::{NotASecret, Secret};
+pub use session::{SecureError, Session};

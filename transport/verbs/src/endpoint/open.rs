@@ -1,0 +1,222 @@
+//! Everything that is open, and what time changes in it.
+
+use super::completion::Completion;
+use super::connections::Happening;
+use super::counters::Counters;
+use super::datagrams::Datagrams;
+use super::device::Device;
+use super::options::EndpointOptions;
+use super::pair::{Making, State};
+use super::pairs::Pairs;
+use super::peers::Peers;
+use super::port::LocalPort;
+use super::random;
+use super::receives::Receives;
+use super::registration::Registrations;
+use super::remote_memory::ReadBack;
+use super::sizes::Sizes;
+use super::strangers::Strangers;
+use super::waiting::Waiting;
+use super::work_request::PairId;
+use crate::greeting::Identity;
+use crate::sys::types::ibv_wc;
+use crate::{Chosen, Error, Library};
+use core::time::Duration;
+use std::time::Instant;
+
+/// What is open. Children stand before their parents, so that they are dropped
+/// first.
+pub(super) struct Open {
+    pub(super) pairs: Pairs,
+    pub(super) datagrams: Datagrams,
+    pub(super) registrations: Registrations,
+    pub(super) read_back: ReadBack,
+    pub(super) waiting: Waiting,
+    pub(super) device: Device,
+    pub(super) peers: Peers,
+    pub(super) strangers: Strangers,
+    pub(super) receives: Receives,
+    pub(super) identity: Identity,
+    pub(super) port: LocalPort,
+    pub(super) sizes: Sizes,
+    pub(super) options: EndpointOptions,
+    pub(super) inline_bytes: u32,
+    pub(super) message_bytes: usize,
+    pub(super) clock: Instant,
+    /// Requests in all send queues, without markers.
+    pub(super) in_flight: usize,
+    pub(super) progress: Progress,
+    pub(super) counters: Counters,
+}
+
+/// What is under way between two polls.
+#[derive(Default)]
+pub(super) struct Progress {
+    /// Told to the caller at the next poll: never receives.
+    pub(super) ready: Vec<Completion>,
+    /// Completions that were read and are still to be dealt with.
+    pub(super) read_ahead: Vec<ibv_wc>,
+    pub(super) happenings: Vec<Happening>,
+    /// There was no room, though some of what takes it may be over.
+    pub(super) wants_markers: bool,
+    pub(super) polls: u32,
+    pub(super) look_at: Duration,
+    /// The device works no more.
+    pub(super) fatal: Option<Error>,
+}
+
+/// Time between two looks at what takes time.
+const LOOK_EVERY: Duration = Duration::from_millis(1);
+
+/// Keys with this bit are for the system itself.
+const QKEY_OF_THE_SYSTEM: u32 = 1 << 31;
+
+impl Open {
+    pub(super) fn new(
+        library: &Library,
+        chosen: &Chosen,
+        options: &EndpointOptions,
+    ) -> Result<Self, Error> {
+        let sizes = Sizes::of(options, &chosen.limits)?;
+        let qkey = u32::from_le_bytes(random::bytes()?) & !QKEY_OF_THE_SYSTEM;
+        let mut port = LocalPort::new(chosen, qkey)?;
+        let device = Device::open(library, chosen, &sizes)?;
+        let waiting = Waiting::new(&device)?;
+        let read_back = ReadBack::new(&device)?;
+        let making = Making {
+            device: &device,
+            port: &port,
+            sizes: &sizes,
+            inline_bytes: 0,
+        };
+        let wished = u32::try_from(options.inject_bytes).unwrap_or(u32::MAX);
+        let inline_bytes = making.inline_bytes(wished)?;
+        let datagrams = Datagrams::open(&making)?;
+        port.contact.qpn = datagrams.number();
+        let identity = Identity(random::bytes()?);
+        Ok(Self {
+            pairs: Pairs::new(sizes.pairs),
+            datagrams,
+            registrations: Registrations::default(),
+            read_back,
+            waiting,
+            device,
+            peers: Peers::new(identity),
+            strangers: Strangers::default(),
+            receives: Receives::new(sizes.receives),
+            identity,
+            port,
+            sizes,
+            options: options.clone(),
+            inline_bytes,
+            message_bytes: chosen.message_max_bytes as usize,
+            clock: Instant::now(),
+            in_flight: 0,
+            progress: Progress::default(),
+            counters: Counters::default(),
+        })
+    }
+
+    /// Looks at all that takes time: greetings, queue pairs that are given up, sends
+    /// that nobody will tell of, events of the device.
+    pub(super) fn look(&mut self) -> Result<(), Error> {
+        if let Some(error) = &self.progress.fatal {
+            return Err(error.clone());
+        }
+        let now = self.clock.elapsed();
+        self.happened(now);
+        if now < self.progress.look_at {
+            return Ok(());
+        }
+        self.progress.look_at = now + LOOK_EVERY;
+        self.read_events()?;
+        self.mark_old();
+        self.restart_greetings(now)?;
+        if self.pairs.draining() > 0 {
+            self.destroy_drained(now)?;
+        }
+        self.probe_strangers(now);
+        self.tick(now);
+        Ok(())
+    }
+
+    pub(super) fn has_sent_all(&mut self) -> bool {
+        let mut bound = self.pairs.iter().filter(|pair| pair.state == State::Bound);
+        let has_sent_all = bound.all(|pair| pair.queue.is_empty());
+        self.progress.wants_markers |= !has_sent_all;
+        has_sent_all
+    }
+
+    /// The queue pair for greetings begins anew, if the device gave it up. That of a
+    /// device that refuses is tried again later.
+    fn restart_greetings(&mut self, now: Duration) -> Result<(), Error> {
+        if self.datagrams.restart_at().is_some_and(|at| at <= now) {
+            // The completion queue has room for what is posted once.
+            self.read_ahead()?;
+            let restarted = self.datagrams.restart(now, &self.device, &self.port);
+            self.counters.greeting_restarts += u64::from(restarted.is_ok());
+        }
+        Ok(())
+    }
+
+    /// When to look next; `None` while only the device can bring news.
+    pub(super) fn next_look_at(&self, now: Duration) -> Option<Duration> {
+        let is_soon = self.pairs.draining() > 0
+            || self.pairs.iter().any(|pair| {
+                pair.state == State::Bound && pair.queue.needs_marker() && !pair.is_marked
+            });
+        let ticks = self
+            .peers
+            .iter()
+            .filter_map(|peer| peer.connecting.next_tick_at());
+        let soon = is_soon.then(|| now + LOOK_EVERY);
+        ticks
+            .chain(soon)
+            .chain(self.datagrams.restart_at())
+            .chain(self.strangers.next_at())
+            .min()
+    }
+
+    /// Sends that have been the last of their queue pair for a while: a marker goes
+    /// behind them.
+    fn mark_old(&mut self) {
+        let wants_all = core::mem::take(&mut self.progress.wants_markers);
+        let mut old: Vec<PairId> = Vec::new();
+        for pair in self.pairs.iter_mut() {
+            let is_wanted =
+                pair.queue.needs_marker() || (wants_all && pair.queue.has_unsignalled());
+            if pair.state != State::Bound || pair.is_marked || !is_wanted {
+                continue;
+            }
+            let next = pair.queue.next();
+            if pair.seen == next || wants_all {
+                old.push(pair.id);
+            }
+            pair.seen = next;
+        }
+        old.into_iter().for_each(|id| self.mark(id));
+    }
+
+    pub(super) fn close(mut self) -> Result<(), Error> {
+        let ids: Vec<PairId> = self.pairs.iter().map(|pair| pair.id).collect();
+        for id in &ids {
+            self.give_up(*id);
+        }
+        // Whatever the device says, it is asked to destroy them.
+        let _ = self.wait_for(&ids);
+        let mut result = Ok(());
+        for pair in self.pairs.take_all() {
+            result = result.and(pair.destroy());
+        }
+        result = result.and(self.datagrams.close());
+        if result.is_err() {
+            // Nothing is freed under the device.
+            core::mem::forget((self.registrations, self.read_back, self.device));
+            return result;
+        }
+        self.registrations
+            .close()
+            .and(self.read_back.close())
+            .and(self.device.close())
+    }
+}

@@ -1,0 +1,92 @@
+//! Peers that came by themselves, where that is allowed: nobody else knows them,
+//! so nobody will remove them. They are forgotten when their connection breaks or
+//! does not come about. One that dies says nothing: each is written to from time
+//! to time, zero bytes, which need no memory of it.
+
+use super::pair::State;
+use super::work_request::PairId;
+use super::{Open, PeerAddress};
+use core::time::Duration;
+use std::collections::HashSet;
+
+/// Time between two looks whether strangers live.
+const PROBE_EVERY: Duration = Duration::from_secs(5);
+
+/// Peers that were not inserted.
+#[derive(Default)]
+pub(super) struct Strangers {
+    known: HashSet<PeerAddress>,
+    probe_at: Duration,
+}
+
+impl Strangers {
+    pub(super) fn insert(&mut self, peer: PeerAddress, now: Duration) {
+        if self.known.is_empty() {
+            self.probe_at = now + PROBE_EVERY;
+        }
+        self.known.insert(peer);
+    }
+
+    /// It is looked after by others from now on, or gone. Says whether it was one.
+    pub(super) fn remove(&mut self, peer: PeerAddress) -> bool {
+        self.known.remove(&peer)
+    }
+
+    /// When to look whether they live.
+    pub(super) fn next_at(&self) -> Option<Duration> {
+        (!self.known.is_empty()).then_some(self.probe_at)
+    }
+}
+
+impl Open {
+    /// Asks strangers whether they live, when it is time.
+    pub(super) fn probe_strangers(&mut self, now: Duration) {
+        if self.strangers.next_at().is_none_or(|at| now < at) {
+            return;
+        }
+        self.strangers.probe_at = now + PROBE_EVERY;
+        let is_idle = |id: &PairId| {
+            let pair = self.pairs.get(*id);
+            pair.is_some_and(|pair| pair.state == State::Bound && !pair.is_marked)
+        };
+        let peers = self.peers.iter();
+        let idle: Vec<PairId> = peers
+            .filter(|peer| peer.is_established && self.strangers.known.contains(&peer.address))
+            .filter_map(|peer| peer.pair)
+            .filter(is_idle)
+            .collect();
+        idle.into_iter().for_each(|id| self.mark(id));
+    }
+
+    /// Whether that queue pair was a stranger's: it is forgotten then.
+    pub(super) fn forget_stranger_of(&mut self, id: PairId) -> bool {
+        let peer = self.pairs.get(id).and_then(|pair| pair.peer);
+        let peer = peer.and_then(|peer| self.peers.get(peer));
+        // One that has another by now goes on with that.
+        let broken = peer.filter(|peer| peer.pair.is_none());
+        let address = broken.map(|peer| peer.address);
+        address.is_some_and(|address| self.forget_stranger(address))
+    }
+
+    /// Forgets a peer if it is a stranger, for ever (FENCE-1), without waiting for
+    /// the device. Says whether it is one.
+    pub(super) fn forget_stranger(&mut self, peer: PeerAddress) -> bool {
+        if !self.strangers.remove(peer) {
+            return false;
+        }
+        let pair = self.peers.get(peer).and_then(|peer| peer.pair);
+        self.peers.take(peer);
+        self.progress
+            .ready
+            .retain(|completion| completion.peer != Some(peer));
+        for pair in self.pairs.iter_mut() {
+            if pair.peer == Some(peer) {
+                pair.peer = None;
+            }
+        }
+        if let Some(pair) = pair {
+            self.give_up(pair);
+        }
+        true
+    }
+}

@@ -1,0 +1,73 @@
+//! Peers that nobody inserted: an event logger's clients.
+
+use crate::pair::{LIMIT, Side, ground};
+use refrain_verbs::EndpointOptions;
+use std::time::Instant;
+
+/// Polls both until the client is connected.
+#[track_caller]
+fn connect(client: &mut Side, server: &mut Side) {
+    let began = Instant::now();
+    while !client.endpoint.is_connected(client.peer()) {
+        client.poll();
+        server.poll();
+        assert!(
+            began.elapsed() < LIMIT,
+            "no connection: {:?}",
+            server.endpoint.counters()
+        );
+    }
+}
+
+/// There is room for one client. Whoever closes its endpoint, or dies, says
+/// nothing; the next one is let in all the same, as often as it goes on.
+#[test]
+fn strangers_that_are_gone_make_room() {
+    let Some(ground) = ground() else { return };
+    let options = EndpointOptions {
+        accepts_unknown: true,
+        peers_max: 1,
+        ..EndpointOptions::default()
+    };
+    let mut server = Side::open(&ground, 0, 4096, &options);
+    for life in 0..3_u64 {
+        let mut client = Side::open(&ground, 1, 4096, &EndpointOptions::default());
+        client.meet(&server);
+        connect(&mut client, &mut server);
+        let there = server.endpoint.remote_key(server.memory);
+        let (to, part) = (client.peer(), client.part(0, 8));
+        client
+            .endpoint
+            .write(to, part, there.base, there.key, true, life)
+            .unwrap();
+        let began = Instant::now();
+        let completion = loop {
+            client.poll();
+            server.poll();
+            if let Some(completion) = client.completion(life) {
+                break completion;
+            }
+            assert!(began.elapsed() < LIMIT, "the write does not end");
+        };
+        completion.outcome.unwrap();
+        client.endpoint.close().unwrap();
+    }
+}
+
+/// Without leave, strangers are not answered.
+#[test]
+fn strangers_are_not_let_in_everywhere() {
+    let Some(ground) = ground() else { return };
+    let mut server = Side::open(&ground, 0, 4096, &EndpointOptions::default());
+    let mut client = Side::open(&ground, 1, 4096, &EndpointOptions::default());
+    client.meet(&server);
+    // It was heard, several times, and not answered.
+    let began = Instant::now();
+    while server.endpoint.counters().greetings_ignored < 3 {
+        client.poll();
+        server.poll();
+        assert!(began.elapsed() < LIMIT, "nobody greets");
+    }
+    assert_eq!(server.endpoint.counters().greetings_sent, 0);
+    assert!(!client.endpoint.is_connected(client.peer()));
+}
