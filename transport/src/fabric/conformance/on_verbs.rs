@@ -3,6 +3,7 @@
 //! `ci/softroce` has one (docs/testing.md).
 
 use super::greeting::greet_all;
+use super::rig::Rig;
 use super::*;
 use crate::fabric::verbs::{Overrides, PortChoice, Verbs, VerbsOptions, choose};
 use core::time::Duration;
@@ -100,7 +101,8 @@ impl Harness for VerbsHarness {
     }
 }
 
-fn keeps_the_contract(name: &str, overrides: Overrides) {
+/// Calls `check` with a harness, alone on the device, if there is one.
+fn on_device(name: &str, overrides: Overrides, check: impl FnOnce(&mut VerbsHarness)) {
     static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
     let _alone = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
     let device = std::env::var("REFRAIN_VERBS_DEVICE").ok();
@@ -115,7 +117,7 @@ fn keeps_the_contract(name: &str, overrides: Overrides) {
             return;
         }
     }
-    run_all(&mut VerbsHarness {
+    check(&mut VerbsHarness {
         begin: Instant::now(),
         port,
         overrides,
@@ -123,6 +125,50 @@ fn keeps_the_contract(name: &str, overrides: Overrides) {
         ranks: 0,
         window_bytes: 512 << 10,
         graves: Vec::new(),
+    });
+}
+
+fn keeps_the_contract(name: &str, overrides: Overrides) {
+    on_device(name, overrides, |harness| {
+        run_all(harness);
+    });
+}
+
+/// A small message costs its sender one request that carries it, and one doorbell,
+/// and every sixteenth a completion: with an answer to each message, so that
+/// acknowledgements travel with those. A rank that hears nothing for long asks, which
+/// some may do here.
+#[test]
+fn a_small_message_is_one_doorbell() {
+    const ROUNDS: u64 = 800;
+    const SPARE: u64 = ROUNDS / 20;
+    on_device("doorbells", Overrides::default(), |harness| {
+        let mut rig = Rig::new(harness, 2);
+        rig.settle();
+        let begin = rig.seats[0].endpoint.fabric.counters().clone();
+        for round in 1..=ROUNDS {
+            for (from, to) in [(0, 1), (1, 0)] {
+                rig.send(from, to as u32, 8);
+                rig.until("a message comes", |rig| {
+                    rig.drive();
+                    rig.seats[to].inbox.frames(Rank(from as u32), 0) == round
+                });
+            }
+        }
+        let end = rig.seats[0].endpoint.fabric.counters().clone();
+        println!("  before {ROUNDS} messages and answers: {begin:?}\n  behind: {end:?}");
+        let doorbells = end.doorbells - begin.doorbells;
+        assert!(
+            (ROUNDS..=ROUNDS + SPARE).contains(&doorbells),
+            "{doorbells}"
+        );
+        assert_eq!(end.work_requests - begin.work_requests, doorbells);
+        assert!(end.inline - begin.inline >= ROUNDS, "all are inline");
+        let signalled = end.signalled - begin.signalled;
+        assert!(signalled <= doorbells / 16 + SPARE, "{signalled}");
+        let told = end.completions - begin.completions;
+        assert!(told <= ROUNDS + signalled + SPARE, "{told} completions");
+        rig.finish();
     });
 }
 

@@ -243,6 +243,11 @@ impl<E: MessageEndpoint> Network<E> {
         })
     }
 
+    /// What it is over.
+    pub(super) fn endpoint(&self) -> &E {
+        &self.endpoint
+    }
+
     fn now(&self) -> Duration {
         self.started.elapsed()
     }

@@ -11,7 +11,7 @@ use super::FabricError;
 use super::network::{Choices, Limits, Network, NetworkOptions, Way, native};
 use core::time::Duration;
 use refrain_ring::{Incarnation, Rank, Region};
-use refrain_verbs::{DeviceLimits, Endpoint, EndpointOptions, Library};
+use refrain_verbs::{Counters, DeviceLimits, Endpoint, EndpointOptions, Library};
 use std::path::{Path, PathBuf};
 
 /// The name that goes with addresses, and that `--fabric` takes.
@@ -83,6 +83,11 @@ impl Network<Endpoint> {
             suspect_after: options.suspect_after,
         };
         Self::over(endpoint, network, choices, NAME.into(), NAME.into(), region)
+    }
+
+    /// What the device was asked for so far, and what it told.
+    pub fn counters(&self) -> &Counters {
+        self.endpoint().counters()
     }
 }
 
