@@ -145,7 +145,7 @@ fn a_small_message_is_one_doorbell() {
     on_device("doorbells", Overrides::default(), |harness| {
         let mut rig = Rig::new(harness, 2);
         rig.settle();
-        let begin = rig.seats[0].endpoint.fabric.counters().clone();
+        let begin = *rig.seats[0].endpoint.fabric.counters();
         for round in 1..=ROUNDS {
             for (from, to) in [(0, 1), (1, 0)] {
                 rig.send(from, to as u32, 8);
@@ -155,7 +155,7 @@ fn a_small_message_is_one_doorbell() {
                 });
             }
         }
-        let end = rig.seats[0].endpoint.fabric.counters().clone();
+        let end = *rig.seats[0].endpoint.fabric.counters();
         println!("  before {ROUNDS} messages and answers: {begin:?}\n  behind: {end:?}");
         let doorbells = end.doorbells - begin.doorbells;
         assert!(
