@@ -191,8 +191,8 @@ fn strangers_at_the_door_are_told_nothing_and_keep_nobody_out() {
         { echo "$line"; cat; } | "$@" 7>&- 8>&- 9>&-
         cat <&7 >silent 2>/dev/null; true"#,
     );
-    let ended = run(&mut hosts.job("-n 1 --host a", "hello say=in finalize")).expect(0);
-    assert_eq!(ended.of_rank(0), ["in"]);
+    let ended = run(&mut hosts.job("-n 1 --host a", "say=in hello finalize")).expect(0);
+    assert_eq!(ended.of_rank(0)[0], "in");
     assert_eq!(hosts.text("told"), "");
     assert_eq!(hosts.text("silent"), "");
     assert_eq!(hosts.text("status"), "1\n");
