@@ -4,6 +4,8 @@
 
 # libfabric sizes completion queues by it; its default is more than soft-RoCE allows.
 export FI_UNIVERSE_SIZE=64
+# For the launcher's own look; each rank is told its own (on-wire).
+export REFRAIN_VERBS_DEVICE=$SOFTROCE_DEV0
 job_limit_s=${SOFTROCE_JOB_LIMIT_S:-90}
 
 # Calls `run FABRIC RANKS OPTIONS WORKLOAD THIRD` for each line of a table whose
