@@ -104,7 +104,7 @@ fn measure_with(child: &mut Child, library: &Path) -> Outcome<String> {
     // Also where it is not believed: it is only measured.
     let delivery = Delivery::Honoured;
     let mut writer = RemoteWriter::open(
-        file(provider, library),
+        library_file(provider, library),
         provider,
         &PortChoice::default(),
         &remote,
@@ -120,7 +120,7 @@ fn measure_with(child: &mut Child, library: &Path) -> Outcome<String> {
 }
 
 /// The library's file: of libibverbs the installed one.
-fn file<'a>(provider: &str, library: &'a Path) -> Option<&'a Path> {
+fn library_file<'a>(provider: &str, library: &'a Path) -> Option<&'a Path> {
     (provider != VERBS).then_some(library)
 }
 
@@ -177,8 +177,12 @@ fn stream(writer: &mut RemoteWriter, bytes: usize) -> Outcome<f64> {
 fn serve(provider: &str, library: &Path, ring: &Path, is_busy: bool) -> Outcome {
     let file = File::options().read(true).write(true).open(ring)?;
     let memory = RingMemory::open(&file)?;
-    let mut rings =
-        RemoteRings::open(provider, file(provider, library), &PortChoice::default(), 1)?;
+    let mut rings = RemoteRings::open(
+        provider,
+        library_file(provider, library),
+        &PortChoice::default(),
+        1,
+    )?;
     let (_, remote) = rings.register(&memory)?;
     let octets: Vec<String> = remote.address.iter().map(u8::to_string).collect();
     let (base, key) = (remote.base, remote.key);
@@ -192,14 +196,14 @@ fn serve(provider: &str, library: &Path, ring: &Path, is_busy: bool) -> Outcome 
         if is_busy && !turns.is_multiple_of(1024) {
             continue;
         }
-        let mut wanted = vec![PollFd::from_borrowed_fd(stdin.as_fd(), PollFlags::IN)];
-        let descriptor = rings.descriptor();
-        wanted.extend(descriptor.map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)));
         let limit = match rings.sleep_max() {
             _ if is_busy => Some(Duration::ZERO),
             limit => limit,
         };
         let limit = limit.map(Timespec::try_from).transpose()?;
+        let mut wanted = vec![PollFd::from_borrowed_fd(stdin.as_fd(), PollFlags::IN)];
+        let descriptor = rings.descriptor();
+        wanted.extend(descriptor.map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)));
         poll(&mut wanted, limit.as_ref())?;
         if !wanted[0].revents().is_empty() {
             return Ok(());

@@ -4,7 +4,7 @@
 
 # libfabric sizes completion queues by it; its default is more than soft-RoCE allows.
 export FI_UNIVERSE_SIZE=64
-job_limit_s=90
+job_limit_s=${SOFTROCE_JOB_LIMIT_S:-90}
 
 # Calls `run FABRIC RANKS OPTIONS WORKLOAD THIRD` for each line of a table whose
 # fabric is known.
@@ -25,7 +25,7 @@ each_job() { # table run
 run_job() { # fabric ranks options workload
     # shellcheck disable=SC2086
     timeout -k 5 "$job_limit_s" "$programs/refrain" run --no-prefix -n "$2" --fabric "$1" $3 \
-        -- "$here/on-wire" "$programs/refrain-workload" $4
+        -- "$here/on-wire" "$programs/refrain-workload" $4 </dev/null
 }
 
 # Says what is wrong with a job that has ended; its status says whether anything is.

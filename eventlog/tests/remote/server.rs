@@ -65,6 +65,7 @@ impl Logger {
     pub fn register(&mut self, ring: &Path) -> RemoteRing {
         let answer = self.ask(&format!("register {}", ring.display()));
         let words: Vec<&str> = answer.split(' ').collect();
+        assert_eq!(words.len(), 4, "{answer}");
         RemoteRing {
             provider: words[0].to_owned(),
             address: unhex(words[1]),

@@ -10,4 +10,5 @@ mod hostile;
 mod killed;
 mod listening;
 mod rank;
+mod sealed;
 mod serving;

@@ -3,7 +3,7 @@
 //! | bytes | field |
 //! |---|---|
 //! | 0 | version, 2 |
-//! | 1..25 | the host: boot id, network namespace |
+//! | 1..25 | the host: boot id, network namespace, agent |
 //! | 25..27 | length of the part for its own host, little endian |
 //! | 27..29 | length of the part for other hosts, little endian |
 //! | 29..33 | the incarnation, little endian |

@@ -85,6 +85,38 @@ impl Hosts {
     }
 }
 
+impl Hosts {
+    /// Runs a job of 4 ranks with an agent in each namespace; the launcher is in the
+    /// first.
+    fn run_by_agents(&self, options: &[&str], library: Option<&PathBuf>, workload: &str) -> Ended {
+        let folder = tempfile::tempdir().expect("a folder");
+        let ssh = folder.path().join("ssh");
+        let name = &self.name;
+        let script = format!("host=$1; shift; exec nsenter --net=/run/netns/{name}-$host \"$@\"\n");
+        std::fs::write(&ssh, script).expect("a new file");
+        let mut command = Command::new("nsenter");
+        command
+            .arg(format!("--net=/run/netns/{name}-0"))
+            .arg(env!("CARGO_BIN_EXE_refrain"))
+            .args([
+                "run",
+                "-n",
+                "4",
+                "--no-prefix",
+                "--host",
+                "0:2,1:2",
+                "--ssh",
+            ])
+            .arg(format!("sh {}", ssh.display()))
+            .args(options);
+        if let Some(library) = library {
+            command.arg("--libfabric").arg(library);
+        }
+        command.args(["--", "refrain-workload"]);
+        run(command.args(workload.split_whitespace()))
+    }
+}
+
 impl Drop for Hosts {
     fn drop(&mut self) {
         for host in 0..2 {
@@ -177,5 +209,37 @@ fn an_address_without_a_route_is_one_clear_error() {
             "{}",
             ended.err
         );
+    }
+}
+
+/// A rank of the launcher's host and one of the other are killed; both come again
+/// where they were. REC-1
+#[test]
+fn agents_start_ranks_and_start_them_again() {
+    let Some(hosts) = Hosts::make() else { return };
+    for library in libraries() {
+        if !has(library.as_ref(), "tcp") {
+            continue;
+        }
+        let workload = "token-ring --rounds 300 --bytes 100";
+        let mut alone = refrain();
+        alone.args(["run", "-n", "4", "--no-prefix", "--fabric", "shm", "--"]);
+        alone.arg("refrain-workload");
+        let expected = run(alone.args(workload.split_whitespace())).expect(0).out;
+        for fabric in ["auto", "ofi:tcp"] {
+            let options = ["--fabric", fabric];
+            let ended = hosts.run_by_agents(&options, library.as_ref(), workload);
+            assert_eq!(ended.expect(0).out, expected, "{fabric}");
+        }
+        let killed = "--fabric ofi:tcp --protocol pessimist --kill 1@clock=40,3@clock=90";
+        let options: Vec<&str> = killed.split(' ').collect();
+        let ended = hosts
+            .run_by_agents(&options, library.as_ref(), workload)
+            .expect(0);
+        assert_eq!(ended.out, expected);
+        for rank in [1, 3] {
+            let words = format!("rank {rank} was killed by SIGKILL (incarnation 0, by --kill)");
+            assert!(ended.err.contains(&words), "{}", ended.err);
+        }
     }
 }

@@ -189,6 +189,18 @@ impl Pair {
             &mut attributes,
             mask,
         )?;
+        self.make_ready_to_send(library, port, retry, contact)?;
+        self.state = State::Bound;
+        Ok(())
+    }
+
+    fn make_ready_to_send(
+        &self,
+        library: &Library,
+        port: &LocalPort,
+        retry: &Retry,
+        contact: &Contact,
+    ) -> Result<(), Error> {
         // SAFETY: zero is a value of every field.
         let mut attributes: ibv_qp_attr = unsafe { zeroed() };
         attributes.qp_state = IBV_QPS_RTS;
@@ -209,9 +221,7 @@ impl Pair {
             "make a queue pair ready to send",
             &mut attributes,
             mask,
-        )?;
-        self.state = State::Bound;
-        Ok(())
+        )
     }
 
     /// From now on it takes nothing of the peer and sends nothing.

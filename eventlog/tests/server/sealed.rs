@@ -1,0 +1,107 @@
+//! A server that talks by TCP with those who know its secret, and with nobody else.
+
+use crate::batches::Life;
+use crate::rank::{Rank, Wire};
+use crate::serving::Threaded;
+use refrain_eventlog::Level;
+use refrain_eventlog::client::read::list;
+use refrain_eventlog::client::{LoggerAddress, PURPOSE};
+use refrain_eventlog::framing;
+use refrain_eventlog::message::{ToLogger, Way};
+use refrain_secure::{STRANGERS_MAX, Secret, Session};
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::time::Duration;
+
+const PATIENCE: Duration = Duration::from_secs(30);
+const LIFE: Life = Life::new(0xabcd_0000_0000_0001, 7, 0);
+
+fn secret() -> Secret {
+    Secret::from_bytes([7; 32])
+}
+
+/// A server with a rank's events, and where it listens by TCP.
+fn server() -> (Threaded, String) {
+    let any = LoggerAddress::Tcp("127.0.0.1:0".into()).sealed(&secret());
+    let server = Threaded::with(Level::Placed, |options| options.listen.push(any));
+    let LoggerAddress::Sealed { address, .. } = server.addresses[1].clone() else {
+        panic!("{:?}", server.addresses);
+    };
+    let mut rank = Rank::join(&server.socket, LIFE, 0, Way::Messages);
+    rank.commit(0, 9);
+    rank.await_stable(9);
+    (server, address)
+}
+
+#[test]
+fn a_friend_is_answered_and_others_are_told_nothing() {
+    let (_server, address) = server();
+    let open = LoggerAddress::Tcp(address.clone());
+    let held = list(&open.clone().sealed(&secret()), PATIENCE).expect("a friend");
+    assert_eq!(held.len(), 1);
+    let wrong = open.clone().sealed(&Secret::from_bytes([8; 32]));
+    let error = list(&wrong, PATIENCE).expect_err("a stranger").to_string();
+    assert!(error.contains("secret"), "{error}");
+    list(&open, PATIENCE).expect_err("it has proved nothing");
+    let refused = Rank::try_join(Wire::tcp(&address), LIFE, 0, Way::Messages);
+    assert!(refused.is_err(), "no rank without a proof");
+}
+
+/// What a stranger hears before the server closes.
+fn told(address: &str, bytes: &[u8]) -> Vec<u8> {
+    let mut stream = TcpStream::connect(address).expect("it listens");
+    stream.set_read_timeout(Some(PATIENCE)).expect("a timeout");
+    let _ = stream.write_all(bytes);
+    let mut told = Vec::new();
+    match stream.read_to_end(&mut told) {
+        Ok(_) => {}
+        Err(error) => assert_eq!(error.kind(), std::io::ErrorKind::ConnectionReset),
+    }
+    told
+}
+
+#[test]
+fn questions_without_a_proof_are_not_answered() {
+    let (_server, address) = server();
+    let mut question = Vec::new();
+    framing::encode(&ToLogger::List, &mut question).expect("short");
+    assert_eq!(told(&address, &question), b"");
+    assert_eq!(told(&address, b"GET / HTTP/1.1\r\n\r\n"), b"");
+}
+
+/// A recorded question of a friend, played again.
+#[test]
+fn a_recorded_conversation_is_not_answered() {
+    let (_server, address) = server();
+    let mut friend = TcpStream::connect(&address).expect("it listens");
+    let mut session = Session::caller(&secret(), PURPOSE).expect("a caller");
+    let mut question = Vec::new();
+    framing::encode(&ToLogger::List, &mut question).expect("short");
+    session.say(&question).expect("it waits");
+    let (mut recorded, mut heard) = (Vec::new(), 0);
+    while heard == 0 {
+        recorded.extend_from_slice(session.unsent());
+        friend.write_all(session.unsent()).expect("sent");
+        session.note_sent(session.unsent().len());
+        let mut bytes = [0; 4096];
+        let count = friend.read(&mut bytes).expect("an answer");
+        session.receive(&bytes[..count]).expect("a friend");
+        heard = session.take_heard().len();
+    }
+    // Noise's second message, of 48 bytes, and nothing behind it.
+    assert_eq!(told(&address, &recorded).len() / 48, 0);
+}
+
+#[test]
+fn many_silent_ones_keep_no_friend_out() {
+    let (_server, address) = server();
+    let connect = |_| TcpStream::connect(&address).expect("it listens");
+    let mut silent: Vec<TcpStream> = (0..=STRANGERS_MAX).map(connect).collect();
+    let open = LoggerAddress::Tcp(address.clone());
+    list(&open.sealed(&secret()), PATIENCE).expect("a friend");
+    // The first had to go.
+    silent[0]
+        .set_read_timeout(Some(PATIENCE))
+        .expect("a timeout");
+    assert_eq!(silent[0].read(&mut [0]).unwrap_or(0), 0);
+}
