@@ -139,6 +139,7 @@ impl MessageEndpoint for Rare {
         Ok(())
     }
 
+    // SAFETY: nothing is written anywhere.
     unsafe fn read(
         &mut self,
         from: u32,

@@ -130,6 +130,7 @@ impl MessageEndpoint for Endpoint {
         self.receive(part, token).map_err(refused)
     }
 
+    // SAFETY: callers promise what the trait demands.
     #[inline]
     unsafe fn read(
         &mut self,
