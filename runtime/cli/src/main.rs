@@ -31,9 +31,13 @@ struct CommandLine {
 }
 
 #[derive(Subcommand)]
+#[allow(
+    clippy::large_enum_variant,
+    reason = "there is one, and it is read once"
+)]
 enum Command {
     /// Start the ranks of a job, on this host or on others.
-    Run(Box<run::Arguments>),
+    Run(run::Arguments),
     /// The part of `run --host` on another host; started by it.
     #[command(hide = true)]
     Agent,
@@ -62,7 +66,7 @@ enum Command {
 
 fn main() -> ExitCode {
     let result = match CommandLine::parse().command {
-        Command::Run(arguments) => run::run(*arguments),
+        Command::Run(arguments) => run::run(arguments),
         Command::Agent => agent(),
         Command::Info(arguments) => info::run(&arguments),
         Command::Clean(arguments) => clean::run(arguments),

@@ -25,7 +25,7 @@ impl Rank {
         let (page, gate) = pages();
         let mut output = Output::both(None, true).remove(0);
         let (read, pipe) = pipe_with(PipeFlags::NONBLOCK).unwrap();
-        output.pipe = Some(read);
+        output.source = Source::Pipe(read);
         Self {
             output,
             pipe,
