@@ -1,7 +1,7 @@
 //! A server that talks by TCP with those who know its secret, and with nobody else.
 
 use crate::batches::Life;
-use crate::rank::{Rank, Wire};
+use crate::rank::Rank;
 use crate::serving::Threaded;
 use refrain_eventlog::Level;
 use refrain_eventlog::client::read::list;
@@ -43,8 +43,6 @@ fn a_friend_is_answered_and_others_are_told_nothing() {
     let error = list(&wrong, PATIENCE).expect_err("a stranger").to_string();
     assert!(error.contains("secret"), "{error}");
     list(&open, PATIENCE).expect_err("it has proved nothing");
-    let refused = Rank::try_join(Wire::tcp(&address), LIFE, 0, Way::Messages);
-    assert!(refused.is_err(), "no rank without a proof");
 }
 
 /// What a stranger hears before the server closes.
@@ -89,7 +87,7 @@ fn a_recorded_conversation_is_not_answered() {
         heard = session.take_heard().len();
     }
     // Noise's second message, of 48 bytes, and nothing behind it.
-    assert_eq!(told(&address, &recorded).len() / 48, 0);
+    assert!(told(&address, &recorded).len() <= 48);
 }
 
 #[test]

@@ -32,6 +32,10 @@ struct CommandLine {
 }
 
 #[derive(Subcommand)]
+#[allow(
+    clippy::large_enum_variant,
+    reason = "there is one, and it is read once"
+)]
 enum Command {
     /// Start the ranks of a job, on this host or on others.
     Run(run::Arguments),

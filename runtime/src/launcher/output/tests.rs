@@ -25,7 +25,7 @@ impl Rank {
         let (page, gate) = pages();
         let mut output = Output::both(None, true).remove(0);
         let (read, pipe) = pipe_with(PipeFlags::NONBLOCK).unwrap();
-        output.pipe = Some(read);
+        output.source = Source::Pipe(read);
         Self {
             output,
             pipe,
@@ -61,7 +61,7 @@ impl Rank {
         (self.page, self.gate) = pages();
         self.events = 0;
         let (read, pipe) = pipe_with(PipeFlags::NONBLOCK).unwrap();
-        (self.output.pipe, self.pipe) = (Some(read), pipe);
+        (self.output.source, self.pipe) = (Source::Pipe(read), pipe);
         // What is held of the life before does not go with this one's events.
         self.stable(u64::MAX);
         self.page.note_stable(0);
