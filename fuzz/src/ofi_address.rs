@@ -35,7 +35,10 @@ fn decode_then_encode(bytes: &[u8]) {
 }
 
 fn encode_then_decode(address: &NetworkAddress) {
-    assert_eq!(NetworkAddress::decode(&address.encode()).as_ref(), Ok(address));
+    assert_eq!(
+        NetworkAddress::decode(&address.encode()).as_ref(),
+        Ok(address)
+    );
     is_readable(address);
 }
 

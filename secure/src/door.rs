@@ -39,7 +39,7 @@ enum Outcome {
     Gone,
 }
 
-/// See the [module](self).
+/// A listening socket, and those who wait before it: few at a time, and not for long.
 #[derive(Debug)]
 pub struct Door {
     listener: TcpListener,

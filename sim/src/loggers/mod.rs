@@ -128,7 +128,7 @@ impl Loggers {
     fn logger_at(address: &LoggerAddress) -> Option<usize> {
         match address {
             LoggerAddress::Unix(path) => path.to_str()?.parse().ok(),
-            LoggerAddress::Tcp(_) => None,
+            LoggerAddress::Tcp(_) | LoggerAddress::Sealed { .. } => None,
         }
     }
 
