@@ -4,6 +4,7 @@ use crate::Error;
 use crate::control::card::Card;
 use crate::control::host::HostIdentity;
 use refrain_ring::{Incarnation, Rank};
+use refrain_transport::fabric::network::address::NetworkAddress;
 use refrain_transport::fabric::{Address, FabricError, mixed};
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -55,6 +56,16 @@ impl Published {
     pub(super) fn incarnation(&self) -> Incarnation {
         self.card.incarnation
     }
+
+    /// Takes the address for ranks on other hosts, which was put by itself. A rank
+    /// that died meanwhile has put it in another life than the card: whoever is
+    /// connected is the one whose address it is, and the launcher tells of later ones.
+    pub(super) fn has_far(&mut self, far: Vec<u8>) {
+        if let Ok(address) = NetworkAddress::decode(&far) {
+            self.card.incarnation = address.incarnation;
+        }
+        self.card.far = far;
+    }
 }
 
 impl Peers {
@@ -90,5 +101,48 @@ pub(super) fn bare(bytes: &[u8]) -> Address {
     Address {
         bytes: bytes.to_vec(),
         memory: None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn card_of(life: u32) -> Published {
+        let card = Card {
+            incarnation: Incarnation(life),
+            host: HostIdentity::of_this_process().unwrap(),
+            near: vec![1],
+            far: Vec::new(),
+        };
+        Published::read(Rank(1), &card.encode(), None).unwrap()
+    }
+
+    fn address_of(life: u32) -> Vec<u8> {
+        NetworkAddress {
+            rank: Rank(1),
+            incarnation: Incarnation(life),
+            job: 7,
+            provider: "tcp;ofi_rxm".into(),
+            name: vec![2; 16],
+            message_bytes_max: 1 << 16,
+            credits: 8,
+            window_bytes: 1 << 20,
+            key: 0,
+            base: 0,
+        }
+        .encode()
+    }
+
+    /// A rank that dies while others join: the card is of one life, the address of
+    /// another.
+    #[test]
+    fn the_life_that_is_connected_is_the_one_whose_address_it_is() {
+        for (card, address) in [(0, 0), (0, 1), (1, 0)] {
+            let mut published = card_of(card);
+            published.has_far(address_of(address));
+            assert_eq!(published.incarnation(), Incarnation(address));
+            assert_eq!(published.card.far, address_of(address));
+        }
     }
 }

@@ -166,7 +166,8 @@ impl Making<'_> {
         let mut mixed = Mixed::new(shm, network, sides.clone());
         for (rank, published) in &mut met.published {
             if sides[rank.index()] == Side::Far {
-                published.card.far = self.control.get(&far_key(*rank))?.0;
+                let far = self.control.get(&far_key(*rank))?.0;
+                published.has_far(far);
             }
         }
         let reach = Reach::Mixed;

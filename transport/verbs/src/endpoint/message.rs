@@ -58,8 +58,8 @@ impl Endpoint {
     /// `token` back; until then nobody else may use the part. A longer message
     /// completes with an error, and its connection is made anew.
     ///
-    /// Receives are handed to the device some together, at the latest by the next
-    /// [`Endpoint::poll`].
+    /// Receives are handed to the device some together; where it has only few, by the
+    /// next [`Endpoint::poll`] at the latest.
     ///
     /// # Errors
     /// See [`Refused`]; also a part that is not within registered memory.
@@ -73,7 +73,7 @@ impl Endpoint {
         if !open.receives.begin(piece, token) {
             return Err(Refused::Full);
         }
-        if open.receives.should_post() {
+        if open.receives.has_chain() {
             open.receives.post(&open.device, &mut open.counters)?;
         }
         Ok(())

@@ -10,8 +10,10 @@ use crate::sys::inline;
 use crate::sys::types::{ibv_recv_wr, ibv_sge};
 use core::ptr::null_mut;
 
-/// So many are handed over at once.
+/// So many are handed over at once, with one doorbell.
 const CHAIN: usize = 16;
+/// With fewer than that at the device none waits for others.
+const FEW: usize = 2 * CHAIN;
 
 /// A posted receive.
 #[derive(Clone, Copy)]
@@ -63,8 +65,15 @@ impl Receives {
 
     /// Whether a chain is full.
     #[inline]
-    pub(super) fn should_post(&self) -> bool {
+    pub(super) fn has_chain(&self) -> bool {
         self.waiting.len() >= CHAIN
+    }
+
+    /// Whether one is, or the device has only few.
+    #[inline]
+    fn should_post(&self) -> bool {
+        let waiting = self.waiting.len();
+        self.has_chain() || (waiting > 0 && self.in_flight() - waiting < FEW)
     }
 
     /// How many are posted or wait for it.
@@ -95,13 +104,13 @@ impl Receives {
         }
     }
 
-    /// Hands over what is collected.
+    /// Hands over what is collected, but for what can wait for others.
     ///
     /// # Errors
     /// The device's, but for a queue that is full for the moment.
     #[inline]
     pub(super) fn post(&mut self, device: &Device, counters: &mut Counters) -> Result<(), Error> {
-        while !self.waiting.is_empty() {
+        while self.should_post() {
             let taken = self.post_chain(device, counters)?;
             if taken == 0 {
                 break;
