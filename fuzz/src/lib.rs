@@ -26,6 +26,7 @@ pub mod ofi_address;
 mod originals;
 pub mod record_header;
 pub mod sealed_chunk;
+pub mod sealed_conversation;
 pub mod size;
 pub mod verbs_greeting;
 pub mod wire_header;
@@ -147,5 +148,10 @@ pub const TARGETS: &[Target] = &[
         name: "verbs_greeting",
         check: verbs_greeting::check,
         seeds: verbs_greeting::seeds,
+    },
+    Target {
+        name: "sealed_conversation",
+        check: sealed_conversation::check,
+        seeds: sealed_conversation::seeds,
     },
 ];
