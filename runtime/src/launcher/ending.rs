@@ -207,6 +207,15 @@ impl Job {
         else {
             return;
         };
+        // REC-6: one that was shot, or has died, is about to be found dead: it waits for
+        // nothing, and its next life comes to where it waited.
+        let is_dying = |rank: usize| {
+            let process = &self.ranks[rank];
+            process.end.is_none() && (self.lives[rank].shot.is_some() || process.has_ended())
+        };
+        if (0..self.ranks.len()).any(is_dying) {
+            return;
+        }
         let waits = self
             .board
             .waiting(waiter)
@@ -265,6 +274,8 @@ impl Job {
 mod tests {
     use super::*;
     use crate::config::JobConfig;
+    use crate::launcher::board::Fencing;
+    use crate::launcher::recoveries::{Cause, Shot};
     use crate::launcher::{EventLoggerSpec, FaultSpec, JobSpec, Output};
 
     fn sleeping() -> Job {
@@ -282,6 +293,27 @@ mod tests {
             hosts: crate::launcher::HostsSpec::default(),
         })
         .unwrap()
+    }
+
+    /// All wait in a fence, which does not open as one of them was shot and nobody has
+    /// seen it die.
+    // REC-6
+    #[test]
+    fn a_job_is_not_stuck_while_one_that_was_shot_has_yet_to_be_found_dead() {
+        let mut job = sleeping();
+        for rank in 0..2 {
+            let reached = job.board.fence(rank, 0, true, |rank| rank != 1);
+            assert_eq!(reached, Ok(Fencing::Waits));
+        }
+        job.lives[1].shot = Some(Shot {
+            at: Instant::now(),
+            cause: Cause::Kill,
+        });
+        job.judge_waiting();
+        assert!(job.is_running());
+        job.lives[1].shot = None;
+        job.judge_waiting();
+        assert!(!job.is_running());
     }
 
     #[test]
