@@ -3,7 +3,7 @@
 //! Each module checks one decoder: it never panics; what it accepts encodes to
 //! the same bytes again; what was encoded decodes to the same value; what the
 //! format forbids is refused. The checks are plain functions of bytes, so two
-//! drivers share them: libFuzzer (`targets/`, coverage guided, feature
+//! drivers share them: libFuzzer (`src/bin/under-libfuzzer.rs`, coverage guided, feature
 //! `libfuzzer`) and an ordinary test (`tests/every_target.rs`, any toolchain).
 
 pub mod address_card;
@@ -34,7 +34,7 @@ pub mod wire_header;
 /// One decoder under test.
 #[derive(Clone, Copy, Debug)]
 pub struct Target {
-    /// Name of the binary in `targets/` and of the folder in `regressions/`.
+    /// Its name for `ci/fuzz`, and its folder's in `regressions/`.
     pub name: &'static str,
     /// Panics when a property does not hold for these bytes.
     pub check: fn(&[u8]),

@@ -1,4 +1,0 @@
-//! libFuzzer's way into `refrain_fuzz::checkpoint`.
-#![no_main]
-
-libfuzzer_sys::fuzz_target!(|bytes: &[u8]| refrain_fuzz::checkpoint::check(bytes));

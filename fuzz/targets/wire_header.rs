@@ -1,4 +1,0 @@
-//! libFuzzer's way into `refrain_fuzz::wire_header`.
-#![no_main]
-
-libfuzzer_sys::fuzz_target!(|bytes: &[u8]| refrain_fuzz::wire_header::check(bytes));
