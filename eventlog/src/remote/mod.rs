@@ -31,13 +31,14 @@ pub use rings::{RemoteRings, RingKey};
 pub use verbs::{VERBS, VerbsPort};
 pub use writer::RemoteWriter;
 
-use refrain_libfabric::{Error, LoadError};
+use refrain_libfabric::Error;
+use refrain_native::LoadError;
 use thiserror::Error as ThisError;
 
 /// What can go wrong with one-sided commits.
 #[derive(Debug, ThisError)]
 pub enum RemoteError {
-    /// There is no libfabric.
+    /// There is no libfabric, or no libibverbs.
     #[error(transparent)]
     Load(#[from] LoadError),
     /// libfabric does not offer what is needed.
@@ -102,9 +103,6 @@ pub enum RemoteError {
     /// The memory of a ring or of a client's image of it could not be had.
     #[error("cannot make the memory of an event ring: {0}")]
     Memory(#[from] std::io::Error),
-    /// There is no libibverbs.
-    #[error(transparent)]
-    LoadVerbs(#[from] refrain_verbs::LoadError),
     /// A device of verbs fails, or there is none that can be used. What was under
     /// way has an unknown outcome, as with a provider.
     #[error(transparent)]

@@ -6,10 +6,11 @@
 )]
 
 use crate::constants::{FI_ENOMEM, FI_SOURCE};
-use crate::library::{API, text};
+use crate::library::API;
 use crate::sys::attributes::*;
 use crate::{EndpointType, Error, Hints, Library, Version};
 use core::ptr::{NonNull, null, null_mut};
+use refrain_native::text;
 use std::ffi::CString;
 
 /// How a provider moves operations along.

@@ -36,7 +36,7 @@ pub use sys::constants;
 pub use endpoint::{
     Completion, Endpoint, EndpointOptions, Kind, PARTS_MAX, PeerAddress, TOKEN_OF_INJECTED,
 };
-pub use error::{Error, LoadError, Refused};
+pub use error::{Error, Refused};
 pub use hints::{EndpointType, Hints, MR_MODES_HANDLED};
 pub use info::{AddressVectorType, Info, Progress};
 pub use library::{Library, Version};

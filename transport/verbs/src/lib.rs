@@ -32,7 +32,7 @@ pub use endpoint::{
     ADDRESS_BYTES, Completion, Counters, Endpoint, EndpointOptions, Kind, PARTS_MAX, PeerAddress,
     Retry, TOKEN_OF_INJECTED, readable,
 };
-pub use error::{Error, LoadError, Refused};
+pub use error::{Error, Refused};
 pub use gid::{Gid, GidType, Reach};
 pub use library::Library;
 pub use memory::{Access, MemoryId, Part, RemoteMemory};

@@ -6,10 +6,10 @@ use super::operations::{Kind, Operation};
 use super::{Endpoint, closed};
 use crate::Error;
 use crate::constants::{FI_EAGAIN, FI_EAVAIL};
-use crate::library::text;
 use crate::sys::attributes::{fi_cq_err_entry, fi_cq_msg_entry};
 use crate::sys::inline;
 use core::mem::{MaybeUninit, zeroed};
+use refrain_native::text;
 use std::os::fd::BorrowedFd;
 
 /// The token of errors that belong to no operation: of injected messages.

@@ -46,6 +46,7 @@ use core::time::Duration;
 use fetching::Fetching;
 use lane::Sent;
 use peer::Peer;
+use refrain_native::LoadError;
 use refrain_ring::{Frame, Incarnation, Position, Rank, RecordKind, Region};
 use slots::Slots;
 use std::borrow::Cow;
@@ -334,6 +335,15 @@ fn whole(
         offset: frame.offset + refrain_ring::payload_offset(record.payload_bytes as usize),
         record,
     })
+}
+
+impl From<LoadError> for FabricError {
+    fn from(error: LoadError) -> Self {
+        Self::Native {
+            attempted: error.attempted().to_owned(),
+            words: error.words().to_owned(),
+        }
+    }
 }
 
 /// The provider's words as the fabric's error.

@@ -54,7 +54,7 @@ impl Network<Endpoint> {
     /// When there is no library or no port that can be used: what was found, and what
     /// to do. When the device refuses, in its words.
     pub fn create(options: VerbsOptions, region: &Region) -> Result<Self, FabricError> {
-        let library = load(options.library.as_deref())?;
+        let library = Library::load(options.library.as_deref())?;
         let chosen = choose_of(&library, &options.port)?;
         let choices = Choices::new(
             WAY,
@@ -111,18 +111,6 @@ fn limits(device: &DeviceLimits, message_bytes_max: usize) -> Limits {
     }
 }
 
-fn load(path: Option<&Path>) -> Result<Library, FabricError> {
-    // "cannot load libibverbs: …", with what was tried and what to do.
-    Library::load(path).map_err(|error| {
-        let text = error.to_string();
-        let (attempted, words) = text.split_once(": ").unwrap_or(("load libibverbs", &text));
-        FabricError::Native {
-            attempted: attempted.to_owned(),
-            words: words.to_owned(),
-        }
-    })
-}
-
 fn choose_of(library: &Library, wanted: &PortChoice) -> Result<Chosen, FabricError> {
     let devices = library.devices().map_err(|error| native(&error))?;
     refrain_verbs::choose(&devices, wanted).map_err(|error| native(&error))
@@ -133,7 +121,7 @@ fn choose_of(library: &Library, wanted: &PortChoice) -> Result<Chosen, FabricErr
 /// # Errors
 /// When there is none: what was tried, what was found, and what to do.
 pub fn choose(library: Option<&Path>, wanted: &PortChoice) -> Result<Chosen, FabricError> {
-    choose_of(&load(library)?, wanted)
+    choose_of(&Library::load(library)?, wanted)
 }
 
 /// The devices of this machine, usable or not.
@@ -141,5 +129,6 @@ pub fn choose(library: Option<&Path>, wanted: &PortChoice) -> Result<Chosen, Fab
 /// # Errors
 /// When the library cannot be loaded, or lists none for want of something.
 pub fn devices(library: Option<&Path>) -> Result<Vec<Device>, FabricError> {
-    load(library)?.devices().map_err(|error| native(&error))
+    let library = Library::load(library)?;
+    library.devices().map_err(|error| native(&error))
 }
