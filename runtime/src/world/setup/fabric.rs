@@ -292,7 +292,7 @@ impl Making<'_> {
             incarnation: self.membership.incarnation,
             size: self.membership.size,
             window_bytes: self.window_bytes,
-            library: None,
+            library: choice::verbs::library(&self.config.verbs).map(Path::to_owned),
             port: choice::verbs::port(&self.config.verbs),
             lost_after: self.peer_timeout(),
             suspect_after: self.config.suspect_after_ms.map(Duration::from_millis),
