@@ -104,16 +104,5 @@ impl Error {
     }
 }
 
-/// Why an operation was not started.
-#[derive(Debug, Clone, PartialEq, Eq, ThisError)]
-pub enum Refused {
-    /// The provider has no room now: read the completion queue, then try again.
-    #[error("the provider has no room now; read the completion queue and try again")]
-    Again,
-    /// As many operations as the endpoint was opened for are in flight.
-    #[error("as many operations as the endpoint was opened for are in flight")]
-    Full,
-    /// It will not go.
-    #[error(transparent)]
-    Failed(#[from] Error),
-}
+/// Why an operation was not begun.
+pub type Refused = refrain_native::Refused<Error>;

@@ -82,16 +82,4 @@ impl Error {
 }
 
 /// Why an operation was not begun.
-#[derive(Debug, Clone, PartialEq, Eq, ThisError)]
-pub enum Refused {
-    /// The peer is not connected yet, or its send queue is full: poll, and try
-    /// again.
-    #[error("not now: poll, and try again")]
-    Again,
-    /// As many operations are in flight as there is room for.
-    #[error("too many operations are in flight")]
-    Full,
-    /// It will not work.
-    #[error(transparent)]
-    Failed(#[from] Error),
-}
+pub type Refused = refrain_native::Refused<Error>;
