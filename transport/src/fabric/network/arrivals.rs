@@ -1,6 +1,6 @@
 //! What arrives: checked, counted, handed over.
 
-use super::endpoint::{Completion, MessageEndpoint};
+use super::endpoint::{CompletionOf, MessageEndpoint};
 use super::lane::Verdict;
 use super::peer::Peer;
 use super::waiting::Greetings;
@@ -20,13 +20,13 @@ impl<E: MessageEndpoint> Network<E> {
     #[inline]
     pub(super) fn complete(
         &mut self,
-        completion: E::Completion,
+        completion: CompletionOf<E>,
         sink: Option<&mut dyn Sink>,
     ) -> usize {
-        match Operation::of(completion.token()) {
+        match Operation::of(completion.token) {
             Operation::Receive(slot) => {
-                let calls = match completion.outcome() {
-                    Ok(()) => self.arrived(slot, completion.bytes(), sink),
+                let calls = match &completion.outcome {
+                    Ok(()) => self.arrived(slot, completion.bytes, sink),
                     // A message that is too long is none of ours.
                     Err(_) => 0,
                 };
@@ -49,7 +49,7 @@ impl<E: MessageEndpoint> Network<E> {
     }
 
     #[inline]
-    fn sent(&mut self, slot: usize, completion: &E::Completion) {
+    fn sent(&mut self, slot: usize, completion: &CompletionOf<E>) {
         let Some(under_way) = self.transmitter.completed(slot) else {
             return;
         };
@@ -62,7 +62,7 @@ impl<E: MessageEndpoint> Network<E> {
         if let Some(sequence) = under_way.sequence {
             peer.sending.completed(sequence);
         }
-        match completion.outcome() {
+        match &completion.outcome {
             Ok(()) => peer.patience.succeeded(),
             Err(error) => peer.failed(error, self.started.elapsed()),
         }
@@ -71,8 +71,8 @@ impl<E: MessageEndpoint> Network<E> {
     /// Where it is not known whom it was meant for, whoever has not acknowledged
     /// everything may have missed it.
     #[cold]
-    fn injected(&mut self, completion: &E::Completion) {
-        if let Err(error) = completion.outcome() {
+    fn injected(&mut self, completion: &CompletionOf<E>) {
+        if let Err(error) = &completion.outcome {
             let now = self.now();
             if let Some(fetch) = self.fetching.failed_namelessly() {
                 return self.read(fetch, completion);
@@ -84,7 +84,7 @@ impl<E: MessageEndpoint> Network<E> {
                 }
                 return;
             }
-            let named = completion.peer();
+            let named = completion.peer;
             for peer in self.peers.iter_mut().flatten() {
                 let is_meant = match named {
                     Some(address) => peer.address == address,
@@ -97,10 +97,10 @@ impl<E: MessageEndpoint> Network<E> {
         }
     }
 
-    fn read(&mut self, fetch: usize, completion: &E::Completion) {
+    fn read(&mut self, fetch: usize, completion: &CompletionOf<E>) {
         let fetched = self
             .fetching
-            .completed(fetch, completion.outcome().is_ok(), &self.peers);
+            .completed(fetch, completion.outcome.is_ok(), &self.peers);
         let now = self.now();
         let Some(fetched) = fetched else { return };
         let Some(peer) = self.peers[fetched.rank.index()]
@@ -109,7 +109,7 @@ impl<E: MessageEndpoint> Network<E> {
         else {
             return;
         };
-        match completion.outcome() {
+        match &completion.outcome {
             Ok(()) => peer.receiving.let_go(fetched.sequence),
             Err(error) => peer.failed(error, now),
         }

@@ -13,6 +13,7 @@ use crate::gate::Gate;
 use core::fmt;
 use core::ptr::NonNull;
 use core::time::Duration;
+use refrain_native::{Access, Kind, MemoryId, Part, Refused, RemoteMemory};
 use refrain_ring::{
     Arena, ChannelLog, Frame, Incarnation, Rank, RecordHeader, RecordKind, Region, Ssn,
 };
@@ -40,31 +41,15 @@ impl EndpointError for Trouble {
     }
 }
 
-#[derive(Debug)]
-struct Over {
-    token: u64,
-    peer: u32,
-    failed: Option<Trouble>,
-}
+type Over = CompletionOf<Rare>;
 
-impl Completion for Over {
-    type Error = Trouble;
-    type Peer = u32;
-
-    fn token(&self) -> u64 {
-        self.token
-    }
-
-    fn bytes(&self) -> usize {
-        0
-    }
-
-    fn outcome(&self) -> Result<(), &Trouble> {
-        self.failed.as_ref().map_or(Ok(()), Err)
-    }
-
-    fn peer(&self) -> Option<u32> {
-        Some(self.peer)
+fn over(token: u64, peer: u32, outcome: Result<(), Trouble>) -> Over {
+    Over {
+        token,
+        kind: Kind::Send,
+        bytes: 0,
+        peer: Some(peer),
+        outcome,
     }
 }
 
@@ -79,25 +64,18 @@ struct Rare {
 }
 
 impl MessageEndpoint for Rare {
-    type Memory = ();
     type Peer = u32;
-    type Part = usize;
     type Error = Trouble;
-    type Completion = Over;
 
     const TAKEN_IS_FREE: bool = true;
     const LATE_COMPLETIONS: usize = 16;
 
-    fn register(&mut self, _region: &Region, _access: Access) -> Result<(), Trouble> {
-        Ok(())
+    fn register(&mut self, _region: &Region, _access: Access) -> Result<MemoryId, Trouble> {
+        MemoryId::of_index(0).map_err(|_| Trouble)
     }
 
-    fn remote_memory(&self, _memory: ()) -> RemoteMemory {
+    fn remote_key(&self, _memory: MemoryId) -> RemoteMemory {
         RemoteMemory::default()
-    }
-
-    fn part(_memory: (), _offset: usize, bytes: usize) -> usize {
-        bytes
     }
 
     fn name(&self) -> Result<Vec<u8>, Trouble> {
@@ -126,16 +104,16 @@ impl MessageEndpoint for Rare {
         false
     }
 
-    fn send(&mut self, to: u32, _parts: &[usize], token: u64) -> Result<(), Refused<Trouble>> {
+    fn send(&mut self, to: u32, _parts: &[Part], token: u64) -> Result<(), Refused<Trouble>> {
         self.tokens.push((token, to));
         Ok(())
     }
 
-    fn inject(&mut self, _to: u32, _parts: &[usize]) -> Result<(), Refused<Trouble>> {
+    fn inject(&mut self, _to: u32, _parts: &[Part]) -> Result<(), Refused<Trouble>> {
         unreachable!("nothing is that short")
     }
 
-    fn receive(&mut self, _part: usize, _token: u64) -> Result<(), Refused<Trouble>> {
+    fn receive(&mut self, _part: Part, _token: u64) -> Result<(), Refused<Trouble>> {
         Ok(())
     }
 
@@ -143,7 +121,7 @@ impl MessageEndpoint for Rare {
     unsafe fn read(
         &mut self,
         from: u32,
-        _to: (NonNull<u8>, Option<()>),
+        _to: (NonNull<u8>, Option<MemoryId>),
         _bytes: usize,
         _remote: RemoteMemory,
         token: u64,
@@ -310,11 +288,7 @@ fn old_completions_do_not_end_new_messages() {
     bench.connect(0);
     bench.post(&frame).unwrap();
     let (old, peer) = bench.network.endpoint.tokens[0];
-    bench.network.endpoint.over.push(Over {
-        token: old,
-        peer,
-        failed: None,
-    });
+    bench.network.endpoint.over.push(over(old, peer, Ok(())));
     // Reads the completion, and leaves it for the next poll.
     bench.network.wait(Duration::ZERO);
     bench.network.disconnect(PEER);
@@ -367,11 +341,11 @@ fn an_injected_message_that_failed_troubles_its_addressee() {
             .is_troubled()
     };
     for (peer, troubled) in [(77, false), (1, true)] {
-        bench.network.endpoint.over.push(Over {
-            token: u64::MAX,
-            peer,
-            failed: Some(Trouble),
-        });
+        bench
+            .network
+            .endpoint
+            .over
+            .push(over(u64::MAX, peer, Err(Trouble)));
         bench.poll().unwrap();
         assert_eq!(is_troubled(&bench), troubled, "the peer {peer}");
     }

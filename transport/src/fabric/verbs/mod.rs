@@ -9,8 +9,7 @@ pub use refrain_verbs::{Chosen, Device, PortChoice};
 
 use super::FabricError;
 use super::network::{Choices, Limits, Network, NetworkOptions, Way, native};
-use core::time::Duration;
-use refrain_ring::{Incarnation, Rank, Region};
+use refrain_ring::Region;
 use refrain_verbs::{Counters, DeviceLimits, Endpoint, EndpointOptions, Library};
 use std::path::{Path, PathBuf};
 
@@ -20,26 +19,12 @@ const NAME: &str = "verbs";
 /// What a rank brings to the fabric.
 #[derive(Clone, Debug)]
 pub struct VerbsOptions {
-    /// The job; frames of other jobs are dropped.
-    pub job: u64,
-    /// This rank.
-    pub rank: Rank,
-    /// Its incarnation.
-    pub incarnation: Incarnation,
-    /// Ranks of the job.
-    pub size: u32,
-    /// Bytes that one channel's log may hold before its receiver has let go.
-    pub window_bytes: u64,
+    /// Which rank of which job it is, and how long peers may be in trouble.
+    pub network: NetworkOptions,
     /// The library file; `None`: `libibverbs.so.1` as the loader finds it.
     pub library: Option<PathBuf>,
     /// Device, port, GID and packet size, as far as they are not to be chosen.
     pub port: PortChoice,
-    /// How long an error of the device about a peer may last until the peer counts
-    /// as lost.
-    pub lost_after: Duration,
-    /// How long a peer may leave frames unanswered until it is reported as lost;
-    /// `None`: for ever. A rank that computes answers nothing meanwhile.
-    pub suspect_after: Option<Duration>,
     /// For tests and measurements.
     pub overrides: Overrides,
 }
@@ -59,30 +44,28 @@ impl Network<Endpoint> {
         let choices = Choices::new(
             WAY,
             limits(&chosen.limits, chosen.message_max_bytes as usize),
-            options.size,
+            options.network.size,
             options.overrides,
         );
         let opened = Endpoint::open(
             &library,
             &chosen,
             &EndpointOptions {
-                operations_max: Self::operations_max(options.size) + choices.receives,
-                peers_max: options.size.max(2) as usize,
+                operations_max: Self::operations_max(options.network.size) + choices.receives,
+                peers_max: options.network.size.max(2) as usize,
                 receives_max: choices.receives,
                 ..EndpointOptions::default()
             },
         );
         let endpoint = opened.map_err(|error| native(&error))?;
-        let network = NetworkOptions {
-            job: options.job,
-            rank: options.rank,
-            incarnation: options.incarnation,
-            size: options.size,
-            window_bytes: options.window_bytes,
-            lost_after: options.lost_after,
-            suspect_after: options.suspect_after,
-        };
-        Self::over(endpoint, network, choices, NAME.into(), NAME.into(), region)
+        Self::over(
+            endpoint,
+            options.network,
+            choices,
+            NAME.into(),
+            NAME.into(),
+            region,
+        )
     }
 
     /// What the device was asked for so far, and what it told.
