@@ -30,7 +30,7 @@ impl<E: MessageEndpoint> Slots<E> {
     /// When the provider does not register the memory.
     pub fn new(endpoint: &mut E, slot_bytes: usize, count: usize) -> Result<Self, E::Error> {
         let slot_bytes = slot_bytes.next_multiple_of(64);
-        let region = Region::heap(slot_bytes * count);
+        let region = Region::pages(slot_bytes * count);
         let memory = endpoint.register(&region, Access::Local)?;
         Ok(Self {
             region,
