@@ -1,6 +1,7 @@
 //! One-sided commits by verbs themselves.
 
 mod port;
+mod refusals;
 mod rings;
 
 pub use port::VerbsPort;

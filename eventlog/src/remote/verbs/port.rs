@@ -1,5 +1,6 @@
 //! The client's part over verbs.
 
+use super::refusals::Refusals;
 use super::{VERBS, choose_port};
 use crate::message::RemoteRing;
 use crate::remote::{Delivery, Port, PortError, RemoteError, image};
@@ -11,7 +12,7 @@ use refrain_verbs::{
 use std::path::Path;
 use std::time::Instant;
 
-/// A write that could not be begun for so long never will be: the device takes
+/// A write that could not be begun for so long, while it was tried, never will be: the device takes
 /// none, or the logger's port is not connected.
 const REFUSED_MAX: Duration = Duration::from_secs(10);
 /// A write and the read behind it.
@@ -26,7 +27,8 @@ pub struct VerbsPort {
     base: u64,
     key: u64,
     memory: MemoryId,
-    refused_since: Option<Instant>,
+    refusals: Refusals,
+    opened: Instant,
     completions: Vec<Completion>,
 }
 
@@ -66,7 +68,8 @@ impl VerbsPort {
             base: remote.base,
             key: remote.key,
             memory,
-            refused_since: None,
+            refusals: Refusals::default(),
+            opened: Instant::now(),
             completions,
         })
     }
@@ -74,8 +77,7 @@ impl VerbsPort {
     /// Whether it may be tried again.
     #[cold]
     fn refused(&mut self) -> Result<bool, PortError> {
-        let since = *self.refused_since.get_or_insert_with(Instant::now);
-        if since.elapsed() < REFUSED_MAX {
+        if self.refusals.refused(self.opened.elapsed()) < REFUSED_MAX {
             return Ok(false);
         }
         Err(PortError::Unconnected {
@@ -106,7 +108,7 @@ impl Port for VerbsPort {
             .write(self.logger, part, to, self.key, true, token);
         match posted {
             Ok(()) => {
-                self.refused_since = None;
+                self.refusals.taken();
                 Ok(true)
             }
             Err(Refused::Again | Refused::Full) => self.refused(),
