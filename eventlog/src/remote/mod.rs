@@ -19,6 +19,7 @@ mod delivery;
 mod image;
 mod libfabric;
 mod port;
+mod refusals;
 mod rings;
 mod transit;
 mod verbs;

@@ -1,6 +1,7 @@
 //! What brings the bytes to the logger.
 
 use super::libfabric::LibfabricPort;
+use super::refusals::Refusals;
 use super::verbs::VerbsPort;
 use super::{Delivery, RemoteError, image};
 use crate::message::RemoteRing;
@@ -66,7 +67,8 @@ pub trait WritingEndpoint: Debug {
     /// Its errors.
     type Error: Clone + Debug + Into<PortError>;
 
-    /// A write that could not be begun for so long never will be; `None`: this
+    /// A write that could not be begun for so long, while it was tried, never will be;
+    /// `None`: this
     /// endpoint says itself when it never will.
     const REFUSED_MAX: Option<Duration>;
 
@@ -114,7 +116,8 @@ pub struct EndpointPort<E: WritingEndpoint> {
     base: u64,
     key: u64,
     memory: MemoryId,
-    refused_since: Option<Instant>,
+    refusals: Refusals,
+    opened: Instant,
     completions: Vec<Completion<E::Peer, E::Error>>,
 }
 
@@ -133,7 +136,8 @@ impl<E: WritingEndpoint> EndpointPort<E> {
             endpoint,
             base: remote.base,
             key: remote.key,
-            refused_since: None,
+            refusals: Refusals::default(),
+            opened: Instant::now(),
             completions: Vec::with_capacity(writes_max),
         })
     }
@@ -144,8 +148,7 @@ impl<E: WritingEndpoint> EndpointPort<E> {
         let Some(refused_max) = E::REFUSED_MAX else {
             return Ok(false);
         };
-        let since = *self.refused_since.get_or_insert_with(Instant::now);
-        if since.elapsed() < refused_max {
+        if self.refusals.refused(self.opened.elapsed()) < refused_max {
             return Ok(false);
         }
         Err(PortError::Unconnected {
@@ -174,7 +177,7 @@ impl<E: WritingEndpoint> Port for EndpointPort<E> {
         let (logger, key) = (self.logger, self.key);
         match self.endpoint.write_placed(logger, part, to, key, token) {
             Ok(()) => {
-                self.refused_since = None;
+                self.refusals.taken();
                 Ok(true)
             }
             Err(Refused::Again | Refused::Full) => self.refused(),

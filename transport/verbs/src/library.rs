@@ -84,6 +84,7 @@ functions! {
     destroy_ah = c"ibv_destroy_ah" @ c"IBVERBS_1.1": (handle: *mut ibv_ah) -> c_int;
     wc_status_str = c"ibv_wc_status_str" @ c"IBVERBS_1.1": (status: ibv_wc_status) -> *const c_char;
     event_type_str = c"ibv_event_type_str" @ c"IBVERBS_1.1": (event: ibv_event_type) -> *const c_char;
+    fork_init = c"ibv_fork_init" @ c"IBVERBS_1.1": () -> c_int;
 }
 
 impl Library {
@@ -97,6 +98,11 @@ impl Library {
         let symbols = unsafe { Symbols::load(&LIBIBVERBS, path)? };
         // SAFETY: the types are those of libibverbs' ABI for these versions.
         let functions = unsafe { Functions::find(&symbols)? };
+        // Programs fork: kernels before 5.12 would then give the child the pages that the
+        // device knows, and this process copies. Refused where somebody else has used the
+        // library before, who has decided then.
+        // SAFETY: takes nothing, and may be called at any time.
+        let _ = unsafe { (functions.fork_init)() };
         Ok(Self(Arc::new(Loaded {
             path: symbols.path().to_owned(),
             functions,
@@ -128,5 +134,36 @@ impl Library {
     pub fn event_words(&self, event: u32) -> String {
         // SAFETY: returns text that is never freed, for every number.
         unsafe { text((self.functions().event_type_str)(event)) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// `IBV_FORK_DISABLED`: children that are forked part the device from our memory.
+    const DISABLED: c_int = 0;
+
+    /// The library is told that programs fork, before any memory is registered.
+    #[test]
+    fn programs_may_fork() {
+        if let Err(error) = Library::load(None) {
+            println!("skipped whether programs may fork: {error}");
+            return;
+        }
+        // SAFETY: it is loaded: only its handle is asked for, and kept.
+        let handle = unsafe { libc::dlopen(c"libibverbs.so.1".as_ptr(), libc::RTLD_NOW) };
+        assert!(!handle.is_null());
+        let name = c"ibv_is_fork_initialized";
+        // SAFETY: an open library, a name that ends in NUL.
+        let symbol = unsafe { libc::dlsym(handle, name.as_ptr()) };
+        if symbol.is_null() {
+            println!("skipped whether programs may fork: this libibverbs does not say it");
+            return;
+        }
+        // SAFETY: as its manual page declares it.
+        let says: unsafe extern "C" fn() -> c_int = unsafe { core::mem::transmute(symbol) };
+        // SAFETY: takes nothing.
+        assert_ne!(unsafe { says() }, DISABLED);
     }
 }

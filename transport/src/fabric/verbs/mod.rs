@@ -41,7 +41,7 @@ impl Network<Endpoint> {
     pub fn create(options: VerbsOptions, region: &Region) -> Result<Self, FabricError> {
         let library = Library::load(options.library.as_deref())?;
         let chosen = choose_of(&library, &options.port)?;
-        let choices = Choices::new(
+        let mut choices = Choices::new(
             WAY,
             limits(&chosen.limits, chosen.message_max_bytes as usize),
             options.network.size,
@@ -58,6 +58,9 @@ impl Network<Endpoint> {
             },
         );
         let endpoint = opened.map_err(|error| native(&error))?;
+        // What its completion queue has room for, beside all else: a slot that could not
+        // be posted would keep the rank from sleeping.
+        choices.receives = choices.receives.min(endpoint.receives_max());
         Self::over(
             endpoint,
             options.network,
