@@ -27,6 +27,7 @@ mod error;
 mod hints;
 mod info;
 mod library;
+mod query;
 mod sys;
 
 /// Names and values of libfabric's flags and errors, as in its manual pages.
