@@ -3,7 +3,8 @@
 
 use super::endpoint::MessageEndpoint;
 use super::lane::{Owed, Step};
-use super::transmit::{Body, Outgoing, token_of_receive};
+use super::operation::token_of_receive;
+use super::transmit::{Body, Outgoing};
 use super::wire::Kind;
 use super::{Network, data, native};
 use core::time::Duration;

@@ -1,11 +1,12 @@
 //! Peers come and go.
 
+use super::Network;
 use super::address::NetworkAddress;
 use super::choices::CONTROL_CREDITS;
 use super::endpoint::{MessageEndpoint, Removal};
 use super::lane::{Patience, PatienceOptions, Receiving, Sending};
+use super::operation::Operation;
 use super::peer::Peer;
-use super::{Network, Operation};
 use crate::fabric::{Address, FabricError};
 use core::time::Duration;
 use refrain_ring::{Incarnation, Rank};

@@ -6,9 +6,9 @@
 )]
 
 use super::endpoint::MessageEndpoint;
+use super::operation::token_of_read;
 use super::peer::Peer;
 use super::slots::Slots;
-use super::transmit::token_of_read;
 use crate::fabric::{Landed, Landing};
 use core::time::Duration;
 use refrain_native::{Refused, RemoteMemory};

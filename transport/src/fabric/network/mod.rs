@@ -27,10 +27,12 @@ mod contract;
 mod endpoint;
 mod fetching;
 pub mod lane;
+mod operation;
 mod peer;
 #[cfg(test)]
 mod rare;
 mod slots;
+mod taking;
 mod transmit;
 mod waiting;
 pub mod wire;
@@ -50,7 +52,7 @@ use refrain_ring::{Frame, Incarnation, Position, Rank, RecordKind, Region};
 use slots::Slots;
 use std::borrow::Cow;
 use std::time::Instant;
-use transmit::{Body, Operation, Outgoing, Transmitter};
+use transmit::{Body, Outgoing, Transmitter};
 use waiting::Greetings;
 use wire::{Kind, WIRE_BYTES};
 

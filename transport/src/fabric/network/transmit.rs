@@ -3,6 +3,7 @@
 
 use super::endpoint::MessageEndpoint;
 use super::lane::Counters;
+use super::operation::token_of_send;
 use super::peer::Peer;
 use super::slots::Slots;
 use super::wire::{BRIEF_BYTES, BriefHeader, Kind, WIRE_BYTES, WireHeader, connection_key};
@@ -343,49 +344,5 @@ impl Transmitter {
                 .iter()
                 .flatten()
                 .any(|message| counts(message.rank, message.connection))
-    }
-}
-
-/// What the tokens of operations mean: the operation in the top byte, what it is
-/// about below.
-const SEND: u64 = 1 << 56;
-const RECEIVE: u64 = 2 << 56;
-const READ: u64 = 3 << 56;
-
-/// An operation by its token.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Operation {
-    /// A message, by its header slot.
-    Send(usize),
-    /// A receive, by its slot.
-    Receive(usize),
-    /// A read, by its fetch.
-    Read(usize),
-    /// A message that was copied at once: it has no name.
-    Injected,
-}
-
-fn token_of_send(slot: usize) -> u64 {
-    SEND | slot as u64
-}
-
-pub fn token_of_receive(slot: usize) -> u64 {
-    RECEIVE | slot as u64
-}
-
-pub fn token_of_read(fetch: usize) -> u64 {
-    READ | fetch as u64
-}
-
-impl Operation {
-    #[inline]
-    pub fn of(token: u64) -> Self {
-        let index = (token & (SEND - 1)) as usize;
-        match token & !(SEND - 1) {
-            SEND => Self::Send(index),
-            RECEIVE => Self::Receive(index),
-            READ => Self::Read(index),
-            _ => Self::Injected,
-        }
     }
 }

@@ -3,6 +3,7 @@
 use super::Network;
 use super::endpoint::{CompletionOf, MessageEndpoint};
 use super::lane::Owed;
+use super::operation::Operation;
 use super::transmit::{Body, Outgoing};
 use super::wire::{Kind, WireHeader};
 use crate::fabric::FabricError;
@@ -148,8 +149,8 @@ impl<E: MessageEndpoint> Network<E> {
     /// Answers greetings among what has come, and puts the rest aside.
     fn take_greetings(&mut self, deferred: &mut Vec<CompletionOf<E>>) -> Result<(), FabricError> {
         for completion in core::mem::take(&mut self.batch) {
-            match super::Operation::of(completion.token) {
-                super::Operation::Receive(slot) if !self.is_greeting(slot, &completion) => {
+            match Operation::of(completion.token) {
+                Operation::Receive(slot) if !self.is_greeting(slot, &completion) => {
                     deferred.push(completion);
                 }
                 _ => {
