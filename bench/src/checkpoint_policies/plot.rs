@@ -99,7 +99,7 @@ fn draw_pattern(area: &Area<'_>, rows: &[Figures], top: i32) -> Drawn {
         let part = row.mean_log_bytes / most_bytes;
         let colour = if part > 1.0 { BEYOND } else { LOGS };
         let bytes = Size(row.mean_log_bytes.round() as u64);
-        bar(area, (LOGS_X, y), (part, colour), &bytes)?;
+        bar(area, (LOGS_X, y), (part, colour), &bytes.to_string())?;
         let part = freed(row) / most_freed;
         let label = ratio(row.freed_per_byte);
         bar(area, (FREED_X, y), (part, FREED), &label)?;
