@@ -92,8 +92,10 @@ mod tests {
     #[test]
     fn a_library_in_a_folder_gets_a_whole_path_and_a_bare_name_stays() {
         let named = |file: &str| {
-            let mut config = JobConfig::default();
-            config.libfabric = Some(file.into());
+            let mut config = JobConfig {
+                libfabric: Some(file.into()),
+                ..JobConfig::default()
+            };
             config.verbs.library = Some(format!("{file}.verbs"));
             resolve(&mut config).unwrap();
             let verbs = config.verbs.library.unwrap();
