@@ -10,6 +10,7 @@ use comfy_table::presets::NOTHING;
 use comfy_table::{CellAlignment, Table};
 use miette::{IntoDiagnostic, WrapErr, miette};
 use refrain::choice::events::{WayChoice, way};
+use refrain::choice::library::{LIBFABRIC, LIBIBVERBS, NamedLibrary};
 use refrain::{Incarnation, Rank, Ssn};
 use refrain_eventlog::Level;
 use refrain_eventlog::client::{Client, ClientOptions, LoggerAddress};
@@ -236,6 +237,7 @@ fn measure(
         WayChoice::Fixed(way) => (Some(*way), None),
         WayChoice::Provider(provider) => (Some(Way::Libfabric), Some(provider.clone())),
     };
+    let file = |library: NamedLibrary| library.of_environment()?.into_string().ok();
     let began = Instant::now();
     let clients: Vec<_> = (0..arguments.clients)
         .map(|rank| {
@@ -248,8 +250,8 @@ fn measure(
                 level,
                 way,
                 connect_wait: WAIT_MAX,
-                libfabric: std::env::var("REFRAIN_LIBFABRIC").ok(),
-                libibverbs: None,
+                libfabric: file(LIBFABRIC),
+                libibverbs: file(LIBIBVERBS),
                 provider: provider.clone(),
                 verbs_port: Default::default(),
             };

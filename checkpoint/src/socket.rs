@@ -2,7 +2,9 @@
 
 use crate::place::Address;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::net::sockopt::{set_socket_keepalive, set_tcp_keepidle, set_tcp_keepintvl};
+use rustix::net::sockopt::{
+    set_socket_keepalive, set_tcp_keepidle, set_tcp_keepintvl, set_tcp_user_timeout,
+};
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, TcpStream};
 use std::os::fd::{AsFd, BorrowedFd};
@@ -11,6 +13,9 @@ use std::time::Duration;
 
 /// After how long without a word a host is asked whether it is there.
 const KEEP_ALIVE: Duration = Duration::from_secs(20);
+/// How long something may stay unacknowledged: the kernel does not ask meanwhile, but
+/// repeats it, by itself for a quarter of an hour.
+const UNACKNOWLEDGED_MAX_MS: u32 = 60_000;
 
 /// One conversation's.
 #[derive(Debug)]
@@ -35,6 +40,7 @@ impl Stream {
         set_socket_keepalive(&stream, true)?;
         set_tcp_keepidle(&stream, KEEP_ALIVE)?;
         set_tcp_keepintvl(&stream, KEEP_ALIVE / 4)?;
+        set_tcp_user_timeout(&stream, UNACKNOWLEDGED_MAX_MS)?;
         Ok(Self::Tcp(stream))
     }
 
@@ -92,5 +98,24 @@ impl Write for Stream {
 
     fn flush(&mut self) -> io::Result<()> {
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rustix::net::sockopt::tcp_user_timeout;
+    use std::net::TcpListener;
+
+    /// A rank that stores a checkpoint has always something unacknowledged on its way.
+    #[test]
+    fn what_nobody_acknowledges_ends_a_conversation() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let stream = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let Ok(Stream::Tcp(stream)) = Stream::tcp(stream) else {
+            panic!("it is one over TCP");
+        };
+        let unacknowledged_ms = tcp_user_timeout(&stream).unwrap();
+        assert!((1..=60_000).contains(&unacknowledged_ms));
     }
 }

@@ -32,6 +32,7 @@ pub mod remote;
 pub mod ring;
 pub mod server;
 pub mod store;
+mod watched;
 
 use serde::{Deserialize, Serialize};
 

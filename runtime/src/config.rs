@@ -100,6 +100,10 @@ impl Quorum {
 /// Which RDMA port the fabric `verbs` uses, as far as it is not to be chosen.
 #[derive(Clone, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct VerbsConfig {
+    /// `--libibverbs`: the library's file. The launcher takes it from
+    /// `REFRAIN_LIBIBVERBS` where it is not given. `None`: `libibverbs.so.1` as the
+    /// loader finds it.
+    pub library: Option<String>,
     /// `--verbs-device`: its name. `None`: each rank takes the one that its
     /// `REFRAIN_VERBS_DEVICE` names, else the first that can be used.
     pub device: Option<String>,

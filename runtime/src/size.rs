@@ -1,6 +1,26 @@
-//! Sizes as people write them.
+//! Sizes as people write and read them.
 
+use core::fmt::{self, Display, Formatter};
 use thiserror::Error;
+
+/// A number of bytes, shown in the unit that makes it short: `896 B`, `17.3 MiB`,
+/// `64 KiB`. Three digits at least are right.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Size(pub u64);
+
+impl Display for Size {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        const UNITS: [&str; 7] = ["B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];
+        let (mut value, mut unit) = (self.0 as f64, 0);
+        while value >= 1023.5 && unit + 1 < UNITS.len() {
+            (value, unit) = (value / 1024.0, unit + 1);
+        }
+        let tenths = (value * 10.0).round();
+        let is_whole = tenths % 10.0 == 0.0;
+        let digits = usize::from(value < 99.95 && !is_whole);
+        f.pad(&format!("{value:.digits$} {}", UNITS[unit]))
+    }
+}
 
 /// Why a text is not a size.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
@@ -63,6 +83,30 @@ mod tests {
         ] {
             assert_eq!(parse(text), Ok(bytes), "{text}");
         }
+    }
+
+    #[test]
+    fn sizes_are_shown_short() {
+        for (bytes, text) in [
+            (0, "0 B"),
+            (1023, "1023 B"),
+            (1024, "1 KiB"),
+            (1536, "1.5 KiB"),
+            (40_000, "39.1 KiB"),
+            (99_942 << 10, "97.6 MiB"),
+            (260 << 10, "260 KiB"),
+            ((260 << 10) + 600, "261 KiB"),
+            ((1 << 20) - 1, "1 MiB"),
+            (10 << 30, "10 GiB"),
+            (5_000_000_000_000_000, "4.4 PiB"),
+            (u64::MAX, "16 EiB"),
+        ] {
+            assert_eq!(Size(bytes).to_string(), text, "{bytes}");
+        }
+        assert_eq!(
+            format!("{:>8}|{:<8}|", Size(7), Size(7)),
+            "     7 B|7 B     |"
+        );
     }
 
     #[test]

@@ -40,7 +40,7 @@ impl SealedStream {
 
     fn receive(&mut self) -> io::Result<usize> {
         let mut bytes = [0; READ_BYTES];
-        let count = self.stream.read(&mut bytes)?;
+        let count = uninterrupted(|| self.stream.read(&mut bytes))?;
         self.session.receive(&bytes[..count]).map_err(invalid)?;
         self.heard.extend(self.session.take_heard());
         Ok(count)
@@ -73,13 +73,83 @@ impl Write for SealedStream {
     }
 
     fn flush(&mut self) -> io::Result<()> {
-        while !self.session.unsent().is_empty() {
-            let count = self.stream.write(self.session.unsent())?;
-            if count == 0 {
-                return Err(ErrorKind::WriteZero.into());
-            }
-            self.session.note_sent(count);
+        send(&mut self.session, &mut self.stream)
+    }
+}
+
+/// Sends all that is to be sent. A signal is no failure: who writes tries again then,
+/// and would say the same twice.
+fn send(session: &mut Session, to: &mut impl Write) -> io::Result<()> {
+    while !session.unsent().is_empty() {
+        let count = uninterrupted(|| to.write(session.unsent()))?;
+        if count == 0 {
+            return Err(ErrorKind::WriteZero.into());
         }
-        Ok(())
+        session.note_sent(count);
+    }
+    Ok(())
+}
+
+fn uninterrupted(mut act: impl FnMut() -> io::Result<usize>) -> io::Result<usize> {
+    loop {
+        match act() {
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            done => return done,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Every other call is interrupted by a signal; each takes a few bytes.
+    struct Interrupted {
+        taken: Vec<u8>,
+        calls: usize,
+    }
+
+    impl Write for Interrupted {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.calls += 1;
+            if self.calls % 2 == 1 {
+                return Err(ErrorKind::Interrupted.into());
+            }
+            let count = bytes.len().min(7);
+            self.taken.extend(&bytes[..count]);
+            Ok(count)
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    /// What is said while signals come is said once.
+    #[test]
+    fn signals_interrupt_nothing() {
+        let secret = Secret::from_bytes([5; 32]);
+        let mut caller = Session::caller(&secret, "test").expect("randomness");
+        let mut answerer = Session::answerer(&secret, "test").expect("randomness");
+        for _ in 0..2 {
+            let mut to = Interrupted {
+                taken: Vec::new(),
+                calls: 0,
+            };
+            send(&mut caller, &mut to).expect("it is sent");
+            assert!(to.calls > 2, "{} calls", to.calls);
+            answerer.receive(&to.taken).expect("it fits");
+            let answer = answerer.unsent().to_vec();
+            answerer.note_sent(answer.len());
+            caller.receive(&answer).expect("it fits");
+        }
+        caller.say(b"once").expect("it is open");
+        let mut to = Interrupted {
+            taken: Vec::new(),
+            calls: 0,
+        };
+        send(&mut caller, &mut to).expect("it is sent");
+        answerer.receive(&to.taken).expect("it fits");
+        assert_eq!(answerer.take_heard(), b"once");
     }
 }

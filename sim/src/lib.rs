@@ -24,6 +24,7 @@
 pub mod checkpoints;
 pub mod exhaustive;
 pub mod happening;
+pub mod interposed;
 pub mod job;
 pub mod loggers;
 pub mod mortal;

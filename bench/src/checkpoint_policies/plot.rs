@@ -1,10 +1,11 @@
 //! The picture: for each pattern and policy a bar for what is in the logs, and one for
 //! what a byte of checkpoints frees.
 
-use super::report::{Figures, Report, ratio, size};
+use super::report::{Figures, Report, ratio};
 use plotters::coord::Shift;
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
+use refrain::size::Size;
 
 // Pixels of the drawing.
 const WIDTH: i32 = 1080;
@@ -97,8 +98,8 @@ fn draw_pattern(area: &Area<'_>, rows: &[Figures], top: i32) -> Drawn {
         write(area, &row.policy, (MARGIN + 12, y), (13, INK))?;
         let part = row.mean_log_bytes / most_bytes;
         let colour = if part > 1.0 { BEYOND } else { LOGS };
-        let bytes = size(row.mean_log_bytes);
-        bar(area, (LOGS_X, y), (part, colour), &bytes)?;
+        let bytes = Size(row.mean_log_bytes.round() as u64);
+        bar(area, (LOGS_X, y), (part, colour), &bytes.to_string())?;
         let part = freed(row) / most_freed;
         let label = ratio(row.freed_per_byte);
         bar(area, (FREED_X, y), (part, FREED), &label)?;

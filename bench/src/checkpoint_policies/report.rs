@@ -2,6 +2,7 @@
 
 use comfy_table::presets::NOTHING;
 use comfy_table::{CellAlignment, Table};
+use refrain::size::Size;
 use refrain_checkpoint::policy::{Choice, Comparison, Row};
 use serde::Serialize;
 
@@ -80,9 +81,9 @@ impl Report {
             "{} ranks, {} turns, messages of {}, memory of {} a rank, {} of checkpoints a turn",
             self.ranks,
             self.turns,
-            size(self.message_bytes as f64),
-            size(self.state_bytes as f64),
-            size(self.bandwidth_bytes as f64)
+            Size(self.message_bytes),
+            Size(self.state_bytes),
+            Size(self.bandwidth_bytes)
         )
     }
 
@@ -109,11 +110,11 @@ impl Report {
                     String::new()
                 },
                 row.policy.clone(),
-                size(row.mean_log_bytes),
-                size(row.peak_log_bytes as f64),
+                Size(row.mean_log_bytes.round() as u64).to_string(),
+                Size(row.peak_log_bytes).to_string(),
                 row.checkpoints.to_string(),
-                size(row.checkpoint_bytes as f64),
-                size(row.freed_bytes as f64),
+                Size(row.checkpoint_bytes).to_string(),
+                Size(row.freed_bytes).to_string(),
                 ratio(row.freed_per_byte),
             ]);
         }
@@ -129,34 +130,10 @@ pub fn ratio(value: Option<f64>) -> String {
     value.map_or_else(|| "-".into(), |value| format!("{value:.2}"))
 }
 
-/// A size for people.
-pub fn size(bytes: f64) -> String {
-    let units = ["B", "KiB", "MiB", "GiB", "TiB"];
-    let (mut value, mut unit) = (bytes, 0);
-    while value >= 1024.0 && unit + 1 < units.len() {
-        (value, unit) = (value / 1024.0, unit + 1);
-    }
-    let digits = usize::from(value < 10.0 && unit > 0);
-    format!("{value:.digits$} {}", units[unit])
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use refrain_checkpoint::policy::{Settings, compare};
-
-    #[test]
-    fn sizes_have_two_digits_or_more() {
-        for (bytes, text) in [
-            (0.0, "0 B"),
-            (1023.0, "1023 B"),
-            (1536.0, "1.5 KiB"),
-            (65_536.0, "64 KiB"),
-            (5e15, "4547 TiB"),
-        ] {
-            assert_eq!(size(bytes), text);
-        }
-    }
 
     /// The paper's finding is in the table that users see: where one rank receives
     /// all, the adaptive order keeps less in logs than all in turn.

@@ -3,6 +3,7 @@
 use super::log_budget::{LogRoom, default_budget_bytes, message_cost_bytes};
 use super::sizes::{Point, format_size, series};
 use super::{NetpipeError, fabrics};
+use refrain::choice::library::{LIBFABRIC, LIBIBVERBS};
 use refrain::choice::{self, Choice};
 use refrain::seconds::{self, Limit};
 use refrain::{machine, size};
@@ -72,6 +73,10 @@ pub struct Arguments {
     /// REFRAIN_LIBFABRIC, or the installed one
     #[arg(long, value_name = "FILE")]
     pub libfabric: Option<String>,
+    /// The libibverbs that the verbs fabric uses: a file; default:
+    /// REFRAIN_LIBIBVERBS, or the installed one
+    #[arg(long, value_name = "FILE")]
+    pub libibverbs: Option<String>,
     /// How long a rank on the ofi fabric may leave the greeting at the start
     /// unanswered, and a provider's error about it may last
     #[arg(long, value_name = "SECONDS", default_value = "30", value_parser = seconds::milliseconds)]
@@ -148,6 +153,7 @@ pub struct Arguments {
 pub struct Settings {
     pub fabrics: Vec<String>,
     pub libfabric: Option<String>,
+    pub libibverbs: Option<String>,
     pub peer_timeout_ms: u64,
     pub suspect_after_ms: Option<u64>,
     pub protocols: Vec<String>,
@@ -195,7 +201,8 @@ impl Arguments {
 
     fn check_with(self, available_bytes: Option<u64>) -> Result<Settings, NetpipeError> {
         fabrics::check(&self.fabric)?;
-        let libfabric = fabrics::library(self.libfabric.clone())?;
+        let libfabric = fabrics::library(&LIBFABRIC, self.libfabric.clone())?;
+        let libibverbs = fabrics::library(&LIBIBVERBS, self.libibverbs.clone())?;
         let protocols = check_protocols(&self.protocol)?;
         self.check_times()?;
         let mode = match (self.bidirectional, self.stream) {
@@ -225,6 +232,7 @@ impl Arguments {
         Ok(Settings {
             fabrics: self.fabric,
             libfabric,
+            libibverbs,
             peer_timeout_ms: self.peer_timeout,
             suspect_after_ms: self.suspect_after.milliseconds,
             protocols,

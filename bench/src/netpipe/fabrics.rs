@@ -3,7 +3,7 @@
 use super::NetpipeError;
 use super::arguments::wrong;
 use refrain::choice;
-use refrain::choice::provider::LIBRARY_VARIABLE;
+use refrain::choice::library::{LIBFABRIC, NamedLibrary};
 use std::path::{Path, PathBuf};
 
 /// What a fabric's name begins with when libfabric is below it.
@@ -55,20 +55,24 @@ pub fn named_twice(fabric: &str) -> NetpipeError {
     )
 }
 
-/// The library that `--libfabric` or the environment names; `None`: the
-/// installed one.
-pub fn library(option: Option<String>) -> Result<Option<String>, NetpipeError> {
-    let environment = || std::env::var(LIBRARY_VARIABLE).ok();
-    let Some(library) = option.or_else(environment).filter(|name| !name.is_empty()) else {
+/// The file of a library that the command line or the environment names; `None`:
+/// the installed one.
+pub fn library(
+    named: &NamedLibrary,
+    given: Option<String>,
+) -> Result<Option<String>, NetpipeError> {
+    let environment = || named.of_environment()?.into_string().ok();
+    let Some(library) = given.or_else(environment).filter(|name| !name.is_empty()) else {
         return Ok(None);
     };
     // A bare name is looked up by the loader.
     if library.contains('/') && !Path::new(&library).is_file() {
         return Err(wrong(
-            "--libfabric",
+            named.option,
             format!("there is no file {library}"),
             format!(
-                "name the library itself, such as /opt/lib/libfabric.so.1, by this option or {LIBRARY_VARIABLE}"
+                "name the library itself, such as /opt/lib/{}, by this option or {}",
+                named.file, named.variable
             ),
         ));
     }
@@ -76,7 +80,7 @@ pub fn library(option: Option<String>) -> Result<Option<String>, NetpipeError> {
 }
 
 /// The name under which programs that are linked to libfabric look for it.
-const SONAME: &str = "libfabric.so.1";
+const SONAME: &str = LIBFABRIC.file;
 
 /// The folder in which the loader finds `library` under its usual name; `None`:
 /// it looks there anyway.
@@ -151,10 +155,10 @@ mod tests {
 
     #[test]
     fn a_library_must_be_there_before_minutes_of_measuring() {
-        let missing = library(Some("/no/such/libfabric.so.1".into())).unwrap_err();
+        let missing = library(&LIBFABRIC, Some("/no/such/libfabric.so.1".into())).unwrap_err();
         assert!(missing.to_string().contains("/no/such"), "{missing}");
         assert_eq!(
-            library(Some("libfabric.so.1".into())).unwrap(),
+            library(&LIBFABRIC, Some("libfabric.so.1".into())).unwrap(),
             Some("libfabric.so.1".into())
         );
     }

@@ -7,7 +7,7 @@ use super::driver::Contestant;
 use super::fabrics::is_open;
 use super::rank::{ANSWERS_VARIABLE, COMMANDS_VARIABLE};
 use crate::interrupt::Interrupt;
-use refrain::config::JobConfig;
+use refrain::config::{JobConfig, VerbsConfig};
 use refrain::launcher::{EventLoggerSpec, FaultSpec, Job, JobSpec, Outcome, Output};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::pipe::{PipeFlags, pipe_with};
@@ -303,6 +303,10 @@ fn config(settings: &Settings, fabric: &str, protocol: &str) -> JobConfig {
         log_memory_bytes: Some(settings.log_room.memory_bytes),
         log_prefault: true,
         libfabric: settings.libfabric.clone(),
+        verbs: VerbsConfig {
+            library: settings.libibverbs.clone(),
+            ..VerbsConfig::default()
+        },
         peer_timeout_ms: settings.peer_timeout_ms,
         suspect_after_ms: settings.suspect_after_ms,
         ranks_on_host: 2,

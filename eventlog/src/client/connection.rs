@@ -3,6 +3,7 @@
 use super::address::{LoggerAddress, PURPOSE};
 use crate::framing::{FrameError, FrameReader, encode};
 use crate::message::{ToClient, ToLogger};
+use crate::watched::watch;
 use refrain_secure::{Secret, SecureError, Session};
 use rustix::io::Errno;
 use rustix::net::sockopt;
@@ -23,11 +24,6 @@ const DESCRIPTORS_PER_READ: usize = 4;
 const READ_BYTES: usize = 16 << 10;
 /// Bytes that wait for the socket at most before no more commits are taken.
 const OUT_BYTES_MAX: usize = 64 << 10;
-/// A host that is gone says nothing: after this long without an answer to the
-/// kernel's own question it counts as gone.
-const KEEPALIVE_IDLE: Duration = Duration::from_secs(5);
-const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(2);
-const KEEPALIVE_PROBES: u32 = 3;
 
 /// Why a connection is over.
 #[derive(Debug, Error)]
@@ -117,10 +113,7 @@ impl Connection {
                 };
                 let socket = open(family, Some(ipproto::TCP))?;
                 sockopt::set_tcp_nodelay(&socket, true)?;
-                sockopt::set_socket_keepalive(&socket, true)?;
-                sockopt::set_tcp_keepidle(&socket, KEEPALIVE_IDLE)?;
-                sockopt::set_tcp_keepintvl(&socket, KEEPALIVE_INTERVAL)?;
-                sockopt::set_tcp_keepcnt(&socket, KEEPALIVE_PROBES)?;
+                watch(&socket)?;
                 let begun = connect(&socket, address);
                 (socket, begun)
             }

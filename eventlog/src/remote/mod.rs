@@ -19,6 +19,7 @@ mod delivery;
 mod image;
 mod libfabric;
 mod port;
+mod refusals;
 mod rings;
 mod transit;
 mod verbs;
@@ -26,18 +27,19 @@ mod writer;
 
 pub use delivery::Delivery;
 pub use libfabric::LibfabricPort;
-pub use port::{Port, PortError, ProviderPort};
+pub use port::{EndpointPort, Port, PortError, ProviderPort, WritingEndpoint};
 pub use rings::{RemoteRings, RingKey};
 pub use verbs::{VERBS, VerbsPort};
 pub use writer::RemoteWriter;
 
-use refrain_libfabric::{Error, LoadError};
+use refrain_libfabric::Error;
+use refrain_native::LoadError;
 use thiserror::Error as ThisError;
 
 /// What can go wrong with one-sided commits.
 #[derive(Debug, ThisError)]
 pub enum RemoteError {
-    /// There is no libfabric.
+    /// There is no libfabric, or no libibverbs.
     #[error(transparent)]
     Load(#[from] LoadError),
     /// libfabric does not offer what is needed.
@@ -102,9 +104,6 @@ pub enum RemoteError {
     /// The memory of a ring or of a client's image of it could not be had.
     #[error("cannot make the memory of an event ring: {0}")]
     Memory(#[from] std::io::Error),
-    /// There is no libibverbs.
-    #[error(transparent)]
-    LoadVerbs(#[from] refrain_verbs::LoadError),
     /// A device of verbs fails, or there is none that can be used. What was under
     /// way has an unknown outcome, as with a provider.
     #[error(transparent)]

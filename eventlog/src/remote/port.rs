@@ -1,10 +1,16 @@
 //! What brings the bytes to the logger.
 
-use super::RemoteError;
 use super::libfabric::LibfabricPort;
+use super::refusals::Refusals;
 use super::verbs::VerbsPort;
+use super::{Delivery, RemoteError, image};
+use crate::message::RemoteRing;
 use crate::ring::RingMemory;
 use core::fmt::Debug;
+use core::time::Duration;
+use refrain_native::{Completion, MemoryId, Part, Refused};
+use refrain_ring::Region;
+use std::time::Instant;
 
 /// Writes parts of an image of a ring to the same places of the ring itself.
 pub trait Port: Debug {
@@ -54,6 +60,160 @@ pub enum PortError {
     },
 }
 
+/// What a port needs of an endpoint.
+pub trait WritingEndpoint: Debug {
+    /// How it names peers.
+    type Peer: Copy + Debug;
+    /// Its errors.
+    type Error: Clone + Debug + Into<PortError>;
+
+    /// A write that could not be begun for so long, while it was tried, never will be;
+    /// `None`: this
+    /// endpoint says itself when it never will.
+    const REFUSED_MAX: Option<Duration>;
+
+    /// Registers the whole of a region for own operations.
+    ///
+    /// # Errors
+    /// The provider's.
+    fn register(&mut self, region: &Region) -> Result<MemoryId, Self::Error>;
+
+    /// Makes a peer known.
+    ///
+    /// # Errors
+    /// The bytes are no address.
+    fn insert(&mut self, address: &[u8]) -> Result<Self::Peer, Self::Error>;
+
+    /// Writes a part to a peer's memory. The completion that brings `token` back
+    /// says that it lies there. EL-1
+    ///
+    /// # Errors
+    /// [`Refused`].
+    fn write_placed(
+        &mut self,
+        peer: Self::Peer,
+        part: Part,
+        remote_address: u64,
+        key: u64,
+        token: u64,
+    ) -> Result<(), Refused<Self::Error>>;
+
+    /// Appends what has completed, and moves everything along.
+    ///
+    /// # Errors
+    /// The endpoint is of no use any more.
+    fn poll(
+        &mut self,
+        out: &mut Vec<Completion<Self::Peer, Self::Error>>,
+    ) -> Result<(), Self::Error>;
+}
+
+/// RMA writes by an endpoint into one ring.
+#[derive(Debug)]
+pub struct EndpointPort<E: WritingEndpoint> {
+    endpoint: E,
+    logger: E::Peer,
+    base: u64,
+    key: u64,
+    memory: MemoryId,
+    refusals: Refusals,
+    opened: Instant,
+    completions: Vec<Completion<E::Peer, E::Error>>,
+}
+
+impl<E: WritingEndpoint> EndpointPort<E> {
+    /// For writing out of that image into that ring.
+    pub(super) fn over(
+        mut endpoint: E,
+        remote: &RemoteRing,
+        (image, writes_max): (&RingMemory, usize),
+    ) -> Result<Self, PortError> {
+        let memory = endpoint.register(&image::region_of(image));
+        let logger = endpoint.insert(&remote.address);
+        Ok(Self {
+            memory: memory.map_err(Into::into)?,
+            logger: logger.map_err(Into::into)?,
+            endpoint,
+            base: remote.base,
+            key: remote.key,
+            refusals: Refusals::default(),
+            opened: Instant::now(),
+            completions: Vec::with_capacity(writes_max),
+        })
+    }
+
+    /// Whether it may be tried again.
+    #[cold]
+    fn refused(&mut self) -> Result<bool, PortError> {
+        let Some(refused_max) = E::REFUSED_MAX else {
+            return Ok(false);
+        };
+        if self.refusals.refused(self.opened.elapsed()) < refused_max {
+            return Ok(false);
+        }
+        Err(PortError::Unconnected {
+            seconds: refused_max.as_secs(),
+        })
+    }
+}
+
+impl<E: WritingEndpoint> Port for EndpointPort<E> {
+    type Error = PortError;
+
+    #[inline]
+    fn write(
+        &mut self,
+        _image: &RingMemory,
+        offset: usize,
+        bytes: usize,
+        token: u64,
+    ) -> Result<bool, PortError> {
+        let part = Part {
+            memory: self.memory,
+            offset,
+            bytes,
+        };
+        let to = self.base + offset as u64;
+        let (logger, key) = (self.logger, self.key);
+        match self.endpoint.write_placed(logger, part, to, key, token) {
+            Ok(()) => {
+                self.refusals.taken();
+                Ok(true)
+            }
+            Err(Refused::Again | Refused::Full) => self.refused(),
+            Err(Refused::Failed(error)) => Err(error.into()),
+        }
+    }
+
+    #[inline]
+    fn poll(&mut self, mut completed: impl FnMut(u64)) -> Result<(), PortError> {
+        let mut outcome = self.endpoint.poll(&mut self.completions);
+        for completion in self.completions.drain(..) {
+            match completion.outcome {
+                Ok(()) => completed(completion.token),
+                Err(error) => outcome = outcome.and(Err(error)),
+            }
+        }
+        outcome.map_err(Into::into)
+    }
+}
+
+/// Looks whether this side has the provider that the logger's ring is reached by, and
+/// whether its completions mean anything.
+pub(super) fn check_provider(
+    ours: &str,
+    remote: &RemoteRing,
+    delivery: Delivery,
+) -> Result<(), RemoteError> {
+    if ours != remote.provider {
+        return Err(RemoteError::OtherProvider {
+            theirs: remote.provider.clone(),
+            ours: ours.to_owned(),
+        });
+    }
+    delivery.believed(ours)
+}
+
 impl Port for ProviderPort {
     type Error = PortError;
 
@@ -66,9 +226,7 @@ impl Port for ProviderPort {
         token: u64,
     ) -> Result<bool, PortError> {
         match self {
-            Self::Libfabric(port) => port
-                .write(image, offset, bytes, token)
-                .map_err(PortError::Libfabric),
+            Self::Libfabric(port) => port.write(image, offset, bytes, token),
             Self::Verbs(port) => port.write(image, offset, bytes, token),
         }
     }
@@ -76,9 +234,21 @@ impl Port for ProviderPort {
     #[inline]
     fn poll(&mut self, completed: impl FnMut(u64)) -> Result<(), PortError> {
         match self {
-            Self::Libfabric(port) => port.poll(completed).map_err(PortError::Libfabric),
+            Self::Libfabric(port) => port.poll(completed),
             Self::Verbs(port) => port.poll(completed),
         }
+    }
+}
+
+impl From<refrain_libfabric::Error> for PortError {
+    fn from(error: refrain_libfabric::Error) -> Self {
+        Self::Libfabric(error)
+    }
+}
+
+impl From<refrain_verbs::Error> for PortError {
+    fn from(error: refrain_verbs::Error) -> Self {
+        Self::Verbs(error)
     }
 }
 
@@ -91,3 +261,34 @@ impl From<PortError> for RemoteError {
         }
     }
 }
+
+/// The methods of [`WritingEndpoint`] by those of a native library's endpoint.
+macro_rules! writing_methods {
+    () => {
+        fn register(&mut self, region: &Region) -> Result<MemoryId, Error> {
+            self.register(region, 0, region.bytes(), Access::LOCAL)
+        }
+
+        fn insert(&mut self, address: &[u8]) -> Result<PeerAddress, Error> {
+            self.insert(address)
+        }
+
+        #[inline]
+        fn write_placed(
+            &mut self,
+            peer: PeerAddress,
+            part: Part,
+            remote_address: u64,
+            key: u64,
+            token: u64,
+        ) -> Result<(), Refused> {
+            self.write(peer, part, remote_address, key, true, token)
+        }
+
+        #[inline]
+        fn poll(&mut self, out: &mut Vec<Completion>) -> Result<(), Error> {
+            self.poll(out)
+        }
+    };
+}
+pub(in crate::remote) use writing_methods;

@@ -1,11 +1,13 @@
 //! The server's part: rings that clients write into by RMA.
 
-use super::RemoteError;
-use super::libfabric::{self, LibfabricRings};
-use super::verbs::{self, VERBS, VerbsRings};
+use super::verbs::{self, VERBS};
+use super::{RemoteError, image, libfabric};
 use crate::message::RemoteRing;
 use crate::ring::RingMemory;
+use core::fmt::Debug;
 use core::time::Duration;
+use refrain_native::{MemoryId, RemoteMemory};
+use refrain_ring::Region;
 use refrain_verbs::PortChoice;
 use std::os::fd::BorrowedFd;
 use std::path::Path;
@@ -13,12 +15,52 @@ use std::path::Path;
 /// Names a registered ring. Another [`RemoteRings`] does not know it, but for an
 /// accident of chance.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct RingKey(Key);
+pub struct RingKey {
+    pub(super) memory: MemoryId,
+    pub(super) drawn: u64,
+}
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-enum Key {
-    Libfabric(libfabric::RingKey),
-    Verbs(verbs::RingKey),
+/// What rings need of an endpoint.
+pub(super) trait RingEndpoint: Debug + Send {
+    /// Lets peers write there.
+    ///
+    /// # Errors
+    /// The provider's.
+    fn register(&mut self, data: &Region) -> Result<RingKey, RemoteError>;
+
+    /// What peers need to write there.
+    fn remote_key(&self, memory: MemoryId) -> RemoteMemory;
+
+    /// Ends what [`RingEndpoint::register`] allowed.
+    ///
+    /// # Errors
+    /// The provider's: writes may still come.
+    fn deregister(&mut self, memory: MemoryId) -> Result<(), RemoteError>;
+
+    /// Takes in what peers write.
+    ///
+    /// # Errors
+    /// The endpoint is of no use any more.
+    fn progress(&mut self) -> Result<(), RemoteError>;
+
+    /// Readable when there is something to take in, if it can say so.
+    fn descriptor(&self) -> Option<BorrowedFd<'_>>;
+
+    /// How long the caller may sleep now; `None`: until the descriptor wakes it.
+    fn sleep_max(&mut self, has_clients: bool) -> Option<Duration>;
+
+    /// Bytes of a revoked ring that stay mapped until the endpoint is closed.
+    fn revoked_bytes_each(&self) -> usize;
+}
+
+/// An endpoint, and how clients reach it.
+#[derive(Debug)]
+pub(super) struct Opened {
+    /// In all its layers.
+    pub provider: String,
+    /// For clients to insert.
+    pub address: Vec<u8>,
+    pub endpoint: Box<dyn RingEndpoint>,
 }
 
 /// Rings of this process that clients write into by RMA.
@@ -36,12 +78,11 @@ enum Key {
 /// once more, [`RemoteRings::revoke`], *then* drain its ring for the last time
 /// and close it, *then* answer its successor. FENCE-1
 #[derive(Debug)]
-pub struct RemoteRings(By);
-
-#[derive(Debug)]
-enum By {
-    Libfabric(LibfabricRings),
-    Verbs(VerbsRings),
+pub struct RemoteRings {
+    opened: Opened,
+    live: Vec<RingKey>,
+    revoked: usize,
+    clients_max: usize,
 }
 
 impl RemoteRings {
@@ -61,10 +102,16 @@ impl RemoteRings {
         port: &PortChoice,
         clients_max: usize,
     ) -> Result<Self, RemoteError> {
-        Ok(Self(match provider {
-            VERBS => By::Verbs(VerbsRings::open(library, port, clients_max)?),
-            _ => By::Libfabric(LibfabricRings::open(provider, library, clients_max)?),
-        }))
+        let opened = match provider {
+            VERBS => verbs::open_rings(library, port, clients_max)?,
+            _ => libfabric::open_rings(provider, library, clients_max)?,
+        };
+        Ok(Self {
+            opened,
+            live: Vec::new(),
+            revoked: 0,
+            clients_max,
+        })
     }
 
     /// Lets one client write into the data of a ring, not into its control page.
@@ -77,17 +124,22 @@ impl RemoteRings {
     /// Too many clients, or the provider's: often that less memory may be locked
     /// than is needed (`ulimit -l`).
     pub fn register(&mut self, memory: &RingMemory) -> Result<(RingKey, RemoteRing), RemoteError> {
-        let (key, ring) = match &mut self.0 {
-            By::Libfabric(rings) => {
-                let (key, ring) = rings.register(memory)?;
-                (Key::Libfabric(key), ring)
-            }
-            By::Verbs(rings) => {
-                let (key, ring) = rings.register(memory)?;
-                (Key::Verbs(key), ring)
-            }
+        if self.live.len() >= self.clients_max {
+            return Err(RemoteError::Clients {
+                clients_max: self.clients_max,
+            });
+        }
+        let opened = &mut self.opened;
+        let key = opened.endpoint.register(&image::region_of(memory))?;
+        self.live.push(key);
+        let remote = opened.endpoint.remote_key(key.memory);
+        let ring = RemoteRing {
+            provider: opened.provider.clone(),
+            address: opened.address.clone(),
+            base: remote.base,
+            key: remote.key,
         };
-        Ok((RingKey(key), ring))
+        Ok((key, ring))
     }
 
     /// Ends what [`RemoteRings::register`] allowed: writes fail that come from
@@ -99,12 +151,12 @@ impl RemoteRings {
     /// The provider's: writes may still come. Drop `self`, which closes the
     /// endpoint, before the successor is answered.
     pub fn revoke(&mut self, key: RingKey) -> Result<(), RemoteError> {
-        match (&mut self.0, key.0) {
-            (By::Libfabric(rings), Key::Libfabric(key)) => rings.revoke(key)?,
-            (By::Verbs(rings), Key::Verbs(key)) => rings.revoke(key)?,
-            // Of an endpoint that is closed.
-            _ => {}
-        }
+        let Some(index) = self.live.iter().position(|live| *live == key) else {
+            return Ok(());
+        };
+        self.opened.endpoint.deregister(key.memory)?;
+        self.live.swap_remove(index);
+        self.revoked += 1;
         Ok(())
     }
 
@@ -113,45 +165,30 @@ impl RemoteRings {
     /// # Errors
     /// The endpoint is of no use any more: drop it; clients join again.
     pub fn progress(&mut self) -> Result<(), RemoteError> {
-        match &mut self.0 {
-            By::Libfabric(rings) => rings.progress()?,
-            By::Verbs(rings) => rings.progress()?,
-        }
-        Ok(())
+        self.opened.endpoint.progress()
     }
 
     /// Readable when there is something to [`RemoteRings::progress`]; `None`: the
     /// provider (`shm`) wakes nobody.
     pub fn descriptor(&self) -> Option<BorrowedFd<'_>> {
-        match &self.0 {
-            By::Libfabric(rings) => rings.descriptor(),
-            By::Verbs(rings) => rings.descriptor(),
-        }
+        self.opened.endpoint.descriptor()
     }
 
     /// How long the server may sleep from now on: not at all when something is
     /// left to [`RemoteRings::progress`], `None`: until the descriptor wakes it.
     pub fn sleep_max(&mut self) -> Option<Duration> {
-        match &mut self.0 {
-            By::Libfabric(rings) => rings.sleep_max(),
-            By::Verbs(rings) => rings.sleep_max(),
-        }
+        let has_clients = !self.live.is_empty();
+        self.opened.endpoint.sleep_max(has_clients)
     }
 
     /// The provider in all its layers, as a client must name it.
     pub fn provider(&self) -> &str {
-        match &self.0 {
-            By::Libfabric(rings) => rings.provider(),
-            By::Verbs(_) => VERBS,
-        }
+        &self.opened.provider
     }
 
     /// Bytes of revoked rings that stay mapped until `self` is dropped. A server
     /// without remote clients may open itself anew when they have become many.
     pub fn revoked_bytes(&self) -> usize {
-        match &self.0 {
-            By::Libfabric(rings) => rings.revoked_bytes(),
-            By::Verbs(_) => 0,
-        }
+        self.revoked * self.opened.endpoint.revoked_bytes_each()
     }
 }

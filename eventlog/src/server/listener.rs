@@ -2,6 +2,7 @@
 
 use super::ServerError;
 use crate::client::LoggerAddress;
+use crate::watched::watch;
 use refrain_secure::Secret;
 use rustix::io::Errno;
 use rustix::net::{
@@ -83,6 +84,7 @@ impl Listener {
                 stream.set_nonblocking(true)?;
                 // Acknowledgements are small, and somebody's gate waits.
                 stream.set_nodelay(true)?;
+                watch(&stream)?;
                 Ok(Stream::Tcp(stream))
             }
         }

@@ -99,6 +99,27 @@ impl Region {
         unsafe { Self::from_raw(base, bytes, Arc::new(lines)) }
     }
 
+    /// Zeroed memory of this process alone, on pages that hold nothing else: for
+    /// devices, whose libraries may keep registered pages from children that are
+    /// forked.
+    pub fn pages(bytes: usize) -> Self {
+        #[repr(align(4096))]
+        struct Page(
+            #[expect(dead_code, reason = "only its memory is used")]
+            core::cell::UnsafeCell<[u8; 4096]>,
+        );
+        // SAFETY: the cell's bytes are accessed only through the region, by its
+        // discipline.
+        unsafe impl Sync for Page {}
+        let pages: Arc<[Page]> = (0..bytes.div_ceil(size_of::<Page>()))
+            .map(|_| Page(core::cell::UnsafeCell::new([0; 4096])))
+            .collect();
+        let base = core::ptr::NonNull::from(&*pages).cast::<u8>();
+        // SAFETY: the slice lives as long as the Arc, is aligned to more than 64 and
+        // holds `bytes` bytes inside cells.
+        unsafe { Self::from_raw(base, bytes, Arc::new(pages)) }
+    }
+
     /// Address of the byte at `offset`.
     #[inline]
     pub fn at(&self, offset: usize) -> *mut u8 {

@@ -3,7 +3,7 @@
 use crate::secret;
 use clap::{Args, ValueEnum};
 use miette::{IntoDiagnostic, WrapErr};
-use refrain::choice::provider;
+use refrain::choice::library::{LIBFABRIC, LIBIBVERBS};
 use refrain_eventlog::client::LoggerAddress;
 use refrain_eventlog::logbook::StoreIo;
 use refrain_eventlog::remote::VERBS;
@@ -57,6 +57,10 @@ pub struct Arguments {
     /// libfabric.so.1 as the loader finds it.
     #[arg(long, value_name = "FILE", requires = "provider")]
     libfabric: Option<PathBuf>,
+    /// The file of libibverbs; else the one that REFRAIN_LIBIBVERBS names, else
+    /// libibverbs.so.1 as the loader finds it.
+    #[arg(long, value_name = "FILE", requires = "provider")]
+    libibverbs: Option<PathBuf>,
 }
 
 #[derive(Clone, Copy, ValueEnum)]
@@ -104,11 +108,11 @@ pub fn run(arguments: Arguments) -> miette::Result<ExitCode> {
         IoName::Uring => StoreIo::Uring,
         IoName::Plain => StoreIo::Plain,
     };
-    let libfabric = arguments
-        .libfabric
-        .or_else(|| Some(provider::library_of_environment()?.into()));
     options.remote = arguments.provider.map(|name| RemoteOptions {
-        library: libfabric.filter(|_| name != VERBS),
+        library: match name == VERBS {
+            true => LIBIBVERBS.or_of_environment(arguments.libibverbs),
+            false => LIBFABRIC.or_of_environment(arguments.libfabric),
+        },
         provider: name,
         port: Default::default(),
     });

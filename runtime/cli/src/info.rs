@@ -4,8 +4,9 @@ use crate::providers;
 use crate::verbs::{self, Surroundings};
 use clap::Args;
 use miette::IntoDiagnostic;
+use refrain::choice::library::{LIBFABRIC, LIBIBVERBS};
 use refrain::choice::ports::{self, Device, MemoryLock, Ports};
-use refrain::choice::{self, Choice, Provider, provider};
+use refrain::choice::{self, Choice, Provider};
 use refrain::config::VerbsConfig;
 use rustix::system::uname;
 use std::fmt::Write as _;
@@ -32,22 +33,27 @@ pub struct Arguments {
     /// libfabric.so.1 as the loader finds it.
     #[arg(long, value_name = "FILE")]
     libfabric: Option<PathBuf>,
+    /// The file of libibverbs; else the one that REFRAIN_LIBIBVERBS names, else
+    /// libibverbs.so.1 as the loader finds it.
+    #[arg(long, value_name = "FILE")]
+    libibverbs: Option<PathBuf>,
 }
 
 /// Prints what this machine offers, what is chosen and why.
 pub fn run(arguments: &Arguments) -> miette::Result<ExitCode> {
+    let libibverbs = LIBIBVERBS.or_of_environment(arguments.libibverbs.clone());
+    let ports = Ports::find(libibverbs.as_deref());
     let text = if arguments.verbs {
-        verbs_text()
+        verbs_text(&ports)
     } else {
-        fabrics_text(arguments)
+        fabrics_text(arguments, &ports)
     };
     stdout().write_all(text.as_bytes()).into_diagnostic()?;
     Ok(ExitCode::SUCCESS)
 }
 
-fn verbs_text() -> String {
-    let found = Ports::find();
-    let inline_bytes = |device: &str| match &found {
+fn verbs_text(found: &Result<Ports, String>) -> String {
+    let inline_bytes = |device: &str| match found {
         Ok(ports) => ports.inline_bytes(device),
         Err(why) => Err(why.clone()),
     };
@@ -61,18 +67,14 @@ fn verbs_text() -> String {
     verbs::text(devices.map_err(String::as_str), &around)
 }
 
-fn fabrics_text(arguments: &Arguments) -> String {
-    let file = arguments
-        .libfabric
-        .clone()
-        .or_else(|| Some(provider::library_of_environment()?.into()));
+fn fabrics_text(arguments: &Arguments, ports: &Result<Ports, String>) -> String {
+    let file = LIBFABRIC.or_of_environment(arguments.libfabric.clone());
     let found = choice::providers(file.as_deref());
     let found = found.as_deref().map_err(String::as_str);
     if arguments.providers {
         let version = choice::library_version(file.as_deref());
         return providers::text(found, version.as_deref().unwrap_or_default());
     }
-    let ports = Ports::find();
     let devices = ports.as_ref().map(|ports| &*ports.devices);
     text(found, devices.map_err(String::as_str))
 }

@@ -164,6 +164,10 @@ pub struct Arguments {
     /// libfabric.so.1 as the loader finds it.
     #[arg(long, value_name = "FILE", value_parser = library)]
     libfabric: Option<String>,
+    /// The file of libibverbs; else the one that REFRAIN_LIBIBVERBS names, else
+    /// libibverbs.so.1 as the loader finds it.
+    #[arg(long, value_name = "FILE", value_parser = library)]
+    libibverbs: Option<String>,
     /// The RDMA device for --fabric verbs; else each rank takes the one that its
     /// REFRAIN_VERBS_DEVICE names, else the first that can be used.
     #[arg(long, value_name = "NAME")]
@@ -290,7 +294,7 @@ fn replicas(text: &str) -> Result<u32, String> {
 /// A file name that can be passed to ranks, and in which no word is missing.
 fn library(file: &str) -> Result<String, String> {
     if file.is_empty() {
-        return Err("name the file, like /usr/lib/x86_64-linux-gnu/libfabric.so.1".into());
+        return Err("name the file, like /usr/lib/x86_64-linux-gnu/LIBRARY.so.1".into());
     }
     Ok(file.to_owned())
 }
@@ -323,6 +327,7 @@ pub fn run(arguments: Arguments) -> miette::Result<ExitCode> {
             keep_log: arguments.keep_log,
             libfabric: arguments.libfabric,
             verbs: VerbsConfig {
+                library: arguments.libibverbs,
                 device: arguments.verbs_device,
                 port: arguments.verbs_port,
                 gid_index: arguments.verbs_gid_index,

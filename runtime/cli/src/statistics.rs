@@ -4,6 +4,7 @@ use comfy_table::presets::NOTHING;
 use comfy_table::{CellAlignment, Table};
 use refrain::Statistics;
 use refrain::launcher::{CheckpointCounts, Outcome, Recovery};
+use refrain::size::Size;
 use refrain::statistics::{EventStatistics, GateWaits};
 use serde::Serialize;
 use std::fmt::Write as _;
@@ -79,7 +80,7 @@ pub fn checkpoints(all: &[CheckpointCounts]) -> Option<String> {
         format!(
             "{} checkpoints, {}; ranks were asked for {}",
             sum(|counts| counts.stable),
-            size(sum(|counts| counts.bytes)),
+            Size(sum(|counts| counts.bytes)).to_string(),
             sum(|counts| counts.orders)
         )
     })
@@ -157,12 +158,12 @@ fn table(
 fn of_messages(figures: &Statistics) -> Vec<String> {
     vec![
         figures.messages_sent.to_string(),
-        size(figures.bytes_sent),
+        Size(figures.bytes_sent).to_string(),
         figures.receives.to_string(),
         figures.unexpected.to_string(),
-        size(figures.log_bytes),
-        size(figures.log_bytes_peak),
-        size(figures.log_bytes_spilled),
+        Size(figures.log_bytes).to_string(),
+        Size(figures.log_bytes_peak).to_string(),
+        Size(figures.log_bytes_spilled).to_string(),
     ]
 }
 
@@ -236,14 +237,6 @@ fn ratio(part: u64, of: u64) -> String {
     }
 }
 
-fn size(bytes: u64) -> String {
-    match bytes {
-        0..10_240 => format!("{bytes} B"),
-        10_240..10_485_760 => format!("{} KiB", bytes >> 10),
-        _ => format!("{} MiB", bytes >> 20),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -273,7 +266,7 @@ mod tests {
             .collect();
         assert_eq!(all.len(), 2, "{text}");
         assert!(
-            all[0].contains("2000") && all[0].contains("39 KiB"),
+            all[0].contains("2000") && all[0].contains("39.1 KiB"),
             "{text}"
         );
         assert!(all[1].contains("500") && all[1].contains("1.20"), "{text}");

@@ -5,6 +5,7 @@ use comfy_table::presets::NOTHING;
 use refrain::choice::ports::{
     Chosen, Device, DeviceLimits, LinkLayer, MemoryLock, Port, PortChoice, Transport, choose,
 };
+use refrain::size::Size;
 use std::fmt::Write as _;
 use std::fs;
 
@@ -152,16 +153,6 @@ fn speed(mbit_s: u32) -> String {
     }
 }
 
-/// A size in the largest unit that counts it whole.
-fn size(bytes: u64) -> String {
-    let units = ["B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];
-    let step = match bytes {
-        0 => 0,
-        _ => (bytes.trailing_zeros() / 10).min(6),
-    };
-    format!("{} {}", bytes >> (10 * step), units[step as usize])
-}
-
 fn details(device: &Device, around: &Surroundings<'_>) -> String {
     let mut text = format!("{}\n", device.name);
     let mut line = |name: &str, value: String| {
@@ -208,7 +199,7 @@ fn port_line(port: &Port) -> String {
         speed(port.speed_mbit_s),
         port.mtu_active_bytes,
         port.mtu_max_bytes,
-        size(port.message_max_bytes.into()),
+        Size(port.message_max_bytes.into()),
     );
     if port.link_layer == LinkLayer::InfiniBand {
         let _ = write!(
@@ -254,7 +245,7 @@ fn limits(limits: &DeviceLimits) -> [(&'static str, String); 5] {
             "registrations",
             match limits.registration_bytes {
                 u64::MAX => format!("{}, of any size", limits.registrations),
-                bytes => format!("{}, of {} at most", limits.registrations, size(bytes)),
+                bytes => format!("{}, of {} at most", limits.registrations, Size(bytes)),
             },
         ),
     ]

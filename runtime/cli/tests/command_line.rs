@@ -247,16 +247,16 @@ fn ranks_are_pinned_when_there_are_cores_for_all() {
 }
 
 /// Refused before any rank is started: `touch` would leave its file.
-fn refused_before_the_start(arguments: &[&str], library: Option<&str>) -> String {
+fn refused_before_the_start(arguments: &[&str], library: Option<(&str, &str)>) -> String {
     let folder = tempfile::tempdir().unwrap();
     let witness = folder.path().join("started");
     let mut command = refrain();
     command.args(["run", "-n", "2"]).args(arguments);
     command.args(["--", "touch"]).arg(&witness);
-    match library {
-        Some(library) => command.env("REFRAIN_LIBFABRIC", library),
-        None => command.env_remove("REFRAIN_LIBFABRIC"),
-    };
+    command
+        .env_remove("REFRAIN_LIBFABRIC")
+        .env_remove("REFRAIN_LIBIBVERBS");
+    command.envs(library);
     let ended = run(&mut command).expect(2);
     assert!(!witness.exists(), "a rank was started");
     let text: Vec<&str> = ended
@@ -278,7 +278,8 @@ fn a_library_that_cannot_be_used_is_named_with_what_to_do() {
     ] {
         let given = ["--fabric", "ofi:tcp", "--libfabric", file];
         let by_option = refused_before_the_start(&given, None);
-        let by_variable = refused_before_the_start(&["--fabric", "ofi"], Some(file));
+        let variable = ("REFRAIN_LIBFABRIC", file);
+        let by_variable = refused_before_the_start(&["--fabric", "ofi"], Some(variable));
         for complaint in [by_option, by_variable] {
             // Long words are broken into lines.
             let complaint = complaint.replace(' ', "");
@@ -296,12 +297,45 @@ fn a_library_that_cannot_be_used_is_named_with_what_to_do() {
     }
 }
 
-/// What does not need libfabric runs without it.
 #[test]
-fn without_libfabric_jobs_on_one_host_run() {
+fn a_libibverbs_that_cannot_be_used_is_named_with_what_to_do() {
+    for (file, words) in [
+        ("/no/such/libibverbs.so.1", "install rdma-core"),
+        ("libm.so.6", "name the file of libibverbs"),
+    ] {
+        let given = ["--fabric", "verbs", "--libibverbs", file];
+        let by_option = refused_before_the_start(&given, None);
+        let variable = ("REFRAIN_LIBIBVERBS", file);
+        let by_variable = refused_before_the_start(&given[..2], Some(variable));
+        let folder = tempfile::tempdir().unwrap();
+        let mut logger = refrain();
+        logger.arg("eventlogger").arg(folder.path().join("logger"));
+        logger.args(["--listen", "tcp:127.0.0.1:0", "--provider", "verbs"]);
+        let by_logger = run(logger.args(["--libibverbs", file])).expect(1).err;
+        for complaint in [by_option, by_variable, by_logger] {
+            // Long words are broken into lines.
+            let complaint = complaint.replace([' ', '│', '\n'], "");
+            for word in [file, words] {
+                let word = word.replace(' ', "");
+                assert!(complaint.contains(&word), "{word:?} in {complaint}");
+            }
+        }
+        let ended = run(refrain().args(["info", "--verbs", "--libibverbs", file])).expect(0);
+        assert_eq!(ended.out.lines().count(), 1, "{}", ended.out);
+        assert!(ended.out.contains(file), "{}", ended.out);
+        let ended = run(refrain().args(["info", "--libibverbs", file])).expect(0);
+        let verbs = ended.out.lines().find(|line| line.starts_with("  verbs "));
+        assert!(verbs.unwrap().contains("not available"), "{}", ended.out);
+    }
+}
+
+/// What does not need libfabric or libibverbs runs without it.
+#[test]
+fn without_native_libraries_jobs_on_one_host_run() {
     for fabric in ["auto", "shm"] {
         let mut command = job(&format!("-n 2 --fabric {fabric}"), "hello finalize");
-        run(command.env("REFRAIN_LIBFABRIC", "/no/such/file")).expect(0);
+        let none = ["REFRAIN_LIBFABRIC", "REFRAIN_LIBIBVERBS"].map(|name| (name, "/no/such/file"));
+        run(command.envs(none)).expect(0);
     }
 }
 

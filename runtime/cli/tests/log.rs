@@ -57,8 +57,8 @@ fn every_log_is_a_row() {
     let lines = words_of(&ended.out);
     let row = |row: &str| assert!(lines.iter().any(|line| line == row), "{row}\n{}", ended.out);
     row("from life to files on disk chunks SSN log");
-    row("0 2 1 1 2.0 MiB 0-3 0-11 3.5 KiB");
-    row("0 2 2 1 260.0 KiB 0 5-7 896 B");
+    row("0 2 1 1 2 MiB 0-3 0-11 3.5 KiB");
+    row("0 2 2 1 260 KiB 0 5-7 896 B");
     let own = std::process::id();
     assert_has(
         &ended.out,

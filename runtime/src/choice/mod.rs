@@ -3,6 +3,7 @@
 
 pub mod events;
 mod fabric;
+pub mod library;
 pub mod ports;
 pub mod provider;
 pub mod spill;

@@ -7,6 +7,7 @@ pub use refrain_verbs::{
 };
 
 use refrain_verbs::Library;
+use std::path::Path;
 
 /// Inline data beyond this is of no use to the fabric.
 const INLINE_BYTES_ASKED: u32 = 1024;
@@ -20,12 +21,13 @@ pub struct Ports {
 }
 
 impl Ports {
-    /// Loads libibverbs and asks every device; takes some milliseconds for each.
+    /// Loads libibverbs, from that file or as the loader finds it, and asks every
+    /// device; takes some milliseconds for each.
     ///
     /// # Errors
     /// One line: why there are none, and what to do.
-    pub fn find() -> Result<Self, String> {
-        let library = Library::load(None).map_err(|error| error.to_string())?;
+    pub fn find(library: Option<&Path>) -> Result<Self, String> {
+        let library = Library::load(library).map_err(|error| error.to_string())?;
         let devices = library.devices().map_err(|error| error.to_string())?;
         Ok(Self { library, devices })
     }

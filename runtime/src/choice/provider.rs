@@ -7,9 +7,6 @@ use refrain_transport::fabric::FabricError;
 use refrain_transport::fabric::ofi::{self, Provider};
 use std::path::Path;
 
-/// Names the library file where the command line does not.
-pub const LIBRARY_VARIABLE: &str = "REFRAIN_LIBFABRIC";
-
 /// Providers by how well they serve between hosts, the best first: NICs with
 /// remote memory access, then the host's network.
 const ORDER: [&str; 10] = [
@@ -113,14 +110,13 @@ fn check(found: &[Provider], name: &str) -> Result<(), Error> {
 }
 
 /// Finds and checks, before any rank is started, what a job with `--fabric ofi`
-/// needs: afterwards `config` names a library and a provider. A job that may not
+/// needs: afterwards `config` names a provider. A job that may not
 /// need libfabric is not asked for it.
 ///
 /// # Errors
 /// [`Error::Config`]: an unknown or unusable provider, a library that cannot be
 /// used.
 pub fn resolve(config: &mut JobConfig) -> Result<(), Error> {
-    name_library(config)?;
     let FabricChoice::Ofi(provider) = FabricChoice::parse(&config.fabric)? else {
         return Ok(());
     };
@@ -155,37 +151,6 @@ pub fn best_name(found: &[Provider]) -> Result<(String, String), Error> {
                 reasons()
             ))
         })
-}
-
-/// Takes the library file from the environment unless one was given, and makes
-/// a path independent of the folder that a rank may change to.
-fn name_library(config: &mut JobConfig) -> Result<(), Error> {
-    let given = config
-        .libfabric
-        .take()
-        .map(Into::into)
-        .or_else(library_of_environment);
-    let Some(file) = given else { return Ok(()) };
-    let has_folder = file.as_encoded_bytes().contains(&b'/');
-    // Without one the loader looks for it in its own folders.
-    let file = if has_folder {
-        std::path::absolute(&file).map_or(file, Into::into)
-    } else {
-        file
-    };
-    let file = file.into_string().map_err(|file| {
-        Error::Config(format!(
-            "the library file {} cannot be passed to ranks: its name is not UTF-8",
-            file.display()
-        ))
-    })?;
-    config.libfabric = Some(file);
-    Ok(())
-}
-
-/// The library file that the environment names.
-pub fn library_of_environment() -> Option<std::ffi::OsString> {
-    std::env::var_os(LIBRARY_VARIABLE).filter(|file| !file.is_empty())
 }
 
 #[cfg(test)]
@@ -271,20 +236,5 @@ pub(super) mod tests {
             "{message}"
         );
         check(&found, "ofi_rxm").unwrap_err();
-    }
-
-    #[test]
-    fn a_library_in_a_folder_gets_a_whole_path_and_a_bare_name_stays() {
-        let named = |file: &str| {
-            let mut config = JobConfig {
-                libfabric: Some(file.into()),
-                ..JobConfig::default()
-            };
-            name_library(&mut config).unwrap();
-            config.libfabric.unwrap()
-        };
-        assert_eq!(named("libfabric.so.2"), "libfabric.so.2");
-        assert_eq!(named("/a/b.so"), "/a/b.so");
-        assert!(named("./b.so").starts_with('/'));
     }
 }

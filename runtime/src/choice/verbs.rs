@@ -5,6 +5,7 @@ use crate::Error;
 use crate::config::{JobConfig, VerbsConfig};
 use refrain_transport::fabric::verbs::{self, PortChoice};
 use std::ffi::OsString;
+use std::path::Path;
 
 /// Names the device for one rank where the command line names none for all: hosts
 /// may call theirs by different names.
@@ -28,13 +29,18 @@ pub fn port(config: &VerbsConfig) -> PortChoice {
     }
 }
 
+/// The library's file; `None`: as the loader finds it.
+pub fn library(config: &VerbsConfig) -> Option<&Path> {
+    config.library.as_ref().map(Path::new)
+}
+
 /// The port that would be used here, in words.
 ///
 /// # Errors
 /// [`Error::Config`] when there is none: what was tried, what there is, and what to
 /// do.
 pub fn usable(config: &VerbsConfig) -> Result<String, Error> {
-    verbs::choose(None, &port(config))
+    verbs::choose(library(config), &port(config))
         .map(|chosen| chosen.to_string())
         .map_err(|error| Error::Config(format!("the fabric verbs cannot be used: {error}")))
 }
@@ -107,6 +113,7 @@ mod tests {
     #[test]
     fn the_settings_of_the_job_name_the_port() {
         let config = VerbsConfig {
+            library: None,
             device: Some("mlx5_0".into()),
             port: Some(2),
             gid_index: Some(3),

@@ -216,6 +216,7 @@ mod tests {
                         libfabric,
                         suspect_after_ms,
                         verbs: VerbsConfig {
+                            library: verbs_device.clone(),
                             device: verbs_device,
                             port: verbs_port,
                             gid_index: verbs_port.map(|port| !port),

@@ -4,6 +4,7 @@
 use super::{program, spawn};
 use crate::Error;
 use crate::choice::events::{Loggers, REPLICAS_MAX, SHARDS_MAX, WayChoice, way};
+use crate::choice::library::{LIBFABRIC, LIBIBVERBS};
 use crate::config::JobConfig;
 use crate::leftovers;
 use refrain_eventlog::Level;
@@ -396,10 +397,13 @@ fn arguments<'a>(
         arguments.extend(["--peer".into(), peer.into()]);
     }
     if let WayChoice::Provider(provider) = way(&config.events.way)? {
-        let is_of_libfabric = provider != VERBS;
+        let (library, file) = match provider == VERBS {
+            true => (LIBIBVERBS, &config.verbs.library),
+            false => (LIBFABRIC, &config.libfabric),
+        };
         arguments.extend(["--provider".into(), provider.into()]);
-        if let Some(library) = config.libfabric.as_ref().filter(|_| is_of_libfabric) {
-            arguments.extend(["--libfabric".into(), library.into()]);
+        if let Some(file) = file {
+            arguments.extend([library.option.into(), file.into()]);
         }
     }
     Ok(arguments)

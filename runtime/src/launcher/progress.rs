@@ -4,6 +4,7 @@
 use super::Job;
 use super::verdict::Membership;
 use crate::control::message::StatusFigures;
+use crate::size::Size;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::fmt::{self, Display, Formatter};
 use std::io::{self, IsTerminal};
@@ -73,29 +74,16 @@ impl Display for Logs {
     fn fmt(&self, to: &mut Formatter<'_>) -> fmt::Result {
         let (fullest_bytes, max_bytes) = self.fullest;
         if let Some(percent) = (100 * fullest_bytes).checked_div(max_bytes) {
-            let memory = Bytes(self.memory_bytes);
+            let memory = Size(self.memory_bytes);
             write!(to, "; logs {memory}, up to {percent} %")?;
         }
         if self.disk_bytes > 0 {
-            write!(to, ", {} on disk", Bytes(self.disk_bytes))?;
+            write!(to, ", {} on disk", Size(self.disk_bytes))?;
         }
         if let Some(mean_us) = self.gate_wait_us.checked_div(self.gate_waits) {
             write!(to, "; {} waits for events of {mean_us} µs", self.gate_waits)?;
         }
         Ok(())
-    }
-}
-
-/// A size for people.
-struct Bytes(u64);
-
-impl Display for Bytes {
-    fn fmt(&self, to: &mut Formatter<'_>) -> fmt::Result {
-        match self.0 {
-            bytes @ 0..0x10_0000 => write!(to, "{} KiB", bytes >> 10),
-            bytes @ 0x10_0000..0x4000_0000 => write!(to, "{} MiB", bytes >> 20),
-            bytes => write!(to, "{:.1} GiB", bytes as f64 / f64::from(1 << 30)),
-        }
     }
 }
 
@@ -340,7 +328,7 @@ mod tests {
         };
         assert_eq!(
             told(&[one, other]),
-            "; logs 3 MiB, up to 75 %, 3.0 GiB on disk; 3 waits for events of 30 µs"
+            "; logs 3 MiB, up to 75 %, 3 GiB on disk; 3 waits for events of 30 µs"
         );
     }
 

@@ -23,6 +23,7 @@ use super::spawn::{self, Start};
 use super::spilled::SpilledFiles;
 use super::{Job, JobSpec, Output};
 use crate::Error;
+use crate::choice::library::{LIBFABRIC, LIBIBVERBS};
 use crate::choice::{self, provider};
 use crate::config::JobConfig;
 use crate::control::claim::{FD_VARIABLE, INODE_VARIABLE};
@@ -109,6 +110,7 @@ pub fn prepare(config: &mut JobConfig, mut wanted: Wanted, job: u64) -> Result<P
     let ranks = wanted.ranks.len() as u32;
     let restarts = config.recovery.max_restarts > 0;
     let program = program::resolve(&wanted.program)?;
+    choice::library::resolve(config)?;
     provider::resolve(config)?;
     choice::verbs::check(config)?;
     let told = choice::verbs::environment(config, wanted.size);
@@ -238,10 +240,8 @@ fn start_here(
 
 fn start_agents(spec: &mut JobSpec, id: u64) -> Result<Hosts, Error> {
     hosts::check(spec)?;
-    if spec.config.libfabric.is_none() {
-        let file = provider::library_of_environment();
-        spec.config.libfabric = file.and_then(|file| file.into_string().ok());
-    }
+    LIBFABRIC.fill_in(&mut spec.config.libfabric);
+    LIBIBVERBS.fill_in(&mut spec.config.verbs.library);
     let of_this_job = |name: &OsString| {
         let name = name.as_encoded_bytes();
         let control = [FD_VARIABLE, INODE_VARIABLE].map(str::as_bytes);

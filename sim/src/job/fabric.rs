@@ -3,23 +3,22 @@
 
 use super::stage::Stage;
 use crate::happening::{Happening, Life};
+use crate::interposed::{Between, Interposed};
 use crate::mortal::Mortal;
 use crate::planted::Planted;
-use core::time::Duration;
-use refrain_ring::{Frame, Incarnation, Position, Rank, RecordHeader, RecordKind, Ssn};
+use refrain_ring::{Frame, Incarnation, Rank, RecordHeader, RecordKind, Ssn};
 use refrain_transport::control::Control;
 use refrain_transport::fabric::sim::SimFabric;
-use refrain_transport::fabric::{
-    Address, Arrival, Attributes, Disposition, Fabric, FabricError, Landed, Landing, Place,
-    Refusal, Sink,
-};
+use refrain_transport::fabric::{Arrival, Disposition, Fabric, FabricError, Landed, Refusal, Sink};
 use refrain_transport::gate::Pass;
 use std::collections::BTreeMap;
 
-/// A simulated fabric under a process.
+/// A simulated fabric under a process that may die.
+pub type MortalFabric = Interposed<Mortality>;
+
+/// What a process that may die does to its end of the network.
 #[derive(Debug)]
-pub struct MortalFabric {
-    inner: SimFabric,
+pub struct Mortality {
     life: Life,
     mortal: Mortal,
     stage: Stage,
@@ -30,40 +29,37 @@ pub struct MortalFabric {
 
 impl MortalFabric {
     /// The end of `life`.
-    pub fn new(inner: SimFabric, life: Life, mortal: Mortal, stage: Stage) -> Self {
-        Self {
-            inner,
+    pub fn new(end: SimFabric, life: Life, mortal: Mortal, stage: Stage) -> Self {
+        let between = Mortality {
             life,
             mortal,
             stage,
             planted: None,
             begun: BTreeMap::new(),
-        }
+        };
+        Self { end, between }
     }
 
     /// With a planted bug.
     #[must_use]
     pub fn with_bug(mut self, planted: Option<Planted>) -> Self {
-        self.planted = planted;
+        self.between.planted = planted;
         self
     }
+}
 
-    /// The dead say nothing and hear nothing more, and what they had posted
-    /// comes to an end as the network likes.
-    fn end(&self) {
-        let Life { rank, incarnation } = self.life;
-        self.inner.network().kill_life(rank, incarnation);
-    }
-
-    /// Has an effect; the dead have none, and are not told.
+impl Mortality {
+    /// Has an effect; the dead have none, and are not told. They say nothing and hear
+    /// nothing more, and what they had posted comes to an end as the network likes.
     fn act(
         &mut self,
+        end: &mut SimFabric,
         effect: impl FnOnce(&mut SimFabric) -> Result<(), Refusal>,
     ) -> Result<(), Refusal> {
-        let inner = &mut self.inner;
-        let acted = self.mortal.act(|| effect(inner));
+        let acted = self.mortal.act(|| effect(end));
         if self.mortal.is_dead() {
-            self.end();
+            let Life { rank, incarnation } = self.life;
+            end.network().kill_life(rank, incarnation);
         }
         acted.unwrap_or(Err(Refusal::Busy))
     }
@@ -82,8 +78,8 @@ impl MortalFabric {
         Control::Restart { ssn }
     }
 
-    fn tell_posted(&self, peer: Rank) {
-        let posted = self.inner.network().last_posted();
+    fn tell_posted(&self, end: &SimFabric, peer: Rank) {
+        let posted = end.network().last_posted();
         let header = posted.as_deref().map(RecordHeader::decode);
         if let (Some(bytes), Some(Ok(header))) = (&posted, header) {
             self.stage.tell(&Happening::Posted {
@@ -96,96 +92,60 @@ impl MortalFabric {
     }
 }
 
-impl Fabric for MortalFabric {
-    fn attributes(&self) -> &Attributes {
-        self.inner.attributes()
-    }
-
-    fn address(&self) -> Address {
-        self.inner.address()
-    }
-
-    fn connect(
+impl Between for Mortality {
+    fn post(
         &mut self,
+        end: &mut SimFabric,
+        pass: Pass,
         peer: Rank,
-        incarnation: Incarnation,
-        address: &Address,
-    ) -> Result<(), FabricError> {
-        self.inner.connect(peer, incarnation, address)
-    }
-
-    fn disconnect(&mut self, peer: Rank) {
-        self.inner.disconnect(peer);
-    }
-
-    fn post(&mut self, pass: Pass, peer: Rank, frame: &Frame) -> Result<(), Refusal> {
-        self.act(|inner| inner.post(pass, peer, frame))?;
-        self.tell_posted(peer);
+        frame: &Frame,
+    ) -> Result<(), Refusal> {
+        self.act(end, |end| end.post(pass, peer, frame))?;
+        self.tell_posted(end, peer);
         Ok(())
     }
 
     fn stage(
         &mut self,
+        end: &mut SimFabric,
         pass: Pass,
         peer: Rank,
         header: &RecordHeader,
         fill: &mut dyn FnMut(&mut [u8]),
     ) -> Result<(), Refusal> {
-        self.act(|inner| inner.stage(pass, peer, header, fill))
+        self.act(end, |end| end.stage(pass, peer, header, fill))
     }
 
-    fn staged(&mut self, peer: Rank, frame: &Frame) {
-        self.inner.staged(peer, frame);
-        self.tell_posted(peer);
+    fn staged(&mut self, end: &mut SimFabric, peer: Rank, frame: &Frame) {
+        end.staged(peer, frame);
+        self.tell_posted(end, peer);
     }
 
-    fn post_control(&mut self, pass: Pass, peer: Rank, control: Control) -> Result<(), Refusal> {
+    fn post_control(
+        &mut self,
+        end: &mut SimFabric,
+        pass: Pass,
+        peer: Rank,
+        control: Control,
+    ) -> Result<(), Refusal> {
         let control = match (self.planted, control) {
             (Some(Planted::NobodyAsked), Control::AskMatched { .. }) => return Ok(()),
             (_, control) => self.bent(peer, control),
         };
-        self.act(|inner| inner.post_control(pass, peer, control))?;
+        self.act(end, |end| end.post_control(pass, peer, control))?;
         let told = Happening::PostedControl(self.life, peer, control);
         self.stage.tell(&told);
         Ok(())
     }
 
-    fn released(&mut self, peer: Rank) -> Position {
-        self.inner.released(peer)
-    }
-
-    fn poll(&mut self, sink: &mut dyn Sink) -> Result<usize, FabricError> {
-        self.inner.poll(&mut Listening {
+    fn poll(&mut self, end: &mut SimFabric, sink: &mut dyn Sink) -> Result<usize, FabricError> {
+        end.poll(&mut Listening {
             sink,
             to: self.life,
             stage: &self.stage,
             begun: &mut self.begun,
             forgets: self.planted == Some(Planted::SuppressionLeftOut),
         })
-    }
-
-    fn kept(&self, place: Place, payload_bytes: usize) -> &[u8] {
-        self.inner.kept(place, payload_bytes)
-    }
-
-    fn is_drained(&mut self) -> bool {
-        self.inner.is_drained()
-    }
-
-    fn let_go(&mut self, place: Place) {
-        self.inner.let_go(place);
-    }
-
-    fn fetch(&mut self, place: Place, landing: Landing) {
-        self.inner.fetch(place, landing);
-    }
-
-    fn close(&mut self) {
-        self.inner.close();
-    }
-
-    fn wait(&mut self, timeout: Duration) {
-        self.inner.wait(timeout);
     }
 }
 

@@ -5,6 +5,7 @@ use super::desk::Desk;
 use super::ghost::Ghost;
 use super::size::{Bug, Operation, Size};
 use super::wire::{Begun, Wire};
+use crate::interposed::Interposed;
 use crate::job::room::Room;
 use refrain_logging::Member;
 use refrain_logging::determinant::batch::BatchHeader;
@@ -181,11 +182,14 @@ impl Start<'_> {
                 connected.map_err(|error| error.to_string())?;
             }
         }
-        let wire = Wire {
-            inner: fabric,
+        let between = Wire {
             ghost: Rc::clone(self.ghost),
             begun: Rc::clone(&begun),
             bug: self.bug(),
+        };
+        let wire = Interposed {
+            end: fabric,
+            between,
         };
         let options = EngineOptions {
             rank: own,

@@ -3,14 +3,11 @@
 
 use super::ghost::Ghost;
 use super::size::Bug;
-use core::time::Duration;
-use refrain_ring::{Frame, Incarnation, Position, Rank, RecordHeader, RecordKind, Ssn};
+use crate::interposed::Between;
+use refrain_ring::{Frame, Rank, RecordHeader, RecordKind, Ssn};
 use refrain_transport::control::Control;
 use refrain_transport::fabric::sim::SimFabric;
-use refrain_transport::fabric::{
-    Address, Arrival, Attributes, Disposition, Fabric, FabricError, Landed, Landing, Place,
-    Refusal, Sink,
-};
+use refrain_transport::fabric::{Arrival, Disposition, Fabric, FabricError, Landed, Refusal, Sink};
 use refrain_transport::gate::Pass;
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -19,9 +16,8 @@ use std::rc::Rc;
 /// checkpoint with which it began.
 pub(super) type Begun = Rc<RefCell<Vec<u64>>>;
 
-/// See the [module](self).
+/// What is between a rank and its end of the network.
 pub(super) struct Wire {
-    pub inner: SimFabric,
     pub ghost: Rc<RefCell<Ghost>>,
     pub begun: Begun,
     pub bug: Option<Bug>,
@@ -45,31 +41,16 @@ impl Wire {
     }
 }
 
-impl Fabric for Wire {
-    fn attributes(&self) -> &Attributes {
-        self.inner.attributes()
-    }
-
-    fn address(&self) -> Address {
-        self.inner.address()
-    }
-
-    fn connect(
+impl Between for Wire {
+    fn post(
         &mut self,
+        end: &mut SimFabric,
+        pass: Pass,
         peer: Rank,
-        incarnation: Incarnation,
-        address: &Address,
-    ) -> Result<(), FabricError> {
-        self.inner.connect(peer, incarnation, address)
-    }
-
-    fn disconnect(&mut self, peer: Rank) {
-        self.inner.disconnect(peer);
-    }
-
-    fn post(&mut self, pass: Pass, peer: Rank, frame: &Frame) -> Result<(), Refusal> {
-        self.inner.post(pass, peer, frame)?;
-        let posted = self.inner.network().last_posted();
+        frame: &Frame,
+    ) -> Result<(), Refusal> {
+        end.post(pass, peer, frame)?;
+        let posted = end.network().last_posted();
         if let Some(bytes) = &posted
             && let Ok(header) = RecordHeader::decode(bytes)
         {
@@ -79,48 +60,25 @@ impl Fabric for Wire {
         Ok(())
     }
 
-    fn post_control(&mut self, pass: Pass, peer: Rank, control: Control) -> Result<(), Refusal> {
+    fn post_control(
+        &mut self,
+        end: &mut SimFabric,
+        pass: Pass,
+        peer: Rank,
+        control: Control,
+    ) -> Result<(), Refusal> {
         match self.spoilt(peer, control) {
-            Some(control) => self.inner.post_control(pass, peer, control),
+            Some(control) => end.post_control(pass, peer, control),
             None => Ok(()),
         }
     }
 
-    fn released(&mut self, peer: Rank) -> Position {
-        self.inner.released(peer)
-    }
-
-    fn poll(&mut self, sink: &mut dyn Sink) -> Result<usize, FabricError> {
-        let mut counting = Counting {
+    fn poll(&mut self, end: &mut SimFabric, sink: &mut dyn Sink) -> Result<usize, FabricError> {
+        end.poll(&mut Counting {
             sink,
             begun: &self.begun,
             bug: self.bug,
-        };
-        self.inner.poll(&mut counting)
-    }
-
-    fn kept(&self, place: Place, payload_bytes: usize) -> &[u8] {
-        self.inner.kept(place, payload_bytes)
-    }
-
-    fn is_drained(&mut self) -> bool {
-        self.inner.is_drained()
-    }
-
-    fn let_go(&mut self, place: Place) {
-        self.inner.let_go(place);
-    }
-
-    fn fetch(&mut self, place: Place, landing: Landing) {
-        self.inner.fetch(place, landing);
-    }
-
-    fn close(&mut self) {
-        self.inner.close();
-    }
-
-    fn wait(&mut self, timeout: Duration) {
-        self.inner.wait(timeout);
+        })
     }
 }
 

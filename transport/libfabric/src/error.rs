@@ -1,66 +1,8 @@
-//! What can go wrong: while the library is looked for, and later in it.
+//! What can go wrong.
 
-use crate::Version;
 use crate::constants::{FI_EAGAIN, FI_EINVAL, FI_ENODATA, FI_ENOSYS, FI_EOVERRUN, FI_ETRUNC};
 use std::borrow::Cow;
-use std::path::PathBuf;
 use thiserror::Error as ThisError;
-
-/// Why no libfabric could be loaded.
-#[derive(Debug, ThisError)]
-pub enum LoadError {
-    /// There is no such file.
-    #[error(
-        "cannot load libfabric: {} was not found ({words}); install libfabric {OLDEST} or newer \
-         (Debian: libfabric1), or name its file", tried.display()
-    )]
-    NotFound {
-        /// The file that was asked for.
-        tried: PathBuf,
-        /// The loader's words.
-        words: String,
-    },
-    /// The file cannot be loaded: no library, or one for another machine, or
-    /// one that needs others that are missing.
-    #[error(
-        "cannot load libfabric: {} is no library that can be loaded here ({words}); name the \
-         file of libfabric {OLDEST} or newer", tried.display()
-    )]
-    NotLoadable {
-        /// The file that was asked for.
-        tried: PathBuf,
-        /// The loader's words.
-        words: String,
-    },
-    /// A library, but another one.
-    #[error(
-        "cannot load libfabric: {} is a library but no libfabric (it has no {missing}); name the \
-         file of libfabric {OLDEST} or newer", tried.display()
-    )]
-    NotLibfabric {
-        /// The file that was asked for.
-        tried: PathBuf,
-        /// The first symbol that it does not have.
-        missing: String,
-    },
-    /// libfabric, but too old a one.
-    #[error(
-        "cannot use libfabric: {} has version {found}, {OLDEST} or newer is needed; install a \
-         newer one, or name its file", tried.display()
-    )]
-    TooOld {
-        /// The file that was asked for.
-        tried: PathBuf,
-        /// Its version.
-        found: Version,
-    },
-}
-
-/// The oldest version that works.
-const OLDEST: Version = Version {
-    major: 1,
-    minor: 17,
-};
 
 /// An error of libfabric or of one of its providers.
 // One word large: results of operations travel in registers.
@@ -162,16 +104,5 @@ impl Error {
     }
 }
 
-/// Why an operation was not started.
-#[derive(Debug, Clone, PartialEq, Eq, ThisError)]
-pub enum Refused {
-    /// The provider has no room now: read the completion queue, then try again.
-    #[error("the provider has no room now; read the completion queue and try again")]
-    Again,
-    /// As many operations as the endpoint was opened for are in flight.
-    #[error("as many operations as the endpoint was opened for are in flight")]
-    Full,
-    /// It will not go.
-    #[error(transparent)]
-    Failed(#[from] Error),
-}
+/// Why an operation was not begun.
+pub type Refused = refrain_native::Refused<Error>;

@@ -27,17 +27,15 @@ mod error;
 mod hints;
 mod info;
 mod library;
-mod memory;
+mod query;
 mod sys;
 
 /// Names and values of libfabric's flags and errors, as in its manual pages.
 pub use sys::constants;
 
-pub use endpoint::{
-    Completion, Endpoint, EndpointOptions, Kind, PARTS_MAX, PeerAddress, TOKEN_OF_INJECTED,
-};
-pub use error::{Error, LoadError, Refused};
+pub use endpoint::{Completion, Endpoint, EndpointOptions, PARTS_MAX, PeerAddress};
+pub use error::{Error, Refused};
 pub use hints::{EndpointType, Hints, MR_MODES_HANDLED};
 pub use info::{AddressVectorType, Info, Progress};
 pub use library::{Library, Version};
-pub use memory::{Access, MemoryId, Part, RemoteMemory};
+pub use refrain_native::{Access, Kind, MemoryId, Part, RemoteMemory, TOKEN_OF_INJECTED};

@@ -5,11 +5,11 @@
     reason = "loading a library runs its initialisers, and the types of its symbols cannot be checked"
 )]
 
+use crate::Error;
 use crate::sys::attributes::{fi_fabric_attr, fi_info};
 use crate::sys::objects::fid_fabric;
-use crate::{Error, LoadError};
-use core::ffi::{CStr, c_char, c_int, c_void};
-use libloading::os::unix::{Library as Handle, RTLD_LOCAL, RTLD_NOW};
+use core::ffi::{c_char, c_int, c_void};
+use refrain_native::{LoadError, Native, Symbols, text};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -47,7 +47,12 @@ pub(crate) const API: Version = Version {
     minor: 17,
 };
 
-const DEFAULT_FILE: &str = "libfabric.so.1";
+static LIBFABRIC: Native = Native {
+    name: "libfabric",
+    file: "libfabric.so.1",
+    wanted: "libfabric 1.17 or newer",
+    install: "libfabric 1.17 or newer (Debian: libfabric1)",
+};
 
 /// A loaded libfabric. Cheap to clone; never unloaded.
 #[derive(Clone)]
@@ -104,33 +109,20 @@ impl Library {
     /// # Errors
     /// See [`LoadError`].
     pub fn load(path: Option<&Path>) -> Result<Self, LoadError> {
-        let path = path.unwrap_or(Path::new(DEFAULT_FILE));
         if std::env::var_os("IPATH_NO_BACKTRACE").is_none() {
             // SAFETY: the caller is told to come before other threads; those of
             // Rust's library take the same lock anyway.
             unsafe { std::env::set_var("IPATH_NO_BACKTRACE", "1") };
         }
-        // SAFETY: libfabric's initialisers only prepare its own state. Those of
-        // another library, named by mistake, are as trusted as the caller's choice.
-        let handle = unsafe { Handle::open(Some(path), RTLD_NOW | RTLD_LOCAL) }
-            .map_err(|error| cannot_load(path, &error))?;
-        // Not unloaded any more: providers start threads and register handlers
-        // for the end of the process, which would then call into nothing.
-        let symbols = Symbols {
-            handle: handle.into_raw(),
-            path,
-        };
-
+        // SAFETY: libfabric's initialisers only prepare its own state.
+        let symbols = unsafe { Symbols::load(&LIBFABRIC, path)? };
         // SAFETY: the types are those of libfabric's ABI for these versions.
         let (version, functions) = unsafe {
             let version: unsafe extern "C" fn() -> u32 =
                 symbols.find(c"fi_version", c"FABRIC_1.0")?;
             let version = Version::from_packed(version());
             if version < API {
-                return Err(LoadError::TooOld {
-                    tried: path.to_owned(),
-                    found: version,
-                });
+                return Err(symbols.too_old(version.to_string()));
             }
             let functions = Functions {
                 getinfo: symbols.find(c"fi_getinfo", c"FABRIC_1.3")?,
@@ -142,7 +134,7 @@ impl Library {
             (version, functions)
         };
         Ok(Self(Arc::new(Loaded {
-            path: path.to_owned(),
+            path: symbols.path().to_owned(),
             version,
             functions,
         })))
@@ -190,64 +182,5 @@ impl Library {
             return Err(self.error(attempted, status.into()));
         }
         Ok(())
-    }
-}
-
-/// The text that a C string holds; empty for null.
-///
-/// # Safety
-/// `text` is null or ends in NUL and stays as it is during the call.
-pub(crate) unsafe fn text(text: *const c_char) -> String {
-    if text.is_null() {
-        return String::new();
-    }
-    // SAFETY: as the caller promises.
-    unsafe { CStr::from_ptr(text) }
-        .to_string_lossy()
-        .into_owned()
-}
-
-struct Symbols<'a> {
-    handle: *mut c_void,
-    path: &'a Path,
-}
-
-impl Symbols<'_> {
-    /// Looks up a symbol of a version: structures differ between versions.
-    ///
-    /// # Safety
-    /// `T` is the type of a function pointer, and the one that the symbol has.
-    unsafe fn find<T>(&self, name: &CStr, version: &CStr) -> Result<T, LoadError> {
-        const { assert!(size_of::<T>() == size_of::<*mut c_void>()) };
-        // SAFETY: the handle is that of an open library, the names end in NUL.
-        let symbol = unsafe { libc::dlvsym(self.handle, name.as_ptr(), version.as_ptr()) };
-        if symbol.is_null() {
-            return Err(LoadError::NotLibfabric {
-                tried: self.path.to_owned(),
-                missing: format!("{}@{}", name.to_string_lossy(), version.to_string_lossy()),
-            });
-        }
-        // SAFETY: the caller names the symbol's type; sizes are equal.
-        Ok(unsafe { core::mem::transmute_copy(&symbol) })
-    }
-}
-
-/// The loader tells only in words what was wrong.
-fn cannot_load(path: &Path, error: &libloading::Error) -> LoadError {
-    let words = std::error::Error::source(error)
-        .map_or_else(|| error.to_string(), |source| source.to_string());
-    let tried = path.to_owned();
-    let is_a_file_name = path.components().count() == 1;
-    // Of a library that is itself there but lacks another, the loader says
-    // "cannot open shared object file" too, about the other.
-    let is_missing = if is_a_file_name {
-        words.starts_with(&*path.to_string_lossy()) && words.contains("cannot open shared object")
-    } else {
-        !path.exists()
-    };
-    if is_missing {
-        LoadError::NotFound { tried, words }
-    } else {
-        LoadError::NotLoadable { tried, words }
     }
 }

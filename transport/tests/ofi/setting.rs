@@ -1,6 +1,7 @@
 //! How the ranks of a test are made: what parent and child must agree on.
 
 use refrain_ring::{Incarnation, Rank};
+use refrain_transport::fabric::network::NetworkOptions;
 use refrain_transport::fabric::ofi::{OfiOptions, Overrides, providers};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -65,15 +66,17 @@ pub fn is_of(offer: &str, provider: &str) -> bool {
 impl Setting {
     pub fn options(&self, rank: Rank, incarnation: Incarnation) -> OfiOptions {
         OfiOptions {
-            job: self.job,
-            rank,
-            incarnation,
-            size: self.size,
-            window_bytes: WINDOW_BYTES,
+            network: NetworkOptions {
+                job: self.job,
+                rank,
+                incarnation,
+                size: self.size,
+                window_bytes: WINDOW_BYTES,
+                lost_after: self.lost_after,
+                suspect_after: self.suspect_after,
+            },
             provider: self.provider.clone(),
             library: self.library.clone(),
-            lost_after: self.lost_after,
-            suspect_after: self.suspect_after,
             overrides: self.overrides,
         }
     }

@@ -2,12 +2,12 @@
 
 #![allow(unsafe_code, reason = "opens and closes the library's objects")]
 
-use crate::library::text;
 use crate::obstacle::SOFT_ROCE;
 use crate::sys::types::{ibv_context, ibv_device};
 use crate::{Error, Library};
 use core::ffi::c_int;
 use core::ptr::NonNull;
+use refrain_native::text;
 use std::fs::File;
 use std::path::{Path, PathBuf};
 

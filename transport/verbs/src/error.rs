@@ -1,46 +1,7 @@
-//! What can go wrong: while the library is looked for, and later in it.
+//! What can go wrong.
 
 use std::borrow::Cow;
-use std::path::PathBuf;
 use thiserror::Error as ThisError;
-
-/// libibverbs cannot be used.
-#[derive(Debug, ThisError)]
-pub enum LoadError {
-    /// There is no such file.
-    #[error(
-        "cannot load libibverbs: {} was not found ({words}); install rdma-core (Debian: libibverbs1 \
-         and ibverbs-providers), or name its file", tried.display()
-    )]
-    NotFound {
-        /// What was looked for.
-        tried: PathBuf,
-        /// The loader's words.
-        words: String,
-    },
-    /// The file is there, and the loader refuses it.
-    #[error(
-        "cannot load libibverbs: {} is no library that can be loaded here ({words}); name the file \
-         of libibverbs", tried.display()
-    )]
-    NotLoadable {
-        /// The file.
-        tried: PathBuf,
-        /// The loader's words.
-        words: String,
-    },
-    /// The file is some other library, or a very old one.
-    #[error(
-        "cannot load libibverbs: {} is a library but no libibverbs of rdma-core (it has no {missing}); \
-         name the file of libibverbs", tried.display()
-    )]
-    NotLibibverbs {
-        /// The file.
-        tried: PathBuf,
-        /// Symbol and version that it lacks.
-        missing: String,
-    },
-}
 
 /// What libibverbs, a device or the network refused.
 // One word large: results of operations travel in registers.
@@ -121,16 +82,4 @@ impl Error {
 }
 
 /// Why an operation was not begun.
-#[derive(Debug, Clone, PartialEq, Eq, ThisError)]
-pub enum Refused {
-    /// The peer is not connected yet, or its send queue is full: poll, and try
-    /// again.
-    #[error("not now: poll, and try again")]
-    Again,
-    /// As many operations are in flight as there is room for.
-    #[error("too many operations are in flight")]
-    Full,
-    /// It will not work.
-    #[error(transparent)]
-    Failed(#[from] Error),
-}
+pub type Refused = refrain_native::Refused<Error>;

@@ -17,7 +17,6 @@ mod gid;
 pub mod greeting;
 mod inline_size;
 mod library;
-mod memory;
 mod memory_lock;
 mod namespace;
 mod obstacle;
@@ -29,12 +28,12 @@ mod sysfs;
 pub use choose::{Chosen, PACKET_BYTES, PortChoice, choose};
 pub use device::{Device, DeviceLimits, Transport};
 pub use endpoint::{
-    ADDRESS_BYTES, Completion, Counters, Endpoint, EndpointOptions, Kind, PARTS_MAX, PeerAddress,
-    Retry, TOKEN_OF_INJECTED, readable,
+    ADDRESS_BYTES, Completion, Counters, Endpoint, EndpointOptions, PARTS_MAX, PeerAddress, Retry,
+    readable,
 };
-pub use error::{Error, LoadError, Refused};
+pub use error::{Error, Refused};
 pub use gid::{Gid, GidType, Reach};
 pub use library::Library;
-pub use memory::{Access, MemoryId, Part, RemoteMemory};
 pub use memory_lock::MemoryLock;
 pub use port::{LinkLayer, Port, PortState};
+pub use refrain_native::{Access, Kind, MemoryId, Part, RemoteMemory, TOKEN_OF_INJECTED};

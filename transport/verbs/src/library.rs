@@ -5,14 +5,18 @@
     reason = "loading a library runs its initialisers, and the types of its symbols cannot be checked"
 )]
 
-use crate::LoadError;
 use crate::sys::types::*;
-use core::ffi::{CStr, c_char, c_int, c_uint, c_void};
-use libloading::os::unix::{Library as Handle, RTLD_LOCAL, RTLD_NOW};
+use core::ffi::{c_char, c_int, c_uint, c_void};
+use refrain_native::{LoadError, Native, Symbols, text};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-const DEFAULT_FILE: &str = "libibverbs.so.1";
+static LIBIBVERBS: Native = Native {
+    name: "libibverbs",
+    file: "libibverbs.so.1",
+    wanted: "libibverbs of rdma-core",
+    install: "rdma-core (Debian: libibverbs1 and ibverbs-providers)",
+};
 
 /// A loaded libibverbs. Cheap to clone; never unloaded.
 #[derive(Clone)]
@@ -41,7 +45,7 @@ macro_rules! functions {
         impl Functions {
             /// # Safety
             /// The library is libibverbs: then these are the types of its symbols.
-            unsafe fn find(symbols: &Symbols<'_>) -> Result<Self, LoadError> {
+            unsafe fn find(symbols: &Symbols) -> Result<Self, LoadError> {
                 // SAFETY: as the caller promises.
                 unsafe { Ok(Self { $($field: symbols.find($symbol, $version)?,)* }) }
             }
@@ -80,6 +84,7 @@ functions! {
     destroy_ah = c"ibv_destroy_ah" @ c"IBVERBS_1.1": (handle: *mut ibv_ah) -> c_int;
     wc_status_str = c"ibv_wc_status_str" @ c"IBVERBS_1.1": (status: ibv_wc_status) -> *const c_char;
     event_type_str = c"ibv_event_type_str" @ c"IBVERBS_1.1": (event: ibv_event_type) -> *const c_char;
+    fork_init = c"ibv_fork_init" @ c"IBVERBS_1.1": () -> c_int;
 }
 
 impl Library {
@@ -89,20 +94,17 @@ impl Library {
     /// # Errors
     /// See [`LoadError`].
     pub fn load(path: Option<&Path>) -> Result<Self, LoadError> {
-        let path = path.unwrap_or(Path::new(DEFAULT_FILE));
-        // SAFETY: libibverbs' initialisers only prepare its own state. Those of
-        // another library, named by mistake, are as trusted as the caller's choice.
-        let handle = unsafe { Handle::open(Some(path), RTLD_NOW | RTLD_LOCAL) }
-            .map_err(|error| cannot_load(path, &error))?;
-        // Not unloaded any more: drivers refer to it.
-        let symbols = Symbols {
-            handle: handle.into_raw(),
-            path,
-        };
+        // SAFETY: libibverbs' initialisers only prepare its own state.
+        let symbols = unsafe { Symbols::load(&LIBIBVERBS, path)? };
         // SAFETY: the types are those of libibverbs' ABI for these versions.
         let functions = unsafe { Functions::find(&symbols)? };
+        // Programs fork: kernels before 5.12 would then give the child the pages that the
+        // device knows, and this process copies. Refused where somebody else has used the
+        // library before, who has decided then.
+        // SAFETY: takes nothing, and may be called at any time.
+        let _ = unsafe { (functions.fork_init)() };
         Ok(Self(Arc::new(Loaded {
-            path: path.to_owned(),
+            path: symbols.path().to_owned(),
             functions,
         })))
     }
@@ -135,61 +137,33 @@ impl Library {
     }
 }
 
-/// The text that a C string holds; empty for null.
-///
-/// # Safety
-/// `text` is null or ends in NUL and stays as it is during the call.
-pub(crate) unsafe fn text(text: *const c_char) -> String {
-    if text.is_null() {
-        return String::new();
-    }
-    // SAFETY: as the caller promises.
-    unsafe { CStr::from_ptr(text) }
-        .to_string_lossy()
-        .into_owned()
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-struct Symbols<'a> {
-    handle: *mut c_void,
-    path: &'a Path,
-}
+    /// `IBV_FORK_DISABLED`: children that are forked part the device from our memory.
+    const DISABLED: c_int = 0;
 
-impl Symbols<'_> {
-    /// Looks up a symbol of a version: structures differ between versions.
-    ///
-    /// # Safety
-    /// `T` is the type of a function pointer, and the one that the symbol has.
-    unsafe fn find<T>(&self, name: &CStr, version: &CStr) -> Result<T, LoadError> {
-        const { assert!(size_of::<T>() == size_of::<*mut c_void>()) };
-        // SAFETY: the handle is that of an open library, the names end in NUL.
-        let symbol = unsafe { libc::dlvsym(self.handle, name.as_ptr(), version.as_ptr()) };
-        if symbol.is_null() {
-            return Err(LoadError::NotLibibverbs {
-                tried: self.path.to_owned(),
-                missing: format!("{}@{}", name.to_string_lossy(), version.to_string_lossy()),
-            });
+    /// The library is told that programs fork, before any memory is registered.
+    #[test]
+    fn programs_may_fork() {
+        if let Err(error) = Library::load(None) {
+            println!("skipped whether programs may fork: {error}");
+            return;
         }
-        // SAFETY: the caller names the symbol's type; sizes are equal.
-        Ok(unsafe { core::mem::transmute_copy(&symbol) })
-    }
-}
-
-/// The loader tells only in words what was wrong.
-fn cannot_load(path: &Path, error: &libloading::Error) -> LoadError {
-    let words = std::error::Error::source(error)
-        .map_or_else(|| error.to_string(), |source| source.to_string());
-    let tried = path.to_owned();
-    let is_a_file_name = path.components().count() == 1;
-    // Of a library that is itself there but lacks another, the loader says
-    // "cannot open shared object file" too, about the other.
-    let is_missing = if is_a_file_name {
-        words.starts_with(&*path.to_string_lossy()) && words.contains("cannot open shared object")
-    } else {
-        !path.exists()
-    };
-    if is_missing {
-        LoadError::NotFound { tried, words }
-    } else {
-        LoadError::NotLoadable { tried, words }
+        // SAFETY: it is loaded: only its handle is asked for, and kept.
+        let handle = unsafe { libc::dlopen(c"libibverbs.so.1".as_ptr(), libc::RTLD_NOW) };
+        assert!(!handle.is_null());
+        let name = c"ibv_is_fork_initialized";
+        // SAFETY: an open library, a name that ends in NUL.
+        let symbol = unsafe { libc::dlsym(handle, name.as_ptr()) };
+        if symbol.is_null() {
+            println!("skipped whether programs may fork: this libibverbs does not say it");
+            return;
+        }
+        // SAFETY: as its manual page declares it.
+        let says: unsafe extern "C" fn() -> c_int = unsafe { core::mem::transmute(symbol) };
+        // SAFETY: takes nothing.
+        assert_ne!(unsafe { says() }, DISABLED);
     }
 }

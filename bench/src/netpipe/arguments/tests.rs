@@ -100,9 +100,13 @@ fn several_fabrics_share_the_memory() {
 
 #[test]
 fn a_library_that_is_not_there_is_refused() {
-    let (option, problem, _) = refused(&["--libfabric", "/no/such/libfabric.so.1"]);
-    assert_eq!(option, "--libfabric");
-    assert!(problem.contains("/no/such"));
+    for name in ["--libfabric", "--libibverbs"] {
+        let (option, problem, help) = refused(&[name, "/no/such/library.so.1"]);
+        assert_eq!(option, name);
+        assert!(problem.contains("/no/such/library.so.1"), "{problem}");
+        let variable = name.replace("--", "REFRAIN_").to_uppercase();
+        assert!(help.contains(&variable), "{help}");
+    }
 }
 
 #[test]

@@ -90,6 +90,7 @@ fn settings(min: u64, max: u64, perturbation: u64, rounds: u32) -> Settings {
     Settings {
         fabrics: vec!["auto".into()],
         libfabric: None,
+        libibverbs: None,
         peer_timeout_ms: 30_000,
         suspect_after_ms: None,
         protocols: vec!["none".into(), "pessimist".into()],

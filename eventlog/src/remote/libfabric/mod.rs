@@ -5,4 +5,4 @@ mod port;
 mod rings;
 
 pub use port::LibfabricPort;
-pub(super) use rings::{LibfabricRings, RingKey};
+pub(super) use rings::open as open_rings;

@@ -1,13 +1,14 @@
 //! The server's part over libfabric.
 
 use super::offer;
-use crate::message::RemoteRing;
-use crate::remote::{RemoteError, image};
-use crate::ring::{DATA_BYTES, RingMemory};
+use crate::remote::RemoteError;
+use crate::remote::rings::{Opened, RingEndpoint, RingKey};
+use crate::ring::DATA_BYTES;
 use core::hash::BuildHasher;
 use core::time::Duration;
 use refrain_libfabric::constants::FI_ENOKEY;
-use refrain_libfabric::{Access, Completion, Endpoint, EndpointOptions, Error, MemoryId};
+use refrain_libfabric::{Access, Completion, Endpoint, EndpointOptions, MemoryId, RemoteMemory};
+use refrain_ring::Region;
 use std::hash::RandomState;
 use std::os::fd::BorrowedFd;
 use std::path::Path;
@@ -19,91 +20,44 @@ const DRAWS_MAX: usize = 16;
 /// The server starts no operations; a few for what the provider does itself.
 const OPERATIONS_MAX: usize = 16;
 
-/// Names a registered ring.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(in crate::remote) struct RingKey {
-    memory: MemoryId,
-    drawn: u64,
-}
-
 /// See [`RemoteRings`](crate::remote::RemoteRings).
 #[derive(Debug)]
-pub(in crate::remote) struct LibfabricRings {
+struct LibfabricRings {
     endpoint: Endpoint,
-    provider: String,
-    address: Vec<u8>,
-    live: Vec<RingKey>,
-    revoked: usize,
-    clients_max: usize,
     keys: Keys,
     // Of no interest: kept for its memory.
     completions: Vec<Completion>,
 }
 
-impl LibfabricRings {
-    /// Opens an endpoint of a provider for at most that many rings at a time.
-    ///
-    /// `library`: the file of libfabric, by default the installed one. Call it
-    /// before other threads run (see [`refrain_libfabric::Library::load`]).
-    ///
-    /// # Errors
-    /// No libfabric, no such provider, or the provider's.
-    pub(in crate::remote) fn open(
-        provider: &str,
-        library: Option<&Path>,
-        clients_max: usize,
-    ) -> Result<Self, RemoteError> {
-        let (library, info) = offer::open(library, provider)?;
-        let options = EndpointOptions {
-            cq_depth: 0,
-            av_count: clients_max,
-            wants_fd: true,
-            operations_max: OPERATIONS_MAX,
-        };
-        let endpoint = Endpoint::open(&library, &info, &options)?;
-        Ok(Self {
-            provider: info.provider(),
-            address: endpoint.name()?,
+/// Opens an endpoint of a provider for rings.
+pub(in crate::remote) fn open(
+    provider: &str,
+    library: Option<&Path>,
+    clients_max: usize,
+) -> Result<Opened, RemoteError> {
+    let (library, info) = offer::open(library, provider)?;
+    let options = EndpointOptions {
+        cq_depth: 0,
+        av_count: clients_max,
+        wants_fd: true,
+        operations_max: OPERATIONS_MAX,
+    };
+    let endpoint = Endpoint::open(&library, &info, &options)?;
+    Ok(Opened {
+        provider: info.provider(),
+        address: endpoint.name()?,
+        endpoint: Box::new(LibfabricRings {
             keys: Keys::of_bytes(info.mr_key_bytes()),
             endpoint,
-            live: Vec::new(),
-            revoked: 0,
-            clients_max,
             completions: Vec::new(),
-        })
-    }
+        }),
+    })
+}
 
-    /// Lets one client write into the data of a ring, not into its control page,
-    /// and not read. The ring stays mapped until `self` is dropped. Each
-    /// registration has a key of its own that cannot be guessed from others
-    /// where the provider lets us choose it.
-    ///
-    /// # Errors
-    /// Too many clients, or the provider's: often that less memory may be locked
-    /// than is needed (`ulimit -l`).
-    pub(in crate::remote) fn register(
-        &mut self,
-        memory: &RingMemory,
-    ) -> Result<(RingKey, RemoteRing), RemoteError> {
-        if self.live.len() >= self.clients_max {
-            return Err(RemoteError::Clients {
-                clients_max: self.clients_max,
-            });
-        }
-        let key = self.register_with_a_free_key(memory)?;
-        self.live.push(key);
-        let remote = self.endpoint.remote_key(key.memory);
-        let ring = RemoteRing {
-            provider: self.provider.clone(),
-            address: self.address.clone(),
-            base: remote.base,
-            key: remote.key,
-        };
-        Ok((key, ring))
-    }
-
-    fn register_with_a_free_key(&mut self, memory: &RingMemory) -> Result<RingKey, Error> {
-        let region = image::region_of(memory);
+impl RingEndpoint for LibfabricRings {
+    /// With a key of its own that cannot be guessed from others, where the provider
+    /// lets us choose it.
+    fn register(&mut self, data: &Region) -> Result<RingKey, RemoteError> {
         let mut draws = 0;
         loop {
             let drawn = self.keys.draw();
@@ -111,37 +65,26 @@ impl LibfabricRings {
             let access = Access::REMOTE_WRITE;
             let result = self
                 .endpoint
-                .register_with_key(&region, 0, DATA_BYTES, access, drawn);
+                .register_with_key(data, 0, data.bytes(), access, drawn);
             match result {
                 Err(error) if error.code() == FI_ENOKEY && draws < DRAWS_MAX => {}
                 Ok(memory) => return Ok(RingKey { memory, drawn }),
-                Err(error) => return Err(error),
+                Err(error) => return Err(error.into()),
             }
         }
     }
 
-    /// Ends what [`LibfabricRings::register`] allowed: writes fail that come from
-    /// now on. One whose beginning the provider has taken already may still end,
-    /// in memory that nobody reads any more. Revoking again does nothing. FENCE-1
-    ///
-    /// # Errors
-    /// The provider's: writes may still come. Drop `self`, which closes the
-    /// endpoint, before the successor is answered.
-    pub(in crate::remote) fn revoke(&mut self, key: RingKey) -> Result<(), RemoteError> {
-        let Some(index) = self.live.iter().position(|live| *live == key) else {
-            return Ok(());
-        };
-        self.endpoint.deregister(key.memory)?;
-        self.live.swap_remove(index);
-        self.revoked += 1;
-        Ok(())
+    fn remote_key(&self, memory: MemoryId) -> RemoteMemory {
+        self.endpoint.remote_key(memory)
     }
 
-    /// Lets the provider take in what clients write.
-    ///
-    /// # Errors
-    /// The endpoint is of no use any more: drop it; clients join again.
-    pub(in crate::remote) fn progress(&mut self) -> Result<(), RemoteError> {
+    /// A write whose beginning the provider has taken already may still end, in
+    /// memory that nobody reads any more. FENCE-1
+    fn deregister(&mut self, memory: MemoryId) -> Result<(), RemoteError> {
+        Ok(self.endpoint.deregister(memory)?)
+    }
+
+    fn progress(&mut self) -> Result<(), RemoteError> {
         let result = self.endpoint.poll(&mut self.completions);
         // This side starts nothing: errors here are of connections to clients,
         // who find out themselves.
@@ -149,32 +92,21 @@ impl LibfabricRings {
         Ok(result?)
     }
 
-    /// Readable when there is something to [`LibfabricRings::progress`]; `None`: the
-    /// provider (`shm`) wakes nobody.
-    pub(in crate::remote) fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+    fn descriptor(&self) -> Option<BorrowedFd<'_>> {
         self.endpoint.wait_fd()
     }
 
-    /// How long the server may sleep from now on: not at all when something is
-    /// left to [`LibfabricRings::progress`], `None`: until the descriptor wakes it.
-    pub(in crate::remote) fn sleep_max(&self) -> Option<Duration> {
-        match (self.endpoint.has_fd(), self.live.is_empty()) {
+    fn sleep_max(&mut self, has_clients: bool) -> Option<Duration> {
+        match (self.endpoint.has_fd(), has_clients) {
             (true, _) if self.endpoint.may_sleep() => None,
             (true, _) => Some(Duration::ZERO),
-            (false, true) => None,
-            (false, false) => Some(NAP),
+            (false, false) => None,
+            (false, true) => Some(NAP),
         }
     }
 
-    /// The provider in all its layers, as a client must name it.
-    pub(in crate::remote) fn provider(&self) -> &str {
-        &self.provider
-    }
-
-    /// Bytes of revoked rings that stay mapped until `self` is dropped. A server
-    /// without remote clients may open itself anew when they have become many.
-    pub(in crate::remote) fn revoked_bytes(&self) -> usize {
-        self.revoked * DATA_BYTES
+    fn revoked_bytes_each(&self) -> usize {
+        DATA_BYTES
     }
 }
 

@@ -4,7 +4,7 @@ mod port;
 mod rings;
 
 pub use port::VerbsPort;
-pub(super) use rings::{RingKey, VerbsRings};
+pub(super) use rings::open as open_rings;
 
 use crate::remote::RemoteError;
 use refrain_verbs::{Chosen, Library, PortChoice, choose};

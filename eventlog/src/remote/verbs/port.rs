@@ -2,32 +2,33 @@
 
 use super::{VERBS, choose_port};
 use crate::message::RemoteRing;
-use crate::remote::{Delivery, Port, PortError, RemoteError, image};
-use crate::ring::{DATA_BYTES, RingMemory};
+use crate::remote::port::{EndpointPort, WritingEndpoint, check_provider, writing_methods};
+use crate::remote::{Delivery, Port, RemoteError};
+use crate::ring::RingMemory;
 use core::time::Duration;
+use refrain_ring::Region;
 use refrain_verbs::{
-    Access, Completion, Endpoint, EndpointOptions, MemoryId, Part, PeerAddress, PortChoice, Refused,
+    Access, Completion, Endpoint, EndpointOptions, Error, MemoryId, Part, PeerAddress, PortChoice,
+    Refused,
 };
 use std::path::Path;
-use std::time::Instant;
 
-/// A write that could not be begun for so long never will be: the device takes
-/// none, or the logger's port is not connected.
-const REFUSED_MAX: Duration = Duration::from_secs(10);
 /// A write and the read behind it.
 const REQUESTS_EACH: usize = 2;
 
 /// RMA writes over verbs, each with a read of its last bytes behind it: when that
 /// completes, the bytes are in the logger's memory. EL-1
-#[derive(Debug)]
-pub struct VerbsPort {
-    endpoint: Endpoint,
-    logger: PeerAddress,
-    base: u64,
-    key: u64,
-    memory: MemoryId,
-    refused_since: Option<Instant>,
-    completions: Vec<Completion>,
+pub type VerbsPort = EndpointPort<Endpoint>;
+
+impl WritingEndpoint for Endpoint {
+    type Peer = PeerAddress;
+    type Error = Error;
+
+    /// Behind that, the device takes no writes, or the logger's port is not
+    /// connected.
+    const REFUSED_MAX: Option<Duration> = Some(Duration::from_secs(10));
+
+    writing_methods!();
 }
 
 impl VerbsPort {
@@ -37,16 +38,11 @@ impl VerbsPort {
         port: &PortChoice,
         remote: &RemoteRing,
         delivery: Delivery,
-        (image, writes_max): (&RingMemory, usize),
+        room: (&RingMemory, usize),
     ) -> Result<Self, RemoteError> {
-        if remote.provider != VERBS {
-            return Err(RemoteError::OtherProvider {
-                theirs: remote.provider.clone(),
-                ours: VERBS.to_owned(),
-            });
-        }
-        delivery.believed(VERBS)?;
+        check_provider(VERBS, remote, delivery)?;
         let (library, chosen) = choose_port(library, port)?;
+        let (_, writes_max) = room;
         let options = EndpointOptions {
             operations_max: REQUESTS_EACH * writes_max,
             peers_max: 1,
@@ -54,75 +50,10 @@ impl VerbsPort {
             inject_bytes: 0,
             ..EndpointOptions::default()
         };
-        let mut endpoint = Endpoint::open(&library, &chosen, &options)?;
-        let memory = endpoint.register(&image::region_of(image), 0, DATA_BYTES, Access::LOCAL)?;
-        let logger = endpoint.insert(&remote.address)?;
-        let mut completions = Vec::with_capacity(writes_max);
+        let endpoint = Endpoint::open(&library, &chosen, &options)?;
+        let mut port = Self::over(endpoint, remote, room)?;
         // The first greeting leaves now, not with the first batch.
-        endpoint.poll(&mut completions)?;
-        Ok(Self {
-            endpoint,
-            logger,
-            base: remote.base,
-            key: remote.key,
-            memory,
-            refused_since: None,
-            completions,
-        })
-    }
-
-    /// Whether it may be tried again.
-    #[cold]
-    fn refused(&mut self) -> Result<bool, PortError> {
-        let since = *self.refused_since.get_or_insert_with(Instant::now);
-        if since.elapsed() < REFUSED_MAX {
-            return Ok(false);
-        }
-        Err(PortError::Unconnected {
-            seconds: REFUSED_MAX.as_secs(),
-        })
-    }
-}
-
-impl Port for VerbsPort {
-    type Error = PortError;
-
-    #[inline]
-    fn write(
-        &mut self,
-        _image: &RingMemory,
-        offset: usize,
-        bytes: usize,
-        token: u64,
-    ) -> Result<bool, PortError> {
-        let part = Part {
-            memory: self.memory,
-            offset,
-            bytes,
-        };
-        let to = self.base + offset as u64;
-        let posted = self
-            .endpoint
-            .write(self.logger, part, to, self.key, true, token);
-        match posted {
-            Ok(()) => {
-                self.refused_since = None;
-                Ok(true)
-            }
-            Err(Refused::Again | Refused::Full) => self.refused(),
-            Err(Refused::Failed(error)) => Err(PortError::Verbs(error)),
-        }
-    }
-
-    #[inline]
-    fn poll(&mut self, mut completed: impl FnMut(u64)) -> Result<(), PortError> {
-        let mut outcome = self.endpoint.poll(&mut self.completions);
-        for completion in self.completions.drain(..) {
-            match completion.outcome {
-                Ok(()) => completed(completion.token),
-                Err(error) => outcome = outcome.and(Err(error)),
-            }
-        }
-        outcome.map_err(PortError::Verbs)
+        port.poll(|_| ())?;
+        Ok(port)
     }
 }

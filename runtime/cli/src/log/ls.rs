@@ -1,7 +1,8 @@
 //! `refrain log ls`.
 
-use super::text::{count, figures, size};
+use super::text::{count, figures};
 use super::{Failure, Listing, Output, is_running, open};
+use refrain::size::Size;
 use refrain_logging::image::{Launcher, LogImage, LogKey, LogSummary, Selection};
 use serde_json::json;
 use std::collections::{BTreeMap, BTreeSet};
@@ -119,11 +120,11 @@ fn row(key: &LogKey, log: &LogSummary, files: &Files) -> [String; 8] {
         key.channel.incarnation.to_string(),
         key.channel.destination.to_string(),
         files.number.to_string(),
-        size(files.bytes),
+        Size(files.bytes).to_string(),
         log.sequences
             .map_or("none".into(), |(first, last)| range(first, last)),
         ssns.map_or("none".into(), |ssns| range(ssns.start, ssns.end - 1)),
-        size(log.used_bytes),
+        Size(log.used_bytes).to_string(),
     ]
 }
 

@@ -1,7 +1,8 @@
 //! `refrain log verify`.
 
-use super::text::{count, size};
+use super::text::count;
 use super::{Failure, Listing, Output, is_running, ls, open};
+use refrain::size::Size;
 use refrain_logging::image::{Finding, LogImage, LogKey, Selection, Verdict, Verification};
 use serde_json::json;
 use std::io::Write;
@@ -148,7 +149,7 @@ fn print_summary(
         "\nwhole     {} with {} ({} of payload), in {}",
         count(sum(|log| log.whole_chunks), "chunk"),
         count(sum(|log| log.records), "record"),
-        size(sum(|log| log.payload_bytes)),
+        Size(sum(|log| log.payload_bytes)),
         ls::extent(image),
     )?;
     writeln!(

@@ -155,15 +155,3 @@ fn a_memory_lock_that_is_too_small_for_the_log_is_told() {
     let text = shown(&[device("a", vec![port(1)])], MemoryLock::Bytes(8 << 20));
     assert!(text.contains(&small), "{text}");
 }
-
-#[test]
-fn sizes_are_in_the_largest_unit_that_counts_them_whole() {
-    for (bytes, words) in [
-        (0, "0 B"),
-        (1500, "1500 B"),
-        (3 << 20, "3 MiB"),
-        (1 << 63, "8 EiB"),
-    ] {
-        assert_eq!(size(bytes), words);
-    }
-}

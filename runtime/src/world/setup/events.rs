@@ -67,7 +67,7 @@ pub(super) fn connect(
         way,
         connect_wait: Duration::from_millis(settings.wait_ms),
         libfabric: config.libfabric.clone(),
-        libibverbs: None,
+        libibverbs: config.verbs.library.clone(),
         provider,
         verbs_port: crate::choice::verbs::port(&config.verbs),
     })

@@ -19,7 +19,7 @@ use crate::world::peers::{Peers, Published, Reach, STRANGER};
 use core::time::Duration;
 use refrain_ring::{Incarnation, Rank, Region};
 use refrain_transport::fabric::mixed::{Mixed, Side};
-use refrain_transport::fabric::network::{MessageEndpoint, Network, Overrides};
+use refrain_transport::fabric::network::{MessageEndpoint, Network, NetworkOptions, Overrides};
 use refrain_transport::fabric::ofi::{Ofi, OfiOptions};
 use refrain_transport::fabric::shm::Shm;
 use refrain_transport::fabric::verbs::{Verbs, VerbsOptions};
@@ -271,15 +271,9 @@ impl Making<'_> {
         // `Arena::commit_all`, before it registers the region; none does yet:
         // those that pin pages fetch them.
         let options = OfiOptions {
-            job: self.membership.job,
-            rank: self.membership.rank,
-            incarnation: self.membership.incarnation,
-            size: self.membership.size,
-            window_bytes: self.window_bytes,
+            network: self.network(),
             provider: provider.to_owned(),
             library: self.library().map(Path::to_owned),
-            lost_after: self.peer_timeout(),
-            suspect_after: self.config.suspect_after_ms.map(Duration::from_millis),
             overrides: Overrides::default(),
         };
         Ok(Ofi::create(options, self.region)?)
@@ -287,18 +281,24 @@ impl Making<'_> {
 
     fn create_verbs(&self) -> Result<Verbs, Error> {
         let options = VerbsOptions {
+            network: self.network(),
+            library: choice::verbs::library(&self.config.verbs).map(Path::to_owned),
+            port: choice::verbs::port(&self.config.verbs),
+            overrides: Overrides::default(),
+        };
+        Ok(Verbs::create(options, self.region)?)
+    }
+
+    fn network(&self) -> NetworkOptions {
+        NetworkOptions {
             job: self.membership.job,
             rank: self.membership.rank,
             incarnation: self.membership.incarnation,
             size: self.membership.size,
             window_bytes: self.window_bytes,
-            library: None,
-            port: choice::verbs::port(&self.config.verbs),
             lost_after: self.peer_timeout(),
             suspect_after: self.config.suspect_after_ms.map(Duration::from_millis),
-            overrides: Overrides::default(),
-        };
-        Ok(Verbs::create(options, self.region)?)
+        }
     }
 
     fn peer_timeout(&self) -> Duration {

@@ -2,18 +2,15 @@
 
 #![allow(unsafe_code, reason = "reads the provider's completion queue")]
 
-use super::operations::{Kind, Operation};
-use super::{Endpoint, closed};
-use crate::Error;
+use super::operations::Operation;
+use super::{Endpoint, PeerAddress, closed};
 use crate::constants::{FI_EAGAIN, FI_EAVAIL};
-use crate::library::text;
 use crate::sys::attributes::{fi_cq_err_entry, fi_cq_msg_entry};
 use crate::sys::inline;
+use crate::{Error, Kind, TOKEN_OF_INJECTED};
 use core::mem::{MaybeUninit, zeroed};
+use refrain_native::text;
 use std::os::fd::BorrowedFd;
-
-/// The token of errors that belong to no operation: of injected messages.
-pub const TOKEN_OF_INJECTED: u64 = u64::MAX;
 
 /// Entries read at once.
 const BATCH: usize = 32;
@@ -21,17 +18,7 @@ const BATCH: usize = 32;
 const BATCHES_MAX: usize = 16;
 
 /// An operation is over.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Completion {
-    /// What the operation was started with.
-    pub token: u64,
-    /// What it was.
-    pub kind: Kind,
-    /// Received bytes; of other operations, how many it was started with.
-    pub bytes: usize,
-    /// Whether it did what it should.
-    pub outcome: Result<(), Error>,
-}
+pub type Completion = refrain_native::Completion<PeerAddress, Error>;
 
 /// An error entry; newer libraries write more than API 1.17 knows of.
 #[repr(C)]
@@ -124,6 +111,7 @@ impl Endpoint {
             token: operation.map_or(TOKEN_OF_INJECTED, |operation| operation.token),
             kind,
             bytes: entry.len,
+            peer: None,
             outcome: Err(Error::new(kind.attempted(), code, words)),
         }
     }
@@ -164,6 +152,7 @@ fn completed(operation: Operation, bytes: usize) -> Completion {
             Kind::Receive => bytes,
             _ => operation.bytes,
         },
+        peer: None,
         outcome: Ok(()),
     }
 }

@@ -2,12 +2,11 @@
 
 #![allow(unsafe_code, reason = "hands registered memory to the provider")]
 
-use super::operations::Kind;
 use super::{Endpoint, PeerAddress, closed};
 use crate::constants::{FI_COMPLETION, FI_INJECT};
 use crate::sys::attributes::fi_msg;
 use crate::sys::inline;
-use crate::{Error, Part, Refused};
+use crate::{Error, Kind, Part, Refused};
 use core::ffi::c_void;
 use core::ptr::null_mut;
 use libc::iovec;

@@ -9,12 +9,11 @@ mod peers;
 mod registration;
 mod remote_memory;
 
-pub use completion::{Completion, TOKEN_OF_INJECTED};
+pub use completion::Completion;
 pub use message::PARTS_MAX;
-pub use operations::Kind;
 pub use peers::PeerAddress;
 
-use crate::{Error, Info, Library, Refused};
+use crate::{Error, Info, Kind, Library, Refused};
 use neighbours::Remains;
 use objects::Objects;
 use operations::Operations;

@@ -11,34 +11,10 @@
     reason = "memory that providers write while operations are in flight"
 )]
 
+use crate::Kind;
 use core::cell::UnsafeCell;
 use core::ffi::c_void;
 use core::ptr::NonNull;
-
-/// The kind of an operation.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
-    /// A message sent.
-    Send,
-    /// A message received.
-    Receive,
-    /// Memory of a peer read.
-    Read,
-    /// Memory of a peer written.
-    Write,
-}
-
-impl Kind {
-    /// For errors: "cannot …".
-    pub(super) fn attempted(self) -> &'static str {
-        match self {
-            Self::Send => "send a message",
-            Self::Receive => "receive a message",
-            Self::Read => "read memory of a peer",
-            Self::Write => "write memory of a peer",
-        }
-    }
-}
 
 #[derive(Clone, Copy)]
 pub(super) struct Operation {

@@ -4,10 +4,12 @@
 
 use super::Endpoint;
 use super::objects::Opened;
+use crate::constants::*;
 use crate::sys::inline;
 use crate::sys::objects::fid_mr;
 use crate::{Access, Error, Info, MemoryId, Part, RemoteMemory};
 use core::ffi::c_void;
+use refrain_native::check_registered;
 use refrain_ring::Region;
 
 pub(super) struct Registration {
@@ -71,21 +73,11 @@ impl Endpoint {
         key: u64,
     ) -> Result<MemoryId, Error> {
         const ATTEMPTED: &str = "register memory";
-        let fits = offset
-            .checked_add(bytes)
-            .is_some_and(|end| end <= region.bytes());
-        if !fits || bytes == 0 {
-            return Err(Error::invalid(
-                ATTEMPTED,
-                format!(
-                    "{bytes} bytes from {offset} on are not within the {} of the region",
-                    region.bytes()
-                ),
-            ));
-        }
+        check_registered(offset, bytes, region.bytes())
+            .map_err(|words| Error::invalid(ATTEMPTED, words))?;
         let base = region.at(offset);
-        let index = u32::try_from(self.registrations.len())
-            .map_err(|_| Error::invalid(ATTEMPTED, "too many registrations"))?;
+        let memory = MemoryId::of_index(self.registrations.len())
+            .map_err(|words| Error::invalid(ATTEMPTED, words))?;
         let objects = self.objects()?;
         let object = Opened::by(&self.info, ATTEMPTED, |registration| {
             // SAFETY: the domain is open; the memory is mapped as long as the
@@ -95,7 +87,7 @@ impl Endpoint {
                     objects.domain.raw(),
                     base.cast(),
                     bytes,
-                    access.flags(),
+                    flags(access),
                     key,
                     registration,
                 )
@@ -117,11 +109,11 @@ impl Endpoint {
             bytes,
             descriptor,
             key,
-            is_local: access.is_local(),
+            is_local: access.allows(Access::LOCAL),
             object: Some(object),
             _region: region.clone(),
         });
-        Ok(MemoryId(index))
+        Ok(memory)
     }
 
     /// Gives up memory that was registered for peers only: their reads and
@@ -137,7 +129,7 @@ impl Endpoint {
         self.objects()?;
         let registration = self
             .registrations
-            .get_mut(memory.0 as usize)
+            .get_mut(memory.index())
             .ok_or_else(|| Error::invalid(ATTEMPTED, "it was registered with another endpoint"))?;
         if registration.is_local {
             return Err(Error::invalid(
@@ -156,7 +148,7 @@ impl Endpoint {
     /// # Panics
     /// The memory was registered with another endpoint.
     pub fn remote_key(&self, memory: MemoryId) -> RemoteMemory {
-        let registration = &self.registrations[memory.0 as usize];
+        let registration = &self.registrations[memory.index()];
         RemoteMemory {
             key: registration.key,
             base: if self.limits.adds_virtual_address {
@@ -168,7 +160,7 @@ impl Endpoint {
     }
 
     pub(super) fn descriptor(&self, memory: MemoryId) -> Option<*mut c_void> {
-        let registration = self.registrations.get(memory.0 as usize)?;
+        let registration = self.registrations.get(memory.index())?;
         registration.object.as_ref()?;
         Some(registration.descriptor)
     }
@@ -176,14 +168,23 @@ impl Endpoint {
     /// Address and descriptor of a part, if it is within registered memory.
     #[inline]
     pub(super) fn locate(&self, part: &Part) -> Option<(*mut u8, *mut c_void)> {
-        let registration = self.registrations.get(part.memory.0 as usize)?;
-        let fits =
-            part.bytes <= registration.bytes && part.offset <= registration.bytes - part.bytes;
-        fits.then(|| {
+        let registration = self.registrations.get(part.memory.index())?;
+        part.is_within(registration.bytes).then(|| {
             (
                 registration.base.wrapping_add(part.offset),
                 registration.descriptor,
             )
         })
     }
+}
+
+/// As `fi_mr_reg(3)` takes them.
+fn flags(access: Access) -> u64 {
+    let each = [
+        (Access::LOCAL, FI_SEND | FI_RECV | FI_READ | FI_WRITE),
+        (Access::REMOTE_READ, FI_REMOTE_READ),
+        (Access::REMOTE_WRITE, FI_REMOTE_WRITE),
+    ];
+    let allowed = each.iter().filter(|(one, _)| access.allows(*one));
+    allowed.fold(0, |flags, (_, of_one)| flags | of_one)
 }

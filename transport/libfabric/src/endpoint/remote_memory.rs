@@ -3,12 +3,11 @@
 #![allow(unsafe_code, reason = "hands memory to the provider")]
 
 use super::message::out_of_bounds;
-use super::operations::Kind;
 use super::{Endpoint, PeerAddress, closed};
 use crate::constants::{FI_COMPLETION, FI_DELIVERY_COMPLETE};
 use crate::sys::attributes::{fi_msg_rma, fi_rma_iov};
 use crate::sys::inline;
-use crate::{Error, MemoryId, Part, Refused};
+use crate::{Error, Kind, MemoryId, Part, Refused};
 use core::ffi::c_void;
 use core::ptr::NonNull;
 use libc::iovec;

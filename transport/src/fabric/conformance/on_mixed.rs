@@ -6,6 +6,7 @@ use super::on_sim::SimHarness;
 use super::*;
 use crate::control::Control;
 use crate::fabric::mixed::{Mixed, Side};
+use crate::fabric::network::NetworkOptions;
 use crate::fabric::ofi::{Ofi, OfiOptions, Overrides};
 use crate::fabric::shm::{Shm, ShmOptions};
 use crate::fabric::sim::{LaneKind, Network, Options, SimFabric, TICK_NS};
@@ -229,15 +230,17 @@ impl Harness for TwoHosts {
     fn restart(&mut self, rank: Rank, incarnation: Incarnation) -> Endpoint<Self::F> {
         let (shm, arena) = shm(self.job, self.ranks, rank, incarnation);
         let options = OfiOptions {
-            job: self.job,
-            rank,
-            incarnation,
-            size: self.ranks,
-            window_bytes: WINDOW_BYTES,
+            network: NetworkOptions {
+                job: self.job,
+                rank,
+                incarnation,
+                size: self.ranks,
+                window_bytes: WINDOW_BYTES,
+                lost_after: Duration::from_secs(600),
+                suspect_after: None,
+            },
             provider: "tcp".into(),
             library: self.library.clone(),
-            lost_after: Duration::from_secs(600),
-            suspect_after: None,
             overrides: Overrides::default(),
         };
         let ofi = Ofi::create(options, arena.region()).expect("the provider works here");

@@ -5,6 +5,7 @@
 use super::greeting::{alone_on_libfabric, greet_all};
 use super::*;
 use crate::fabric::FabricError;
+use crate::fabric::network::NetworkOptions;
 use crate::fabric::ofi::{Ofi, OfiOptions, Overrides};
 use core::time::Duration;
 use refrain_ring::{Arena, Incarnation, Rank};
@@ -72,15 +73,17 @@ impl Harness for OfiHarness {
         let window_bytes = self.window_bytes;
         let arena = Arena::heap(8 * window_bytes as usize);
         let options = OfiOptions {
-            job: self.job,
-            rank,
-            incarnation,
-            size: self.ranks,
-            window_bytes,
+            network: NetworkOptions {
+                job: self.job,
+                rank,
+                incarnation,
+                size: self.ranks,
+                window_bytes,
+                lost_after: Duration::from_secs(600),
+                suspect_after: None,
+            },
             provider: self.provider.into(),
             library: self.library.clone(),
-            lost_after: Duration::from_secs(600),
-            suspect_after: None,
             overrides: self.overrides,
         };
         let fabric = Ofi::create(options, arena.region()).expect("the provider works here");

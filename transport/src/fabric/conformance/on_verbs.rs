@@ -5,6 +5,7 @@
 use super::greeting::greet_all;
 use super::rig::Rig;
 use super::*;
+use crate::fabric::network::NetworkOptions;
 use crate::fabric::verbs::{Overrides, PortChoice, Verbs, VerbsOptions, choose};
 use core::time::Duration;
 use refrain_ring::{Arena, Incarnation, Rank};
@@ -49,15 +50,17 @@ impl Harness for VerbsHarness {
         let window_bytes = self.window_bytes;
         let arena = Arena::heap(8 * window_bytes as usize);
         let options = VerbsOptions {
-            job: self.job,
-            rank,
-            incarnation,
-            size: self.ranks,
-            window_bytes,
+            network: NetworkOptions {
+                job: self.job,
+                rank,
+                incarnation,
+                size: self.ranks,
+                window_bytes,
+                lost_after: Duration::from_secs(600),
+                suspect_after: None,
+            },
             library: None,
             port: self.port.clone(),
-            lost_after: Duration::from_secs(600),
-            suspect_after: None,
             overrides: self.overrides,
         };
         let fabric = Verbs::create(options, arena.region()).expect("the device works here");

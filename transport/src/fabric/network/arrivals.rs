@@ -1,18 +1,15 @@
-//! What arrives: checked, counted, handed over.
+//! What arrives: whose it is, and what becomes of operations that are over.
 
-use super::endpoint::{Completion, MessageEndpoint};
-use super::lane::Verdict;
-use super::peer::Peer;
+use super::Network;
+use super::endpoint::{CompletionOf, MessageEndpoint};
+use super::operation::Operation;
+use super::taking::{Body, Handed, take};
 use super::waiting::Greetings;
 use super::wire::{
     BRIEF_BYTES, BRIEF_KIND, BriefHeader, Kind, WIRE_BYTES, WireHeader, nearest, nearest_u16,
 };
-use super::{Network, Operation};
-use crate::control::{CONTROL_BYTES, Control};
-use crate::fabric::{Arrival, Disposition, FabricError, Payload, Place, Sink};
-use refrain_ring::{
-    HeaderError, Incarnation, Position, Rank, RecordHeader, RecordKind, payload_offset,
-};
+use crate::fabric::Sink;
+use refrain_ring::Incarnation;
 
 impl<E: MessageEndpoint> Network<E> {
     /// An operation of the provider is over. Returns how many calls were made to
@@ -20,13 +17,13 @@ impl<E: MessageEndpoint> Network<E> {
     #[inline]
     pub(super) fn complete(
         &mut self,
-        completion: E::Completion,
+        completion: CompletionOf<E>,
         sink: Option<&mut dyn Sink>,
     ) -> usize {
-        match Operation::of(completion.token()) {
+        match Operation::of(completion.token) {
             Operation::Receive(slot) => {
-                let calls = match completion.outcome() {
-                    Ok(()) => self.arrived(slot, completion.bytes(), sink),
+                let calls = match &completion.outcome {
+                    Ok(()) => self.arrived(slot, completion.bytes, sink),
                     // A message that is too long is none of ours.
                     Err(_) => 0,
                 };
@@ -49,7 +46,7 @@ impl<E: MessageEndpoint> Network<E> {
     }
 
     #[inline]
-    fn sent(&mut self, slot: usize, completion: &E::Completion) {
+    fn sent(&mut self, slot: usize, completion: &CompletionOf<E>) {
         let Some(under_way) = self.transmitter.completed(slot) else {
             return;
         };
@@ -62,7 +59,7 @@ impl<E: MessageEndpoint> Network<E> {
         if let Some(sequence) = under_way.sequence {
             peer.sending.completed(sequence);
         }
-        match completion.outcome() {
+        match &completion.outcome {
             Ok(()) => peer.patience.succeeded(),
             Err(error) => peer.failed(error, self.started.elapsed()),
         }
@@ -71,8 +68,8 @@ impl<E: MessageEndpoint> Network<E> {
     /// Where it is not known whom it was meant for, whoever has not acknowledged
     /// everything may have missed it.
     #[cold]
-    fn injected(&mut self, completion: &E::Completion) {
-        if let Err(error) = completion.outcome() {
+    fn injected(&mut self, completion: &CompletionOf<E>) {
+        if let Err(error) = &completion.outcome {
             let now = self.now();
             if let Some(fetch) = self.fetching.failed_namelessly() {
                 return self.read(fetch, completion);
@@ -84,7 +81,7 @@ impl<E: MessageEndpoint> Network<E> {
                 }
                 return;
             }
-            let named = completion.peer();
+            let named = completion.peer;
             for peer in self.peers.iter_mut().flatten() {
                 let is_meant = match named {
                     Some(address) => peer.address == address,
@@ -97,10 +94,10 @@ impl<E: MessageEndpoint> Network<E> {
         }
     }
 
-    fn read(&mut self, fetch: usize, completion: &E::Completion) {
+    fn read(&mut self, fetch: usize, completion: &CompletionOf<E>) {
         let fetched = self
             .fetching
-            .completed(fetch, completion.outcome().is_ok(), &self.peers);
+            .completed(fetch, completion.outcome.is_ok(), &self.peers);
         let now = self.now();
         let Some(fetched) = fetched else { return };
         let Some(peer) = self.peers[fetched.rank.index()]
@@ -109,7 +106,7 @@ impl<E: MessageEndpoint> Network<E> {
         else {
             return;
         };
-        match completion.outcome() {
+        match &completion.outcome {
             Ok(()) => peer.receiving.let_go(fetched.sequence),
             Err(error) => peer.failed(error, now),
         }
@@ -175,15 +172,6 @@ impl<E: MessageEndpoint> Network<E> {
     }
 }
 
-/// What follows a header.
-#[derive(Clone, Copy)]
-enum Body<'a> {
-    /// As the header's kind says.
-    Wire(&'a [u8]),
-    /// A record and its payload, out of a short header.
-    Whole(BriefHeader, &'a [u8]),
-}
-
 impl<E: MessageEndpoint> Network<E> {
     /// The header that a short one stands for.
     #[inline]
@@ -215,218 +203,4 @@ impl<E: MessageEndpoint> Network<E> {
         }
         Some((header, Body::Whole(brief, &message[BRIEF_BYTES..])))
     }
-}
-
-/// What came of a message.
-enum Handed {
-    Nothing,
-    Called,
-    Fetch(u64, crate::fabric::Landing),
-}
-
-/// Takes a message of a connected peer.
-#[inline]
-fn take<E: MessageEndpoint>(
-    peer: &mut Peer<E>,
-    header: &WireHeader,
-    body: Body<'_>,
-    sink: Option<&mut dyn Sink>,
-) -> Result<Handed, (FabricError, usize)> {
-    let counters = super::lane::Counters {
-        taken: header.taken,
-        held: header.held,
-        control_taken: header.control_taken,
-    };
-    match peer.sending.acknowledged(counters) {
-        Ok(has_news) => peer.patience.heard(has_news),
-        Err(overclaim) => {
-            let is_first = !core::mem::replace(&mut peer.is_broken, true);
-            return if is_first {
-                Err((rule_broken(peer.rank, overclaim.to_string()), 0))
-            } else {
-                Ok(Handed::Nothing)
-            };
-        }
-    }
-    if peer.is_broken {
-        return Ok(Handed::Nothing);
-    }
-    let handed = match (header.kind, sink) {
-        (Kind::Frame | Kind::Distant, Some(sink)) => {
-            if peer.receiving.data(header.sequence) == Verdict::Drop {
-                return Ok(Handed::Nothing);
-            }
-            take_frame(peer, header, body, sink)
-        }
-        (Kind::Control, Some(sink)) => {
-            if peer.receiving.control(header.sequence) == Verdict::Drop {
-                return Ok(Handed::Nothing);
-            }
-            take_control(peer, body, sink)
-        }
-        (Kind::Ask, _) => {
-            peer.receiving.asked(header.sequence, header.offset);
-            Ok(Handed::Nothing)
-        }
-        (Kind::Again, _) => {
-            peer.sending.go_back();
-            Ok(Handed::Nothing)
-        }
-        _ => Ok(Handed::Nothing),
-    };
-    handed.map_err(|error| {
-        peer.is_broken = true;
-        (error, 0)
-    })
-}
-
-#[inline]
-fn take_frame<E: MessageEndpoint>(
-    peer: &mut Peer<E>,
-    wire: &WireHeader,
-    body: Body<'_>,
-    sink: &mut dyn Sink,
-) -> Result<Handed, FabricError> {
-    let is_distant = wire.kind == Kind::Distant;
-    let (record, payload) = match body {
-        Body::Whole(brief, payload) => (record_of(peer, &brief, payload)?, Payload::Here(payload)),
-        Body::Wire(body) => record_in(peer, body, is_distant)?,
-    };
-    let bytes = record.payload_bytes as usize;
-    let sequence = wire.sequence;
-    if is_distant {
-        peer.receiving.took_distant(wire.offset, bytes);
-    } else {
-        peer.receiving.took(bytes);
-    }
-    let disposition = sink.frame(Arrival {
-        header: &record,
-        payload,
-        place: Place {
-            source: peer.rank,
-            position: Position(sequence),
-            locator: u64::from(peer.incarnation.0),
-        },
-        // A window is two chunks at least, and a held frame holds its chunk.
-        pressed: is_distant && peer.receiving.held_bytes() > peer.published.window_bytes / 4,
-    });
-    Ok(match (disposition, payload) {
-        (Disposition::Fetch(landing), _) => Handed::Fetch(sequence, landing),
-        (Disposition::Consumed, Payload::Distant(_)) => {
-            peer.receiving.let_go(sequence);
-            Handed::Called
-        }
-        (Disposition::Keep, Payload::Here(payload)) => {
-            peer.kept.insert(sequence, payload.into());
-            Handed::Called
-        }
-        _ => Handed::Called,
-    })
-}
-
-/// The record behind a full header, and its payload.
-#[inline]
-fn record_in<'a, E: MessageEndpoint>(
-    peer: &Peer<E>,
-    body: &'a [u8],
-    is_distant: bool,
-) -> Result<(RecordHeader, Payload<'a>), FabricError> {
-    let record = RecordHeader::decode(body).map_err(|error| garbage(peer.rank, error))?;
-    check_identity(peer, &record)?;
-    let bytes = record.payload_bytes as usize;
-    if is_distant {
-        return Ok((record, Payload::Distant(bytes)));
-    }
-    let begin = payload_offset(bytes);
-    let short = HeaderError::Short(body.len());
-    let payload = body.get(begin..begin + bytes);
-    let payload = payload.ok_or_else(|| garbage(peer.rank, short))?;
-    Ok((record, Payload::Here(payload)))
-}
-
-/// The record that a short header stands for.
-#[inline]
-fn record_of<E: MessageEndpoint>(
-    peer: &Peer<E>,
-    brief: &BriefHeader,
-    payload: &[u8],
-) -> Result<RecordHeader, FabricError> {
-    let flags = u16::from(brief.flags);
-    if flags & !RecordHeader::WANT_ACK != 0 {
-        return Err(garbage(peer.rank, HeaderError::Flags(flags)));
-    }
-    Ok(RecordHeader {
-        payload_bytes: payload.len() as u32,
-        kind: RecordKind::Eager,
-        flags,
-        incarnation: peer.incarnation,
-        source: peer.rank,
-        ssn: brief.ssn,
-        context: brief.context,
-        tag: brief.tag,
-        extent: payload.len() as u64,
-    })
-}
-
-fn take_control<E: MessageEndpoint>(
-    peer: &mut Peer<E>,
-    body: Body<'_>,
-    sink: &mut dyn Sink,
-) -> Result<Handed, FabricError> {
-    let source_rank = peer.rank;
-    let Body::Wire(body) = body else {
-        return Ok(Handed::Nothing);
-    };
-    let body = &body[..body.len().min(CONTROL_BYTES)];
-    let (control, source, incarnation) = Control::decode_bytes(body)
-        .map_err(|error| FabricError::BadControl { source_rank, error })?;
-    check_life(peer, source, incarnation)?;
-    peer.receiving.took_control();
-    sink.control(source, control);
-    Ok(Handed::Called)
-}
-
-#[inline]
-fn check_identity<E: MessageEndpoint>(
-    peer: &Peer<E>,
-    record: &RecordHeader,
-) -> Result<(), FabricError> {
-    if record.kind == RecordKind::Link {
-        // Links lead through memory, never over a wire.
-        return Err(FabricError::BrokenLog {
-            source_rank: peer.rank,
-            chunk: record.extent,
-        });
-    }
-    check_life(peer, record.source, record.incarnation)
-}
-
-#[inline]
-fn check_life<E: MessageEndpoint>(
-    peer: &Peer<E>,
-    source: Rank,
-    incarnation: refrain_ring::Incarnation,
-) -> Result<(), FabricError> {
-    if source != peer.rank {
-        return Err(FabricError::WrongSource {
-            lane: peer.rank,
-            claimed: source,
-        });
-    }
-    if incarnation != peer.incarnation {
-        return Err(FabricError::WrongIncarnation {
-            source_rank: source,
-            found: incarnation,
-            connected: peer.incarnation,
-        });
-    }
-    Ok(())
-}
-
-fn garbage(source_rank: Rank, error: HeaderError) -> FabricError {
-    FabricError::Garbage { source_rank, error }
-}
-
-fn rule_broken(source_rank: Rank, rule: String) -> FabricError {
-    FabricError::RuleBroken { source_rank, rule }
 }

@@ -1,11 +1,12 @@
 //! Peers come and go.
 
+use super::Network;
 use super::address::NetworkAddress;
 use super::choices::CONTROL_CREDITS;
-use super::endpoint::{Completion, MessageEndpoint, Removal};
+use super::endpoint::{MessageEndpoint, Removal};
 use super::lane::{Patience, PatienceOptions, Receiving, Sending};
+use super::operation::Operation;
 use super::peer::Peer;
-use super::{Network, Operation};
 use crate::fabric::{Address, FabricError};
 use core::time::Duration;
 use refrain_ring::{Incarnation, Rank};
@@ -137,7 +138,7 @@ impl<E: MessageEndpoint> Network<E> {
     /// Looks at what was polled and is over. What has arrived stays for the next poll.
     fn settle(&mut self) {
         for completion in core::mem::take(&mut self.batch) {
-            match Operation::of(completion.token()) {
+            match Operation::of(completion.token) {
                 Operation::Receive(_) => self.batch.push(completion),
                 _ => {
                     self.complete(completion, None);

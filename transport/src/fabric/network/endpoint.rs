@@ -7,37 +7,9 @@
 
 use core::fmt::{Debug, Display};
 use core::ptr::NonNull;
+use refrain_native::{Access, Completion, MemoryId, Part, Refused, RemoteMemory};
 use refrain_ring::Region;
 use std::os::fd::BorrowedFd;
-
-/// Who may do what with registered memory.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Access {
-    /// Operations of this endpoint.
-    Local,
-    /// Also peers, who read it.
-    ReadByPeers,
-}
-
-/// What peers need to read registered memory.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
-pub struct RemoteMemory {
-    /// The key.
-    pub key: u64,
-    /// What an offset in the memory is added to.
-    pub base: u64,
-}
-
-/// Why an operation was not started.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Refused<E> {
-    /// There is no room now, or no way to the peer yet: poll, then try again.
-    Again,
-    /// As many operations as the endpoint was opened for are under way.
-    Full,
-    /// It will not go.
-    Failed(E),
-}
 
 /// What has become of the operations with a peer that was forgotten.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,39 +29,21 @@ pub trait EndpointError: Clone + Debug + Display {
     fn words(&self) -> &str;
 }
 
-/// An operation that is over.
-pub trait Completion: Debug {
-    /// The endpoint's.
-    type Error: EndpointError;
-    /// The endpoint's.
-    type Peer;
-    /// What the operation was started with; what no token that was given equals is
-    /// the failure of a message that was injected.
-    fn token(&self) -> u64;
-    /// Of a receive, the bytes that came.
-    fn bytes(&self) -> usize;
-    /// Whether it did what it should.
-    fn outcome(&self) -> Result<(), &Self::Error>;
-    /// Whom a message was for that was injected and failed, if that is known.
-    fn peer(&self) -> Option<Self::Peer>;
-}
+/// An operation that is over. Its token is what it was started with; one that no
+/// operation was started with is of an injected message that failed, and the peer
+/// then whom that was for, if it is known.
+pub type CompletionOf<E> = Completion<<E as MessageEndpoint>::Peer, <E as MessageEndpoint>::Error>;
 
 /// A reliable message endpoint without connections in its interface.
 ///
 /// A completion says no more than that the operation is over and its memory free
 /// again: the fabric acknowledges by itself. Tokens come back once, those of an
 /// endpoint that is closed never.
-pub trait MessageEndpoint: Debug {
-    /// Names registered memory.
-    type Memory: Copy + Debug;
+pub trait MessageEndpoint: Debug + Sized {
     /// Names a peer.
     type Peer: Copy + Debug + PartialEq;
-    /// Some bytes of registered memory.
-    type Part: Copy + Debug;
     /// Its errors.
     type Error: EndpointError;
-    /// What [`MessageEndpoint::poll`] brings.
-    type Completion: Completion<Error = Self::Error, Peer = Self::Peer>;
 
     /// A message that its addressee has taken may be overwritten though its
     /// completion has not come: should it still be read, to be sent once more, then
@@ -103,13 +57,10 @@ pub trait MessageEndpoint: Debug {
     ///
     /// # Errors
     /// When the memory cannot be registered.
-    fn register(&mut self, region: &Region, access: Access) -> Result<Self::Memory, Self::Error>;
+    fn register(&mut self, region: &Region, access: Access) -> Result<MemoryId, Self::Error>;
 
     /// What peers need to read it.
-    fn remote_memory(&self, memory: Self::Memory) -> RemoteMemory;
-
-    /// `bytes` bytes of registered memory from `offset` on.
-    fn part(memory: Self::Memory, offset: usize, bytes: usize) -> Self::Part;
+    fn remote_key(&self, memory: MemoryId) -> RemoteMemory;
 
     /// The own address, for peers to [`MessageEndpoint::insert`].
     ///
@@ -148,7 +99,7 @@ pub trait MessageEndpoint: Debug {
     fn send(
         &mut self,
         to: Self::Peer,
-        parts: &[Self::Part],
+        parts: &[Part],
         token: u64,
     ) -> Result<(), Refused<Self::Error>>;
 
@@ -157,13 +108,13 @@ pub trait MessageEndpoint: Debug {
     ///
     /// # Errors
     /// [`Refused`]; nothing is sent then.
-    fn inject(&mut self, to: Self::Peer, parts: &[Self::Part]) -> Result<(), Refused<Self::Error>>;
+    fn inject(&mut self, to: Self::Peer, parts: &[Part]) -> Result<(), Refused<Self::Error>>;
 
     /// Posts memory for one message, from whichever peer.
     ///
     /// # Errors
     /// [`Refused`].
-    fn receive(&mut self, part: Self::Part, token: u64) -> Result<(), Refused<Self::Error>>;
+    fn receive(&mut self, part: Part, token: u64) -> Result<(), Refused<Self::Error>>;
 
     /// Reads memory of a peer. `local` names the registered memory that `to` lies
     /// in, if it does.
@@ -179,7 +130,7 @@ pub trait MessageEndpoint: Debug {
     unsafe fn read(
         &mut self,
         from: Self::Peer,
-        to: (NonNull<u8>, Option<Self::Memory>),
+        to: (NonNull<u8>, Option<MemoryId>),
         bytes: usize,
         remote: RemoteMemory,
         token: u64,
@@ -189,7 +140,7 @@ pub trait MessageEndpoint: Debug {
     ///
     /// # Errors
     /// The endpoint is of no use any more.
-    fn poll(&mut self, out: &mut Vec<Self::Completion>) -> Result<(), Self::Error>;
+    fn poll(&mut self, out: &mut Vec<CompletionOf<Self>>) -> Result<(), Self::Error>;
 
     /// Whether all that was injected has left this process, so that it may end.
     /// Asked for again and again, with polls in between, it becomes so.
@@ -208,3 +159,58 @@ pub trait MessageEndpoint: Debug {
     /// What could not be closed is leaked, with its memory.
     fn close(&mut self) -> Result<(), Self::Error>;
 }
+
+/// The methods of [`MessageEndpoint`] that endpoints of native libraries have under
+/// the same names.
+macro_rules! native_methods {
+    () => {
+        fn register(&mut self, region: &Region, access: Access) -> Result<MemoryId, Error> {
+            self.register(region, 0, region.bytes(), access)
+        }
+
+        fn remote_key(&self, memory: MemoryId) -> RemoteMemory {
+            self.remote_key(memory)
+        }
+
+        fn name(&self) -> Result<Vec<u8>, Error> {
+            self.name()
+        }
+
+        fn insert(&mut self, name: &[u8]) -> Result<PeerAddress, Error> {
+            self.insert(name)
+        }
+
+        #[inline]
+        fn send(&mut self, to: PeerAddress, parts: &[Part], token: u64) -> Result<(), Refused> {
+            self.send(to, parts, token)
+        }
+
+        #[inline]
+        fn inject(&mut self, to: PeerAddress, parts: &[Part]) -> Result<(), Refused> {
+            self.inject(to, parts)
+        }
+
+        #[inline]
+        fn receive(&mut self, part: Part, token: u64) -> Result<(), Refused> {
+            self.receive(part, token)
+        }
+
+        #[inline]
+        fn poll(&mut self, out: &mut Vec<Completion>) -> Result<(), Error> {
+            self.poll(out)
+        }
+
+        fn may_sleep(&mut self) -> bool {
+            Endpoint::may_sleep(self)
+        }
+
+        fn wait_fd(&self) -> Option<BorrowedFd<'_>> {
+            self.wait_fd()
+        }
+
+        fn close(&mut self) -> Result<(), Error> {
+            self.close()
+        }
+    };
+}
+pub(in crate::fabric) use native_methods;

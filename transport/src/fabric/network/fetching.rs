@@ -5,12 +5,13 @@
     reason = "lets the provider write into memory that a sink has lent for a landing"
 )]
 
-use super::endpoint::{MessageEndpoint, Refused, RemoteMemory};
+use super::endpoint::MessageEndpoint;
+use super::operation::token_of_read;
 use super::peer::Peer;
 use super::slots::Slots;
-use super::transmit::token_of_read;
 use crate::fabric::{Landed, Landing};
 use core::time::Duration;
+use refrain_native::{Refused, RemoteMemory};
 use refrain_ring::Rank;
 use slab::Slab;
 use std::collections::VecDeque;
@@ -42,7 +43,7 @@ pub struct Fetched {
 
 /// All landings of this rank.
 #[derive(Debug)]
-pub struct Fetching<E: MessageEndpoint> {
+pub struct Fetching {
     fetches: Slab<Fetch>,
     /// Not begun, oldest first.
     queue: VecDeque<usize>,
@@ -55,15 +56,15 @@ pub struct Fetching<E: MessageEndpoint> {
     fails_namelessly: bool,
     /// Registered memory to read into, where the provider demands it
     /// (`FI_MR_LOCAL`): the memory of programs is not registered.
-    bounce: Option<(Slots<E>, Vec<usize>)>,
+    bounce: Option<(Slots, Vec<usize>)>,
     /// Ended, to be told to the sink.
     ended: Vec<(u64, Landed)>,
 }
 
-impl<E: MessageEndpoint> Fetching<E> {
+impl Fetching {
     /// `bounce`: slots for the longest payload, where the provider demands it.
     /// `fails_namelessly`: errors of reads come without a name.
-    pub fn new(bounce: Option<Slots<E>>, fails_namelessly: bool) -> Self {
+    pub fn new(bounce: Option<Slots>, fails_namelessly: bool) -> Self {
         Self {
             fetches: Slab::new(),
             queue: VecDeque::new(),
@@ -84,7 +85,7 @@ impl<E: MessageEndpoint> Fetching<E> {
     }
 
     /// Brings the payload of a frame that `peer` holds.
-    pub fn begin(&mut self, peer: &Peer<E>, sequence: u64, landing: Landing) {
+    pub fn begin<E: MessageEndpoint>(&mut self, peer: &Peer<E>, sequence: u64, landing: Landing) {
         let held = peer.receiving.held(sequence);
         let Some(held) = held.filter(|held| held.bytes <= landing.bytes()) else {
             self.ended.push((landing.token(), Landed::Lost));
@@ -112,7 +113,7 @@ impl<E: MessageEndpoint> Fetching<E> {
 
     /// Begins what can be begun.
     #[inline]
-    pub fn pump(
+    pub fn pump<E: MessageEndpoint>(
         &mut self,
         endpoint: &mut E,
         peers: &mut [Option<Peer<E>>],
@@ -123,7 +124,7 @@ impl<E: MessageEndpoint> Fetching<E> {
         }
     }
 
-    fn pump_queue(
+    fn pump_queue<E: MessageEndpoint>(
         &mut self,
         endpoint: &mut E,
         peers: &mut [Option<Peer<E>>],
@@ -166,7 +167,7 @@ impl<E: MessageEndpoint> Fetching<E> {
         }
     }
 
-    fn start(
+    fn start<E: MessageEndpoint>(
         &mut self,
         endpoint: &mut E,
         peer: &Peer<E>,
@@ -215,7 +216,7 @@ impl<E: MessageEndpoint> Fetching<E> {
 
     /// A read has completed, well or not. Returns whose frame it was for, if that
     /// peer is still connected.
-    pub fn completed(
+    pub fn completed<E: MessageEndpoint>(
         &mut self,
         index: usize,
         is_whole: bool,
@@ -310,11 +311,13 @@ impl<E: MessageEndpoint> Fetching<E> {
     }
 
     /// Whether any read has yet to be begun.
+    #[inline]
     pub fn waits(&self) -> bool {
         !self.queue.is_empty()
     }
 
     /// Whether a landing has ended that the sink does not know of.
+    #[inline]
     pub fn has_ended(&self) -> bool {
         !self.ended.is_empty()
     }

@@ -27,18 +27,19 @@ mod contract;
 mod endpoint;
 mod fetching;
 pub mod lane;
+mod operation;
 mod peer;
 #[cfg(test)]
 mod rare;
 mod slots;
+mod taking;
 mod transmit;
 mod waiting;
 pub mod wire;
 
 pub use choices::{Choices, Limits, Overrides, Way};
-pub use endpoint::{
-    Access, Completion, EndpointError, MessageEndpoint, Refused, RemoteMemory, Removal,
-};
+pub(super) use endpoint::native_methods;
+pub use endpoint::{CompletionOf, EndpointError, MessageEndpoint, Removal};
 
 use super::{Attributes, FabricError, Place};
 use address::NetworkAddress;
@@ -46,11 +47,12 @@ use core::time::Duration;
 use fetching::Fetching;
 use lane::Sent;
 use peer::Peer;
+use refrain_native::{Access, LoadError, MemoryId};
 use refrain_ring::{Frame, Incarnation, Position, Rank, RecordKind, Region};
 use slots::Slots;
 use std::borrow::Cow;
 use std::time::Instant;
-use transmit::{Body, Operation, Outgoing, Transmitter};
+use transmit::{Body, Outgoing, Transmitter};
 use waiting::Greetings;
 use wire::{Kind, WIRE_BYTES};
 
@@ -96,9 +98,9 @@ pub struct Network<E: MessageEndpoint> {
     choices: Choices,
     region: Region,
     own: NetworkAddress,
-    slots: Slots<E>,
-    transmitter: Transmitter<E>,
-    fetching: Fetching<E>,
+    slots: Slots,
+    transmitter: Transmitter,
+    fetching: Fetching,
     peers: Vec<Option<Peer<E>>>,
     /// The lowest incarnation of each peer that was never connected. FENCE-1
     acceptable: Vec<u64>,
@@ -109,7 +111,7 @@ pub struct Network<E: MessageEndpoint> {
     attention: Vec<Rank>,
     greetings: Greetings,
     /// Read from the provider and not looked at.
-    batch: Vec<E::Completion>,
+    batch: Vec<CompletionOf<E>>,
     /// Empty receive slots that the provider has to be given.
     to_post: Vec<usize>,
     /// With so many empty slots they are posted before anything else.
@@ -125,18 +127,18 @@ pub struct Network<E: MessageEndpoint> {
 }
 
 /// Registered memory of a fabric.
-struct Memory<E: MessageEndpoint> {
-    log: E::Memory,
-    slots: Slots<E>,
-    transmitter: Transmitter<E>,
-    bounce: Option<Slots<E>>,
+struct Memory {
+    log: MemoryId,
+    slots: Slots,
+    transmitter: Transmitter,
+    bounce: Option<Slots>,
 }
 
 impl<E: MessageEndpoint> Network<E> {
     /// Operations besides receives that are under way together at most, in a job of
     /// `size` ranks: what the endpoint has to be opened for.
     pub(super) fn operations_max(size: u32) -> usize {
-        Self::messages_max(size) + Transmitter::<E>::stages_max() + Fetching::<E>::reads_max()
+        Self::messages_max(size) + Transmitter::stages_max() + Fetching::reads_max()
     }
 
     /// Messages that are under way together at most, and not injected.
@@ -162,7 +164,7 @@ impl<E: MessageEndpoint> Network<E> {
         let memory = made.map_err(|error| native(&error))?;
         let remote = choices
             .distant_bytes_min
-            .map(|_| endpoint.remote_memory(memory.log))
+            .map(|_| endpoint.remote_key(memory.log))
             .unwrap_or_default();
         let own = NetworkAddress {
             rank: options.rank,
@@ -214,11 +216,11 @@ impl<E: MessageEndpoint> Network<E> {
         options: &NetworkOptions,
         choices: &Choices,
         region: &Region,
-    ) -> Result<Memory<E>, E::Error> {
+    ) -> Result<Memory, E::Error> {
         let access = if choices.distant_bytes_min.is_some() {
-            Access::ReadByPeers
+            Access::LOCAL | Access::REMOTE_READ
         } else {
-            Access::Local
+            Access::LOCAL
         };
         let log = endpoint.register(region, access)?;
         let slots = Slots::new(endpoint, slot_bytes(choices), choices.receives)?;
@@ -232,7 +234,7 @@ impl<E: MessageEndpoint> Network<E> {
         )?;
         let must_register = endpoint.reads_into_registered_only();
         let bounce = (must_register && choices.distant_bytes_min.is_some()).then(|| {
-            let reads_max = Fetching::<E>::reads_max();
+            let reads_max = Fetching::reads_max();
             Slots::new(endpoint, choices.payload_bytes_max(), reads_max)
         });
         Ok(Memory {
@@ -334,6 +336,15 @@ fn whole(
         offset: frame.offset + refrain_ring::payload_offset(record.payload_bytes as usize),
         record,
     })
+}
+
+impl From<LoadError> for FabricError {
+    fn from(error: LoadError) -> Self {
+        Self::Native {
+            attempted: error.attempted().to_owned(),
+            words: error.words().to_owned(),
+        }
+    }
 }
 
 /// The provider's words as the fabric's error.

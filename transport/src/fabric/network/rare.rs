@@ -3,176 +3,21 @@
 
 #![allow(unsafe_code, reason = "lends memory to the fabric for a landing")]
 
-use super::endpoint::*;
+mod endpoint;
+
 use super::{Choices, Limits, Network, NetworkOptions, Overrides, Way, address::NetworkAddress};
 use crate::control::Control;
 use crate::fabric::{
     Address, Arrival, Disposition, Fabric, FabricError, Landed, Landing, Refusal, Sink,
 };
 use crate::gate::Gate;
-use core::fmt;
 use core::ptr::NonNull;
 use core::time::Duration;
-use refrain_ring::{
-    Arena, ChannelLog, Frame, Incarnation, Rank, RecordHeader, RecordKind, Region, Ssn,
-};
-use std::os::fd::BorrowedFd;
+use endpoint::{Rare, Trouble, over};
+use refrain_ring::{Arena, ChannelLog, Frame, Incarnation, Rank, RecordHeader, RecordKind, Ssn};
 
 const WINDOW_BYTES: u64 = 1 << 20;
 const PEER: Rank = Rank(1);
-
-#[derive(Clone, Debug)]
-struct Trouble;
-
-impl fmt::Display for Trouble {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("trouble")
-    }
-}
-
-impl EndpointError for Trouble {
-    fn attempted(&self) -> &str {
-        "try"
-    }
-
-    fn words(&self) -> &str {
-        "trouble"
-    }
-}
-
-#[derive(Debug)]
-struct Over {
-    token: u64,
-    peer: u32,
-    failed: Option<Trouble>,
-}
-
-impl Completion for Over {
-    type Error = Trouble;
-    type Peer = u32;
-
-    fn token(&self) -> u64 {
-        self.token
-    }
-
-    fn bytes(&self) -> usize {
-        0
-    }
-
-    fn outcome(&self) -> Result<(), &Trouble> {
-        self.failed.as_ref().map_or(Ok(()), Err)
-    }
-
-    fn peer(&self) -> Option<u32> {
-        Some(self.peer)
-    }
-}
-
-/// Takes everything, and tells what the test puts into `over`.
-#[derive(Debug, Default)]
-struct Rare {
-    peers: u32,
-    /// Of sends and reads, with the peer.
-    tokens: Vec<(u64, u32)>,
-    over: Vec<Over>,
-    is_behind: bool,
-}
-
-impl MessageEndpoint for Rare {
-    type Memory = ();
-    type Peer = u32;
-    type Part = usize;
-    type Error = Trouble;
-    type Completion = Over;
-
-    const TAKEN_IS_FREE: bool = true;
-    const LATE_COMPLETIONS: usize = 16;
-
-    fn register(&mut self, _region: &Region, _access: Access) -> Result<(), Trouble> {
-        Ok(())
-    }
-
-    fn remote_memory(&self, _memory: ()) -> RemoteMemory {
-        RemoteMemory::default()
-    }
-
-    fn part(_memory: (), _offset: usize, bytes: usize) -> usize {
-        bytes
-    }
-
-    fn name(&self) -> Result<Vec<u8>, Trouble> {
-        Ok(vec![7])
-    }
-
-    fn insert(&mut self, _name: &[u8]) -> Result<u32, Trouble> {
-        self.peers += 1;
-        Ok(self.peers)
-    }
-
-    fn remove(&mut self, peer: u32) -> Result<Removal, Trouble> {
-        self.tokens.retain(|(_, of)| *of != peer);
-        Ok(Removal::Over)
-    }
-
-    fn inject_bytes(&self) -> usize {
-        0
-    }
-
-    fn reads_into_registered_only(&self) -> bool {
-        true
-    }
-
-    fn fails_namelessly(&self) -> bool {
-        false
-    }
-
-    fn send(&mut self, to: u32, _parts: &[usize], token: u64) -> Result<(), Refused<Trouble>> {
-        self.tokens.push((token, to));
-        Ok(())
-    }
-
-    fn inject(&mut self, _to: u32, _parts: &[usize]) -> Result<(), Refused<Trouble>> {
-        unreachable!("nothing is that short")
-    }
-
-    fn receive(&mut self, _part: usize, _token: u64) -> Result<(), Refused<Trouble>> {
-        Ok(())
-    }
-
-    // SAFETY: nothing is written anywhere.
-    unsafe fn read(
-        &mut self,
-        from: u32,
-        _to: (NonNull<u8>, Option<()>),
-        _bytes: usize,
-        _remote: RemoteMemory,
-        token: u64,
-    ) -> Result<(), Refused<Trouble>> {
-        self.tokens.push((token, from));
-        Ok(())
-    }
-
-    fn poll(&mut self, out: &mut Vec<Over>) -> Result<(), Trouble> {
-        out.append(&mut self.over);
-        Ok(())
-    }
-
-    fn has_sent_all(&mut self) -> bool {
-        !self.is_behind
-    }
-
-    fn may_sleep(&mut self) -> bool {
-        true
-    }
-
-    fn wait_fd(&self) -> Option<BorrowedFd<'_>> {
-        None
-    }
-
-    fn close(&mut self) -> Result<(), Trouble> {
-        Ok(())
-    }
-}
 
 /// Rank 0 of two, its log, and its endpoint behind the fabric.
 struct Bench {
@@ -310,11 +155,7 @@ fn old_completions_do_not_end_new_messages() {
     bench.connect(0);
     bench.post(&frame).unwrap();
     let (old, peer) = bench.network.endpoint.tokens[0];
-    bench.network.endpoint.over.push(Over {
-        token: old,
-        peer,
-        failed: None,
-    });
+    bench.network.endpoint.over.push(over(old, peer, Ok(())));
     // Reads the completion, and leaves it for the next poll.
     bench.network.wait(Duration::ZERO);
     bench.network.disconnect(PEER);
@@ -367,11 +208,11 @@ fn an_injected_message_that_failed_troubles_its_addressee() {
             .is_troubled()
     };
     for (peer, troubled) in [(77, false), (1, true)] {
-        bench.network.endpoint.over.push(Over {
-            token: u64::MAX,
-            peer,
-            failed: Some(Trouble),
-        });
+        bench
+            .network
+            .endpoint
+            .over
+            .push(over(u64::MAX, peer, Err(Trouble)));
         bench.poll().unwrap();
         assert_eq!(is_troubled(&bench), troubled, "the peer {peer}");
     }

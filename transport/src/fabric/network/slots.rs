@@ -6,7 +6,8 @@
     reason = "reads and writes registered memory that the device shares"
 )]
 
-use super::endpoint::{Access, MessageEndpoint};
+use super::endpoint::MessageEndpoint;
+use refrain_native::{Access, MemoryId, Part};
 use refrain_ring::Region;
 
 /// Slots of one size in one registered piece of memory.
@@ -16,22 +17,26 @@ use refrain_ring::Region;
 /// otherwise. The callers of [`Slots::arrived`] and [`Slots::write`] keep to it:
 /// they name only slots whose completion they hold, or that were never given away.
 #[derive(Debug)]
-pub struct Slots<E: MessageEndpoint> {
+pub struct Slots {
     region: Region,
-    memory: E::Memory,
+    memory: MemoryId,
     slot_bytes: usize,
     count: usize,
 }
 
-impl<E: MessageEndpoint> Slots<E> {
+impl Slots {
     /// Makes and registers them.
     ///
     /// # Errors
     /// When the provider does not register the memory.
-    pub fn new(endpoint: &mut E, slot_bytes: usize, count: usize) -> Result<Self, E::Error> {
+    pub fn new<E: MessageEndpoint>(
+        endpoint: &mut E,
+        slot_bytes: usize,
+        count: usize,
+    ) -> Result<Self, E::Error> {
         let slot_bytes = slot_bytes.next_multiple_of(64);
-        let region = Region::heap(slot_bytes * count);
-        let memory = endpoint.register(&region, Access::Local)?;
+        let region = Region::pages(slot_bytes * count);
+        let memory = endpoint.register(&region, Access::LOCAL)?;
         Ok(Self {
             region,
             memory,
@@ -48,26 +53,33 @@ impl<E: MessageEndpoint> Slots<E> {
 
     /// The first `bytes` bytes of a slot, for an operation.
     #[inline]
-    pub fn part(&self, slot: usize, bytes: usize) -> E::Part {
+    pub fn part(&self, slot: usize, bytes: usize) -> Part {
         debug_assert!(
             bytes <= self.slot_bytes,
             "a slot has {} bytes",
             self.slot_bytes
         );
-        E::part(self.memory, slot * self.slot_bytes, bytes)
+        Part {
+            memory: self.memory,
+            offset: slot * self.slot_bytes,
+            bytes,
+        }
     }
 
     /// The whole of a slot, for an operation.
-    pub fn whole(&self, slot: usize) -> E::Part {
+    #[inline]
+    pub fn whole(&self, slot: usize) -> Part {
         self.part(slot, self.slot_bytes)
     }
 
     /// Its memory.
-    pub fn memory(&self) -> E::Memory {
+    #[inline]
+    pub fn memory(&self) -> MemoryId {
         self.memory
     }
 
     /// Where a slot begins.
+    #[inline]
     pub fn at(&self, slot: usize) -> core::ptr::NonNull<u8> {
         assert!(slot < self.count, "there is no slot {slot}");
         core::ptr::NonNull::new(self.region.at(slot * self.slot_bytes))

@@ -1,13 +1,15 @@
 //! How messages leave: header and body in one message, copied by the provider
 //! when it is small enough, else sent from where they lie.
 
-use super::endpoint::{MessageEndpoint, Refused};
+use super::endpoint::MessageEndpoint;
 use super::lane::Counters;
+use super::operation::token_of_send;
 use super::peer::Peer;
 use super::slots::Slots;
 use super::wire::{BRIEF_BYTES, BriefHeader, Kind, WIRE_BYTES, WireHeader, connection_key};
 use crate::control::CONTROL_BYTES;
 use core::time::Duration;
+use refrain_native::{MemoryId, Part, Refused};
 use refrain_ring::{Incarnation, Rank, RecordHeader, RecordKind};
 
 /// What follows the header.
@@ -65,18 +67,18 @@ const SCRATCH: usize = 0;
 
 /// The sending half of the endpoint.
 #[derive(Debug)]
-pub struct Transmitter<E: MessageEndpoint> {
+pub struct Transmitter {
     pub job: u64,
     pub rank: Rank,
     pub incarnation: Incarnation,
-    log: E::Memory,
-    headers: Slots<E>,
+    log: MemoryId,
+    headers: Slots,
     /// Header slots that no operation uses.
     free: Vec<usize>,
     under_way: Vec<Option<UnderWay>>,
     inject_bytes: usize,
     /// Memory for frames that are sent before they are in the log.
-    stages: Option<Slots<E>>,
+    stages: Option<Slots>,
     free_stages: Vec<usize>,
 }
 
@@ -86,15 +88,15 @@ const FULL_HEAD_BYTES: usize = WIRE_BYTES + refrain_ring::payload_offset(usize::
 /// Frames that are sent from memory of the fabric at a time.
 const STAGES: usize = 8;
 
-impl<E: MessageEndpoint> Transmitter<E> {
+impl Transmitter {
     /// With room for `messages_max` messages under way.
     ///
     /// # Errors
     /// When the provider does not register the memory for headers.
-    pub fn new(
+    pub fn new<E: MessageEndpoint>(
         endpoint: &mut E,
         (job, rank, incarnation): (u64, Rank, Incarnation),
-        log: E::Memory,
+        log: MemoryId,
         messages_max: usize,
         staged_bytes_max: usize,
     ) -> Result<Self, E::Error> {
@@ -120,7 +122,7 @@ impl<E: MessageEndpoint> Transmitter<E> {
     /// the body from now on (0 or 1). An error of the provider goes to the peer's
     /// account.
     #[inline]
-    pub fn transmit(
+    pub fn transmit<E: MessageEndpoint>(
         &mut self,
         endpoint: &mut E,
         peer: &mut Peer<E>,
@@ -160,7 +162,11 @@ impl<E: MessageEndpoint> Transmitter<E> {
             *self.free.last().ok_or(NotNow)?
         };
         self.headers.write(slot, head, tail);
-        let log = E::part(self.log, log_offset, log_bytes);
+        let log = Part {
+            memory: self.log,
+            offset: log_offset,
+            bytes: log_bytes,
+        };
         let parts = [self.headers.part(slot, head_bytes), log];
         let parts = &parts[..1 + usize::from(log_bytes > 0)];
         let sent = if is_injected {
@@ -192,7 +198,7 @@ impl<E: MessageEndpoint> Transmitter<E> {
     }
 
     /// Transmits a frame that is not in the log yet.
-    pub fn stage(
+    pub fn stage<E: MessageEndpoint>(
         &mut self,
         endpoint: &mut E,
         peer: &mut Peer<E>,
@@ -238,7 +244,7 @@ impl<E: MessageEndpoint> Transmitter<E> {
     }
 
     #[inline]
-    fn brief_header(
+    fn brief_header<E: MessageEndpoint>(
         &self,
         peer: &Peer<E>,
         sequence: u64,
@@ -260,7 +266,7 @@ impl<E: MessageEndpoint> Transmitter<E> {
         .encode()
     }
 
-    fn full_head(
+    fn full_head<E: MessageEndpoint>(
         &self,
         peer: &Peer<E>,
         sequence: u64,
@@ -279,7 +285,12 @@ impl<E: MessageEndpoint> Transmitter<E> {
         head
     }
 
-    fn header(&self, peer: &Peer<E>, outgoing: &Outgoing, counters: Counters) -> WireHeader {
+    fn header<E: MessageEndpoint>(
+        &self,
+        peer: &Peer<E>,
+        outgoing: &Outgoing,
+        counters: Counters,
+    ) -> WireHeader {
         WireHeader {
             kind: outgoing.kind,
             source: self.rank,
@@ -333,49 +344,5 @@ impl<E: MessageEndpoint> Transmitter<E> {
                 .iter()
                 .flatten()
                 .any(|message| counts(message.rank, message.connection))
-    }
-}
-
-/// What the tokens of operations mean: the operation in the top byte, what it is
-/// about below.
-const SEND: u64 = 1 << 56;
-const RECEIVE: u64 = 2 << 56;
-const READ: u64 = 3 << 56;
-
-/// An operation by its token.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Operation {
-    /// A message, by its header slot.
-    Send(usize),
-    /// A receive, by its slot.
-    Receive(usize),
-    /// A read, by its fetch.
-    Read(usize),
-    /// A message that was copied at once: it has no name.
-    Injected,
-}
-
-fn token_of_send(slot: usize) -> u64 {
-    SEND | slot as u64
-}
-
-pub fn token_of_receive(slot: usize) -> u64 {
-    RECEIVE | slot as u64
-}
-
-pub fn token_of_read(fetch: usize) -> u64 {
-    READ | fetch as u64
-}
-
-impl Operation {
-    #[inline]
-    pub fn of(token: u64) -> Self {
-        let index = (token & (SEND - 1)) as usize;
-        match token & !(SEND - 1) {
-            SEND => Self::Send(index),
-            RECEIVE => Self::Receive(index),
-            READ => Self::Read(index),
-            _ => Self::Injected,
-        }
     }
 }

@@ -1,8 +1,9 @@
 //! How a rank sleeps, and how it greets its neighbours at the start.
 
 use super::Network;
-use super::endpoint::{Completion, MessageEndpoint};
+use super::endpoint::{CompletionOf, MessageEndpoint};
 use super::lane::Owed;
+use super::operation::Operation;
 use super::transmit::{Body, Outgoing};
 use super::wire::{Kind, WireHeader};
 use crate::fabric::FabricError;
@@ -146,10 +147,10 @@ impl<E: MessageEndpoint> Network<E> {
     }
 
     /// Answers greetings among what has come, and puts the rest aside.
-    fn take_greetings(&mut self, deferred: &mut Vec<E::Completion>) -> Result<(), FabricError> {
+    fn take_greetings(&mut self, deferred: &mut Vec<CompletionOf<E>>) -> Result<(), FabricError> {
         for completion in core::mem::take(&mut self.batch) {
-            match super::Operation::of(completion.token()) {
-                super::Operation::Receive(slot) if !self.is_greeting(slot, &completion) => {
+            match Operation::of(completion.token) {
+                Operation::Receive(slot) if !self.is_greeting(slot, &completion) => {
                     deferred.push(completion);
                 }
                 _ => {
@@ -160,9 +161,9 @@ impl<E: MessageEndpoint> Network<E> {
         self.failures.take().map_or(Ok(()), Err)
     }
 
-    fn is_greeting(&self, slot: usize, completion: &E::Completion) -> bool {
-        completion.outcome().is_ok()
-            && WireHeader::decode(self.slots.arrived(slot, completion.bytes()))
+    fn is_greeting(&self, slot: usize, completion: &CompletionOf<E>) -> bool {
+        completion.outcome.is_ok()
+            && WireHeader::decode(self.slots.arrived(slot, completion.bytes))
                 .is_ok_and(|header| matches!(header.kind, Kind::Hello | Kind::HelloAnswer))
     }
 

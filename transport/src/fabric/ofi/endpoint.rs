@@ -2,12 +2,12 @@
 
 #![allow(unsafe_code, reason = "passes on what the fabric promises of a read")]
 
-use crate::fabric::network::{
-    Access, Completion, EndpointError, MessageEndpoint, Refused, RemoteMemory, Removal,
-};
+use crate::fabric::network::{EndpointError, MessageEndpoint, Removal, native_methods};
 use core::ptr::NonNull;
 use refrain_libfabric::constants::FI_MR_LOCAL;
-use refrain_libfabric::{Endpoint, Error, MemoryId, Part, PeerAddress};
+use refrain_libfabric::{
+    Access, Completion, Endpoint, Error, MemoryId, Part, PeerAddress, Refused, RemoteMemory,
+};
 use refrain_ring::Region;
 use std::os::fd::BorrowedFd;
 
@@ -21,82 +21,16 @@ impl EndpointError for Error {
     }
 }
 
-impl Completion for refrain_libfabric::Completion {
-    type Error = Error;
-    type Peer = PeerAddress;
-
-    #[inline]
-    fn token(&self) -> u64 {
-        self.token
-    }
-
-    #[inline]
-    fn bytes(&self) -> usize {
-        self.bytes
-    }
-
-    #[inline]
-    fn outcome(&self) -> Result<(), &Error> {
-        self.outcome.as_ref().copied()
-    }
-
-    fn peer(&self) -> Option<PeerAddress> {
-        None
-    }
-}
-
-#[inline]
-fn refused(refused: refrain_libfabric::Refused) -> Refused<Error> {
-    match refused {
-        refrain_libfabric::Refused::Again => Refused::Again,
-        refrain_libfabric::Refused::Full => Refused::Full,
-        refrain_libfabric::Refused::Failed(error) => Refused::Failed(error),
-    }
-}
-
 impl MessageEndpoint for Endpoint {
-    type Memory = MemoryId;
     type Peer = PeerAddress;
-    type Part = Part;
     type Error = Error;
-    type Completion = refrain_libfabric::Completion;
 
     /// What a provider still does with it, nobody knows.
     const TAKEN_IS_FREE: bool = false;
     /// Every send completes by itself.
     const LATE_COMPLETIONS: usize = 0;
 
-    fn register(&mut self, region: &Region, access: Access) -> Result<MemoryId, Error> {
-        let access = match access {
-            Access::Local => refrain_libfabric::Access::LOCAL,
-            Access::ReadByPeers => {
-                refrain_libfabric::Access::LOCAL | refrain_libfabric::Access::REMOTE_READ
-            }
-        };
-        self.register(region, 0, region.bytes(), access)
-    }
-
-    fn remote_memory(&self, memory: MemoryId) -> RemoteMemory {
-        let refrain_libfabric::RemoteMemory { key, base } = self.remote_key(memory);
-        RemoteMemory { key, base }
-    }
-
-    #[inline]
-    fn part(memory: MemoryId, offset: usize, bytes: usize) -> Part {
-        Part {
-            memory,
-            offset,
-            bytes,
-        }
-    }
-
-    fn name(&self) -> Result<Vec<u8>, Error> {
-        self.name()
-    }
-
-    fn insert(&mut self, name: &[u8]) -> Result<PeerAddress, Error> {
-        self.insert(name)
-    }
+    native_methods!();
 
     fn remove(&mut self, peer: PeerAddress) -> Result<Removal, Error> {
         self.remove(peer).map(|()| Removal::Completing)
@@ -115,21 +49,6 @@ impl MessageEndpoint for Endpoint {
         self.info().provider() == "shm"
     }
 
-    #[inline]
-    fn send(&mut self, to: PeerAddress, parts: &[Part], token: u64) -> Result<(), Refused<Error>> {
-        self.send(to, parts, token).map_err(refused)
-    }
-
-    #[inline]
-    fn inject(&mut self, to: PeerAddress, parts: &[Part]) -> Result<(), Refused<Error>> {
-        self.inject(to, parts).map_err(refused)
-    }
-
-    #[inline]
-    fn receive(&mut self, part: Part, token: u64) -> Result<(), Refused<Error>> {
-        self.receive(part, token).map_err(refused)
-    }
-
     // SAFETY: callers promise what the trait demands.
     #[inline]
     unsafe fn read(
@@ -139,31 +58,13 @@ impl MessageEndpoint for Endpoint {
         bytes: usize,
         remote: RemoteMemory,
         token: u64,
-    ) -> Result<(), Refused<Error>> {
+    ) -> Result<(), Refused> {
         // SAFETY: what this function asks of its caller.
         unsafe { self.read(from, to, bytes, local, remote.base, remote.key, token) }
-            .map_err(refused)
-    }
-
-    #[inline]
-    fn poll(&mut self, out: &mut Vec<refrain_libfabric::Completion>) -> Result<(), Error> {
-        self.poll(out)
     }
 
     /// Providers take over what is injected.
     fn has_sent_all(&mut self) -> bool {
         true
-    }
-
-    fn may_sleep(&mut self) -> bool {
-        Endpoint::may_sleep(self)
-    }
-
-    fn wait_fd(&self) -> Option<BorrowedFd<'_>> {
-        self.wait_fd()
-    }
-
-    fn close(&mut self) -> Result<(), Error> {
-        self.close()
     }
 }

@@ -33,24 +33,12 @@ pub struct Provider {
 
 /// Loads the library and finds the offer of a provider.
 pub(super) fn open(options: &OfiOptions) -> Result<(Library, Info), FabricError> {
-    let library = load(options.library.as_deref())?;
+    let library = Library::load(options.library.as_deref())?;
     let infos = offers(&library, Some(&options.provider))?;
     let Some(info) = infos.into_iter().next() else {
         return Err(unknown(&library, &options.provider));
     };
     Ok((library, info))
-}
-
-fn load(path: Option<&Path>) -> Result<Library, FabricError> {
-    // "cannot load libfabric: …", with what was tried and what to do.
-    Library::load(path).map_err(|error| {
-        let text = error.to_string();
-        let (attempted, words) = text.split_once(": ").unwrap_or(("load libfabric", &text));
-        FabricError::Native {
-            attempted: attempted.to_owned(),
-            words: words.to_owned(),
-        }
-    })
 }
 
 /// The offers of a provider, or of all, that keep the order of messages: with
@@ -111,7 +99,7 @@ fn names_of(infos: &[Info]) -> Vec<String> {
 /// # Errors
 /// As [`providers`].
 pub fn library_version(library: Option<&Path>) -> Result<String, FabricError> {
-    Ok(load(library)?.version().to_string())
+    Ok(Library::load(library)?.version().to_string())
 }
 
 /// Everything that libfabric offers on this machine.
@@ -119,7 +107,7 @@ pub fn library_version(library: Option<&Path>) -> Result<String, FabricError> {
 /// # Errors
 /// When the library cannot be loaded: what was tried and what to do.
 pub fn providers(library: Option<&Path>) -> Result<Vec<Provider>, FabricError> {
-    let library = load(library)?;
+    let library = Library::load(library)?;
     let usable = offers(&library, None)?;
     let every = Hints {
         caps: 0,

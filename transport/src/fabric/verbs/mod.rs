@@ -9,8 +9,7 @@ pub use refrain_verbs::{Chosen, Device, PortChoice};
 
 use super::FabricError;
 use super::network::{Choices, Limits, Network, NetworkOptions, Way, native};
-use core::time::Duration;
-use refrain_ring::{Incarnation, Rank, Region};
+use refrain_ring::Region;
 use refrain_verbs::{Counters, DeviceLimits, Endpoint, EndpointOptions, Library};
 use std::path::{Path, PathBuf};
 
@@ -20,26 +19,12 @@ const NAME: &str = "verbs";
 /// What a rank brings to the fabric.
 #[derive(Clone, Debug)]
 pub struct VerbsOptions {
-    /// The job; frames of other jobs are dropped.
-    pub job: u64,
-    /// This rank.
-    pub rank: Rank,
-    /// Its incarnation.
-    pub incarnation: Incarnation,
-    /// Ranks of the job.
-    pub size: u32,
-    /// Bytes that one channel's log may hold before its receiver has let go.
-    pub window_bytes: u64,
+    /// Which rank of which job it is, and how long peers may be in trouble.
+    pub network: NetworkOptions,
     /// The library file; `None`: `libibverbs.so.1` as the loader finds it.
     pub library: Option<PathBuf>,
     /// Device, port, GID and packet size, as far as they are not to be chosen.
     pub port: PortChoice,
-    /// How long an error of the device about a peer may last until the peer counts
-    /// as lost.
-    pub lost_after: Duration,
-    /// How long a peer may leave frames unanswered until it is reported as lost;
-    /// `None`: for ever. A rank that computes answers nothing meanwhile.
-    pub suspect_after: Option<Duration>,
     /// For tests and measurements.
     pub overrides: Overrides,
 }
@@ -54,35 +39,36 @@ impl Network<Endpoint> {
     /// When there is no library or no port that can be used: what was found, and what
     /// to do. When the device refuses, in its words.
     pub fn create(options: VerbsOptions, region: &Region) -> Result<Self, FabricError> {
-        let library = load(options.library.as_deref())?;
+        let library = Library::load(options.library.as_deref())?;
         let chosen = choose_of(&library, &options.port)?;
-        let choices = Choices::new(
+        let mut choices = Choices::new(
             WAY,
             limits(&chosen.limits, chosen.message_max_bytes as usize),
-            options.size,
+            options.network.size,
             options.overrides,
         );
         let opened = Endpoint::open(
             &library,
             &chosen,
             &EndpointOptions {
-                operations_max: Self::operations_max(options.size) + choices.receives,
-                peers_max: options.size.max(2) as usize,
+                operations_max: Self::operations_max(options.network.size) + choices.receives,
+                peers_max: options.network.size.max(2) as usize,
                 receives_max: choices.receives,
                 ..EndpointOptions::default()
             },
         );
         let endpoint = opened.map_err(|error| native(&error))?;
-        let network = NetworkOptions {
-            job: options.job,
-            rank: options.rank,
-            incarnation: options.incarnation,
-            size: options.size,
-            window_bytes: options.window_bytes,
-            lost_after: options.lost_after,
-            suspect_after: options.suspect_after,
-        };
-        Self::over(endpoint, network, choices, NAME.into(), NAME.into(), region)
+        // What its completion queue has room for, beside all else: a slot that could not
+        // be posted would keep the rank from sleeping.
+        choices.receives = choices.receives.min(endpoint.receives_max());
+        Self::over(
+            endpoint,
+            options.network,
+            choices,
+            NAME.into(),
+            NAME.into(),
+            region,
+        )
     }
 
     /// What the device was asked for so far, and what it told.
@@ -111,18 +97,6 @@ fn limits(device: &DeviceLimits, message_bytes_max: usize) -> Limits {
     }
 }
 
-fn load(path: Option<&Path>) -> Result<Library, FabricError> {
-    // "cannot load libibverbs: …", with what was tried and what to do.
-    Library::load(path).map_err(|error| {
-        let text = error.to_string();
-        let (attempted, words) = text.split_once(": ").unwrap_or(("load libibverbs", &text));
-        FabricError::Native {
-            attempted: attempted.to_owned(),
-            words: words.to_owned(),
-        }
-    })
-}
-
 fn choose_of(library: &Library, wanted: &PortChoice) -> Result<Chosen, FabricError> {
     let devices = library.devices().map_err(|error| native(&error))?;
     refrain_verbs::choose(&devices, wanted).map_err(|error| native(&error))
@@ -133,7 +107,7 @@ fn choose_of(library: &Library, wanted: &PortChoice) -> Result<Chosen, FabricErr
 /// # Errors
 /// When there is none: what was tried, what was found, and what to do.
 pub fn choose(library: Option<&Path>, wanted: &PortChoice) -> Result<Chosen, FabricError> {
-    choose_of(&load(library)?, wanted)
+    choose_of(&Library::load(library)?, wanted)
 }
 
 /// The devices of this machine, usable or not.
@@ -141,5 +115,6 @@ pub fn choose(library: Option<&Path>, wanted: &PortChoice) -> Result<Chosen, Fab
 /// # Errors
 /// When the library cannot be loaded, or lists none for want of something.
 pub fn devices(library: Option<&Path>) -> Result<Vec<Device>, FabricError> {
-    load(library)?.devices().map_err(|error| native(&error))
+    let library = Library::load(library)?;
+    library.devices().map_err(|error| native(&error))
 }

@@ -8,15 +8,12 @@ use super::pair::State;
 use super::send_queue::Role;
 use super::work_request::{PairId, WorkRequest};
 use super::{Endpoint, Open, PeerAddress, closed};
-use crate::Error;
 use crate::sys::constants::*;
 use crate::sys::inline;
 use crate::sys::types::ibv_wc;
+use crate::{Error, Kind};
 use core::ffi::c_int;
 use core::mem::MaybeUninit;
-
-/// The token of errors that belong to no operation: of injected messages.
-pub const TOKEN_OF_INJECTED: u64 = u64::MAX;
 
 /// Completions read at once.
 const BATCH: usize = 32;
@@ -27,46 +24,8 @@ const POLLS_PER_LOOK: u32 = 64;
 /// The same while greetings are under way, or queue pairs are being given up.
 const POLLS_PER_LOOK_EXPECTING: u32 = 8;
 
-/// The kind of an operation.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
-    /// A message sent.
-    Send,
-    /// A message received.
-    Receive,
-    /// Memory of a peer read.
-    Read,
-    /// Memory of a peer written.
-    Write,
-}
-
-impl Kind {
-    /// For errors: "cannot …".
-    pub(super) fn attempted(self) -> &'static str {
-        match self {
-            Self::Send => "send a message",
-            Self::Receive => "receive a message",
-            Self::Read => "read memory of a peer",
-            Self::Write => "write memory of a peer",
-        }
-    }
-}
-
 /// An operation is over.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Completion {
-    /// What the operation was started with.
-    pub token: u64,
-    /// What it was.
-    pub kind: Kind,
-    /// Received bytes; of other operations, how many it was started with.
-    pub bytes: usize,
-    /// Whom it was with. A received message can come of a peer that was not
-    /// inserted, where [`super::EndpointOptions::accepts_unknown`] is set.
-    pub peer: Option<PeerAddress>,
-    /// Whether it did what it should.
-    pub outcome: Result<(), Error>,
-}
+pub type Completion = refrain_native::Completion<PeerAddress, Error>;
 
 impl Endpoint {
     /// Appends what has completed to `out`. Makes and mends connections, too: call

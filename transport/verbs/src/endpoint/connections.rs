@@ -111,16 +111,18 @@ impl Open {
         Some(peer.address)
     }
 
-    /// Lets time pass for all connections.
+    /// Lets time pass for all connections. Of those that are due as many as can be
+    /// greeted, who waits longest first; the others at the next look.
     pub(super) fn tick(&mut self, now: Duration) {
-        let is_due = |at: Option<Duration>| at.is_some_and(|at| at <= now);
-        let due: Vec<PeerAddress> = self
+        let mut due: Vec<(Duration, PeerAddress)> = self
             .peers
             .iter()
-            .filter(|peer| is_due(peer.connecting.next_tick_at()))
-            .map(|peer| peer.address)
+            .filter_map(|peer| Some((peer.connecting.next_tick_at()?, peer.address)))
+            .filter(|(at, _)| *at <= now)
             .collect();
-        for address in due {
+        due.sort_unstable();
+        due.truncate(self.datagrams.room());
+        for (_, address) in due {
             let mut effects = Vec::new();
             if let Some(peer) = self.peers.get_mut(address) {
                 peer.connecting.tick(now, &mut effects);
@@ -148,9 +150,7 @@ impl Open {
                 }
                 Effect::Silent { .. } => {
                     self.counters.silences += 1;
-                    if self.forget_stranger(peer) {
-                        return;
-                    }
+                    self.datagrams.find_routes_anew();
                 }
             }
             effects.extend(more);

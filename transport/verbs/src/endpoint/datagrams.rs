@@ -18,11 +18,6 @@ use core::ptr::null_mut;
 use core::time::Duration;
 use refrain_ring::Region;
 
-/// Buffers for greetings of peers.
-pub(super) const HEARD_MAX: usize = 64;
-/// Greetings that can be on their way out.
-pub(super) const SENT_MAX: usize = 64;
-
 /// Room for the route that the device puts before each datagram.
 const ROUTE_BYTES: usize = 40;
 /// Bytes of one buffer.
@@ -35,6 +30,10 @@ pub(super) struct Datagrams {
     number: u32,
     /// One for each port that was greeted.
     routes: Vec<Route>,
+    /// A peer is silent: its port may be reached in another way by now.
+    has_old_routes: bool,
+    /// Buffers in each direction.
+    each: usize,
     free: Vec<u32>,
     /// Restarts so far: completions of before say nothing any more.
     epoch: u16,
@@ -57,14 +56,15 @@ struct Route {
 impl Datagrams {
     pub(super) fn open(making: &Making<'_>) -> Result<Self, Error> {
         let device = making.device;
-        let bytes = (HEARD_MAX + SENT_MAX) * BUFFER_BYTES;
-        let buffers = Region::heap(bytes);
+        let each = making.sizes.greetings;
+        let bytes = 2 * each * BUFFER_BYTES;
+        let buffers = Region::pages(bytes);
         let library = device.library();
         let access = Access::LOCAL;
         let memory = Registration::new(library, &device.domain, &buffers, 0, bytes, access)?;
         let capacity = ibv_qp_cap {
-            max_send_wr: SENT_MAX as u32,
-            max_recv_wr: HEARD_MAX as u32,
+            max_send_wr: each as u32,
+            max_recv_wr: each as u32,
             max_send_sge: 1,
             max_recv_sge: 1,
             max_inline_data: 0,
@@ -76,6 +76,8 @@ impl Datagrams {
             pair,
             number,
             routes: Vec::new(),
+            has_old_routes: false,
+            each,
             free: Vec::new(),
             epoch: 0,
             is_broken: false,
@@ -131,8 +133,23 @@ impl Datagrams {
                 mask,
             )?;
         }
-        self.free = (0..SENT_MAX as u32).rev().collect();
-        (0..HEARD_MAX as u32).try_for_each(|index| self.listen(index))
+        self.free = (0..self.each as u32).rev().collect();
+        (0..self.each as u32).try_for_each(|index| self.listen(index))
+    }
+
+    /// How many greetings can leave now; while it works no more, any number: they are
+    /// lost.
+    pub(super) fn room(&self) -> usize {
+        match self.is_broken {
+            false => self.free.len(),
+            true => usize::MAX,
+        }
+    }
+
+    /// Ways to peers are found anew, as soon as no greeting is under way by one: a port
+    /// keeps its address, and its way (the hardware address, on Ethernet) may change.
+    pub(super) fn find_routes_anew(&mut self) {
+        self.has_old_routes = true;
     }
 
     /// The number of a request in this epoch.
@@ -163,7 +180,7 @@ impl Datagrams {
         let Some(index) = self.free.pop() else {
             return Ok(());
         };
-        let offset = (HEARD_MAX + index as usize) * BUFFER_BYTES;
+        let offset = (self.each + index as usize) * BUFFER_BYTES;
         let bytes = greeting.encode();
         // SAFETY: the buffer is as long, and nobody uses it: it was free.
         unsafe {
@@ -269,6 +286,10 @@ impl Datagrams {
         port: &LocalPort,
         to: &Contact,
     ) -> Result<*mut ibv_ah, Error> {
+        if self.has_old_routes && self.free.len() == self.each {
+            self.routes.clear();
+            self.has_old_routes = false;
+        }
         let known = |route: &&Route| route.gid == to.gid && route.lid == to.lid;
         if let Some(route) = self.routes.iter().find(known) {
             return Ok(route.handle.raw());

@@ -1,11 +1,11 @@
 //! What is said of operations that are over, and of connections that broke.
 
-use super::completion::{Completion, Kind, TOKEN_OF_INJECTED};
+use super::completion::Completion;
 use super::send_queue::{Entry, Role};
 use super::work_request::PairId;
 use super::{Open, PeerAddress};
 use crate::sys::constants::*;
-use crate::{Error, Library};
+use crate::{Error, Kind, Library, TOKEN_OF_INJECTED};
 
 impl Open {
     /// A completion says that a queue pair does not work any more: gives it up,

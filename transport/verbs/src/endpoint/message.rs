@@ -2,14 +2,13 @@
 
 #![allow(unsafe_code, reason = "hands registered memory to the device")]
 
-use super::completion::Kind;
 use super::posting::{Request, empty_piece};
 use super::registration::out_of_bounds;
 use super::send_queue::Role;
 use super::{Endpoint, Open, PeerAddress, closed};
 use crate::sys::constants::{IBV_SEND_INLINE, IBV_WR_SEND};
 use crate::sys::types::ibv_sge;
-use crate::{Error, Part, Refused};
+use crate::{Error, Kind, Part, Refused};
 
 /// The most parts of one message.
 pub const PARTS_MAX: usize = 4;
@@ -38,7 +37,7 @@ impl Endpoint {
 
     /// Sends a short message that goes into the request itself: the parts are
     /// free when this returns, and no completion comes. Failing later, it is
-    /// reported with [`super::TOKEN_OF_INJECTED`].
+    /// reported with [`crate::TOKEN_OF_INJECTED`].
     ///
     /// # Errors
     /// As of [`Endpoint::send`]; also more bytes than [`Endpoint::inject_bytes`].
@@ -50,7 +49,7 @@ impl Endpoint {
             0 => 0,
             _ => IBV_SEND_INLINE,
         };
-        let token = super::TOKEN_OF_INJECTED;
+        let token = crate::TOKEN_OF_INJECTED;
         open.send_message(to, gathered, Role::Untold, token, flag)
     }
 

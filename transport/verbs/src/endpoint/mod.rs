@@ -34,7 +34,7 @@ mod waiting;
 mod work_request;
 
 pub use address::{ADDRESS_BYTES, readable};
-pub use completion::{Completion, Kind, TOKEN_OF_INJECTED};
+pub use completion::Completion;
 pub use counters::Counters;
 pub use message::PARTS_MAX;
 pub use options::{EndpointOptions, Retry};

@@ -2,14 +2,13 @@
 
 #![allow(unsafe_code, reason = "hands requests to the device")]
 
-use super::completion::Kind;
 use super::send_queue::{Place, Role};
 use super::work_request::{PairId, WorkRequest};
 use super::{Open, PeerAddress};
 use crate::sys::constants::{IBV_SEND_SIGNALED, IBV_WR_RDMA_WRITE};
 use crate::sys::inline;
 use crate::sys::types::*;
-use crate::{Error, Refused};
+use crate::{Error, Kind, Refused};
 use core::ffi::c_int;
 use core::mem::zeroed;
 use core::ptr::null_mut;

@@ -4,9 +4,11 @@
 
 use super::objects::Owned;
 use super::{Endpoint, closed};
+use crate::sys::constants::*;
 use crate::sys::types::{ibv_mr, ibv_pd};
 use crate::{Access, Error, Library, MemoryId, Part, Refused, RemoteMemory};
 use core::ffi::c_int;
+use refrain_native::check_registered;
 use refrain_ring::Region;
 
 /// Registered memory; the device forgets it before it may be unmapped.
@@ -35,21 +37,11 @@ impl Registration {
         access: Access,
     ) -> Result<Self, Error> {
         const ATTEMPTED: &str = "register memory";
-        let fits = offset
-            .checked_add(bytes)
-            .is_some_and(|end| end <= region.bytes());
-        if !fits || bytes == 0 {
-            return Err(Error::invalid(
-                ATTEMPTED,
-                format!(
-                    "{bytes} bytes from {offset} on are not within the {} of the region",
-                    region.bytes()
-                ),
-            ));
-        }
+        check_registered(offset, bytes, region.bytes())
+            .map_err(|words| Error::invalid(ATTEMPTED, words))?;
         let functions = library.functions();
         let base = region.at(offset);
-        let access = access.flags() as c_int;
+        let access = flags(access) as c_int;
         // SAFETY: the domain is open and is destroyed later; the memory is mapped
         // as long as the clone of the region below.
         let object = unsafe {
@@ -86,6 +78,22 @@ impl Registration {
     }
 }
 
+/// As `ibv_reg_mr(3)` takes them. What peers write they may read, too: a write is
+/// known to be placed by a read behind it. Devices demand that it is locally writable
+/// as well.
+fn flags(access: Access) -> u32 {
+    let each = [
+        (Access::LOCAL, IBV_ACCESS_LOCAL_WRITE),
+        (Access::REMOTE_READ, IBV_ACCESS_REMOTE_READ),
+        (
+            Access::REMOTE_WRITE,
+            IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_LOCAL_WRITE,
+        ),
+    ];
+    let allowed = each.iter().filter(|(one, _)| access.allows(*one));
+    allowed.fold(0, |flags, (_, of_one)| flags | of_one)
+}
+
 /// What is usually the reason.
 fn explain(error: Error) -> Error {
     match error.errno() {
@@ -104,16 +112,15 @@ pub(super) struct Registrations(Vec<Option<Registration>>);
 
 impl Registrations {
     pub(super) fn get(&self, memory: MemoryId) -> Option<&Registration> {
-        self.0.get(memory.0 as usize)?.as_ref()
+        self.0.get(memory.index())?.as_ref()
     }
 
     /// Address and local key of a part, if it is within registered memory.
     #[inline]
     pub(super) fn locate(&self, part: &Part) -> Option<(u64, u32)> {
         let registration = self.get(part.memory)?;
-        let fits =
-            part.bytes <= registration.bytes && part.offset <= registration.bytes - part.bytes;
-        fits.then(|| (registration.address(part.offset), registration.local_key))
+        part.is_within(registration.bytes)
+            .then(|| (registration.address(part.offset), registration.local_key))
     }
 
     /// The local key for `bytes` bytes at an address, if they are within it.
@@ -154,8 +161,8 @@ impl Endpoint {
         access: Access,
     ) -> Result<MemoryId, Error> {
         let open = self.open.as_mut().ok_or_else(closed)?;
-        let index = u32::try_from(open.registrations.0.len())
-            .map_err(|_| Error::invalid("register memory", "too many registrations"))?;
+        let memory = MemoryId::of_index(open.registrations.0.len())
+            .map_err(|words| Error::invalid("register memory", words))?;
         let device = &open.device;
         let registration = Registration::new(
             device.library(),
@@ -166,7 +173,7 @@ impl Endpoint {
             access,
         )?;
         open.registrations.0.push(Some(registration));
-        Ok(MemoryId(index))
+        Ok(memory)
     }
 
     /// Gives up registered memory. When this returns, peers read and write it no
@@ -181,7 +188,7 @@ impl Endpoint {
         let slot = open
             .registrations
             .0
-            .get_mut(memory.0 as usize)
+            .get_mut(memory.index())
             .ok_or_else(|| {
                 Error::invalid(
                     "give up registered memory",
@@ -198,7 +205,7 @@ impl Endpoint {
     /// The memory was registered with another endpoint.
     pub fn remote_key(&self, memory: MemoryId) -> RemoteMemory {
         let registration = self.open.as_ref().and_then(|open| {
-            let slot = open.registrations.0.get(memory.0 as usize);
+            let slot = open.registrations.0.get(memory.index());
             slot.expect("memory of this endpoint").as_ref()
         });
         registration.map_or(RemoteMemory { key: 0, base: 0 }, |registration| {

@@ -2,7 +2,6 @@
 
 #![allow(unsafe_code, reason = "hands memory to the device")]
 
-use super::completion::Kind;
 use super::device::Device;
 use super::message::too_long;
 use super::posting::Request;
@@ -11,7 +10,7 @@ use super::send_queue::Role;
 use super::{Endpoint, Open, PeerAddress, closed};
 use crate::sys::constants::{IBV_WR_RDMA_READ, IBV_WR_RDMA_WRITE};
 use crate::sys::types::ibv_sge;
-use crate::{Access, Error, MemoryId, Part, Refused};
+use crate::{Access, Error, Kind, MemoryId, Part, Refused};
 use core::ptr::NonNull;
 use refrain_ring::Region;
 
@@ -164,7 +163,7 @@ pub(super) struct ReadBack {
 
 impl ReadBack {
     pub(super) fn new(device: &Device) -> Result<Self, Error> {
-        let region = Region::heap(READ_BACK_BYTES);
+        let region = Region::pages(READ_BACK_BYTES);
         let library = device.library();
         let access = Access::LOCAL;
         let memory =

@@ -5,7 +5,7 @@
 //! each behind it, completes with an error, signalled or not. Pure: the device is
 //! elsewhere.
 
-use super::completion::Kind;
+use crate::Kind;
 use std::collections::VecDeque;
 
 /// One of so many requests is signalled.

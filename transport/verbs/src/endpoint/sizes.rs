@@ -1,7 +1,6 @@
 //! How long the queues are: what is wished, within what the device can.
 
 use super::EndpointOptions;
-use super::datagrams::{HEARD_MAX, SENT_MAX};
 use super::send_queue::{MARKERS_MAX, SIGNALLED_EVERY};
 use super::work_request::SLOTS_MAX;
 use crate::{DeviceLimits, Error};
@@ -17,6 +16,9 @@ pub(super) struct Sizes {
     pub(super) send_room: usize,
     /// Queue pairs, those that are given up and not yet destroyed among them.
     pub(super) pairs: usize,
+    /// Buffers for greetings, in each direction: all peers of a job that begins greet
+    /// at the same time.
+    pub(super) greetings: usize,
     /// Entries of the completion queue: enough for whatever is posted, as every
     /// request of a queue pair that breaks brings one.
     pub(super) completions: usize,
@@ -24,13 +26,20 @@ pub(super) struct Sizes {
 
 /// Requests in the send queue of one peer at most.
 const SEND_ROOM: usize = 128;
+/// Buffers for greetings, for few peers and for many.
+const GREETINGS: core::ops::RangeInclusive<usize> = 64..=512;
 
 impl Sizes {
     /// # Errors
     /// The device cannot have as many.
     pub(super) fn of(options: &EndpointOptions, limits: &DeviceLimits) -> Result<Self, Error> {
         let pairs = options.peers_max.saturating_mul(2).clamp(2, SLOTS_MAX);
-        let others = HEARD_MAX + SENT_MAX + pairs * MARKERS_MAX;
+        let greetings = options
+            .peers_max
+            .clamp(*GREETINGS.start(), *GREETINGS.end())
+            .min(limits.work_requests as usize)
+            .max(1);
+        let others = 2 * greetings + pairs * MARKERS_MAX;
         let left = (limits.completions as usize).saturating_sub(others);
         // Operations give way first, but not more than to a half.
         let for_receives = left.saturating_sub(options.operations_max).max(left / 2);
@@ -61,6 +70,7 @@ impl Sizes {
             operations,
             send_room,
             pairs,
+            greetings,
             completions: others + receives + operations,
         })
     }
@@ -114,7 +124,8 @@ mod tests {
                     };
                     opened += 1;
                     let markers = sizes.pairs * MARKERS_MAX;
-                    let posted = sizes.receives + sizes.operations + HEARD_MAX + SENT_MAX + markers;
+                    let greetings = 2 * sizes.greetings;
+                    let posted = sizes.receives + sizes.operations + greetings + markers;
                     assert!(posted <= sizes.completions, "{options:?} {sizes:?}");
                     assert!(sizes.completions <= 32_767, "{options:?} {sizes:?}");
                     assert!(sizes.operations <= operations_max);

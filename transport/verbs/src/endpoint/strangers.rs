@@ -1,21 +1,24 @@
 //! Peers that came by themselves, where that is allowed: nobody else knows them,
-//! so nobody will remove them. They are forgotten when their connection breaks or
-//! does not come about. One that dies says nothing: each is written to from time
+//! so nobody will remove them. They are forgotten when their connection breaks, or
+//! does not come about: one that greets and then computes is waited for. One that dies says nothing: each is written to from time
 //! to time, zero bytes, which need no memory of it.
 
 use super::pair::State;
 use super::work_request::PairId;
 use super::{Open, PeerAddress};
 use core::time::Duration;
-use std::collections::HashSet;
+use std::collections::HashMap;
 
 /// Time between two looks whether strangers live.
 const PROBE_EVERY: Duration = Duration::from_secs(5);
+/// How long one may take to answer the greeting that answers its own.
+const CONNECT_MAX: Duration = Duration::from_secs(60);
 
 /// Peers that were not inserted.
 #[derive(Default)]
 pub(super) struct Strangers {
-    known: HashSet<PeerAddress>,
+    /// With the time at which they came.
+    known: HashMap<PeerAddress, Duration>,
     probe_at: Duration,
 }
 
@@ -24,12 +27,20 @@ impl Strangers {
         if self.known.is_empty() {
             self.probe_at = now + PROBE_EVERY;
         }
-        self.known.insert(peer);
+        self.known.insert(peer, now);
     }
 
     /// It is looked after by others from now on, or gone. Says whether it was one.
     pub(super) fn remove(&mut self, peer: PeerAddress) -> bool {
-        self.known.remove(&peer)
+        self.known.remove(&peer).is_some()
+    }
+
+    /// Who would be connected by now.
+    fn late(&self, now: Duration) -> impl Iterator<Item = PeerAddress> {
+        let known = self.known.iter();
+        known
+            .filter(move |(_, came_at)| now >= **came_at + CONNECT_MAX)
+            .map(|(peer, _)| *peer)
     }
 
     /// When to look whether they live.
@@ -39,7 +50,8 @@ impl Strangers {
 }
 
 impl Open {
-    /// Asks strangers whether they live, when it is time.
+    /// Asks strangers whether they live, when it is time, and forgets those that do not
+    /// connect.
     pub(super) fn probe_strangers(&mut self, now: Duration) {
         if self.strangers.next_at().is_none_or(|at| now < at) {
             return;
@@ -51,11 +63,19 @@ impl Open {
         };
         let peers = self.peers.iter();
         let idle: Vec<PairId> = peers
-            .filter(|peer| peer.is_established && self.strangers.known.contains(&peer.address))
+            .filter(|peer| peer.is_established && self.strangers.known.contains_key(&peer.address))
             .filter_map(|peer| peer.pair)
             .filter(is_idle)
             .collect();
         idle.into_iter().for_each(|id| self.mark(id));
+        let is_unconnected = |address: &PeerAddress| {
+            let peer = self.peers.get(*address);
+            peer.is_none_or(|peer| !peer.is_established)
+        };
+        let late: Vec<PeerAddress> = self.strangers.late(now).filter(is_unconnected).collect();
+        for peer in late {
+            self.forget_stranger(peer);
+        }
     }
 
     /// Whether that queue pair was a stranger's: it is forgotten then.
@@ -88,5 +108,28 @@ impl Open {
             self.give_up(pair);
         }
         true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::peers::Peers;
+    use super::*;
+    use crate::greeting::Identity;
+
+    /// One that came and says nothing more has its minute, and no more than that.
+    #[test]
+    fn whoever_does_not_connect_is_late_after_a_minute() {
+        let peer = Peers::new(Identity([1; 16])).next_address();
+        let mut strangers = Strangers::default();
+        assert_eq!(strangers.next_at(), None);
+        let came_at = Duration::from_secs(7);
+        strangers.insert(peer, came_at);
+        assert_eq!(strangers.next_at(), Some(came_at + PROBE_EVERY));
+        let just_before = came_at + CONNECT_MAX - Duration::from_nanos(1);
+        assert_eq!(strangers.late(just_before).count(), 0);
+        assert!(strangers.late(came_at + CONNECT_MAX).eq([peer]));
+        assert!(strangers.remove(peer) && !strangers.remove(peer));
+        assert_eq!(strangers.late(Duration::MAX).count(), 0);
     }
 }

@@ -6,6 +6,7 @@ mod bytes;
 mod closing;
 mod fencing;
 mod flow;
+mod greetings;
 mod messages;
 mod pair;
 mod processes;

@@ -71,3 +71,46 @@ fn strangers_are_not_let_in_everywhere() {
     assert_eq!(server.endpoint.counters().greetings_sent, 0);
     assert!(!client.endpoint.is_connected(client.peer()));
 }
+
+/// A client that greets and then computes for longer than a peer may be silent is let
+/// in all the same when it comes back.
+#[test]
+fn a_stranger_may_compute_before_it_connects() {
+    let Some(ground) = ground() else { return };
+    let options = EndpointOptions {
+        accepts_unknown: true,
+        ..EndpointOptions::default()
+    };
+    let mut server = Side::open(&ground, 0, 4096, &options);
+    let mut client = Side::open(&ground, 1, 4096, &EndpointOptions::default());
+    client.meet(&server);
+    let began = Instant::now();
+    while server.endpoint.counters().greetings_heard == 0 {
+        client.poll();
+        server.poll();
+        assert!(began.elapsed() < LIMIT, "nobody greets");
+        if client.endpoint.is_connected(client.peer()) {
+            panic!("connected before it was heard");
+        }
+    }
+    while server.endpoint.counters().silences == 0 {
+        server.poll();
+        assert!(began.elapsed() < LIMIT, "its silence is not noticed");
+    }
+    connect(&mut client, &mut server);
+    let there = server.endpoint.remote_key(server.memory);
+    let (to, part) = (client.peer(), client.part(0, 8));
+    client
+        .endpoint
+        .write(to, part, there.base, there.key, true, 1)
+        .unwrap();
+    let completion = loop {
+        client.poll();
+        server.poll();
+        if let Some(completion) = client.completion(1) {
+            break completion;
+        }
+        assert!(began.elapsed() < LIMIT, "the write does not end");
+    };
+    completion.outcome.unwrap();
+}

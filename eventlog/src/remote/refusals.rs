@@ -1,0 +1,58 @@
+//! How long writes have been refused, to who tries again and again. Pure: time comes
+//! in.
+
+use core::time::Duration;
+
+/// Between two tries that lie further apart this process has done something else: the
+/// device was not asked to move, and that it did not says nothing.
+const GAP_MAX: Duration = Duration::from_millis(100);
+
+/// Time in which writes were tried, and refused.
+#[derive(Debug, Default)]
+pub(super) struct Refusals {
+    tried_at: Option<Duration>,
+    lasted: Duration,
+}
+
+impl Refusals {
+    /// A write was refused. Returns for how long they have been.
+    pub(super) fn refused(&mut self, now: Duration) -> Duration {
+        if let Some(before) = self.tried_at.replace(now) {
+            self.lasted += now.saturating_sub(before).min(GAP_MAX);
+        }
+        self.lasted
+    }
+
+    /// One was taken.
+    pub(super) fn taken(&mut self) {
+        *self = Self::default();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: Duration = Duration::from_millis(1);
+
+    #[test]
+    fn tries_that_follow_each_other_count_in_full() {
+        let mut refusals = Refusals::default();
+        for now in 0..=5000 {
+            assert_eq!(refusals.refused(now * MS), now * MS);
+        }
+        refusals.taken();
+        assert_eq!(refusals.refused(6000 * MS), Duration::ZERO);
+        assert_eq!(refusals.refused(6007 * MS), 7 * MS);
+    }
+
+    /// A rank that is refused once, and computes, has not waited.
+    #[test]
+    fn time_in_which_nothing_was_tried_hardly_counts() {
+        let mut refusals = Refusals::default();
+        refusals.refused(Duration::ZERO);
+        let hour = Duration::from_secs(3600);
+        assert_eq!(refusals.refused(hour), GAP_MAX);
+        assert_eq!(refusals.refused(hour + MS), GAP_MAX + MS);
+    }
+}

@@ -1,0 +1,94 @@
+//! Why a library cannot be used.
+
+use crate::Native;
+use std::path::Path;
+use thiserror::Error as ThisError;
+
+/// A library cannot be used: which file was tried, what is wrong with it, and what to
+/// do.
+#[derive(Debug, ThisError)]
+#[error("cannot {}: {}", .0.attempted, .0.words)]
+pub struct LoadError(Box<Cause>);
+
+#[derive(Debug)]
+struct Cause {
+    attempted: String,
+    words: String,
+    obstacle: Obstacle,
+}
+
+/// What is wrong with a file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Obstacle {
+    /// It is not there.
+    Missing {
+        /// The loader's words.
+        words: String,
+    },
+    /// It cannot be loaded: no library, or one for another machine, or one that
+    /// needs others that are missing.
+    NotLoadable {
+        /// The loader's words.
+        words: String,
+    },
+    /// A library, but another one, or a very old one.
+    Another {
+        /// The first symbol that it does not have, with its version.
+        symbol: String,
+    },
+    /// The right one, but too old.
+    TooOld {
+        /// Its version.
+        version: String,
+    },
+}
+
+impl LoadError {
+    #[cold]
+    pub(crate) fn new(native: &Native, tried: &Path, obstacle: Obstacle) -> Self {
+        Self(Box::new(Cause {
+            attempted: format!("load {}", native.name),
+            words: words(native, tried, &obstacle),
+            obstacle,
+        }))
+    }
+
+    /// What was attempted, to be read behind "cannot".
+    pub fn attempted(&self) -> &str {
+        &self.0.attempted
+    }
+
+    /// Which file was tried, why not, and what to do.
+    pub fn words(&self) -> &str {
+        &self.0.words
+    }
+
+    /// What is wrong with the file.
+    pub fn obstacle(&self) -> &Obstacle {
+        &self.0.obstacle
+    }
+}
+
+fn words(native: &Native, tried: &Path, obstacle: &Obstacle) -> String {
+    let tried = tried.display();
+    let Native {
+        name,
+        wanted,
+        install,
+        ..
+    } = native;
+    match obstacle {
+        Obstacle::Missing { words } => {
+            format!("{tried} was not found ({words}); install {install}, or name its file")
+        }
+        Obstacle::NotLoadable { words } => format!(
+            "{tried} is no library that can be loaded here ({words}); name the file of {wanted}"
+        ),
+        Obstacle::Another { symbol } => format!(
+            "{tried} is a library but not {name} (it has no {symbol}); name the file of {wanted}"
+        ),
+        Obstacle::TooOld { version } => {
+            format!("{tried} has version {version}; install {install}, or name its file")
+        }
+    }
+}

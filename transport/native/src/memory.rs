@@ -1,0 +1,143 @@
+//! Registered memory: what operations may be given, and what peers may reach.
+
+use core::ops::BitOr;
+
+/// What may be done with registered memory. Join with `|`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Access(u8);
+
+impl Access {
+    /// By operations of this endpoint, in all roles.
+    pub const LOCAL: Self = Self(1);
+    /// Peers may read it.
+    pub const REMOTE_READ: Self = Self(2);
+    /// Peers may write it; by verbs they may read it, too.
+    pub const REMOTE_WRITE: Self = Self(4);
+
+    /// Whether all that `other` allows is allowed.
+    pub const fn allows(self, other: Self) -> bool {
+        self.0 & other.0 == other.0
+    }
+}
+
+impl BitOr for Access {
+    type Output = Self;
+
+    fn bitor(self, other: Self) -> Self {
+        Self(self.0 | other.0)
+    }
+}
+
+/// Names memory that was registered with one endpoint, as long as that is open.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct MemoryId(u32);
+
+impl MemoryId {
+    /// For the registration of that number.
+    ///
+    /// # Errors
+    /// Why there can be no more, in words.
+    pub fn of_index(index: usize) -> Result<Self, &'static str> {
+        u32::try_from(index)
+            .map(Self)
+            .map_err(|_| "too many registrations")
+    }
+
+    /// The number of the registration.
+    #[inline]
+    pub const fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+/// Some bytes of registered memory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Part {
+    /// Which.
+    pub memory: MemoryId,
+    /// From the beginning of what was registered, in bytes.
+    pub offset: usize,
+    /// How many.
+    pub bytes: usize,
+}
+
+impl Part {
+    /// Whether it is within memory of that many bytes.
+    #[inline]
+    pub const fn is_within(&self, memory_bytes: usize) -> bool {
+        self.bytes <= memory_bytes && self.offset <= memory_bytes - self.bytes
+    }
+}
+
+/// What a peer needs to read or write registered memory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct RemoteMemory {
+    /// The key. Of verbs, in the low 32 bits.
+    pub key: u64,
+    /// What an offset is added to: the virtual address, or 0 where a provider of
+    /// libfabric works without those (`FI_MR_VIRT_ADDR`).
+    pub base: u64,
+}
+
+/// Looks whether `bytes` bytes from `offset` on can be registered of a region of so
+/// many bytes.
+///
+/// # Errors
+/// Why not, in words.
+pub fn check_registered(offset: usize, bytes: usize, region_bytes: usize) -> Result<(), String> {
+    let fits = offset
+        .checked_add(bytes)
+        .is_some_and(|end| end <= region_bytes);
+    if fits && bytes > 0 {
+        return Ok(());
+    }
+    Err(format!(
+        "{bytes} bytes from {offset} on are not within the {region_bytes} of the region"
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_joined_allows_both() {
+        let both = Access::LOCAL | Access::REMOTE_READ;
+        assert!(both.allows(Access::LOCAL) && both.allows(Access::REMOTE_READ));
+        assert!(!both.allows(Access::REMOTE_WRITE));
+        assert!(!Access::LOCAL.allows(both));
+    }
+
+    #[test]
+    fn parts_are_within_memory_or_not() {
+        let memory = MemoryId::of_index(0).unwrap();
+        for (offset, bytes, is_within) in [
+            (0, 10, true),
+            (10, 0, true),
+            (4, 6, true),
+            (4, 7, false),
+            (11, 0, false),
+            (0, 11, false),
+            (usize::MAX, 2, false),
+            (2, usize::MAX, false),
+        ] {
+            let part = Part {
+                memory,
+                offset,
+                bytes,
+            };
+            assert_eq!(part.is_within(10), is_within, "{part:?}");
+        }
+    }
+
+    #[test]
+    fn nothing_and_what_is_outside_cannot_be_registered() {
+        for (offset, bytes) in [(0, 10), (9, 1)] {
+            check_registered(offset, bytes, 10).unwrap();
+        }
+        for (offset, bytes) in [(0, 0), (0, 11), (10, 1), (usize::MAX, 2)] {
+            let words = check_registered(offset, bytes, 10).unwrap_err();
+            assert!(words.contains("not within the 10"), "{words}");
+        }
+    }
+}

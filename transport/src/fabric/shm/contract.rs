@@ -1,0 +1,267 @@
+//! The contract's calls: connecting, posting, polling, waiting.
+
+use super::incoming::{Incoming, IncomingOptions};
+use super::segment::{self, CONTROL_SLOTS, Segment, arena_offset};
+use super::{Peer, Shm, wake};
+use crate::control::Control;
+use crate::fabric::{
+    Address, Attributes, Fabric, FabricError, Landing, Place, RELEASED_WHOLLY, Refusal, Sink,
+};
+use crate::gate::Pass;
+use core::sync::atomic::Ordering::{Acquire, Relaxed, Release, SeqCst};
+use core::time::Duration;
+use refrain_ring::{CHUNK_BYTES, Frame, Incarnation, Position, Rank};
+use std::sync::Arc;
+
+/// How a lane says for which incarnation of its receiver it is.
+fn life_word(receiver: Incarnation) -> u64 {
+    u64::from(receiver.0) + 1
+}
+
+impl Shm {
+    fn new_peer(&self, rank: Rank, incarnation: Incarnation, segment: Segment) -> Peer {
+        let head = segment.head();
+        Peer {
+            rank,
+            both_answer_barriers: self.registered && head.answers_barriers.load(Acquire) == 1,
+            incoming: Incoming::new(IncomingOptions {
+                source: rank,
+                incarnation,
+                destination: self.options.rank,
+                life: life_word(self.options.incarnation),
+                region: segment.region(),
+                arena_offset: head.arena_offset.load(Acquire) as usize,
+                window_bytes: head.window_bytes.load(Acquire),
+            }),
+            segment,
+            control_posted: 0,
+            control_taken: 0,
+            seen: (0, 0),
+            has_begun: false,
+        }
+    }
+
+    pub(super) fn poll_lane(
+        &mut self,
+        rank: Rank,
+        sink: &mut dyn Sink,
+    ) -> Result<usize, FabricError> {
+        let Some(Some(peer)) = self.peers.get_mut(rank.index()) else {
+            return Ok(0);
+        };
+        let lane = peer.segment.lane(self.options.rank);
+        if !peer.incoming.is_open() {
+            // Asked before it was ours, the sender may have forgotten it.
+            if peer.incoming.open(lane) && self.hot.contains(&rank) {
+                lane.ring.store(0, Relaxed);
+            }
+        }
+        let calls = peer.incoming.poll(lane, sink);
+        if calls.is_err() {
+            self.hot.retain(|hot| *hot != rank);
+        } else {
+            self.tell_released(rank);
+        }
+        calls
+    }
+
+    #[inline]
+    fn tell_released(&mut self, rank: Rank) {
+        let Some(Some(peer)) = self.peers.get_mut(rank.index()) else {
+            return;
+        };
+        let lane = peer.segment.lane(self.options.rank);
+        if peer.incoming.publish_released(lane) {
+            wake::after_post(peer.both_answer_barriers);
+            if lane.waits_for_room.load(Relaxed) == 1 && lane.waits_for_room.swap(0, SeqCst) == 1 {
+                let peer = &self.peers[rank.index()];
+                peer.iter().for_each(|peer| self.ring(peer));
+            }
+        }
+    }
+}
+
+impl Fabric for Shm {
+    fn attributes(&self) -> &Attributes {
+        &self.attributes
+    }
+
+    fn address(&self) -> Address {
+        Address {
+            bytes: b"memfd".to_vec(),
+            memory: Some(Arc::clone(self.own.file())),
+        }
+    }
+
+    fn connect(
+        &mut self,
+        peer: Rank,
+        incarnation: Incarnation,
+        address: &Address,
+    ) -> Result<(), FabricError> {
+        let refuse = |reason: &str| {
+            Err(FabricError::Attach {
+                peer,
+                reason: reason.into(),
+            })
+        };
+        if peer == self.options.rank || peer.0 >= self.options.size {
+            return refuse("only other ranks of the job can be connected");
+        }
+        if u64::from(incarnation.0) < self.acceptable[peer.index()] {
+            return refuse("this incarnation was connected before: only a later one may come");
+        }
+        let Some(memory) = &address.memory else {
+            return refuse("its address carries no shared memory: is it on another host?");
+        };
+        let segment = Segment::attach(Arc::clone(memory))?;
+        segment::check(
+            &segment,
+            peer,
+            incarnation,
+            self.options.job,
+            self.options.size,
+        )?;
+        self.disconnect(peer);
+        self.acceptable[peer.index()] = u64::from(incarnation.0) + 1;
+        self.peers[peer.index()] = Some(self.new_peer(peer, incarnation, segment));
+        let lane = self.own.lane(peer);
+        lane.for_life.store(life_word(incarnation), Release);
+        // What it posted before we were connected rang a bell that nobody could
+        // answer.
+        self.make_hot(peer);
+        self.ring_self_again_unless_drained(peer);
+        Ok(())
+    }
+
+    fn disconnect(&mut self, peer: Rank) {
+        if let Some(Some(_)) = self.peers.get_mut(peer.index()).map(Option::take) {
+            self.hot.retain(|hot| *hot != peer);
+            // FENCE-1: the next incarnation finds our lane to it as if new.
+            let lane = self.own.lane(peer);
+            lane.for_life.store(0, Release);
+            lane.first_chunk.store(0, Relaxed);
+            lane.released.store(0, Relaxed);
+            lane.control_taken.store(0, Relaxed);
+            lane.waits_for_room.store(0, Relaxed);
+            lane.control
+                .iter()
+                .for_each(|slot| slot.sequence.store(0, Relaxed));
+            lane.ring.store(1, Release);
+        }
+    }
+
+    #[inline]
+    fn post(&mut self, _pass: Pass, peer: Rank, frame: &Frame) -> Result<(), Refusal> {
+        let Some(Some(state)) = self.peers.get_mut(peer.index()) else {
+            return Err(Refusal::NotConnected(peer));
+        };
+        frame.publish(&self.region);
+        if !state.has_begun {
+            state.has_begun = true;
+            let chunk = (frame.offset - arena_offset(self.options.size)) / CHUNK_BYTES;
+            self.own
+                .lane(peer)
+                .first_chunk
+                .store(chunk as u64 + 1, Release);
+        }
+        let state = self.peers[peer.index()]
+            .as_ref()
+            .ok_or(Refusal::NotConnected(peer))?;
+        self.ring_if_asked(state);
+        Ok(())
+    }
+
+    fn post_control(&mut self, _pass: Pass, peer: Rank, control: Control) -> Result<(), Refusal> {
+        let lane = self.own.lane(peer);
+        let Some(Some(state)) = self.peers.get_mut(peer.index()) else {
+            return Err(Refusal::NotConnected(peer));
+        };
+        if state.control_posted - state.control_taken == CONTROL_SLOTS {
+            state.control_taken = lane.control_taken.load(Acquire);
+            if state.control_posted - state.control_taken == CONTROL_SLOTS {
+                return Err(Refusal::Busy);
+            }
+        }
+        let slot = &lane.control[(state.control_posted % CONTROL_SLOTS) as usize];
+        let words = control.encode(self.options.rank, self.options.incarnation);
+        slot.words
+            .iter()
+            .zip(words)
+            .for_each(|(place, word)| place.store(word.to_le(), Relaxed));
+        state.control_posted += 1;
+        slot.sequence.store(state.control_posted, Release);
+        let state = self.peers[peer.index()]
+            .as_ref()
+            .ok_or(Refusal::NotConnected(peer))?;
+        self.ring_if_asked(state);
+        Ok(())
+    }
+
+    #[inline]
+    fn released(&mut self, peer: Rank) -> Position {
+        match self.peer(peer) {
+            Some(_) => Position(self.own.lane(peer).released.load(Acquire)),
+            None => RELEASED_WHOLLY,
+        }
+    }
+
+    #[inline]
+    fn poll(&mut self, sink: &mut dyn Sink) -> Result<usize, FabricError> {
+        let mut calls = 0;
+        if self.is_rung() {
+            calls += self.answer_bell(sink)?;
+        }
+        let mut index = 0;
+        while let Some(rank) = self.hot.get(index).copied() {
+            index += 1;
+            if let Some(peer) = &mut self.peers[rank.index()]
+                && peer.incoming.is_quiet(peer.segment.lane(self.options.rank))
+            {
+                continue;
+            }
+            calls += self.poll_lane(rank, sink)?;
+        }
+        Ok(calls)
+    }
+
+    fn kept(&self, place: Place, payload_bytes: usize) -> &[u8] {
+        self.peer(place.source)
+            .map_or(&[], |peer| peer.incoming.kept(place, payload_bytes))
+    }
+
+    fn let_go(&mut self, place: Place) {
+        if let Some(Some(peer)) = self.peers.get_mut(place.source.index()) {
+            peer.incoming.let_go(place);
+            if !self.hot.contains(&place.source) {
+                self.tell_released(place.source);
+            }
+        }
+    }
+
+    /// The log outlives this process as long as a peer maps it.
+    fn is_drained(&mut self) -> bool {
+        true
+    }
+
+    fn fetch(&mut self, _place: Place, _landing: Landing) {
+        unreachable!("no frame of this fabric is distant");
+    }
+
+    fn close(&mut self) {
+        for peer in (0..self.options.size).map(Rank) {
+            self.disconnect(peer);
+        }
+    }
+
+    fn wait(&mut self, timeout: Duration) {
+        self.ask_to_be_rung(1);
+        self.own.bell().sleeping.store(1, SeqCst);
+        wake::before_last_look(self.registered);
+        if !self.anything_new() {
+            wake::sleep(&self.own.bell().sleeping, timeout);
+        }
+        self.own.bell().sleeping.store(0, SeqCst);
+        self.ask_to_be_rung(0);
+    }
+}

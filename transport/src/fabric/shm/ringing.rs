@@ -1,0 +1,140 @@
+//! Bells: which lanes a rank polls, and how the others make themselves heard.
+
+use super::{COLD_AFTER_POLLS, HOT_LANES_MAX, Peer, Shm, wake};
+use crate::fabric::{FabricError, Sink};
+use core::sync::atomic::Ordering::{Relaxed, SeqCst};
+use refrain_ring::Rank;
+
+impl Shm {
+    /// After a store for `peer`: rings, unless it polls this lane.
+    #[inline]
+    pub(super) fn ring_if_asked(&self, peer: &Peer) {
+        wake::after_post(peer.both_answer_barriers);
+        if self.own.lane(peer.rank).ring.load(Relaxed) != 0 {
+            self.ring(peer);
+        }
+    }
+
+    #[cold]
+    pub(super) fn ring(&self, peer: &Peer) {
+        let me = self.options.rank.index();
+        let bell = peer.segment.bell();
+        bell.rung[me / 64].fetch_or(1 << (me % 64), SeqCst);
+        wake::wake(&bell.sleeping);
+    }
+
+    #[inline]
+    pub(super) fn is_rung(&self) -> bool {
+        let words = (self.options.size as usize).div_ceil(64);
+        let rung = &self.own.bell().rung[..words];
+        rung.iter().any(|word| word.load(Relaxed) != 0)
+    }
+
+    /// Takes the bell and polls who has rung; they become hot where there is room.
+    #[cold]
+    pub(super) fn answer_bell(&mut self, sink: &mut dyn Sink) -> Result<usize, FabricError> {
+        let mut calls = 0;
+        for word in 0..(self.options.size as usize).div_ceil(64) {
+            let rung = &self.own.bell().rung[word];
+            if rung.load(Relaxed) == 0 {
+                continue;
+            }
+            let mut bits = rung.swap(0, SeqCst);
+            while bits != 0 {
+                let rank = Rank(word as u32 * 64 + bits.trailing_zeros());
+                bits &= bits - 1;
+                self.make_hot(rank);
+                if !self.hot.contains(&rank) {
+                    calls += self.poll_lane(rank, sink)?;
+                    self.ring_self_again_unless_drained(rank);
+                }
+            }
+        }
+        Ok(calls)
+    }
+
+    pub(super) fn make_hot(&mut self, rank: Rank) {
+        let Some(Some(peer)) = self.peers.get(rank.index()) else {
+            return;
+        };
+        if peer.incoming.is_broken() || self.hot.contains(&rank) {
+            return;
+        }
+        if self.hot.len() == HOT_LANES_MAX && !self.drop_a_cold_lane() {
+            return;
+        }
+        if let Some(peer) = &self.peers[rank.index()] {
+            peer.segment.lane(self.options.rank).ring.store(0, Relaxed);
+            self.hot.push(rank);
+        }
+    }
+
+    fn drop_a_cold_lane(&mut self) -> bool {
+        let cold = self.hot.iter().position(|rank| {
+            self.peer(*rank)
+                .is_none_or(|peer| peer.incoming.idle_polls() > COLD_AFTER_POLLS)
+        });
+        let Some(index) = cold else { return false };
+        let rank = self.hot.swap_remove(index);
+        if let Some(peer) = self.peer(rank) {
+            peer.segment.lane(self.options.rank).ring.store(1, Relaxed);
+            wake::before_last_look(self.registered);
+            self.ring_self_again_unless_drained(rank);
+        }
+        true
+    }
+
+    /// A lane that is not hot must not be forgotten while it holds something.
+    pub(super) fn ring_self_again_unless_drained(&self, rank: Rank) {
+        if let Some(peer) = self.peer(rank)
+            && peer.incoming.ready(peer.segment.lane(self.options.rank))
+        {
+            self.own.bell().rung[rank.index() / 64].fetch_or(1 << (rank.index() % 64), SeqCst);
+        }
+    }
+
+    pub(super) fn anything_new(&mut self) -> bool {
+        let me = self.options.rank;
+        let words = (self.options.size as usize).div_ceil(64);
+        let rung = self.own.bell().rung[..words]
+            .iter()
+            .any(|word| word.load(SeqCst) != 0);
+        let arrived = self
+            .hot
+            .iter()
+            .filter_map(|rank| self.peer(*rank))
+            .any(|peer| peer.incoming.ready(peer.segment.lane(me)));
+        rung || arrived || self.room_was_made()
+    }
+
+    /// Whether a receiver made room since this was last looked at.
+    fn room_was_made(&mut self) -> bool {
+        let mut made = false;
+        for peer in self
+            .peers
+            .iter_mut()
+            .flatten()
+            .filter(|peer| peer.has_sent())
+        {
+            let lane = self.own.lane(peer.rank);
+            let seen = (lane.released.load(SeqCst), lane.control_taken.load(SeqCst));
+            made |= seen != core::mem::replace(&mut peer.seen, seen);
+        }
+        made
+    }
+
+    /// Before sleeping: senders shall ring, and receivers that make room shall.
+    pub(super) fn ask_to_be_rung(&self, asked: u32) {
+        let me = self.options.rank;
+        for rank in &self.hot {
+            if let Some(peer) = self.peer(*rank) {
+                peer.segment.lane(me).ring.store(asked, SeqCst);
+            }
+        }
+        for rank in (0..self.options.size).map(Rank) {
+            if self.peer(rank).is_some_and(Peer::has_sent) {
+                self.own.lane(rank).waits_for_room.store(asked, SeqCst);
+            }
+        }
+    }
+}

@@ -1,0 +1,69 @@
+//! Greetings to many peers at a time, as when a large job begins.
+
+use crate::pair::{Ground, LIMIT, Side, ground};
+use refrain_verbs::EndpointOptions;
+use std::time::Instant;
+
+/// An endpoint for so many peers and one more.
+fn open(ground: &Ground, port: usize, peers: u16) -> Side {
+    let options = EndpointOptions {
+        accepts_unknown: true,
+        peers_max: usize::from(peers) + 1,
+        ..EndpointOptions::default()
+    };
+    Side::open(ground, port, 4096, &options)
+}
+
+/// Addresses at which nobody answers: that of `side` with other identities.
+fn absent(side: &Side, count: u16) -> impl Iterator<Item = Vec<u8>> {
+    let name = side.endpoint.name().unwrap();
+    (0..count).map(move |number| {
+        let mut name = name.clone();
+        name[4..6].copy_from_slice(&number.to_le_bytes());
+        name[6..20].fill(0xee);
+        name
+    })
+}
+
+/// Many peers that do not answer, all due at the same time and more than there are
+/// buffers for, do not keep one that does from being greeted.
+#[test]
+fn absent_peers_do_not_hold_up_one_that_is_there() {
+    const ABSENT: u16 = 600;
+    let Some(ground) = ground() else { return };
+    let mut there = open(&ground, 1, ABSENT);
+    let mut side = open(&ground, 0, ABSENT);
+    for name in absent(&there, ABSENT) {
+        side.endpoint.insert(&name).unwrap();
+    }
+    side.meet(&there);
+    let began = Instant::now();
+    while !side.endpoint.is_connected(side.peer()) {
+        side.poll();
+        there.poll();
+        assert!(began.elapsed() < LIMIT, "{:?}", side.endpoint.counters());
+    }
+    println!("{:?}", there.endpoint.counters());
+}
+
+/// Whoever expects many peers hears all of them, though it looks only later.
+#[test]
+fn greetings_of_many_peers_wait_for_who_computes() {
+    const ABSENT: u16 = 200;
+    let Some(ground) = ground() else { return };
+    let mut computes = open(&ground, 1, ABSENT);
+    let mut side = open(&ground, 0, ABSENT);
+    for name in absent(&computes, ABSENT) {
+        side.endpoint.insert(&name).unwrap();
+    }
+    let began = Instant::now();
+    while side.endpoint.counters().greetings_sent < u64::from(ABSENT) {
+        side.poll();
+        assert!(began.elapsed() < LIMIT, "{:?}", side.endpoint.counters());
+    }
+    let heard = |side: &Side| side.endpoint.counters().greetings_ignored;
+    while heard(&computes) < u64::from(ABSENT) {
+        computes.poll();
+        assert!(began.elapsed() < LIMIT, "{} were heard", heard(&computes));
+    }
+}
