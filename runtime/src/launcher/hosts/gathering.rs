@@ -1,7 +1,8 @@
 //! Starting the agents of a job, and waiting until all have called and are ready.
 
 use super::invitation::{Invitation, LOCAL_NAME, PURPOSE};
-use super::message::{FromAgent, Refusal, Setup, ToAgent, encode};
+use super::message::{FromAgent, Refusal, Setup, ToAgent};
+use super::telling::{check_setup, quoted};
 use super::wire::Wire;
 use super::{Arm, Caller, Host, Hosts, HostsSpec, listing};
 use crate::Error;
@@ -14,9 +15,8 @@ use std::ffi::OsString;
 use std::io::{self, Write as _};
 use std::net::IpAddr;
 use std::os::fd::AsFd;
-use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::os::unix::process::ExitStatusExt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
@@ -54,7 +54,7 @@ struct Gathering<'a> {
 pub fn gather(spec: &HostsSpec, setup: &Setup) -> Result<Hosts, Error> {
     let wrong = |error: listing::NotAHost| Error::Config(error.to_string());
     let of_rank = listing::place(setup.size, &spec.hosts).map_err(wrong)?;
-    check_length(setup)?;
+    check_setup(setup)?;
     let system = |error| Error::Control {
         attempted: "listening for the agents of the job".into(),
         error,
@@ -93,20 +93,6 @@ pub fn gather(spec: &HostsSpec, setup: &Setup) -> Result<Hosts, Error> {
     }
     gathering.wait(Instant::now() + READY_MAX)?;
     gathering.finish()
-}
-
-/// What every agent is told fits a message.
-fn check_length(setup: &Setup) -> Result<(), Error> {
-    let ranks = (0..setup.size).collect();
-    let setup = ToAgent::Setup(Box::new(Setup {
-        ranks,
-        ..setup.clone()
-    }));
-    encode(&setup).map(drop).map_err(|error| {
-        Error::Config(format!(
-            "the program's arguments and the environment are too long for other hosts: {error}: put them into a file"
-        ))
-    })
 }
 
 /// Starts the agent on one host.
@@ -175,19 +161,6 @@ fn share_cores(hosts: &mut [Host], boots: &[u128]) {
             host.arm.push(ToAgent::Unpin);
         }
     }
-}
-
-/// ssh gives the command to a shell.
-fn quoted(path: &Path) -> OsString {
-    let is_plain = |byte: &u8| byte.is_ascii_alphanumeric() || b"/._-+".contains(byte);
-    let bytes = path.as_os_str().as_bytes();
-    if bytes.iter().all(is_plain) {
-        return path.into();
-    }
-    // Of bytes: a path need not be text.
-    let parts: Vec<&[u8]> = bytes.split(|byte| *byte == b'\'').collect();
-    let quoted = parts.join(&br"'\''"[..]);
-    OsString::from_vec([b"'", &quoted[..], b"'"].concat())
 }
 
 impl Gathering<'_> {
@@ -380,53 +353,5 @@ impl Drop for Gathering<'_> {
         for waiting in &mut self.waiting {
             waiting.caller.end(give_up_at);
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use std::process::Command;
-
-    /// A shell on the other side finds the very path, whatever bytes it has.
-    #[test]
-    fn a_shell_reads_a_quoted_path_as_it_is() {
-        let paths: [&[u8]; 7] = [
-            b"/usr/bin/refrain",
-            b"/a b/refrain",
-            b"/it's/'twice'/refrain",
-            b"/$HOME/`x`/refrain;exit 3",
-            b"/line\nbreak/refrain",
-            b"/latin1-\xe9 ;exit 3",
-            b"~/refrain",
-        ];
-        for path in paths {
-            let path = PathBuf::from(OsString::from_vec(path.to_vec()));
-            let mut script = OsString::from("printf %s ");
-            script.push(quoted(&path));
-            let said = Command::new("sh").arg("-c").arg(script).output();
-            let said = said.expect("there is a shell");
-            assert!(said.status.success(), "{path:?}");
-            assert_eq!(OsString::from_vec(said.stdout), path.as_os_str());
-        }
-    }
-
-    /// Arguments that no message holds are refused before any host is called.
-    #[test]
-    fn arguments_that_are_too_long_are_refused_with_the_remedy() {
-        let setup = |argument_bytes| Setup {
-            job: 1,
-            size: 100_000,
-            ranks: Vec::new(),
-            program: "/bin/true".into(),
-            arguments: vec!["x".repeat(argument_bytes).into()],
-            environment: Vec::new(),
-            folder: None,
-            pin: false,
-            config: Box::default(),
-        };
-        check_length(&setup(100_000)).expect("it fits");
-        let error = check_length(&setup(2 << 20)).expect_err("it does not");
-        assert!(error.to_string().contains("into a file"), "{error}");
     }
 }

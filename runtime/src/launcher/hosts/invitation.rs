@@ -12,6 +12,8 @@ use thiserror::Error;
 const NAME: &str = "refrain-agent";
 /// Longer lines are none.
 pub const LINE_BYTES_MAX: u64 = 16 << 10;
+/// A host of many containers may have hundreds of addresses, most of which lead nowhere.
+const ADDRESSES_MAX: usize = 64;
 /// What the conversation is about; nothing else that knows the secret is meant.
 pub const PURPOSE: &str = "refrain: launcher and agent";
 
@@ -49,9 +51,10 @@ pub enum NotAnInvitation {
 }
 
 impl Invitation {
-    /// The line, with its end.
+    /// The line, with its end. Of many addresses it has the first.
     pub fn to_line(&self) -> String {
-        let addresses: Vec<String> = self.addresses.iter().map(ToString::to_string).collect();
+        let addresses = self.addresses.iter().take(ADDRESSES_MAX);
+        let addresses: Vec<String> = addresses.map(ToString::to_string).collect();
         format!(
             "{NAME} {CONTROL_VERSION} {} {} {} {} {}\n",
             self.job,
@@ -113,6 +116,22 @@ mod tests {
         let line = invitation().to_line();
         assert_eq!(line.parse(), Ok(invitation()));
         assert!(line.len() < LINE_BYTES_MAX as usize);
+    }
+
+    /// However many addresses a host has, the agent reads a whole line.
+    #[test]
+    fn a_host_of_many_addresses_fits_a_line() {
+        let many = (0..5000_u16).map(|last| {
+            std::net::Ipv6Addr::from([0xfd00, 0xabcd, 0xef01, 0x2345, 0x6789, 0xabcd, 0xef01, last])
+        });
+        let invitation = Invitation {
+            addresses: many.map(IpAddr::V6).collect(),
+            ..invitation()
+        };
+        let line = invitation.to_line();
+        assert!(line.len() < LINE_BYTES_MAX as usize);
+        let read: Invitation = line.parse().unwrap();
+        assert_eq!(read.addresses, invitation.addresses[..ADDRESSES_MAX]);
     }
 
     #[test]

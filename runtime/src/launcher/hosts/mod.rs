@@ -7,6 +7,7 @@
 //! | `listing` | `--host`, `--hostfile`, which rank runs where; pure |
 //! | `invitation` | the line that tells an agent whom to call, and how it proves itself; pure |
 //! | `message` | what launcher and agents say; framing; pure |
+//! | `telling` | whether and how hosts can be told what they are to do; pure |
 //! | `wire` | messages over a socket, by `refrain_secure` |
 //! | `gathering` | starting the agents, and waiting until all have called |
 //! | `far` | a rank's process on another host, as the launcher has it |
@@ -18,6 +19,7 @@ mod hearing;
 pub mod invitation;
 mod listing;
 pub mod message;
+mod telling;
 pub mod wire;
 
 pub use far::{Arm, FarProcess};

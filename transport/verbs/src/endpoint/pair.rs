@@ -78,7 +78,7 @@ impl Making<'_> {
         // SAFETY: the device is open, and its queues are destroyed later.
         let object = unsafe {
             let pair = (functions.create_qp)(self.device.domain.raw(), &raw mut attributes);
-            Owned::new("make a queue pair", pair, functions.destroy_qp)?
+            Owned::new("make a queue pair", pair, functions.destroy_qp).map_err(explain)?
         };
         Ok((object, attributes.cap))
     }
@@ -148,6 +148,18 @@ impl Making<'_> {
             is_marked: false,
             half: None,
         })
+    }
+}
+
+/// What is usually the reason.
+fn explain(error: Error) -> Error {
+    match error.errno() {
+        libc::ENOMEM => error.with_remedy(
+            "the device has no more queue pairs, of all processes together (refrain info --verbs), \
+             less memory may be locked than is needed (ulimit -l), or the cgroup allows no more \
+             (rdma.max)",
+        ),
+        _ => error,
     }
 }
 

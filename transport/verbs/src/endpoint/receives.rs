@@ -8,6 +8,7 @@ use super::work_request::WorkRequest;
 use crate::Error;
 use crate::sys::inline;
 use crate::sys::types::{ibv_recv_wr, ibv_sge};
+use core::ffi::c_int;
 use core::ptr::null_mut;
 
 /// So many are handed over at once, with one doorbell.
@@ -132,7 +133,9 @@ impl Receives {
         let base = chain.as_mut_ptr();
         for (place, index) in self.waiting[from..].iter().enumerate() {
             let is_last = place + 1 == count;
-            let piece = &raw mut self.entries[*index as usize].piece;
+            let piece = &mut self.entries[*index as usize].piece;
+            // A piece of no bytes is one of 2^31 to devices.
+            let pieces = c_int::from(piece.length > 0);
             let next = base.wrapping_add(place + 1);
             // SAFETY: one of the `count` first of the chain.
             unsafe {
@@ -140,7 +143,7 @@ impl Receives {
                     wr_id: WorkRequest::Receive(*index).encode(),
                     next: if is_last { null_mut() } else { next },
                     sg_list: piece,
-                    num_sge: 1,
+                    num_sge: pieces,
                 };
             }
         }

@@ -163,3 +163,22 @@ fn an_injected_message_that_fails_is_reported() {
     let failed = pair.until(|pair| pair.a.completion(TOKEN_OF_INJECTED));
     assert!(failed.outcome.is_err());
 }
+
+/// Room for nothing takes nothing, and no more than that.
+#[test]
+fn an_empty_receive_takes_an_empty_message() {
+    let Some(ground) = ground() else { return };
+    let mut pair = Pair::open(&ground, 4096);
+    fill(&pair.b.region, 0, 4096, 3);
+    let part = pair.b.part(64, 0);
+    pair.b.endpoint.receive(part, 1).unwrap();
+    pair.start(|pair| pair.a.endpoint.inject(pair.a.peer(), &[]));
+    let received = pair.until(|pair| pair.b.completion(1));
+    assert_eq!((received.outcome, received.bytes), (Ok(()), 0));
+    pair.b.endpoint.receive(part, 2).unwrap();
+    let one = pair.a.part(0, 1);
+    pair.start(|pair| pair.a.endpoint.inject(pair.a.peer(), &[one]));
+    let received = pair.until(|pair| pair.b.completion(2));
+    assert!(received.outcome.is_err(), "{received:?}");
+    assert!(holds(&pair.b.region, 0, 4096, 3));
+}
