@@ -22,7 +22,7 @@
 //! | 32..40 | clock of the first determinant |
 //! | 40..48 | clock of the last determinant |
 
-use super::EventIndex;
+use super::{EventIndex, checksum};
 use core::hash::{Hash, Hasher};
 use refrain_ring::{Clock, Incarnation, Rank};
 use thiserror::Error;
@@ -139,10 +139,10 @@ impl BatchHeader {
         }
         let same = (self.count, self.payload_bytes);
         if known.same != Some(same) {
-            known.checksum = crc32c::crc32c(&batch[4..BEGINNING_END]);
+            known.checksum = checksum::append(0, &batch[4..BEGINNING_END]);
             known.same = Some(same);
         }
-        let checksum = crc32c::crc32c_append(known.checksum, &batch[BEGINNING_END..]);
+        let checksum = checksum::append(known.checksum, &batch[BEGINNING_END..]);
         batch[..4].copy_from_slice(&checksum.to_le_bytes());
     }
 
@@ -213,7 +213,7 @@ impl BatchHeader {
             .get(..header.batch_bytes())
             .ok_or(BatchError::Short(bytes.len()))?;
         let checksum = u32::from_le_bytes([batch[0], batch[1], batch[2], batch[3]]);
-        if crc32c::crc32c(&batch[4..]) != checksum {
+        if checksum::append(0, &batch[4..]) != checksum {
             return Err(BatchError::Checksum);
         }
         Ok((header, &batch[HEADER_BYTES..]))
