@@ -152,19 +152,22 @@ impl RingMemory {
     #[inline]
     pub fn write(&self, offset: usize, batch: &[u8]) {
         assert!(offset + batch.len() <= DATA_BYTES, "batch outside its ring");
-        let words = self.words(CONTROL_BYTES + offset, batch.len().div_ceil(8));
-        let Some((first, others)) = words.split_first() else {
-            return;
-        };
-        let (head, tail) = batch.split_at(batch.len().min(8));
-        let (whole, rest) = tail.as_chunks::<8>();
-        for (word, bytes) in others.iter().zip(whole) {
-            word.store(u64::from_ne_bytes(*bytes), Ordering::Relaxed);
+        let (words, rest) = batch.as_chunks::<8>();
+        let at = CONTROL_BYTES + offset;
+        for (index, bytes) in words.iter().enumerate().skip(1) {
+            self.word(at + index * 8)
+                .store(u64::from_ne_bytes(*bytes), Ordering::Relaxed);
         }
-        if let Some(word) = others.get(whole.len()) {
-            word.store(padded(rest), Ordering::Relaxed);
+        if !rest.is_empty() {
+            let mut last = [0; 8];
+            last[..rest.len()].copy_from_slice(rest);
+            self.word(at + words.len() * 8)
+                .store(u64::from_ne_bytes(last), Ordering::Relaxed);
         }
-        first.store(padded(head), Ordering::Release);
+        if let Some(first) = words.first() {
+            self.word(at)
+                .store(u64::from_ne_bytes(*first), Ordering::Release);
+        }
     }
 
     /// Copies out of the data from `offset` on.
@@ -188,17 +191,6 @@ impl RingMemory {
             rest.copy_from_slice(&word[..rest.len()]);
         }
     }
-}
-
-/// A word that is these bytes (at most 8) in memory, and zeros behind them.
-#[inline]
-fn padded(bytes: &[u8]) -> u64 {
-    if let Some(word) = bytes.first_chunk() {
-        return u64::from_ne_bytes(*word);
-    }
-    let word = bytes.iter().rev();
-    let word = word.fold(0, |word, byte| word << 8 | u64::from(*byte));
-    word.to_le()
 }
 
 fn invalid(reason: String) -> Error {

@@ -8,7 +8,6 @@ use crate::Level;
 use crate::message::RemoteRing;
 use crate::remote::{RemoteRings, RingKey};
 use crate::ring::RingMemory;
-use std::time::Instant;
 
 #[derive(Debug)]
 pub(super) struct Remote {
@@ -108,11 +107,10 @@ impl Remote {
             return Some(0);
         }
         // Nobody wakes it.
-        let now = Instant::now();
         if moved {
-            self.napping.moved(now);
+            self.napping.moved();
             return Some(0);
         }
-        Some(self.napping.next_ms(now))
+        Some(self.napping.next_ms())
     }
 }
