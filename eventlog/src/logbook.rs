@@ -133,7 +133,22 @@ impl Logbook {
     /// # Errors
     /// When it is not accepted; then nothing has changed.
     pub fn accept(&mut self, job: u64, batch: &[u8]) -> Result<Verdict, Refusal> {
-        self.take(job, batch, Origin::Writer)
+        let (header, _) = BatchHeader::read(batch)?;
+        self.take(job, &header, batch, Origin::Writer)
+    }
+
+    /// The same for a batch of which [`BatchHeader::read`] gave `header`: what it
+    /// has checked is not checked again.
+    ///
+    /// # Errors
+    /// As for [`Logbook::accept`].
+    pub fn accept_checked(
+        &mut self,
+        job: u64,
+        header: &BatchHeader,
+        batch: &[u8],
+    ) -> Result<Verdict, Refusal> {
+        self.take(job, header, batch, Origin::Writer)
     }
 
     /// Takes a copy from another replica, of any life up to the latest. One of a
@@ -142,17 +157,23 @@ impl Logbook {
     /// # Errors
     /// As for [`Logbook::accept`].
     pub fn adopt(&mut self, job: u64, batch: &[u8]) -> Result<Verdict, Refusal> {
-        self.take(job, batch, Origin::Replica)
+        let (header, _) = BatchHeader::read(batch)?;
+        self.take(job, &header, batch, Origin::Replica)
     }
 
-    fn take(&mut self, job: u64, batch: &[u8], origin: Origin) -> Result<Verdict, Refusal> {
-        let (header, _) = BatchHeader::read(batch)?;
-        acceptor::check_job(job, &header)?;
+    fn take(
+        &mut self,
+        job: u64,
+        header: &BatchHeader,
+        batch: &[u8],
+        origin: Origin,
+    ) -> Result<Verdict, Refusal> {
+        acceptor::check_job(job, header)?;
         self.check_store()?;
         let rank = header.rank;
         let number = self.contents.find_cached(job, rank);
         let number = number.ok_or(Refusal::UnknownRank { job, rank: rank.0 })?;
-        let step = self.contents.rows[number].row.judge(&header, origin)?;
+        let step = self.contents.rows[number].row.judge(header, origin)?;
         if step == Step::Known {
             return Ok(Verdict::Known);
         }
@@ -161,7 +182,7 @@ impl Logbook {
             return Err(Refusal::Busy { unwritten_bytes });
         }
         if step == Step::CutAndTake {
-            self.cut(number, &header)?;
+            self.cut(number, header)?;
         }
         let batch = &batch[..header.batch_bytes()];
         self.make_room(BATCH_ENTRY_BYTES_MAX);
@@ -169,7 +190,7 @@ impl Logbook {
             .appender
             .append(|group| append_batch(group, job, batch));
         let file = self.current_file();
-        self.contents.put(number, &header, file, place);
+        self.contents.put(number, header, file, place);
         self.extend(number);
         Ok(Verdict::Taken)
     }

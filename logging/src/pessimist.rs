@@ -132,6 +132,9 @@ impl<C: Commits> Pessimist<C> {
     fn commit(&mut self, flush: bool) {
         while let Some(header) = self.recorder.take_batch(flush, &mut self.batch) {
             self.commits.commit(&header, &self.batch);
+            if !self.recorder.has_pending(flush) {
+                break;
+            }
         }
         self.committed = self.recorded;
         self.has_aged = false;

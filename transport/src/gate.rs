@@ -42,6 +42,12 @@ impl Gate {
         self.stable < self.told
     }
 
+    /// Events that are not known to be stable.
+    #[inline]
+    pub fn unstable(&self) -> u64 {
+        self.told - self.stable
+    }
+
     /// What an emission that is made now has to wait for.
     #[inline]
     pub fn mark(&self) -> Mark {

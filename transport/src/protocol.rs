@@ -86,7 +86,8 @@ pub trait Protocol {
     /// stable.
     ///
     /// Called again and again while any is not, by whatever the application
-    /// calls (GATE-4).
+    /// calls (GATE-4); where no emission waits, not before the application was told
+    /// what has just arrived, but for many events.
     fn advance(&mut self, wanted: u64) -> u64;
 
     /// The application gets its answer now, and may compute for long: a commit

@@ -17,7 +17,6 @@
 
 use crate::Level;
 use crate::ring::{Cursor, DATA_BYTES, RingIdentity, RingMemory, RingWriter};
-use core::sync::atomic::{Ordering, fence};
 use refrain_logging::determinant::EventIndex;
 use refrain_ring::Clock;
 use std::os::fd::OwnedFd;
@@ -72,8 +71,6 @@ impl SharedRing {
         if self.writer.write(batch).is_err() {
             return Placement::Full;
         }
-        // Against the fence of a server that closes the ring, or sleeps.
-        fence(Ordering::SeqCst);
         if self.writer.is_closed() {
             return Placement::Closed;
         }

@@ -115,15 +115,23 @@ impl RingMemory {
 
     #[inline]
     fn word(&self, offset: usize) -> &AtomicU64 {
+        &self.words(offset, 1)[0]
+    }
+
+    #[inline]
+    fn words(&self, offset: usize, count: usize) -> &[AtomicU64] {
         assert!(
-            offset.is_multiple_of(8) && offset + 8 <= RING_BYTES,
-            "word outside its ring"
+            offset.is_multiple_of(8) && offset <= RING_BYTES && count <= (RING_BYTES - offset) / 8,
+            "words outside their ring"
         );
         // SAFETY: in bounds and aligned (a mapping begins on a page), mapped as
         // long as `self.map` lives; everybody touches it as atomic words only,
         // but for NICs, whose writes are the other side's like those of another
         // process.
-        unsafe { AtomicU64::from_ptr(self.map.as_mut_ptr().wrapping_add(offset).cast()) }
+        unsafe {
+            let first = self.map.as_mut_ptr().wrapping_add(offset).cast();
+            core::slice::from_raw_parts(first, count)
+        }
     }
 
     #[inline]
@@ -169,15 +177,18 @@ impl RingMemory {
     #[inline]
     pub fn read(&self, offset: usize, to: &mut [u8]) {
         assert!(offset + to.len() <= DATA_BYTES, "read outside the ring");
-        let at = CONTROL_BYTES + offset;
-        for (index, bytes) in to.chunks_mut(8).enumerate() {
-            let order = if index == 0 {
-                Ordering::Acquire
-            } else {
-                Ordering::Relaxed
-            };
-            let word = self.word(at + index * 8).load(order).to_ne_bytes();
-            bytes.copy_from_slice(&word[..bytes.len()]);
+        let mut words = self
+            .words(CONTROL_BYTES + offset, to.len().div_ceil(8))
+            .iter();
+        let (whole, rest) = to.as_chunks_mut::<8>();
+        let mut order = Ordering::Acquire;
+        for (bytes, word) in whole.iter_mut().zip(&mut words) {
+            *bytes = word.load(order).to_ne_bytes();
+            order = Ordering::Relaxed;
+        }
+        if let Some(word) = words.next() {
+            let word = word.load(order).to_ne_bytes();
+            rest.copy_from_slice(&word[..rest.len()]);
         }
     }
 }

@@ -25,6 +25,7 @@ pub mod host;
 pub mod inquiry;
 mod joining;
 mod listener;
+mod napping;
 mod options;
 mod reading;
 mod remote;
@@ -125,16 +126,16 @@ impl Server {
                 self.service.set_sleeps(true);
             }
             // Between the two a client may have placed something and not rung.
-            let timeout_ms = if moved || sleeps && self.service.drain() {
-                Some(0)
-            } else {
-                self.timeout_ms()
+            let moved = moved || sleeps && self.service.drain();
+            let timeout_ms = match moved {
+                true => Some(0),
+                false => self.timeout_ms(),
             };
             let timeout_ms = match (timeout_ms, self.stranger_timeout_ms()) {
                 (Some(ours), Some(its)) => Some(ours.min(its)),
                 (ours, its) => ours.or(its),
             };
-            let timeout_ms = match (timeout_ms, self.service.host.remote.sleep_max_ms()) {
+            let timeout_ms = match (timeout_ms, self.service.host.remote.sleep_max_ms(moved)) {
                 (Some(ours), Some(its)) => Some(ours.min(its)),
                 (ours, its) => ours.or(its),
             };

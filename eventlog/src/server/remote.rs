@@ -1,8 +1,10 @@
 //! Rings that clients write into by RMA, as the server has them: opened when the
 //! first client wants one, and again after they have failed.
 
+use super::napping::Napping;
 use super::options::RemoteOptions;
 use super::waits::Waits;
+use crate::Level;
 use crate::message::RemoteRing;
 use crate::remote::{RemoteRings, RingKey};
 use crate::ring::RingMemory;
@@ -12,14 +14,16 @@ pub(super) struct Remote {
     options: Option<RemoteOptions>,
     clients_max: usize,
     rings: Option<RemoteRings>,
+    napping: Napping,
 }
 
 impl Remote {
-    pub(super) fn new(options: Option<RemoteOptions>, clients_max: usize) -> Self {
+    pub(super) fn new(options: Option<RemoteOptions>, clients_max: usize, level: Level) -> Self {
         Self {
             options,
             clients_max,
             rings: None,
+            napping: Napping::new(level),
         }
     }
 
@@ -95,9 +99,18 @@ impl Remote {
         }
     }
 
-    /// How long the server may sleep; asked last.
-    pub(super) fn sleep_max_ms(&mut self) -> Option<u32> {
+    /// How long the server may sleep; asked last. `moved`: it has had something to
+    /// do since it was asked before.
+    pub(super) fn sleep_max_ms(&mut self, moved: bool) -> Option<u32> {
         let sleep_max = self.rings.as_mut()?.sleep_max()?;
-        Some(sleep_max.as_millis() as u32)
+        if sleep_max.is_zero() {
+            return Some(0);
+        }
+        // Nobody wakes it.
+        if moved {
+            self.napping.moved();
+            return Some(0);
+        }
+        Some(self.napping.next_ms())
     }
 }

@@ -70,7 +70,7 @@ impl ServedRing {
             let Some((header, batch)) = self.reader.take(&mut batch) else {
                 break;
             };
-            logbook.accept(job, batch)?;
+            logbook.accept_checked(job, &header, batch)?;
             drained.batches += 1;
             drained.last = Some((header.end(), header.last_clock));
         }

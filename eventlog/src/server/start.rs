@@ -51,7 +51,7 @@ impl Server {
             peers: options.peers.len(),
             limits: options.limits,
         };
-        let remote = Remote::new(options.remote, options.limits.ranks);
+        let remote = Remote::new(options.remote, options.limits.ranks, options.level);
         let report = Box::new(report);
         let rings = options.rings.unwrap_or(options.folder);
         std::fs::create_dir_all(&rings).map_err(system("making the folder of rings"))?;

@@ -22,7 +22,8 @@
 //! | 32..40 | clock of the first determinant |
 //! | 40..48 | clock of the last determinant |
 
-use super::EventIndex;
+use super::{EventIndex, checksum};
+use core::hash::{Hash, Hasher};
 use refrain_ring::{Clock, Incarnation, Rank};
 use thiserror::Error;
 
@@ -38,6 +39,23 @@ pub const PAYLOAD_BYTES_MAX: usize = BATCH_BYTES_MAX - HEADER_BYTES;
 pub const COUNT_MAX: u16 = 1024;
 
 const KIND_BATCH: u8 = 1;
+
+/// Where what changes from batch to batch of one life begins.
+const BEGINNING_END: usize = 24;
+
+/// The checksum of what is the same in all batches of one life that have as many
+/// determinants and bytes: it is computed once for all that follow each other.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Beginning {
+    /// Determinants, bytes of payload.
+    same: Option<(u16, u32)>,
+    checksum: u32,
+}
+
+/// It says nothing that its recorder does not know.
+impl Hash for Beginning {
+    fn hash<H: Hasher>(&self, _: &mut H) {}
+}
 
 /// What a batch says of itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -109,19 +127,38 @@ impl BatchHeader {
     /// # Panics
     /// When `batch` is shorter than the header says.
     pub fn seal(&self, batch: &mut [u8]) {
+        self.seal_with(batch, &mut Beginning::default());
+    }
+
+    /// The same for batches of one life, of which `known` is kept.
+    #[inline]
+    pub(super) fn seal_with(&self, batch: &mut [u8], known: &mut Beginning) {
         let batch = &mut batch[..self.batch_bytes()];
-        batch[4] = BATCH_VERSION;
-        batch[5] = KIND_BATCH;
-        batch[6..8].copy_from_slice(&self.count.to_le_bytes());
-        batch[8..12].copy_from_slice(&self.payload_bytes.to_le_bytes());
-        batch[12..16].copy_from_slice(&self.rank.0.to_le_bytes());
-        batch[16..20].copy_from_slice(&self.incarnation.0.to_le_bytes());
-        batch[20..24].copy_from_slice(&self.job_tag.to_le_bytes());
-        batch[24..32].copy_from_slice(&self.first.0.to_le_bytes());
-        batch[32..40].copy_from_slice(&self.first_clock.0.to_le_bytes());
-        batch[40..48].copy_from_slice(&self.last_clock.0.to_le_bytes());
-        let checksum = crc32c::crc32c(&batch[4..]);
+        if let Some(header) = batch.first_chunk_mut() {
+            self.put(header);
+        }
+        let same = (self.count, self.payload_bytes);
+        if known.same != Some(same) {
+            known.checksum = checksum::append(0, &batch[4..BEGINNING_END]);
+            known.same = Some(same);
+        }
+        let checksum = checksum::append(known.checksum, &batch[BEGINNING_END..]);
         batch[..4].copy_from_slice(&checksum.to_le_bytes());
+    }
+
+    /// All of it but the checksum.
+    #[inline]
+    fn put(&self, header: &mut [u8; HEADER_BYTES]) {
+        header[4] = BATCH_VERSION;
+        header[5] = KIND_BATCH;
+        header[6..8].copy_from_slice(&self.count.to_le_bytes());
+        header[8..12].copy_from_slice(&self.payload_bytes.to_le_bytes());
+        header[12..16].copy_from_slice(&self.rank.0.to_le_bytes());
+        header[16..20].copy_from_slice(&self.incarnation.0.to_le_bytes());
+        header[20..24].copy_from_slice(&self.job_tag.to_le_bytes());
+        header[24..32].copy_from_slice(&self.first.0.to_le_bytes());
+        header[32..40].copy_from_slice(&self.first_clock.0.to_le_bytes());
+        header[40..48].copy_from_slice(&self.last_clock.0.to_le_bytes());
     }
 
     /// Reads the header at the start of `bytes` and believes its numbers only
@@ -176,7 +213,7 @@ impl BatchHeader {
             .get(..header.batch_bytes())
             .ok_or(BatchError::Short(bytes.len()))?;
         let checksum = u32::from_le_bytes([batch[0], batch[1], batch[2], batch[3]]);
-        if crc32c::crc32c(&batch[4..]) != checksum {
+        if checksum::append(0, &batch[4..]) != checksum {
             return Err(BatchError::Checksum);
         }
         Ok((header, &batch[HEADER_BYTES..]))

@@ -9,6 +9,7 @@
 //! incarnations: a gap is a loss, a number met twice is a repetition.
 
 pub mod batch;
+mod checksum;
 pub mod record;
 pub mod recorder;
 pub mod row;

@@ -1,11 +1,13 @@
 //! The payload of a batch: each determinant as what it differs in from what
 //! those before it in the batch let expect (docs/event-format.md).
 
+mod alone;
 mod decoder;
 mod encoder;
 mod prediction;
 mod varint;
 
+pub(super) use alone::{ALONE_BYTES_MAX, match_alone};
 pub(super) use encoder::Encoder;
 
 use super::Determinant;

@@ -23,9 +23,12 @@
 //! clocks never go back, but not for ever (`HELD_MAX`).
 
 use super::batch::job_tag;
-use super::batch::{BATCH_BYTES_MAX, BatchHeader, COUNT_MAX, HEADER_BYTES, PAYLOAD_BYTES_MAX};
+use super::batch::{
+    BATCH_BYTES_MAX, BatchHeader, Beginning, COUNT_MAX, HEADER_BYTES, PAYLOAD_BYTES_MAX,
+};
 use super::record::{
-    COMPLETION_BYTES_MAX, DETERMINANT_BYTES_MAX, Encoder, MATCH_BYTES_MAX, REQUEST_BYTES_MAX,
+    ALONE_BYTES_MAX, COMPLETION_BYTES_MAX, DETERMINANT_BYTES_MAX, Encoder, MATCH_BYTES_MAX,
+    REQUEST_BYTES_MAX, match_alone,
 };
 use super::{Determinant, EventIndex, Matched};
 use refrain_ring::{Clock, Incarnation, Rank, Ssn};
@@ -127,6 +130,10 @@ struct Run {
     count: u64,
 }
 
+/// Bytes that begin on a word.
+#[repr(align(8))]
+struct Words([u8; HEADER_BYTES + ALONE_BYTES_MAX]);
+
 /// What comes next in a batch.
 #[derive(Clone, Copy)]
 enum Front {
@@ -153,6 +160,7 @@ pub struct Recorder {
     clock: Clock,
     counts: Counts,
     encoder: Encoder,
+    sealed: Beginning,
 }
 
 impl Recorder {
@@ -168,6 +176,7 @@ impl Recorder {
             clock: Clock(0),
             counts: Counts::default(),
             encoder: Encoder::new(),
+            sealed: Beginning::default(),
         }
     }
 
@@ -266,6 +275,17 @@ impl Recorder {
     /// `flush`: an emission waits, so that what is only counted goes too.
     #[inline]
     pub fn take_batch(&mut self, flush: bool, batch: &mut Vec<u8>) -> Option<BatchHeader> {
+        if self.pending.len() == 1
+            && self.run.is_none()
+            && let Some(&Pending::Match {
+                at,
+                matched,
+                is_named,
+                is_completed,
+            }) = self.pending.front()
+        {
+            return Some(self.take_alone(at, &matched, is_named, is_completed, batch));
+        }
         let is_run_due = self.is_run_due(flush);
         let first_clock = match self.front(is_run_due)? {
             Front::Pending(pending) => pending.at(),
@@ -291,6 +311,42 @@ impl Recorder {
             last_clock = at;
             count += 1;
         }
+        let clocks = (first_clock, last_clock);
+        Some(self.seal(batch, count, clocks))
+    }
+
+    /// The common case: one match is all there is. The same bytes.
+    #[inline]
+    fn take_alone(
+        &mut self,
+        at: Clock,
+        matched: &Matched,
+        is_named: bool,
+        is_completed: bool,
+        batch: &mut Vec<u8>,
+    ) -> BatchHeader {
+        self.pending.pop_front();
+        // On words, as the checksum likes it.
+        let mut words = Words([0; HEADER_BYTES + ALONE_BYTES_MAX]);
+        let mut payload_bytes = 0;
+        if let Some(payload) = words.0.last_chunk_mut() {
+            payload_bytes = match_alone(payload, at, matched, is_named, is_completed);
+        }
+        let alone = &mut words.0[..HEADER_BYTES + payload_bytes];
+        let header = self.seal(alone, 1, (at, at));
+        batch.clear();
+        batch.extend_from_slice(alone);
+        header
+    }
+
+    /// Gives a batch its header.
+    #[inline]
+    fn seal(
+        &mut self,
+        batch: &mut [u8],
+        count: u16,
+        (first_clock, last_clock): (Clock, Clock),
+    ) -> BatchHeader {
         let header = BatchHeader {
             job_tag: job_tag(self.identity.job),
             rank: self.identity.rank,
@@ -301,12 +357,12 @@ impl Recorder {
             last_clock,
             payload_bytes: (batch.len() - HEADER_BYTES) as u32,
         };
-        header.seal(batch);
+        header.seal_with(batch, &mut self.sealed);
         self.next = header.end();
         self.counts.batches += 1;
         self.counts.payload_bytes += u64::from(header.payload_bytes);
         self.counts.batch_bytes += batch.len() as u64;
-        Some(header)
+        header
     }
 
     /// Number of the next determinant that will be in a batch.
@@ -342,6 +398,29 @@ impl Recorder {
     /// Makes a pending match of this request one that is completed, as the
     /// module says.
     fn merge(&mut self, at: Clock, request: Clock) -> bool {
+        if let Some(Pending::Match {
+            at: matched_at,
+            matched,
+            is_completed: is_completed @ false,
+            ..
+        }) = self.pending.back_mut()
+            && matched.request == request
+        {
+            (*matched_at, *is_completed) = (at, true);
+            self.note_merged(at);
+            return true;
+        }
+        self.merge_earlier(at, request)
+    }
+
+    fn note_merged(&mut self, at: Clock) {
+        self.counts.matches -= 1;
+        self.counts.merged += 1;
+        self.advance(at);
+    }
+
+    /// The same for a match that has others behind it.
+    fn merge_earlier(&mut self, at: Clock, request: Clock) -> bool {
         let last = self.pending.len().wrapping_sub(1);
         let can_pass = last < REACH && self.requests.len() <= REACH_REQUESTS;
         let candidates = if can_pass { REACH } else { 1 };
@@ -358,14 +437,12 @@ impl Recorder {
             };
             if matched.request == request && !*is_completed {
                 (*matched_at, *is_completed) = (at, true);
-                self.counts.matches -= 1;
-                self.counts.merged += 1;
                 if place < last
                     && let Some(merged) = self.pending.remove(place)
                 {
                     self.pending.push_back(merged);
                 }
-                self.advance(at);
+                self.note_merged(at);
                 return true;
             }
         }

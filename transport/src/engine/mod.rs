@@ -79,6 +79,9 @@ use request::{Request, Requests, Sending, State, Way};
 use source::{Lives, lives_at_start};
 use spilling::Spilling;
 
+/// Events that may be without a look after what becomes of them while messages
+/// arrive and none leaves.
+const UNSTABLE_MAX: u64 = 64;
 /// Sleep between two looks for the acknowledgement that a send waits for.
 const COMMIT_NAP_MAX: Duration = Duration::from_micros(50);
 
@@ -457,7 +460,9 @@ impl Engine {
         {
             self.fault()?;
         }
-        if self.gate.is_closed() {
+        // Where nothing waits for it, the program is told first what has arrived.
+        let can_wait = arrived && !self.outbox.has_work() && self.gate.unstable() < UNSTABLE_MAX;
+        if self.gate.is_closed() && !can_wait {
             self.advance_protocol(self.outbox.wanted());
         }
         if self.spilling.is_under_way() {

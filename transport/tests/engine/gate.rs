@@ -151,6 +151,36 @@ fn nothing_visible_leaves_before_events_are_stable() {
 /// behind the event does not, and a later event does not hold it when the first
 /// is stable.
 // GATE-1
+/// What has arrived is told to the program before commits are looked after, where
+/// nothing waits for them; but not for ever, though more arrives and nothing leaves.
+// GATE-4
+#[test]
+fn commits_are_looked_after_while_messages_arrive_and_none_leaves() {
+    const MESSAGES: u32 = 200;
+    let mut rig = Setup::new(networks::calm()).build();
+    rig.protocols[1].hold_commits();
+    let receipts: Vec<Receipt> = (0..MESSAGES)
+        .map(|tag| rig.receive(1, from_any(tag as i32), 8))
+        .collect();
+    for message in 0..MESSAGES {
+        rig.send(0, to(1, message as i32), &[0; 8]);
+        rig.settle_only(&[0]);
+        assert!(rig.progress(1), "it has arrived");
+        assert_eq!(rig.protocols[1].events().len() as u32, message + 1);
+        if message == 0 {
+            assert_eq!(rig.protocols[1].looks(), 0, "its program is told first");
+        }
+    }
+    let looks = rig.protocols[1].looks();
+    assert!((MESSAGES / 2..MESSAGES).contains(&looks), "{looks} looks");
+    assert!(!rig.progress(1), "nothing has arrived");
+    assert_eq!(rig.protocols[1].looks(), looks + 1);
+    rig.protocols[1].commit();
+    for receipt in &receipts {
+        rig.finish_receive(receipt);
+    }
+}
+
 #[test]
 fn messages_wait_for_what_was_before_them_alone() {
     let mut network = networks::calm();

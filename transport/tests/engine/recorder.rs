@@ -34,6 +34,8 @@ struct Told {
     published: Vec<Clock>,
     /// How often a checkpoint was wished for.
     wishes: u32,
+    /// How often commits were looked after.
+    looks: u32,
 }
 
 /// What a probe found, as far as events go.
@@ -65,6 +67,11 @@ impl Recorder {
     pub fn commit(&self) {
         let mut told = self.0.borrow_mut();
         (told.held, told.unstable) = (false, false);
+    }
+
+    /// How often commits were looked after.
+    pub fn looks(&self) -> u32 {
+        self.0.borrow().looks
     }
 
     /// How often a checkpoint was wished for.
@@ -148,8 +155,10 @@ impl Protocol for TestProtocol {
     }
 
     fn advance(&mut self, _wanted: u64) -> u64 {
-        match self.recorder.0.borrow().unstable {
-            true => self.recorder.0.borrow().stable,
+        let mut told = self.recorder.0.borrow_mut();
+        told.looks += 1;
+        match told.unstable {
+            true => told.stable,
             false => u64::MAX,
         }
     }

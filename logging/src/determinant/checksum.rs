@@ -1,0 +1,70 @@
+//! CRC-32C of short batches: a few instructions where the processor has them. Long
+//! ones, and other processors, are left to `crc32c`, whose loops are for long data.
+
+#![allow(
+    unsafe_code,
+    reason = "computes checksums by instructions that not all processors have"
+)]
+
+/// Up to here it is quicker not to look for parts that can be computed beside each
+/// other.
+#[cfg(target_arch = "x86_64")]
+const SHORT_BYTES_MAX: usize = 256;
+
+/// The checksum of bytes that follow others, of which it was `before`; 0: there are
+/// none before.
+#[inline]
+pub(super) fn append(before: u32, bytes: &[u8]) -> u32 {
+    #[cfg(target_arch = "x86_64")]
+    if bytes.len() <= SHORT_BYTES_MAX && std::arch::is_x86_feature_detected!("sse4.2") {
+        // SAFETY: the processor has the instructions.
+        return unsafe { by_instruction(before, bytes) };
+    }
+    crc32c::crc32c_append(before, bytes)
+}
+
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "sse4.2")]
+fn by_instruction(before: u32, bytes: &[u8]) -> u32 {
+    use core::arch::x86_64::{_mm_crc32_u8, _mm_crc32_u32, _mm_crc32_u64};
+    let (words, mut rest) = bytes.as_chunks::<8>();
+    let mut state = u64::from(!before);
+    for word in words {
+        state = _mm_crc32_u64(state, u64::from_le_bytes(*word));
+    }
+    let mut state = state as u32;
+    if let Some((half, left)) = rest.split_first_chunk::<4>() {
+        state = _mm_crc32_u32(state, u32::from_le_bytes(*half));
+        rest = left;
+    }
+    for byte in rest {
+        state = _mm_crc32_u8(state, *byte);
+    }
+    !state
+}
+
+#[cfg(test)]
+mod tests {
+    use super::append;
+
+    #[test]
+    fn it_is_crc_32c_whatever_the_length_and_the_place() {
+        assert_eq!(append(0, b"123456789"), 0xe306_9283, "the check value");
+        let bytes: Vec<u8> = (0..600u32).map(|n| (n * n >> 3) as u8 ^ 0x5a).collect();
+        for begin in 0..9 {
+            for end in begin..bytes.len() {
+                let data = &bytes[begin..end];
+                assert_eq!(append(0, data), crc32c::crc32c(data), "{begin}..{end}");
+            }
+        }
+    }
+
+    #[test]
+    fn parts_give_what_the_whole_gives() {
+        let bytes: Vec<u8> = (0..400u32).map(|n| (n * 37) as u8).collect();
+        for middle in 0..bytes.len() {
+            let (first, second) = bytes.split_at(middle);
+            assert_eq!(append(append(0, first), second), append(0, &bytes));
+        }
+    }
+}

@@ -1,0 +1,99 @@
+//! The payload of a batch that is one match, which is what most sends commit:
+//! the bytes that [`Encoder`](super::Encoder) writes, without all that only a
+//! second determinant would look at.
+
+use super::varint::zigzag;
+use super::{IS_MATCH, MODE_COMPLETED, MODE_NAMED, OTHER, SOURCE_NEW, TAG_MODE};
+use crate::determinant::Matched;
+use refrain_ring::Clock;
+
+/// Bytes of it at most: two of its own; rank; SSN and request.
+pub(in crate::determinant) const ALONE_BYTES_MAX: usize = 2 + 5 + 2 * 10;
+
+/// Writes it from the start of `to` on; returns its bytes.
+#[inline]
+pub(in crate::determinant) fn match_alone(
+    to: &mut [u8; ALONE_BYTES_MAX],
+    at: Clock,
+    matched: &Matched,
+    is_named: bool,
+    is_completed: bool,
+) -> usize {
+    let completed = if is_completed { MODE_COMPLETED } else { 0 };
+    let mode = completed | if is_named { MODE_NAMED } else { 0 };
+    let mut end = 0;
+    if mode != 0 {
+        to[0] = TAG_MODE | mode;
+        end = 1;
+    }
+    // What is expected of the first: a request as old as its match, or 0.
+    let change = match matched.request {
+        request if request == at => None,
+        Clock(0) => Some(0),
+        Clock(request) => Some(zigzag(at.0.wrapping_sub(request))),
+    };
+    to[end] = IS_MATCH | if change.is_some() { OTHER } else { 0 } | SOURCE_NEW;
+    end = put(to, end + 1, matched.source.0.into());
+    end = put(to, end, zigzag(matched.ssn.0));
+    match change {
+        Some(change) => put(to, end, change),
+        None => end,
+    }
+}
+
+#[inline]
+fn put(to: &mut [u8; ALONE_BYTES_MAX], mut end: usize, mut value: u64) -> usize {
+    while value >= 0x80 {
+        to[end] = value as u8 | 0x80;
+        value >>= 7;
+        end += 1;
+    }
+    to[end] = value as u8;
+    end + 1
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::determinant::record::Encoder;
+    use refrain_ring::{Rank, Ssn};
+
+    /// Numbers around every length of their encodings.
+    fn numbers() -> Vec<u64> {
+        let powers = (0..64).map(|bits| 1u64 << bits);
+        let mut numbers: Vec<u64> = powers.flat_map(|it| [it - 1, it, it + 1]).collect();
+        numbers.extend([u64::MAX - 1, u64::MAX]);
+        numbers
+    }
+
+    fn check(at: u64, request: u64, source: u32, ssn: u64) {
+        let matched = Matched {
+            request: Clock(request),
+            source: Rank(source),
+            ssn: Ssn(ssn),
+        };
+        for flags in 0..4 {
+            let (is_named, is_completed) = (flags & 1 != 0, flags & 2 != 0);
+            let mut expected = Vec::new();
+            let mut encoder = Encoder::new();
+            encoder.begin(Clock(at));
+            encoder.matched(&mut expected, Clock(at), &matched, is_named, is_completed);
+            let mut written = [0xee; ALONE_BYTES_MAX];
+            let bytes = match_alone(&mut written, Clock(at), &matched, is_named, is_completed);
+            assert_eq!(written[..bytes], expected, "{matched:?} at {at}");
+        }
+    }
+
+    #[test]
+    fn it_is_what_the_encoder_writes() {
+        for &number in &numbers() {
+            for &other in &numbers() {
+                check(number, other, 3, 5);
+                check(number, number, other as u32, 5);
+                check(9, 4, other as u32, number);
+            }
+            check(number, 0, 0, number);
+        }
+        check(u64::MAX, 1 << 63, u32::MAX, 1 << 63);
+    }
+}
