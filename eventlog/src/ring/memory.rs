@@ -30,12 +30,10 @@ impl RingMemory {
     /// When there is no room for it, or it cannot be mapped.
     pub fn create(file: &File, identity: &RingIdentity) -> std::io::Result<Self> {
         // All of it now: a page that finds no room later is a SIGBUS.
-        rustix::fs::fallocate(
-            file,
-            rustix::fs::FallocateFlags::empty(),
-            0,
-            RING_BYTES as u64,
-        )?;
+        rustix::io::retry_on_intr(|| {
+            let flags = rustix::fs::FallocateFlags::empty();
+            rustix::fs::fallocate(file, flags, 0, RING_BYTES as u64)
+        })?;
         let ring = Self::map(file)?;
         ring.begin(identity);
         Ok(ring)

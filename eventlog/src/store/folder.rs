@@ -6,7 +6,7 @@ use super::plain::Threaded;
 use super::uring::Uring;
 use super::{StoreError, StoreIo};
 use rustix::fs::{FallocateFlags, FlockOperation, fallocate, flock, ftruncate};
-use rustix::io::Errno;
+use rustix::io::{Errno, retry_on_intr};
 use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::fd::BorrowedFd;
@@ -139,7 +139,7 @@ impl OwnFolder {
     }
 
     fn fill_new(&self, file: &File, bytes: u64, header: &[u8], sync: bool) -> io::Result<()> {
-        match fallocate(file, FallocateFlags::empty(), 0, bytes) {
+        match retry_on_intr(|| fallocate(file, FallocateFlags::empty(), 0, bytes)) {
             // File systems that cannot: an error comes when a write does not fit.
             Err(Errno::OPNOTSUPP | Errno::NOSYS) => ftruncate(file, bytes)?,
             other => other?,

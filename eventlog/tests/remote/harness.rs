@@ -79,10 +79,31 @@ fn verbs() -> Result<Vec<Device>, String> {
     Ok(devices)
 }
 
+/// Verbs under libfabric: looked at, and not believed.
+pub const OFI_VERBS: &str = "verbs;ofi_rxm";
+
+/// Where the environment names providers, by commas, it is these only, and they must
+/// be there.
+const ONLY: &str = "REFRAIN_TEST_PROVIDERS";
+
+fn only() -> Option<Vec<String>> {
+    let names = std::env::var(ONLY).ok()?;
+    Some(names.split(',').map(str::to_owned).collect())
+}
+
+/// Tells that there is no such provider, or fails where it was asked for.
+fn missing(name: &str, error: &dyn core::fmt::Display) {
+    assert!(only().is_none(), "{ONLY} names {name}: {error}");
+    println!("skipped {name}: {error}");
+}
+
 /// Runs `test` with each provider of each library, but for `sockets`, which has a
 /// module of its own, and by verbs.
 pub fn with_every_provider(test: impl Fn(&Setup)) {
-    with_providers(&["shm", "tcp;ofi_rxm", "tcp", "net"], &test);
+    with_providers(&["shm", "tcp;ofi_rxm", "tcp", "net", OFI_VERBS], &test);
+    if only().is_some_and(|names| !names.iter().any(|name| name == VERBS)) {
+        return;
+    }
     match verbs() {
         Ok(devices) => {
             println!("verbs, {} devices", devices.len());
@@ -91,7 +112,7 @@ pub fn with_every_provider(test: impl Fn(&Setup)) {
                 provider: VERBS.to_owned(),
             });
         }
-        Err(error) => println!("skipped verbs: {error}"),
+        Err(error) => missing("verbs", &error),
     }
 }
 
@@ -100,8 +121,13 @@ pub fn with_every_provider(test: impl Fn(&Setup)) {
 pub fn with_providers(providers: &[&str], test: impl Fn(&Setup)) {
     static ALONE: Mutex<()> = Mutex::new(());
     let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let only = only();
+    let is_wanted = |name: &str| {
+        only.as_ref()
+            .is_none_or(|names| names.iter().any(|it| it == name))
+    };
     for library in libraries() {
-        for &provider in providers {
+        for &provider in providers.iter().filter(|name| is_wanted(name)) {
             let hints = Hints {
                 provider: Some(provider.to_owned()),
                 caps: FI_MSG | FI_RMA,
@@ -116,10 +142,8 @@ pub fn with_providers(providers: &[&str], test: impl Fn(&Setup)) {
                     });
                 }
                 Err(error) => {
-                    println!(
-                        "skipped libfabric {} {provider}: {error}",
-                        library.version()
-                    );
+                    let version = library.version();
+                    missing(&format!("libfabric {version} {provider}"), &error);
                 }
             }
         }

@@ -112,6 +112,12 @@ pub trait Harness {
         Duration::ZERO
     }
 
+    /// How often a sender tries to overrun a receiver that looks at every hundredth
+    /// turn: fewer times where a turn is slow.
+    fn busy_rounds(&self) -> u32 {
+        10_000
+    }
+
     /// Longest that anything may take which must happen, on a loaded machine.
     fn patience(&self) -> Duration {
         Duration::from_secs(30)

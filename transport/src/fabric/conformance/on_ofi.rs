@@ -1,12 +1,13 @@
 //! The suite on libfabric: several endpoints in this process, every provider
 //! that any machine has, with the library of the system and a second one
-//! (`REFRAIN_LIBFABRIC_SECOND`, see docs/testing.md).
+//! (`REFRAIN_LIBFABRIC_SECOND`, see docs/testing.md). Verbs under libfabric need a
+//! device, which the guest of `ci/softroce` has; elsewhere they are skipped.
 
 use super::greeting::{alone_on_libfabric, greet_all};
 use super::*;
 use crate::fabric::FabricError;
 use crate::fabric::network::NetworkOptions;
-use crate::fabric::ofi::{Ofi, OfiOptions, Overrides};
+use crate::fabric::ofi::{Ofi, OfiOptions, Overrides, Provider, providers};
 use core::time::Duration;
 use refrain_ring::{Arena, Incarnation, Rank};
 use std::path::PathBuf;
@@ -118,12 +119,17 @@ impl Harness for OfiHarness {
 
     /// Longer than anything is on its way inside one machine, and than a rank
     /// takes to find that it is idle. `sockets` has threads, which wait for a
-    /// processor where others use them.
+    /// processor where others use them; so has soft-RoCE.
     fn silence(&self) -> Duration {
         match self.provider {
             "sockets" => Duration::from_millis(250),
+            VERBS => Duration::from_millis(50),
             _ => Duration::from_millis(3),
         }
+    }
+
+    fn busy_rounds(&self) -> u32 {
+        if self.provider == VERBS { 2000 } else { 10_000 }
     }
 
     fn poll_calls_max(&self) -> usize {
@@ -142,6 +148,29 @@ fn keeps_the_contract(provider: &'static str, second: bool, overrides: Overrides
     }
     let library = library.filter(|_| second);
     run_all(&mut OfiHarness::new(library, provider, overrides));
+}
+
+/// Verbs under libfabric, with its layer for endpoints without connections.
+const VERBS: &str = "verbs;ofi_rxm";
+
+fn verbs_keeps_the_contract_with(overrides: Overrides) {
+    let offers = providers(None).unwrap_or_default();
+    let is_there = |offer: &Provider| offer.name == VERBS && offer.usable.is_ok();
+    if !offers.iter().any(is_there) {
+        println!("skipped ofi:{VERBS}: libfabric offers no such provider here");
+        return;
+    }
+    keeps_the_contract(VERBS, false, overrides);
+}
+
+#[test]
+fn verbs_keeps_the_contract() {
+    verbs_keeps_the_contract_with(AS_CHOSEN);
+}
+
+#[test]
+fn verbs_with_reads_keeps_the_contract() {
+    verbs_keeps_the_contract_with(ALL_READ);
 }
 
 /// A peer that has other slots or credits would be overrun, or would cut off what

@@ -99,6 +99,10 @@ impl Harness for VerbsHarness {
         Duration::from_millis(50)
     }
 
+    fn busy_rounds(&self) -> u32 {
+        2000
+    }
+
     fn poll_calls_max(&self) -> usize {
         600
     }

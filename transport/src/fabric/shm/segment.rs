@@ -271,14 +271,12 @@ fn check_file_size_limit(bytes: usize) -> io::Result<()> {
 const MADV_COLLAPSE: libc::c_int = 25;
 
 /// `fallocate`: the only way to hear of missing memory as an error and not as
-/// a signal at the first touch.
+/// a signal at the first touch. Many pages take long, and any signal, also one that
+/// is ignored, ends the call.
 fn reserve_pages(file: impl AsFd, offset: usize, bytes: usize) -> io::Result<()> {
-    Ok(rustix::fs::fallocate(
-        file,
-        FallocateFlags::empty(),
-        offset as u64,
-        bytes as u64,
-    )?)
+    Ok(rustix::io::retry_on_intr(|| {
+        rustix::fs::fallocate(&file, FallocateFlags::empty(), offset as u64, bytes as u64)
+    })?)
 }
 
 /// Maps the file so that huge pages of file and address space fall together.
