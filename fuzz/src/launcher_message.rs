@@ -141,6 +141,7 @@ fn to_rank(input: &mut Input<'_>) -> ToRank {
                 fabric: input.text(),
                 log_memory_bytes: input.u8().is_multiple_of(2).then(|| input.u64()),
                 verbs: VerbsConfig {
+                    library: input.u8().is_multiple_of(2).then(|| input.text()),
                     device: input.u8().is_multiple_of(2).then(|| input.text()),
                     port: input.u8().is_multiple_of(2).then(|| input.u8()),
                     gid_index: input.u8().is_multiple_of(2).then(|| input.u8()),
