@@ -50,7 +50,7 @@ mod tests {
     #[test]
     fn it_is_crc_32c_whatever_the_length_and_the_place() {
         assert_eq!(append(0, b"123456789"), 0xe306_9283, "the check value");
-        let bytes: Vec<u8> = (0..600u32).map(|n| (n * n >> 3) as u8 ^ 0x5a).collect();
+        let bytes: Vec<u8> = (0..600u32).map(|n| ((n * n) >> 3) as u8 ^ 0x5a).collect();
         for begin in 0..9 {
             for end in begin..bytes.len() {
                 let data = &bytes[begin..end];
