@@ -80,7 +80,7 @@ pub fn checkpoints(all: &[CheckpointCounts]) -> Option<String> {
         format!(
             "{} checkpoints, {}; ranks were asked for {}",
             sum(|counts| counts.stable),
-            Size(sum(|counts| counts.bytes)).to_string(),
+            Size(sum(|counts| counts.bytes)),
             sum(|counts| counts.orders)
         )
     })
