@@ -79,9 +79,6 @@ fn verbs() -> Result<Vec<Device>, String> {
     Ok(devices)
 }
 
-/// Verbs under libfabric: looked at, and not believed.
-pub const OFI_VERBS: &str = "verbs;ofi_rxm";
-
 /// Where the environment names providers, by commas, it is these only, and they must
 /// be there.
 const ONLY: &str = "REFRAIN_TEST_PROVIDERS";
@@ -100,7 +97,7 @@ fn missing(name: &str, error: &dyn core::fmt::Display) {
 /// Runs `test` with each provider of each library, but for `sockets`, which has a
 /// module of its own, and by verbs.
 pub fn with_every_provider(test: impl Fn(&Setup)) {
-    with_providers(&["shm", "tcp;ofi_rxm", "tcp", "net", OFI_VERBS], &test);
+    with_providers(&["shm", "tcp;ofi_rxm", "tcp", "net"], &test);
     if only().is_some_and(|names| !names.iter().any(|name| name == VERBS)) {
         return;
     }

@@ -1,8 +1,6 @@
 //! What was acknowledged is there, in order, lap after lap.
 
-use crate::harness::{
-    Batches, End, OFI_VERBS, RingFile, Setup, port, take, until, with_every_provider,
-};
+use crate::harness::{Batches, End, RingFile, Setup, port, take, until, with_every_provider};
 use refrain_eventlog::remote::{Delivery, RemoteError, RemoteWriter};
 use refrain_eventlog::ring::{Cursor, DATA_BYTES, Full};
 use refrain_logging::determinant::batch::BATCH_BYTES_MAX;
@@ -152,9 +150,8 @@ fn unknown_providers_are_for_messages() {
         let library = Some(setup.library.as_path());
         let open =
             |delivery| RemoteWriter::open(library, &setup.provider, &port, &remote, delivery);
-        // Not all that this goes through.
-        let is_known = !["shm", OFI_VERBS].contains(&setup.provider.as_str());
-        assert_eq!(setup.is_believed(), is_known);
+        // All that this goes through, but for `shm`.
+        assert_eq!(setup.is_believed(), setup.provider != "shm");
         let error = open(Delivery::Unknown).unwrap_err();
         assert!(error.to_string().contains("commit by messages"), "{error}");
         let other = RemoteWriter::open(
