@@ -110,6 +110,11 @@ pub struct Arguments {
     /// for temporary files that is removed with it. `refrain events` shows them.
     #[arg(long, value_name = "DIR")]
     event_dir: Option<PathBuf>,
+    /// In which folder the event loggers that are started make one for the rings that
+    /// ranks write into, removed with the job; else in /dev/shm with --event-way verbs,
+    /// which needs one in memory, and with their files otherwise.
+    #[arg(long, value_name = "DIR")]
+    event_rings: Option<PathBuf>,
     /// How long a send may wait for its events, and a rank at its start for the
     /// event loggers, before that is an error.
     #[arg(long, value_name = "SECONDS", default_value = "60", value_parser = seconds::milliseconds)]
@@ -164,7 +169,7 @@ pub struct Arguments {
     /// libfabric.so.1 as the loader finds it.
     #[arg(long, value_name = "FILE", value_parser = library)]
     libfabric: Option<String>,
-    /// The RDMA device for --fabric verbs; else each rank takes the one that its
+    /// The RDMA device for --fabric verbs and --event-way verbs; else each rank takes the one that its
     /// REFRAIN_VERBS_DEVICE names, else the first that can be used.
     #[arg(long, value_name = "NAME")]
     verbs_device: Option<String>,
@@ -362,6 +367,7 @@ pub fn run(arguments: Arguments) -> miette::Result<ExitCode> {
             loggers: sealed(arguments.event_loggers, arguments.event_secret.as_deref())?,
             replicas: arguments.event_replicas,
             directory: arguments.event_dir.clone(),
+            rings: arguments.event_rings,
             program: None,
         },
         faults: FaultSpec {

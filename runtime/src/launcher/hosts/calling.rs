@@ -59,7 +59,7 @@ impl Caller {
             }
         };
         let mut child =
-            spawn::spawn_service(&command, &arguments, Stdio::piped()).map_err(failed)?;
+            spawn::spawn_service(&command, &arguments, &[], Stdio::piped()).map_err(failed)?;
         match invite(&mut child, invitation) {
             Ok(pidfd) => Ok(Self {
                 stdin: child.stdin.take(),
