@@ -109,7 +109,7 @@ pub fn run(arguments: Arguments) -> miette::Result<ExitCode> {
     options.rings = arguments.rings;
     options.peers = arguments.peer;
     if let Some(file) = &arguments.secret {
-        let secret = secret::read(file)?;
+        let secret = secret::read("--secret", file)?;
         for address in options.listen.iter_mut().chain(&mut options.peers) {
             *address = address.clone().sealed(&secret);
         }
