@@ -67,8 +67,8 @@ fn a_killed_launcher_leaves_nobody_behind_ssh() {
     for steps in ["process hang", "hello ignore-term process hang"] {
         let job = Endless::start(&ssh, steps);
         let agents = ssh.agents();
-        assert_eq!(agents.len(), 2);
         job.launched.signal(Signal::KILL);
+        assert_eq!(agents.len(), 2);
         agents.iter().for_each(Process::expect_end);
         job.expect_ended(&ssh, None);
     }
