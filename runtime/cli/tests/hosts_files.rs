@@ -177,9 +177,9 @@ fn a_checkpoint_server_wants_its_secret() {
 fn logs_are_spilled_on_their_hosts_and_go_with_the_job() {
     let Some(hosts) = Hosts::new() else { return };
     let files = hosts.file("files");
-    let chaos = "chaos --operations 1200 --patience 60";
+    let chaos = "chaos --operations 400 --patience 60";
     let options = format!(
-        "--log-memory 3M --spill-after 0 --spill-dir {} --kill 1@clock=150,2@clock=100",
+        "--log-memory 3M --spill-after 0 --spill-dir {} --kill 1@clock=60,2@clock=45",
         files.display()
     );
     for keep in ["", "--keep-log"] {
