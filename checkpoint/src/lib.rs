@@ -38,5 +38,5 @@ pub mod unpacking;
 
 pub use error::{CheckpointError, Damaged};
 pub use format::{SectionInfo, SectionKind};
-pub use place::{Address, Place};
+pub use place::{Address, PURPOSE, Place};
 pub use store::{JobName, Key, Reading, Section, Stable, Store, Writing};

@@ -2,16 +2,29 @@
 
 use core::fmt;
 use core::str::FromStr;
+use refrain_secure::Secret;
 use std::path::PathBuf;
 use thiserror::Error;
 
-/// Where a checkpoint server listens: `unix:PATH` or `tcp:HOST:PORT`.
+/// What conversations with servers are about, for who knows the secret.
+pub const PURPOSE: &str = "refrain: checkpoint server";
+
+/// Where a checkpoint server listens: `unix:PATH` or `tcp:HOST:PORT`, or
+/// `sealed:SECRET@HOST:PORT`, which is shown without its secret and is for no command
+/// line.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Address {
     /// A Unix socket of this host.
     Unix(PathBuf),
-    /// Host and port.
+    /// Host and port; whoever reaches it is served.
     Tcp(String),
+    /// The same, for those who know a secret.
+    Sealed {
+        /// Host and port.
+        address: String,
+        /// What both sides know.
+        secret: Secret,
+    },
 }
 
 /// Where checkpoints are kept: a folder, or a server's address.
@@ -31,6 +44,27 @@ pub struct NotAPlace {
     pub text: String,
 }
 
+impl Address {
+    /// The same, for those who know this secret; a Unix socket looks at the user.
+    pub fn sealed(self, secret: &Secret) -> Self {
+        match self {
+            Self::Unix(path) => Self::Unix(path),
+            Self::Tcp(address) | Self::Sealed { address, .. } => Self::Sealed {
+                address,
+                secret: secret.clone(),
+            },
+        }
+    }
+
+    /// As it is parsed again, with its secret: not for eyes.
+    pub fn to_secret_text(&self) -> String {
+        match self {
+            Self::Sealed { address, secret } => format!("sealed:{}@{address}", secret.to_text()),
+            open => open.to_string(),
+        }
+    }
+}
+
 impl FromStr for Address {
     type Err = NotAPlace;
 
@@ -43,9 +77,17 @@ impl FromStr for Address {
         let parsed = match text.split_once(':') {
             Some(("unix", path)) if !path.is_empty() => Some(Self::Unix(path.into())),
             Some(("tcp", address)) => tcp(address),
+            Some(("sealed", sealed)) => sealed
+                .split_once('@')
+                .and_then(|(secret, address)| Some(tcp(address)?.sealed(&secret.parse().ok()?))),
             _ => None,
         };
-        parsed.ok_or_else(|| NotAPlace { text: text.into() })
+        // What may be a secret is not repeated.
+        let shown = match text.starts_with("sealed:") {
+            true => "sealed:…",
+            false => text,
+        };
+        parsed.ok_or_else(|| NotAPlace { text: shown.into() })
     }
 }
 
@@ -55,7 +97,8 @@ impl FromStr for Place {
     /// What begins like an address has to be one; a folder of such a name is
     /// written `./unix:…`.
     fn from_str(text: &str) -> Result<Self, NotAPlace> {
-        if text.starts_with("unix:") || text.starts_with("tcp:") {
+        let is_address = |kind: &&str| text.starts_with(*kind);
+        if ["unix:", "tcp:", "sealed:"].iter().any(is_address) {
             return text.parse().map(Self::Server);
         }
         match text.is_empty() {
@@ -69,7 +112,7 @@ impl fmt::Display for Address {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Unix(path) => write!(f, "unix:{}", path.display()),
-            Self::Tcp(address) => write!(f, "tcp:{address}"),
+            Self::Tcp(address) | Self::Sealed { address, .. } => write!(f, "tcp:{address}"),
         }
     }
 }
@@ -105,6 +148,21 @@ mod tests {
                 text.starts_with("unix:") || text.starts_with("tcp:")
             );
         }
+    }
+
+    #[test]
+    fn a_sealed_address_is_shown_without_its_secret() {
+        let secret = Secret::from_bytes([0xab; 32]);
+        let open: Address = "tcp:h:1".parse().expect("an address");
+        let sealed = open.clone().sealed(&secret);
+        assert_ne!(sealed, open);
+        assert_eq!(sealed.to_string(), "tcp:h:1");
+        assert!(!format!("{sealed:?}").contains("abab"));
+        let text = sealed.to_secret_text();
+        assert_eq!(text.parse(), Ok(Place::Server(sealed)));
+        let wrong = text.replace("@h:1", "@h");
+        let error = wrong.parse::<Place>().expect_err("no port");
+        assert!(!error.to_string().contains("abab"), "{error}");
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! Streams between ranks and a checkpoint server.
 
-use crate::place::Address;
+use crate::place::{Address, PURPOSE};
+use refrain_secure::{STRANGER_WAIT, SealedStream, Secret};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::net::sockopt::{
     set_socket_keepalive, set_tcp_keepidle, set_tcp_keepintvl, set_tcp_user_timeout,
@@ -22,6 +23,8 @@ const UNACKNOWLEDGED_MAX_MS: u32 = 60_000;
 pub(crate) enum Stream {
     Unix(UnixStream),
     Tcp(TcpStream),
+    /// Both sides have proved that they know the secret.
+    Sealed(Box<SealedStream>),
 }
 
 impl Stream {
@@ -30,17 +33,31 @@ impl Stream {
         match address {
             Address::Unix(path) => UnixStream::connect(path).map(Self::Unix),
             Address::Tcp(address) => Self::tcp(TcpStream::connect(address.as_str())?),
+            Address::Sealed { address, secret } => {
+                let stream = TcpStream::connect(address.as_str())?;
+                set_up(&stream)?;
+                stream.set_read_timeout(Some(STRANGER_WAIT))?;
+                let sealed = SealedStream::call(stream, secret, PURPOSE)?;
+                sealed.socket().set_read_timeout(None)?;
+                Ok(Self::Sealed(Box::new(sealed)))
+            }
         }
     }
 
-    /// With what is wanted of it.
+    /// Of somebody who has connected and is to prove that it knows the secret.
+    pub fn answer(self, secret: &Secret) -> io::Result<Self> {
+        match self {
+            Self::Tcp(stream) => {
+                let sealed = SealedStream::answer(stream, secret, PURPOSE, STRANGER_WAIT)?;
+                Ok(Self::Sealed(Box::new(sealed)))
+            }
+            other => Ok(other),
+        }
+    }
+
+    /// Of somebody who has connected.
     pub fn tcp(stream: TcpStream) -> io::Result<Self> {
-        stream.set_nodelay(true)?;
-        // A host that has vanished says no goodbye.
-        set_socket_keepalive(&stream, true)?;
-        set_tcp_keepidle(&stream, KEEP_ALIVE)?;
-        set_tcp_keepintvl(&stream, KEEP_ALIVE / 4)?;
-        set_tcp_user_timeout(&stream, UNACKNOWLEDGED_MAX_MS)?;
+        set_up(&stream)?;
         Ok(Self::Tcp(stream))
     }
 
@@ -48,6 +65,7 @@ impl Stream {
         match self {
             Self::Unix(stream) => stream.try_clone().map(Self::Unix),
             Self::Tcp(stream) => stream.try_clone().map(Self::Tcp),
+            Self::Sealed(_) => Err(io::ErrorKind::Unsupported.into()),
         }
     }
 
@@ -56,11 +74,17 @@ impl Stream {
         let _ = match self {
             Self::Unix(stream) => stream.shutdown(how),
             Self::Tcp(stream) => stream.shutdown(how),
+            Self::Sealed(stream) => stream.socket().shutdown(how),
         };
     }
 
     /// Whether there is something to read, or the end, without waiting for it.
     pub fn is_readable(&self) -> io::Result<bool> {
+        if let Self::Sealed(stream) = self
+            && stream.has_heard()
+        {
+            return Ok(true);
+        }
         let mut polled = [PollFd::new(self, PollFlags::IN)];
         let now = Timespec::default();
         let ready = rustix::io::retry_on_intr(|| poll(&mut polled, Some(&now)))?;
@@ -68,11 +92,23 @@ impl Stream {
     }
 }
 
+/// With what is wanted of it.
+fn set_up(stream: &TcpStream) -> io::Result<()> {
+    stream.set_nodelay(true)?;
+    // A host that has vanished says no goodbye.
+    set_socket_keepalive(stream, true)?;
+    set_tcp_keepidle(stream, KEEP_ALIVE)?;
+    set_tcp_keepintvl(stream, KEEP_ALIVE / 4)?;
+    set_tcp_user_timeout(stream, UNACKNOWLEDGED_MAX_MS)?;
+    Ok(())
+}
+
 impl AsFd for Stream {
     fn as_fd(&self) -> BorrowedFd<'_> {
         match self {
             Self::Unix(stream) => stream.as_fd(),
             Self::Tcp(stream) => stream.as_fd(),
+            Self::Sealed(stream) => stream.socket().as_fd(),
         }
     }
 }
@@ -82,6 +118,7 @@ impl Read for Stream {
         match self {
             Self::Unix(stream) => stream.read(into),
             Self::Tcp(stream) => stream.read(into),
+            Self::Sealed(stream) => stream.read(into),
         }
     }
 }
@@ -93,6 +130,7 @@ impl Write for Stream {
         match self {
             Self::Unix(stream) => stream.write(bytes),
             Self::Tcp(stream) => stream.write(bytes),
+            Self::Sealed(stream) => stream.write(bytes),
         }
     }
 

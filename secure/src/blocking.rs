@@ -3,10 +3,11 @@
 use crate::{Secret, Session};
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::TcpStream;
+use std::time::{Duration, Instant};
 
 const READ_BYTES: usize = 16 << 10;
 
-/// The calling side. What is written goes at once; the socket's own timeouts count.
+/// One side. What is written goes at once; the socket's own timeouts count.
 #[derive(Debug)]
 pub struct SealedStream {
     stream: TcpStream,
@@ -23,11 +24,7 @@ impl SealedStream {
     /// Of the socket; `InvalidData` when the other side is a stranger.
     pub fn call(stream: TcpStream, secret: &Secret, purpose: &str) -> io::Result<Self> {
         let session = Session::caller(secret, purpose).map_err(invalid)?;
-        let mut sealed = Self {
-            stream,
-            session,
-            heard: Vec::new(),
-        };
+        let mut sealed = Self::new(stream, session);
         sealed.flush()?;
         while !sealed.session.is_proven() {
             if sealed.receive()? == 0 {
@@ -36,6 +33,58 @@ impl SealedStream {
         }
         sealed.flush()?;
         Ok(sealed)
+    }
+
+    /// Answers who has connected, and returns when that one has proved that it knows
+    /// the secret. It has so long for that in all, however slowly it speaks; reads
+    /// after that wait for ever.
+    ///
+    /// # Errors
+    /// Of the socket; `InvalidData` when the other side is a stranger, `TimedOut` when it
+    /// has not proved anything in time.
+    pub fn answer(
+        stream: TcpStream,
+        secret: &Secret,
+        purpose: &str,
+        longest: Duration,
+    ) -> io::Result<Self> {
+        let until = Instant::now() + longest;
+        let session = Session::answerer(secret, purpose).map_err(invalid)?;
+        let mut sealed = Self::new(stream, session);
+        while !sealed.session.is_proven() {
+            let left = until.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return Err(ErrorKind::TimedOut.into());
+            }
+            sealed.stream.set_read_timeout(Some(left))?;
+            match sealed.receive() {
+                Ok(0) => return Err(ErrorKind::UnexpectedEof.into()),
+                // The time is over: seen above.
+                Err(error) if error.kind() == ErrorKind::WouldBlock => {}
+                other => _ = other?,
+            }
+            sealed.flush()?;
+        }
+        sealed.stream.set_read_timeout(None)?;
+        Ok(sealed)
+    }
+
+    fn new(stream: TcpStream, session: Session) -> Self {
+        Self {
+            stream,
+            session,
+            heard: Vec::new(),
+        }
+    }
+
+    /// The socket: to poll and to shut down, not to read or write.
+    pub fn socket(&self) -> &TcpStream {
+        &self.stream
+    }
+
+    /// Whether something was heard and not read yet: the socket does not tell.
+    pub fn has_heard(&self) -> bool {
+        !self.heard.is_empty()
     }
 
     fn receive(&mut self) -> io::Result<usize> {
@@ -90,6 +139,7 @@ fn send(session: &mut Session, to: &mut impl Write) -> io::Result<()> {
     Ok(())
 }
 
+/// A signal's handler is no reason to give up.
 fn uninterrupted(mut act: impl FnMut() -> io::Result<usize>) -> io::Result<usize> {
     loop {
         match act() {

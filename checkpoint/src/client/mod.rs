@@ -76,8 +76,18 @@ impl Talk {
     }
 }
 
+/// Why there is no conversation, and what to do.
+fn unreachable(error: &io::Error) -> String {
+    match error.kind() {
+        io::ErrorKind::InvalidData => {
+            format!("{error}: name the file of its --secret with --checkpoint-secret")
+        }
+        _ => format!("it cannot be reached: {error}: start it again, or choose another place"),
+    }
+}
+
 /// What is said of a server that says nothing any more.
-const ENDED: &str = "it has ended the conversation: start it again if it has died, and try again, or choose another place";
+const ENDED: &str = "it has ended the conversation: start it again if it has died, and try again; name its secret with --checkpoint-secret if it has one; or choose another place";
 
 impl Client {
     /// A job's checkpoints on the server at an address, which is reached once, to
@@ -95,9 +105,7 @@ impl Client {
         let address = self.address.to_string();
         let stream = Stream::connect(&self.address).map_err(|error| CheckpointError::Server {
             address: address.clone(),
-            reason: format!(
-                "it cannot be reached: {error}: start it again, or choose another place"
-            ),
+            reason: unreachable(&error),
         })?;
         let mut talk = Talk { address, stream };
         talk.say(&ToServer::Hello {

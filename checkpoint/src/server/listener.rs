@@ -3,6 +3,7 @@
 use super::ServerError;
 use crate::place::Address;
 use crate::socket::Stream;
+use refrain_secure::Secret;
 use rustix::net::sockopt::socket_peercred;
 use std::io::{self, ErrorKind};
 use std::net::TcpListener;
@@ -45,10 +46,12 @@ impl Listener {
                 (Socket::Unix(socket, path.clone()), address.clone())
             }
             Address::Tcp(wanted) => {
-                let socket = TcpListener::bind(wanted.as_str())?;
-                socket.set_nonblocking(true)?;
-                let address = Address::Tcp(socket.local_addr()?.to_string());
-                (Socket::Tcp(socket), address)
+                let (socket, bound) = listen(wanted)?;
+                (Socket::Tcp(socket), Address::Tcp(bound))
+            }
+            Address::Sealed { address, secret } => {
+                let (socket, bound) = listen(address)?;
+                (Socket::Tcp(socket), Address::Tcp(bound).sealed(secret))
             }
         };
         Ok(Self { socket, address })
@@ -71,10 +74,26 @@ impl Listener {
         }
     }
 
+    /// What somebody who has connected has to know.
+    pub fn secret(&self) -> Option<&Secret> {
+        match &self.address {
+            Address::Sealed { secret, .. } => Some(secret),
+            Address::Unix(_) | Address::Tcp(_) => None,
+        }
+    }
+
     /// Where it listens, with the port that the system chose.
     pub fn address(&self) -> &Address {
         &self.address
     }
+}
+
+/// At host and port; returns those that it has come to.
+fn listen(wanted: &str) -> io::Result<(TcpListener, String)> {
+    let socket = TcpListener::bind(wanted)?;
+    socket.set_nonblocking(true)?;
+    let bound = socket.local_addr()?.to_string();
+    Ok((socket, bound))
 }
 
 impl AsFd for Listener {

@@ -10,6 +10,7 @@ use crate::framing::{self, Incoming};
 use crate::message::{FoundHere, Refusal, ToClient};
 use crate::socket::Stream;
 use crate::store::Found;
+use refrain_secure::{STRANGERS_MAX, Secret};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::collections::BTreeMap;
 use std::io::{self, ErrorKind, Read};
@@ -24,7 +25,17 @@ const PAUSE: Timespec = Timespec {
     tv_nsec: 100_000_000,
 };
 
-type Talks = BTreeMap<u64, (Stream, Option<JoinHandle<()>>)>;
+/// One that goes on.
+struct Talk {
+    /// To end it by.
+    stream: Stream,
+    thread: Option<JoinHandle<()>>,
+    /// Has not proved yet that it knows the secret.
+    is_stranger: bool,
+}
+
+/// By their numbers: those that began first are first.
+type Talks = BTreeMap<u64, Talk>;
 
 /// What serves.
 pub(super) struct Service {
@@ -62,7 +73,8 @@ impl Service {
             for listener in listeners {
                 let begun = match listener.accept() {
                     Err(error) if error.kind() == ErrorKind::WouldBlock => continue,
-                    other => other.and_then(|stream| self.begin(number, stream)),
+                    other => other
+                        .and_then(|stream| self.begin(number, stream, listener.secret().cloned())),
                 };
                 number += 1;
                 if let Err(error) = begun {
@@ -77,32 +89,57 @@ impl Service {
         served
     }
 
-    fn begin(self: &Arc<Self>, number: u64, stream: Stream) -> io::Result<()> {
+    fn begin(
+        self: &Arc<Self>,
+        number: u64,
+        stream: Stream,
+        secret: Option<Secret>,
+    ) -> io::Result<()> {
         let kept = stream.try_clone()?;
         let service = self.clone();
+        let is_stranger = secret.is_some();
         // Held until it is entered, or it might be over before.
         let mut talks = self.talks();
         let thread = std::thread::Builder::new()
             .name("refrain-talk".into())
             .spawn(move || {
-                let mut stream = stream;
-                if let Err(error) = service.talk(&mut stream) {
+                if let Err(error) = service.meet(number, stream, secret.as_ref()) {
                     (service.report)(&format!("a conversation has ended: {error}"));
                 }
-                stream.shut_down(Shutdown::Both);
-                service.talks().remove(&number);
+                if let Some(talk) = service.talks().remove(&number) {
+                    talk.stream.shut_down(Shutdown::Both);
+                }
             })?;
-        talks.insert(number, (kept, Some(thread)));
+        let talk = Talk {
+            stream: kept,
+            thread: Some(thread),
+            is_stranger,
+        };
+        talks.insert(number, talk);
+        show_out(&talks);
         Ok(())
+    }
+
+    /// Talks with somebody, who has to know the secret if there is one: nothing is said
+    /// and nothing is done before that is proved.
+    fn meet(&self, number: u64, stream: Stream, secret: Option<&Secret>) -> io::Result<()> {
+        let mut stream = match secret {
+            None => stream,
+            Some(secret) => stream.answer(secret)?,
+        };
+        if let Some(talk) = self.talks().get_mut(&number) {
+            talk.is_stranger = false;
+        }
+        self.talk(&mut stream)
     }
 
     fn end_all(&self) {
         let threads: Vec<_> = self
             .talks()
             .values_mut()
-            .filter_map(|(stream, thread)| {
-                stream.shut_down(Shutdown::Both);
-                thread.take()
+            .filter_map(|talk| {
+                talk.stream.shut_down(Shutdown::Both);
+                talk.thread.take()
             })
             .collect();
         for thread in threads {
@@ -146,6 +183,16 @@ impl Service {
         let mut sink = vec![0; STRIP_BYTES];
         while stream.read(&mut sink)? > 0 {}
         Ok(())
+    }
+}
+
+/// Few strangers at a time: the one that has waited longest has to go.
+fn show_out(talks: &Talks) {
+    let strangers = || talks.values().filter(|talk| talk.is_stranger);
+    if strangers().count() > STRANGERS_MAX
+        && let Some(oldest) = strangers().next()
+    {
+        oldest.stream.shut_down(Shutdown::Both);
     }
 }
 

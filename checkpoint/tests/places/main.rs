@@ -1,5 +1,6 @@
 //! The contract of `Checkpoints`, held by every place: a folder on a disk in
-//! memory, a real folder, a server behind a Unix socket and behind TCP.
+//! memory, a real folder, a server behind a Unix socket and behind TCP,
+//! with and without a secret.
 
 #[path = "../store/content.rs"]
 mod content;
@@ -49,4 +50,9 @@ fn a_server_behind_a_unix_socket() {
 #[test]
 fn a_server_behind_tcp() {
     contract::check(&mut on_a_server(Running::tcp));
+}
+
+#[test]
+fn a_server_behind_tcp_that_wants_a_secret() {
+    contract::check(&mut on_a_server(Running::sealed));
 }

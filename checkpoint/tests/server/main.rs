@@ -1,5 +1,6 @@
 //! The checkpoint server: conversations, with sockets and without; clients that
-//! vanish, dawdle or lie; servers that are killed.
+//! vanish, dawdle or lie; servers that are killed, or
+//! talk to friends alone.
 
 #[path = "../store/content.rs"]
 mod content;
@@ -7,4 +8,5 @@ mod conversation;
 mod hostile;
 mod killed;
 mod running;
+mod sealed;
 mod serving;

@@ -3,11 +3,17 @@
 use refrain_checkpoint::Address;
 use refrain_checkpoint::disk::DiskIo;
 use refrain_checkpoint::server::{Server, ServerOptions};
+use refrain_secure::Secret;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use tempfile::TempDir;
+
+/// What a client has to know at one of its addresses.
+pub fn secret() -> Secret {
+    Secret::from_bytes([7; 32])
+}
 
 /// Serves until it is dropped.
 pub struct Running {
@@ -39,6 +45,7 @@ impl Running {
             listen: vec![
                 Address::Unix(folder.join("socket")),
                 Address::Tcp("127.0.0.1:0".into()),
+                Address::Tcp("127.0.0.1:0".into()).sealed(&secret()),
             ],
             io: DiskIo::Auto,
         };
@@ -65,6 +72,11 @@ impl Running {
 
     pub fn tcp(&self) -> Address {
         self.addresses[1].clone()
+    }
+
+    /// By TCP, for those who know the [`secret`].
+    pub fn sealed(&self) -> Address {
+        self.addresses[2].clone()
     }
 
     /// Names of the checkpoints' files.

@@ -103,3 +103,25 @@ fn many_silent_ones_keep_no_friend_out() {
         .expect("a timeout");
     assert_eq!(silent[0].read(&mut [0]).unwrap_or(0), 0);
 }
+
+/// Whoever proves nothing in time has to go, also with half a handshake; friends are
+/// served before and after, and what they hold stays.
+#[test]
+fn a_silent_one_has_to_go_when_its_time_is_over() {
+    let (server, address) = server();
+    let mut silent = [b"".as_slice(), b"RFS"].map(|bytes| {
+        let mut stream = TcpStream::connect(&address).expect("it listens");
+        stream.write_all(bytes).expect("sent");
+        stream.set_read_timeout(Some(PATIENCE)).expect("a timeout");
+        stream
+    });
+    let friend = LoggerAddress::Tcp(address.clone()).sealed(&secret());
+    let mut rank = Rank::join(&server.socket, Life::new(3, 8, 0), 0, Way::Messages);
+    rank.commit(0, 5);
+    rank.await_stable(5);
+    assert_eq!(list(&friend, PATIENCE).expect("a friend").len(), 2);
+    for stream in &mut silent {
+        assert_eq!(stream.read(&mut [0]).expect("it closes"), 0);
+    }
+    assert_eq!(list(&friend, PATIENCE).expect("a friend").len(), 2);
+}

@@ -1,5 +1,6 @@
 //! `refrain checkpointd`.
 
+use crate::secret;
 use clap::{Args, ValueEnum};
 use miette::{IntoDiagnostic, WrapErr};
 use refrain_checkpoint::Address;
@@ -18,11 +19,16 @@ pub struct Arguments {
     /// what is in it.
     #[arg(long, value_name = "DIR")]
     dir: PathBuf,
-    /// Listen at unix:PATH or tcp:HOST:PORT (port 0: one that is free). There is
-    /// no authentication: a Unix socket serves processes of the same user, a TCP
-    /// port whoever reaches it.
+    /// Listen at unix:PATH or tcp:HOST:PORT (port 0: one that is free). A Unix socket
+    /// serves processes of the same user, a TCP port those who know the --secret;
+    /// without one, whoever reaches it.
     #[arg(long, value_name = "ADDRESS", required = true)]
     listen: Vec<Address>,
+    /// A file with what TCP clients have to know: 64 hexadecimal digits, for nobody
+    /// else's eyes; - for standard input. They prove it, and all that is said is
+    /// encrypted.
+    #[arg(long, value_name = "FILE")]
+    secret: Option<PathBuf>,
     /// How to write its files.
     #[arg(long, value_enum, default_value_t = IoName::Auto)]
     io: IoName,
@@ -49,9 +55,16 @@ pub fn run(arguments: Arguments) -> miette::Result<ExitCode> {
             .into_diagnostic()
             .wrap_err("catching signals")?;
     }
+    let mut listen = arguments.listen;
+    if let Some(file) = &arguments.secret {
+        let secret = secret::read("--secret", file)?;
+        for address in &mut listen {
+            *address = address.clone().sealed(&secret);
+        }
+    }
     let options = ServerOptions {
         folder: arguments.dir,
-        listen: arguments.listen,
+        listen,
         io: match arguments.io {
             IoName::Auto => DiskIo::Auto,
             IoName::Uring => DiskIo::Uring,

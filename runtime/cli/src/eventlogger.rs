@@ -4,6 +4,8 @@ use crate::secret;
 use clap::{Args, ValueEnum};
 use miette::{IntoDiagnostic, WrapErr};
 use refrain::choice::library::{LIBFABRIC, LIBIBVERBS};
+use refrain::choice::verbs;
+use refrain::config::VerbsConfig;
 use refrain_eventlog::client::LoggerAddress;
 use refrain_eventlog::logbook::StoreIo;
 use refrain_eventlog::remote::VERBS;
@@ -61,6 +63,20 @@ pub struct Arguments {
     /// libibverbs.so.1 as the loader finds it.
     #[arg(long, value_name = "FILE", requires = "provider")]
     libibverbs: Option<PathBuf>,
+    /// The RDMA device for --provider verbs; else the one that REFRAIN_VERBS_DEVICE
+    /// names, else the first that can be used.
+    #[arg(long, value_name = "NAME", requires = "provider")]
+    verbs_device: Option<String>,
+    /// Its port; else the first that can be used.
+    #[arg(long, value_name = "N", requires = "provider", value_parser = clap::value_parser!(u8).range(1..))]
+    verbs_port: Option<u8>,
+    /// Which of the port's addresses (GIDs) to use; else one of RoCE v2.
+    #[arg(long, value_name = "INDEX", requires = "provider")]
+    verbs_gid_index: Option<u8>,
+    /// Bytes that a packet carries: 256, 512, 1024, 2048 or 4096; else what the
+    /// port does.
+    #[arg(long, value_name = "BYTES", requires = "provider")]
+    verbs_mtu: Option<u32>,
 }
 
 #[derive(Clone, Copy, ValueEnum)]
@@ -98,7 +114,7 @@ pub fn run(arguments: Arguments) -> miette::Result<ExitCode> {
     options.rings = arguments.rings;
     options.peers = arguments.peer;
     if let Some(file) = &arguments.secret {
-        let secret = secret::read(file)?;
+        let secret = secret::read("--secret", file)?;
         for address in options.listen.iter_mut().chain(&mut options.peers) {
             *address = address.clone().sealed(&secret);
         }
@@ -108,13 +124,20 @@ pub fn run(arguments: Arguments) -> miette::Result<ExitCode> {
         IoName::Uring => StoreIo::Uring,
         IoName::Plain => StoreIo::Plain,
     };
+    let port = verbs::port(&VerbsConfig {
+        device: arguments.verbs_device,
+        port: arguments.verbs_port,
+        gid_index: arguments.verbs_gid_index,
+        mtu_bytes: arguments.verbs_mtu,
+        library: None,
+    });
     options.remote = arguments.provider.map(|name| RemoteOptions {
         library: match name == VERBS {
             true => LIBIBVERBS.or_of_environment(arguments.libibverbs),
             false => LIBFABRIC.or_of_environment(arguments.libfabric),
         },
         provider: name,
-        port: Default::default(),
+        port,
     });
     let number = logger.0;
     let report = move |text: &str| eprintln!("refrain: event logger {number}: {text}");

@@ -13,6 +13,7 @@ use refrain::leftovers;
 use refrain::seconds::{self, Limit};
 use refrain::{Error, choice, size};
 use refrain_checkpoint::policy::{Choice, NotAPolicy};
+use refrain_checkpoint::{Address, Place};
 use refrain_eventlog::Level;
 use std::ffi::OsString;
 use std::io::Write;
@@ -110,6 +111,11 @@ pub struct Arguments {
     /// for temporary files that is removed with it. `refrain events` shows them.
     #[arg(long, value_name = "DIR")]
     event_dir: Option<PathBuf>,
+    /// In which folder the event loggers that are started make one for the rings that
+    /// ranks write into, removed with the job; else in /dev/shm with --event-way verbs,
+    /// which needs one in memory, and with their files otherwise.
+    #[arg(long, value_name = "DIR")]
+    event_rings: Option<PathBuf>,
     /// How long a send may wait for its events, and a rank at its start for the
     /// event loggers, before that is an error.
     #[arg(long, value_name = "SECONDS", default_value = "60", value_parser = seconds::milliseconds)]
@@ -126,6 +132,10 @@ pub struct Arguments {
     /// with the job.
     #[arg(long, value_name = "DIR|ADDRESS")]
     checkpoint_dir: Option<String>,
+    /// A file with what the checkpoint server of --checkpoint-dir tcp:… has to know, and
+    /// this job: that of its --secret.
+    #[arg(long, value_name = "FILE")]
+    checkpoint_secret: Option<PathBuf>,
     /// Whom the job asks for checkpoints: none (only those whose messages fill the
     /// log of others), round-robin (all in turn), adaptive (whose checkpoint frees
     /// most for its costs), ratio (who receives most for what it sends) or interval
@@ -168,7 +178,7 @@ pub struct Arguments {
     /// libibverbs.so.1 as the loader finds it.
     #[arg(long, value_name = "FILE", value_parser = library)]
     libibverbs: Option<String>,
-    /// The RDMA device for --fabric verbs; else each rank takes the one that its
+    /// The RDMA device for --fabric verbs and --event-way verbs; else each rank takes the one that its
     /// REFRAIN_VERBS_DEVICE names, else the first that can be used.
     #[arg(long, value_name = "NAME")]
     verbs_device: Option<String>,
@@ -236,11 +246,25 @@ fn sealed(loggers: Loggers, file: Option<&Path>) -> miette::Result<Loggers> {
             )),
         };
     };
-    let secret = secret::read(file)?;
+    let secret = secret::read("--event-secret", file)?;
     for address in shards.iter_mut().flatten() {
         *address = address.clone().sealed(&secret);
     }
     Ok(Loggers::Running(shards))
+}
+
+/// A checkpoint server, for who knows its secret.
+fn sealed_place(place: Option<String>, file: Option<&Path>) -> miette::Result<Option<String>> {
+    let Some(file) = file else { return Ok(place) };
+    match place.as_deref().map(str::parse) {
+        Some(Ok(Place::Server(address @ (Address::Tcp(_) | Address::Sealed { .. })))) => {
+            let secret = secret::read("--checkpoint-secret", file)?;
+            Ok(Some(address.sealed(&secret).to_secret_text()))
+        }
+        _ => Err(miette!(
+            "--checkpoint-secret is for a checkpoint server at --checkpoint-dir tcp:HOST:PORT: a folder's permissions, and those of a Unix socket, do without"
+        )),
+    }
 }
 
 /// The words of the command; none: ssh.
@@ -348,7 +372,10 @@ pub fn run(arguments: Arguments) -> miette::Result<ExitCode> {
             },
             recovery: RecoveryConfig {
                 max_restarts: arguments.max_restarts.unwrap_or(restarts_default),
-                checkpoint_dir: arguments.checkpoint_dir,
+                checkpoint_dir: sealed_place(
+                    arguments.checkpoint_dir,
+                    arguments.checkpoint_secret.as_deref(),
+                )?,
                 checkpoint_policy: arguments.checkpoint_policy,
                 checkpoint_every_ms: arguments.checkpoint_every,
                 ..RecoveryConfig::default()
@@ -367,6 +394,7 @@ pub fn run(arguments: Arguments) -> miette::Result<ExitCode> {
             loggers: sealed(arguments.event_loggers, arguments.event_secret.as_deref())?,
             replicas: arguments.event_replicas,
             directory: arguments.event_dir.clone(),
+            rings: arguments.event_rings,
             program: None,
         },
         faults: FaultSpec {

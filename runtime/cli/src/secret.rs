@@ -10,10 +10,10 @@ use std::path::Path;
 const FILE_BYTES_MAX: u64 = 4096;
 
 /// Reads a secret from a file that nobody else may read; `-` is standard input, one
-/// line of it.
-pub fn read(path: &Path) -> miette::Result<Secret> {
+/// line of it. `option` names it.
+pub fn read(option: &str, path: &Path) -> miette::Result<Secret> {
     let shown = path.display();
-    let failed = |error: io::Error| miette!("--secret {shown}: {error}");
+    let failed = |error: io::Error| miette!("{option} {shown}: {error}");
     let mut text = String::new();
     if path == Path::new("-") {
         let stdin = io::stdin().lock();
@@ -26,7 +26,7 @@ pub fn read(path: &Path) -> miette::Result<Secret> {
         let mode = file.metadata().map_err(failed)?.mode();
         if mode & 0o077 != 0 {
             return Err(miette!(
-                "--secret {shown}: others may read it: chmod 600 {shown}, and make a new secret if they may have"
+                "{option} {shown}: others may read it: chmod 600 {shown}, and make a new secret if they may have"
             ));
         }
         file.take(FILE_BYTES_MAX)
@@ -34,5 +34,5 @@ pub fn read(path: &Path) -> miette::Result<Secret> {
             .map_err(failed)?;
     }
     let parsed = text.parse();
-    parsed.map_err(|error: refrain_secure::NotASecret| miette!("--secret {shown}: {error}"))
+    parsed.map_err(|error: refrain_secure::NotASecret| miette!("{option} {shown}: {error}"))
 }

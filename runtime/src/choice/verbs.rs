@@ -3,6 +3,7 @@
 use super::FabricChoice;
 use crate::Error;
 use crate::config::{JobConfig, VerbsConfig};
+use refrain_eventlog::remote::VERBS;
 use refrain_transport::fabric::verbs::{self, PortChoice};
 use std::ffi::OsString;
 use std::path::Path;
@@ -56,15 +57,22 @@ pub fn check(config: &JobConfig) -> Result<(), Error> {
     }
 }
 
-/// What ranks need in their environment so that libfabric's provider for verbs asks
-/// the device for no more than there is.
+/// Whether a provider of events is verbs, or one of libfabric over verbs.
+pub fn is_under(provider: &str) -> bool {
+    provider.split(';').any(|layer| layer == VERBS)
+}
+
+/// What ranks and event loggers need in their environment so that libfabric's provider
+/// for verbs asks the device for no more than there is.
 pub fn environment(config: &JobConfig, ranks: u32) -> Option<(OsString, OsString)> {
-    let Ok(FabricChoice::Ofi(Some(provider))) = FabricChoice::parse(&config.fabric) else {
-        return None;
+    let of_fabric = match FabricChoice::parse(&config.fabric) {
+        Ok(FabricChoice::Ofi(provider)) => provider,
+        _ => None,
     };
-    let is_verbs = provider.split(';').any(|layer| layer == "verbs");
+    let of_events = config.events.way.strip_prefix("ofi:");
+    let mut providers = of_fabric.as_deref().into_iter().chain(of_events);
     let is_set = std::env::var_os(PEERS_VARIABLE).is_some();
-    (is_verbs && !is_set).then(|| {
+    (providers.any(is_under) && !is_set).then(|| {
         let peers = ranks.max(PEERS_MIN);
         (PEERS_VARIABLE.into(), peers.to_string().into())
     })
@@ -95,6 +103,11 @@ mod tests {
         for fabric in ["ofi:tcp", "ofi", "verbs", "shm", "auto"] {
             assert_eq!(told(fabric, 100), None, "{fabric}");
         }
+        let mut config = on("ofi:tcp");
+        config.events.way = "ofi:verbs;ofi_rxm".into();
+        assert!(environment(&config, 2).is_some(), "events go by it");
+        config.events.way = "verbs".into();
+        assert_eq!(environment(&config, 2), None);
     }
 
     #[test]

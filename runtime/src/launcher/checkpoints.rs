@@ -28,7 +28,8 @@ impl CheckpointPlace {
         if recovery.max_restarts == 0 {
             return match &recovery.checkpoint_dir {
                 Some(dir) => Err(Error::Config(format!(
-                    "--checkpoint-dir {dir} says nothing where no rank is started again: choose a --protocol that logs, and --max-restarts of at least 1"
+                    "--checkpoint-dir {} says nothing where no rank is started again: choose a --protocol that logs, and --max-restarts of at least 1",
+                    shown(dir)
                 ))),
                 None => Ok(Self::default()),
             };
@@ -72,8 +73,9 @@ impl Drop for CheckpointPlace {
 }
 
 fn absolute(text: &str) -> Result<Place, Error> {
-    let wrong =
-        |error: &dyn core::fmt::Display| Error::Config(format!("--checkpoint-dir {text}: {error}"));
+    let wrong = |error: &dyn core::fmt::Display| {
+        Error::Config(format!("--checkpoint-dir {}: {error}", shown(text)))
+    };
     match text.parse().map_err(|error| wrong(&error))? {
         Place::Folder(path) => {
             let path = path
@@ -83,6 +85,12 @@ fn absolute(text: &str) -> Result<Place, Error> {
         }
         server => Ok(server),
     }
+}
+
+/// A place for eyes: an address without its secret.
+fn shown(text: &str) -> String {
+    let parsed: Result<Place, _> = text.parse();
+    parsed.map_or_else(|error| error.text, |place| place.to_string())
 }
 
 fn make(path: &PathBuf) -> Result<(), Error> {
@@ -100,6 +108,6 @@ fn text_of(place: &Place) -> Result<String, Error> {
         Place::Folder(path) => path.to_str().map(str::to_owned).ok_or_else(|| {
             Error::Config(format!("--checkpoint-dir {}: not UTF-8", path.display()))
         }),
-        Place::Server(address) => Ok(address.to_string()),
+        Place::Server(address) => Ok(address.to_secret_text()),
     }
 }

@@ -1,29 +1,34 @@
 //! The event loggers of a job: processes beside the ranks, started, watched,
 //! started again when they are killed, and ended with the job.
+//!
+//! | file | subject |
+//! |---|---|
+//! | `command` | what each is told; pure, but for ports |
+//! | `folders` | where their files and rings are |
+//! | `process` | starting one |
 
-use super::{program, spawn};
+mod command;
+mod folders;
+mod process;
+
+use super::program;
 use crate::Error;
-use crate::choice::events::{Loggers, REPLICAS_MAX, SHARDS_MAX, WayChoice, way};
-use crate::choice::library::{LIBFABRIC, LIBIBVERBS};
+use crate::choice::events::{Loggers, REPLICAS_MAX, SHARDS_MAX};
 use crate::config::JobConfig;
-use crate::leftovers;
-use refrain_eventlog::Level;
+use command::Logger;
+use folders::Directory;
+use process::{LoggerProcess, describe};
 use refrain_eventlog::client::LoggerAddress;
-use refrain_eventlog::remote::VERBS;
 use refrain_logging::Member;
 use refrain_secure::Secret;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
+use rustix::process::{Signal, pidfd_send_signal};
 use std::ffi::OsString;
-use std::io::Write as _;
-use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener};
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::os::unix::fs::DirBuilderExt;
+use std::net::{IpAddr, SocketAddr};
+use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::process::ExitStatusExt;
-use std::path::{Path, PathBuf};
-use std::process::{Child, ExitStatus, Stdio};
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
-use std::{fs, io};
 
 /// A logger that is killed is started again, but not one that so often in a row
 /// did not live …
@@ -43,6 +48,10 @@ pub struct EventLoggerSpec {
     /// `--event-dir`: where their files go, and stay. `None`: to a folder for
     /// temporary files, and they are removed with the job.
     pub directory: Option<PathBuf>,
+    /// `--event-rings`: where to make the folder for the rings that ranks write into;
+    /// it is removed with the job. `None`: in memory where ranks commit by verbs, else
+    /// the rings are with the files.
+    pub rings: Option<PathBuf>,
     /// The program `refrain`, which is started as `refrain eventlogger`.
     /// `None`: this program, if it is `refrain`; else the one beside it or in
     /// `PATH`.
@@ -55,19 +64,10 @@ impl Default for EventLoggerSpec {
             loggers: Loggers::Started(1),
             replicas: 1,
             directory: None,
+            rings: None,
             program: None,
         }
     }
-}
-
-/// One logger.
-#[derive(Debug)]
-struct LoggerProcess {
-    arguments: Vec<OsString>,
-    shard: usize,
-    process: Option<(Child, OwnedFd)>,
-    started: Instant,
-    quick_deaths: u32,
 }
 
 /// Where the ranks are that commit to them.
@@ -83,36 +83,15 @@ pub enum Reach {
 #[derive(Debug)]
 pub(super) struct EventLoggers {
     program: PathBuf,
+    environment: Vec<(OsString, OsString)>,
     loggers: Vec<LoggerProcess>,
     quorum: usize,
     directory: Option<Directory>,
+    rings: Option<Directory>,
     /// Of each shard those of its replicas; empty: only this host's ranks commit.
     ports: Vec<Vec<u16>>,
     /// Known to them and to the ranks, where they can be reached by TCP.
     secret: Option<Secret>,
-}
-
-/// Where their files are.
-#[derive(Debug)]
-struct Directory {
-    path: PathBuf,
-    is_kept: bool,
-}
-
-impl Drop for Directory {
-    fn drop(&mut self) {
-        if self.is_kept {
-            return;
-        }
-        if let Err(error) = fs::remove_dir_all(&self.path)
-            && error.kind() != io::ErrorKind::NotFound
-        {
-            eprintln!(
-                "refrain: {} cannot be removed: {error}",
-                self.path.display()
-            );
-        }
-    }
 }
 
 impl EventLoggers {
@@ -120,9 +99,11 @@ impl EventLoggers {
     fn none() -> Self {
         Self {
             program: PathBuf::new(),
+            environment: Vec::new(),
             loggers: Vec::new(),
             quorum: 0,
             directory: None,
+            rings: None,
             ports: Vec::new(),
             secret: None,
         }
@@ -133,7 +114,7 @@ impl EventLoggers {
     pub(super) fn start(
         spec: &EventLoggerSpec,
         config: &mut JobConfig,
-        job: u64,
+        (job, ranks): (u64, u32),
         reach: Reach,
     ) -> Result<Self, Error> {
         let member = config.protocol.parse::<Member>();
@@ -156,7 +137,9 @@ impl EventLoggers {
                 config.events.shards = shards.iter().map(texts).collect();
                 Ok(Self::none())
             }
-            Loggers::Started(shards) => Self::start_shards(spec, *shards, config, (job, reach)),
+            Loggers::Started(shards) => {
+                Self::start_shards(spec, *shards, config, (job, ranks, reach))
+            }
         }
     }
 
@@ -164,7 +147,7 @@ impl EventLoggers {
         spec: &EventLoggerSpec,
         shards: u32,
         config: &mut JobConfig,
-        (job, reach): (u64, Reach),
+        (job, ranks, reach): (u64, u32, Reach),
     ) -> Result<Self, Error> {
         if !(1..=SHARDS_MAX).contains(&shards) || !(1..=REPLICAS_MAX).contains(&spec.replicas) {
             return Err(Error::Config(format!(
@@ -178,7 +161,8 @@ impl EventLoggers {
                 "the event logger that this protocol needs; or name it in EventLoggerSpec::program, or a logger that runs in EventLoggerSpec::loggers",
             )?,
         };
-        let directory = make_directory(spec, job)?;
+        let directory = Directory::of_files(spec.directory.as_deref(), job)?;
+        let rings = Directory::of_rings(spec.rings.as_deref(), config, job)?;
         let id = |shard: u32, replica: u32| shard * spec.replicas + replica;
         let socket = |id: u32| directory.path.join(format!("{id}.sock"));
         let addresses: Vec<Vec<String>> = (0..shards)
@@ -190,12 +174,14 @@ impl EventLoggers {
             .collect();
         let mut loggers = Self {
             program,
+            environment: command::environment(config, ranks),
             loggers: Vec::new(),
             quorum: config.events.quorum.of(spec.replicas as usize),
             directory: None,
+            rings: None,
             ports: match reach {
                 Reach::ThisHost => Vec::new(),
-                Reach::OtherHosts => free_ports(shards, spec.replicas)?,
+                Reach::OtherHosts => command::free_ports(shards, spec.replicas)?,
             },
             secret: match reach {
                 Reach::ThisHost => None,
@@ -208,18 +194,22 @@ impl EventLoggers {
         for (shard, replicas) in addresses.iter().enumerate() {
             for (replica, address) in replicas.iter().enumerate() {
                 let id = id(shard as u32, replica as u32);
-                let folder = directory.path.join(id.to_string());
+                let own = |directory: &Directory| directory.path.join(id.to_string());
                 let peers = replicas.iter().filter(|peer| *peer != address);
-                let port = loggers.ports.get(shard).map(|ports| ports[replica]);
-                loggers.loggers.push(LoggerProcess {
-                    arguments: arguments(&folder, (address, port), id, peers, config)?,
-                    shard,
-                    process: None,
-                    started: Instant::now(),
-                    quick_deaths: 0,
-                });
+                let (folder, rings) = (own(&directory), rings.as_ref().map(own));
+                let logger = Logger {
+                    id,
+                    folder: &folder,
+                    rings: rings.as_deref(),
+                    address,
+                    port: loggers.ports.get(shard).map(|ports| ports[replica]),
+                    peers: peers.map(String::as_str).collect(),
+                };
+                let arguments = logger.arguments(config)?;
+                loggers.loggers.push(LoggerProcess::new(arguments, shard));
             }
         }
+        loggers.rings = rings;
         loggers.directory = Some(directory);
         for index in 0..loggers.loggers.len() {
             loggers.start_one(index)?;
@@ -229,18 +219,15 @@ impl EventLoggers {
     }
 
     fn start_one(&mut self, index: usize) -> Result<(), Error> {
-        let logger = &mut self.loggers[index];
-        let (program, secret) = (&self.program, self.secret.as_ref());
-        let started = launch(program, &logger.arguments, secret);
-        logger.started = Instant::now();
-        logger.process = Some(started.map_err(|error| Error::Control {
+        let secret = self.secret.as_ref();
+        let started = self.loggers[index].start(&self.program, &self.environment, secret);
+        started.map_err(|error| Error::Control {
             attempted: format!(
                 "starting event logger {index} ({} eventlogger)",
                 self.program.display()
             ),
             error,
-        })?);
-        Ok(())
+        })
     }
 
     /// Their addresses, for ranks that reach this host at `host`; `None`: those that
@@ -341,129 +328,5 @@ impl Drop for EventLoggers {
                 let _ = child.wait();
             }
         }
-    }
-}
-
-/// Starts a logger; a secret goes over its standard input.
-fn launch(
-    program: &Path,
-    arguments: &[OsString],
-    secret: Option<&Secret>,
-) -> io::Result<(Child, OwnedFd)> {
-    let stdin = secret.map_or_else(Stdio::null, |_| Stdio::piped());
-    let mut child = spawn::spawn_service(program, arguments, stdin)?;
-    let mut prepare = || {
-        if let (Some(mut stdin), Some(secret)) = (child.stdin.take(), secret) {
-            // Fits a pipe. One that has ended already is noticed by its end.
-            let _ = writeln!(stdin, "{}", secret.to_text());
-        }
-        pidfd_open(Pid::from_child(&child), PidfdFlags::empty())
-    };
-    match prepare() {
-        Ok(pidfd) => Ok((child, pidfd)),
-        Err(error) => {
-            let _ = child.kill();
-            let _ = child.wait();
-            Err(error.into())
-        }
-    }
-}
-
-fn arguments<'a>(
-    folder: &Path,
-    (address, port): (&str, Option<u16>),
-    id: u32,
-    peers: impl Iterator<Item = &'a String>,
-    config: &JobConfig,
-) -> Result<Vec<OsString>, Error> {
-    let level = Level::ALL
-        .iter()
-        .find(|(_, level)| *level == config.events.level);
-    let mut arguments: Vec<OsString> = vec![
-        "eventlogger".into(),
-        folder.into(),
-        "--listen".into(),
-        address.into(),
-        "--logger".into(),
-        id.to_string().into(),
-        "--level".into(),
-        level.map_or("placed", |(name, _)| name).into(),
-    ];
-    if let Some(port) = port {
-        let address = format!("tcp:0.0.0.0:{port}").into();
-        arguments.extend(["--listen".into(), address, "--secret".into(), "-".into()]);
-    }
-    for peer in peers {
-        arguments.extend(["--peer".into(), peer.into()]);
-    }
-    if let WayChoice::Provider(provider) = way(&config.events.way)? {
-        let (library, file) = match provider == VERBS {
-            true => (LIBIBVERBS, &config.verbs.library),
-            false => (LIBFABRIC, &config.libfabric),
-        };
-        arguments.extend(["--provider".into(), provider.into()]);
-        if let Some(file) = file {
-            arguments.extend([library.option.into(), file.into()]);
-        }
-    }
-    Ok(arguments)
-}
-
-/// Ports that nobody listens at now. A logger that is started again listens where it
-/// did, so the launcher chooses; should somebody else take one meanwhile, the logger
-/// says so and the job ends.
-fn free_ports(shards: u32, replicas: u32) -> Result<Vec<Vec<u16>>, Error> {
-    let mut held = Vec::new();
-    let mut choose = || -> io::Result<u16> {
-        let listener = TcpListener::bind((Ipv4Addr::UNSPECIFIED, 0))?;
-        let port = listener.local_addr()?.port();
-        // Held until all are chosen, so that no two are the same.
-        held.push(listener);
-        Ok(port)
-    };
-    let mut shard = || (0..replicas).map(|_| choose()).collect();
-    let ports = (0..shards).map(|_| shard()).collect::<io::Result<_>>();
-    ports.map_err(|error| Error::Control {
-        attempted: "choosing ports for event loggers".into(),
-        error,
-    })
-}
-
-fn make_directory(spec: &EventLoggerSpec, job: u64) -> Result<Directory, Error> {
-    let directory = match &spec.directory {
-        Some(path) => Directory {
-            path: std::path::absolute(path).unwrap_or_else(|_| path.clone()),
-            is_kept: true,
-        },
-        None => {
-            let launcher = leftovers::file_prefix(std::process::id()).ok_or_else(|| {
-                Error::Config("/proc is needed to name the event loggers' files, mount it".into())
-            })?;
-            let name = format!("{launcher}{job:016x}{}", leftovers::EVENTS_SUFFIX);
-            Directory {
-                path: std::env::temp_dir().join(name),
-                is_kept: false,
-            }
-        }
-    };
-    // The folder for temporary files is not Refrain's to make.
-    let made = fs::DirBuilder::new()
-        .recursive(directory.is_kept)
-        .mode(0o700)
-        .create(&directory.path);
-    made.map_err(|error| {
-        Error::Config(format!(
-            "the event loggers' folder {} cannot be made: {error}: name one with --event-dir",
-            directory.path.display()
-        ))
-    })?;
-    Ok(directory)
-}
-
-fn describe(status: ExitStatus) -> String {
-    match (status.code(), status.signal()) {
-        (Some(code), _) => format!("exited with status {code}"),
-        (None, Some(signal)) => format!("was killed by {}", super::verdict::signal_name(signal)),
-        (None, None) => "ended".into(),
     }
 }

@@ -45,16 +45,22 @@ pub struct Start<'a> {
     pub stdin: bool,
 }
 
-/// Starts a process that serves the job, and reads `stdin`: in a process group of
-/// its own, killed with the thread that calls this; its standard output goes
+/// Starts a process that serves the job, with `environment` added to this process's,
+/// and reads `stdin`: in a process group of its own, killed with the thread that calls this; its standard output goes
 /// nowhere.
 ///
 /// # Errors
 /// Of the system.
-pub fn spawn_service(program: &Path, arguments: &[OsString], stdin: Stdio) -> io::Result<Child> {
+pub fn spawn_service(
+    program: &Path,
+    arguments: &[OsString],
+    environment: &[(OsString, OsString)],
+    stdin: Stdio,
+) -> io::Result<Child> {
     let mut command = Command::new(program);
     command
         .args(arguments)
+        .envs(environment.iter().map(|(name, value)| (name, value)))
         .stdin(stdin)
         .stdout(Stdio::null())
         .process_group(0);

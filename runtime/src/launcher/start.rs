@@ -167,7 +167,8 @@ pub fn start(mut spec: JobSpec, forward_signals: bool) -> Result<Job, Error> {
         Place::Here(_) => Reach::ThisHost,
         Place::There(_) => Reach::OtherHosts,
     };
-    let loggers = EventLoggers::start(&spec.event_loggers, &mut spec.config, id, reach)?;
+    let job = (id, spec.ranks);
+    let loggers = EventLoggers::start(&spec.event_loggers, &mut spec.config, job, reach)?;
     let faults = Faults::new(spec.faults, spec.ranks, loggers.processes().len())?;
     let max_restarts = spec.config.recovery.max_restarts;
     let lives = |rank| Lives::new(max_restarts, faults.kill_at_clock(rank));

@@ -9,9 +9,9 @@
 //!   `refrain-<process id of the launcher>-<its start time>-<anything>`. The
 //!   start time (clock ticks since boot) tells a launcher from a later process
 //!   with the same id.
-//! - Folders of event loggers, and of checkpoints, in the folder for temporary
-//!   files, named likewise, with [`EVENTS_SUFFIX`] or [`CHECKPOINTS_SUFFIX`] at the
-//!   end.
+//! - Folders of event loggers, of their rings (in `/dev/shm`), and of checkpoints, in the
+//!   folder for temporary files, named likewise, with [`EVENTS_SUFFIX`],
+//!   [`RINGS_SUFFIX`] or [`CHECKPOINTS_SUFFIX`] at the end.
 //! - What libfabric's shm provider leaves in `/dev/shm` (`segments`).
 
 mod process;
@@ -42,6 +42,13 @@ pub const EVENTS_SUFFIX: &str = "-events";
 /// How the names of the folders end that hold a job's checkpoints.
 pub const CHECKPOINTS_SUFFIX: &str = "-checkpoints";
 
+/// How the names of the folders end that hold the rings of a job's event loggers, where
+/// those are not with the files. Their launcher locks the file [`LOCK`] in them.
+pub const RINGS_SUFFIX: &str = "-rings";
+/// The file that is locked while a folder is in use, by each logger in its own.
+pub const LOCK: &str = "lock";
+const FOLDERS: [&str; 3] = [EVENTS_SUFFIX, CHECKPOINTS_SUFFIX, RINGS_SUFFIX];
+
 /// A folder without any lock may be of loggers that start just now.
 const YOUNG: Duration = Duration::from_secs(60);
 
@@ -66,7 +73,7 @@ pub fn remove(folders: &[PathBuf]) -> Removal {
     });
     for path in folders.iter().flat_map(|folder| {
         own_entries(folder, |_, name| {
-            let is_folder = name.ends_with(EVENTS_SUFFIX) || name.ends_with(CHECKPOINTS_SUFFIX);
+            let is_folder = FOLDERS.iter().any(|suffix| name.ends_with(suffix));
             is_folder && launcher_is_dead(name)
         })
     }) {
@@ -80,11 +87,12 @@ pub fn remove(folders: &[PathBuf]) -> Removal {
 
 /// Whether a logger still writes there, or may be about to: that of a launcher
 /// in another container that shares the folder, whose process id means nothing
-/// here. Each logger locks its own folder.
+/// here. Each logger locks its own folder, a launcher that of the rings.
 fn is_in_use(path: &Path) -> bool {
     let inner = fs::read_dir(path).into_iter().flatten().flatten();
-    let locks: Vec<_> = inner
-        .filter_map(|entry| fs::File::open(entry.path().join("lock")).ok())
+    let folders = inner.map(|entry| entry.path()).chain([path.to_owned()]);
+    let locks: Vec<_> = folders
+        .filter_map(|folder| fs::File::open(folder.join(LOCK)).ok())
         .collect();
     let is_held = |lock: &fs::File| {
         let locked = rustix::fs::flock(lock, FlockOperation::NonBlockingLockExclusive);

@@ -127,11 +127,8 @@ fn alone(name: &str, value: &str) {
             }
         }
         "hang" => hang(),
-        "ignore-term" => {
-            // A handler that does nothing is as good as ignoring it.
-            let flag = std::sync::Arc::default();
-            signal_hook::flag::register(signal_hook::consts::SIGTERM, flag).expect("a handler");
-        }
+        "ignore-term" => ignore(signal_hook::consts::SIGTERM),
+        "ignore-interrupt" => ignore(signal_hook::consts::SIGINT),
         "grandchild" => {
             let child = Command::new("sleep")
                 .arg("1000")
@@ -278,6 +275,12 @@ fn signals() {
             return;
         }
     }
+}
+
+/// By a handler that does nothing.
+fn ignore(signal: i32) {
+    let flag = std::sync::Arc::default();
+    signal_hook::flag::register(signal, flag).expect("a handler");
 }
 
 fn hang() {

@@ -46,7 +46,7 @@ impl Source {
                 .map_err(Report::msg)?;
             let addresses = match &place.secret {
                 Some(file) => {
-                    let secret = secret::read(file)?;
+                    let secret = secret::read("--secret", file)?;
                     let sealed = |it: LoggerAddress| it.sealed(&secret);
                     addresses.into_iter().map(sealed).collect()
                 }

@@ -1,5 +1,7 @@
 //! What is installed here.
 
+#![allow(dead_code, reason = "each test file uses a part")]
+
 use crate::launched::{refrain, run};
 use std::path::PathBuf;
 

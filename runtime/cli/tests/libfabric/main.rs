@@ -3,6 +3,8 @@
 
 #[path = "../launched/mod.rs"]
 mod launched;
+#[path = "../two_hosts/mod.rs"]
+mod two_hosts;
 
 mod installed;
 mod killed;

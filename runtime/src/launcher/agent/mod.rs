@@ -53,6 +53,8 @@ pub fn run() -> Result<(), AgentError> {
         .take(LINE_BYTES_MAX)
         .read_line(&mut line)?;
     let invitation: Invitation = line.parse()?;
-    let wire = calling::call(&invitation)?;
-    serving::serve(wire, invitation.host)
+    match calling::call(&invitation)? {
+        Some(wire) => serving::serve(wire, invitation.host),
+        None => Ok(()),
+    }
 }

@@ -1,30 +1,23 @@
 //! Starting the agents of a job, and waiting until all have called and are ready.
 
-use super::invitation::{Invitation, LOCAL_NAME, PURPOSE};
+use super::calling::Caller;
+use super::invitation::{Invitation, PURPOSE};
 use super::message::{FromAgent, Refusal, Setup, ToAgent};
-use super::telling::{check_setup, quoted};
+use super::telling::check_setup;
 use super::wire::Wire;
-use super::{Arm, Caller, Host, Hosts, HostsSpec, listing};
+use super::{Arm, Host, Hosts, HostsSpec, listing};
 use crate::Error;
 use crate::config::JobConfig;
-use crate::launcher::{addresses, program, spawn};
+use crate::launcher::addresses;
 use refrain_secure::{Door, Guest, Secret};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::process::{Pid, PidfdFlags, pidfd_open};
-use std::ffi::OsString;
-use std::io::{self, Write as _};
+use std::io;
 use std::net::IpAddr;
 use std::os::fd::AsFd;
-use std::os::unix::process::ExitStatusExt;
-use std::path::PathBuf;
-use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 /// How long agents may take to call and to say that they are ready.
 const READY_MAX: Duration = Duration::from_secs(60);
-/// What reaches a host, unless told otherwise.
-const SSH: [&str; 2] = ["ssh", "-oBatchMode=yes"];
-
 /// A host whose agent is not ready.
 struct Waiting {
     name: String,
@@ -86,61 +79,13 @@ pub fn gather(spec: &HostsSpec, setup: &Setup) -> Result<Hosts, Error> {
             name: host.name.clone(),
             ranks,
             number: number as u32,
-            caller: call(spec, &host.name, &invitation)?,
+            caller: Caller::start(spec, &host.name, &invitation)?,
             wire: None,
             ready: None,
         });
     }
     gathering.wait(Instant::now() + READY_MAX)?;
     gathering.finish()
-}
-
-/// Starts the agent on one host.
-fn call(spec: &HostsSpec, name: &str, invitation: &Invitation) -> Result<Caller, Error> {
-    let failed = |error| Error::Control {
-        attempted: format!("starting an agent on {name}"),
-        error,
-    };
-    let refrain = match &spec.refrain {
-        Some(path) => path.clone(),
-        None => program::refrain("an agent on each host")?,
-    };
-    let (command, arguments) = if name == LOCAL_NAME {
-        (refrain, vec!["agent".into()])
-    } else {
-        let default = || SSH.map(OsString::from).to_vec();
-        let ssh = Some(spec.ssh.clone()).filter(|ssh| !ssh.is_empty());
-        let mut ssh = ssh.unwrap_or_else(default).into_iter();
-        let command = PathBuf::from(ssh.next().unwrap_or_default());
-        let words = [name.into(), quoted(&refrain), "agent".into()];
-        (program::resolve(&command)?, ssh.chain(words).collect())
-    };
-    let mut child = spawn::spawn_service(&command, &arguments, Stdio::piped()).map_err(failed)?;
-    let mut stdin = child.stdin.take();
-    let said = stdin.as_mut().map(|stdin| {
-        // Fits a pipe. One that has ended already is noticed by its end.
-        stdin.write_all(invitation.to_line().as_bytes())
-    });
-    if let Some(Err(error)) = said
-        && error.kind() != io::ErrorKind::BrokenPipe
-    {
-        let _ = child.kill();
-        let _ = child.wait();
-        return Err(failed(error));
-    }
-    match pidfd_open(Pid::from_child(&child), PidfdFlags::empty()) {
-        Ok(pidfd) => Ok(Caller {
-            child,
-            pidfd,
-            stdin,
-            has_ended: false,
-        }),
-        Err(error) => {
-            let _ = child.kill();
-            let _ = child.wait();
-            Err(failed(error.into()))
-        }
-    }
 }
 
 /// Agents on one machine (containers, network namespaces) do not see each other's
@@ -296,7 +241,7 @@ impl Waiting {
         }
         // What it said before is heard first.
         match self.caller.child.try_wait() {
-            Ok(Some(status)) => Err(self.gone(status)),
+            Ok(Some(status)) => Err(self.caller.gone(&self.name, status)),
             _ => Ok(()),
         }
     }
@@ -318,27 +263,6 @@ impl Waiting {
                 error: io::Error::other("the agent there could not do it"),
             },
         }
-    }
-
-    fn gone(&self, status: std::process::ExitStatus) -> Error {
-        let how = match (status.code(), status.signal()) {
-            (Some(code), _) => format!("ended with status {code}"),
-            (None, signal) => format!("was killed by signal {}", signal.unwrap_or(0)),
-        };
-        let advice = match (self.name.as_str(), status.code()) {
-            (LOCAL_NAME, _) => "its own output should say why".to_owned(),
-            (name, Some(255)) => {
-                format!("the host cannot be reached or lets nobody in: try `ssh -oBatchMode=yes {name} true`")
-            }
-            (_, Some(126 | 127)) => {
-                "there is no refrain at that path: install it there, or name it with --remote-refrain".to_owned()
-            }
-            _ => "its own output should say why".to_owned(),
-        };
-        Error::Config(format!(
-            "host {}: what was to start an agent there {how} before the agent was ready: {advice}",
-            self.name
-        ))
     }
 }
 

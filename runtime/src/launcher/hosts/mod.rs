@@ -9,10 +9,12 @@
 //! | `message` | what launcher and agents say; framing; pure |
 //! | `telling` | whether and how hosts can be told what they are to do; pure |
 //! | `wire` | messages over a socket, by `refrain_secure` |
-//! | `gathering` | starting the agents, and waiting until all have called |
+//! | `calling` | starting the agent on one host, by ssh |
+//! | `gathering` | starting all agents, and waiting until all have called |
 //! | `far` | a rank's process on another host, as the launcher has it |
 //! | `hearing` | what agents say while the job runs |
 
+mod calling;
 mod far;
 mod gathering;
 mod hearing;
@@ -30,14 +32,13 @@ use super::output::Output;
 use super::process::RankProcess;
 use crate::Error;
 use crate::config::JobConfig;
+use calling::Caller;
 use message::ToAgent;
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::process::{Signal, pidfd_send_signal};
+use rustix::event::PollFlags;
 use std::ffi::OsString;
 use std::net::IpAddr;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd};
 use std::path::PathBuf;
-use std::process::{Child, ChildStdin};
 use std::time::{Duration, Instant};
 use wire::Wire;
 
@@ -70,31 +71,6 @@ struct Host {
     config: JobConfig,
     /// The address of this host, as the agent's host reaches it.
     launcher: IpAddr,
-}
-
-/// What has started the agent: ssh, or the agent itself.
-#[derive(Debug)]
-struct Caller {
-    child: Child,
-    pidfd: OwnedFd,
-    /// The agent ends when this is closed.
-    stdin: Option<ChildStdin>,
-    /// It ended, and that is known.
-    has_ended: bool,
-}
-
-impl Caller {
-    /// Waits a while for its end, then kills it.
-    fn end(&mut self, give_up_at: Instant) {
-        drop(self.stdin.take());
-        let mut polled = [PollFd::new(&self.pidfd, PollFlags::IN)];
-        let _ = rustix::io::retry_on_intr(|| {
-            let left = give_up_at.saturating_duration_since(Instant::now());
-            poll(&mut polled, Timespec::try_from(left).ok().as_ref())
-        });
-        let _ = pidfd_send_signal(&self.pidfd, Signal::KILL);
-        let _ = self.child.wait();
-    }
 }
 
 /// The hosts of a job. Dropping it ends all that runs on them.
