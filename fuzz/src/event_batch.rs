@@ -129,7 +129,7 @@ pub fn seeds() -> Vec<Vec<u8>> {
     let mut program = vec![2, 9, 0, 0, 0, 0, 0, 0, 0];
     for what in 0..64_u8 {
         program.extend([
-            what % 8 | (what & 32) >> 2 | what << 4,
+            (what % 8) | ((what & 32) >> 2) | (what << 4),
             what.wrapping_mul(5),
         ]);
     }

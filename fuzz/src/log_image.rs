@@ -34,7 +34,7 @@ pub fn check(bytes: &[u8]) {
 
 /// A file of any bytes, or one with a header and slots.
 fn file(input: &mut Input<'_>, forged: &mut bool) -> Vec<u8> {
-    if input.u8() % 8 == 0 {
+    if input.u8().is_multiple_of(8) {
         *forged = true;
         return input.bytes();
     }
