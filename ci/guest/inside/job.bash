@@ -10,7 +10,7 @@ export REFRAIN_VERBS_DEVICE=$SOFTROCE_DEV0
 export FI_PROVIDER=verbs
 job_limit_s=${SOFTROCE_JOB_LIMIT_S:-120}
 # A device holds all of a log's memory in place, and that takes seconds here.
-log_memory=16M
+log_memory=${log_memory:-16M}
 
 # Calls `run LOG FABRIC RANKS OPTIONS WORKLOAD THIRD` for each line of a table whose
 # fabric is known. In options @HERE is the folder of these programs.

@@ -79,6 +79,8 @@ struct Limits {
     adds_virtual_address: bool,
     binds_registrations: bool,
     has_neighbours: bool,
+    /// Closing crashes: libfabric 1.17's `verbs`, where a peer is gone or going.
+    stays_open: bool,
 }
 
 impl Limits {
@@ -93,6 +95,7 @@ impl Limits {
             adds_virtual_address: has(FI_MR_VIRT_ADDR),
             binds_registrations: has(FI_MR_ENDPOINT),
             has_neighbours: neighbours::exist_for(info),
+            stays_open: info.provider().starts_with("verbs") && info.library().version().major < 2,
         }
     }
 }
@@ -158,7 +161,11 @@ impl Endpoint {
     /// their completions lost. Later calls find the endpoint closed; closing
     /// again does nothing.
     ///
-    /// After it the provider of this process touches no memory any more. A peer
+    /// The provider `verbs` of libfabric 1.x may crash there: its endpoints are left
+    /// to the end of the process, with the memory that they may use.
+    ///
+    /// After it the provider of this process touches no memory that is used for
+    /// anything else. A peer
     /// that was asked for data of a read by the `shm` provider may still put it
     /// where the read wanted it: let reads complete first.
     ///
@@ -169,12 +176,23 @@ impl Endpoint {
         let Some(objects) = self.objects.take() else {
             return Ok(());
         };
+        if self.limits.stays_open {
+            self.leave_open(objects);
+            return Ok(());
+        }
         let result = self.close_objects(objects);
         if result.is_err() {
             core::mem::forget(core::mem::take(&mut self.registrations));
         }
         self.registrations.clear();
         result
+    }
+
+    /// Leaves the objects, and all memory that they may use, to the end of the process.
+    fn leave_open(&mut self, objects: Objects) {
+        core::mem::forget(objects);
+        core::mem::forget(core::mem::replace(&mut self.operations, Operations::new(0)));
+        core::mem::forget(core::mem::take(&mut self.registrations));
     }
 
     fn close_objects(&mut self, objects: Objects) -> Result<(), Error> {
