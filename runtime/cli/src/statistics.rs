@@ -285,7 +285,7 @@ mod tests {
             bytes: 2000,
         };
         assert_eq!(checkpoints(&[]), None);
-        let line = "4 checkpoints, 4000 B; ranks were asked for 6";
+        let line = "4 checkpoints, 3.9 KiB; ranks were asked for 6";
         assert_eq!(checkpoints(&[one, one]).as_deref(), Some(line));
     }
 

@@ -142,7 +142,8 @@ fn an_interrupted_job_ends_on_all_hosts() {
 fn a_host_that_cannot_be_reached_is_named() {
     let hosts = Hosts::with(r#"[ "$host" != b ] || exit 255; exec "$@""#);
     let ended = run(&mut hosts.job("-n 2 --host a,b", "hello finalize")).expect(2);
-    let words = ["host b", "status 255", "BatchMode"];
+    // The command that was tried, over the end of a line.
+    let words = ["host b", "status 255", "/ssh b true`"];
     assert!(
         words.iter().all(|word| ended.err.contains(word)),
         "{ended:?}"

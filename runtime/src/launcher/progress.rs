@@ -328,7 +328,7 @@ mod tests {
         };
         assert_eq!(
             told(&[one, other]),
-            "; logs 3 MiB, up to 75 %, 3 GiB on disk; 3 waits for events of 30 µs"
+            "; logs 3.8 MiB, up to 75 %, 3 GiB on disk; 3 waits for events of 30 µs"
         );
     }
 
