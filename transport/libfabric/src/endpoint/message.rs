@@ -40,7 +40,7 @@ impl Endpoint {
 
     /// Sends a short message that the provider copies at once: the parts are
     /// free when this returns, and no completion comes. Failing later, it is
-    /// reported with [`TOKEN_OF_INJECTED`](super::operations::TOKEN_OF_INJECTED).
+    /// reported with [`TOKEN_OF_INJECTED`](crate::TOKEN_OF_INJECTED).
     ///
     /// # Errors
     /// As of [`Endpoint::send`], but for [`Refused::Full`]; also more bytes than
