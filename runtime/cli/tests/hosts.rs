@@ -77,6 +77,36 @@ fn output_statuses_and_fences_are_as_on_one_host() {
     );
 }
 
+/// A reader that waits until nobody can go on, and then takes everything at once.
+#[test]
+fn output_goes_on_when_all_that_waits_is_read_at_once() {
+    let hosts = Hosts::new();
+    let steps = "process lines=9000 fence finalize";
+    let mut launched = Launched::start(&mut hosts.job("-n 3 --host a:2,b", steps));
+    let ranks = launched.wait_for("process", 3);
+    let states: Vec<String> = ranks
+        .iter()
+        .map(|line| format!("/proc/{}/stat", line.rsplit(' ').next().unwrap()))
+        .collect();
+    // Asleep whenever one looks: they write, and nobody takes it.
+    let sleeps = |file: &String| fs::read_to_string(file).unwrap().contains(") S ");
+    let mut looks = 0;
+    while looks < 3000 {
+        looks = if states.iter().all(sleeps) {
+            looks + 1
+        } else {
+            0
+        };
+        std::thread::yield_now();
+    }
+    // Room for all that the launcher keeps, in one write.
+    rustix::pipe::fcntl_setpipe_size(launched.out().get_ref(), 1 << 20).unwrap();
+    let ended = launched.end().expect(0);
+    for rank in 0..3 {
+        assert_eq!(ended.of_rank(rank).len(), 9001);
+    }
+}
+
 /// Memory travels between ranks of one agent, as it does without any.
 #[test]
 fn memory_is_shared_on_each_host() {

@@ -44,7 +44,7 @@ pub fn serve(job: &mut Job, timeout: Duration) -> Result<Option<Outcome>, Error>
         let has_lost = job.flush_hosts();
         let wake_at = deadline
             .into_iter()
-            .chain(has_lost.then(Instant::now))
+            .chain((has_lost || job.can_take_relayed()).then(Instant::now))
             .chain(job.phase.deadline())
             .chain(job.look_at_held())
             .chain(

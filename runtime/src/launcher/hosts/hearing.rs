@@ -207,6 +207,16 @@ impl Job {
         }
     }
 
+    /// Whether agents have passed on what there is room for now: no descriptor says so,
+    /// and they may wait for nothing else.
+    pub(in crate::launcher) fn can_take_relayed(&mut self) -> bool {
+        let mut outputs = self.ranks.iter().flat_map(|process| &process.outputs);
+        outputs.any(|output| {
+            let sink = sink_of(&mut self.out, &mut self.err, output.stream);
+            output.has_relayed() && !sink.is_full()
+        })
+    }
+
     /// Ranks of other hosts whose end was told and not noted.
     pub(in crate::launcher) fn told_ends(&mut self) -> Vec<usize> {
         let ranks = self.ranks.iter_mut().enumerate();
