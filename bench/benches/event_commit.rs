@@ -9,7 +9,7 @@
 //! time until there is room counts.
 
 use criterion::{BenchmarkId, Criterion};
-use refrain_eventlog::client::{Client, ClientOptions, LoggerAddress};
+use refrain_eventlog::client::{Client, ClientOptions, ServerAddress};
 use refrain_eventlog::server::{Server, ServerOptions};
 use refrain_eventlog::{Level, LoggerId};
 use refrain_logging::determinant::EventIndex;
@@ -51,7 +51,7 @@ fn commit_all(client: &mut Client, batches: &[(BatchHeader, Vec<u8>)]) -> Durati
     began.elapsed()
 }
 
-fn commits(criterion: &mut Criterion, address: &LoggerAddress) {
+fn commits(criterion: &mut Criterion, address: &ServerAddress) {
     let mut client = Client::connect(ClientOptions {
         job: JOB,
         rank: Rank(0),
@@ -91,7 +91,7 @@ fn commits(criterion: &mut Criterion, address: &LoggerAddress) {
 
 fn main() {
     let folder = tempfile::tempdir().expect("a folder for the logger");
-    let address = LoggerAddress::Unix(folder.path().join("logger.sock"));
+    let address = ServerAddress::Unix(folder.path().join("logger.sock"));
     let mut options = ServerOptions::new(folder.path().join("events"), LoggerId(0), Level::Placed);
     options.listen = vec![address.clone()];
     let mut server = Server::bind(options, |text| eprintln!("{text}")).expect("a logger");

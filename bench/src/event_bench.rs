@@ -13,7 +13,7 @@ use refrain::choice::events::{WayChoice, way};
 use refrain::choice::library::{LIBFABRIC, LIBIBVERBS, NamedLibrary};
 use refrain::{Incarnation, Rank, Ssn};
 use refrain_eventlog::Level;
-use refrain_eventlog::client::{Client, ClientOptions, LoggerAddress};
+use refrain_eventlog::client::{Client, ClientOptions, ServerAddress};
 use refrain_eventlog::message::Way;
 use refrain_logging::determinant::Matched;
 use refrain_logging::determinant::recorder::{Identity, Recorder};
@@ -168,7 +168,7 @@ fn figures(way: String, stable: String, batch: u64, clients: u32, samples: &[Sam
 /// The logger's process; ended and waited for when dropped.
 struct Logger {
     child: Child,
-    address: LoggerAddress,
+    address: ServerAddress,
     _folder: tempfile::TempDir,
 }
 
@@ -179,7 +179,7 @@ impl Logger {
             None => tempfile::tempdir(),
         };
         let folder = made.into_diagnostic().wrap_err("a folder for the logger")?;
-        let address = LoggerAddress::Unix(folder.path().join("sock"));
+        let address = ServerAddress::Unix(folder.path().join("sock"));
         let program = std::env::current_exe().into_diagnostic()?;
         let level = Level::ALL.iter().find(|(_, known)| *known == level);
         let mut command = Command::new(program);

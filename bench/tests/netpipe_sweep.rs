@@ -5,7 +5,7 @@ use clap::Parser;
 use miette::IntoDiagnostic;
 use refrain::choice::provider;
 use refrain_bench::netpipe::{self, Arguments};
-use refrain_eventlog::client::LoggerAddress;
+use refrain_eventlog::client::ServerAddress;
 use refrain_eventlog::server::{Server, ServerOptions};
 use refrain_eventlog::{Level, LoggerId};
 use rustix::process::{Pid, Signal, kill_process};
@@ -63,7 +63,7 @@ fn words_behind(words: std::env::Args) -> impl Iterator<Item = String> {
 struct EventLogger {
     folder: PathBuf,
     #[arg(long)]
-    listen: Vec<LoggerAddress>,
+    listen: Vec<ServerAddress>,
     #[arg(long)]
     logger: u32,
     #[arg(long)]

@@ -38,5 +38,6 @@ pub mod unpacking;
 
 pub use error::{CheckpointError, Damaged};
 pub use format::{SectionInfo, SectionKind};
-pub use place::{Address, PURPOSE, Place};
+pub use place::{PURPOSE, Place};
+pub use refrain_secure::ServerAddress;
 pub use store::{JobName, Key, Reading, Section, Stable, Store, Writing};

@@ -1,6 +1,7 @@
 //! Streams between ranks and a checkpoint server.
 
-use crate::place::{Address, PURPOSE};
+use crate::place::PURPOSE;
+use refrain_secure::ServerAddress;
 use refrain_secure::{STRANGER_WAIT, SealedStream, Secret};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::net::sockopt::{
@@ -29,11 +30,11 @@ pub(crate) enum Stream {
 
 impl Stream {
     /// Reaches a server.
-    pub fn connect(address: &Address) -> io::Result<Self> {
+    pub fn connect(address: &ServerAddress) -> io::Result<Self> {
         match address {
-            Address::Unix(path) => UnixStream::connect(path).map(Self::Unix),
-            Address::Tcp(address) => Self::tcp(TcpStream::connect(address.as_str())?),
-            Address::Sealed { address, secret } => {
+            ServerAddress::Unix(path) => UnixStream::connect(path).map(Self::Unix),
+            ServerAddress::Tcp(address) => Self::tcp(TcpStream::connect(address.as_str())?),
+            ServerAddress::Sealed { address, secret } => {
                 let stream = TcpStream::connect(address.as_str())?;
                 set_up(&stream)?;
                 stream.set_read_timeout(Some(STRANGER_WAIT))?;

@@ -12,17 +12,20 @@
 //! | file | subject |
 //! |---|---|
 //! | `secret` | what both sides know |
+//! | `address` | where a server listens, perhaps with the secret |
 //! | `session` | one conversation; bytes in, bytes out, no sockets |
 //! | `blocking` | one over a socket that blocks |
 //! | `door` | a listening socket: strangers in front of it, bounded in number and time |
 //!
 //! Docs: `docs/hosts.md`.
 
+mod address;
 mod blocking;
 mod door;
 mod secret;
 mod session;
 
+pub use address::{NotAnAddress, ServerAddress};
 pub use blocking::SealedStream;
 pub use door::{Door, Guest, STRANGER_WAIT, STRANGERS_MAX};
 pub use secret::{NotASecret, Secret};

@@ -11,10 +11,10 @@ use crate::buffer::Strip;
 use crate::error::CheckpointError;
 use crate::framing::{self, Incoming};
 use crate::message::{PROTOCOL_VERSION, ToClient, ToServer};
-use crate::place::Address;
 use crate::socket::Stream;
 use crate::store::{Checkpoints, Found, JobName, Key, Sink};
 use refrain_ring::{Incarnation, Rank};
+use refrain_secure::ServerAddress;
 use sink::ServerSink;
 use source::ServerSource;
 use std::io;
@@ -22,7 +22,7 @@ use std::io;
 /// Checkpoints of one job on a server.
 #[derive(Debug)]
 pub struct Client {
-    address: Address,
+    address: ServerAddress,
     job: JobName,
 }
 
@@ -95,7 +95,7 @@ impl Client {
     ///
     /// # Errors
     /// When it is not.
-    pub fn new(address: Address, job: JobName) -> Result<Self, CheckpointError> {
+    pub fn new(address: ServerAddress, job: JobName) -> Result<Self, CheckpointError> {
         let client = Self { address, job };
         client.talk()?;
         Ok(client)

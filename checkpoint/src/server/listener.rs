@@ -1,9 +1,9 @@
 //! Where the server listens.
 
 use super::ServerError;
-use crate::place::Address;
 use crate::socket::Stream;
 use refrain_secure::Secret;
+use refrain_secure::ServerAddress;
 use rustix::net::sockopt::socket_peercred;
 use std::io::{self, ErrorKind};
 use std::net::TcpListener;
@@ -26,32 +26,35 @@ enum Socket {
 #[derive(Debug)]
 pub(super) struct Listener {
     socket: Socket,
-    address: Address,
+    address: ServerAddress,
 }
 
 impl Listener {
-    pub fn bind(address: &Address) -> Result<Self, ServerError> {
+    pub fn bind(address: &ServerAddress) -> Result<Self, ServerError> {
         Self::try_bind(address).map_err(|error| ServerError::Listen {
             address: address.to_string(),
             error,
         })
     }
 
-    fn try_bind(address: &Address) -> io::Result<Self> {
+    fn try_bind(address: &ServerAddress) -> io::Result<Self> {
         let (socket, address) = match address {
-            Address::Unix(path) => {
+            ServerAddress::Unix(path) => {
                 free_path(path)?;
                 let socket = UnixListener::bind(path)?;
                 socket.set_nonblocking(true)?;
                 (Socket::Unix(socket, path.clone()), address.clone())
             }
-            Address::Tcp(wanted) => {
+            ServerAddress::Tcp(wanted) => {
                 let (socket, bound) = listen(wanted)?;
-                (Socket::Tcp(socket), Address::Tcp(bound))
+                (Socket::Tcp(socket), ServerAddress::Tcp(bound))
             }
-            Address::Sealed { address, secret } => {
+            ServerAddress::Sealed { address, secret } => {
                 let (socket, bound) = listen(address)?;
-                (Socket::Tcp(socket), Address::Tcp(bound).sealed(secret))
+                (
+                    Socket::Tcp(socket),
+                    ServerAddress::Tcp(bound).sealed(secret),
+                )
             }
         };
         Ok(Self { socket, address })
@@ -77,13 +80,13 @@ impl Listener {
     /// What somebody who has connected has to know.
     pub fn secret(&self) -> Option<&Secret> {
         match &self.address {
-            Address::Sealed { secret, .. } => Some(secret),
-            Address::Unix(_) | Address::Tcp(_) => None,
+            ServerAddress::Sealed { secret, .. } => Some(secret),
+            ServerAddress::Unix(_) | ServerAddress::Tcp(_) => None,
         }
     }
 
     /// Where it listens, with the port that the system chose.
-    pub fn address(&self) -> &Address {
+    pub fn address(&self) -> &ServerAddress {
         &self.address
     }
 }

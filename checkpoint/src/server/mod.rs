@@ -21,8 +21,8 @@ pub use desk::Desk;
 
 use crate::disk::{DiskIo, FolderDisk};
 use crate::error::CheckpointError;
-use crate::place::Address;
 use listener::Listener;
+use refrain_secure::ServerAddress;
 use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
 use service::Service;
@@ -42,7 +42,7 @@ pub struct ServerOptions {
     /// Where checkpoints are kept: made if it is not there, of one server.
     pub folder: PathBuf,
     /// Where to listen; at port 0, at one that is free.
-    pub listen: Vec<Address>,
+    pub listen: Vec<ServerAddress>,
     /// How files are written.
     pub io: DiskIo,
 }
@@ -111,7 +111,7 @@ impl Server {
     }
 
     /// Where it listens, with the ports that the system chose.
-    pub fn addresses(&self) -> impl Iterator<Item = &Address> {
+    pub fn addresses(&self) -> impl Iterator<Item = &ServerAddress> {
         self.listeners.iter().map(Listener::address)
     }
 

@@ -12,7 +12,7 @@ use content::job;
 use contract::Subject;
 use refrain_checkpoint::faulty::FaultyDisk;
 use refrain_checkpoint::folder::Folder;
-use refrain_checkpoint::{Address, Place, Store};
+use refrain_checkpoint::{Place, ServerAddress, Store};
 use running::Running;
 use std::sync::Arc;
 
@@ -34,7 +34,7 @@ fn a_real_folder() {
     });
 }
 
-fn on_a_server(address: impl Fn(&Running) -> Address) -> impl FnMut() -> Subject {
+fn on_a_server(address: impl Fn(&Running) -> ServerAddress) -> impl FnMut() -> Subject {
     move || {
         let server = Running::start();
         let place = Place::Server(address(&server));

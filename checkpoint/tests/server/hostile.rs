@@ -2,12 +2,12 @@
 
 use crate::content::{RANK, check, job, write};
 use crate::running::Running;
-use refrain_checkpoint::{Address, Place, Store};
+use refrain_checkpoint::{Place, ServerAddress, Store};
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpStream};
 
 fn send(server: &Running, bytes: &[u8]) -> Vec<u8> {
-    let Address::Tcp(address) = server.tcp() else {
+    let ServerAddress::Tcp(address) = server.tcp() else {
         panic!("it is TCP");
     };
     let mut stream = TcpStream::connect(address).unwrap();

@@ -3,7 +3,7 @@
 use crate::content::{RANK, check, fill, job, write};
 use refrain_checkpoint::disk::DiskIo;
 use refrain_checkpoint::server::{Server, ServerOptions};
-use refrain_checkpoint::{Address, CheckpointError, Place, Store};
+use refrain_checkpoint::{CheckpointError, Place, ServerAddress, Store};
 use refrain_ring::Incarnation;
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::net::UnixStream;
@@ -21,7 +21,7 @@ fn serves_until_it_is_killed() {
     let folder = Path::new(&folder);
     let options = ServerOptions {
         folder: folder.join("checkpoints"),
-        listen: vec![Address::Unix(folder.join("socket"))],
+        listen: vec![ServerAddress::Unix(folder.join("socket"))],
         io: DiskIo::Auto,
     };
     let server = Server::bind(&options, |text| eprintln!("{text}")).unwrap();
@@ -70,7 +70,7 @@ fn what_it_has_called_stable_is_there_when_it_is_back() {
     const BYTES: usize = 3 << 20;
     let folder = tempfile::tempdir().unwrap();
     let mut server = Process::start(folder.path());
-    let place = Place::Server(Address::Unix(folder.path().join("socket")));
+    let place = Place::Server(ServerAddress::Unix(folder.path().join("socket")));
     let store = Store::open(&place, job()).unwrap();
     let mut stable = 0;
     for kill in 0..6_u64 {

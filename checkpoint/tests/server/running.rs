@@ -1,6 +1,6 @@
 //! A server in a thread of the test.
 
-use refrain_checkpoint::Address;
+use refrain_checkpoint::ServerAddress;
 use refrain_checkpoint::disk::DiskIo;
 use refrain_checkpoint::server::{Server, ServerOptions};
 use refrain_secure::Secret;
@@ -18,7 +18,7 @@ pub fn secret() -> Secret {
 /// Serves until it is dropped.
 pub struct Running {
     folder: PathBuf,
-    addresses: Vec<Address>,
+    addresses: Vec<ServerAddress>,
     reports: Arc<Mutex<Vec<String>>>,
     /// Closed to end it.
     stop: Option<UnixStream>,
@@ -43,9 +43,9 @@ impl Running {
         let options = ServerOptions {
             folder: folder.join("checkpoints"),
             listen: vec![
-                Address::Unix(folder.join("socket")),
-                Address::Tcp("127.0.0.1:0".into()),
-                Address::Tcp("127.0.0.1:0".into()).sealed(&secret()),
+                ServerAddress::Unix(folder.join("socket")),
+                ServerAddress::Tcp("127.0.0.1:0".into()),
+                ServerAddress::Tcp("127.0.0.1:0".into()).sealed(&secret()),
             ],
             io: DiskIo::Auto,
         };
@@ -66,16 +66,16 @@ impl Running {
         }
     }
 
-    pub fn unix(&self) -> Address {
+    pub fn unix(&self) -> ServerAddress {
         self.addresses[0].clone()
     }
 
-    pub fn tcp(&self) -> Address {
+    pub fn tcp(&self) -> ServerAddress {
         self.addresses[1].clone()
     }
 
     /// By TCP, for those who know the [`secret`].
-    pub fn sealed(&self) -> Address {
+    pub fn sealed(&self) -> ServerAddress {
         self.addresses[2].clone()
     }
 

@@ -4,7 +4,7 @@ use crate::content::{RANK, check, job, write};
 use crate::running::{Running, secret};
 use refrain_checkpoint::framing;
 use refrain_checkpoint::message::{PROTOCOL_VERSION, ToServer};
-use refrain_checkpoint::{Address, PURPOSE, Place, Store};
+use refrain_checkpoint::{PURPOSE, Place, ServerAddress, Store};
 use refrain_secure::{STRANGERS_MAX, Secret, Session};
 use std::io::{ErrorKind, Read, Write};
 use std::net::TcpStream;
@@ -16,7 +16,7 @@ const PATIENCE: Duration = Duration::from_secs(30);
 fn server() -> (Running, String) {
     let server = Running::start();
     write(&friend(&server), 0, 1, 3_000_000).expect("a friend");
-    let Address::Sealed { address, .. } = server.sealed() else {
+    let ServerAddress::Sealed { address, .. } = server.sealed() else {
         panic!("it is sealed");
     };
     (server, address)
@@ -64,7 +64,7 @@ fn hello() -> ToServer {
 #[test]
 fn who_does_not_know_the_secret_learns_nothing_and_does_nothing() {
     let (server, address) = server();
-    let open = Address::Tcp(address.clone());
+    let open = ServerAddress::Tcp(address.clone());
     let wrong = open.clone().sealed(&Secret::from_bytes([8; 32]));
     let error = Store::open(&Place::Server(wrong), job()).expect_err("a stranger");
     let error = error.to_string();

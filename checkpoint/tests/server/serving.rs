@@ -4,10 +4,10 @@ use crate::content::{RANK, check, fill, job, write};
 use crate::running::Running;
 use refrain_checkpoint::disk::DiskIo;
 use refrain_checkpoint::server::{Server, ServerError, ServerOptions};
-use refrain_checkpoint::{Address, CheckpointError, Place, SectionKind, Store};
+use refrain_checkpoint::{CheckpointError, Place, SectionKind, ServerAddress, Store};
 use refrain_ring::{Incarnation, Rank};
 
-fn store(address: Address) -> Store {
+fn store(address: ServerAddress) -> Store {
     Store::open(&Place::Server(address), job()).unwrap()
 }
 
@@ -136,7 +136,7 @@ fn a_folder_has_one_server_and_a_socket_too() {
         listen: vec![address],
         io: DiskIo::Auto,
     };
-    let free = Address::Tcp("127.0.0.1:0".into());
+    let free = ServerAddress::Tcp("127.0.0.1:0".into());
     let again = Server::bind(&options(server.folder(), free), |_| {});
     assert!(matches!(again.err(), Some(ServerError::Locked(_))));
     let other = tempfile::tempdir().unwrap();

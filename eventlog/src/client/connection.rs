@@ -1,10 +1,10 @@
 //! A socket to a logger: messages out and in, nothing that blocks.
 
-use super::address::{LoggerAddress, PURPOSE};
+use super::PURPOSE;
 use crate::framing::{FrameError, FrameReader, encode};
 use crate::message::{ToClient, ToLogger};
 use crate::watched::watch;
-use refrain_secure::{Secret, SecureError, Session};
+use refrain_secure::{Secret, SecureError, ServerAddress, Session};
 use rustix::io::Errno;
 use rustix::net::sockopt;
 use rustix::net::{
@@ -64,12 +64,12 @@ pub enum Target {
 
 impl Target {
     /// Looks up the host's name, which may take long.
-    pub fn look_up(address_of: &LoggerAddress) -> Result<Self, ConnectionError> {
+    pub fn look_up(address_of: &ServerAddress) -> Result<Self, ConnectionError> {
         match address_of {
-            LoggerAddress::Unix(path) => Ok(Self::Unix(SocketAddrUnix::new(path)?)),
-            LoggerAddress::Tcp(address) | LoggerAddress::Sealed { address, .. } => {
+            ServerAddress::Unix(path) => Ok(Self::Unix(SocketAddrUnix::new(path)?)),
+            ServerAddress::Tcp(address) | ServerAddress::Sealed { address, .. } => {
                 let secret = match address_of {
-                    LoggerAddress::Sealed { secret, .. } => Some(secret.clone()),
+                    ServerAddress::Sealed { secret, .. } => Some(secret.clone()),
                     _ => None,
                 };
                 let mut found = address.to_socket_addrs().map_err(ConnectionError::Host)?;

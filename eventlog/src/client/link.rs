@@ -7,7 +7,7 @@ use super::network::{Network, Wire};
 use super::remote_ring::RemoteRing;
 use super::shared_ring::{Placement, SharedRing};
 use super::survey::Survey;
-use super::{ClientOptions, LoggerAddress};
+use super::{ClientOptions, ServerAddress};
 use crate::Level;
 use crate::message::{Begins, Hello, PROTOCOL_VERSION, ToClient, ToLogger, Way, Welcome};
 use crate::remote::RemoteError;
@@ -60,7 +60,7 @@ enum Leaving {
 /// See the [module](self).
 #[derive(Debug)]
 pub(super) struct Link<N: Network> {
-    pub address: LoggerAddress,
+    pub address: ServerAddress,
     way: Way,
     phase: Phase<N>,
     retry_wait: Duration,
@@ -91,7 +91,7 @@ impl<N> Surroundings<'_, N> {
 }
 
 impl<N: Network> Link<N> {
-    pub fn new(address: LoggerAddress, way: Way) -> Self {
+    pub fn new(address: ServerAddress, way: Way) -> Self {
         Self {
             address,
             way,

@@ -4,7 +4,6 @@
 //! Never blocks but in [`Client::connect`] and has no thread: whoever owns it
 //! calls [`Client::poll`] while something is not stable.
 
-mod address;
 pub mod committer;
 mod connection;
 mod fault;
@@ -16,9 +15,9 @@ mod remote_ring;
 mod shared_ring;
 mod survey;
 
-pub use address::{LoggerAddress, NotAnAddress, PURPOSE};
 pub use connection::ConnectionError;
 pub use fault::Fault;
+pub use refrain_secure::{NotAnAddress, ServerAddress};
 
 use crate::Level;
 use crate::message::Way;
@@ -34,6 +33,8 @@ use shared_ring::Placement;
 use std::time::Instant;
 use thiserror::Error;
 
+/// What conversations with loggers are about, for who knows the secret.
+pub const PURPOSE: &str = "refrain: event logger";
 /// Longest sleep of [`Client::connect`] before it tries again those that are not
 /// there.
 const RETRY_WHILE_CONNECTING: Duration = Duration::from_millis(5);
@@ -48,7 +49,7 @@ pub struct ClientOptions {
     /// Its life.
     pub incarnation: Incarnation,
     /// The replicas of its shard.
-    pub loggers: Vec<LoggerAddress>,
+    pub loggers: Vec<ServerAddress>,
     /// How many of them make a commit stable (1 to all).
     pub quorum: usize,
     /// What a commit has to reach at each of them. EL-1
@@ -168,7 +169,7 @@ impl<N: Network> Client<N> {
         }
         let mut links = Vec::new();
         for address in &options.loggers {
-            let is_unix = matches!(address, LoggerAddress::Unix(_));
+            let is_unix = matches!(address, ServerAddress::Unix(_));
             let way = match options.way {
                 None if is_unix => Way::SharedMemory,
                 None => Way::Messages,

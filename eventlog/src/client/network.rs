@@ -2,7 +2,7 @@
 //! their memory.
 
 use super::connection::{Connection, ConnectionError, Target};
-use super::{ClientOptions, LoggerAddress};
+use super::{ClientOptions, ServerAddress};
 use crate::message::{RemoteRing, ToClient, ToLogger};
 use crate::remote::{Delivery, Port, ProviderPort, RemoteWriter, VERBS};
 use core::fmt::Debug;
@@ -49,7 +49,7 @@ pub trait Network: Debug {
     ///
     /// # Errors
     /// There is no such logger.
-    fn begin(&mut self, address: &LoggerAddress) -> Result<Self::Wire, ConnectionError>;
+    fn begin(&mut self, address: &ServerAddress) -> Result<Self::Wire, ConnectionError>;
 
     /// Prepares writing into the ring that came with a welcome.
     ///
@@ -66,14 +66,14 @@ pub trait Network: Debug {
 #[derive(Debug, Default)]
 pub struct Sockets {
     /// Names are looked up once: it may take long.
-    targets: HashMap<LoggerAddress, Target>,
+    targets: HashMap<ServerAddress, Target>,
 }
 
 impl Network for Sockets {
     type Wire = Connection;
     type Port = ProviderPort;
 
-    fn begin(&mut self, address: &LoggerAddress) -> Result<Connection, ConnectionError> {
+    fn begin(&mut self, address: &ServerAddress) -> Result<Connection, ConnectionError> {
         let target = match self.targets.get(address) {
             Some(target) => target,
             None => {

@@ -7,7 +7,7 @@
 //! length. A recovering rank connects first (which fences its life before), then
 //! reads up to [`Client::next`](super::Client::next).
 
-use super::LoggerAddress;
+use super::ServerAddress;
 use super::connection::{Connection, ConnectionError, Target, wait_for};
 use crate::message::{Holding, ToClient, ToLogger};
 use core::time::Duration;
@@ -77,7 +77,7 @@ pub enum ReadError {
     #[error("event logger {address}: {fault}")]
     Logger {
         /// Which.
-        address: LoggerAddress,
+        address: ServerAddress,
         /// What is wrong.
         fault: AnswerFault,
     },
@@ -246,11 +246,11 @@ impl EventRow {
 /// # Errors
 /// See [`ReadError`].
 pub fn read_events(
-    replicas: &[LoggerAddress],
+    replicas: &[ServerAddress],
     request: &ReadRequest,
 ) -> Result<EventRow, ReadError> {
     let began = Instant::now();
-    let read_row = |address: &LoggerAddress| {
+    let read_row = |address: &ServerAddress| {
         let mut conversation = Conversation::begin(address, request.timeout)?;
         read_row(&mut conversation, request)
     };
@@ -271,9 +271,9 @@ pub fn read_events(
 /// # Errors
 /// See [`ReadError`].
 pub fn read_rows(
-    replicas: &[LoggerAddress],
+    replicas: &[ServerAddress],
     request: &ReadRequest,
-    mut read_row: impl FnMut(&LoggerAddress) -> Result<EventRow, AnswerFault>,
+    mut read_row: impl FnMut(&ServerAddress) -> Result<EventRow, AnswerFault>,
     mut goes_on: impl FnMut() -> bool,
 ) -> Result<EventRow, ReadError> {
     let needed = (replicas.len() + 1).saturating_sub(request.quorum).max(1);
@@ -281,7 +281,7 @@ pub fn read_rows(
         rows.len() >= needed && choose(rows, request).is_some_and(|row| row.end >= request.until)
     };
     let mut rows = Vec::new();
-    let mut unheard: Vec<&LoggerAddress> = replicas.iter().collect();
+    let mut unheard: Vec<&ServerAddress> = replicas.iter().collect();
     loop {
         let mut faults = Vec::new();
         unheard.retain(|address| {
@@ -311,7 +311,7 @@ pub fn read_rows(
 ///
 /// # Errors
 /// See [`ReadError`].
-pub fn read_from(address: &LoggerAddress, request: &ReadRequest) -> Result<EventRow, ReadError> {
+pub fn read_from(address: &ServerAddress, request: &ReadRequest) -> Result<EventRow, ReadError> {
     let conversation = Conversation::begin(address, request.timeout);
     let row = conversation.and_then(|mut conversation| read_row(&mut conversation, request));
     row.map_err(|fault| ReadError::Logger {
@@ -413,7 +413,7 @@ fn end_before(
 ///
 /// # Errors
 /// When it does not say.
-pub fn list(address: &LoggerAddress, timeout: Duration) -> Result<Vec<Holding>, ReadError> {
+pub fn list(address: &ServerAddress, timeout: Duration) -> Result<Vec<Holding>, ReadError> {
     let ask = || {
         let mut conversation = Conversation::begin(address, timeout)?;
         conversation.ask(&ToLogger::List)?;
@@ -450,7 +450,7 @@ struct Conversation {
 }
 
 impl Conversation {
-    fn begin(address: &LoggerAddress, timeout: Duration) -> Result<Self, AnswerFault> {
+    fn begin(address: &ServerAddress, timeout: Duration) -> Result<Self, AnswerFault> {
         let connection = Connection::begin(&Target::look_up(address)?)?;
         Ok(Self {
             connection,

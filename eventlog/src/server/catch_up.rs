@@ -5,7 +5,7 @@
 
 use super::host::{AllAsked, Fetch, Fetched, Wanted};
 use super::inquiry::Inquiry;
-use crate::client::{LoggerAddress, PURPOSE};
+use crate::client::{PURPOSE, ServerAddress};
 use crate::framing::{self, FrameReader};
 use crate::message::ToLogger;
 use core::time::Duration;
@@ -37,7 +37,7 @@ impl PeerFetch {
     /// something to take.
     pub(super) fn begin(
         wanted: Wanted,
-        peers: Vec<LoggerAddress>,
+        peers: Vec<ServerAddress>,
         wake: Arc<OwnedFd>,
     ) -> io::Result<Self> {
         let (sender, pieces) = sync_channel(PIECES_HELD);
@@ -63,8 +63,8 @@ impl Fetch for PeerFetch {
 }
 
 /// Asks every replica, and those that could not answer once more.
-fn ask_all(wanted: &Wanted, peers: &[LoggerAddress], sender: &SyncSender<Fetched>, wake: &OwnedFd) {
-    let mut unasked: Vec<&LoggerAddress> = peers.iter().collect();
+fn ask_all(wanted: &Wanted, peers: &[ServerAddress], sender: &SyncSender<Fetched>, wake: &OwnedFd) {
+    let mut unasked: Vec<&ServerAddress> = peers.iter().collect();
     for round in 0..ROUNDS {
         if round > 0 {
             // They may be starting, like this one.
@@ -103,20 +103,20 @@ fn ring(wake: &OwnedFd) {
 }
 
 fn ask(
-    peer: &LoggerAddress,
+    peer: &ServerAddress,
     wanted: &Wanted,
     sender: &SyncSender<Fetched>,
     wake: &OwnedFd,
 ) -> io::Result<()> {
     match peer {
-        LoggerAddress::Unix(path) => {
+        ServerAddress::Unix(path) => {
             let stream = UnixStream::connect(path)?;
             stream.set_read_timeout(Some(PATIENCE))?;
             stream.set_write_timeout(Some(PATIENCE))?;
             receive(stream, wanted, sender, wake)
         }
-        LoggerAddress::Tcp(address) => receive(connect(address)?, wanted, sender, wake),
-        LoggerAddress::Sealed { address, secret } => {
+        ServerAddress::Tcp(address) => receive(connect(address)?, wanted, sender, wake),
+        ServerAddress::Sealed { address, secret } => {
             let stream = SealedStream::call(connect(address)?, secret, PURPOSE)?;
             receive(stream, wanted, sender, wake)
         }

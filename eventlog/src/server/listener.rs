@@ -1,7 +1,7 @@
 //! Where the server listens, and the connections that come in.
 
 use super::ServerError;
-use crate::client::LoggerAddress;
+use crate::client::ServerAddress;
 use crate::watched::watch;
 use refrain_secure::Secret;
 use rustix::io::Errno;
@@ -28,18 +28,18 @@ enum Socket {
 #[derive(Debug)]
 pub(super) struct Listener {
     socket: Socket,
-    address: LoggerAddress,
+    address: ServerAddress,
     file: Option<PathBuf>,
 }
 
 impl Listener {
-    pub(super) fn bind(address: &LoggerAddress) -> Result<Self, ServerError> {
+    pub(super) fn bind(address: &ServerAddress) -> Result<Self, ServerError> {
         let failed = |error| ServerError::Listen {
             address: address.to_string(),
             error,
         };
         match address {
-            LoggerAddress::Unix(path) => {
+            ServerAddress::Unix(path) => {
                 free_path(path).map_err(failed)?;
                 let socket = UnixListener::bind(path).map_err(failed)?;
                 let file = Some(path.clone());
@@ -50,18 +50,18 @@ impl Listener {
                     file,
                 })
             }
-            LoggerAddress::Tcp(wanted)
-            | LoggerAddress::Sealed {
+            ServerAddress::Tcp(wanted)
+            | ServerAddress::Sealed {
                 address: wanted, ..
             } => {
                 let socket = TcpListener::bind(wanted.as_str()).map_err(failed)?;
                 socket.set_nonblocking(true).map_err(failed)?;
                 let found = socket.local_addr().map_err(failed)?.to_string();
-                let found = LoggerAddress::Tcp(found);
+                let found = ServerAddress::Tcp(found);
                 Ok(Self {
                     socket: Socket::Tcp(socket),
                     address: match address {
-                        LoggerAddress::Sealed { secret, .. } => found.sealed(secret),
+                        ServerAddress::Sealed { secret, .. } => found.sealed(secret),
                         _ => found,
                     },
                     file: None,
@@ -93,13 +93,13 @@ impl Listener {
     /// What those who come have to know.
     pub(super) fn secret(&self) -> Option<&Secret> {
         match &self.address {
-            LoggerAddress::Sealed { secret, .. } => Some(secret),
+            ServerAddress::Sealed { secret, .. } => Some(secret),
             _ => None,
         }
     }
 
     /// Where it listens, with the port that the system chose.
-    pub(super) fn address(&self) -> &LoggerAddress {
+    pub(super) fn address(&self) -> &ServerAddress {
         &self.address
     }
 }

@@ -42,7 +42,7 @@ mod writer;
 
 pub use options::{Limits, RemoteOptions, ServerError, ServerOptions};
 
-use crate::client::{LoggerAddress, PURPOSE};
+use crate::client::{PURPOSE, ServerAddress};
 use listener::Listener;
 use refrain_secure::{STRANGER_WAIT, STRANGERS_MAX, Session};
 use service::Service;
@@ -73,7 +73,7 @@ pub struct Server {
 
 impl Server {
     /// The addresses that it listens on, with the ports that the system chose.
-    pub fn addresses(&self) -> impl Iterator<Item = &LoggerAddress> {
+    pub fn addresses(&self) -> impl Iterator<Item = &ServerAddress> {
         self.listeners.iter().map(Listener::address)
     }
 

@@ -1,6 +1,6 @@
 //! What a server is to do, and why it cannot.
 
-use crate::client::LoggerAddress;
+use crate::client::ServerAddress;
 use crate::logbook::{LogbookOptions, StoreError, StoreIo};
 use crate::{Level, LoggerId};
 use refrain_verbs::PortChoice;
@@ -49,13 +49,13 @@ pub struct ServerOptions {
     /// process. Devices of verbs need one in memory (docs/event-remote.md).
     pub rings: Option<PathBuf>,
     /// Where it listens.
-    pub listen: Vec<LoggerAddress>,
+    pub listen: Vec<ServerAddress>,
     /// Which logger it is.
     pub logger: LoggerId,
     /// What it acknowledges. EL-1
     pub level: Level,
     /// The other replicas of its shard.
-    pub peers: Vec<LoggerAddress>,
+    pub peers: Vec<ServerAddress>,
     /// How it writes its files.
     pub io: StoreIo,
     /// Bytes of a file.

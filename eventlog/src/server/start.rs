@@ -7,7 +7,7 @@ use super::system::System;
 use super::waits::{FIRST_CONNECTION, LISTENERS_MAX, Waits};
 use super::{Server, ServerError, ServerOptions, system};
 use crate::Level;
-use crate::client::LoggerAddress;
+use crate::client::ServerAddress;
 use crate::logbook::{Logbook, LogbookOptions};
 use rustix::event::{EventfdFlags, eventfd};
 use std::collections::VecDeque;
@@ -66,7 +66,7 @@ impl Server {
         Ok(server)
     }
 
-    fn listen(&mut self, listen: &[LoggerAddress]) -> Result<(), ServerError> {
+    fn listen(&mut self, listen: &[ServerAddress]) -> Result<(), ServerError> {
         for address in listen {
             if self.listeners.len() as u64 >= LISTENERS_MAX {
                 let error = format!("at most {LISTENERS_MAX} addresses");

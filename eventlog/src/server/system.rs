@@ -9,7 +9,7 @@ use super::ring_name::RingName;
 use super::service::RankKey;
 use super::socket::Socket;
 use super::waits::Waits;
-use crate::client::LoggerAddress;
+use crate::client::ServerAddress;
 use crate::message::Way;
 use crate::remote::RingKey;
 use crate::ring::{RingIdentity, RingMemory};
@@ -35,7 +35,7 @@ struct Tie {
 pub(super) struct System {
     /// Of the rings.
     pub(super) folder: PathBuf,
-    pub(super) peers: Vec<LoggerAddress>,
+    pub(super) peers: Vec<ServerAddress>,
     pub(super) report: Box<dyn FnMut(&str) + Send>,
     pub(super) remote: Remote,
     pub(super) waits: Waits,
@@ -47,7 +47,7 @@ pub(super) struct System {
 impl System {
     pub(super) fn new(
         folder: PathBuf,
-        peers: Vec<LoggerAddress>,
+        peers: Vec<ServerAddress>,
         remote: Remote,
         (waits, wake): (Waits, OwnedFd),
         report: Box<dyn FnMut(&str) + Send>,

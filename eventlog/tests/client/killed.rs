@@ -5,7 +5,7 @@ use crate::process::{Process, now, poll_until, poll_until_stable, replicas};
 use crate::scripted::PATIENCE;
 use refrain_eventlog::Level;
 use refrain_eventlog::client::read::{ReadError, ReadRequest, list, read_events};
-use refrain_eventlog::client::{Client, ClientOptions, LoggerAddress};
+use refrain_eventlog::client::{Client, ClientOptions, ServerAddress};
 use refrain_eventlog::message::Way;
 use refrain_logging::determinant::EventIndex;
 use refrain_ring::{Clock, Incarnation};
@@ -52,7 +52,7 @@ impl Shard {
         }
     }
 
-    fn addresses(&self) -> Vec<LoggerAddress> {
+    fn addresses(&self) -> Vec<ServerAddress> {
         self.loggers
             .iter()
             .map(|logger| logger.address.clone())

@@ -1,7 +1,7 @@
 //! Event loggers as processes of their own, which can be killed.
 
 use crate::scripted::PATIENCE;
-use refrain_eventlog::client::{Client, LoggerAddress};
+use refrain_eventlog::client::{Client, ServerAddress};
 use refrain_eventlog::server::{Server, ServerOptions};
 use refrain_eventlog::{Level, LoggerId};
 use refrain_logging::determinant::EventIndex;
@@ -41,9 +41,9 @@ fn event_logger() {
 pub struct Process {
     child: Option<Child>,
     pub folder: PathBuf,
-    pub address: LoggerAddress,
+    pub address: ServerAddress,
     number: u32,
-    peers: Vec<LoggerAddress>,
+    peers: Vec<ServerAddress>,
     level: Level,
 }
 
@@ -106,10 +106,10 @@ pub fn replicas(folder: &Path, count: u32, level: Level, over_tcp: bool) -> Vec<
         .map(|_| TcpListener::bind("127.0.0.1:0").unwrap())
         .collect();
     let address = |number: u32| match over_tcp {
-        false => LoggerAddress::Unix(folder.join(format!("{number}.sock"))),
-        true => LoggerAddress::Tcp(ports[number as usize].local_addr().unwrap().to_string()),
+        false => ServerAddress::Unix(folder.join(format!("{number}.sock"))),
+        true => ServerAddress::Tcp(ports[number as usize].local_addr().unwrap().to_string()),
     };
-    let addresses: Vec<LoggerAddress> = (0..count).map(address).collect();
+    let addresses: Vec<ServerAddress> = (0..count).map(address).collect();
     let replica = |number: u32| Process {
         child: None,
         folder: folder.join(number.to_string()),

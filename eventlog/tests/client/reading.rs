@@ -2,7 +2,7 @@
 
 use crate::batches::{JOB, RANK, batch};
 use crate::scripted::{PATIENCE, Scripted};
-use refrain_eventlog::client::LoggerAddress;
+use refrain_eventlog::client::ServerAddress;
 use refrain_eventlog::client::read::{
     EventRow, ReadError, ReadRequest, list, read_events, read_from,
 };
@@ -30,7 +30,7 @@ fn sealed(incarnation: u32, first: u64, clock: u64) -> Vec<u8> {
 
 /// Each logger has one answer for one reader; one without an answer is not
 /// asked.
-fn serve<T>(answers: &[Vec<ToClient>], ask: impl FnOnce(&[LoggerAddress]) -> T) -> T {
+fn serve<T>(answers: &[Vec<ToClient>], ask: impl FnOnce(&[ServerAddress]) -> T) -> T {
     let folder = tempdir().unwrap();
     let loggers: Vec<_> = (0..answers.len() as u32)
         .map(|index| Scripted::listen(folder.path(), index))

@@ -1,7 +1,7 @@
 //! A logger that does what the test says, in the test's own process.
 
 use crate::batches::{JOB, LOGGER, RANK};
-use refrain_eventlog::client::{Client, ClientOptions, LoggerAddress};
+use refrain_eventlog::client::{Client, ClientOptions, ServerAddress};
 use refrain_eventlog::framing::{FrameReader, encode};
 use refrain_eventlog::message::{Hello, PROTOCOL_VERSION, ToClient, ToLogger, Welcome};
 use refrain_eventlog::ring::{RingIdentity, RingMemory, RingReader};
@@ -22,7 +22,7 @@ pub const PATIENCE: Duration = Duration::from_secs(60);
 
 pub struct Scripted {
     listener: UnixListener,
-    pub address: LoggerAddress,
+    pub address: ServerAddress,
     pub id: LoggerId,
 }
 
@@ -44,7 +44,7 @@ impl Scripted {
         let path = folder.join(format!("{index}.sock"));
         Self {
             listener: UnixListener::bind(&path).unwrap(),
-            address: LoggerAddress::Unix(path),
+            address: ServerAddress::Unix(path),
             id: LoggerId(LOGGER.0 + index),
         }
     }

@@ -1,7 +1,7 @@
 //! An event logger as a process of its own, for tests that kill it:
 //! `FOLDER SOCKET placed|durable PEER...`; ends when its input ends.
 
-use refrain_eventlog::client::LoggerAddress;
+use refrain_eventlog::client::ServerAddress;
 use refrain_eventlog::server::{Server, ServerOptions};
 use refrain_eventlog::{Level, LoggerId};
 
@@ -14,7 +14,7 @@ fn main() {
         .find_map(|(name, known)| (*name == level).then_some(*known))
         .expect("a level");
     let mut options = ServerOptions::new(folder.into(), LoggerId(0), level);
-    options.listen = vec![LoggerAddress::Unix(socket.into())];
+    options.listen = vec![ServerAddress::Unix(socket.into())];
     options.peers = arguments
         .map(|peer| peer.parse().expect("an address"))
         .collect();

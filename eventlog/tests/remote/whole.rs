@@ -2,7 +2,7 @@
 //! is killed and started again.
 
 use crate::harness::{Batches, End, JOB, LIMIT, Setup, port, until, with_every_provider};
-use refrain_eventlog::client::{Client, ClientOptions, LoggerAddress};
+use refrain_eventlog::client::{Client, ClientOptions, ServerAddress};
 use refrain_eventlog::logbook::Archive;
 use refrain_eventlog::message::Way;
 use refrain_eventlog::ring::{DATA_BYTES, RingIdentity};
@@ -33,7 +33,7 @@ fn a_server_in_another_process() {
         _ => Level::Placed,
     };
     let mut options = ServerOptions::new(words[2].into(), LoggerId(1), level);
-    options.listen = vec![LoggerAddress::Unix(words[3].into())];
+    options.listen = vec![ServerAddress::Unix(words[3].into())];
     options.rings = (level == Level::Placed).then(|| words[5].into());
     options.remote = Some(RemoteOptions {
         library: Some(words[0].into()),
@@ -110,7 +110,7 @@ impl Place<'_> {
             job: JOB,
             rank: RANK,
             incarnation: Incarnation(incarnation),
-            loggers: vec![LoggerAddress::Unix(self.socket.clone())],
+            loggers: vec![ServerAddress::Unix(self.socket.clone())],
             quorum: 1,
             level: self.level,
             way: Some(Way::Libfabric),

@@ -4,7 +4,7 @@ use crate::batches::Life;
 use crate::rank::{Rank, Wire, hello_behind};
 use crate::serving::Threaded;
 use refrain_eventlog::Level;
-use refrain_eventlog::client::LoggerAddress;
+use refrain_eventlog::client::ServerAddress;
 use refrain_eventlog::message::{ToLogger, Way};
 use std::path::PathBuf;
 
@@ -14,7 +14,7 @@ const NEW: Life = Life::new(3, 4, 1);
 fn with_peers(peers: &[&PathBuf]) -> Threaded {
     let peers = peers
         .iter()
-        .map(|path| LoggerAddress::Unix(path.to_path_buf()));
+        .map(|path| ServerAddress::Unix(path.to_path_buf()));
     let peers: Vec<_> = peers.collect();
     Threaded::with(Level::Durable, |options| options.peers = peers)
 }

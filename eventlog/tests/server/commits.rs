@@ -4,7 +4,7 @@ use crate::batches::Life;
 use crate::rank::{Rank, Wire};
 use crate::serving::{Threaded, files};
 use refrain_eventlog::Level;
-use refrain_eventlog::client::LoggerAddress;
+use refrain_eventlog::client::ServerAddress;
 use refrain_eventlog::message::{ToClient, ToLogger, Way};
 
 const LIFE: Life = Life::new(0xabcd_0000_0000_0001, 7, 0);
@@ -178,9 +178,9 @@ fn answers_longer_than_a_frame_come_in_pieces() {
 
 #[test]
 fn commits_over_tcp() {
-    let any = LoggerAddress::Tcp("127.0.0.1:0".into());
+    let any = ServerAddress::Tcp("127.0.0.1:0".into());
     let server = Threaded::with(Level::Placed, |options| options.listen.push(any));
-    let LoggerAddress::Tcp(address) = &server.addresses[1] else {
+    let ServerAddress::Tcp(address) = &server.addresses[1] else {
         panic!("{:?}", server.addresses);
     };
     let mut rank = Rank::try_join(Wire::tcp(address), LIFE, 0, Way::Messages).expect("a welcome");

@@ -2,7 +2,7 @@
 
 use crate::rank::Wire;
 use crate::serving::Threaded;
-use refrain_eventlog::client::LoggerAddress;
+use refrain_eventlog::client::ServerAddress;
 use refrain_eventlog::server::{Server, ServerError, ServerOptions};
 use refrain_eventlog::{Level, LoggerId};
 use std::os::unix::net::UnixListener;
@@ -13,7 +13,7 @@ fn bind(path: PathBuf) -> Result<Server, ServerError> {
     let folder = TempDir::new().expect("a folder");
     let data = folder.path().join("data");
     let mut options = ServerOptions::new(data, LoggerId(0), Level::Placed);
-    options.listen = vec![LoggerAddress::Unix(path)];
+    options.listen = vec![ServerAddress::Unix(path)];
     Server::bind(options, |_| {})
 }
 

@@ -5,7 +5,7 @@ use crate::rank::Rank;
 use crate::serving::Threaded;
 use refrain_eventlog::Level;
 use refrain_eventlog::client::read::list;
-use refrain_eventlog::client::{LoggerAddress, PURPOSE};
+use refrain_eventlog::client::{PURPOSE, ServerAddress};
 use refrain_eventlog::framing;
 use refrain_eventlog::message::{ToLogger, Way};
 use refrain_secure::{STRANGERS_MAX, Secret, Session};
@@ -22,9 +22,9 @@ fn secret() -> Secret {
 
 /// A server with a rank's events, and where it listens by TCP.
 fn server() -> (Threaded, String) {
-    let any = LoggerAddress::Tcp("127.0.0.1:0".into()).sealed(&secret());
+    let any = ServerAddress::Tcp("127.0.0.1:0".into()).sealed(&secret());
     let server = Threaded::with(Level::Placed, |options| options.listen.push(any));
-    let LoggerAddress::Sealed { address, .. } = server.addresses[1].clone() else {
+    let ServerAddress::Sealed { address, .. } = server.addresses[1].clone() else {
         panic!("{:?}", server.addresses);
     };
     let mut rank = Rank::join(&server.socket, LIFE, 0, Way::Messages);
@@ -36,7 +36,7 @@ fn server() -> (Threaded, String) {
 #[test]
 fn a_friend_is_answered_and_others_are_told_nothing() {
     let (_server, address) = server();
-    let open = LoggerAddress::Tcp(address.clone());
+    let open = ServerAddress::Tcp(address.clone());
     let held = list(&open.clone().sealed(&secret()), PATIENCE).expect("a friend");
     assert_eq!(held.len(), 1);
     let wrong = open.clone().sealed(&Secret::from_bytes([8; 32]));
@@ -95,7 +95,7 @@ fn many_silent_ones_keep_no_friend_out() {
     let (_server, address) = server();
     let connect = |_| TcpStream::connect(&address).expect("it listens");
     let mut silent: Vec<TcpStream> = (0..=STRANGERS_MAX).map(connect).collect();
-    let open = LoggerAddress::Tcp(address.clone());
+    let open = ServerAddress::Tcp(address.clone());
     list(&open.sealed(&secret()), PATIENCE).expect("a friend");
     // The first had to go.
     silent[0]
@@ -115,7 +115,7 @@ fn a_silent_one_has_to_go_when_its_time_is_over() {
         stream.set_read_timeout(Some(PATIENCE)).expect("a timeout");
         stream
     });
-    let friend = LoggerAddress::Tcp(address.clone()).sealed(&secret());
+    let friend = ServerAddress::Tcp(address.clone()).sealed(&secret());
     let mut rank = Rank::join(&server.socket, Life::new(3, 8, 0), 0, Way::Messages);
     rank.commit(0, 5);
     rank.await_stable(5);

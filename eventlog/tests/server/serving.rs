@@ -1,7 +1,7 @@
 //! Servers for tests.
 
 use crate::rank::Reader;
-use refrain_eventlog::client::LoggerAddress;
+use refrain_eventlog::client::ServerAddress;
 use refrain_eventlog::server::{Server, ServerOptions};
 use refrain_eventlog::{Level, LoggerId};
 use std::io::{BufRead, BufReader};
@@ -16,7 +16,7 @@ use tempfile::TempDir;
 pub struct Threaded {
     pub folder: Arc<TempDir>,
     pub socket: PathBuf,
-    pub addresses: Vec<LoggerAddress>,
+    pub addresses: Vec<ServerAddress>,
     reports: Arc<Mutex<Vec<String>>>,
     stop: Option<UnixStream>,
     thread: Option<JoinHandle<()>>,
@@ -40,7 +40,7 @@ impl Threaded {
         let socket = folder.path().join("socket");
         let data = folder.path().join("data");
         let mut options = ServerOptions::new(data, LoggerId(4), level);
-        options.listen = vec![LoggerAddress::Unix(socket.clone())];
+        options.listen = vec![ServerAddress::Unix(socket.clone())];
         options.segment_bytes = 1 << 20;
         change(&mut options);
         let reports = Arc::new(Mutex::new(Vec::new()));

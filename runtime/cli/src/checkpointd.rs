@@ -3,7 +3,7 @@
 use crate::secret;
 use clap::{Args, ValueEnum};
 use miette::{IntoDiagnostic, WrapErr};
-use refrain_checkpoint::Address;
+use refrain_checkpoint::ServerAddress;
 use refrain_checkpoint::disk::DiskIo;
 use refrain_checkpoint::server::{Server, ServerOptions};
 use signal_hook::consts::{SIGINT, SIGTERM};
@@ -23,7 +23,7 @@ pub struct Arguments {
     /// serves processes of the same user, a TCP port those who know the --secret;
     /// without one, whoever reaches it.
     #[arg(long, value_name = "ADDRESS", required = true)]
-    listen: Vec<Address>,
+    listen: Vec<ServerAddress>,
     /// A file with what TCP clients have to know: 64 hexadecimal digits, for nobody
     /// else's eyes; - for standard input. They prove it, and all that is said is
     /// encrypted.

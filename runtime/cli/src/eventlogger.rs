@@ -6,7 +6,7 @@ use miette::{IntoDiagnostic, WrapErr};
 use refrain::choice::library::{LIBFABRIC, LIBIBVERBS};
 use refrain::choice::verbs;
 use refrain::config::VerbsConfig;
-use refrain_eventlog::client::LoggerAddress;
+use refrain_eventlog::client::ServerAddress;
 use refrain_eventlog::logbook::StoreIo;
 use refrain_eventlog::remote::VERBS;
 use refrain_eventlog::server::{RemoteOptions, Server, ServerOptions};
@@ -28,7 +28,7 @@ pub struct Arguments {
     /// serves processes of the same user, a TCP port those who know the --secret;
     /// without one, whoever reaches it.
     #[arg(long, value_name = "ADDRESS", required = true)]
-    listen: Vec<LoggerAddress>,
+    listen: Vec<ServerAddress>,
     /// A file with what TCP clients and peers have to know: 64 hexadecimal digits, for
     /// nobody else's eyes; - for standard input. They prove it, and all that is said is
     /// encrypted.
@@ -43,7 +43,7 @@ pub struct Arguments {
     level: LevelName,
     /// Another replica of its shard, to be asked for what this one lacks.
     #[arg(long, value_name = "ADDRESS")]
-    peer: Vec<LoggerAddress>,
+    peer: Vec<ServerAddress>,
     /// How to write its files.
     #[arg(long, value_enum, default_value_t = IoName::Auto)]
     io: IoName,

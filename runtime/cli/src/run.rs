@@ -13,7 +13,7 @@ use refrain::leftovers;
 use refrain::seconds::{self, Limit};
 use refrain::{Error, choice, size};
 use refrain_checkpoint::policy::{Choice, NotAPolicy};
-use refrain_checkpoint::{Address, Place};
+use refrain_checkpoint::{Place, ServerAddress};
 use refrain_eventlog::Level;
 use std::ffi::OsString;
 use std::io::Write;
@@ -257,7 +257,9 @@ fn sealed(loggers: Loggers, file: Option<&Path>) -> miette::Result<Loggers> {
 fn sealed_place(place: Option<String>, file: Option<&Path>) -> miette::Result<Option<String>> {
     let Some(file) = file else { return Ok(place) };
     match place.as_deref().map(str::parse) {
-        Some(Ok(Place::Server(address @ (Address::Tcp(_) | Address::Sealed { .. })))) => {
+        Some(Ok(Place::Server(
+            address @ (ServerAddress::Tcp(_) | ServerAddress::Sealed { .. }),
+        ))) => {
             let secret = secret::read("--checkpoint-secret", file)?;
             Ok(Some(address.sealed(&secret).to_secret_text()))
         }

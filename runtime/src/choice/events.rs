@@ -3,7 +3,7 @@
 use crate::Error;
 use crate::config::Quorum;
 use refrain_eventlog::Level;
-use refrain_eventlog::client::LoggerAddress;
+use refrain_eventlog::client::ServerAddress;
 use refrain_eventlog::message::Way;
 use refrain_eventlog::remote::VERBS;
 
@@ -66,7 +66,7 @@ pub enum Loggers {
     /// The launcher starts so many shards.
     Started(u32),
     /// They run already: of each shard its replicas.
-    Running(Vec<Vec<LoggerAddress>>),
+    Running(Vec<Vec<ServerAddress>>),
 }
 
 /// Shards that a launcher starts at most.
@@ -91,9 +91,9 @@ pub fn loggers(text: &str) -> Result<Loggers, Error> {
     let shard = |text: &str| {
         text.split('+')
             .map(str::parse)
-            .collect::<Result<Vec<LoggerAddress>, _>>()
+            .collect::<Result<Vec<ServerAddress>, _>>()
     };
-    let shards: Vec<Vec<LoggerAddress>> = text
+    let shards: Vec<Vec<ServerAddress>> = text
         .split(',')
         .map(shard)
         .collect::<Result<_, _>>()

@@ -18,7 +18,7 @@ use crate::config::JobConfig;
 use command::Logger;
 use folders::Directory;
 use process::{LoggerProcess, describe};
-use refrain_eventlog::client::LoggerAddress;
+use refrain_eventlog::client::ServerAddress;
 use refrain_logging::Member;
 use refrain_secure::Secret;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -124,15 +124,15 @@ impl EventLoggers {
         }
         match &spec.loggers {
             Loggers::Running(shards) => {
-                let is_local = |it: &LoggerAddress| matches!(it, LoggerAddress::Unix(_));
+                let is_local = |it: &ServerAddress| matches!(it, ServerAddress::Unix(_));
                 let local = shards.iter().flatten().find(|address| is_local(address));
                 if let (Some(local), Reach::OtherHosts) = (local, reach) {
                     return Err(Error::Config(format!(
                         "--event-loggers {local}: ranks on other hosts cannot reach it: let it listen at tcp:HOST:PORT too, and name that"
                     )));
                 }
-                let texts = |shard: &Vec<LoggerAddress>| {
-                    shard.iter().map(LoggerAddress::to_secret_text).collect()
+                let texts = |shard: &Vec<ServerAddress>| {
+                    shard.iter().map(ServerAddress::to_secret_text).collect()
                 };
                 config.events.shards = shards.iter().map(texts).collect();
                 Ok(Self::none())
@@ -236,7 +236,7 @@ impl EventLoggers {
         let secret = self.secret.as_ref()?;
         let address = |port: &u16| {
             let address = SocketAddr::new(host, *port).to_string();
-            LoggerAddress::Tcp(address).sealed(secret).to_secret_text()
+            ServerAddress::Tcp(address).sealed(secret).to_secret_text()
         };
         let shard = |ports: &Vec<u16>| ports.iter().map(address).collect();
         (!self.ports.is_empty()).then(|| self.ports.iter().map(shard).collect())

@@ -7,7 +7,7 @@ use super::planted::LoggerBug;
 use crate::happening::Life;
 use refrain_eventlog::LoggerId;
 use refrain_eventlog::client::network::{Network as ClientNetwork, Wire};
-use refrain_eventlog::client::{Client, ClientOptions, ConnectionError, LoggerAddress};
+use refrain_eventlog::client::{Client, ClientOptions, ConnectionError, ServerAddress};
 use refrain_eventlog::message::{Hello, RemoteRing, ToClient, ToLogger};
 use refrain_eventlog::remote::{Port, RemoteError, RemoteWriter};
 use refrain_eventlog::ring::{RingIdentity, RingMemory};
@@ -110,7 +110,7 @@ impl ClientNetwork for Ways {
     type Wire = LoggerWire;
     type Port = RingPort;
 
-    fn begin(&mut self, address: &LoggerAddress) -> Result<LoggerWire, ConnectionError> {
+    fn begin(&mut self, address: &ServerAddress) -> Result<LoggerWire, ConnectionError> {
         let logger = Loggers::logger_at(address).ok_or(ConnectionError::Closed)?;
         let (life, spark) = (Some(self.life), self.spark.clone());
         let talk = self.network.borrow_mut().call(logger, life, spark);

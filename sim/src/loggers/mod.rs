@@ -43,7 +43,7 @@ use network::{Arrival, Network, Spark, TalkId};
 use reading::Question;
 use refrain_eventlog::Level;
 use refrain_eventlog::client::read::{ReadError, ReadRequest, read_row, read_rows};
-use refrain_eventlog::client::{Client, ClientOptions, LoggerAddress};
+use refrain_eventlog::client::{Client, ClientOptions, ServerAddress};
 use refrain_eventlog::message::Way;
 use refrain_logging::determinant::EventIndex;
 use refrain_logging::determinant::batch::HEADER_BYTES;
@@ -121,18 +121,18 @@ impl Loggers {
         }
     }
 
-    fn address(logger: usize) -> LoggerAddress {
-        LoggerAddress::Unix(logger.to_string().into())
+    fn address(logger: usize) -> ServerAddress {
+        ServerAddress::Unix(logger.to_string().into())
     }
 
-    fn logger_at(address: &LoggerAddress) -> Option<usize> {
+    fn logger_at(address: &ServerAddress) -> Option<usize> {
         match address {
-            LoggerAddress::Unix(path) => path.to_str()?.parse().ok(),
-            LoggerAddress::Tcp(_) | LoggerAddress::Sealed { .. } => None,
+            ServerAddress::Unix(path) => path.to_str()?.parse().ok(),
+            ServerAddress::Tcp(_) | ServerAddress::Sealed { .. } => None,
         }
     }
 
-    fn addresses(&self) -> Vec<LoggerAddress> {
+    fn addresses(&self) -> Vec<ServerAddress> {
         (0..self.shared.shard.replicas).map(Self::address).collect()
     }
 
@@ -400,7 +400,7 @@ impl Loggers {
             quorum: self.shared.plan.quorum as usize,
             timeout: TICK,
         };
-        let ask = |address: &LoggerAddress| {
+        let ask = |address: &ServerAddress| {
             let logger = Self::logger_at(address).unwrap_or_default();
             read_row(&mut Question::begin(self, logger)?, &request)
         };

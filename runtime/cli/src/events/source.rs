@@ -5,7 +5,7 @@ use crate::secret;
 use core::time::Duration;
 use miette::{Report, miette};
 use refrain::Rank;
-use refrain_eventlog::client::LoggerAddress;
+use refrain_eventlog::client::ServerAddress;
 use refrain_eventlog::client::read::{ReadRequest, list, read_events};
 use refrain_eventlog::logbook::Archive;
 use refrain_eventlog::message::Holding;
@@ -22,7 +22,7 @@ pub enum Source {
     /// Files: the folders of the loggers, also of living ones.
     Folders(Vec<PathBuf>),
     /// The replicas of one shard.
-    Loggers(Vec<LoggerAddress>, Duration),
+    Loggers(Vec<ServerAddress>, Duration),
 }
 
 /// One batch, decoded.
@@ -42,12 +42,12 @@ impl Source {
         if is_address {
             let addresses = place.source.split('+').map(str::parse);
             let addresses = addresses
-                .collect::<Result<Vec<LoggerAddress>, _>>()
+                .collect::<Result<Vec<ServerAddress>, _>>()
                 .map_err(Report::msg)?;
             let addresses = match &place.secret {
                 Some(file) => {
                     let secret = secret::read("--secret", file)?;
-                    let sealed = |it: LoggerAddress| it.sealed(&secret);
+                    let sealed = |it: ServerAddress| it.sealed(&secret);
                     addresses.into_iter().map(sealed).collect()
                 }
                 None => addresses,

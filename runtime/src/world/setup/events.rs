@@ -9,7 +9,7 @@ use crate::output_gate::{self, OutputGate};
 use crate::protocol::{LoggerClient, SharedEvents, Waiting};
 use core::time::Duration;
 use refrain_eventlog::Level;
-use refrain_eventlog::client::{Client, ClientOptions, LoggerAddress};
+use refrain_eventlog::client::{Client, ClientOptions, ServerAddress};
 use refrain_eventlog::message::Way;
 use refrain_logging::Member;
 use refrain_logging::determinant::EventIndex;
@@ -22,7 +22,7 @@ use std::os::fd::AsFd;
 /// A rank's way to its loggers, and what they had of its lives before.
 pub(super) struct Connected {
     pub(super) events: SharedEvents,
-    pub(super) loggers: Vec<LoggerAddress>,
+    pub(super) loggers: Vec<ServerAddress>,
     pub(super) quorum: usize,
     /// One past the last determinant of the lives before.
     pub(super) next: EventIndex,
@@ -47,14 +47,14 @@ pub(super) fn connect(
     let loggers = settings.shards[membership.rank.index() % shards]
         .iter()
         .map(|text| text.parse())
-        .collect::<Result<Vec<LoggerAddress>, _>>()
+        .collect::<Result<Vec<ServerAddress>, _>>()
         .map_err(|error| Error::Config(error.to_string()))?;
     let (way, provider) = match way(&settings.way)? {
         WayChoice::Auto => (None, None),
         WayChoice::Fixed(way) => (Some(way), None),
         WayChoice::Provider(provider) => (Some(Way::Libfabric), Some(provider)),
     };
-    let is_local = |address: &LoggerAddress| matches!(address, LoggerAddress::Unix(_));
+    let is_local = |address: &ServerAddress| matches!(address, ServerAddress::Unix(_));
     let by_memory = way == Some(Way::SharedMemory) || way.is_none() && loggers.iter().all(is_local);
     let quorum = settings.quorum.of(loggers.len());
     let client = Client::connect(ClientOptions {

@@ -33,6 +33,8 @@ mod on_faulty;
 #[cfg(test)]
 mod on_mixed;
 #[cfg(test)]
+mod on_network;
+#[cfg(test)]
 mod on_ofi;
 #[cfg(test)]
 mod on_shm;

@@ -3,143 +3,52 @@
 //! (`REFRAIN_LIBFABRIC_SECOND`, see docs/testing.md). Verbs under libfabric need a
 //! device, which the guest of `ci/softroce` has; elsewhere they are skipped.
 
-use super::greeting::{alone_on_libfabric, greet_all};
+use super::greeting::alone_on_libfabric;
+use super::on_network::{NetworkHarness, Temper};
 use super::*;
 use crate::fabric::FabricError;
 use crate::fabric::network::NetworkOptions;
 use crate::fabric::ofi::{Ofi, OfiOptions, Overrides, Provider, providers};
-use core::time::Duration;
-use refrain_ring::{Arena, Incarnation, Rank};
+use refrain_ring::{Incarnation, Rank, Region};
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Instant;
 
-/// Each job of each harness has a number of its own: frames of another job are
-/// dropped, also when addresses are used again.
-static JOBS: AtomicU64 = AtomicU64::new(1);
-
-struct OfiHarness {
-    begin: Instant,
+fn harness(
+    ranks: u32,
     library: Option<PathBuf>,
     provider: &'static str,
     overrides: Overrides,
-    job: u64,
-    ranks: u32,
-    window_bytes: u64,
-    graves: Vec<Arena>,
-}
-
-impl OfiHarness {
-    fn new(library: Option<PathBuf>, provider: &'static str, overrides: Overrides) -> Self {
-        Self {
-            begin: Instant::now(),
-            library,
-            provider,
-            overrides,
-            job: 0,
-            ranks: 0,
-            window_bytes: 512 << 10,
-            graves: Vec::new(),
-        }
-    }
-}
-
-impl Harness for OfiHarness {
-    type F = Ofi;
-
-    fn cannot_begin_again(&self) -> Option<&'static str> {
-        match self.provider {
-            "shm" if self.library.is_some() => {
+) -> impl Harness<F = Ofi> {
+    let temper = Temper {
+        // `sockets` has threads, which wait for a processor where others use them; so
+        // has soft-RoCE.
+        silence: match provider {
+            "sockets" => Duration::from_millis(250),
+            VERBS => Duration::from_millis(50),
+            _ => Duration::from_millis(3),
+        },
+        busy_rounds: if provider == VERBS { 2000 } else { 10_000 },
+        cannot_begin_again: match provider {
+            "shm" if library.is_some() => {
                 Some("shm of libfabric 2.5 crashes when a peer of its own process comes again")
             }
             // Jobs of ci/guest/jobs.table show it, where lives are processes.
             VERBS => Some("an endpoint of libfabric's verbs ends with its process"),
             _ => None,
-        }
-    }
-
-    fn make(&mut self, ranks: u32) -> Vec<Endpoint<Ofi>> {
-        self.ranks = ranks;
-        self.graves.clear();
-        self.job = JOBS.fetch_add(1, Ordering::Relaxed) << 32 | u64::from(std::process::id());
-        let mut endpoints: Vec<_> = (0..ranks)
-            .map(|rank| self.restart(Rank(rank), Incarnation(0)))
-            .collect();
-        super::connect_all(&mut endpoints);
-        greet_all(
-            &mut endpoints,
-            |one, other| one != other,
-            |ofi| ofi,
-            self.patience(),
-        );
-        endpoints
-    }
-
-    fn restart(&mut self, rank: Rank, incarnation: Incarnation) -> Endpoint<Ofi> {
-        let window_bytes = self.window_bytes;
-        let arena = Arena::heap(8 * window_bytes as usize);
-        let options = OfiOptions {
-            network: NetworkOptions {
-                job: self.job,
-                rank,
-                incarnation,
-                size: self.ranks,
-                window_bytes,
-                lost_after: Duration::from_secs(600),
-                suspect_after: None,
-            },
-            provider: self.provider.into(),
-            library: self.library.clone(),
-            overrides: self.overrides,
-        };
-        let fabric = Ofi::create(options, arena.region()).expect("the provider works here");
-        Endpoint {
-            rank,
-            incarnation,
-            fabric,
-            arena,
-            window_bytes,
-        }
-    }
-
-    /// The memory of a process that is gone is not read any more. This process
-    /// is not gone: its memory could be, with other bytes in it, and is kept.
-    fn kill(&mut self, endpoint: Endpoint<Ofi>) {
-        drop(endpoint.fabric);
-        self.graves.push(endpoint.arena);
-    }
-
-    fn progress(&mut self) -> bool {
-        false
-    }
-
-    fn now(&self) -> Duration {
-        self.begin.elapsed()
-    }
-
-    /// Providers progress when they are polled, on both sides.
-    fn drives_all(&self) -> bool {
-        true
-    }
-
-    /// Longer than anything is on its way inside one machine, and than a rank
-    /// takes to find that it is idle. `sockets` has threads, which wait for a
-    /// processor where others use them; so has soft-RoCE.
-    fn silence(&self) -> Duration {
-        match self.provider {
-            "sockets" => Duration::from_millis(250),
-            VERBS => Duration::from_millis(50),
-            _ => Duration::from_millis(3),
-        }
-    }
-
-    fn busy_rounds(&self) -> u32 {
-        if self.provider == VERBS { 2000 } else { 10_000 }
-    }
-
-    fn poll_calls_max(&self) -> usize {
-        600
-    }
+        },
+    };
+    NetworkHarness::new(
+        ranks,
+        temper,
+        move |network: NetworkOptions, region: &Region| {
+            let options = OfiOptions {
+                network,
+                provider: provider.into(),
+                library: library.clone(),
+                overrides,
+            };
+            Ofi::create(options, region).expect("the provider works here")
+        },
+    )
 }
 
 fn keeps_the_contract(provider: &'static str, second: bool, overrides: Overrides) {
@@ -152,7 +61,7 @@ fn keeps_the_contract(provider: &'static str, second: bool, overrides: Overrides
         return;
     }
     let library = library.filter(|_| second);
-    run_all(&mut OfiHarness::new(library, provider, overrides));
+    run_all(&mut harness(0, library, provider, overrides));
 }
 
 /// Verbs under libfabric, with its layer for endpoints without connections.
@@ -188,9 +97,7 @@ fn a_peer_with_other_receives_is_refused() {
             credits,
             ..AS_CHOSEN
         };
-        let mut harness = OfiHarness::new(None, "tcp", overrides);
-        harness.ranks = 2;
-        harness.restart(Rank(rank), Incarnation(0))
+        harness(2, None, "tcp", overrides).restart(Rank(rank), Incarnation(0))
     };
     let (mut here, there) = (rank(0, Some(8)), rank(1, Some(9)));
     let address = there.fabric.address();

@@ -1,18 +1,15 @@
-//! Where a logger listens.
+//! Where a server listens: an event logger, a checkpoint server.
 
+use crate::Secret;
 use core::fmt;
 use core::str::FromStr;
-use refrain_secure::Secret;
 use std::path::PathBuf;
 use thiserror::Error;
 
-/// What conversations with loggers are about, for who knows the secret.
-pub const PURPOSE: &str = "refrain: event logger";
-
-/// Where a logger listens: `unix:PATH` or `tcp:HOST:PORT`, or `sealed:SECRET@HOST:PORT`,
+/// Where a server listens: `unix:PATH` or `tcp:HOST:PORT`, or `sealed:SECRET@HOST:PORT`,
 /// which is shown without its secret and is for no command line.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub enum LoggerAddress {
+pub enum ServerAddress {
     /// A Unix socket of this host.
     Unix(PathBuf),
     /// Host and port; whoever reaches it is served.
@@ -26,15 +23,15 @@ pub enum LoggerAddress {
     },
 }
 
-/// Text that is no logger's address.
+/// Text that is no server's address.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
-#[error("{text:?} is no event logger's address: say unix:PATH or tcp:HOST:PORT")]
+#[error("{text:?} is no server's address: say unix:PATH or tcp:HOST:PORT")]
 pub struct NotAnAddress {
     /// As given.
     pub text: String,
 }
 
-impl LoggerAddress {
+impl ServerAddress {
     /// The same, for those who know this secret; a Unix socket looks at the user.
     pub fn sealed(self, secret: &Secret) -> Self {
         match self {
@@ -55,7 +52,7 @@ impl LoggerAddress {
     }
 }
 
-impl FromStr for LoggerAddress {
+impl FromStr for ServerAddress {
     type Err = NotAnAddress;
 
     fn from_str(text: &str) -> Result<Self, NotAnAddress> {
@@ -81,7 +78,7 @@ impl FromStr for LoggerAddress {
     }
 }
 
-impl fmt::Display for LoggerAddress {
+impl fmt::Display for ServerAddress {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Unix(path) => write!(f, "unix:{}", path.display()),
@@ -97,7 +94,7 @@ mod tests {
     #[test]
     fn addresses_are_read_as_they_are_written() {
         for text in ["unix:/tmp/a b/0.sock", "tcp:127.0.0.1:4711", "tcp:[::1]:1"] {
-            let address: LoggerAddress = text.parse().expect(text);
+            let address: ServerAddress = text.parse().expect(text);
             assert_eq!(address.to_string(), text);
         }
     }
@@ -105,14 +102,14 @@ mod tests {
     #[test]
     fn a_sealed_address_is_shown_without_its_secret() {
         let secret = Secret::from_bytes([0xab; 32]);
-        let open: LoggerAddress = "tcp:h:1".parse().expect("an address");
+        let open: ServerAddress = "tcp:h:1".parse().expect("an address");
         let sealed = open.clone().sealed(&secret);
         assert_eq!(sealed.to_string(), "tcp:h:1");
         assert!(!format!("{sealed:?}").contains("abab"));
         assert_eq!(sealed.to_secret_text().parse(), Ok(sealed.clone()));
         assert_ne!(sealed, open);
         let wrong = sealed.to_secret_text().replace("@h:1", "@h");
-        let error = wrong.parse::<LoggerAddress>().expect_err("no port");
+        let error = wrong.parse::<ServerAddress>().expect_err("no port");
         assert!(!error.to_string().contains("abab"), "{error}");
     }
 
@@ -127,7 +124,7 @@ mod tests {
             "tcp:host:70000",
             "/tmp/x",
         ] {
-            let error = text.parse::<LoggerAddress>().expect_err(text);
+            let error = text.parse::<ServerAddress>().expect_err(text);
             assert!(error.to_string().contains("unix:PATH or tcp:HOST:PORT"));
         }
     }
