@@ -23,6 +23,6 @@ build_initramfs() {                  # $1: cache entry being made
   ! grep -q rxe_ns_pernet "$ir"/mods/*-rdma_rxe.ko || : > "$d/rxe-netns"
   cp "$PARTS/init" "$ir/init"
   chmod 755 "$ir/init"
-  (cd "$ir" && find . | cpio -o -H newc --quiet) > "$d/initrd" || die 4 "cpio failed"
+  (cd "$ir" && find . | cpio -o -H newc --quiet) > "$d/initrd" || die 1 "cpio failed"
   rm -rf "$ir"
 }

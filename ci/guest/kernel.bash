@@ -41,6 +41,13 @@ kernel_packages() {
   done
 }
 
+download_kernel() {                  # folder packages...
+  local dl=$1; shift
+  [ $# -gt 0 ] || return 1
+  say "downloading $*"
+  (cd "$dl" && apt-get "${APT[@]}" -q -o APT::Sandbox::User= download "$@" >&2)
+}
+
 setup_kernel() {                     # sets KDIR (cache entry) and KVER
   mkdir -p "$CACHE" || die 4 "cannot make the cache $CACHE"
   local ptr=$CACHE/current-${SUITE:-default}
@@ -50,16 +57,20 @@ setup_kernel() {                     # sets KDIR (cache entry) and KVER
   fi
   local t0; t0=$(now)
   [ -z "$SUITE" ] || apt_private "$SUITE"
-  local pkgs; mapfile -t pkgs < <(kernel_packages)
-  [ ${#pkgs[@]} -gt 0 ] || die 4 "apt knows no linux-image-amd64 (run apt-get update, or check the apt sources)"
   local dl=$CACHE/dl f; mkdir -p "$dl"
-  say "downloading ${pkgs[*]}"
-  (cd "$dl" && apt-get "${APT[@]}" -q -o APT::Sandbox::User= download "${pkgs[@]}" >&2) || die 4 "download of ${pkgs[*]} failed"
+  local pkgs=(); mapfile -t pkgs < <(kernel_packages)
+  if ! download_kernel "$dl" "${pkgs[@]}"; then
+    # Lists may be missing or old: ci/test may renew them, as it may install.
+    [ "${CI_INSTALL:-no}" = yes ] && [ "$EUID" = 0 ] && [ -z "$SUITE" ] && apt-get -q update >&2 ||
+      die 4 "no linux-image-amd64 can be had from apt (run apt-get update, or check the apt sources)"
+    mapfile -t pkgs < <(kernel_packages)
+    download_kernel "$dl" "${pkgs[@]}" || die 4 "no linux-image-amd64 can be had from apt, though its lists are new: check its sources"
+  fi
   # Unpack only what RDMA tests can use; the full tree is 100-400 MB.
   local tmp=$CACHE/tmp.$$; rm -rf "$tmp"; mkdir -p "$tmp"
   trap 'rm -rf "${CACHE:?}/tmp.$$"' EXIT
   for p in "${pkgs[@]}"; do
-    f=$(ls -t "$dl/$p"_*.deb 2>/dev/null | head -1); [ -n "$f" ] || die 4 "no file for $p in $dl"
+    f=$(ls -t "$dl/$p"_*.deb 2>/dev/null | head -1); [ -n "$f" ] || die 1 "no file for $p in $dl"
     dpkg-deb --fsys-tarfile "$f" | tar -C "$tmp" -x --wildcards \
       './boot/vmlinuz-*' './boot/config-*' './*lib/modules/*/vmlinuz' './*lib/modules/*/config' \
       './*lib/modules/*/modules.*' './*lib/modules/*/kernel/arch/*' './*lib/modules/*/kernel/crypto/*' \
@@ -72,10 +83,10 @@ setup_kernel() {                     # sets KDIR (cache entry) and KVER
       './*lib/modules/*/kernel/drivers/net/tun*' 2>/dev/null || true   # absent patterns are no error
   done
   [ -d "$tmp/usr/lib/modules" ] && { mkdir -p "$tmp/lib"; mv "$tmp/usr/lib/modules" "$tmp/lib/"; }
-  KVER=$(ls "$tmp/lib/modules" 2>/dev/null | head -1); [ -n "$KVER" ] || die 4 "no modules in ${pkgs[*]}"
+  KVER=$(ls "$tmp/lib/modules" 2>/dev/null | head -1); [ -n "$KVER" ] || die 1 "no modules in ${pkgs[*]}"
   local img; img=$(ls "$tmp"/boot/vmlinuz-* "$tmp/lib/modules/$KVER/vmlinuz" 2>/dev/null | head -1)
-  [ -n "$img" ] || die 4 "no kernel image in ${pkgs[*]}"
-  depmod -b "$tmp" "$KVER" || die 4 "depmod failed"
+  [ -n "$img" ] || die 1 "no kernel image in ${pkgs[*]}"
+  depmod -b "$tmp" "$KVER" || die 1 "depmod failed"
   unpack_image "$img" "$tmp/kernel"
   build_initramfs "$tmp"
   printf '%s' "$SELF_VERSION" > "$tmp/stamp"

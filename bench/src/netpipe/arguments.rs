@@ -77,12 +77,12 @@ pub struct Arguments {
     /// REFRAIN_LIBIBVERBS, or the installed one
     #[arg(long, value_name = "FILE")]
     pub libibverbs: Option<String>,
-    /// How long a rank on the ofi fabric may leave the greeting at the start
+    /// How long a rank on the fabrics ofi and verbs may leave the greeting at the start
     /// unanswered, and a provider's error about it may last
     #[arg(long, value_name = "SECONDS", default_value = "30", value_parser = seconds::milliseconds)]
     pub peer_timeout: u64,
-    /// After how long without an answer a rank on the ofi fabric counts as lost,
-    /// or off
+    /// After how long without an answer a rank on the fabrics ofi and verbs counts
+    /// as lost, or off
     #[arg(long, value_name = "SECONDS|off", default_value = "off", value_parser = seconds::limit)]
     pub suspect_after: Limit,
     /// Protocols to compare, interleaved size by size: none, pessimist

@@ -17,6 +17,7 @@ mod rules;
 mod rust_source;
 mod tree;
 mod unsafe_code;
+mod versions;
 
 use netpipe_output::Expected;
 use report::Report;
@@ -79,6 +80,10 @@ fn check_tree(root: &Path) -> Result<Report, String> {
     report.section("names say something", names::check(&tree));
     report.section("files fit their limits", lengths::check(&tree));
     report.section("links lead somewhere", links::check(&tree));
+    report.section(
+        "documents say the versions of the code",
+        versions::check(&tree),
+    );
     report.section(
         "no hosts of registries, no private paths",
         hosts::check(&tree),
