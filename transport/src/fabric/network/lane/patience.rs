@@ -57,6 +57,8 @@ struct Trouble {
     interval: Duration,
     /// It was tried again, and nothing is known yet.
     retried: bool,
+    /// Something is under way since, of which the provider will tell.
+    proves: bool,
     /// When it was tried last.
     tried_at: Option<Duration>,
 }
@@ -95,6 +97,7 @@ impl Patience {
                     retry_at: now + RETRY_FIRST,
                     interval: RETRY_FIRST,
                     retried: false,
+                    proves: false,
                     tried_at: None,
                 });
             }
@@ -107,7 +110,24 @@ impl Patience {
         }
     }
 
-    /// The provider has sent something to the peer. If that was tried after an
+    /// An operation with the peer was begun whose end the provider will tell, well
+    /// or not.
+    #[inline]
+    pub fn begun(&mut self) {
+        if let Some(trouble) = &mut self.trouble {
+            trouble.proves |= trouble.retried;
+        }
+    }
+
+    /// Whether nothing would say that the trouble is over: it may be tried again, and
+    /// nothing was begun since.
+    #[inline]
+    pub fn wants_proof(&self) -> bool {
+        self.trouble
+            .is_some_and(|trouble| trouble.retried && !trouble.proves)
+    }
+
+    /// The provider has sent something to the peer, or read something of it. If that was tried after an
     /// error, the error is over, though the peer may compute and say nothing.
     #[inline]
     pub fn succeeded(&mut self) {
@@ -142,6 +162,7 @@ impl Patience {
             }
             if !trouble.retried && now >= trouble.retry_at {
                 trouble.retried = true;
+                trouble.proves = false;
                 trouble.tried_at = Some(now);
                 return Step::Resend;
             }
