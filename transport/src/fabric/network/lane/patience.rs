@@ -7,6 +7,9 @@
 //! last, or (only if told so) when silence lasts: a rank that computes is silent
 //! too.
 
+#[cfg(test)]
+mod tests;
+
 use core::time::Duration;
 
 const ASK_FIRST: Duration = Duration::from_millis(200);
@@ -207,6 +210,8 @@ impl Patience {
             .silent_since
             .zip(limit)
             .map(|(since, limit)| since + limit);
-        trouble.into_iter().chain(self.ask_at).chain(silent).min()
+        // Nobody is asked who is held back: that would be due for ever.
+        let ask = self.ask_at.filter(|_| !self.holds_back());
+        trouble.into_iter().chain(ask).chain(silent).min()
     }
 }
