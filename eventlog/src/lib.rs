@@ -54,3 +54,38 @@ impl Level {
 /// Names one logger of a job, from 0. GATE-3
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct LoggerId(pub u32);
+
+#[cfg(test)]
+mod tests {
+    use std::path::{Path, PathBuf};
+
+    fn sources(folder: &Path, to: &mut Vec<PathBuf>) {
+        for entry in std::fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            match path.is_dir() {
+                true => sources(&path, to),
+                false => to.push(path),
+            }
+        }
+    }
+
+    /// A text that goes over two lines of the source is one sentence: blanks in a row
+    /// are what is left of a line's end that was lost.
+    #[test]
+    fn no_text_contains_two_blanks_in_a_row() {
+        let mut files = Vec::new();
+        sources(
+            &Path::new(env!("CARGO_MANIFEST_DIR")).join("src"),
+            &mut files,
+        );
+        assert!(files.len() > 10, "{files:?}");
+        let two = " ".repeat(2);
+        for file in files {
+            let source = std::fs::read_to_string(&file).unwrap();
+            for line in source.lines().map(str::trim) {
+                let is_comment = line.starts_with("//");
+                assert!(is_comment || !line.contains(&two), "{file:?}: {line}");
+            }
+        }
+    }
+}

@@ -116,6 +116,17 @@ impl<N: Network> Link<N> {
         }
     }
 
+    /// Whether it was joined and its port is still to be connected.
+    pub fn is_connecting(&self) -> bool {
+        match &self.phase {
+            Phase::Joined {
+                path: Path::Remote(ring),
+                ..
+            } => !ring.is_connected(),
+            _ => false,
+        }
+    }
+
     /// The clock that is told from now on has another beginning.
     pub fn forget_time(&mut self) {
         self.looked_at = Duration::ZERO;

@@ -38,6 +38,9 @@ pub const PURPOSE: &str = "refrain: event logger";
 /// Longest sleep of [`Client::connect`] before it tries again those that are not
 /// there.
 const RETRY_WHILE_CONNECTING: Duration = Duration::from_millis(5);
+/// How long [`Client::connect`] waits for ports that writes go by, and between two looks.
+const PORTS_WAIT: Duration = Duration::from_secs(1);
+const PORTS_LOOK: Duration = Duration::from_millis(1);
 
 /// What a client is to do.
 #[derive(Clone, Debug)]
@@ -132,12 +135,24 @@ impl Client<Sockets> {
             }
             client.wait_for_answers(left);
         }
+        client.connect_ports(began);
         for link in &mut client.links {
             link.forget_time();
         }
         client.now = Duration::ZERO;
         client.refresh_path();
         Ok(client)
+    }
+
+    /// Polls until the ports that writes go by are connected: afterwards the program may
+    /// compute for long, and poll nothing. Where a logger's port does not answer, commits
+    /// will tell.
+    fn connect_ports(&mut self, began: Instant) {
+        let until = began.elapsed() + PORTS_WAIT;
+        while self.is_connecting() && began.elapsed() < until {
+            self.wait_for_answers(PORTS_LOOK);
+            self.poll(|| began.elapsed());
+        }
     }
 
     fn wait_for_answers(&self, left: Duration) {
@@ -372,14 +387,20 @@ impl<N: Network> Client<N> {
     }
 
     /// Whether there is anything for [`Client::poll`] to do: something is not
-    /// stable, or a logger is to be joined again.
+    /// stable, or a logger is to be joined again or its port to be connected.
     pub fn needs_poll(&self) -> bool {
         let links = self.links.iter();
         self.stable_end() < self.committer.end()
             || self.is_leaving && !self.has_left()
+            || self.is_connecting()
             || links
                 .enumerate()
                 .any(|(index, _)| !self.committer.is_live(index))
+    }
+
+    /// Whether a port that writes go by is still to be connected.
+    fn is_connecting(&self) -> bool {
+        self.links.iter().any(Link::is_connecting)
     }
 
     /// Looks now whether the loggers are still there; a system call for each.

@@ -70,6 +70,11 @@ impl<P: Port> RemoteRing<P> {
         self.is_full
     }
 
+    /// Whether writes find a connection; until then it is to be asked what is placed.
+    pub fn is_connected(&self) -> bool {
+        self.writer.is_connected()
+    }
+
     /// Whether all that was written is placed.
     pub fn is_placed(&self) -> bool {
         self.written.is_empty()

@@ -116,7 +116,8 @@ pub enum RemoteError {
     RingFile(refrain_verbs::Error),
     /// The logger's socket lives, its port of verbs does not answer.
     #[error(
-        "the logger's port of verbs was not heard for {seconds} s: look whether both ports are on one          network, or commit by messages"
+        "the logger's port of verbs was not heard for {seconds} s: look whether both ports are on one \
+         network, or commit by messages"
     )]
     Unconnected {
         /// For how long, in seconds.

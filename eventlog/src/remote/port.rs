@@ -35,6 +35,12 @@ pub trait Port: Debug {
     /// # Errors
     /// As with [`Port::write`].
     fn poll(&mut self, completed: impl FnMut(u64)) -> Result<(), Self::Error>;
+
+    /// Whether writes find a connection. Until then it is polled, also where there is
+    /// nothing to write: only so does one come about.
+    fn is_connected(&self) -> bool {
+        true
+    }
 }
 
 /// RMA writes, over whatever was chosen.
@@ -106,6 +112,11 @@ pub trait WritingEndpoint: Debug {
         &mut self,
         out: &mut Vec<Completion<Self::Peer, Self::Error>>,
     ) -> Result<(), Self::Error>;
+
+    /// See [`Port::is_connected`].
+    fn is_connected(&self, _peer: Self::Peer) -> bool {
+        true
+    }
 }
 
 /// RMA writes by an endpoint into one ring.
@@ -196,6 +207,10 @@ impl<E: WritingEndpoint> Port for EndpointPort<E> {
         }
         outcome.map_err(Into::into)
     }
+
+    fn is_connected(&self) -> bool {
+        self.endpoint.is_connected(self.logger)
+    }
 }
 
 /// Looks whether this side has the provider that the logger's ring is reached by, and
@@ -236,6 +251,13 @@ impl Port for ProviderPort {
         match self {
             Self::Libfabric(port) => port.poll(completed),
             Self::Verbs(port) => port.poll(completed),
+        }
+    }
+
+    fn is_connected(&self) -> bool {
+        match self {
+            Self::Libfabric(port) => port.is_connected(),
+            Self::Verbs(port) => port.is_connected(),
         }
     }
 }

@@ -35,12 +35,16 @@ pub struct RemoteWriter<P: Port = ProviderPort> {
     port: P,
     image: RingMemory,
     transit: Transit,
+    /// No write would find a connection yet.
+    is_connecting: bool,
     failure: Option<P::Error>,
 }
 
 impl RemoteWriter<ProviderPort> {
     /// Prepares writing into a ring, as the logger's welcome describes it.
-    /// Connects when the first batch is written.
+    /// By verbs it begins to connect, and is to be polled until
+    /// [`RemoteWriter::is_connected`]: the logger forgets who greets and is not heard
+    /// again. libfabric connects when the first batch is written.
     ///
     /// `provider`: this side's choice, one of libfabric or [`VERBS`]; the logger
     /// may not talk us into another. `delivery`: what is known of the provider,
@@ -80,6 +84,7 @@ impl<P: Port> RemoteWriter<P> {
     /// which the port writes.
     pub fn over(port: P, image: RingMemory) -> Self {
         Self {
+            is_connecting: !port.is_connected(),
             port,
             image,
             transit: Transit::default(),
@@ -117,7 +122,7 @@ impl<P: Port> RemoteWriter<P> {
     #[inline]
     pub fn poll(&mut self) -> Result<Cursor, RemoteError> {
         self.check()?;
-        if self.transit.is_idle() {
+        if self.transit.is_idle() && !self.is_connecting {
             return Ok(self.transit.placed());
         }
         let transit = &mut self.transit;
@@ -127,8 +132,17 @@ impl<P: Port> RemoteWriter<P> {
         if let Err(error) = polled {
             return Err(self.fail(error));
         }
+        if self.is_connecting {
+            self.is_connecting = !self.port.is_connected();
+        }
         self.post()?;
         Ok(self.transit.placed())
+    }
+
+    /// Whether a write would find a connection, as far as was known when it was polled
+    /// last. Until then it has to be polled though there is nothing to write.
+    pub fn is_connected(&self) -> bool {
+        !self.is_connecting
     }
 
     /// The logger has stored everything before that place elsewhere

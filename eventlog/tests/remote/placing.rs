@@ -113,6 +113,22 @@ fn a_logger_that_does_not_look_costs_nothing_but_time() {
     });
 }
 
+/// A writer that is polled connects, though it has nothing to write: who greets and is
+/// not heard again is forgotten by the logger.
+#[test]
+fn a_writer_connects_without_a_batch() {
+    with_every_provider(|setup| {
+        let folder = tempfile::tempdir().unwrap();
+        let mut logger = setup.logger();
+        let ring = RingFile::create(folder.path(), 0);
+        let mut writer = setup.writer(&logger.register(&ring.path));
+        until("a connection", || {
+            assert_eq!(writer.poll().unwrap(), Cursor(0));
+            writer.is_connected().then_some(())
+        });
+    });
+}
+
 /// The server cannot have stored what was not written; old news are no news.
 #[test]
 fn what_was_never_written_is_not_consumed() {

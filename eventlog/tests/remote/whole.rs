@@ -213,6 +213,7 @@ fn what_is_committed_is_in_the_files() {
     with_every_level(|place| {
         let server = place.serve();
         let mut client = place.client(0);
+        assert!(!client.needs_poll(), "it may compute now");
         let mut batches = batches(0, EventIndex(0));
         let committed = commit(&mut client, &mut batches, 3 * DATA_BYTES);
         settle(&mut client, &committed);

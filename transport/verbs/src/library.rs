@@ -114,12 +114,6 @@ impl Library {
         &self.0.path
     }
 
-    /// Whether both are the same loaded file: objects of two do not mix.
-    #[expect(dead_code, reason = "for the endpoint, which checks it")]
-    pub(crate) fn is_same(&self, other: &Self) -> bool {
-        core::ptr::fn_addr_eq(self.functions().open_device, other.functions().open_device)
-    }
-
     pub(crate) fn functions(&self) -> &Functions {
         &self.0.functions
     }

@@ -29,6 +29,10 @@ impl WritingEndpoint for Endpoint {
     const REFUSED_MAX: Option<Duration> = Some(Duration::from_secs(10));
 
     writing_methods!();
+
+    fn is_connected(&self, peer: PeerAddress) -> bool {
+        self.is_connected(peer)
+    }
 }
 
 impl VerbsPort {

@@ -21,9 +21,6 @@ const NAP: Duration = Duration::from_millis(1);
 const OPERATIONS_MAX: usize = 64;
 /// Clients come again before they are known to be gone.
 const PEERS_EACH: usize = 2;
-/// And who broke its connection is known to be gone after seconds only: that many may
-/// come in vain meanwhile, and shut nobody out.
-const PEERS_SPARE: usize = 16;
 
 /// See [`RemoteRings`](crate::remote::RemoteRings).
 #[derive(Debug)]
@@ -44,7 +41,7 @@ pub(in crate::remote) fn open(
     let (library, chosen) = choose_port(library, port)?;
     let options = EndpointOptions {
         operations_max: OPERATIONS_MAX,
-        peers_max: PEERS_EACH * clients_max + PEERS_SPARE,
+        peers_max: PEERS_EACH * clients_max,
         receives_max: 1,
         inject_bytes: 0,
         // Clients are told the address in their welcome, and nobody else is.

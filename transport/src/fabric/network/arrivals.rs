@@ -107,7 +107,10 @@ impl<E: MessageEndpoint> Network<E> {
             return;
         };
         match &completion.outcome {
-            Ok(()) => peer.receiving.let_go(fetched.sequence),
+            Ok(()) => {
+                peer.receiving.let_go(fetched.sequence);
+                peer.patience.succeeded();
+            }
             Err(error) => peer.failed(error, now),
         }
         self.note_attention(fetched.rank);

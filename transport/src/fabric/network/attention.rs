@@ -72,6 +72,9 @@ impl<E: MessageEndpoint> Network<E> {
         if peer.sending.has_backlog() && !self.pump_backlog(rank) {
             return true;
         }
+        if !self.prove(rank) {
+            return true;
+        }
         let Some(peer) = &self.peers[rank.index()] else {
             return false;
         };
@@ -88,6 +91,14 @@ impl<E: MessageEndpoint> Network<E> {
             Kind::Acknowledge
         };
         !self.send_bare(rank, kind)
+    }
+
+    /// Asks a peer that was in trouble where nothing else is under way that says when
+    /// that is over; whether all is done for that.
+    #[inline]
+    fn prove(&mut self, rank: Rank) -> bool {
+        let peer = self.peers[rank.index()].as_ref();
+        !peer.is_some_and(|peer| peer.patience.wants_proof()) || self.send_bare(rank, Kind::Ask)
     }
 
     /// Sends what waits for one peer; whether all is sent.

@@ -149,7 +149,7 @@ impl Fetching {
                 continue;
             }
             match self.start(endpoint, peer, index) {
-                Ok(()) => {}
+                Ok(()) => peer.patience.begun(),
                 Err(Refused::Full) => {
                     self.queue.push_front(index);
                     return;

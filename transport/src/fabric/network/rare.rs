@@ -4,7 +4,9 @@
 #![allow(unsafe_code, reason = "lends memory to the fabric for a landing")]
 
 mod endpoint;
+mod trouble;
 
+use super::lane::Patience;
 use super::{Choices, Limits, Network, NetworkOptions, Overrides, Way, address::NetworkAddress};
 use crate::control::Control;
 use crate::fabric::{
@@ -28,6 +30,10 @@ struct Bench {
 
 impl Bench {
     fn new() -> Self {
+        Self::over(Rare::default(), Duration::from_secs(60))
+    }
+
+    fn over(endpoint: Rare, lost_after: Duration) -> Self {
         let arena = Arena::heap(4 * WINDOW_BYTES as usize);
         let limits = Limits {
             message_bytes_max: 1 << 20,
@@ -44,11 +50,11 @@ impl Bench {
             incarnation: Incarnation(0),
             size: 2,
             window_bytes: WINDOW_BYTES,
-            lost_after: Duration::from_secs(60),
+            lost_after,
             suspect_after: None,
         };
         let network = Network::over(
-            Rare::default(),
+            endpoint,
             options,
             Choices::new(way, limits, 2, Overrides::default()),
             "rare".into(),
@@ -78,6 +84,10 @@ impl Bench {
         connected.expect("it is of this job");
     }
 
+    fn patience(&self) -> &Patience {
+        &self.network.peers[1].as_ref().unwrap().patience
+    }
+
     fn frame(&mut self) -> Frame {
         let reserved = self.log.reserve(&mut self.arena, 8, true);
         let reservation = reserved.expect("the window has room");
@@ -98,6 +108,19 @@ impl Bench {
     fn post(&mut self, frame: &Frame) -> Result<(), Refusal> {
         self.network
             .post(Gate::default().pass_unseen(), PEER, frame)
+    }
+
+    /// Begins to read a frame of the peer's into that memory, which is the test's as
+    /// long as the bench is.
+    fn fetch(&mut self, memory: &mut [u8], token: u64) {
+        let peer = self.network.peers[1].as_mut().unwrap();
+        let sequence = peer.receiving.took_distant(0, memory.len());
+        let to = NonNull::new(memory.as_mut_ptr()).unwrap();
+        // SAFETY: nobody else uses the memory, and it outlives the fabric's use.
+        let landing = unsafe { Landing::new(to, memory.len(), token) };
+        let peer = self.network.peers[1].as_ref().unwrap();
+        self.network.fetching.begin(peer, sequence, landing);
+        self.network.pump_fetches();
     }
 
     fn poll(&mut self) -> Result<usize, FabricError> {
@@ -200,13 +223,6 @@ fn an_injected_message_that_failed_troubles_its_addressee() {
     bench.connect(0);
     let frame = bench.frame();
     bench.post(&frame).unwrap();
-    let is_troubled = |bench: &Bench| {
-        bench.network.peers[1]
-            .as_ref()
-            .unwrap()
-            .patience
-            .is_troubled()
-    };
     for (peer, troubled) in [(77, false), (1, true)] {
         bench
             .network
@@ -214,7 +230,7 @@ fn an_injected_message_that_failed_troubles_its_addressee() {
             .over
             .push(over(u64::MAX, peer, Err(Trouble)));
         bench.poll().unwrap();
-        assert_eq!(is_troubled(&bench), troubled, "the peer {peer}");
+        assert_eq!(bench.patience().is_troubled(), troubled, "the peer {peer}");
     }
 }
 
@@ -238,14 +254,7 @@ fn landings_of_a_fenced_peer_end_at_once() {
     let mut memory = vec![0_u8; 9000];
     for round in 0..200 {
         bench.connect(round);
-        let peer = bench.network.peers[1].as_mut().unwrap();
-        let sequence = peer.receiving.took_distant(0, 9000);
-        let to = NonNull::new(memory.as_mut_ptr()).unwrap();
-        // SAFETY: nobody else uses the memory, and it outlives the fabric's use.
-        let landing = unsafe { Landing::new(to, 9000, round.into()) };
-        let peer = bench.network.peers[1].as_ref().unwrap();
-        bench.network.fetching.begin(peer, sequence, landing);
-        bench.network.pump_fetches();
+        bench.fetch(&mut memory, round.into());
         assert_eq!(bench.network.endpoint.tokens.len(), 1, "a read is begun");
         bench.network.disconnect(PEER);
         let mut ended = Ended(Vec::new());

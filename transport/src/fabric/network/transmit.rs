@@ -155,7 +155,10 @@ impl Transmitter {
             }
         };
         let head_bytes = head.len() + tail.len();
-        let is_injected = head_bytes + log_bytes <= self.inject_bytes;
+        // Of what is injected nobody says that it arrived: in trouble, that is what
+        // has to be known.
+        let is_injected =
+            head_bytes + log_bytes <= self.inject_bytes && !peer.patience.is_troubled();
         let slot = if is_injected {
             SCRATCH
         } else {
@@ -186,6 +189,7 @@ impl Transmitter {
         if is_injected {
             return Ok(0);
         }
+        peer.patience.begun();
         self.free.pop();
         let is_data = matches!(outgoing.kind, Kind::Frame | Kind::Distant);
         let holds_log = is_data && !E::TAKEN_IS_FREE;
@@ -233,6 +237,7 @@ impl Transmitter {
             }
         }
         peer.receiving.told(counters, false);
+        peer.patience.begun();
         self.free_stages.pop();
         self.under_way[slot] = Some(UnderWay {
             rank: peer.rank,

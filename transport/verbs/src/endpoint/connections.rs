@@ -1,6 +1,5 @@
 //! Connections: what the greetings decide is done to queue pairs.
 
-use super::address::Address;
 use super::pair::{Making, State};
 use super::work_request::PairId;
 use super::{Open, PeerAddress};
@@ -90,15 +89,12 @@ impl Open {
         effects: &mut Vec<Effect>,
     ) -> Option<PeerAddress> {
         let address = match self.peers.directory.of(greeting) {
-            Standing::Known(address) => Some(address),
-            Standing::Stranger if self.options.accepts_unknown => {
-                let address = Address {
-                    identity: greeting.from,
-                    contact: greeting.contact,
-                };
-                let peer = self.insert(address).ok();
-                peer.inspect(|peer| self.strangers.insert(*peer, now))
+            Standing::Known(address) if self.has_broken(address, greeting) => {
+                self.forget_stranger(address);
+                None
             }
+            Standing::Known(address) => Some(address),
+            Standing::Stranger if self.options.accepts_unknown => self.admit(now, greeting),
             // FENCE-1: of whoever was removed, or for whoever was here before.
             _ => None,
         };
@@ -245,6 +241,7 @@ impl Open {
             peer.pair = None;
             let address = peer.address;
             self.peers.establish(address, false);
+            self.strangers.unconnected(address, now);
             self.counters.replacements += 1;
             self.progress.happenings.push(Happening::Broke(id));
         }

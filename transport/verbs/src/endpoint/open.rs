@@ -65,6 +65,14 @@ pub(super) struct Progress {
     pub(super) fatal: Option<Error>,
 }
 
+impl Progress {
+    /// The next poll looks at what takes time, whenever the last one did.
+    pub(super) fn look_soon(&mut self) {
+        self.polls = u32::MAX;
+        self.look_at = Duration::ZERO;
+    }
+}
+
 /// Time between two looks at what takes time.
 const LOOK_EVERY: Duration = Duration::from_millis(1);
 

@@ -191,6 +191,8 @@ impl Open {
             pair: Some(pair),
             is_established: false,
         });
+        // It is greeted by the next poll.
+        self.progress.look_soon();
         Ok(peer)
     }
 }

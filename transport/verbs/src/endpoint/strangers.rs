@@ -1,11 +1,14 @@
 //! Peers that came by themselves, where that is allowed: nobody else knows them,
-//! so nobody will remove them. They are forgotten when their connection breaks, or
-//! does not come about: one that greets and then computes is waited for. One that dies says nothing: each is written to from time
-//! to time, zero bytes, which need no memory of it.
+//! so nobody will remove them. They are forgotten when their connection breaks, whichever
+//! side sees that first, or does not come about: one that greets and then computes is
+//! waited for, unless others need its place. One that dies says nothing: each is written
+//! to from time to time, zero bytes, which need no memory of it.
 
+use super::address::Address;
 use super::pair::State;
 use super::work_request::PairId;
 use super::{Open, PeerAddress};
+use crate::greeting::{Greeting, SILENT_AFTER};
 use core::time::Duration;
 use std::collections::HashMap;
 
@@ -17,7 +20,7 @@ const CONNECT_MAX: Duration = Duration::from_secs(60);
 /// Peers that were not inserted.
 #[derive(Default)]
 pub(super) struct Strangers {
-    /// With the time at which they came.
+    /// With the time at which they came, or were connected last.
     known: HashMap<PeerAddress, Duration>,
     probe_at: Duration,
 }
@@ -30,6 +33,13 @@ impl Strangers {
         self.known.insert(peer, now);
     }
 
+    /// It is not connected from now on, if it is one.
+    pub(super) fn unconnected(&mut self, peer: PeerAddress, now: Duration) {
+        if let Some(since) = self.known.get_mut(&peer) {
+            *since = now;
+        }
+    }
+
     /// It is looked after by others from now on, or gone. Says whether it was one.
     pub(super) fn remove(&mut self, peer: PeerAddress) -> bool {
         self.known.remove(&peer).is_some()
@@ -39,7 +49,7 @@ impl Strangers {
     fn late(&self, now: Duration) -> impl Iterator<Item = PeerAddress> {
         let known = self.known.iter();
         known
-            .filter(move |(_, came_at)| now >= **came_at + CONNECT_MAX)
+            .filter(move |(_, since)| now >= **since + CONNECT_MAX)
             .map(|(peer, _)| *peer)
     }
 
@@ -50,6 +60,41 @@ impl Strangers {
 }
 
 impl Open {
+    /// Takes in whoever greets, if there is room, or someone who does not connect makes
+    /// room.
+    pub(super) fn admit(&mut self, now: Duration, greeting: &Greeting) -> Option<PeerAddress> {
+        if self.peers.len() >= self.options.peers_max {
+            let silent = self.most_silent(now)?;
+            self.forget_stranger(silent);
+        }
+        let address = Address {
+            identity: greeting.from,
+            contact: greeting.contact,
+        };
+        let peer = self.insert(address).ok()?;
+        self.strangers.insert(peer, now);
+        Some(peer)
+    }
+
+    /// The stranger that is not connected and was not heard for longest, if that is long.
+    fn most_silent(&self, now: Duration) -> Option<PeerAddress> {
+        let strangers = self.peers.iter().filter(|peer| {
+            !peer.is_established && self.strangers.known.contains_key(&peer.address)
+        });
+        let silent = strangers.min_by_key(|peer| peer.connecting.heard_at())?;
+        (now >= silent.connecting.heard_at() + SILENT_AFTER).then_some(silent.address)
+    }
+
+    /// Whether a stranger that was connected greets with a later queue pair: its
+    /// connection broke, and it has seen that first.
+    pub(super) fn has_broken(&self, peer: PeerAddress, greeting: &Greeting) -> bool {
+        let peer = self.peers.get(peer).filter(|peer| peer.is_established);
+        peer.is_some_and(|peer| {
+            self.strangers.known.contains_key(&peer.address)
+                && peer.connecting.generation() < Some(greeting.offer.generation)
+        })
+    }
+
     /// Asks strangers whether they live, when it is time, and forgets those that do not
     /// connect.
     pub(super) fn probe_strangers(&mut self, now: Duration) {
@@ -129,6 +174,9 @@ mod tests {
         let just_before = came_at + CONNECT_MAX - Duration::from_nanos(1);
         assert_eq!(strangers.late(just_before).count(), 0);
         assert!(strangers.late(came_at + CONNECT_MAX).eq([peer]));
+        strangers.unconnected(peer, just_before);
+        assert_eq!(strangers.late(came_at + CONNECT_MAX).count(), 0);
+        assert!(strangers.late(just_before + CONNECT_MAX).eq([peer]));
         assert!(strangers.remove(peer) && !strangers.remove(peer));
         assert_eq!(strangers.late(Duration::MAX).count(), 0);
     }

@@ -151,6 +151,11 @@ impl Connecting {
         self.pace.next_at()
     }
 
+    /// When the peer was heard last, or something began to be expected of it.
+    pub fn heard_at(&self) -> Duration {
+        self.pace.heard_at()
+    }
+
     /// The generation of my queue pair, if there is one now.
     pub fn generation(&self) -> Option<u32> {
         self.pairing.stand().map(|(offer, ..)| offer.generation)

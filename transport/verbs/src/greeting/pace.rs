@@ -84,6 +84,11 @@ impl Pace {
         self.silence_told = false;
     }
 
+    /// When the peer was heard, or something began to be expected of it.
+    pub(super) fn heard_at(&self) -> Duration {
+        self.heard_at
+    }
+
     /// Since when the peer is silent: once for each silence.
     pub(super) fn silent_since(&mut self, now: Duration) -> Option<Duration> {
         let is_silent = !self.silence_told && now >= self.heard_at + SILENT_AFTER;

@@ -25,6 +25,20 @@ fn absent(side: &Side, count: u16) -> impl Iterator<Item = Vec<u8>> {
     })
 }
 
+/// Whoever is polled once, and not again for long, has greeted.
+#[test]
+fn the_first_poll_after_a_peer_is_inserted_greets_it() {
+    let Some(ground) = ground() else { return };
+    let there = open(&ground, 1, 3);
+    let mut side = open(&ground, 0, 3);
+    for (name, greetings) in absent(&there, 3).zip(1..) {
+        side.endpoint.insert(&name).unwrap();
+        side.poll();
+        let sent = side.endpoint.counters().greetings_sent;
+        assert!(sent >= greetings, "{sent} of {greetings}");
+    }
+}
+
 /// Many peers that do not answer, all due at the same time and more than there are
 /// buffers for, do not keep one that does from being greeted.
 #[test]

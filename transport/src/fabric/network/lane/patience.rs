@@ -7,6 +7,9 @@
 //! last, or (only if told so) when silence lasts: a rank that computes is silent
 //! too.
 
+#[cfg(test)]
+mod tests;
+
 use core::time::Duration;
 
 const ASK_FIRST: Duration = Duration::from_millis(200);
@@ -57,6 +60,8 @@ struct Trouble {
     interval: Duration,
     /// It was tried again, and nothing is known yet.
     retried: bool,
+    /// Something is under way since, of which the provider will tell.
+    proves: bool,
     /// When it was tried last.
     tried_at: Option<Duration>,
 }
@@ -95,6 +100,7 @@ impl Patience {
                     retry_at: now + RETRY_FIRST,
                     interval: RETRY_FIRST,
                     retried: false,
+                    proves: false,
                     tried_at: None,
                 });
             }
@@ -107,7 +113,24 @@ impl Patience {
         }
     }
 
-    /// The provider has sent something to the peer. If that was tried after an
+    /// An operation with the peer was begun whose end the provider will tell, well
+    /// or not.
+    #[inline]
+    pub fn begun(&mut self) {
+        if let Some(trouble) = &mut self.trouble {
+            trouble.proves |= trouble.retried;
+        }
+    }
+
+    /// Whether nothing would say that the trouble is over: it may be tried again, and
+    /// nothing was begun since.
+    #[inline]
+    pub fn wants_proof(&self) -> bool {
+        self.trouble
+            .is_some_and(|trouble| trouble.retried && !trouble.proves)
+    }
+
+    /// The provider has sent something to the peer, or read something of it. If that was tried after an
     /// error, the error is over, though the peer may compute and say nothing.
     #[inline]
     pub fn succeeded(&mut self) {
@@ -142,6 +165,7 @@ impl Patience {
             }
             if !trouble.retried && now >= trouble.retry_at {
                 trouble.retried = true;
+                trouble.proves = false;
                 trouble.tried_at = Some(now);
                 return Step::Resend;
             }
@@ -186,6 +210,8 @@ impl Patience {
             .silent_since
             .zip(limit)
             .map(|(since, limit)| since + limit);
-        trouble.into_iter().chain(self.ask_at).chain(silent).min()
+        // Nobody is asked who is held back: that would be due for ever.
+        let ask = self.ask_at.filter(|_| !self.holds_back());
+        trouble.into_iter().chain(ask).chain(silent).min()
     }
 }

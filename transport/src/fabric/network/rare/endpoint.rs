@@ -51,6 +51,10 @@ pub struct Rare {
     pub tokens: Vec<(u64, u32)>,
     pub over: Vec<Over>,
     pub is_behind: bool,
+    /// Up to so many bytes are injected.
+    pub inject_bytes: usize,
+    /// It takes nothing now.
+    pub refuses: bool,
 }
 
 impl MessageEndpoint for Rare {
@@ -83,7 +87,7 @@ impl MessageEndpoint for Rare {
     }
 
     fn inject_bytes(&self) -> usize {
-        0
+        self.inject_bytes
     }
 
     fn reads_into_registered_only(&self) -> bool {
@@ -95,12 +99,20 @@ impl MessageEndpoint for Rare {
     }
 
     fn send(&mut self, to: u32, _parts: &[Part], token: u64) -> Result<(), Refused<Trouble>> {
+        if self.refuses {
+            return Err(Refused::Again);
+        }
         self.tokens.push((token, to));
         Ok(())
     }
 
-    fn inject(&mut self, _to: u32, _parts: &[Part]) -> Result<(), Refused<Trouble>> {
-        unreachable!("nothing is that short")
+    fn inject(&mut self, _to: u32, parts: &[Part]) -> Result<(), Refused<Trouble>> {
+        let bytes: usize = parts.iter().map(|part| part.bytes).sum();
+        assert!(bytes <= self.inject_bytes, "that is not so short");
+        if self.refuses {
+            return Err(Refused::Again);
+        }
+        Ok(())
     }
 
     fn receive(&mut self, _part: Part, _token: u64) -> Result<(), Refused<Trouble>> {
