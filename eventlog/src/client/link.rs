@@ -22,6 +22,10 @@ const RETRY_MAX: Duration = Duration::from_millis(250);
 /// How often a socket is looked at on which nothing is awaited.
 const LOOK_EVERY: Duration = Duration::from_millis(1);
 
+/// Why a logger does not count.
+const TOO_LOW: &str =
+    "it acknowledges what is placed, and durable was asked for: start it with --level durable";
+
 /// How batches get there.
 #[derive(Debug)]
 enum Path<N: Network> {
@@ -255,6 +259,10 @@ impl<N: Network> Link<N> {
                 welcome.version
             )));
         }
+        // What it has counts as confirmed from now on. EL-1
+        if welcome.level < with.options.level {
+            return Err(Trouble::refusal(TOO_LOW.to_owned()));
+        }
         self.join(index, with, &welcome)
     }
 
@@ -409,10 +417,7 @@ impl<N: Network> Link<N> {
         level: Level,
     ) -> Result<(), Trouble> {
         if level < with.options.level {
-            self.trouble = Some(
-                "it acknowledges what is placed, and durable was asked for: start it with --level durable"
-                    .to_owned(),
-            );
+            self.trouble = Some(TOO_LOW.to_owned());
             return Ok(());
         }
         with.committer

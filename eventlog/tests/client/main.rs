@@ -8,6 +8,7 @@ mod batches;
 mod committer;
 mod faults;
 mod killed;
+mod levels;
 mod links;
 mod process;
 mod reading;

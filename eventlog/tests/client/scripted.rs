@@ -71,11 +71,16 @@ impl Scripted {
     }
 
     pub fn welcome(&self, end: u64, clock: u64) -> ToClient {
+        self.welcome_at(Level::Durable, end, clock)
+    }
+
+    pub fn welcome_at(&self, level: Level, end: u64, clock: u64) -> ToClient {
         ToClient::Welcome(Welcome {
             version: PROTOCOL_VERSION,
             logger: self.id,
             end,
             last_clock: clock,
+            level,
             remote: None,
         })
     }
