@@ -55,7 +55,7 @@ impl Remote {
             .map_err(|error| error.to_string())?;
         if let Some(descriptor) = rings.descriptor() {
             waits
-                .add_logbook(descriptor)
+                .add_provider(descriptor)
                 .map_err(|error| format!("waiting for {}: {error}", options.provider))?;
         }
         self.rings = Some(rings);

@@ -254,6 +254,8 @@ impl<H: Host> Service<H> {
                 writer.drained_to(last);
             }
         }
+        // What they are told is to be sent before the server sleeps.
+        moved |= !broken.is_empty();
         for (holder, reason) in broken {
             self.cut_off(holder, reason);
         }

@@ -42,7 +42,7 @@ impl Server {
             .map_err(system("waiting for threads"))?;
         if let Some(descriptor) = logbook.descriptor() {
             waits
-                .add_logbook(descriptor)
+                .add_wake(descriptor)
                 .map_err(system("waiting for the files"))?;
         }
         let terms = ServiceOptions {
@@ -59,7 +59,7 @@ impl Server {
         let mut server = Self {
             service: Service::open(terms, logbook, host, FIRST_CONNECTION)?,
             listeners: Vec::new(),
-            accepts: true,
+            accepts_from: None,
             strangers: VecDeque::new(),
         };
         server.listen(&options.listen)?;
