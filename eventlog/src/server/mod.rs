@@ -43,6 +43,7 @@ mod writer;
 pub use options::{Limits, RemoteOptions, ServerError, ServerOptions};
 
 use crate::client::{PURPOSE, ServerAddress};
+use host::Channel;
 use listener::Listener;
 use refrain_secure::{STRANGER_WAIT, STRANGERS_MAX, Session};
 use service::Service;

@@ -20,7 +20,7 @@ impl<H: Host> Service<H> {
     /// Does what a connection has said.
     pub fn take_messages(&mut self, id: u64) {
         while let Some(connection) = self.connections.get_mut(&id)
-            && connection.is_listened_to()
+            && connection.is_heard()
         {
             if !has_room(&self.logbook) {
                 self.ready.push(id);

@@ -381,7 +381,7 @@ impl<H: Host> Service<H> {
         let mut over = Vec::new();
         for (&id, connection) in &mut self.connections {
             let is_sent = connection.channel.send(unread_bytes).is_ok();
-            if !is_sent || connection.ends && connection.channel.unsent_bytes() == 0 {
+            if !is_sent || connection.is_over() {
                 over.push((id, is_sent));
                 continue;
             }

@@ -49,11 +49,6 @@ impl Socket {
         }
     }
 
-    /// It has not proved that it knows the secret.
-    pub(super) fn is_stranger(&self) -> bool {
-        (self.session.as_ref()).is_some_and(|session| !session.is_proven())
-    }
-
     /// Reads once. What is held is a frame and one reading at most, since
     /// nothing is read before the frames that are whole were taken.
     pub(super) fn receive(&mut self) -> Received {
@@ -91,6 +86,10 @@ impl Channel for Socket {
 
     fn is_local(&self) -> bool {
         self.stream.is_local()
+    }
+
+    fn is_stranger(&self) -> bool {
+        (self.session.as_ref()).is_some_and(|session| !session.is_proven())
     }
 
     fn next_message(&mut self) -> Result<Option<ToLogger>, FrameError> {
