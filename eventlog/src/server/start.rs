@@ -25,6 +25,8 @@ impl Server {
         options: ServerOptions,
         report: impl FnMut(&str) + Send + 'static,
     ) -> Result<Self, ServerError> {
+        // Before the logbook's thread runs.
+        let remote = Remote::new(options.remote, options.limits.ranks, options.level);
         let logbook = Logbook::open(
             &options.folder,
             LogbookOptions {
@@ -51,7 +53,6 @@ impl Server {
             peers: options.peers.len(),
             limits: options.limits,
         };
-        let remote = Remote::new(options.remote, options.limits.ranks, options.level);
         let report = Box::new(report);
         let rings = options.rings.unwrap_or(options.folder);
         std::fs::create_dir_all(&rings).map_err(system("making the folder of rings"))?;
