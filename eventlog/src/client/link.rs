@@ -68,6 +68,9 @@ pub(super) struct Link<N: Network> {
     way: Way,
     phase: Phase<N>,
     retry_wait: Duration,
+    /// What it had when it was joined; a logger that has confirmed nothing behind
+    /// that is asked more and more seldom.
+    had: Option<EventIndex>,
     looked_at: Duration,
     /// Its hello was that of a survey.
     is_surveying: bool,
@@ -101,6 +104,7 @@ impl<N: Network> Link<N> {
             way,
             phase: Phase::Away { retry_at: None },
             retry_wait: RETRY_MIN,
+            had: None,
             looked_at: Duration::ZERO,
             is_surveying: false,
             trouble: None,
@@ -200,6 +204,10 @@ impl<N: Network> Link<N> {
         now: Duration,
         trouble: Trouble,
     ) {
+        let had = self.had.take();
+        if had.is_some_and(|had| committer.confirmed(index) > had) {
+            self.retry_wait = RETRY_MIN;
+        }
         committer.lose(index);
         self.is_refused = trouble.is_refusal;
         self.trouble = Some(trouble.reason);
@@ -301,7 +309,7 @@ impl<N: Network> Link<N> {
             path,
             leaving: Leaving::No,
         };
-        self.retry_wait = RETRY_MIN;
+        self.had = Some(welcome.end());
         self.trouble = None;
         self.is_refused = false;
         Ok(())

@@ -12,4 +12,5 @@ mod levels;
 mod links;
 mod process;
 mod reading;
+mod retrying;
 mod scripted;

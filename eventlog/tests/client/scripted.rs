@@ -8,7 +8,7 @@ use refrain_eventlog::ring::{RingIdentity, RingMemory, RingReader};
 use refrain_eventlog::{Level, LoggerId};
 use refrain_logging::determinant::EventIndex;
 use refrain_ring::Incarnation;
-use rustix::event::{EventfdFlags, eventfd};
+use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
 use std::io::{IoSlice, Read, Write};
 use std::mem::MaybeUninit;
@@ -58,6 +58,12 @@ impl Scripted {
             frames: FrameReader::default(),
             hello: hello(),
         }
+    }
+
+    /// Whether somebody calls.
+    pub fn is_called(&self) -> bool {
+        let at = PollFd::new(&self.listener, PollFlags::IN);
+        poll(&mut [at], Some(&Timespec::default())).unwrap() > 0
     }
 
     /// Waits for a client and its hello.
