@@ -71,6 +71,8 @@ pub struct Server {
     accepts_from: Option<Instant>,
     /// Connections that have proved nothing, the oldest first, and how long they may.
     strangers: VecDeque<(u64, Instant)>,
+    /// What is read goes here first.
+    read: Box<[u8]>,
 }
 
 impl Server {
@@ -283,7 +285,7 @@ impl Server {
         } else {
             None
         };
-        match socket.map(Socket::receive) {
+        match socket.map(|it| it.receive(&mut self.read)) {
             Some(Received::Some) => self.service.take_messages(id),
             Some(Received::Nothing) => {}
             Some(Received::End) => self.service.drop_connection(id, true),

@@ -3,6 +3,7 @@
 use super::listener::Listener;
 use super::remote::Remote;
 use super::service::{Service, ServiceOptions};
+use super::socket::READ_BYTES;
 use super::system::System;
 use super::waits::{FIRST_CONNECTION, LISTENERS_MAX, Waits};
 use super::{Server, ServerError, ServerOptions, system};
@@ -62,6 +63,7 @@ impl Server {
             listeners: Vec::new(),
             accepts_from: None,
             strangers: VecDeque::new(),
+            read: vec![0; READ_BYTES].into(),
         };
         server.listen(&options.listen)?;
         Ok(server)
