@@ -132,8 +132,10 @@ fn what_is_held_is_what_happened() {
     judge(&parts).unwrap();
     // A part whose end is not stable is not used: that life did it anew. REC-4
     parts.pop();
-    let mut stable = World::default();
-    stable.stable = Some(Clock(7));
+    let stable = World {
+        stable: Some(Clock(7)),
+        ..World::default()
+    };
     let judged = stage.oracle.judge_held(Rank(0), &parts, None, &stable);
     judged.unwrap();
     // Each of these was a bug of somebody: a set cut to one, the order of a set,
