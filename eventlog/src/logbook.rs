@@ -26,6 +26,7 @@ use crate::store::folder::OwnFolder;
 use crate::store::format::{BATCH_ENTRY_BYTES_MAX, append_batch, append_row, row_entry_bytes};
 use crate::store::read::{Question, Reader, within};
 use crate::store::replay::replay;
+use crate::store::walk::Bookmark;
 use archive::holdings;
 use core::ops::ControlFlow;
 use files::prepare;
@@ -418,7 +419,17 @@ impl Logbook {
             from,
             after_clock,
         };
-        self.reader().read(&question, each)
+        self.read_on(&question, &mut Bookmark::default(), each)
+    }
+
+    /// The same in pieces, which each begin where the one before has ended.
+    pub(crate) fn read_on(
+        &self,
+        question: &Question,
+        bookmark: &mut Bookmark,
+        each: &mut dyn FnMut(&[u8]) -> ControlFlow<()>,
+    ) -> Result<(), ReadError> {
+        self.reader().read(question, bookmark, each)
     }
 
     /// What there is, by job and rank.

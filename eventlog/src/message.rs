@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 
 /// Version of the messages; the first word of [`Hello`] and [`Welcome`], whose
 /// beginnings never change.
-pub const PROTOCOL_VERSION: u16 = 2;
+pub const PROTOCOL_VERSION: u16 = 3;
 /// Bytes of a frame behind its length, at most.
 pub const FRAME_BYTES_MAX: usize = 64 << 10;
 
@@ -76,6 +76,9 @@ pub struct Welcome {
     pub end: u64,
     /// Clock of the last one.
     pub last_clock: u64,
+    /// What has reached this level: all before `end`, and what is acknowledged
+    /// later. EL-1
+    pub level: Level,
     /// Where to write, for [`Way::Libfabric`].
     pub remote: Option<RemoteRing>,
 }

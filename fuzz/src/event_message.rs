@@ -120,6 +120,13 @@ fn to_logger(input: &mut Input<'_>) -> ToLogger {
     }
 }
 
+fn level(input: &mut Input<'_>) -> Level {
+    match input.u8() % 2 {
+        0 => Level::Placed,
+        _ => Level::Durable,
+    }
+}
+
 fn to_client(input: &mut Input<'_>) -> ToClient {
     match input.u8() % 7 {
         0 => ToClient::Welcome(Welcome {
@@ -127,6 +134,7 @@ fn to_client(input: &mut Input<'_>) -> ToClient {
             logger: LoggerId(input.u32()),
             end: input.u64(),
             last_clock: input.u64(),
+            level: level(input),
             remote: input.u8().is_multiple_of(2).then(|| RemoteRing {
                 provider: input.text(),
                 address: input.bytes(),
@@ -140,10 +148,7 @@ fn to_client(input: &mut Input<'_>) -> ToClient {
             incarnation: input.u32(),
             clock: input.u64(),
             end: input.u64(),
-            level: match input.u8() % 2 {
-                0 => Level::Placed,
-                _ => Level::Durable,
-            },
+            level: level(input),
         },
         2 => ToClient::Consumed {
             position: input.u64(),

@@ -89,6 +89,8 @@ pub struct Connection {
     /// With a secret: what is said goes through it.
     session: Option<Session>,
     reader: FrameReader,
+    /// What is read goes here first.
+    read: Box<[u8]>,
     descriptors: VecDeque<OwnedFd>,
     out: Vec<u8>,
     /// What is before this was sent.
@@ -127,6 +129,7 @@ impl Connection {
                 session,
                 socket,
                 reader: FrameReader::default(),
+                read: vec![0; READ_BYTES].into(),
                 descriptors: VecDeque::new(),
                 out: Vec::new(),
                 out_start: 0,
@@ -221,13 +224,12 @@ impl Connection {
     }
 
     fn read(&mut self) -> Result<bool, ConnectionError> {
-        let mut bytes = [0; READ_BYTES];
         let mut space =
             [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(DESCRIPTORS_PER_READ))];
         let mut ancillary = RecvAncillaryBuffer::new(&mut space);
         let flags = RecvFlags::CMSG_CLOEXEC | RecvFlags::DONTWAIT;
         let received = rustix::io::retry_on_intr(|| {
-            let mut into = [IoSliceMut::new(&mut bytes)];
+            let mut into = [IoSliceMut::new(&mut self.read)];
             recvmsg(&self.socket, &mut into, &mut ancillary, flags)
         });
         let received = match received {
@@ -246,7 +248,7 @@ impl Connection {
         if received.bytes == 0 {
             return Err(self.closed());
         }
-        let bytes = &bytes[..received.bytes];
+        let bytes = &self.read[..received.bytes];
         match &mut self.session {
             Some(session) => {
                 let understood = session.receive(bytes);

@@ -22,6 +22,10 @@ const RETRY_MAX: Duration = Duration::from_millis(250);
 /// How often a socket is looked at on which nothing is awaited.
 const LOOK_EVERY: Duration = Duration::from_millis(1);
 
+/// Why a logger does not count.
+const TOO_LOW: &str =
+    "it acknowledges what is placed, and durable was asked for: start it with --level durable";
+
 /// How batches get there.
 #[derive(Debug)]
 enum Path<N: Network> {
@@ -64,6 +68,9 @@ pub(super) struct Link<N: Network> {
     way: Way,
     phase: Phase<N>,
     retry_wait: Duration,
+    /// What it had when it was joined; a logger that has confirmed nothing behind
+    /// that is asked more and more seldom.
+    had: Option<EventIndex>,
     looked_at: Duration,
     /// Its hello was that of a survey.
     is_surveying: bool,
@@ -97,6 +104,7 @@ impl<N: Network> Link<N> {
             way,
             phase: Phase::Away { retry_at: None },
             retry_wait: RETRY_MIN,
+            had: None,
             looked_at: Duration::ZERO,
             is_surveying: false,
             trouble: None,
@@ -207,6 +215,10 @@ impl<N: Network> Link<N> {
         now: Duration,
         trouble: Trouble,
     ) {
+        let had = self.had.take();
+        if had.is_some_and(|had| committer.confirmed(index) > had) {
+            self.retry_wait = RETRY_MIN;
+        }
         committer.lose(index);
         self.is_refused = trouble.is_refusal;
         self.trouble = Some(trouble.reason);
@@ -266,6 +278,10 @@ impl<N: Network> Link<N> {
                 welcome.version
             )));
         }
+        // What it has counts as confirmed from now on. EL-1
+        if welcome.level < with.options.level {
+            return Err(Trouble::refusal(TOO_LOW.to_owned()));
+        }
         self.join(index, with, &welcome)
     }
 
@@ -304,7 +320,7 @@ impl<N: Network> Link<N> {
             path,
             leaving: Leaving::No,
         };
-        self.retry_wait = RETRY_MIN;
+        self.had = Some(welcome.end());
         self.trouble = None;
         self.is_refused = false;
         Ok(())
@@ -420,10 +436,7 @@ impl<N: Network> Link<N> {
         level: Level,
     ) -> Result<(), Trouble> {
         if level < with.options.level {
-            self.trouble = Some(
-                "it acknowledges what is placed, and durable was asked for: start it with --level durable"
-                    .to_owned(),
-            );
+            self.trouble = Some(TOO_LOW.to_owned());
             return Ok(());
         }
         with.committer

@@ -9,6 +9,7 @@ use crate::store::disk::ReadFiles;
 use crate::store::folder::Folder;
 use crate::store::read::{Question, Reader};
 use crate::store::replay::replay;
+use crate::store::walk::Bookmark;
 use core::ops::ControlFlow;
 use refrain_logging::determinant::EventIndex;
 use refrain_ring::{Clock, Rank};
@@ -92,7 +93,7 @@ impl Archive {
             files: &*self.files,
             contents: &self.contents,
         };
-        reader.read(&question, each)
+        reader.read(&question, &mut Bookmark::default(), each)
     }
 }
 

@@ -28,7 +28,7 @@ mod writer;
 pub use delivery::Delivery;
 pub use libfabric::LibfabricPort;
 pub use port::{EndpointPort, Port, PortError, ProviderPort, WritingEndpoint};
-pub use rings::{RemoteRings, RingKey};
+pub use rings::{Loaded, RemoteRings, RingKey};
 pub use verbs::{VERBS, VerbsPort};
 pub use writer::RemoteWriter;
 

@@ -20,6 +20,25 @@ pub struct RingKey {
     pub(super) drawn: u64,
 }
 
+/// libfabric, loaded before other threads run, which
+/// [its loading](refrain_libfabric::Library::load) asks for: who opens rings later
+/// finds it there.
+#[derive(Debug)]
+pub struct Loaded {
+    _library: Option<refrain_libfabric::Library>,
+}
+
+impl Loaded {
+    /// For rings of this provider, out of this file. What is wrong is told by
+    /// [`RemoteRings::open`].
+    pub fn ahead(provider: &str, library: Option<&Path>) -> Self {
+        let load = || refrain_libfabric::Library::load(library).ok();
+        Self {
+            _library: (provider != VERBS).then(load).flatten(),
+        }
+    }
+}
+
 /// What rings need of an endpoint.
 pub(super) trait RingEndpoint: Debug + Send {
     /// Lets peers write there.
@@ -90,8 +109,7 @@ impl RemoteRings {
     /// libfabric's, or [`VERBS`].
     ///
     /// `library`: the file of libfabric or libibverbs, by default the installed
-    /// one. Call it before other threads run (see
-    /// [`refrain_libfabric::Library::load`]). `port`: which port of which device is
+    /// one, which [`Loaded`] says when to load. `port`: which port of which device is
     /// used by verbs.
     ///
     /// # Errors
@@ -177,7 +195,7 @@ impl RemoteRings {
     /// How long the server may sleep from now on: not at all when something is
     /// left to [`RemoteRings::progress`], `None`: until the descriptor wakes it.
     pub fn sleep_max(&mut self) -> Option<Duration> {
-        let has_clients = !self.live.is_empty();
+        let has_clients = self.has_clients();
         self.opened.endpoint.sleep_max(has_clients)
     }
 
@@ -186,8 +204,13 @@ impl RemoteRings {
         &self.opened.provider
     }
 
+    /// Whether anybody may write.
+    pub fn has_clients(&self) -> bool {
+        !self.live.is_empty()
+    }
+
     /// Bytes of revoked rings that stay mapped until `self` is dropped. A server
-    /// without remote clients may open itself anew when they have become many.
+    /// opens itself anew when they have become many.
     pub fn revoked_bytes(&self) -> usize {
         self.revoked * self.opened.endpoint.revoked_bytes_each()
     }

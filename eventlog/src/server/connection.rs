@@ -37,9 +37,20 @@ impl<H: Host> Connection<H> {
         }
     }
 
-    /// Whether it may be listened to: not before what it said is done with.
-    pub(super) fn is_listened_to(&self) -> bool {
+    /// Whether its messages are taken: not before what it said is done with.
+    pub(super) fn is_heard(&self) -> bool {
         !self.ends && self.answer.is_none() && !matches!(self.role, Role::Joining(_))
+    }
+
+    /// Whether it may be listened to. Who is told no hears it once it has proved
+    /// itself.
+    pub(super) fn is_listened_to(&self) -> bool {
+        self.is_heard() || self.ends && self.channel.is_stranger()
+    }
+
+    /// Whether it has heard the last of what it is told.
+    pub(super) fn is_over(&self) -> bool {
+        self.ends && self.channel.unsent_bytes() == 0 && !self.channel.is_stranger()
     }
 
     /// Says something, as soon as the other side takes it.

@@ -319,6 +319,7 @@ impl<H: Host> Service<H> {
             logger: self.options.logger,
             end: end.0.0,
             last_clock: end.1.0,
+            level: self.options.level,
             remote,
         });
         if let Some(connection) = self.connections.get_mut(&id) {

@@ -43,6 +43,7 @@ mod writer;
 pub use options::{Limits, RemoteOptions, ServerError, ServerOptions};
 
 use crate::client::{PURPOSE, ServerAddress};
+use host::Channel;
 use listener::Listener;
 use refrain_secure::{STRANGER_WAIT, STRANGERS_MAX, Session};
 use service::Service;
@@ -50,14 +51,14 @@ use socket::{Received, Socket};
 use std::collections::VecDeque;
 use std::io::ErrorKind;
 use std::os::fd::AsFd;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 use system::System;
 use waits::Event;
 
 /// How long to wait before a full disk is tried again.
 const NO_ROOM_PAUSE_MS: u32 = 200;
 /// How long new connections wait when there are no descriptors for them.
-const NO_DESCRIPTORS_PAUSE_MS: u32 = 100;
+const NO_DESCRIPTORS_PAUSE: Duration = Duration::from_millis(100);
 
 /// How long clients are heard that speak on while the server is to end.
 const LAST_EVENTS_TURNS: usize = 64;
@@ -66,9 +67,12 @@ const LAST_EVENTS_TURNS: usize = 64;
 pub struct Server {
     service: Service<System>,
     listeners: Vec<Listener>,
-    accepts: bool,
+    /// There was no descriptor for a new connection: nobody is let in before this.
+    accepts_from: Option<Instant>,
     /// Connections that have proved nothing, the oldest first, and how long they may.
     strangers: VecDeque<(u64, Instant)>,
+    /// What is read goes here first.
+    read: Box<[u8]>,
 }
 
 impl Server {
@@ -135,6 +139,10 @@ impl Server {
                 (Some(ours), Some(its)) => Some(ours.min(its)),
                 (ours, its) => ours.or(its),
             };
+            let timeout_ms = match (timeout_ms, self.accept_timeout_ms()) {
+                (Some(ours), Some(its)) => Some(ours.min(its)),
+                (ours, its) => ours.or(its),
+            };
             let timeout_ms = match (timeout_ms, self.service.host.remote.sleep_max_ms(moved)) {
                 (Some(ours), Some(its)) => Some(ours.min(its)),
                 (ours, its) => ours.or(its),
@@ -165,21 +173,25 @@ impl Server {
             return None;
         }
         let now = Instant::now();
-        let left = self.show_out(now)?.saturating_duration_since(now);
-        // Up, so as not to wake before it is time.
-        Some(
-            u32::try_from(left.as_millis())
-                .unwrap_or(u32::MAX)
-                .saturating_add(1),
-        )
+        Some(until_ms(self.show_out(now)?, now))
+    }
+
+    /// How long to sleep before new connections are let in again; listens to them
+    /// when that is over.
+    fn accept_timeout_ms(&mut self) -> Option<u32> {
+        let (from, now) = (self.accepts_from?, Instant::now());
+        if now < from {
+            return Some(until_ms(from, now));
+        }
+        self.accepts_from = None;
+        for (index, listener) in self.listeners.iter().enumerate() {
+            let _ = self.service.host.waits.add_listener(listener, index);
+        }
+        None
     }
 
     /// How long to sleep when nobody rings.
-    fn timeout_ms(&mut self) -> Option<u32> {
-        if !self.accepts {
-            self.set_accepts(true);
-            return Some(NO_DESCRIPTORS_PAUSE_MS);
-        }
+    fn timeout_ms(&self) -> Option<u32> {
         let is_waiting = !self.service.logbook.is_settled();
         match &self.service.trouble {
             Some(_) if is_waiting => Some(NO_ROOM_PAUSE_MS),
@@ -219,7 +231,7 @@ impl Server {
                     (self.service.host.report)(&format!(
                         "no connection can be taken in now: {error}"
                     ));
-                    self.set_accepts(false);
+                    self.pause_accepting();
                     return;
                 }
             }
@@ -255,17 +267,14 @@ impl Server {
         None
     }
 
-    /// Listens to new connections, or does not for a while.
-    fn set_accepts(&mut self, accepts: bool) {
-        if self.accepts == accepts {
+    /// Does not listen to new connections for a while.
+    fn pause_accepting(&mut self) {
+        let until = Instant::now() + NO_DESCRIPTORS_PAUSE;
+        if self.accepts_from.replace(until).is_some() {
             return;
         }
-        self.accepts = accepts;
-        for (index, listener) in self.listeners.iter().enumerate() {
-            let _ = match accepts {
-                true => self.service.host.waits.add_listener(listener, index),
-                false => self.service.host.waits.remove(listener),
-            };
+        for listener in &self.listeners {
+            let _ = self.service.host.waits.remove(listener);
         }
     }
 
@@ -276,7 +285,7 @@ impl Server {
         } else {
             None
         };
-        match socket.map(Socket::receive) {
+        match socket.map(|it| it.receive(&mut self.read)) {
             Some(Received::Some) => self.service.take_messages(id),
             Some(Received::Nothing) => {}
             Some(Received::End) => self.service.drop_connection(id, true),
@@ -284,6 +293,12 @@ impl Server {
             None => {}
         }
     }
+}
+
+/// Up, so as not to wake before it is time.
+fn until_ms(then: Instant, now: Instant) -> u32 {
+    let left = then.saturating_duration_since(now).as_millis();
+    u32::try_from(left).unwrap_or(u32::MAX).saturating_add(1)
 }
 
 fn is_of_connection(error: &std::io::Error) -> bool {

@@ -3,10 +3,10 @@
 
 use crate::logbook::{Logbook, ReadError, Ticket};
 use crate::message::{FRAME_BYTES_MAX, ToClient};
+use crate::store::read::Question;
+use crate::store::walk::Bookmark;
 use core::ops::ControlFlow;
-use refrain_logging::determinant::EventIndex;
 use refrain_logging::determinant::batch::{BATCH_BYTES_MAX, BatchHeader};
-use refrain_ring::{Clock, Rank};
 
 /// Bytes of batches in one piece.
 const PIECE_BYTES: usize = FRAME_BYTES_MAX - 64;
@@ -15,21 +15,28 @@ const _: () = assert!(PIECE_BYTES >= BATCH_BYTES_MAX);
 /// An answer that is being given. EL-5
 #[derive(Debug)]
 pub(super) struct Answer {
-    pub(super) job: u64,
-    pub(super) rank: Rank,
-    pub(super) next: EventIndex,
-    pub(super) after_clock: Option<Clock>,
+    /// What is still to be given.
+    question: Question,
+    bookmark: Bookmark,
     /// Not before this is stored: what was placed when it was asked for belongs
     /// to the answer.
     pub(super) ready: Ticket,
 }
 
 impl Answer {
+    pub(super) fn new(question: Question, ready: Ticket) -> Self {
+        Self {
+            question,
+            bookmark: Bookmark::default(),
+            ready,
+        }
+    }
+
     /// The next piece, and whether it was the last.
     pub(super) fn piece(&mut self, logbook: &Logbook) -> Result<(ToClient, bool), ReadError> {
         let mut batches = Vec::new();
         let mut is_last = true;
-        let mut next = self.next;
+        let mut next = self.question.from;
         let mut each = |batch: &[u8]| {
             if batches.len() + batch.len() > PIECE_BYTES {
                 is_last = false;
@@ -41,8 +48,8 @@ impl Answer {
             batches.extend_from_slice(batch);
             ControlFlow::Continue(())
         };
-        logbook.read(self.job, self.rank, self.next, self.after_clock, &mut each)?;
-        self.next = next;
+        logbook.read_on(&self.question, &mut self.bookmark, &mut each)?;
+        self.question.from = next;
         Ok((ToClient::Events { batches, is_last }, is_last))
     }
 }

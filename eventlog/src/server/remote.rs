@@ -6,20 +6,29 @@ use super::options::RemoteOptions;
 use super::waits::Waits;
 use crate::Level;
 use crate::message::RemoteRing;
-use crate::remote::{RemoteRings, RingKey};
+use crate::remote::{Loaded, RemoteRings, RingKey};
 use crate::ring::RingMemory;
+
+/// Of revoked rings so much stays mapped where nobody writes who would be disturbed …
+const REVOKED_BYTES_IDLE_MAX: usize = 4 << 20;
+/// … and so much where somebody does.
+const REVOKED_BYTES_MAX: usize = 256 << 20;
 
 #[derive(Debug)]
 pub(super) struct Remote {
     options: Option<RemoteOptions>,
+    _loaded: Option<Loaded>,
     clients_max: usize,
     rings: Option<RemoteRings>,
     napping: Napping,
 }
 
 impl Remote {
+    /// To be made before other threads run.
     pub(super) fn new(options: Option<RemoteOptions>, clients_max: usize, level: Level) -> Self {
+        let load = |it: &RemoteOptions| Loaded::ahead(&it.provider, it.library.as_deref());
         Self {
+            _loaded: options.as_ref().map(load),
             options,
             clients_max,
             rings: None,
@@ -37,13 +46,33 @@ impl Remote {
         &mut self,
         waits: &Waits,
         memory: &RingMemory,
+        report: &mut (impl FnMut(&str) + ?Sized),
     ) -> Result<(RingKey, RemoteRing), String> {
+        self.give_back_revoked(waits, report);
         self.open(waits)?;
         let rings = self
             .rings
             .as_mut()
             .ok_or("it offers no writes into its memory")?;
         rings.register(memory).map_err(|error| error.to_string())
+    }
+
+    /// Revoked rings stay mapped until the endpoint is closed: it is, when they have
+    /// become many.
+    fn give_back_revoked(&mut self, waits: &Waits, report: &mut (impl FnMut(&str) + ?Sized)) {
+        let Some(rings) = &self.rings else {
+            return;
+        };
+        let bytes = rings.revoked_bytes();
+        if !rings.has_clients() && bytes >= REVOKED_BYTES_IDLE_MAX {
+            // Nobody notices.
+            self.close(waits, "", &mut |_: &str| {});
+        } else if bytes >= REVOKED_BYTES_MAX {
+            // What has come until now is taken in.
+            self.progress(waits, report);
+            let why = format!("{bytes} bytes of rings that are left can be given back only so");
+            self.close(waits, &why, report);
+        }
     }
 
     fn open(&mut self, waits: &Waits) -> Result<(), String> {
@@ -55,7 +84,7 @@ impl Remote {
             .map_err(|error| error.to_string())?;
         if let Some(descriptor) = rings.descriptor() {
             waits
-                .add_logbook(descriptor)
+                .add_provider(descriptor)
                 .map_err(|error| format!("waiting for {}: {error}", options.provider))?;
         }
         self.rings = Some(rings);

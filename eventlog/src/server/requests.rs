@@ -10,6 +10,7 @@ use super::writer::Writer;
 use crate::acceptor::Row;
 use crate::logbook::{Logbook, Refusal, Verdict};
 use crate::message::{ToClient, ToLogger, Way};
+use crate::store::read::Question;
 use refrain_logging::determinant::EventIndex;
 use refrain_logging::determinant::batch::BatchHeader;
 use refrain_ring::{Clock, Rank};
@@ -19,7 +20,7 @@ impl<H: Host> Service<H> {
     /// Does what a connection has said.
     pub fn take_messages(&mut self, id: u64) {
         while let Some(connection) = self.connections.get_mut(&id)
-            && connection.is_listened_to()
+            && connection.is_heard()
         {
             if !has_room(&self.logbook) {
                 self.ready.push(id);
@@ -65,13 +66,13 @@ impl<H: Host> Service<H> {
                 after_clock,
             } => {
                 self.drain_all();
-                let answer = Answer {
+                let question = Question {
                     job,
                     rank: Rank(rank),
-                    next: EventIndex(from),
+                    from: EventIndex(from),
                     after_clock: after_clock.map(Clock),
-                    ready: self.logbook.ticket(),
                 };
+                let answer = Answer::new(question, self.logbook.ticket());
                 if let Some(connection) = self.connections.get_mut(&id) {
                     connection.answer = Some(answer);
                 }

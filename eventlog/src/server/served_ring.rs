@@ -61,13 +61,16 @@ impl ServedRing {
         }
     }
 
-    /// Takes what is there into the logbook.
-    pub(super) fn drain(&mut self, logbook: &mut Logbook) -> Result<Drained, Refusal> {
-        let mut batch = [0; BATCH_BYTES_MAX];
+    /// Takes what is there into the logbook. `room`: for one batch.
+    pub(super) fn drain(
+        &mut self,
+        logbook: &mut Logbook,
+        room: &mut [u8; BATCH_BYTES_MAX],
+    ) -> Result<Drained, Refusal> {
         let mut drained = Drained::default();
         let job = self.reader.identity().job;
         while drained.batches < BATCHES_PER_TURN && has_room(logbook) {
-            let Some((header, batch)) = self.reader.take(&mut batch) else {
+            let Some((header, batch)) = self.reader.take(room) else {
                 break;
             };
             logbook.accept_checked(job, &header, batch)?;

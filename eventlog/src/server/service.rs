@@ -9,6 +9,7 @@ use super::served_ring::{self, OldRing, ServedRing};
 use crate::logbook::{Logbook, Refusal, StoreError};
 use crate::ring::RingRemains;
 use crate::{Level, LoggerId};
+use refrain_logging::determinant::batch::BATCH_BYTES_MAX;
 use refrain_ring::{Incarnation, Rank};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -50,6 +51,8 @@ pub struct Service<H: Host> {
     pub(super) logbook: Logbook,
     pub(super) connections: BTreeMap<u64, Connection<H>>,
     next_id: u64,
+    /// For what is taken out of a ring.
+    batch: Box<[u8; BATCH_BYTES_MAX]>,
     pub(super) ranks: BTreeMap<RankKey, RankState>,
     /// Connections whose hello is being seen to.
     pub(super) joining: Vec<u64>,
@@ -79,6 +82,7 @@ impl<H: Host> Service<H> {
             logbook,
             connections: BTreeMap::new(),
             next_id: first_id,
+            batch: Box::new([0; BATCH_BYTES_MAX]),
             ranks: BTreeMap::new(),
             joining: Vec::new(),
             ready: Vec::new(),
@@ -239,7 +243,7 @@ impl<H: Host> Service<H> {
             let (Some(ring), Some(holder)) = (&mut rank.ring, rank.holder) else {
                 continue;
             };
-            let drained = match ring.drain(&mut self.logbook) {
+            let drained = match ring.drain(&mut self.logbook, &mut self.batch) {
                 Ok(drained) => drained,
                 Err(refusal) => {
                     broken.push((holder, refusal.to_string()));
@@ -254,6 +258,8 @@ impl<H: Host> Service<H> {
                 writer.drained_to(last);
             }
         }
+        // What they are told is to be sent before the server sleeps.
+        moved |= !broken.is_empty();
         for (holder, reason) in broken {
             self.cut_off(holder, reason);
         }
@@ -379,7 +385,7 @@ impl<H: Host> Service<H> {
         let mut over = Vec::new();
         for (&id, connection) in &mut self.connections {
             let is_sent = connection.channel.send(unread_bytes).is_ok();
-            if !is_sent || connection.ends && connection.channel.unsent_bytes() == 0 {
+            if !is_sent || connection.is_over() {
                 over.push((id, is_sent));
                 continue;
             }

@@ -11,7 +11,7 @@ use std::io::ErrorKind;
 use std::os::fd::OwnedFd;
 
 /// Bytes that are read at a time.
-const READ_BYTES: usize = 64 << 10;
+pub(super) const READ_BYTES: usize = 64 << 10;
 
 /// What there was to read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,17 +49,12 @@ impl Socket {
         }
     }
 
-    /// It has not proved that it knows the secret.
-    pub(super) fn is_stranger(&self) -> bool {
-        (self.session.as_ref()).is_some_and(|session| !session.is_proven())
-    }
-
     /// Reads once. What is held is a frame and one reading at most, since
-    /// nothing is read before the frames that are whole were taken.
-    pub(super) fn receive(&mut self) -> Received {
-        let mut bytes = [0; READ_BYTES];
+    /// nothing is read before the frames that are whole were taken. `bytes`: room for
+    /// the reading.
+    pub(super) fn receive(&mut self, bytes: &mut [u8]) -> Received {
         loop {
-            return match self.stream.read(&mut bytes) {
+            return match self.stream.read(bytes) {
                 Ok(0) => Received::End,
                 Ok(count) => self.take(&bytes[..count]),
                 Err(error) if error.kind() == ErrorKind::Interrupted => continue,
@@ -91,6 +86,10 @@ impl Channel for Socket {
 
     fn is_local(&self) -> bool {
         self.stream.is_local()
+    }
+
+    fn is_stranger(&self) -> bool {
+        (self.session.as_ref()).is_some_and(|session| !session.is_proven())
     }
 
     fn next_message(&mut self) -> Result<Option<ToLogger>, FrameError> {

@@ -3,6 +3,7 @@
 use super::listener::Listener;
 use super::remote::Remote;
 use super::service::{Service, ServiceOptions};
+use super::socket::READ_BYTES;
 use super::system::System;
 use super::waits::{FIRST_CONNECTION, LISTENERS_MAX, Waits};
 use super::{Server, ServerError, ServerOptions, system};
@@ -25,6 +26,8 @@ impl Server {
         options: ServerOptions,
         report: impl FnMut(&str) + Send + 'static,
     ) -> Result<Self, ServerError> {
+        // Before the logbook's thread runs.
+        let remote = Remote::new(options.remote, options.limits.ranks, options.level);
         let logbook = Logbook::open(
             &options.folder,
             LogbookOptions {
@@ -42,7 +45,7 @@ impl Server {
             .map_err(system("waiting for threads"))?;
         if let Some(descriptor) = logbook.descriptor() {
             waits
-                .add_logbook(descriptor)
+                .add_wake(descriptor)
                 .map_err(system("waiting for the files"))?;
         }
         let terms = ServiceOptions {
@@ -51,7 +54,6 @@ impl Server {
             peers: options.peers.len(),
             limits: options.limits,
         };
-        let remote = Remote::new(options.remote, options.limits.ranks, options.level);
         let report = Box::new(report);
         let rings = options.rings.unwrap_or(options.folder);
         std::fs::create_dir_all(&rings).map_err(system("making the folder of rings"))?;
@@ -59,8 +61,9 @@ impl Server {
         let mut server = Self {
             service: Service::open(terms, logbook, host, FIRST_CONNECTION)?,
             listeners: Vec::new(),
-            accepts: true,
+            accepts_from: None,
             strangers: VecDeque::new(),
+            read: vec![0; READ_BYTES].into(),
         };
         server.listen(&options.listen)?;
         Ok(server)

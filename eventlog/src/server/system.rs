@@ -80,7 +80,9 @@ impl System {
         let mut tie = Tie { bell, remote: None };
         // Over libfabric nobody rings its bell: writes wake the server.
         if way == Way::Libfabric {
-            let (key, remote) = self.remote.register(&self.waits, memory)?;
+            let (key, remote) = self
+                .remote
+                .register(&self.waits, memory, &mut self.report)?;
             tie.remote = Some(key);
             made.remote = Some(remote);
         }

@@ -11,7 +11,7 @@ use std::os::fd::{AsFd, OwnedFd};
 pub(super) enum Event {
     /// The server is to end.
     Stop,
-    /// The logbook, or a thread: looked at in each turn anyway.
+    /// The logbook, a thread or a provider: looked at in each turn anyway.
     Wake,
     /// Somebody knocks at this listener.
     Knock(usize),
@@ -61,13 +61,14 @@ impl Waits {
         epoll::delete(&self.epoll, source)
     }
 
-    /// Rung by threads of the server; never read: every ring is an edge.
+    /// Rung by threads of the server, or by the logbook's files. Every ring is an
+    /// edge: most are never read, and nobody reads what rings behind a look.
     pub(super) fn add_wake(&self, source: impl AsFd) -> Result<(), Errno> {
         self.add(source, WAKE, EventFlags::IN | EventFlags::ET)
     }
 
-    /// Readable as long as there is something to do.
-    pub(super) fn add_logbook(&self, source: impl AsFd) -> Result<(), Errno> {
+    /// A provider's: readable as long as there is something to do.
+    pub(super) fn add_provider(&self, source: impl AsFd) -> Result<(), Errno> {
         self.add(source, WAKE, EventFlags::IN)
     }
 

@@ -21,7 +21,7 @@ mod plain;
 pub(crate) mod read;
 pub(crate) mod replay;
 mod uring;
-mod walk;
+pub(crate) mod walk;
 
 use format::FILE_VERSION;
 use std::path::PathBuf;

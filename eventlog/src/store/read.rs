@@ -1,12 +1,15 @@
 //! A rank's batches out of the files, in order and complete. EL-5
 
+#[cfg(test)]
+mod tests;
+
 use super::StoreError;
 use super::contents::{Contents, End, Part, Tracked};
 use super::disk::ReadFiles;
 use super::format::{Entries, Entry};
-use super::walk::{Walk, read_header};
+use super::walk::{Bookmark, Walk, read_header};
 use crate::logbook::ReadError;
-use core::ops::ControlFlow;
+use core::ops::{ControlFlow, Range};
 use refrain_logging::determinant::EventIndex;
 use refrain_logging::determinant::batch::BatchHeader;
 use refrain_ring::{Clock, Rank};
@@ -31,10 +34,12 @@ type Each<'a> = &'a mut dyn FnMut(&BatchHeader, &[u8]) -> ControlFlow<()>;
 
 impl Reader<'_> {
     /// Gives each batch that was asked for; see
-    /// [`Logbook::read`](crate::logbook::Logbook::read).
+    /// [`Logbook::read`](crate::logbook::Logbook::read). `bookmark`: where the last
+    /// piece of the same row ended, if it is read in pieces.
     pub fn read(
         &self,
         question: &Question,
+        bookmark: &mut Bookmark,
         each: &mut dyn FnMut(&[u8]) -> ControlFlow<()>,
     ) -> Result<(), ReadError> {
         let number = self.contents.find(question.job, question.rank);
@@ -54,13 +59,14 @@ impl Reader<'_> {
                 trimmed: row.trimmed.0,
             });
         }
-        self.read_row(tracked, question, each)
+        self.read_row(tracked, question, bookmark, each)
     }
 
     fn read_row(
         &self,
         tracked: &Tracked,
         question: &Question,
+        bookmark: &mut Bookmark,
         each: &mut dyn FnMut(&[u8]) -> ControlFlow<()>,
     ) -> Result<(), ReadError> {
         let (end, _) = tracked.written;
@@ -75,11 +81,22 @@ impl Reader<'_> {
         let Some(first) = parts.next() else {
             return Ok(());
         };
-        let mut next = first.from;
+        // What is before it there was given; it may begin before what is asked for.
+        let mut is_given = bookmark.is_within(first.file, &self.places(first));
+        let mut next = match is_given {
+            true => question.from,
+            false => first.from,
+        };
         let is_written = |part: &&Part| part.from < end;
         for part in core::iter::once(first).chain(parts).take_while(is_written) {
             let mut gap = None;
-            let walked = self.walk(tracked, part, &mut |header, batch| {
+            let walked = self.walk(tracked, part, bookmark, &mut |header, batch| {
+                if is_given && header.end() <= question.from {
+                    return ControlFlow::Continue(());
+                }
+                if core::mem::take(&mut is_given) {
+                    next = header.first.min(question.from);
+                }
                 if header.first != next {
                     gap = Some(header.first);
                     return ControlFlow::Break(());
@@ -108,11 +125,19 @@ impl Reader<'_> {
         Ok(())
     }
 
-    /// Gives each batch of a part that the row has, in the order of the file.
+    /// Where a part may lie.
+    fn places(&self, part: &Part) -> Range<u64> {
+        let file = self.contents.files.get(&part.file);
+        part.place..file.map_or(0, |file| file.written_end)
+    }
+
+    /// Gives each batch of a part that the row has, in the order of the file; from
+    /// the bookmark on, if that is there. Leaves it where it is to stop.
     fn walk(
         &self,
         tracked: &Tracked,
         part: &Part,
+        bookmark: &mut Bookmark,
         each: Each<'_>,
     ) -> Result<ControlFlow<()>, StoreError> {
         let file = part.file;
@@ -127,12 +152,13 @@ impl Reader<'_> {
         };
         let header = read_header(self.files, file).map_err(io)?;
         let header = header.map_err(|_| damaged(0, "its header cannot be read"))?;
-        let end = self
-            .contents
-            .files
-            .get(&file)
-            .map_or(0, |file| file.written_end);
-        let mut walk = Walk::new(self.files, &header, part.place, end);
+        let places = self.places(part);
+        let end = places.end;
+        let bookmark_there = core::mem::take(bookmark);
+        let mut walk = match bookmark_there.is_within(file, &places) {
+            true => Walk::resume(self.files, &header, bookmark_there, end),
+            false => Walk::new(self.files, &header, part.place, end),
+        };
         while walk.place() < end {
             let place = walk.place();
             let group = walk.next().map_err(io)?;
@@ -149,6 +175,7 @@ impl Reader<'_> {
                     continue;
                 }
                 if each(&header, bytes).is_break() {
+                    *bookmark = walk.stop_at(place);
                     return Ok(ControlFlow::Break(()));
                 }
             }
@@ -168,7 +195,8 @@ impl Reader<'_> {
             return Ok(None);
         };
         let mut clock = None;
-        let walked = self.walk(tracked, part, &mut |header, _| {
+        let mut bookmark = Bookmark::default();
+        let walked = self.walk(tracked, part, &mut bookmark, &mut |header, _| {
             if header.end() == at {
                 clock = Some(header.last_clock);
             }

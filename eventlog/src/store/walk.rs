@@ -4,6 +4,7 @@ use super::disk::ReadFiles;
 use super::format::{
     FileHeader, GROUP_HEADER_BYTES, GroupHeader, HeaderError, LINE_BYTES, PAGE_BYTES,
 };
+use core::ops::Range;
 use std::io;
 
 /// Read at once.
@@ -15,6 +16,24 @@ pub(crate) struct Group<'a> {
     pub header: GroupHeader,
     pub place: u64,
     pub content: &'a [u8],
+}
+
+/// Where somebody stopped who reads in pieces, and what was read of the file there.
+/// Nobody has been anywhere: the default.
+#[derive(Debug, Default)]
+pub(crate) struct Bookmark {
+    file: u64,
+    /// Of the group with what comes next.
+    place: u64,
+    window: Vec<u8>,
+    window_start: u64,
+}
+
+impl Bookmark {
+    /// Whether it is in what lies from a place of a file to another.
+    pub fn is_within(&self, file: u64, places: &Range<u64>) -> bool {
+        self.file == file && places.contains(&self.place)
+    }
 }
 
 /// Reads a file's groups one after the other.
@@ -51,6 +70,30 @@ impl<'a> Walk<'a> {
             end,
             window: Vec::new(),
             window_start: 0,
+        }
+    }
+
+    /// Goes on where somebody stopped.
+    pub fn resume(
+        files: &'a dyn ReadFiles,
+        header: &FileHeader,
+        bookmark: Bookmark,
+        end: u64,
+    ) -> Self {
+        Self {
+            window: bookmark.window,
+            window_start: bookmark.window_start,
+            ..Self::new(files, header, bookmark.place, end)
+        }
+    }
+
+    /// To go on later with the group at this place.
+    pub fn stop_at(self, place: u64) -> Bookmark {
+        Bookmark {
+            file: self.file,
+            place,
+            window: self.window,
+            window_start: self.window_start,
         }
     }
 

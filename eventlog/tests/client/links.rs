@@ -61,7 +61,7 @@ impl OverRing {
 }
 
 /// Commits one determinant; its clock is ten times its number.
-fn commit(client: &mut Client, payload_bytes: usize) -> Vec<u8> {
+pub fn commit(client: &mut Client, payload_bytes: usize) -> Vec<u8> {
     let next = client.end();
     let (header, bytes) = batch(0, next, 1, next.0 * 10, payload_bytes);
     client.commit(&header, &bytes);
@@ -237,7 +237,7 @@ fn a_ring_with_nonsense_is_not_believed() {
     }
 }
 
-fn over_messages(
+pub fn over_messages(
     quorum: usize,
     loggers: usize,
     level: Level,
@@ -420,6 +420,7 @@ fn another_version_is_refused() {
             logger: logger.id,
             end: 0,
             last_clock: 0,
+            level: Level::Placed,
             remote: None,
         }));
     });

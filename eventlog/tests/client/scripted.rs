@@ -8,7 +8,7 @@ use refrain_eventlog::ring::{RingIdentity, RingMemory, RingReader};
 use refrain_eventlog::{Level, LoggerId};
 use refrain_logging::determinant::EventIndex;
 use refrain_ring::Incarnation;
-use rustix::event::{EventfdFlags, eventfd};
+use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
 use std::io::{IoSlice, Read, Write};
 use std::mem::MaybeUninit;
@@ -60,6 +60,12 @@ impl Scripted {
         }
     }
 
+    /// Whether somebody calls.
+    pub fn is_called(&self) -> bool {
+        let at = PollFd::new(&self.listener, PollFlags::IN);
+        poll(&mut [at], Some(&Timespec::default())).unwrap() > 0
+    }
+
     /// Waits for a client and its hello.
     pub fn accept(&self) -> Joined {
         let mut joined = self.accept_any();
@@ -71,11 +77,16 @@ impl Scripted {
     }
 
     pub fn welcome(&self, end: u64, clock: u64) -> ToClient {
+        self.welcome_at(Level::Durable, end, clock)
+    }
+
+    pub fn welcome_at(&self, level: Level, end: u64, clock: u64) -> ToClient {
         ToClient::Welcome(Welcome {
             version: PROTOCOL_VERSION,
             logger: self.id,
             end,
             last_clock: clock,
+            level,
             remote: None,
         })
     }

@@ -27,8 +27,12 @@ fn a_client_in_another_process() {
         provider: words[1].to_owned(),
     };
     let mut writer = setup.writer(&remote);
-    let folder = tempfile::tempdir().unwrap();
-    let mut batches = Batches::new(RingFile::create(folder.path(), 1).identity);
+    let identity = {
+        // Gone before it is killed.
+        let folder = tempfile::tempdir().unwrap();
+        RingFile::create(folder.path(), 1).identity
+    };
+    let mut batches = Batches::new(identity);
     let begin = Instant::now();
     // Killed long before; but not for ever, should nobody do it.
     while begin.elapsed() < 2 * LIMIT {

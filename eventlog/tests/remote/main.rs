@@ -6,6 +6,7 @@ mod client;
 mod ending;
 mod harness;
 mod hostile;
+mod joining_often;
 mod over_sockets;
 mod placing;
 mod server;

@@ -9,6 +9,7 @@ mod fencing;
 mod hostile;
 mod killed;
 mod listening;
+mod quiet;
 mod rank;
 mod sealed;
 mod serving;

@@ -45,6 +45,25 @@ fn a_friend_is_answered_and_others_are_told_nothing() {
     list(&open, PATIENCE).expect_err("it has proved nothing");
 }
 
+/// Beyond the limit of connections a friend is told so, as over any other socket.
+#[test]
+fn a_friend_is_told_of_the_limit() {
+    let any = ServerAddress::Tcp("127.0.0.1:0".into()).sealed(&secret());
+    let server = Threaded::with(Level::Placed, |options| {
+        options.listen.push(any);
+        options.limits.connections = 1;
+    });
+    let _first = Rank::join(&server.socket, LIFE, 0, Way::Messages);
+    let ServerAddress::Sealed { address, .. } = server.addresses[1].clone() else {
+        panic!("{:?}", server.addresses);
+    };
+    let friend = ServerAddress::Tcp(address.clone()).sealed(&secret());
+    let error = list(&friend, PATIENCE).expect_err("too many").to_string();
+    assert!(error.contains("1 connections are open"), "{error}");
+    // A stranger is told nothing there, either.
+    assert_eq!(told(&address, b"GET / HTTP/1.1\r\n\r\n"), b"");
+}
+
 /// What a stranger hears before the server closes.
 fn told(address: &str, bytes: &[u8]) -> Vec<u8> {
     let mut stream = TcpStream::connect(address).expect("it listens");

@@ -62,10 +62,24 @@ pub fn determinants<'a>(
             }
             _ => {}
         }
+        if header.incarnation > life {
+            drop_part(&mut collected);
+        }
         life = header.incarnation;
         next = Some(header.end());
         collected.extend(record::decode(&header, payload)?);
     }
     collected.retain(|determinant| Some(determinant.at()) > after);
     Ok(collected)
+}
+
+/// Of a set whose end a dead life left unsaid: what the life behind it tells of that
+/// operation is all of it. REC-4
+fn drop_part(row: &mut Vec<Determinant>) {
+    while let Some(Determinant::Completion {
+        continues: true, ..
+    }) = row.last()
+    {
+        row.pop();
+    }
 }

@@ -1,8 +1,11 @@
 //! EL-2, EL-5, REC-2
 
-use refrain_logging::determinant::batch::BatchError;
+use crate::batches::{completion, header_of, nothing};
+use refrain_logging::determinant::batch::{BatchError, BatchHeader, HEADER_BYTES, job_tag};
+use refrain_logging::determinant::record::encode;
 use refrain_logging::determinant::recorder::{Identity, Recorder};
 use refrain_logging::determinant::row::{CollectError, determinants};
+use refrain_logging::determinant::told::{Outcome, Telling, Told};
 use refrain_logging::determinant::{Determinant, EventIndex};
 use refrain_ring::{Clock, Incarnation, Rank, Ssn};
 
@@ -83,4 +86,65 @@ fn determinants_that_are_missing_are_missed() {
     torn[1][last] ^= 1;
     let damage = CollectError::Batch(BatchError::Checksum);
     assert_eq!(collect(&torn, None), Err(damage));
+}
+
+/// A batch that a life wrote: of one determinant, which has this number.
+fn sealed(life: u32, first: u64, determinant: Determinant) -> Vec<u8> {
+    let row = [determinant];
+    let header = BatchHeader {
+        job_tag: job_tag(JOB),
+        rank: RANK,
+        incarnation: Incarnation(life),
+        ..header_of(&row, first)
+    };
+    let mut batch = vec![0; HEADER_BYTES];
+    batch.extend(encode(&row));
+    header.seal(&mut batch);
+    batch
+}
+
+fn part(at: u64, requests: &[u64]) -> Determinant {
+    let Determinant::Completion { at, requests, .. } = completion(at, requests) else {
+        unreachable!("it is one");
+    };
+    Determinant::Completion {
+        at,
+        requests,
+        continues: true,
+    }
+}
+
+fn told(batches: &[Vec<u8>]) -> Told {
+    let bytes = batches.iter().map(Vec::as_slice);
+    let all = determinants(RANK, JOB, bytes, None).expect("they are complete");
+    Told::new(&all).expect("it can be true")
+}
+
+/// A set of which a life left only a part ended anew in the next life: that one
+/// tells all of it, and nothing is added to what is told later.
+// REC-4
+#[test]
+fn what_a_dead_life_left_of_a_set_is_not_used() {
+    let ended = |requests: &[u64]| Outcome::Ended(requests.iter().copied().map(Clock).collect());
+    let of_dead = || {
+        vec![
+            sealed(0, 0, part(10, &[1, 2])),
+            sealed(0, 1, part(10, &[3])),
+        ]
+    };
+    let mut anew = of_dead();
+    anew.push(sealed(1, 2, completion(10, &[4, 1])));
+    let is = ended(&[4, 1]);
+    assert_eq!(told(&anew).at(Clock(10)), Telling::Outcome(&is));
+    let mut nothing_found = of_dead();
+    nothing_found.push(sealed(1, 2, nothing(10, 12, 3)));
+    nothing_found.push(sealed(1, 3, completion(16, &[1])));
+    let is = told(&nothing_found);
+    assert_eq!(is.at(Clock(10)), Telling::Nothing);
+    assert_eq!(is.at(Clock(16)), Telling::Outcome(&ended(&[1])));
+    // In one life the parts belong together.
+    let mut whole = of_dead();
+    whole.push(sealed(0, 2, completion(10, &[4])));
+    let is = ended(&[1, 2, 3, 4]);
+    assert_eq!(told(&whole).at(Clock(10)), Telling::Outcome(&is));
 }

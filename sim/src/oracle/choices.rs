@@ -89,8 +89,21 @@ impl Choices {
     /// When they contradict each other: what was chosen twice.
     pub fn of<'a>(determinants: impl IntoIterator<Item = &'a Determinant>) -> Result<Self, String> {
         let mut choices = Self::default();
+        let mut part = None;
         for determinant in determinants {
             choices.add(determinant)?;
+            part = match determinant {
+                Determinant::Completion {
+                    at,
+                    continues: true,
+                    ..
+                } => Some(*at),
+                _ => None,
+            };
+        }
+        // A set whose end is not told is not to be used. REC-4
+        if let Some(at) = part {
+            choices.completions.remove(&at);
         }
         Ok(choices)
     }

@@ -24,14 +24,28 @@ pub struct Outcomes {
 
 /// What was seen of a rank, in the lives that led to the one that is there.
 #[derive(Debug, Default)]
-struct Told {
+pub(super) struct Told {
     incarnation: Incarnation,
     /// In their order.
-    happened: Vec<Determinant>,
+    pub(super) happened: Vec<Determinant>,
     /// Receiver, tag and digest.
     sent: Vec<(Rank, i32, u64)>,
     printed: Vec<u64>,
     is_over: bool,
+}
+
+impl Told {
+    /// Engines tell sets whole: a part of one is what a dead life left, and what is
+    /// told behind it is all of that operation. REC-4
+    pub(super) fn happen(&mut self, event: Determinant) {
+        while let Some(Determinant::Completion {
+            continues: true, ..
+        }) = self.happened.last()
+        {
+            self.happened.pop();
+        }
+        self.happened.push(event);
+    }
 }
 
 impl Outcomes {
@@ -157,8 +171,7 @@ impl Oracle for Outcomes {
             } => self.resumed(*life, saved, events),
             Happening::Called(life, _, call) if is_there(life) => self.called(*life, call),
             Happening::Event(life, event) if is_there(life) => {
-                let told = &mut self.ranks[life.rank.index()];
-                told.happened.push(determinant(event));
+                self.ranks[life.rank.index()].happen(determinant(event));
             }
             _ => {}
         }

@@ -130,6 +130,14 @@ fn what_is_held_is_what_happened() {
     parts[2] = part(&REQUESTS[..1], true);
     parts.push(part(&REQUESTS[1..], false));
     judge(&parts).unwrap();
+    // A part whose end is not stable is not used: that life did it anew. REC-4
+    parts.pop();
+    let stable = World {
+        stable: Some(Clock(7)),
+        ..World::default()
+    };
+    let judged = stage.oracle.judge_held(Rank(0), &parts, None, &stable);
+    judged.unwrap();
     // Each of these was a bug of somebody: a set cut to one, the order of a set,
     // another message, a probe that fails, the first of a batch only.
     let mut cut = merged_runs.clone();

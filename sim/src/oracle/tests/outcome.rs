@@ -1,6 +1,6 @@
 //! The reference comes to the same.
 
-use super::super::outcome::Outcomes;
+use super::super::outcome::{Outcomes, Told};
 use super::*;
 use crate::plan::{Plan, Wishes};
 use crate::program::Program;
@@ -175,4 +175,21 @@ fn what_comes_out_otherwise_is_found() {
     // The last event may be one of a receive that is cancelled anyway.
     let found = (0..20).filter(|seed| judge(*seed, Change::Event).is_err());
     assert!(found.count() >= 10);
+}
+
+/// A part of a set at the end of what is held of a dead life is not used: the next
+/// one did the operation anew.
+// REC-4
+#[test]
+fn a_set_that_a_dead_life_left_unfinished_is_done_anew() {
+    let mut happened = Told::default();
+    let set = |requests: &[u64], continues| Determinant::Completion {
+        at: Clock(10),
+        requests: requests.iter().copied().map(Clock).collect(),
+        continues,
+    };
+    for part in [set(&[1], true), set(&[2], true), set(&[3, 1], false)] {
+        happened.happen(part);
+    }
+    assert_eq!(happened.happened, [set(&[3, 1], false)]);
 }

@@ -1,0 +1,198 @@
+//! Rows that are read in pieces.
+
+use super::*;
+use crate::LoggerId;
+use crate::logbook::{Logbook, LogbookOptions, Refusal, StoreIo};
+use crate::store::folder::Folder;
+use crate::store::replay::replay;
+use core::cell::Cell;
+use refrain_logging::determinant::batch::{HEADER_BYTES, job_tag};
+use refrain_ring::Incarnation;
+use std::io;
+use std::path::{Path, PathBuf};
+
+const JOB: u64 = 7;
+const RANKS: u32 = 2;
+const BATCHES: u64 = 3000;
+const PIECE_BYTES: usize = 64 << 10;
+
+/// Counts what is read.
+#[derive(Debug)]
+struct Counted {
+    files: Folder,
+    bytes: Cell<u64>,
+}
+
+impl ReadFiles for Counted {
+    fn files(&self) -> io::Result<Vec<u64>> {
+        self.files.files()
+    }
+
+    fn length(&self, file: u64) -> io::Result<u64> {
+        self.files.length(file)
+    }
+
+    fn read_at(&self, file: u64, place: u64, into: &mut [u8]) -> io::Result<usize> {
+        let bytes = self.files.read_at(file, place, into)?;
+        self.bytes.set(self.bytes.get() + bytes as u64);
+        Ok(bytes)
+    }
+
+    fn path(&self, file: u64) -> PathBuf {
+        self.files.path(file)
+    }
+
+    fn folder(&self) -> PathBuf {
+        self.files.folder()
+    }
+}
+
+/// A batch of two determinants.
+fn batch(rank: u32, number: u64) -> Vec<u8> {
+    let header = BatchHeader {
+        job_tag: job_tag(JOB),
+        rank: Rank(rank),
+        incarnation: Incarnation(0),
+        first: EventIndex(number * 2),
+        count: 2,
+        first_clock: Clock(number * 2),
+        last_clock: Clock(number * 2 + 1),
+        payload_bytes: 900,
+    };
+    let mut batch = vec![number as u8; HEADER_BYTES + 900];
+    header.seal(&mut batch);
+    batch
+}
+
+/// Rows of some ranks, in files of a megabyte.
+fn write(folder: &Path) {
+    let options = LogbookOptions {
+        logger: LoggerId(2),
+        sync: false,
+        io: StoreIo::Plain,
+        segment_bytes: 1 << 20,
+    };
+    let mut logbook = Logbook::open(folder, options).expect("a folder");
+    for rank in 0..RANKS {
+        logbook.hello(JOB, Rank(rank), Incarnation(0)).expect("new");
+    }
+    for number in 0..BATCHES {
+        for rank in 0..RANKS {
+            while let Err(refused) = logbook.accept(JOB, &batch(rank, number)) {
+                assert!(matches!(refused, Refusal::Busy { .. }), "{refused}");
+                logbook.progress().expect("a disk that works");
+            }
+        }
+        if number % 10 == 9 {
+            logbook.progress().expect("a disk that works");
+        }
+    }
+    logbook.settle().expect("a disk that works");
+}
+
+/// All of a row, in pieces, from a number on.
+fn read_in_pieces(reader: &Reader<'_>, from: u64) -> Vec<u8> {
+    let mut question = Question {
+        job: JOB,
+        rank: Rank(1),
+        from: EventIndex(from),
+        after_clock: None,
+    };
+    let mut bookmark = Bookmark::default();
+    let mut all = Vec::new();
+    let mut is_last = false;
+    while !is_last {
+        is_last = true;
+        let (mut piece, mut next) = (Vec::new(), question.from);
+        let mut each = |batch: &[u8]| {
+            if piece.len() + batch.len() > PIECE_BYTES {
+                is_last = false;
+                return ControlFlow::Break(());
+            }
+            next = BatchHeader::peek(batch).expect("a batch").end();
+            piece.extend_from_slice(batch);
+            ControlFlow::Continue(())
+        };
+        let read = reader.read(&question, &mut bookmark, &mut each);
+        read.expect("it is complete");
+        question.from = next;
+        all.extend(piece);
+    }
+    all
+}
+
+/// What is read in pieces is the row, and no piece reads again what those before
+/// it have read.
+// EL-5
+#[test]
+fn pieces_go_on_where_the_last_has_ended() {
+    let folder = tempfile::tempdir().expect("a folder");
+    write(folder.path());
+    let files = Counted {
+        files: Folder::open(folder.path()).expect("a folder"),
+        bytes: Cell::new(0),
+    };
+    let found = replay(&files).expect("they are whole");
+    let mut contents = found.contents;
+    for tracked in &mut contents.rows {
+        tracked.written = tracked.end();
+    }
+    assert!(contents.files.len() > 3, "the row goes through files");
+    let there: u64 = contents.files.values().map(|file| file.written_end).sum();
+    let reader = Reader {
+        files: &files,
+        contents: &contents,
+    };
+    for from in [0, 1001] {
+        files.bytes.set(0);
+        let all = read_in_pieces(&reader, from);
+        // One that begins before is given whole.
+        let expected: Vec<u8> = (from / 2..BATCHES)
+            .flat_map(|number| batch(1, number))
+            .collect();
+        assert!(all == expected, "the row from {from} on");
+        let bytes = files.bytes.get();
+        assert!(bytes < there * 3 / 2, "{bytes} bytes of {there}");
+    }
+}
+
+/// Where the row was cut meanwhile, the bookmark is of a place that does not count.
+#[test]
+fn a_bookmark_that_is_nowhere_is_passed_over() {
+    let folder = tempfile::tempdir().expect("a folder");
+    write(folder.path());
+    let files = Folder::open(folder.path()).expect("a folder");
+    let mut contents = replay(&files).expect("they are whole").contents;
+    for tracked in &mut contents.rows {
+        tracked.written = tracked.end();
+    }
+    let reader = Reader {
+        files: &files,
+        contents: &contents,
+    };
+    let mut question = Question {
+        job: JOB,
+        rank: Rank(0),
+        from: EventIndex(10),
+        after_clock: None,
+    };
+    let mut bookmark = Bookmark::default();
+    let first_of = |question: &Question, bookmark: &mut Bookmark| {
+        let mut first = None;
+        let mut each = |batch: &[u8]| {
+            first = BatchHeader::peek(batch).ok().map(|header| header.first);
+            ControlFlow::Break(())
+        };
+        let read = reader.read(question, bookmark, &mut each);
+        read.expect("it is there");
+        first
+    };
+    assert_eq!(first_of(&question, &mut bookmark), Some(EventIndex(10)));
+    // In another file, and again where it was.
+    question.from = EventIndex(2 * BATCHES - 3);
+    let expected = Some(EventIndex(2 * BATCHES - 4));
+    assert_eq!(first_of(&question, &mut bookmark), expected);
+    assert_eq!(first_of(&question, &mut bookmark), expected);
+    question.from = EventIndex(10);
+    assert_eq!(first_of(&question, &mut bookmark), Some(EventIndex(10)));
+}
