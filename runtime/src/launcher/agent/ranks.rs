@@ -197,8 +197,13 @@ impl AgentRank {
         loop {
             match self.link.receive() {
                 Ok(Some((message, memory))) => {
-                    if let ToLauncher::Hello { process } = message {
-                        self.child.join(process);
+                    match message {
+                        ToLauncher::Hello { process } => self.child.join(process),
+                        // The rank waits: all that it has printed lies before. REC-4
+                        ToLauncher::Mark { .. } | ToLauncher::Beginning { .. } => {
+                            self.read(DRAIN_READS, words);
+                        }
+                        _ => {}
                     }
                     words.push(FromAgent::Heard {
                         life: self.life,
@@ -237,3 +242,6 @@ impl AgentRank {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;
