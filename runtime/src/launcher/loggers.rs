@@ -89,7 +89,7 @@ pub(super) struct EventLoggers {
     directory: Option<Directory>,
     rings: Option<Directory>,
     /// Of each shard those of its replicas; empty: only this host's ranks commit.
-    ports: Vec<Vec<u16>>,
+    ports: Vec<Vec<SocketAddr>>,
     /// Known to them and to the ranks, where they can be reached by TCP.
     secret: Option<Secret>,
 }
@@ -234,11 +234,11 @@ impl EventLoggers {
     /// all ranks are told.
     pub(super) fn shards_at(&self, host: IpAddr) -> Option<Vec<Vec<String>>> {
         let secret = self.secret.as_ref()?;
-        let address = |port: &u16| {
-            let address = SocketAddr::new(host, *port).to_string();
+        let address = |port: &SocketAddr| {
+            let address = SocketAddr::new(host, port.port()).to_string();
             ServerAddress::Tcp(address).sealed(secret).to_secret_text()
         };
-        let shard = |ports: &Vec<u16>| ports.iter().map(address).collect();
+        let shard = |ports: &Vec<SocketAddr>| ports.iter().map(address).collect();
         (!self.ports.is_empty()).then(|| self.ports.iter().map(shard).collect())
     }
 
