@@ -18,6 +18,9 @@ use std::time::{Duration, Instant};
 /// Between two looks whether held output may go.
 const HELD_LOOK: Duration = Duration::from_millis(1);
 
+/// How long agents may take to be told that ranks are to stop.
+const STOP_MAX: Duration = Duration::from_secs(1);
+
 /// What a polled descriptor belongs to.
 #[derive(Clone, Copy, Debug)]
 enum Source {
@@ -240,6 +243,8 @@ impl Job {
             self.faults.forgive();
             if number == SIGTSTP {
                 // Stops this process; goes on behind it when it is continued.
+                // Agents hear of it only as long as this process runs.
+                self.flush_hosts_until(Instant::now() + STOP_MAX);
                 let _ = signal_hook::low_level::emulate_default_handler(SIGTSTP);
             }
         }
