@@ -54,7 +54,8 @@ pub fn serve(job: &mut Job, timeout: Duration) -> Result<Option<Outcome>, Error>
                 job.progress
                     .as_ref()
                     .map(Progress::next)
-                    .filter(|_| job.is_running()),
+                    // Behind output it is drawn when that is written.
+                    .filter(|_| job.is_running() && job.out.is_empty() && job.err.is_empty()),
             )
             .chain(job.faults.next_due().filter(|_| job.is_running()))
             .chain(job.schedule.next_due().filter(|_| job.is_running()))
