@@ -470,6 +470,7 @@ fn status_of(error: &Error) -> u8 {
     match error {
         Error::Argument(_) | Error::Config(_) => USAGE,
         Error::Program { found: true, .. } => NOT_EXECUTABLE,
+        Error::Interrupted { status, .. } => *status,
         Error::Program { found: false, .. } => NOT_FOUND,
         _ => 1,
     }

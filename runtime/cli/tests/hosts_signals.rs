@@ -4,7 +4,7 @@
 mod launched;
 mod scripted;
 
-use launched::Launched;
+use launched::{Launched, Process};
 use rustix::process::Signal;
 use scripted::Hosts;
 use std::fs;
@@ -47,4 +47,21 @@ fn ranks_of_other_hosts_stop_with_the_launcher() {
     });
     launched.signal(Signal::TERM);
     assert_eq!(launched.end().status, Some(143));
+}
+
+/// ssh that does not come back (a host that drops packets): whoever waits for it can
+/// end the job.
+#[test]
+fn a_job_that_waits_for_its_hosts_can_be_interrupted() {
+    let hosts = Hosts::with("echo $$ >waits; exec sleep 1000");
+    let launched = Launched::start(&mut hosts.job("-n 1 --host a", "hello finalize"));
+    let waits = hosts.file("waits");
+    expect("ssh is started", || {
+        fs::read_to_string(&waits).is_ok_and(|text| text.ends_with('\n'))
+    });
+    let ssh = Process::of(hosts.text("waits").trim().parse().unwrap());
+    launched.signal(Signal::INT);
+    let ended = launched.end().expect(130);
+    assert!(ended.err.contains("SIGINT"), "{ended:?}");
+    ssh.expect_end();
 }

@@ -227,7 +227,8 @@ impl Job {
         Some(end)
     }
 
-    fn take_signals(&mut self) {
+    /// Passes on what signals were caught.
+    pub(super) fn take_signals(&mut self) {
         for number in self
             .signals
             .as_mut()
