@@ -176,6 +176,18 @@ fn pipe() -> (OwnedFd, OwnedFd) {
     rustix::pipe::pipe_with(PipeFlags::CLOEXEC).expect("a pipe")
 }
 
+/// Nobody reads what it says of an event logger's end: it ends as by SIGPIPE.
+#[test]
+fn a_launcher_whose_words_nobody_reads_ends_well() {
+    let (reader, writer) = pipe();
+    drop(reader);
+    let options = "-n 1 --protocol pessimist --kill eventlogger.0@0.1";
+    let mut command = job(options, "process hang");
+    command.stdout(Stdio::null()).stderr(writer);
+    let status = command.status().expect("it starts");
+    assert_eq!(status.code(), Some(141));
+}
+
 /// Processor time of a process, in ticks of 10 ms.
 fn ticks(process: u32) -> u64 {
     let stat = fs::read_to_string(format!("/proc/{process}/stat")).expect("it runs");

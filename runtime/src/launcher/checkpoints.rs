@@ -65,7 +65,11 @@ impl Drop for CheckpointPlace {
         if let Some(store) = &self.store
             && let Err(error) = store.remove_all()
         {
-            eprintln!("refrain: checkpoints of the job cannot be removed: {error}");
+            // Nobody may be left to read it.
+            let _ = writeln!(
+                io::stderr(),
+                "refrain: checkpoints of the job cannot be removed: {error}"
+            );
         }
         if let Some((path, _)) = &self.made {
             // What cannot be removed is for `refrain clean`.

@@ -268,12 +268,12 @@ impl EventLoggers {
     }
 
     /// One has ended: starts it again if it was killed; what is left of its
-    /// files and rings has all that it acknowledged (EL-3). `Err`: the job
-    /// cannot go on.
-    pub(super) fn ended(&mut self, index: usize) -> Result<(), String> {
+    /// files and rings has all that it acknowledged (EL-3). Returns what is to be
+    /// said of that; `Err`: the job cannot go on.
+    pub(super) fn ended(&mut self, index: usize) -> Result<Option<String>, String> {
         let logger = &mut self.loggers[index];
         let Some((mut child, _)) = logger.process.take() else {
-            return Ok(());
+            return Ok(None);
         };
         let status = child.wait().map_err(|error| error.to_string())?;
         let how = describe(status);
@@ -282,17 +282,17 @@ impl EventLoggers {
             false => 0,
         };
         if status.signal().is_some() && logger.quick_deaths < QUICK_DEATHS_MAX {
-            eprintln!("refrain: event logger {index} {how}: it is started again");
-            return self.start_one(index).map_err(|error| error.to_string());
+            let line = format!("event logger {index} {how}: it is started again");
+            let started = self.start_one(index).map_err(|error| error.to_string());
+            return started.map(|()| Some(line));
         }
         let shard = logger.shard;
         let left = |logger: &&LoggerProcess| logger.shard == shard && logger.process.is_some();
         let left = self.loggers.iter().filter(left).count();
         if left >= self.quorum {
-            eprintln!(
-                "refrain: event logger {index} {how}: the job goes on with {left} of its shard"
-            );
-            return Ok(());
+            return Ok(Some(format!(
+                "event logger {index} {how}: the job goes on with {left} of its shard"
+            )));
         }
         Err(format!(
             "event logger {index} {how}: its own output should say why. \

@@ -140,7 +140,9 @@ impl Job {
             ToLauncher::Recovered { figures } => {
                 self.lives[rank].has_caught_up = true;
                 let incarnation = self.lives[rank].incarnation;
-                self.spilled.caught_up(rank, incarnation);
+                for line in self.spilled.caught_up(rank, incarnation) {
+                    self.say(Some(line));
+                }
                 let line = self.recoveries.finished(rank, *figures, Instant::now());
                 self.say(line);
                 Ok(())

@@ -168,11 +168,10 @@ impl Job {
                     output.read(process.gate.as_ref(), sink.buffer());
                 }
                 Source::End { rank } => ended.extend(self.take_end(rank).map(|end| (rank, end))),
-                Source::LoggerEnd { logger } => {
-                    if let Err(failure) = self.loggers.ended(logger) {
-                        self.fail(1, failure);
-                    }
-                }
+                Source::LoggerEnd { logger } => match self.loggers.ended(logger) {
+                    Ok(line) => self.say(line),
+                    Err(failure) => self.fail(1, failure),
+                },
                 Source::Agent { host } => self.hear_agent(host),
                 Source::AgentEnd { host } => self.agent_ended(host),
                 // Written below, with what has just come.
@@ -244,9 +243,9 @@ impl Job {
             }
             self.faults.forgive();
             if number == SIGTSTP {
-                // Stops this process; goes on behind it when it is continued.
                 // Agents hear of it only as long as this process runs.
                 self.flush_hosts_until(Instant::now() + STOP_MAX);
+                // Stops this process; goes on behind it when it is continued.
                 let _ = signal_hook::low_level::emulate_default_handler(SIGTSTP);
             }
         }

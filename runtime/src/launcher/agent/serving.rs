@@ -7,6 +7,7 @@ use crate::control::host::{HOST_VARIABLE, HostIdentity};
 use crate::control::message::ToLauncher;
 use crate::launcher::hosts::message::{FromAgent, Life, Refusal, Setup, ToAgent, Whom};
 use crate::launcher::hosts::wire::{Wire, WireError};
+use crate::launcher::spilled::tell;
 use crate::launcher::start::{self, Prepared, Wanted};
 use crate::leftovers;
 use rustix::event::{PollFd, PollFlags, poll};
@@ -146,7 +147,7 @@ impl Agent {
                     && let ToLauncher::Recovered { .. } = **message
                 {
                     let (rank, incarnation) = rank.life;
-                    prepared.spilled.caught_up(rank as usize, incarnation);
+                    tell(&prepared.spilled.caught_up(rank as usize, incarnation));
                 }
             }
         }
