@@ -8,6 +8,7 @@ use launched::{Launched, Process, run};
 use rustix::process::Signal;
 use scripted::Hosts;
 use std::fs;
+use std::process::Command;
 
 #[test]
 fn output_statuses_and_fences_are_as_on_one_host() {
@@ -124,6 +125,21 @@ fn an_interrupted_job_ends_on_all_hosts() {
     ["a", "b"]
         .iter()
         .for_each(|host| hosts.agent(host).expect_end());
+}
+
+/// The launcher has three open files for each of its hosts.
+#[test]
+fn many_hosts_need_no_higher_limit_of_open_files() {
+    let hosts = Hosts::new();
+    let names: Vec<String> = (0..12).map(|host| format!("h{host}")).collect();
+    let options = format!("-n 12 --host {}", names.join(","));
+    let job = hosts.job(&options, "hello finalize");
+    let mut command = Command::new("sh");
+    command.args(["-c", r#"ulimit -Sn 32; exec "$@""#, "sh"]);
+    command.arg(job.get_program()).args(job.get_args());
+    command.stdin(std::process::Stdio::null());
+    let ended = run(&mut command).expect(0);
+    assert_eq!(ended.out.lines().count(), 12, "{ended:?}");
 }
 
 #[test]

@@ -247,6 +247,7 @@ fn start_agents(
     signals: Option<&mut Signals>,
 ) -> Result<Hosts, Error> {
     hosts::check(spec)?;
+    limits::raise_open_files_of_hosts(spec.hosts.hosts.len())?;
     LIBFABRIC.fill_in(&mut spec.config.libfabric);
     LIBIBVERBS.fill_in(&mut spec.config.verbs.library);
     let of_this_job = |name: &OsString| {

@@ -201,8 +201,12 @@ impl Gathering<'_> {
             .iter()
             .filter(|waiting| waiting.ready.is_none());
         let names: Vec<&str> = late.map(|waiting| waiting.name.as_str()).collect();
+        let why = match self.door.trouble() {
+            None => "from there, this host must be reachable by TCP (any port); or a firewall is between them".into(),
+            Some(error) => format!("this host could not let them in: {error}"),
+        };
         Error::Config(format!(
-            "the agents on {} have not called within {} s: from there, this host must be reachable by TCP (any port); or a firewall is between them",
+            "the agents on {} have not called within {} s: {why}",
             names.join(", "),
             READY_MAX.as_secs()
         ))
