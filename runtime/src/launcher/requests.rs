@@ -57,6 +57,7 @@ impl Job {
             (ToLauncher::Finalize | ToLauncher::Statistics { .. }, _) => Ok(()),
             // It was asked before.
             (ToLauncher::Status { .. } | ToLauncher::WantCheckpoint { .. }, _) => Ok(()),
+            (ToLauncher::Taking { .. } | ToLauncher::Stable { .. }, _) => Ok(()),
             (_, Membership::Left) => Err("speaks after it has left the job".into()),
         }
     }
