@@ -97,11 +97,6 @@ impl Caller {
         ))
     }
 
-    /// Asks it to end.
-    pub(super) fn interrupt(&self) {
-        let _ = pidfd_send_signal(&self.pidfd, Signal::TERM);
-    }
-
     /// Waits a while for its end, then kills it.
     pub(super) fn end(&mut self, give_up_at: Instant) {
         drop(self.stdin.take());

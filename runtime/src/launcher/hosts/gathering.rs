@@ -291,11 +291,8 @@ impl Drop for Gathering<'_> {
         self.unnamed.clear();
         let give_up_at = Instant::now() + super::END_MAX;
         for waiting in &mut self.waiting {
+            waiting.wire = None;
             drop(waiting.caller.stdin.take());
-            if waiting.wire.take().is_none() {
-                // It has not called: there is nothing that it could end.
-                waiting.caller.interrupt();
-            }
         }
         for waiting in &mut self.waiting {
             waiting.caller.end(give_up_at);
