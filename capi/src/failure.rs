@@ -83,7 +83,7 @@ impl From<Error> for Failure {
             Error::Fabric(_) => Code::Fabric,
             Error::Engine(_) => Code::Engine,
             Error::Control { .. } => Code::Control,
-            Error::Aborted(_) => Code::Aborted,
+            Error::Aborted(_) | Error::Interrupted { .. } => Code::Aborted,
             Error::Program { .. } | Error::Config(_) => Code::Config,
         };
         Self::new(code, error)

@@ -8,7 +8,7 @@ use rustix::net::sockopt::{
     set_socket_keepalive, set_tcp_keepidle, set_tcp_keepintvl, set_tcp_user_timeout,
 };
 use std::io::{self, Read, Write};
-use std::net::{Shutdown, TcpStream};
+use std::net::{Shutdown, TcpStream, ToSocketAddrs as _};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
@@ -18,6 +18,10 @@ const KEEP_ALIVE: Duration = Duration::from_secs(20);
 /// How long something may stay unacknowledged: the kernel does not ask meanwhile, but
 /// repeats it, by itself for a quarter of an hour.
 const UNACKNOWLEDGED_MAX_MS: u32 = 60_000;
+
+/// How long one address may take to let somebody in. The kernel by itself tries for
+/// two minutes, with a host that is gone.
+const CONNECT_MAX: Duration = Duration::from_secs(10);
 
 /// One conversation's.
 #[derive(Debug)]
@@ -33,15 +37,24 @@ impl Stream {
     pub fn connect(address: &ServerAddress) -> io::Result<Self> {
         match address {
             ServerAddress::Unix(path) => UnixStream::connect(path).map(Self::Unix),
-            ServerAddress::Tcp(address) => Self::tcp(TcpStream::connect(address.as_str())?),
+            ServerAddress::Tcp(address) => Self::tcp(reach(address)?),
             ServerAddress::Sealed { address, secret } => {
-                let stream = TcpStream::connect(address.as_str())?;
+                let stream = reach(address)?;
                 set_up(&stream)?;
                 stream.set_read_timeout(Some(STRANGER_WAIT))?;
                 let sealed = SealedStream::call(stream, secret, PURPOSE)?;
                 sealed.socket().set_read_timeout(None)?;
                 Ok(Self::Sealed(Box::new(sealed)))
             }
+        }
+    }
+
+    /// From now on, waits no longer than this for what the other side says.
+    pub fn set_patience(&self, longest: Duration) -> io::Result<()> {
+        match self {
+            Self::Unix(stream) => stream.set_read_timeout(Some(longest)),
+            Self::Tcp(stream) => stream.set_read_timeout(Some(longest)),
+            Self::Sealed(stream) => stream.socket().set_read_timeout(Some(longest)),
         }
     }
 
@@ -91,6 +104,18 @@ impl Stream {
         let ready = rustix::io::retry_on_intr(|| poll(&mut polled, Some(&now)))?;
         Ok(ready > 0)
     }
+}
+
+/// Connects to host and port, by the first of the host's addresses that answers.
+fn reach(address: &str) -> io::Result<TcpStream> {
+    let mut failure = io::Error::other("the host has no address");
+    for address in address.to_socket_addrs()? {
+        match TcpStream::connect_timeout(&address, CONNECT_MAX) {
+            Ok(stream) => return Ok(stream),
+            Err(error) => failure = error,
+        }
+    }
+    Err(failure)
 }
 
 /// With what is wanted of it.

@@ -76,6 +76,14 @@ pub enum Error {
     /// The job's settings cannot be used.
     #[error("{0}")]
     Config(String),
+    /// A signal to the launcher ended the job before its ranks were started.
+    #[error("the job was ended by {name} before its ranks were started")]
+    Interrupted {
+        /// As shells have it: 128 + signal.
+        status: u8,
+        /// The signal's name.
+        name: String,
+    },
 }
 
 /// Why a payload log is full.

@@ -13,6 +13,9 @@ use std::time::{Duration, Instant};
 pub const STRANGERS_MAX: usize = 64;
 /// How long one may take to prove that it knows the secret.
 pub const STRANGER_WAIT: Duration = Duration::from_secs(10);
+/// How long nobody is let in when the system cannot take anybody in: it would say so
+/// again at once.
+const PAUSE: Duration = Duration::from_millis(100);
 /// More than a handshake needs.
 const READ_BYTES: usize = 4096;
 
@@ -46,6 +49,9 @@ pub struct Door {
     secret: Secret,
     purpose: String,
     strangers: Vec<Stranger>,
+    /// Until when nobody is let in.
+    paused_until: Option<Instant>,
+    trouble: Option<io::Error>,
 }
 
 impl Door {
@@ -63,6 +69,8 @@ impl Door {
             secret,
             purpose: purpose.to_owned(),
             strangers: Vec::new(),
+            paused_until: None,
+            trouble: None,
         })
     }
 
@@ -80,12 +88,21 @@ impl Door {
             .strangers
             .iter()
             .map(|stranger| stranger.stream.as_fd());
-        std::iter::once(self.listener.as_fd()).chain(strangers)
+        let listens = self.paused_until.is_none();
+        let listener = listens.then(|| self.listener.as_fd());
+        listener.into_iter().chain(strangers)
     }
 
-    /// When somebody has waited long enough.
+    /// When somebody has waited long enough, or somebody may be let in again.
     pub fn deadline(&self) -> Option<Instant> {
-        self.strangers.iter().map(|stranger| stranger.until).min()
+        let strangers = self.strangers.iter().map(|stranger| stranger.until);
+        strangers.chain(self.paused_until).min()
+    }
+
+    /// Why the system could not take somebody in when it was tried last: too many open
+    /// files, for one. Who calls waits meanwhile.
+    pub fn trouble(&self) -> Option<&io::Error> {
+        self.trouble.as_ref()
     }
 
     /// Lets in who has come and proved itself, and shows out who cannot or does
@@ -108,14 +125,20 @@ impl Door {
     }
 
     fn accept(&mut self, now: Instant) {
+        if self.paused_until.is_some_and(|until| now < until) {
+            return;
+        }
+        self.paused_until = None;
         // What more waits is taken next time.
         for _ in 0..STRANGERS_MAX {
             let stream = match self.listener.accept() {
                 Ok((stream, _)) => stream,
-                Err(error) if error.kind() == ErrorKind::Interrupted => continue,
-                // Nobody, or one that has gone again, or too many open files.
-                Err(_) => return,
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return,
+                // One that has gone again.
+                Err(error) if is_of_one(&error) => continue,
+                Err(error) => return self.pause(error, now),
             };
+            self.trouble = None;
             let prepared = stream.set_nonblocking(true);
             let prepared = prepared.and_then(|()| stream.set_nodelay(true));
             let session = Session::answerer(&self.secret, &self.purpose);
@@ -132,6 +155,24 @@ impl Door {
             });
         }
     }
+
+    /// Nobody can be taken in now.
+    fn pause(&mut self, error: io::Error, now: Instant) {
+        self.paused_until = Some(now + PAUSE);
+        self.trouble = Some(error);
+    }
+}
+
+/// Whether it is no trouble of this host, but of who has called.
+fn is_of_one(error: &io::Error) -> bool {
+    use ErrorKind::{ConnectionAborted, ConnectionReset, Interrupted, PermissionDenied};
+    let kinds = [
+        Interrupted,
+        ConnectionAborted,
+        ConnectionReset,
+        PermissionDenied,
+    ];
+    kinds.contains(&error.kind())
 }
 
 impl Stranger {

@@ -18,6 +18,7 @@ use refrain_secure::ServerAddress;
 use sink::ServerSink;
 use source::ServerSource;
 use std::io;
+use std::time::Duration;
 
 /// Checkpoints of one job on a server.
 #[derive(Debug)]
@@ -75,6 +76,10 @@ impl Talk {
         self.failed("it has said something else than asked")
     }
 }
+
+/// How long the server may take to remove a job's checkpoints. It goes on without
+/// anybody who waits.
+const REMOVE_MAX: Duration = Duration::from_secs(10);
 
 /// Why there is no conversation, and what to do.
 fn unreachable(error: &io::Error) -> String {
@@ -162,6 +167,9 @@ impl Checkpoints for Client {
 
     fn remove_all(&self) -> Result<(), CheckpointError> {
         let mut talk = self.talk()?;
+        // The job is over: nobody is to wait for a server that is stopped.
+        let patient = talk.stream.set_patience(REMOVE_MAX);
+        patient.map_err(|error| talk.failed(error))?;
         talk.say(&ToServer::RemoveAll)?;
         match talk.hear()? {
             ToClient::Removed => Ok(()),

@@ -15,6 +15,7 @@ mod verbs;
 
 use clap::{Parser, Subcommand};
 use miette::IntoDiagnostic;
+use std::io::Write as _;
 use std::process::ExitCode;
 
 /// Serves a launcher on another host.
@@ -80,7 +81,8 @@ fn main() -> ExitCode {
         Command::NetpipeRank => refrain_bench::netpipe::rank_main(),
     };
     result.unwrap_or_else(|report| {
-        eprintln!("{report:?}");
+        // Nobody may be left to read it.
+        let _ = writeln!(std::io::stderr(), "{report:?}");
         ExitCode::FAILURE
     })
 }

@@ -421,13 +421,11 @@ pub fn run(arguments: Arguments) -> miette::Result<ExitCode> {
             }
             let outcome = job.wait().into_diagnostic()?;
             if arguments.stats {
-                eprintln!("{}", statistics::text(&outcome.statistics));
-                if let Some(recoveries) = statistics::recoveries(&outcome.recoveries) {
-                    eprintln!("{recoveries}");
-                }
-                if let Some(checkpoints) = statistics::checkpoints(&outcome.checkpoints) {
-                    eprintln!("{checkpoints}");
-                }
+                tell(statistics::text(&outcome.statistics));
+                let recoveries = statistics::recoveries(&outcome.recoveries);
+                recoveries.into_iter().for_each(tell);
+                let checkpoints = statistics::checkpoints(&outcome.checkpoints);
+                checkpoints.into_iter().for_each(tell);
             }
             let status = report(&outcome);
             write_statistics(&arguments.stats_file, &arguments.event_dir, &outcome)?;
@@ -435,7 +433,7 @@ pub fn run(arguments: Arguments) -> miette::Result<ExitCode> {
         }
         Err(error) => {
             let status = status_of(&error);
-            eprintln!("{:?}", Report::msg(error));
+            tell(format!("{:?}", Report::msg(error)));
             Ok(ExitCode::from(status))
         }
     }
@@ -452,7 +450,8 @@ fn write_statistics(
     if let Some(path) = beside_events.map(|folder| folder.join(statistics::STATISTICS_FILE))
         && let Err(error) = statistics::write(&path, outcome)
     {
-        eprintln!("refrain: {}: cannot be written: {error}", path.display());
+        let path = path.display();
+        tell(format!("refrain: {path}: cannot be written: {error}"));
     }
     match file {
         Some(path) => statistics::write(path, outcome).map_err(|error| {
@@ -471,14 +470,20 @@ fn status_of(error: &Error) -> u8 {
         Error::Argument(_) | Error::Config(_) => USAGE,
         Error::Program { found: true, .. } => NOT_EXECUTABLE,
         Error::Program { found: false, .. } => NOT_FOUND,
+        Error::Interrupted { status, .. } => *status,
         _ => 1,
     }
 }
 
+/// To standard error.
+fn tell(text: impl core::fmt::Display) {
+    // Nobody may be left to read it.
+    let _ = writeln!(std::io::stderr(), "{text}");
+}
+
 fn report(outcome: &Outcome) -> ExitCode {
     if let Some(failure) = &outcome.failure {
-        // Nobody may be left to read it.
-        let _ = writeln!(std::io::stderr(), "refrain: {failure}");
+        tell(format!("refrain: {failure}"));
     }
     ExitCode::from(u8::try_from(outcome.status).unwrap_or(1))
 }

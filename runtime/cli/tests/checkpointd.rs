@@ -1,5 +1,8 @@
 //! `refrain checkpointd` as people and launchers start it.
 
+mod launched;
+
+use launched::{Launched, job};
 use refrain_checkpoint::{JobName, Place, SectionKind, Store};
 use refrain_ring::{Incarnation, Rank};
 use rustix::process::{Pid, Signal, kill_process};
@@ -65,6 +68,26 @@ fn one_folder_is_of_one_running_server() {
     assert!(!second.status.success());
     let said = String::from_utf8_lossy(&second.stderr);
     assert!(said.contains("another checkpoint server"), "{said}");
+    child.kill().expect("killed");
+    child.wait().expect("an end");
+}
+
+/// A server that is stopped takes connections, as the kernel does that, and says
+/// nothing. The job goes to its end without it.
+#[test]
+fn a_job_ends_when_its_server_is_stopped() {
+    let folder = TempDir::new().expect("a folder");
+    let (mut child, places) = start(&folder);
+    kill_process(Pid::from_child(&child), Signal::STOP).expect("signalled");
+    let launch = |place: &Place| {
+        let options = format!("-n 1 --protocol pessimist --checkpoint-dir {place}");
+        Launched::start(&mut job(&options, "hello finalize"))
+    };
+    let jobs: Vec<Launched> = places.iter().map(launch).collect();
+    for launched in jobs {
+        let ended = launched.end().expect(0);
+        assert!(ended.err.contains("cannot be removed"), "{ended:?}");
+    }
     child.kill().expect("killed");
     child.wait().expect("an end");
 }

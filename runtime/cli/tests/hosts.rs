@@ -2,54 +2,13 @@
 //! with an agent of its own.
 
 mod launched;
+mod scripted;
 
-use launched::{Launched, Process, job, run};
+use launched::{Launched, Process, run};
 use rustix::process::Signal;
+use scripted::Hosts;
 use std::fs;
-use std::os::unix::fs::PermissionsExt as _;
-use std::path::PathBuf;
 use std::process::Command;
-
-/// A folder with a script `ssh`, which is given a host's name and the command.
-struct Hosts {
-    folder: tempfile::TempDir,
-}
-
-impl Hosts {
-    fn with(script: &str) -> Self {
-        let folder = tempfile::tempdir().unwrap();
-        let text = format!(
-            "#!/bin/bash\ncd {}\nhost=$1; shift\n{script}\n",
-            folder.path().display()
-        );
-        fs::write(folder.path().join("ssh"), text).unwrap();
-        let hosts = Self { folder };
-        fs::set_permissions(hosts.file("ssh"), fs::Permissions::from_mode(0o700)).unwrap();
-        hosts
-    }
-
-    fn new() -> Self {
-        Self::with(r#"echo $$ >"agent-$host"; exec "$@""#)
-    }
-
-    fn file(&self, name: &str) -> PathBuf {
-        self.folder.path().join(name)
-    }
-
-    fn text(&self, name: &str) -> String {
-        fs::read_to_string(self.file(name)).unwrap()
-    }
-
-    fn job(&self, options: &str, steps: &str) -> Command {
-        let ssh = self.file("ssh");
-        job(&format!("--ssh {} {options}", ssh.display()), steps)
-    }
-
-    /// The agent on a host, once its ranks have spoken.
-    fn agent(&self, host: &str) -> Process {
-        Process::of(self.text(&format!("agent-{host}")).trim().parse().unwrap())
-    }
-}
 
 #[test]
 fn output_statuses_and_fences_are_as_on_one_host() {
@@ -166,6 +125,21 @@ fn an_interrupted_job_ends_on_all_hosts() {
     ["a", "b"]
         .iter()
         .for_each(|host| hosts.agent(host).expect_end());
+}
+
+/// The launcher has three open files for each of its hosts.
+#[test]
+fn many_hosts_need_no_higher_limit_of_open_files() {
+    let hosts = Hosts::new();
+    let names: Vec<String> = (0..12).map(|host| format!("h{host}")).collect();
+    let options = format!("-n 12 --host {}", names.join(","));
+    let job = hosts.job(&options, "hello finalize");
+    let mut command = Command::new("sh");
+    command.args(["-c", r#"ulimit -Sn 32; exec "$@""#, "sh"]);
+    command.arg(job.get_program()).args(job.get_args());
+    command.stdin(std::process::Stdio::null());
+    let ended = run(&mut command).expect(0);
+    assert_eq!(ended.out.lines().count(), 12, "{ended:?}");
 }
 
 #[test]

@@ -172,6 +172,19 @@ fn a_checkpoint_server_wants_its_secret() {
     run(&mut hosts.job(&options, RING)).expect(1);
 }
 
+/// An agent that has come by IPv6 tells its ranks an address of that kind.
+#[test]
+fn loggers_are_reached_by_the_address_that_the_agent_called() {
+    if let Err(error) = std::net::TcpListener::bind("[::1]:0") {
+        return println!("skipped: there is no ::1 here: {error}");
+    }
+    let Some(hosts) = Hosts::new() else { return };
+    let script = "export SSH_CONNECTION='::1 1 ::1 22'\nshift; \"$@\"; exit\n";
+    fs::write(hosts.file("ssh"), script).expect("the file is replaced");
+    let ended = run(&mut hosts.job(KILLS, RING)).expect(0);
+    expect_recovery(&ended, RING);
+}
+
 /// What does not fit into memory goes to the folder of each rank's host. LOG-3
 #[test]
 fn logs_are_spilled_on_their_hosts_and_go_with_the_job() {

@@ -3,8 +3,12 @@
 mod launched;
 
 use launched::{Launched, job, refrain, run};
+use rustix::fs::{OFlags, fcntl_setfl};
+use rustix::pipe::PipeFlags;
 use rustix::process::Signal;
-use std::io::BufRead;
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::os::fd::OwnedFd;
 use std::process::Stdio;
 
 /// The 100-byte lines of the step `lines`.
@@ -165,4 +169,61 @@ fn info_is_readable_line_by_line() {
     ] {
         assert!(ended.out.contains(word), "{word} in {}", ended.out);
     }
+}
+
+/// A pipe as somebody's standard error: the end to be read, and the other.
+fn pipe() -> (OwnedFd, OwnedFd) {
+    rustix::pipe::pipe_with(PipeFlags::CLOEXEC).expect("a pipe")
+}
+
+/// Nobody reads what it says of an event logger's end: it ends as by SIGPIPE.
+#[test]
+fn a_launcher_whose_words_nobody_reads_ends_well() {
+    let (reader, writer) = pipe();
+    drop(reader);
+    let options = "-n 1 --protocol pessimist --kill eventlogger.0@0.1";
+    let mut command = job(options, "process hang");
+    command.stdout(Stdio::null()).stderr(writer);
+    let status = command.status().expect("it starts");
+    assert_eq!(status.code(), Some(141));
+}
+
+/// Processor time of a process, in ticks of 10 ms.
+fn ticks(process: u32) -> u64 {
+    let stat = fs::read_to_string(format!("/proc/{process}/stat")).expect("it runs");
+    let (_, fields) = stat.rsplit_once(") ").expect("a name");
+    let times = fields.split(' ').skip(11).take(2);
+    times
+        .map(|time| time.parse::<u64>().expect("a number"))
+        .sum()
+}
+
+/// The line is due, and what was said before is not taken: nothing is to be done until
+/// it is. A launcher that looked again and again would need all of the two seconds.
+#[test]
+fn a_progress_line_behind_words_that_nobody_reads_costs_nothing() {
+    let (reader, writer) = pipe();
+    fcntl_setfl(&writer, OFlags::NONBLOCK).expect("ours");
+    while rustix::io::write(&writer, &[b'x'; 4096]).is_ok() {}
+    fcntl_setfl(&writer, OFlags::empty()).expect("ours");
+    let mut command = refrain();
+    // The seed is said at the start.
+    command.args(["run", "-n", "1", "--progress", "--protocol", "pessimist"]);
+    command.args(["--kill-random", "100000", "--", "sh", "-c"]);
+    command.arg("echo begin; sleep 2; echo end; exec sleep 1000");
+    command.stdin(Stdio::null()).stdout(Stdio::piped());
+    let mut child = command.stderr(writer).spawn().expect("it starts");
+    // Which has the writing end.
+    drop(command);
+    let mut out = BufReader::new(child.stdout.take().expect("piped"));
+    let mut used = Vec::new();
+    for word in ["begin", "end"] {
+        let mut line = String::new();
+        out.read_line(&mut line).expect("text");
+        assert!(line.contains(word), "{line}");
+        used.push(ticks(child.id()));
+    }
+    drop(reader);
+    assert_eq!(child.wait().expect("ours").code(), Some(141));
+    assert!(used[1] - used[0] < 10, "{used:?}");
 }

@@ -5,17 +5,19 @@ use crate::Error;
 use crate::config::JobConfig;
 use crate::leftovers;
 use refrain_checkpoint::{JobName, Place, Store};
-use std::fs;
+use std::fs::{self, File};
+use std::io::{self, Write as _};
 use std::os::unix::fs::DirBuilderExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Checkpoints of a job. Dropping it removes them: they are of no use to another
 /// job.
 #[derive(Debug, Default)]
 pub struct CheckpointPlace {
     store: Option<Store>,
-    /// A folder that was made for this job alone.
-    made: Option<PathBuf>,
+    /// A folder that was made for this job alone, and its lock: whoever cleans up
+    /// elsewhere may not know this process.
+    made: Option<(PathBuf, File)>,
 }
 
 impl CheckpointPlace {
@@ -43,8 +45,8 @@ impl CheckpointPlace {
             None => {
                 let name = format!("{launcher}{job:016x}{}", leftovers::CHECKPOINTS_SUFFIX);
                 let path = std::env::temp_dir().join(name);
-                make(&path)?;
-                made = Some(path.clone());
+                let lock = make(&path)?;
+                made = Some((path.clone(), lock));
                 Place::Folder(path)
             }
         };
@@ -63,9 +65,13 @@ impl Drop for CheckpointPlace {
         if let Some(store) = &self.store
             && let Err(error) = store.remove_all()
         {
-            eprintln!("refrain: checkpoints of the job cannot be removed: {error}");
+            // Nobody may be left to read it.
+            let _ = writeln!(
+                io::stderr(),
+                "refrain: checkpoints of the job cannot be removed: {error}"
+            );
         }
-        if let Some(path) = &self.made {
+        if let Some((path, _)) = &self.made {
             // What cannot be removed is for `refrain clean`.
             let _ = fs::remove_dir_all(path);
         }
@@ -93,9 +99,11 @@ fn shown(text: &str) -> String {
     parsed.map_or_else(|error| error.text, |place| place.to_string())
 }
 
-fn make(path: &PathBuf) -> Result<(), Error> {
+/// Makes the folder, and locks it.
+fn make(path: &Path) -> Result<File, Error> {
     let made = fs::DirBuilder::new().mode(0o700).create(path);
-    made.map_err(|error| {
+    let locked = made.and_then(|()| leftovers::lock(path));
+    locked.map_err(|error| {
         Error::Config(format!(
             "the folder for checkpoints, {}, cannot be made: {error}: name one with --checkpoint-dir",
             path.display()
@@ -109,5 +117,38 @@ fn text_of(place: &Place) -> Result<String, Error> {
             Error::Config(format!("--checkpoint-dir {}: not UTF-8", path.display()))
         }),
         Place::Server(address) => Ok(address.to_secret_text()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::SystemTime;
+
+    /// Whoever cleans up in another container does not know this process, and the
+    /// folder may be old.
+    #[test]
+    fn checkpoints_are_gone_with_the_job_and_not_before() {
+        let mut config = JobConfig::default();
+        config.recovery.max_restarts = 1;
+        let place = CheckpointPlace::prepare(&mut config, 7).expect("made");
+        let own = PathBuf::from(config.recovery.checkpoint_dir.expect("filled in"));
+        let folder = tempfile::tempdir().expect("a folder");
+        let foreign = folder.path().join("refrain-4194305-1-2-checkpoints");
+        fs::rename(&own, &foreign).expect("the same file system");
+        let old = |path: &Path| {
+            let opened = File::open(path).expect("it is there");
+            opened.set_modified(SystemTime::UNIX_EPOCH).expect("ours");
+        };
+        old(&foreign);
+        leftovers::remove(&[folder.path().to_owned()]);
+        assert!(foreign.exists(), "it is locked");
+        fs::rename(&foreign, &own).expect("the same file system");
+        drop(place);
+        assert!(!own.exists());
+        fs::create_dir(&foreign).expect("a new folder");
+        old(&foreign);
+        leftovers::remove(&[folder.path().to_owned()]);
+        assert!(!foreign.exists(), "nobody locks it");
     }
 }

@@ -1,6 +1,8 @@
 //! Limits of a job on one host.
 
 use crate::Error;
+use core::fmt;
+use refrain_secure::STRANGERS_MAX;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 /// Ranks that one host may run: a descriptor each for the control socket, two
@@ -13,6 +15,9 @@ const DESCRIPTORS_PER_RANK: u64 = 6;
 /// And for one that may be started again: what it has left in memory, under way and
 /// kept.
 const DESCRIPTORS_PER_RESTARTED_RANK: u64 = 2;
+/// For a host: the way to its agent, and the process that has started that with its
+/// standard input.
+const DESCRIPTORS_PER_HOST: u64 = 3;
 /// Descriptors that it holds besides.
 const DESCRIPTORS_BESIDES: u64 = 64;
 
@@ -35,13 +40,29 @@ pub fn check_ranks(ranks: u32) -> Result<(), Error> {
 /// # Errors
 /// [`Error::Argument`] when the system does not allow as many.
 pub fn raise_open_files(ranks: u32, restarts: bool) -> Result<Rlimit, Error> {
-    let before = getrlimit(Resource::Nofile);
     let more = if restarts {
         DESCRIPTORS_PER_RESTARTED_RANK
     } else {
         0
     };
     let needed = DESCRIPTORS_BESIDES + (DESCRIPTORS_PER_RANK + more) * u64::from(ranks);
+    raise_to(needed, format_args!("{ranks} ranks"), "ranks")
+}
+
+/// The same, for a launcher whose ranks run on so many other hosts.
+///
+/// # Errors
+/// [`Error::Argument`] when the system does not allow as many.
+pub fn raise_open_files_of_hosts(hosts: usize) -> Result<(), Error> {
+    // While agents call, others may stand at the door.
+    let besides = DESCRIPTORS_BESIDES + STRANGERS_MAX as u64;
+    let needed = besides + DESCRIPTORS_PER_HOST * hosts as u64;
+    raise_to(needed, format_args!("{hosts} hosts"), "hosts").map(|_| ())
+}
+
+/// For so much of `what`. Returns the limit as it was.
+fn raise_to(needed: u64, size: fmt::Arguments<'_>, what: &str) -> Result<Rlimit, Error> {
+    let before = getrlimit(Resource::Nofile);
     if before.current.is_none_or(|current| current >= needed) {
         return Ok(before);
     }
@@ -54,8 +75,8 @@ pub fn raise_open_files(ranks: u32, restarts: bool) -> Result<Rlimit, Error> {
             .maximum
             .map_or("without limit".into(), |maximum| maximum.to_string());
         Error::Argument(format!(
-            "a job of {ranks} ranks needs {needed} open files, allowed are {allowed} ({error}): \
-             raise the hard limit (ulimit -Hn), or start fewer ranks"
+            "a job of {size} needs {needed} open files, allowed are {allowed} ({error}): \
+             raise the hard limit (ulimit -Hn), or start fewer {what}"
         ))
     })?;
     Ok(before)

@@ -89,7 +89,7 @@ pub(super) struct EventLoggers {
     directory: Option<Directory>,
     rings: Option<Directory>,
     /// Of each shard those of its replicas; empty: only this host's ranks commit.
-    ports: Vec<Vec<u16>>,
+    ports: Vec<Vec<SocketAddr>>,
     /// Known to them and to the ranks, where they can be reached by TCP.
     secret: Option<Secret>,
 }
@@ -234,11 +234,11 @@ impl EventLoggers {
     /// all ranks are told.
     pub(super) fn shards_at(&self, host: IpAddr) -> Option<Vec<Vec<String>>> {
         let secret = self.secret.as_ref()?;
-        let address = |port: &u16| {
-            let address = SocketAddr::new(host, *port).to_string();
+        let address = |port: &SocketAddr| {
+            let address = SocketAddr::new(host, port.port()).to_string();
             ServerAddress::Tcp(address).sealed(secret).to_secret_text()
         };
-        let shard = |ports: &Vec<u16>| ports.iter().map(address).collect();
+        let shard = |ports: &Vec<SocketAddr>| ports.iter().map(address).collect();
         (!self.ports.is_empty()).then(|| self.ports.iter().map(shard).collect())
     }
 
@@ -268,12 +268,12 @@ impl EventLoggers {
     }
 
     /// One has ended: starts it again if it was killed; what is left of its
-    /// files and rings has all that it acknowledged (EL-3). `Err`: the job
-    /// cannot go on.
-    pub(super) fn ended(&mut self, index: usize) -> Result<(), String> {
+    /// files and rings has all that it acknowledged (EL-3). Returns what is to be
+    /// said of that; `Err`: the job cannot go on.
+    pub(super) fn ended(&mut self, index: usize) -> Result<Option<String>, String> {
         let logger = &mut self.loggers[index];
         let Some((mut child, _)) = logger.process.take() else {
-            return Ok(());
+            return Ok(None);
         };
         let status = child.wait().map_err(|error| error.to_string())?;
         let how = describe(status);
@@ -282,17 +282,17 @@ impl EventLoggers {
             false => 0,
         };
         if status.signal().is_some() && logger.quick_deaths < QUICK_DEATHS_MAX {
-            eprintln!("refrain: event logger {index} {how}: it is started again");
-            return self.start_one(index).map_err(|error| error.to_string());
+            let line = format!("event logger {index} {how}: it is started again");
+            let started = self.start_one(index).map_err(|error| error.to_string());
+            return started.map(|()| Some(line));
         }
         let shard = logger.shard;
         let left = |logger: &&LoggerProcess| logger.shard == shard && logger.process.is_some();
         let left = self.loggers.iter().filter(left).count();
         if left >= self.quorum {
-            eprintln!(
-                "refrain: event logger {index} {how}: the job goes on with {left} of its shard"
-            );
-            return Ok(());
+            return Ok(Some(format!(
+                "event logger {index} {how}: the job goes on with {left} of its shard"
+            )));
         }
         Err(format!(
             "event logger {index} {how}: its own output should say why. \

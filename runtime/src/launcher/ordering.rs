@@ -45,7 +45,7 @@ impl Schedule {
 
     /// When something is to be done.
     pub(super) fn next_due(&self) -> Option<Instant> {
-        let due = self.scheduler.next_due(self.now())?;
+        let due = self.scheduler.next_due()?;
         self.begin.checked_add(due)
     }
 }

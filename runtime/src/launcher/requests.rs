@@ -57,6 +57,7 @@ impl Job {
             (ToLauncher::Finalize | ToLauncher::Statistics { .. }, _) => Ok(()),
             // It was asked before.
             (ToLauncher::Status { .. } | ToLauncher::WantCheckpoint { .. }, _) => Ok(()),
+            (ToLauncher::Taking { .. } | ToLauncher::Stable { .. }, _) => Ok(()),
             (_, Membership::Left) => Err("speaks after it has left the job".into()),
         }
     }
@@ -140,7 +141,9 @@ impl Job {
             ToLauncher::Recovered { figures } => {
                 self.lives[rank].has_caught_up = true;
                 let incarnation = self.lives[rank].incarnation;
-                self.spilled.caught_up(rank, incarnation);
+                for line in self.spilled.caught_up(rank, incarnation) {
+                    self.say(Some(line));
+                }
                 let line = self.recoveries.finished(rank, *figures, Instant::now());
                 self.say(line);
                 Ok(())

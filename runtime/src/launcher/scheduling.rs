@@ -87,6 +87,8 @@ pub struct Scheduler {
     next_round: Duration,
     /// Since when answers are waited for.
     asked_at: Option<Duration>,
+    /// Of the last step.
+    stepped_at: Duration,
     ranks: Vec<Seen>,
 }
 
@@ -104,6 +106,7 @@ impl Scheduler {
             period,
             next_round: period,
             asked_at: None,
+            stepped_at: Duration::ZERO,
             ranks: vec![Seen::default(); ranks],
         }
     }
@@ -190,6 +193,7 @@ impl Scheduler {
     /// What is to be said now. `runs`, by rank: it has joined, plays nothing again,
     /// and has not left.
     pub fn step(&mut self, now: Duration, runs: &[bool]) -> Vec<Request> {
+        self.stepped_at = now;
         self.give_up(now);
         let mut requests = self.order_wished(now, runs);
         if self.policy.choice() == Choice::None {
@@ -209,8 +213,9 @@ impl Scheduler {
         requests
     }
 
-    /// When there is something to do, if nothing happens before.
-    pub fn next_due(&self, now: Duration) -> Option<Duration> {
+    /// When there is something to do, if nothing happens before; that may be over by
+    /// now.
+    pub fn next_due(&self) -> Option<Duration> {
         let of_duties = self.ranks.iter().filter_map(|seen| seen.duty.ends());
         let wished = self.ranks.iter().filter(|seen| seen.is_wished);
         let of_wishes = wished.map(|seen| seen.not_before);
@@ -222,8 +227,8 @@ impl Scheduler {
             (_, None) => Some(self.next_round),
         };
         let times = of_duties.chain(of_wishes).chain(of_round);
-        // What is due already waits for something that happens.
-        times.filter(|at| *at > now).min()
+        // What was due at the last step waits for something that happens.
+        times.filter(|at| *at > self.stepped_at).min()
     }
 
     fn is_under_way(&self) -> bool {

@@ -18,6 +18,9 @@ use std::time::{Duration, Instant};
 /// Between two looks whether held output may go.
 const HELD_LOOK: Duration = Duration::from_millis(1);
 
+/// How long agents may take to be told that ranks are to stop.
+const STOP_MAX: Duration = Duration::from_secs(1);
+
 /// What a polled descriptor belongs to.
 #[derive(Clone, Copy, Debug)]
 enum Source {
@@ -51,7 +54,8 @@ pub fn serve(job: &mut Job, timeout: Duration) -> Result<Option<Outcome>, Error>
                 job.progress
                     .as_ref()
                     .map(Progress::next)
-                    .filter(|_| job.is_running()),
+                    // Behind output it is drawn when that is written.
+                    .filter(|_| job.is_running() && job.out.is_empty() && job.err.is_empty()),
             )
             .chain(job.faults.next_due().filter(|_| job.is_running()))
             .chain(job.schedule.next_due().filter(|_| job.is_running()))
@@ -164,11 +168,10 @@ impl Job {
                     output.read(process.gate.as_ref(), sink.buffer());
                 }
                 Source::End { rank } => ended.extend(self.take_end(rank).map(|end| (rank, end))),
-                Source::LoggerEnd { logger } => {
-                    if let Err(failure) = self.loggers.ended(logger) {
-                        self.fail(1, failure);
-                    }
-                }
+                Source::LoggerEnd { logger } => match self.loggers.ended(logger) {
+                    Ok(line) => self.say(line),
+                    Err(failure) => self.fail(1, failure),
+                },
                 Source::Agent { host } => self.hear_agent(host),
                 Source::AgentEnd { host } => self.agent_ended(host),
                 // Written below, with what has just come.
@@ -223,7 +226,8 @@ impl Job {
         Some(end)
     }
 
-    fn take_signals(&mut self) {
+    /// Passes on what signals were caught.
+    pub(super) fn take_signals(&mut self) {
         for number in self
             .signals
             .as_mut()
@@ -239,6 +243,8 @@ impl Job {
             }
             self.faults.forgive();
             if number == SIGTSTP {
+                // Agents hear of it only as long as this process runs.
+                self.flush_hosts_until(Instant::now() + STOP_MAX);
                 // Stops this process; goes on behind it when it is continued.
                 let _ = signal_hook::low_level::emulate_default_handler(SIGTSTP);
             }

@@ -4,6 +4,7 @@
 //! ([`Job::start_forwarding_signals`](super::Job::start_forwarding_signals)): a
 //! program that embeds a job keeps its own handlers.
 
+use super::verdict;
 use crate::Error;
 use signal_hook::consts::{SIGCONT, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGTSTP, SIGUSR1, SIGUSR2};
 use signal_hook::iterator::backend::SignalDelivery;
@@ -26,6 +27,8 @@ pub fn ends_job(signal: i32) -> bool {
 /// Caught signals, readable through a descriptor.
 pub struct Signals {
     delivery: SignalDelivery<UnixStream, SignalOnly>,
+    /// Caught before there was anybody to pass them on to.
+    kept: Vec<i32>,
 }
 
 impl Signals {
@@ -46,7 +49,10 @@ impl Signals {
         let (read, write) = UnixStream::pair().map_err(failed)?;
         let delivery =
             SignalDelivery::with_pipe(read, write, SignalOnly, caught).map_err(failed)?;
-        Ok(Self { delivery })
+        Ok(Self {
+            delivery,
+            kept: Vec::new(),
+        })
     }
 
     /// Readable when a signal was caught.
@@ -57,7 +63,24 @@ impl Signals {
     /// The signals caught since the last call; several of one kind may count
     /// as one.
     pub fn take(&mut self) -> Vec<i32> {
-        self.delivery.pending().collect()
+        let kept = std::mem::take(&mut self.kept);
+        kept.into_iter().chain(self.delivery.pending()).collect()
+    }
+
+    /// Whether the job is to end before its ranks are started; what else was caught is
+    /// kept for them.
+    ///
+    /// # Errors
+    /// [`Error::Interrupted`]: it is.
+    pub fn look(&mut self) -> Result<(), Error> {
+        self.kept.extend(self.delivery.pending());
+        let ending = self.kept.iter().find(|signal| ends_job(**signal));
+        ending.map_or(Ok(()), |signal| {
+            Err(Error::Interrupted {
+                status: u8::try_from(verdict::signal_status(*signal)).unwrap_or(1),
+                name: verdict::signal_name(*signal),
+            })
+        })
     }
 }
 

@@ -5,6 +5,7 @@ use crate::config::JobConfig;
 use crate::leftovers;
 use refrain_logging::segment;
 use refrain_ring::{Incarnation, Rank};
+use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
 /// Removes the files when it is dropped, unless the job keeps them.
@@ -34,30 +35,41 @@ impl SpilledFiles {
     }
 
     /// A life has caught up: it has in its own log what the lives before it had,
-    /// and nobody reads theirs any more. LOG-3
-    pub fn caught_up(&mut self, rank: usize, incarnation: u32) {
+    /// and nobody reads theirs any more. Returns what is to be said. LOG-3
+    pub fn caught_up(&mut self, rank: usize, incarnation: u32) -> Vec<String> {
         let first = std::mem::replace(&mut self.first_lives[rank], incarnation);
         let Some((directory, prefix)) = &self.of else {
-            return;
+            return Vec::new();
         };
         let source = Rank(rank as u32);
-        for life in (first..incarnation).map(Incarnation) {
-            let name = segment::name_of_life(source, life);
-            remove(directory, &format!("{prefix}{name}"));
-        }
+        let lives = (first..incarnation).map(Incarnation);
+        let names = lives.map(|life| segment::name_of_life(source, life));
+        names
+            .flat_map(|name| remove(directory, &format!("{prefix}{name}")))
+            .collect()
     }
 }
 
-fn remove(directory: &Path, prefix: &str) {
-    for (path, error) in leftovers::remove_with_prefix(directory, prefix).failed {
-        eprintln!("refrain: {} cannot be removed: {error}", path.display());
+/// Returns what is to be said of those that are still there.
+fn remove(directory: &Path, prefix: &str) -> Vec<String> {
+    let failed = leftovers::remove_with_prefix(directory, prefix).failed;
+    let line = |(path, error): (PathBuf, io::Error)| {
+        format!("{} cannot be removed: {error}", path.display())
+    };
+    failed.into_iter().map(line).collect()
+}
+
+/// To standard error: nobody may be left to read it.
+pub fn tell(lines: &[String]) {
+    for line in lines {
+        let _ = writeln!(io::stderr(), "refrain: {line}");
     }
 }
 
 impl Drop for SpilledFiles {
     fn drop(&mut self) {
         if let Some((directory, prefix)) = &self.of {
-            remove(directory, prefix);
+            tell(&remove(directory, prefix));
         }
     }
 }
@@ -118,9 +130,9 @@ mod tests {
     fn a_life_that_caught_up_needs_no_files_of_earlier_ones() {
         let folder = folder();
         let mut spilled = spilled(folder.path(), false);
-        spilled.caught_up(1, 1);
+        assert!(spilled.caught_up(1, 1).is_empty());
         expect(folder.path(), &["r1i1", "r1i11", "r11i0"]);
-        spilled.caught_up(1, 11);
+        assert!(spilled.caught_up(1, 11).is_empty());
         expect(folder.path(), &["r1i11", "r11i0"]);
         drop(spilled);
         expect(folder.path(), &[]);
@@ -130,7 +142,7 @@ mod tests {
     fn files_are_kept_when_they_are_wanted() {
         let folder = folder();
         let mut spilled = spilled(folder.path(), true);
-        spilled.caught_up(1, 11);
+        assert!(spilled.caught_up(1, 11).is_empty());
         drop(spilled);
         expect(folder.path(), &["r1i0", "r1i1", "r1i11", "r11i0"]);
     }

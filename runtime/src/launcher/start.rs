@@ -153,12 +153,12 @@ pub fn start(mut spec: JobSpec, forward_signals: bool) -> Result<Job, Error> {
     check_descriptors(&spec)?;
     let schedule = Schedule::new(&spec.config.recovery, spec.ranks)?;
     // Before the first file and process: a launcher that a signal ends leaves both.
-    let signals = forward_signals.then(Signals::install).transpose()?;
+    let mut signals = forward_signals.then(Signals::install).transpose()?;
     let id = job_id();
     let (place, spilled, checkpoints) = match spec.hosts.hosts.is_empty() {
         true => start_here(&mut spec, id)?,
         false => {
-            let place = Place::There(start_agents(&mut spec, id)?);
+            let place = Place::There(start_agents(&mut spec, id, signals.as_mut())?);
             let spilled = SpilledFiles::none(spec.ranks as usize);
             (place, spilled, CheckpointPlace::default())
         }
@@ -208,6 +208,8 @@ pub fn start(mut spec: JobSpec, forward_signals: bool) -> Result<Job, Error> {
         starter.descriptors.clear();
     }
     job.begin_faults();
+    // Those of the time before; no descriptor tells of them any more.
+    job.take_signals();
     Ok(job)
 }
 
@@ -239,8 +241,13 @@ fn start_here(
     Ok((place, prepared.spilled, prepared.checkpoints))
 }
 
-fn start_agents(spec: &mut JobSpec, id: u64) -> Result<Hosts, Error> {
+fn start_agents(
+    spec: &mut JobSpec,
+    id: u64,
+    signals: Option<&mut Signals>,
+) -> Result<Hosts, Error> {
     hosts::check(spec)?;
+    limits::raise_open_files_of_hosts(spec.hosts.hosts.len())?;
     LIBFABRIC.fill_in(&mut spec.config.libfabric);
     LIBIBVERBS.fill_in(&mut spec.config.verbs.library);
     let of_this_job = |name: &OsString| {
@@ -262,7 +269,7 @@ fn start_agents(spec: &mut JobSpec, id: u64) -> Result<Hosts, Error> {
         pin: spec.pin,
         config: Box::new(spec.config.clone()),
     };
-    let hosts = hosts::gather(&spec.hosts, &setup)?;
+    let hosts = hosts::gather(&spec.hosts, &setup, signals)?;
     spec.config.fabric = hosts.fabric()?;
     Ok(hosts)
 }

@@ -14,12 +14,14 @@
 //!   [`RINGS_SUFFIX`] or [`CHECKPOINTS_SUFFIX`] at the end.
 //! - What libfabric's shm provider leaves in `/dev/shm` (`segments`).
 
+mod locking;
 mod process;
 mod segments;
 
-use core::time::Duration;
+pub(crate) use locking::lock;
+
+use locking::is_in_use;
 use process::start_time;
-use rustix::fs::FlockOperation;
 use rustix::process::geteuid;
 use std::fs;
 use std::io;
@@ -43,14 +45,12 @@ pub const EVENTS_SUFFIX: &str = "-events";
 pub const CHECKPOINTS_SUFFIX: &str = "-checkpoints";
 
 /// How the names of the folders end that hold the rings of a job's event loggers, where
-/// those are not with the files. Their launcher locks the file [`LOCK`] in them.
+/// those are not with the files.
 pub const RINGS_SUFFIX: &str = "-rings";
-/// The file that is locked while a folder is in use, by each logger in its own.
+/// The file that is locked while a folder is in use: by each logger in its own, by the
+/// launcher in that of the rings and of the checkpoints.
 pub const LOCK: &str = "lock";
 const FOLDERS: [&str; 3] = [EVENTS_SUFFIX, CHECKPOINTS_SUFFIX, RINGS_SUFFIX];
-
-/// A folder without any lock may be of loggers that start just now.
-const YOUNG: Duration = Duration::from_secs(60);
 
 /// What [`remove`] did.
 #[derive(Debug, Default)]
@@ -83,26 +83,6 @@ pub fn remove(folders: &[PathBuf]) -> Removal {
         }
     }
     removal
-}
-
-/// Whether a logger still writes there, or may be about to: that of a launcher
-/// in another container that shares the folder, whose process id means nothing
-/// here. Each logger locks its own folder, a launcher that of the rings.
-fn is_in_use(path: &Path) -> bool {
-    let inner = fs::read_dir(path).into_iter().flatten().flatten();
-    let folders = inner.map(|entry| entry.path()).chain([path.to_owned()]);
-    let locks: Vec<_> = folders
-        .filter_map(|folder| fs::File::open(folder.join(LOCK)).ok())
-        .collect();
-    let is_held = |lock: &fs::File| {
-        let locked = rustix::fs::flock(lock, FlockOperation::NonBlockingLockExclusive);
-        locked.is_err()
-    };
-    let is_young = || {
-        let age = fs::metadata(path).and_then(|metadata| metadata.modified());
-        age.is_ok_and(|made| made.elapsed().is_ok_and(|age| age < YOUNG))
-    };
-    locks.iter().any(is_held) || locks.is_empty() && is_young()
 }
 
 /// Loggers nest no deeper than one folder each.
@@ -197,6 +177,7 @@ fn owner_of(name: &str) -> Option<(u32, u64)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use rustix::fs::FlockOperation;
 
     #[test]
     fn only_files_of_dead_launchers_are_removed() {

@@ -129,3 +129,21 @@ fn what_a_friend_says_at_once_is_heard() {
         guest.session.receive(&bytes[..count]).expect("a friend");
     }
 }
+
+/// With too many open files whoever waits stays where it is: a door that looked again
+/// at once would do nothing else.
+#[test]
+fn a_door_that_cannot_take_anybody_in_says_so_and_waits() {
+    let (mut door, address) = door();
+    let now = Instant::now();
+    door.pause(rustix::io::Errno::MFILE.into(), now);
+    let trouble = door.trouble().expect("it is told").to_string();
+    assert!(trouble.contains("open files"), "{trouble}");
+    let _silent = TcpStream::connect(address).expect("it listens");
+    assert_eq!(door.descriptors().count(), 0);
+    assert_eq!(door.deadline(), Some(now + PAUSE));
+    assert!(door.step(now).is_empty() && door.strangers.is_empty());
+    assert!(door.step(now + PAUSE).is_empty());
+    assert_eq!(door.strangers.len(), 1);
+    assert!(door.trouble().is_none());
+}

@@ -20,11 +20,13 @@ const READ_BYTES: usize = 64 << 10;
 /// Reads of what is left in a pipe: more than its largest capacity (1 MiB).
 const DRAIN_READS: usize = 32;
 
-/// Memory by the numbers that the launcher knows it by.
+/// What the ranks of a host have in common: memory, by the numbers that the launcher
+/// knows it by, and room for what is read.
 #[derive(Debug, Default)]
 pub(super) struct Shared {
     by_number: HashMap<u64, Memory>,
     next: u64,
+    buffer: Vec<u8>,
 }
 
 impl Shared {
@@ -32,6 +34,12 @@ impl Shared {
         self.next += 1;
         self.by_number.insert(self.next, memory);
         self.next
+    }
+
+    /// For one read.
+    fn buffer(&mut self) -> &mut [u8] {
+        self.buffer.resize(READ_BYTES, 0);
+        &mut self.buffer
     }
 
     pub(super) fn let_go(&mut self, number: u64) {
@@ -73,19 +81,17 @@ impl Pipe {
     }
 
     /// Reads once; `None`: nothing now.
-    fn read(&mut self) -> Option<Vec<u8>> {
+    fn read(&mut self, buffer: &mut [u8]) -> Option<Vec<u8>> {
         let end = self.end.as_ref()?;
-        let mut bytes = vec![0; READ_BYTES];
-        match rustix::io::retry_on_intr(|| rustix::io::read(end, &mut bytes[..])) {
+        match rustix::io::retry_on_intr(|| rustix::io::read(end, &mut *buffer)) {
             Err(Errno::AGAIN) => None,
             Ok(0) | Err(_) => {
                 self.end = None;
                 None
             }
             Ok(count) => {
-                bytes.truncate(count);
                 self.untaken_bytes += count;
-                Some(bytes)
+                Some(buffer[..count].to_vec())
             }
         }
     }
@@ -99,6 +105,8 @@ pub(super) struct AgentRank {
     link: Link,
     pipes: [Pipe; 2],
     has_ended: bool,
+    /// One of its descriptors was ready and was not looked at.
+    pub(super) is_ready: bool,
 }
 
 impl AgentRank {
@@ -115,6 +123,7 @@ impl AgentRank {
             link,
             pipes: [Pipe::new(Stream::Out, out)?, Pipe::new(Stream::Err, err)?],
             has_ended: false,
+            is_ready: false,
         })
     }
 
@@ -165,13 +174,14 @@ impl AgentRank {
 
     /// What has come from the rank, and whether it has ended.
     pub(super) fn look(&mut self, shared: &mut Shared) -> Vec<FromAgent> {
+        self.is_ready = false;
         self.link.flush();
         let mut words = Vec::new();
         // Looked at first: what it did before its end is then there.
         let end = (!self.has_ended).then(|| self.child.look()).flatten();
         let Some(end) = end else {
             self.hear(shared, &mut words);
-            self.read(1, &mut words);
+            self.read(1, shared, &mut words);
             return words;
         };
         // What it says names the process behind a wrapper.
@@ -182,7 +192,7 @@ impl AgentRank {
             End::Exited(_) => None,
         };
         self.hear(shared, &mut words);
-        self.read(DRAIN_READS, &mut words);
+        self.read(DRAIN_READS, shared, &mut words);
         self.has_ended = true;
         words.push(FromAgent::Ended {
             life: self.life,
@@ -197,8 +207,13 @@ impl AgentRank {
         loop {
             match self.link.receive() {
                 Ok(Some((message, memory))) => {
-                    if let ToLauncher::Hello { process } = message {
-                        self.child.join(process);
+                    match message {
+                        ToLauncher::Hello { process } => self.child.join(process),
+                        // The rank waits: all that it has printed lies before. REC-4
+                        ToLauncher::Mark { .. } | ToLauncher::Beginning { .. } => {
+                            self.read(DRAIN_READS, shared, words);
+                        }
+                        _ => {}
                     }
                     words.push(FromAgent::Heard {
                         life: self.life,
@@ -221,13 +236,15 @@ impl AgentRank {
 
     /// Reads each stream so often at most. Of one that has ended everything: nobody
     /// fills it any more.
-    fn read(&mut self, times: usize, words: &mut Vec<FromAgent>) {
+    fn read(&mut self, times: usize, shared: &mut Shared, words: &mut Vec<FromAgent>) {
         for pipe in &mut self.pipes {
             for _ in 0..times {
                 if times == 1 && pipe.untaken_bytes >= OUTPUT_BYTES_MAX {
                     break;
                 }
-                let Some(bytes) = pipe.read() else { break };
+                let Some(bytes) = pipe.read(shared.buffer()) else {
+                    break;
+                };
                 words.push(FromAgent::Output {
                     life: self.life,
                     stream: pipe.stream,
@@ -237,3 +254,6 @@ impl AgentRank {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -7,6 +7,7 @@ use crate::control::host::{HOST_VARIABLE, HostIdentity};
 use crate::control::message::ToLauncher;
 use crate::launcher::hosts::message::{FromAgent, Life, Refusal, Setup, ToAgent, Whom};
 use crate::launcher::hosts::wire::{Wire, WireError};
+use crate::launcher::spilled::tell;
 use crate::launcher::start::{self, Prepared, Wanted};
 use crate::leftovers;
 use rustix::event::{PollFd, PollFlags, poll};
@@ -59,24 +60,35 @@ impl Drop for Agent {
 impl Agent {
     /// Sleeps until something is to be done. `true`: the standard input is closed,
     /// the launcher is gone.
-    fn wait(&self) -> Result<bool, AgentError> {
+    fn wait(&mut self) -> Result<bool, AgentError> {
         let stdin = std::io::stdin();
         let mut polled = vec![
             PollFd::new(&stdin, PollFlags::IN),
             PollFd::from_borrowed_fd(self.wire.as_fd(), self.wire.interest()),
         ];
+        let mut owners = Vec::new();
         if self.wire.unsent_bytes() < UNSENT_BYTES_MAX {
-            let interests = self.ranks.iter().flat_map(AgentRank::interests);
-            polled.extend(
-                interests.map(|(descriptor, events)| PollFd::from_borrowed_fd(descriptor, events)),
-            );
+            for (index, rank) in self.ranks.iter().enumerate() {
+                for (descriptor, events) in rank.interests() {
+                    polled.push(PollFd::from_borrowed_fd(descriptor, events));
+                    owners.push(index);
+                }
+            }
         }
         match poll(&mut polled, None) {
             Ok(_) | Err(Errno::INTR) => {}
             Err(error) => return Err(WireError::Os(error.into()).into()),
         }
+        let is_ready = |polled: &PollFd<'_>| !polled.revents().is_empty();
         // Nobody says anything there any more.
-        Ok(!polled[0].revents().is_empty())
+        let is_dismissed = is_ready(&polled[0]);
+        let of_ranks = polled[2..].iter().zip(owners);
+        let ready = of_ranks.filter(|(polled, _)| is_ready(polled));
+        let ready: Vec<usize> = ready.map(|(_, index)| index).collect();
+        for index in ready {
+            self.ranks[index].is_ready = true;
+        }
+        Ok(is_dismissed)
     }
 
     /// Does what the launcher says. `false`: the job is over.
@@ -138,7 +150,7 @@ impl Agent {
         if self.wire.unsent_bytes() >= UNSENT_BYTES_MAX {
             return Ok(());
         }
-        for rank in &mut self.ranks {
+        for rank in self.ranks.iter_mut().filter(|rank| rank.is_ready) {
             for word in rank.look(&mut self.shared) {
                 self.wire.say(&word)?;
                 if let (FromAgent::Heard { message, .. }, Some(prepared)) =
@@ -146,7 +158,7 @@ impl Agent {
                     && let ToLauncher::Recovered { .. } = **message
                 {
                     let (rank, incarnation) = rank.life;
-                    prepared.spilled.caught_up(rank as usize, incarnation);
+                    tell(&prepared.spilled.caught_up(rank as usize, incarnation));
                 }
             }
         }

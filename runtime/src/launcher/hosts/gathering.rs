@@ -9,6 +9,7 @@ use super::{Arm, Host, Hosts, HostsSpec, listing};
 use crate::Error;
 use crate::config::JobConfig;
 use crate::launcher::addresses;
+use crate::launcher::signals::Signals;
 use refrain_secure::{Door, Guest, Secret};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::io;
@@ -32,6 +33,8 @@ struct Waiting {
 /// All agents under way. Dropping it ends them.
 struct Gathering<'a> {
     setup: &'a Setup,
+    /// What may end the wait.
+    signals: Option<&'a mut Signals>,
     door: Door,
     waiting: Vec<Waiting>,
     /// Proven, and have not said who they are.
@@ -43,8 +46,13 @@ struct Gathering<'a> {
 ///
 /// # Errors
 /// [`Error::Config`] and [`Error::Program`] when a host cannot be reached or its
-/// agent cannot do it, with the host; nothing is left running then.
-pub fn gather(spec: &HostsSpec, setup: &Setup) -> Result<Hosts, Error> {
+/// agent cannot do it, with the host, [`Error::Interrupted`] when a signal has come
+/// that ends the job; nothing is left running then.
+pub fn gather(
+    spec: &HostsSpec,
+    setup: &Setup,
+    signals: Option<&mut Signals>,
+) -> Result<Hosts, Error> {
     let wrong = |error: listing::NotAHost| Error::Config(error.to_string());
     let of_rank = listing::place(setup.size, &spec.hosts).map_err(wrong)?;
     check_setup(setup)?;
@@ -57,6 +65,7 @@ pub fn gather(spec: &HostsSpec, setup: &Setup) -> Result<Hosts, Error> {
     let port = door.address().map_err(system)?.port();
     let mut gathering = Gathering {
         setup,
+        signals,
         door,
         waiting: Vec::new(),
         unnamed: Vec::new(),
@@ -118,6 +127,9 @@ impl Gathering<'_> {
             }
             let wake_at = self.door.deadline().map_or(until, |at| at.min(until));
             self.poll(wake_at.saturating_duration_since(now));
+            if let Some(signals) = &mut self.signals {
+                signals.look()?;
+            }
             for guest in self.door.step(Instant::now()) {
                 let Guest { stream, session } = guest;
                 // One that is gone again may call again.
@@ -137,6 +149,10 @@ impl Gathering<'_> {
             .descriptors()
             .map(|descriptor| PollFd::from_borrowed_fd(descriptor, PollFlags::IN))
             .collect();
+        if let Some(signals) = &self.signals {
+            let signals = signals.descriptor();
+            polled.push(PollFd::from_borrowed_fd(signals, PollFlags::IN));
+        }
         let named = self
             .waiting
             .iter()
@@ -185,8 +201,12 @@ impl Gathering<'_> {
             .iter()
             .filter(|waiting| waiting.ready.is_none());
         let names: Vec<&str> = late.map(|waiting| waiting.name.as_str()).collect();
+        let why = match self.door.trouble() {
+            None => "from there, this host must be reachable by TCP (any port); or a firewall is between them".into(),
+            Some(error) => format!("this host could not let them in: {error}"),
+        };
         Error::Config(format!(
-            "the agents on {} have not called within {} s: from there, this host must be reachable by TCP (any port); or a firewall is between them",
+            "the agents on {} have not called within {} s: {why}",
             names.join(", "),
             READY_MAX.as_secs()
         ))

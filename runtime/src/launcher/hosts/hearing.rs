@@ -8,6 +8,7 @@ use crate::launcher::serve::sink_of;
 use crate::launcher::start::Place;
 use crate::launcher::verdict::End;
 use signal_hook::consts::SIGKILL;
+use std::time::Instant;
 
 impl Hosts {
     /// Reads what an agent has sent; `Err`: it is lost, and why. What it said before
@@ -83,6 +84,14 @@ impl Job {
             self.lose_host(number, &why);
         }
         has_lost
+    }
+
+    /// The same, and waits until all is sent, or the time is over.
+    pub(in crate::launcher) fn flush_hosts_until(&mut self, give_up_at: Instant) {
+        let Some(hosts) = self.hosts() else { return };
+        for (number, why) in hosts.flush_until(give_up_at) {
+            self.lose_host(number, &why);
+        }
     }
 
     fn take_word(&mut self, number: usize, message: FromAgent) {

@@ -148,6 +148,23 @@ impl Hosts {
         }
         lost
     }
+
+    /// The same, and waits until they have taken all, or the time is over.
+    pub(super) fn flush_until(&mut self, give_up_at: Instant) -> Vec<(usize, String)> {
+        let mut lost = self.flush();
+        for (number, host) in self.hosts.iter_mut().enumerate() {
+            while let Some(wire) = &mut host.wire
+                && wire.is_sending()
+                && wire.wait_to_send(give_up_at).is_ok()
+            {
+                if let Err(error) = wire.flush() {
+                    lost.push((number, error.to_string()));
+                    break;
+                }
+            }
+        }
+        lost
+    }
 }
 
 impl Drop for Hosts {
@@ -157,18 +174,7 @@ impl Drop for Hosts {
             host.arm.push(ToAgent::End);
         }
         // One that is lost ends by itself.
-        let _ = self.flush();
-        for host in &mut self.hosts {
-            while let Some(wire) = &mut host.wire
-                && wire.is_sending()
-                && Instant::now() < give_up_at
-                && wire.wait(give_up_at).is_ok()
-            {
-                if wire.flush().is_err() {
-                    break;
-                }
-            }
-        }
+        let _ = self.flush_until(give_up_at);
         for host in &mut self.hosts {
             host.caller.end(give_up_at);
             host.wire = None;

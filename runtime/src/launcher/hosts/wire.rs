@@ -163,13 +163,13 @@ impl Wire {
         Ok(self.reader.next_message()?)
     }
 
-    /// Sleeps until there is something to read or to send, or the time is over.
+    /// Sleeps until something can be sent, or the time is over.
     ///
     /// # Errors
     /// Of the system; `TimedOut` when the time is over.
-    pub fn wait(&self, until: Instant) -> Result<(), WireError> {
+    pub fn wait_to_send(&self, until: Instant) -> Result<(), WireError> {
         let left = until.saturating_duration_since(Instant::now());
-        let mut polled = [PollFd::new(&self.stream, self.interest())];
+        let mut polled = [PollFd::new(&self.stream, PollFlags::OUT)];
         let left = Timespec::try_from(left).map_err(io::Error::other)?;
         let ready = rustix::io::retry_on_intr(|| poll(&mut polled, Some(&left)));
         match ready.map_err(io::Error::from)? {

@@ -9,7 +9,7 @@ use refrain_eventlog::Level;
 use refrain_eventlog::remote::VERBS;
 use std::ffi::OsString;
 use std::io;
-use std::net::{Ipv4Addr, TcpListener};
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener};
 use std::path::Path;
 
 /// One logger among those of the job.
@@ -22,7 +22,7 @@ pub struct Logger<'a> {
     /// Where it listens.
     pub address: &'a str,
     /// And for ranks of other hosts.
-    pub port: Option<u16>,
+    pub port: Option<SocketAddr>,
     /// The other replicas of its shard.
     pub peers: Vec<&'a str>,
 }
@@ -42,7 +42,7 @@ impl Logger<'_> {
             option("--rings", rings.into());
         }
         if let Some(port) = self.port {
-            option("--listen", format!("tcp:0.0.0.0:{port}").into());
+            option("--listen", format!("tcp:{port}").into());
             option("--secret", "-".into());
         }
         for peer in &self.peers {
@@ -91,12 +91,15 @@ pub fn environment(config: &JobConfig, ranks: u32) -> Vec<(OsString, OsString)> 
 
 /// Ports that nobody listens at now, of each shard those of its replicas. A logger that
 /// is started again listens where it did, so the launcher chooses; should somebody else
-/// take one meanwhile, the logger says so and the job ends.
-pub fn free_ports(shards: u32, replicas: u32) -> Result<Vec<Vec<u16>>, Error> {
+/// take one meanwhile, the logger says so and the job ends. Of all addresses of this
+/// host: ranks are told the one by which their agent has reached it.
+pub fn free_ports(shards: u32, replicas: u32) -> Result<Vec<Vec<SocketAddr>>, Error> {
     let mut held = Vec::new();
-    let mut choose = || -> io::Result<u16> {
-        let listener = TcpListener::bind((Ipv4Addr::UNSPECIFIED, 0))?;
-        let port = listener.local_addr()?.port();
+    let mut choose = || -> io::Result<SocketAddr> {
+        // Also for IPv4, where the host has IPv6 at all.
+        let both = TcpListener::bind((Ipv6Addr::UNSPECIFIED, 0));
+        let listener = both.or_else(|_| TcpListener::bind((Ipv4Addr::UNSPECIFIED, 0)))?;
+        let port = listener.local_addr()?;
         // Held until all are chosen, so that no two are the same.
         held.push(listener);
         Ok(port)
@@ -119,7 +122,7 @@ mod tests {
             folder: Path::new("/f/3"),
             rings: Some(Path::new("/dev/shm/r/3")),
             address: "unix:/f/3.sock",
-            port: Some(77),
+            port: Some((Ipv6Addr::UNSPECIFIED, 77).into()),
             peers: vec!["unix:/f/2.sock"],
         };
         let arguments = logger.arguments(config).expect("a way");
@@ -144,7 +147,7 @@ mod tests {
             ..JobConfig::default()
         };
         let always = "eventlogger /f/3 --listen unix:/f/3.sock --logger 3 --level placed \
-                      --rings /dev/shm/r/3 --listen tcp:0.0.0.0:77 --secret - --peer unix:/f/2.sock";
+                      --rings /dev/shm/r/3 --listen tcp:[::]:77 --secret - --peer unix:/f/2.sock";
         assert_eq!(told(&config), always);
         config.events.way = "verbs".into();
         let port = "--verbs-device mlx5_0 --verbs-port 2 --verbs-gid-index 0 --verbs-mtu 4096";

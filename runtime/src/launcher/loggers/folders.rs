@@ -6,9 +6,8 @@ use crate::choice::events::{WayChoice, way};
 use crate::choice::verbs;
 use crate::config::JobConfig;
 use crate::leftovers;
-use rustix::fs::FlockOperation;
 use std::fs::{self, File};
-use std::io;
+use std::io::{self, Write as _};
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
@@ -22,7 +21,7 @@ pub struct Directory {
     pub path: PathBuf,
     is_kept: bool,
     /// Held by this process: what is not locked by anybody is left over.
-    _lock: Option<File>,
+    lock: Option<File>,
 }
 
 impl Drop for Directory {
@@ -33,7 +32,9 @@ impl Drop for Directory {
         if let Err(error) = fs::remove_dir_all(&self.path)
             && error.kind() != io::ErrorKind::NotFound
         {
-            eprintln!(
+            // Nobody may be left to read it.
+            let _ = writeln!(
+                io::stderr(),
                 "refrain: {} cannot be removed: {error}",
                 self.path.display()
             );
@@ -49,7 +50,7 @@ impl Directory {
             Some(path) => Self {
                 path: std::path::absolute(path).unwrap_or_else(|_| path.to_owned()),
                 is_kept: true,
-                _lock: None,
+                lock: None,
             },
             None => Self::temporary(&std::env::temp_dir(), job, leftovers::EVENTS_SUFFIX)?,
         };
@@ -78,13 +79,16 @@ impl Directory {
             leftovers::remove(std::slice::from_ref(&parent));
         }
         let mut directory = Self::temporary(&parent, job, leftovers::RINGS_SUFFIX)?;
-        let made = directory.make(false).and_then(|()| directory.lock());
-        made.map_err(|error| {
+        // Loggers lock the folders of their files, not those of their rings.
+        let made = directory.make(false);
+        let locked = made.and_then(|()| leftovers::lock(&directory.path));
+        let lock = locked.map_err(|error| {
             Error::Config(format!(
                 "the folder of the event loggers' rings, {}, cannot be made: {error}: name one for it with --event-rings, for verbs one in memory",
                 directory.path.display()
             ))
         })?;
+        directory.lock = Some(lock);
         Ok(Some(directory))
     }
 
@@ -95,7 +99,7 @@ impl Directory {
         Ok(Self {
             path: parent.join(format!("{launcher}{job:016x}{suffix}")),
             is_kept: false,
-            _lock: None,
+            lock: None,
         })
     }
 
@@ -103,17 +107,6 @@ impl Directory {
         let mut builder = fs::DirBuilder::new();
         builder.recursive(with_parents).mode(0o700);
         builder.create(&self.path)
-    }
-
-    /// Loggers lock the folders of their files, not those of their rings.
-    fn lock(&mut self) -> io::Result<()> {
-        // Its name is there only when it is locked.
-        let new = self.path.join("new-lock");
-        let lock = File::create(&new)?;
-        rustix::fs::flock(&lock, FlockOperation::NonBlockingLockExclusive)?;
-        fs::rename(new, self.path.join(leftovers::LOCK))?;
-        self._lock = Some(lock);
-        Ok(())
     }
 }
 

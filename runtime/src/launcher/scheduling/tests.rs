@@ -45,9 +45,19 @@ fn with_none_nobody_is_asked() {
     for second in 0..100 {
         let now = Duration::from_secs(second);
         assert_eq!(scheduler.step(now, &[true; 3]), []);
-        assert_eq!(scheduler.next_due(now), None);
+        assert_eq!(scheduler.next_due(), None);
     }
     assert!(scheduler.counts().is_empty());
+}
+
+/// The clock goes on between a step and the question when the next one is due.
+#[test]
+fn what_becomes_due_behind_a_step_is_waited_for() {
+    let mut scheduler = scheduler(Choice::RoundRobin, 1);
+    assert_eq!(scheduler.step(EVERY - Duration::from_nanos(1), &[true]), []);
+    assert_eq!(scheduler.next_due(), Some(EVERY));
+    assert_eq!(scheduler.step(EVERY, &[true]), [Request::Status(0)]);
+    assert!(scheduler.next_due().is_some_and(|due| due > EVERY));
 }
 
 #[test]
@@ -127,7 +137,7 @@ fn a_rank_that_does_not_answer_holds_nobody_up() {
     scheduler.answered(1, figures(1, 1));
     assert_eq!(scheduler.step(EVERY, &runs), []);
     let due = EVERY + ANSWERS_WAIT;
-    assert_eq!(scheduler.next_due(EVERY), Some(due));
+    assert_eq!(scheduler.next_due(), Some(due));
     assert_eq!(ordered(&scheduler.step(due, &runs)), [1]);
     scheduler.stable(1, (1, 0), due);
     // It is asked once, and counts when it answers.
@@ -255,7 +265,7 @@ fn what_is_due_lies_ahead() {
             }
             let orders = ordered(&requests).len();
             prop_assert!(choices[of] != Choice::None || requests.len() == orders);
-            prop_assert!(scheduler.next_due(now).is_none_or(|due| due > now));
+            prop_assert!(scheduler.next_due().is_none_or(|due| due > now));
         }
     });
 }
