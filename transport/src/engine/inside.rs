@@ -43,6 +43,7 @@ impl fmt::Debug for Inside<'_> {
             halt: _,
             packed_again: _,
             settling,
+            has_read: _,
         } = self.0;
         write!(f, "{gate:?} {clock:?} {requests:?} {outbox:?} {lives:?} ")?;
         write!(

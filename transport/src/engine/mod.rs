@@ -159,6 +159,8 @@ pub struct Engine {
     /// What tells others that this rank came so far waits for this, beside the
     /// outbox.
     settling: Mark,
+    /// A part of a log was read, and the next is asked for.
+    has_read: bool,
 }
 
 /// What happens when an operation is about to be counted.
@@ -287,6 +289,7 @@ impl Engine {
             packed_again: Vec::new(),
             halt: None,
             settling: Mark::default(),
+            has_read: false,
             options,
             fabric,
             protocol,

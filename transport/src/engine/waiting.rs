@@ -29,8 +29,14 @@ impl Engine {
         !self.gate.is_closed()
     }
 
-    /// Blocks until something may have happened, or `timeout` is over.
+    /// Blocks until something may have happened, or `timeout` is over. Not at all
+    /// where there is more to be done that nothing announces: to pack, or to read
+    /// of the log.
     pub fn wait(&mut self, timeout: Duration) {
+        let has_read = core::mem::take(&mut self.has_read);
+        if has_read || self.outbox.is_mid_burst() {
+            return;
+        }
         let timeout = self.spilling.sleep_max(timeout);
         // What makes events stable does not wake a sleeping rank. GATE-4
         self.fabric.wait(if self.awaits_commit() {

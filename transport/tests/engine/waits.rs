@@ -1,9 +1,10 @@
 //! How long a rank may sleep that waits: what its fabric is told, call by call.
 
-use crate::rig::{Rig, Setup, from_any, to};
+use crate::rig::{Rig, Setup, from, from_any, payload, to};
 use core::time::Duration;
-use refrain_ring::{Frame, Incarnation, Position, Rank};
+use refrain_ring::{Frame, Incarnation, Position, Rank, Ssn};
 use refrain_transport::control::Control;
+use refrain_transport::engine::Progress;
 use refrain_transport::fabric::sim::{Options, SimFabric};
 use refrain_transport::fabric::{
     Address, Attributes, Fabric, FabricError, Landing, Place, Refusal, Sink,
@@ -132,5 +133,36 @@ fn to_settle_is_to_wait_for_a_commit() {
     assert!(rig.engines[1].is_settled());
     assert!(!rig.engines[1].awaits_commit());
     assert_eq!(wait(&mut rig, 1), Some(LONG));
+    rig.end();
+}
+
+/// A rank that has more to pack than one burst, and room for it, does not sleep;
+/// nor one that reads its log and asks for more.
+#[test]
+fn who_has_something_to_do_does_not_sleep() {
+    const BYTES: usize = 16 << 20;
+    let mut rig = rig(2 * BYTES);
+    let data = payload(1, BYTES);
+    let receipt = rig.receive(1, from(0, 1), BYTES);
+    let sent = rig.send(0, to(1, 1), &data);
+    let mut bursts = 0;
+    while !rig.is_sent(&sent) {
+        assert_eq!(wait(&mut rig, 0), None, "after {bursts} bursts");
+        rig.progress(0);
+        bursts += 1;
+    }
+    assert!(bursts > 1);
+    assert_eq!(wait(&mut rig, 0), Some(LONG), "all of it is packed");
+    rig.finish_send(&sent);
+    assert!(rig.finish_receive(&receipt).1 == data);
+    let mut reader = rig.engines[0].read_back(Rank(1), Ssn(0));
+    let mut parts = 0;
+    while let Ok(Progress::Records(_)) = rig.engines[0].read_on(&mut reader, &mut |_, _| {}) {
+        rig.progress(0);
+        assert_eq!(wait(&mut rig, 0), None, "after {parts} parts");
+        parts += 1;
+    }
+    assert!(parts > 1);
+    assert_eq!(wait(&mut rig, 0), Some(LONG), "all of it is read");
     rig.end();
 }
