@@ -538,6 +538,12 @@ impl Engine {
         }
     }
 
+    /// Lets answers leave, as far as gate and fabric let them. GATE-1
+    #[cold]
+    fn post_controls(&mut self) {
+        self.outbox.post_controls(means!(self));
+    }
+
     /// Frees log memory wherever it may be freed.
     pub fn trim(&mut self) {
         self.outbox.trim_all(&mut *self.fabric, &mut self.arena);

@@ -268,7 +268,14 @@ impl Outbox {
         Ok(())
     }
 
-    fn post_controls(&mut self, means: &mut Means<'_>) {
+    /// Whether answers wait, or what no program sees.
+    #[inline]
+    pub fn has_controls(&self) -> bool {
+        !self.controls.is_empty()
+    }
+
+    /// Posts those that gate and fabric let go now.
+    pub(super) fn post_controls(&mut self, means: &mut Means<'_>) {
         for _ in 0..self.controls.len() {
             let Some((to, control, mark)) = self.controls.pop_front() else {
                 break;
