@@ -62,5 +62,21 @@ fn a_rank_leaves_though_no_logger_answers() {
 fn a_fence_is_not_passed_without_loggers() {
     let ended = without_logger("-n 1 --event-wait 0.2", "fence");
     assert_ne!(ended.status, Some(0), "{ended:?}");
-    assert!(ended.out.contains("event"), "{ended:?}");
+    assert!(ended.out.contains("--event-wait"), "{ended:?}");
+}
+
+/// A program that only tests waits in no call, and is told all the same: of a full
+/// log, and of loggers that do not answer, whatever else it does between its tests.
+#[test]
+fn who_only_tests_is_told_what_waits() {
+    let options = "-n 2 --log-memory 1M --log-full-wait 0.2";
+    let ended = launched::run(&mut job(options, "test"));
+    assert_ne!(ended.status, Some(0), "{ended:?}");
+    assert!(ended.out.contains("log of this rank is full"), "{ended:?}");
+    for argument in ["probe-even", "probe-odd"] {
+        let options = "-n 2 --log-memory 256M --event-wait 0.05";
+        let ended = without_logger(options, argument);
+        assert_ne!(ended.status, Some(0), "{argument}: {ended:?}");
+        assert!(ended.out.contains("--event-wait"), "{argument}: {ended:?}");
+    }
 }

@@ -17,7 +17,7 @@ pub(crate) use log_size::default_bytes;
 
 use super::World;
 use super::news::Attention;
-use super::waiting::Patience;
+use super::waiting::{LogWatch, Patience};
 use crate::Error;
 use crate::config::JobConfig;
 use crate::control::ControlPlane;
@@ -72,6 +72,8 @@ impl World {
             size: membership.size,
             incarnation: membership.incarnation,
             patience: Patience::new(&config),
+            log_watch: LogWatch::default(),
+            tests_until_look: super::TESTS_PER_LOOK,
             attention: Attention::new(config.recovery.max_restarts > 0),
             peers,
             checkpoints,
