@@ -11,6 +11,7 @@ mod checkpoint;
 mod envelope;
 mod leaving;
 mod news;
+mod only;
 mod payload;
 mod peers;
 mod read_log;
@@ -35,8 +36,8 @@ use crate::control::ControlPlane;
 use crate::protocol::SharedEvents;
 use crate::statistics::{EventStatistics, Statistics};
 use checkpoint::Checkpoints;
-use core::marker::PhantomData;
 use news::Attention;
+use only::Only;
 use peers::Peers;
 use recovering::Recovering;
 use refrain_rank::calls;
@@ -71,7 +72,8 @@ pub struct World {
     scopes: u64,
     /// Memory of the scope before, empty.
     spare_begun: Vec<RequestId>,
-    not_shared: PhantomData<*const ()>,
+    /// Not shared with other threads either.
+    _only: Only,
 }
 
 /// Tests in vain between two looks, of a program that only tests, whether a send
