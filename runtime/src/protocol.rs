@@ -103,8 +103,9 @@ impl Commitments for LoggerClient {
 /// How long emissions wait, and output that does.
 #[derive(Debug)]
 pub(crate) struct Waiting {
-    /// Since when an emission waits.
-    since: Option<Instant>,
+    /// Since when an emission waits, and for how many events, the first. Others
+    /// may have come behind it that wait for more.
+    since: Option<(Instant, u64)>,
     pub(crate) waits: GateWaits,
     /// With `--gate-output`.
     output: Option<OutputGate>,
@@ -121,7 +122,7 @@ impl Waiting {
 
     /// How long an emission has been waiting.
     pub(crate) fn so_far(&self) -> Option<Duration> {
-        self.since.map(|since| since.elapsed())
+        self.since.map(|(since, _)| since.elapsed())
     }
 }
 
@@ -148,17 +149,68 @@ impl Watch for Waiting {
 
     #[inline]
     fn advanced(&mut self, advance: Advance) {
-        match (advance.stable >= advance.wanted, self.since) {
+        let is_open = advance.stable >= advance.wanted;
+        match self.since {
             // The clock is not asked where nothing waits.
-            (true, None) => {
+            None if is_open => {
                 self.waits.at_once += u64::from(advance.wanted > advance.stable_before);
+                return;
             }
-            (true, Some(since)) => {
+            // Where there is always a newer emission behind, each has its own wait.
+            Some((since, until)) if is_open || advance.stable >= until => {
                 self.waits.record(since.elapsed());
-                self.since = None;
             }
-            (false, None) => self.since = Some(Instant::now()),
-            (false, Some(_)) => {}
+            Some(_) => return,
+            None => {}
         }
+        self.since = (!is_open).then(|| (Instant::now(), advance.wanted));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn look(waiting: &mut Waiting, wanted: u64, stable_before: u64, stable: u64) {
+        waiting.advanced(Advance {
+            wanted,
+            stable_before,
+            stable,
+        });
+    }
+
+    #[test]
+    fn who_leaves_ends_its_wait_though_others_have_come_behind_it() {
+        let mut waiting = Waiting::new(None);
+        look(&mut waiting, 2, 0, 0);
+        let mut begun = waiting.since.expect("the first waits");
+        for stable in 1..=100 {
+            // Later than all before, whatever the clock's grain.
+            while Instant::now() == begun.0 {}
+            look(&mut waiting, stable + 2, stable - 1, stable);
+            let now = waiting.since.expect("another waits");
+            let has_left = stable >= begun.1;
+            assert_eq!(now.0 > begun.0, has_left, "at {stable}, since {begun:?}");
+            begun = now;
+        }
+        assert_eq!(waiting.waits.count(), 50);
+        look(&mut waiting, 102, 100, 102);
+        assert_eq!(waiting.so_far(), None);
+        assert_eq!((waiting.waits.count(), waiting.waits.at_once), (51, 0));
+    }
+
+    #[test]
+    fn a_wait_ends_also_when_nothing_waits_any_more() {
+        let mut waiting = Waiting::new(None);
+        look(&mut waiting, 1, 0, 1);
+        look(&mut waiting, 0, 1, 1);
+        assert_eq!((waiting.waits.count(), waiting.waits.at_once), (0, 1));
+        look(&mut waiting, 5, 1, 2);
+        look(&mut waiting, 5, 2, 3);
+        assert!(waiting.so_far().is_some());
+        // What waited was for a peer that is gone.
+        look(&mut waiting, 0, 3, 3);
+        assert_eq!(waiting.so_far(), None);
+        assert_eq!(waiting.waits.count(), 1);
     }
 }

@@ -72,21 +72,21 @@ impl World {
     /// # Errors
     /// When the launcher ends the job; else as [`World::send`].
     pub fn fence(&mut self) -> Result<(), Error> {
-        self.fence_while(false, |world| world.make_progress().map(|_| ()))
-    }
-
-    /// Does `meanwhile` again and again until every rank is in the fence. `last`:
-    /// behind it the rank has left.
-    pub(super) fn fence_while(
-        &mut self,
-        last: bool,
-        mut meanwhile: impl FnMut(&mut Self) -> Result<(), Error>,
-    ) -> Result<(), Error> {
         if self.control.is_none() {
             return Ok(());
         }
         // GATE-1: others see that this rank has come here.
         self.block_until(|world| world.engine.is_settled().then_some(()))?;
+        self.fence_while(false, |world| world.make_progress().map(|_| ()))
+    }
+
+    /// Does `meanwhile` again and again until every rank is in the fence. `last`:
+    /// behind it the rank has left. What this tells others must be stable.
+    pub(super) fn fence_while(
+        &mut self,
+        last: bool,
+        mut meanwhile: impl FnMut(&mut Self) -> Result<(), Error>,
+    ) -> Result<(), Error> {
         if let Some(control) = &mut self.control {
             control.begin_fence(last)?;
         }

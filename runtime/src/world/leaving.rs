@@ -71,6 +71,9 @@ impl World {
     /// Goes on acknowledging what others have sent until all are drained: who
     /// ended before would leave them unanswered, and they would take it for dead.
     /// One that is started again now needs what all others have in their logs.
+    ///
+    /// GATE-1: its events are stable, or were given up on when the protocol was
+    /// left: that it is here tells nobody more than the barrier has.
     fn linger(&mut self) -> Result<(), Error> {
         self.fence_while(true, Self::progress_to_the_end)
     }

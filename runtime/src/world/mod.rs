@@ -11,6 +11,7 @@ mod checkpoint;
 mod envelope;
 mod leaving;
 mod news;
+mod only;
 mod payload;
 mod peers;
 mod read_log;
@@ -35,8 +36,8 @@ use crate::control::ControlPlane;
 use crate::protocol::SharedEvents;
 use crate::statistics::{EventStatistics, Statistics};
 use checkpoint::Checkpoints;
-use core::marker::PhantomData;
 use news::Attention;
+use only::Only;
 use peers::Peers;
 use recovering::Recovering;
 use refrain_rank::calls;
@@ -44,7 +45,7 @@ use refrain_ring::{Clock, Incarnation, Rank};
 use refrain_transport::engine::{
     Engine, Matched, Outcome, ReceiveBuffer, RequestId, SendBuffer, Started,
 };
-use waiting::Patience;
+use waiting::{LogWatch, Patience};
 
 /// A rank's view of its job. Not for concurrent callers: every operation takes
 /// `&mut self`, and the type is neither `Send` nor `Sync`.
@@ -60,6 +61,8 @@ pub struct World {
     gates_output: bool,
     control: Option<ControlPlane>,
     patience: Patience,
+    log_watch: LogWatch,
+    tests_until_look: u32,
     attention: Attention,
     peers: Peers,
     checkpoints: Checkpoints,
@@ -69,12 +72,13 @@ pub struct World {
     scopes: u64,
     /// Memory of the scope before, empty.
     spare_begun: Vec<RequestId>,
-    not_shared: PhantomData<*const ()>,
+    /// Not shared with other threads either.
+    _only: Only,
 }
 
-/// Operations between two looks, of a program that only tests, whether a send
+/// Tests in vain between two looks, of a program that only tests, whether a send
 /// waits for too long.
-const TESTS_PER_LOOK: u64 = 1024;
+const TESTS_PER_LOOK: u32 = 1024;
 
 /// A message taken out of the queue by a matched probe; no other receive gets
 /// it. It waits to be received.
@@ -346,8 +350,10 @@ impl World {
     /// anywhere: what waits for too long is noticed here.
     fn found_nothing(&mut self, clock: Clock) -> Result<(), Error> {
         calls::found_nothing(&mut self.engine, clock);
-        if clock.0.is_multiple_of(TESTS_PER_LOOK) {
-            self.check_gate()?;
+        self.tests_until_look -= 1;
+        if self.tests_until_look == 0 {
+            self.tests_until_look = TESTS_PER_LOOK;
+            self.check_waits()?;
         }
         Ok(())
     }

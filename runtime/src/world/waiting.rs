@@ -24,6 +24,10 @@ const POLLS_PER_LOOK: u32 = 64;
 /// A sleeper looks after its launcher this often, where nobody comes back.
 const SLEEP_MAX: Duration = Duration::from_millis(100);
 
+/// Of the time between two looks after sends that stand still, no more counts:
+/// the rank computed, and nobody could give it room.
+const UNSEEN_MAX: Duration = Duration::from_secs(1);
+
 /// What a waiting rank may spend.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Patience {
@@ -101,7 +105,6 @@ impl World {
     ) -> Result<T, Error> {
         let mut idle_since = Instant::now();
         let mut yields_left = self.patience.yields;
-        let mut log_watch = LogWatch::default();
         let mut polls: u32 = 0;
         loop {
             if let Some(answer) = ready(self) {
@@ -116,8 +119,7 @@ impl World {
             if !polls.is_multiple_of(POLLS_PER_LOOK) {
                 continue;
             }
-            log_watch.check(self)?;
-            self.check_gate()?;
+            self.check_waits()?;
             if self.engine.is_spilling() {
                 // The thread that writes may wait for this core.
                 std::thread::yield_now();
@@ -146,8 +148,18 @@ impl World {
         }
     }
 
+    /// An error when a send has waited too long, for memory or for its events.
+    #[cold]
+    pub(super) fn check_waits(&mut self) -> Result<(), Error> {
+        let mut log_watch = self.log_watch;
+        let checked = log_watch.check(self);
+        self.log_watch = log_watch;
+        checked?;
+        self.check_gate()
+    }
+
     /// An error when a send has waited too long for its events.
-    pub(super) fn check_gate(&self) -> Result<(), Error> {
+    fn check_gate(&self) -> Result<(), Error> {
         if !self.engine.awaits_commit() {
             return Ok(());
         }
@@ -165,30 +177,37 @@ impl World {
     }
 }
 
-/// Watches for sends that only a checkpoint could set free.
-#[derive(Debug, Default)]
-struct LogWatch {
-    since: Option<Instant>,
-    /// What the disk had done then.
-    disk_progress: u64,
+/// Watches for sends that only a checkpoint could set free: in all calls, since a
+/// program may do no more than test.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct LogWatch {
+    /// When it looked last, if sends stood still then.
+    looked: Option<Instant>,
+    /// How long they have stood still.
+    stalled: Duration,
+    /// What the logs had taken then, and the disk done.
+    progress: (u64, u64),
 }
 
 impl LogWatch {
     fn check(&mut self, world: &mut World) -> Result<(), Error> {
-        let disk_progress = world.engine.disk_progress();
-        let stall = world.engine.stall().filter(|stall| stall.is_of_memory());
-        let stall = stall.filter(|_| disk_progress == self.disk_progress);
+        let engine = &world.engine;
+        let progress = (engine.log_bytes_appended(), engine.disk_progress());
+        let stall = engine.stall().filter(|stall| stall.is_of_memory());
+        let stall = stall.filter(|_| progress == self.progress);
         // A peer that is away takes nothing, and may free much when it is back.
         let stall = stall.filter(|_| !world.any_is_away());
         let Some(stall) = stall else {
             *self = Self {
-                since: None,
-                disk_progress,
+                progress,
+                ..Self::default()
             };
             return Ok(());
         };
-        let since = *self.since.get_or_insert_with(Instant::now);
-        if since.elapsed() < world.patience.log_full_wait {
+        let now = Instant::now();
+        let looked = self.looked.replace(now).unwrap_or(now);
+        self.stalled += (now - looked).min(UNSEEN_MAX);
+        if self.stalled < world.patience.log_full_wait {
             return Ok(());
         }
         let (used_bytes, budget_bytes) = world.engine.log_bytes();

@@ -87,8 +87,7 @@ impl Engine {
             self.progress_later_told();
             self.fabric.wait(ROUND);
         }
-        self.closed_for = Some(peer);
-        self.fabric.close();
+        self.close_for(Some(peer));
         while self.inbox.landings.any_from(peer) {
             self.progress_later_told();
         }

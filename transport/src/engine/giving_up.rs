@@ -7,6 +7,7 @@ use super::buffer::ReceiveBuffer;
 use super::request::{RequestId, State};
 use super::{Engine, EngineError};
 use core::time::Duration;
+use refrain_ring::Rank;
 
 /// Most rounds of waiting for a landing to end by itself.
 const ROUNDS_MAX: u32 = 5000;
@@ -55,11 +56,17 @@ impl Engine {
             }
             self.fabric.wait(ROUND);
         }
-        self.closed_for = self.inbox.landings.source_of(id);
-        self.fabric.close();
+        self.close_for(self.inbox.landings.source_of(id));
         while self.is_landing(id) {
             self.progress_later_told();
         }
+    }
+
+    /// As a last resort. What has arrived is still to be had.
+    pub(super) fn close_for(&mut self, peer: Option<Rank>) {
+        self.inbox.rescue_all(&mut *self.fabric);
+        self.closed_for = peer;
+        self.fabric.close();
     }
 
     fn is_landing(&mut self, id: RequestId) -> bool {

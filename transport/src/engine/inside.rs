@@ -42,9 +42,14 @@ impl fmt::Debug for Inside<'_> {
             past_sends: _,
             halt: _,
             packed_again: _,
+            settling,
+            has_read: _,
         } = self.0;
         write!(f, "{gate:?} {clock:?} {requests:?} {outbox:?} {lives:?} ")?;
-        write!(f, "{has_asked} {closed_for:?} {published:?} {plays_again} ")?;
+        write!(
+            f,
+            "{has_asked} {closed_for:?} {published:?} {plays_again} {settling:?} "
+        )?;
         write_inbox(inbox, f)
     }
 }

@@ -175,23 +175,24 @@ impl Destination {
         };
     }
 
-    /// Posts what was published before, up to a burst.
-    fn catch_up(&mut self, to: Rank, means: &mut LogMeans<'_>) -> Result<(), EngineError> {
+    /// Posts what was published before, up to a burst; whether it is the burst
+    /// that ended.
+    fn catch_up(&mut self, to: Rank, means: &mut LogMeans<'_>) -> Result<bool, EngineError> {
         let mut left = BURST_BYTES;
         while left > 0 {
             let Some(frame) = self.next_again(to, means)? else {
-                return Ok(());
+                return Ok(false);
             };
             let pass = means.gate.pass_again();
             if means.fabric.post(pass, to, &frame).is_err() {
                 if let Lane::CatchingUp(catch_up) = &mut self.lane {
                     catch_up.refused = Some(frame);
                 }
-                return Ok(());
+                return Ok(false);
             }
             left = left.saturating_sub(frame.bytes);
         }
-        Ok(())
+        Ok(true)
     }
 
     /// The next frame that is to be posted again. Without one, it is on its way,
@@ -304,7 +305,7 @@ impl Outbox {
     pub(super) fn catch_up(&mut self, to: Rank, means: &mut Means<'_>) -> Result<(), EngineError> {
         let destination = &mut self.destinations[to.index()];
         destination.publish_packed(&mut means.log);
-        destination.catch_up(to, &mut means.log)?;
+        let is_mid_burst = destination.catch_up(to, &mut means.log)?;
         let waits_for_memory = matches!(
             &destination.lane,
             Lane::CatchingUp(catch_up) if catch_up.resend.waits_for_memory()
@@ -313,6 +314,9 @@ impl Outbox {
         // nothing, and nobody else would make room.
         if waits_for_memory {
             self.reclaim_from(None, means);
+        }
+        if is_mid_burst {
+            self.note_mid_burst();
         }
         Ok(())
     }

@@ -74,21 +74,6 @@ impl Engine {
         }
     }
 
-    /// Whether something that would leave waits until events are stable.
-    pub fn awaits_commit(&self) -> bool {
-        self.gate.is_closed() && self.gate.pass_behind(self.outbox.wanted()).is_none()
-    }
-
-    /// Moves commits on; whether everything that has happened is stable. For what
-    /// tells others that this rank came so far, and does not pass the gate by
-    /// itself. GATE-1
-    pub fn is_settled(&mut self) -> bool {
-        if self.gate.is_closed() {
-            self.advance_protocol(self.gate.mark());
-        }
-        !self.gate.is_closed()
-    }
-
     /// Why it waits, for people.
     pub fn explain_gate(&self) -> Option<String> {
         self.awaits_commit()

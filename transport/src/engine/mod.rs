@@ -51,6 +51,7 @@ mod stalling;
 mod stored;
 mod to_self;
 mod void;
+mod waiting;
 
 pub use beginning::{Beginning, NotBetween, ToSelf};
 pub use buffer::{ReceiveBuffer, SendBuffer};
@@ -70,7 +71,6 @@ use crate::gate::{Gate, Mark};
 use crate::past::PastSends;
 use crate::protocol::Protocol;
 use crate::spill::Spill;
-use core::time::Duration;
 use delivery::Delivery;
 use inbox::Inbox;
 use outbox::{LogMeans, Means, Outbox};
@@ -82,8 +82,6 @@ use spilling::Spilling;
 /// Events that may be without a look after what becomes of them while messages
 /// arrive and none leaves.
 const UNSTABLE_MAX: u64 = 64;
-/// Sleep between two looks for the acknowledgement that a send waits for.
-const COMMIT_NAP_MAX: Duration = Duration::from_micros(50);
 
 /// Who the engine works for.
 #[derive(Clone, Copy, Debug)]
@@ -158,6 +156,11 @@ pub struct Engine {
     /// What is compared with it: memory that is used again.
     packed_again: Vec<u8>,
     halt: Option<Halt>,
+    /// What tells others that this rank came so far waits for this, beside the
+    /// outbox.
+    settling: Mark,
+    /// A part of a log was read, and the next is asked for.
+    has_read: bool,
 }
 
 /// What happens when an operation is about to be counted.
@@ -285,6 +288,8 @@ impl Engine {
             past_sends: None,
             packed_again: Vec::new(),
             halt: None,
+            settling: Mark::default(),
+            has_read: false,
             options,
             fabric,
             protocol,
@@ -463,7 +468,7 @@ impl Engine {
         // Where nothing waits for it, the program is told first what has arrived.
         let can_wait = arrived && !self.outbox.has_work() && self.gate.unstable() < UNSTABLE_MAX;
         if self.gate.is_closed() && !can_wait {
-            self.advance_protocol(self.outbox.wanted());
+            self.advance_protocol(self.wanted());
         }
         if self.spilling.is_under_way() {
             self.outbox.after_disk(&mut self.spilling);
@@ -533,15 +538,10 @@ impl Engine {
         }
     }
 
-    /// Blocks until something may have happened, or `timeout` is over.
-    pub fn wait(&mut self, timeout: Duration) {
-        let timeout = self.spilling.sleep_max(timeout);
-        // What makes events stable does not wake a sleeping rank. GATE-4
-        self.fabric.wait(if self.awaits_commit() {
-            timeout.min(COMMIT_NAP_MAX)
-        } else {
-            timeout
-        });
+    /// Lets answers leave, as far as gate and fabric let them. GATE-1
+    #[cold]
+    fn post_controls(&mut self) {
+        self.outbox.post_controls(means!(self));
     }
 
     /// Frees log memory wherever it may be freed.

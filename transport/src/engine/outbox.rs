@@ -62,6 +62,8 @@ pub(super) struct Outbox {
     target: Target,
     pub(super) keeps_payload: bool,
     pub stall: Option<Stall>,
+    /// A burst has ended before what waits: nobody announces that it goes on.
+    is_mid_burst: bool,
 }
 
 /// What the outbox needs of the engine to send.
@@ -114,6 +116,7 @@ impl Outbox {
             },
             keeps_payload,
             stall: None,
+            is_mid_burst: false,
         }
     }
 
@@ -234,9 +237,19 @@ impl Outbox {
         !self.backlog.is_empty() || !self.controls.is_empty()
     }
 
+    /// Whether the next [`Outbox::progress`] goes on though nothing arrives.
+    pub fn is_mid_burst(&self) -> bool {
+        self.is_mid_burst && !self.backlog.is_empty()
+    }
+
+    pub(super) fn note_mid_burst(&mut self) {
+        self.is_mid_burst = true;
+    }
+
     /// Moves on whatever can move.
     pub fn progress(&mut self, means: &mut Means<'_>) -> Result<(), EngineError> {
         self.stall = None;
+        self.is_mid_burst = false;
         self.post_controls(means);
         let mut index = 0;
         while let Some(to) = self.backlog.get(index).copied() {
@@ -255,7 +268,14 @@ impl Outbox {
         Ok(())
     }
 
-    fn post_controls(&mut self, means: &mut Means<'_>) {
+    /// Whether answers wait, or what no program sees.
+    #[inline]
+    pub fn has_controls(&self) -> bool {
+        !self.controls.is_empty()
+    }
+
+    /// Posts those that gate and fabric let go now.
+    pub(super) fn post_controls(&mut self, means: &mut Means<'_>) {
         for _ in 0..self.controls.len() {
             let Some((to, control, mark)) = self.controls.pop_front() else {
                 break;
@@ -291,6 +311,7 @@ impl Outbox {
                 return Ok(());
             };
             if left == 0 {
+                self.is_mid_burst = true;
                 return Ok(());
             }
             match self.pack_next(to, id, means) {

@@ -69,7 +69,9 @@ impl Engine {
             mailbox: &reader.mailbox,
             to,
         };
-        reader.reader.step(writer, &mut disk, give)
+        let progress = reader.reader.step(writer, &mut disk, give);
+        self.has_read = matches!(progress, Ok(Progress::Records(_) | Progress::Passed(_)));
+        progress
     }
 }
 

@@ -90,6 +90,10 @@ impl Engine {
             &mut *self.protocol,
         );
         self.after_matches();
+        // Its sender waits for the answer, and this rank may compute now.
+        if self.outbox.has_controls() {
+            self.post_controls();
+        }
     }
 
     /// Takes a receive back if it has not matched. Which of the two it is depends

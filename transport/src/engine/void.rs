@@ -43,6 +43,31 @@ impl Inbox {
         source.fenced = true;
     }
 
+    /// All memory of peers is about to go: what lies there is copied out, and what
+    /// was to be fetched will not come. Of those that are fenced it is gone.
+    #[cold]
+    pub fn rescue_all(&mut self, fabric: &mut dyn Fabric) {
+        for (_, message) in &mut self.messages {
+            let source = &mut self.sources[message.envelope.source.index()];
+            if source.fenced {
+                continue;
+            }
+            source.in_place = 0;
+            for part in message.parts.iter_mut() {
+                let (place, here) = match part.stored {
+                    Stored::InPlace { place, bytes } => {
+                        let copy = kept(fabric, place, bytes).into();
+                        (place, Stored::Copied(copy))
+                    }
+                    Stored::Distant { place, .. } => (place, Stored::Lost),
+                    _ => continue,
+                };
+                part.stored = here;
+                fabric.let_go(place);
+            }
+        }
+    }
+
     /// The peer is disconnected and nothing of it lands any more: whatever is not
     /// wholly here is void. REC-7
     pub fn void(&mut self, peer: Rank, requests: &mut Requests) {

@@ -125,6 +125,31 @@ fn a_landing_that_never_ends_closes_the_fabric() {
     assert_eq!(receipt.room.read(), [GONE; BYTES]);
 }
 
+/// What had arrived by then is still to be had, and what had not is no panic.
+#[test]
+fn a_closed_fabric_leaves_what_has_arrived() {
+    let options = slow(1).distant_from(1000).reading_in_place(true);
+    let mut rig = Setup::new(options).ranks(3).keeping(4 << 20).build();
+    let here = payload(5, 100);
+    rig.send(2, to(1, 5), &here);
+    rig.send(2, to(1, 6), &payload(6, 20_000));
+    rig.settle();
+    let (handed, landed) = (rig.handed(1), rig.landed());
+    let receipt = rig.receive(1, from(0, 1), BYTES);
+    rig.send(0, to(1, 1), &payload(1, BYTES));
+    rig.until("the frame is handed over", |rig| rig.handed(1) > handed);
+    assert_eq!(rig.landed(), landed, "choose another seed");
+    rig.network.kill(Rank(0));
+    rig.engines[1].detach(receipt.id);
+    let near = rig.receive(1, from(2, 5), here.len());
+    assert!(rig.is_received(&near) && near.room.read() == here);
+    let far = rig.receive(1, from(2, 6), 20_000);
+    let mut errors = (0..100).filter_map(|_| rig.engines[1].progress().err());
+    let closed = |error: &EngineError| matches!(error, EngineError::Closed { peer: Rank(0) });
+    assert!(errors.any(|error| closed(&error)));
+    assert!(!rig.is_received(&far), "it was not here");
+}
+
 /// What is lost with its peer is an error that names the peer, and nobody is
 /// handed half a message; the receive keeps its match.
 #[test]

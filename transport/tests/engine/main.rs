@@ -33,3 +33,4 @@ mod synchronous;
 mod to_self;
 mod truncation;
 mod unexpected;
+mod waits;

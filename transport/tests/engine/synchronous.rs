@@ -1,7 +1,7 @@
 //! Synchronous sends: over when their receive has begun, not before.
 
 use crate::networks;
-use crate::rig::{Rig, Setup, from, payload, synchronous, to};
+use crate::rig::{Rig, Setup, from, from_any, payload, synchronous, to};
 use refrain_transport::fabric::sim::Options;
 
 /// In one frame, in fragments, by rendezvous, in several bursts.
@@ -108,4 +108,44 @@ fn answers_find_their_own_send() {
         }
         rig.end();
     }
+}
+
+/// A receive that finds its message waiting answers at once: its rank may compute
+/// from then on, and make no progress.
+#[test]
+fn the_answer_to_a_message_that_waited_leaves_with_its_receive() {
+    for setup in setups(networks::calm()) {
+        let mut rig = setup.build();
+        // A longer one takes more than the window, and a receiver that consumes.
+        for bytes in SIZES.into_iter().filter(|bytes| *bytes <= 100_000) {
+            let data = payload(4, bytes);
+            let sent = rig.send(0, synchronous(1, 1), &data);
+            rig.settle();
+            assert!(!rig.is_sent(&sent));
+            let receipt = rig.receive(1, from(0, 1), bytes);
+            rig.settle_only(&[0]);
+            assert!(rig.is_sent(&sent), "{bytes} bytes");
+            rig.finish_send(&sent);
+            assert!(rig.finish_receive(&receipt).1 == data);
+        }
+        rig.end();
+    }
+}
+
+/// But not before the events are stable that the match comes after.
+// GATE-1
+#[test]
+fn the_answer_to_a_message_that_waited_passes_the_gate() {
+    let mut rig = Setup::new(networks::calm()).build();
+    rig.protocols[1].hold_commits();
+    let sent = rig.send(0, synchronous(1, 1), &[1; 8]);
+    rig.settle();
+    let receipt = rig.receive(1, from_any(1), 8);
+    assert!(rig.is_received(&receipt));
+    rig.settle_only(&[0]);
+    assert!(!rig.is_sent(&sent), "an answer has left");
+    rig.protocols[1].commit();
+    rig.finish_send(&sent);
+    rig.finish_receive(&receipt);
+    rig.end();
 }

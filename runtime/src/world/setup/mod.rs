@@ -17,7 +17,8 @@ pub(crate) use log_size::default_bytes;
 
 use super::World;
 use super::news::Attention;
-use super::waiting::Patience;
+use super::only::Only;
+use super::waiting::{LogWatch, Patience};
 use crate::Error;
 use crate::config::JobConfig;
 use crate::control::ControlPlane;
@@ -43,9 +44,11 @@ impl World {
     /// its beginning or from what [`World::restored`] gives back.
     ///
     /// # Errors
-    /// When the launcher cannot be reached, or the settings cannot be met; when
-    /// what a later life needs is damaged or incomplete.
+    /// When this thread has a world already; when the launcher cannot be reached,
+    /// or the settings cannot be met; when what a later life needs is damaged or
+    /// incomplete.
     pub fn init() -> Result<Self, Error> {
+        let only = Only::claim()?;
         let began = Instant::now();
         let mut control = ControlPlane::from_environment()?;
         let config = control
@@ -72,6 +75,8 @@ impl World {
             size: membership.size,
             incarnation: membership.incarnation,
             patience: Patience::new(&config),
+            log_watch: LogWatch::default(),
+            tests_until_look: super::TESTS_PER_LOOK,
             attention: Attention::new(config.recovery.max_restarts > 0),
             peers,
             checkpoints,
@@ -84,7 +89,7 @@ impl World {
             barriers: world.barriers,
             scopes: world.scopes,
             spare_begun: Vec::new(),
-            not_shared: core::marker::PhantomData,
+            _only: only,
         };
         world.heed_news()?;
         Ok(world)

@@ -1,0 +1,98 @@
+//! A program for the tests of what is held back for too long: by loggers that do
+//! not answer, by a log that is full.
+
+use refrain::{Error, World, from, from_any, to};
+use std::path::Path;
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    let argument = std::env::args().nth(1);
+    let ended = World::init().and_then(|world| match argument.as_deref() {
+        Some("leave") => leave(world),
+        Some("fence") => fence(world),
+        Some("test") => test(world),
+        Some("probe-even") => probe(world, false),
+        Some("probe-odd") => probe(world, true),
+        other => panic!("no program {other:?}"),
+    });
+    match ended {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            println!("failed: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Says that it has begun, and goes on when the test says so.
+fn begin(world: &mut World) -> Result<(), Error> {
+    println!("begun");
+    let folder = std::env::var("REFRAIN_TEST_FOLDER").expect("a folder");
+    let go = Path::new(&folder).join("go");
+    while !go.exists() {
+        world.progress()?;
+        std::thread::yield_now();
+    }
+    Ok(())
+}
+
+/// An event that nobody hears of.
+fn have_an_event(world: &mut World) -> Result<(), Error> {
+    let mut room = [0; 8];
+    world.scope(|scope| {
+        let mut receipt = scope.irecv(&mut room, from_any())?;
+        scope.world().send(&[1; 8], to(0))?;
+        scope.wait(&mut receipt).map(drop)
+    })
+}
+
+fn leave(mut world: World) -> Result<(), Error> {
+    begin(&mut world)?;
+    have_an_event(&mut world)?;
+    world.finalize()?;
+    println!("left");
+    Ok(())
+}
+
+fn fence(mut world: World) -> Result<(), Error> {
+    begin(&mut world)?;
+    have_an_event(&mut world)?;
+    world.fence()
+}
+
+/// Sends more than the log takes, to a receiver that is quick, and only tests
+/// whether it has.
+fn test(mut world: World) -> Result<(), Error> {
+    let mut data = [7; 64 << 10];
+    loop {
+        if world.rank().0 == 0 {
+            world.scope(|scope| {
+                let mut request = scope.isend(&data, to(1).tag(1))?;
+                while scope.test(&mut request)?.is_none() {}
+                Ok::<_, Error>(())
+            })?;
+        } else {
+            world.recv(&mut data, from(0).tag(1))?;
+        }
+    }
+}
+
+/// Sends what its event holds back, and probes in vain: at odd clocks only, or at
+/// even ones.
+fn probe(mut world: World, odd: bool) -> Result<(), Error> {
+    if world.rank().0 != 0 {
+        world.recv(&mut [0; 8], from(0).tag(1))?;
+        return world.finalize();
+    }
+    begin(&mut world)?;
+    have_an_event(&mut world)?;
+    if odd {
+        world.iprobe(from(1).tag(3))?;
+    }
+    for _ in 0..2_000_000 {
+        world.send(&[], to(1).tag(2))?;
+        assert!(world.iprobe(from(1).tag(3))?.is_none());
+    }
+    println!("never heard");
+    Ok(())
+}
