@@ -66,7 +66,16 @@ enum Command {
     NetpipeRank,
 }
 
+/// Lines of reports are as long as they are: terminals wrap them, and a command that is
+/// to be tried stays in one piece.
+fn leave_lines_whole() {
+    let handler = || miette::MietteHandlerOpts::new().wrap_lines(false).build();
+    // Refused only when there is a hook already.
+    let _ = miette::set_hook(Box::new(move |_| Box::new(handler())));
+}
+
 fn main() -> ExitCode {
+    leave_lines_whole();
     let result = match CommandLine::parse().command {
         Command::Run(arguments) => run::run(arguments),
         Command::Agent => agent(),
