@@ -2,7 +2,7 @@
 
 mod launched;
 
-use launched::{Launched, processes_of, refrain, run};
+use launched::{Launched, Process, processes_of, refrain, run};
 use rustix::process::Signal;
 use std::fs;
 use std::path::Path;
@@ -44,8 +44,9 @@ fn wrong_options_are_told_with_what_to_do() {
 
 /// The launcher and both ranks have these words in their command lines; so has what
 /// the launcher forks, until it is another program.
-fn wait_for_ranks(folder: &Path) {
+fn wait_for_ranks(bench: Launched, folder: &Path) -> Launched {
     let begin = Instant::now();
+    let process = Process::of(bench.id());
     let is_rank = |line: &String| line.contains("refrain-workload\0ring");
     while processes_of(folder)
         .iter()
@@ -53,9 +54,15 @@ fn wait_for_ranks(folder: &Path) {
         .count()
         < 3
     {
-        assert!(begin.elapsed() < Duration::from_secs(60), "no rank runs");
+        let running = processes_of(folder);
+        if !process.is_running() {
+            panic!("it has ended: {:?}", bench.end());
+        }
+        let is_late = begin.elapsed() > Duration::from_secs(60);
+        assert!(!is_late, "no ranks run, only {running:?}");
         std::thread::yield_now();
     }
+    bench
 }
 
 #[test]
@@ -68,7 +75,7 @@ fn an_interrupted_experiment_leaves_nothing() {
             .args(["--turns", "2000000"])
             .env("TMPDIR", folder.path());
         let bench = Launched::start(&mut command);
-        wait_for_ranks(folder.path());
+        let bench = wait_for_ranks(bench, folder.path());
         bench.signal(signal);
         let ended = bench.end().expect(130);
         assert!(ended.err.contains("interrupted"), "{ended:?}");
