@@ -98,7 +98,7 @@ fn a_killed_logger_finds_its_rings_and_the_job_ends_well() {
         let options = format!("--event-loggers {shards} --kill eventlogger.0@0.1,1@clock=400");
         let mut command = folders.refrain(&options);
         command.arg(env!("CARGO_BIN_EXE_refrain-workload"));
-        let chaos = "chaos --operations 3000 --bytes-max 20000 --patience 30";
+        let chaos = "chaos --operations 60000 --bytes-max 20000 --patience 30";
         let ended = run(command.args(chaos.split(' '))).expect(0);
         assert!(ended.err.contains("event logger 0 was killed"), "{ended:?}");
         expect_empty(folders.rings.path());
