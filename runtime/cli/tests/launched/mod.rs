@@ -135,9 +135,20 @@ impl Process {
     }
 }
 
+/// A process that does not outlive a test that fails.
+struct Ending(Child);
+
+impl Drop for Ending {
+    fn drop(&mut self) {
+        // Nothing, if it was waited for.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
 /// A launcher that runs.
 pub struct Launched {
-    child: Child,
+    child: Ending,
     out: Option<BufReader<ChildStdout>>,
     err: JoinHandle<String>,
     seen: String,
@@ -158,7 +169,7 @@ impl Launched {
         });
         let out = child.stdout.take().map(BufReader::new);
         Self {
-            child,
+            child: Ending(child),
             out,
             err,
             seen: String::new(),
@@ -166,7 +177,7 @@ impl Launched {
     }
 
     pub fn id(&self) -> u32 {
-        self.child.id()
+        self.child.0.id()
     }
 
     pub fn out(&mut self) -> &mut BufReader<ChildStdout> {
@@ -178,7 +189,7 @@ impl Launched {
     }
 
     pub fn give(&mut self, text: &str) {
-        let mut stdin = self.child.stdin.take().expect("piped");
+        let mut stdin = self.child.0.stdin.take().expect("piped");
         stdin.write_all(text.as_bytes()).expect("it fits");
     }
 
@@ -209,7 +220,7 @@ impl Launched {
     }
 
     pub fn signal(&self, signal: Signal) {
-        kill_process(Pid::from_child(&self.child), signal).expect("it runs");
+        kill_process(Pid::from_child(&self.child.0), signal).expect("it runs");
     }
 
     /// Waits for the end, with the rest of the output.
@@ -223,10 +234,9 @@ impl Launched {
             })
         });
         if !Process::of(self.id()).ends_within(LONGEST) {
-            self.child.kill().expect("ours");
             panic!("the launcher did not end");
         }
-        let status = self.child.wait().expect("ours").code();
+        let status = self.child.0.wait().expect("ours").code();
         let out = out.map(|out| out.join().expect("read")).unwrap_or_default();
         Ended {
             status,
