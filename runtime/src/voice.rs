@@ -1,10 +1,19 @@
-//! Where spilling is at work in a rank that is a process.
+//! What a process of the job says by itself, to people.
 
+use core::fmt::Display;
 use core::time::Duration;
 use refrain_rank::spilling::Surroundings;
+use std::io::{Write as _, stderr};
 use std::time::Instant;
 
-/// A clock that began with it, and standard error: the job goes on.
+/// A line on standard error. Nobody may be left to read it: the process goes on, where
+/// `eprintln!` would end it.
+pub(crate) fn tell(words: impl Display) {
+    let _ = writeln!(stderr(), "refrain: {words}");
+}
+
+/// Where spilling is at work in a rank that is a process: a clock that began with it,
+/// and standard error.
 #[derive(Debug)]
 pub(crate) struct Voice {
     begin: Instant,
@@ -24,6 +33,6 @@ impl Surroundings for Voice {
     }
 
     fn tell(&mut self, words: &str) {
-        eprintln!("refrain: {words}");
+        tell(words);
     }
 }

@@ -1,13 +1,14 @@
 //! `refrain checkpointd`.
 
 use crate::secret;
+use crate::voice::tell;
 use clap::{Args, ValueEnum};
 use miette::{IntoDiagnostic, WrapErr};
 use refrain_checkpoint::ServerAddress;
 use refrain_checkpoint::disk::DiskIo;
 use refrain_checkpoint::server::{Server, ServerOptions};
 use signal_hook::consts::{SIGINT, SIGTERM};
-use std::io::{Write, stderr, stdout};
+use std::io::{Write, stdout};
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -72,10 +73,7 @@ pub fn run(arguments: Arguments) -> miette::Result<ExitCode> {
             IoName::Plain => DiskIo::Plain,
         },
     };
-    let report = |text: &str| {
-        // Nobody may be left to read it.
-        let _ = writeln!(stderr(), "refrain: checkpoint server: {text}");
-    };
+    let report = |text: &str| tell(format_args!("refrain: checkpoint server: {text}"));
     let server = Server::bind(&options, report).into_diagnostic()?;
     let addresses: Vec<String> = server.addresses().map(ToString::to_string).collect();
     let mut out = stdout();

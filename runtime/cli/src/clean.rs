@@ -1,5 +1,6 @@
 //! `refrain clean`.
 
+use crate::voice::tell;
 use clap::Args;
 use miette::{IntoDiagnostic, WrapErr};
 use refrain::leftovers::{self, Removal};
@@ -30,7 +31,8 @@ pub fn run(arguments: Arguments) -> miette::Result<ExitCode> {
         writeln!(out, "removed {} ({bytes} bytes)", path.display()).into_diagnostic()?;
     }
     for (path, error) in &failed {
-        eprintln!("refrain: {} cannot be removed: {error}", path.display());
+        let path = path.display();
+        tell(format_args!("refrain: {path} cannot be removed: {error}"));
     }
     if removed.is_empty() && failed.is_empty() {
         let names: Vec<String> = folders

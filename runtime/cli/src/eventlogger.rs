@@ -1,6 +1,7 @@
 //! `refrain eventlogger`.
 
 use crate::secret;
+use crate::voice::tell;
 use clap::{Args, ValueEnum};
 use miette::{IntoDiagnostic, WrapErr};
 use refrain::choice::library::{LIBFABRIC, LIBIBVERBS};
@@ -12,7 +13,7 @@ use refrain_eventlog::remote::VERBS;
 use refrain_eventlog::server::{RemoteOptions, Server, ServerOptions};
 use refrain_eventlog::{Level, LoggerId};
 use signal_hook::consts::{SIGINT, SIGTERM};
-use std::io::{Write, stderr, stdout};
+use std::io::{Write, stdout};
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -140,10 +141,7 @@ pub fn run(arguments: Arguments) -> miette::Result<ExitCode> {
         port,
     });
     let number = logger.0;
-    let report = move |text: &str| {
-        // Nobody may be left to read it.
-        let _ = writeln!(stderr(), "refrain: event logger {number}: {text}");
-    };
+    let report = move |text: &str| tell(format_args!("refrain: event logger {number}: {text}"));
     let mut server = Server::bind(options, report).into_diagnostic()?;
     let addresses: Vec<String> = server.addresses().map(ToString::to_string).collect();
     let mut out = stdout();

@@ -12,10 +12,10 @@ mod run;
 mod secret;
 mod statistics;
 mod verbs;
+mod voice;
 
 use clap::{Parser, Subcommand};
 use miette::IntoDiagnostic;
-use std::io::Write as _;
 use std::process::ExitCode;
 
 /// Serves a launcher on another host.
@@ -90,8 +90,7 @@ fn main() -> ExitCode {
         Command::NetpipeRank => refrain_bench::netpipe::rank_main(),
     };
     result.unwrap_or_else(|report| {
-        // Nobody may be left to read it.
-        let _ = writeln!(std::io::stderr(), "{report:?}");
+        voice::tell(format_args!("{report:?}"));
         ExitCode::FAILURE
     })
 }

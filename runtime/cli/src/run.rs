@@ -1,5 +1,6 @@
 //! `refrain run`.
 
+use crate::voice::tell;
 use crate::{secret, statistics};
 use clap::Args;
 use miette::{IntoDiagnostic, Report, miette};
@@ -16,7 +17,6 @@ use refrain_checkpoint::policy::{Choice, NotAPolicy};
 use refrain_checkpoint::{Place, ServerAddress};
 use refrain_eventlog::Level;
 use std::ffi::OsString;
-use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
@@ -473,12 +473,6 @@ fn status_of(error: &Error) -> u8 {
         Error::Interrupted { status, .. } => *status,
         _ => 1,
     }
-}
-
-/// To standard error.
-fn tell(text: impl core::fmt::Display) {
-    // Nobody may be left to read it.
-    let _ = writeln!(std::io::stderr(), "{text}");
 }
 
 fn report(outcome: &Outcome) -> ExitCode {

@@ -4,9 +4,9 @@
 use crate::Error;
 use crate::config::JobConfig;
 use crate::leftovers;
+use crate::voice::tell;
 use refrain_checkpoint::{JobName, Place, Store};
 use std::fs::{self, File};
-use std::io::{self, Write as _};
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
@@ -65,11 +65,9 @@ impl Drop for CheckpointPlace {
         if let Some(store) = &self.store
             && let Err(error) = store.remove_all()
         {
-            // Nobody may be left to read it.
-            let _ = writeln!(
-                io::stderr(),
-                "refrain: checkpoints of the job cannot be removed: {error}"
-            );
+            tell(format_args!(
+                "checkpoints of the job cannot be removed: {error}"
+            ));
         }
         if let Some((path, _)) = &self.made {
             // What cannot be removed is for `refrain clean`.

@@ -3,9 +3,10 @@
 
 use crate::config::JobConfig;
 use crate::leftovers;
+use crate::voice::tell;
 use refrain_logging::segment;
 use refrain_ring::{Incarnation, Rank};
-use std::io::{self, Write as _};
+use std::io;
 use std::path::{Path, PathBuf};
 
 /// Removes the files when it is dropped, unless the job keeps them.
@@ -59,17 +60,10 @@ fn remove(directory: &Path, prefix: &str) -> Vec<String> {
     failed.into_iter().map(line).collect()
 }
 
-/// To standard error: nobody may be left to read it.
-pub fn tell(lines: &[String]) {
-    for line in lines {
-        let _ = writeln!(io::stderr(), "refrain: {line}");
-    }
-}
-
 impl Drop for SpilledFiles {
     fn drop(&mut self) {
         if let Some((directory, prefix)) = &self.of {
-            tell(&remove(directory, prefix));
+            remove(directory, prefix).iter().for_each(tell);
         }
     }
 }

@@ -2,6 +2,7 @@
 
 use super::Where;
 use super::source::Source;
+use crate::voice::tell;
 use miette::{IntoDiagnostic, miette};
 use refrain::Rank;
 use refrain_logging::determinant::{Determinant, EventIndex, Matched};
@@ -47,10 +48,10 @@ pub fn run(arguments: &Arguments) -> miette::Result<ExitCode> {
         }
     };
     if arguments.from < holding.first {
-        eprintln!(
+        tell(format_args!(
             "refrain: events before number {} were dropped: a checkpoint covers them",
             holding.first
-        );
+        ));
     }
     let mut out = BufWriter::new(std::io::stdout().lock());
     let mut left = arguments.limit.unwrap_or(u64::MAX);

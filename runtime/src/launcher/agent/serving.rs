@@ -7,9 +7,9 @@ use crate::control::host::{HOST_VARIABLE, HostIdentity};
 use crate::control::message::ToLauncher;
 use crate::launcher::hosts::message::{FromAgent, Life, Refusal, Setup, ToAgent, Whom};
 use crate::launcher::hosts::wire::{Wire, WireError};
-use crate::launcher::spilled::tell;
 use crate::launcher::start::{self, Prepared, Wanted};
 use crate::leftovers;
+use crate::voice::tell;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
 use rustix::process::Signal;
@@ -158,7 +158,8 @@ impl Agent {
                     && let ToLauncher::Recovered { .. } = **message
                 {
                     let (rank, incarnation) = rank.life;
-                    tell(&prepared.spilled.caught_up(rank as usize, incarnation));
+                    let lines = prepared.spilled.caught_up(rank as usize, incarnation);
+                    lines.iter().for_each(tell);
                 }
             }
         }

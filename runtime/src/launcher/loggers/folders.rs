@@ -6,8 +6,9 @@ use crate::choice::events::{WayChoice, way};
 use crate::choice::verbs;
 use crate::config::JobConfig;
 use crate::leftovers;
+use crate::voice::tell;
 use std::fs::{self, File};
-use std::io::{self, Write as _};
+use std::io;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
@@ -32,12 +33,8 @@ impl Drop for Directory {
         if let Err(error) = fs::remove_dir_all(&self.path)
             && error.kind() != io::ErrorKind::NotFound
         {
-            // Nobody may be left to read it.
-            let _ = writeln!(
-                io::stderr(),
-                "refrain: {} cannot be removed: {error}",
-                self.path.display()
-            );
+            let path = self.path.display();
+            tell(format_args!("{path} cannot be removed: {error}"));
         }
     }
 }

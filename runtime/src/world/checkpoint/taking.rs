@@ -3,6 +3,7 @@
 
 use super::{Checkpointed, Traffic, World};
 use crate::Error;
+use crate::voice::tell;
 use core::fmt;
 use refrain_checkpoint::{CheckpointError, SectionKind, Writing};
 use refrain_rank::checkpoint::{LogSaving, SaveError, Saved, encode_engine};
@@ -90,7 +91,7 @@ pub(super) fn take(
     mark_output(world, number)?;
     let stable = writing.commit().map_err(|error| failed(&error))?;
     for left in &stable.left {
-        eprintln!("refrain: rank {}: {left}", world.rank);
+        tell(format_args!("rank {}: {left}", world.rank));
     }
     if let Some(control) = &mut world.control {
         control.tell_stable(number, stable.bytes, log_bytes)?;

@@ -3,6 +3,7 @@
 use super::Membership;
 use crate::Error;
 use crate::config::JobConfig;
+use crate::voice::tell;
 use crate::world::checkpoint::{ENGINE_SECTION, Restored, WORLD_SECTION, WorldPart, failed};
 use refrain_checkpoint::{JobName, Place, Reading, Section, SectionKind, Store};
 use refrain_rank::checkpoint::{LoadError, Loaded, LogLoading, decode_engine};
@@ -46,7 +47,7 @@ pub(super) fn newest(store: &Store, membership: &Membership) -> Result<Option<Op
         return Ok(None);
     };
     for damaged in reading.passed_over() {
-        eprintln!("refrain: rank {}: {damaged}", membership.rank);
+        tell(format_args!("rank {}: {damaged}", membership.rank));
     }
     let number = reading.number();
     let bytes = section(&mut reading, SectionKind::Engine, ENGINE_SECTION)?;

@@ -15,6 +15,7 @@ use crate::config::JobConfig;
 use crate::control::ControlPlane;
 use crate::control::card::Card;
 use crate::control::host::HostIdentity;
+use crate::voice::tell;
 use crate::world::peers::{Peers, Published, Reach, STRANGER};
 use core::time::Duration;
 use refrain_ring::{Incarnation, Rank, Region};
@@ -358,7 +359,7 @@ impl Making<'_> {
     fn explain(&self, neighbours: &Neighbours, far: Option<(&str, &str)>) {
         if self.config.verbose && self.membership.rank == Rank(0) {
             let line = explain(&self.config.fabric, neighbours.pairs(), far);
-            eprintln!("refrain: {line}");
+            tell(line);
         }
     }
 

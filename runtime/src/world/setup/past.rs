@@ -8,6 +8,7 @@ use crate::Error;
 use crate::config::JobConfig;
 use crate::control::{ControlPlane, News};
 use crate::dead_rank;
+use crate::voice::tell;
 use core::time::Duration;
 use refrain_eventlog::client::read::{ReadRequest, read_events};
 use refrain_logging::determinant::EventIndex;
@@ -74,10 +75,10 @@ impl Collecting<'_> {
                 incarnation,
             ))),
             Err(error) => {
-                eprintln!(
-                    "refrain: rank {}: what its life before sent is not compared: {error}",
-                    self.membership.rank
-                );
+                let rank = self.membership.rank;
+                tell(format_args!(
+                    "rank {rank}: what its life before sent is not compared: {error}"
+                ));
                 None
             }
         }

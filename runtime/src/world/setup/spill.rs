@@ -4,7 +4,7 @@ use super::Membership;
 use crate::Error;
 use crate::choice;
 use crate::config::JobConfig;
-use crate::voice::Voice;
+use crate::voice::{Voice, tell};
 use refrain_logging::Member;
 use refrain_logging::spill::{SpillLog, SpillOptions};
 use refrain_logging::store::Store;
@@ -46,7 +46,8 @@ pub(super) fn disk(
     })
     .map_err(|error| Error::Config(format!("--spill-dir {directory}: {error}")))?;
     if config.verbose && membership.rank == Rank(0) {
-        eprintln!("refrain: the log goes to {directory}: {}", store.describe());
+        let store = store.describe();
+        tell(format_args!("the log goes to {directory}: {store}"));
     }
     let after_bytes = config.spill_after_bytes.unwrap_or(budget_bytes / 2);
     let log = SpillLog::new(options, store);

@@ -130,8 +130,8 @@ impl Patience {
             .is_some_and(|trouble| trouble.retried && !trouble.proves)
     }
 
-    /// The provider has sent something to the peer, or read something of it. If that was tried after an
-    /// error, the error is over, though the peer may compute and say nothing.
+    /// The provider has sent something to the peer, or read something of it. If that was
+    /// tried after an error, the error is over, though the peer may compute and say nothing.
     #[inline]
     pub fn succeeded(&mut self) {
         if self.trouble.is_some_and(|trouble| trouble.retried) {
