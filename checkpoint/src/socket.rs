@@ -1,8 +1,7 @@
 //! Streams between ranks and a checkpoint server.
 
 use crate::place::PURPOSE;
-use refrain_secure::ServerAddress;
-use refrain_secure::{STRANGER_WAIT, SealedStream, Secret};
+use refrain_secure::{Accepted, STRANGER_WAIT, SealedStream, Secret, ServerAddress, unix};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::net::sockopt::{
     set_socket_keepalive, set_tcp_keepidle, set_tcp_keepintvl, set_tcp_user_timeout,
@@ -36,7 +35,7 @@ impl Stream {
     /// Reaches a server.
     pub fn connect(address: &ServerAddress) -> io::Result<Self> {
         match address {
-            ServerAddress::Unix(path) => UnixStream::connect(path).map(Self::Unix),
+            ServerAddress::Unix(path) => unix::connect(path).map(Self::Unix),
             ServerAddress::Tcp(address) => Self::tcp(reach(address)?),
             ServerAddress::Sealed { address, secret } => {
                 let stream = reach(address)?;
@@ -69,8 +68,22 @@ impl Stream {
         }
     }
 
-    /// Of somebody who has connected.
-    pub fn tcp(stream: TcpStream) -> io::Result<Self> {
+    /// Of somebody who has connected. Checkpoints are memory of programs: on the same
+    /// host, the listener lets in processes of the same user only.
+    pub fn new(accepted: Accepted) -> io::Result<Self> {
+        match accepted {
+            Accepted::Unix(stream) => {
+                stream.set_nonblocking(false)?;
+                Ok(Self::Unix(stream))
+            }
+            Accepted::Tcp(stream) => {
+                stream.set_nonblocking(false)?;
+                Self::tcp(stream)
+            }
+        }
+    }
+
+    fn tcp(stream: TcpStream) -> io::Result<Self> {
         set_up(&stream)?;
         Ok(Self::Tcp(stream))
     }

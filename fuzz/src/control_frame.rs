@@ -30,22 +30,20 @@ fn decode_then_encode(bytes: &[u8]) {
         }
         Err(ControlError::Kind(found)) => assert_eq!(found, bytes[0]),
         Err(ControlError::Reserved) => {
-            let goodbye_with_ssn = bytes[0] == 4 && bytes[16..24].iter().any(|&byte| byte != 0);
             let reserved = [&bytes[2..4], &bytes[12..16], &bytes[24..32]];
-            assert!(goodbye_with_ssn || reserved.concat().iter().any(|&byte| byte != 0));
+            assert!(reserved.concat().iter().any(|&byte| byte != 0));
         }
     }
 }
 
 fn encode_then_decode(input: &mut Input<'_>) {
     let ssn = Ssn(input.u64());
-    let control = match input.u8() % 6 {
+    let control = match input.u8() % 5 {
         0 => Control::ClearToSend { ssn },
         1 => Control::Matched { ssn },
         2 => Control::Horizon { ssn },
         3 => Control::Restart { ssn },
-        4 => Control::AskMatched { ssn },
-        _ => Control::Goodbye,
+        _ => Control::AskMatched { ssn },
     };
     let (source, incarnation) = (Rank(input.u32()), Incarnation(input.u32()));
     let words = control.encode(source, incarnation);
@@ -67,7 +65,6 @@ pub fn seeds() -> Vec<Vec<u8>> {
         Control::ClearToSend { ssn },
         Control::Matched { ssn },
         Control::Horizon { ssn },
-        Control::Goodbye,
         Control::Restart { ssn },
         Control::AskMatched { ssn },
     ]

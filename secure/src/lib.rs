@@ -1,5 +1,6 @@
 //! Conversations over TCP between processes that share a secret: the launcher
-//! and its agents on other hosts.
+//! and its agents on other hosts; and where servers listen, for those who know a
+//! secret or are of the same user.
 //!
 //! A stranger who connects is told nothing and can do nothing. Both sides prove
 //! that they know the secret, freshly, before anything is said; from then on
@@ -13,6 +14,8 @@
 //! |---|---|
 //! | `secret` | what both sides know |
 //! | `address` | where a server listens, perhaps with the secret |
+//! | `listener` | its listening socket |
+//! | `unix` | Unix sockets at paths of any length |
 //! | `session` | one conversation; bytes in, bytes out, no sockets |
 //! | `blocking` | one over a socket that blocks |
 //! | `door` | a listening socket: strangers in front of it, bounded in number and time |
@@ -22,11 +25,14 @@
 mod address;
 mod blocking;
 mod door;
+mod listener;
 mod secret;
 mod session;
+pub mod unix;
 
 pub use address::{NotAnAddress, ServerAddress};
 pub use blocking::SealedStream;
 pub use door::{Door, Guest, STRANGER_WAIT, STRANGERS_MAX};
+pub use listener::{Accepted, Listener};
 pub use secret::{NotASecret, Secret};
 pub use session::{SecureError, Session};

@@ -5,13 +5,13 @@
 //!
 //! | bytes | field |
 //! |---|---|
-//! | 0 | kind: 1 clear-to-send, 2 matched, 3 horizon, 4 goodbye, 5 restart, 6 ask-matched |
+//! | 0 | kind: 1 clear-to-send, 2 matched, 3 horizon, 5 restart, 6 ask-matched |
 //! | 1 | version ([`CONTROL_VERSION`]) |
 //! | 2..4 | 0 |
 //! | 4..8 | incarnation of the sender |
 //! | 8..12 | rank of the sender |
 //! | 12..16 | 0 |
-//! | 16..24 | SSN (0 for goodbye) |
+//! | 16..24 | SSN |
 //! | 24..32 | 0 |
 
 use refrain_ring::{Incarnation, Rank, Ssn};
@@ -41,8 +41,6 @@ pub enum Control {
         /// First message that must be kept.
         ssn: Ssn,
     },
-    /// The sender of this frame sends nothing more.
-    Goodbye,
     /// One of the two began anew: the first message of the addressee that the
     /// sender of this frame misses. The data lane begins with it. REC-3
     Restart {
@@ -85,7 +83,6 @@ impl Control {
             Control::ClearToSend { ssn } => (1, ssn.0),
             Control::Matched { ssn } => (2, ssn.0),
             Control::Horizon { ssn } => (3, ssn.0),
-            Control::Goodbye => (4, 0),
             Control::Restart { ssn } => (5, ssn.0),
             Control::AskMatched { ssn } => (6, ssn.0),
         };
@@ -116,8 +113,6 @@ impl Control {
             1 => Control::ClearToSend { ssn },
             2 => Control::Matched { ssn },
             3 => Control::Horizon { ssn },
-            4 if ssn.0 != 0 => return Err(ControlError::Reserved),
-            4 => Control::Goodbye,
             5 => Control::Restart { ssn },
             6 => Control::AskMatched { ssn },
             other => return Err(ControlError::Kind(other)),

@@ -77,7 +77,7 @@ impl Gate {
         Pass(())
     }
 
-    /// A pass for traffic that no program sees: credits, horizons, goodbyes, what
+    /// A pass for traffic that no program sees: credits, horizons, what
     /// two ranks tell each other when one has begun anew, and a clear-to-send for
     /// a named receive. Never waits (GATE-4).
     #[inline]

@@ -13,7 +13,6 @@
 //! has written so far, which never counts.
 
 mod desk;
-mod listener;
 mod service;
 pub mod session;
 
@@ -21,8 +20,7 @@ pub use desk::Desk;
 
 use crate::disk::{DiskIo, FolderDisk};
 use crate::error::CheckpointError;
-use listener::Listener;
-use refrain_secure::ServerAddress;
+use refrain_secure::{Listener, ServerAddress};
 use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
 use service::Service;
@@ -101,7 +99,12 @@ impl Server {
         let disk = FolderDisk::with_io(&options.folder, options.io)?;
         let description = crate::disk::Disk::describe(&disk);
         let desk = Desk::new(Arc::new(disk));
-        let listeners = options.listen.iter().map(Listener::bind);
+        let listeners = options.listen.iter().map(|address| {
+            Listener::bind(address).map_err(|error| ServerError::Listen {
+                address: address.to_string(),
+                error,
+            })
+        });
         Ok(Self {
             listeners: listeners.collect::<Result<_, _>>()?,
             service: Arc::new(Service::new(desk, Box::new(report))),

@@ -1,7 +1,6 @@
 //! A thread for each conversation.
 
 use super::Desk;
-use super::listener::Listener;
 use super::session::{Answer, Session};
 use crate::buffer::Strip;
 use crate::error::CheckpointError;
@@ -10,7 +9,7 @@ use crate::framing::{self, Incoming};
 use crate::message::{FoundHere, Refusal, ToClient};
 use crate::socket::Stream;
 use crate::store::Found;
-use refrain_secure::{STRANGERS_MAX, Secret};
+use refrain_secure::{Listener, STRANGERS_MAX, Secret};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::collections::BTreeMap;
 use std::io::{self, ErrorKind, Read};
@@ -71,7 +70,7 @@ impl Service {
                 Ok(false) => {}
             }
             for listener in listeners {
-                let begun = match listener.accept() {
+                let begun = match listener.accept().and_then(Stream::new) {
                     Err(error) if error.kind() == ErrorKind::WouldBlock => continue,
                     other => other
                         .and_then(|stream| self.begin(number, stream, listener.secret().cloned())),

@@ -4,6 +4,7 @@ use super::PURPOSE;
 use crate::framing::{FrameError, FrameReader, encode};
 use crate::message::{ToClient, ToLogger};
 use crate::watched::watch;
+use refrain_secure::unix::ShortPath;
 use refrain_secure::{Secret, SecureError, ServerAddress, Session};
 use rustix::io::Errno;
 use rustix::net::sockopt;
@@ -16,6 +17,7 @@ use std::io::IoSliceMut;
 use std::mem::MaybeUninit;
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::PathBuf;
 use std::time::Duration;
 use thiserror::Error;
 
@@ -48,6 +50,9 @@ pub enum ConnectionError {
     /// Somebody else's words.
     #[error(transparent)]
     Secure(#[from] SecureError),
+    /// No socket can be there.
+    #[error("cannot reach its socket: {0}")]
+    Path(std::io::Error),
     /// No such host.
     #[error("cannot find its host: {0}")]
     Host(std::io::Error),
@@ -57,7 +62,7 @@ pub enum ConnectionError {
 #[derive(Clone, Debug)]
 pub enum Target {
     /// A path.
-    Unix(SocketAddrUnix),
+    Unix(PathBuf),
     /// Address and port; with a secret only who knows it is spoken to.
     Tcp(SocketAddr, Option<Secret>),
 }
@@ -66,7 +71,7 @@ impl Target {
     /// Looks up the host's name, which may take long.
     pub fn look_up(address_of: &ServerAddress) -> Result<Self, ConnectionError> {
         match address_of {
-            ServerAddress::Unix(path) => Ok(Self::Unix(SocketAddrUnix::new(path)?)),
+            ServerAddress::Unix(path) => Ok(Self::Unix(path.clone())),
             ServerAddress::Tcp(address) | ServerAddress::Sealed { address, .. } => {
                 let secret = match address_of {
                     ServerAddress::Sealed { secret, .. } => Some(secret.clone()),
@@ -105,7 +110,8 @@ impl Connection {
         let (socket, begun) = match target {
             Target::Unix(path) => {
                 let socket = open(AddressFamily::UNIX, None)?;
-                let begun = connect(&socket, path);
+                let short = ShortPath::of(path).map_err(ConnectionError::Path)?;
+                let begun = connect(&socket, &SocketAddrUnix::new(short.path())?);
                 (socket, begun)
             }
             Target::Tcp(address, _) => {

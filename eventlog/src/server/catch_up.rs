@@ -9,11 +9,10 @@ use crate::client::{PURPOSE, ServerAddress};
 use crate::framing::{self, FrameReader};
 use crate::message::ToLogger;
 use core::time::Duration;
-use refrain_secure::SealedStream;
+use refrain_secure::{SealedStream, unix};
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{TcpStream, ToSocketAddrs};
 use std::os::fd::OwnedFd;
-use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, TryRecvError, sync_channel};
 
@@ -110,7 +109,7 @@ fn ask(
 ) -> io::Result<()> {
     match peer {
         ServerAddress::Unix(path) => {
-            let stream = UnixStream::connect(path)?;
+            let stream = unix::connect(path)?;
             stream.set_read_timeout(Some(PATIENCE))?;
             stream.set_write_timeout(Some(PATIENCE))?;
             receive(stream, wanted, sender, wake)

@@ -24,7 +24,6 @@ mod connection;
 pub mod host;
 pub mod inquiry;
 mod joining;
-mod listener;
 mod napping;
 mod options;
 mod reading;
@@ -36,6 +35,7 @@ mod served_ring;
 pub mod service;
 mod socket;
 mod start;
+mod stream;
 mod system;
 mod waits;
 mod writer;
@@ -44,14 +44,14 @@ pub use options::{Limits, RemoteOptions, ServerError, ServerOptions};
 
 use crate::client::{PURPOSE, ServerAddress};
 use host::Channel;
-use listener::Listener;
-use refrain_secure::{STRANGER_WAIT, STRANGERS_MAX, Session};
+use refrain_secure::{Listener, STRANGER_WAIT, STRANGERS_MAX, Session};
 use service::Service;
 use socket::{Received, Socket};
 use std::collections::VecDeque;
 use std::io::ErrorKind;
 use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
+use stream::Stream;
 use system::System;
 use waits::Event;
 
@@ -215,7 +215,7 @@ impl Server {
     /// Takes in those who knock.
     fn accept(&mut self, index: usize) {
         while let Some(listener) = self.listeners.get(index) {
-            match listener.accept() {
+            match listener.accept().and_then(Stream::new) {
                 Ok(stream) => {
                     let session = listener.secret().map(|it| Session::answerer(it, PURPOSE));
                     match session.transpose() {

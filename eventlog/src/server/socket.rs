@@ -1,7 +1,7 @@
 //! The socket of one connection: bytes in both directions.
 
 use super::host::{Channel, DoesNotRead};
-use super::listener::Stream;
+use super::stream::Stream;
 use crate::framing::{self, FrameError, FrameReader};
 use crate::message::{ToClient, ToLogger};
 use refrain_secure::Session;

@@ -1,6 +1,5 @@
 //! How a server comes to be: what it finds, before anybody may speak to it.
 
-use super::listener::Listener;
 use super::remote::Remote;
 use super::service::{Service, ServiceOptions};
 use super::socket::READ_BYTES;
@@ -10,6 +9,7 @@ use super::{Server, ServerError, ServerOptions, system};
 use crate::Level;
 use crate::client::ServerAddress;
 use crate::logbook::{Logbook, LogbookOptions};
+use refrain_secure::Listener;
 use rustix::event::{EventfdFlags, eventfd};
 use std::collections::VecDeque;
 
@@ -75,7 +75,10 @@ impl Server {
                 let error = format!("at most {LISTENERS_MAX} addresses");
                 return Err(system("listening")(std::io::Error::other(error)));
             }
-            let listener = Listener::bind(address)?;
+            let listener = Listener::bind(address).map_err(|error| ServerError::Listen {
+                address: address.to_string(),
+                error,
+            })?;
             let waits = &self.service.host.waits;
             waits
                 .add_listener(&listener, self.listeners.len())

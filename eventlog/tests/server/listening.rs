@@ -47,6 +47,7 @@ fn a_path_that_is_too_long_is_named_with_its_length() {
         error.contains("108 bytes") && error.contains("107"),
         "{error}"
     );
+    assert!(error.contains("its last part"), "{error}");
 }
 
 #[test]

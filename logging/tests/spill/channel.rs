@@ -293,10 +293,6 @@ impl Channel {
         };
         assert_eq!(self.log.lent_chunks(), count(Place::Lent));
         assert_eq!(
-            self.log.spillable_bytes(),
-            count(Place::Memory) as u64 * CHUNK
-        );
-        assert_eq!(
             self.log.held_bytes(),
             (self.places.len() - trimmed) as u64 * CHUNK
         );

@@ -10,6 +10,12 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use tempfile::TempDir;
 
+/// Loggers' sockets lie below it, in paths that no socket's address has room for.
+const LONG_NAME: &str = concat!(
+    "a-folder-for-temporary-files-on-a-machine-whose-owner-likes-long-names-",
+    "and-tells-of-the-cluster-the-partition-the-job-and-its-user-in-them"
+);
+
 fn folder() -> TempDir {
     tempfile::tempdir().expect("a folder")
 }
@@ -217,7 +223,7 @@ fn killed_loggers_do_not_change_a_job() {
     ] {
         let folder = folder();
         let rounds = 3000;
-        let events = folder.path().join("events");
+        let events = folder.path().join(LONG_NAME);
         let options = format!(
             "-n 3 --protocol pessimist {options} --event-dir {}",
             events.display()
@@ -249,10 +255,12 @@ fn killed_loggers_do_not_change_a_job() {
 /// process and no file.
 #[test]
 fn a_killed_job_leaves_nothing() {
-    let temporary = folder();
+    let folder = folder();
+    let temporary = folder.path().join(LONG_NAME);
+    std::fs::create_dir(&temporary).expect("a folder");
     for kill_logger_first in [false, true] {
         let mut command = job("-n 3 --protocol pessimist", &program(), "rounds 1000000");
-        command.env("TMPDIR", temporary.path());
+        command.env("TMPDIR", &temporary);
         let mut launcher = Launched::start(&mut command);
         launcher.wait_for("begun", 1);
         let (_, logger) = loggers(&launcher)[0];
@@ -265,9 +273,7 @@ fn a_killed_job_leaves_nothing() {
         let ended = launcher.end();
         assert!(ended.status.is_some_and(|status| status != 0), "{ended:?}");
         logger.expect_end();
-        let left: Vec<_> = std::fs::read_dir(temporary.path())
-            .expect("a folder")
-            .collect();
+        let left: Vec<_> = std::fs::read_dir(&temporary).expect("a folder").collect();
         assert!(left.is_empty(), "{left:?}");
     }
 }

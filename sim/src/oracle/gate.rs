@@ -6,7 +6,7 @@
 //! at the match. Of a match that is an event, the match itself comes before. Of
 //! one that is none it is only seen that it came after the message was posted. A
 //! clear-to-send for a named receive tells no program anything (GATE-4), nor does
-//! a horizon or a goodbye.
+//! a horizon.
 
 use super::pairs::Pairs;
 use super::{Oracle, Witness, breach, index};
@@ -181,7 +181,7 @@ impl Gate {
                 self.asked(from.rank, to, ssn);
                 return Ok(());
             }
-            Control::Horizon { .. } | Control::Goodbye | Control::Restart { .. } => {
+            Control::Horizon { .. } | Control::Restart { .. } => {
                 return Ok(());
             }
         };

@@ -513,7 +513,6 @@ impl Engine {
                 Control::Horizon { ssn } => {
                     self.outbox.horizon(from, ssn, means!(self));
                 }
-                Control::Goodbye => {}
                 Control::Restart { ssn } => {
                     if let Err(error) = self.outbox.restart(from, ssn, means!(self)) {
                         self.inbox.violation.get_or_insert(error);

@@ -286,10 +286,9 @@ impl Outbox {
                 Control::ClearToSend { .. } | Control::Matched { .. } => {
                     means.log.gate.pass_behind(mark)
                 }
-                Control::Horizon { .. }
-                | Control::Goodbye
-                | Control::Restart { .. }
-                | Control::AskMatched { .. } => Some(means.log.gate.pass_unseen()),
+                Control::Horizon { .. } | Control::Restart { .. } | Control::AskMatched { .. } => {
+                    Some(means.log.gate.pass_unseen())
+                }
             };
             let posted =
                 pass.is_some_and(|pass| means.log.fabric.post_control(pass, to, control).is_ok());

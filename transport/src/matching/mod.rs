@@ -118,24 +118,12 @@ impl<R, M> Matcher<R, M> {
         self.unexpected.get(id)
     }
 
-    /// The value of a message that is still there, to add what arrives later.
-    #[inline]
-    pub fn unexpected_mut(&mut self, id: UnexpectedId) -> Option<&mut M> {
-        self.unexpected.get_mut(id)
-    }
-
     /// The messages of one sender in arrival order. Scans all messages.
     pub fn unexpected_of(
         &self,
         source: Rank,
     ) -> impl Iterator<Item = (UnexpectedId, &Envelope, &M)> {
         self.unexpected.of(source)
-    }
-
-    /// Removes all messages of one sender, in arrival order: it is fenced.
-    /// Scans all messages.
-    pub fn drain_unexpected_of(&mut self, source: Rank, f: impl FnMut(Envelope, M)) {
-        self.unexpected.drain_of(source, f);
     }
 
     /// How many messages wait.

@@ -160,14 +160,6 @@ impl<T, const LISTS: usize> Pool<T, LISTS> {
             .expect("lists and live handles lead to entries")
     }
 
-    #[inline]
-    pub(super) fn get_mut(&mut self, index: u32) -> &mut T {
-        self.nodes[index as usize]
-            .value
-            .as_mut()
-            .expect("lists and live handles lead to entries")
-    }
-
     /// Puts an entry at the end of a list.
     #[inline]
     pub(super) fn link_last<const LIST: usize>(&mut self, list: &mut List, index: u32) {

@@ -213,38 +213,12 @@ fn ids_of_gone_entries_find_nothing_although_their_slots_are_used_again() {
     for _ in 0..3 {
         assert_eq!(matcher.cancel(cancelled), None);
         assert_eq!(matcher.cancel(matched), None);
-        assert_eq!(matcher.unexpected_mut(taken), None);
+        assert_eq!(matcher.unexpected_value(taken), None);
         assert_eq!(matcher.remove_unexpected(taken), None);
         matcher.post(exact(1, 1), 2);
         matcher.push_unexpected(message(1, 1), 1);
     }
     assert_eq!((matcher.posted_count(), matcher.unexpected_count()), (3, 3));
-}
-
-#[test]
-fn later_fragments_reach_their_message() {
-    let mut matcher = Matcher::<(), u64>::new();
-    let id = matcher.push_unexpected(message(1, 1), 10);
-    matcher.push_unexpected(message(1, 1), 1);
-    *matcher.unexpected_mut(id).expect("is there") += 20;
-    assert_eq!(matcher.take_unexpected(&ANY), Some((message(1, 1), 30)));
-}
-
-#[test]
-fn a_fenced_source_loses_its_messages_and_nobody_else() {
-    let mut matcher = arrived(&[message(1, 1), message(2, 1), message(1, 2), message(2, 1)]);
-    let mut drained = Vec::new();
-    matcher.drain_unexpected_of(Rank(1), |envelope, number| drained.push((envelope, number)));
-    assert_eq!(drained, [(message(1, 1), 0), (message(1, 2), 2)]);
-    assert_eq!(matcher.take_unexpected(&exact(1, 1)), None);
-    assert_eq!(
-        matcher.take_unexpected(&exact(2, 1)),
-        Some((message(2, 1), 1))
-    );
-    assert_eq!(
-        matcher.take_unexpected(&any_source(1)),
-        Some((message(2, 1), 3))
-    );
 }
 
 #[test]

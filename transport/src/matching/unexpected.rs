@@ -70,28 +70,11 @@ impl<M> Unexpected<M> {
         Some(&self.pool.get(index).1)
     }
 
-    #[inline]
-    pub(super) fn get_mut(&mut self, id: UnexpectedId) -> Option<&mut M> {
-        let index = self.pool.resolve(id.0)?;
-        Some(&mut self.pool.get_mut(index).1)
-    }
-
     pub(super) fn of(&self, source: Rank) -> impl Iterator<Item = (UnexpectedId, &Envelope, &M)> {
         self.pool
             .iter::<ARRIVAL>(self.arrivals)
             .filter(move |(_, (envelope, _))| envelope.source == source)
             .map(|(index, _)| self.entry(index))
-    }
-
-    pub(super) fn drain_of(&mut self, source: Rank, mut f: impl FnMut(Envelope, M)) {
-        let mut at = self.arrivals.first();
-        while let Some(index) = at {
-            at = self.pool.next::<ARRIVAL>(index);
-            if self.pool.get(index).0.source == source {
-                let (envelope, value) = self.remove_at(index);
-                f(envelope, value);
-            }
-        }
     }
 
     /// MPI-4.1, 3.5: messages of one sender that satisfy the same receive are

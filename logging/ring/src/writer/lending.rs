@@ -9,13 +9,6 @@ use crate::CHUNK_BYTES;
 use crate::{Arena, LentChunk, LoanEnd, Position};
 
 impl ChannelLog {
-    /// Bytes in complete chunks that are neither on disk nor on their way there.
-    pub fn spillable_bytes(&self) -> u64 {
-        let complete = self.chunks.len().saturating_sub(1);
-        let places = self.chunks.iter().take(complete).map(|entry| entry.place);
-        places.filter(|place| *place == Place::Memory).count() as u64 * CHUNK_BYTES as u64
-    }
-
     /// The oldest complete chunk that is neither on disk nor lent, if all its
     /// records are published, up to `posted`: what [`ChannelLog::lend`] lends.
     #[cfg(not(loom))]

@@ -175,16 +175,6 @@ impl Files {
         removed.map_err(|error| StoreError { attempted, error })
     }
 
-    /// Removes all files; tells the first error, and goes on after it.
-    pub fn delete_all(&mut self) -> Result<(), StoreError> {
-        let files: Vec<FileNumber> = self.files.keys().copied().collect();
-        let mut result = Ok(());
-        for file in files {
-            result = result.and(self.delete(file));
-        }
-        result
-    }
-
     /// The descriptor of a file that is there.
     pub fn descriptor(&mut self, file: FileNumber) -> Result<Rc<OwnedFd>, StoreError> {
         let Some(known) = self.files.get(&file) else {

@@ -30,7 +30,7 @@ mod tests;
 
 pub use options::{DiskEngine, DiskError, DiskOptions};
 
-use super::{Completion, Operation, Store, StoreError};
+use super::{Completion, Operation, Store};
 use bell::Bell;
 use crossbeam_channel::{Receiver, Sender, bounded, unbounded};
 use directory::Directory;
@@ -154,23 +154,6 @@ impl DiskStore {
             bell,
             thread: Some(thread),
             description,
-        })
-    }
-
-    /// Removes all files of the store, after all that is under way, and waits for
-    /// it: for the good end of a job. Completions can still be polled; further
-    /// operations on the files fail.
-    ///
-    /// # Errors
-    /// When a file cannot be removed; the others are, all the same.
-    pub fn remove_files(&mut self) -> Result<(), StoreError> {
-        let (answer, answered) = bounded(1);
-        self.hand_over(Command::RemoveFiles(answer));
-        answered.recv().unwrap_or_else(|_| {
-            Err(StoreError {
-                attempted: "removing the files of the log".into(),
-                error: io::Error::other("the store's thread is gone"),
-            })
         })
     }
 

@@ -19,8 +19,6 @@ use std::sync::Arc;
 #[derive(Debug)]
 pub(super) enum Command {
     Operation(Operation),
-    /// Removes all files when nothing is under way, and says how that went.
-    RemoveFiles(Sender<Result<(), StoreError>>),
     /// Nothing comes any more: the thread ends when nothing is left to do.
     Close,
 }
@@ -98,7 +96,6 @@ impl Worker {
                 continue;
             }
             match command {
-                Command::RemoveFiles(_) if self.engine.under_way() > 0 => return,
                 Command::Operation(Operation::Write { .. } | Operation::Read { .. })
                     if self.engine.room() == 0 =>
                 {
@@ -149,10 +146,6 @@ impl Worker {
             Command::Operation(Operation::Delete { file }) => {
                 let result = self.files.delete(file);
                 self.answer(Completion::Deleted { file, result });
-            }
-            Command::RemoveFiles(answer) => {
-                // Whoever asked waits, or is gone.
-                let _ = answer.send(self.files.delete_all());
             }
             Command::Close => self.closing = true,
         }
@@ -277,10 +270,6 @@ impl Worker {
         };
         let completion = match self.queue.pop_front() {
             None | Some(Command::Close) => return,
-            Some(Command::RemoveFiles(answer)) => {
-                let _ = answer.send(self.files.delete_all());
-                return;
-            }
             Some(Command::Operation(operation)) => match operation {
                 Operation::Open { file, reuse, .. } => {
                     if let Some(old) = reuse {

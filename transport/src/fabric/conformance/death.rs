@@ -5,7 +5,7 @@ use super::seat::{Seat, pass};
 use super::{Harness, Outcome};
 use crate::control::Control;
 use crate::fabric::{Address, Fabric, FabricError, Refusal};
-use refrain_ring::{Incarnation, Rank};
+use refrain_ring::{Incarnation, Rank, Ssn};
 
 fn is_refused(refused: Result<(), Refusal>, rank: Rank) -> bool {
     matches!(refused, Err(Refusal::NotConnected(named)) if named == rank)
@@ -23,13 +23,14 @@ pub fn check_unconnected_is_refused(h: &mut impl Harness) -> Outcome {
     fabric.disconnect(Rank(1));
     fabric.disconnect(Rank(0));
     fabric.disconnect(Rank(7));
+    let control = Control::Horizon { ssn: Ssn(0) };
     for rank in [Rank(0), Rank(1), Rank(7)] {
         assert!(
             is_refused(fabric.post(pass(), rank, &waiting), rank),
             "a frame for rank {rank} was not refused"
         );
         assert!(
-            is_refused(fabric.post_control(pass(), rank, Control::Goodbye), rank),
+            is_refused(fabric.post_control(pass(), rank, control), rank),
             "a control frame for rank {rank} was not refused"
         );
     }

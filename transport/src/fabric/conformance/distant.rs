@@ -8,7 +8,7 @@ use super::seat::{REFUSALS_MAX, pass};
 use super::{Harness, Outcome};
 use crate::control::Control;
 use crate::fabric::{Fabric, Landed};
-use refrain_ring::{ChannelLog, Position, Rank};
+use refrain_ring::{ChannelLog, Position, Rank, Ssn};
 
 const NONE_DISTANT: Outcome = Outcome::Skipped("none of its frames is distant");
 
@@ -310,7 +310,8 @@ pub fn check_close_ends_everything(h: &mut impl Harness) -> Outcome {
     let before = rig.counts();
     // Taken or refused, it stays here.
     let fabric = &mut rig.seats[0].endpoint.fabric;
-    drop(fabric.post_control(pass(), Rank(1), Control::Goodbye));
+    let control = Control::Horizon { ssn: Ssn(0) };
+    drop(fabric.post_control(pass(), Rank(1), control));
     let posting = &mut rig.seats[1];
     for _ in 0..REFUSALS_MAX {
         posting.poll();

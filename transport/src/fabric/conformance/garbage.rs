@@ -193,7 +193,7 @@ fn plant<H: Harness>(rig: &mut Rig<'_, H>, bytes: &[u8]) -> bool {
 /// [`Fabric::poll`]: a control frame that does not decode gives
 /// [`FabricError::BadControl`].
 pub fn check_garbage_control_is_refused(h: &mut impl Harness) -> Outcome {
-    let words = Control::Goodbye.encode(Rank(1), Incarnation(0));
+    let words = Control::Horizon { ssn: Ssn(0) }.encode(Rank(1), Incarnation(0));
     let good: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
     for (index, value) in [(0, 99), (1, 99), (CONTROL_BYTES - 1, 1)] {
         let mut rig = Rig::new(h, 3);

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::gate::Gate;
+use refrain_ring::Ssn;
 use std::cell::RefCell;
 use std::rc::Rc;
 
@@ -138,7 +139,8 @@ fn each_call_goes_where_the_peer_is() {
         };
         mixed.connect(rank, Incarnation(3), &address).unwrap();
         let pass = Gate::default().pass_unseen();
-        mixed.post_control(pass, rank, Control::Goodbye).unwrap();
+        let control = Control::Horizon { ssn: Ssn(0) };
+        mixed.post_control(pass, rank, control).unwrap();
         mixed.released(rank);
         mixed.kept(place, 0);
         mixed.let_go(place);

@@ -178,7 +178,7 @@ fn lanes_and_pairs_overtake_each_other() {
         senders[0].send();
         while senders[0]
             .fabric
-            .post_control(pass(), Rank(0), Control::Goodbye)
+            .post_control(pass(), Rank(0), Control::Horizon { ssn: Ssn(0) })
             .is_err()
         {}
         senders[1].send();

@@ -1,0 +1,175 @@
+//! Unix sockets at paths of any length.
+//!
+//! `sockaddr_un` has room for 107 bytes, and folders for temporary files are longer
+//! on some machines. A longer path is reached by its folder: opened, then named as
+//! `/proc/self/fd/N`, which is short whatever it stands for.
+
+use rustix::fs::{Mode, OFlags, open};
+use rustix::net::sockopt::socket_peercred;
+use std::io::{self, ErrorKind};
+use std::os::fd::{AsRawFd as _, OwnedFd};
+use std::os::unix::fs::FileTypeExt as _;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+
+/// Bytes of a Unix socket's path at most, by `sockaddr_un`.
+const PATH_BYTES_MAX: usize = 107;
+
+/// A path that a socket's address has room for, as long as this lives.
+#[derive(Debug)]
+pub struct ShortPath {
+    path: PathBuf,
+    /// What the path leads through.
+    _folder: Option<OwnedFd>,
+}
+
+impl ShortPath {
+    /// Another way to `path`, if it is too long itself.
+    ///
+    /// # Errors
+    /// When its folder cannot be opened, or the name in there is too long by itself.
+    pub fn of(path: &Path) -> io::Result<Self> {
+        if path.as_os_str().len() <= PATH_BYTES_MAX {
+            return Ok(Self {
+                path: path.to_owned(),
+                _folder: None,
+            });
+        }
+        let (Some(folder), Some(name)) = (path.parent(), path.file_name()) else {
+            return Err(too_long(path));
+        };
+        let opened = open(folder, OFlags::PATH | OFlags::CLOEXEC, Mode::empty())?;
+        let short = PathBuf::from(format!("/proc/self/fd/{}", opened.as_raw_fd())).join(name);
+        if short.as_os_str().len() > PATH_BYTES_MAX {
+            return Err(too_long(path));
+        }
+        Ok(Self {
+            path: short,
+            _folder: Some(opened),
+        })
+    }
+
+    /// The path.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+}
+
+fn too_long(path: &Path) -> io::Error {
+    let bytes = path.as_os_str().len();
+    let reason = format!(
+        "the path has {bytes} bytes, a Unix socket's may have {PATH_BYTES_MAX}, or its last part \
+         some 85: take a shorter one"
+    );
+    io::Error::new(ErrorKind::InvalidInput, reason)
+}
+
+/// Connects to a socket, whatever the length of its path.
+///
+/// # Errors
+/// As the system's, and when its folder cannot be opened.
+pub fn connect(path: &Path) -> io::Result<UnixStream> {
+    UnixStream::connect(ShortPath::of(path)?.path())
+}
+
+/// Listens there, also where a dead server has left its socket.
+pub(crate) fn listen(path: &Path) -> io::Result<UnixListener> {
+    let short = ShortPath::of(path)?;
+    free_path(short.path())?;
+    UnixListener::bind(short.path())
+}
+
+/// Removes a socket that a dead server has left.
+fn free_path(path: &Path) -> io::Result<()> {
+    match UnixStream::connect(path) {
+        Ok(_) => Err(io::Error::new(
+            ErrorKind::AddrInUse,
+            "another server listens there",
+        )),
+        Err(error) if error.kind() == ErrorKind::ConnectionRefused && is_socket(path) => {
+            std::fs::remove_file(path)
+        }
+        // Nothing is there, or something that bind will complain about.
+        Err(_) => Ok(()),
+    }
+}
+
+fn is_socket(path: &Path) -> bool {
+    std::fs::symlink_metadata(path).is_ok_and(|found| found.file_type().is_socket())
+}
+
+/// Whether it is a process of the same user, or root's, that is at the other end.
+pub(crate) fn check_user(stream: &UnixStream) -> io::Result<()> {
+    let theirs = socket_peercred(stream)?.uid;
+    if theirs == rustix::process::geteuid() || theirs.is_root() {
+        return Ok(());
+    }
+    let reason = format!("a process of user {} knocked", theirs.as_raw());
+    Err(io::Error::new(ErrorKind::PermissionDenied, reason))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Accepted, Listener, ServerAddress};
+    use std::fs;
+    use std::io::{Read as _, Write as _};
+
+    /// A folder whose path has more bytes than a socket's address has room for.
+    fn long_folder(inside: &Path) -> PathBuf {
+        let folder = inside.join("f".repeat(200)).join("g".repeat(200));
+        fs::create_dir_all(&folder).unwrap();
+        folder
+    }
+
+    fn bind(path: &Path) -> io::Result<Listener> {
+        Listener::bind(&ServerAddress::Unix(path.to_owned()))
+    }
+
+    #[test]
+    fn a_long_path_is_listened_at_and_reached() {
+        let temporary = tempfile::tempdir().unwrap();
+        let path = long_folder(temporary.path()).join("socket");
+        let listener = bind(&path).unwrap();
+        let mut caller = connect(&path).unwrap();
+        let Accepted::Unix(mut accepted) = listener.accept().unwrap() else {
+            panic!("a Unix socket");
+        };
+        caller.write_all(b"word").unwrap();
+        drop(caller);
+        let mut heard = Vec::new();
+        accepted.read_to_end(&mut heard).unwrap();
+        assert_eq!(heard, b"word");
+        let error = bind(&path).unwrap_err().to_string();
+        assert_eq!(error, "another server listens there");
+        drop(listener);
+        assert!(!path.exists(), "removed at the end");
+    }
+
+    #[test]
+    fn what_a_dead_server_left_at_a_long_path_is_taken_over_and_a_file_is_not() {
+        let temporary = tempfile::tempdir().unwrap();
+        let folder = long_folder(temporary.path());
+        let path = folder.join("socket");
+        drop(UnixListener::bind(ShortPath::of(&path).unwrap().path()).unwrap());
+        assert!(is_socket(&path), "left behind");
+        drop(bind(&path).unwrap());
+        fs::write(&path, b"mine").unwrap();
+        assert!(bind(&path).is_err());
+        assert_eq!(fs::read(&path).unwrap(), b"mine");
+    }
+
+    #[test]
+    fn paths_up_to_the_limit_are_taken_as_they_are() {
+        for (bytes, is_short) in [(107, true), (108, false)] {
+            let path = PathBuf::from(format!("/tmp/{}", "x".repeat(bytes - 5)));
+            assert_eq!(path.as_os_str().len(), bytes);
+            match ShortPath::of(&path) {
+                Ok(short) => assert!(is_short && short.path() == path),
+                Err(error) => assert!(!is_short && error.to_string().contains("108 bytes")),
+            }
+        }
+        let error = ShortPath::of(Path::new(&"/nowhere".repeat(20))).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::NotFound);
+    }
+}
