@@ -145,7 +145,7 @@ fn any_source_takes_all_results() {
 
 #[test]
 fn chaos_is_survived() {
-    let seeds = std::env::var("REFRAIN_CHAOS_SEEDS").unwrap_or_else(|_| "1,2,3,5,7,11".into());
+    let seeds = std::env::var("REFRAIN_CHAOS_SEEDS").unwrap_or_else(|_| "1,2,3".into());
     for seed in seeds.split(',') {
         println!("seed {seed}");
         for ranks in RANKS {

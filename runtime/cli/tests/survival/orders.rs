@@ -45,7 +45,7 @@ fn policies_order_checkpoints_and_none_does_not() {
     for policy in ["round-robin", "adaptive", "ratio", "interval", "none"] {
         let options =
             format!("--checkpoint-policy {policy} --checkpoint-every 0.001 --stats-file {file}");
-        batch.survives(3, &options, "token-ring --rounds 4000 --bytes 1000");
+        batch.survives(3, &options, "token-ring --rounds 1500 --bytes 1000");
         let counts = counts(&batch, "stats.json");
         if policy == "none" {
             assert_eq!(counts, [], "{policy}");
@@ -69,7 +69,6 @@ fn a_job_whose_logs_are_full_goes_on_by_checkpoints() {
     let mut batch = Batch::new("full logs");
     let file = batch.file("stats.json").display().to_string();
     let workloads = [
-        (2, "token-ring --rounds 100 --bytes 150000"),
         (3, "token-ring --rounds 100 --bytes 150000"),
         (2, "stencil --size 192 --dimensions 3 --iterations 20"),
         (3, "any-source --tasks 400 --bytes 100000"),

@@ -3,13 +3,13 @@
 use super::rig::{Rig, connect};
 use super::seat::Seat;
 use super::{Harness, Outcome};
-use crate::fabric::{Fabric, FabricError, RELEASED_WHOLLY};
+use crate::fabric::{FabricError, RELEASED_WHOLLY};
 use refrain_ring::{CHUNK_BYTES, Incarnation, Position, Rank};
 
 /// Frames that fill some chunks, if the fabric takes long ones.
 const FRAMES: u64 = 120;
 
-impl<H: Harness> Rig<'_, H> {
+impl Rig<'_> {
     /// The payload of frames of several lengths: some go inline, some are distant.
     fn bytes_of(&self, number: u64) -> usize {
         let attributes = self.seats[0].endpoint.fabric.attributes();
@@ -74,7 +74,7 @@ impl<H: Harness> Rig<'_, H> {
 
 /// *Where a lane begins*: with any record of the log, also in the middle of a
 /// chunk, in the first or the last one, or behind all; it goes on from there.
-pub fn check_lane_begins_in_the_middle(h: &mut impl Harness) -> Outcome {
+pub fn check_lane_begins_in_the_middle(h: &mut dyn Harness) -> Outcome {
     if let Some(why) = h.cannot_begin_again() {
         return Outcome::Skipped(why);
     }
@@ -109,7 +109,7 @@ pub fn check_lane_begins_in_the_middle(h: &mut impl Harness) -> Outcome {
 
 /// *Sending*: a peer that is not connected has released all; one that is back has
 /// released nothing from its first frame on, before it has taken it.
-pub fn check_released_of_a_peer_that_is_gone(h: &mut impl Harness) -> Outcome {
+pub fn check_released_of_a_peer_that_is_gone(h: &mut dyn Harness) -> Outcome {
     if let Some(why) = h.cannot_begin_again() {
         return Outcome::Skipped(why);
     }
@@ -142,7 +142,7 @@ pub fn check_released_of_a_peer_that_is_gone(h: &mut impl Harness) -> Outcome {
 
 /// *Where a lane begins*: what was published while the peer was gone, and never
 /// posted, is found behind what was posted to the life before.
-pub fn check_published_while_gone_comes_later(h: &mut impl Harness) -> Outcome {
+pub fn check_published_while_gone_comes_later(h: &mut dyn Harness) -> Outcome {
     if let Some(why) = h.cannot_begin_again() {
         return Outcome::Skipped(why);
     }
@@ -167,7 +167,7 @@ pub fn check_published_while_gone_comes_later(h: &mut impl Harness) -> Outcome {
 
 /// *Receiving*, *Sending*: kept frames hold the log on a lane that began in the
 /// middle as on any other.
-pub fn check_kept_frames_hold_a_lane_that_began_again(h: &mut impl Harness) -> Outcome {
+pub fn check_kept_frames_hold_a_lane_that_began_again(h: &mut dyn Harness) -> Outcome {
     if let Some(why) = h.cannot_begin_again() {
         return Outcome::Skipped(why);
     }
@@ -207,7 +207,7 @@ pub fn check_kept_frames_hold_a_lane_that_began_again(h: &mut impl Harness) -> O
 
 /// *Where a lane begins*: both lanes of a pair begin anew, whichever side died:
 /// the survivor sends its old log again, the new life a new one.
-pub fn check_both_sides_begin_again(h: &mut impl Harness) -> Outcome {
+pub fn check_both_sides_begin_again(h: &mut dyn Harness) -> Outcome {
     if let Some(why) = h.cannot_begin_again() {
         return Outcome::Skipped(why);
     }
@@ -222,7 +222,7 @@ pub fn check_both_sides_begin_again(h: &mut impl Harness) -> Outcome {
         }
         rig.flush();
         rig.verify_all_has_come();
-        let sent = |rig: &mut Rig<'_, _>, from| match from == dies {
+        let sent = |rig: &mut Rig<'_>, from| match from == dies {
             true => 0,
             false => rig.sent(from, dies as u32),
         };
@@ -239,7 +239,7 @@ pub fn check_both_sides_begin_again(h: &mut impl Harness) -> Outcome {
 
 /// *Death*: any number of lives, each killed while frames of both sides are under
 /// way, some before anything has come to it.
-pub fn check_lives_in_a_row(h: &mut impl Harness) -> Outcome {
+pub fn check_lives_in_a_row(h: &mut dyn Harness) -> Outcome {
     if let Some(why) = h.cannot_begin_again() {
         return Outcome::Skipped(why);
     }
@@ -272,7 +272,7 @@ pub fn check_lives_in_a_row(h: &mut impl Harness) -> Outcome {
 
 /// FENCE-1: a life that has connected before its peer knows of it gets nothing
 /// that was for the life before; what it posts meanwhile comes when it is known.
-pub fn check_early_life_gets_nothing_of_the_old(h: &mut impl Harness) -> Outcome {
+pub fn check_early_life_gets_nothing_of_the_old(h: &mut dyn Harness) -> Outcome {
     if let Some(why) = h.cannot_begin_again() {
         return Outcome::Skipped(why);
     }
@@ -315,7 +315,7 @@ pub fn check_early_life_gets_nothing_of_the_old(h: &mut impl Harness) -> Outcome
 
 /// *Death*: kept frames and landings of an earlier life neither hold nor end those
 /// of the next one, which lie in the same places.
-pub fn check_kept_of_an_earlier_life(h: &mut impl Harness) -> Outcome {
+pub fn check_kept_of_an_earlier_life(h: &mut dyn Harness) -> Outcome {
     if let Some(why) = h.cannot_begin_again() {
         return Outcome::Skipped(why);
     }
@@ -355,7 +355,7 @@ pub fn check_kept_of_an_earlier_life(h: &mut impl Harness) -> Outcome {
 
 /// [`Fabric::connect`]: an incarnation that is connected, or a lower one, is
 /// refused, and that changes nothing.
-pub fn check_connected_incarnation_is_refused(h: &mut impl Harness) -> Outcome {
+pub fn check_connected_incarnation_is_refused(h: &mut dyn Harness) -> Outcome {
     if let Some(why) = h.cannot_begin_again() {
         return Outcome::Skipped(why);
     }

@@ -4,7 +4,7 @@ use super::rig::{Rig, connect};
 use super::seat::{Seat, pass};
 use super::{Harness, Outcome};
 use crate::control::Control;
-use crate::fabric::{Address, Fabric, FabricError, Refusal};
+use crate::fabric::{Address, FabricError, Refusal};
 use refrain_ring::{Incarnation, Rank, Ssn};
 
 fn is_refused(refused: Result<(), Refusal>, rank: Rank) -> bool {
@@ -14,7 +14,7 @@ fn is_refused(refused: Result<(), Refusal>, rank: Rank) -> bool {
 /// *Death*: posts to a rank that is not connected are refused: to the rank
 /// itself (self-sends stay in the engine), to one outside the job, to one that
 /// was disconnected.
-pub fn check_unconnected_is_refused(h: &mut impl Harness) -> Outcome {
+pub fn check_unconnected_is_refused(h: &mut dyn Harness) -> Outcome {
     let mut rig = Rig::new(h, 2);
     rig.send(0, 1, 8);
     rig.flush();
@@ -39,7 +39,7 @@ pub fn check_unconnected_is_refused(h: &mut impl Harness) -> Outcome {
 
 /// [`Fabric::connect`]: an address that is none of this fabric is refused with
 /// [`FabricError::Attach`]; so are the rank itself and another incarnation.
-pub fn check_unusable_address_is_refused(h: &mut impl Harness) -> Outcome {
+pub fn check_unusable_address_is_refused(h: &mut dyn Harness) -> Outcome {
     let mut rig = Rig::new(h, 2);
     let seat = &mut rig.seats[0].endpoint;
     seat.fabric.disconnect(Rank(1));
@@ -65,7 +65,7 @@ pub fn check_unusable_address_is_refused(h: &mut impl Harness) -> Outcome {
 
 /// *Death*, FENCE-1: after `disconnect` nothing reaches the sink, neither what
 /// had arrived nor what is posted later; others go on.
-pub fn check_disconnect_fences(h: &mut impl Harness) -> Outcome {
+pub fn check_disconnect_fences(h: &mut dyn Harness) -> Outcome {
     let mut rig = Rig::new(h, 3);
     rig.send(1, 0, 100);
     rig.control(1, 0);
@@ -96,7 +96,7 @@ pub fn check_disconnect_fences(h: &mut impl Harness) -> Outcome {
 
 /// *Death*: with its peer a kept frame is gone. Letting it go again has no
 /// effect.
-pub fn check_disconnect_ends_keeping(h: &mut impl Harness) -> Outcome {
+pub fn check_disconnect_ends_keeping(h: &mut dyn Harness) -> Outcome {
     let mut rig = Rig::new(h, 3);
     rig.seats[0].inbox.keeps = true;
     rig.send(1, 0, 100);
@@ -121,7 +121,7 @@ pub fn check_disconnect_ends_keeping(h: &mut impl Harness) -> Outcome {
 
 /// *Death*: a peer comes back in a higher incarnation, with lanes that begin
 /// anew in both directions: at position 0, with the first record of a new log.
-pub fn check_reconnect_begins_anew(h: &mut impl Harness) -> Outcome {
+pub fn check_reconnect_begins_anew(h: &mut dyn Harness) -> Outcome {
     let mut rig = Rig::new(h, 3);
     for incarnation in 1..4 {
         for bytes in 0..60 {
@@ -156,7 +156,7 @@ pub fn check_reconnect_begins_anew(h: &mut impl Harness) -> Outcome {
 }
 
 /// *Lanes*: what is posted before the peer has connected back waits for it.
-pub fn check_frames_wait_for_connect(h: &mut impl Harness) -> Outcome {
+pub fn check_frames_wait_for_connect(h: &mut dyn Harness) -> Outcome {
     let mut rig = Rig::new(h, 2);
     let mut fresh = Seat::new(rig.harness.restart(Rank(1), Incarnation(1)));
     connect(&mut fresh.endpoint, &rig.seats[0].endpoint);
@@ -177,7 +177,7 @@ pub fn check_frames_wait_for_connect(h: &mut impl Harness) -> Outcome {
 
 /// *Death*: a place kept from an older incarnation does not name a frame of
 /// the new one: letting it go has no effect.
-pub fn check_old_places_do_not_name_new_frames(h: &mut impl Harness) -> Outcome {
+pub fn check_old_places_do_not_name_new_frames(h: &mut dyn Harness) -> Outcome {
     let mut rig = Rig::new(h, 2);
     rig.seats[0].inbox.keeps = true;
     rig.send(1, 0, 100);
@@ -199,17 +199,17 @@ pub fn check_old_places_do_not_name_new_frames(h: &mut impl Harness) -> Outcome 
 
 /// FENCE-1: frames of an old incarnation, posted before or after its successor
 /// was connected, are never handed over, and do not disturb the successor.
-pub fn check_late_frames_are_fenced(h: &mut impl Harness) -> Outcome {
+pub fn check_late_frames_are_fenced(h: &mut dyn Harness) -> Outcome {
     late_frames(h, true)
 }
 
 /// FENCE-1: connecting a higher incarnation fences the older one, without a
 /// `disconnect` before.
-pub fn check_connect_fences(h: &mut impl Harness) -> Outcome {
+pub fn check_connect_fences(h: &mut dyn Harness) -> Outcome {
     late_frames(h, false)
 }
 
-fn late_frames<H: Harness>(h: &mut H, disconnects: bool) -> Outcome {
+fn late_frames(h: &mut dyn Harness, disconnects: bool) -> Outcome {
     let mut rig = Rig::new(h, 3);
     for _ in 0..5 {
         rig.send(1, 0, 300);
@@ -251,7 +251,7 @@ fn late_frames<H: Harness>(h: &mut H, disconnects: bool) -> Outcome {
 
 /// FENCE-1: the first frames of an old incarnation, whose numbers are those that
 /// the new one is expected to begin with, are not taken for its own.
-pub fn check_first_frames_of_the_old_are_fenced(h: &mut impl Harness) -> Outcome {
+pub fn check_first_frames_of_the_old_are_fenced(h: &mut dyn Harness) -> Outcome {
     let mut rig = Rig::new(h, 2);
     let mut zombie = rig.replace(1, 1);
     for bytes in [0, 8, 300] {
@@ -284,7 +284,7 @@ pub fn check_first_frames_of_the_old_are_fenced(h: &mut impl Harness) -> Outcome
 }
 
 /// FENCE-1: an incarnation that was disconnected is not connected again.
-pub fn check_fenced_incarnation_stays_out(h: &mut impl Harness) -> Outcome {
+pub fn check_fenced_incarnation_stays_out(h: &mut dyn Harness) -> Outcome {
     let mut rig = Rig::new(h, 2);
     let [zero, one] = &mut rig.seats[..] else {
         unreachable!("two ranks");
@@ -304,7 +304,7 @@ pub fn check_fenced_incarnation_stays_out(h: &mut impl Harness) -> Outcome {
 
 /// *Death*: of what a killed peer posted, a prefix arrives on each lane, every
 /// frame of it whole; the others go on, with and without it being fenced.
-pub fn check_killed_peer_leaves_a_prefix(h: &mut impl Harness) -> Outcome {
+pub fn check_killed_peer_leaves_a_prefix(h: &mut dyn Harness) -> Outcome {
     let mut rig = Rig::new(h, 3);
     rig.send(0, 1, 10);
     rig.send(1, 0, 10);

@@ -7,14 +7,14 @@ use super::rig::Rig;
 use super::seat::{REFUSALS_MAX, pass};
 use super::{Harness, Outcome};
 use crate::control::Control;
-use crate::fabric::{Fabric, Landed};
+use crate::fabric::Landed;
 use refrain_ring::{ChannelLog, Position, Rank, Ssn};
 
 const NONE_DISTANT: Outcome = Outcome::Skipped("none of its frames is distant");
 
 /// Ranks 0 and up, connected, and the payload bytes of a frame that is distant
 /// for rank 0; none if no frame is.
-fn distant_rig<H: Harness>(h: &mut H, ranks: u32) -> Option<(Rig<'_, H>, usize)> {
+fn distant_rig(h: &mut dyn Harness, ranks: u32) -> Option<(Rig<'_>, usize)> {
     let mut rig = Rig::new(h, ranks);
     let attributes = rig.seats[0].endpoint.fabric.attributes();
     let longest = attributes
@@ -37,7 +37,7 @@ fn distant_rig<H: Harness>(h: &mut H, ranks: u32) -> Option<(Rig<'_, H>, usize)>
     None
 }
 
-impl<H: Harness> Rig<'_, H> {
+impl Rig<'_> {
     /// So many frames come from a rank to rank 0 and are kept there.
     fn keep(&mut self, from: usize, bytes: usize, frames: usize) {
         let kept = self.seats[0].inbox.kept.len() + frames;
@@ -104,14 +104,14 @@ fn all_whole(ends: &[Option<Landed>]) -> bool {
 }
 
 /// How many frames of so many bytes fit into half of a window.
-fn frames_of<H: Harness>(rig: &Rig<'_, H>, bytes: usize) -> usize {
+fn frames_of(rig: &Rig<'_>, bytes: usize) -> usize {
     let window_bytes = rig.seats[0].endpoint.window_bytes as usize;
     (window_bytes / 2 / (bytes + 64)).clamp(1, 12)
 }
 
 /// *Distant frames*: frames behind a distant one do not wait for its landing,
 /// nor for anybody to want it.
-pub fn check_frames_do_not_wait_for_a_landing(h: &mut impl Harness) -> Outcome {
+pub fn check_frames_do_not_wait_for_a_landing(h: &mut dyn Harness) -> Outcome {
     let Some((mut rig, bytes)) = distant_rig(h, 2) else {
         return NONE_DISTANT;
     };
@@ -137,7 +137,7 @@ pub fn check_frames_do_not_wait_for_a_landing(h: &mut impl Harness) -> Outcome {
 
 /// *Distant frames*: each landing ends exactly once and, while both live, whole;
 /// in any order, among other frames, fetched at arrival or later.
-pub fn check_landings_end_once(h: &mut impl Harness) -> Outcome {
+pub fn check_landings_end_once(h: &mut dyn Harness) -> Outcome {
     let Some((mut rig, bytes)) = distant_rig(h, 3) else {
         return NONE_DISTANT;
     };
@@ -167,7 +167,7 @@ pub fn check_landings_end_once(h: &mut impl Harness) -> Outcome {
 
 /// *Sending*, *Distant frames*: `released` does not pass a distant frame before
 /// it has landed or was let go; then it goes on.
-pub fn check_released_stops_at_distant(h: &mut impl Harness) -> Outcome {
+pub fn check_released_stops_at_distant(h: &mut dyn Harness) -> Outcome {
     let Some((mut rig, bytes)) = distant_rig(h, 2) else {
         return NONE_DISTANT;
     };
@@ -194,7 +194,7 @@ pub fn check_released_stops_at_distant(h: &mut impl Harness) -> Outcome {
 }
 
 /// *Waiting*: the end of a landing wakes.
-pub fn check_wait_sees_a_landing(h: &mut impl Harness) -> Outcome {
+pub fn check_wait_sees_a_landing(h: &mut dyn Harness) -> Outcome {
     let Some((mut rig, bytes)) = distant_rig(h, 2) else {
         return NONE_DISTANT;
     };
@@ -214,7 +214,7 @@ pub fn check_wait_sees_a_landing(h: &mut impl Harness) -> Outcome {
 /// *Death*, FENCE-1: `disconnect` ends the landings of that peer, lost or (if
 /// they had landed) whole; nothing is written afterwards; what is fetched later
 /// is lost. Those of others end whole.
-pub fn check_disconnect_ends_landings(h: &mut impl Harness) -> Outcome {
+pub fn check_disconnect_ends_landings(h: &mut dyn Harness) -> Outcome {
     let Some((mut rig, bytes)) = distant_rig(h, 3) else {
         return NONE_DISTANT;
     };
@@ -245,7 +245,7 @@ pub fn check_disconnect_ends_landings(h: &mut impl Harness) -> Outcome {
 }
 
 /// *Death*: so does the death of a peer, at the latest when it is fenced.
-pub fn check_death_ends_landings(h: &mut impl Harness) -> Outcome {
+pub fn check_death_ends_landings(h: &mut dyn Harness) -> Outcome {
     let Some((mut rig, bytes)) = distant_rig(h, 3) else {
         return NONE_DISTANT;
     };
@@ -271,7 +271,7 @@ pub fn check_death_ends_landings(h: &mut impl Harness) -> Outcome {
 
 /// *Death*: the place of a distant frame of an older incarnation names nothing
 /// of the new one: what is fetched from there is lost.
-pub fn check_old_distant_places_are_lost(h: &mut impl Harness) -> Outcome {
+pub fn check_old_distant_places_are_lost(h: &mut dyn Harness) -> Outcome {
     let Some((mut rig, bytes)) = distant_rig(h, 2) else {
         return NONE_DISTANT;
     };
@@ -296,7 +296,7 @@ pub fn check_old_distant_places_are_lost(h: &mut impl Harness) -> Outcome {
 }
 
 /// [`Fabric::close`]: all landings end, and nothing else comes or goes.
-pub fn check_close_ends_everything(h: &mut impl Harness) -> Outcome {
+pub fn check_close_ends_everything(h: &mut dyn Harness) -> Outcome {
     let mut rig = match distant_rig(h, 2) {
         Some((mut rig, bytes)) => {
             let frames = frames_of(&rig, bytes);
@@ -327,7 +327,7 @@ pub fn check_close_ends_everything(h: &mut impl Harness) -> Outcome {
 
 /// [`Fabric::is_drained`]: true when all has come that was posted; not while a
 /// payload is still to be fetched from this rank, unless its peer is gone.
-pub fn check_drained_when_all_has_come(h: &mut impl Harness) -> Outcome {
+pub fn check_drained_when_all_has_come(h: &mut dyn Harness) -> Outcome {
     let (mut rig, bytes) = match distant_rig(h, 2) {
         Some((rig, bytes)) => (rig, Some(bytes)),
         None => (Rig::new(h, 2), None),

@@ -4,8 +4,8 @@ use super::rig::Rig;
 use super::seat::Seat;
 use super::{Harness, Outcome};
 use crate::control::{CONTROL_BYTES, Control};
+use crate::fabric::FabricError;
 use crate::fabric::sim::LaneKind;
-use crate::fabric::{Fabric, FabricError};
 use refrain_ring::{ChannelLog, HeaderError, Incarnation, Rank, RecordHeader, RecordKind, Ssn};
 
 const OFFENDER: usize = 1;
@@ -27,7 +27,7 @@ fn header(kind: RecordKind, extent: u64) -> RecordHeader {
 /// After rank 1 has offended rank 0: exactly one error, of the right kind;
 /// nothing more on that lane; the other pairs go on, and so does the way to
 /// the offender.
-fn expect<H: Harness>(rig: &mut Rig<'_, H>, right: impl Fn(&FabricError) -> bool) {
+fn expect(rig: &mut Rig<'_>, right: impl Fn(&FabricError) -> bool) {
     let good = rig.seats[0].inbox.frames(Rank(1), 0);
     for _ in 0..20 {
         rig.send(2, 0, 50);
@@ -51,7 +51,7 @@ fn expect<H: Harness>(rig: &mut Rig<'_, H>, right: impl Fn(&FabricError) -> bool
 }
 
 /// Posts two records as rank 1, from a log that names somebody else.
-fn post_as<F: Fabric>(seat: &mut Seat<F>, source: Rank, incarnation: Incarnation) {
+fn post_as(seat: &mut Seat, source: Rank, incarnation: Incarnation) {
     let mut log = ChannelLog::new(source, incarnation, Rank(0), seat.endpoint.window_bytes);
     for _ in 0..2 {
         assert!(seat.post_record(&mut log, Rank(0), 40, header(RecordKind::Eager, 40)));
@@ -60,7 +60,7 @@ fn post_as<F: Fabric>(seat: &mut Seat<F>, source: Rank, incarnation: Incarnation
 
 /// [`Fabric::poll`], FENCE-1: a frame of another incarnation than the connected
 /// one gives [`FabricError::WrongIncarnation`].
-pub fn check_wrong_incarnation_is_refused(h: &mut impl Harness) -> Outcome {
+pub fn check_wrong_incarnation_is_refused(h: &mut dyn Harness) -> Outcome {
     let mut rig = Rig::new(h, 3);
     post_as(&mut rig.seats[OFFENDER], Rank(1), Incarnation(9));
     expect(&mut rig, |error| {
@@ -78,7 +78,7 @@ pub fn check_wrong_incarnation_is_refused(h: &mut impl Harness) -> Outcome {
 
 /// [`Fabric::poll`]: a frame that names another rank than its lane's gives
 /// [`FabricError::WrongSource`].
-pub fn check_wrong_source_is_refused(h: &mut impl Harness) -> Outcome {
+pub fn check_wrong_source_is_refused(h: &mut dyn Harness) -> Outcome {
     let mut rig = Rig::new(h, 3);
     post_as(&mut rig.seats[OFFENDER], Rank(2), Incarnation(0));
     expect(&mut rig, |error| {
@@ -95,7 +95,7 @@ pub fn check_wrong_source_is_refused(h: &mut impl Harness) -> Outcome {
 
 /// Posts a bad record between good ones, in one log. The good one before it
 /// must arrive.
-fn post_bad<H: Harness>(rig: &mut Rig<'_, H>, payload_bytes: usize, bad: RecordHeader) {
+fn post_bad(rig: &mut Rig<'_>, payload_bytes: usize, bad: RecordHeader) {
     rig.send(OFFENDER, 0, 40);
     rig.flush();
     let seat = &mut rig.seats[OFFENDER];
@@ -110,7 +110,7 @@ fn post_bad<H: Harness>(rig: &mut Rig<'_, H>, payload_bytes: usize, bad: RecordH
 
 /// [`Fabric::poll`]: a header that contradicts itself gives
 /// [`FabricError::Garbage`]; frames before it arrive.
-pub fn check_broken_header_is_refused(h: &mut impl Harness) -> Outcome {
+pub fn check_broken_header_is_refused(h: &mut dyn Harness) -> Outcome {
     let mut rig = Rig::new(h, 3);
     // More payload than its message has.
     post_bad(&mut rig, 40, header(RecordKind::Eager, 0));
@@ -130,7 +130,7 @@ pub fn check_broken_header_is_refused(h: &mut impl Harness) -> Outcome {
 /// [`Fabric::poll`]: a link that leads out of the log gives
 /// [`FabricError::BrokenLog`] (or [`FabricError::Garbage`] where no log is
 /// read).
-pub fn check_broken_link_is_refused(h: &mut impl Harness) -> Outcome {
+pub fn check_broken_link_is_refused(h: &mut dyn Harness) -> Outcome {
     let mut rig = Rig::new(h, 3);
     post_bad(&mut rig, 0, header(RecordKind::Link, 1 << 40));
     expect(&mut rig, |error| {
@@ -150,7 +150,7 @@ pub fn check_broken_link_is_refused(h: &mut impl Harness) -> Outcome {
 
 /// [`Fabric::poll`]: bytes that are no header of this version give
 /// [`FabricError::Garbage`].
-pub fn check_garbage_header_is_refused(h: &mut impl Harness) -> Outcome {
+pub fn check_garbage_header_is_refused(h: &mut dyn Harness) -> Outcome {
     let good = header(RecordKind::Eager, 0).encode();
     let with = |index: usize, value: u8| {
         let mut bytes = good;
@@ -180,7 +180,7 @@ pub fn check_garbage_header_is_refused(h: &mut impl Harness) -> Outcome {
 
 /// Puts bytes where rank 0 looks for the next frame of rank 1: by the harness,
 /// or in the log where that is what rank 0 reads.
-fn plant<H: Harness>(rig: &mut Rig<'_, H>, bytes: &[u8]) -> bool {
+fn plant(rig: &mut Rig<'_>, bytes: &[u8]) -> bool {
     let injected = rig.harness.inject(Rank(1), Rank(0), LaneKind::Data, bytes);
     let seat = &mut rig.seats[OFFENDER];
     let planted = injected
@@ -192,7 +192,7 @@ fn plant<H: Harness>(rig: &mut Rig<'_, H>, bytes: &[u8]) -> bool {
 
 /// [`Fabric::poll`]: a control frame that does not decode gives
 /// [`FabricError::BadControl`].
-pub fn check_garbage_control_is_refused(h: &mut impl Harness) -> Outcome {
+pub fn check_garbage_control_is_refused(h: &mut dyn Harness) -> Outcome {
     let words = Control::Horizon { ssn: Ssn(0) }.encode(Rank(1), Incarnation(0));
     let good: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
     for (index, value) in [(0, 99), (1, 99), (CONTROL_BYTES - 1, 1)] {

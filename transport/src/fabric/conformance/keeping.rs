@@ -2,12 +2,11 @@
 
 use super::rig::Rig;
 use super::{Harness, Outcome};
-use crate::fabric::Fabric;
 use refrain_ring::{ChannelLog, Position, Rank};
 
 /// *Sending*: `released` reaches the end of the log when everything is
 /// consumed. (That it never goes back is looked at by every check.)
-pub fn check_released_reaches_the_tail(h: &mut impl Harness) -> Outcome {
+pub fn check_released_reaches_the_tail(h: &mut dyn Harness) -> Outcome {
     let mut rig = Rig::new(h, 2);
     assert_eq!(
         rig.seats[0].endpoint.fabric.released(Rank(1)),
@@ -27,7 +26,7 @@ pub fn check_released_reaches_the_tail(h: &mut impl Harness) -> Outcome {
 
 /// *Sending*, *Receiving*: where the receiver reads in place, or the frame is
 /// distant, `released` does not pass a kept frame; elsewhere a kept frame does not hold the log.
-pub fn check_released_stops_at_kept(h: &mut impl Harness) -> Outcome {
+pub fn check_released_stops_at_kept(h: &mut dyn Harness) -> Outcome {
     let mut rig = Rig::new(h, 2);
     let in_place = rig.seats[0].endpoint.fabric.attributes().reads_in_place;
     rig.send(0, 1, 10);
@@ -59,7 +58,7 @@ pub fn check_released_stops_at_kept(h: &mut impl Harness) -> Outcome {
 
 /// *Receiving*: kept frames stay readable, whatever comes after, and are let
 /// go in any order.
-pub fn check_keep_and_let_go_in_any_order(h: &mut impl Harness) -> Outcome {
+pub fn check_keep_and_let_go_in_any_order(h: &mut dyn Harness) -> Outcome {
     let mut rig = Rig::new(h, 2);
     for round in 0..40_usize {
         for number in 0..8 {
@@ -86,7 +85,7 @@ pub fn check_keep_and_let_go_in_any_order(h: &mut impl Harness) -> Outcome {
 
 /// *Receiving*: before kept frames make the sender stall, an arrival is
 /// pressed; letting go makes the sender go on.
-pub fn check_pressed_before_a_stall(h: &mut impl Harness) -> Outcome {
+pub fn check_pressed_before_a_stall(h: &mut dyn Harness) -> Outcome {
     let mut stalled = false;
     for bytes in [64, 4096, 50_000, ChannelLog::PAYLOAD_BYTES_MAX] {
         stalled |= stall(h, bytes, 0);
@@ -102,7 +101,7 @@ pub fn check_pressed_before_a_stall(h: &mut impl Harness) -> Outcome {
 
 /// Keeps frames of `bytes` bytes, behind `consumed_bytes` that were consumed,
 /// until the sender stalls; whether it did.
-fn stall(h: &mut impl Harness, bytes: usize, consumed_bytes: usize) -> bool {
+fn stall(h: &mut dyn Harness, bytes: usize, consumed_bytes: usize) -> bool {
     let mut rig = Rig::new(h, 2);
     let window_bytes = rig.seats[0].endpoint.window_bytes;
     let longest = rig.seats[0]

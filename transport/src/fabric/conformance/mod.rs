@@ -55,13 +55,19 @@ pub use rig::connect_all;
 use super::Fabric;
 use super::sim::LaneKind;
 use core::any::Any;
+use core::fmt::Debug;
 use core::time::Duration;
 use refrain_ring::{Arena, Incarnation, Rank};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
+/// A fabric that is checked, whatever it is.
+pub trait Checked: Fabric + Debug + Any {}
+
+impl<F: Fabric + Debug + Any> Checked for F {}
+
 /// One rank as a harness makes it.
 #[derive(Debug)]
-pub struct Endpoint<F> {
+pub struct Endpoint<F = Box<dyn Checked>> {
     /// The rank.
     pub rank: Rank,
     /// Its incarnation.
@@ -74,21 +80,31 @@ pub struct Endpoint<F> {
     pub window_bytes: u64,
 }
 
+impl<F: Checked> Endpoint<F> {
+    /// The same, to be checked.
+    pub fn to_check(self) -> Endpoint {
+        Endpoint {
+            rank: self.rank,
+            incarnation: self.incarnation,
+            fabric: Box::new(self.fabric),
+            arena: self.arena,
+            window_bytes: self.window_bytes,
+        }
+    }
+}
+
 /// What a fabric brings to be checked.
 pub trait Harness {
-    /// The fabric.
-    type F: Fabric;
-
     /// A new job of so many ranks, in incarnation 0, each connected with each
     /// other and none with itself. Endpoints of earlier jobs are gone.
-    fn make(&mut self, ranks: u32) -> Vec<Endpoint<Self::F>>;
+    fn make(&mut self, ranks: u32) -> Vec<Endpoint>;
 
     /// A rank of the present job in a higher incarnation, not connected with
     /// anybody. Its older endpoint may still live, and post.
-    fn restart(&mut self, rank: Rank, incarnation: Incarnation) -> Endpoint<Self::F>;
+    fn restart(&mut self, rank: Rank, incarnation: Incarnation) -> Endpoint;
 
     /// Ends a rank as if its process were killed: without a goodbye.
-    fn kill(&mut self, endpoint: Endpoint<Self::F>);
+    fn kill(&mut self, endpoint: Endpoint);
 
     /// Lets what is on its way come nearer; false when nothing is.
     fn progress(&mut self) -> bool;
@@ -173,7 +189,7 @@ macro_rules! report {
 }
 
 /// Runs every check, also after one has failed.
-pub fn run(harness: &mut impl Harness) -> Report {
+pub fn run(harness: &mut dyn Harness) -> Report {
     report!(harness;
         check_data_lane_is_fifo,
         check_control_lane_is_fifo,
@@ -234,7 +250,7 @@ pub fn run(harness: &mut impl Harness) -> Report {
 ///
 /// # Panics
 /// When a check failed: names all that did.
-pub fn run_all(harness: &mut impl Harness) -> Report {
+pub fn run_all(harness: &mut dyn Harness) -> Report {
     let report = run(harness);
     for (check, why) in &report.skipped {
         eprintln!("skipped {check}: {why}");

@@ -148,7 +148,8 @@ struct FaultyHarness {
 }
 
 impl FaultyHarness {
-    fn wrap(&self, endpoint: Endpoint<SimFabric>) -> Endpoint<Faulty> {
+    fn start(&self, rank: Rank, incarnation: Incarnation) -> Endpoint<Faulty> {
+        let endpoint = self.sim.start(rank, incarnation);
         let fabric = Faulty {
             sim: endpoint.fabric,
             bug: self.bug,
@@ -173,23 +174,20 @@ impl FaultyHarness {
 }
 
 impl Harness for FaultyHarness {
-    type F = Faulty;
-
-    fn make(&mut self, ranks: u32) -> Vec<Endpoint<Faulty>> {
+    fn make(&mut self, ranks: u32) -> Vec<Endpoint> {
         self.sim.clear();
         let mut endpoints: Vec<_> = (0..ranks)
-            .map(|rank| self.restart(Rank(rank), Incarnation(0)))
+            .map(|rank| self.start(Rank(rank), Incarnation(0)))
             .collect();
         connect_all(&mut endpoints);
-        endpoints
+        endpoints.into_iter().map(Endpoint::to_check).collect()
     }
 
-    fn restart(&mut self, rank: Rank, incarnation: Incarnation) -> Endpoint<Faulty> {
-        let endpoint = self.sim.restart(rank, incarnation);
-        self.wrap(endpoint)
+    fn restart(&mut self, rank: Rank, incarnation: Incarnation) -> Endpoint {
+        self.start(rank, incarnation).to_check()
     }
 
-    fn kill(&mut self, endpoint: Endpoint<Faulty>) {
+    fn kill(&mut self, endpoint: Endpoint) {
         let network = self.sim.network();
         network.kill_life(endpoint.rank, endpoint.incarnation);
     }

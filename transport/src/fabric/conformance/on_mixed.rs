@@ -33,6 +33,7 @@ fn shm(job: u64, size: u32, rank: Rank, incarnation: Incarnation) -> (Shm, Arena
 }
 
 /// A side without peers. Time passes while a rank sleeps on it.
+#[derive(Debug)]
 struct Idle {
     attributes: Attributes,
     network: Option<Network>,
@@ -113,29 +114,33 @@ struct FarHarness {
     ranks: u32,
 }
 
-impl Harness for FarHarness {
-    type F = Mixed<Idle, SimFabric>;
-
-    fn make(&mut self, ranks: u32) -> Vec<Endpoint<Self::F>> {
-        self.ranks = ranks;
-        self.sim.clear();
-        let mut endpoints: Vec<_> = (0..ranks)
-            .map(|rank| self.restart(Rank(rank), Incarnation(0)))
-            .collect();
-        connect_all(&mut endpoints);
-        endpoints
-    }
-
-    fn restart(&mut self, rank: Rank, incarnation: Incarnation) -> Endpoint<Self::F> {
-        let endpoint = self.sim.restart(rank, incarnation);
+impl FarHarness {
+    fn start(&mut self, rank: Rank, incarnation: Incarnation) -> Endpoint<Mixed<Idle, SimFabric>> {
+        let endpoint = self.sim.start(rank, incarnation);
         let network = self.sim.network().clone();
         let sides = vec![Side::Far; self.ranks as usize];
         on_side(endpoint, |far| {
             Mixed::new(Idle::beside(far.attributes(), Some(network)), far, sides)
         })
     }
+}
 
-    fn kill(&mut self, endpoint: Endpoint<Self::F>) {
+impl Harness for FarHarness {
+    fn make(&mut self, ranks: u32) -> Vec<Endpoint> {
+        self.ranks = ranks;
+        self.sim.clear();
+        let mut endpoints: Vec<_> = (0..ranks)
+            .map(|rank| self.start(Rank(rank), Incarnation(0)))
+            .collect();
+        connect_all(&mut endpoints);
+        endpoints.into_iter().map(Endpoint::to_check).collect()
+    }
+
+    fn restart(&mut self, rank: Rank, incarnation: Incarnation) -> Endpoint {
+        self.start(rank, incarnation).to_check()
+    }
+
+    fn kill(&mut self, endpoint: Endpoint) {
         let network = self.sim.network();
         network.kill_life(endpoint.rank, endpoint.incarnation);
     }
@@ -163,19 +168,8 @@ struct NearHarness {
     ranks: u32,
 }
 
-impl Harness for NearHarness {
-    type F = Mixed<Shm, Idle>;
-
-    fn make(&mut self, ranks: u32) -> Vec<Endpoint<Self::F>> {
-        self.ranks = ranks;
-        let mut endpoints: Vec<_> = (0..ranks)
-            .map(|rank| self.restart(Rank(rank), Incarnation(0)))
-            .collect();
-        connect_all(&mut endpoints);
-        endpoints
-    }
-
-    fn restart(&mut self, rank: Rank, incarnation: Incarnation) -> Endpoint<Self::F> {
+impl NearHarness {
+    fn start(&mut self, rank: Rank, incarnation: Incarnation) -> Endpoint<Mixed<Shm, Idle>> {
         let (shm, arena) = shm(43, self.ranks, rank, incarnation);
         let far = Idle::beside(shm.attributes(), None);
         Endpoint {
@@ -186,8 +180,23 @@ impl Harness for NearHarness {
             window_bytes: WINDOW_BYTES,
         }
     }
+}
 
-    fn kill(&mut self, endpoint: Endpoint<Self::F>) {
+impl Harness for NearHarness {
+    fn make(&mut self, ranks: u32) -> Vec<Endpoint> {
+        self.ranks = ranks;
+        let mut endpoints: Vec<_> = (0..ranks)
+            .map(|rank| self.start(Rank(rank), Incarnation(0)))
+            .collect();
+        connect_all(&mut endpoints);
+        endpoints.into_iter().map(Endpoint::to_check).collect()
+    }
+
+    fn restart(&mut self, rank: Rank, incarnation: Incarnation) -> Endpoint {
+        self.start(rank, incarnation).to_check()
+    }
+
+    fn kill(&mut self, endpoint: Endpoint) {
         drop(endpoint);
     }
 
@@ -212,22 +221,8 @@ struct TwoHosts {
     ranks: u32,
 }
 
-impl Harness for TwoHosts {
-    type F = Mixed<Shm, Ofi>;
-
-    fn make(&mut self, ranks: u32) -> Vec<Endpoint<Self::F>> {
-        self.ranks = ranks;
-        self.job += 1;
-        let mut endpoints: Vec<_> = (0..ranks)
-            .map(|rank| self.restart(Rank(rank), Incarnation(0)))
-            .collect();
-        connect_all(&mut endpoints);
-        let is_far = |one: Rank, other: Rank| (one.0 + other.0) % 2 == 1;
-        greet_all(&mut endpoints, is_far, Mixed::far_mut, self.patience());
-        endpoints
-    }
-
-    fn restart(&mut self, rank: Rank, incarnation: Incarnation) -> Endpoint<Self::F> {
+impl TwoHosts {
+    fn start(&mut self, rank: Rank, incarnation: Incarnation) -> Endpoint<Mixed<Shm, Ofi>> {
         let (shm, arena) = shm(self.job, self.ranks, rank, incarnation);
         let options = OfiOptions {
             network: NetworkOptions {
@@ -256,8 +251,26 @@ impl Harness for TwoHosts {
             window_bytes: WINDOW_BYTES,
         }
     }
+}
 
-    fn kill(&mut self, endpoint: Endpoint<Self::F>) {
+impl Harness for TwoHosts {
+    fn make(&mut self, ranks: u32) -> Vec<Endpoint> {
+        self.ranks = ranks;
+        self.job += 1;
+        let mut endpoints: Vec<_> = (0..ranks)
+            .map(|rank| self.start(Rank(rank), Incarnation(0)))
+            .collect();
+        connect_all(&mut endpoints);
+        let is_far = |one: Rank, other: Rank| (one.0 + other.0) % 2 == 1;
+        greet_all(&mut endpoints, is_far, Mixed::far_mut, self.patience());
+        endpoints.into_iter().map(Endpoint::to_check).collect()
+    }
+
+    fn restart(&mut self, rank: Rank, incarnation: Incarnation) -> Endpoint {
+        self.start(rank, incarnation).to_check()
+    }
+
+    fn kill(&mut self, endpoint: Endpoint) {
         drop(endpoint);
     }
 

@@ -49,35 +49,12 @@ impl<O> NetworkHarness<O> {
     }
 }
 
-impl<E, O> Harness for NetworkHarness<O>
+impl<E, O> NetworkHarness<O>
 where
     E: MessageEndpoint,
     O: FnMut(NetworkOptions, &Region) -> Network<E>,
 {
-    type F = Network<E>;
-
-    fn cannot_begin_again(&self) -> Option<&'static str> {
-        self.temper.cannot_begin_again
-    }
-
-    fn make(&mut self, ranks: u32) -> Vec<Endpoint<Network<E>>> {
-        self.ranks = ranks;
-        self.graves.clear();
-        self.job = JOBS.fetch_add(1, Ordering::Relaxed) << 32 | u64::from(std::process::id());
-        let mut endpoints: Vec<_> = (0..ranks)
-            .map(|rank| self.restart(Rank(rank), Incarnation(0)))
-            .collect();
-        connect_all(&mut endpoints);
-        greet_all(
-            &mut endpoints,
-            |one, other| one != other,
-            |network| network,
-            self.patience(),
-        );
-        endpoints
-    }
-
-    fn restart(&mut self, rank: Rank, incarnation: Incarnation) -> Endpoint<Network<E>> {
+    fn start(&mut self, rank: Rank, incarnation: Incarnation) -> Endpoint<Network<E>> {
         let window_bytes = self.window_bytes;
         let arena = Arena::heap(8 * window_bytes as usize);
         let options = NetworkOptions {
@@ -98,10 +75,41 @@ where
             window_bytes,
         }
     }
+}
+
+impl<E, O> Harness for NetworkHarness<O>
+where
+    E: MessageEndpoint + 'static,
+    O: FnMut(NetworkOptions, &Region) -> Network<E>,
+{
+    fn cannot_begin_again(&self) -> Option<&'static str> {
+        self.temper.cannot_begin_again
+    }
+
+    fn make(&mut self, ranks: u32) -> Vec<Endpoint> {
+        self.ranks = ranks;
+        self.graves.clear();
+        self.job = JOBS.fetch_add(1, Ordering::Relaxed) << 32 | u64::from(std::process::id());
+        let mut endpoints: Vec<_> = (0..ranks)
+            .map(|rank| self.start(Rank(rank), Incarnation(0)))
+            .collect();
+        connect_all(&mut endpoints);
+        greet_all(
+            &mut endpoints,
+            |one, other| one != other,
+            |network| network,
+            self.patience(),
+        );
+        endpoints.into_iter().map(Endpoint::to_check).collect()
+    }
+
+    fn restart(&mut self, rank: Rank, incarnation: Incarnation) -> Endpoint {
+        self.start(rank, incarnation).to_check()
+    }
 
     /// The memory of a process that is gone is not read any more. This process
     /// is not gone: its memory could be, with other bytes in it, and is kept.
-    fn kill(&mut self, endpoint: Endpoint<Network<E>>) {
+    fn kill(&mut self, endpoint: Endpoint) {
         drop(endpoint.fabric);
         self.graves.push(endpoint.arena);
     }

@@ -17,7 +17,7 @@ fn harness(
     library: Option<PathBuf>,
     provider: &'static str,
     overrides: Overrides,
-) -> impl Harness<F = Ofi> {
+) -> impl Harness {
     let temper = Temper {
         // `sockets` has threads, which wait for a processor where others use them; so
         // has soft-RoCE.

@@ -20,21 +20,8 @@ impl ShmHarness {
             window_bytes,
         }
     }
-}
 
-impl Harness for ShmHarness {
-    type F = Shm;
-
-    fn make(&mut self, ranks: u32) -> Vec<Endpoint<Shm>> {
-        self.ranks = ranks;
-        let mut endpoints: Vec<_> = (0..ranks)
-            .map(|rank| self.restart(Rank(rank), Incarnation(0)))
-            .collect();
-        super::connect_all(&mut endpoints);
-        endpoints
-    }
-
-    fn restart(&mut self, rank: Rank, incarnation: Incarnation) -> Endpoint<Shm> {
+    fn start(&self, rank: Rank, incarnation: Incarnation) -> Endpoint<Shm> {
         let window_bytes = self.window_bytes;
         let (fabric, arena) = Shm::create(ShmOptions {
             job: 42,
@@ -53,8 +40,23 @@ impl Harness for ShmHarness {
             window_bytes,
         }
     }
+}
 
-    fn kill(&mut self, endpoint: Endpoint<Shm>) {
+impl Harness for ShmHarness {
+    fn make(&mut self, ranks: u32) -> Vec<Endpoint> {
+        self.ranks = ranks;
+        let mut endpoints: Vec<_> = (0..ranks)
+            .map(|rank| self.start(Rank(rank), Incarnation(0)))
+            .collect();
+        super::connect_all(&mut endpoints);
+        endpoints.into_iter().map(Endpoint::to_check).collect()
+    }
+
+    fn restart(&mut self, rank: Rank, incarnation: Incarnation) -> Endpoint {
+        self.start(rank, incarnation).to_check()
+    }
+
+    fn kill(&mut self, endpoint: Endpoint) {
         drop(endpoint);
     }
 

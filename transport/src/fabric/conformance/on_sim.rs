@@ -31,7 +31,8 @@ impl SimHarness {
         self.network = Network::new(self.options.clone());
     }
 
-    fn start(&self, rank: Rank, incarnation: Incarnation) -> Endpoint<SimFabric> {
+    /// A rank, not connected with anybody.
+    pub(super) fn start(&self, rank: Rank, incarnation: Incarnation) -> Endpoint<SimFabric> {
         let window_bytes = self.options.window_bytes;
         let log_bytes = 8 * window_bytes as usize;
         let (fabric, arena) = self.network.start(rank, incarnation, log_bytes);
@@ -46,22 +47,20 @@ impl SimHarness {
 }
 
 impl Harness for SimHarness {
-    type F = SimFabric;
-
-    fn make(&mut self, ranks: u32) -> Vec<Endpoint<SimFabric>> {
+    fn make(&mut self, ranks: u32) -> Vec<Endpoint> {
         self.clear();
         let mut endpoints: Vec<_> = (0..ranks)
             .map(|rank| self.start(Rank(rank), Incarnation(0)))
             .collect();
         super::connect_all(&mut endpoints);
-        endpoints
+        endpoints.into_iter().map(Endpoint::to_check).collect()
     }
 
-    fn restart(&mut self, rank: Rank, incarnation: Incarnation) -> Endpoint<SimFabric> {
-        self.start(rank, incarnation)
+    fn restart(&mut self, rank: Rank, incarnation: Incarnation) -> Endpoint {
+        self.start(rank, incarnation).to_check()
     }
 
-    fn kill(&mut self, endpoint: Endpoint<SimFabric>) {
+    fn kill(&mut self, endpoint: Endpoint) {
         self.network.kill_life(endpoint.rank, endpoint.incarnation);
     }
 
@@ -90,17 +89,15 @@ struct RealHarness {
 }
 
 impl Harness for RealHarness {
-    type F = SimFabric;
-
-    fn make(&mut self, ranks: u32) -> Vec<Endpoint<SimFabric>> {
+    fn make(&mut self, ranks: u32) -> Vec<Endpoint> {
         self.sim.make(ranks)
     }
 
-    fn restart(&mut self, rank: Rank, incarnation: Incarnation) -> Endpoint<SimFabric> {
+    fn restart(&mut self, rank: Rank, incarnation: Incarnation) -> Endpoint {
         self.sim.restart(rank, incarnation)
     }
 
-    fn kill(&mut self, endpoint: Endpoint<SimFabric>) {
+    fn kill(&mut self, endpoint: Endpoint) {
         self.sim.kill(endpoint);
     }
 

@@ -8,9 +8,10 @@ use super::*;
 use crate::fabric::network::NetworkOptions;
 use crate::fabric::verbs::{Overrides, PortChoice, Verbs, VerbsOptions, choose};
 use refrain_ring::{Rank, Region};
+use refrain_verbs::Counters;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-fn harness(port: PortChoice, overrides: Overrides) -> impl Harness<F = Verbs> {
+fn harness(port: PortChoice, overrides: Overrides) -> impl Harness {
     let temper = Temper {
         // The threads of soft-RoCE wait for a processor where others use them.
         silence: Duration::from_millis(50),
@@ -33,10 +34,7 @@ fn harness(port: PortChoice, overrides: Overrides) -> impl Harness<F = Verbs> {
 }
 
 /// A harness, alone on the device as long as the guard lives, if there is a device.
-fn on_device(
-    name: &str,
-    overrides: Overrides,
-) -> Option<(MutexGuard<'static, ()>, impl Harness<F = Verbs>)> {
+fn on_device(name: &str, overrides: Overrides) -> Option<(MutexGuard<'static, ()>, impl Harness)> {
     static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
     let alone = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
     let device = std::env::var("REFRAIN_VERBS_DEVICE").ok();
@@ -60,6 +58,13 @@ fn keeps_the_contract(name: &str, overrides: Overrides) {
     }
 }
 
+/// What the first rank's endpoint has counted.
+fn counters(rig: &Rig<'_>) -> Counters {
+    let fabric: &dyn Any = &*rig.seats[0].endpoint.fabric;
+    let verbs: &Verbs = fabric.downcast_ref().expect("the harness is of verbs");
+    *verbs.counters()
+}
+
 /// A small message costs its sender one request that carries it, and one doorbell,
 /// and every sixteenth a completion: with an answer to each message, so that
 /// acknowledgements travel with those. A rank that hears nothing for long asks, which
@@ -73,7 +78,7 @@ fn a_small_message_is_one_doorbell() {
     };
     let mut rig = Rig::new(&mut harness, 2);
     rig.settle();
-    let begin = *rig.seats[0].endpoint.fabric.counters();
+    let begin = counters(&rig);
     for round in 1..=ROUNDS {
         for (from, to) in [(0, 1), (1, 0)] {
             rig.send(from, to as u32, 8);
@@ -83,7 +88,7 @@ fn a_small_message_is_one_doorbell() {
             });
         }
     }
-    let end = *rig.seats[0].endpoint.fabric.counters();
+    let end = counters(&rig);
     println!("  before {ROUNDS} messages and answers: {begin:?}\n  behind: {end:?}");
     let doorbells = end.doorbells - begin.doorbells;
     assert!(

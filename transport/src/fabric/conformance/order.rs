@@ -2,11 +2,10 @@
 
 use super::rig::Rig;
 use super::{Harness, Outcome};
-use crate::fabric::Fabric;
 use refrain_ring::{CHUNK_BYTES, ChannelLog, Rank};
 
 /// *Lanes*: a data lane is FIFO, loses nothing and duplicates nothing.
-pub fn check_data_lane_is_fifo(h: &mut impl Harness) -> Outcome {
+pub fn check_data_lane_is_fifo(h: &mut dyn Harness) -> Outcome {
     let mut rig = Rig::new(h, 2);
     for number in 0..500 {
         rig.send(0, 1, number % 40);
@@ -18,7 +17,7 @@ pub fn check_data_lane_is_fifo(h: &mut impl Harness) -> Outcome {
 }
 
 /// *Lanes*: a control lane is FIFO, loses nothing and duplicates nothing.
-pub fn check_control_lane_is_fifo(h: &mut impl Harness) -> Outcome {
+pub fn check_control_lane_is_fifo(h: &mut dyn Harness) -> Outcome {
     let mut rig = Rig::new(h, 2);
     for _ in 0..500 {
         rig.control(0, 1);
@@ -31,7 +30,7 @@ pub fn check_control_lane_is_fifo(h: &mut impl Harness) -> Outcome {
 
 /// *Progress*: a refused post has no effect. A receiver that polls seldom
 /// makes both lanes refuse; nothing is lost or doubled.
-pub fn check_nothing_is_lost_when_busy(h: &mut impl Harness) -> Outcome {
+pub fn check_nothing_is_lost_when_busy(h: &mut dyn Harness) -> Outcome {
     let mut rig = Rig::new(h, 2);
     for round in 0..rig.harness.busy_rounds() {
         rig.seats[0].try_send(Rank(1), 700);
@@ -52,7 +51,7 @@ pub fn check_nothing_is_lost_when_busy(h: &mut impl Harness) -> Outcome {
 /// *Sending*: frames of every length arrive bit-identical, around every limit:
 /// none, one byte, the length that shares the header's line, lines, fragments
 /// and the longest that a chunk or the fabric takes.
-pub fn check_payload_sizes(h: &mut impl Harness) -> Outcome {
+pub fn check_payload_sizes(h: &mut dyn Harness) -> Outcome {
     let mut rig = Rig::new(h, 2);
     let attributes = rig.seats[0].endpoint.fabric.attributes();
     let longest = attributes
@@ -79,7 +78,7 @@ pub fn check_payload_sizes(h: &mut impl Harness) -> Outcome {
 
 /// *Sending*: what is released may be written again. Many windows go through
 /// one, in frames that end chunks at every kind of place.
-pub fn check_log_memory_is_reused(h: &mut impl Harness) -> Outcome {
+pub fn check_log_memory_is_reused(h: &mut dyn Harness) -> Outcome {
     let mut rig = Rig::new(h, 2);
     let window_bytes = rig.seats[0].endpoint.window_bytes;
     let attributes = rig.seats[0].endpoint.fabric.attributes();
@@ -105,7 +104,7 @@ pub fn check_log_memory_is_reused(h: &mut impl Harness) -> Outcome {
 
 /// *Lanes*: pairs do not disturb each other. All ranks send to all, on both
 /// lanes, interleaved.
-pub fn check_peers_interleaved(h: &mut impl Harness) -> Outcome {
+pub fn check_peers_interleaved(h: &mut dyn Harness) -> Outcome {
     const RANKS: u32 = 4;
     const ROUNDS: u64 = 60;
     let mut rig = Rig::new(h, RANKS);

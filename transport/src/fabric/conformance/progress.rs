@@ -2,7 +2,6 @@
 
 use super::rig::Rig;
 use super::{Harness, Outcome};
-use crate::fabric::Fabric;
 use core::time::Duration;
 use refrain_ring::Rank;
 
@@ -13,7 +12,7 @@ const SLICE: Duration = Duration::from_millis(1);
 
 /// *Lanes*, GATE-4: a full data lane never stops a control lane, neither
 /// sending nor, when nothing of the data is let go, arriving.
-pub fn check_control_passes_a_full_data_lane(h: &mut impl Harness) -> Outcome {
+pub fn check_control_passes_a_full_data_lane(h: &mut dyn Harness) -> Outcome {
     let mut rig = Rig::new(h, 2);
     rig.fill(0, 1, 4096, 4096);
     let taken = (0..1000).any(|_| {
@@ -39,7 +38,7 @@ pub fn check_control_passes_a_full_data_lane(h: &mut impl Harness) -> Outcome {
 
 /// *Progress*: one poll makes a bounded number of calls to the sink, however
 /// much has arrived, and never blocks.
-pub fn check_poll_is_bounded(h: &mut impl Harness) -> Outcome {
+pub fn check_poll_is_bounded(h: &mut dyn Harness) -> Outcome {
     let calls_max = h.poll_calls_max();
     let mut rig = Rig::new(h, 2);
     assert_eq!(rig.seats[1].poll(), 0, "nothing was sent");
@@ -65,7 +64,7 @@ pub fn check_poll_is_bounded(h: &mut impl Harness) -> Outcome {
 
 /// *Waiting*: a wake-up is not missed, whether it comes before the wait or
 /// was left over by a poll that ended at its bound.
-pub fn check_wait_sees_what_was_posted_before(h: &mut impl Harness) -> Outcome {
+pub fn check_wait_sees_what_was_posted_before(h: &mut dyn Harness) -> Outcome {
     let mut rig = Rig::new(h, 2);
     for round in 0..200 {
         // Whatever was there has been seen: only the next post can wake.
@@ -83,16 +82,16 @@ pub fn check_wait_sees_what_was_posted_before(h: &mut impl Harness) -> Outcome {
 }
 
 /// Waits and polls until something is handed over.
-fn wait_for_a_call<H: Harness>(rig: &mut Rig<'_, H>, rank: usize) {
+fn wait_for_a_call(rig: &mut Rig<'_>, rank: usize) {
     wait_until(rig, rank, "a frame", |rig| rig.seats[rank].poll() > 0);
 }
 
 /// Waits until something holds, which `holds` makes progress for.
-pub(super) fn wait_until<H: Harness>(
-    rig: &mut Rig<'_, H>,
+pub(super) fn wait_until(
+    rig: &mut Rig<'_>,
     rank: usize,
     what: &str,
-    mut holds: impl FnMut(&mut Rig<'_, H>) -> bool,
+    mut holds: impl FnMut(&mut Rig<'_>) -> bool,
 ) {
     let begin = rig.harness.now();
     loop {
@@ -107,7 +106,7 @@ pub(super) fn wait_until<H: Harness>(
 
 /// Waits for something that happens unless a wake-up is missed. Where all must
 /// be driven nobody can sleep for long, and a missed one does not show here.
-fn wait<H: Harness>(rig: &mut Rig<'_, H>, rank: usize, what: &str) {
+fn wait(rig: &mut Rig<'_>, rank: usize, what: &str) {
     if rig.harness.drives_all() {
         rig.poll_others(rank);
         return rig.seats[rank].endpoint.fabric.wait(SLICE);
@@ -122,7 +121,7 @@ fn wait<H: Harness>(rig: &mut Rig<'_, H>, rank: usize, what: &str) {
 
 /// *Waiting*: what was released since the last poll wakes the sender, also if
 /// that happened before it waits.
-pub fn check_wait_sees_released(h: &mut impl Harness) -> Outcome {
+pub fn check_wait_sees_released(h: &mut dyn Harness) -> Outcome {
     let mut rig = Rig::new(h, 2);
     for _ in 0..20 {
         rig.settle();
@@ -143,7 +142,7 @@ pub fn check_wait_sees_released(h: &mut impl Harness) -> Outcome {
 
 /// *Waiting*: room made in a full control lane since the last poll wakes the
 /// sender, also if that happened before it waits.
-pub fn check_wait_sees_room_for_control(h: &mut impl Harness) -> Outcome {
+pub fn check_wait_sees_room_for_control(h: &mut dyn Harness) -> Outcome {
     let mut rig = Rig::new(h, 2);
     if !rig.fill_control(0, 1) {
         rig.finish();
@@ -164,7 +163,7 @@ pub fn check_wait_sees_room_for_control(h: &mut impl Harness) -> Outcome {
 }
 
 /// *Waiting*: it ends with its time-out when nothing happens.
-pub fn check_wait_ends(h: &mut impl Harness) -> Outcome {
+pub fn check_wait_ends(h: &mut dyn Harness) -> Outcome {
     let mut rig = Rig::new(h, 2);
     for seat in &mut rig.seats {
         seat.endpoint.fabric.wait(Duration::from_millis(1));

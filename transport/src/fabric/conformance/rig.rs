@@ -29,13 +29,13 @@ impl Deadline {
 }
 
 /// A job under check.
-pub(super) struct Rig<'h, H: Harness> {
-    pub(super) harness: &'h mut H,
-    pub(super) seats: Vec<Seat<H::F>>,
+pub(super) struct Rig<'h> {
+    pub(super) harness: &'h mut dyn Harness,
+    pub(super) seats: Vec<Seat>,
 }
 
-impl<'h, H: Harness> Rig<'h, H> {
-    pub(super) fn new(harness: &'h mut H, ranks: u32) -> Self {
+impl<'h> Rig<'h> {
+    pub(super) fn new(harness: &'h mut dyn Harness, ranks: u32) -> Self {
         let seats = harness.make(ranks).into_iter().map(Seat::new).collect();
         Self { harness, seats }
     }
@@ -256,7 +256,7 @@ impl<'h, H: Harness> Rig<'h, H> {
 
     /// Starts a rank again and connects it with everybody. Returns the seat of
     /// its old life, which is not fenced by anybody who was not connected.
-    pub(super) fn replace(&mut self, rank: usize, incarnation: u32) -> Seat<H::F> {
+    pub(super) fn replace(&mut self, rank: usize, incarnation: u32) -> Seat {
         let name = Rank(rank as u32);
         let fresh = self.harness.restart(name, Incarnation(incarnation));
         let old = core::mem::replace(&mut self.seats[rank], Seat::new(fresh));
@@ -323,7 +323,7 @@ impl<'h, H: Harness> Rig<'h, H> {
             let mut seats = rig.seats.iter();
             seats.all(|seat| seat.inbox.landings.under_way() == 0)
         });
-        let lives = |seat: &Seat<H::F>| (seat.endpoint.rank, seat.endpoint.incarnation);
+        let lives = |seat: &Seat| (seat.endpoint.rank, seat.endpoint.incarnation);
         let seated: Vec<_> = self.seats.iter().map(lives).collect();
         for seat in &self.seats {
             let landings = &seat.inbox.landings;
@@ -341,11 +341,13 @@ impl<'h, H: Harness> Rig<'h, H> {
 }
 
 /// Makes `peer` reachable for `endpoint`.
-pub(super) fn connect<F: Fabric>(endpoint: &mut Endpoint<F>, peer: &Endpoint<F>) {
-    let address = peer.fabric.address();
-    endpoint
-        .fabric
-        .connect(peer.rank, peer.incarnation, &address)
+pub(super) fn connect(endpoint: &mut Endpoint, peer: &Endpoint) {
+    connect_with(&mut *endpoint.fabric, peer, &*peer.fabric);
+}
+
+fn connect_with<F>(fabric: &mut dyn Fabric, peer: &Endpoint<F>, of_peer: &dyn Fabric) {
+    fabric
+        .connect(peer.rank, peer.incarnation, &of_peer.address())
         .expect("a new incarnation can be connected");
 }
 
@@ -354,8 +356,9 @@ pub fn connect_all<F: Fabric>(endpoints: &mut [Endpoint<F>]) {
     for index in 1..endpoints.len() {
         let (before, rest) = endpoints.split_at_mut(index);
         for other in before {
-            connect(other, &rest[0]);
-            connect(&mut rest[0], other);
+            let one = &mut rest[0];
+            connect_with(&mut other.fabric, one, &one.fabric);
+            connect_with(&mut one.fabric, other, &other.fabric);
         }
     }
 }

@@ -3,7 +3,7 @@
 use super::Endpoint;
 use super::inbox::{Inbox, Kept};
 use super::pattern::Name;
-use crate::fabric::{Fabric, FabricError, RELEASED_WHOLLY, Refusal};
+use crate::fabric::{FabricError, RELEASED_WHOLLY, Refusal};
 use crate::gate::{Gate, Pass};
 use refrain_ring::read_back::DiskChunks;
 use refrain_ring::resend::{Lane, Resend, Resent};
@@ -51,15 +51,15 @@ impl DiskChunks for NoDisk {
 /// One rank: its endpoint, and what stands in for its engine. The fabric is
 /// dropped before the memory that it may write to.
 #[derive(Debug)]
-pub(super) struct Seat<F> {
-    pub(super) endpoint: Endpoint<F>,
+pub(super) struct Seat {
+    pub(super) endpoint: Endpoint,
     pub(super) inbox: Inbox,
     pub(super) errors: Vec<FabricError>,
     pub(super) outboxes: BTreeMap<Rank, Outbox>,
 }
 
-impl<F: Fabric> Seat<F> {
-    pub(super) fn new(endpoint: Endpoint<F>) -> Self {
+impl Seat {
+    pub(super) fn new(endpoint: Endpoint) -> Self {
         Self {
             inbox: Inbox::new(endpoint.rank),
             endpoint,
