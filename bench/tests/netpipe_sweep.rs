@@ -300,7 +300,7 @@ fn spilling() {
         let folder = tempfile::tempdir().expect("a folder");
         let options = format!(
             "--spill-dir {} --spill-after 0 --min 300K --max 1M --perturbation 0 \
-             --time-per-size 0.4 --rounds 2 {mode}",
+             --time-per-size 0.2 --rounds 2 {mode}",
             folder.path().display()
         );
         let (output, lines) = sweep(&options);

@@ -152,18 +152,18 @@ impl RingMemory {
         assert!(offset + batch.len() <= DATA_BYTES, "batch outside its ring");
         let words = self.words(CONTROL_BYTES + offset, batch.len().div_ceil(8));
         let (whole, rest) = batch.as_chunks::<8>();
-        for (word, bytes) in words.iter().zip(whole).skip(1) {
-            word.store(u64::from_ne_bytes(*bytes), Ordering::Relaxed);
-        }
         if let Some(word) = words.get(whole.len()) {
-            let last = rest
-                .iter()
-                .rev()
-                .fold(0, |last, byte| last << 8 | u64::from(*byte));
+            let last = rest.iter().rev();
+            let last = last.fold(0, |word, byte| word << 8 | u64::from(*byte));
             word.store(last.to_le(), Ordering::Relaxed);
         }
-        if let Some((word, bytes)) = words.iter().zip(whole).next() {
-            word.store(u64::from_ne_bytes(*bytes), Ordering::Release);
+        if let (Some((first_word, words)), Some((first, whole))) =
+            (words.split_first(), whole.split_first())
+        {
+            for (word, bytes) in words.iter().zip(whole) {
+                word.store(u64::from_ne_bytes(*bytes), Ordering::Relaxed);
+            }
+            first_word.store(u64::from_ne_bytes(*first), Ordering::Release);
         }
     }
 

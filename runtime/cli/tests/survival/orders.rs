@@ -70,7 +70,7 @@ fn a_job_whose_logs_are_full_goes_on_by_checkpoints() {
     let file = batch.file("stats.json").display().to_string();
     let workloads = [
         (3, "token-ring --rounds 100 --bytes 150000"),
-        (2, "stencil --size 192 --dimensions 3 --iterations 20"),
+        (2, "stencil --size 64 --dimensions 3 --iterations 200"),
         (3, "any-source --tasks 400 --bytes 100000"),
     ];
     for (ranks, workload) in workloads {
