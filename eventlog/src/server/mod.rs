@@ -184,9 +184,7 @@ impl Server {
             return Some(until_ms(from, now));
         }
         self.accepts_from = None;
-        for (index, listener) in self.listeners.iter().enumerate() {
-            let _ = self.service.host.waits.add_listener(listener, index);
-        }
+        self.listen_to_knocks(true);
         None
     }
 
@@ -273,8 +271,17 @@ impl Server {
         if self.accepts_from.replace(until).is_some() {
             return;
         }
-        for listener in &self.listeners {
-            let _ = self.service.host.waits.remove(listener);
+        self.listen_to_knocks(false);
+    }
+
+    fn listen_to_knocks(&self, listens: bool) {
+        for (index, listener) in self.listeners.iter().enumerate() {
+            let told = self
+                .service
+                .host
+                .waits
+                .set_listens(listener, index, listens);
+            debug_assert_eq!(told, Ok(()), "it takes no memory");
         }
     }
 

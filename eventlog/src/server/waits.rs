@@ -76,6 +76,20 @@ impl Waits {
         self.add(source, LISTENERS + index as u64, EventFlags::IN)
     }
 
+    /// Whether who knocks is heard.
+    pub(super) fn set_listens(
+        &self,
+        source: impl AsFd,
+        index: usize,
+        listens: bool,
+    ) -> Result<(), Errno> {
+        let flags = match listens {
+            true => EventFlags::IN,
+            false => EventFlags::empty(),
+        };
+        self.set_interest(source, LISTENERS + index as u64, flags)
+    }
+
     pub(super) fn add_bell(&self, source: impl AsFd, id: u64) -> Result<(), Errno> {
         self.add(source, BELL | id, EventFlags::IN | EventFlags::ET)
     }

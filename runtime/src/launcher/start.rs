@@ -241,6 +241,10 @@ fn start_here(
     Ok((place, prepared.spilled, prepared.checkpoints))
 }
 
+/// How the variables begin that ranks of other hosts get: Refrain's, libfabric's and
+/// libibverbs'.
+const PASSED_ON: [&[u8]; 4] = [b"REFRAIN_", b"FI_", b"IBV_", b"RDMAV_"];
+
 fn start_agents(
     spec: &mut JobSpec,
     id: u64,
@@ -253,7 +257,7 @@ fn start_agents(
     let of_this_job = |name: &OsString| {
         let name = name.as_encoded_bytes();
         let control = [FD_VARIABLE, INODE_VARIABLE].map(str::as_bytes);
-        (name.starts_with(b"REFRAIN_") || name.starts_with(b"FI_")) && !control.contains(&name)
+        PASSED_ON.iter().any(|prefix| name.starts_with(prefix)) && !control.contains(&name)
     };
     let passed_on = std::env::vars_os().filter(|(name, _)| of_this_job(name));
     let setup = Setup {

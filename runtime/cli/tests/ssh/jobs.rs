@@ -85,6 +85,31 @@ fn output_and_status_are_those_of_the_ranks() {
     ssh.expect_nothing_left();
 }
 
+/// What libraries are told by the environment reaches ranks on other hosts, and nothing
+/// else does.
+#[test]
+fn variables_of_fabrics_are_passed_on() {
+    let Some(ssh) = Ssh::start() else { return };
+    let mut launcher = refrain();
+    launcher
+        .args(["run", "-n", "1", "--no-prefix", "--host", "a"])
+        .args(["--ssh", &ssh.command()])
+        .args(["--", "sh", "-c"])
+        .arg("echo $FI_TCP_IFACE $IBV_FORK_SAFE $RDMAV_FORK_SAFE $REFRAIN_MARK [$TELLS_NOBODY]")
+        .env("TMPDIR", ssh.temporary());
+    for (name, value) in [
+        ("FI_TCP_IFACE", "lo"),
+        ("IBV_FORK_SAFE", "1"),
+        ("RDMAV_FORK_SAFE", "2"),
+        ("REFRAIN_MARK", "here"),
+        ("TELLS_NOBODY", "woe"),
+    ] {
+        launcher.env(name, value);
+    }
+    assert_eq!(run(&mut launcher).expect(0).out, "lo 1 2 here []\n");
+    ssh.expect_nothing_left();
+}
+
 /// Puts `--ssh` before all other options.
 pub fn with_ssh<'a>(command: &'a mut Command, ssh: &Ssh) -> &'a mut Command {
     let arguments: Vec<_> = command.get_args().map(ToOwned::to_owned).collect();

@@ -65,16 +65,21 @@ pub enum NotAHost {
 /// The entry that is wrong, and why.
 pub fn parse_hosts(text: &str) -> Result<Vec<HostSlots>, NotAHost> {
     let entry = |entry: &str| {
-        let (name, slots) = match entry.rsplit_once(':') {
-            Some((name, slots)) => (name, Some(slots)),
-            None => (entry, None),
-        };
+        let (name, slots) = name_and_slots(entry);
         host(name, slots).map_err(|why| NotAHost::Entry {
             entry: entry.into(),
             why,
         })
     };
     text.split(',').map(entry).collect()
+}
+
+/// Addresses of IPv6 have colons themselves: slots are behind their brackets.
+fn name_and_slots(entry: &str) -> (&str, Option<&str>) {
+    match entry.rsplit_once(':') {
+        Some((name, slots)) if !name.contains(':') || name.ends_with(']') => (name, Some(slots)),
+        _ => (entry, None),
+    }
 }
 
 /// The hosts of a file.
@@ -118,8 +123,9 @@ fn parse_hostfile(text: &str) -> Result<Vec<HostSlots>, (usize, String)> {
 }
 
 fn host(name: &str, slots: Option<&str>) -> Result<HostSlots, String> {
-    let is_word = |letter: char| letter.is_ascii_alphanumeric() || "-._@:[]%".contains(letter);
-    if name.is_empty() || name.starts_with('-') || !name.chars().all(is_word) {
+    let is_word = |letter: char| letter.is_ascii_alphanumeric() || "-._@:%".contains(letter);
+    let known = as_ssh_has_it(name);
+    if known.is_empty() || known.starts_with('-') || !known.chars().all(is_word) {
         return Err(format!("{name:?} is no host's name"));
     }
     let slots = match slots {
@@ -129,10 +135,17 @@ fn host(name: &str, slots: Option<&str>) -> Result<HostSlots, String> {
             _ => return Err(format!("{text:?} is no number of slots (1 or more)")),
         },
     };
-    Ok(HostSlots {
-        name: name.into(),
-        slots,
-    })
+    Ok(HostSlots { name: known, slots })
+}
+
+/// Without brackets: `user@[fe80::1]` is `user@fe80::1` there.
+fn as_ssh_has_it(name: &str) -> String {
+    match name.strip_suffix(']').and_then(|it| it.split_once('[')) {
+        Some((user, address)) if user.is_empty() || user.ends_with('@') => {
+            format!("{user}{address}")
+        }
+        _ => name.into(),
+    }
 }
 
 /// Which host each rank runs on: slot by slot, in the order of the list. A host
@@ -178,6 +191,21 @@ mod tests {
     }
 
     #[test]
+    fn addresses_have_colons_of_their_own() {
+        let listed = parse_hosts("fe80::1%eth0,[fe80::2]:4,me@[::1]:2,[fe80::3],10.0.0.1:3");
+        let expected = [
+            on("fe80::1%eth0", 1),
+            on("fe80::2", 4),
+            on("me@::1", 2),
+            on("fe80::3", 1),
+            on("10.0.0.1", 3),
+        ];
+        assert_eq!(listed.unwrap(), expected);
+        let read = parse_hostfile("fe80::1 slots=2\n[fe80::1]").unwrap();
+        assert_eq!(read, [on("fe80::1", 2), on("fe80::1", 1)], "one host");
+    }
+
+    #[test]
     fn what_is_wrong_is_told_with_its_place() {
         for (text, words) in [
             ("", "\"\" is no host's name"),
@@ -186,6 +214,10 @@ mod tests {
             ("a:x", "no number of slots"),
             ("-oProxyCommand=x", "no host's name"),
             ("a;reboot", "no host's name"),
+            ("[fe80::1", "no host's name"),
+            ("[]:2", "no host's name"),
+            ("a[fe80::1]", "no host's name"),
+            ("[fe80::1]:x", "no number of slots"),
         ] {
             let error = parse_hosts(text).unwrap_err().to_string();
             assert!(error.contains(words), "{text}: {error}");
