@@ -91,18 +91,21 @@ fn all_have_their_turn() {
     }
 }
 
-/// Rank 2 receives all that is sent: nobody else's checkpoint would free much.
+/// Rank 2 receives all that is sent: nobody else's checkpoint would free much. Its
+/// figures are there first: whoever has told alone is asked.
 #[test]
 fn adaptive_asks_the_one_whose_checkpoint_frees_most() {
     for policy in ["adaptive", "ratio"] {
         let outcome = play(
             policy,
-            "0:figures=10,500000 1:figures=10,500000 2:figures=1000000,0 \
+            "2:figures=1000000,0 fence 0:figures=10,500000 1:figures=10,500000 \
              2:heed=6 2:touch=$/done serve-until=$/done",
         );
         let orders = orders(&outcome);
-        assert_eq!(orders[..2], [0, 0], "{policy} {orders:?}");
         assert!(orders[2] >= 6, "{policy} {orders:?}");
+        // A round may come when rank 2 has had enough and the others have not heard of it:
+        // whoever is told then answers nothing, and nobody else is told for a second.
+        assert!(orders[0] + orders[1] <= 1, "{policy} {orders:?}");
     }
 }
 
