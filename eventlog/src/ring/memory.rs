@@ -150,20 +150,21 @@ impl RingMemory {
     #[inline]
     pub fn write(&self, offset: usize, batch: &[u8]) {
         assert!(offset + batch.len() <= DATA_BYTES, "batch outside its ring");
-        let words = self.words(CONTROL_BYTES + offset, batch.len().div_ceil(8));
-        let (whole, rest) = batch.as_chunks::<8>();
-        if let Some(word) = words.get(whole.len()) {
-            let last = rest.iter().rev();
-            let last = last.fold(0, |word, byte| word << 8 | u64::from(*byte));
-            word.store(last.to_le(), Ordering::Relaxed);
+        let (words, rest) = batch.as_chunks::<8>();
+        let at = CONTROL_BYTES + offset;
+        for (index, bytes) in words.iter().enumerate().skip(1) {
+            self.word(at + index * 8)
+                .store(u64::from_ne_bytes(*bytes), Ordering::Relaxed);
         }
-        if let (Some((first_word, words)), Some((first, whole))) =
-            (words.split_first(), whole.split_first())
-        {
-            for (word, bytes) in words.iter().zip(whole) {
-                word.store(u64::from_ne_bytes(*bytes), Ordering::Relaxed);
-            }
-            first_word.store(u64::from_ne_bytes(*first), Ordering::Release);
+        if !rest.is_empty() {
+            let mut last = [0; 8];
+            last[..rest.len()].copy_from_slice(rest);
+            self.word(at + words.len() * 8)
+                .store(u64::from_ne_bytes(last), Ordering::Relaxed);
+        }
+        if let Some(first) = words.first() {
+            self.word(at)
+                .store(u64::from_ne_bytes(*first), Ordering::Release);
         }
     }
 

@@ -22,7 +22,6 @@
 //! | 32..40 | clock of the first determinant |
 //! | 40..48 | clock of the last determinant |
 
-use super::record::ShortPayload;
 use super::{EventIndex, checksum};
 use core::hash::{Hash, Hasher};
 use refrain_ring::{Clock, Incarnation, Rank};
@@ -43,34 +42,14 @@ const KIND_BATCH: u8 = 1;
 
 /// Where what changes from batch to batch of one life begins.
 const BEGINNING_END: usize = 24;
-const CHECKSUM_BYTES: usize = 4;
 
-/// What is the same in all batches of one life that have as many determinants and
-/// bytes: it is made once for all that follow each other.
+/// The checksum of what is the same in all batches of one life that have as many
+/// determinants and bytes: it is computed once for all that follow each other.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Beginning {
     /// Determinants, bytes of payload.
     same: Option<(u16, u32)>,
-    /// With zeros for the checksum.
-    bytes: [u8; BEGINNING_END],
-    /// Of all behind its place.
     checksum: u32,
-}
-
-impl Beginning {
-    #[cold]
-    fn begin(&mut self, header: &BatchHeader) {
-        let bytes = &mut self.bytes;
-        bytes[4] = BATCH_VERSION;
-        bytes[5] = KIND_BATCH;
-        bytes[6..8].copy_from_slice(&header.count.to_le_bytes());
-        bytes[8..12].copy_from_slice(&header.payload_bytes.to_le_bytes());
-        bytes[12..16].copy_from_slice(&header.rank.0.to_le_bytes());
-        bytes[16..20].copy_from_slice(&header.incarnation.0.to_le_bytes());
-        bytes[20..24].copy_from_slice(&header.job_tag.to_le_bytes());
-        self.checksum = checksum::append(0, &bytes[CHECKSUM_BYTES..]);
-        self.same = Some((header.count, header.payload_bytes));
-    }
 }
 
 /// It says nothing that its recorder does not know.
@@ -155,41 +134,31 @@ impl BatchHeader {
     #[inline]
     pub(super) fn seal_with(&self, batch: &mut [u8], known: &mut Beginning) {
         let batch = &mut batch[..self.batch_bytes()];
-        self.put(batch, known);
+        if let Some(header) = batch.first_chunk_mut() {
+            self.put(header);
+        }
+        let same = (self.count, self.payload_bytes);
+        if known.same != Some(same) {
+            known.checksum = checksum::append(0, &batch[4..BEGINNING_END]);
+            known.same = Some(same);
+        }
         let checksum = checksum::append(known.checksum, &batch[BEGINNING_END..]);
-        batch[..CHECKSUM_BYTES].copy_from_slice(&checksum.to_le_bytes());
-    }
-
-    /// Makes a whole batch of a payload of one word; `batch` is overwritten.
-    #[inline]
-    pub(super) fn seal_short(
-        &self,
-        payload: ShortPayload,
-        batch: &mut Vec<u8>,
-        known: &mut Beginning,
-    ) {
-        let mut bytes = [0; HEADER_BYTES + size_of::<u64>()];
-        self.put(&mut bytes, known);
-        bytes[HEADER_BYTES..].copy_from_slice(&payload.word.to_le_bytes());
-        let end = self.batch_bytes();
-        let checksum = checksum::append(known.checksum, &bytes[BEGINNING_END..end]);
-        bytes[..CHECKSUM_BYTES].copy_from_slice(&checksum.to_le_bytes());
-        batch.clear();
-        // As many as there always are: a few stores.
-        batch.extend_from_slice(&bytes);
-        batch.truncate(end);
+        batch[..4].copy_from_slice(&checksum.to_le_bytes());
     }
 
     /// All of it but the checksum.
     #[inline]
-    fn put(&self, batch: &mut [u8], known: &mut Beginning) {
-        if known.same != Some((self.count, self.payload_bytes)) {
-            known.begin(self);
-        }
-        batch[..BEGINNING_END].copy_from_slice(&known.bytes);
-        batch[24..32].copy_from_slice(&self.first.0.to_le_bytes());
-        batch[32..40].copy_from_slice(&self.first_clock.0.to_le_bytes());
-        batch[40..48].copy_from_slice(&self.last_clock.0.to_le_bytes());
+    fn put(&self, header: &mut [u8; HEADER_BYTES]) {
+        header[4] = BATCH_VERSION;
+        header[5] = KIND_BATCH;
+        header[6..8].copy_from_slice(&self.count.to_le_bytes());
+        header[8..12].copy_from_slice(&self.payload_bytes.to_le_bytes());
+        header[12..16].copy_from_slice(&self.rank.0.to_le_bytes());
+        header[16..20].copy_from_slice(&self.incarnation.0.to_le_bytes());
+        header[20..24].copy_from_slice(&self.job_tag.to_le_bytes());
+        header[24..32].copy_from_slice(&self.first.0.to_le_bytes());
+        header[32..40].copy_from_slice(&self.first_clock.0.to_le_bytes());
+        header[40..48].copy_from_slice(&self.last_clock.0.to_le_bytes());
     }
 
     /// Reads the header at the start of `bytes` and believes its numbers only

@@ -7,7 +7,7 @@ mod encoder;
 mod prediction;
 mod varint;
 
-pub(super) use alone::{ShortPayload, match_alone};
+pub(super) use alone::{ALONE_BYTES_MAX, match_alone};
 pub(super) use encoder::Encoder;
 
 use super::Determinant;

@@ -27,8 +27,8 @@ use super::batch::{
     BATCH_BYTES_MAX, BatchHeader, Beginning, COUNT_MAX, HEADER_BYTES, PAYLOAD_BYTES_MAX,
 };
 use super::record::{
-    COMPLETION_BYTES_MAX, DETERMINANT_BYTES_MAX, Encoder, MATCH_BYTES_MAX, REQUEST_BYTES_MAX,
-    ShortPayload, match_alone,
+    ALONE_BYTES_MAX, COMPLETION_BYTES_MAX, DETERMINANT_BYTES_MAX, Encoder, MATCH_BYTES_MAX,
+    REQUEST_BYTES_MAX, match_alone,
 };
 use super::{Determinant, EventIndex, Matched};
 use refrain_ring::{Clock, Incarnation, Rank, Ssn};
@@ -129,6 +129,10 @@ struct Run {
     last: Clock,
     count: u64,
 }
+
+/// Bytes that begin on a word.
+#[repr(align(8))]
+struct Words([u8; HEADER_BYTES + ALONE_BYTES_MAX]);
 
 /// What comes next in a batch.
 #[derive(Clone, Copy)]
@@ -279,9 +283,8 @@ impl Recorder {
                 is_named,
                 is_completed,
             }) = self.pending.front()
-            && let Some(payload) = match_alone(at, &matched, is_named, is_completed)
         {
-            return Some(self.take_alone(at, payload, batch));
+            return Some(self.take_alone(at, &matched, is_named, is_completed, batch));
         }
         let is_run_due = self.is_run_due(flush);
         let first_clock = match self.front(is_run_due)? {
@@ -314,31 +317,37 @@ impl Recorder {
 
     /// The common case: one match is all there is. The same bytes.
     #[inline]
-    fn take_alone(&mut self, at: Clock, payload: ShortPayload, batch: &mut Vec<u8>) -> BatchHeader {
-        self.pending.clear();
-        let header = self.header(1, (at, at), payload.bytes);
-        header.seal_short(payload, batch, &mut self.sealed);
-        self.took(&header);
+    fn take_alone(
+        &mut self,
+        at: Clock,
+        matched: &Matched,
+        is_named: bool,
+        is_completed: bool,
+        batch: &mut Vec<u8>,
+    ) -> BatchHeader {
+        self.pending.pop_front();
+        // On words, as the checksum likes it.
+        let mut words = Words([0; HEADER_BYTES + ALONE_BYTES_MAX]);
+        let mut payload_bytes = 0;
+        if let Some(payload) = words.0.last_chunk_mut() {
+            payload_bytes = match_alone(payload, at, matched, is_named, is_completed);
+        }
+        let alone = &mut words.0[..HEADER_BYTES + payload_bytes];
+        let header = self.seal(alone, 1, (at, at));
+        batch.clear();
+        batch.extend_from_slice(alone);
         header
     }
 
     /// Gives a batch its header.
-    fn seal(&mut self, batch: &mut [u8], count: u16, clocks: (Clock, Clock)) -> BatchHeader {
-        let payload_bytes = (batch.len() - HEADER_BYTES) as u32;
-        let header = self.header(count, clocks, payload_bytes);
-        header.seal_with(batch, &mut self.sealed);
-        self.took(&header);
-        header
-    }
-
     #[inline]
-    fn header(
-        &self,
+    fn seal(
+        &mut self,
+        batch: &mut [u8],
         count: u16,
         (first_clock, last_clock): (Clock, Clock),
-        payload_bytes: u32,
     ) -> BatchHeader {
-        BatchHeader {
+        let header = BatchHeader {
             job_tag: job_tag(self.identity.job),
             rank: self.identity.rank,
             incarnation: self.identity.incarnation,
@@ -346,16 +355,14 @@ impl Recorder {
             count,
             first_clock,
             last_clock,
-            payload_bytes,
-        }
-    }
-
-    #[inline]
-    fn took(&mut self, header: &BatchHeader) {
+            payload_bytes: (batch.len() - HEADER_BYTES) as u32,
+        };
+        header.seal_with(batch, &mut self.sealed);
         self.next = header.end();
         self.counts.batches += 1;
         self.counts.payload_bytes += u64::from(header.payload_bytes);
-        self.counts.batch_bytes += header.batch_bytes() as u64;
+        self.counts.batch_bytes += batch.len() as u64;
+        header
     }
 
     /// Number of the next determinant that will be in a batch.

@@ -7,27 +7,24 @@ use super::{IS_MATCH, MODE_COMPLETED, MODE_NAMED, OTHER, SOURCE_NEW, TAG_MODE};
 use crate::determinant::Matched;
 use refrain_ring::Clock;
 
-/// Bytes in a word.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(in crate::determinant) struct ShortPayload {
-    /// The first is the lowest; above the last are zeros.
-    pub(in crate::determinant) word: u64,
-    pub(in crate::determinant) bytes: u32,
-}
+/// Bytes of it at most: two of its own; rank; SSN and request.
+pub(in crate::determinant) const ALONE_BYTES_MAX: usize = 2 + 5 + 2 * 10;
 
-/// Such a payload, if a word can hold it.
+/// Writes it from the start of `to` on; returns its bytes.
 #[inline]
 pub(in crate::determinant) fn match_alone(
+    to: &mut [u8; ALONE_BYTES_MAX],
     at: Clock,
     matched: &Matched,
     is_named: bool,
     is_completed: bool,
-) -> Option<ShortPayload> {
+) -> usize {
     let completed = if is_completed { MODE_COMPLETED } else { 0 };
     let mode = completed | if is_named { MODE_NAMED } else { 0 };
-    let mut payload = ShortPayload::default();
+    let mut end = 0;
     if mode != 0 {
-        payload.push(TAG_MODE | mode);
+        to[0] = TAG_MODE | mode;
+        end = 1;
     }
     // What is expected of the first: a request as old as its match, or 0.
     let change = match matched.request {
@@ -35,31 +32,24 @@ pub(in crate::determinant) fn match_alone(
         Clock(0) => Some(0),
         Clock(request) => Some(zigzag(at.0.wrapping_sub(request))),
     };
-    payload.push(IS_MATCH | if change.is_some() { OTHER } else { 0 } | SOURCE_NEW);
-    payload.put(matched.source.0.into());
-    payload.put(zigzag(matched.ssn.0));
-    if let Some(change) = change {
-        payload.put(change);
+    to[end] = IS_MATCH | if change.is_some() { OTHER } else { 0 } | SOURCE_NEW;
+    end = put(to, end + 1, matched.source.0.into());
+    end = put(to, end, zigzag(matched.ssn.0));
+    match change {
+        Some(change) => put(to, end, change),
+        None => end,
     }
-    (payload.bytes <= u64::BITS / 8).then_some(payload)
 }
 
-impl ShortPayload {
-    /// What is pushed behind the end of the word spoils it.
-    #[inline]
-    fn push(&mut self, byte: u8) {
-        self.word |= u64::from(byte).wrapping_shl(8 * self.bytes);
-        self.bytes += 1;
+#[inline]
+fn put(to: &mut [u8; ALONE_BYTES_MAX], mut end: usize, mut value: u64) -> usize {
+    while value >= 0x80 {
+        to[end] = value as u8 | 0x80;
+        value >>= 7;
+        end += 1;
     }
-
-    #[inline]
-    fn put(&mut self, mut value: u64) {
-        while value >= 0x80 {
-            self.push(value as u8 | 0x80);
-            value >>= 7;
-        }
-        self.push(value as u8);
-    }
+    to[end] = value as u8;
+    end + 1
 }
 
 #[cfg(test)]
@@ -88,14 +78,9 @@ mod tests {
             let mut encoder = Encoder::new();
             encoder.begin(Clock(at));
             encoder.matched(&mut expected, Clock(at), &matched, is_named, is_completed);
-            let Some(short) = match_alone(Clock(at), &matched, is_named, is_completed) else {
-                assert!(expected.len() > 8, "{matched:?} at {at}");
-                continue;
-            };
-            let bytes = short.word.to_le_bytes();
-            let (written, above) = bytes.split_at(short.bytes as usize);
-            assert_eq!(written, expected, "{matched:?} at {at}");
-            assert!(above.iter().all(|byte| *byte == 0));
+            let mut written = [0xee; ALONE_BYTES_MAX];
+            let bytes = match_alone(&mut written, Clock(at), &matched, is_named, is_completed);
+            assert_eq!(written[..bytes], expected, "{matched:?} at {at}");
         }
     }
 
