@@ -14,6 +14,10 @@ use std::path::{Path, PathBuf};
 
 /// Bytes of a Unix socket's path at most, by `sockaddr_un`.
 const PATH_BYTES_MAX: usize = 107;
+/// Where this process's open files have names.
+const OPEN_FILES: &str = "/proc/self/fd";
+/// Bytes of the last part of a longer one at most, behind a number of seven digits.
+const NAME_BYTES_MAX: usize = PATH_BYTES_MAX - OPEN_FILES.len() - "/1234567/".len();
 
 /// A path that a socket's address has room for, as long as this lives.
 #[derive(Debug)]
@@ -27,7 +31,8 @@ impl ShortPath {
     /// Another way to `path`, if it is too long itself.
     ///
     /// # Errors
-    /// When its folder cannot be opened, or the name in there is too long by itself.
+    /// When its folder cannot be opened, its last part is too long by itself, or there is
+    /// no `/proc`.
     pub fn of(path: &Path) -> io::Result<Self> {
         if path.as_os_str().len() <= PATH_BYTES_MAX {
             return Ok(Self {
@@ -35,16 +40,17 @@ impl ShortPath {
                 _folder: None,
             });
         }
-        let (Some(folder), Some(name)) = (path.parent(), path.file_name()) else {
+        let name = path.file_name().filter(|it| it.len() <= NAME_BYTES_MAX);
+        let (Some(folder), Some(name)) = (path.parent(), name) else {
             return Err(too_long(path));
         };
         let opened = open(folder, OFlags::PATH | OFlags::CLOEXEC, Mode::empty())?;
-        let short = PathBuf::from(format!("/proc/self/fd/{}", opened.as_raw_fd())).join(name);
-        if short.as_os_str().len() > PATH_BYTES_MAX {
+        let named = PathBuf::from(format!("{OPEN_FILES}/{}", opened.as_raw_fd()));
+        if !named.exists() {
             return Err(too_long(path));
         }
         Ok(Self {
-            path: short,
+            path: named.join(name),
             _folder: Some(opened),
         })
     }
@@ -58,8 +64,8 @@ impl ShortPath {
 fn too_long(path: &Path) -> io::Error {
     let bytes = path.as_os_str().len();
     let reason = format!(
-        "the path has {bytes} bytes, a Unix socket's may have {PATH_BYTES_MAX}, or its last part \
-         some 85: take a shorter one"
+        "the path has {bytes} bytes, a Unix socket's may have {PATH_BYTES_MAX}, or where there is \
+         /proc its last part {NAME_BYTES_MAX}: take a shorter one"
     );
     io::Error::new(ErrorKind::InvalidInput, reason)
 }
@@ -171,5 +177,13 @@ mod tests {
         }
         let error = ShortPath::of(Path::new(&"/nowhere".repeat(20))).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::NotFound);
+        let temporary = tempfile::tempdir().unwrap();
+        let folder = long_folder(temporary.path());
+        for (bytes, fits) in [(NAME_BYTES_MAX, true), (NAME_BYTES_MAX + 1, false)] {
+            let bound = bind(&folder.join("n".repeat(bytes)));
+            assert_eq!(bound.is_ok(), fits, "{bytes}: {bound:?}");
+        }
+        let error = ShortPath::of(Path::new(&"n".repeat(200))).unwrap_err();
+        assert!(error.to_string().contains("200 bytes"), "{error}");
     }
 }

@@ -50,7 +50,7 @@ pub use garbage::*;
 pub use keeping::*;
 pub use order::*;
 pub use progress::*;
-pub use rig::connect_all;
+pub use rig::{start_all, to_check};
 
 use super::Fabric;
 use super::sim::LaneKind;

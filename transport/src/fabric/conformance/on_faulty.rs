@@ -6,7 +6,7 @@
 )]
 
 use super::on_sim::SimHarness;
-use super::{Endpoint, Harness, connect_all, run};
+use super::{Endpoint, Harness, run, start_all, to_check};
 use crate::control::Control;
 use crate::fabric::sim::{LaneKind, Options, SimFabric};
 use crate::fabric::{
@@ -176,11 +176,7 @@ impl FaultyHarness {
 impl Harness for FaultyHarness {
     fn make(&mut self, ranks: u32) -> Vec<Endpoint> {
         self.sim.clear();
-        let mut endpoints: Vec<_> = (0..ranks)
-            .map(|rank| self.start(Rank(rank), Incarnation(0)))
-            .collect();
-        connect_all(&mut endpoints);
-        endpoints.into_iter().map(Endpoint::to_check).collect()
+        to_check(start_all(ranks, |rank| self.start(rank, Incarnation(0))))
     }
 
     fn restart(&mut self, rank: Rank, incarnation: Incarnation) -> Endpoint {

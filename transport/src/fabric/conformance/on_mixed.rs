@@ -129,11 +129,7 @@ impl Harness for FarHarness {
     fn make(&mut self, ranks: u32) -> Vec<Endpoint> {
         self.ranks = ranks;
         self.sim.clear();
-        let mut endpoints: Vec<_> = (0..ranks)
-            .map(|rank| self.start(Rank(rank), Incarnation(0)))
-            .collect();
-        connect_all(&mut endpoints);
-        endpoints.into_iter().map(Endpoint::to_check).collect()
+        to_check(start_all(ranks, |rank| self.start(rank, Incarnation(0))))
     }
 
     fn restart(&mut self, rank: Rank, incarnation: Incarnation) -> Endpoint {
@@ -185,11 +181,7 @@ impl NearHarness {
 impl Harness for NearHarness {
     fn make(&mut self, ranks: u32) -> Vec<Endpoint> {
         self.ranks = ranks;
-        let mut endpoints: Vec<_> = (0..ranks)
-            .map(|rank| self.start(Rank(rank), Incarnation(0)))
-            .collect();
-        connect_all(&mut endpoints);
-        endpoints.into_iter().map(Endpoint::to_check).collect()
+        to_check(start_all(ranks, |rank| self.start(rank, Incarnation(0))))
     }
 
     fn restart(&mut self, rank: Rank, incarnation: Incarnation) -> Endpoint {
@@ -257,13 +249,10 @@ impl Harness for TwoHosts {
     fn make(&mut self, ranks: u32) -> Vec<Endpoint> {
         self.ranks = ranks;
         self.job += 1;
-        let mut endpoints: Vec<_> = (0..ranks)
-            .map(|rank| self.start(Rank(rank), Incarnation(0)))
-            .collect();
-        connect_all(&mut endpoints);
+        let mut endpoints = start_all(ranks, |rank| self.start(rank, Incarnation(0)));
         let is_far = |one: Rank, other: Rank| (one.0 + other.0) % 2 == 1;
         greet_all(&mut endpoints, is_far, Mixed::far_mut, self.patience());
-        endpoints.into_iter().map(Endpoint::to_check).collect()
+        to_check(endpoints)
     }
 
     fn restart(&mut self, rank: Rank, incarnation: Incarnation) -> Endpoint {

@@ -90,17 +90,14 @@ where
         self.ranks = ranks;
         self.graves.clear();
         self.job = JOBS.fetch_add(1, Ordering::Relaxed) << 32 | u64::from(std::process::id());
-        let mut endpoints: Vec<_> = (0..ranks)
-            .map(|rank| self.start(Rank(rank), Incarnation(0)))
-            .collect();
-        connect_all(&mut endpoints);
+        let mut endpoints = start_all(ranks, |rank| self.start(rank, Incarnation(0)));
         greet_all(
             &mut endpoints,
             |one, other| one != other,
             |network| network,
             self.patience(),
         );
-        endpoints.into_iter().map(Endpoint::to_check).collect()
+        to_check(endpoints)
     }
 
     fn restart(&mut self, rank: Rank, incarnation: Incarnation) -> Endpoint {

@@ -45,11 +45,7 @@ impl ShmHarness {
 impl Harness for ShmHarness {
     fn make(&mut self, ranks: u32) -> Vec<Endpoint> {
         self.ranks = ranks;
-        let mut endpoints: Vec<_> = (0..ranks)
-            .map(|rank| self.start(Rank(rank), Incarnation(0)))
-            .collect();
-        super::connect_all(&mut endpoints);
-        endpoints.into_iter().map(Endpoint::to_check).collect()
+        to_check(start_all(ranks, |rank| self.start(rank, Incarnation(0))))
     }
 
     fn restart(&mut self, rank: Rank, incarnation: Incarnation) -> Endpoint {

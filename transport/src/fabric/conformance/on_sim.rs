@@ -1,7 +1,9 @@
 //! The suite on the simulated fabric, calm and rough, and the proof that it
 //! sees a broken fence.
 
-use super::{Endpoint, Harness, Outcome, check_late_frames_are_fenced, run_all};
+use super::{
+    Endpoint, Harness, Outcome, check_late_frames_are_fenced, run_all, start_all, to_check,
+};
 use crate::fabric::sim::{LaneKind, Network, Options, POLL_CALLS_MAX, SimFabric, TICK_NS};
 use core::time::Duration;
 use refrain_ring::{Incarnation, Rank};
@@ -49,11 +51,7 @@ impl SimHarness {
 impl Harness for SimHarness {
     fn make(&mut self, ranks: u32) -> Vec<Endpoint> {
         self.clear();
-        let mut endpoints: Vec<_> = (0..ranks)
-            .map(|rank| self.start(Rank(rank), Incarnation(0)))
-            .collect();
-        super::connect_all(&mut endpoints);
-        endpoints.into_iter().map(Endpoint::to_check).collect()
+        to_check(start_all(ranks, |rank| self.start(rank, Incarnation(0))))
     }
 
     fn restart(&mut self, rank: Rank, incarnation: Incarnation) -> Endpoint {

@@ -1,7 +1,7 @@
 //! The [`Rig`]: a job under check, driven rank by rank.
 
 use super::seat::{REFUSALS_MAX, Seat};
-use super::{Endpoint, Harness};
+use super::{Checked, Endpoint, Harness};
 use crate::fabric::Fabric;
 use core::time::Duration;
 use refrain_ring::{Incarnation, Position, Rank, record_bytes};
@@ -351,8 +351,22 @@ fn connect_with<F>(fabric: &mut dyn Fabric, peer: &Endpoint<F>, of_peer: &dyn Fa
         .expect("a new incarnation can be connected");
 }
 
-/// Connects each endpoint with each other.
-pub fn connect_all<F: Fabric>(endpoints: &mut [Endpoint<F>]) {
+/// The ranks of a job, each connected with each other.
+pub fn start_all<F: Fabric>(
+    ranks: u32,
+    start: impl FnMut(Rank) -> Endpoint<F>,
+) -> Vec<Endpoint<F>> {
+    let mut endpoints: Vec<_> = (0..ranks).map(Rank).map(start).collect();
+    connect_all(&mut endpoints);
+    endpoints
+}
+
+/// The same, to be checked.
+pub fn to_check<F: Checked>(endpoints: Vec<Endpoint<F>>) -> Vec<Endpoint> {
+    endpoints.into_iter().map(Endpoint::to_check).collect()
+}
+
+fn connect_all<F: Fabric>(endpoints: &mut [Endpoint<F>]) {
     for index in 1..endpoints.len() {
         let (before, rest) = endpoints.split_at_mut(index);
         for other in before {
