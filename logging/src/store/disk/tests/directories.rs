@@ -141,3 +141,23 @@ fn a_strangers_file_is_not_touched() {
     assert_eq!(fs::read(path(2)).unwrap(), b"mine");
     assert_eq!(names(directory.path()).len(), 3);
 }
+
+/// A broken contract, answered all the same: nothing lent is lost by it.
+#[test]
+fn what_is_asked_of_a_file_that_is_gone_is_refused() {
+    for engine in ENGINES {
+        let directory = tempfile::tempdir().unwrap();
+        let mut driver = driver(options(directory.path(), engine));
+        let mut chunks = Chunks::new(1, 0, 1, Place::OnAPage);
+        let file = driver.open(header(0, 0, 1), None);
+        driver.delete(file).unwrap();
+        assert_eq!(names(directory.path()), [""; 0]);
+        driver.submit_write(file, 0, chunks.next_chunk());
+        let (chunk, result) = driver.written(file);
+        assert!(result.is_err(), "written where nothing is");
+        assert_eq!(chunk.sequence(), 0, "it comes back");
+        let token = driver.submit_read(file, 0);
+        assert!(driver.was_read(token).is_err(), "read where nothing is");
+        assert_eq!(names(directory.path()), [""; 0]);
+    }
+}
