@@ -4,7 +4,8 @@
 
 use crate::determinant::EventIndex;
 use crate::determinant::batch::{BATCH_BYTES_MAX, BatchHeader};
-use crate::determinant::recorder::{Counts, Identity, Recorder};
+use crate::determinant::recorder::{Counts, Foreseen, Identity, Recorder};
+use core::hash::{Hash, Hasher};
 use std::collections::VecDeque;
 
 /// Where batches become stable.
@@ -20,6 +21,18 @@ pub trait Commits {
     /// block.
     fn poll(&mut self) -> EventIndex;
 
+    /// Makes ready, for [`Commits::commit_prepared`], a batch that may be the next:
+    /// it is not to be seen by anybody yet. A commit of another forgets it.
+    fn prepare(&mut self, header: &BatchHeader, batch: &[u8]) {
+        let _ = (header, batch);
+    }
+
+    /// [`Commits::commit`] of the very batch that was last prepared, with no commit
+    /// since.
+    fn commit_prepared(&mut self, header: &BatchHeader, batch: &[u8]) {
+        self.commit(header, batch);
+    }
+
     /// Whether a commit is, as a rule, stable when it has begun: then nothing is
     /// won by beginning early.
     fn is_instant(&self) -> bool;
@@ -29,6 +42,18 @@ pub trait Commits {
 /// asked for: they are memory.
 const PENDING_MAX: u64 = 512;
 
+/// A batch that was made before its event, if there is any.
+#[derive(Clone, Debug, Default)]
+struct Ahead {
+    foreseen: Option<Foreseen>,
+    batch: Vec<u8>,
+}
+
+/// It decides only how early a batch is made, never what it says.
+impl Hash for Ahead {
+    fn hash<H: Hasher>(&self, _: &mut H) {}
+}
+
 /// One rank's side of the protocol.
 #[derive(Clone, Debug, Hash)]
 pub struct Pessimist<C> {
@@ -36,6 +61,8 @@ pub struct Pessimist<C> {
     commits: C,
     /// The batch that is being committed, for its memory.
     batch: Vec<u8>,
+    /// The batch that may be the next.
+    ahead: Ahead,
     /// What is pending has been seen by an [`Pessimist::advance`] before: the
     /// call that made it is over, so that nothing will be merged with it.
     has_aged: bool,
@@ -59,6 +86,7 @@ impl<C: Commits> Pessimist<C> {
             recorder: Recorder::new(identity, next),
             commits,
             batch: Vec::with_capacity(BATCH_BYTES_MAX),
+            ahead: Ahead::default(),
             has_aged: false,
             recorded: 0,
             committed: 0,
@@ -81,6 +109,7 @@ impl<C: Commits> Pessimist<C> {
     /// counted. Later events wait for their own emissions, so that a program that
     /// tests in vain behind a send that waits makes no commit of each test.
     /// Returns how many events, the first, are stable. GATE-1, GATE-2
+    #[inline(always)]
     pub fn advance(&mut self, wanted: u64) -> u64 {
         if wanted > self.covered {
             self.commit(true);
@@ -108,6 +137,16 @@ impl<C: Commits> Pessimist<C> {
         self.stable
     }
 
+    /// Nothing arrives: the next commit is made ready, as far as it can be foreseen.
+    pub fn idle(&mut self) {
+        if self.ahead.foreseen.is_none()
+            && let Some(foreseen) = self.recorder.foresee(&mut self.ahead.batch)
+        {
+            self.commits.prepare(foreseen.header(), &self.ahead.batch);
+            self.ahead.foreseen = Some(foreseen);
+        }
+    }
+
     /// The application computes now: a commit that takes time begins.
     pub fn operation_ended(&mut self) {
         if !self.commits.is_instant() && !self.is_in_flight() {
@@ -129,12 +168,13 @@ impl<C: Commits> Pessimist<C> {
         self.commits.stable_end() < self.recorder.next()
     }
 
+    #[inline]
     fn commit(&mut self, flush: bool) {
-        while let Some(header) = self.recorder.take_batch(flush, &mut self.batch) {
-            self.commits.commit(&header, &self.batch);
-            if !self.recorder.has_pending(flush) {
-                break;
+        match self.ahead.foreseen.take() {
+            Some(it) if self.recorder.take_foreseen(&it) => {
+                self.commits.commit_prepared(it.header(), &self.ahead.batch);
             }
+            _ => self.commit_batches(flush),
         }
         self.committed = self.recorded;
         self.has_aged = false;
@@ -146,6 +186,15 @@ impl<C: Commits> Pessimist<C> {
                 self.stable = self.recorded;
             } else {
                 self.under_way.push_back((end, self.recorded));
+            }
+        }
+    }
+
+    fn commit_batches(&mut self, flush: bool) {
+        while let Some(header) = self.recorder.take_batch(flush, &mut self.batch) {
+            self.commits.commit(&header, &self.batch);
+            if !self.recorder.has_pending(flush) {
+                break;
             }
         }
     }

@@ -258,6 +258,12 @@ impl<C: Commitments, W: Watch> Protocol for Logging<C, W> {
         }
     }
 
+    fn idle(&mut self) {
+        if let Some(events) = &self.events {
+            events.borrow_mut().pessimist.idle();
+        }
+    }
+
     // GC-1: two generations are kept.
     fn checkpoint_published(&mut self, clock: Clock) {
         if let Some(events) = &self.events {

@@ -45,8 +45,17 @@ impl LoggerClient {
         }
     }
 
+    #[inline(always)]
+    fn committed(&mut self) {
+        self.until_look -= 1;
+        if self.until_look == 0 {
+            self.look_after_lost();
+        }
+    }
+
     #[cold]
     fn look_after_lost(&mut self) {
+        self.until_look = COMMITS_PER_LOOK;
         if self.client.needs_poll() {
             self.poll();
         }
@@ -59,11 +68,19 @@ impl Commits for LoggerClient {
         let class = header.count.max(1).ilog2() as usize;
         self.batches[class.min(self.batches.len() - 1)] += 1;
         self.client.commit(header, batch);
-        self.until_look -= 1;
-        if self.until_look == 0 {
-            self.until_look = COMMITS_PER_LOOK;
-            self.look_after_lost();
-        }
+        self.committed();
+    }
+
+    fn prepare(&mut self, _header: &BatchHeader, batch: &[u8]) {
+        self.client.prepare(batch);
+    }
+
+    /// One determinant, as all that are foreseen.
+    #[inline(always)]
+    fn commit_prepared(&mut self, header: &BatchHeader, batch: &[u8]) {
+        self.batches[0] += 1;
+        self.client.commit_prepared(header, batch);
+        self.committed();
     }
 
     #[inline]

@@ -94,6 +94,10 @@ pub trait Protocol {
     /// that is begun here overlaps with that.
     fn operation_ended(&mut self) {}
 
+    /// Nothing has arrived at a look, the first since [`advance`](Protocol::advance)
+    /// was called: what is to come can be made ready.
+    fn idle(&mut self) {}
+
     /// A checkpoint that covers everything up to `clock` is stable and
     /// published: earlier events will not be asked for again. GC-1
     fn checkpoint_published(&mut self, _clock: Clock) {}

@@ -29,7 +29,7 @@ use refrain_logging::determinant::EventIndex;
 use refrain_logging::determinant::batch::BatchHeader;
 use refrain_ring::{Clock, Incarnation, Rank};
 use refrain_verbs::PortChoice;
-use shared_ring::Placement;
+use shared_ring::{Placement, SharedRing};
 use std::time::Instant;
 use thiserror::Error;
 
@@ -108,6 +108,8 @@ pub struct Client<N: Network = Sockets> {
     links: Vec<Link<N>>,
     /// A commit is nothing but stores into every ring.
     places_directly: bool,
+    /// Rings have all of the batch that was prepared last but its first word.
+    is_prepared: bool,
     trimmed: Option<Clock>,
     is_leaving: bool,
     /// The latest time that was told.
@@ -205,6 +207,7 @@ impl<N: Network> Client<N> {
             network,
             links,
             places_directly: false,
+            is_prepared: false,
             trimmed: None,
             is_leaving: false,
             now: Duration::ZERO,
@@ -269,22 +272,52 @@ impl<N: Network> Client<N> {
     /// When `header` does not go on where the batch before ended.
     #[inline]
     pub fn commit(&mut self, header: &BatchHeader, batch: &[u8]) {
+        self.is_prepared = false;
         if self.places_directly {
-            self.place_everywhere(header, batch);
+            self.place_everywhere(header, batch, SharedRing::place);
         } else {
             self.keep_and_send(header, batch);
         }
     }
 
+    /// Has a batch at hand that may be the next, where commits are stores: in every
+    /// ring, but for what makes it one.
+    pub fn prepare(&mut self, batch: &[u8]) {
+        self.is_prepared = self.places_directly;
+        if self.is_prepared {
+            let rings = self.links.iter_mut().filter_map(Link::placing_ring);
+            rings.for_each(|ring| ring.prepare(batch));
+        }
+    }
+
+    /// [`Client::commit`] of the very batch that was last prepared, with no commit
+    /// since. EL-1, GATE-2
+    ///
+    /// # Panics
+    /// As with [`Client::commit`].
+    #[inline(always)]
+    pub fn commit_prepared(&mut self, header: &BatchHeader, batch: &[u8]) {
+        if std::mem::take(&mut self.is_prepared) && self.places_directly {
+            self.place_everywhere(header, batch, SharedRing::place_prepared);
+        } else {
+            self.commit(header, batch);
+        }
+    }
+
     /// Nothing is under way: the batch is stable at once, and never kept.
-    #[inline]
-    fn place_everywhere(&mut self, header: &BatchHeader, batch: &[u8]) {
+    #[inline(always)]
+    fn place_everywhere(
+        &mut self,
+        header: &BatchHeader,
+        batch: &[u8],
+        place: impl Fn(&mut SharedRing, &[u8]) -> Placement,
+    ) {
         let mut wants_emptying = false;
         for index in 0..self.links.len() {
             let Some(ring) = self.links[index].placing_ring() else {
                 continue;
             };
-            if ring.place(batch) != Placement::Placed {
+            if place(ring, batch) != Placement::Placed {
                 return self.keep_after(index, header, batch);
             }
             wants_emptying |= ring.wants_emptying();

@@ -16,7 +16,7 @@
 //! sleep either sees the batch or is rung.
 
 use crate::Level;
-use crate::ring::{Cursor, DATA_BYTES, RingIdentity, RingMemory, RingWriter};
+use crate::ring::{Cursor, DATA_BYTES, Full, RingIdentity, RingMemory, RingWriter};
 use refrain_logging::determinant::EventIndex;
 use refrain_ring::Clock;
 use std::os::fd::OwnedFd;
@@ -68,9 +68,30 @@ impl SharedRing {
     /// Stores a batch. EL-1
     #[inline]
     pub fn place(&mut self, batch: &[u8]) -> Placement {
-        if self.writer.write(batch).is_err() {
-            return Placement::Full;
+        match self.writer.write(batch) {
+            Ok(()) => self.placed(),
+            Err(Full) => Placement::Full,
         }
+    }
+
+    /// Stores all of a batch but what makes it one: it may be the next. Where there
+    /// is no room, nothing.
+    pub fn prepare(&mut self, batch: &[u8]) {
+        let _ = self.writer.prepare(batch);
+    }
+
+    /// [`SharedRing::place`] of the batch that was prepared last, if anything was
+    /// since the last that was placed. EL-1
+    #[inline(always)]
+    pub fn place_prepared(&mut self, batch: &[u8]) -> Placement {
+        match self.writer.write_prepared(batch) {
+            Ok(()) => self.placed(),
+            Err(Full) => Placement::Full,
+        }
+    }
+
+    #[inline(always)]
+    fn placed(&mut self) -> Placement {
         if self.writer.is_closed() {
             return Placement::Closed;
         }

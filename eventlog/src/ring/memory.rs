@@ -147,24 +147,49 @@ impl RingMemory {
     ///
     /// # Panics
     /// When it does not lie within the data, or not on words.
-    #[inline]
+    #[inline(always)]
     pub fn write(&self, offset: usize, batch: &[u8]) {
+        self.write_behind_first(offset, batch);
+        self.publish(offset, batch);
+    }
+
+    /// All of it but its first word: nobody takes it for a batch, or what was there
+    /// before.
+    ///
+    /// # Panics
+    /// As with [`RingMemory::write`].
+    pub(super) fn prepare(&self, offset: usize, batch: &[u8]) {
+        self.word(CONTROL_BYTES + offset)
+            .store(0, Ordering::Relaxed);
+        // First: only who reads at this moment may meet words of both, which the
+        // checksum tells, as of any batch. EL-2
+        fence(Ordering::Release);
+        self.write_behind_first(offset, batch);
+    }
+
+    /// The first word of a batch of which the others are there.
+    #[inline(always)]
+    pub(super) fn publish(&self, offset: usize, batch: &[u8]) {
+        if let Some(first) = batch.first_chunk() {
+            let place = self.word(CONTROL_BYTES + offset);
+            place.store(u64::from_ne_bytes(*first), Ordering::Release);
+        }
+    }
+
+    #[inline(always)]
+    fn write_behind_first(&self, offset: usize, batch: &[u8]) {
         assert!(offset + batch.len() <= DATA_BYTES, "batch outside its ring");
+        let places = self.words(CONTROL_BYTES + offset, batch.len().div_ceil(8));
         let (words, rest) = batch.as_chunks::<8>();
-        let at = CONTROL_BYTES + offset;
-        for (index, bytes) in words.iter().enumerate().skip(1) {
-            self.word(at + index * 8)
-                .store(u64::from_ne_bytes(*bytes), Ordering::Relaxed);
+        for (place, bytes) in places.iter().zip(words).skip(1) {
+            place.store(u64::from_ne_bytes(*bytes), Ordering::Relaxed);
         }
-        if !rest.is_empty() {
-            let mut last = [0; 8];
-            last[..rest.len()].copy_from_slice(rest);
-            self.word(at + words.len() * 8)
-                .store(u64::from_ne_bytes(last), Ordering::Relaxed);
-        }
-        if let Some(first) = words.first() {
-            self.word(at)
-                .store(u64::from_ne_bytes(*first), Ordering::Release);
+        if let Some(place) = places.get(words.len()) {
+            let mut last = 0;
+            for byte in rest.iter().rev() {
+                last = last << 8 | u64::from(*byte);
+            }
+            place.store(last.to_le(), Ordering::Relaxed);
         }
     }
 

@@ -15,6 +15,8 @@ pub struct RingWriter {
     memory: RingMemory,
     next: Cursor,
     consumed: Cursor,
+    /// A batch lies at `next`, but for its first word.
+    is_prepared: bool,
 }
 
 impl RingWriter {
@@ -24,6 +26,7 @@ impl RingWriter {
             memory,
             next: Cursor::default(),
             consumed: Cursor::default(),
+            is_prepared: false,
         }
     }
 
@@ -33,6 +36,43 @@ impl RingWriter {
     /// [`Full`]: nothing was written.
     #[inline]
     pub fn write(&mut self, batch: &[u8]) -> Result<(), Full> {
+        self.is_prepared = false;
+        self.find_room(batch)?;
+        self.memory.write(self.next.offset(), batch);
+        self.next = self.next.after(batch.len());
+        Ok(())
+    }
+
+    /// Stores all but the first word of a batch that may be the next: nobody takes
+    /// it. EL-2
+    ///
+    /// # Errors
+    /// [`Full`]: nothing was written.
+    pub fn prepare(&mut self, batch: &[u8]) -> Result<(), Full> {
+        self.is_prepared = false;
+        self.find_room(batch)?;
+        self.memory.prepare(self.next.offset(), batch);
+        self.is_prepared = true;
+        Ok(())
+    }
+
+    /// [`RingWriter::write`] of the batch that was prepared last, if anything
+    /// was. EL-1
+    ///
+    /// # Errors
+    /// [`Full`]: nothing was written.
+    #[inline(always)]
+    pub fn write_prepared(&mut self, batch: &[u8]) -> Result<(), Full> {
+        if !std::mem::take(&mut self.is_prepared) {
+            return self.write(batch);
+        }
+        self.memory.publish(self.next.offset(), batch);
+        self.next = self.next.after(batch.len());
+        Ok(())
+    }
+
+    #[inline]
+    fn find_room(&mut self, batch: &[u8]) -> Result<(), Full> {
         if self.next.is_full(batch.len(), self.consumed) {
             // Shared, and rarely moved: only looked at when it must have moved.
             self.consumed = Cursor(self.memory.load(word::CONSUMED));
@@ -40,8 +80,6 @@ impl RingWriter {
                 return Err(Full);
             }
         }
-        self.memory.write(self.next.offset(), batch);
-        self.next = self.next.after(batch.len());
         Ok(())
     }
 

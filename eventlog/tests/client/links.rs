@@ -12,17 +12,17 @@ use std::time::Duration;
 use tempfile::{TempDir, tempdir};
 
 /// A client of one logger over shared memory.
-struct OverRing {
-    client: Client,
+pub struct OverRing {
+    pub client: Client,
     logger: Scripted,
     joined: Joined,
-    shared: Shared,
+    pub shared: Shared,
     clockwork: Clockwork,
     _folder: TempDir,
 }
 
 impl OverRing {
-    fn new(level: Level) -> Self {
+    pub fn new(level: Level) -> Self {
         let folder = tempdir().unwrap();
         let logger = Scripted::listen(folder.path(), 0);
         let mut options = options(&[&logger], 1);
@@ -42,18 +42,23 @@ impl OverRing {
         }
     }
 
-    fn commit(&mut self, payload_bytes: usize) -> Vec<u8> {
+    pub fn commit(&mut self, payload_bytes: usize) -> Vec<u8> {
         commit(&mut self.client, payload_bytes)
     }
 
+    pub fn hang_up(&self) {
+        let stream = &self.joined.stream;
+        stream.shutdown(std::net::Shutdown::Both).unwrap();
+    }
+
     /// The client notices that it is alone, and says hello again.
-    fn await_hello(&mut self) {
+    pub fn await_hello(&mut self) {
         self.client.check();
         self.clockwork.poll(&mut self.client);
         self.joined = self.logger.accept();
     }
 
-    fn rejoin(&mut self, end: u64, clock: u64) {
+    pub fn rejoin(&mut self, end: u64, clock: u64) {
         self.shared = self.logger.share(&mut self.joined, end, clock);
         self.clockwork
             .poll_until(&mut self.client, |client| client.live() == 1);
@@ -68,7 +73,7 @@ pub fn commit(client: &mut Client, payload_bytes: usize) -> Vec<u8> {
     bytes
 }
 
-fn firsts(taken: &[(EventIndex, Vec<u8>)]) -> Vec<u64> {
+pub fn firsts(taken: &[(EventIndex, Vec<u8>)]) -> Vec<u64> {
     taken.iter().map(|(first, _)| first.0).collect()
 }
 
@@ -178,10 +183,7 @@ fn a_server_that_lost_what_was_placed_does_not_count_any_more() {
     let mut over = OverRing::new(Level::Placed);
     over.commit(10);
     over.commit(10);
-    over.joined
-        .stream
-        .shutdown(std::net::Shutdown::Both)
-        .unwrap();
+    over.hang_up();
     over.await_hello();
     over.shared = over.logger.share(&mut over.joined, 1, 0);
     assert!(
@@ -196,10 +198,7 @@ fn a_server_that_lost_what_was_placed_does_not_count_any_more() {
 #[test]
 fn a_dead_server_is_noticed_when_a_quarter_of_the_ring_was_written() {
     let mut over = OverRing::new(Level::Placed);
-    over.joined
-        .stream
-        .shutdown(std::net::Shutdown::Both)
-        .unwrap();
+    over.hang_up();
     for _ in 0..=DATA_BYTES / 4 / 4096 {
         over.commit(4096 - 48);
     }

@@ -10,6 +10,7 @@ mod faults;
 mod killed;
 mod levels;
 mod links;
+mod prepared;
 mod process;
 mod reading;
 mod retrying;

@@ -15,6 +15,8 @@ enum Action {
     /// The client is stopped in the middle of writing one: only these of its
     /// words arrive, then, later, all.
     Tear { count: u16, words: u64 },
+    /// The client makes a batch ready; then it writes that one, or another.
+    Prepare { count: u16, other: Option<u16> },
     /// The server takes what is there, at most so many.
     Take { most: usize },
     /// The server gives back the room of what it took.
@@ -26,6 +28,8 @@ fn action() -> impl Strategy<Value = Action> {
         4 => (1..=1024_u16).prop_map(|count| Action::Write { count }),
         2 => (1..=40_u16).prop_map(|count| Action::Write { count }),
         1 => (1..=1024_u16, any::<u64>()).prop_map(|(count, words)| Action::Tear { count, words }),
+        2 => (1..=60_u16, proptest::option::of(1..=60_u16))
+            .prop_map(|(count, other)| Action::Prepare { count, other }),
         3 => (1..60_usize).prop_map(|most| Action::Take { most }),
         2 => Just(Action::Release),
     ]
@@ -77,6 +81,29 @@ impl Model {
         self.write(count);
     }
 
+    // EL-2
+    fn prepare(&mut self, count: u16, other: Option<u16>) {
+        let batch = LIFE.batch(self.next, count);
+        let had_room = self.ring.writer.prepare(&batch).is_ok();
+        self.check_remains();
+        if had_room {
+            self.take_all();
+            assert_eq!(self.ring.take(), None, "it was only prepared");
+        }
+        match other {
+            Some(other) => self.write(other),
+            None => {
+                let written = self.ring.writer.write_prepared(&batch);
+                // Room may have been given back, but is never taken.
+                assert!(written.is_ok() || !had_room);
+                if written.is_ok() {
+                    self.next += u64::from(count);
+                    self.queue.push_back(batch);
+                }
+            }
+        }
+    }
+
     fn take_all(&mut self) {
         while self.take() {}
     }
@@ -122,6 +149,7 @@ fn a_ring_is_a_queue_whatever_is_torn() {
             match action {
                 Action::Write { count } => model.write(count),
                 Action::Tear { count, words } => model.tear(count, words),
+                Action::Prepare { count, other } => model.prepare(count, other),
                 Action::Take { most } => {
                     for _ in 0..most {
                         if !model.take() {

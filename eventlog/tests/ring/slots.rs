@@ -139,6 +139,46 @@ fn a_batch_cut_short_is_not_taken_until_it_is_whole() {
     }
 }
 
+/// Where a batch is prepared, what lay there is no batch any more: not even when all
+/// of it but its first word is the same.
+#[test]
+fn what_is_prepared_is_not_taken_whatever_lay_there() {
+    let batch = LIFE.batch(0, 2);
+    let mut ring = Ring::new(0);
+    ring.put(0, &batch);
+    ring.writer.prepare(&batch).expect("room");
+    assert_eq!(ring.take(), None);
+    assert!(ring.remains().is_empty());
+    ring.writer.write_prepared(&batch).expect("it has its room");
+    assert_eq!(ring.remains(), std::slice::from_ref(&batch));
+    assert_eq!(ring.take(), Some(batch));
+}
+
+#[test]
+fn another_batch_takes_the_place_of_what_was_prepared() {
+    let mut ring = Ring::new(0);
+    let (foreseen, other) = (LIFE.batch(0, 60), LIFE.batch(0, 2));
+    ring.writer.prepare(&foreseen).expect("room");
+    ring.writer.write(&other).expect("room");
+    // It is forgotten: what was prepared is written as any other now.
+    let next = LIFE.batch(2, 1);
+    ring.writer.write_prepared(&next).expect("room");
+    assert_eq!(ring.remains(), [other.clone(), next.clone()]);
+    assert_eq!([ring.take(), ring.take()], [Some(other), Some(next)]);
+}
+
+#[test]
+fn nothing_is_prepared_over_what_is_not_consumed() {
+    let mut ring = Ring::new(0);
+    let mut next = 0;
+    while ring.writer.write(&LIFE.batch(next, 1)).is_ok() {
+        next += 1;
+    }
+    let before = ring.remains();
+    assert!(ring.writer.prepare(&LIFE.batch(next, 1)).is_err());
+    assert_eq!(ring.remains(), before);
+}
+
 #[test]
 fn numbers_near_the_end_are_taken() {
     for start in [(1 << 32) - 1, u64::MAX - 3] {

@@ -131,7 +131,7 @@ impl BatchHeader {
     }
 
     /// The same for batches of one life, of which `known` is kept.
-    #[inline]
+    #[inline(always)]
     pub(super) fn seal_with(&self, batch: &mut [u8], known: &mut Beginning) {
         let batch = &mut batch[..self.batch_bytes()];
         if let Some(header) = batch.first_chunk_mut() {

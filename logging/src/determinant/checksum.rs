@@ -13,34 +13,39 @@ const SHORT_BYTES_MAX: usize = 256;
 
 /// The checksum of bytes that follow others, of which it was `before`; 0: there are
 /// none before.
-#[inline]
+#[inline(always)]
 pub(super) fn append(before: u32, bytes: &[u8]) -> u32 {
     #[cfg(target_arch = "x86_64")]
     if bytes.len() <= SHORT_BYTES_MAX && std::arch::is_x86_feature_detected!("sse4.2") {
-        // SAFETY: the processor has the instructions.
-        return unsafe { by_instruction(before, bytes) };
+        return by_instruction(before, bytes);
     }
     crc32c::crc32c_append(before, bytes)
 }
 
+/// As text and not by `core::arch`, whose functions are calls wherever a program is
+/// not made for processors that are sure to have them.
 #[cfg(target_arch = "x86_64")]
-#[target_feature(enable = "sse4.2")]
+#[inline(always)]
 fn by_instruction(before: u32, bytes: &[u8]) -> u32 {
-    use core::arch::x86_64::{_mm_crc32_u8, _mm_crc32_u32, _mm_crc32_u64};
-    let (words, mut rest) = bytes.as_chunks::<8>();
+    use core::arch::asm;
+    let (words, rest) = bytes.as_chunks::<8>();
     let mut state = u64::from(!before);
     for word in words {
-        state = _mm_crc32_u64(state, u64::from_le_bytes(*word));
-    }
-    let mut state = state as u32;
-    if let Some((half, left)) = rest.split_first_chunk::<4>() {
-        state = _mm_crc32_u32(state, u32::from_le_bytes(*half));
-        rest = left;
+        let word = u64::from_le_bytes(*word);
+        // SAFETY: the caller has asked the processor; registers only.
+        unsafe {
+            asm!("crc32 {}, {}", inout(reg) state, in(reg) word,
+                options(pure, nomem, nostack, preserves_flags));
+        }
     }
     for byte in rest {
-        state = _mm_crc32_u8(state, *byte);
+        // SAFETY: as above.
+        unsafe {
+            asm!("crc32 {:e}, {}", inout(reg) state, in(reg_byte) *byte,
+                options(pure, nomem, nostack, preserves_flags));
+        }
     }
-    !state
+    !(state as u32)
 }
 
 #[cfg(test)]

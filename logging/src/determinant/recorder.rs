@@ -22,6 +22,10 @@
 //! behind that are of later clocks. Without one they wait with the run, so that
 //! clocks never go back, but not for ever (`HELD_MAX`).
 
+mod foreseen;
+
+pub use foreseen::Foreseen;
+
 use super::batch::job_tag;
 use super::batch::{
     BATCH_BYTES_MAX, BatchHeader, Beginning, COUNT_MAX, HEADER_BYTES, PAYLOAD_BYTES_MAX,
@@ -31,6 +35,7 @@ use super::record::{
     REQUEST_BYTES_MAX, match_alone,
 };
 use super::{Determinant, EventIndex, Matched};
+use foreseen::{Alone, Rhythm};
 use refrain_ring::{Clock, Incarnation, Rank, Ssn};
 use std::collections::VecDeque;
 
@@ -161,6 +166,7 @@ pub struct Recorder {
     counts: Counts,
     encoder: Encoder,
     sealed: Beginning,
+    rhythm: Rhythm,
 }
 
 impl Recorder {
@@ -177,6 +183,7 @@ impl Recorder {
             counts: Counts::default(),
             encoder: Encoder::new(),
             sealed: Beginning::default(),
+            rhythm: Rhythm::default(),
         }
     }
 
@@ -275,16 +282,10 @@ impl Recorder {
     /// `flush`: an emission waits, so that what is only counted goes too.
     #[inline]
     pub fn take_batch(&mut self, flush: bool, batch: &mut Vec<u8>) -> Option<BatchHeader> {
-        if self.pending.len() == 1
-            && self.run.is_none()
-            && let Some(&Pending::Match {
-                at,
-                matched,
-                is_named,
-                is_completed,
-            }) = self.pending.front()
-        {
-            return Some(self.take_alone(at, &matched, is_named, is_completed, batch));
+        if let Some(alone) = self.alone() {
+            let header = self.seal_alone(&alone, batch);
+            self.took_alone(alone, &header);
+            return Some(header);
         }
         let is_run_due = self.is_run_due(flush);
         let first_clock = match self.front(is_run_due)? {
@@ -312,35 +313,86 @@ impl Recorder {
             count += 1;
         }
         let clocks = (first_clock, last_clock);
-        Some(self.seal(batch, count, clocks))
+        let header = self.seal(batch, count, clocks);
+        self.took(&header);
+        Some(header)
     }
 
-    /// The common case: one match is all there is. The same bytes.
-    #[inline]
-    fn take_alone(
-        &mut self,
-        at: Clock,
-        matched: &Matched,
-        is_named: bool,
-        is_completed: bool,
-        batch: &mut Vec<u8>,
-    ) -> BatchHeader {
-        self.pending.pop_front();
+    /// Makes the batch that [`Recorder::take_batch`] will give if the next event is
+    /// the match that the last two let expect, for a rank that has time now and none
+    /// when it comes (docs/decisions.md). `None`: nothing is expected, or something
+    /// is pending. Changes nothing but `batch`.
+    pub fn foresee(&mut self, batch: &mut Vec<u8>) -> Option<Foreseen> {
+        if !self.pending.is_empty() || self.run.is_some() {
+            return None;
+        }
+        let alone = self.rhythm.next()?;
+        let header = self.seal_alone(&alone, batch);
+        Some(Foreseen { alone, header })
+    }
+
+    /// Whether what is pending is just what was foreseen, and all there is; it is
+    /// taken then, as by [`Recorder::take_batch`].
+    #[inline(always)]
+    pub fn take_foreseen(&mut self, foreseen: &Foreseen) -> bool {
+        let is_it = foreseen.header.first == self.next && self.alone() == Some(foreseen.alone);
+        if is_it {
+            self.took_alone(foreseen.alone, &foreseen.header);
+        }
+        is_it
+    }
+
+    /// The common case: one match is all there is.
+    #[inline(always)]
+    fn alone(&self) -> Option<Alone> {
+        if self.pending.len() != 1 || self.run.is_some() {
+            return None;
+        }
+        match self.pending.front() {
+            Some(&Pending::Match {
+                at,
+                matched,
+                is_named,
+                is_completed,
+            }) => Some(Alone {
+                at,
+                matched,
+                is_named,
+                is_completed,
+            }),
+            _ => None,
+        }
+    }
+
+    /// Its batch: the same bytes as that of any other.
+    #[inline(always)]
+    fn seal_alone(&mut self, alone: &Alone, batch: &mut Vec<u8>) -> BatchHeader {
+        let at = alone.at;
         // On words, as the checksum likes it.
         let mut words = Words([0; HEADER_BYTES + ALONE_BYTES_MAX]);
         let mut payload_bytes = 0;
         if let Some(payload) = words.0.last_chunk_mut() {
-            payload_bytes = match_alone(payload, at, matched, is_named, is_completed);
+            let (is_named, is_completed) = (alone.is_named, alone.is_completed);
+            payload_bytes = match_alone(payload, at, &alone.matched, is_named, is_completed);
         }
-        let alone = &mut words.0[..HEADER_BYTES + payload_bytes];
-        let header = self.seal(alone, 1, (at, at));
+        let bytes = &mut words.0[..HEADER_BYTES + payload_bytes];
+        let header = self.seal(bytes, 1, (at, at));
+        // All of it, whose length is known, and cut off: no call.
         batch.clear();
-        batch.extend_from_slice(alone);
+        batch.extend_from_slice(&words.0);
+        batch.truncate(header.batch_bytes());
         header
     }
 
+    #[inline(always)]
+    fn took_alone(&mut self, alone: Alone, header: &BatchHeader) {
+        self.pending.pop_front();
+        self.rhythm.note(alone);
+        self.took(header);
+    }
+
     /// Gives a batch its header.
-    #[inline]
+    #[inline(always)]
     fn seal(
         &mut self,
         batch: &mut [u8],
@@ -358,11 +410,16 @@ impl Recorder {
             payload_bytes: (batch.len() - HEADER_BYTES) as u32,
         };
         header.seal_with(batch, &mut self.sealed);
+        header
+    }
+
+    /// What comes next is behind this batch.
+    #[inline]
+    fn took(&mut self, header: &BatchHeader) {
         self.next = header.end();
         self.counts.batches += 1;
         self.counts.payload_bytes += u64::from(header.payload_bytes);
-        self.counts.batch_bytes += batch.len() as u64;
-        header
+        self.counts.batch_bytes += header.batch_bytes() as u64;
     }
 
     /// Number of the next determinant that will be in a batch.
@@ -397,6 +454,7 @@ impl Recorder {
 
     /// Makes a pending match of this request one that is completed, as the
     /// module says.
+    #[inline(always)]
     fn merge(&mut self, at: Clock, request: Clock) -> bool {
         if let Some(Pending::Match {
             at: matched_at,
@@ -413,6 +471,7 @@ impl Recorder {
         self.merge_earlier(at, request)
     }
 
+    #[inline]
     fn note_merged(&mut self, at: Clock) {
         self.counts.matches -= 1;
         self.counts.merged += 1;

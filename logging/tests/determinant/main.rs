@@ -5,6 +5,7 @@ mod collected;
 mod damage;
 #[path = "../spill/fixed_seed.rs"]
 mod fixed_seed;
+mod foreseen;
 mod model;
 mod random_runs;
 mod recorder;

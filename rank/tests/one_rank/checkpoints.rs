@@ -42,6 +42,21 @@ fn a_send_waits_for_the_events_before_it() {
     assert_eq!(pair.events.borrow().counts().matches, 1);
 }
 
+/// A rank that answers each message has the next commit ready before its message is
+/// there, once it has a rhythm: made while nothing arrived.
+#[test]
+fn who_waits_makes_the_next_commit_ready() {
+    let mut pair = Pair::new();
+    for _ in 0..10 {
+        receive_from_any(&mut pair);
+        let sent = calls::post_send(&mut pair.rank, send_buffer(), to(0, 1));
+        sent.expect("there is room");
+        pair.settle();
+    }
+    assert_eq!(pair.events.borrow().progress(), (10, 10));
+    assert_eq!(pair.events.borrow().commitments().foreseen, 8);
+}
+
 /// What others than the engine wait for is committed without a send, and told
 /// when it is stable.
 // GATE-1

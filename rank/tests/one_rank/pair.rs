@@ -24,6 +24,9 @@ const ROUNDS: usize = 200;
 pub struct Ledger {
     committed: EventIndex,
     stable: EventIndex,
+    prepared: Option<Vec<u8>>,
+    /// So many commits had been prepared.
+    pub foreseen: u32,
     /// Nothing more becomes stable.
     pub is_held: bool,
     pub trims: Vec<Clock>,
@@ -34,7 +37,18 @@ impl Commits for Ledger {
     fn commit(&mut self, header: &BatchHeader, _batch: &[u8]) {
         assert_eq!(header.first, self.committed, "without gaps");
         self.committed = header.end();
+        self.prepared = None;
         self.poll();
+    }
+
+    fn prepare(&mut self, _header: &BatchHeader, batch: &[u8]) {
+        self.prepared = Some(batch.to_vec());
+    }
+
+    fn commit_prepared(&mut self, header: &BatchHeader, batch: &[u8]) {
+        assert_eq!(self.prepared.as_deref(), Some(batch), "the very one");
+        self.foreseen += 1;
+        self.commit(header, batch);
     }
 
     fn stable_end(&self) -> EventIndex {

@@ -16,6 +16,8 @@ pub struct SimCommitments {
     /// One past the last that was begun to be committed.
     begun: EventIndex,
     planted: Option<Planted>,
+    /// The batch that may be the next.
+    prepared: Option<Vec<u8>>,
 }
 
 impl SimCommitments {
@@ -25,6 +27,7 @@ impl SimCommitments {
             client,
             begun: start,
             planted,
+            prepared: None,
         }
     }
 
@@ -36,7 +39,18 @@ impl SimCommitments {
 impl Commits for SimCommitments {
     fn commit(&mut self, header: &BatchHeader, batch: &[u8]) {
         self.begun = header.end();
+        self.prepared = None;
         self.client.commit(header, batch);
+    }
+
+    fn prepare(&mut self, header: &BatchHeader, batch: &[u8]) {
+        assert_eq!(header.first, self.begun, "it may be the next");
+        self.prepared = Some(batch.to_vec());
+    }
+
+    fn commit_prepared(&mut self, header: &BatchHeader, batch: &[u8]) {
+        assert_eq!(self.prepared.as_deref(), Some(batch), "the very one");
+        self.commit(header, batch);
     }
 
     fn stable_end(&self) -> EventIndex {

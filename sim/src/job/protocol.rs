@@ -131,6 +131,10 @@ impl<P: Protocol> Protocol for Watched<P> {
         }
     }
 
+    fn idle(&mut self) {
+        self.inner.idle();
+    }
+
     fn advance(&mut self, wanted: u64) -> u64 {
         let stable = self.inner.advance(wanted);
         match self.planted {

@@ -154,6 +154,10 @@ impl<P: Protocol> Protocol for GateOff<P> {
         u64::MAX
     }
 
+    fn idle(&mut self) {
+        self.0.idle();
+    }
+
     fn operation_ended(&mut self) {
         self.0.operation_ended();
     }

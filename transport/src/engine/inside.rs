@@ -26,6 +26,8 @@ impl fmt::Debug for Inside<'_> {
             options: _,
             fabric: _,
             protocol: _,
+            // How early the next commit is made ready, not what it is.
+            protocol_worked: _,
             arena: _,
             gate,
             clock,

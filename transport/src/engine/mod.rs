@@ -133,6 +133,8 @@ pub struct Engine {
     options: EngineOptions,
     fabric: Box<dyn Fabric>,
     protocol: Box<dyn Protocol>,
+    /// The protocol was asked for something since it was last told that it has time.
+    protocol_worked: bool,
     arena: Arena,
     gate: Gate,
     clock: Clock,
@@ -293,6 +295,7 @@ impl Engine {
             options,
             fabric,
             protocol,
+            protocol_worked: false,
             arena,
         }
     }
@@ -477,6 +480,10 @@ impl Engine {
             self.outbox.progress(means!(self))?;
             self.ask_for_checkpoint();
         }
+        if self.protocol_worked && !arrived {
+            self.protocol_worked = false;
+            self.protocol.idle();
+        }
         Ok(arrived)
     }
 
@@ -484,6 +491,7 @@ impl Engine {
     fn advance_protocol(&mut self, wanted: Mark) {
         let stable = self.protocol.advance(wanted.0);
         self.gate.note_stable(stable);
+        self.protocol_worked = true;
     }
 
     /// An operation whose outcome may be an event returns to the application.
