@@ -46,7 +46,9 @@ impl LoggerClient {
     }
 
     #[inline(always)]
-    fn committed(&mut self) {
+    fn committed(&mut self, header: &BatchHeader) {
+        let class = header.count.max(1).ilog2() as usize;
+        self.batches[class.min(self.batches.len() - 1)] += 1;
         self.until_look -= 1;
         if self.until_look == 0 {
             self.look_after_lost();
@@ -65,22 +67,18 @@ impl LoggerClient {
 impl Commits for LoggerClient {
     #[inline]
     fn commit(&mut self, header: &BatchHeader, batch: &[u8]) {
-        let class = header.count.max(1).ilog2() as usize;
-        self.batches[class.min(self.batches.len() - 1)] += 1;
         self.client.commit(header, batch);
-        self.committed();
+        self.committed(header);
     }
 
     fn prepare(&mut self, _header: &BatchHeader, batch: &[u8]) {
         self.client.prepare(batch);
     }
 
-    /// One determinant, as all that are foreseen.
     #[inline(always)]
     fn commit_prepared(&mut self, header: &BatchHeader, batch: &[u8]) {
-        self.batches[0] += 1;
         self.client.commit_prepared(header, batch);
-        self.committed();
+        self.committed(header);
     }
 
     #[inline]

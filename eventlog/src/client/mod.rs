@@ -108,8 +108,6 @@ pub struct Client<N: Network = Sockets> {
     links: Vec<Link<N>>,
     /// A commit is nothing but stores into every ring.
     places_directly: bool,
-    /// Rings have all of the batch that was prepared last but its first word.
-    is_prepared: bool,
     trimmed: Option<Clock>,
     is_leaving: bool,
     /// The latest time that was told.
@@ -207,7 +205,6 @@ impl<N: Network> Client<N> {
             network,
             links,
             places_directly: false,
-            is_prepared: false,
             trimmed: None,
             is_leaving: false,
             now: Duration::ZERO,
@@ -272,7 +269,6 @@ impl<N: Network> Client<N> {
     /// When `header` does not go on where the batch before ended.
     #[inline]
     pub fn commit(&mut self, header: &BatchHeader, batch: &[u8]) {
-        self.is_prepared = false;
         if self.places_directly {
             self.place_everywhere(header, batch, SharedRing::place);
         } else {
@@ -280,14 +276,10 @@ impl<N: Network> Client<N> {
         }
     }
 
-    /// Has a batch at hand that may be the next, where commits are stores: in every
-    /// ring, but for what makes it one.
+    /// Stores a batch that may be the next in every ring, but for what makes it one.
     pub fn prepare(&mut self, batch: &[u8]) {
-        self.is_prepared = self.places_directly;
-        if self.is_prepared {
-            let rings = self.links.iter_mut().filter_map(Link::placing_ring);
-            rings.for_each(|ring| ring.prepare(batch));
-        }
+        let rings = self.links.iter_mut().filter_map(Link::placing_ring);
+        rings.for_each(|ring| ring.prepare(batch));
     }
 
     /// [`Client::commit`] of the very batch that was last prepared, with no commit
@@ -297,10 +289,10 @@ impl<N: Network> Client<N> {
     /// As with [`Client::commit`].
     #[inline(always)]
     pub fn commit_prepared(&mut self, header: &BatchHeader, batch: &[u8]) {
-        if std::mem::take(&mut self.is_prepared) && self.places_directly {
+        if self.places_directly {
             self.place_everywhere(header, batch, SharedRing::place_prepared);
         } else {
-            self.commit(header, batch);
+            self.keep_and_send(header, batch);
         }
     }
 

@@ -52,6 +52,12 @@ fn another_may_be_committed_instead() {
     let (header, bytes) = next(&over.client, 30);
     over.client.commit_prepared(&header, &bytes);
     assert_eq!(firsts(&over.shared.drain()), [100, 101]);
+    // The last that was prepared is what counts.
+    let (_, earlier) = next(&over.client, 90);
+    over.client.prepare(&earlier);
+    let (header, bytes) = prepare(&mut over.client);
+    over.client.commit_prepared(&header, &bytes);
+    assert_eq!(over.shared.drain(), [(EventIndex(102), bytes)]);
 }
 
 /// The server has looked for the last time between the two steps. EL-3

@@ -17,26 +17,39 @@ const SHORT_BYTES_MAX: usize = 256;
 pub(super) fn append(before: u32, bytes: &[u8]) -> u32 {
     #[cfg(target_arch = "x86_64")]
     if bytes.len() <= SHORT_BYTES_MAX && std::arch::is_x86_feature_detected!("sse4.2") {
-        return by_instruction(before, bytes);
+        // SAFETY: the processor has the instructions.
+        return unsafe { by_instruction(before, bytes) };
     }
     crc32c::crc32c_append(before, bytes)
 }
 
 /// As text and not by `core::arch`, whose functions are calls wherever a program is
 /// not made for processors that are sure to have them.
+///
+/// # Safety
+/// The processor has SSE 4.2.
 #[cfg(target_arch = "x86_64")]
 #[inline(always)]
-fn by_instruction(before: u32, bytes: &[u8]) -> u32 {
+unsafe fn by_instruction(before: u32, bytes: &[u8]) -> u32 {
     use core::arch::asm;
-    let (words, rest) = bytes.as_chunks::<8>();
+    let (words, mut rest) = bytes.as_chunks::<8>();
     let mut state = u64::from(!before);
     for word in words {
         let word = u64::from_le_bytes(*word);
-        // SAFETY: the caller has asked the processor; registers only.
+        // SAFETY: the processor has it, the caller says; registers only.
         unsafe {
             asm!("crc32 {}, {}", inout(reg) state, in(reg) word,
                 options(pure, nomem, nostack, preserves_flags));
         }
+    }
+    if let Some((half, left)) = rest.split_first_chunk::<4>() {
+        let half = u32::from_le_bytes(*half);
+        // SAFETY: as above.
+        unsafe {
+            asm!("crc32 {:e}, {:e}", inout(reg) state, in(reg) half,
+                options(pure, nomem, nostack, preserves_flags));
+        }
+        rest = left;
     }
     for byte in rest {
         // SAFETY: as above.
