@@ -122,6 +122,11 @@ impl Planted {
             "rings-forgotten",
             500,
         ),
+        known(
+            Planted::Logger(LoggerBug::SleepsOnWrites),
+            "logger-sleeps-on-writes",
+            100,
+        ),
         known(Planted::CommitBehindGate, "commit-behind-gate", 20),
         known(Planted::NoFence, "no-fence", 100),
         known(Planted::FenceLeaks, "fence-leaks", 100),

@@ -65,7 +65,8 @@ pub(super) trait RingEndpoint: Debug + Send {
     /// Readable when there is something to take in, if it can say so.
     fn descriptor(&self) -> Option<BorrowedFd<'_>>;
 
-    /// How long the caller may sleep now; `None`: until the descriptor wakes it.
+    /// How long the caller may sleep now; `None`: until the descriptor wakes it. It
+    /// may take in what peers write.
     fn sleep_max(&mut self, has_clients: bool) -> Option<Duration>;
 
     /// Bytes of a revoked ring that stay mapped until the endpoint is closed.
@@ -90,7 +91,10 @@ pub(super) struct Opened {
 ///    for; it does not change.
 /// 2. After every wake-up call [`RemoteRings::progress`], whatever woke: with
 ///    most providers the peers' writes move only then. Then drain the rings.
-/// 3. Sleep no longer than [`RemoteRings::sleep_max`] says, asked last.
+/// 3. When there is nothing to do, ask [`RemoteRings::sleep_max`]. It takes in what
+///    has come meanwhile with some providers, and that wakes nobody: drain the rings
+///    once more.
+/// 4. If there was nothing, sleep no longer than it said.
 ///
 /// When a client comes: [`RemoteRings::register`] its ring, and put what that
 /// returns into the welcome. When it is fenced or gone: [`RemoteRings::progress`]
@@ -193,7 +197,9 @@ impl RemoteRings {
     }
 
     /// How long the server may sleep from now on: not at all when something is
-    /// left to [`RemoteRings::progress`], `None`: until the descriptor wakes it.
+    /// left to [`RemoteRings::progress`], `None`: until the descriptor wakes it. What
+    /// clients write may be taken in by this too (`fi_trywait` of `tcp` lets its
+    /// connections go on): look into the rings behind it, and then sleep.
     pub fn sleep_max(&mut self) -> Option<Duration> {
         let has_clients = self.has_clients();
         self.opened.endpoint.sleep_max(has_clients)

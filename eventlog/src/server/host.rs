@@ -7,6 +7,7 @@ use crate::framing::FrameError;
 use crate::message::{RemoteRing, ToClient, ToLogger, Way};
 use crate::ring::{RingIdentity, RingMemory};
 use core::fmt::{Debug, Display};
+use core::time::Duration;
 use refrain_ring::Rank;
 use std::io;
 
@@ -115,6 +116,11 @@ pub trait Host: Debug {
 
     /// Takes in what clients write into rings, where that needs help.
     fn progress(&mut self);
+
+    /// How long the server may sleep before it looks for what clients write into
+    /// rings; `None`: until that wakes it. It may take some of it in, which then
+    /// wakes nobody: look into the rings once more.
+    fn sleep_max(&mut self) -> Option<Duration>;
 
     /// Prepares listening to a connection; says whether that is possible.
     fn begin_listening(&mut self, channel: &mut Self::Channel, id: u64) -> bool;

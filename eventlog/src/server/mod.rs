@@ -29,6 +29,7 @@ mod options;
 mod reading;
 mod remote;
 mod requests;
+pub mod resting;
 mod ring_file;
 pub mod ring_name;
 mod served_ring;
@@ -45,6 +46,7 @@ pub use options::{Limits, RemoteOptions, ServerError, ServerOptions};
 use crate::client::{PURPOSE, ServerAddress};
 use host::Channel;
 use refrain_secure::{Listener, STRANGER_WAIT, STRANGERS_MAX, Session};
+use resting::Rest;
 use service::Service;
 use socket::{Received, Socket};
 use std::collections::VecDeque;
@@ -125,37 +127,15 @@ impl Server {
     fn serve(&mut self) -> Result<(), ServerError> {
         loop {
             let moved = self.service.turn()?;
-            let sleeps = !moved && self.service.logbook.is_settled();
-            if sleeps {
-                self.service.set_sleeps(true);
-            }
-            // Between the two a client may have placed something and not rung.
-            let moved = moved || sleeps && self.service.drain();
-            let timeout_ms = match moved {
-                true => Some(0),
-                false => self.timeout_ms(),
-            };
-            let timeout_ms = match (timeout_ms, self.stranger_timeout_ms()) {
-                (Some(ours), Some(its)) => Some(ours.min(its)),
-                (ours, its) => ours.or(its),
-            };
-            let timeout_ms = match (timeout_ms, self.accept_timeout_ms()) {
-                (Some(ours), Some(its)) => Some(ours.min(its)),
-                (ours, its) => ours.or(its),
-            };
-            let timeout_ms = match (timeout_ms, self.service.host.remote.sleep_max_ms(moved)) {
-                (Some(ours), Some(its)) => Some(ours.min(its)),
-                (ours, its) => ours.or(its),
-            };
+            let rest = self.service.lie_down(moved);
+            let timeout_ms = self.timeout_ms(&rest);
             let events = self
                 .service
                 .host
                 .waits
                 .wait(timeout_ms)
                 .map_err(system("waiting"))?;
-            if sleeps {
-                self.service.set_sleeps(false);
-            }
+            self.service.get_up(&rest);
             let mut is_over = false;
             for event in events {
                 is_over |= event == Event::Stop;
@@ -165,6 +145,19 @@ impl Server {
                 return Ok(());
             }
         }
+    }
+
+    /// How long to sleep, at most.
+    fn timeout_ms(&mut self, rest: &Rest) -> Option<u32> {
+        let remote = &mut self.service.host.remote;
+        let limits = [
+            rest.moved.then_some(0),
+            remote.nap_ms(rest.sleep_max, rest.moved),
+            self.disk_timeout_ms(),
+            self.stranger_timeout_ms(),
+            self.accept_timeout_ms(),
+        ];
+        limits.into_iter().flatten().min()
     }
 
     /// How long to sleep while strangers may prove themselves.
@@ -188,8 +181,8 @@ impl Server {
         None
     }
 
-    /// How long to sleep when nobody rings.
-    fn timeout_ms(&self) -> Option<u32> {
+    /// How long to sleep while the disk does not take what waits for it.
+    fn disk_timeout_ms(&self) -> Option<u32> {
         let is_waiting = !self.service.logbook.is_settled();
         match &self.service.trouble {
             Some(_) if is_waiting => Some(NO_ROOM_PAUSE_MS),

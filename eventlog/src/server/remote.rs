@@ -8,6 +8,7 @@ use crate::Level;
 use crate::message::RemoteRing;
 use crate::remote::{Loaded, RemoteRings, RingKey};
 use crate::ring::RingMemory;
+use core::time::Duration;
 
 /// Of revoked rings so much stays mapped where nobody writes who would be disturbed …
 const REVOKED_BYTES_IDLE_MAX: usize = 4 << 20;
@@ -128,10 +129,15 @@ impl Remote {
         }
     }
 
-    /// How long the server may sleep; asked last. `moved`: it has had something to
-    /// do since it was asked before.
-    pub(super) fn sleep_max_ms(&mut self, moved: bool) -> Option<u32> {
-        let sleep_max = self.rings.as_mut()?.sleep_max()?;
+    /// See [`RemoteRings::sleep_max`].
+    pub(super) fn sleep_max(&mut self) -> Option<Duration> {
+        self.rings.as_mut()?.sleep_max()
+    }
+
+    /// How long the server sleeps that may sleep so long. `moved`: it has had
+    /// something to do since it was asked before.
+    pub(super) fn nap_ms(&mut self, sleep_max: Option<Duration>, moved: bool) -> Option<u32> {
+        let sleep_max = sleep_max?;
         if sleep_max.is_zero() {
             return Some(0);
         }

@@ -14,6 +14,7 @@ use crate::message::Way;
 use crate::remote::RingKey;
 use crate::ring::{RingIdentity, RingMemory};
 use core::fmt::{Debug, Display, Formatter};
+use core::time::Duration;
 use rustix::event::epoll::EventFlags;
 use rustix::event::{EventfdFlags, eventfd};
 use std::collections::HashMap;
@@ -101,6 +102,10 @@ impl Host for System {
 
     fn progress(&mut self) {
         self.remote.progress(&self.waits, &mut self.report);
+    }
+
+    fn sleep_max(&mut self) -> Option<Duration> {
+        self.remote.sleep_max()
     }
 
     fn begin_listening(&mut self, socket: &mut Socket, id: u64) -> bool {

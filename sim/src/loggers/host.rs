@@ -4,6 +4,7 @@ use super::ledger::Ledger;
 use super::network::{Network, Spark, TalkId};
 use super::planted::LoggerBug;
 use core::fmt::Display;
+use core::time::Duration;
 use refrain_eventlog::framing::FrameError;
 use refrain_eventlog::message::{RemoteRing, ToClient, ToLogger, Way};
 use refrain_eventlog::ring::{RingIdentity, RingMemory};
@@ -113,6 +114,15 @@ pub(super) struct LoggerHost {
     pub(super) reports: Rc<RefCell<Vec<String>>>,
 }
 
+impl LoggerHost {
+    /// Its provider is asked whether it may sleep.
+    pub(super) fn take_in_unseen(&self) {
+        let network = &self.network;
+        self.spark
+            .act(|| network.borrow_mut().take_in_unseen(self.logger));
+    }
+}
+
 impl Host for LoggerHost {
     type Channel = LoggerChannel;
     type Handle = ();
@@ -124,6 +134,13 @@ impl Host for LoggerHost {
     }
 
     fn progress(&mut self) {}
+
+    fn sleep_max(&mut self) -> Option<Duration> {
+        if self.network.borrow().bug != Some(LoggerBug::SleepsOnWrites) {
+            self.take_in_unseen();
+        }
+        None
+    }
 
     fn begin_listening(&mut self, _channel: &mut LoggerChannel, _id: u64) -> bool {
         true

@@ -5,6 +5,7 @@ use super::disk::MortalDisk;
 use super::host::{FetchState, LoggerChannel, LoggerHost, Rings};
 use super::ledger::{Ledger, batches_in};
 use super::network::{Network, Spark, TalkId};
+use super::planted::LoggerBug;
 use crate::mortal::Mortal;
 use core::ops::ControlFlow;
 use refrain_eventlog::logbook::{Archive, Logbook, LogbookOptions};
@@ -247,7 +248,15 @@ impl Logger {
         };
         self.shard.network.borrow_mut().calls[self.number] = false;
         take_in(self.number, &self.shard.network, &self.spark, service);
-        let moved = service.turn();
+        let moved = service.turn().map(|moved| {
+            let rest = service.lie_down(moved);
+            let bug = self.shard.network.borrow().bug;
+            if bug == Some(LoggerBug::SleepsOnWrites) {
+                service.host().take_in_unseen();
+            }
+            service.get_up(&rest);
+            rest.moved
+        });
         wishes.append(&mut service.host().wanted);
         match moved {
             Ok(moved) => {

@@ -14,6 +14,9 @@ use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, VecDeque};
 use std::rc::Rc;
 
+/// How often a logger asks before something is taken in by that.
+const ASKED_IN_VAIN: u64 = 3;
+
 /// Whether one life of a process goes on: its process may be started again as
 /// another life.
 #[derive(Clone, Debug)]
@@ -140,6 +143,8 @@ pub(super) struct Network {
     ledger: Ledger,
     pub(super) level: Level,
     pub(super) bug: Option<LoggerBug>,
+    /// How often loggers asked whether they may sleep.
+    asked: u64,
     /// Somebody has to look at this logger: something has come.
     pub(super) calls: Vec<bool>,
     pub(super) lives: Vec<bool>,
@@ -156,6 +161,7 @@ impl Network {
             ledger,
             level,
             bug: None,
+            asked: 0,
             calls: vec![false; replicas],
             lives: vec![true; replicas],
         }
@@ -475,10 +481,30 @@ impl Network {
         }
     }
 
+    /// A logger's provider takes in what is next, of which nobody calls the logger:
+    /// it is asked whether that may sleep. Not always: most come in their own time. At
+    /// level placed nobody would wait for it, before a ring is full.
+    pub(super) fn take_in_unseen(&mut self, logger: usize) {
+        if self.level == Level::Placed {
+            return;
+        }
+        self.asked += 1;
+        let is_its = |flight: &Flight| {
+            let target = self.targets.get(&flight.key);
+            target.is_some_and(|target| target.logger == logger)
+        };
+        let index = self.flights.iter().position(is_its);
+        if let Some(index) = index.filter(|_| self.asked.is_multiple_of(ASKED_IN_VAIN)) {
+            let is_called = self.calls[logger];
+            self.land_lines(index, usize::MAX, || false);
+            self.calls[logger] = is_called;
+        }
+    }
+
     /// Lines of a write reach memory, or all of it, and then its completion the
     /// writer.
     fn land(&mut self, index: usize, rng: &mut Rng) {
-        let flight = &mut self.flights[index];
+        let flight = &self.flights[index];
         if !self.targets.contains_key(&flight.key) {
             // FENCE-1: its key is void.
             flight.port.borrow_mut().is_broken = true;
@@ -491,7 +517,15 @@ impl Network {
             0 => rng.usize(1..=lines),
             _ => lines,
         };
-        let end = (flight.landed + lands * LINE_BYTES).min(flight.bytes.len());
+        self.land_lines(index, lands, || rng.bool());
+    }
+
+    /// `stops`: whether what a dead one began stops there.
+    fn land_lines(&mut self, index: usize, lines: usize, stops: impl FnOnce() -> bool) {
+        let flight = &self.flights[index];
+        let landed_bytes = lines.saturating_mul(LINE_BYTES);
+        let end = flight.landed.saturating_add(landed_bytes);
+        let end = end.min(flight.bytes.len());
         let bytes = match (self.bug, flight.is_orphan) {
             (Some(LoggerBug::FenceForgotten), true) => self.for_latest(index),
             _ => None,
@@ -522,7 +556,7 @@ impl Network {
             flight.port.borrow_mut().completed.push(flight.token);
         }
         // What the dead began may stop anywhere.
-        if is_over || flight.is_orphan && rng.bool() {
+        if is_over || flight.is_orphan && stops() {
             self.flights.remove(index);
         }
     }

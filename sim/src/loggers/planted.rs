@@ -30,11 +30,14 @@ pub enum LoggerBug {
     /// A life that recovers is also told what a dead one wrote behind its
     /// beginning. EL-5
     TailRead,
+    /// A server looks into its rings before it asks its provider whether it may
+    /// sleep, and not behind that.
+    SleepsOnWrites,
 }
 
 impl LoggerBug {
     /// All of them.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 10] = [
         Self::AckEarly,
         Self::FenceForgotten,
         Self::AckUnchecked,
@@ -44,6 +47,7 @@ impl LoggerBug {
         Self::TrimTooFar,
         Self::RingsForgotten,
         Self::TailRead,
+        Self::SleepsOnWrites,
     ];
 }
 

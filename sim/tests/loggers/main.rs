@@ -87,7 +87,7 @@ fn a_seed_is_one_run() {
 #[test]
 fn every_planted_bug_is_found() {
     for bug in LoggerBug::ALL {
-        let found = (0..100).find_map(|seed| {
+        let found = (0..400).find_map(|seed| {
             let setup = Setup {
                 bug: Some(bug),
                 ..setup(seed)
