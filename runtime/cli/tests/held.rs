@@ -1,6 +1,8 @@
 //! What is held back for too long: by loggers that do not answer, by a log that
 //! is full. A job says so, or goes on without, and never waits for ever.
 
+#[path = "libfabric/installed.rs"]
+mod installed;
 mod launched;
 
 use launched::{Ended, Launched, refrain};
@@ -78,5 +80,34 @@ fn who_only_tests_is_told_what_waits() {
         let ended = without_logger(options, argument);
         assert_ne!(ended.status, Some(0), "{argument}: {ended:?}");
         assert!(ended.out.contains("--event-wait"), "{argument}: {ended:?}");
+    }
+}
+
+/// A rank that waits sleeps until something is for it, also where ranks may be started
+/// again: it looks after its launcher ten times a second, and not more often.
+#[test]
+fn idle_ranks_sleep_until_something_is_for_them() {
+    let mut fabrics = vec!["shm"];
+    match installed::providers(None)
+        .iter()
+        .any(|name| name.starts_with("tcp"))
+    {
+        true => fabrics.push("ofi:tcp"),
+        false => println!("skipped idle ranks over ofi:tcp: libfabric has no tcp here"),
+    }
+    for fabric in fabrics {
+        let options = format!("-n 2 --fabric {fabric}");
+        let ended = launched::run(&mut job(&options, "idle")).expect(0);
+        let counts = ended.out.lines().filter_map(|line| {
+            let words = line.strip_prefix("slept ")?;
+            words.split_once(' ')?.0.parse::<u64>().ok()
+        });
+        let counts: Vec<u64> = counts.collect();
+        assert_eq!(counts.len(), 2, "{ended:?}");
+        // 2 s each: 20 looks after the launcher, and some where the waits begin.
+        assert!(
+            counts.iter().all(|count| *count < 200),
+            "{fabric}: {ended:?}"
+        );
     }
 }

@@ -6,11 +6,13 @@ use super::memory::Memory;
 use crate::control::framing::{self, FrameError};
 use crate::control::message::{ToLauncher, ToRank};
 use crate::control::socket::{self, ReceiveError, Receiver};
+use refrain_transport::fabric::shm::Caller;
 use rustix::event::PollFlags;
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags};
 use std::collections::VecDeque;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
 
 /// A frame that waits to be sent.
 #[derive(Debug)]
@@ -27,6 +29,8 @@ struct Near {
     socket: Option<OwnedFd>,
     receiver: Receiver,
     outgoing: VecDeque<Outgoing>,
+    /// Wakes the rank, from when it has published its segment.
+    caller: Option<Caller>,
 }
 
 /// What an agent passes on.
@@ -59,6 +63,7 @@ impl Link {
                 socket: Some(socket),
                 receiver: Receiver::default(),
                 outgoing: VecDeque::new(),
+                caller: None,
             }),
         }
     }
@@ -181,6 +186,8 @@ impl Near {
                     first.memory = None;
                     if first.sent == first.frame.len() {
                         self.outgoing.pop_front();
+                        // It may sleep where the socket does not wake it.
+                        self.caller.iter().for_each(Caller::call);
                     }
                 }
                 // Too many descriptors under way counts as full: it passes as
@@ -195,7 +202,13 @@ impl Near {
     fn receive(&mut self) -> Result<Option<(ToLauncher, Option<Memory>)>, ReceiveError> {
         loop {
             if let Some((message, memory)) = self.receiver.next_message()? {
-                return Ok(Some((message, memory.map(Memory::here))));
+                let memory = memory.map(Arc::new);
+                if let Some(memory) = &memory {
+                    // Of what else it shares there is no bell.
+                    let caller = Caller::new(Arc::clone(memory)).ok();
+                    self.caller = caller.or(self.caller.take());
+                }
+                return Ok(Some((message, memory.map(Memory::Here))));
             }
             let Some(socket) = &self.socket else {
                 return Ok(None);

@@ -4,15 +4,13 @@
 
 use super::World;
 use super::envelope::CONTEXT_RESERVED_MIN;
+use super::waiting::SLEEP_MAX;
 use crate::Error;
-use core::time::Duration;
 use refrain_ring::Rank;
 use refrain_transport::engine::{ReceiveBuffer, SendBuffer, SendTo, Started};
 use refrain_transport::matching::Pattern;
 
 const CONTEXT_BARRIER: u32 = CONTEXT_RESERVED_MIN;
-/// Between two looks at the control socket.
-const LOOK_AGAIN: Duration = Duration::from_millis(1);
 
 impl World {
     /// Returns when every rank has called it. A dissemination barrier over
@@ -95,8 +93,7 @@ impl World {
         {
             self.heed_news()?;
             meanwhile(self)?;
-            // Nothing wakes a sleeper when the launcher answers.
-            self.engine.wait(LOOK_AGAIN);
+            self.engine.wait(SLEEP_MAX);
         }
         Ok(())
     }

@@ -20,8 +20,6 @@ const PROGRESS_PER_LOOK: u32 = 4096;
 const PROGRESS_PER_LOOK_ALONE: u32 = 1 << 20;
 /// And the time between two, where a program asks whether there are any.
 const ASKING_PER_LOOK: Duration = Duration::from_millis(1);
-/// The longest sleep of a rank whose peers may be started again.
-pub(super) const SLEEP_MAX: Duration = Duration::from_millis(2);
 
 /// When a rank looks for news.
 #[derive(Clone, Copy, Debug)]

@@ -5,7 +5,7 @@
 //! answering, so it ends almost at once. A rank that waits long sleeps and uses
 //! no processor.
 
-use super::{World, news};
+use super::World;
 use crate::Error;
 use crate::error::LogFull;
 use core::time::Duration;
@@ -21,8 +21,8 @@ const SPIN_OWN_CORE: Duration = Duration::from_millis(2);
 const SPIN_SHARED_CORE: Duration = Duration::from_micros(2);
 /// Polls between two looks at the clock.
 const POLLS_PER_LOOK: u32 = 64;
-/// A sleeper looks after its launcher this often, where nobody comes back.
-const SLEEP_MAX: Duration = Duration::from_millis(100);
+/// A sleeper looks after its launcher this often. What the launcher sends wakes it.
+pub(super) const SLEEP_MAX: Duration = Duration::from_millis(100);
 
 /// Of the time between two looks after sends that stand still, no more counts:
 /// the rank computed, and nobody could give it room.
@@ -33,8 +33,6 @@ const UNSEEN_MAX: Duration = Duration::from_secs(1);
 pub(super) struct Patience {
     spin: Duration,
     yields: u32,
-    /// A sleeper looks after its launcher this often.
-    sleep_max: Duration,
     /// For log memory, before it is an error.
     log_full_wait: Duration,
     /// Of a send for its events, before it is an error.
@@ -52,10 +50,6 @@ impl Patience {
         Self {
             spin: config.spin_us.map_or(default, Duration::from_micros),
             yields: if shared { 2 } else { 0 },
-            sleep_max: match config.recovery.max_restarts {
-                0 => SLEEP_MAX,
-                _ => news::SLEEP_MAX,
-            },
             events_wait: Duration::from_millis(config.events.wait_ms),
             log_full_wait: Duration::from_millis(config.log_full_wait_ms),
         }
@@ -132,7 +126,7 @@ impl World {
                 std::thread::yield_now();
                 continue;
             }
-            self.engine.wait(self.patience.sleep_max);
+            self.engine.wait(SLEEP_MAX);
             self.look_for_news()?;
         }
     }

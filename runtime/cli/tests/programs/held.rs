@@ -13,6 +13,7 @@ fn main() -> ExitCode {
         Some("test") => test(world),
         Some("probe-even") => probe(world, false),
         Some("probe-odd") => probe(world, true),
+        Some("idle") => idle(world),
         other => panic!("no program {other:?}"),
     });
     match ended {
@@ -95,4 +96,36 @@ fn probe(mut world: World, odd: bool) -> Result<(), Error> {
     }
     println!("never heard");
     Ok(())
+}
+
+/// Rank 0 receives a message that rank 1 sends after 2 s, and prints how often it
+/// has slept meanwhile; then both do so in a fence.
+fn idle(mut world: World) -> Result<(), Error> {
+    const LATE: std::time::Duration = std::time::Duration::from_secs(2);
+    world.barrier()?;
+    let before = sleeps();
+    if world.rank().0 == 0 {
+        world.recv(&mut [0; 8], from(1))?;
+        println!("slept {} times in a receive", sleeps() - before);
+    } else {
+        std::thread::sleep(LATE);
+        world.send(&[1; 8], to(0))?;
+        std::thread::sleep(LATE);
+    }
+    let before = sleeps();
+    world.fence()?;
+    if world.rank().0 == 0 {
+        println!("slept {} times in a fence", sleeps() - before);
+    }
+    world.finalize()
+}
+
+/// How often this thread has given up its processor by itself.
+fn sleeps() -> u64 {
+    let status = std::fs::read_to_string("/proc/thread-self/status").expect("its status");
+    let count = status
+        .lines()
+        .find_map(|line| line.strip_prefix("voluntary_ctxt_switches:"));
+    let count = count.expect("Linux counts them").trim();
+    count.parse().expect("a number")
 }

@@ -98,6 +98,11 @@ impl Making<'_> {
         shm: &Shm,
         mut network: Network<E>,
     ) -> Result<Made, Error> {
+        let socket = self.control.as_fd().try_clone_to_owned();
+        network.wake_by(socket.map_err(|error| Error::Control {
+            attempted: "copying the control socket's descriptor".into(),
+            error,
+        })?);
         // Its memory stays: the arena holds the region, and the launcher keeps it
         // for a later life.
         let log = Address {

@@ -51,6 +51,7 @@ use refrain_native::{Access, LoadError, MemoryId};
 use refrain_ring::{Frame, Incarnation, Position, Rank, RecordKind, Region};
 use slots::Slots;
 use std::borrow::Cow;
+use std::os::fd::OwnedFd;
 use std::time::Instant;
 use transmit::{Body, Outgoing, Transmitter};
 use waiting::Greetings;
@@ -124,6 +125,8 @@ pub struct Network<E: MessageEndpoint> {
     idle_polls: u32,
     polls: u32,
     is_closed: bool,
+    /// A wait ends when this is readable.
+    alarm: Option<OwnedFd>,
 }
 
 /// Registered memory of a fabric.
@@ -204,6 +207,7 @@ impl<E: MessageEndpoint> Network<E> {
             idle_polls: 0,
             polls: 0,
             is_closed: false,
+            alarm: None,
             options,
             endpoint,
         };

@@ -10,6 +10,7 @@ use crate::fabric::FabricError;
 use core::time::Duration;
 use refrain_ring::Rank;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use std::os::fd::OwnedFd;
 
 /// Naps of a rank whose provider cannot wake it.
 const NAP_FIRST: Duration = Duration::from_micros(20);
@@ -41,6 +42,21 @@ impl Greetings {
 }
 
 impl<E: MessageEndpoint> Network<E> {
+    /// A wait ends, too, when this descriptor is readable: at once where the
+    /// provider can wake a sleeper, else within 1 ms. The caller of `wait` reads it.
+    pub fn wake_by(&mut self, descriptor: OwnedFd) {
+        self.alarm = Some(descriptor);
+    }
+
+    /// Whether the descriptor of [`wake_by`](Self::wake_by) is readable.
+    fn is_called(&self) -> bool {
+        let Some(alarm) = &self.alarm else {
+            return false;
+        };
+        let mut wanted = [PollFd::new(alarm, PollFlags::IN)];
+        poll(&mut wanted, Some(&Timespec::default())).is_ok_and(|ready| ready > 0)
+    }
+
     /// Sleeps until something may have arrived. The provider's descriptor wakes
     /// it where there is one; else it naps, longer and longer.
     pub(super) fn sleep(&mut self, timeout: Duration) {
@@ -83,14 +99,26 @@ impl<E: MessageEndpoint> Network<E> {
                 && self.endpoint.may_sleep();
             match self.endpoint.wait_fd().filter(|_| can_sleep) {
                 Some(descriptor) => {
-                    let mut wanted = [PollFd::new(&descriptor, PollFlags::IN)];
                     let left = Timespec::try_from(left).ok();
+                    let own = PollFd::new(&descriptor, PollFlags::IN);
                     // Interrupted or not: everything is looked at again.
-                    let _ = poll(&mut wanted, left.as_ref());
+                    match &self.alarm {
+                        None => drop(poll(&mut [own], left.as_ref())),
+                        Some(alarm) => {
+                            let mut wanted = [own, PollFd::new(alarm, PollFlags::IN)];
+                            let _ = poll(&mut wanted, left.as_ref());
+                            if !wanted[1].revents().is_empty() {
+                                return;
+                            }
+                        }
+                    }
                 }
                 None => {
                     std::thread::sleep(nap.min(left));
                     if was_refused {
+                        return;
+                    }
+                    if self.is_called() {
                         return;
                     }
                     nap = (nap * 2).min(NAP_LAST);

@@ -262,6 +262,8 @@ impl Fabric for Shm {
             wake::sleep(&self.own.bell().sleeping, timeout);
         }
         self.own.bell().sleeping.store(0, SeqCst);
+        // Before the caller reads what the launcher has sent: a later call stays.
+        self.own.bell().called.store(0, SeqCst);
         self.ask_to_be_rung(0);
     }
 }

@@ -86,7 +86,7 @@ fn refuse<T>(why: String) -> Result<T, DeadLogError> {
 
 /// Only a memory file that cannot be shortened is mapped: touching what is gone
 /// kills the process. Segments are made so.
-fn check_file(file: &OwnedFd) -> Result<(), DeadLogError> {
+pub(super) fn check_file(file: &OwnedFd) -> Result<(), DeadLogError> {
     let seals = fcntl_get_seals(file).or_else(|_| refuse("it is no memory file".into()))?;
     if !seals.contains(SealFlags::SHRINK) {
         return refuse("it may be shortened while it is read".into());

@@ -17,6 +17,7 @@
 //! - A lane begins with the chunk of its first frame, wherever in the log that is;
 //!   the receiver finds the rest over the links.
 
+mod calling;
 mod contract;
 mod dead;
 mod incoming;
@@ -24,6 +25,7 @@ mod ringing;
 mod segment;
 mod wake;
 
+pub use calling::Caller;
 pub use dead::{DeadLog, DeadLogError, open_dead_log};
 pub use segment::RANKS_MAX;
 

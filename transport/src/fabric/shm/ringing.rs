@@ -104,7 +104,8 @@ impl Shm {
             .iter()
             .filter_map(|rank| self.peer(*rank))
             .any(|peer| peer.incoming.ready(peer.segment.lane(me)));
-        rung || arrived || self.room_was_made()
+        let called = self.own.bell().called.load(SeqCst) != 0;
+        rung || called || arrived || self.room_was_made()
     }
 
     /// Whether a receiver made room since this was last looked at.

@@ -53,7 +53,9 @@ pub(super) struct Head {
 pub(super) struct Bell {
     /// Futex: 1 while the rank sleeps or is about to. Peers set it to 0.
     pub sleeping: AtomicU32,
-    _line: [u32; 15],
+    /// 1: the launcher has called since the rank last woke.
+    pub called: AtomicU32,
+    _line: [u32; 14],
     /// Bit r: rank r has rung. Peers set bits, the rank takes them.
     pub rung: [AtomicU64; RANKS_MAX as usize / 64],
 }
@@ -157,6 +159,11 @@ impl Segment {
             error,
         })?;
         Self::open(Arc::new(file), bytes)
+    }
+
+    /// Maps the head and the bell of a rank's segment, and nothing else.
+    pub(super) fn attach_bell(file: Arc<OwnedFd>) -> Result<Self, FabricError> {
+        Self::open(file, LANES_OFFSET)
     }
 
     /// Maps a peer's segment.
