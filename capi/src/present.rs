@@ -91,6 +91,7 @@ pub fn end(
 }
 
 fn take(world: *const WorldHandle) -> Result<ManuallyDrop<Box<Program>>, Failure> {
+    refrain::check_process()?;
     let state = STATE.replace(State::Busy);
     let why = match state {
         State::Idle(serial, program) if serial == world.addr() => return Ok(program),

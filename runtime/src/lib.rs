@@ -44,5 +44,5 @@ pub use refrain_transport::layout::Layout;
 pub use statistics::Statistics;
 pub use world::{
     Checkpointed, Destination, Image, Incoming, Logged, Message, Outgoing, Request, Restored,
-    Scope, Source, Status, World, from, from_any, to,
+    Scope, Source, Status, World, check_process, from, from_any, to,
 };
