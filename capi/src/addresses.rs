@@ -22,6 +22,14 @@ const PAGE_BYTES: usize = 4096;
 /// Far more holes than there are.
 const FILLED_MAX: usize = 4096;
 
+/// Before the library maps anything: where `addresses` is not chosen, the kernel places
+/// it among the mappings of the program.
+pub fn begin_elsewhere() {
+    if !uses(Means::Addresses) {
+        refrain::placement::let_kernel_choose();
+    }
+}
+
 /// Fills the holes. Where addresses are limited (`ulimit -v`) or the program has no
 /// loader, it does nothing; where the kernel refuses, as far as it comes.
 pub fn begin_at_line() {

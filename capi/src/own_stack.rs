@@ -294,6 +294,9 @@ mod tests {
             let number = |text| usize::from_str_radix(text, 16).ok();
             Some((number(from)?..number(to)?).contains(&at))
         };
-        assert!(!maps.lines().any(|line| holds(line) == Some(true)), "{maps}");
+        assert!(
+            !maps.lines().any(|line| holds(line) == Some(true)),
+            "{maps}"
+        );
     }
 }

@@ -36,6 +36,7 @@ static NEXT: AtomicUsize = AtomicUsize::new(1);
 
 /// Makes the world of this thread.
 pub fn begin(make: impl FnOnce() -> Result<Program, Failure>) -> Result<*mut WorldHandle, Failure> {
+    refrain::check_process()?;
     match STATE.replace(State::Busy) {
         State::Absent => {}
         other => {

@@ -38,7 +38,7 @@ mod voice;
 mod world;
 
 pub use error::{Error, LogFull};
-pub use refrain_ring::{Incarnation, Rank, Ssn};
+pub use refrain_ring::{Incarnation, Rank, Ssn, placement};
 pub use refrain_transport::engine::Stall;
 pub use refrain_transport::layout::Layout;
 pub use statistics::Statistics;

@@ -40,6 +40,7 @@ unsafe extern "C" fn refrain_init(world: *mut *mut WorldHandle) -> c_int {
         let mut place = unsafe { Out::required("world", world) }?;
         place.set(core::ptr::null_mut());
         same_memory::check()?;
+        addresses::begin_elsewhere();
         place.set(present::begin(|| Ok(Program::new(World::init()?)))?);
         addresses::begin_at_line();
         Ok(())

@@ -7,7 +7,7 @@
 //! The library therefore asks for a region in which the kernel places nothing by
 //! itself.
 
-use core::sync::atomic::{AtomicUsize, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 /// 35 TiB: above the hints of allocators (mimalloc: 2 to 30 TiB), far below everything
 /// that the kernel places from the top.
@@ -16,10 +16,20 @@ const END: usize = 0x3000_0000_0000;
 /// So that every mapping can use huge pages.
 const STEP_BYTES: usize = 2 << 20;
 
+static KERNEL_CHOOSES: AtomicBool = AtomicBool::new(false);
+
+/// From now on [`next_address`] asks for nothing.
+pub fn let_kernel_choose() {
+    KERNEL_CHOOSES.store(true, Ordering::Relaxed);
+}
+
 /// Address for the next mapping of `bytes` bytes: a hint for `mmap`. Where it cannot be
 /// had (the place is taken, the processor's addresses are shorter) the kernel chooses.
 pub fn next_address(bytes: usize) -> usize {
     static OFFSET: AtomicUsize = AtomicUsize::new(0);
+    if KERNEL_CHOOSES.load(Ordering::Relaxed) {
+        return 0;
+    }
     let step = bytes.next_multiple_of(STEP_BYTES) + STEP_BYTES;
     let offset = OFFSET.fetch_add(step, Ordering::Relaxed) % (END - BEGIN);
     (BEGIN + offset).min(END.saturating_sub(step))

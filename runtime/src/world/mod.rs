@@ -25,8 +25,8 @@ mod waiting;
 mod wishes;
 
 pub use checkpoint::{Checkpointed, Image, Restored};
-pub use forked::check as check_process;
 pub use envelope::{Destination, Source, from, from_any, to};
+pub use forked::check as check_process;
 pub use payload::{Incoming, Outgoing};
 pub use read_log::Logged;
 pub use request::{Request, Status};
