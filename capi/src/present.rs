@@ -36,6 +36,7 @@ static NEXT: AtomicUsize = AtomicUsize::new(1);
 
 /// Makes the world of this thread.
 pub fn begin(make: impl FnOnce() -> Result<Program, Failure>) -> Result<*mut WorldHandle, Failure> {
+    refrain::check_process()?;
     match STATE.replace(State::Busy) {
         State::Absent => {}
         other => {
@@ -91,6 +92,7 @@ pub fn end(
 }
 
 fn take(world: *const WorldHandle) -> Result<ManuallyDrop<Box<Program>>, Failure> {
+    refrain::check_process()?;
     let state = STATE.replace(State::Busy);
     let why = match state {
         State::Idle(serial, program) if serial == world.addr() => return Ok(program),
