@@ -1,5 +1,6 @@
 //! The settings of a job: made by the launcher, the same on every rank.
 
+use crate::same_memory::SameMemory;
 use refrain_eventlog::Level;
 use serde::{Deserialize, Serialize};
 
@@ -60,6 +61,8 @@ pub struct RecoveryConfig {
     /// `--kill RANK@clock=N`: this rank kills itself (SIGKILL) when its clock is
     /// there. Only the first life of the rank is told; all others have `None`.
     pub kill_at_clock: Option<u64>,
+    /// `--same-memory`: what of a rank's memory is the same in each life.
+    pub same_memory: SameMemory,
 }
 
 impl Default for RecoveryConfig {
@@ -71,6 +74,7 @@ impl Default for RecoveryConfig {
             checkpoint_policy: "none".into(),
             checkpoint_every_ms: 1000,
             kill_at_clock: None,
+            same_memory: SameMemory::default(),
         }
     }
 }

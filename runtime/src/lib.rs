@@ -30,6 +30,7 @@ pub mod leftovers;
 pub mod machine;
 mod output_gate;
 mod protocol;
+pub mod same_memory;
 pub mod seconds;
 pub mod size;
 pub mod statistics;

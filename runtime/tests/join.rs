@@ -19,20 +19,20 @@ fn joining(prepared: &str) -> String {
 fn a_variable_that_leads_nowhere_is_explained() {
     for (prepared, words) in [
         (
-            "REFRAIN_CONTROL_FD=frog REFRAIN_CONTROL_INODE=1",
+            "REFRAIN_CONTROL_FD=frog REFRAIN_CONTROL_GREETING=hello",
             "no launcher has set them",
         ),
         (
-            "REFRAIN_CONTROL_FD=1 REFRAIN_CONTROL_INODE=1",
+            "REFRAIN_CONTROL_FD=1 REFRAIN_CONTROL_GREETING=hello",
             "no launcher has set them",
         ),
-        ("REFRAIN_CONTROL_FD=9", "REFRAIN_CONTROL_INODE"),
+        ("REFRAIN_CONTROL_FD=9", "REFRAIN_CONTROL_GREETING"),
         (
-            "exec 9>&-; REFRAIN_CONTROL_FD=9 REFRAIN_CONTROL_INODE=1",
+            "exec 9>&-; REFRAIN_CONTROL_FD=9 REFRAIN_CONTROL_GREETING=hello",
             "is not open",
         ),
         (
-            "exec 9</dev/null; REFRAIN_CONTROL_FD=9 REFRAIN_CONTROL_INODE=1",
+            "exec 9</dev/null; REFRAIN_CONTROL_FD=9 REFRAIN_CONTROL_GREETING=hello",
             "is not a socket",
         ),
     ] {
@@ -57,7 +57,7 @@ fn another_programs_socket_is_not_touched() {
     program.set_file_name("examples");
     program.push("refrain-test-rank");
     let line = format!(
-        "exec 9<&0; REFRAIN_CONTROL_FD=9 REFRAIN_CONTROL_INODE=1 exec {} hello",
+        "exec 9<&0; REFRAIN_CONTROL_FD=9 REFRAIN_CONTROL_GREETING=hello exec {} hello",
         program.display()
     );
     let mut command = Command::new("sh");

@@ -8,6 +8,7 @@ use refrain::choice::library::{LIBFABRIC, LIBIBVERBS};
 use refrain::choice::ports::{self, Device, MemoryLock, Ports};
 use refrain::choice::{self, Choice, Provider};
 use refrain::config::VerbsConfig;
+use refrain::launcher;
 use rustix::system::uname;
 use std::fmt::Write as _;
 use std::fs;
@@ -115,6 +116,7 @@ fn text(found: Result<&[Provider], &str>, devices: Result<&[Device], &str>) -> S
         verbs::memory_lock_words(MemoryLock::of_process(), ports::default_log_bytes()),
     );
     line("huge pages", huge_pages(&release));
+    line("same addresses", same_addresses());
     let (auto, why) = choice::auto_fabric(port, found);
     line("--fabric auto", format!("{auto}: {why}"));
     let _ = writeln!(text, "\nfabrics");
@@ -143,6 +145,14 @@ fn cores() -> String {
     match std::thread::available_parallelism() {
         Ok(cores) => format!("{cores}; ranks are pinned when there is one for each"),
         Err(error) => format!("unknown ({error})"),
+    }
+}
+
+/// Whether a rank that is started again can have the addresses that it had before.
+fn same_addresses() -> String {
+    match launcher::can_fix_layout() {
+        Ok(()) => "yes, in each life of a rank".into(),
+        Err(why) => format!("no: {why}"),
     }
 }
 

@@ -11,6 +11,7 @@ use refrain::launcher::{
     MAX_RESTARTS_DEFAULT, NotAHost, Outcome, Output, Pause, RANKS_MAX, can_recover,
 };
 use refrain::leftovers;
+use refrain::same_memory::SameMemory;
 use refrain::seconds::{self, Limit};
 use refrain::{Error, choice, size};
 use refrain_checkpoint::policy::{Choice, NotAPolicy};
@@ -127,6 +128,10 @@ pub struct Arguments {
     /// caught up counts twice. 8 with protocols that can recover, 0 with others.
     #[arg(long, value_name = "N")]
     max_restarts: Option<u32>,
+    /// What of a rank's memory is the same in each life, where it may be started again:
+    /// heap, stack, addresses (several, separated by commas), or none. All if not given.
+    #[arg(long, value_name = "LIST", default_value_t = SameMemory::default(), hide_default_value = true)]
+    same_memory: SameMemory,
     /// Where checkpoints go: a folder, or a checkpoint server as unix:PATH or
     /// tcp:HOST:PORT. If not given, a folder for temporary files. They are removed
     /// with the job.
@@ -380,6 +385,7 @@ pub fn run(arguments: Arguments) -> miette::Result<ExitCode> {
                 )?,
                 checkpoint_policy: arguments.checkpoint_policy,
                 checkpoint_every_ms: arguments.checkpoint_every,
+                same_memory: arguments.same_memory,
                 ..RecoveryConfig::default()
             },
             verbose: arguments.verbose,

@@ -15,7 +15,8 @@
 //! | file | subject |
 //! |---|---|
 //! | `program` | finding the program |
-//! | `spawn` | fork and exec of one rank (the one unsafe module) |
+//! | `spawn` | fork and exec of one rank |
+//! | `inherited`, `same_addresses` | what is the same in each life: numbers of descriptors; addresses |
 //! | `start`, `lives` | starting a job's ranks; what outlives their processes |
 //! | `process`, `child` | one life of a rank: its process, socket and output |
 //! | `hosts`, `agent` | ranks on other hosts |
@@ -53,6 +54,7 @@ mod faults;
 mod fencing;
 mod held;
 mod hosts;
+mod inherited;
 mod injecting;
 mod introductions;
 mod limits;
@@ -71,6 +73,7 @@ mod recoveries;
 mod replacing;
 mod requests;
 mod restarting;
+mod same_addresses;
 mod scheduling;
 mod serve;
 mod signals;
@@ -88,6 +91,7 @@ pub use limits::RANKS_MAX;
 pub use loggers::EventLoggerSpec;
 pub use recoveries::{Cause, Recovery};
 pub use restarting::{MAX_RESTARTS_DEFAULT, can_recover};
+pub use same_addresses::can_fix_layout;
 
 use crate::{Error, Statistics, config::JobConfig};
 use board::Board;

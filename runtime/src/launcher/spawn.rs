@@ -5,16 +5,17 @@
     reason = "what a child does between fork and exec (pre_exec) is the programmer's promise"
 )]
 
-use crate::control::claim::{FD_VARIABLE, INODE_VARIABLE};
-use rustix::fs::fstat;
-use rustix::io::{Errno, FdFlags, fcntl_setfd};
+use super::inherited::InheritedNumbers;
+use super::same_addresses;
+use crate::control::claim::{FD_VARIABLE, GREETING_VARIABLE};
+use rustix::io::Errno;
 use rustix::process::{
     Pid, Resource, Rlimit, Signal, getpid, getppid, set_parent_process_death_signal, setrlimit,
 };
 use rustix::thread::{CpuSet, sched_setaffinity};
 use std::ffi::OsString;
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
+use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -33,6 +34,10 @@ pub struct Start<'a> {
     pub size: u32,
     /// The rank's end of its control socket.
     pub control: BorrowedFd<'a>,
+    /// What the launcher has put into it.
+    pub greeting: &'a str,
+    /// One for the control socket, and one for each of the other descriptors.
+    pub numbers: &'a InheritedNumbers,
     /// More descriptors for this rank alone, with the variables that name them.
     pub descriptors: Vec<(&'a str, &'a OwnedFd)>,
     /// The core to run on.
@@ -43,6 +48,8 @@ pub struct Start<'a> {
     pub piped: bool,
     /// This rank reads the launcher's standard input.
     pub stdin: bool,
+    /// Addresses are not random.
+    pub fixed_layout: bool,
 }
 
 /// Starts a process that serves the job, with `environment` added to this process's,
@@ -81,11 +88,25 @@ fn die_with(launcher: Pid) -> io::Result<()> {
 }
 
 /// Starts the rank: in a process group of its own, killed with the thread that
-/// calls this, with no descriptor but its own.
+/// calls this, with no descriptor but its own, which have their numbers.
+///
+/// Environment and arguments are the same bytes in each life of a rank: what differs
+/// must not be told by them.
 ///
 /// # Errors
 /// Of the system.
 pub fn spawn(start: &Start<'_>) -> io::Result<Child> {
+    let sources: Vec<RawFd> = std::iter::once(start.control.as_raw_fd())
+        .chain(start.descriptors.iter().map(|(_, fd)| fd.as_raw_fd()))
+        .collect();
+    let inherited: Vec<(RawFd, RawFd)> = sources.into_iter().zip(start.numbers.numbers()).collect();
+    let names = std::iter::once(FD_VARIABLE).chain(start.descriptors.iter().map(|(name, _)| *name));
+    let numbers = inherited.iter().map(|(_, number)| number.to_string());
+    if inherited.len() != 1 + start.descriptors.len() {
+        return Err(io::Error::other(
+            "too few numbers are reserved for the rank's descriptors",
+        ));
+    }
     let mut command = Command::new(start.program);
     let stdio = || {
         if start.piped {
@@ -99,14 +120,8 @@ pub fn spawn(start: &Start<'_>) -> io::Result<Child> {
         .envs(start.environment.iter().map(|(name, value)| (name, value)))
         .env("REFRAIN_RANK", start.rank.to_string())
         .env("REFRAIN_SIZE", start.size.to_string())
-        .env(FD_VARIABLE, start.control.as_raw_fd().to_string())
-        .env(INODE_VARIABLE, fstat(start.control)?.st_ino.to_string())
-        .envs(
-            start
-                .descriptors
-                .iter()
-                .map(|(name, fd)| (name, fd.as_raw_fd().to_string())),
-        )
+        .env(GREETING_VARIABLE, start.greeting)
+        .envs(names.zip(numbers))
         .stdin(if start.stdin {
             Stdio::inherit()
         } else {
@@ -115,32 +130,29 @@ pub fn spawn(start: &Start<'_>) -> io::Result<Child> {
         .stdout(stdio())
         .stderr(stdio())
         .process_group(0);
-    let inherited: Vec<RawFd> = std::iter::once(start.control.as_raw_fd())
-        .chain(
-            start
-                .descriptors
-                .iter()
-                .map(|(_, fd)| fd.as_fd().as_raw_fd()),
-        )
-        .collect();
     let cores = start.core.map(|core| {
         let mut cores = CpuSet::new();
         cores.set(core);
         cores
     });
-    let (launcher, files) = (getpid(), start.files);
+    let (launcher, files, fixed_layout) = (getpid(), start.files, start.fixed_layout);
     let prepare = move || {
         die_with(launcher)?;
-        for number in &inherited {
-            // SAFETY: the number is of a descriptor that the caller of `spawn`
-            // borrows; the child's table is a copy in which it is still open.
-            let descriptor = unsafe { BorrowedFd::borrow_raw(*number) };
-            fcntl_setfd(descriptor, FdFlags::empty())?;
+        for (source, number) in &inherited {
+            // SAFETY: the source is a descriptor that the caller of `spawn` borrows, and
+            // the number one that it keeps in use for this: the child's table is a copy.
+            if unsafe { libc::dup2(*source, *number) } == -1 {
+                return Err(io::Error::last_os_error());
+            }
         }
         if let Some(cores) = &cores {
             sched_setaffinity(None, cores)?;
         }
         setrlimit(Resource::Nofile, files)?;
+        if fixed_layout {
+            // It was tried before: what fails now costs the rank nothing else.
+            let _ = same_addresses::fix_layout();
+        }
         Ok(())
     };
     // SAFETY: between fork and exec only system calls are made (rustix issues

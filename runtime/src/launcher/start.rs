@@ -6,6 +6,7 @@ use super::ending::Phase;
 use super::faults::Faults;
 use super::hosts::message::Setup;
 use super::hosts::{self, Hosts};
+use super::inherited::InheritedNumbers;
 use super::limits;
 use super::lines;
 use super::link::Link;
@@ -17,6 +18,7 @@ use super::process::RankProcess;
 use super::program;
 use super::recoveries::Recoveries;
 use super::restarting;
+use super::same_addresses;
 use super::signals::Signals;
 use super::sink::{Sink, Stream};
 use super::spawn::{self, Start};
@@ -26,7 +28,9 @@ use crate::Error;
 use crate::choice::library::{LIBFABRIC, LIBIBVERBS};
 use crate::choice::{self, provider};
 use crate::config::JobConfig;
-use crate::control::claim::{FD_VARIABLE, INODE_VARIABLE};
+use crate::control::claim::{self, FD_VARIABLE, GREETING_VARIABLE};
+use crate::same_memory;
+use crate::voice::tell;
 use rustix::io::{FdFlags, fcntl_setfd};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 use rustix::process::Rlimit;
@@ -42,6 +46,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 /// What every life of every rank of this host is started with.
 #[derive(Debug)]
 pub struct Starter {
+    job: u64,
     program: PathBuf,
     arguments: Vec<OsString>,
     environment: Vec<(OsString, OsString)>,
@@ -56,6 +61,9 @@ pub struct Starter {
     reads_stdin: bool,
     /// Kept open where ranks may be started again.
     descriptors: Vec<(u32, String, OwnedFd)>,
+    numbers: InheritedNumbers,
+    /// Addresses are not random.
+    fixed_layout: bool,
 }
 
 /// What is wanted of one host.
@@ -90,6 +98,8 @@ pub struct Prepared {
     pub spilled: SpilledFiles,
     /// As well.
     pub checkpoints: CheckpointPlace,
+    /// Why addresses differ from life to life, if they were to be the same; for people.
+    pub differing_addresses: Option<String>,
 }
 
 /// Where the ranks of a job are started.
@@ -120,7 +130,14 @@ pub fn prepare(config: &mut JobConfig, mut wanted: Wanted, job: u64) -> Result<P
     config.ranks_on_host = ranks;
     config.cores_on_host = allowed.len().max(1) as u32;
     config.cores = allowed.iter().map(|core| *core as u32).collect();
+    let mut differing_addresses = None;
     if restarts {
+        let same_memory = config.recovery.same_memory;
+        let told = (same_memory::VARIABLE.into(), same_memory.to_string().into());
+        wanted.environment.push(told);
+        if same_memory.addresses {
+            differing_addresses = same_addresses::can_fix_layout().err();
+        }
         // The same for every life of a rank: one that is started again has to hold
         // what the one before did.
         let default_bytes = || crate::world::default_log_bytes(ranks);
@@ -128,8 +145,18 @@ pub fn prepare(config: &mut JobConfig, mut wanted: Wanted, job: u64) -> Result<P
     }
     choice::spill::resolve(config, job)?;
     let checkpoints = CheckpointPlace::prepare(config, job)?;
+    let system = |error| Error::Control {
+        attempted: "reserving numbers for the descriptors of ranks".into(),
+        error,
+    };
     Ok(Prepared {
         starter: Starter {
+            job,
+            numbers: InheritedNumbers::reserve(1 + descriptors_per_rank(&wanted))
+                .map_err(system)?,
+            fixed_layout: restarts
+                && config.recovery.same_memory.addresses
+                && differing_addresses.is_none(),
             program,
             arguments: wanted.arguments,
             environment: wanted.environment,
@@ -143,7 +170,28 @@ pub fn prepare(config: &mut JobConfig, mut wanted: Wanted, job: u64) -> Result<P
         },
         spilled: SpilledFiles::of(config, wanted.size as usize),
         checkpoints,
+        differing_addresses,
     })
+}
+
+/// Descriptors of its own that a rank has at most.
+fn descriptors_per_rank(wanted: &Wanted) -> usize {
+    let of = |rank: &u32| {
+        let own = wanted
+            .descriptors
+            .iter()
+            .filter(|(owner, ..)| owner == rank);
+        own.count()
+    };
+    wanted.ranks.iter().map(of).max().unwrap_or(0)
+}
+
+/// What is said where addresses differ that were to be the same.
+pub fn tell_differing_addresses(host: &str, why: &str) {
+    tell(format_args!(
+        "{host}a rank that is started again has other addresses than before: {why}; \
+         or leave addresses out of --same-memory"
+    ));
 }
 
 pub fn start(mut spec: JobSpec, forward_signals: bool) -> Result<Job, Error> {
@@ -237,6 +285,9 @@ fn start_here(
         descriptors: std::mem::take(&mut spec.descriptors),
     };
     let prepared = prepare(&mut spec.config, wanted, id)?;
+    if let Some(why) = &prepared.differing_addresses {
+        tell_differing_addresses("", why);
+    }
     let place = Place::Here(prepared.starter);
     Ok((place, prepared.spilled, prepared.checkpoints))
 }
@@ -256,7 +307,7 @@ fn start_agents(
     LIBIBVERBS.fill_in(&mut spec.config.verbs.library);
     let of_this_job = |name: &OsString| {
         let name = name.as_encoded_bytes();
-        let control = [FD_VARIABLE, INODE_VARIABLE].map(str::as_bytes);
+        let control = [FD_VARIABLE, GREETING_VARIABLE].map(str::as_bytes);
         PASSED_ON.iter().any(|prefix| name.starts_with(prefix)) && !control.contains(&name)
     };
     let passed_on = std::env::vars_os().filter(|(name, _)| of_this_job(name));
@@ -327,6 +378,8 @@ impl Starter {
             .filter(|(owner, ..)| *owner == rank)
             .map(|(_, name, descriptor)| (name.as_str(), descriptor))
             .collect();
+        let greeting = claim::greeting(self.job, rank);
+        claim::greet(ours.as_fd(), &greeting)?;
         let place = self.ranks.iter().position(|other| *other == rank);
         let child = spawn::spawn(&Start {
             program: &self.program,
@@ -335,12 +388,15 @@ impl Starter {
             rank,
             size: self.size,
             control: theirs.as_fd(),
+            greeting: &greeting,
+            numbers: &self.numbers,
             descriptors,
             core: place.and_then(|place| self.cores.get(place).copied()),
             files: self.files,
             piped: self.piped,
             // What a life has read is gone for the next.
             stdin: self.reads_stdin && rank == 0 && incarnation == 0 && !io::stdin().is_terminal(),
+            fixed_layout: self.fixed_layout,
         })?;
         Ok((child, Link::new(ours)))
     }

@@ -190,10 +190,15 @@ impl Agent {
         let mut config = setup.config;
         let answer = match start::prepare(&mut config, wanted, setup.job) {
             Ok(prepared) => {
+                let differing_addresses = prepared.differing_addresses.clone();
                 self.prepared = Some(prepared);
                 let identity = HostIdentity::of_this_process();
                 let boot = identity.map_or(0, HostIdentity::boot);
-                FromAgent::Ready { config, boot }
+                FromAgent::Ready {
+                    config,
+                    boot,
+                    differing_addresses,
+                }
             }
             Err(error) => FromAgent::Refused {
                 refusal: refusal(&error),

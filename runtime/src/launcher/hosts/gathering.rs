@@ -10,6 +10,7 @@ use crate::Error;
 use crate::config::JobConfig;
 use crate::launcher::addresses;
 use crate::launcher::signals::Signals;
+use crate::launcher::start::tell_differing_addresses;
 use refrain_secure::{Door, Guest, Secret};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::io;
@@ -248,7 +249,14 @@ impl Waiting {
             let _ = wire.flush();
             let received = wire.receive();
             match wire.next_message() {
-                Ok(Some(FromAgent::Ready { config, boot })) => {
+                Ok(Some(FromAgent::Ready {
+                    config,
+                    boot,
+                    differing_addresses,
+                })) => {
+                    if let Some(why) = differing_addresses {
+                        tell_differing_addresses(&format!("host {}: ", self.name), &why);
+                    }
                     self.ready = Some((config, boot));
                 }
                 Ok(Some(FromAgent::Refused { refusal, reason })) => {

@@ -134,6 +134,9 @@ pub enum FromAgent {
         config: Box<JobConfig>,
         /// The boot of its kernel: agents that share it share cores.
         boot: u128,
+        /// Why addresses differ from life to life, if they were to be the same; for
+        /// people.
+        differing_addresses: Option<String>,
     },
     /// It cannot.
     Refused {
