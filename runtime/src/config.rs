@@ -63,6 +63,9 @@ pub struct RecoveryConfig {
     pub kill_at_clock: Option<u64>,
     /// `--same-memory`: what of a rank's memory is the same in each life.
     pub same_memory: SameMemory,
+    /// `--record-clocks`: what a program asks for that another life would be told
+    /// otherwise (the time) is recorded, and a later life is told the same.
+    pub record_clocks: bool,
 }
 
 impl Default for RecoveryConfig {
@@ -75,6 +78,7 @@ impl Default for RecoveryConfig {
             checkpoint_every_ms: 1000,
             kill_at_clock: None,
             same_memory: SameMemory::default(),
+            record_clocks: true,
         }
     }
 }
@@ -183,6 +187,9 @@ pub struct JobConfig {
     pub recovery: RecoveryConfig,
     /// `--verbose`: rank 0 says on standard error what was chosen and why.
     pub verbose: bool,
+    /// When the job began, in nanoseconds since 1970: the time of programs counts
+    /// from there. The launcher fills it in. 0: each process counts from its start.
+    pub began_unix_ns: u64,
 }
 
 impl Default for JobConfig {
@@ -210,6 +217,7 @@ impl Default for JobConfig {
             events: EventConfig::default(),
             recovery: RecoveryConfig::default(),
             verbose: false,
+            began_unix_ns: 0,
         }
     }
 }

@@ -366,12 +366,12 @@ mod tests {
             config: Box::new(JobConfig::default()),
         };
         let expected = [
-            b"RFRN\x09\0\0\0\x47\0\0\0".as_slice(),
+            b"RFRN\x09\0\0\0\x49\0\0\0".as_slice(),
             b"\0\x01\x02\x03\x04\x04auto\x04none\0\0\x90\x4e".as_slice(),
             b"\0\0\0\x04auto\0\0\0\x01\x01\0".as_slice(),
             b"\0\0\0\0\0\0\xb0\xea\x01\0".as_slice(),
             b"\0\0\0\x04auto\xe0\xd4\x03\0\0\0\0\0".as_slice(),
-            b"\x04none\xe8\x07\0\0\x01\x01\x01",
+            b"\x04none\xe8\x07\0\0\x01\x01\x01\x01\0\0",
         ]
         .concat();
         assert_eq!(encode(&welcome).unwrap(), expected);

@@ -20,6 +20,7 @@ use super::World;
 use super::forked::{self, OfThisProcess};
 use super::news::Attention;
 use super::only::Only;
+use super::time::JobTime;
 use super::waiting::{LogWatch, Patience};
 use crate::Error;
 use crate::config::JobConfig;
@@ -91,6 +92,7 @@ impl World {
             tells_statistics: config.events.statistics,
             gates_output: config.events.gate_output,
             control,
+            job_time: JobTime::new(&config, world.time_ns),
             barriers: world.barriers,
             scopes: world.scopes,
             spare_begun: Vec::new(),
