@@ -13,10 +13,12 @@
 //! does not wait may have to: its answer is known, but what it is about has not
 //! come ([`Answer::NotYet`]).
 
+mod given;
 mod handle;
 mod several;
 mod told;
 
+pub use given::{bytes, number};
 pub use handle::{Handle, Handles};
 pub use refrain_transport::past::Answer;
 pub use several::{are_null, test_all, test_any, test_some, try_all, try_any, try_some};

@@ -48,6 +48,8 @@ impl Past for Records {
             Telling::Nothing => Recorded::Nothing,
             Telling::Outcome(Outcome::Ended(requests)) => Recorded::Ended(requests.clone()),
             Telling::Outcome(Outcome::Cancelled(request)) => Recorded::Cancelled(*request),
+            Telling::Outcome(&Outcome::Number { lane, value }) => Recorded::Number { lane, value },
+            Telling::Outcome(Outcome::Bytes(bytes)) => Recorded::Bytes(bytes.clone()),
             Telling::Outcome(&Outcome::Found {
                 source,
                 ssn,

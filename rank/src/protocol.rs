@@ -153,6 +153,8 @@ impl<C: Commitments, W: Watch> Events<C, W> {
             } => recorder.probed(clock, source, ssn, tag, bytes),
             Event::Completion { clock, requests } => recorder.completed(clock, requests),
             Event::Cancelled { clock, request } => recorder.cancelled(clock, request),
+            Event::Number { clock, lane, value } => recorder.number(clock, lane, value),
+            Event::Bytes { clock, bytes } => recorder.bytes(clock, bytes),
             Event::Nothing { clock } => recorder.nothing(clock),
         }
     }

@@ -60,6 +60,9 @@ pub struct RecoveryConfig {
     /// `--kill RANK@clock=N`: this rank kills itself (SIGKILL) when its clock is
     /// there. Only the first life of the rank is told; all others have `None`.
     pub kill_at_clock: Option<u64>,
+    /// `--record-clocks`: what a program asks for that another life would be told
+    /// otherwise (the time) is recorded, and a later life is told the same.
+    pub record_clocks: bool,
 }
 
 impl Default for RecoveryConfig {
@@ -71,6 +74,7 @@ impl Default for RecoveryConfig {
             checkpoint_policy: "none".into(),
             checkpoint_every_ms: 1000,
             kill_at_clock: None,
+            record_clocks: true,
         }
     }
 }
@@ -179,6 +183,9 @@ pub struct JobConfig {
     pub recovery: RecoveryConfig,
     /// `--verbose`: rank 0 says on standard error what was chosen and why.
     pub verbose: bool,
+    /// When the job began, in nanoseconds since 1970: the time of programs counts
+    /// from there. The launcher fills it in. 0: each process counts from its start.
+    pub began_unix_ns: u64,
 }
 
 impl Default for JobConfig {
@@ -206,6 +213,7 @@ impl Default for JobConfig {
             events: EventConfig::default(),
             recovery: RecoveryConfig::default(),
             verbose: false,
+            began_unix_ns: 0,
         }
     }
 }

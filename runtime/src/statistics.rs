@@ -62,6 +62,9 @@ pub struct EventStatistics {
     pub completions: u64,
     /// Receives that were taken back.
     pub cancelled: u64,
+    /// Numbers and bytes that the program was given from outside: the time, random
+    /// bytes.
+    pub given: u64,
     /// Records of operations that found nothing.
     pub nothing: u64,
     /// Operations that found nothing, recorded or dropped.
@@ -83,7 +86,13 @@ pub struct EventStatistics {
 impl EventStatistics {
     /// All determinants.
     pub fn events(&self) -> u64 {
-        self.matches + self.merged + self.probes + self.completions + self.cancelled + self.nothing
+        self.matches
+            + self.merged
+            + self.probes
+            + self.completions
+            + self.cancelled
+            + self.given
+            + self.nothing
     }
 
     /// Adds those of another rank.
@@ -93,6 +102,7 @@ impl EventStatistics {
         self.probes += other.probes;
         self.completions += other.completions;
         self.cancelled += other.cancelled;
+        self.given += other.given;
         self.nothing += other.nothing;
         self.nothing_found += other.nothing_found;
         self.named += other.named;

@@ -1,5 +1,6 @@
 //! What a rank that plays its past again is told of it: which message each
-//! receive got, and how each operation ended whose outcome depends on timing.
+//! receive got, how each operation ended whose outcome depends on timing, and what
+//! it was given from outside.
 //! REC-4, REC-5, REC-8
 //!
 //! The engine asks here; records, and logs of a life before, are above this
@@ -46,6 +47,15 @@ pub enum Recorded {
     Ended(Vec<Clock>),
     /// It took back the receive that was posted at this clock.
     Cancelled(Clock),
+    /// It was given this number.
+    Number {
+        /// What it asked for.
+        lane: u8,
+        /// What it was given.
+        value: i64,
+    },
+    /// It was given these bytes.
+    Bytes(Vec<u8>),
 }
 
 impl fmt::Display for Fate {
@@ -81,6 +91,8 @@ impl fmt::Display for Recorded {
             Self::Cancelled(request) => {
                 write!(f, "it cancelled the receive of operation {request}")
             }
+            Self::Number { lane, .. } => write!(f, "it asked for number {lane} (0: the time)"),
+            Self::Bytes(bytes) => write!(f, "it asked for {} bytes", bytes.len()),
         }
     }
 }

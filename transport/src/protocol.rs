@@ -51,6 +51,23 @@ pub enum Event<'a> {
         /// The receive: the clock at its post.
         request: Clock,
     },
+    /// An operation was given a number that another life would not be given again:
+    /// the time, for instance.
+    Number {
+        /// The operation.
+        clock: Clock,
+        /// What it asked for, from 0 to 15.
+        lane: u8,
+        /// What it was given.
+        value: i64,
+    },
+    /// An operation was given bytes that another life would not be given again.
+    Bytes {
+        /// The operation.
+        clock: Clock,
+        /// What it was given, from 1 to 256.
+        bytes: &'a [u8],
+    },
     /// A probe or test that found nothing, or a cancel that came too late.
     Nothing {
         /// The operation.

@@ -95,6 +95,24 @@ pub enum Determinant {
         /// The receive: the clock at its post.
         request: Clock,
     },
+    /// An operation was given a number that another life would not be given again:
+    /// the time, for instance.
+    Number {
+        /// The operation.
+        at: Clock,
+        /// What it asked for: below [`Determinant::LANES`]. Numbers of one lane are
+        /// close to each other.
+        lane: u8,
+        /// What it was given.
+        value: i64,
+    },
+    /// An operation was given bytes that another life would not be given again.
+    Bytes {
+        /// The operation.
+        at: Clock,
+        /// What it was given: 1 to [`Determinant::BYTES_MAX`].
+        bytes: Vec<u8>,
+    },
     /// Probes, tests or cancels found nothing, one after the other, with no
     /// success between them.
     Nothing {
@@ -111,6 +129,10 @@ impl Determinant {
     /// Requests that one [`Determinant::Completion`] names at most; more are
     /// continued in the next.
     pub const REQUESTS_MAX: usize = 256;
+    /// Lanes of [`Determinant::Number`].
+    pub const LANES: u8 = 16;
+    /// Bytes of one [`Determinant::Bytes`] at most.
+    pub const BYTES_MAX: usize = 256;
 
     /// When it happened: the clock that batches and acknowledgements are named
     /// by.
@@ -121,6 +143,8 @@ impl Determinant {
             | Self::Probe { at, .. }
             | Self::Completion { at, .. }
             | Self::Cancelled { at, .. }
+            | Self::Number { at, .. }
+            | Self::Bytes { at, .. }
             | Self::Nothing { at, .. } => *at,
         }
     }

@@ -54,6 +54,10 @@ const TAG_NOTHING: u8 = 0x40;
 const NOTHING_COUNT: u8 = 1;
 /// A receive that was taken back.
 const TAG_CANCELLED: u8 = 0x50;
+/// A number that was given; its lane in four bits.
+const TAG_NUMBER: u8 = 0x60;
+/// Bytes that were given.
+const TAG_BYTES: u8 = 0x70;
 
 /// Whose steps of the clock.
 #[derive(Clone, Copy)]
@@ -69,11 +73,16 @@ pub(super) const MATCH_BYTES_MAX: usize = 2 + 3 * VARINT_BYTES_MAX + 5 + 5;
 pub(super) const COMPLETION_BYTES_MAX: usize = 1 + VARINT_BYTES_MAX + 2;
 /// Bytes of a completed request at most.
 pub(super) const REQUEST_BYTES_MAX: usize = VARINT_BYTES_MAX;
+/// Bytes of a number that was given, at most.
+pub(super) const NUMBER_BYTES_MAX: usize = 1 + 2 * VARINT_BYTES_MAX;
+/// Bytes of a determinant with bytes that were given, at most, without those.
+pub(super) const BYTES_HEAD_MAX: usize = 1 + VARINT_BYTES_MAX + 1;
 /// Bytes of any determinant at most.
 pub(super) const DETERMINANT_BYTES_MAX: usize =
     COMPLETION_BYTES_MAX + Determinant::REQUESTS_MAX * REQUEST_BYTES_MAX;
 
 const _: () = assert!(MATCH_BYTES_MAX <= DETERMINANT_BYTES_MAX);
+const _: () = assert!(BYTES_HEAD_MAX + Determinant::BYTES_MAX <= DETERMINANT_BYTES_MAX);
 const _: () = assert!(DETERMINANT_BYTES_MAX <= PAYLOAD_BYTES_MAX);
 
 /// Why a payload is not a row of determinants.

@@ -13,7 +13,8 @@
 //! earlier receive would be free again, could be given another message, and
 //! messages would seem to have overtaken each other. Therefore a match passes
 //! others only where all that is pending goes into one batch, which is kept as
-//! a whole or not at all. It never passes a probe, a set or a run.
+//! a whole or not at all. It never passes a probe, a set, a run, or what was given
+//! from outside (a number, bytes).
 //!
 //! **Runs.** Operations that find nothing are only counted: whatever completes
 //! or finds later says it for them (before its clock there was nothing), and
@@ -31,8 +32,8 @@ use super::batch::{
     BATCH_BYTES_MAX, BatchHeader, Beginning, COUNT_MAX, HEADER_BYTES, PAYLOAD_BYTES_MAX,
 };
 use super::record::{
-    ALONE_BYTES_MAX, COMPLETION_BYTES_MAX, DETERMINANT_BYTES_MAX, Encoder, MATCH_BYTES_MAX,
-    REQUEST_BYTES_MAX, match_alone,
+    ALONE_BYTES_MAX, BYTES_HEAD_MAX, COMPLETION_BYTES_MAX, DETERMINANT_BYTES_MAX, Encoder,
+    MATCH_BYTES_MAX, NUMBER_BYTES_MAX, REQUEST_BYTES_MAX, match_alone,
 };
 use super::{Determinant, EventIndex, Matched};
 use foreseen::{Alone, Rhythm};
@@ -41,11 +42,16 @@ use std::collections::VecDeque;
 
 /// A match passes others only while at most this many determinants are pending,
 const REACH: usize = 48;
-/// and their sets name at most this many requests: together they fit one batch.
+/// their sets name at most this many requests,
 const REACH_REQUESTS: usize = 128;
+/// and they were given at most this many bytes: together they fit one batch.
+const REACH_BYTES: usize = 512;
 const _: () = assert!(COMPLETION_BYTES_MAX <= MATCH_BYTES_MAX && REACH <= COUNT_MAX as usize);
-const _: () =
-    assert!(REACH * MATCH_BYTES_MAX + REACH_REQUESTS * REQUEST_BYTES_MAX <= PAYLOAD_BYTES_MAX);
+const _: () = assert!(NUMBER_BYTES_MAX <= MATCH_BYTES_MAX && BYTES_HEAD_MAX <= MATCH_BYTES_MAX);
+const _: () = assert!(
+    REACH * MATCH_BYTES_MAX + REACH_REQUESTS * REQUEST_BYTES_MAX + REACH_BYTES
+        <= PAYLOAD_BYTES_MAX
+);
 
 /// So many matches wait for a run that might still be dropped; then it goes.
 const HELD_MAX: usize = 64;
@@ -74,6 +80,8 @@ pub struct Counts {
     pub completions: u64,
     /// Receives that were taken back.
     pub cancelled: u64,
+    /// Numbers and bytes that were given from outside.
+    pub given: u64,
     /// Records of operations that found nothing, once they are in a batch.
     pub nothing: u64,
     /// Operations that found nothing, recorded or dropped.
@@ -114,6 +122,16 @@ enum Pending {
         at: Clock,
         request: Clock,
     },
+    Number {
+        at: Clock,
+        lane: u8,
+        value: i64,
+    },
+    /// The next `count` of the recorder's bytes.
+    Bytes {
+        at: Clock,
+        count: usize,
+    },
 }
 
 impl Pending {
@@ -122,7 +140,9 @@ impl Pending {
             Self::Match { at, .. }
             | Self::Probe { at, .. }
             | Self::Completion { at, .. }
-            | Self::Cancelled { at, .. } => *at,
+            | Self::Cancelled { at, .. }
+            | Self::Number { at, .. }
+            | Self::Bytes { at, .. } => *at,
         }
     }
 }
@@ -158,6 +178,8 @@ pub struct Recorder {
     pending: VecDeque<Pending>,
     /// Of the pending completions, one set behind the other.
     requests: VecDeque<Clock>,
+    /// Of the pending determinants with bytes, one behind the other.
+    bytes: VecDeque<u8>,
     run: Option<Run>,
     /// Of the pending: those behind the last operation of the run.
     held: usize,
@@ -177,6 +199,7 @@ impl Recorder {
             next,
             pending: VecDeque::with_capacity(2 * HELD_MAX),
             requests: VecDeque::with_capacity(Determinant::REQUESTS_MAX),
+            bytes: VecDeque::new(),
             run: None,
             held: 0,
             clock: Clock(0),
@@ -244,6 +267,25 @@ impl Recorder {
         self.drop_run();
         self.counts.cancelled += 1;
         self.record(Pending::Cancelled { at, request });
+    }
+
+    /// An operation was given a number; `lane`: below [`Determinant::LANES`].
+    #[inline]
+    pub fn number(&mut self, at: Clock, lane: u8, value: i64) {
+        debug_assert!(lane < Determinant::LANES, "lane {lane}");
+        self.drop_run();
+        self.counts.given += 1;
+        self.record(Pending::Number { at, lane, value });
+    }
+
+    /// An operation was given bytes: 1 to [`Determinant::BYTES_MAX`].
+    pub fn bytes(&mut self, at: Clock, bytes: &[u8]) {
+        let count = bytes.len();
+        debug_assert!((1..=Determinant::BYTES_MAX).contains(&count), "{count}");
+        self.drop_run();
+        self.counts.given += 1;
+        self.bytes.extend(bytes);
+        self.record(Pending::Bytes { at, count });
     }
 
     /// An operation found nothing.
@@ -481,7 +523,9 @@ impl Recorder {
     /// The same for a match that has others behind it.
     fn merge_earlier(&mut self, at: Clock, request: Clock) -> bool {
         let last = self.pending.len().wrapping_sub(1);
-        let can_pass = last < REACH && self.requests.len() <= REACH_REQUESTS;
+        let can_pass = last < REACH
+            && self.requests.len() <= REACH_REQUESTS
+            && self.bytes.len() <= REACH_BYTES;
         let candidates = if can_pass { REACH } else { 1 };
         let newest_first = self.pending.iter_mut().enumerate().rev();
         for (place, pending) in newest_first.take(candidates) {
@@ -561,6 +605,15 @@ impl Recorder {
                 self.encoder.cancelled(batch, at, request);
                 at
             }
+            Front::Pending(Pending::Number { at, lane, value }) => {
+                self.encoder.number(batch, at, lane, value);
+                at
+            }
+            Front::Pending(Pending::Bytes { at, count }) => {
+                let bytes = self.bytes.range(..count).copied();
+                self.encoder.bytes(batch, at, bytes);
+                at
+            }
             Front::Run(Run { first, last, count }) => {
                 self.encoder.nothing(batch, last, first, count);
                 last
@@ -573,8 +626,10 @@ impl Recorder {
         match front {
             Front::Pending(pending) => {
                 self.pending.pop_front();
-                if let Pending::Completion { count, .. } = pending {
-                    self.requests.drain(..count);
+                match pending {
+                    Pending::Completion { count, .. } => drop(self.requests.drain(..count)),
+                    Pending::Bytes { count, .. } => drop(self.bytes.drain(..count)),
+                    _ => {}
                 }
             }
             Front::Run(_) => {

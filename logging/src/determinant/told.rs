@@ -1,5 +1,6 @@
 //! What the determinants of a rank tell of it, by clock: which message each
-//! receive got, how each operation ended whose outcome depends on timing. REC-4
+//! receive got, how each operation ended whose outcome depends on timing, what it
+//! was given from outside. REC-4
 
 use super::{Determinant, Matched};
 use core::fmt;
@@ -25,6 +26,15 @@ pub enum Outcome {
     Ended(Vec<Clock>),
     /// The receive that was posted at this clock was taken back.
     Cancelled(Clock),
+    /// It was given this number.
+    Number {
+        /// What it asked for.
+        lane: u8,
+        /// What it was given.
+        value: i64,
+    },
+    /// It was given these bytes.
+    Bytes(Vec<u8>),
 }
 
 /// What is told of an operation.
@@ -164,6 +174,11 @@ impl Told {
                 self.receive_ended(*request, End::Cancelled)?;
                 self.outcome(*at, Outcome::Cancelled(*request))
             }
+            Determinant::Number { at, lane, value } => {
+                let (lane, value) = (*lane, *value);
+                self.outcome(*at, Outcome::Number { lane, value })
+            }
+            Determinant::Bytes { at, bytes } => self.outcome(*at, Outcome::Bytes(bytes.clone())),
             Determinant::Nothing { at, first, .. } => {
                 if self.outcomes.range(first..=at).next().is_some() {
                     return Err("says that nothing was found where something was");

@@ -2,7 +2,7 @@
 
 use crate::voice::tell;
 use crate::{secret, statistics};
-use clap::Args;
+use clap::{ArgAction, Args};
 use miette::{IntoDiagnostic, Report, miette};
 use refrain::choice::events::{Loggers, REPLICAS_MAX};
 use refrain::config::{EventConfig, JobConfig, Quorum, RecoveryConfig, VerbsConfig};
@@ -147,6 +147,10 @@ pub struct Arguments {
     /// checkpoints of one rank.
     #[arg(long, value_name = "SECONDS", default_value = "1", value_parser = seconds::milliseconds)]
     checkpoint_every: u64,
+    /// Record the time that programs ask for (`World::time`, `refrain_wtime`), so that
+    /// a rank that is started again is told the same; with protocols that can recover.
+    #[arg(long, value_name = "on|off", default_value = "on", action = ArgAction::Set, value_parser = on_or_off)]
+    record_clocks: bool,
     /// Kill a rank or an event logger, to see what happens: RANK@SECONDS,
     /// RANK@clock=N, eventlogger.K@SECONDS; several, separated by commas.
     #[arg(long, value_name = "WHOM@WHEN", value_delimiter = ',')]
@@ -300,6 +304,14 @@ fn quorum(name: &str) -> Result<Quorum, Error> {
     choice::events::quorum(name)
 }
 
+fn on_or_off(text: &str) -> Result<bool, &'static str> {
+    match text {
+        "on" => Ok(true),
+        "off" => Ok(false),
+        _ => Err("use on or off"),
+    }
+}
+
 fn event_way(name: &str) -> Result<String, Error> {
     choice::events::way(name).map(|_| name.to_owned())
 }
@@ -380,6 +392,7 @@ pub fn run(arguments: Arguments) -> miette::Result<ExitCode> {
                 )?,
                 checkpoint_policy: arguments.checkpoint_policy,
                 checkpoint_every_ms: arguments.checkpoint_every,
+                record_clocks: arguments.record_clocks,
                 ..RecoveryConfig::default()
             },
             verbose: arguments.verbose,

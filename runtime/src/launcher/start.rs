@@ -27,6 +27,7 @@ use crate::choice::library::{LIBFABRIC, LIBIBVERBS};
 use crate::choice::{self, provider};
 use crate::config::JobConfig;
 use crate::control::claim::{FD_VARIABLE, INODE_VARIABLE};
+use crate::world::unix_ns;
 use rustix::io::{FdFlags, fcntl_setfd};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 use rustix::process::Rlimit;
@@ -155,6 +156,7 @@ pub fn start(mut spec: JobSpec, forward_signals: bool) -> Result<Job, Error> {
     // Before the first file and process: a launcher that a signal ends leaves both.
     let mut signals = forward_signals.then(Signals::install).transpose()?;
     let id = job_id();
+    spec.config.began_unix_ns = unix_ns();
     let (place, spilled, checkpoints) = match spec.hosts.hosts.is_empty() {
         true => start_here(&mut spec, id)?,
         false => {

@@ -20,6 +20,7 @@ mod request;
 mod scope;
 mod setup;
 mod status;
+mod time;
 mod waiting;
 mod wishes;
 
@@ -30,6 +31,7 @@ pub use read_log::Logged;
 pub use request::{Request, Status};
 pub use scope::Scope;
 pub(crate) use setup::default_bytes as default_log_bytes;
+pub(crate) use time::unix_ns;
 
 use crate::Error;
 use crate::control::ControlPlane;
@@ -45,6 +47,7 @@ use refrain_ring::{Clock, Incarnation, Rank};
 use refrain_transport::engine::{
     Engine, Matched, Outcome, ReceiveBuffer, RequestId, SendBuffer, Started,
 };
+use time::JobTime;
 use waiting::{LogWatch, Patience};
 
 /// A rank's view of its job. Not for concurrent callers: every operation takes
@@ -68,6 +71,7 @@ pub struct World {
     checkpoints: Checkpoints,
     /// Of a later life, until it is where the one before was.
     recovering: Option<Recovering>,
+    job_time: JobTime,
     barriers: u64,
     scopes: u64,
     /// Memory of the scope before, empty.
@@ -335,6 +339,7 @@ impl World {
             probes: counts.probes,
             completions: counts.completions,
             cancelled: counts.cancelled,
+            given: counts.given,
             nothing: counts.nothing,
             nothing_found: counts.nothing_found,
             named: counts.named,

@@ -29,6 +29,7 @@ mod buffer;
 mod delivery;
 mod error;
 mod fencing;
+mod given;
 mod giving_up;
 mod horizon;
 mod inbox;

@@ -53,7 +53,8 @@ impl Engine {
         self.note(Event::Nothing { clock });
     }
 
-    fn note(&mut self, event: Event<'_>) {
+    #[inline]
+    pub(super) fn note(&mut self, event: Event<'_>) {
         self.statistics.events += 1;
         let must_wait = self.protocol.event(event);
         self.gate.note_events(u64::from(must_wait));

@@ -108,7 +108,7 @@ impl Engine {
         self.inbox.diverge(clock, what);
     }
 
-    fn recorded(&mut self, clock: Clock) -> Recorded {
+    pub(super) fn recorded(&mut self, clock: Clock) -> Recorded {
         let rehearsal = self.inbox.rehearsal.as_mut();
         rehearsal.map_or(Recorded::Open, |rehearsal| rehearsal.at(clock))
     }

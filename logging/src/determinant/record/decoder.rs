@@ -5,7 +5,8 @@ use super::varint::{Bytes, unzigzag};
 use super::{
     COUNT_LATER, IS_MATCH, MODE_COMPLETED, MODE_NAMED, NOTHING_COUNT, OTHER, SET_CONTINUES,
     SET_COUNT_MAX, SOURCE_LATER, SOURCE_NEW, SOURCE_UNEXPECTED, STEP_LATER, STEP_SHIFT, Stepping,
-    TAG_CANCELLED, TAG_COMPLETION, TAG_MODE, TAG_NOTHING, TAG_OTHER, TAG_PROBE,
+    TAG_BYTES, TAG_CANCELLED, TAG_COMPLETION, TAG_MODE, TAG_NOTHING, TAG_NUMBER, TAG_OTHER,
+    TAG_PROBE,
 };
 use crate::determinant::{Determinant, Matched};
 use refrain_ring::{Clock, Rank, Ssn};
@@ -50,6 +51,8 @@ impl<'a> Decoder<'a> {
             (TAG_PROBE, 0) => self.probe(),
             (TAG_COMPLETION, flags) => self.completion(flags),
             (TAG_CANCELLED, 0) => self.cancelled(),
+            (TAG_NUMBER, lane) => self.number(lane),
+            (TAG_BYTES, 0) => self.given_bytes(),
             (TAG_NOTHING, flags) if flags & !NOTHING_COUNT == 0 => self.nothing(flags),
             _ => Err("it is of no known kind"),
         }
@@ -172,6 +175,24 @@ impl<'a> Decoder<'a> {
             at,
             request: Clock(at.0.wrapping_sub(self.bytes.number()?)),
         })
+    }
+
+    fn number(&mut self, lane: u8) -> Read<Determinant> {
+        let step = self.bytes.number()?;
+        let at = self.forward(step)?;
+        let difference = unzigzag(self.bytes.number()?) as i64;
+        let last = &mut self.known.numbers[usize::from(lane)];
+        *last = last.wrapping_add(difference);
+        let value = *last;
+        Ok(Determinant::Number { at, lane, value })
+    }
+
+    fn given_bytes(&mut self) -> Read<Determinant> {
+        let step = self.bytes.number()?;
+        let at = self.forward(step)?;
+        let count = usize::from(self.bytes.byte()?) + 1;
+        let bytes = self.bytes.take(count)?.to_vec();
+        Ok(Determinant::Bytes { at, bytes })
     }
 
     fn nothing(&mut self, flags: u8) -> Read<Determinant> {

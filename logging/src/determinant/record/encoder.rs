@@ -5,8 +5,8 @@ use super::varint::{put, zigzag};
 use super::{
     COUNT_LATER, IS_MATCH, MODE_COMPLETED, MODE_NAMED, NOTHING_COUNT, OTHER, PLACES_SHORT,
     SET_CONTINUES, SET_COUNT_MAX, SOURCE_LATER, SOURCE_NEW, SOURCE_UNEXPECTED, STEP_LATER,
-    STEP_SHIFT, STEPS_MAX, Stepping, TAG_CANCELLED, TAG_COMPLETION, TAG_MODE, TAG_NOTHING,
-    TAG_OTHER, TAG_PROBE,
+    STEP_SHIFT, STEPS_MAX, Stepping, TAG_BYTES, TAG_CANCELLED, TAG_COMPLETION, TAG_MODE,
+    TAG_NOTHING, TAG_NUMBER, TAG_OTHER, TAG_PROBE,
 };
 use crate::determinant::{Determinant, Matched};
 use core::hash::{Hash, Hasher};
@@ -62,6 +62,10 @@ impl Encoder {
                 continues,
             } => self.completion(out, at, requests.iter().copied(), continues),
             Determinant::Cancelled { at, request } => self.cancelled(out, at, request),
+            Determinant::Number { at, lane, value } => self.number(out, at, lane, value),
+            Determinant::Bytes { at, ref bytes } => {
+                self.bytes(out, at, bytes.iter().copied());
+            }
             Determinant::Nothing { at, first, count } => self.nothing(out, at, first, count),
         }
     }
@@ -209,6 +213,35 @@ impl Encoder {
         out.push(TAG_CANCELLED);
         self.step(out, at);
         put(out, at.0.wrapping_sub(request.0));
+    }
+
+    /// `lane`: below [`Determinant::LANES`].
+    pub(in crate::determinant) fn number(
+        &mut self,
+        out: &mut Vec<u8>,
+        at: Clock,
+        lane: u8,
+        value: i64,
+    ) {
+        let lane = lane % Determinant::LANES;
+        out.push(TAG_NUMBER | lane);
+        self.step(out, at);
+        let last = &mut self.0.numbers[usize::from(lane)];
+        put(out, zigzag(value.wrapping_sub(*last) as u64));
+        *last = value;
+    }
+
+    /// `bytes`: 1 to [`Determinant::BYTES_MAX`].
+    pub(in crate::determinant) fn bytes(
+        &mut self,
+        out: &mut Vec<u8>,
+        at: Clock,
+        bytes: impl ExactSizeIterator<Item = u8>,
+    ) {
+        out.push(TAG_BYTES);
+        self.step(out, at);
+        out.push(bytes.len().wrapping_sub(1) as u8);
+        out.extend(bytes);
     }
 
     pub(in crate::determinant) fn nothing(

@@ -1,7 +1,10 @@
 //! What writer and reader both expect of the next determinant: all that came
 //! before it in the same batch, and nothing else.
 
+use crate::determinant::Determinant;
 use refrain_ring::{Rank, Ssn};
+
+const LANES: usize = Determinant::LANES as usize;
 
 /// Sources that a batch remembers; after that a new one takes the place of the
 /// one that was met first.
@@ -192,6 +195,8 @@ pub(super) struct Prediction {
     pub(super) sources: Sources,
     /// Tag and length that the last probe found.
     pub(super) probed: (i32, u64),
+    /// The last number of each lane.
+    pub(super) numbers: [i64; LANES],
 }
 
 impl Prediction {
@@ -205,6 +210,7 @@ impl Prediction {
             ssn: 0,
             sources: Sources::new(),
             probed: (0, 0),
+            numbers: [0; LANES],
         }
     }
 
@@ -219,5 +225,6 @@ impl Prediction {
         self.sources.known = 0;
         self.sources.oldest = 0;
         self.probed = (0, 0);
+        self.numbers = [0; LANES];
     }
 }

@@ -42,6 +42,12 @@ impl Bytes<'_> {
         Ok(byte)
     }
 
+    pub(super) fn take(&mut self, count: usize) -> Result<&[u8], &'static str> {
+        let (taken, rest) = self.0.split_at_checked(count).ok_or("it is cut short")?;
+        self.0 = rest;
+        Ok(taken)
+    }
+
     pub(super) fn number(&mut self) -> Result<u64, &'static str> {
         let mut value = 0;
         for shift in (0..).step_by(7).take(VARINT_BYTES_MAX) {

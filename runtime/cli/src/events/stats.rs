@@ -31,6 +31,7 @@ struct Tally {
     named: u64,
     completions: u64,
     cancelled: u64,
+    given: u64,
     probes: u64,
     nothing: u64,
     batches: u64,
@@ -52,6 +53,7 @@ impl Tally {
             Determinant::Completion { .. } => self.completions += 1,
             Determinant::Probe { .. } => self.probes += 1,
             Determinant::Cancelled { .. } => self.cancelled += 1,
+            Determinant::Number { .. } | Determinant::Bytes { .. } => self.given += 1,
             Determinant::Nothing { .. } => self.nothing += 1,
         }
     }
@@ -63,6 +65,7 @@ impl Tally {
         self.named += other.named;
         self.completions += other.completions;
         self.cancelled += other.cancelled;
+        self.given += other.given;
         self.probes += other.probes;
         self.nothing += other.nothing;
         self.batches += other.batches;
@@ -97,6 +100,7 @@ pub fn run(arguments: &Arguments) -> miette::Result<ExitCode> {
         "complete",
         "cancel",
         "probe",
+        "given",
         "nothing",
         "batches",
         "B/event",
@@ -161,6 +165,7 @@ fn row(name: &str, lives: &str, first: &str, tally: &Tally, messages: Option<u64
                 tally.completions,
                 tally.cancelled,
                 tally.probes,
+                tally.given,
                 tally.nothing,
                 tally.batches,
             ]

@@ -24,6 +24,8 @@ pub(in crate::world) struct WorldPart {
     pub(in crate::world) scopes: u64,
     /// Fences passed.
     pub(in crate::world) fences: u64,
+    /// The last time that the program was told, in nanoseconds since the job began.
+    pub(in crate::world) time_ns: i64,
 }
 
 /// Where a program puts what it needs to go on.
@@ -147,6 +149,7 @@ fn write_own(world: &mut World, state: &Beginning, writing: &mut Writing) -> Res
         barriers: world.barriers,
         scopes: world.scopes,
         fences: world.control.as_ref().map_or(0, |it| it.fences_passed()),
+        time_ns: world.job_time.last_ns(),
     };
     let part = postcard::to_stdvec(&part)
         .map_err(|error| Error::Config(format!("checkpoint: {error}")))?;

@@ -18,6 +18,7 @@ pub(crate) use log_size::default_bytes;
 use super::World;
 use super::news::Attention;
 use super::only::Only;
+use super::time::JobTime;
 use super::waiting::{LogWatch, Patience};
 use crate::Error;
 use crate::config::JobConfig;
@@ -86,6 +87,7 @@ impl World {
             tells_statistics: config.events.statistics,
             gates_output: config.events.gate_output,
             control,
+            job_time: JobTime::new(&config, world.time_ns),
             barriers: world.barriers,
             scopes: world.scopes,
             spare_begun: Vec::new(),

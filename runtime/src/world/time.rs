@@ -1,0 +1,190 @@
+//! The time, and whatever else a program asks for that another life would be told
+//! otherwise: an event each, so that a later life is told the same. REC-4
+
+use super::World;
+use crate::Error;
+use crate::config::JobConfig;
+use core::time::Duration;
+use refrain_logging::determinant::Determinant;
+use refrain_rank::calls;
+use std::time::{Instant, SystemTime};
+
+/// What [`World::time`] asks for.
+const TIME_LANE: u8 = 0;
+
+/// The time since the job began, as one process of it counts.
+#[derive(Debug)]
+pub(super) struct JobTime {
+    /// `began_ns` was then.
+    began: Instant,
+    began_ns: i64,
+    /// The last that the program was told.
+    last_ns: i64,
+    is_recorded: bool,
+}
+
+impl JobTime {
+    /// For a life that goes on from `last_ns`.
+    pub(super) fn new(config: &JobConfig, last_ns: i64) -> Self {
+        let began_ns = match config.began_unix_ns {
+            0 => 0,
+            began => unix_ns().saturating_sub(began),
+        };
+        Self {
+            began: Instant::now(),
+            began_ns: i64::try_from(began_ns).unwrap_or(i64::MAX),
+            last_ns,
+            is_recorded: config.recovery.record_clocks,
+        }
+    }
+
+    pub(super) fn last_ns(&self) -> i64 {
+        self.last_ns
+    }
+
+    /// Never before the last that was told: an earlier life may have been told it on
+    /// a host whose clock is ahead. Then this one goes on from there.
+    fn now_ns(&mut self) -> i64 {
+        let elapsed = i64::try_from(self.began.elapsed().as_nanos()).unwrap_or(i64::MAX);
+        let now_ns = self.began_ns.saturating_add(elapsed);
+        let behind_ns = self.last_ns.saturating_sub(now_ns).max(0);
+        self.began_ns = self.began_ns.saturating_add(behind_ns);
+        now_ns.saturating_add(behind_ns)
+    }
+}
+
+/// The time of this host, in nanoseconds since 1970.
+pub(crate) fn unix_ns() -> u64 {
+    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+    since.map_or(0, |since| u64::try_from(since.as_nanos()).unwrap_or(0))
+}
+
+impl World {
+    /// The time since the job began. It never goes back, also not from one life of
+    /// the rank to the next; ranks of different hosts may differ by as much as their
+    /// hosts' clocks.
+    ///
+    /// One operation of the clock, and an event: a later life is told the same as the
+    /// one before, and goes on from there. With `--record-clocks off` it is told the
+    /// time at which it asks. Before [`World::restored`], in a life that goes on from
+    /// a checkpoint, it is no operation, and what it tells is not recorded.
+    ///
+    /// # Errors
+    /// When the event loggers fall far behind, as [`World::send`].
+    #[inline]
+    pub fn time(&mut self) -> Result<Duration, Error> {
+        let fresh_ns = self.job_time.now_ns();
+        let time_ns = self.answer_number(TIME_LANE, fresh_ns)?;
+        self.job_time.last_ns = time_ns.max(self.job_time.last_ns);
+        Ok(Duration::from_nanos(u64::try_from(time_ns).unwrap_or(0)))
+    }
+
+    /// Records a number that a program is given from outside and returns it; in a
+    /// life that plays its past again, returns what the first life was given in the
+    /// same operation. One operation of the clock.
+    ///
+    /// `lane`: what the program asks for, 1 to 15; numbers of one lane take least
+    /// room in the log of events when they are close to each other. Lane 0 is
+    /// [`World::time`]'s. Before [`World::restored`], in a life that goes on from a
+    /// checkpoint, it is no operation: `fresh` is returned and not recorded.
+    ///
+    /// # Errors
+    /// [`Error::Argument`] for another lane; when the first life asked for something
+    /// else here; as [`World::time`].
+    #[doc(hidden)]
+    #[inline]
+    pub fn answer_number(&mut self, lane: u8, fresh: i64) -> Result<i64, Error> {
+        if lane >= Determinant::LANES {
+            return Err(no_such_lane(lane));
+        }
+        if self.checkpoints.restored.is_some() {
+            return Ok(fresh);
+        }
+        self.wait_for_room_for_events()?;
+        let clock = self.engine.tick();
+        if !self.job_time.is_recorded {
+            return Ok(fresh);
+        }
+        match calls::number(&mut self.engine, clock, lane, fresh) {
+            Some(number) => Ok(number),
+            None => self.asked_for_something_else(),
+        }
+    }
+
+    /// The same for bytes, which are left as they are or replaced by what the first
+    /// life was given. One operation of the clock for each 256 of them.
+    ///
+    /// # Errors
+    /// As [`World::answer_number`].
+    #[doc(hidden)]
+    pub fn answer_bytes(&mut self, fresh: &mut [u8]) -> Result<(), Error> {
+        if self.checkpoints.restored.is_some() {
+            return Ok(());
+        }
+        for part in fresh.chunks_mut(Determinant::BYTES_MAX) {
+            self.wait_for_room_for_events()?;
+            let clock = self.engine.tick();
+            if self.job_time.is_recorded && !calls::bytes(&mut self.engine, clock, part) {
+                return self.asked_for_something_else();
+            }
+        }
+        Ok(())
+    }
+
+    /// A program that asks again and again waits for the event loggers here.
+    #[inline]
+    fn wait_for_room_for_events(&mut self) -> Result<(), Error> {
+        match self.engine.has_room_for_events() {
+            true => Ok(()),
+            false => self.block_until(|world| world.engine.has_room_for_events().then_some(())),
+        }
+    }
+
+    /// The next progress says what. REC-8
+    #[cold]
+    fn asked_for_something_else<T>(&mut self) -> Result<T, Error> {
+        self.block_until(|_| None)
+    }
+}
+
+#[cold]
+fn no_such_lane(lane: u8) -> Error {
+    Error::Argument(format!(
+        "answer_number: lane {lane} does not exist: use 1 to {}",
+        Determinant::LANES - 1
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A life on a host whose clock is behind goes on from the last that was told.
+    #[test]
+    fn the_time_goes_on_from_the_last_that_was_told() {
+        let config = JobConfig {
+            began_unix_ns: unix_ns(),
+            ..JobConfig::default()
+        };
+        let hour_ns = 3_600_000_000_000;
+        let mut time = JobTime::new(&config, hour_ns);
+        let first = time.now_ns();
+        assert!((hour_ns..2 * hour_ns).contains(&first), "{first}");
+        while time.now_ns() == first {}
+        // Told by records, while a past is played again.
+        time.last_ns = 2 * hour_ns;
+        assert!((2 * hour_ns..3 * hour_ns).contains(&time.now_ns()));
+    }
+
+    /// A clock that is ahead of the last that was told is not held back.
+    #[test]
+    fn the_time_of_a_later_life_counts_from_the_beginning_of_the_job() {
+        let config = JobConfig {
+            began_unix_ns: unix_ns() - 5_000_000_000,
+            ..JobConfig::default()
+        };
+        let mut time = JobTime::new(&config, 7);
+        assert!(time.now_ns() >= 5_000_000_000);
+        assert_eq!(JobTime::new(&JobConfig::default(), 0).began_ns, 0);
+    }
+}
