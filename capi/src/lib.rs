@@ -12,6 +12,7 @@
 
 mod border;
 mod calls;
+mod clocks;
 mod failure;
 mod memory;
 mod present;

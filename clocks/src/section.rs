@@ -1,22 +1,22 @@
-//! The memory that the launcher keeps for a rank over all its lives: one piece of a
-//! file in memory, which each life inherits and maps. The first life that joins fills
-//! it, later ones read it.
+//! The memory that the launcher keeps for a rank over all its lives: a file in memory,
+//! which each life inherits and maps. The first life that joins fills it, later ones
+//! read it.
 //!
 //! Only this library reads and writes it; to the launcher it is room. All zero: no
 //! life has joined yet.
 
 #![allow(unsafe_code, reason = "maps memory that lives of a rank share")]
 
-use core::ffi::{CStr, c_char};
+use core::ffi::{CStr, c_char, c_int};
 use core::sync::atomic::{AtomicI64, AtomicU32, AtomicU64, Ordering};
 use core::{mem, ptr, slice};
 
-/// "FD": the file's descriptor, the same in each life.
-const FD_VARIABLE: &CStr = c"REFRAIN_CLOCKS_FD";
-/// "INODE:BYTES": which file that is, and how long a rank's piece of it.
-const FILE_VARIABLE: &CStr = c"REFRAIN_CLOCKS";
-/// Whose piece it is.
-const RANK_VARIABLE: &CStr = c"REFRAIN_RANK";
+/// The number of the file's descriptor, the same in each life.
+const VARIABLE: &CStr = c"REFRAIN_CLOCKS_FD";
+/// What the file is: children inherit the variable, and may have another file there.
+const LINK: &[u8] = b"/memfd:refrain-clocks (deleted)";
+/// A longer file is none that a launcher has made.
+const BYTES_MAX: usize = 1 << 20;
 
 /// The last byte is the version of this layout.
 const FILLED: u64 = 0x5246_434c_4f43_4b01;
@@ -33,7 +33,7 @@ pub enum Spent {
 }
 pub const SPENT: usize = 6;
 
-/// The beginning of a piece; answers follow.
+/// The beginning of the file; answers follow.
 #[repr(C)]
 struct Header {
     /// [`FILLED`] when all else is written.
@@ -47,41 +47,29 @@ struct Header {
 }
 const _: () = assert!(mem::size_of::<Header>() == 24 + 8 * SPENT);
 
-/// A piece, mapped for the rest of the process.
+/// The file, mapped for the rest of the process.
 #[derive(Clone, Copy)]
 pub struct Section {
     header: &'static Header,
     room: *mut u8,
     room_bytes: usize,
-    /// What earlier lives have been told, in nanoseconds.
-    before_ns: [i64; SPENT],
-    descriptor: i32,
-    inode: u64,
+    descriptor: c_int,
 }
 
 /// What the first life that joined has left.
 pub struct Filled {
-    pub process: i32,
+    pub process: c_int,
     pub answers: &'static [u8],
+    /// Processor time that the program has been told of in its lives up to now, at
+    /// most; by [`Spent`].
+    pub spent_ns: [i64; SPENT],
 }
 
 impl Section {
     /// That of this process, if a launcher has given it one.
     pub fn of_this_process() -> Option<Self> {
-        let (inode, bytes) = file()?;
-        let descriptor = i32::try_from(number(variable(FD_VARIABLE)?)?).ok()?;
-        let rank = number(variable(RANK_VARIABLE)?)?;
-        let offset = i64::try_from(rank.checked_mul(bytes)?).ok()?;
-        let bytes = usize::try_from(bytes).ok()?;
-        if !is_file(descriptor, inode) {
-            return None;
-        }
-        // A piece behind the end of the file would be a trap.
-        // SAFETY: asks for a number.
-        let end = unsafe { libc::lseek(descriptor, 0, libc::SEEK_END) };
-        if bytes <= mem::size_of::<Header>() || end < offset.checked_add(bytes as i64)? {
-            return None;
-        }
+        let descriptor = c_int::try_from(number(variable()?)?).ok()?;
+        let bytes = bytes_of(descriptor)?;
         // SAFETY: a new mapping, at no place that is in use; the file cannot shrink.
         let mapped = unsafe {
             libc::mmap(
@@ -90,25 +78,19 @@ impl Section {
                 libc::PROT_READ | libc::PROT_WRITE,
                 libc::MAP_SHARED,
                 descriptor,
-                offset,
+                0,
             )
         };
         if mapped == libc::MAP_FAILED {
             return None;
         }
-        // SAFETY: it is mapped for ever, aligned to a page, and all atomic.
-        let header = unsafe { &*mapped.cast::<Header>() };
         Some(Self {
-            header,
-            before_ns: header
-                .spent_ns
-                .each_ref()
-                .map(|told| told.load(Ordering::Relaxed)),
+            // SAFETY: it is mapped for ever, aligned to a page, and all atomic.
+            header: unsafe { &*mapped.cast::<Header>() },
             // SAFETY: within the mapping.
             room: unsafe { mapped.cast::<u8>().add(mem::size_of::<Header>()) },
             room_bytes: bytes.saturating_sub(mem::size_of::<Header>()),
             descriptor,
-            inode,
         })
     }
 
@@ -128,14 +110,18 @@ impl Section {
             return None;
         }
         Some(Filled {
-            process: header.process.load(Ordering::Relaxed) as i32,
+            process: header.process.load(Ordering::Relaxed) as c_int,
+            spent_ns: header
+                .spent_ns
+                .each_ref()
+                .map(|told| told.load(Ordering::Relaxed)),
             // SAFETY: it is never written again once it is filled.
             answers: unsafe { slice::from_raw_parts(self.room, bytes) },
         })
     }
 
     /// Fills it for the lives to come. Answers that do not fit are left out.
-    pub fn fill(&self, image: u64, process: i32, answers: &[u8]) {
+    pub fn fill(&self, image: u64, process: c_int, answers: &[u8]) {
         let bytes = answers.len().min(self.room_bytes);
         // SAFETY: as long as it is empty nothing else looks there.
         unsafe { ptr::copy_nonoverlapping(answers.as_ptr(), self.room, bytes) };
@@ -144,12 +130,6 @@ impl Section {
         header.image.store(image, Ordering::Relaxed);
         header.process.store(process as u32, Ordering::Relaxed);
         header.filled.store(FILLED, Ordering::Release);
-    }
-
-    /// What the program has been told in earlier lives at most, in nanoseconds.
-    pub fn before_ns(&self, spent: Spent) -> i64 {
-        let before = self.before_ns.get(spent as usize);
-        before.copied().unwrap_or_default()
     }
 
     /// The program is told this amount.
@@ -163,15 +143,33 @@ impl Section {
     /// of the job.
     pub fn close_to_children(&self) {
         // The program may have closed it, and opened another.
-        if is_file(self.descriptor, self.inode) {
+        if bytes_of(self.descriptor).is_some() {
             // SAFETY: sets a flag of a descriptor.
             unsafe { libc::fcntl(self.descriptor, libc::F_SETFD, libc::FD_CLOEXEC) };
         }
     }
 }
 
-/// Whether it is the launcher's file, which is sealed against shrinking.
-fn is_file(descriptor: i32, inode: u64) -> bool {
+/// The length of the launcher's file, if the descriptor is of that. It is sealed
+/// against shrinking.
+fn bytes_of(descriptor: c_int) -> Option<usize> {
+    let mut path = *b"/proc/self/fd/0000000000\0";
+    let (mut rest, digits) = (descriptor, path.get_mut(14..24)?);
+    for digit in digits.iter_mut().rev() {
+        *digit = b'0' + u8::try_from(rest % 10).ok()?;
+        rest /= 10;
+    }
+    // No leading zeros there.
+    let zeros = digits.iter().position(|digit| *digit != b'0')?;
+    digits.rotate_left(zeros);
+    *path.get_mut(24_usize.checked_sub(zeros)?)? = 0;
+    let mut link = [0u8; LINK.len() + 1];
+    // SAFETY: into `link`; the path ends with a zero.
+    let length =
+        unsafe { libc::readlink(path.as_ptr().cast(), link.as_mut_ptr().cast(), link.len()) };
+    if link.get(..usize::try_from(length).ok()?)? != LINK {
+        return None;
+    }
     // SAFETY: zero is a value of it.
     let mut stat: libc::stat = unsafe { mem::zeroed() };
     // SAFETY: asks; a number that is no descriptor is an error.
@@ -181,19 +179,14 @@ fn is_file(descriptor: i32, inode: u64) -> bool {
             libc::fcntl(descriptor, libc::F_GET_SEALS),
         )
     };
-    status == 0 && stat.st_ino == inode && seals >= 0 && seals & libc::F_SEAL_SHRINK != 0
+    let bytes = usize::try_from(stat.st_size).ok()?;
+    let is_ours = status == 0 && seals >= 0 && seals & libc::F_SEAL_SHRINK != 0;
+    (is_ours && (mem::size_of::<Header>()..=BYTES_MAX).contains(&bytes)).then_some(bytes)
 }
 
-fn file() -> Option<(u64, u64)> {
-    let text = variable(FILE_VARIABLE)?;
-    let colon = text.iter().position(|byte| *byte == b':')?;
-    let (inode, rest) = text.split_at_checked(colon)?;
-    Some((number(inode)?, number(rest.get(1..)?)?))
-}
-
-fn variable(name: &CStr) -> Option<&'static [u8]> {
+fn variable() -> Option<&'static [u8]> {
     // SAFETY: at this time no other thread changes the environment.
-    let value: *const c_char = unsafe { libc::getenv(name.as_ptr()) };
+    let value: *const c_char = unsafe { libc::getenv(VARIABLE.as_ptr()) };
     if value.is_null() {
         return None;
     }

@@ -9,7 +9,7 @@
 )]
 
 use crate::early::Early;
-use crate::section::{Section, Spent};
+use crate::section::{SPENT, Section, Spent};
 use core::cell::{Cell, UnsafeCell};
 use core::ffi::c_int;
 use core::sync::atomic::{AtomicPtr, AtomicU8, AtomicUsize, Ordering};
@@ -81,6 +81,8 @@ pub struct State {
     image: Cell<u64>,
     /// The first life's process id, in a later one.
     first_process: Cell<Option<c_int>>,
+    /// By [`Spent`].
+    before_ns: Cell<[i64; SPENT]>,
     early: UnsafeCell<Early>,
 }
 
@@ -184,11 +186,13 @@ impl State {
         self.section.set(Some(section));
         self.engine.set(None);
         self.first_process.set(None);
+        self.before_ns.set([0; SPENT]);
         let filled = section.filled_by(image);
         // SAFETY: nothing else is within a call that uses it.
         let early = unsafe { &mut *self.early.get() };
         early.begin(filled.as_ref().map(|filled| filled.answers));
         if let Some(filled) = filled {
+            self.before_ns.set(filled.spent_ns);
             // SAFETY: asks which process this is.
             let own = unsafe { crate::process::next::getpid() };
             self.first_process
@@ -251,8 +255,8 @@ impl State {
     /// What earlier lives have used, in nanoseconds: this one's processor time
     /// continues theirs, and never runs backwards for the program.
     pub fn before_ns(&self, spent: Spent) -> i64 {
-        let section = self.section.get();
-        section.map_or(0, |section| section.before_ns(spent))
+        let before_ns = self.before_ns.get();
+        before_ns.get(spent as usize).copied().unwrap_or_default()
     }
 
     /// The program is about to be told this amount.

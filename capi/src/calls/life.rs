@@ -3,6 +3,7 @@
 #![allow(unsafe_code, reason = "functions for C")]
 
 use super::super::border;
+use super::super::clocks;
 use super::super::memory::Out;
 use super::super::present::{self, WorldHandle};
 use super::super::program::Program;
@@ -37,7 +38,9 @@ unsafe extern "C" fn refrain_init(world: *mut *mut WorldHandle) -> c_int {
         // SAFETY: as the header asks of the caller.
         let mut place = unsafe { Out::required("world", world) }?;
         place.set(core::ptr::null_mut());
+        clocks::join();
         place.set(present::begin(|| Ok(Program::new(World::init()?)))?);
+        clocks::attach();
         Ok(())
     })
 }
@@ -45,7 +48,11 @@ unsafe extern "C" fn refrain_init(world: *mut *mut WorldHandle) -> c_int {
 // SAFETY: the name is the library's own.
 #[unsafe(no_mangle)]
 extern "C" fn refrain_finalize(world: *mut WorldHandle) -> c_int {
-    border::call(|| present::end(world, Program::end_is_near, Program::finalize))
+    border::call(|| {
+        let ended = present::end(world, Program::end_is_near, Program::finalize);
+        clocks::detach();
+        ended
+    })
 }
 
 // SAFETY: the name is the library's own.

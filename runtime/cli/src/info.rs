@@ -115,6 +115,13 @@ fn text(found: Result<&[Provider], &str>, devices: Result<&[Device], &str>) -> S
         verbs::memory_lock_words(MemoryLock::of_process(), ports::default_log_bytes()),
     );
     line("huge pages", huge_pages(&release));
+    line(
+        "--record-clocks",
+        match choice::clocks::library() {
+            Ok(library) => format!("by {}", library.display()),
+            Err(why) => format!("only of World::time and refrain_wtime: {why}"),
+        },
+    );
     let (auto, why) = choice::auto_fabric(port, found);
     line("--fabric auto", format!("{auto}: {why}"));
     let _ = writeln!(text, "\nfabrics");
