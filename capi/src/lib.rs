@@ -15,6 +15,7 @@
 mod addresses;
 mod border;
 mod calls;
+mod clocks;
 mod failure;
 mod heap;
 mod memory;

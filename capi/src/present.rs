@@ -91,6 +91,25 @@ pub fn end(
     result
 }
 
+/// The world of this thread, while no call is under way.
+pub fn idle() -> Option<*const WorldHandle> {
+    let state = STATE.replace(State::Busy);
+    let idle = match &state {
+        State::Idle(serial, _) => Some(ptr::without_provenance(*serial)),
+        _ => None,
+    };
+    STATE.set(state);
+    idle
+}
+
+/// Whether this thread has a world, in whatever state.
+pub fn has_world() -> bool {
+    let state = STATE.replace(State::Busy);
+    let has_world = !matches!(state, State::Absent);
+    STATE.set(state);
+    has_world
+}
+
 fn take(world: *const WorldHandle) -> Result<ManuallyDrop<Box<Program>>, Failure> {
     refrain::check_process()?;
     let state = STATE.replace(State::Busy);

@@ -81,6 +81,23 @@ impl Program {
         }
     }
 
+    /// What the program asks the machine for a number. Before it has loaded its
+    /// checkpoint it is no operation.
+    pub fn answer_number(&mut self, lane: u8, fresh: i64) -> Result<i64, Error> {
+        match self.found {
+            None => self.world.answer_number(lane, fresh),
+            Some(_) => Ok(fresh),
+        }
+    }
+
+    /// The same for bytes.
+    pub fn answer_bytes(&mut self, fresh: &mut [u8]) -> Result<(), Error> {
+        match self.found {
+            None => self.world.answer_bytes(fresh),
+            Some(_) => Ok(()),
+        }
+    }
+
     /// For operations with requests: they outlive the call.
     fn scope(&mut self) -> Result<Scope<'_, 'static>, Failure> {
         Ok(self.ready()?.lasting_scope())

@@ -4,6 +4,7 @@
 
 use super::super::addresses;
 use super::super::border;
+use super::super::clocks;
 use super::super::memory::Out;
 use super::super::present::{self, WorldHandle};
 use super::super::program::Program;
@@ -41,7 +42,9 @@ unsafe extern "C" fn refrain_init(world: *mut *mut WorldHandle) -> c_int {
         place.set(core::ptr::null_mut());
         same_memory::check()?;
         addresses::begin_elsewhere();
+        clocks::join();
         place.set(present::begin(|| Ok(Program::new(World::init()?)))?);
+        clocks::attach();
         addresses::begin_at_line();
         Ok(())
     })
@@ -50,7 +53,11 @@ unsafe extern "C" fn refrain_init(world: *mut *mut WorldHandle) -> c_int {
 // SAFETY: the name is the library's own.
 #[unsafe(no_mangle)]
 extern "C" fn refrain_finalize(world: *mut WorldHandle) -> c_int {
-    border::call(|| present::end(world, Program::end_is_near, Program::finalize))
+    border::call(|| {
+        let ended = present::end(world, Program::end_is_near, Program::finalize);
+        clocks::detach();
+        ended
+    })
 }
 
 // SAFETY: the name is the library's own.

@@ -159,7 +159,7 @@ impl Ended {
 }
 
 /// A job that hangs is ended by the test runner.
-fn end(command: &mut Command) -> Ended {
+pub fn end(command: &mut Command) -> Ended {
     let output = command.stdin(Stdio::null()).output().expect("it starts");
     Ended {
         status: output.status.code(),

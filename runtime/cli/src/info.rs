@@ -117,6 +117,13 @@ fn text(found: Result<&[Provider], &str>, devices: Result<&[Device], &str>) -> S
     );
     line("huge pages", huge_pages(&release));
     line("same addresses", same_addresses());
+    line(
+        "--record-clocks",
+        match choice::clocks::library() {
+            Ok(library) => format!("by {}", library.display()),
+            Err(why) => format!("only of World::time and refrain_wtime: {why}"),
+        },
+    );
     let (auto, why) = choice::auto_fabric(port, found);
     line("--fabric auto", format!("{auto}: {why}"));
     let _ = writeln!(text, "\nfabrics");

@@ -1,6 +1,7 @@
 //! The fabrics and protocols that can be chosen by name: the one list that the
 //! command line, the launcher and `refrain info` use.
 
+pub mod clocks;
 pub mod events;
 mod fabric;
 pub mod library;

@@ -13,8 +13,8 @@ pub const RANKS_MAX: u32 = 1024;
 /// while the rank is started.
 const DESCRIPTORS_PER_RANK: u64 = 6;
 /// And for one that may be started again: what it has left in memory, under way and
-/// kept.
-const DESCRIPTORS_PER_RESTARTED_RANK: u64 = 2;
+/// kept, and what it keeps of its clocks.
+const DESCRIPTORS_PER_RESTARTED_RANK: u64 = 3;
 /// For a host: the way to its agent, and the process that has started that with its
 /// standard input.
 const DESCRIPTORS_PER_HOST: u64 = 3;

@@ -19,6 +19,7 @@
 //! | `inherited`, `same_addresses` | what is the same in each life: numbers of descriptors; addresses |
 //! | `start`, `lives` | starting a job's ranks; what outlives their processes |
 //! | `process`, `child` | one life of a rank: its process, socket and output |
+//! | `clocks` | what the preloaded library needs that answers ranks' clocks |
 //! | `hosts`, `agent` | ranks on other hosts |
 //! | `addresses` | how this host can be reached |
 //! | `fencing` | waiting until what was killed has ended |
@@ -49,6 +50,7 @@ pub mod agent;
 mod board;
 mod checkpoints;
 mod child;
+mod clocks;
 mod ending;
 mod faults;
 mod fencing;

@@ -2,6 +2,7 @@
 
 use super::board::Board;
 use super::checkpoints::CheckpointPlace;
+use super::clocks;
 use super::ending::Phase;
 use super::faults::Faults;
 use super::hosts::message::Setup;
@@ -144,6 +145,7 @@ pub fn prepare(config: &mut JobConfig, mut wanted: Wanted, job: u64) -> Result<P
         let default_bytes = || crate::world::default_log_bytes(ranks);
         config.log_memory_bytes.get_or_insert_with(default_bytes);
     }
+    clocks::add(config, &mut wanted, &program)?;
     choice::spill::resolve(config, job)?;
     let checkpoints = CheckpointPlace::prepare(config, job)?;
     let system = |error| Error::Control {

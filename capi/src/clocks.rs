@@ -1,0 +1,98 @@
+//! The joint with the preloaded `librefrain_clocks.so`, where the launcher has given
+//! this process one: the engine answers what the program asks the machine, as in the
+//! rank's first life. REC-4
+
+#![allow(
+    unsafe_code,
+    reason = "calls functions of another library, found by name"
+)]
+
+use super::border::without_panic;
+use super::own_stack;
+use super::present;
+use super::program::Program;
+use core::ffi::{CStr, c_int, c_void};
+use core::mem;
+use core::slice;
+
+/// Of the functions and of [`Engine`], as `clocks/src/attach.rs` has them.
+const VERSION: c_int = 1;
+
+/// What answers.
+#[repr(C)]
+struct Engine {
+    is_asked_by_program: extern "C" fn() -> c_int,
+    number: extern "C" fn(lane: u8, fresh: i64) -> i64,
+    bytes: unsafe extern "C" fn(fresh: *mut u8, bytes: usize),
+}
+
+static ENGINE: Engine = Engine {
+    is_asked_by_program,
+    number,
+    bytes,
+};
+
+fn find(name: &CStr) -> Option<*mut c_void> {
+    // SAFETY: the name ends with a zero.
+    let found = unsafe { libc::dlsym(libc::RTLD_DEFAULT, name.as_ptr()) };
+    (!found.is_null()).then_some(found)
+}
+
+/// The program begins to join its job: what this library asks meanwhile is its own
+/// affair.
+pub fn join() {
+    if let Some(join) = find(c"refrain_clocks_join") {
+        // SAFETY: the function of that name has this type in every version.
+        unsafe { mem::transmute::<*mut c_void, extern "C" fn()>(join)() };
+    }
+}
+
+/// It has joined: its thread's questions come here.
+pub fn attach() {
+    type Attach = unsafe extern "C" fn(version: c_int, engine: *const Engine) -> c_int;
+    let Some(attach) = find(c"refrain_clocks_attach") else {
+        return;
+    };
+    // SAFETY: the function of that name has this type in every version, and refuses
+    // other versions of the engine.
+    let attached = unsafe { mem::transmute::<*mut c_void, Attach>(attach)(VERSION, &ENGINE) };
+    if attached == 2 {
+        eprintln!(
+            "refrain: the program has asked for times or random numbers more often before refrain_init than is kept (60 KiB): a later life of this rank is given others from there on. Ask for them behind refrain_init, or see docs/recording-clocks.md"
+        );
+    }
+}
+
+/// It has left its job, if it has.
+pub fn detach() {
+    if present::has_world() {
+        return;
+    }
+    if let Some(detach) = find(c"refrain_clocks_detach") {
+        // SAFETY: the function of that name has this type in every version.
+        unsafe { mem::transmute::<*mut c_void, extern "C" fn()>(detach)() };
+    }
+}
+
+extern "C" fn is_asked_by_program() -> c_int {
+    present::idle().is_some().into()
+}
+
+fn answer<T>(call: impl FnOnce(&mut Program) -> Result<T, refrain::Error>) -> Option<T> {
+    let world = present::idle()?;
+    // What has failed fails again in the program's next call.
+    without_panic(|| present::with(world, |program| Ok(call(program)?))).ok()
+}
+
+extern "C" fn number(lane: u8, fresh: i64) -> i64 {
+    own_stack::run(|| answer(|program| program.answer_number(lane, fresh)).unwrap_or(fresh))
+}
+
+unsafe extern "C" fn bytes(fresh: *mut u8, bytes: usize) {
+    // SAFETY: the other library lends them for this call.
+    let fresh = unsafe { slice::from_raw_parts_mut(fresh, bytes) };
+    own_stack::run(|| {
+        answer(|program| program.answer_bytes(fresh));
+        0
+    });
+}

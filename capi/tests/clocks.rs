@@ -1,0 +1,141 @@
+//! What a program asks the machine is answered in each life as in the first, by the
+//! preloaded library.
+
+mod built;
+
+use built::{Ended, Program, compiler, launcher};
+use std::process::Command;
+
+/// What `programs/clocks.c` can ask.
+const QUESTIONS: [&str; 6] = ["seed", "time", "usage", "random", "process", "fork"];
+
+fn program() -> Option<Program> {
+    Program::of("tests/programs/clocks.c")
+}
+
+/// Messages that later lives sent again, and that were the same.
+fn compared(ended: &Ended) -> u64 {
+    let counts = ended.err.split(" of them compared").map(|before| {
+        let digits = before.rsplit(|letter: char| !letter.is_ascii_digit());
+        digits.take(1).collect::<String>().parse().unwrap_or(0)
+    });
+    counts.sum()
+}
+
+#[track_caller]
+fn same_in_each_life(ended: Ended, why: &str) -> Ended {
+    let ended = ended.expect_success();
+    assert!(compared(&ended) > 0, "{why}: {}", ended.err);
+    for words in ["other bytes", "differ"] {
+        assert!(!ended.err.contains(words), "{why}: {}", ended.err);
+    }
+    ended
+}
+
+// REC-4 REC-8
+#[test]
+fn a_later_life_is_answered_as_the_first() {
+    let Some(program) = program() else { return };
+    for question in QUESTIONS {
+        let options = "--protocol pessimist --kill 1@clock=50,0@clock=70";
+        let ended = program.job(3, options, &format!("{question} 40"));
+        let ended = same_in_each_life(ended, question);
+        assert_eq!(ended.deaths(), 2, "{question}: {}", ended.err);
+    }
+}
+
+/// What makes the difference: without the library each question shows it.
+// REC-8
+#[test]
+fn without_records_each_answer_differs() {
+    let Some(program) = program() else { return };
+    for question in QUESTIONS {
+        let options = "--protocol pessimist --record-clocks off --kill 1@clock=50";
+        let ended = program.job(2, options, &format!("{question} 40"));
+        assert!(ended.err.contains("other bytes"), "{question}: {ended:?}");
+    }
+}
+
+/// Also of lives after lives, killed at any moment.
+// REC-4 REC-6
+#[test]
+fn answers_stay_the_same_over_many_lives() {
+    let Some(program) = program() else { return };
+    for question in ["seed", "time"] {
+        let options = "--protocol pessimist --kill-random 0.3,5 --max-restarts 1000";
+        let ended = program.job(3, options, &format!("{question} 400"));
+        let ended = ended.expect_success();
+        assert!(!ended.err.contains("other bytes"), "{}", ended.err);
+    }
+}
+
+/// The shell is another program: what it asks is not kept. Descriptors that the
+/// program closes before it joins (question `seed`) are not missed.
+// REC-4
+#[test]
+fn a_program_behind_a_wrapper_is_answered() {
+    let Some(program) = program() else { return };
+    for script in [
+        r#"date >/dev/null; "$0" "$@"; exit $?"#,
+        r#"date >/dev/null; exec "$0" "$@""#,
+    ] {
+        for question in ["seed", "process"] {
+            let mut command = Command::new(launcher());
+            command
+                .args(["run", "--no-prefix", "-n", "2", "--protocol", "pessimist"])
+                .args(["--kill", "1@clock=50", "--", "sh", "-c", script])
+                .arg(program.path())
+                .args([question, "40"]);
+            let ended = same_in_each_life(built::end(&mut command), question);
+            assert!(ended.err.contains("goes on after"), "{}", ended.err);
+        }
+    }
+}
+
+/// What is preloaded already stays.
+#[test]
+fn the_user_s_own_preloaded_libraries_stay() {
+    let mut command = Command::new(launcher());
+    command
+        .env("LD_PRELOAD", "libc.so.6")
+        .args(["run", "--no-prefix", "-n", "1", "--protocol", "pessimist"])
+        .args(["--", "sh", "-c", "echo $LD_PRELOAD"]);
+    let ended = built::end(&mut command);
+    let (mine, ours) = ended.out.trim().split_once(':').unwrap_or_default();
+    assert_eq!(mine, "libc.so.6", "{ended:?}");
+    assert!(ours.ends_with("/librefrain_clocks.so"), "{ended:?}");
+}
+
+/// No protocol that recovers: nothing is preloaded. A static program: nothing can be,
+/// and that is told.
+#[test]
+fn programs_that_are_not_served_run_as_ever() {
+    let mut command = Command::new(launcher());
+    command.env_remove("LD_PRELOAD").args(["run", "-n", "1"]);
+    command.args(["--no-prefix", "--", "sh", "-c", "echo \"[$LD_PRELOAD]\""]);
+    assert_eq!(built::end(&mut command).out, "[]\n");
+
+    let Some(mut cc) = compiler("cc") else { return };
+    let folder = tempfile::tempdir().expect("a folder");
+    let (source, program) = (
+        folder.path().join("source.c"),
+        folder.path().join("program"),
+    );
+    std::fs::write(&source, "int main(void) { return 0; }\n").expect("written");
+    cc.arg("-static").arg(&source).arg("-o").arg(&program);
+    if !cc
+        .output()
+        .expect("the compiler was there")
+        .status
+        .success()
+    {
+        println!("skipped a static program: the static C library is not installed");
+        return;
+    }
+    let mut command = Command::new(launcher());
+    command
+        .args(["run", "-n", "1", "--protocol", "pessimist", "--verbose"])
+        .arg(&program);
+    let ended = built::end(&mut command).expect_success();
+    assert!(ended.err.contains("is linked statically"), "{ended:?}");
+}

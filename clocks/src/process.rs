@@ -1,0 +1,131 @@
+//! The process's id. In a later life the program is told that of the first. Functions
+//! that it hands this id back to mean this process.
+
+#![allow(unsafe_code, reason = "takes the place of functions of the C library")]
+
+use crate::state;
+use core::ffi::{c_int, c_uint, c_ulong};
+use libc::{cpu_set_t, iovec, pid_t, rlimit, sched_param, sigval};
+
+pub mod next {
+    use super::{c_int, c_uint, c_ulong, cpu_set_t, iovec, pid_t, rlimit, sched_param, sigval};
+
+    crate::next::next! {
+        getpid() -> pid_t, else 0;
+        gettid() -> pid_t, else 0;
+        kill(process: pid_t, signal: c_int) -> c_int, else -1;
+        tgkill(process: pid_t, thread: pid_t, signal: c_int) -> c_int, else -1;
+        sigqueue(process: pid_t, signal: c_int, value: sigval) -> c_int, else -1;
+        getpgid(process: pid_t) -> pid_t, else -1;
+        setpgid(process: pid_t, group: pid_t) -> c_int, else -1;
+        getsid(process: pid_t) -> pid_t, else -1;
+        getpriority(which: c_uint, who: c_uint) -> c_int, else -1;
+        setpriority(which: c_uint, who: c_uint, priority: c_int) -> c_int, else -1;
+        prlimit(process: pid_t, resource: c_uint, new: *const rlimit, old: *mut rlimit) -> c_int, else -1;
+        prlimit64(process: pid_t, resource: c_uint, new: *const rlimit, old: *mut rlimit) -> c_int, else -1;
+        sched_getaffinity(process: pid_t, bytes: usize, into: *mut cpu_set_t) -> c_int, else -1;
+        sched_setaffinity(process: pid_t, bytes: usize, cores: *const cpu_set_t) -> c_int, else -1;
+        sched_getparam(process: pid_t, into: *mut sched_param) -> c_int, else -1;
+        sched_setparam(process: pid_t, param: *const sched_param) -> c_int, else -1;
+        sched_getscheduler(process: pid_t) -> c_int, else -1;
+        sched_setscheduler(process: pid_t, policy: c_int, param: *const sched_param) -> c_int, else -1;
+        process_vm_readv(process: pid_t, here: *const iovec, heres: c_ulong, there: *const iovec, theres: c_ulong, flags: c_ulong) -> isize, else -1;
+        process_vm_writev(process: pid_t, here: *const iovec, heres: c_ulong, there: *const iovec, theres: c_ulong, flags: c_ulong) -> isize, else -1;
+    }
+}
+
+fn own() -> pid_t {
+    // SAFETY: asks for a number.
+    unsafe { next::getpid() }
+}
+
+// SAFETY: as the C library's function of this name.
+#[unsafe(no_mangle)]
+extern "C" fn getpid() -> pid_t {
+    let first = state::asked().and_then(state::State::first_process);
+    first.unwrap_or_else(own)
+}
+
+/// The main thread has the process's id: programs compare the two.
+// SAFETY: as the C library's function of this name.
+#[unsafe(no_mangle)]
+extern "C" fn gettid() -> pid_t {
+    // SAFETY: asks for a number.
+    let thread = unsafe { next::gettid() };
+    let first = state::asked().and_then(state::State::first_process);
+    first.filter(|_| thread == own()).unwrap_or(thread)
+}
+
+/// Whom the program means. `-ID` is a group to some functions.
+fn meant(id: pid_t) -> pid_t {
+    match state::asked().and_then(state::State::first_process) {
+        Some(first) if id == first => own(),
+        Some(first) if id == first.wrapping_neg() => own().wrapping_neg(),
+        _ => id,
+    }
+}
+
+/// Functions whose first argument names a process.
+macro_rules! of_process {
+    ($($name:ident($($argument:ident: $type:ty),*) -> $result:ty;)*) => {$(
+        // SAFETY: as the C library's function of this name.
+        #[unsafe(no_mangle)]
+        unsafe extern "C" fn $name(process: pid_t $(, $argument: $type)*) -> $result {
+            // SAFETY: as the caller promises.
+            unsafe { next::$name(meant(process) $(, $argument)*) }
+        }
+    )*};
+}
+
+of_process! {
+    kill(signal: c_int) -> c_int;
+    sigqueue(signal: c_int, value: sigval) -> c_int;
+    getpgid() -> pid_t;
+    getsid() -> pid_t;
+    prlimit(resource: c_uint, new: *const rlimit, old: *mut rlimit) -> c_int;
+    prlimit64(resource: c_uint, new: *const rlimit, old: *mut rlimit) -> c_int;
+    sched_getaffinity(bytes: usize, into: *mut cpu_set_t) -> c_int;
+    sched_setaffinity(bytes: usize, cores: *const cpu_set_t) -> c_int;
+    sched_getparam(into: *mut sched_param) -> c_int;
+    sched_setparam(param: *const sched_param) -> c_int;
+    sched_getscheduler() -> c_int;
+    sched_setscheduler(policy: c_int, param: *const sched_param) -> c_int;
+    process_vm_readv(here: *const iovec, heres: c_ulong, there: *const iovec, theres: c_ulong, flags: c_ulong) -> isize;
+    process_vm_writev(here: *const iovec, heres: c_ulong, there: *const iovec, theres: c_ulong, flags: c_ulong) -> isize;
+}
+
+// SAFETY: as the C library's function of this name.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn tgkill(process: pid_t, thread: pid_t, signal: c_int) -> c_int {
+    // SAFETY: as the caller promises.
+    unsafe { next::tgkill(meant(process), meant(thread), signal) }
+}
+
+// SAFETY: as the C library's function of this name.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn setpgid(process: pid_t, group: pid_t) -> c_int {
+    // SAFETY: as the caller promises.
+    unsafe { next::setpgid(meant(process), meant(group)) }
+}
+
+/// Whom `getpriority` and `setpriority` mean: a process, a group, or a user.
+fn meant_by(which: c_uint, who: c_uint) -> c_uint {
+    match which {
+        libc::PRIO_PROCESS | libc::PRIO_PGRP => meant(who.cast_signed()).cast_unsigned(),
+        _ => who,
+    }
+}
+
+// SAFETY: as the C library's function of this name.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn getpriority(which: c_uint, who: c_uint) -> c_int {
+    // SAFETY: as the caller promises.
+    unsafe { next::getpriority(which, meant_by(which, who)) }
+}
+
+// SAFETY: as the C library's function of this name.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn setpriority(which: c_uint, who: c_uint, priority: c_int) -> c_int {
+    // SAFETY: as the caller promises.
+    unsafe { next::setpriority(which, meant_by(which, who), priority) }
+}

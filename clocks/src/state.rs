@@ -1,0 +1,373 @@
+//! What this process is, and whose question it is.
+//!
+//! All that is known lies in pages that the kernel empties in a child after `fork`:
+//! the child is another process, and gets true answers.
+
+#![allow(
+    unsafe_code,
+    reason = "one state in mapped memory, which one thread uses"
+)]
+
+use crate::early::Early;
+use crate::section::{SPENT, Section, Spent};
+use core::cell::{Cell, UnsafeCell};
+use core::ffi::c_int;
+use core::sync::atomic::{AtomicPtr, AtomicU8, AtomicUsize, Ordering};
+use core::{mem, ptr};
+
+/// What `librefrain` answers with. REC-4
+#[derive(Clone, Copy)]
+#[repr(C)]
+pub struct Engine {
+    /// Not 0: the question comes from the program, and not from within a call of the
+    /// library.
+    pub is_asked_by_program: extern "C" fn() -> c_int,
+    /// A number of a lane, 1 to 15: `fresh`, or that of the first life.
+    pub number: extern "C" fn(lane: u8, fresh: i64) -> i64,
+    /// Puts those of the first life in the place of fresh bytes.
+    pub bytes: unsafe extern "C" fn(fresh: *mut u8, bytes: usize),
+}
+
+/// Kinds of answers. Those that are numbers are lanes of the engine.
+#[derive(Clone, Copy)]
+#[repr(u8)]
+pub enum Number {
+    RealTime = 1,
+    Monotonic = 2,
+    ProcessTime = 3,
+    ThreadTime = 4,
+    MonotonicRaw = 5,
+    RealTimeCoarse = 6,
+    MonotonicCoarse = 7,
+    BootTime = 8,
+    AtomicTime = 9,
+}
+
+/// Kinds of answers that are bytes.
+#[derive(Clone, Copy)]
+#[repr(u8)]
+pub enum Bytes {
+    Random = 32,
+    Times = 33,
+    Usage = 34,
+}
+
+/// Where the answers come from.
+#[derive(Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Phase {
+    /// Nothing is known: a child after `fork`.
+    Emptied,
+    /// The program has not joined its job yet.
+    Early,
+    /// It is joining; or it could not.
+    Joining,
+    /// From the engine.
+    Attached,
+    /// It has left the job: from the machine.
+    Left,
+}
+
+/// What a process of a rank knows.
+#[repr(C)]
+pub struct State {
+    /// The thread that is answered. 0: none.
+    owner: AtomicUsize,
+    phase: AtomicU8,
+    is_answering: Cell<bool>,
+    engine: Cell<Option<Engine>>,
+    section: Cell<Option<Section>>,
+    /// Names the program and its arguments.
+    image: Cell<u64>,
+    /// The first life's process id, in a later one.
+    first_process: Cell<Option<c_int>>,
+    /// By [`Spent`].
+    before_ns: Cell<[i64; SPENT]>,
+    early: UnsafeCell<Early>,
+}
+
+/// Not looked at yet.
+const UNKNOWN: *mut State = ptr::without_provenance_mut(1);
+
+/// Null: this process is no rank.
+static STATE: AtomicPtr<State> = AtomicPtr::new(UNKNOWN);
+
+/// When it is loaded: the program may close the descriptor before its first question.
+#[used]
+#[unsafe(link_section = ".init_array")]
+static LOOK: extern "C" fn() = {
+    extern "C" fn look() {
+        let _ = known();
+    }
+    look
+};
+
+/// The state, if a question of this thread is one of the program that is to be
+/// answered as in the first life.
+#[inline]
+pub fn asked() -> Option<&'static State> {
+    let state = known()?;
+    // SAFETY: asks which thread this is.
+    let this = unsafe { libc::pthread_self() } as usize;
+    if state.owner.load(Ordering::Relaxed) != this {
+        return None;
+    }
+    let is_asked = match state.phase() {
+        Phase::Early | Phase::Left => true,
+        Phase::Attached => {
+            let engine = state.engine.get()?;
+            (engine.is_asked_by_program)() != 0
+        }
+        Phase::Joining | Phase::Emptied => false,
+    };
+    is_asked.then_some(state)
+}
+
+/// The state of this process, if it is one of a rank.
+#[inline]
+pub fn known() -> Option<&'static State> {
+    let state = STATE.load(Ordering::Acquire);
+    if state.addr() > UNKNOWN.addr() {
+        // SAFETY: it is mapped for ever; zero is a value of all its fields but
+        // those that only its owner reads, which there is none of then.
+        return Some(unsafe { &*state });
+    }
+    if state.is_null() { None } else { look() }
+}
+
+#[cold]
+fn look() -> Option<&'static State> {
+    // Other threads, and what is called from here, ask the machine meanwhile.
+    let unknown = STATE.compare_exchange(
+        UNKNOWN,
+        ptr::null_mut(),
+        Ordering::Relaxed,
+        Ordering::Relaxed,
+    );
+    unknown.ok()?;
+    let section = Section::of_this_process()?;
+    let state = emptied_by_fork()?;
+    state.begin(section);
+    STATE.store(ptr::from_ref(state).cast_mut(), Ordering::Release);
+    Some(state)
+}
+
+/// New memory for it, all zero, which is all zero again in a child after `fork`.
+fn emptied_by_fork() -> Option<&'static State> {
+    let bytes = mem::size_of::<State>();
+    // SAFETY: a new mapping, at no place that is in use.
+    let mapped = unsafe {
+        libc::mmap(
+            ptr::null_mut(),
+            bytes,
+            libc::PROT_READ | libc::PROT_WRITE,
+            libc::MAP_PRIVATE | libc::MAP_ANONYMOUS,
+            -1,
+            0,
+        )
+    };
+    if mapped == libc::MAP_FAILED {
+        return None;
+    }
+    // SAFETY: of that mapping.
+    if unsafe { libc::madvise(mapped, bytes, libc::MADV_WIPEONFORK) } != 0 {
+        return None;
+    }
+    // SAFETY: as in `known`.
+    Some(unsafe { &*mapped.cast::<State>() })
+}
+
+impl State {
+    /// This thread is the one that is answered: with what the first life was told
+    /// before it joined, if this is a later one.
+    fn begin(&self, section: Section) {
+        let image = image();
+        self.image.set(image);
+        self.section.set(Some(section));
+        self.engine.set(None);
+        self.first_process.set(None);
+        self.before_ns.set([0; SPENT]);
+        let filled = section.filled_by(image);
+        // SAFETY: nothing else is within a call that uses it.
+        let early = unsafe { &mut *self.early.get() };
+        early.begin(filled.as_ref().map(|filled| filled.answers));
+        if let Some(filled) = filled {
+            self.before_ns.set(filled.spent_ns);
+            // SAFETY: asks which process this is.
+            let own = unsafe { crate::process::next::getpid() };
+            self.first_process
+                .set(Some(filled.process).filter(|first| *first != own));
+        }
+        self.set_phase(Phase::Early);
+        self.own();
+    }
+
+    fn own(&self) {
+        // SAFETY: asks which thread this is.
+        let this = unsafe { libc::pthread_self() } as usize;
+        self.owner.store(this, Ordering::Release);
+    }
+
+    fn phase(&self) -> Phase {
+        let phase = self.phase.load(Ordering::Relaxed);
+        let all = [Phase::Early, Phase::Joining, Phase::Attached, Phase::Left];
+        let of = all.into_iter().find(|known| *known as u8 == phase);
+        of.unwrap_or(Phase::Emptied)
+    }
+
+    fn set_phase(&self, phase: Phase) {
+        self.phase.store(phase as u8, Ordering::Relaxed);
+    }
+
+    /// The process id that the first life had, if it is another one.
+    #[inline]
+    pub fn first_process(&self) -> Option<c_int> {
+        self.first_process.get()
+    }
+
+    /// A fresh number, or what is told in its place.
+    pub fn number(&self, kind: Number, fresh: i64) -> i64 {
+        let mut told = fresh;
+        self.answering(|phase, engine, early| match (phase, engine) {
+            (Phase::Early, _) => {
+                let mut bytes = fresh.to_le_bytes();
+                early.answer(kind as u8, &mut bytes);
+                told = i64::from_le_bytes(bytes);
+            }
+            (Phase::Attached, Some(engine)) => told = (engine.number)(kind as u8, fresh),
+            _ => {}
+        });
+        told
+    }
+
+    /// Fresh bytes, in whose place others may be put.
+    pub fn bytes(&self, kind: Bytes, fresh: &mut [u8]) {
+        self.answering(|phase, engine, early| match (phase, engine) {
+            (Phase::Early, _) => early.answer(kind as u8, fresh),
+            (Phase::Attached, Some(engine)) => {
+                // SAFETY: the slice is lent for the call.
+                unsafe { (engine.bytes)(fresh.as_mut_ptr(), fresh.len()) }
+            }
+            _ => {}
+        });
+    }
+
+    /// What earlier lives have used, in nanoseconds: this one's processor time
+    /// continues theirs, and never runs backwards for the program.
+    pub fn before_ns(&self, spent: Spent) -> i64 {
+        let before_ns = self.before_ns.get();
+        before_ns.get(spent as usize).copied().unwrap_or_default()
+    }
+
+    /// The program is about to be told this amount.
+    pub fn tell_spent_ns(&self, spent: Spent, ns: i64) {
+        if self.phase() == Phase::Attached
+            && let Some(section) = self.section.get()
+        {
+            section.tell_spent_ns(spent, ns);
+        }
+    }
+
+    /// One answer at a time: a signal handler that asks within one gets the truth.
+    fn answering(&self, answer: impl FnOnce(Phase, Option<Engine>, &mut Early)) {
+        if self.is_answering.replace(true) {
+            return;
+        }
+        // SAFETY: each thread has one.
+        let errno = unsafe { libc::__errno_location() };
+        // SAFETY: as above.
+        let before = unsafe { *errno };
+        // SAFETY: only the owner comes here, and once at a time.
+        let early = unsafe { &mut *self.early.get() };
+        answer(self.phase(), self.engine.get(), early);
+        // SAFETY: as above.
+        unsafe { *errno = before };
+        self.is_answering.set(false);
+    }
+
+    // ---- the joint with the engine ----
+
+    /// The program joins its job: what the library asks for that is its own affair.
+    pub fn join(&self) {
+        if self.phase() == Phase::Early {
+            self.set_phase(Phase::Joining);
+        }
+    }
+
+    /// It has joined: `engine` answers the questions of this thread. Returns whether
+    /// it can, and whether answers of before found no room.
+    pub fn attach(&self, engine: Engine) -> (bool, bool) {
+        let is_emptied = self.phase() == Phase::Emptied;
+        if is_emptied {
+            // A child after `fork` has joined: of before nothing is known.
+            let Some(section) = Section::of_this_process() else {
+                return (false, false);
+            };
+            self.begin(section);
+            self.first_process.set(None);
+        }
+        let Some(section) = self.section.get() else {
+            return (false, false);
+        };
+        // SAFETY: no answer is under way, and the phase lets none begin.
+        let early = unsafe { &*self.early.get() };
+        if section.is_empty() && !is_emptied {
+            // SAFETY: asks which process this is.
+            let own = unsafe { crate::process::next::getpid() };
+            section.fill(self.image.get(), own, early.kept());
+        }
+        section.close_to_children();
+        self.engine.set(Some(engine));
+        self.own();
+        self.set_phase(Phase::Attached);
+        (true, early.is_full())
+    }
+
+    /// It has left its job.
+    pub fn detach(&self) {
+        if self.phase() != Phase::Emptied {
+            self.set_phase(Phase::Left);
+            self.engine.set(None);
+        }
+    }
+}
+
+/// A hash of what is executed: which file, with which arguments. A wrapper is
+/// another program than what it starts.
+fn image() -> u64 {
+    const PRIME: u64 = 0x0000_0100_0000_01b3;
+    let mut hash: u64 = 0xcbf2_9ce4_8422_2325;
+    let mut add = |bytes: &[u8]| {
+        for byte in bytes {
+            hash = (hash ^ u64::from(*byte)).wrapping_mul(PRIME);
+        }
+    };
+    // SAFETY: zero is a value of it.
+    let mut stat: libc::stat = unsafe { mem::zeroed() };
+    // SAFETY: fills it; where there is no /proc it stays zero.
+    unsafe { libc::stat(c"/proc/self/exe".as_ptr(), &mut stat) };
+    add(&stat.st_dev.to_le_bytes());
+    add(&stat.st_ino.to_le_bytes());
+    // SAFETY: opens a file to read it.
+    let file = unsafe {
+        libc::open(
+            c"/proc/self/cmdline".as_ptr(),
+            libc::O_RDONLY | libc::O_CLOEXEC,
+        )
+    };
+    let mut piece = [0u8; 512];
+    loop {
+        // SAFETY: into the piece; nothing is read of what is no descriptor.
+        let count = unsafe { libc::read(file, piece.as_mut_ptr().cast(), piece.len()) };
+        match usize::try_from(count)
+            .ok()
+            .and_then(|count| piece.get(..count))
+        {
+            Some(read) if !read.is_empty() => add(read),
+            _ => break,
+        }
+    }
+    // SAFETY: it is this function's own, or none.
+    unsafe { libc::close(file) };
+    hash
+}
