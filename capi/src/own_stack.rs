@@ -7,7 +7,7 @@
 //! all calls on processors without a `switch`, and without `stack` in
 //! `REFRAIN_SAME_MEMORY`.
 //!
-//! Before the return, registers that a callee may leave changed are cleared: what
+//! Before the return, registers that a callee may leave changed get fixed values: what
 //! the library computed would get onto the program's stack from there, when the
 //! compiler spills or the loader resolves a function at its first call.
 
@@ -185,23 +185,30 @@ macro_rules! switch {
 mod x86_64 {
     use super::*;
 
-    // One instruction a line would be a hundred lines.
+    // One register of each set is left with all bits set. The loader saves registers by
+    // XSAVEC, which leaves out a set that the processor knows to be zero; whether it
+    // knows depends on when the process was interrupted last.
     switch!(
         with_sse,
-        ".irp n, 0,1,2,3,4,5,6,7,8,9,10,11,12,13,14,15\n xorps xmm\\n, xmm\\n\n .endr"
+        ".irp n, 0,1,2,3,4,5,6,7,8,9,10,11,12,13,14,15\n xorps xmm\\n, xmm\\n\n .endr",
+        "pcmpeqd xmm15, xmm15"
     );
     // Also the upper halves, which `vzeroupper` marks as unused.
     switch!(
         with_avx,
         ".irp n, 0,1,2,3,4,5,6,7,8,9,10,11,12,13,14,15\n vxorps xmm\\n, xmm\\n, xmm\\n\n .endr",
-        "vzeroupper"
+        "vzeroupper",
+        "vpcmpeqd xmm15, xmm15, xmm15"
     );
     switch!(
         with_avx512,
         ".irp n, 0,1,2,3,4,5,6,7,8,9,10,11,12,13,14,15\n vxorps xmm\\n, xmm\\n, xmm\\n\n .endr",
         ".irp n, 16,17,18,19,20,21,22,23,24,25,26,27,28,29,30,31\n vpxord xmm\\n, xmm\\n, xmm\\n\n .endr",
         ".irp n, 0,1,2,3,4,5,6,7\n kxorw k\\n, k\\n, k\\n\n .endr",
-        "vzeroupper"
+        "vzeroupper",
+        "vpcmpeqd xmm15, xmm15, xmm15",
+        "vpternlogd xmm31, xmm31, xmm31, 255",
+        "kxnorw k7, k7, k7"
     );
 
     pub fn switch() -> Option<Switch> {
