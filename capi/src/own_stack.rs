@@ -85,6 +85,7 @@ pub fn run<F: FnOnce() -> i64>(body: F) -> i64 {
     }
 }
 
+// SAFETY: called by a `switch` only, with the call that `run` gives it.
 unsafe extern "C" fn enter<F: FnOnce() -> i64>(call: *mut c_void) -> i64 {
     // SAFETY: `run` gives a call of this type, and takes nothing out of it.
     let call = unsafe { &*call.cast::<Call<F>>() };
@@ -151,7 +152,9 @@ impl Drop for End {
 #[cfg(target_arch = "x86_64")]
 macro_rules! switch {
     ($name:ident, $($clear:literal),*) => {
+        // SAFETY: callee-saved registers are as before when it returns.
         #[unsafe(naked)]
+        // SAFETY: the caller gives the upper end of a free stack, and what `enter` takes.
         unsafe extern "C" fn $name(argument: *mut c_void, enter: Enter, top: *mut u8) -> i64 {
             core::arch::naked_asm!(
                 ".cfi_startproc",
@@ -229,7 +232,9 @@ mod aarch64 {
     use super::*;
 
     /// As on x86_64. The scalable registers' predicates are left as they are.
+    // SAFETY: callee-saved registers are as before when it returns.
     #[unsafe(naked)]
+    // SAFETY: the caller gives the upper end of a free stack, and what `enter` takes.
     unsafe extern "C" fn with_neon(argument: *mut c_void, enter: Enter, top: *mut u8) -> i64 {
         core::arch::naked_asm!(
             ".cfi_startproc",
