@@ -13,7 +13,7 @@
  * call asks for are not noticed.
  *
  * Threads. A world belongs to the thread that made it; for others it does not
- * exist. Signal handlers must not call anything here.
+ * exist. Signal handlers must not call anything here, nor may forked children.
  *
  * Buffers. A blocking call uses its buffers until it returns. Those of a request
  * belong to the library until a call has told of the request's end: until then,
@@ -40,7 +40,8 @@ enum refrain_error {
     REFRAIN_OK = 0,
     /* An argument that cannot be. */
     REFRAIN_ERR_ARGUMENT = 1,
-    /* There is no such world on this thread, or one already. */
+    /* There is no such world on this thread, or one already; or this process is a
+     * forked child of a rank. */
     REFRAIN_ERR_WORLD = 2,
     /* The request or message is over, or is named twice in one call. */
     REFRAIN_ERR_REQUEST = 3,
@@ -79,7 +80,7 @@ int refrain_api_version(void);
 
 /* What went wrong in the last call of this thread that failed, and what to do about
  * it; "" if none has. Never NULL. The text is the library's; it stays until the next
- * call of this thread that fails. */
+ * call of this thread that fails, and is cut behind 2047 bytes. */
 const char *refrain_last_error(void);
 
 /* The name of a code: "REFRAIN_ERR_RANK". Of an unknown one: "unknown". Never

@@ -19,6 +19,7 @@ struct Heap;
 // SAFETY: `uses` answers the same in the whole life of the process, so each block
 // goes back to the allocator that it came from; both keep the contract.
 unsafe impl GlobalAlloc for Heap {
+    // SAFETY: the contract of the trait, which callers keep.
     #[inline]
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         // SAFETY: the caller's promise.
@@ -30,6 +31,7 @@ unsafe impl GlobalAlloc for Heap {
         }
     }
 
+    // SAFETY: the contract of the trait, which callers keep.
     #[inline]
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
         // SAFETY: the caller's promise.
@@ -41,6 +43,7 @@ unsafe impl GlobalAlloc for Heap {
         }
     }
 
+    // SAFETY: the contract of the trait, which callers keep.
     #[inline]
     unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
         // SAFETY: the caller's promise.
@@ -52,6 +55,7 @@ unsafe impl GlobalAlloc for Heap {
         }
     }
 
+    // SAFETY: the contract of the trait, which callers keep.
     #[inline]
     unsafe fn realloc(&self, block: *mut u8, layout: Layout, bytes: usize) -> *mut u8 {
         // SAFETY: the caller's promise.

@@ -7,7 +7,7 @@
 //! all calls on processors without a `switch`, and without `stack` in
 //! `REFRAIN_SAME_MEMORY`.
 //!
-//! Before the return, registers that a callee may leave changed are cleared: what
+//! Before the return, registers that a callee may leave changed get fixed values: what
 //! the library computed would get onto the program's stack from there, when the
 //! compiler spills or the loader resolves a function at its first call.
 
@@ -85,6 +85,7 @@ pub fn run<F: FnOnce() -> i64>(body: F) -> i64 {
     }
 }
 
+// SAFETY: called by a `switch` only, with the call that `run` gives it.
 unsafe extern "C" fn enter<F: FnOnce() -> i64>(call: *mut c_void) -> i64 {
     // SAFETY: `run` gives a call of this type, and takes nothing out of it.
     let call = unsafe { &*call.cast::<Call<F>>() };
@@ -151,7 +152,9 @@ impl Drop for End {
 #[cfg(target_arch = "x86_64")]
 macro_rules! switch {
     ($name:ident, $($clear:literal),*) => {
+        // SAFETY: callee-saved registers are as before when it returns.
         #[unsafe(naked)]
+        // SAFETY: the caller gives the upper end of a free stack, and what `enter` takes.
         unsafe extern "C" fn $name(argument: *mut c_void, enter: Enter, top: *mut u8) -> i64 {
             core::arch::naked_asm!(
                 ".cfi_startproc",
@@ -185,23 +188,30 @@ macro_rules! switch {
 mod x86_64 {
     use super::*;
 
-    // One instruction a line would be a hundred lines.
+    // One register of each set is left with all bits set. The loader saves registers by
+    // XSAVEC, which leaves out a set that the processor knows to be zero; whether it
+    // knows depends on when the process was interrupted last.
     switch!(
         with_sse,
-        ".irp n, 0,1,2,3,4,5,6,7,8,9,10,11,12,13,14,15\n xorps xmm\\n, xmm\\n\n .endr"
+        ".irp n, 0,1,2,3,4,5,6,7,8,9,10,11,12,13,14,15\n xorps xmm\\n, xmm\\n\n .endr",
+        "pcmpeqd xmm15, xmm15"
     );
     // Also the upper halves, which `vzeroupper` marks as unused.
     switch!(
         with_avx,
         ".irp n, 0,1,2,3,4,5,6,7,8,9,10,11,12,13,14,15\n vxorps xmm\\n, xmm\\n, xmm\\n\n .endr",
-        "vzeroupper"
+        "vzeroupper",
+        "vpcmpeqd xmm15, xmm15, xmm15"
     );
     switch!(
         with_avx512,
         ".irp n, 0,1,2,3,4,5,6,7,8,9,10,11,12,13,14,15\n vxorps xmm\\n, xmm\\n, xmm\\n\n .endr",
         ".irp n, 16,17,18,19,20,21,22,23,24,25,26,27,28,29,30,31\n vpxord xmm\\n, xmm\\n, xmm\\n\n .endr",
         ".irp n, 0,1,2,3,4,5,6,7\n kxorw k\\n, k\\n, k\\n\n .endr",
-        "vzeroupper"
+        "vzeroupper",
+        "vpcmpeqd xmm15, xmm15, xmm15",
+        "vpternlogd xmm31, xmm31, xmm31, 255",
+        "kxnorw k7, k7, k7"
     );
 
     pub fn switch() -> Option<Switch> {
@@ -222,7 +232,9 @@ mod aarch64 {
     use super::*;
 
     /// As on x86_64. The scalable registers' predicates are left as they are.
+    // SAFETY: callee-saved registers are as before when it returns.
     #[unsafe(naked)]
+    // SAFETY: the caller gives the upper end of a free stack, and what `enter` takes.
     unsafe extern "C" fn with_neon(argument: *mut c_void, enter: Enter, top: *mut u8) -> i64 {
         core::arch::naked_asm!(
             ".cfi_startproc",

@@ -111,13 +111,17 @@ impl Program {
         options: &str,
         arguments: &str,
     ) -> Option<Ended> {
-        const FIXED: [&str; 2] = ["setarch", "-R"];
-        let tried = Command::new(FIXED[0]).args([FIXED[1], "true"]).status();
+        // The numbers differ from life to life; their lengths would shift the stack.
+        const FIXED: &str = r#"
+            REFRAIN_CONTROL_FD=$(printf %06d "$REFRAIN_CONTROL_FD")
+            REFRAIN_CONTROL_INODE=$(printf %020d "$REFRAIN_CONTROL_INODE")
+            exec setarch -R "$0" "$@""#;
+        let tried = Command::new("setarch").args(["-R", "true"]).status();
         if !tried.is_ok_and(|status| status.success()) {
             println!("skipped programs at fixed addresses: setarch -R does not work");
             return None;
         }
-        let mut command = self.command(ranks, options, &FIXED, arguments);
+        let mut command = self.command(ranks, options, &["sh", "-c", FIXED], arguments);
         Some(end(command.env("REFRAIN_SAME_MEMORY", means)))
     }
 

@@ -12,6 +12,7 @@ use std::sync::Once;
 
 static IS_CHILD: AtomicBool = AtomicBool::new(false);
 
+// SAFETY: it asks nothing of its caller; the type is that of `pthread_atfork`.
 unsafe extern "C" fn in_child() {
     IS_CHILD.store(true, Ordering::Relaxed);
 }

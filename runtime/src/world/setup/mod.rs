@@ -54,9 +54,10 @@ impl World {
     pub fn init() -> Result<Self, Error> {
         forked::watch()?;
         let only = Only::claim()?;
-        let _low_numbers = LowNumbers::hold();
         let began = Instant::now();
         let mut control = ControlPlane::from_environment()?;
+        // Behind it: the number of the control socket, which differs, comes free there.
+        let _low_numbers = LowNumbers::hold();
         let config = control
             .as_ref()
             .map_or_else(JobConfig::default, |control| control.config().clone());
