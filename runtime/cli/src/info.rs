@@ -157,9 +157,11 @@ fn cores() -> String {
 
 /// Whether a rank that is started again can have the addresses that it had before.
 fn same_addresses() -> String {
-    match launcher::can_fix_layout() {
-        Ok(()) => "yes, in each life of a rank".into(),
-        Err(why) => format!("no: {why}"),
+    match (launcher::can_fix_layout(), launcher::can_set_random_bytes()) {
+        (Ok(()), Ok(())) => "yes, in each life of a rank".into(),
+        (Ok(()), Err(why)) => format!("yes, but other stack guards: {why}"),
+        (Err(why), Ok(())) => format!("no: {why}"),
+        (Err(why), Err(also)) => format!("no: {why}; {also}"),
     }
 }
 

@@ -324,7 +324,7 @@ mod tests {
     #[test]
     fn each_field_of_the_header_is_checked() {
         assert_eq!(tampered(0, b'X'), Err(FrameError::Magic));
-        assert_eq!(tampered(4, 9), Err(FrameError::Version(9)));
+        assert_eq!(tampered(4, 10), Err(FrameError::Version(10)));
         assert_eq!(tampered(6, 1), Err(FrameError::Reserved));
         assert_eq!(tampered(11, 1), Err(FrameError::TooLong((1 << 24) + 8)));
         assert_eq!(
@@ -371,7 +371,7 @@ mod tests {
             b"\0\0\0\x04auto\0\0\0\x01\x01\0".as_slice(),
             b"\0\0\0\0\0\0\xb0\xea\x01\0".as_slice(),
             b"\0\0\0\x04auto\xe0\xd4\x03\0\0\0\0\0".as_slice(),
-            b"\x04none\xe8\x07\0\0\x01\x01\x01\x01\0\0",
+            b"\x04none\xe8\x07\0\x01\x01\x01\x01\0\0",
         ]
         .concat();
         assert_eq!(encode(&welcome).unwrap(), expected);

@@ -16,7 +16,7 @@
 //! |---|---|
 //! | `program` | finding the program |
 //! | `spawn` | fork and exec of one rank |
-//! | `inherited`, `same_addresses` | what is the same in each life: numbers of descriptors; addresses |
+//! | `inherited`, `same_addresses`, `same_random` | what is the same in each life: numbers of descriptors; addresses; stack guards |
 //! | `start`, `lives` | starting a job's ranks; what outlives their processes |
 //! | `process`, `child` | one life of a rank: its process, socket and output |
 //! | `clocks` | what the preloaded library needs that answers ranks' clocks |
@@ -76,6 +76,7 @@ mod replacing;
 mod requests;
 mod restarting;
 mod same_addresses;
+mod same_random;
 mod scheduling;
 mod serve;
 mod signals;
@@ -94,6 +95,7 @@ pub use loggers::EventLoggerSpec;
 pub use recoveries::{Cause, Recovery};
 pub use restarting::{MAX_RESTARTS_DEFAULT, can_recover};
 pub use same_addresses::can_fix_layout;
+pub use same_random::can_set_random_bytes;
 
 use crate::{Error, Statistics, config::JobConfig};
 use board::Board;

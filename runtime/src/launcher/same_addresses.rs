@@ -57,11 +57,16 @@ pub fn can_fix_layout() -> Result<(), String> {
         Err(error) if error.raw_os_error() == Some(DONE.raw_os_error()) => Ok(()),
         Err(error) => refused(error.to_string()),
         // It never came to execute the program.
-        Ok(mut killed) => refused(killed.wait().map_or_else(|error| error.to_string(), end)),
+        Ok(mut killed) => refused(
+            killed
+                .wait()
+                .map_or_else(|error| error.to_string(), end_of_trial),
+        ),
     }
 }
 
-fn trial() -> Command {
+/// A program to try something with that it never runs to see.
+pub fn trial() -> Command {
     let mut command = Command::new(ANY_PROGRAM);
     command
         .stdin(Stdio::null())
@@ -70,6 +75,7 @@ fn trial() -> Command {
     command
 }
 
-fn end(status: ExitStatus) -> String {
+/// How a child has ended that should have come further; for people.
+pub fn end_of_trial(status: ExitStatus) -> String {
     format!("the child that tried it ended: {status}")
 }

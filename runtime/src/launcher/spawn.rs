@@ -7,6 +7,7 @@
 
 use super::inherited::InheritedNumbers;
 use super::same_addresses;
+use super::same_random::{self, RandomBytes};
 use crate::control::claim::{FD_VARIABLE, GREETING_VARIABLE};
 use rustix::io::Errno;
 use rustix::process::{
@@ -50,6 +51,8 @@ pub struct Start<'a> {
     pub stdin: bool,
     /// Addresses are not random.
     pub fixed_layout: bool,
+    /// What is behind `AT_RANDOM`, if that is not the kernel's choice.
+    pub random_bytes: Option<RandomBytes>,
 }
 
 /// Starts a process that serves the job, with `environment` added to this process's,
@@ -96,6 +99,19 @@ fn die_with(launcher: Pid) -> io::Result<()> {
 /// # Errors
 /// Of the system.
 pub fn spawn(start: &Start<'_>) -> io::Result<Child> {
+    // What cannot be traced, against what was tried before, is started without.
+    if let Some(bytes) = start.random_bytes
+        && let Ok(child) = command(start, true)?.spawn()
+    {
+        // A rank that was killed meanwhile is dead; one with other bytes is a rank.
+        let _ = same_random::set_random_bytes(Pid::from_child(&child), bytes);
+        return Ok(child);
+    }
+    command(start, false)?.spawn()
+}
+
+/// What [`spawn`] starts; `stops`: the program stops before its first instruction.
+fn command(start: &Start<'_>, stops: bool) -> io::Result<Command> {
     let sources: Vec<RawFd> = std::iter::once(start.control.as_raw_fd())
         .chain(start.descriptors.iter().map(|(_, fd)| fd.as_raw_fd()))
         .collect();
@@ -153,11 +169,14 @@ pub fn spawn(start: &Start<'_>) -> io::Result<Child> {
             // It was tried before: what fails now costs the rank nothing else.
             let _ = same_addresses::fix_layout();
         }
-        Ok(())
+        match stops {
+            true => same_random::stop_behind_exec(),
+            false => Ok(()),
+        }
     };
     // SAFETY: between fork and exec only system calls are made (rustix issues
     // them directly, without libc's locks); nothing is allocated or freed, and
     // what is read was made before the fork.
     unsafe { command.pre_exec(prepare) };
-    command.spawn()
+    Ok(command)
 }

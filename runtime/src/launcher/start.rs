@@ -19,7 +19,8 @@ use super::process::RankProcess;
 use super::program;
 use super::recoveries::Recoveries;
 use super::restarting;
-use super::same_addresses;
+use super::same_addresses::can_fix_layout;
+use super::same_random::{self, RandomBytes};
 use super::signals::Signals;
 use super::sink::{Sink, Stream};
 use super::spawn::{self, Start};
@@ -66,6 +67,8 @@ pub struct Starter {
     numbers: InheritedNumbers,
     /// Addresses are not random.
     fixed_layout: bool,
+    /// What is behind each rank's `AT_RANDOM`; none: what the kernel chooses.
+    random_bytes: Vec<RandomBytes>,
 }
 
 /// What is wanted of one host.
@@ -132,13 +135,13 @@ pub fn prepare(config: &mut JobConfig, mut wanted: Wanted, job: u64) -> Result<P
     config.ranks_on_host = ranks;
     config.cores_on_host = allowed.len().max(1) as u32;
     config.cores = allowed.iter().map(|core| *core as u32).collect();
-    let mut differing_addresses = None;
+    let mut same_addresses = SameAddresses::default();
     if restarts {
         let same_memory = config.recovery.same_memory;
         let told = (same_memory::VARIABLE.into(), same_memory.to_string().into());
         wanted.environment.push(told);
         if same_memory.addresses {
-            differing_addresses = same_addresses::can_fix_layout().err();
+            same_addresses = SameAddresses::prepare(&program, ranks);
         }
         // The same for every life of a rank: one that is started again has to hold
         // what the one before did.
@@ -157,9 +160,8 @@ pub fn prepare(config: &mut JobConfig, mut wanted: Wanted, job: u64) -> Result<P
             job,
             numbers: InheritedNumbers::reserve(1 + descriptors_per_rank(&wanted))
                 .map_err(system)?,
-            fixed_layout: restarts
-                && config.recovery.same_memory.addresses
-                && differing_addresses.is_none(),
+            fixed_layout: same_addresses.fixed_layout,
+            random_bytes: same_addresses.random_bytes,
             program,
             arguments: wanted.arguments,
             environment: wanted.environment,
@@ -173,8 +175,45 @@ pub fn prepare(config: &mut JobConfig, mut wanted: Wanted, job: u64) -> Result<P
         },
         spilled: SpilledFiles::of(config, wanted.size as usize),
         checkpoints,
-        differing_addresses,
+        differing_addresses: same_addresses.differing,
     })
+}
+
+/// What ranks are started with so that each life has the same addresses.
+#[derive(Debug, Default)]
+struct SameAddresses {
+    fixed_layout: bool,
+    random_bytes: Vec<RandomBytes>,
+    /// What the system forbids, for people.
+    differing: Option<String>,
+}
+
+impl SameAddresses {
+    fn prepare(program: &Path, ranks: u32) -> Self {
+        let layout = can_fix_layout().map_err(|why| format!("addresses, since {why}"));
+        let mut random_bytes = Ok(Vec::new());
+        if same_random::can_be_traced(program) {
+            let new = || (0..ranks).map(|_| same_random::new_random_bytes());
+            random_bytes = same_random::can_set_random_bytes()
+                .and_then(|()| {
+                    new()
+                        .collect::<io::Result<_>>()
+                        .map_err(|error| error.to_string())
+                })
+                .map_err(|why| format!("stack guards, since {why}"));
+        }
+        let forbidden = [layout.as_ref().err(), random_bytes.as_ref().err()];
+        let forbidden: Vec<&str> = forbidden
+            .into_iter()
+            .flatten()
+            .map(String::as_str)
+            .collect();
+        Self {
+            differing: (!forbidden.is_empty()).then(|| forbidden.join("; and other ")),
+            fixed_layout: layout.is_ok(),
+            random_bytes: random_bytes.unwrap_or_default(),
+        }
+    }
 }
 
 /// Descriptors of its own that a rank has at most.
@@ -192,8 +231,7 @@ fn descriptors_per_rank(wanted: &Wanted) -> usize {
 /// What is said where addresses differ that were to be the same.
 pub fn tell_differing_addresses(host: &str, why: &str) {
     tell(format_args!(
-        "{host}a rank that is started again has other addresses than before: {why}; \
-         or leave addresses out of --same-memory"
+        "{host}each life of a rank has other {why}; or leave addresses out of --same-memory"
     ));
 }
 
@@ -401,6 +439,7 @@ impl Starter {
             // What a life has read is gone for the next.
             stdin: self.reads_stdin && rank == 0 && incarnation == 0 && !io::stdin().is_terminal(),
             fixed_layout: self.fixed_layout,
+            random_bytes: place.and_then(|place| self.random_bytes.get(place).copied()),
         })?;
         Ok((child, Link::new(ours)))
     }

@@ -42,7 +42,10 @@ fn facts() -> String {
         ("stack", address(black_box(&own))),
         ("heap", address(black_box(&*small))),
         ("large", address(black_box(&large[0]))),
-        ("function", format!("{:p}", self::facts as fn() -> String)),
+        (
+            "function",
+            format!("{:p}", main as fn() -> Result<(), Error>),
+        ),
         ("arguments", block("/proc/self/cmdline")),
         ("environment", block("/proc/self/environ")),
         ("auxiliary", hexadecimal(&auxiliary)),
