@@ -167,6 +167,17 @@ pub enum ToRank {
         incarnation: u32,
         /// The job's settings.
         config: Box<JobConfig>,
+        /// All ranks have passed their last fence. This later life meets no peer: it
+        /// reads what they sent to it from their logs ([`ToRank::Departed`]).
+        alone: bool,
+    },
+    /// The log memory of a rank that has passed the last fence travels with this
+    /// message. One for each peer, behind the welcome of a life that plays alone.
+    Departed {
+        /// Which rank.
+        rank: u32,
+        /// The life of it that passed the last fence.
+        incarnation: u32,
     },
     /// The answer to [`ToLauncher::Get`].
     Value {
@@ -243,6 +254,7 @@ impl Accompanied for ToRank {
             ToRank::Value { memory: true, .. }
                 | ToRank::Up { memory: true, .. }
                 | ToRank::Remains { .. }
+                | ToRank::Departed { .. }
         )
     }
 }

@@ -191,11 +191,11 @@ impl Job {
         }
     }
 
-    /// A rank was killed after it had left: the others go on, and the job's status
-    /// says it.
-    pub(super) fn note_late(&mut self, rank: usize, end: End) {
+    /// A rank was killed after all had left, and is not started again: the others go
+    /// on, and the job's status says it.
+    pub(super) fn note_late(&mut self, rank: usize, end: End, why: &str) {
         if let Some(verdict) = verdict::judge(rank, end, Membership::Left) {
-            let failure = format!("{}; it had left the job before", verdict.failure);
+            let failure = format!("{}; it had left the job before; {why}", verdict.failure);
             let late = Outcome::new(verdict.status, Some(failure));
             self.late.get_or_insert(late);
         }

@@ -72,6 +72,14 @@ impl Lives {
         self.remains.clone()
     }
 
+    /// The log memory of the life that passed the last fence, with its number. Of a
+    /// rank that has: later lives put no address.
+    pub fn last_log(&self) -> Option<(u32, Memory)> {
+        let own = self.segment.clone();
+        own.map(|segment| (self.incarnation, segment))
+            .or_else(|| self.remains())
+    }
+
     /// This life has ended, and the next is started.
     pub fn next_life(&mut self) {
         // A life that had not begun has not looked at what was left before it.

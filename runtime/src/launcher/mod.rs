@@ -211,6 +211,9 @@ pub struct Job {
     /// `--progress`.
     progress: Option<Progress>,
     board: Board,
+    /// All ranks have passed the last fence: their logs do not grow any more, and a
+    /// rank that is started again meets no other.
+    past_last_fence: bool,
     /// After the ranks: their agents end what is left of them.
     place: Place,
     id: u64,

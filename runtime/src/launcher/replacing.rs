@@ -3,7 +3,8 @@
 use super::Job;
 use super::introductions::{self, Standing};
 use super::memory::Memory;
-use super::restarting::{self, Sequel};
+use super::restarting::{self, Departure, Sequel};
+use super::start::Place;
 use super::verdict::{End, Membership};
 use crate::control::message::ToRank;
 use std::io::Write as _;
@@ -25,9 +26,26 @@ impl Job {
         let (process, lives) = (&self.ranks[rank], &self.lives[rank]);
         lives.allowance.sequel(
             process.true_end(end),
-            process.membership,
+            self.departure(rank),
             lives.has_caught_up,
         )
+    }
+
+    /// Where the last fence is for a rank.
+    pub(super) fn departure(&self, rank: usize) -> Departure {
+        let has_left = self.ranks[rank].membership == Membership::Left;
+        let mut others = (0..self.ranks.len()).filter(|other| *other != rank);
+        match (self.past_last_fence, &self.place) {
+            (false, _) if has_left => Departure::Without("not all ranks have left the job"),
+            (false, _) => Departure::Ahead,
+            (true, Place::There(_)) => {
+                Departure::Without("with --hosts the logs of ranks that have left cannot be read")
+            }
+            (true, Place::Here(_)) => match others.all(|it| self.lives[it].last_log().is_some()) {
+                true => Departure::Behind,
+                false => Departure::Without("a rank that has left had no log memory"),
+            },
+        }
     }
 
     /// Starts a rank again whose process has ended. REC-1, REC-6
@@ -48,8 +66,11 @@ impl Job {
             rank: rank as u32,
             incarnation,
         };
-        for other in introductions::after_death(&self.standings(), rank) {
-            self.tell(other, &down, None);
+        // Behind the last fence no rank hears another.
+        if !self.past_last_fence {
+            for other in introductions::after_death(&self.standings(), rank) {
+                self.tell(other, &down, None);
+            }
         }
         let lives = &mut self.lives[rank];
         lives.allowance.spend(end, lives.has_caught_up);
@@ -110,8 +131,24 @@ impl Job {
         if let Some((incarnation, memory)) = self.lives[rank].remains() {
             self.tell(rank, &ToRank::Remains { incarnation }, Some(memory));
         }
+        if self.past_last_fence {
+            return self.hand_over_logs(rank);
+        }
         for other in introductions::after_welcome(&self.standings(), rank) {
             self.tell_up(rank, other);
+        }
+    }
+
+    /// What all others have sent, for a rank that meets none of them. REC-3
+    fn hand_over_logs(&mut self, rank: usize) {
+        for other in (0..self.ranks.len()).filter(|other| *other != rank) {
+            if let Some((incarnation, memory)) = self.lives[other].last_log() {
+                let departed = ToRank::Departed {
+                    rank: other as u32,
+                    incarnation,
+                };
+                self.tell(rank, &departed, Some(memory));
+            }
         }
     }
 

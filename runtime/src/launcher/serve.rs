@@ -207,7 +207,7 @@ impl Job {
             match self.sequel(*rank, *end) {
                 Sequel::Again if self.is_running() => again.push((*rank, *end)),
                 Sequel::Again => judged.push((*rank, *end, None)),
-                Sequel::Noted => self.note_late(*rank, *end),
+                Sequel::Noted(why) => self.note_late(*rank, *end, &why),
                 Sequel::Judged(why) => judged.push((*rank, *end, why)),
             }
         }

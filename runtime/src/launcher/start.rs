@@ -180,6 +180,7 @@ pub fn start(mut spec: JobSpec, forward_signals: bool) -> Result<Job, Error> {
         schedule,
         progress: None,
         board: Board::new(spec.ranks as usize),
+        past_last_fence: false,
         place,
         id,
         config: spec.config,
