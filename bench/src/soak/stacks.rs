@@ -79,7 +79,10 @@ mod tests {
         let text = of_processes(&variable);
         sleeper.kill().expect("it runs");
         sleeper.wait().expect("it ends");
-        assert!(text.contains(&format!("/proc/{}: ", sleeper.id())), "{text}");
+        assert!(
+            text.contains(&format!("/proc/{}: ", sleeper.id())),
+            "{text}"
+        );
         assert!(text.contains("State: "), "{text}");
     }
 }

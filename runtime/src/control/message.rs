@@ -86,6 +86,11 @@ pub enum ToLauncher {
         /// Which life.
         incarnation: u32,
     },
+    /// A later life plays its past again, and has come so far.
+    Replaying {
+        /// How far.
+        figures: ReplayFigures,
+    },
     /// A later life has played everything again that is known of the lives before.
     Recovered {
         /// What it was, and how long it took.
@@ -103,6 +108,18 @@ pub enum ToLauncher {
         /// Why, for people.
         message: String,
     },
+}
+
+/// How far a later life has come in playing its past again.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ReplayFigures {
+    /// Its clock at its beginning: that of its checkpoint, or 0.
+    pub begin: u64,
+    /// Its clock now.
+    pub clock: u64,
+    /// The clock up to which its events reach; the life before came at least so far.
+    /// `begin` or less: it has no events.
+    pub events_until: u64,
 }
 
 /// What a later life has done before it went on where the one before was, and how

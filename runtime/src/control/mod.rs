@@ -17,7 +17,7 @@ pub mod message;
 pub mod socket;
 
 use crate::{Error, Statistics, config::JobConfig};
-use message::{RecoveryFigures, StatusFigures, ToLauncher, ToRank};
+use message::{RecoveryFigures, ReplayFigures, StatusFigures, ToLauncher, ToRank};
 use refrain_ring::{Incarnation, Rank};
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags};
@@ -494,6 +494,15 @@ impl ControlPlane {
             incarnation: incarnation.0,
         };
         self.send("telling that a rank is lost", &message, None)
+    }
+
+    /// Says how far this life has come in playing its past again.
+    ///
+    /// # Errors
+    /// When the job is being ended, or the launcher is gone.
+    pub fn tell_replaying(&mut self, figures: ReplayFigures) -> Result<(), Error> {
+        let message = ToLauncher::Replaying { figures };
+        self.send("telling of a recovery", &message, None)
     }
 
     /// Says that everything that is known of earlier lives was played again.

@@ -137,9 +137,8 @@ impl Job {
         if is_to_be_hit {
             self.ranks[rank].signal_own(signal);
         } else {
-            self.say(Some(format!(
-                "rank {rank} has left and is not touched any more"
-            )));
+            let line = format!("rank {rank} has left and is not touched any more");
+            self.say_of(rank, Some(line));
         }
         is_to_be_hit
     }

@@ -22,6 +22,7 @@
 //! | `addresses` | how this host can be reached |
 //! | `fencing` | waiting until what was killed has ended |
 //! | `restarting` | who is started again; pure |
+//! | `futile` | ranks that die again before they have caught up; pure |
 //! | `replacing` | fencing a dead rank, starting it again, telling the others |
 //! | `introductions` | who is told of whom then; pure |
 //! | `recoveries` | what is told of it; pure |
@@ -40,6 +41,8 @@
 //! | `loggers` | the event loggers beside the ranks |
 //! | `spilled` | what ranks have spilled, and its end |
 //! | `progress` | the live view |
+//! | `out_of_memory` | whether the kernel has killed processes of the job's group |
+//! | `hushing` | lines that repeat; pure |
 //! | `suspecting`, `stat` | ranks that are stopped for too long; pure; `/proc` |
 //! | `verdict` | what a rank's end means; pure |
 
@@ -51,8 +54,10 @@ mod child;
 mod ending;
 mod faults;
 mod fencing;
+mod futile;
 mod held;
 mod hosts;
+mod hushing;
 mod injecting;
 mod introductions;
 mod limits;
@@ -62,6 +67,7 @@ mod lives;
 mod loggers;
 mod memory;
 mod ordering;
+mod out_of_memory;
 mod output;
 mod printed;
 mod process;
@@ -94,9 +100,11 @@ use board::Board;
 use checkpoints::CheckpointPlace;
 use ending::Phase;
 use faults::Faults;
+use hushing::Hush;
 use lives::Lives;
 use loggers::EventLoggers;
 use ordering::Schedule;
+use out_of_memory::OutOfMemory;
 use process::RankProcess;
 use progress::Progress;
 use recoveries::Recoveries;
@@ -206,7 +214,10 @@ pub struct Job {
     /// By rank.
     lives: Vec<Lives>,
     recoveries: Recoveries,
+    /// By rank.
+    hushes: Vec<Hush>,
     faults: Faults,
+    out_of_memory: OutOfMemory,
     schedule: Schedule,
     /// `--progress`.
     progress: Option<Progress>,

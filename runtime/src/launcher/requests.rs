@@ -140,8 +140,12 @@ impl Job {
                 self.suspect(rank as usize, incarnation);
                 Ok(())
             }
+            ToLauncher::Replaying { figures } => {
+                self.lives[rank].replay = Some(figures);
+                Ok(())
+            }
             ToLauncher::Recovered { figures } => {
-                self.lives[rank].has_caught_up = true;
+                self.lives[rank].caught_up();
                 let incarnation = self.lives[rank].incarnation;
                 // Behind the last fence the files are all that is left of what ranks
                 // have sent.
@@ -151,7 +155,7 @@ impl Job {
                     }
                 }
                 let line = self.recoveries.finished(rank, *figures, Instant::now());
-                self.say(line);
+                self.say_of(rank, line);
                 Ok(())
             }
             ToLauncher::Finalize => {

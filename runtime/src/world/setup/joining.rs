@@ -93,6 +93,8 @@ impl Joining<'_> {
         let next = found.opened.as_ref().map_or(1, |opened| opened.next);
         let opened = found.opened.take();
         let (engine, world, restored) = self.engine(means, (member, &events), opened)?;
+        let records = found.records.as_deref();
+        let events_until = records.map_or(Clock(0), Past::told_before);
         let mut engine = self.rehearse(engine, &mut found);
         for (rank, incarnation, address) in to_connect {
             engine.connect(rank, incarnation, &address)?;
@@ -100,7 +102,7 @@ impl Joining<'_> {
         Ok(Joined {
             recovering: self.is_later().then(|| {
                 found.figures.collect_us = microseconds(self.began.elapsed());
-                Recovering::new(self.began, found.figures, &engine)
+                Recovering::new(self.began, found.figures, &engine, events_until)
             }),
             engine,
             events,
