@@ -137,6 +137,7 @@ fn to_rank(input: &mut Input<'_>) -> ToRank {
             rank: input.u32(),
             size: input.u32(),
             incarnation: input.u32(),
+            alone: input.u8().is_multiple_of(2),
             config: Box::new(JobConfig {
                 fabric: input.text(),
                 log_memory_bytes: input.u8().is_multiple_of(2).then(|| input.u64()),
@@ -212,6 +213,7 @@ pub fn seeds() -> Vec<Vec<u8>> {
             size: 2,
             incarnation: 0,
             config: Box::default(),
+            alone: false,
         },
         ToRank::Value {
             key,

@@ -9,6 +9,9 @@ use refrain_ring::{Clock, Incarnation, Position, Rank, RecordHeader, Ssn};
 use refrain_transport::past::{Fate, Past, PastSends, Recorded, SentAgain};
 use std::collections::{BTreeMap, VecDeque};
 
+/// Contexts from here on are the library's own: barriers.
+pub const CONTEXT_RESERVED_MIN: u32 = 0xffff_0000;
+
 /// Payload that is read ahead for each receiver, roughly.
 const AHEAD_BYTES: usize = 1 << 20;
 
@@ -206,5 +209,8 @@ fn first_difference(one: &[u8], other: &[u8]) -> usize {
 
 fn envelope((context, tag, synchronous, bytes): (u32, i32, bool, usize)) -> String {
     let synchronous = if synchronous { ", synchronous" } else { "" };
+    if context >= CONTEXT_RESERVED_MIN {
+        return format!("a barrier, step {tag}, {bytes} bytes{synchronous}");
+    }
     format!("context {context}, tag {tag}, {bytes} bytes{synchronous}")
 }

@@ -3,6 +3,7 @@
 
 use crate::Error;
 use refrain_logging::image::{LogImage, RankMemory, Selection};
+use refrain_ring::Rank;
 use refrain_transport::fabric::shm;
 use std::os::fd::OwnedFd;
 use std::path::Path;
@@ -16,13 +17,25 @@ use std::sync::Arc;
 /// [`Error::Config`] when the file is no rank's segment, or the folder cannot be
 /// listed.
 pub fn open_log(segment: OwnedFd, spill_dir: Option<&Path>) -> Result<LogImage, Error> {
+    open_log_to(segment, spill_dir, None)
+}
+
+/// As [`open_log`], of the log to one rank alone.
+///
+/// # Errors
+/// As [`open_log`].
+pub fn open_log_to(
+    segment: OwnedFd,
+    spill_dir: Option<&Path>,
+    destination: Option<Rank>,
+) -> Result<LogImage, Error> {
     let dead = shm::open_dead_log(Arc::new(segment))
         .map_err(|error| Error::Config(format!("the segment of a dead rank: {error}")))?;
     let selection = Selection {
         job: Some(dead.job),
         source: Some(dead.rank),
         incarnation: Some(dead.incarnation),
-        destination: None,
+        destination,
     };
     let mut image = match spill_dir {
         Some(folder) => LogImage::open(folder, selection)

@@ -50,7 +50,7 @@ impl fmt::Display for Failure {
 impl Failure {
     /// What is wrong with a job that had to print this.
     pub fn of(ended: &Ended, expected: &str, place: &Place) -> Option<Self> {
-        if ended.hung {
+        if ended.hung.is_some() {
             return Some(Self::Hung);
         }
         if ended.status != Some(0) {
@@ -102,6 +102,9 @@ impl Kept {
         fs::write(folder.join("command"), format!("{job}\n"))?;
         fs::write(folder.join("out"), &ended.out)?;
         fs::write(folder.join("err"), &ended.err)?;
+        if let Some(stacks) = &ended.hung {
+            fs::write(folder.join("stacks"), stacks)?;
+        }
         for (left, name) in [
             (place.temporary(), "temporary"),
             (place.spilled(), "spilled"),

@@ -1,7 +1,7 @@
 //! Runs one job and looks at its launcher meanwhile.
 
 use super::job::Job;
-use super::residue;
+use super::{residue, stacks};
 use crate::launched_job;
 use std::fs::{self, File};
 use std::io;
@@ -26,8 +26,8 @@ pub struct Ended {
     pub status: Option<i32>,
     pub out: String,
     pub err: String,
-    /// It did not end, and was ended.
-    pub hung: bool,
+    /// It did not end, and was ended. What its processes were doing.
+    pub hung: Option<String>,
     /// The most that its launcher was seen to have.
     pub launcher_bytes: u64,
 }
@@ -99,8 +99,8 @@ impl Place {
             }
             let bytes = residue::resident_bytes(child.id()).unwrap_or(0);
             ended.launcher_bytes = ended.launcher_bytes.max(bytes);
-            if begin.elapsed() > self.patience && !ended.hung {
-                ended.hung = true;
+            if begin.elapsed() > self.patience && ended.hung.is_none() {
+                ended.hung = Some(stacks::of_processes(&self.mark()));
                 let id = rustix::process::Pid::from_child(child);
                 rustix::process::kill_process(id, rustix::process::Signal::TERM)?;
             }

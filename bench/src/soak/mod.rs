@@ -10,6 +10,7 @@ mod failure;
 mod job;
 mod launched;
 mod residue;
+mod stacks;
 mod tally;
 
 use crate::interrupt::{Interrupt, STATUS_INTERRUPTED};
@@ -44,8 +45,9 @@ pub struct Arguments {
     /// during the greeting at the start may end a job
     #[arg(long, default_value = "auto")]
     pub fabric: String,
-    /// After how long a job counts as one that hangs
-    #[arg(long, value_name = "SECONDS", default_value_t = 60)]
+    /// After how long a job counts as one that hangs. What its processes do then is
+    /// kept in the file `stacks`
+    #[arg(long, value_name = "SECONDS", default_value_t = 300)]
     pub patience: u64,
     /// Go on after a failure
     #[arg(long)]

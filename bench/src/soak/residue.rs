@@ -1,7 +1,7 @@
 //! What jobs leave, and what their launchers take.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// Names of what is in a folder.
 pub fn files(folder: &Path) -> Vec<String> {
@@ -13,16 +13,28 @@ pub fn files(folder: &Path) -> Vec<String> {
 
 /// Command lines of processes with this variable in their environment.
 pub fn processes(variable: &str) -> Vec<String> {
+    folders_of(variable)
+        .iter()
+        .filter_map(|process| command_line(process))
+        .collect()
+}
+
+/// Their folders in `/proc`.
+pub(super) fn folders_of(variable: &str) -> Vec<PathBuf> {
     let all = fs::read_dir("/proc").into_iter().flatten().flatten();
-    all.filter_map(|process| {
-        // Gone meanwhile, or somebody else's.
-        let environment = fs::read(process.path().join("environ")).ok()?;
-        let mut variables = environment.split(|byte| *byte == 0);
-        let has_it = variables.any(|it| it == variable.as_bytes());
-        let line = fs::read(process.path().join("cmdline")).ok()?;
-        has_it.then(|| String::from_utf8_lossy(&line).replace('\0', " "))
-    })
-    .collect()
+    all.map(|process| process.path())
+        .filter(|process| {
+            // Gone meanwhile, or of another user.
+            let environment = fs::read(process.join("environ")).unwrap_or_default();
+            let mut variables = environment.split(|byte| *byte == 0);
+            variables.any(|it| it == variable.as_bytes())
+        })
+        .collect()
+}
+
+pub(super) fn command_line(process: &Path) -> Option<String> {
+    let line = fs::read(process.join("cmdline")).ok()?;
+    Some(String::from_utf8_lossy(&line).replace('\0', " "))
 }
 
 /// Resident memory of a process; `None` if it is gone.

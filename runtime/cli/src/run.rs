@@ -33,7 +33,7 @@ const NOT_FOUND: u8 = 127;
 #[derive(Args)]
 pub struct Arguments {
     /// How many ranks to start (1 to 1024).
-    #[arg(short = 'n', value_name = "N", value_parser = ranks)]
+    #[arg(short = 'n', value_name = "N", value_parser = ranks, allow_negative_numbers = true)]
     ranks: u32,
     /// Run the ranks on these hosts, by ssh: names, each with its number of ranks
     /// (1 if not given), in order.

@@ -227,3 +227,22 @@ fn a_progress_line_behind_words_that_nobody_reads_costs_nothing() {
     assert_eq!(child.wait().expect("ours").code(), Some(141));
     assert!(used[1] - used[0] < 10, "{used:?}");
 }
+
+/// A full disk is not a reader that has gone: it is told, and the other way round.
+#[test]
+fn output_that_cannot_be_written_is_told() {
+    let full = || Stdio::from(fs::File::create("/dev/full").unwrap());
+    for to_stdout in [true, false] {
+        let mut command = job("-n 2 --no-prefix", "0:say=x 0:complain=y hello fence hang");
+        command.stdout(Stdio::piped()).stderr(Stdio::piped());
+        match to_stdout {
+            true => command.stdout(full()),
+            false => command.stderr(full()),
+        };
+        let output = command.spawn().unwrap().wait_with_output().unwrap();
+        assert_eq!(output.status.code(), Some(1), "{output:?}");
+        let err = String::from_utf8_lossy(&output.stderr);
+        let words = "the job's standard output cannot be written: No space left on device";
+        assert_eq!(err.contains(words), to_stdout, "{err}");
+    }
+}

@@ -187,6 +187,11 @@ fn faults_that_cannot_be_are_refused() {
         ("-n 2 --kill-random 0", "2.5,42"),
         ("-n 2 --max-restarts 1", "pessimist"),
         ("-n 2 --suspect-ranks-after 0", "or off"),
+        ("-n -1", "at least 1 and at most"),
+        (
+            "-n 2 --protocol pessimist --event-replicas 3 --event-loggers tcp:127.0.0.1:1",
+            "--event-replicas 3",
+        ),
     ] {
         let ended = run(&mut job(options, "hello")).expect(2);
         assert!(ended.err.contains(words), "{options}: {}", ended.err);
@@ -198,10 +203,42 @@ fn faults_that_cannot_be_are_refused() {
 fn a_kill_ends_a_job_that_cannot_recover() {
     let ended = run(&mut job("-n 2 --kill 1@0.1", "hang")).expect(137);
     assert!(
-        ended.err.contains("rank 1 was killed by SIGKILL"),
+        ended
+            .err
+            .contains("rank 1 was killed by SIGKILL (by --kill)"),
         "{}",
         ended.err
     );
+}
+
+/// Later lives die before they have caught up.
+// REC-6
+#[test]
+fn a_rank_that_gets_nowhere_is_told_of_early_and_at_the_end() {
+    let folder = folder();
+    let steps = "join later:begin=0 die=9/$/a last-fence";
+    let ended = play(folder.path(), "-n 1", steps).expect(137);
+    let told = |text: &str| ended.err.matches(text).count();
+    let early = "rank 0 was killed 2 times in a row before it had caught up";
+    assert_eq!(told(early), 1, "{}", ended.err);
+    assert_eq!(told("Its next start waits 0.1 s"), 1, "{}", ended.err);
+    // The last words.
+    let end = "--max-restarts 8 are used up";
+    let last = ended.err.lines().find(|line| line.contains(end)).unwrap();
+    let words = "it was killed 4 times in a row before it had caught up";
+    assert!(
+        last.contains(words) && last.contains("--checkpoint-policy"),
+        "{last}"
+    );
+    // One for the first life, one for the life behind it.
+    assert_eq!(
+        told("was killed by SIGKILL (incarnation"),
+        1,
+        "{}",
+        ended.err
+    );
+    // The next start came later: all lives were there.
+    assert_eq!(std::fs::read(folder.path().join("a")).unwrap().len(), 5);
 }
 
 #[test]

@@ -235,14 +235,18 @@ mod tests {
                 any::<u32>(),
                 any::<u32>(),
                 any::<u32>(),
-                config()
+                config(),
+                any::<bool>()
             )
-                .prop_map(|(job, rank, size, incarnation, config)| ToRank::Welcome {
-                    job,
-                    rank,
-                    size,
-                    incarnation,
-                    config: Box::new(config)
+                .prop_map(|(job, rank, size, incarnation, config, alone)| {
+                    ToRank::Welcome {
+                        job,
+                        rank,
+                        size,
+                        incarnation,
+                        config: Box::new(config),
+                        alone,
+                    }
                 }),
             (any::<String>(), any::<Vec<u8>>(), any::<bool>())
                 .prop_map(|(key, value, memory)| { ToRank::Value { key, value, memory } }),
@@ -324,7 +328,7 @@ mod tests {
     #[test]
     fn each_field_of_the_header_is_checked() {
         assert_eq!(tampered(0, b'X'), Err(FrameError::Magic));
-        assert_eq!(tampered(4, 10), Err(FrameError::Version(10)));
+        assert_eq!(tampered(4, 99), Err(FrameError::Version(99)));
         assert_eq!(tampered(6, 1), Err(FrameError::Reserved));
         assert_eq!(tampered(11, 1), Err(FrameError::TooLong((1 << 24) + 8)));
         assert_eq!(
@@ -364,6 +368,7 @@ mod tests {
             size: 3,
             incarnation: 4,
             config: Box::new(JobConfig::default()),
+            alone: false,
         };
         let expected = [
             b"RFRN\x09\0\0\0\x49\0\0\0".as_slice(),
@@ -372,6 +377,7 @@ mod tests {
             b"\0\0\0\0\0\0\xb0\xea\x01\0".as_slice(),
             b"\0\0\0\x04auto\xe0\xd4\x03\0\0\0\0\0".as_slice(),
             b"\x04none\xe8\x07\0\x01\x01\x01\x01\0\0",
+            b"\0",
         ]
         .concat();
         assert_eq!(encode(&welcome).unwrap(), expected);

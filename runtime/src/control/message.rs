@@ -86,6 +86,11 @@ pub enum ToLauncher {
         /// Which life.
         incarnation: u32,
     },
+    /// A later life plays its past again, and has come so far.
+    Replaying {
+        /// How far.
+        figures: ReplayFigures,
+    },
     /// A later life has played everything again that is known of the lives before.
     Recovered {
         /// What it was, and how long it took.
@@ -103,6 +108,18 @@ pub enum ToLauncher {
         /// Why, for people.
         message: String,
     },
+}
+
+/// How far a later life has come in playing its past again.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ReplayFigures {
+    /// Its clock at its beginning: that of its checkpoint, or 0.
+    pub begin: u64,
+    /// Its clock now.
+    pub clock: u64,
+    /// The clock up to which its events reach; the life before came at least so far.
+    /// `begin` or less: it has no events.
+    pub events_until: u64,
 }
 
 /// What a later life has done before it went on where the one before was, and how
@@ -167,6 +184,17 @@ pub enum ToRank {
         incarnation: u32,
         /// The job's settings.
         config: Box<JobConfig>,
+        /// All ranks have passed their last fence. This later life meets no peer: it
+        /// reads what they sent to it from their logs ([`ToRank::Departed`]).
+        alone: bool,
+    },
+    /// The log memory of a rank that has passed the last fence travels with this
+    /// message. One for each peer, behind the welcome of a life that plays alone.
+    Departed {
+        /// Which rank.
+        rank: u32,
+        /// The life of it that passed the last fence.
+        incarnation: u32,
     },
     /// The answer to [`ToLauncher::Get`].
     Value {
@@ -243,6 +271,7 @@ impl Accompanied for ToRank {
             ToRank::Value { memory: true, .. }
                 | ToRank::Up { memory: true, .. }
                 | ToRank::Remains { .. }
+                | ToRank::Departed { .. }
         )
     }
 }

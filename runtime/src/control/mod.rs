@@ -17,7 +17,7 @@ pub mod message;
 pub mod socket;
 
 use crate::{Error, Statistics, config::JobConfig};
-use message::{RecoveryFigures, StatusFigures, ToLauncher, ToRank};
+use message::{RecoveryFigures, ReplayFigures, StatusFigures, ToLauncher, ToRank};
 use refrain_ring::{Incarnation, Rank};
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags};
@@ -43,6 +43,7 @@ pub struct ControlPlane {
     /// Fences that were begun: one more while this rank waits in one.
     fences_begun: u64,
     stopped: Option<String>,
+    is_alone: bool,
     /// What came in between, in its order.
     news: VecDeque<News>,
 }
@@ -57,6 +58,8 @@ pub enum News {
         /// Its segment.
         memory: OwnedFd,
     },
+    /// What a rank that has passed the last fence has left in memory.
+    Departed(Departed),
     /// A rank is dead and fenced. FENCE-1
     Down {
         /// Which.
@@ -79,6 +82,17 @@ pub enum News {
     CheckpointWanted,
     /// How this rank is, is asked.
     StatusAsked,
+}
+
+/// A rank that has passed the last fence of the job.
+#[derive(Debug)]
+pub struct Departed {
+    /// Which rank.
+    pub rank: Rank,
+    /// The life of it that passed the fence.
+    pub incarnation: Incarnation,
+    /// The segment of that life.
+    pub memory: OwnedFd,
 }
 
 /// What a rank does that is in a fence.
@@ -120,6 +134,11 @@ impl News {
                 incarnation: Incarnation(incarnation),
                 memory,
             },
+            (ToRank::Departed { rank, incarnation }, Some(memory)) => Self::Departed(Departed {
+                rank: Rank(rank),
+                incarnation: Incarnation(incarnation),
+                memory,
+            }),
             (ToRank::Down { rank, incarnation }, _) => Self::Down {
                 rank: Rank(rank),
                 incarnation: Incarnation(incarnation),
@@ -170,6 +189,7 @@ impl ControlPlane {
             generation: 0,
             fences_begun: 0,
             stopped: None,
+            is_alone: false,
             news: VecDeque::new(),
         };
         control.send(
@@ -187,6 +207,7 @@ impl ControlPlane {
                     size,
                     incarnation,
                     config,
+                    alone,
                 },
                 None,
             ) => {
@@ -195,6 +216,7 @@ impl ControlPlane {
                 control.size = size;
                 control.incarnation = Incarnation(incarnation);
                 control.config = *config;
+                control.is_alone = alone;
                 Ok(control)
             }
             (other, _) => Err(out_of_turn(ATTEMPTED, &other)),
@@ -339,6 +361,52 @@ impl ControlPlane {
         is_next.then(|| self.news.pop_front()).flatten()
     }
 
+    /// Whether all ranks have passed the last fence: this later life meets no peer.
+    pub fn is_alone(&self) -> bool {
+        self.is_alone
+    }
+
+    /// The logs of all peers, for a life that is alone. Blocks until all have come.
+    ///
+    /// # Errors
+    /// When the job is being ended, or the launcher is gone.
+    pub fn departed(&mut self) -> Result<Vec<Departed>, Error> {
+        const ATTEMPTED: &str = "waiting for the logs of ranks that have left";
+        let is_departed = |news: &News| matches!(news, News::Departed(_));
+        let peers = self.size as usize - 1;
+        while self.news.iter().filter(|news| is_departed(news)).count() < peers {
+            if let Some((message, _)) = self.take(ATTEMPTED)? {
+                return Err(out_of_turn(ATTEMPTED, &message));
+            }
+            if self.news.iter().filter(|news| is_departed(news)).count() < peers {
+                self.receiver
+                    .read(self.socket.as_fd(), RecvFlags::empty())
+                    .map_err(|error| receive_failed(ATTEMPTED, error))?;
+            }
+        }
+        let (mut departed, mut others) = (Vec::with_capacity(peers), VecDeque::new());
+        for news in self.news.drain(..) {
+            match news {
+                News::Departed(of) => departed.push(of),
+                other => others.push_back(other),
+            }
+        }
+        self.news = others;
+        Ok(departed)
+    }
+
+    /// A copy of the descriptor of what the life before this one has left in memory,
+    /// with its number; it stays in the news.
+    pub fn remains(&self) -> Option<(Incarnation, OwnedFd)> {
+        self.news.iter().find_map(|news| match news {
+            News::Remains {
+                incarnation,
+                memory,
+            } => Some((*incarnation, memory.try_clone().ok()?)),
+            _ => None,
+        })
+    }
+
     /// A later life says from which checkpoint it goes on; 0: from the beginning.
     /// Returns when the launcher has read what this process has printed until now:
     /// that came from the program's start, not from behind the checkpoint.
@@ -426,6 +494,15 @@ impl ControlPlane {
             incarnation: incarnation.0,
         };
         self.send("telling that a rank is lost", &message, None)
+    }
+
+    /// Says how far this life has come in playing its past again.
+    ///
+    /// # Errors
+    /// When the job is being ended, or the launcher is gone.
+    pub fn tell_replaying(&mut self, figures: ReplayFigures) -> Result<(), Error> {
+        let message = ToLauncher::Replaying { figures };
+        self.send("telling of a recovery", &message, None)
     }
 
     /// Says that everything that is known of earlier lives was played again.

@@ -46,6 +46,7 @@ fn welcome() -> ToRank {
         size: 5,
         incarnation: 2,
         config: Box::default(),
+        alone: false,
     }
 }
 

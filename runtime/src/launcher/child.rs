@@ -6,7 +6,7 @@ use super::verdict::End;
 use crate::leftovers;
 use rustix::process::{
     Pid, PidfdFlags, Signal, WaitId, WaitIdOptions, WaitIdStatus, kill_process_group, pidfd_open,
-    pidfd_send_signal, waitid,
+    waitid,
 };
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -126,10 +126,15 @@ impl RankChild {
     /// Sends `signal` to the process that was started and to the one that has
     /// joined, and to nobody else.
     pub fn signal_own(&self, signal: Signal) {
-        let joined = self.joined.as_ref().map(|(_, joined)| joined);
-        for process in joined.into_iter().chain([&self.pidfd]) {
-            // One that has ended needs no signal.
-            let _ = pidfd_send_signal(process, signal);
+        self.signal_joined(signal);
+        fencing::signal(self.group, &self.pidfd, signal);
+    }
+
+    fn signal_joined(&self, signal: Signal) {
+        if let Some((process, joined)) = &self.joined
+            && let Some(id) = Pid::from_raw(*process as i32)
+        {
+            fencing::signal(id, joined, signal);
         }
     }
 
@@ -137,7 +142,7 @@ impl RankChild {
     pub fn signal(&self, signal: Signal) {
         // Both fail when nobody is left, which is what was wanted.
         if kill_process_group(self.group, signal).is_err() {
-            let _ = pidfd_send_signal(&self.pidfd, signal);
+            fencing::signal(self.group, &self.pidfd, signal);
         }
     }
 
@@ -147,7 +152,7 @@ impl RankChild {
             return;
         }
         let _ = kill_process_group(self.group, Signal::KILL);
-        let _ = pidfd_send_signal(&self.pidfd, Signal::KILL);
+        fencing::signal(self.group, &self.pidfd, Signal::KILL);
     }
 
     /// Makes sure that nothing of this life runs any more: what is reaped stores
@@ -157,10 +162,8 @@ impl RankChild {
     /// Something that was killed has not ended: what, for people.
     pub fn fence(&mut self) -> Result<(), String> {
         self.kill_group();
-        if let Some((_, joined)) = &self.joined {
-            // It may have left the group.
-            let _ = pidfd_send_signal(joined, Signal::KILL);
-        }
+        // It may have left the group.
+        self.signal_joined(Signal::KILL);
         let mut joined = self.joined.iter();
         let mut has_ended = joined.all(|(_, joined)| fencing::ends_within(joined, FENCE_MAX));
         // Fails only when somebody else has reaped it.

@@ -5,10 +5,14 @@
 //! Over. A job whose ranks all end well goes from Running to Flushing.
 
 use super::board::Stuck;
+use super::recoveries::Cause;
+use super::sink::{LostStream, Stream};
 use super::verdict::{self, End, Membership, Verdict};
 use super::{Job, Outcome};
 use crate::control::message::ToRank;
+use rustix::io::Errno;
 use rustix::process::Signal;
+use signal_hook::consts::SIGKILL;
 use std::io::Write as _;
 use std::time::{Duration, Instant};
 
@@ -60,6 +64,23 @@ impl Phase {
     }
 }
 
+/// Why a stream of the launcher's own cannot be written, for people.
+fn unwritable(stream: Stream, error: Errno) -> String {
+    let name = match stream {
+        Stream::Out => "standard output",
+        Stream::Err => "standard error",
+    };
+    let advice = match error {
+        Errno::NOSPC | Errno::DQUOT => ": make room on the disk that it goes to",
+        Errno::FBIG => ": the file is as long as ulimit -f allows",
+        _ => "",
+    };
+    format!(
+        "the job's {name} cannot be written: {}{advice}",
+        std::io::Error::from(error)
+    )
+}
+
 impl Job {
     pub(super) fn is_running(&self) -> bool {
         matches!(self.phase, Phase::Running)
@@ -72,10 +93,11 @@ impl Job {
         if !self.is_running() {
             return;
         }
+        self.lives.iter_mut().for_each(|lives| lives.pending = None);
         let reason = outcome
             .failure
             .clone()
-            .unwrap_or_else(|| "nobody reads the output of the job".into());
+            .unwrap_or_else(|| "the output of the job has no reader".into());
         for (index, rank) in self.ranks.iter_mut().enumerate() {
             if rank.end.is_some() || Some(index) == spared {
                 continue;
@@ -109,13 +131,18 @@ impl Job {
         self.end(Outcome::new(1, failure), Signal::TERM, Some(rank));
     }
 
-    /// Ends the job because nobody reads its output. Not worth a message.
-    pub(super) fn output_closed(&mut self) {
-        let status = verdict::signal_status(signal_hook::consts::SIGPIPE);
+    /// Ends the job because its output cannot be written. That its reader is gone is
+    /// not worth a message: such a job ends as a program that gets SIGPIPE.
+    pub(super) fn output_closed(&mut self, lost: LostStream) {
+        let LostStream { stream, error } = lost;
+        let closed = match error {
+            Errno::PIPE => Outcome::new(verdict::signal_status(signal_hook::consts::SIGPIPE), None),
+            error => Outcome::new(1, Some(unwritable(stream, error))),
+        };
         match &mut self.phase {
             // All went well but for the output.
-            Phase::Flushing { outcome, .. } if outcome.status == 0 => outcome.status = status,
-            _ => self.end(Outcome::new(status, None), Signal::TERM, None),
+            Phase::Flushing { outcome, .. } if outcome.status == 0 => *outcome = closed,
+            _ => self.end(closed, Signal::TERM, None),
         }
     }
 
@@ -175,7 +202,18 @@ impl Job {
             }
         }
         let verdicts = ended.iter().filter_map(|(rank, end, why)| {
-            let mut verdict = verdict::judge(*rank, *end, self.ranks[*rank].membership)?;
+            let mut verdict = verdict::judge(
+                *rank,
+                *end,
+                self.ranks[*rank].membership,
+                self.cause(*rank, *end),
+            )?;
+            if *end == End::Killed(SIGKILL)
+                && self.cause(*rank, *end) == Cause::Unknown
+                && let Some(hint) = self.out_of_memory.hint()
+            {
+                verdict.failure = format!("{}; {hint}", verdict.failure);
+            }
             if let Some(why) = why {
                 verdict.failure = format!("{}; {why}", verdict.failure);
             }
@@ -191,11 +229,11 @@ impl Job {
         }
     }
 
-    /// A rank was killed after it had left: the others go on, and the job's status
-    /// says it.
-    pub(super) fn note_late(&mut self, rank: usize, end: End) {
-        if let Some(verdict) = verdict::judge(rank, end, Membership::Left) {
-            let failure = format!("{}; it had left the job before", verdict.failure);
+    /// A rank was killed after all had left, and is not started again: the others go
+    /// on, and the job's status says it.
+    pub(super) fn note_late(&mut self, rank: usize, end: End, why: &str) {
+        if let Some(verdict) = verdict::judge(rank, end, Membership::Left, self.cause(rank, end)) {
+            let failure = format!("{}; it had left the job before; {why}", verdict.failure);
             let late = Outcome::new(verdict.status, Some(failure));
             self.late.get_or_insert(late);
         }
@@ -203,8 +241,9 @@ impl Job {
 
     /// Ends a job that waits for what cannot come.
     pub(super) fn judge_waiting(&mut self) {
-        let Some(Stuck { waiter, gone }) = self.board.stuck(|rank| self.ranks[rank].end.is_some())
-        else {
+        let is_over =
+            |rank: usize| self.ranks[rank].end.is_some() && !self.lives[rank].is_awaited();
+        let Some(Stuck { waiter, gone }) = self.board.stuck(is_over) else {
             return;
         };
         // REC-6: one that was shot, or has died, is about to be found dead: it waits for
@@ -255,6 +294,7 @@ impl Job {
                 );
             }
         }
+        self.tell_untold();
         self.ranks.clear();
         self.phase = match std::mem::replace(&mut self.phase, Phase::Running) {
             Phase::Running => Phase::Flushing {
@@ -275,7 +315,7 @@ mod tests {
     use super::*;
     use crate::config::JobConfig;
     use crate::launcher::board::Fencing;
-    use crate::launcher::recoveries::{Cause, Shot};
+    use crate::launcher::recoveries::Shot;
     use crate::launcher::{EventLoggerSpec, FaultSpec, JobSpec, Output};
 
     fn sleeping() -> Job {
@@ -333,7 +373,10 @@ mod tests {
         let mut job = sleeping();
         job.fail(7, "first".into());
         job.fail(8, "second".into());
-        job.output_closed();
+        job.output_closed(LostStream {
+            stream: Stream::Out,
+            error: Errno::PIPE,
+        });
         job.end_by_signal(signal_hook::consts::SIGTERM);
         let outcome = job.wait().unwrap();
         assert_eq!(

@@ -3,6 +3,7 @@
 use super::Job;
 use super::injecting::{Action, FaultSpec, Schedule, Target};
 use super::recoveries::{Cause, Shot};
+use super::restarting::Departure;
 use super::suspecting::Suspicion;
 use super::verdict::Membership;
 use crate::Error;
@@ -115,10 +116,12 @@ impl Job {
         }
     }
 
-    /// Whether a rank runs and has not left.
+    /// Whether a rank runs, and has not left or would be started again.
     fn is_to_be_hit(&self, rank: usize) -> bool {
         let process = &self.ranks[rank];
-        process.end.is_none() && process.membership != Membership::Left
+        let has_left = process.membership == Membership::Left;
+        let comes_again = || self.restarts_ranks() && self.departure(rank) == Departure::Behind;
+        process.end.is_none() && (!has_left || comes_again())
     }
 
     fn shoot(&mut self, rank: usize, cause: Cause) {
@@ -134,9 +137,8 @@ impl Job {
         if is_to_be_hit {
             self.ranks[rank].signal_own(signal);
         } else {
-            self.say(Some(format!(
-                "rank {rank} has left and is not touched any more"
-            )));
+            let line = format!("rank {rank} has left and is not touched any more");
+            self.say_of(rank, Some(line));
         }
         is_to_be_hit
     }
@@ -148,7 +150,8 @@ impl Job {
             .lives
             .get(rank)
             .is_some_and(|it| it.incarnation == incarnation);
-        if is_this && self.restarts_ranks() && self.is_to_be_hit(rank) {
+        // A peer that has passed the last fence ends when it likes.
+        if is_this && !self.past_last_fence && self.restarts_ranks() && self.is_to_be_hit(rank) {
             self.shoot(rank, Cause::Lost);
         }
     }

@@ -2,13 +2,28 @@
 
 use super::stat;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::process::{Pid, test_kill_process_group};
+use rustix::io::Errno;
+use rustix::process::{Pid, Signal, kill_process, pidfd_send_signal, test_kill_process_group};
 use std::os::fd::OwnedFd;
 use std::thread;
 use std::time::{Duration, Instant};
 
 /// Between two looks at a group.
 const LOOK: Duration = Duration::from_micros(200);
+
+/// Signals a child that is not reaped, or another process whose descriptor is open. A
+/// filter of system calls may refuse the way by the descriptor; the other way is by
+/// its id, which a process keeps until it has ended.
+pub fn signal(id: Pid, process: &OwnedFd, signal: Signal) {
+    match pidfd_send_signal(process, signal) {
+        // One that has ended needs no signal.
+        Ok(()) | Err(Errno::SRCH) => {}
+        Err(_) if ends_within(process, Duration::ZERO) => {}
+        Err(_) => {
+            let _ = kill_process(id, signal);
+        }
+    }
+}
 
 /// Whether a process ends within a time.
 pub fn ends_within(process: &OwnedFd, longest: Duration) -> bool {
@@ -49,7 +64,7 @@ fn has_living(group: Pid) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use rustix::process::{PidfdFlags, Signal, kill_process_group, pidfd_open};
+    use rustix::process::{PidfdFlags, kill_process_group, pidfd_open};
     use std::os::unix::process::CommandExt;
     use std::process::{Command, Stdio};
 

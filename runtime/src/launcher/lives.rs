@@ -1,8 +1,12 @@
 //! What outlives the processes of a rank.
 
+use super::futile::Stage;
 use super::memory::Memory;
+use super::output::Output;
 use super::recoveries::{Cause, Shot};
 use super::restarting::Allowance;
+use super::verdict::End;
+use crate::control::message::ReplayFigures;
 use std::time::Instant;
 
 /// One rank over all its lives.
@@ -22,12 +26,39 @@ pub struct Lives {
     pub kill_at_clock: Option<u64>,
     /// The signal with which the launcher has killed this life.
     pub shot: Option<Shot>,
+    /// How far this life has come in playing its past again, as far as it has said.
+    pub replay: Option<ReplayFigures>,
+    /// Deaths in a row before a life had caught up.
+    pub futile: u32,
+    /// It is dead, and its next life is to be started at a time.
+    pub pending: Option<Pending>,
+    /// When this life was started.
+    pub started: Instant,
     /// This life has all it needs of what is kept of those before.
     has_begun: bool,
     /// The segment that this life has put with its address.
     segment: Option<Memory>,
     /// Of an earlier life, with its number.
     remains: Option<(u32, Memory)>,
+}
+
+/// A death whose next life is still to be started.
+#[derive(Debug)]
+pub struct Pending {
+    /// When.
+    pub start_at: Instant,
+    /// The life that died.
+    pub incarnation: u32,
+    /// How it ended.
+    pub end: End,
+    /// The signal with which the launcher has killed it.
+    pub shot: Option<Shot>,
+    /// Why it was killed, as far as is known besides.
+    pub cause: Cause,
+    /// When its end was seen.
+    pub noticed: Instant,
+    /// For the next life.
+    pub outputs: Vec<Output>,
 }
 
 impl Lives {
@@ -41,6 +72,10 @@ impl Lives {
             checkpoint: None,
             kill_at_clock,
             shot: None,
+            replay: None,
+            futile: 0,
+            pending: None,
+            started: Instant::now(),
             has_begun: true,
             segment: None,
             remains: None,
@@ -60,6 +95,26 @@ impl Lives {
         self.let_go();
     }
 
+    /// This life is where the one before was.
+    pub fn caught_up(&mut self) {
+        self.has_caught_up = true;
+        self.futile = 0;
+    }
+
+    /// Whether its next life is still to be started.
+    pub fn is_awaited(&self) -> bool {
+        self.pending.is_some()
+    }
+
+    /// How far this life came until now, if it has not caught up.
+    pub fn stage(&self) -> Option<Stage> {
+        (!self.has_caught_up).then(|| Stage {
+            replay: self.replay,
+            lived: self.started.elapsed(),
+            has_checkpoint: self.checkpoint.is_some(),
+        })
+    }
+
     /// Frees the memory of the dead as soon as this life's own is there.
     fn let_go(&mut self) {
         if self.has_begun && self.segment.is_some() {
@@ -72,13 +127,25 @@ impl Lives {
         self.remains.clone()
     }
 
+    /// The log memory of the life that passed the last fence, with its number. Of a
+    /// rank that has: later lives put no address.
+    pub fn last_log(&self) -> Option<(u32, Memory)> {
+        let own = self.segment.clone();
+        own.map(|segment| (self.incarnation, segment))
+            .or_else(|| self.remains())
+    }
+
     /// This life has ended, and the next is started.
     pub fn next_life(&mut self) {
         // A life that had not begun has not looked at what was left before it.
         if let Some(segment) = self.segment.take().filter(|_| self.has_begun) {
             self.remains = Some((self.incarnation, segment));
         }
+        if !self.has_caught_up {
+            self.futile += 1;
+        }
         self.incarnation += 1;
+        self.replay = None;
         self.has_begun = false;
         self.has_caught_up = false;
         self.has_address = false;

@@ -11,6 +11,7 @@ mod command;
 mod folders;
 mod process;
 
+use super::fencing;
 use super::program;
 use crate::Error;
 use crate::choice::events::{Loggers, REPLICAS_MAX, SHARDS_MAX};
@@ -22,7 +23,7 @@ use refrain_eventlog::client::ServerAddress;
 use refrain_logging::Member;
 use refrain_secure::Secret;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::process::{Signal, pidfd_send_signal};
+use rustix::process::{Pid, Signal};
 use std::ffi::OsString;
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::{AsFd, BorrowedFd};
@@ -123,6 +124,10 @@ impl EventLoggers {
             return Ok(Self::none());
         }
         match &spec.loggers {
+            Loggers::Running(_) if spec.replicas > 1 => Err(Error::Argument(format!(
+                "--event-replicas {} says how many event loggers are started for each shard, and --event-loggers names some that run: name the replicas of a shard there, like tcp:HOST:PORT+tcp:HOST:PORT",
+                spec.replicas
+            ))),
             Loggers::Running(shards) => {
                 let is_local = |it: &ServerAddress| matches!(it, ServerAddress::Unix(_));
                 let local = shards.iter().flatten().find(|address| is_local(address));
@@ -262,8 +267,8 @@ impl EventLoggers {
 
     /// Kills one, if it runs.
     pub(super) fn kill(&self, index: usize) {
-        if let Some((_, pidfd)) = &self.loggers[index].process {
-            let _ = pidfd_send_signal(pidfd, Signal::KILL);
+        if let Some((child, pidfd)) = &self.loggers[index].process {
+            fencing::signal(Pid::from_child(child), pidfd, Signal::KILL);
         }
     }
 
@@ -309,19 +314,19 @@ impl Drop for EventLoggers {
                 .iter()
                 .filter_map(|logger| logger.process.as_ref())
         };
-        for (_, pidfd) in living() {
-            let _ = pidfd_send_signal(pidfd, Signal::TERM);
+        for (child, pidfd) in living() {
+            fencing::signal(Pid::from_child(child), pidfd, Signal::TERM);
             // A stopped one would not see it.
-            let _ = pidfd_send_signal(pidfd, Signal::CONT);
+            fencing::signal(Pid::from_child(child), pidfd, Signal::CONT);
         }
         let give_up_at = Instant::now() + STORE_MAX;
-        for (_, pidfd) in living() {
+        for (child, pidfd) in living() {
             let mut polled = [PollFd::new(pidfd, PollFlags::IN)];
             let _ = rustix::io::retry_on_intr(|| {
                 let left = give_up_at.saturating_duration_since(Instant::now());
                 poll(&mut polled, Timespec::try_from(left).ok().as_ref())
             });
-            let _ = pidfd_send_signal(pidfd, Signal::KILL);
+            fencing::signal(Pid::from_child(child), pidfd, Signal::KILL);
         }
         for logger in &mut self.loggers {
             if let Some((child, _)) = &mut logger.process {

@@ -24,6 +24,7 @@
 //! | `addresses` | how this host can be reached |
 //! | `fencing` | waiting until what was killed has ended |
 //! | `restarting` | who is started again; pure |
+//! | `futile` | ranks that die again before they have caught up; pure |
 //! | `replacing` | fencing a dead rank, starting it again, telling the others |
 //! | `introductions` | who is told of whom then; pure |
 //! | `recoveries` | what is told of it; pure |
@@ -42,6 +43,8 @@
 //! | `loggers` | the event loggers beside the ranks |
 //! | `spilled` | what ranks have spilled, and its end |
 //! | `progress` | the live view |
+//! | `out_of_memory` | whether the kernel has killed processes of the job's group |
+//! | `hushing` | lines that repeat; pure |
 //! | `suspecting`, `stat` | ranks that are stopped for too long; pure; `/proc` |
 //! | `verdict` | what a rank's end means; pure |
 
@@ -54,8 +57,10 @@ mod clocks;
 mod ending;
 mod faults;
 mod fencing;
+mod futile;
 mod held;
 mod hosts;
+mod hushing;
 mod inherited;
 mod injecting;
 mod introductions;
@@ -66,6 +71,7 @@ mod lives;
 mod loggers;
 mod memory;
 mod ordering;
+mod out_of_memory;
 mod output;
 mod printed;
 mod process;
@@ -102,9 +108,11 @@ use board::Board;
 use checkpoints::CheckpointPlace;
 use ending::Phase;
 use faults::Faults;
+use hushing::Hush;
 use lives::Lives;
 use loggers::EventLoggers;
 use ordering::Schedule;
+use out_of_memory::OutOfMemory;
 use process::RankProcess;
 use progress::Progress;
 use recoveries::Recoveries;
@@ -214,11 +222,17 @@ pub struct Job {
     /// By rank.
     lives: Vec<Lives>,
     recoveries: Recoveries,
+    /// By rank.
+    hushes: Vec<Hush>,
     faults: Faults,
+    out_of_memory: OutOfMemory,
     schedule: Schedule,
     /// `--progress`.
     progress: Option<Progress>,
     board: Board,
+    /// All ranks have passed the last fence: their logs do not grow any more, and a
+    /// rank that is started again meets no other.
+    past_last_fence: bool,
     /// After the ranks: their agents end what is left of them.
     place: Place,
     id: u64,

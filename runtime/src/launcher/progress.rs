@@ -17,8 +17,8 @@ const REPEAT: Duration = Duration::from_secs(5);
 const ASK_BEFORE: Duration = Duration::from_millis(100);
 /// Back to the beginning of the line, which is emptied.
 const ERASE: &[u8] = b"\r\x1b[K";
-/// What every terminal has, but the last.
-const COLUMNS: usize = 79;
+/// Of a terminal that does not say how wide it is.
+const COLUMNS_DEFAULT: u16 = 80;
 /// So many ranks are named, at most.
 const NAMED_MAX: usize = 8;
 
@@ -181,6 +181,22 @@ impl Progress {
     }
 }
 
+/// The width of the terminal that standard error is.
+fn columns() -> u16 {
+    let size = rustix::termios::tcgetwinsize(rustix::stdio::stderr());
+    let columns = size.map_or(0, |size| size.ws_col);
+    match columns {
+        0 => COLUMNS_DEFAULT,
+        columns => columns,
+    }
+}
+
+/// What of a line fits so many columns: in the last one a terminal would break it, and
+/// a line that is broken in two could not be drawn anew.
+fn fitting(line: &str, columns: u16) -> String {
+    line.chars().take(usize::from(columns) - 1).collect()
+}
+
 /// To standard error, if that takes it without blocking.
 fn write_now(bytes: &[u8]) -> bool {
     let descriptor = rustix::stdio::stderr();
@@ -234,8 +250,7 @@ impl Job {
         progress.has_asked = false;
         let glance = self.glance(now);
         if is_terminal {
-            // A line that is broken in two could not be drawn anew.
-            let line: String = format!("refrain: {glance}").chars().take(COLUMNS).collect();
+            let line = fitting(&format!("refrain: {glance}"), columns());
             let line = [ERASE, line.as_bytes()].concat();
             let is_drawn = write_now(&line);
             self.progress
@@ -261,6 +276,7 @@ impl Job {
         }
         for (rank, (process, lives)) in self.ranks.iter().zip(&self.lives).enumerate() {
             let state = match process.membership {
+                _ if lives.pending.is_some() => State::Starts,
                 _ if process.end.is_some() => State::Left,
                 Membership::Left => State::Left,
                 Membership::Stranger => State::Starts,
@@ -301,6 +317,14 @@ mod tests {
             "12 s: 3 ranks run, 2 start (4 5.1), 1 replay (3.2), 1 have left; recoveries: 2; \
              checkpoints 3 to 4, up to 30 s old"
         );
+    }
+
+    #[test]
+    fn a_line_is_as_long_as_the_terminal_is_wide() {
+        let line = "refrain: 12 s: 3 ranks run";
+        assert_eq!(fitting(line, 80), line);
+        assert_eq!(fitting(line, 20), "refrain: 12 s: 3 ra");
+        assert_eq!(fitting(line, 1), "");
     }
 
     #[test]

@@ -23,6 +23,19 @@ pub enum Cause {
     Lost,
 }
 
+impl Cause {
+    /// For people; empty where nothing is known.
+    pub(super) fn by(self) -> &'static str {
+        match self {
+            Self::Unknown => "",
+            Self::Kill => "by --kill",
+            Self::KillRandom => "by --kill-random",
+            Self::Suspected => "by --suspect-ranks-after: it was stopped",
+            Self::Lost => "as another rank did not reach it any more",
+        }
+    }
+}
+
 /// One death of a rank that was started again.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Recovery {
@@ -173,18 +186,16 @@ fn died_again(incarnation: u32, end: End) -> String {
 
 impl Recovery {
     fn what_happened(&self) -> String {
-        let by = match self.cause {
+        let comma = match self.cause {
             Cause::Unknown => "",
-            Cause::Kill => ", by --kill",
-            Cause::KillRandom => ", by --kill-random",
-            Cause::Suspected => ", by --suspect-ranks-after: it was stopped",
-            Cause::Lost => ", as another rank did not reach it any more",
+            _ => ", ",
         };
         format!(
-            "rank {} was killed by {} (incarnation {}{by})",
+            "rank {} was killed by {} (incarnation {}{comma}{})",
             self.rank,
             signal_name(self.signal),
-            self.incarnation
+            self.incarnation,
+            self.cause.by()
         )
     }
 }
@@ -215,7 +226,7 @@ impl Display for Recovery {
         }
         write!(
             to,
-            "events and peers {}, replay {}: {}, {}, {} held back, {} of them compared",
+            "events and peers {}, replay {}: {}, {}, {} held back, {} compared",
             Time(figures.collect_us),
             Time(figures.replay_us),
             count(figures.events, "event"),

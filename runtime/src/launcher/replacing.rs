@@ -1,13 +1,17 @@
 //! A rank that was killed is fenced and started again, and the others are told.
 
 use super::Job;
+use super::futile::{self, Stage};
 use super::introductions::{self, Standing};
+use super::lives::Pending;
 use super::memory::Memory;
-use super::restarting::{self, Sequel};
+use super::recoveries::Cause;
+use super::restarting::{self, Departure, Sequel};
+use super::start::Place;
 use super::verdict::{End, Membership};
 use crate::control::message::ToRank;
 use std::io::Write as _;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// The key of a rank's address.
 pub fn address_key(rank: usize) -> String {
@@ -23,11 +27,35 @@ impl Job {
     /// What follows from the end of a rank.
     pub(super) fn sequel(&self, rank: usize, end: End) -> Sequel {
         let (process, lives) = (&self.ranks[rank], &self.lives[rank]);
-        lives.allowance.sequel(
+        let sequel = lives.allowance.sequel(
             process.true_end(end),
-            process.membership,
+            self.departure(rank),
             lives.has_caught_up,
-        )
+        );
+        match (sequel, lives.stage()) {
+            (Sequel::Judged(Some(why)), Some(stage)) if lives.futile > 0 => {
+                let what = futile::describe(lives.futile + 1, stage, &self.config.recovery);
+                Sequel::Judged(Some(format!("{why}; it {what}")))
+            }
+            (sequel, _) => sequel,
+        }
+    }
+
+    /// Where the last fence is for a rank.
+    pub(super) fn departure(&self, rank: usize) -> Departure {
+        let has_left = self.ranks[rank].membership == Membership::Left;
+        let mut others = (0..self.ranks.len()).filter(|other| *other != rank);
+        match (self.past_last_fence, &self.place) {
+            (false, _) if has_left => Departure::Without("not all ranks have left the job"),
+            (false, _) => Departure::Ahead,
+            (true, Place::There(_)) => {
+                Departure::Without("with --hosts the logs of ranks that have left cannot be read")
+            }
+            (true, Place::Here(_)) => match others.all(|it| self.lives[it].last_log().is_some()) {
+                true => Departure::Behind,
+                false => Departure::Without("a rank that has left had no log memory"),
+            },
+        }
     }
 
     /// Starts a rank again whose process has ended. REC-1, REC-6
@@ -48,30 +76,94 @@ impl Job {
             rank: rank as u32,
             incarnation,
         };
-        for other in introductions::after_death(&self.standings(), rank) {
-            self.tell(other, &down, None);
+        // Behind the last fence no rank hears another.
+        if !self.past_last_fence {
+            for other in introductions::after_death(&self.standings(), rank) {
+                self.tell(other, &down, None);
+            }
         }
         let lives = &mut self.lives[rank];
         lives.allowance.spend(end, lives.has_caught_up);
         let (shot, cause) = (lives.shot, lives.likely_cause(signal_of(end)));
+        let stage = lives.stage();
         lives.next_life();
+        let wait = futile::wait(lives.futile);
+        lives.pending = Some(Pending {
+            start_at: Instant::now() + wait,
+            incarnation,
+            end,
+            shot,
+            cause,
+            noticed,
+            outputs: std::mem::take(&mut self.ranks[rank].outputs),
+        });
         self.schedule.scheduler.died(rank);
-        let outputs = std::mem::take(&mut self.ranks[rank].outputs);
-        match self.start_life(rank as u32, self.lives[rank].incarnation, outputs) {
+        self.ranks[rank].link.close();
+        if let Some(stage) = stage {
+            self.tell_futile(rank, stage, wait);
+        }
+        if wait.is_zero() {
+            self.start_next(rank);
+        }
+    }
+
+    /// A rank does not get anywhere: what was played again, and what would help.
+    fn tell_futile(&mut self, rank: usize, stage: Stage, wait: Duration) {
+        let deaths = self.lives[rank].futile;
+        if futile::is_told(deaths) {
+            let what = futile::describe(deaths, stage, &self.config.recovery);
+            let wait = wait.as_secs_f64();
+            self.say(Some(format!(
+                "rank {rank} {what}. Its next start waits {wait:.1} s, and longer after each such death"
+            )));
+        }
+    }
+
+    /// Starts the next lives for which it is time.
+    pub(super) fn start_awaited(&mut self) {
+        let now = Instant::now();
+        for rank in 0..self.ranks.len() {
+            let pending = self.lives[rank].pending.as_ref();
+            if pending.is_some_and(|pending| pending.start_at <= now) {
+                self.start_next(rank);
+            }
+        }
+    }
+
+    /// When the next life that is awaited is to be started.
+    pub(super) fn next_start(&self) -> Option<Instant> {
+        let pending = self.lives.iter().filter_map(|it| it.pending.as_ref());
+        pending.map(|pending| pending.start_at).min()
+    }
+
+    fn start_next(&mut self, rank: usize) {
+        let Some(pending) = self.lives[rank].pending.take() else {
+            return;
+        };
+        let next = self.lives[rank].incarnation;
+        match self.start_life(rank as u32, next, pending.outputs) {
             Ok(process) => self.ranks[rank] = process,
             Err(error) => {
-                let how = restarting::how(end);
+                let how = restarting::how(pending.end);
                 return self.fail(
                     1,
                     format!("rank {rank} {how} and cannot be started again: {error}"),
                 );
             }
         }
-        let times = (noticed, Instant::now());
-        let line = self
-            .recoveries
-            .started((rank, incarnation), end, shot, cause, times);
-        self.say(line);
+        let now = Instant::now();
+        self.lives[rank].started = now;
+        let line = self.recoveries.started(
+            (rank, pending.incarnation),
+            pending.end,
+            pending.shot,
+            pending.cause,
+            (pending.noticed, now),
+        );
+        // From the second on they are told together.
+        if self.lives[rank].futile < 2 {
+            self.say_of(rank, line);
+        }
     }
 
     /// Takes what a dead life has left in its pipes.
@@ -110,8 +202,24 @@ impl Job {
         if let Some((incarnation, memory)) = self.lives[rank].remains() {
             self.tell(rank, &ToRank::Remains { incarnation }, Some(memory));
         }
+        if self.past_last_fence {
+            return self.hand_over_logs(rank);
+        }
         for other in introductions::after_welcome(&self.standings(), rank) {
             self.tell_up(rank, other);
+        }
+    }
+
+    /// What all others have sent, for a rank that meets none of them. REC-3
+    fn hand_over_logs(&mut self, rank: usize) {
+        for other in (0..self.ranks.len()).filter(|other| *other != rank) {
+            if let Some((incarnation, memory)) = self.lives[other].last_log() {
+                let departed = ToRank::Departed {
+                    rank: other as u32,
+                    incarnation,
+                };
+                self.tell(rank, &departed, Some(memory));
+            }
         }
     }
 
@@ -151,6 +259,33 @@ impl Job {
     /// Whether ranks may be started again at all.
     pub(super) fn restarts_ranks(&self) -> bool {
         self.config.recovery.max_restarts > 0
+    }
+
+    /// A line about a rank, unless there were many.
+    pub(super) fn say_of(&mut self, rank: usize, line: Option<String>) {
+        let line = line.and_then(|line| self.hushes[rank].pass(line, Instant::now()));
+        self.say(line);
+    }
+
+    /// How many lines were left out.
+    pub(super) fn tell_untold(&mut self) {
+        for rank in 0..self.hushes.len() {
+            let unsaid = self.hushes[rank].take_unsaid();
+            if unsaid > 0 {
+                self.say(Some(format!(
+                    "{unsaid} lines about rank {rank} were left out"
+                )));
+            }
+        }
+    }
+
+    /// Why a rank was killed, as far as is known.
+    pub(super) fn cause(&self, rank: usize, end: End) -> Cause {
+        let lives = &self.lives[rank];
+        match lives.shot {
+            Some(shot) => shot.cause,
+            None => lives.likely_cause(signal_of(end)),
+        }
     }
 
     /// A line of the launcher's own.

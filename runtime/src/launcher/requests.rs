@@ -57,6 +57,8 @@ impl Job {
             (ToLauncher::Finalize | ToLauncher::Statistics { .. }, _) => Ok(()),
             // It was asked before.
             (ToLauncher::Status { .. } | ToLauncher::WantCheckpoint { .. }, _) => Ok(()),
+            // It has not heard yet that all have passed the last fence.
+            (ToLauncher::Suspect { .. }, _) => Ok(()),
             (ToLauncher::Taking { .. } | ToLauncher::Stable { .. }, _) => Ok(()),
             (_, Membership::Left) => Err("speaks after it has left the job".into()),
         }
@@ -138,14 +140,22 @@ impl Job {
                 self.suspect(rank as usize, incarnation);
                 Ok(())
             }
+            ToLauncher::Replaying { figures } => {
+                self.lives[rank].replay = Some(figures);
+                Ok(())
+            }
             ToLauncher::Recovered { figures } => {
-                self.lives[rank].has_caught_up = true;
+                self.lives[rank].caught_up();
                 let incarnation = self.lives[rank].incarnation;
-                for line in self.spilled.caught_up(rank, incarnation) {
-                    self.say(Some(line));
+                // Behind the last fence the files are all that is left of what ranks
+                // have sent.
+                if !self.past_last_fence {
+                    for line in self.spilled.caught_up(rank, incarnation) {
+                        self.say(Some(line));
+                    }
                 }
                 let line = self.recoveries.finished(rank, *figures, Instant::now());
-                self.say(line);
+                self.say_of(rank, line);
                 Ok(())
             }
             ToLauncher::Finalize => {
@@ -176,6 +186,7 @@ impl Job {
             size: self.ranks.len() as u32,
             incarnation: self.lives[rank].incarnation,
             config,
+            alone: self.past_last_fence,
         }
     }
 
@@ -210,6 +221,7 @@ impl Job {
                 self.answer(rank, &done, None)
             }
             Fencing::Opens { leaving } => {
+                self.past_last_fence = leaving.len() == self.ranks.len();
                 for rank in leaving {
                     self.ranks[rank].membership = Membership::Left;
                 }

@@ -5,7 +5,7 @@
 //! before it is where the one before was counts twice; a crash, which the next
 //! life is likely to repeat, is forgiven once.
 
-use super::verdict::{End, Membership, signal_name};
+use super::verdict::{End, signal_name};
 use crate::Error;
 use crate::config::JobConfig;
 use refrain_logging::Member;
@@ -51,11 +51,23 @@ pub fn check(config: &JobConfig) -> Result<(), Error> {
 pub enum Sequel {
     /// It is started again.
     Again,
-    /// Its part was done: the job goes on, and says it at its end.
-    Noted,
+    /// Its part was done, and it cannot do the rest: the job goes on, and says it
+    /// at its end, with the reason.
+    Noted(String),
     /// It is judged; with a reason why it is not started again, where it might
     /// have been.
     Judged(Option<String>),
+}
+
+/// Where the last fence of the job is for a rank that has died.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Departure {
+    /// Ahead: other ranks need this one.
+    Ahead,
+    /// All ranks have passed it, and what was sent to this rank can be read.
+    Behind,
+    /// The rank has left the job, and a later life would be without this.
+    Without(&'static str),
 }
 
 /// One rank's restarts.
@@ -78,28 +90,37 @@ impl Allowance {
 
     /// What follows from this end of a life. `had_caught_up`: it was the first, or
     /// had come to where the one before was.
-    pub fn sequel(&self, end: End, membership: Membership, had_caught_up: bool) -> Sequel {
+    pub fn sequel(&self, end: End, departure: Departure, had_caught_up: bool) -> Sequel {
         let End::Killed(signal) = end else {
             return Sequel::Judged(None);
         };
         if self.max == 0 {
             return Sequel::Judged(None);
         }
-        if membership == Membership::Left {
-            return Sequel::Noted;
+        let why = match departure {
+            Departure::Without(what) => Some(what.to_owned()),
+            _ => self.why_not(signal, had_caught_up),
+        };
+        let Some(why) = why else {
+            return Sequel::Again;
+        };
+        let why = format!("it is not started again: {why}");
+        match departure {
+            Departure::Ahead => Sequel::Judged(Some(why)),
+            Departure::Behind | Departure::Without(_) => Sequel::Noted(why),
         }
+    }
+
+    fn why_not(&self, signal: i32, had_caught_up: bool) -> Option<String> {
         if is_crash(signal) && self.crashes > 0 {
-            return Sequel::Judged(Some(
-                "the second crash of this rank: it is not started again".into(),
-            ));
+            return Some("this is its second crash".into());
         }
-        if self.spent + cost(had_caught_up) > self.max {
-            return Sequel::Judged(Some(format!(
-                "it is not started again: --max-restarts {} are used up (a death before a rank has caught up counts twice)",
+        (self.spent + cost(had_caught_up) > self.max).then(|| {
+            format!(
+                "--max-restarts {} are used up (a death before a rank has caught up counts twice)",
                 self.max
-            )));
-        }
-        Sequel::Again
+            )
+        })
     }
 
     /// It is started again after this end.
@@ -146,7 +167,7 @@ mod tests {
         let mut allowance = Allowance::new(max);
         for life in 0.. {
             let caught_up = life == 0 || had_caught_up;
-            if allowance.sequel(end, Membership::Member, caught_up) != Sequel::Again {
+            if allowance.sequel(end, Departure::Ahead, caught_up) != Sequel::Again {
                 return life;
             }
             allowance.spend(end, caught_up);
@@ -167,26 +188,37 @@ mod tests {
     }
 
     #[test]
-    fn only_kills_of_ranks_that_have_not_left_are_made_good() {
-        let sequel = |max, end, membership| Allowance::new(max).sequel(end, membership, true);
-        for membership in [Membership::Stranger, Membership::Member] {
-            assert_eq!(sequel(1, KILLED, membership), Sequel::Again);
-            assert_eq!(sequel(0, KILLED, membership), Sequel::Judged(None));
-            assert_eq!(sequel(1, End::Exited(7), membership), Sequel::Judged(None));
+    fn only_kills_are_made_good_also_behind_the_last_fence() {
+        let sequel = |max, end, departure| Allowance::new(max).sequel(end, departure, true);
+        for departure in [Departure::Ahead, Departure::Behind] {
+            assert_eq!(sequel(1, KILLED, departure), Sequel::Again);
+            assert_eq!(sequel(0, KILLED, departure), Sequel::Judged(None));
+            for status in [0, 7] {
+                let judged = sequel(1, End::Exited(status), departure);
+                assert_eq!(judged, Sequel::Judged(None));
+            }
         }
-        assert_eq!(sequel(1, KILLED, Membership::Left), Sequel::Noted);
-        assert_eq!(sequel(0, KILLED, Membership::Left), Sequel::Judged(None));
-        assert_eq!(
-            sequel(1, End::Exited(0), Membership::Left),
-            Sequel::Judged(None)
-        );
+    }
+
+    /// Others print their results: they go on.
+    #[test]
+    fn behind_the_last_fence_the_death_of_a_rank_does_not_end_the_job() {
+        let allowance = Allowance::new(1);
+        let noted = |sequel| match sequel {
+            Sequel::Noted(why) => why,
+            other => panic!("{other:?}"),
+        };
+        let why = noted(allowance.sequel(KILLED, Departure::Without("no log"), true));
+        assert_eq!(why, "it is not started again: no log");
+        let why = noted(allowance.sequel(KILLED, Departure::Behind, false));
+        assert!(why.contains("--max-restarts 1"), "{why}");
     }
 
     #[test]
     fn a_limit_that_is_reached_is_explained() {
         let mut allowance = Allowance::new(1);
         allowance.spend(KILLED, true);
-        let Sequel::Judged(Some(why)) = allowance.sequel(KILLED, Membership::Member, true) else {
+        let Sequel::Judged(Some(why)) = allowance.sequel(KILLED, Departure::Ahead, true) else {
             panic!("one restart is allowed");
         };
         assert!(why.contains("--max-restarts 1"), "{why}");

@@ -2,6 +2,7 @@
 
 use super::ending::Phase;
 use super::held::HELD_BYTES_MAX;
+use super::lives::Lives;
 use super::progress::Progress;
 use super::restarting::Sequel;
 use super::sink::{Sink, Stream};
@@ -57,6 +58,7 @@ pub fn serve(job: &mut Job, timeout: Duration) -> Result<Option<Outcome>, Error>
                     // Behind output it is drawn when that is written.
                     .filter(|_| job.is_running() && job.out.is_empty() && job.err.is_empty()),
             )
+            .chain(job.next_start())
             .chain(job.faults.next_due().filter(|_| job.is_running()))
             .chain(job.schedule.next_due().filter(|_| job.is_running()))
             .min();
@@ -185,9 +187,12 @@ impl Job {
         self.release_output();
         self.follow(&ended);
         if self.is_running() {
+            self.start_awaited();
             self.judge_waiting();
         }
-        if !self.ranks.is_empty() && self.ranks.iter().all(|rank| rank.end.is_some()) {
+        let awaits = self.lives.iter().any(Lives::is_awaited);
+        let have_ended = self.ranks.iter().all(|rank| rank.end.is_some());
+        if !self.ranks.is_empty() && have_ended && !awaits {
             self.conclude();
         }
         self.keep_time();
@@ -207,7 +212,7 @@ impl Job {
             match self.sequel(*rank, *end) {
                 Sequel::Again if self.is_running() => again.push((*rank, *end)),
                 Sequel::Again => judged.push((*rank, *end, None)),
-                Sequel::Noted => self.note_late(*rank, *end),
+                Sequel::Noted(why) => self.note_late(*rank, *end, &why),
                 Sequel::Judged(why) => judged.push((*rank, *end, why)),
             }
         }
@@ -293,8 +298,8 @@ impl Job {
     fn write_output(&mut self) {
         self.hide_progress();
         let (out, err) = (self.out.flush(), self.err.flush());
-        if !(out && err) {
-            self.output_closed();
+        if let Some(lost) = out.and(err).err() {
+            self.output_closed(lost);
         }
         if let Phase::Flushing { outcome, .. } = &self.phase
             && self.out.is_empty()

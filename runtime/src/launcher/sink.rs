@@ -25,6 +25,15 @@ pub enum Stream {
     Err,
 }
 
+/// A stream that cannot be written any more.
+#[derive(Clone, Copy, Debug)]
+pub struct LostStream {
+    /// Which.
+    pub stream: Stream,
+    /// Why not.
+    pub error: Errno,
+}
+
 /// What waits to be written to one stream.
 #[derive(Debug)]
 pub struct Sink {
@@ -74,22 +83,26 @@ impl Sink {
         }
     }
 
-    /// Writes what is taken now. `false`: the reader has just gone.
-    pub fn flush(&mut self) -> bool {
+    /// Writes what is taken now.
+    ///
+    /// # Errors
+    /// The stream is lost: told once.
+    pub fn flush(&mut self) -> Result<(), LostStream> {
         while !self.is_empty() && self.is_writable() {
             let piece = whole_lines(&self.bytes[self.written..]);
             match rustix::io::write(self.descriptor(), piece) {
                 Ok(bytes) => self.written += bytes,
                 Err(Errno::AGAIN) => break,
                 Err(Errno::INTR) => {}
-                // EPIPE, or a terminal or disk that is gone: nobody to tell.
-                Err(_) => {
+                // EPIPE; or a terminal is gone, or a disk is full.
+                Err(error) => {
                     self.closed = true;
-                    return false;
+                    let stream = self.stream;
+                    return Err(LostStream { stream, error });
                 }
             }
         }
-        true
+        Ok(())
     }
 
     fn is_writable(&self) -> bool {

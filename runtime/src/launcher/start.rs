@@ -7,6 +7,7 @@ use super::ending::Phase;
 use super::faults::Faults;
 use super::hosts::message::Setup;
 use super::hosts::{self, Hosts};
+use super::hushing::Hush;
 use super::inherited::InheritedNumbers;
 use super::limits;
 use super::lines;
@@ -14,6 +15,7 @@ use super::link::Link;
 use super::lives::Lives;
 use super::loggers::{EventLoggers, Reach};
 use super::ordering::Schedule;
+use super::out_of_memory::OutOfMemory;
 use super::output;
 use super::process::RankProcess;
 use super::program;
@@ -44,7 +46,7 @@ use std::marker::PhantomData;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::process::Child;
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 /// What every life of every rank of this host is started with.
 #[derive(Debug)]
@@ -266,10 +268,13 @@ pub fn start(mut spec: JobSpec, forward_signals: bool) -> Result<Job, Error> {
         ranks: Vec::with_capacity(spec.ranks as usize),
         lives: (0..spec.ranks).map(lives).collect(),
         recoveries: Recoveries::new(spec.ranks as usize),
+        hushes: vec![Hush::new(Instant::now()); spec.ranks as usize],
         faults,
+        out_of_memory: OutOfMemory::new(),
         schedule,
         progress: None,
         board: Board::new(spec.ranks as usize),
+        past_last_fence: false,
         place,
         id,
         config: spec.config,

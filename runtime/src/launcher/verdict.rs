@@ -1,7 +1,10 @@
 //! How a process ended, and what that means for the job. Pure.
 
+use super::recoveries::Cause;
 use serde::{Deserialize, Serialize};
-use signal_hook::consts::{SIGABRT, SIGBUS, SIGFPE, SIGILL, SIGKILL, SIGPIPE, SIGSEGV};
+use signal_hook::consts::{
+    SIGABRT, SIGBUS, SIGFPE, SIGILL, SIGKILL, SIGPIPE, SIGSEGV, SIGXCPU, SIGXFSZ,
+};
 
 /// How a process ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -47,10 +50,11 @@ pub struct Verdict {
     pub weight: u8,
 }
 
-/// Judges the end of `rank`; `None`: nothing is wrong with it.
-pub fn judge(rank: usize, end: End, membership: Membership) -> Option<Verdict> {
+/// Judges the end of `rank`; `None`: nothing is wrong with it. `cause`: what the
+/// launcher knows of the signal.
+pub fn judge(rank: usize, end: End, membership: Membership, cause: Cause) -> Option<Verdict> {
     let (status, weight, what) = match end {
-        End::Killed(signal) => (signal_status(signal), 3, killed(signal)),
+        End::Killed(signal) => (signal_status(signal), 3, killed(signal, cause)),
         End::Exited(0) if membership == Membership::Member => (
             1,
             1,
@@ -66,9 +70,11 @@ pub fn judge(rank: usize, end: End, membership: Membership) -> Option<Verdict> {
     })
 }
 
-fn killed(signal: i32) -> String {
+fn killed(signal: i32, cause: Cause) -> String {
     let advice = match signal {
-        SIGKILL => "by somebody, or by the kernel for lack of memory: see dmesg",
+        _ if cause != Cause::Unknown => cause.by(),
+        // The kernel does not say which process has sent it.
+        SIGKILL => "by another process, or by the kernel for lack of memory: see dmesg",
         SIGSEGV | SIGILL | SIGFPE => {
             "it crashed: allow core dumps (ulimit -c unlimited) and look at it with a debugger"
         }
@@ -76,8 +82,10 @@ fn killed(signal: i32) -> String {
             "often shared memory without space left: see df /dev/shm and the memory limit of the container"
         }
         SIGABRT => "it gave up: its own output should say why",
-        SIGPIPE => "it wrote to something that nobody reads",
-        _ => "by somebody, or by itself",
+        SIGPIPE => "it wrote to a pipe or socket without a reader",
+        SIGXFSZ => "it wrote a file beyond the limit for files: raise it with ulimit -f",
+        SIGXCPU => "it used more processor time than it may: raise the limit with ulimit -t",
+        _ => "by another process, or by itself",
     };
     format!("was killed by {} ({advice})", signal_name(signal))
 }
@@ -103,8 +111,9 @@ mod tests {
 
     #[test]
     fn a_good_end_is_no_failure() {
-        assert_eq!(judge(0, End::Exited(0), Membership::Stranger), None);
-        assert_eq!(judge(0, End::Exited(0), Membership::Left), None);
+        let judged = |membership| judge(0, End::Exited(0), membership, Cause::Unknown);
+        assert_eq!(judged(Membership::Stranger), None);
+        assert_eq!(judged(Membership::Left), None);
     }
 
     #[test]
@@ -117,7 +126,7 @@ mod tests {
             (End::Killed(SIGSEGV), Membership::Stranger, 139, "SIGSEGV"),
             (End::Killed(40), Membership::Stranger, 168, "signal 40"),
         ] {
-            let verdict = judge(12, end, membership).unwrap();
+            let verdict = judge(12, end, membership, Cause::Unknown).unwrap();
             assert_eq!(verdict.status, status);
             assert!(
                 verdict.failure.contains("rank 12") && verdict.failure.contains(text),
@@ -127,8 +136,22 @@ mod tests {
     }
 
     #[test]
+    fn the_cause_of_a_kill_is_told_as_far_as_it_is_known() {
+        let failure = |signal, cause| {
+            let verdict = judge(3, End::Killed(signal), Membership::Member, cause);
+            verdict.unwrap().failure
+        };
+        assert_eq!(
+            failure(SIGKILL, Cause::KillRandom),
+            "rank 3 was killed by SIGKILL (by --kill-random)"
+        );
+        assert!(failure(SIGKILL, Cause::Unknown).contains("another process"));
+        assert!(failure(SIGXFSZ, Cause::Unknown).contains("ulimit -f"));
+    }
+
+    #[test]
     fn a_kill_weighs_more_than_what_it_makes_others_do() {
-        let weight = |end, membership| judge(0, end, membership).unwrap().weight;
+        let weight = |end, membership| judge(0, end, membership, Cause::Unknown).unwrap().weight;
         let killed = weight(End::Killed(SIGKILL), Membership::Member);
         let failed = weight(End::Exited(1), Membership::Member);
         let silent = weight(End::Exited(0), Membership::Member);

@@ -7,7 +7,7 @@ use refrain_transport::engine::SendTo;
 use refrain_transport::matching::Pattern;
 
 /// Contexts from here on belong to the library.
-pub(super) const CONTEXT_RESERVED_MIN: u32 = 0xffff_0000;
+pub(super) const CONTEXT_RESERVED_MIN: u32 = refrain_rank::past::CONTEXT_RESERVED_MIN;
 
 /// Where a message goes: made by [`to`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

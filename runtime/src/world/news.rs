@@ -114,7 +114,7 @@ impl World {
                 News::CheckpointWanted => self.checkpoints.is_wanted = true,
                 News::StatusAsked => self.tell_status()?,
                 // Only of use while a rank joins.
-                News::Remains { .. } => {}
+                News::Remains { .. } | News::Departed(_) => {}
             }
         }
         Ok(())

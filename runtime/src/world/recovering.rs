@@ -2,8 +2,8 @@
 
 use super::World;
 use crate::Error;
-use crate::control::message::RecoveryFigures;
-use refrain_ring::Rank;
+use crate::control::message::{RecoveryFigures, ReplayFigures};
+use refrain_ring::{Clock, Rank};
 use refrain_transport::engine::Engine;
 use std::time::{Duration, Instant};
 
@@ -15,16 +15,35 @@ pub(super) struct Recovering {
     figures: RecoveryFigures,
     /// Messages that had come before, of all lives.
     messages_before: u64,
+    replay: ReplayFigures,
+    /// When the launcher was told how far it is.
+    told: Instant,
 }
 
+/// Between two words about how far it is.
+const TELL_EVERY: Duration = Duration::from_millis(100);
+
 impl Recovering {
-    /// Of a life that was announced to its peers just now.
-    pub(super) fn new(began: Instant, figures: RecoveryFigures, engine: &Engine) -> Self {
+    /// Of a life that was announced to its peers just now. `events_until`: the clock
+    /// up to which its events reach.
+    pub(super) fn new(
+        began: Instant,
+        figures: RecoveryFigures,
+        engine: &Engine,
+        events_until: Clock,
+    ) -> Self {
+        let now = Instant::now();
         Self {
             began,
-            announced: Instant::now(),
+            announced: now,
             figures,
             messages_before: messages_so_far(engine),
+            replay: ReplayFigures {
+                begin: engine.now().0,
+                clock: engine.now().0,
+                events_until: events_until.0,
+            },
+            told: now,
         }
     }
 }
@@ -50,6 +69,14 @@ impl World {
             let has_come = messages_so_far(&self.engine) > recovering.messages_before;
             recovering.figures.first_message_us =
                 has_come.then(|| microseconds(recovering.began.elapsed()));
+        }
+        if recovering.told.elapsed() >= TELL_EVERY {
+            recovering.told = Instant::now();
+            recovering.replay.clock = self.engine.now().0;
+            let figures = recovering.replay;
+            if let Some(control) = &mut self.control {
+                control.tell_replaying(figures)?;
+            }
         }
         self.check_restored()?;
         if self.engine.is_replaying() || !self.all_are_there() {

@@ -1,7 +1,11 @@
 //! A program for the tests of survival: ranks 0 and 1 exchange messages in rounds,
-//! and either print a line in each, or do in a later life what they must not.
+//! and either print a line in each, or do in a later life what they must not. Or all
+//! ranks exchange messages, and do their work behind the last fence.
 
 use refrain::{Error, World, from, from_any, to};
+use std::fs::File;
+use std::io::Write as _;
+use std::path::Path;
 use std::process::ExitCode;
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -14,6 +18,7 @@ fn main() -> ExitCode {
     let argument = |at: usize| arguments.get(at).map(String::as_str);
     let ended = World::init().and_then(|world| match argument(0) {
         Some("print") => print(world, argument(1).map_or(0, number)),
+        Some("behind") => behind(world, &arguments[1..]),
         Some("stray") => stray(world, argument(1).expect("how")),
         other => panic!("no program {other:?}"),
     });
@@ -48,6 +53,96 @@ fn print(mut world: World, checkpoint_every: u64) -> Result<(), Error> {
         }
     }
     world.finalize()
+}
+
+/// All ranks send to all others, take messages as they come, and leave the job.
+/// Behind that each prints lines and writes a file. `FOLDER RANKS TIMES [EVERY]`:
+/// those of the ranks in `RANKS` (like `1,3`) kill themselves in between, in so many
+/// lives, when the processes of all other ranks have ended. `EVERY`: so many rounds
+/// from checkpoint to checkpoint.
+fn behind(mut world: World, arguments: &[String]) -> Result<(), Error> {
+    let folder = Path::new(&arguments[0]);
+    let victims: Vec<u32> = arguments[1]
+        .split(',')
+        .map(|it| number(it) as u32)
+        .collect();
+    let (times, every) = (
+        number(&arguments[2]),
+        arguments.get(3).map_or(0, |it| number(it)),
+    );
+    let (own, size) = (world.rank().0, world.size());
+    let (mut begin, mut sum) = (0, 0_u64);
+    if let Some(mut restored) = world.restored()? {
+        (begin, sum) = restored.value(ROUND)?;
+    }
+    let (mut message, mut room) = (vec![0; 20_000], vec![0; 20_000]);
+    for round in begin..ROUNDS {
+        let others = || (0..size).filter(|rank| *rank != own);
+        for rank in others() {
+            message[..8].copy_from_slice(&(round * 31 + u64::from(own)).to_le_bytes());
+            match round % 2 {
+                0 => world.send(&message, to(rank))?,
+                _ => world.scope(|scope| {
+                    let mut sent = scope.issend(&message, to(rank))?;
+                    let mut received = scope.irecv(&mut room, from(rank))?;
+                    scope.wait(&mut received)?;
+                    scope.wait(&mut sent).map(drop)
+                })?,
+            }
+            if round % 2 == 1 {
+                sum += u64::from_le_bytes(room[..8].try_into().expect("8 bytes"));
+            }
+        }
+        for _ in others().filter(|_| round % 2 == 0) {
+            let status = world.recv(&mut message, from_any())?;
+            let bytes = message[..8].try_into().expect("8 bytes");
+            sum = sum.wrapping_mul(3) + u64::from_le_bytes(bytes) * u64::from(status.source.0 + 1);
+            sum %= 1 << 40;
+        }
+        // What came in which order is to be the same for all.
+        world.barrier()?;
+        if every > 0 && (round + 1).is_multiple_of(every) {
+            world.checkpoint(|image| image.protect_value(ROUND, &(round + 1, sum)))?;
+        }
+    }
+    let is_victim = victims.contains(&own);
+    std::fs::write(
+        folder.join(format!("process-{own}")),
+        std::process::id().to_string(),
+    )
+    .expect("a file");
+    world.finalize()?;
+    let mut file = File::create(folder.join(format!("out-{own}"))).expect("a file");
+    for line in 0..10 {
+        println!("rank {own} line {line}");
+        writeln!(file, "line {line} of {sum}").expect("a disk");
+        if line == 5 && is_victim {
+            let others = (0..size).filter(|rank| !victims.contains(rank));
+            others.for_each(|rank| wait_for_end(&folder.join(format!("process-{rank}"))));
+            die(&folder.join(format!("deaths-{own}")), times);
+        }
+    }
+    Ok(())
+}
+
+/// Until the process has ended whose number is in the file: nobody has reaped it.
+fn wait_for_end(file: &Path) {
+    let process = std::fs::read_to_string(file).expect("it was written before the last fence");
+    let status = format!("/proc/{process}/status");
+    while std::fs::read_to_string(&status).is_ok_and(|status| !status.contains("State:\tZ")) {
+        std::thread::yield_now();
+    }
+}
+
+/// Unless so many lives have died here before.
+fn die(file: &Path, times: u64) {
+    let deaths = std::fs::metadata(file).map_or(0, |file| file.len());
+    if deaths < times {
+        let longer = vec![b'x'; deaths as usize + 1];
+        std::fs::write(file, longer).expect("a file");
+        rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::KILL)
+            .expect("one may kill oneself");
+    }
 }
 
 /// Rank 0 is not piecewise deterministic, in one way.

@@ -4,9 +4,10 @@ use super::HostsSpec;
 use super::invitation::{Invitation, LOCAL_NAME};
 use super::telling::quoted;
 use crate::Error;
+use crate::launcher::fencing;
 use crate::launcher::{program, spawn};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
+use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open};
 use std::ffi::{OsStr, OsString};
 use std::io::{self, Write as _};
 use std::os::fd::OwnedFd;
@@ -105,7 +106,7 @@ impl Caller {
             let left = give_up_at.saturating_duration_since(Instant::now());
             poll(&mut polled, Timespec::try_from(left).ok().as_ref())
         });
-        let _ = pidfd_send_signal(&self.pidfd, Signal::KILL);
+        fencing::signal(Pid::from_child(&self.child), &self.pidfd, Signal::KILL);
         let _ = self.child.wait();
     }
 }

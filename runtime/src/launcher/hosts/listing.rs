@@ -47,7 +47,8 @@ pub enum NotAHost {
     },
     /// More ranks than slots.
     #[error(
-        "{ranks} ranks do not fit on {hosts} hosts with {slots} slots: name more, or say slots=N for each"
+        "{} do not fit on {} with {}: name more hosts, or say slots=N for each",
+        count(u64::from(*ranks), "rank"), count(*hosts as u64, "host"), count(*slots, "slot")
     )]
     Full {
         /// How many ranks.
@@ -57,6 +58,11 @@ pub enum NotAHost {
         /// All their slots.
         slots: u64,
     },
+}
+
+fn count(number: u64, what: &str) -> String {
+    let plural = if number == 1 { "" } else { "s" };
+    format!("{number} {what}{plural}")
 }
 
 /// The hosts of `--host`.

@@ -43,7 +43,7 @@ fn a_recovery_is_one_line_with_its_figures() {
         line,
         "rank 3 was killed by SIGKILL (incarnation 0, by --kill); incarnation 1 goes on after 41 ms: \
          noticed 0.3 ms, started 4.1 ms, checkpoint 12 read in 0.7 ms, events and peers 6.0 ms, \
-         replay 22 ms: 1204 events, 1 message, 14 sends held back, 13 of them compared"
+         replay 22 ms: 1204 events, 1 message, 14 sends held back, 13 compared"
     );
     assert_eq!(recoveries.finished(3, figures, begin), None, "told once");
     let all = recoveries.take_all();

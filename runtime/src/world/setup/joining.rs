@@ -2,11 +2,12 @@
 //! on from. REC-1, REC-2
 
 use super::checkpoints::{self, Opened};
+use super::departed::Collected;
 use super::events::Connected;
 use super::fabric::{Made, Making};
 use super::{Membership, events, log_size, past, spill};
 use crate::Error;
-use crate::choice;
+use crate::choice::{self, FabricChoice};
 use crate::config::JobConfig;
 use crate::control::ControlPlane;
 use crate::control::host::HostIdentity;
@@ -20,6 +21,7 @@ use refrain_logging::{Member, UnknownProtocol};
 use refrain_rank::protocol::Logging;
 use refrain_ring::{Arena, Clock, Incarnation};
 use refrain_transport::engine::{Engine, EngineOptions};
+use refrain_transport::fabric::Fabric as _;
 use refrain_transport::fabric::shm::{Shm, ShmOptions};
 use refrain_transport::past::{Past, PastSends};
 use rustix::process::Signal;
@@ -76,7 +78,10 @@ impl Joining<'_> {
         let member = self.config.protocol.parse();
         let member = member.map_err(|error: UnknownProtocol| Error::Config(error.to_string()))?;
         let mut found = self.find(member, control.as_deref_mut())?;
-        let mut means = self.means(member, control.as_deref_mut())?;
+        let mut means = match control.as_deref_mut() {
+            Some(control) if control.is_alone() => self.means_alone(member, control, &found)?,
+            control => self.means(member, control)?,
+        };
         // What the life before left has come by now: the others were asked for since.
         found.sends = match control {
             Some(control) if self.is_later() => found.collecting.sends(control),
@@ -88,6 +93,8 @@ impl Joining<'_> {
         let next = found.opened.as_ref().map_or(1, |opened| opened.next);
         let opened = found.opened.take();
         let (engine, world, restored) = self.engine(means, (member, &events), opened)?;
+        let records = found.records.as_deref();
+        let events_until = records.map_or(Clock(0), Past::told_before);
         let mut engine = self.rehearse(engine, &mut found);
         for (rank, incarnation, address) in to_connect {
             engine.connect(rank, incarnation, &address)?;
@@ -95,7 +102,7 @@ impl Joining<'_> {
         Ok(Joined {
             recovering: self.is_later().then(|| {
                 found.figures.collect_us = microseconds(self.began.elapsed());
-                Recovering::new(self.began, found.figures, &engine)
+                Recovering::new(self.began, found.figures, &engine, events_until)
             }),
             engine,
             events,
@@ -174,7 +181,7 @@ impl Joining<'_> {
         engine
     }
 
-    fn means(&self, member: Member, control: Option<&mut ControlPlane>) -> Result<Means, Error> {
+    fn memory(&self, member: Member) -> Result<(Shm, Arena, u64), Error> {
         let (config, membership) = (self.config, self.membership);
         let (log_bytes, window_bytes) = log_size::log_size(config, membership, member)?;
         let (shm, mut arena) = Shm::create(ShmOptions {
@@ -190,6 +197,49 @@ impl Joining<'_> {
                 .commit_all()
                 .map_err(|error| Error::Config(format!("--log-prefault: {error}")))?;
         }
+        Ok((shm, arena, window_bytes))
+    }
+
+    /// Of a life that all others have left behind: nothing reaches them, and nothing
+    /// has to. REC-3
+    fn means_alone(
+        &self,
+        member: Member,
+        control: &mut ControlPlane,
+        found: &Found<'_>,
+    ) -> Result<Means, Error> {
+        let (config, membership) = (self.config, self.membership);
+        let sent_before = found
+            .opened
+            .as_ref()
+            .map(|opened| &*opened.engine.next_ssns);
+        let collected = Collected::of(control, config, membership, sent_before)?;
+        let (shm, arena, window_bytes) = self.memory(member)?;
+        let mut attributes = shm.attributes().clone();
+        if !matches!(FabricChoice::parse(&config.fabric)?, FabricChoice::Auto) {
+            // What the program is told.
+            attributes.name = config.fabric.clone().into();
+        }
+        let region = arena.region().clone();
+        let events_wait = Duration::from_millis(config.events.wait_ms);
+        let (fabric, to_connect) = collected.fabric(membership, attributes, region, events_wait);
+        Ok(Means {
+            arena,
+            window_bytes,
+            made: Made {
+                fabric: Box::new(fabric),
+                peers: Peers {
+                    host: HostIdentity::of_this_process()?,
+                    reach: Reach::Nobody,
+                },
+                to_connect,
+            },
+        })
+    }
+
+    fn means(&self, member: Member, control: Option<&mut ControlPlane>) -> Result<Means, Error> {
+        let (config, membership) = (self.config, self.membership);
+        let (shm, arena, window_bytes) = self.memory(member)?;
         let made = match control {
             // A job of one rank has nobody to reach.
             None => Made {

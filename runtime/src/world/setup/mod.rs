@@ -4,6 +4,7 @@
 //! the same memory, so that a record can leave by either.
 
 mod checkpoints;
+mod departed;
 mod events;
 mod explain;
 mod fabric;

@@ -198,7 +198,7 @@ fn take_news(control: &mut ControlPlane) -> Result<(), Error> {
                 assert!(is_over, "it lives");
                 DEAD.with_borrow_mut(|dead| dead.insert(rank.0, incarnation.0));
             }
-            News::Remains { .. } => {}
+            News::Remains { .. } | News::Departed(_) => {}
             News::CheckpointWanted => heed_request(control)?,
             News::StatusAsked => control.tell_status(FIGURES.with_borrow(Clone::clone))?,
         }

@@ -1,0 +1,88 @@
+//! What the processes of a job that does not end are doing.
+
+use super::residue;
+use std::fmt::Write as _;
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+/// Debuggers that print the stacks of a running process, with their arguments before
+/// its number.
+const DEBUGGERS: [(&str, &[&str]); 2] = [
+    ("eu-stack", &["-p"]),
+    ("gdb", &["-batch", "-ex", "thread apply all bt", "-p"]),
+];
+
+/// State, wait channel and system call of each thread of the processes with this
+/// variable in their environment, and their stacks where a debugger is installed.
+pub fn of_processes(variable: &str) -> String {
+    let mut text = String::new();
+    for process in residue::folders_of(variable) {
+        let line = residue::command_line(&process).unwrap_or_default();
+        let _ = writeln!(text, "{}: {line}", process.display());
+        threads(&process, &mut text);
+        text.push_str(&debugged(&process));
+        text.push('\n');
+    }
+    text
+}
+
+fn threads(process: &Path, text: &mut String) {
+    let all = fs::read_dir(process.join("task")).into_iter().flatten();
+    for thread in all.flatten().map(|thread| thread.path()) {
+        let read = |name| fs::read_to_string(thread.join(name)).unwrap_or_default();
+        let status = read("status");
+        let states = status.lines().filter(|line| {
+            let names = ["Name:", "State:", "SigPnd:", "SigBlk:", "voluntary_ctxt"];
+            names.iter().any(|name| line.starts_with(name))
+        });
+        let states: Vec<&str> = states.collect();
+        let _ = writeln!(
+            text,
+            "  {}: {}; waits in {:?}, system call {}",
+            thread.display(),
+            states.join(", ").replace('\t', " "),
+            read("wchan"),
+            read("syscall").trim_end()
+        );
+        // For root alone.
+        for line in read("stack").lines() {
+            let _ = writeln!(text, "    {line}");
+        }
+    }
+}
+
+/// By the first debugger that is there.
+fn debugged(process: &Path) -> String {
+    let number = process.file_name().unwrap_or_default();
+    let run = |(program, arguments): &(&str, &[&str])| {
+        let mut command = Command::new(program);
+        command.args(*arguments).arg(number).stdin(Stdio::null());
+        command.output().ok()
+    };
+    let output = DEBUGGERS.iter().find_map(run);
+    output.map_or_else(String::new, |output| {
+        String::from_utf8_lossy(&output.stdout).into_owned()
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_process_that_waits_is_shown_with_its_system_call() {
+        let variable = format!("REFRAIN_STACKS_TEST={}", std::process::id());
+        let (name, value) = variable.split_once('=').expect("a name");
+        let mut command = Command::new("sleep");
+        let mut sleeper = command.arg("1000").env(name, value).spawn().expect("sleep");
+        let text = of_processes(&variable);
+        sleeper.kill().expect("it runs");
+        sleeper.wait().expect("it ends");
+        assert!(
+            text.contains(&format!("/proc/{}: ", sleeper.id())),
+            "{text}"
+        );
+        assert!(text.contains("State: "), "{text}");
+    }
+}
