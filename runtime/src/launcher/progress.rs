@@ -17,8 +17,11 @@ const REPEAT: Duration = Duration::from_secs(5);
 const ASK_BEFORE: Duration = Duration::from_millis(100);
 /// Back to the beginning of the line, which is emptied.
 const ERASE: &[u8] = b"\r\x1b[K";
-/// Of a terminal that does not say how wide it is.
-const COLUMNS_DEFAULT: u16 = 80;
+/// What comes behind the last column is written there, or in the next line (DECAWM).
+const NO_MARGINS: &[u8] = b"\x1b[?7l";
+const MARGINS: &[u8] = b"\x1b[?7h";
+/// What most terminals have, but the last.
+const COLUMNS: usize = 79;
 /// So many ranks are named, at most.
 const NAMED_MAX: usize = 8;
 
@@ -181,20 +184,11 @@ impl Progress {
     }
 }
 
-/// The width of the terminal that standard error is.
-fn columns() -> u16 {
-    let size = rustix::termios::tcgetwinsize(rustix::stdio::stderr());
-    let columns = size.map_or(0, |size| size.ws_col);
-    match columns {
-        0 => COLUMNS_DEFAULT,
-        columns => columns,
-    }
-}
-
-/// What of a line fits so many columns: in the last one a terminal would break it, and
-/// a line that is broken in two could not be drawn anew.
-fn fitting(line: &str, columns: u16) -> String {
-    line.chars().take(usize::from(columns) - 1).collect()
+/// A line for a terminal: a narrower one cuts it instead of breaking it (without
+/// automatic margins), since a line that is broken in two could not be drawn anew.
+fn drawn(line: &str) -> Vec<u8> {
+    let line: String = line.chars().take(COLUMNS).collect();
+    [ERASE, NO_MARGINS, line.as_bytes(), MARGINS].concat()
 }
 
 /// To standard error, if that takes it without blocking.
@@ -250,8 +244,7 @@ impl Job {
         progress.has_asked = false;
         let glance = self.glance(now);
         if is_terminal {
-            let line = fitting(&format!("refrain: {glance}"), columns());
-            let line = [ERASE, line.as_bytes()].concat();
+            let line = drawn(&format!("refrain: {glance}"));
             let is_drawn = write_now(&line);
             self.progress
                 .iter_mut()
@@ -320,11 +313,10 @@ mod tests {
     }
 
     #[test]
-    fn a_line_is_as_long_as_the_terminal_is_wide() {
-        let line = "refrain: 12 s: 3 ranks run";
-        assert_eq!(fitting(line, 80), line);
-        assert_eq!(fitting(line, 20), "refrain: 12 s: 3 ra");
-        assert_eq!(fitting(line, 1), "");
+    fn a_line_is_cut_by_narrow_terminals_and_not_broken() {
+        assert_eq!(drawn("x"), b"\r\x1b[K\x1b[?7lx\x1b[?7h");
+        let drawn = String::from_utf8(drawn(&"x".repeat(200))).unwrap();
+        assert_eq!(drawn.matches('x').count(), COLUMNS);
     }
 
     #[test]
