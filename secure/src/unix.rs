@@ -8,7 +8,7 @@ use rustix::fs::{Mode, OFlags, fchmod, open};
 use rustix::net::sockopt::socket_peercred;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, bind, socket_with};
 use std::io::{self, ErrorKind};
-use std::os::fd::{AsRawFd as _, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd as _, OwnedFd};
 use std::os::unix::fs::FileTypeExt as _;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
@@ -82,7 +82,17 @@ const BACKLOG: i32 = 128;
 /// process of another user listens there.
 pub fn connect(path: &Path) -> io::Result<UnixStream> {
     let stream = UnixStream::connect(ShortPath::of(path)?.path())?;
-    check_user(&stream).map_err(|theirs| {
+    check_server(&stream, path)?;
+    Ok(stream)
+}
+
+/// Checks that the process that listens at the other end of a connected socket is of the
+/// same user or root's.
+///
+/// # Errors
+/// `PermissionDenied` when it is of another user.
+pub fn check_server(stream: impl AsFd, path: &Path) -> io::Result<()> {
+    check_user(stream).map_err(|theirs| {
         let own = rustix::process::geteuid().as_raw();
         let reason = format!(
             "a process of user {theirs} listens at {}, this one is of user {own}: only a server of \
@@ -90,8 +100,7 @@ pub fn connect(path: &Path) -> io::Result<UnixStream> {
             path.display()
         );
         io::Error::new(ErrorKind::PermissionDenied, reason)
-    })?;
-    Ok(stream)
+    })
 }
 
 /// Listens there, also where a dead server has left its socket. The socket is its
@@ -135,7 +144,7 @@ fn is_socket(path: &Path) -> bool {
 ///
 /// # Errors
 /// The user that it is of; of the system's, no user.
-pub(crate) fn check_user(stream: &UnixStream) -> Result<(), String> {
+pub(crate) fn check_user(stream: impl AsFd) -> Result<(), String> {
     let theirs = socket_peercred(stream)
         .map_err(|error| format!("unknown ({error})"))?
         .uid;

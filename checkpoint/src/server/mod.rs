@@ -24,9 +24,10 @@ use refrain_secure::{Door, Listener, ServerAddress};
 use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
 use service::Service;
-use std::fs::{File, OpenOptions};
+use std::fs::{DirBuilder, File, OpenOptions, Permissions};
 use std::io;
 use std::os::fd::AsFd;
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
 use std::path::PathBuf;
 use std::sync::Arc;
 use thiserror::Error;
@@ -148,10 +149,16 @@ fn lock(folder: &PathBuf) -> Result<File, ServerError> {
         folder: folder.clone(),
         error,
     };
-    std::fs::create_dir_all(folder).map_err(failed)?;
+    // Of the owner alone, whatever the umask; a folder that is there stays as it is.
+    let mut folders = DirBuilder::new();
+    let made = folders.recursive(true).mode(0o700).create(folder);
+    made.map_err(failed)?;
     let mut options = OpenOptions::new();
-    options.create(true).truncate(false).write(true);
+    options.create(true).truncate(false).write(true).mode(0o600);
     let lock = options.open(folder.join(LOCK)).map_err(failed)?;
+    // One that an earlier version made could be locked by any user.
+    let owner_only = Permissions::from_mode(0o600);
+    lock.set_permissions(owner_only).map_err(failed)?;
     match flock(&lock, FlockOperation::NonBlockingLockExclusive) {
         Ok(()) => Ok(lock),
         Err(Errno::WOULDBLOCK) => Err(ServerError::Locked(folder.clone())),

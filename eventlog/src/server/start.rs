@@ -55,7 +55,7 @@ impl Server {
         };
         let report = Box::new(report);
         let rings = options.rings.unwrap_or(options.folder);
-        std::fs::create_dir_all(&rings).map_err(system("making the folder of rings"))?;
+        crate::store::folder::make(&rings).map_err(system("making the folder of rings"))?;
         let host = System::new(rings, options.peers, remote, (waits, wake), report);
         let mut server = Self {
             service: Service::open(terms, logbook, host, FIRST_CONNECTION)?,

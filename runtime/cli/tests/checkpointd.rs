@@ -8,7 +8,8 @@ use refrain_ring::{Incarnation, Rank};
 use rustix::process::{Pid, Signal, kill_process};
 use std::fs::Permissions;
 use std::io::{BufRead, BufReader};
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use tempfile::TempDir;
 
@@ -142,4 +143,77 @@ fn a_job_with_another_secret_than_its_server_does_not_start() {
         child.kill().expect("killed");
         child.wait().expect("an end");
     }
+}
+
+/// What is left of a folder's entries that others than their owner may use, with modes.
+fn open_to_others(folder: &Path, seen: &mut Vec<String>) -> Vec<String> {
+    let mut found = Vec::new();
+    for entry in std::fs::read_dir(folder).expect("a folder") {
+        let path = entry.expect("an entry").path();
+        // One that is removed meanwhile is open to no process.
+        let Ok(metadata) = std::fs::symlink_metadata(&path) else {
+            continue;
+        };
+        let mode = metadata.mode() & 0o777;
+        seen.push(path.display().to_string());
+        if mode & 0o077 != 0 {
+            found.push(format!("{} {mode:o}", path.display()));
+        }
+        if metadata.is_dir() {
+            found.extend(open_to_others(&path, seen));
+        }
+    }
+    found
+}
+
+/// With the widest umask: a lock that another user may open could be held by that user, and
+/// events and checkpoints tell what a program has in memory.
+#[test]
+fn files_locks_folders_and_sockets_are_their_owners_alone() {
+    let folder = TempDir::new().expect("a folder");
+    let widely = |command: Command| {
+        let mut shell = Command::new("sh");
+        shell.args(["-c", "umask 000; exec \"$0\" \"$@\""]);
+        shell.arg(command.get_program()).args(command.get_args());
+        shell.stdin(Stdio::piped()).env("TMPDIR", folder.path());
+        shell
+    };
+    let path = |name: &str| folder.path().join(name).display().to_string();
+    let mut server = Command::new(env!("CARGO_BIN_EXE_refrain"));
+    server.args(["checkpointd", "--dir", &path("checkpoints")]);
+    server.args(["--listen", &format!("unix:{}", path("socket"))]);
+    let mut server = widely(server).stdout(Stdio::piped()).spawn().expect("sh");
+    let mut line = String::new();
+    let out = server.stdout.take().expect("a pipe");
+    BufReader::new(out).read_line(&mut line).expect("a line");
+    let place: Place = format!("unix:{}", path("socket")).parse().expect("a place");
+    let store = Store::open(&place, JobName::new(5, "job-").expect("a name")).expect("a place");
+    let mut writing = store.begin(Rank(0), Incarnation(0), 1).expect("begun");
+    writing.section(SectionKind::Memory, 1).expect("begun");
+    writing.commit().expect("stable");
+
+    let options = format!(
+        "-n 2 --protocol pessimist --event-dir {}",
+        path("events/here")
+    );
+    let steps = "hello exchange=10 fence say=ready stdin finalize";
+    let mut launched = Launched::start(&mut widely(job(&options, steps)));
+    launched.wait_for("ready", 2);
+    let mut seen = Vec::new();
+    let found = open_to_others(folder.path(), &mut seen);
+    launched.give("go on");
+    launched.end().expect(0);
+    server.kill().expect("killed");
+    server.wait().expect("an end");
+    assert_eq!(found, Vec::<String>::new());
+    for name in [
+        "socket",
+        "checkpoints/lock",
+        ".ckpt",
+        "events/here",
+        "-checkpoints",
+    ] {
+        assert!(seen.iter().any(|it| it.contains(name)), "{name}: {seen:?}");
+    }
+    println!("{seen:#?}");
 }

@@ -55,6 +55,12 @@ pub(super) fn newest(store: &Store, membership: &Membership) -> Result<Option<Op
         tell(format_args!("rank {}: {damaged}", membership.rank));
     }
     let number = reading.number();
+    if !reading.passed_over().is_empty() {
+        tell(format_args!(
+            "rank {} goes on from the older checkpoint {number}: the job ends where another rank has freed messages since then that this one needs",
+            membership.rank
+        ));
+    }
     let bytes = section(&mut reading, SectionKind::Engine, ENGINE_SECTION)?;
     let (rank, engine) = decode_engine(&bytes)
         .map_err(|error| Error::Config(format!("checkpoint {number}: {error}")))?;
