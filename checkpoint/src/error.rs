@@ -148,6 +148,16 @@ pub enum CheckpointError {
         /// What is wrong.
         reason: String,
     },
+    /// The checkpoint server had no room for a conversation, also later.
+    #[error(
+        "checkpoint server {address} has no room for a conversation: {reason}; the checkpoints that it has acknowledged stay: start another server for some of the jobs, or let only processes that are trusted reach this one"
+    )]
+    Busy {
+        /// Where it is.
+        address: String,
+        /// What it says.
+        reason: String,
+    },
 }
 
 fn all(damaged: &[Damaged]) -> String {

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use std::io;
 
 /// Version of the conversation. A server refuses every other.
-pub const PROTOCOL_VERSION: u32 = 1;
+pub const PROTOCOL_VERSION: u32 = 2;
 
 /// From a rank. Strips follow [`ToServer::Begin`] as they are.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -51,6 +51,8 @@ pub enum ToServer {
 /// From the server. Strips follow [`ToClient::Found`] as they are.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ToClient {
+    /// Answers [`ToServer::Hello`]: the conversation may go on.
+    Welcome,
     /// Strips may come.
     Begun,
     /// It is stable.
@@ -140,6 +142,8 @@ pub enum Refusal {
     },
     /// Anything else, for people.
     Other(String),
+    /// There is no room for a conversation now, and why: the client calls again.
+    Busy(String),
 }
 
 fn there(damaged: Vec<Damaged>) -> Vec<DamagedThere> {
@@ -266,6 +270,10 @@ impl Refusal {
                 CheckpointError::of_system(attempted, error)
             }
             Self::Other(reason) => CheckpointError::Server {
+                address: address.into(),
+                reason,
+            },
+            Self::Busy(reason) => CheckpointError::Busy {
                 address: address.into(),
                 reason,
             },

@@ -1,7 +1,7 @@
 //! Streams between ranks and a checkpoint server.
 
 use crate::place::PURPOSE;
-use refrain_secure::{Accepted, STRANGER_WAIT, SealedStream, Secret, ServerAddress, unix};
+use refrain_secure::{Accepted, Guest, STRANGER_WAIT, SealedStream, ServerAddress, unix};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::net::sockopt::{
     set_socket_keepalive, set_tcp_keepidle, set_tcp_keepintvl, set_tcp_user_timeout,
@@ -48,37 +48,32 @@ impl Stream {
         }
     }
 
-    /// From now on, waits no longer than this for what the other side says.
-    pub fn set_patience(&self, longest: Duration) -> io::Result<()> {
+    /// From now on, waits no longer than this for what the other side says; `None`: for
+    /// ever.
+    pub fn set_patience(&self, longest: Option<Duration>) -> io::Result<()> {
         match self {
-            Self::Unix(stream) => stream.set_read_timeout(Some(longest)),
-            Self::Tcp(stream) => stream.set_read_timeout(Some(longest)),
-            Self::Sealed(stream) => stream.socket().set_read_timeout(Some(longest)),
+            Self::Unix(stream) => stream.set_read_timeout(longest),
+            Self::Tcp(stream) => stream.set_read_timeout(longest),
+            Self::Sealed(stream) => stream.socket().set_read_timeout(longest),
         }
     }
 
-    /// Of somebody who has connected and is to prove that it knows the secret.
-    pub fn answer(self, secret: &Secret) -> io::Result<Self> {
-        match self {
-            Self::Tcp(stream) => {
-                let sealed = SealedStream::answer(stream, secret, PURPOSE, STRANGER_WAIT)?;
-                Ok(Self::Sealed(Box::new(sealed)))
-            }
-            other => Ok(other),
-        }
-    }
-
-    /// Of somebody who has connected. Checkpoints are memory of programs: on the same
+    /// Of a connection that was let in. Checkpoints are memory of programs: on the same
     /// host, the listener lets in processes of the same user only.
-    pub fn new(accepted: Accepted) -> io::Result<Self> {
-        match accepted {
-            Accepted::Unix(stream) => {
+    pub fn new(guest: Guest) -> io::Result<Self> {
+        match (guest.stream, guest.session) {
+            (Accepted::Unix(stream), _) => {
                 stream.set_nonblocking(false)?;
                 Ok(Self::Unix(stream))
             }
-            Accepted::Tcp(stream) => {
+            (Accepted::Tcp(stream), None) => {
                 stream.set_nonblocking(false)?;
                 Self::tcp(stream)
+            }
+            (Accepted::Tcp(stream), Some(session)) => {
+                set_up(&stream)?;
+                let sealed = SealedStream::proven(stream, session)?;
+                Ok(Self::Sealed(Box::new(sealed)))
             }
         }
     }
@@ -88,11 +83,11 @@ impl Stream {
         Ok(Self::Tcp(stream))
     }
 
-    pub fn try_clone(&self) -> io::Result<Self> {
-        match self {
-            Self::Unix(stream) => stream.try_clone().map(Self::Unix),
-            Self::Tcp(stream) => stream.try_clone().map(Self::Tcp),
-            Self::Sealed(_) => Err(io::ErrorKind::Unsupported.into()),
+    /// A second way to a connection's socket, to shut it down.
+    pub fn to_shut_down(guest: &Guest) -> io::Result<Self> {
+        match &guest.stream {
+            Accepted::Unix(stream) => stream.try_clone().map(Self::Unix),
+            Accepted::Tcp(stream) => stream.try_clone().map(Self::Tcp),
         }
     }
 

@@ -135,6 +135,15 @@ impl<S: Store, P: Surroundings> Spill for Spilling<S, P> {
         Some(token)
     }
 
+    fn place(&self, destination: Rank, sequence: u64) -> Option<String> {
+        let (first, slot) = self.log.place(destination, sequence)?;
+        let directory = &self.directory;
+        // What the name begins with is of this rank and life.
+        Some(format!(
+            "chunk {slot} of the file {directory}/*-to-r{destination}-{first:012}.log"
+        ))
+    }
+
     fn after_bytes(&self) -> u64 {
         self.after_bytes
     }

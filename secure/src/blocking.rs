@@ -3,7 +3,6 @@
 use crate::{Secret, Session};
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::TcpStream;
-use std::time::{Duration, Instant};
 
 const READ_BYTES: usize = 16 << 10;
 
@@ -35,37 +34,16 @@ impl SealedStream {
         Ok(sealed)
     }
 
-    /// Answers who has connected, and returns when that one has proved that it knows
-    /// the secret. It has so long for that in all, however slowly it speaks; reads
-    /// after that wait for ever.
+    /// The answering side of a conversation that is open and proven (see
+    /// [`Door`](crate::Door)).
     ///
     /// # Errors
-    /// Of the socket; `InvalidData` when the other side is a stranger, `TimedOut` when it
-    /// has not proved anything in time.
-    pub fn answer(
-        stream: TcpStream,
-        secret: &Secret,
-        purpose: &str,
-        longest: Duration,
-    ) -> io::Result<Self> {
-        let until = Instant::now() + longest;
-        let session = Session::answerer(secret, purpose).map_err(invalid)?;
+    /// Of the socket.
+    pub fn proven(stream: TcpStream, mut session: Session) -> io::Result<Self> {
+        stream.set_nonblocking(false)?;
+        let heard = session.take_heard();
         let mut sealed = Self::new(stream, session);
-        while !sealed.session.is_proven() {
-            let left = until.saturating_duration_since(Instant::now());
-            if left.is_zero() {
-                return Err(ErrorKind::TimedOut.into());
-            }
-            sealed.stream.set_read_timeout(Some(left))?;
-            match sealed.receive() {
-                Ok(0) => return Err(ErrorKind::UnexpectedEof.into()),
-                // The time is over: seen above.
-                Err(error) if error.kind() == ErrorKind::WouldBlock => {}
-                other => _ = other?,
-            }
-            sealed.flush()?;
-        }
-        sealed.stream.set_read_timeout(None)?;
+        sealed.heard = heard;
         Ok(sealed)
     }
 

@@ -18,7 +18,7 @@
 //! | `unix` | Unix sockets at paths of any length |
 //! | `session` | one conversation; bytes in, bytes out, no sockets |
 //! | `blocking` | one over a socket that blocks |
-//! | `door` | a listening socket: strangers in front of it, bounded in number and time |
+//! | `door` | a server's listeners, and the connections in front of them: bounded in number and time |
 //!
 //! Docs: `docs/hosts.md`.
 
@@ -32,7 +32,7 @@ pub mod unix;
 
 pub use address::{NotAnAddress, ServerAddress};
 pub use blocking::SealedStream;
-pub use door::{Door, Guest, STRANGER_WAIT, STRANGERS_MAX};
+pub use door::{Door, Guest, Notices, STRANGER_WAIT, STRANGERS_MAX};
 pub use listener::{Accepted, Listener};
 pub use secret::{NotASecret, Secret};
 pub use session::{SecureError, Session};

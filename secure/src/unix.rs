@@ -4,12 +4,13 @@
 //! on some machines. A longer path is reached by its folder: opened, then named as
 //! `/proc/self/fd/N`, which is short whatever it stands for.
 
-use rustix::fs::{Mode, OFlags, open};
+use rustix::fs::{Mode, OFlags, fchmod, open};
 use rustix::io::fcntl_dupfd_cloexec;
 use rustix::net::sockopt::socket_peercred;
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, bind, socket_with};
 use rustix::process::{Resource, getrlimit};
 use std::io::{self, ErrorKind};
-use std::os::fd::{AsRawFd as _, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd as _, OwnedFd};
 use std::os::unix::fs::FileTypeExt as _;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
@@ -89,19 +90,54 @@ fn too_long(path: &Path) -> io::Error {
     io::Error::new(ErrorKind::InvalidInput, reason)
 }
 
-/// Connects to a socket, whatever the length of its path.
+/// Connections that the kernel holds until they are accepted.
+const BACKLOG: i32 = 128;
+
+/// Connects to a socket, whatever the length of its path. The process that listens has
+/// to be of the same user or root's: it is given memory and events of programs.
 ///
 /// # Errors
-/// As the system's, and when its folder cannot be opened.
+/// As the system's, when its folder cannot be opened, and `PermissionDenied` when a
+/// process of another user listens there.
 pub fn connect(path: &Path) -> io::Result<UnixStream> {
-    UnixStream::connect(ShortPath::of(path)?.path())
+    let stream = UnixStream::connect(ShortPath::of(path)?.path())?;
+    check_server(&stream, path)?;
+    Ok(stream)
 }
 
-/// Listens there, also where a dead server has left its socket.
+/// Checks that the process that listens at the other end of a connected socket is of the
+/// same user or root's.
+///
+/// # Errors
+/// `PermissionDenied` when it is of another user.
+pub fn check_server(stream: impl AsFd, path: &Path) -> io::Result<()> {
+    check_user(stream).map_err(|theirs| {
+        let own = rustix::process::geteuid().as_raw();
+        let reason = format!(
+            "a process of user {theirs} listens at {}, this one is of user {own}: only a server of \
+             the same user or of root is trusted, start one or name another socket",
+            path.display()
+        );
+        io::Error::new(ErrorKind::PermissionDenied, reason)
+    })
+}
+
+/// Listens there, also where a dead server has left its socket. The socket is its
+/// owner's alone, whatever the umask.
 pub(crate) fn listen(path: &Path) -> io::Result<UnixListener> {
     let short = ShortPath::of(path)?;
     free_path(short.path())?;
-    UnixListener::bind(short.path())
+    let socket = socket_with(
+        AddressFamily::UNIX,
+        SocketType::STREAM,
+        SocketFlags::CLOEXEC,
+        None,
+    )?;
+    // Linux gives the file that bind makes the mode of the socket.
+    fchmod(&socket, Mode::RUSR | Mode::WUSR)?;
+    bind(&socket, &SocketAddrUnix::new(short.path())?)?;
+    rustix::net::listen(&socket, BACKLOG)?;
+    Ok(UnixListener::from(socket))
 }
 
 /// Removes a socket that a dead server has left.
@@ -123,14 +159,18 @@ fn is_socket(path: &Path) -> bool {
     std::fs::symlink_metadata(path).is_ok_and(|found| found.file_type().is_socket())
 }
 
-/// Whether it is a process of the same user, or root's, that is at the other end.
-pub(crate) fn check_user(stream: &UnixStream) -> io::Result<()> {
-    let theirs = socket_peercred(stream)?.uid;
-    if theirs == rustix::process::geteuid() || theirs.is_root() {
-        return Ok(());
+/// Checks that the process at the other end is of the same user, or root's.
+///
+/// # Errors
+/// The user that it is of; of the system's, no user.
+pub(crate) fn check_user(stream: impl AsFd) -> Result<(), String> {
+    let theirs = socket_peercred(stream)
+        .map_err(|error| format!("unknown ({error})"))?
+        .uid;
+    match theirs == rustix::process::geteuid() || theirs.is_root() {
+        true => Ok(()),
+        false => Err(theirs.as_raw().to_string()),
     }
-    let reason = format!("a process of user {} knocked", theirs.as_raw());
-    Err(io::Error::new(ErrorKind::PermissionDenied, reason))
 }
 
 #[cfg(test)]
@@ -169,6 +209,17 @@ mod tests {
         assert_eq!(error, "another server listens there");
         drop(listener);
         assert!(!path.exists(), "removed at the end");
+    }
+
+    /// By the umask it would be of its group, too.
+    #[test]
+    fn a_socket_is_its_owners_alone() {
+        use std::os::unix::fs::PermissionsExt as _;
+        let temporary = tempfile::tempdir().unwrap();
+        let path = temporary.path().join("socket");
+        let _listener = bind(&path).unwrap();
+        let mode = fs::metadata(&path).unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o600);
     }
 
     #[test]

@@ -31,6 +31,11 @@ pub trait Spill {
     /// Begins to read a chunk; `None` when it is not on disk.
     fn read(&mut self, destination: Rank, sequence: u64) -> Option<u64>;
 
+    /// Which file a chunk is in, for people; `None` where that is not known.
+    fn place(&self, _destination: Rank, _sequence: u64) -> Option<String> {
+        None
+    }
+
     /// Bytes of complete chunks that stay in memory before writing begins.
     fn after_bytes(&self) -> u64;
 

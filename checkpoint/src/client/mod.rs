@@ -17,8 +17,8 @@ use refrain_ring::{Incarnation, Rank};
 use refrain_secure::ServerAddress;
 use sink::ServerSink;
 use source::ServerSource;
-use std::io;
-use std::time::Duration;
+use std::io::{self, ErrorKind};
+use std::time::{Duration, Instant};
 
 /// Checkpoints of one job on a server.
 #[derive(Debug)]
@@ -77,54 +77,129 @@ impl Talk {
     }
 }
 
-/// How long the server may take to remove a job's checkpoints. It goes on without
-/// anybody who waits.
-const REMOVE_MAX: Duration = Duration::from_secs(10);
+/// How long the server may take to answer where nothing is lost without it: when a job
+/// starts, and when its checkpoints are removed.
+const ANSWER_MAX: Duration = Duration::from_secs(10);
+/// How long a server may be busy. Its conversations end after a checkpoint each, those
+/// of silent strangers after 10 s.
+const BUSY_MAX: Duration = Duration::from_secs(60);
+/// Calls to a server with a secret that end before both sides have proved that they know
+/// it: the server may have closed this one to make room for strangers.
+const UNPROVEN_MAX: u32 = 6;
+/// Pauses between calls: twice as long each time.
+const PAUSE_MIN: Duration = Duration::from_millis(10);
+const PAUSE_MAX: Duration = Duration::from_millis(500);
+
+/// What is said of a server that says nothing any more.
+const ENDED: &str = "it has ended the conversation: start it again if it has died, and try again; or choose another place";
+/// What is said of one that has not said anything.
+const NO_WELCOME: &str = "it has ended the conversation before a word: if it has a --secret, name that file with --checkpoint-secret; if it has died, start it again; or choose another place";
 
 /// Why there is no conversation, and what to do.
 fn unreachable(error: &io::Error) -> String {
     match error.kind() {
-        io::ErrorKind::InvalidData => {
-            format!("{error}: name the file of its --secret with --checkpoint-secret")
-        }
+        ErrorKind::InvalidData => format!(
+            "{error}: name the file of its --secret with --checkpoint-secret, or none if it has none"
+        ),
+        ErrorKind::WouldBlock => "it has let the connection in and does not answer: let it go on if it is stopped, or choose another place".into(),
+        ErrorKind::PermissionDenied => error.to_string(),
         _ => format!("it cannot be reached: {error}: start it again, or choose another place"),
     }
 }
 
-/// What is said of a server that says nothing any more.
-const ENDED: &str = "it has ended the conversation: start it again if it has died, and try again; name its secret with --checkpoint-secret if it has one; or choose another place";
+/// Why a call came to nothing.
+struct NotWelcome {
+    error: CheckpointError,
+    /// Both sides have a secret, and the server ended before it was proved.
+    is_unproven: bool,
+}
 
 impl Client {
-    /// A job's checkpoints on the server at an address, which is reached once, to
-    /// see that it is there.
-    ///
-    /// # Errors
-    /// When it is not.
-    pub fn new(address: ServerAddress, job: JobName) -> Result<Self, CheckpointError> {
-        let client = Self { address, job };
-        client.talk()?;
-        Ok(client)
+    /// A job's checkpoints on the server at an address, which is not reached yet.
+    pub fn new(address: ServerAddress, job: JobName) -> Self {
+        Self { address, job }
     }
 
-    fn talk(&self) -> Result<Talk, CheckpointError> {
+    /// Calls until the server has room for a conversation.
+    fn talk(&self, patience: Option<Duration>) -> Result<Talk, CheckpointError> {
+        let until = Instant::now() + BUSY_MAX;
+        let (mut pause, mut unproven) = (PAUSE_MIN, 0);
+        loop {
+            let NotWelcome { error, is_unproven } = match self.call(patience) {
+                Ok(talk) => return Ok(talk),
+                Err(why) => why,
+            };
+            unproven += u32::from(is_unproven);
+            let is_busy = matches!(error, CheckpointError::Busy { .. }) && Instant::now() < until;
+            if !is_busy && !(is_unproven && unproven < UNPROVEN_MAX) {
+                return Err(error);
+            }
+            std::thread::sleep(pause);
+            pause = PAUSE_MAX.min(2 * pause);
+        }
+    }
+
+    /// Calls once. `patience`: how long to wait for the answer.
+    fn call(&self, patience: Option<Duration>) -> Result<Talk, NotWelcome> {
         let address = self.address.to_string();
-        let stream = Stream::connect(&self.address).map_err(|error| CheckpointError::Server {
-            address: address.clone(),
-            reason: unreachable(&error),
+        let stream = Stream::connect(&self.address).map_err(|error| {
+            let is_unproven = matches!(self.address, ServerAddress::Sealed { .. })
+                && UNPROVEN.contains(&error.kind());
+            let reason = unreachable(&error);
+            let error = CheckpointError::Server {
+                address: address.clone(),
+                reason,
+            };
+            NotWelcome { error, is_unproven }
         })?;
         let mut talk = Talk { address, stream };
-        talk.say(&ToServer::Hello {
-            version: PROTOCOL_VERSION,
-            job: self.job.id,
-            prefix: self.job.prefix.clone(),
-        })?;
+        let welcomed = talk.greet(&self.job, patience);
+        let is_unproven = false;
+        welcomed.map_err(|error| NotWelcome { error, is_unproven })?;
         Ok(talk)
+    }
+}
+
+/// How a server ends with a caller that it takes for a stranger.
+const UNPROVEN: [ErrorKind; 3] = [
+    ErrorKind::InvalidData,
+    ErrorKind::ConnectionReset,
+    ErrorKind::BrokenPipe,
+];
+
+impl Talk {
+    /// Says hello, and waits for the answer.
+    fn greet(&mut self, job: &JobName, patience: Option<Duration>) -> Result<(), CheckpointError> {
+        let set = self.stream.set_patience(patience);
+        set.map_err(|error| self.failed(error))?;
+        let hello = ToServer::Hello {
+            version: PROTOCOL_VERSION,
+            job: job.id,
+            prefix: job.prefix.clone(),
+        };
+        // Where it cannot be said, the server may have told why.
+        let _ = framing::say(&mut self.stream, &hello);
+        let mut none = Strip::new();
+        match framing::receive(&mut self.stream, &mut none) {
+            Ok(Incoming::Message(ToClient::Welcome)) => {}
+            Ok(Incoming::Message(ToClient::Refused(why))) => {
+                return Err(why.into_error(&self.address));
+            }
+            Ok(Incoming::End) => return Err(self.failed(NO_WELCOME)),
+            Err(error) if error.kind() == ErrorKind::ConnectionReset => {
+                return Err(self.failed(NO_WELCOME));
+            }
+            Err(error) => return Err(self.failed(unreachable(&error))),
+            Ok(_) => return Err(self.unexpected()),
+        }
+        let set = self.stream.set_patience(None);
+        set.map_err(|error| self.failed(error))
     }
 }
 
 impl Checkpoints for Client {
     fn begin(&self, key: Key) -> Result<Box<dyn Sink>, CheckpointError> {
-        let mut talk = self.talk()?;
+        let mut talk = self.talk(None)?;
         talk.say(&ToServer::Begin {
             rank: key.rank.0,
             incarnation: key.incarnation.0,
@@ -141,7 +216,7 @@ impl Checkpoints for Client {
         rank: Rank,
         life: Option<Incarnation>,
     ) -> Result<Option<Found>, CheckpointError> {
-        let mut talk = self.talk()?;
+        let mut talk = self.talk(None)?;
         talk.say(&ToServer::Newest {
             rank: rank.0,
             life: life.map(|life| life.0),
@@ -166,15 +241,19 @@ impl Checkpoints for Client {
     }
 
     fn remove_all(&self) -> Result<(), CheckpointError> {
-        let mut talk = self.talk()?;
-        // The job is over: nobody is to wait for a server that is stopped.
-        let patient = talk.stream.set_patience(REMOVE_MAX);
+        // The job is over: it does not wait for a server that is stopped.
+        let mut talk = self.talk(Some(ANSWER_MAX))?;
+        let patient = talk.stream.set_patience(Some(ANSWER_MAX));
         patient.map_err(|error| talk.failed(error))?;
         talk.say(&ToServer::RemoveAll)?;
         match talk.hear()? {
             ToClient::Removed => Ok(()),
             _ => Err(talk.unexpected()),
         }
+    }
+
+    fn reach(&self) -> Result<(), CheckpointError> {
+        self.talk(Some(ANSWER_MAX)).map(|_| ())
     }
 
     fn describe(&self) -> String {

@@ -10,6 +10,7 @@ use crate::buffer::Strip;
 use crate::error::CheckpointError;
 use crate::format::PAGE_BYTES;
 use rustix::fs::{CWD, Dir, Mode, OFlags, openat};
+use rustix::io::Errno;
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
@@ -76,14 +77,13 @@ impl FolderDisk {
         Ok(disk)
     }
 
-    /// Writes a file of one page, directly if that goes, and removes it.
+    /// Writes a file of one page, directly if that goes. It has no name, so that nothing
+    /// stays of it when the process dies.
     fn probe(&mut self) -> io::Result<()> {
-        let number = PROBES.fetch_add(1, Ordering::Relaxed);
-        let name = format!(".probe-{}-{number}", std::process::id());
-        let result = match self.try_probe(&name) {
-            Err(error) if error.kind() == io::ErrorKind::InvalidInput => {
+        let result = match self.try_probe() {
+            Err(error) if error.kind() == io::ErrorKind::InvalidInput && self.is_direct => {
                 self.is_direct = false;
-                self.try_probe(&name)
+                self.try_probe()
             }
             other => other,
         };
@@ -91,26 +91,50 @@ impl FolderDisk {
         Ok(())
     }
 
-    fn try_probe(&self, name: &str) -> io::Result<String> {
-        // Some systems make the file before they find that they cannot do direct
-        // I/O: it is removed in any case.
-        let made = self.make(name).and_then(|file| {
-            file.write_all_at(&Strip::new().bytes()[..PAGE_BYTES], 0)?;
-            let (_, engine) = self.engine(&file)?;
-            Ok(engine)
-        });
+    fn try_probe(&self) -> io::Result<String> {
+        let unnamed = openat(
+            CWD,
+            &self.path,
+            self.flags() | OFlags::TMPFILE,
+            Mode::RUSR | Mode::WUSR,
+        );
+        let file = match unnamed {
+            Ok(file) => file.into(),
+            // File systems without such files; some say so as if it were the direct I/O.
+            Err(Errno::OPNOTSUPP | Errno::NOSYS | Errno::ISDIR | Errno::INVAL) => {
+                let number = PROBES.fetch_add(1, Ordering::Relaxed);
+                self.make_nameless(&format!(".probe-{}-{number}", std::process::id()))?
+            }
+            Err(error) => return Err(error.into()),
+        };
+        file.write_all_at(&Strip::new().bytes()[..PAGE_BYTES], 0)?;
+        let (_, engine) = self.engine(&file)?;
+        Ok(engine)
+    }
+
+    /// Makes a file and removes its name at once. What a process has left that had the same
+    /// number, and died between the two, is removed, too.
+    fn make_nameless(&self, name: &str) -> io::Result<File> {
+        self.remove(name)?;
+        let made = self.make(name);
+        // Some systems make the file before they find that they cannot do direct I/O.
         let removed = self.remove(name);
-        made.and_then(|engine| removed.map(|()| engine))
+        made.and_then(|file| removed.map(|()| file))
     }
 
     fn make(&self, name: &str) -> io::Result<File> {
-        let mut flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
-        if self.is_direct {
-            flags |= OFlags::DIRECT;
-        }
+        let flags = self.flags() | OFlags::CREATE | OFlags::EXCL;
         let mode = Mode::RUSR | Mode::WUSR;
         let made = rustix::io::retry_on_intr(|| openat(CWD, self.path(name), flags, mode))?;
         Ok(made.into())
+    }
+
+    fn flags(&self) -> OFlags {
+        let direct = match self.is_direct {
+            true => OFlags::DIRECT,
+            false => OFlags::empty(),
+        };
+        OFlags::RDWR | OFlags::CLOEXEC | direct
     }
 
     fn engine(&self, file: &File) -> io::Result<(Box<dyn Engine>, String)> {
@@ -191,5 +215,26 @@ impl Disk for FolderDisk {
     fn describe(&self) -> String {
         let how = if self.is_direct { "direct" } else { "buffered" };
         format!("{}, {how}", self.engine_name)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Process ids come again, in containers at once: what a dead process left is in no
+    /// later one's way, and nothing stays.
+    #[test]
+    fn a_probe_that_a_dead_process_left_does_not_matter() {
+        let folder = tempfile::tempdir().unwrap();
+        for number in 0..64 {
+            let left = format!(".probe-{}-{number}", std::process::id());
+            std::fs::write(folder.path().join(left), "").unwrap();
+        }
+        let disk = FolderDisk::open(folder.path()).unwrap();
+        // Where every file has a name.
+        disk.make_nameless(&format!(".probe-{}-0", std::process::id()))
+            .unwrap();
+        assert_eq!(disk.names().unwrap().len(), 63);
     }
 }

@@ -5,8 +5,7 @@
 //! |---|---|
 //! | [`session`] | one conversation, without its socket |
 //! | `desk` | whose folder is whose |
-//! | `listener` | sockets that listen |
-//! | `service` | a thread for each conversation |
+//! | `service` | a thread for each conversation, so many at a time |
 //!
 //! Each conversation has a thread: it waits for its socket and for the disk, and
 //! nobody waits for it. A client that is slow, or gone in the middle, costs what it
@@ -20,19 +19,27 @@ pub use desk::Desk;
 
 use crate::disk::{DiskIo, FolderDisk};
 use crate::error::CheckpointError;
-use refrain_secure::{Listener, ServerAddress};
+use crate::place::PURPOSE;
+use refrain_secure::{Door, Listener, ServerAddress};
 use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
 use service::Service;
-use std::fs::{File, OpenOptions};
+use std::fs::{DirBuilder, File, OpenOptions, Permissions};
 use std::io;
 use std::os::fd::AsFd;
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
 use std::path::PathBuf;
 use std::sync::Arc;
 use thiserror::Error;
 
 /// Held by a server that runs.
 const LOCK: &str = "lock";
+
+/// Conversations at a time by default: each is a thread and some open files.
+pub const CONVERSATIONS_MAX: usize = 256;
+/// Open files of a conversation at most: its socket twice, the checkpoint's file, its
+/// folder, and a ring of the kernel's to write by.
+pub const FILES_PER_CONVERSATION: usize = 5;
 
 /// Settings of a server.
 #[derive(Clone, Debug)]
@@ -43,6 +50,8 @@ pub struct ServerOptions {
     pub listen: Vec<ServerAddress>,
     /// How files are written.
     pub io: DiskIo,
+    /// Conversations at a time: one more is refused, and the client calls again.
+    pub conversations_max: usize,
 }
 
 /// Why there is no server.
@@ -77,7 +86,7 @@ pub enum ServerError {
 
 /// A server that listens.
 pub struct Server {
-    listeners: Vec<Listener>,
+    door: Door,
     service: Arc<Service>,
     description: String,
     /// Held by being open.
@@ -105,9 +114,11 @@ impl Server {
                 error,
             })
         });
+        let listeners = listeners.collect::<Result<_, _>>()?;
+        let conversations_max = options.conversations_max;
         Ok(Self {
-            listeners: listeners.collect::<Result<_, _>>()?,
-            service: Arc::new(Service::new(desk, Box::new(report))),
+            door: Door::new(listeners, PURPOSE)?,
+            service: Arc::new(Service::new(desk, conversations_max, Box::new(report))),
             description,
             _lock: lock,
         })
@@ -115,7 +126,7 @@ impl Server {
 
     /// Where it listens, with the ports that the system chose.
     pub fn addresses(&self) -> impl Iterator<Item = &ServerAddress> {
-        self.listeners.iter().map(Listener::address)
+        self.door.addresses()
     }
 
     /// How it writes, for people.
@@ -128,8 +139,8 @@ impl Server {
     ///
     /// # Errors
     /// When the system cannot tell of conversations.
-    pub fn serve_until(&self, stop: &impl AsFd) -> Result<(), ServerError> {
-        Ok(self.service.serve_until(&self.listeners, stop.as_fd())?)
+    pub fn serve_until(&mut self, stop: &impl AsFd) -> Result<(), ServerError> {
+        Ok(self.service.serve_until(&mut self.door, stop.as_fd())?)
     }
 }
 
@@ -138,10 +149,16 @@ fn lock(folder: &PathBuf) -> Result<File, ServerError> {
         folder: folder.clone(),
         error,
     };
-    std::fs::create_dir_all(folder).map_err(failed)?;
+    // Of the owner alone, whatever the umask; a folder that is there stays as it is.
+    let mut folders = DirBuilder::new();
+    let made = folders.recursive(true).mode(0o700).create(folder);
+    made.map_err(failed)?;
     let mut options = OpenOptions::new();
-    options.create(true).truncate(false).write(true);
+    options.create(true).truncate(false).write(true).mode(0o600);
     let lock = options.open(folder.join(LOCK)).map_err(failed)?;
+    // One that an earlier version made could be locked by any user.
+    let owner_only = Permissions::from_mode(0o600);
+    lock.set_permissions(owner_only).map_err(failed)?;
     match flock(&lock, FlockOperation::NonBlockingLockExclusive) {
         Ok(()) => Ok(lock),
         Err(Errno::WOULDBLOCK) => Err(ServerError::Locked(folder.clone())),

@@ -9,47 +9,49 @@ use crate::framing::{self, Incoming};
 use crate::message::{FoundHere, Refusal, ToClient};
 use crate::socket::Stream;
 use crate::store::Found;
-use refrain_secure::{Listener, STRANGERS_MAX, Secret};
+use refrain_secure::{Door, Guest, Notices, STRANGER_WAIT};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::collections::BTreeMap;
 use std::io::{self, ErrorKind, Read};
 use std::net::Shutdown;
 use std::os::fd::BorrowedFd;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
 use std::thread::JoinHandle;
-
-/// After an error of the system with a new conversation.
-const PAUSE: Timespec = Timespec {
-    tv_sec: 0,
-    tv_nsec: 100_000_000,
-};
+use std::time::Instant;
 
 /// One that goes on.
 struct Talk {
     /// To end it by.
     stream: Stream,
     thread: Option<JoinHandle<()>>,
-    /// Has not proved yet that it knows the secret.
-    is_stranger: bool,
 }
 
-/// By their numbers: those that began first are first.
 type Talks = BTreeMap<u64, Talk>;
 
 /// What serves.
 pub(super) struct Service {
     desk: Arc<Desk>,
     report: Box<dyn Fn(&str) + Send + Sync>,
-    /// Those that go on.
+    /// Conversations at a time, and threads.
+    conversations_max: usize,
+    /// Those that go on, by their numbers.
     talks: Mutex<Talks>,
+    /// What went wrong in them.
+    notices: Mutex<Notices>,
 }
 
 impl Service {
-    pub fn new(desk: Desk, report: Box<dyn Fn(&str) + Send + Sync>) -> Self {
+    pub fn new(
+        desk: Desk,
+        conversations_max: usize,
+        report: Box<dyn Fn(&str) + Send + Sync>,
+    ) -> Self {
         Self {
             desk: Arc::new(desk),
             report,
+            conversations_max,
             talks: Mutex::default(),
+            notices: Mutex::default(),
         }
     }
 
@@ -57,79 +59,89 @@ impl Service {
         self.talks.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub fn serve_until(
-        self: &Arc<Self>,
-        listeners: &[Listener],
-        stop: BorrowedFd<'_>,
-    ) -> io::Result<()> {
+    fn notices(&self) -> MutexGuard<'_, Notices> {
+        self.notices.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Tells people, one line a second at most.
+    fn note(&self, text: String) {
+        let mut notices = self.notices();
+        notices.note(text);
+        let line = notices.take(Instant::now());
+        drop(notices);
+        if let Some(line) = line {
+            (self.report)(&line);
+        }
+    }
+
+    pub fn serve_until(self: &Arc<Self>, door: &mut Door, stop: BorrowedFd<'_>) -> io::Result<()> {
         let mut number = 0;
         let served = loop {
-            match wait(listeners, stop) {
+            match wait(door, stop) {
                 Err(error) => break Err(error),
                 Ok(true) => break Ok(()),
                 Ok(false) => {}
             }
-            for listener in listeners {
-                let begun = match listener.accept().and_then(Stream::new) {
-                    Err(error) if error.kind() == ErrorKind::WouldBlock => continue,
-                    other => other
-                        .and_then(|stream| self.begin(number, stream, listener.secret().cloned())),
-                };
+            let now = Instant::now();
+            for guest in door.step(now) {
                 number += 1;
-                if let Err(error) = begun {
-                    (self.report)(&format!("a conversation could not begin: {error}"));
-                    // Or it would be tried again at once.
-                    let mut stopped = [PollFd::from_borrowed_fd(stop, PollFlags::IN)];
-                    let _ = poll(&mut stopped, Some(&PAUSE));
+                if let Err((guest, why)) = self.begin(number, guest) {
+                    let mut words = Vec::new();
+                    let refusal = ToClient::Refused(Refusal::Busy(why.clone()));
+                    framing::say(&mut words, &refusal)?;
+                    door.refuse(guest, &words, &why, now);
                 }
+            }
+            if let Some(line) = door.notice(now) {
+                (self.report)(&line);
             }
         };
         self.end_all();
         served
     }
 
-    fn begin(
-        self: &Arc<Self>,
-        number: u64,
-        stream: Stream,
-        secret: Option<Secret>,
-    ) -> io::Result<()> {
-        let kept = stream.try_clone()?;
-        let service = self.clone();
-        let is_stranger = secret.is_some();
+    /// Begins a conversation in a thread of its own; gives the guest back with the reason
+    /// when there is no room for one.
+    fn begin(self: &Arc<Self>, number: u64, guest: Guest) -> Result<(), (Guest, String)> {
+        let limit = self.conversations_max;
         // Held until it is entered, or it might be over before.
         let mut talks = self.talks();
+        if talks.len() >= limit {
+            return Err((guest, format!("{limit} conversations are open already")));
+        }
+        let stream = match Stream::to_shut_down(&guest) {
+            Ok(stream) => stream,
+            Err(error) => return Err((guest, format!("it cannot take one more: {error}"))),
+        };
+        let service = self.clone();
+        let (give, given) = mpsc::channel();
         let thread = std::thread::Builder::new()
             .name("refrain-talk".into())
             .spawn(move || {
-                if let Err(error) = service.meet(number, stream, secret.as_ref()) {
-                    (service.report)(&format!("a conversation has ended: {error}"));
+                if let Ok(guest) = given.recv() {
+                    service.meet(guest);
                 }
                 if let Some(talk) = service.talks().remove(&number) {
                     talk.stream.shut_down(Shutdown::Both);
                 }
-            })?;
-        let talk = Talk {
-            stream: kept,
-            thread: Some(thread),
-            is_stranger,
-        };
-        talks.insert(number, talk);
-        show_out(&talks);
-        Ok(())
+            });
+        match thread {
+            Ok(thread) => {
+                let thread = Some(thread);
+                talks.insert(number, Talk { stream, thread });
+                // It waits for this.
+                let _ = give.send(guest);
+                Ok(())
+            }
+            Err(error) => Err((guest, format!("it cannot start a thread: {error}"))),
+        }
     }
 
-    /// Talks with somebody, who has to know the secret if there is one: nothing is said
-    /// and nothing is done before that is proved.
-    fn meet(&self, number: u64, stream: Stream, secret: Option<&Secret>) -> io::Result<()> {
-        let mut stream = match secret {
-            None => stream,
-            Some(secret) => stream.answer(secret)?,
-        };
-        if let Some(talk) = self.talks().get_mut(&number) {
-            talk.is_stranger = false;
+    fn meet(&self, guest: Guest) {
+        let talked = Stream::new(guest).and_then(|mut stream| self.talk(&mut stream));
+        if let Err(error) = talked {
+            self.note(format!("a conversation has ended: {error}"));
         }
-        self.talk(&mut stream)
     }
 
     fn end_all(&self) {
@@ -145,14 +157,30 @@ impl Service {
             // It has reported what was wrong.
             let _ = thread.join();
         }
+        if let Some(line) = self.notices().rest() {
+            (self.report)(&line);
+        }
     }
 
     /// Until one side ends it.
     fn talk(&self, stream: &mut Stream) -> io::Result<()> {
         let mut session = Session::new(self.desk.clone());
         let mut strip = Strip::new();
+        // A client says its first word at once.
+        stream.set_patience(Some(STRANGER_WAIT))?;
+        let mut is_first = true;
         loop {
-            let answer = match framing::receive(stream, &mut strip)? {
+            let incoming = framing::receive(stream, &mut strip);
+            if core::mem::take(&mut is_first) {
+                let silent = |error: &io::Error| error.kind() == ErrorKind::WouldBlock;
+                if incoming.as_ref().is_err_and(silent) {
+                    let waited = STRANGER_WAIT.as_secs();
+                    let error = format!("the client said nothing for {waited} s");
+                    return Err(io::Error::new(ErrorKind::TimedOut, error));
+                }
+                stream.set_patience(None)?;
+            }
+            let answer = match incoming? {
                 Incoming::End => return Ok(()),
                 Incoming::Message(message) => session.message(message),
                 Incoming::Strip(bytes) => session.strip(&mut strip, bytes),
@@ -175,7 +203,7 @@ impl Service {
     fn refuse(&self, stream: &mut Stream, why: Refusal) -> io::Result<()> {
         if let Refusal::System { .. } | Refusal::Other(_) = &why {
             let error: CheckpointError = why.clone().into_error("here");
-            (self.report)(&error.to_string());
+            self.note(error.to_string());
         }
         framing::say(stream, &ToClient::Refused(why))?;
         stream.shut_down(Shutdown::Write);
@@ -185,21 +213,17 @@ impl Service {
     }
 }
 
-/// Few strangers at a time: the one that has waited longest has to go.
-fn show_out(talks: &Talks) {
-    let strangers = || talks.values().filter(|talk| talk.is_stranger);
-    if strangers().count() > STRANGERS_MAX
-        && let Some(oldest) = strangers().next()
-    {
-        oldest.stream.shut_down(Shutdown::Both);
-    }
-}
-
-/// Waits for a conversation, or for the end: which it is.
-fn wait(listeners: &[Listener], stop: BorrowedFd<'_>) -> io::Result<bool> {
-    let mut polled = vec![PollFd::from_borrowed_fd(stop, PollFlags::IN)];
-    polled.extend(listeners.iter().map(|it| PollFd::new(it, PollFlags::IN)));
-    rustix::io::retry_on_intr(|| poll(&mut polled, None))?;
+/// Waits for the door, or for the end: which it is.
+fn wait(door: &Door, stop: BorrowedFd<'_>) -> io::Result<bool> {
+    let mut polled = [
+        PollFd::from_borrowed_fd(stop, PollFlags::IN),
+        PollFd::new(door, PollFlags::IN),
+    ];
+    let left = door
+        .deadline()
+        .map(|at| at.saturating_duration_since(Instant::now()));
+    let left = left.and_then(|left| Timespec::try_from(left).ok());
+    rustix::io::retry_on_intr(|| poll(&mut polled, left.as_ref()))?;
     Ok(!polled[0].revents().is_empty())
 }
 

@@ -139,7 +139,7 @@ impl Session {
         let job = JobName::new(job, prefix)?;
         let folder = self.desk.folder_of(&job)?;
         self.state = State::Ready(job, folder);
-        Ok(Answer::Nothing)
+        Ok(Answer::Say(ToClient::Welcome))
     }
 
     fn begin(&mut self, job: JobName, folder: &Folder, key: Key) -> Result<Answer, Refusal> {

@@ -160,6 +160,14 @@ pub trait Checkpoints: Send + Sync {
     /// When some cannot be removed; the others are.
     fn remove_all(&self) -> Result<(), CheckpointError>;
 
+    /// Reaches the place once, if it is elsewhere.
+    ///
+    /// # Errors
+    /// When it cannot be reached.
+    fn reach(&self) -> Result<(), CheckpointError> {
+        Ok(())
+    }
+
     /// For people: where, and how it is written.
     fn describe(&self) -> String;
 }
@@ -181,7 +189,8 @@ impl fmt::Debug for Store {
 }
 
 impl Store {
-    /// Opens a place for a job's checkpoints. A folder has to be there.
+    /// Opens a place for a job's checkpoints. A folder has to be there; a server is not
+    /// reached yet.
     ///
     /// # Errors
     /// When there is no such place, or it cannot be used.
@@ -191,9 +200,19 @@ impl Store {
                 let disk = FolderDisk::open(path)?;
                 Arc::new(Folder::new(Arc::new(disk), job.clone()))
             }
-            Place::Server(address) => Arc::new(Client::new(address.clone(), job.clone())?),
+            Place::Server(address) => Arc::new(Client::new(address.clone(), job.clone())),
         };
         Ok(Self { job, place })
+    }
+
+    /// Reaches the place once: to notice when a job starts, and not at its first
+    /// checkpoint, that a server is not there, or that it and the job do not have the same
+    /// secret.
+    ///
+    /// # Errors
+    /// When it cannot be reached.
+    pub fn reach(&self) -> Result<(), CheckpointError> {
+        self.place.reach()
     }
 
     /// Checkpoints that are kept elsewhere.

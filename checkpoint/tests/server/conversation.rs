@@ -79,7 +79,7 @@ impl Talk {
             job: job().id,
             prefix: job().prefix,
         };
-        assert_eq!(self.say(hello), None);
+        assert_eq!(self.say(hello), Some(ToClient::Welcome));
     }
 
     fn begin(&mut self, number: u64) -> Option<ToClient> {

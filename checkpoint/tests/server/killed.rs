@@ -2,7 +2,7 @@
 
 use crate::content::{RANK, check, fill, job, write};
 use refrain_checkpoint::disk::DiskIo;
-use refrain_checkpoint::server::{Server, ServerOptions};
+use refrain_checkpoint::server::{CONVERSATIONS_MAX, Server, ServerOptions};
 use refrain_checkpoint::{CheckpointError, Place, ServerAddress, Store};
 use refrain_ring::Incarnation;
 use std::io::{BufRead, BufReader, Write};
@@ -23,8 +23,9 @@ fn serves_until_it_is_killed() {
         folder: folder.join("checkpoints"),
         listen: vec![ServerAddress::Unix(folder.join("socket"))],
         io: DiskIo::Auto,
+        conversations_max: CONVERSATIONS_MAX,
     };
-    let server = Server::bind(&options, |text| eprintln!("{text}")).unwrap();
+    let mut server = Server::bind(&options, |text| eprintln!("{text}")).unwrap();
     println!("it listens");
     std::io::stdout().flush().unwrap();
     let (_stop, never) = UnixStream::pair().unwrap();

@@ -2,7 +2,7 @@
 
 use refrain_checkpoint::ServerAddress;
 use refrain_checkpoint::disk::DiskIo;
-use refrain_checkpoint::server::{Server, ServerOptions};
+use refrain_checkpoint::server::{CONVERSATIONS_MAX, Server, ServerOptions};
 use refrain_secure::Secret;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
@@ -40,6 +40,11 @@ impl Running {
 
     /// In this folder.
     pub fn in_folder(folder: &Path) -> Self {
+        Self::with(folder, CONVERSATIONS_MAX)
+    }
+
+    /// With at most so many conversations at a time.
+    pub fn with(folder: &Path, conversations_max: usize) -> Self {
         let options = ServerOptions {
             folder: folder.join("checkpoints"),
             listen: vec![
@@ -48,11 +53,12 @@ impl Running {
                 ServerAddress::Tcp("127.0.0.1:0".into()).sealed(&secret()),
             ],
             io: DiskIo::Auto,
+            conversations_max,
         };
         let reports: Arc<Mutex<Vec<String>>> = Arc::default();
         let told = reports.clone();
         let report = move |text: &str| told.lock().unwrap().push(text.into());
-        let server = Server::bind(&options, report).expect("it can listen");
+        let mut server = Server::bind(&options, report).expect("it can listen");
         let addresses = server.addresses().cloned().collect();
         let (stop, stopped) = UnixStream::pair().unwrap();
         let serve = move || server.serve_until(&stopped).expect("it serves");

@@ -4,11 +4,11 @@ use crate::content::{RANK, check, job, write};
 use crate::running::{Running, secret};
 use refrain_checkpoint::framing;
 use refrain_checkpoint::message::{PROTOCOL_VERSION, ToServer};
-use refrain_checkpoint::{PURPOSE, Place, ServerAddress, Store};
+use refrain_checkpoint::{CheckpointError, PURPOSE, Place, ServerAddress, Store};
 use refrain_secure::{STRANGERS_MAX, Secret, Session};
 use std::io::{ErrorKind, Read, Write};
 use std::net::TcpStream;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 const PATIENCE: Duration = Duration::from_secs(30);
 
@@ -24,6 +24,11 @@ fn server() -> (Running, String) {
 
 fn friend(server: &Running) -> Store {
     Store::open(&Place::Server(server.sealed()), job()).expect("a friend")
+}
+
+/// As a job does when it starts.
+fn reach(address: ServerAddress) -> Result<(), CheckpointError> {
+    Store::open(&Place::Server(address), job()).and_then(|store| store.reach())
 }
 
 fn connect(address: &str) -> TcpStream {
@@ -66,15 +71,15 @@ fn who_does_not_know_the_secret_learns_nothing_and_does_nothing() {
     let (server, address) = server();
     let open = ServerAddress::Tcp(address.clone());
     let wrong = open.clone().sealed(&Secret::from_bytes([8; 32]));
-    let error = Store::open(&Place::Server(wrong), job()).expect_err("a stranger");
-    let error = error.to_string();
+    let error = reach(wrong).expect_err("a stranger").to_string();
     let words = ["secret", "--checkpoint-secret"];
     assert!(words.iter().all(|word| error.contains(word)), "{error}");
-    // Without any it is not refused before it asks.
-    let store = Store::open(&Place::Server(open), job());
-    let error = store.and_then(|store| store.newest(RANK).map(|_| ()));
-    let error = error.expect_err("it has proved nothing").to_string();
+    // Without any, and with one at a server that has none.
+    let error = reach(open).expect_err("it proves nothing").to_string();
     assert!(error.contains("--checkpoint-secret"), "{error}");
+    let error = reach(server.tcp().sealed(&secret())).expect_err("a server without one");
+    let error = error.to_string();
+    assert!(error.contains("or none if it has none"), "{error}");
     let newest = ToServer::Newest {
         rank: RANK.0,
         life: None,
@@ -101,14 +106,15 @@ fn what_was_recorded_does_nothing_when_it_is_played_again() {
         .say(&said(&[hello(), ToServer::RemoveAll]))
         .expect("it waits");
     let mut heard = Vec::new();
-    while heard.is_empty() {
+    // Two answers, of a frame's header and a byte each.
+    while heard.len() < 18 {
         recorded.extend_from_slice(session.unsent());
         stream.write_all(session.unsent()).expect("sent");
         session.note_sent(session.unsent().len());
         let mut bytes = [0; 4096];
         let count = stream.read(&mut bytes).expect("an answer");
         session.receive(&bytes[..count]).expect("a friend");
-        heard = session.take_heard();
+        heard.extend(session.take_heard());
     }
     assert!(server.names().is_empty(), "it is a friend's wish");
     write(&friend(&server), 0, 2, 1000).expect("a friend");
@@ -137,4 +143,58 @@ fn silent_ones_keep_no_friend_out_and_do_not_stay() {
         &mut friend(&server).newest(RANK).unwrap().unwrap(),
         3_000_000,
     );
+}
+
+/// Strangers come one behind the other, and stay as long as they may: they are not given
+/// threads, and a line a second tells of them.
+#[test]
+fn a_flood_of_strangers_costs_neither_threads_nor_lines() {
+    let (server, address) = server();
+    let threads = || std::fs::read_dir("/proc/self/task").unwrap().count();
+    let before = threads();
+    let begun = Instant::now();
+    let mut silent = Vec::new();
+    for _ in 0..300 {
+        silent.push(connect(&address));
+        let _ = silent.last_mut().unwrap().write_all(b"RFS");
+    }
+    check(
+        &mut friend(&server).newest(RANK).unwrap().unwrap(),
+        3_000_000,
+    );
+    // A friend's, which ends, and none of strangers.
+    assert!(threads() <= before + 2, "{} threads", threads());
+    let lines = server.reports();
+    let most = begun.elapsed().as_secs() as usize + 1;
+    assert!((1..=most).contains(&lines.len()), "{lines:?}");
+    assert!(lines[0].contains("secret"), "{lines:?}");
+}
+
+/// One conversation more than may be is refused, and its client calls again until there is
+/// room, with a secret and without.
+#[test]
+fn a_client_of_a_server_that_is_full_calls_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = Running::with(folder.path(), 1);
+    for address in [server.unix(), server.tcp(), server.sealed()] {
+        let mut silent = match server.tcp() {
+            ServerAddress::Tcp(open) => connect(&open),
+            other => panic!("{other} is open"),
+        };
+        silent.write_all(&said(&[hello()])).expect("sent");
+        // It is welcome: the only conversation.
+        silent.read_exact(&mut [0; 9]).expect("an answer");
+        let refused = server.reports().len();
+        let store = Store::open(&Place::Server(address), job()).expect("an address");
+        let client = std::thread::spawn(move || write(&store, 0, 1, 1000).map(|_| store));
+        while server.reports().len() == refused {
+            std::thread::yield_now();
+        }
+        drop(silent);
+        let store = client.join().expect("no panic").expect("there is room");
+        store.remove_all().expect("it is there");
+    }
+    let lines = server.reports();
+    let told = |line: &String| line.contains("1 conversations are open already");
+    assert!(lines.iter().all(told), "{lines:?}");
 }

@@ -3,7 +3,7 @@
 use crate::content::{RANK, check, fill, job, write};
 use crate::running::Running;
 use refrain_checkpoint::disk::DiskIo;
-use refrain_checkpoint::server::{Server, ServerError, ServerOptions};
+use refrain_checkpoint::server::{CONVERSATIONS_MAX, Server, ServerError, ServerOptions};
 use refrain_checkpoint::{CheckpointError, Place, SectionKind, ServerAddress, Store};
 use refrain_ring::{Incarnation, Rank};
 
@@ -135,6 +135,7 @@ fn a_folder_has_one_server_and_a_socket_too() {
         folder: folder.into(),
         listen: vec![address],
         io: DiskIo::Auto,
+        conversations_max: CONVERSATIONS_MAX,
     };
     let free = ServerAddress::Tcp("127.0.0.1:0".into());
     let again = Server::bind(&options(server.folder(), free), |_| {});
@@ -160,6 +161,7 @@ fn a_server_ends_though_clients_are_there() {
     let text = error.unwrap_err().to_string();
     assert!(text.contains(&address.to_string()), "{text}");
     assert!(text.contains("start it again"), "{text}");
-    let gone = Store::open(&Place::Server(address), job()).unwrap_err();
+    let gone = Store::open(&Place::Server(address), job()).and_then(|store| store.reach());
+    let gone = gone.unwrap_err();
     assert!(gone.to_string().contains("cannot be reached"), "{gone}");
 }

@@ -4,7 +4,7 @@ use super::PURPOSE;
 use crate::framing::{FrameError, FrameReader, encode};
 use crate::message::{ToClient, ToLogger};
 use crate::watched::watch;
-use refrain_secure::unix::{ShortPath, moved_up};
+use refrain_secure::unix::{self, ShortPath, moved_up};
 use refrain_secure::{Secret, SecureError, ServerAddress, Session};
 use rustix::io::Errno;
 use rustix::net::sockopt;
@@ -112,6 +112,9 @@ impl Connection {
                 let socket = open(AddressFamily::UNIX, None)?;
                 let short = ShortPath::of(path).map_err(ConnectionError::Path)?;
                 let begun = connect(&socket, &SocketAddrUnix::new(short.path())?);
+                if begun.is_ok() {
+                    unix::check_server(&socket, path).map_err(ConnectionError::Path)?;
+                }
                 (socket, begun)
             }
             Target::Tcp(address, _) => {

@@ -11,10 +11,12 @@ use core::ptr::NonNull;
 use core::sync::atomic::{AtomicU64, Ordering, fence};
 use refrain_logging::determinant::EventIndex;
 use refrain_ring::{Incarnation, Rank, placement};
+use rustix::io::Errno;
 use rustix::mm::{MapFlags, ProtFlags, mmap, mmap_anonymous, munmap};
 use std::fs::File;
 use std::io::{Error, ErrorKind};
 use std::os::fd::AsFd;
+use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 
 /// A mapped ring. Whoever shares it may write anything there at any time:
@@ -58,6 +60,16 @@ impl Drop for Mapping {
     }
 }
 
+/// Takes room by zeros.
+fn fill(file: &File) -> std::io::Result<()> {
+    const PIECE_BYTES: usize = 64 << 10;
+    let zeros = [0; PIECE_BYTES];
+    (0..RING_BYTES).step_by(PIECE_BYTES).try_for_each(|from| {
+        let bytes = PIECE_BYTES.min(RING_BYTES - from);
+        file.write_all_at(&zeros[..bytes], from as u64)
+    })
+}
+
 impl RingMemory {
     /// Makes a ring of an empty file, which may be mapped by others afterwards.
     ///
@@ -65,10 +77,15 @@ impl RingMemory {
     /// When there is no room for it, or it cannot be mapped.
     pub fn create(file: &File, identity: &RingIdentity) -> std::io::Result<Self> {
         // All of it now: a page that finds no room later is a SIGBUS.
-        rustix::io::retry_on_intr(|| {
+        let taken = rustix::io::retry_on_intr(|| {
             let flags = rustix::fs::FallocateFlags::empty();
             rustix::fs::fallocate(file, flags, 0, RING_BYTES as u64)
-        })?;
+        });
+        match taken {
+            // File systems that cannot, and processes that may not.
+            Err(Errno::OPNOTSUPP | Errno::NOSYS | Errno::PERM) => fill(file)?,
+            other => other?,
+        }
         let ring = Self::map(file)?;
         ring.begin(identity);
         Ok(ring)
@@ -253,4 +270,20 @@ impl RingMemory {
 
 fn invalid(reason: String) -> Error {
     Error::new(ErrorKind::InvalidData, reason)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::MetadataExt;
+
+    /// Where the file system does not take room by itself.
+    #[test]
+    fn zeros_take_all_the_room_of_a_ring() {
+        let file = tempfile::tempfile().expect("a file");
+        fill(&file).expect("there is room");
+        let found = file.metadata().expect("it is open");
+        assert_eq!(found.len(), RING_BYTES as u64);
+        assert!(found.blocks() * 512 >= RING_BYTES as u64, "{found:?}");
+    }
 }

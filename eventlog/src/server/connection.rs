@@ -42,15 +42,9 @@ impl<H: Host> Connection<H> {
         !self.ends && self.answer.is_none() && !matches!(self.role, Role::Joining(_))
     }
 
-    /// Whether it may be listened to. Who is told no hears it once it has proved
-    /// itself.
-    pub(super) fn is_listened_to(&self) -> bool {
-        self.is_heard() || self.ends && self.channel.is_stranger()
-    }
-
     /// Whether it has heard the last of what it is told.
     pub(super) fn is_over(&self) -> bool {
-        self.ends && self.channel.unsent_bytes() == 0 && !self.channel.is_stranger()
+        self.ends && self.channel.unsent_bytes() == 0
     }
 
     /// Says something, as soon as the other side takes it.

@@ -23,12 +23,6 @@ pub trait Channel: Debug {
     /// Whether a handle can go with a message.
     fn is_local(&self) -> bool;
 
-    /// Whether the other side has still to prove itself: what is said waits until
-    /// it has.
-    fn is_stranger(&self) -> bool {
-        false
-    }
-
     /// The next message that has come.
     ///
     /// # Errors

@@ -43,36 +43,26 @@ mod writer;
 
 pub use options::{Limits, RemoteOptions, ServerError, ServerOptions};
 
-use crate::client::{PURPOSE, ServerAddress};
-use host::Channel;
-use refrain_secure::{Listener, STRANGER_WAIT, STRANGERS_MAX, Session};
+use crate::client::ServerAddress;
+use refrain_secure::Door;
 use resting::Rest;
 use service::Service;
 use socket::{Received, Socket};
-use std::collections::VecDeque;
-use std::io::ErrorKind;
 use std::os::fd::AsFd;
-use std::time::{Duration, Instant};
-use stream::Stream;
+use std::time::Instant;
 use system::System;
 use waits::Event;
 
 /// How long to wait before a full disk is tried again.
 const NO_ROOM_PAUSE_MS: u32 = 200;
-/// How long new connections wait when there are no descriptors for them.
-const NO_DESCRIPTORS_PAUSE: Duration = Duration::from_millis(100);
-
 /// How long clients are heard that speak on while the server is to end.
 const LAST_EVENTS_TURNS: usize = 64;
 
 /// An event logger's server. See the [module](self).
 pub struct Server {
     service: Service<System>,
-    listeners: Vec<Listener>,
-    /// There was no descriptor for a new connection: nobody is let in before this.
-    accepts_from: Option<Instant>,
-    /// Connections that have proved nothing, the oldest first, and how long they may.
-    strangers: VecDeque<(u64, Instant)>,
+    /// `None`: it serves no more.
+    door: Option<Door>,
     /// What is read goes here first.
     read: Box<[u8]>,
 }
@@ -80,7 +70,7 @@ pub struct Server {
 impl Server {
     /// The addresses that it listens on, with the ports that the system chose.
     pub fn addresses(&self) -> impl Iterator<Item = &ServerAddress> {
-        self.listeners.iter().map(Listener::address)
+        self.door.iter().flat_map(Door::addresses)
     }
 
     /// Serves until `stop` is readable; then takes what is in the rings, stores
@@ -100,7 +90,7 @@ impl Server {
         served?;
         self.see_last_events()?;
         self.service.end()?;
-        self.listeners.clear();
+        self.door = None;
         Ok(())
     }
 
@@ -141,6 +131,10 @@ impl Server {
                 is_over |= event == Event::Stop;
                 self.handle(event);
             }
+            let deadline = self.door.as_ref().and_then(Door::deadline);
+            if deadline.is_some_and(|at| at <= Instant::now()) {
+                self.let_in();
+            }
             if is_over {
                 return Ok(());
             }
@@ -154,31 +148,15 @@ impl Server {
             rest.moved.then_some(0),
             remote.nap_ms(rest.sleep_max, rest.moved),
             self.disk_timeout_ms(),
-            self.stranger_timeout_ms(),
-            self.accept_timeout_ms(),
+            self.door_timeout_ms(),
         ];
         limits.into_iter().flatten().min()
     }
 
-    /// How long to sleep while strangers may prove themselves.
-    fn stranger_timeout_ms(&mut self) -> Option<u32> {
-        if self.strangers.is_empty() {
-            return None;
-        }
-        let now = Instant::now();
-        Some(until_ms(self.show_out(now)?, now))
-    }
-
-    /// How long to sleep before new connections are let in again; listens to them
-    /// when that is over.
-    fn accept_timeout_ms(&mut self) -> Option<u32> {
-        let (from, now) = (self.accepts_from?, Instant::now());
-        if now < from {
-            return Some(until_ms(from, now));
-        }
-        self.accepts_from = None;
-        self.listen_to_knocks(true);
-        None
+    /// How long to sleep before the door wants a step.
+    fn door_timeout_ms(&self) -> Option<u32> {
+        let deadline = self.door.as_ref().and_then(Door::deadline);
+        deadline.map(|at| until_ms(at, Instant::now()))
     }
 
     /// How long to sleep while the disk does not take what waits for it.
@@ -194,7 +172,7 @@ impl Server {
     fn handle(&mut self, event: Event) {
         match event {
             Event::Stop | Event::Wake | Event::Bell => {}
-            Event::Knock(index) => self.accept(index),
+            Event::Door => self.let_in(),
             Event::Connection {
                 id,
                 readable,
@@ -203,80 +181,22 @@ impl Server {
         }
     }
 
-    /// Takes in those who knock.
-    fn accept(&mut self, index: usize) {
-        while let Some(listener) = self.listeners.get(index) {
-            match listener.accept().and_then(Stream::new) {
-                Ok(stream) => {
-                    let session = listener.secret().map(|it| Session::answerer(it, PURPOSE));
-                    match session.transpose() {
-                        Ok(session) => self.take_in(Socket::new(stream, session)),
-                        Err(error) => (self.service.host.report)(&error.to_string()),
-                    }
-                }
-                Err(error) if error.kind() == ErrorKind::WouldBlock => return,
-                Err(error) if is_of_connection(&error) => {
-                    (self.service.host.report)(&format!("a connection was refused: {error}"));
-                }
-                Err(error) => {
-                    (self.service.host.report)(&format!(
-                        "no connection can be taken in now: {error}"
-                    ));
-                    self.pause_accepting();
-                    return;
-                }
-            }
-        }
-    }
-
-    /// A connection: of a stranger, who is seen to until it has proved itself.
-    fn take_in(&mut self, socket: Socket) {
-        let is_stranger = socket.is_stranger();
-        let id = self.service.connect(socket).filter(|_| is_stranger);
-        if let Some(id) = id {
-            self.strangers
-                .push_back((id, Instant::now() + STRANGER_WAIT));
-        }
-        self.show_out(Instant::now());
-    }
-
-    /// Strangers who have had their time, and the oldest of too many, have to go.
-    /// Returns when the next one has had it.
-    fn show_out(&mut self, now: Instant) -> Option<Instant> {
-        let service = &mut self.service;
-        self.strangers.retain(|(id, _)| {
-            let socket = service.connections.get(id).map(|it| &it.channel);
-            socket.is_some_and(Socket::is_stranger)
-        });
-        while let Some((id, until)) = self.strangers.front() {
-            if *until > now && self.strangers.len() <= STRANGERS_MAX {
-                return Some(*until);
-            }
-            service.drop_connection(*id, true);
-            self.strangers.pop_front();
-        }
-        None
-    }
-
-    /// Does not listen to new connections for a while.
-    fn pause_accepting(&mut self) {
-        let until = Instant::now() + NO_DESCRIPTORS_PAUSE;
-        if self.accepts_from.replace(until).is_some() {
+    /// Takes in new connections.
+    fn let_in(&mut self) {
+        let Some(door) = &mut self.door else {
             return;
-        }
-        self.listen_to_knocks(false);
-    }
-
-    fn listen_to_knocks(&mut self, listens: bool) {
-        for (index, listener) in self.listeners.iter().enumerate() {
-            let told = self
-                .service
-                .host
-                .waits
-                .set_listens(listener, index, listens);
-            if let Err(error) = told {
-                (self.service.host.report)(&format!("{}: {error}", listener.address()));
+        };
+        let now = Instant::now();
+        for guest in door.step(now) {
+            match Socket::new(guest) {
+                Ok(socket) => _ = self.service.connect(socket),
+                Err(error) => {
+                    (self.service.host.report)(&format!("a connection cannot be prepared: {error}"))
+                }
             }
+        }
+        if let Some(line) = door.notice(now) {
+            (self.service.host.report)(&line);
         }
     }
 
@@ -301,16 +221,6 @@ impl Server {
 fn until_ms(then: Instant, now: Instant) -> u32 {
     let left = then.saturating_duration_since(now).as_millis();
     u32::try_from(left).unwrap_or(u32::MAX).saturating_add(1)
-}
-
-fn is_of_connection(error: &std::io::Error) -> bool {
-    matches!(
-        error.kind(),
-        ErrorKind::ConnectionAborted
-            | ErrorKind::ConnectionReset
-            | ErrorKind::PermissionDenied
-            | ErrorKind::Interrupted
-    )
 }
 
 impl core::fmt::Debug for Server {

@@ -191,9 +191,7 @@ impl<H: Host> Service<H> {
     /// listened to; `None`: it may not, or is over.
     pub fn listen(&mut self, id: u64) -> Option<&mut H::Channel> {
         let connection = self.connections.get_mut(&id)?;
-        connection
-            .is_listened_to()
-            .then_some(&mut connection.channel)
+        connection.is_heard().then_some(&mut connection.channel)
     }
 
     /// Whether there is such a connection.
@@ -389,7 +387,7 @@ impl<H: Host> Service<H> {
                 over.push((id, is_sent));
                 continue;
             }
-            let listens = has_room && connection.is_listened_to();
+            let listens = has_room && connection.is_heard();
             if !self
                 .host
                 .set_listening(&mut connection.channel, id, listens)

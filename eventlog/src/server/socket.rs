@@ -4,10 +4,10 @@ use super::host::{Channel, DoesNotRead};
 use super::stream::Stream;
 use crate::framing::{self, FrameError, FrameReader};
 use crate::message::{ToClient, ToLogger};
-use refrain_secure::Session;
+use refrain_secure::{Guest, Session};
 use rustix::event::epoll::EventFlags;
 use rustix::io::Errno;
-use std::io::ErrorKind;
+use std::io::{self, ErrorKind};
 use std::os::fd::OwnedFd;
 
 /// Bytes that are read at a time.
@@ -37,16 +37,24 @@ pub(super) struct Socket {
 }
 
 impl Socket {
-    pub(super) fn new(stream: Stream, session: Option<Session>) -> Self {
-        Self {
+    /// # Errors
+    /// Of the system.
+    pub(super) fn new(guest: Guest) -> io::Result<Self> {
+        let stream = Stream::new(guest.stream)?;
+        let mut session = guest.session;
+        let mut frames = FrameReader::default();
+        if let Some(session) = &mut session {
+            frames.extend(&session.take_heard());
+        }
+        Ok(Self {
             stream,
             session,
-            frames: FrameReader::default(),
+            frames,
             out: Vec::new(),
             sent: 0,
             descriptors: None,
             interest: EventFlags::empty(),
-        }
+        })
     }
 
     /// Reads once. What is held is a frame and one reading at most, since
@@ -75,7 +83,6 @@ impl Socket {
         self.frames.extend(&session.take_heard());
         match understood {
             Ok(()) => Received::Some,
-            // A stranger is told nothing.
             Err(_) => Received::End,
         }
     }
@@ -86,10 +93,6 @@ impl Channel for Socket {
 
     fn is_local(&self) -> bool {
         self.stream.is_local()
-    }
-
-    fn is_stranger(&self) -> bool {
-        (self.session.as_ref()).is_some_and(|session| !session.is_proven())
     }
 
     fn next_message(&mut self) -> Result<Option<ToLogger>, FrameError> {

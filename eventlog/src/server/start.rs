@@ -4,14 +4,13 @@ use super::remote::Remote;
 use super::service::{Service, ServiceOptions};
 use super::socket::READ_BYTES;
 use super::system::System;
-use super::waits::{FIRST_CONNECTION, LISTENERS_MAX, Waits};
+use super::waits::{FIRST_CONNECTION, Waits};
 use super::{Server, ServerError, ServerOptions, system};
 use crate::Level;
-use crate::client::ServerAddress;
+use crate::client::{PURPOSE, ServerAddress};
 use crate::logbook::{Logbook, LogbookOptions};
-use refrain_secure::Listener;
+use refrain_secure::{Door, Listener};
 use rustix::event::{EventfdFlags, eventfd};
-use std::collections::VecDeque;
 
 impl Server {
     /// Opens the folder, takes what lies in the rings of an earlier server,
@@ -56,13 +55,11 @@ impl Server {
         };
         let report = Box::new(report);
         let rings = options.rings.unwrap_or(options.folder);
-        std::fs::create_dir_all(&rings).map_err(system("making the folder of rings"))?;
+        crate::store::folder::make(&rings).map_err(system("making the folder of rings"))?;
         let host = System::new(rings, options.peers, remote, (waits, wake), report);
         let mut server = Self {
             service: Service::open(terms, logbook, host, FIRST_CONNECTION)?,
-            listeners: Vec::new(),
-            accepts_from: None,
-            strangers: VecDeque::new(),
+            door: None,
             read: vec![0; READ_BYTES].into(),
         };
         server.listen(&options.listen)?;
@@ -70,21 +67,19 @@ impl Server {
     }
 
     fn listen(&mut self, listen: &[ServerAddress]) -> Result<(), ServerError> {
-        for address in listen {
-            if self.listeners.len() as u64 >= LISTENERS_MAX {
-                let error = format!("at most {LISTENERS_MAX} addresses");
-                return Err(system("listening")(std::io::Error::other(error)));
-            }
-            let listener = Listener::bind(address).map_err(|error| ServerError::Listen {
+        let listeners = listen.iter().map(|address| {
+            Listener::bind(address).map_err(|error| ServerError::Listen {
                 address: address.to_string(),
                 error,
-            })?;
-            let waits = &self.service.host.waits;
-            waits
-                .add_listener(&listener, self.listeners.len())
-                .map_err(system("waiting for connections"))?;
-            self.listeners.push(listener);
-        }
+            })
+        });
+        let listeners = listeners.collect::<Result<_, _>>()?;
+        let door = Door::new(listeners, PURPOSE).map_err(system("making an epoll"))?;
+        let waits = &self.service.host.waits;
+        waits
+            .add_door(&door)
+            .map_err(system("waiting for connections"))?;
+        self.door = Some(door);
         Ok(())
     }
 }

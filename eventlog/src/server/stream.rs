@@ -18,19 +18,13 @@ pub(super) enum Stream {
 }
 
 impl Stream {
-    /// Of one who has connected. Over a Unix socket memory is shared, too, and who
+    /// Of a connection that was let in, which does not block. Over a Unix socket memory is shared, too, and who
     /// shares it can end the server (by cutting the file short): the listener lets in
     /// those only who could send it a signal.
     pub(super) fn new(accepted: Accepted) -> io::Result<Self> {
         match accepted {
-            Accepted::Unix(stream) => {
-                stream.set_nonblocking(true)?;
-                Ok(Self::Unix(stream))
-            }
+            Accepted::Unix(stream) => Ok(Self::Unix(stream)),
             Accepted::Tcp(stream) => {
-                stream.set_nonblocking(true)?;
-                // Acknowledgements are small, and somebody's gate waits.
-                stream.set_nodelay(true)?;
                 watch(&stream)?;
                 Ok(Self::Tcp(stream))
             }

@@ -13,8 +13,8 @@ pub(super) enum Event {
     Stop,
     /// The logbook, a thread or a provider: looked at in each turn anyway.
     Wake,
-    /// Somebody knocks at this listener.
-    Knock(usize),
+    /// There are new connections.
+    Door,
     /// A client rang: its ring is looked at in the next turn anyway.
     Bell,
     /// A connection.
@@ -29,10 +29,9 @@ pub(super) enum Event {
 
 const STOP: u64 = 0;
 const WAKE: u64 = 1;
-const LISTENERS: u64 = 2;
-/// Listeners at most; connections are numbered from here on.
-pub(super) const LISTENERS_MAX: u64 = 62;
-pub(super) const FIRST_CONNECTION: u64 = LISTENERS + LISTENERS_MAX;
+const DOOR: u64 = 2;
+/// Connections are numbered from here on.
+pub(super) const FIRST_CONNECTION: u64 = 64;
 const BELL: u64 = 1 << 63;
 
 /// Events taken at a time.
@@ -72,22 +71,8 @@ impl Waits {
         self.add(source, WAKE, EventFlags::IN)
     }
 
-    pub(super) fn add_listener(&self, source: impl AsFd, index: usize) -> Result<(), Errno> {
-        self.add(source, LISTENERS + index as u64, EventFlags::IN)
-    }
-
-    /// Whether who knocks is heard.
-    pub(super) fn set_listens(
-        &self,
-        source: impl AsFd,
-        index: usize,
-        listens: bool,
-    ) -> Result<(), Errno> {
-        let flags = match listens {
-            true => EventFlags::IN,
-            false => EventFlags::empty(),
-        };
-        self.set_interest(source, LISTENERS + index as u64, flags)
+    pub(super) fn add_door(&self, door: impl AsFd) -> Result<(), Errno> {
+        self.add(door, DOOR, EventFlags::IN)
     }
 
     pub(super) fn add_bell(&self, source: impl AsFd, id: u64) -> Result<(), Errno> {
@@ -127,8 +112,8 @@ fn read_event(event: &epoll::Event) -> Event {
     match token {
         STOP => Event::Stop,
         WAKE => Event::Wake,
+        DOOR => Event::Door,
         token if token & BELL != 0 => Event::Bell,
-        token if token < FIRST_CONNECTION => Event::Knock((token - LISTENERS) as usize),
         id => Event::Connection {
             id,
             readable: flags.contains(EventFlags::IN),

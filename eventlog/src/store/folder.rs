@@ -9,10 +9,10 @@ use rustix::fs::{
     CWD, Dir, FallocateFlags, FlockOperation, Mode, OFlags, fallocate, flock, ftruncate, openat,
 };
 use rustix::io::{Errno, retry_on_intr};
-use std::fs::{File, OpenOptions};
+use std::fs::{DirBuilder, File, OpenOptions, Permissions};
 use std::io;
 use std::os::fd::BorrowedFd;
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{DirBuilderExt, FileExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -99,6 +99,19 @@ pub(crate) struct OwnFolder {
     _lock: File,
 }
 
+/// Mode of each file, whatever the umask: events tell what a program did, and a lock that
+/// another user may open can be held by that user.
+const OWNER_ONLY: u32 = 0o600;
+
+/// Makes a folder, and those above it, of the owner alone; one that is there stays as it
+/// is.
+///
+/// # Errors
+/// Of the system.
+pub(crate) fn make(path: &Path) -> io::Result<()> {
+    DirBuilder::new().recursive(true).mode(0o700).create(path)
+}
+
 impl OwnFolder {
     /// Makes the folder if it is not there, and locks it.
     ///
@@ -109,13 +122,17 @@ impl OwnFolder {
             attempted: format!("{doing} {}", path.display()),
             error,
         };
-        std::fs::create_dir_all(path).map_err(|error| refused("making", error))?;
+        make(path).map_err(|error| refused("making", error))?;
         let folder = Folder::open(path)?;
         let lock = OpenOptions::new()
             .create(true)
             .truncate(false)
             .write(true)
+            .mode(OWNER_ONLY)
             .open(folder.path.join(LOCK))
+            .map_err(|error| refused("locking", error))?;
+        // One that an earlier version made could be locked by any user.
+        lock.set_permissions(Permissions::from_mode(OWNER_ONLY))
             .map_err(|error| refused("locking", error))?;
         match flock(&lock, FlockOperation::NonBlockingLockExclusive) {
             Ok(()) => {}
@@ -151,7 +168,7 @@ impl OwnFolder {
     fn fill_new(&self, file: &File, bytes: u64, header: &[u8], sync: bool) -> io::Result<()> {
         match retry_on_intr(|| fallocate(file, FallocateFlags::empty(), 0, bytes)) {
             // File systems that cannot: an error comes when a write does not fit.
-            Err(Errno::OPNOTSUPP | Errno::NOSYS) => ftruncate(file, bytes)?,
+            Err(Errno::OPNOTSUPP | Errno::NOSYS | Errno::PERM) => ftruncate(file, bytes)?,
             other => other?,
         }
         file.write_all_at(header, 0)?;
@@ -213,6 +230,7 @@ impl Disk for OwnFolder {
             .read(true)
             .write(true)
             .create_new(true)
+            .mode(OWNER_ONLY)
             .open(&path)?;
         if let Err(error) = self.fill_new(&made, bytes, header, sync) {
             // It would take room that is needed.

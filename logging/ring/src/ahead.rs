@@ -83,7 +83,11 @@ impl DiskAhead {
     }
 
     /// Takes the first chunk, when it is here and whole.
-    pub(crate) fn take(&mut self, sequence: u64) -> Result<Found, ReadBackError> {
+    pub(crate) fn take(
+        &mut self,
+        sequence: u64,
+        disk: &dyn DiskChunks,
+    ) -> Result<Found, ReadBackError> {
         let Some(ahead) = self.queue.front_mut() else {
             return Ok(Found::Nowhere);
         };
@@ -99,12 +103,17 @@ impl DiskAhead {
             sequence,
             why,
         })?;
-        self.check(sequence, (*bytes).as_ref())?;
+        self.check(sequence, (*bytes).as_ref(), disk)?;
         Ok(Found::Here(bytes))
     }
 
     /// Nothing of a chunk is given before all of its checksums hold.
-    fn check(&self, sequence: u64, bytes: &[u8]) -> Result<(), ReadBackError> {
+    fn check(
+        &self,
+        sequence: u64,
+        bytes: &[u8],
+        disk: &dyn DiskChunks,
+    ) -> Result<(), ReadBackError> {
         let destination = self.identity.1;
         let is_whole = || {
             let mut reader = ChunkReader::sealed(bytes)?;
@@ -114,6 +123,7 @@ impl DiskAhead {
         let header = is_whole().map_err(|damage| ReadBackError::Damaged {
             destination,
             sequence,
+            place: disk.place(sequence).unwrap_or_else(|| "its file".into()),
             damage,
         })?;
         let identity = (header.source, header.destination, header.incarnation);

@@ -37,6 +37,11 @@ pub trait DiskChunks {
 
     /// Begins to read a chunk and names the read; `None` when it is not on disk.
     fn begin_read(&mut self, sequence: u64) -> Option<u64>;
+
+    /// Which file a chunk is in, for people; `None` where that is not known.
+    fn place(&self, _sequence: u64) -> Option<String> {
+        None
+    }
 }
 
 /// How far a step came.
@@ -57,7 +62,7 @@ pub enum Progress {
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum ReadBackError {
     /// The disk gave no bytes; the next step asks again.
-    #[error("chunk {sequence} of the log to {destination} cannot be read from disk: {why}")]
+    #[error("chunk {sequence} of the log to rank {destination} cannot be read from disk: {why}")]
     Disk {
         /// Whose log.
         destination: Rank,
@@ -67,17 +72,19 @@ pub enum ReadBackError {
         why: String,
     },
     /// It gave others than were written; the next step asks again.
-    #[error("chunk {sequence} of the log to {destination} is damaged: {damage}")]
+    #[error("chunk {sequence} of the log to rank {destination} is damaged in {place}: {damage}")]
     Damaged {
         /// Whose log.
         destination: Rank,
         /// Which chunk.
         sequence: u64,
+        /// Where, for people.
+        place: String,
         /// What is wrong.
         damage: ChunkError,
     },
     /// It gave another chunk; the next step asks again.
-    #[error("chunk {sequence} of the log to {destination} was read, and another came")]
+    #[error("chunk {sequence} of the log to rank {destination} was read, and another came")]
     Another {
         /// Whose log.
         destination: Rank,
@@ -85,7 +92,7 @@ pub enum ReadBackError {
         sequence: u64,
     },
     /// It is neither in memory nor on disk, and no horizon has passed it.
-    #[error("chunk {sequence} of the log to {destination} is lost")]
+    #[error("chunk {sequence} of the log to rank {destination} is lost")]
     Lost {
         /// Whose log.
         destination: Rank,
@@ -210,7 +217,7 @@ impl ReadBack {
                     }
                     InMemory::Lent => return Ok(Progress::Waiting),
                     InMemory::NotYet => return Ok(Progress::End),
-                    InMemory::Freed => match self.ahead.take(place.sequence)? {
+                    InMemory::Freed => match self.ahead.take(place.sequence, disk)? {
                         Found::Here(bytes) => {
                             self.present = Some(bytes);
                             continue;
@@ -288,6 +295,7 @@ impl ReadBack {
         let fail = |damage| ReadBackError::Damaged {
             destination: self.destination(),
             sequence: place.sequence,
+            place: "the memory of its sender".into(),
             damage,
         };
         let mut reader = ChunkReader::checked(bytes, place.offset).map_err(fail)?;

@@ -293,7 +293,7 @@ impl Resend {
         let wanted = sequence + is_present as u64..freed;
         self.ahead.read(wanted, AHEAD_MAX - is_present, disk);
         if self.present.is_none() {
-            match self.ahead.take(sequence)? {
+            match self.ahead.take(sequence, disk)? {
                 Found::Here(bytes) => self.present = Some((sequence, bytes)),
                 Found::Coming => return Ok(Recall::Waiting),
                 Found::Nowhere => return self.pass(sequence, lane, disk),

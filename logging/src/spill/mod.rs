@@ -401,6 +401,14 @@ impl<S: Store> SpillLog<S> {
         self.channels[destination.index()].find(ssn)
     }
 
+    /// Where a chunk is on disk: sequence number of the first chunk of its file, which is
+    /// part of the file's name, and its slot there.
+    pub fn place(&self, destination: Rank, sequence: u64) -> Option<(u64, u32)> {
+        let file = self.channels[destination.index()].file_of(sequence)?;
+        let slot = self.files.slot(file, sequence)?;
+        Some((sequence - u64::from(slot), slot))
+    }
+
     /// Whether a chunk is on disk.
     pub fn holds(&self, destination: Rank, sequence: u64) -> bool {
         self.channels[destination.index()]

@@ -33,6 +33,11 @@ impl DiskChunks for OneChannel<'_> {
         let token = self.spill.read(self.destination, sequence)?;
         Some(token.0)
     }
+
+    fn place(&self, sequence: u64) -> Option<String> {
+        let (first, slot) = self.spill.place(self.destination, sequence)?;
+        Some(format!("slot {slot} of file {first}"))
+    }
 }
 
 /// A chunk is read ahead, however far the log goes.

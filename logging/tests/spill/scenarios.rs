@@ -311,6 +311,8 @@ fn a_damaged_chunk_gives_no_record_and_is_asked_for_again() {
             matches!(refused, Err(ReadBackError::Damaged { sequence: 0, .. })),
             "{refused:?}"
         );
+        let error = refused.expect_err("it is damaged").to_string();
+        assert!(error.contains("is damaged in slot 0 of file 0"), "{error}");
     }
 }
 

@@ -6,7 +6,11 @@ use clap::{Args, ValueEnum};
 use miette::{IntoDiagnostic, WrapErr};
 use refrain_checkpoint::ServerAddress;
 use refrain_checkpoint::disk::DiskIo;
-use refrain_checkpoint::server::{Server, ServerOptions};
+use refrain_checkpoint::server::{
+    CONVERSATIONS_MAX, FILES_PER_CONVERSATION, Server, ServerOptions,
+};
+use refrain_secure::STRANGERS_MAX;
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use std::io::{Write, stdout};
 use std::os::unix::net::UnixStream;
@@ -72,13 +76,39 @@ pub fn run(arguments: Arguments) -> miette::Result<ExitCode> {
             IoName::Thread => DiskIo::Thread,
             IoName::Plain => DiskIo::Plain,
         },
+        conversations_max: conversations_max(),
     };
     let report = |text: &str| tell(format_args!("refrain: checkpoint server: {text}"));
-    let server = Server::bind(&options, report).into_diagnostic()?;
+    let mut server = Server::bind(&options, report).into_diagnostic()?;
     let addresses: Vec<String> = server.addresses().map(ToString::to_string).collect();
     let mut out = stdout();
     // Whoever started it may not care, and may have closed that.
     let _ = writeln!(out, "listening on {}", addresses.join(", ")).and_then(|()| out.flush());
     server.serve_until(&stop).into_diagnostic()?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// Open files besides those of conversations and strangers: listeners, the folder, pipes.
+const FILES_BESIDES: usize = 64;
+
+/// Raises the limit of open files as far as it is needed and allowed; fewer conversations
+/// where it stays low.
+fn conversations_max() -> usize {
+    let besides = FILES_BESIDES + STRANGERS_MAX;
+    let needed = (besides + CONVERSATIONS_MAX * FILES_PER_CONVERSATION) as u64;
+    let limit = getrlimit(Resource::Nofile);
+    let mut allowed = limit.current.unwrap_or(u64::MAX);
+    if allowed < needed {
+        let raised = limit.maximum.map_or(needed, |maximum| maximum.min(needed));
+        let wanted = Rlimit {
+            current: Some(raised),
+            maximum: limit.maximum,
+        };
+        if setrlimit(Resource::Nofile, wanted).is_ok() {
+            allowed = raised;
+        }
+    }
+    let left = usize::try_from(allowed).unwrap_or(usize::MAX);
+    let room = left.saturating_sub(besides) / FILES_PER_CONVERSATION;
+    room.clamp(1, CONVERSATIONS_MAX)
 }

@@ -39,23 +39,25 @@ impl CheckpointPlace {
         let launcher = leftovers::file_prefix(std::process::id())
             .ok_or_else(|| Error::Config("/proc is needed to name checkpoints, mount it".into()))?;
         recovery.checkpoint_prefix = format!("{launcher}{job:016x}-");
-        let mut made = None;
+        // Dropped where anything fails below.
+        let mut prepared = Self::default();
         let place = match &recovery.checkpoint_dir {
             Some(text) => absolute(text)?,
             None => {
                 let name = format!("{launcher}{job:016x}{}", leftovers::CHECKPOINTS_SUFFIX);
                 let path = std::env::temp_dir().join(name);
-                let lock = make(&path)?;
-                made = Some((path.clone(), lock));
+                prepared.made = Some((path.clone(), make(&path)?));
                 Place::Folder(path)
             }
         };
         recovery.checkpoint_dir = Some(text_of(&place)?);
         let name = JobName::new(job, recovery.checkpoint_prefix.clone());
+        let wrong = |error| Error::Config(format!("--checkpoint-dir: {error}"));
         let store = name.and_then(|name| Store::open(&place, name));
-        let mut prepared = Self { store: None, made };
-        prepared.store =
-            Some(store.map_err(|error| Error::Config(format!("--checkpoint-dir: {error}")))?);
+        let store = store.map_err(wrong)?;
+        // Before there are ranks, and not at their first checkpoint.
+        store.reach().map_err(wrong)?;
+        prepared.store = Some(store);
         Ok(prepared)
     }
 }
@@ -100,8 +102,13 @@ fn shown(text: &str) -> String {
 /// Makes the folder, and locks it.
 fn make(path: &Path) -> Result<File, Error> {
     let made = fs::DirBuilder::new().mode(0o700).create(path);
-    let locked = made.and_then(|()| leftovers::lock(path));
-    locked.map_err(|error| {
+    let lock = |()| {
+        leftovers::lock(path).inspect_err(|_| {
+            // It is empty; if it stays, it is for `refrain clean`.
+            let _ = fs::remove_dir_all(path);
+        })
+    };
+    made.and_then(lock).map_err(|error| {
         Error::Config(format!(
             "the folder for checkpoints, {}, cannot be made: {error}: name one with --checkpoint-dir",
             path.display()

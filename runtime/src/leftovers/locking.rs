@@ -3,8 +3,9 @@
 use super::LOCK;
 use core::time::Duration;
 use rustix::fs::FlockOperation;
-use std::fs::{self, File};
+use std::fs::{self, File, OpenOptions};
 use std::io;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
 /// A folder without any lock may be of loggers that start just now.
@@ -17,7 +18,10 @@ const YOUNG: Duration = Duration::from_secs(60);
 pub(crate) fn lock(folder: &Path) -> io::Result<File> {
     // Its name is there only when it is locked.
     let new = folder.join("new-lock");
-    let lock = File::create(&new)?;
+    let mut options = OpenOptions::new();
+    // Or another user could lock it.
+    options.create(true).truncate(true).write(true).mode(0o600);
+    let lock = options.open(&new)?;
     rustix::fs::flock(&lock, FlockOperation::NonBlockingLockExclusive)?;
     fs::rename(new, folder.join(LOCK))?;
     Ok(lock)

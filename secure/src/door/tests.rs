@@ -1,5 +1,6 @@
 use super::*;
-use rustix::event::{PollFd, PollFlags, poll};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use std::net::SocketAddr;
 
 const PURPOSE: &str = "test";
 
@@ -8,20 +9,21 @@ fn secret() -> Secret {
 }
 
 fn door() -> (Door, SocketAddr) {
-    let door = Door::open(secret(), PURPOSE).expect("a port");
-    let port = door.address().expect("it listens").port();
+    let (door, port) = Door::open(secret(), PURPOSE).expect("a port");
     (door, SocketAddr::from((Ipv4Addr::LOCALHOST, port)))
 }
 
 /// Waits until something has come, and takes a step.
 fn step(door: &mut Door, now: Instant) -> Vec<Guest> {
-    let mut polled: Vec<PollFd<'_>> = door
-        .descriptors()
-        .map(|descriptor| PollFd::from_borrowed_fd(descriptor, PollFlags::IN))
-        .collect();
+    let mut polled = [PollFd::new(door, PollFlags::IN)];
     poll(&mut polled, None).expect("poll");
-    drop(polled);
     door.step(now)
+}
+
+/// Whether something has come.
+fn is_readable(door: &Door) -> bool {
+    let mut polled = [PollFd::new(door, PollFlags::IN)];
+    poll(&mut polled, Some(&Timespec::default())).expect("poll") > 0
 }
 
 /// Says all that it has to say, and reads once.
@@ -64,10 +66,10 @@ fn a_friend_is_let_in_among_strangers() {
     false_one.write_all(session.unsent()).expect("sent");
     let _silent = TcpStream::connect(address).expect("it listens");
     let (_stream, _session, guest) = friend(&mut door, address, now);
-    assert!(guest.session.is_proven());
+    assert!(guest.session.expect("sealed").is_proven());
     // Told nothing, and shown out.
     for mut stranger in [garbage, false_one] {
-        while door.strangers.len() > 1 {
+        while door.waiting.len() > 1 {
             assert!(step(&mut door, now).is_empty());
         }
         let mut bytes = Vec::new();
@@ -75,7 +77,7 @@ fn a_friend_is_let_in_among_strangers() {
         let _ = stranger.read_to_end(&mut bytes);
         assert_eq!(bytes, b"");
     }
-    assert_eq!(door.strangers.len(), 1, "the silent one may still speak");
+    assert_eq!(door.waiting.len(), 1, "the silent one may still speak");
 }
 
 #[test]
@@ -87,9 +89,9 @@ fn a_silent_one_has_to_go_when_its_time_is_over() {
     assert!(step(&mut door, now).is_empty());
     assert_eq!(door.deadline(), Some(now + STRANGER_WAIT));
     door.step(now + STRANGER_WAIT - Duration::from_millis(1));
-    assert_eq!(door.strangers.len(), 1);
+    assert_eq!(door.waiting.len(), 1);
     door.step(now + STRANGER_WAIT);
-    assert_eq!(door.strangers.len(), 0);
+    assert_eq!(door.waiting.len(), 0);
     let mut bytes = Vec::new();
     silent.read_to_end(&mut bytes).expect("the end");
     assert_eq!(bytes, b"");
@@ -103,9 +105,9 @@ fn many_strangers_keep_no_friend_out() {
     for _ in 0..2 * STRANGERS_MAX {
         strangers.push(TcpStream::connect(address).expect("it listens"));
         assert!(step(&mut door, now).is_empty());
-        assert!(door.strangers.len() <= STRANGERS_MAX);
+        assert!(door.waiting.len() <= STRANGERS_MAX);
     }
-    assert_eq!(door.strangers.len(), STRANGERS_MAX);
+    assert_eq!(door.waiting.len(), STRANGERS_MAX);
     friend(&mut door, address, now);
     // The first had to go.
     let mut bytes = Vec::new();
@@ -117,17 +119,16 @@ fn many_strangers_keep_no_friend_out() {
 #[test]
 fn what_a_friend_says_at_once_is_heard() {
     let (mut door, address) = door();
-    let (mut stream, mut session, mut guest) = friend(&mut door, address, Instant::now());
+    let (mut stream, mut session, guest) = friend(&mut door, address, Instant::now());
     session.say(b"hello").expect("open");
     stream
         .write_all(&session.unsent()[session.unsent().len() - 23..])
         .expect("sent");
-    guest.stream.set_nonblocking(false).expect("a socket");
-    while guest.session.take_heard() != b"hello" {
-        let mut bytes = [0; 100];
-        let count = guest.stream.read(&mut bytes).expect("something");
-        guest.session.receive(&bytes[..count]).expect("a friend");
-    }
+    let (guest, heard) = guest.sealed().expect("it is sealed");
+    let mut sealed = crate::SealedStream::proven(guest, heard).expect("a socket");
+    let mut bytes = [0; 5];
+    sealed.read_exact(&mut bytes).expect("something");
+    assert_eq!(&bytes, b"hello");
 }
 
 /// With too many open files whoever waits stays where it is: a door that looked again
@@ -140,10 +141,55 @@ fn a_door_that_cannot_take_anybody_in_says_so_and_waits() {
     let trouble = door.trouble().expect("it is told").to_string();
     assert!(trouble.contains("open files"), "{trouble}");
     let _silent = TcpStream::connect(address).expect("it listens");
-    assert_eq!(door.descriptors().count(), 0);
+    assert!(!is_readable(&door));
+    let line = door.notice(now).expect("it is told");
+    assert!(line.contains("open files"), "{line}");
     assert_eq!(door.deadline(), Some(now + PAUSE));
-    assert!(door.step(now).is_empty() && door.strangers.is_empty());
+    assert!(door.step(now).is_empty() && door.waiting.is_empty());
     assert!(door.step(now + PAUSE).is_empty());
-    assert_eq!(door.strangers.len(), 1);
+    assert_eq!(door.waiting.len(), 1);
     assert!(door.trouble().is_none());
+}
+
+/// What is refused is read to its end, so that the other side hears why; with a secret and
+/// without.
+#[test]
+fn a_guest_that_is_refused_hears_why() {
+    let now = Instant::now();
+    let (mut sealed, address) = door();
+    let (mut stream, mut session, guest) = friend(&mut sealed, address, now);
+    sealed.refuse(guest, b"full", "it is full", now);
+    session.say(&[7; 5000]).expect("open");
+    stream.write_all(session.unsent()).expect("sent");
+    sealed.step(now);
+    let mut bytes = Vec::new();
+    stream.read_to_end(&mut bytes).expect("the end");
+    session.receive(&bytes).expect("sealed");
+    assert_eq!(session.take_heard(), b"full");
+    let line = sealed.notice(now).expect("a line");
+    assert!(
+        line.contains("127.0.0.1") && line.contains("it is full"),
+        "{line}"
+    );
+    drop(stream);
+    while !sealed.waiting.is_empty() {
+        step(&mut sealed, now);
+    }
+
+    let any = ServerAddress::Tcp("127.0.0.1:0".into());
+    let listener = Listener::bind(&any).expect("a port");
+    let mut open = Door::new(vec![listener], PURPOSE).expect("an epoll");
+    let ServerAddress::Tcp(address) = open.addresses().next().expect("one").clone() else {
+        panic!("it is open");
+    };
+    let mut stream = TcpStream::connect(address).expect("it listens");
+    stream.write_all(&[7; 5000]).expect("sent");
+    let guest = step(&mut open, now).remove(0);
+    open.refuse(guest, b"full", "it is full", now);
+    open.step(now);
+    let mut bytes = Vec::new();
+    stream.read_to_end(&mut bytes).expect("the end");
+    assert_eq!(bytes, b"full");
+    open.step(now + STRANGER_WAIT);
+    assert!(open.waiting.is_empty(), "it has had its time");
 }

@@ -32,7 +32,7 @@ pub enum EngineError {
     },
     /// A peer began anew and misses what was freed. LOG-4
     #[error(
-        "rank {peer} begins anew and misses message {ssn}, but messages before {kept_from} were freed: it did not begin with its newest published checkpoint"
+        "rank {peer} begins anew from an older checkpoint than its newest and misses message {ssn}, but messages before {kept_from} were freed when the newest was stable: the newest checkpoint of rank {peer} is damaged or gone (its lines name the file): bring that back, or start the job anew"
     )]
     Freed {
         /// The peer.

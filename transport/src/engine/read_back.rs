@@ -92,6 +92,10 @@ impl DiskChunks for Disk<'_> {
         self.spilling.reads.expect(token, self.mailbox);
         Some(token)
     }
+
+    fn place(&self, sequence: u64) -> Option<String> {
+        self.spilling.disk()?.place(self.to, sequence)
+    }
 }
 
 /// Whose each read is that has not ended.

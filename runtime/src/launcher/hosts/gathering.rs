@@ -62,8 +62,7 @@ pub fn gather(
         error,
     };
     let secret = Secret::random().map_err(system)?;
-    let door = Door::open(secret.clone(), PURPOSE).map_err(system)?;
-    let port = door.address().map_err(system)?.port();
+    let (door, port) = Door::open(secret.clone(), PURPOSE).map_err(system)?;
     let mut gathering = Gathering {
         setup,
         signals,
@@ -131,8 +130,8 @@ impl Gathering<'_> {
             if let Some(signals) = &mut self.signals {
                 signals.look()?;
             }
-            for guest in self.door.step(Instant::now()) {
-                let Guest { stream, session } = guest;
+            let guests = self.door.step(Instant::now()).into_iter();
+            for (stream, session) in guests.filter_map(Guest::sealed) {
                 // One that is gone again may call again.
                 self.unnamed.extend(Wire::new(stream, session));
             }
@@ -145,11 +144,7 @@ impl Gathering<'_> {
     }
 
     fn poll(&self, longest: Duration) {
-        let mut polled: Vec<PollFd<'_>> = self
-            .door
-            .descriptors()
-            .map(|descriptor| PollFd::from_borrowed_fd(descriptor, PollFlags::IN))
-            .collect();
+        let mut polled = vec![PollFd::new(&self.door, PollFlags::IN)];
         if let Some(signals) = &self.signals {
             let signals = signals.descriptor();
             polled.push(PollFd::from_borrowed_fd(signals, PollFlags::IN));

@@ -7,7 +7,7 @@ use crate::voice::tell;
 use crate::world::checkpoint::{ENGINE_SECTION, Restored, WORLD_SECTION, WorldPart, failed};
 use refrain_checkpoint::{JobName, Place, Reading, Section, SectionKind, Store};
 use refrain_rank::checkpoint::{LoadError, Loaded, LogLoading, decode_engine};
-use refrain_ring::Rank;
+use refrain_ring::{Incarnation, Rank};
 use refrain_transport::engine::{Beginning, Engine};
 use std::collections::BTreeMap;
 use std::io;
@@ -27,7 +27,12 @@ pub(super) fn open(config: &JobConfig, membership: &Membership) -> Result<Option
         .map_err(|error| Error::Config(format!("--checkpoint-dir: {error}")))?;
     let job = JobName::new(membership.job, recovery.checkpoint_prefix.clone());
     let store = job.and_then(|job| Store::open(&place, job));
-    store.map(Some).map_err(|error| failed(&error))
+    let store = store.map_err(|error| failed(&error))?;
+    // A later life asks it for a checkpoint anyway.
+    if membership.incarnation == Incarnation(0) {
+        store.reach().map_err(|error| failed(&error))?;
+    }
+    Ok(Some(store))
 }
 
 /// A checkpoint that is being read: first where the rank stood.
@@ -50,6 +55,12 @@ pub(super) fn newest(store: &Store, membership: &Membership) -> Result<Option<Op
         tell(format_args!("rank {}: {damaged}", membership.rank));
     }
     let number = reading.number();
+    if !reading.passed_over().is_empty() {
+        tell(format_args!(
+            "rank {} goes on from the older checkpoint {number}: the job ends where another rank has freed messages since then that this one needs",
+            membership.rank
+        ));
+    }
     let bytes = section(&mut reading, SectionKind::Engine, ENGINE_SECTION)?;
     let (rank, engine) = decode_engine(&bytes)
         .map_err(|error| Error::Config(format!("checkpoint {number}: {error}")))?;
