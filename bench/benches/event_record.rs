@@ -7,7 +7,7 @@
 //!
 //! `one`: an event and its batch, as when a send follows each receive; this time
 //! is on the way of the send. `batch`: many events, then their batch; throughput
-//! is of events. `checksum`: the part of it that is the checksum.
+//! is of events. `times`: the same of times that a program asks for. `checksum`: the part of it that is the checksum.
 
 use criterion::{BenchmarkId, Criterion, Throughput};
 use refrain_logging::determinant::batch::BatchHeader;
@@ -107,6 +107,26 @@ fn batch(criterion: &mut Criterion) {
     group.finish();
 }
 
+/// The time, asked for by each fourth operation, 1 µs after the last; full batches go
+/// as a rank that only asks commits them.
+fn times(criterion: &mut Criterion) {
+    const EVENTS: u64 = 512;
+    let mut group = criterion.benchmark_group("event_record/times");
+    group.throughput(Throughput::Elements(EVENTS));
+    let mut asked = Receives::new();
+    group.bench_function(BenchmarkId::new("write", EVENTS), |bencher| {
+        bencher.iter(|| {
+            for _ in 0..EVENTS {
+                asked.count += 1;
+                let (at, ns) = (Clock(4 * asked.count), 1000 * asked.count as i64);
+                asked.recorder.number(at, 0, ns);
+            }
+            black_box(asked.take())
+        });
+    });
+    group.finish();
+}
+
 fn main() {
     let mut criterion = Criterion::default()
         .warm_up_time(Duration::from_millis(300))
@@ -115,5 +135,6 @@ fn main() {
         .configure_from_args();
     one(&mut criterion);
     batch(&mut criterion);
+    times(&mut criterion);
     criterion.final_summary();
 }

@@ -190,6 +190,7 @@ mod tests {
             messages_sent: 1,
             logged: EventStatistics {
                 merged: 2,
+                given: 3,
                 batches: [1; 11],
                 waits,
                 ..EventStatistics::default()
@@ -199,7 +200,7 @@ mod tests {
         let mut total = one.clone();
         total.add(&one);
         assert_eq!(total.messages_sent, 2);
-        assert_eq!(total.logged.events(), 4);
+        assert_eq!(total.logged.events(), 10);
         assert_eq!(total.logged.batches, [2; 11]);
         assert_eq!(total.logged.waits.count(), 2);
         assert_eq!(total.logged.waits.total_ns, 10_000);

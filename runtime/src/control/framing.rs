@@ -328,7 +328,7 @@ mod tests {
     #[test]
     fn each_field_of_the_header_is_checked() {
         assert_eq!(tampered(0, b'X'), Err(FrameError::Magic));
-        assert_eq!(tampered(4, 99), Err(FrameError::Version(99)));
+        assert_eq!(tampered(4, 200), Err(FrameError::Version(200)));
         assert_eq!(tampered(6, 1), Err(FrameError::Reserved));
         assert_eq!(tampered(11, 1), Err(FrameError::TooLong((1 << 24) + 8)));
         assert_eq!(

@@ -81,6 +81,11 @@ const ROWS: &[(&str, Row)] = &[
             scope.wait_any(&mut requests).map(drop)
         })
     }),
+    ("time", |world| {
+        let before = world.time()?;
+        assert!(world.time()? >= before, "the time goes back");
+        Ok(())
+    }),
     ("wait-some", |world| {
         order(world, 1)?;
         let mut a = [0; 8];
@@ -248,6 +253,7 @@ fn difference(before: &EventStatistics, after: &EventStatistics) -> String {
             ("complete", of.completions),
             ("cancel", of.cancelled),
             ("probe", of.probes),
+            ("given", of.given),
             ("nothing", of.nothing),
         ]
     };
