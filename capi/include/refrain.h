@@ -119,6 +119,14 @@ int refrain_recovers(const refrain_world *world);
 /* Returns when every rank has called it. */
 int refrain_barrier(refrain_world *world);
 
+/* The time: *seconds since the job began, in steps of a nanosecond. It never goes
+ * back, also not from one life of the rank to the next; ranks of different hosts may
+ * differ by as much as their hosts' clocks. With a protocol that recovers the time is
+ * recorded: a life that plays its past again is told what the life before was told, so
+ * what is sent may depend on it. With `refrain run --record-clocks off` it may not. May
+ * be called before refrain_restored; what it tells there is not recorded. */
+int refrain_wtime(refrain_world *world, double *seconds);
+
 /* Lets messages arrive and leave, and asks for none. For programs that compute for
  * long. */
 int refrain_progress(refrain_world *world);

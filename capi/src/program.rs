@@ -5,6 +5,7 @@ use super::memory::Protected;
 use super::protected::{Found, Sections};
 use super::status::Status;
 use super::table::{Handle, Table};
+use core::time::Duration;
 use refrain::{Error, Message, Request, Scope, World};
 
 /// What `refrain_init` makes.
@@ -85,6 +86,15 @@ impl Program {
         match self.found {
             None => self.world.answer_bytes(fresh),
             Some(_) => Ok(()),
+        }
+    }
+
+    /// The time since the job began: also before the checkpoint is loaded that this
+    /// life goes on from. It is no operation then.
+    pub fn time(&mut self) -> Result<Duration, Failure> {
+        match self.found {
+            None => Ok(self.world.time()?),
+            Some(_) => Ok(self.world.unrecorded_time()),
         }
     }
 

@@ -77,6 +77,7 @@ fn in_c(of: &str, parameter: &str) -> &'static str {
         ("*mut c_int", _) => "int *",
         ("*mut u64", _) => "uint64_t *",
         ("*mut usize", _) => "size_t *",
+        ("*mut f64", _) => "double *",
         ("*mut Status", _) => "refrain_status *",
         ("*const WorldHandle", _) => "const refrain_world *",
         ("*mut WorldHandle", _) => "refrain_world *",

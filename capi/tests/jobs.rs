@@ -110,6 +110,49 @@ fn a_program_that_takes_from_anyone_survives() {
     survives(&program, 4, kills, "200 10");
 }
 
+/// Messages that a later life sent again and that were compared.
+fn compared(ended: &Ended) -> u64 {
+    let counts = ended.err.split(" of them compared").map(|before| {
+        let digits = before.rsplit(|letter: char| !letter.is_ascii_digit());
+        digits.take(1).collect::<String>().parse().unwrap_or(0)
+    });
+    counts.sum()
+}
+
+/// Random numbers seeded by the time, and times themselves, are in its messages. They
+/// are the same in every life, with and without checkpoints.
+// REC-4 REC-8
+#[test]
+fn a_program_whose_messages_depend_on_the_time_survives() {
+    let Some(program) = Program::of("tests/programs/wtime.c") else {
+        return;
+    };
+    for (kills, arguments) in [
+        ("--kill 1@clock=90,2@clock=35", "40 0"),
+        ("--kill 0@clock=122", "40 0"),
+        ("--kill 1@clock=97,2@clock=64", "40 7"),
+        ("--kill-random 0.2,3 --max-restarts 1000", "2000 200"),
+    ] {
+        let ended = survives(&program, 3, kills, arguments);
+        assert!(compared(&ended) > 0, "{kills}: {}", ended.err);
+    }
+}
+
+/// Without records a later life sends other numbers, and that is found.
+// REC-8
+#[test]
+fn a_time_that_is_not_recorded_makes_other_messages() {
+    let Some(program) = Program::of("tests/programs/wtime.c") else {
+        return;
+    };
+    let options = "--protocol pessimist --record-clocks off --kill 1@clock=90";
+    let ended = program.job(3, options, "40 0");
+    assert!(ended.err.contains("other bytes"), "{ended:?}");
+    let ended = program.job(3, "--record-clocks maybe", "40 0");
+    assert_eq!(ended.status, Some(2), "{ended:?}");
+    assert!(ended.err.contains("use on or off"), "{ended:?}");
+}
+
 #[test]
 fn memory_comes_back_only_where_it_fits() {
     let Some(program) = Program::of("tests/programs/restored.c") else {

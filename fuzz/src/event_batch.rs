@@ -90,6 +90,10 @@ fn any_program(input: &mut Input<'_>, length: usize) {
             5 => recorder.probed(at, Rank(7), Ssn(clock), number as i32 - 9, input.u64()),
             6 if what & 8 != 0 => recorder.cancelled(at, request),
             6 => recorder.nothing(at),
+            7 if what & 8 != 0 && number < 64 => {
+                recorder.number(at, number as u8 % 16, 1 << number)
+            }
+            7 if what & 8 != 0 => recorder.bytes(at, &vec![what; number as usize - 63]),
             _ => take(&mut recorder, number % 2 == 0, &mut batch),
         }
     }
@@ -114,16 +118,16 @@ pub fn seeds() -> Vec<Vec<u8>> {
         rank: Rank(0),
         incarnation: Incarnation(0),
         first: EventIndex(0),
-        count: 9,
+        count: 12,
         first_clock: Clock(1000),
-        last_clock: Clock(1026),
+        last_clock: Clock(1029),
         payload_bytes: PAYLOAD.len() as u32,
     };
     let mut batch = [&[0; HEADER_BYTES][..], PAYLOAD].concat();
     header.seal(&mut batch);
-    let mut payload = vec![1, 9, 0];
+    let mut payload = vec![1, 12, 0];
     payload.extend(1000u64.to_le_bytes());
-    payload.extend(26u64.to_le_bytes());
+    payload.extend(29u64.to_le_bytes());
     payload.push(0);
     payload.extend(PAYLOAD);
     let mut program = vec![2, 9, 0, 0, 0, 0, 0, 0, 0];
@@ -139,7 +143,8 @@ pub fn seeds() -> Vec<Vec<u8>> {
 /// The payload of the document's example.
 const PAYLOAD: &[u8] = &[
     0x8f, 0x03, 0x0e, 0xef, 0x03, 0x04, 0xca, 0x04, 0x80, 0x81, 0x11, 0x90, 0x02, 0x32, 0x02, 0x0c,
-    0x06, 0x20, 0xb1, 0x05, 0x80, 0x01, 0x50, 0x01, 0x03, 0x40, 0x0a, 0x09,
+    0x06, 0x20, 0xb1, 0x05, 0x80, 0x01, 0x50, 0x01, 0x03, 0x60, 0x01, 0x80, 0xf8, 0x82, 0xad, 0x16,
+    0x60, 0x01, 0x88, 0x0e, 0x70, 0x01, 0x03, 0x73, 0x65, 0x65, 0x64, 0x40, 0x0a, 0x09,
 ];
 
 #[cfg(test)]
@@ -151,6 +156,6 @@ mod tests {
     fn the_seed_is_read() {
         let seed = &seeds()[0];
         let (header, payload) = BatchHeader::read(&seed[1..]).expect("sealed");
-        assert_eq!(decode(&header, payload).expect("encoded").len(), 9);
+        assert_eq!(decode(&header, payload).expect("encoded").len(), 12);
     }
 }

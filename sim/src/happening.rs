@@ -175,6 +175,8 @@ pub fn event_clock(event: &Event<'_>) -> Clock {
         Event::Probe { clock, .. }
         | Event::Completion { clock, .. }
         | Event::Cancelled { clock, .. }
+        | Event::Number { clock, .. }
+        | Event::Bytes { clock, .. }
         | Event::Nothing { clock } => *clock,
     }
 }
@@ -182,6 +184,10 @@ pub fn event_clock(event: &Event<'_>) -> Clock {
 fn weight(answer: &Answer) -> u64 {
     match answer {
         Answer::Begin | Answer::Done => 0,
+        Answer::Number(number) => *number as u64,
+        Answer::Bytes(bytes) => bytes.iter().fold(bytes.len() as u64, |sum, byte| {
+            sum.wrapping_mul(31) + u64::from(*byte)
+        }),
         Answer::Posted(request) => u64::from(request.0),
         Answer::Ended(ended) => ended.iter().fold(ended.len() as u64, |sum, ended| {
             sum.wrapping_mul(31) + u64::from(ended.request.0) + ended.bytes

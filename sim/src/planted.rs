@@ -13,8 +13,12 @@ pub enum Planted {
     MatchesAroundGate,
     /// A path around the gate: (matched) probes do not shut it.
     ProbesAroundGate,
+    /// A path around the gate: numbers from outside (the time) do not shut it.
+    NumbersAroundGate,
     /// A path around the gate: output does not wait.
     OutputAroundGate,
+    /// Numbers from outside are not recorded.
+    NumberForgotten,
     /// Probes and tests in vain are not recorded.
     VainForgotten,
     /// What found something is recorded as having found nothing.
@@ -45,6 +49,8 @@ pub enum Planted {
     RestartTooFar,
     /// A later life does not know what one receive from any source got.
     MatchDropped,
+    /// A later life is given fresh numbers from outside while it plays its past again.
+    NumberFresh,
     /// A later life does not know of probes and tests in vain.
     NothingIgnored,
     /// A later life begins without the log of its checkpoint.
@@ -85,7 +91,9 @@ impl Planted {
         known(Planted::GateOpen, "gate-open", 20),
         known(Planted::MatchesAroundGate, "matches-around-gate", 20),
         known(Planted::ProbesAroundGate, "probes-around-gate", 20),
+        known(Planted::NumbersAroundGate, "numbers-around-gate", 50),
         known(Planted::OutputAroundGate, "output-around-gate", 50),
+        known(Planted::NumberForgotten, "number-forgotten", 50),
         known(Planted::VainForgotten, "vain-forgotten", 50),
         known(Planted::ProbeInverted, "probe-inverted", 50),
         known(Planted::CompletionCut, "completion-cut", 50),
@@ -137,6 +145,7 @@ impl Planted {
         known(Planted::CheckpointUnsynced, "checkpoint-unsynced", 500),
         known(Planted::RestartTooFar, "restart-too-far", 50),
         known(Planted::MatchDropped, "match-dropped", 50),
+        known(Planted::NumberFresh, "number-fresh", 50),
         known(Planted::NothingIgnored, "nothing-ignored", 50),
         known(Planted::LogLeftOut, "log-left-out", 100),
         known(Planted::HorizonEarly, "horizon-early", 100),

@@ -89,6 +89,17 @@ extern "C" fn refrain_barrier(world: *mut WorldHandle) -> c_int {
     border::call(|| present::with(world, |program| Ok(program.ready()?.barrier()?)))
 }
 
+// SAFETY: the name is the library's own; callers keep to what `refrain.h` asks.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn refrain_wtime(world: *mut WorldHandle, seconds: *mut f64) -> c_int {
+    border::call(|| {
+        // SAFETY: as the header asks of the caller.
+        let mut place = unsafe { Out::required("seconds", seconds) }?;
+        place.set(present::with(world, Program::time)?.as_secs_f64());
+        Ok(())
+    })
+}
+
 // SAFETY: the name is the library's own.
 #[unsafe(no_mangle)]
 extern "C" fn refrain_progress(world: *mut WorldHandle) -> c_int {

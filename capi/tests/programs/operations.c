@@ -175,6 +175,18 @@ static void one_request(refrain_world *world, int peer)
     HOLDS(status.cancelled == 1);
 }
 
+static void times(refrain_world *world)
+{
+    double before = -1, now = -1;
+    CHECK(refrain_wtime(world, &before));
+    HOLDS(before > 0 && before < 3600);
+    for (int i = 0; i < 1000; i++) {
+        CHECK(refrain_wtime(world, &now));
+        HOLDS(now >= before);
+        before = now;
+    }
+}
+
 int main(void)
 {
     refrain_world *world;
@@ -191,6 +203,7 @@ int main(void)
     probes(world, rank, peer);
     requests(world, peer);
     one_request(world, peer);
+    times(world);
     CHECK(refrain_progress(world));
     CHECK(refrain_checkpoint_requested(world, &requested));
     HOLDS(requested == 0 || requested == 1);

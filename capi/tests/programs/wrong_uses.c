@@ -72,6 +72,14 @@ static void arguments(refrain_world *world)
     WORKS(refrain_wait_all(world, 0, NULL, NULL));
 }
 
+static void no_place(refrain_world *world)
+{
+    double seconds = 9;
+    FAILS(refrain_wtime(world, NULL), REFRAIN_ERR_ARGUMENT, "seconds is NULL");
+    FAILS(refrain_wtime(NULL, &seconds), REFRAIN_ERR_WORLD, "the world is NULL");
+    HOLDS(seconds == 9);
+}
+
 static void truncation(refrain_world *world)
 {
     char data[8] = "1234567", room[8] = "abcdefg";
@@ -197,6 +205,7 @@ int main(void)
         pthread_join(thread, NULL);
 
     arguments(world);
+    no_place(world);
     truncation(world);
     handles(world);
     what_is_open(world);

@@ -49,8 +49,7 @@ const REACH_BYTES: usize = 512;
 const _: () = assert!(COMPLETION_BYTES_MAX <= MATCH_BYTES_MAX && REACH <= COUNT_MAX as usize);
 const _: () = assert!(NUMBER_BYTES_MAX <= MATCH_BYTES_MAX && BYTES_HEAD_MAX <= MATCH_BYTES_MAX);
 const _: () = assert!(
-    REACH * MATCH_BYTES_MAX + REACH_REQUESTS * REQUEST_BYTES_MAX + REACH_BYTES
-        <= PAYLOAD_BYTES_MAX
+    REACH * MATCH_BYTES_MAX + REACH_REQUESTS * REQUEST_BYTES_MAX + REACH_BYTES <= PAYLOAD_BYTES_MAX
 );
 
 /// So many matches wait for a run that might still be dropped; then it goes.

@@ -56,6 +56,21 @@ impl Model {
                     request: *request,
                 });
             }
+            Event::Number { at, lane, value } => {
+                self.run.clear();
+                self.pending.push(Determinant::Number {
+                    at: *at,
+                    lane: *lane,
+                    value: *value,
+                });
+            }
+            Event::Bytes { at, bytes } => {
+                self.run.clear();
+                self.pending.push(Determinant::Bytes {
+                    at: *at,
+                    bytes: bytes.clone(),
+                });
+            }
             Event::Nothing { at } => {
                 self.run.push(*at);
                 self.before_run = self.pending.len();
@@ -74,16 +89,17 @@ impl Model {
                 Determinant::Match { .. } | Determinant::MatchCompleted { .. }
             )
         };
-        let named: usize = self
-            .pending
-            .iter()
-            .map(|it| match it {
-                Determinant::Completion { requests, .. } => requests.len(),
-                _ => 0,
-            })
-            .sum();
+        let sum = |of: fn(&Determinant) -> usize| self.pending.iter().map(of).sum::<usize>();
+        let named = sum(|it| match it {
+            Determinant::Completion { requests, .. } => requests.len(),
+            _ => 0,
+        });
+        let given = sum(|it| match it {
+            Determinant::Bytes { bytes, .. } => bytes.len(),
+            _ => 0,
+        });
         let is_last = place + 1 == self.pending.len();
-        let fits_one_batch = self.pending.len() <= 48 && named <= 128;
+        let fits_one_batch = self.pending.len() <= 48 && named <= 128 && given <= 512;
         if !(is_last || fits_one_batch) || !self.pending[place..].iter().all(is_match) {
             return false;
         }

@@ -20,6 +20,8 @@ enum Step {
     Complete { which: u16, count: u16 },
     Probe { source: u8 },
     Cancel { which: u16 },
+    Number { lane: u8, value: i64 },
+    Bytes { count: u16 },
     Nothing,
     Take { flush: bool, all: bool },
 }
@@ -34,6 +36,9 @@ fn step() -> impl Strategy<Value = Step> {
         1 => Just(Step::Complete { which: 0, count: 700 }),
         1 => any::<u8>().prop_map(|source| Step::Probe { source }),
         1 => any::<u16>().prop_map(|which| Step::Cancel { which }),
+        3 => (0..16u8, 0..4000i64).prop_map(|(lane, value)| Step::Number { lane, value }),
+        1 => (0..16u8, any::<i64>()).prop_map(|(lane, value)| Step::Number { lane, value }),
+        1 => (1..=256u16).prop_map(|count| Step::Bytes { count }),
         4 => Just(Step::Nothing),
         2 => any::<(bool, bool)>().prop_map(|(flush, all)| Step::Take { flush, all }),
     ]
@@ -76,6 +81,8 @@ impl Run {
             }
             Event::Completed { at, requests } => self.recorder.completed(*at, requests),
             Event::Cancelled { at, request } => self.recorder.cancelled(*at, *request),
+            Event::Number { at, lane, value } => self.recorder.number(*at, *lane, *value),
+            Event::Bytes { at, bytes } => self.recorder.bytes(*at, bytes),
             Event::Nothing { at } => self.recorder.nothing(*at),
         }
         self.model.event(&event);
@@ -130,6 +137,12 @@ impl Run {
                 self.event(Event::Cancelled { at, request });
             }
             Step::Cancel { .. } => {}
+            Step::Number { lane, value } => self.event(Event::Number { at, lane, value }),
+            Step::Bytes { count } => {
+                let bytes = (0..count).map(|n| (self.clock as u8).wrapping_add(n as u8));
+                let bytes = bytes.collect();
+                self.event(Event::Bytes { at, bytes });
+            }
             Step::Nothing => self.event(Event::Nothing { at }),
             Step::Take { flush, all } => while self.take(flush) && all {},
         }
@@ -179,6 +192,10 @@ impl Run {
         assert_eq!(
             counts.cancelled,
             of(|it| matches!(it, Determinant::Cancelled { .. }))
+        );
+        assert_eq!(
+            counts.given,
+            of(|it| matches!(it, Determinant::Number { .. } | Determinant::Bytes { .. }))
         );
         assert_eq!(
             counts.nothing,

@@ -104,6 +104,17 @@ fn a_match_passes_others_only_within_a_batch() {
         };
         assert_eq!(all.last(), Some(&last));
     }
+    // More bytes than fit a batch with all else.
+    for given in [1, 30] {
+        let mut recorder = recorder();
+        (0..given).for_each(|_| recorder.bytes(Clock(5), &[9; 250]));
+        match_at(&mut recorder, 6, 1);
+        match_at(&mut recorder, 6, 2);
+        complete(&mut recorder, 7, &[1]);
+        let all = take_all(&mut recorder, false);
+        let is_merged = all.last() == Some(&merged(7, 1, 1, 1));
+        assert_eq!(is_merged, given == 1);
+    }
     let mut recorder = recorder();
     (0..3).for_each(|n| complete(&mut recorder, 5, &[n; 250]));
     match_at(&mut recorder, 6, 1);
@@ -193,6 +204,35 @@ fn a_success_drops_the_run() {
     assert_eq!(recorder.counts().nothing_found, 3);
 }
 
+/// What was given says of operations before it that they found nothing.
+#[test]
+fn what_is_given_drops_the_run_and_lets_no_match_pass() {
+    let number = |at| Determinant::Number {
+        at: Clock(at),
+        lane: 0,
+        value: 7,
+    };
+    let mut recorder = recorder();
+    recorder.nothing(Clock(3));
+    match_at(&mut recorder, 4, 1);
+    recorder.number(Clock(5), 0, 7);
+    let expected = [a_match(4, 1, 1, 1), number(5)];
+    assert_eq!(take_all(&mut recorder, false), expected);
+    match_at(&mut recorder, 6, 2);
+    recorder.number(Clock(7), 0, 7);
+    complete(&mut recorder, 8, &[2]);
+    let expected = [a_match(6, 2, 1, 2), number(7), completion(8, &[2])];
+    assert_eq!(take_all(&mut recorder, false), expected);
+    recorder.nothing(Clock(9));
+    recorder.bytes(Clock(10), &[1, 2]);
+    let bytes = Determinant::Bytes {
+        at: Clock(10),
+        bytes: vec![1, 2],
+    };
+    assert_eq!(take_all(&mut recorder, true), [bytes]);
+    assert_eq!(recorder.counts().nothing, 0);
+}
+
 /// A match is not what a test found: the run stands, before it.
 #[test]
 fn a_match_drops_no_run_and_does_not_overtake_it() {
@@ -256,6 +296,9 @@ fn counts_say_what_was_recorded() {
     recorder.cancelled(Clock(5), Clock(4));
     recorder.nothing(Clock(6));
     recorder.nothing(Clock(7));
+    recorder.number(Clock(8), 3, -5);
+    recorder.bytes(Clock(9), b"abc");
+    recorder.nothing(Clock(10));
     let mut batch = Vec::new();
     let header = recorder.take_batch(true, &mut batch).expect("much");
     let counts = Counts {
@@ -264,13 +307,14 @@ fn counts_say_what_was_recorded() {
         probes: 1,
         completions: 2,
         cancelled: 1,
+        given: 2,
         nothing: 1,
-        nothing_found: 2,
+        nothing_found: 3,
         named: 1,
         payload_bytes: header.payload_bytes.into(),
         batch_bytes: batch.len() as u64,
         batches: 1,
     };
     assert_eq!(recorder.counts(), counts);
-    assert_eq!(header.count, 7);
+    assert_eq!(header.count, 9);
 }

@@ -27,7 +27,7 @@ fn determinant() -> impl Strategy<Value = (u64, Determinant)> {
     let step = prop_oneof![8 => 0..4u64, 1 => number()];
     let numbers = (number(), number(), number(), any::<i32>());
     let set = prop::collection::vec(number(), 1..20);
-    let kind = (0..9u8, rank(), any::<bool>());
+    let kind = (0..11u8, rank(), any::<bool>());
     (step, kind, numbers, set).prop_map(|(step, (kind, source, flag), numbers, set)| {
         let (request, ssn, count, tag) = numbers;
         let at = Clock(0);
@@ -57,6 +57,15 @@ fn determinant() -> impl Strategy<Value = (u64, Determinant)> {
             },
             6 => completion(0, &set),
             7 => cancelled(0, request),
+            8 => Determinant::Number {
+                at,
+                lane: (source % 16) as u8,
+                value: count as i64,
+            },
+            9 => Determinant::Bytes {
+                at,
+                bytes: (0..=request % 256).map(|n| (n ^ ssn) as u8).collect(),
+            },
             _ => nothing(request, 0, count.max(1)),
         };
         (step, determinant)
@@ -74,7 +83,9 @@ fn row(begin: u64, steps: Vec<(u64, Determinant)>) -> Vec<Determinant> {
             | Determinant::MatchCompleted { at, .. }
             | Determinant::Probe { at, .. }
             | Determinant::Completion { at, .. }
-            | Determinant::Cancelled { at, .. } => *at = Clock(clock),
+            | Determinant::Cancelled { at, .. }
+            | Determinant::Number { at, .. }
+            | Determinant::Bytes { at, .. } => *at = Clock(clock),
             Determinant::Nothing { at, first, .. } => {
                 (*at, *first) = (Clock(clock), Clock(first.0.min(clock)));
             }
@@ -150,6 +161,11 @@ fn trap_clocks_and_numbers_pass_2_to_the_32_and_reach_2_to_the_64() {
                         merged(at, at, u32::MAX, near + n),
                         completion(at, &[at, at - 3, 0, u64::MAX]),
                         nothing(at - 2, at, 3),
+                        Determinant::Number {
+                            at: Clock(at),
+                            lane: 15,
+                            value: if n % 2 == 0 { i64::MIN } else { i64::MAX },
+                        },
                         Determinant::Probe {
                             at: Clock(at),
                             source: Rank(3),

@@ -127,6 +127,25 @@ fn probes_that_find_take_two_bytes() {
     assert!(bytes <= 2.4, "{bytes}");
 }
 
+/// The time before and behind each of a few operations, in nanoseconds.
+#[test]
+fn a_time_takes_four_or_five_bytes() {
+    for (ns, most) in [(60, 4.0), (1_000, 4.1), (900_000, 5.1)] {
+        let bytes = per_receive(|recorder, n| {
+            let value = (n * ns) as i64 + (n % 7) as i64;
+            recorder.number(Clock(CLOCK + 4 * n), 0, value);
+        });
+        assert!(bytes <= most, "{ns} ns: {bytes}");
+    }
+    // Lanes do not disturb each other.
+    let bytes = per_receive(|recorder, n| {
+        let lane = (n % 16) as u8;
+        let value = (i64::from(lane) << 20) + (n as i64 / 16);
+        recorder.number(Clock(CLOCK + n), lane, value);
+    });
+    assert!(bytes <= 3.8, "{bytes}");
+}
+
 #[test]
 fn one_alone_takes_eight_bytes() {
     let alone = |event: &dyn Fn(&mut Recorder)| {
@@ -151,4 +170,8 @@ fn one_alone_takes_eight_bytes() {
         (0..1000).for_each(|n| recorder.nothing(Clock(CLOCK + n)));
     });
     assert!(run <= 4.0, "{run}");
+    let time = alone(&|recorder| recorder.number(Clock(CLOCK), 0, 100_000_000_000));
+    assert!(time <= 8.0, "{time}");
+    let bytes = alone(&|recorder| recorder.bytes(Clock(CLOCK), &[7; 16]));
+    assert!(bytes <= 19.0, "{bytes}");
 }

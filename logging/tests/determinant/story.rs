@@ -27,6 +27,15 @@ pub enum Event {
         at: Clock,
         request: Clock,
     },
+    Number {
+        at: Clock,
+        lane: u8,
+        value: i64,
+    },
+    Bytes {
+        at: Clock,
+        bytes: Vec<u8>,
+    },
     Nothing {
         at: Clock,
     },
@@ -49,6 +58,15 @@ enum Piece {
     Cancelled {
         at: u64,
         request: u64,
+    },
+    Number {
+        at: u64,
+        lane: u8,
+        value: i64,
+    },
+    Bytes {
+        at: u64,
+        bytes: Vec<u8>,
     },
     /// With its place among all that were completed.
     Completed {
@@ -118,6 +136,15 @@ impl Story {
                     request: request.0,
                 });
             }
+            Event::Number { at, lane, value } => {
+                self.last_success = Some(at);
+                let at = at.0;
+                self.happened.push(Piece::Number { at, lane, value });
+            }
+            Event::Bytes { at, bytes } => {
+                self.last_success = Some(at);
+                self.happened.push(Piece::Bytes { at: at.0, bytes });
+            }
             Event::Nothing { at } => self.found_nothing.push(at),
         }
     }
@@ -184,6 +211,15 @@ impl Story {
                     at: at.0,
                     request: request.0,
                 }),
+                Determinant::Number { at, lane, value } => self.tell(Piece::Number {
+                    at: at.0,
+                    lane: *lane,
+                    value: *value,
+                }),
+                Determinant::Bytes { at, bytes } => self.tell(Piece::Bytes {
+                    at: at.0,
+                    bytes: bytes.clone(),
+                }),
                 Determinant::Nothing { at, first, count } => {
                     self.run_told.push((*first, *at, *count));
                 }
@@ -238,6 +274,11 @@ impl Story {
                 }
                 Event::Completed { at, requests } => (*at, Some(Outcome::Ended(requests.clone()))),
                 Event::Cancelled { at, request } => (*at, Some(Outcome::Cancelled(*request))),
+                Event::Number { at, lane, value } => {
+                    let (lane, value) = (*lane, *value);
+                    (*at, Some(Outcome::Number { lane, value }))
+                }
+                Event::Bytes { at, bytes } => (*at, Some(Outcome::Bytes(bytes.clone()))),
                 Event::Nothing { at } => (*at, None),
             };
             let telling = match (&expected, at < told.before()) {

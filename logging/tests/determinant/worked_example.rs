@@ -58,7 +58,10 @@ fn example() -> Vec<u8> {
     recorder.completed(Clock(1014), &[Clock(1002), Clock(1005)]);
     recorder.probed(Clock(1015), Rank(4), Ssn(302), -3, 64);
     recorder.cancelled(Clock(1016), Clock(1013));
-    for at in 1017..1027 {
+    recorder.number(Clock(1017), 0, 3_000_000_000);
+    recorder.number(Clock(1018), 0, 3_000_000_900);
+    recorder.bytes(Clock(1019), b"seed");
+    for at in 1020..1030 {
         recorder.nothing(Clock(at));
     }
     let mut batch = Vec::new();
@@ -80,12 +83,12 @@ fn the_document_s_bytes_are_determinants() {
     let (header, payload) = BatchHeader::read(&bytes).expect("a batch");
     assert_eq!(
         (header.first, header.end()),
-        (EventIndex(40), EventIndex(49))
+        (EventIndex(40), EventIndex(52))
     );
     let row = decode(&header, payload).expect("determinants");
     let nothing = Determinant::Nothing {
-        at: Clock(1026),
-        first: Clock(1017),
+        at: Clock(1029),
+        first: Clock(1020),
         count: 10,
     };
     assert_eq!(row.last(), Some(&nothing));
@@ -100,6 +103,17 @@ fn the_document_s_bytes_are_determinants() {
         request: Clock(1013),
     };
     assert_eq!(row[7], cancelled);
+    let time = Determinant::Number {
+        at: Clock(1018),
+        lane: 0,
+        value: 3_000_000_900,
+    };
+    assert_eq!(row[9], time);
+    let seed = Determinant::Bytes {
+        at: Clock(1019),
+        bytes: b"seed".to_vec(),
+    };
+    assert_eq!(row[10], seed);
 }
 
 /// The document names the checksum by its value for a known text.

@@ -4,6 +4,7 @@
 mod blocking;
 mod checkpoints;
 mod empty;
+mod given;
 mod pair;
 mod saved_log;
 mod several;

@@ -89,6 +89,8 @@ pub enum Saw {
     Probe(Clock),
     Completion(Clock, Vec<Clock>),
     Cancelled(Clock, Clock),
+    Number(Clock, u8, i64),
+    Bytes(Clock, Vec<u8>),
     Nothing(Clock),
 }
 
@@ -108,6 +110,8 @@ impl Watch for Seen {
             Event::Probe { clock, .. } => Saw::Probe(*clock),
             Event::Completion { clock, requests } => Saw::Completion(*clock, requests.to_vec()),
             Event::Cancelled { clock, request } => Saw::Cancelled(*clock, *request),
+            Event::Number { clock, lane, value } => Saw::Number(*clock, *lane, *value),
+            Event::Bytes { clock, bytes } => Saw::Bytes(*clock, bytes.to_vec()),
             Event::Nothing { clock } => Saw::Nothing(*clock),
         });
     }

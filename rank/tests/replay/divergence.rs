@@ -24,7 +24,7 @@ fn assert_diverged(player: &mut Player, operation: u64, what: &str) {
 #[test]
 fn another_operation_than_the_one_that_is_told() {
     type Record = fn(&mut Recorder);
-    let cases: [(Record, &str); 5] = [
+    let cases: [(Record, &str); 7] = [
         (
             |recorder| recorder.matched(Clock(9), matched(1, 1, 0), false),
             "got message 0 of rank 1, and is no receive now",
@@ -53,6 +53,14 @@ fn another_operation_than_the_one_that_is_told() {
                 recorder.nothing(Clock(9));
             },
             "cancelled the receive of operation 0, and is something else now",
+        ),
+        (
+            |recorder| recorder.number(Clock(1), 3, 77),
+            "asked for number 3 (0: the time), and is something else now",
+        ),
+        (
+            |recorder| recorder.bytes(Clock(1), &[1, 2, 3]),
+            "asked for 3 bytes, and is something else now",
         ),
     ];
     for (record, what) in cases {
@@ -89,6 +97,61 @@ fn an_operation_of_another_kind() {
     let handle = player.receive(from(2, 0));
     calls::cancel(player.engine(), &handle);
     assert_diverged(&mut player, 2, "and cancels that of operation 1 now");
+}
+
+/// What is given from outside is what is told, and nothing else is asked for.
+// REC-4, REC-8
+#[test]
+fn another_answer_from_outside_than_the_one_that_is_told() {
+    let number: fn(&mut Recorder) = |recorder| recorder.number(Clock(1), 3, 77);
+    let bytes: fn(&mut Recorder) = |recorder| recorder.bytes(Clock(1), &[1, 2, 3]);
+    let nothing: fn(&mut Recorder) = |recorder| recorder.nothing(Clock(1));
+    for (record, what) in [
+        (number, "number 3 (0: the time), and asks for number 4 now"),
+        (bytes, "3 bytes, and asks for number 4 now"),
+        (nothing, "it found nothing, and asks for number 4 now"),
+    ] {
+        let mut player = Player::new(record);
+        let clock = player.engine().tick();
+        assert_eq!(calls::number(player.engine(), clock, 4, 5), None);
+        assert_diverged(&mut player, 1, what);
+    }
+    for (record, what) in [
+        (number, "number 3 (0: the time), and asks for 2 bytes now"),
+        (bytes, "3 bytes, and asks for 2 bytes now"),
+        (nothing, "it found nothing, and asks for 2 bytes now"),
+    ] {
+        let mut player = Player::new(record);
+        let clock = player.engine().tick();
+        assert!(!calls::bytes(player.engine(), clock, &mut [0; 2]));
+        assert_diverged(&mut player, 1, what);
+    }
+    // Behind the last record it is given what is fresh.
+    let mut player = Player::new(number);
+    let clock = player.engine().tick();
+    assert_eq!(calls::number(player.engine(), clock, 3, 5), Some(77));
+    let clock = player.engine().tick();
+    assert_eq!(calls::number(player.engine(), clock, 3, 5), Some(5));
+    player.settle();
+
+    let mut player = Player::new(number);
+    player.receive(any(0));
+    assert_diverged_at_next(&mut player);
+    let mut player = Player::new(number);
+    let clock = player.engine().tick();
+    calls::look_now(player.engine(), clock, &any(0));
+    assert_diverged(&mut player, 1, "number 3 (0: the time), and is a probe now");
+}
+
+/// A receive is no question: noticed when its operation is over.
+#[track_caller]
+fn assert_diverged_at_next(player: &mut Player) {
+    player.engine().tick();
+    assert_diverged(
+        player,
+        1,
+        "number 3 (0: the time), and is something else now",
+    );
 }
 
 /// A wait that was told nothing would never end: it was something else.

@@ -38,6 +38,8 @@ pub enum Call {
     Iprobe(Pattern),
     Improbe(Pattern),
     Cancel(usize),
+    Number(u8),
+    Bytes(usize),
 }
 
 /// What it is told.
@@ -47,6 +49,8 @@ pub enum Said {
     Nothing,
     Ended(Vec<(usize, Status, Vec<u8>)>),
     Found(Status),
+    Number(i64),
+    Bytes(Vec<u8>),
 }
 
 /// A receive and the message that it got: for the order of messages.
@@ -71,6 +75,8 @@ pub struct Program {
     ranks: u32,
     /// Of all that it was told.
     state: u64,
+    /// What it is given from outside: something else in each life.
+    fresh: Rng,
     requests: Vec<Option<Request>>,
     taken: Option<(Matched, Clock, Pattern)>,
     asked: Option<(Clock, Call)>,
@@ -99,8 +105,9 @@ impl Handles for Chosen<'_> {
 }
 
 impl Program {
-    pub fn new(seed: u64, ranks: u32) -> Self {
+    pub fn new(seed: u64, ranks: u32, fresh: u64) -> Self {
         Self {
+            fresh: Rng::with_seed(fresh),
             seed,
             ranks,
             state: 0,
@@ -166,7 +173,13 @@ impl Program {
             source: named,
             tag,
         };
-        let choice = rng.u8(..24);
+        let choice = rng.u8(..25);
+        if choice == 24 {
+            return match rng.bool() {
+                true => Call::Number(rng.u8(..16)),
+                false => Call::Bytes(rng.usize(1..=256)),
+            };
+        }
         if open.is_empty() || choice < 8 {
             return match choice {
                 6 | 7 => Call::Send {
@@ -236,6 +249,7 @@ impl Program {
                 let request = self.requests[*number].as_ref();
                 calls::cancel(engine, request.map_or(&Handle::NULL, |it| &it.handle));
             }
+            Call::Number(_) | Call::Bytes(_) => drop(engine.tick()),
             _ => {
                 engine.tick();
                 if !call.waits() {
@@ -259,6 +273,17 @@ impl Program {
         let (numbers, ended): (Vec<usize>, _) = match call {
             Call::Receive(_) | Call::ReceiveTaken | Call::Send { .. } | Call::Cancel(_) => {
                 return Answer::Told(Said::Done);
+            }
+            Call::Number(lane) => {
+                let number = calls::number(engine, clock, *lane, self.fresh.i64(..));
+                return number.map_or(Answer::NotYet, |number| Answer::Told(Said::Number(number)));
+            }
+            Call::Bytes(count) => {
+                let mut bytes: Vec<u8> = (0..*count).map(|_| self.fresh.u8(..)).collect();
+                return match calls::bytes(engine, clock, &mut bytes) {
+                    true => Answer::Told(Said::Bytes(bytes)),
+                    false => Answer::NotYet,
+                };
             }
             Call::Probe(from) | Call::Iprobe(from) => {
                 return calls::look_now(engine, clock, from).map(Said::Found);

@@ -30,7 +30,7 @@ fn play(
 ) -> Played {
     let before = before.map(|before| before.memory.clone());
     let mut life = setting.live_after(number, timing, batches, before);
-    let mut program = Program::new(setting.seed, setting.ranks);
+    let mut program = Program::new(setting.seed, setting.ranks, timing);
     let mut quiet = 0;
     while quiet < QUIET_ROUNDS && program.told.len() < CALLS {
         let mut moved = life.round().unwrap_or_else(|error| {
@@ -187,9 +187,9 @@ fn the_same_where_every_reception_is_recorded() {
 /// The random programs do everything that depends on timing.
 #[test]
 fn every_kind_of_event_occurs() {
-    let mut kinds = [0; 6];
+    let mut kinds = [0; 8];
     let mut vain = 0;
-    for seed in 1..=16 {
+    for seed in 1..=32 {
         let setting = Setting {
             seed,
             ranks: 4,
@@ -211,6 +211,8 @@ fn every_kind_of_event_occurs() {
                 Determinant::Completion { .. } => 3,
                 Determinant::Cancelled { .. } => 4,
                 Determinant::Nothing { .. } => 5,
+                Determinant::Number { .. } => 6,
+                Determinant::Bytes { .. } => 7,
             }] += 1;
         }
     }

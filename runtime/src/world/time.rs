@@ -79,6 +79,13 @@ impl World {
         Ok(Duration::from_nanos(u64::try_from(time_ns).unwrap_or(0)))
     }
 
+    /// The same, recorded nowhere and no operation: for a program that has taken its
+    /// checkpoint ([`World::restored`]) and does not go on from it yet.
+    #[doc(hidden)]
+    pub fn unrecorded_time(&mut self) -> Duration {
+        Duration::from_nanos(u64::try_from(self.job_time.now_ns()).unwrap_or(0))
+    }
+
     /// Records a number that a program is given from outside and returns it; in a
     /// life that plays its past again, returns what the first life was given in the
     /// same operation. One operation of the clock.

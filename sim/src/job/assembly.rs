@@ -80,6 +80,13 @@ fn records(events: &[Determinant], planted: Option<Planted>) -> Vec<Determinant>
     if let (Some(Planted::MatchDropped), Some(first)) = (planted, first_match) {
         events.remove(first);
     }
+    if planted == Some(Planted::NumberFresh) {
+        for event in &mut events {
+            if let Determinant::Number { value, .. } = event {
+                *value = value.wrapping_add(1);
+            }
+        }
+    }
     events
 }
 

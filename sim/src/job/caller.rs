@@ -2,7 +2,9 @@
 
 use super::requests::{Requests, Several};
 use super::room::Room;
+use crate::happening::Life;
 use crate::program::{Answer, Call, Found, From, RequestNumber, TakenNumber};
+use fastrand::Rng;
 use refrain_rank::calls::{self, Answer as Told};
 use refrain_ring::Clock;
 use refrain_transport::engine::{Engine, EngineError, Matched, SendTo, Status};
@@ -17,6 +19,36 @@ pub struct Caller {
     taken: Vec<Option<Matched>>,
     /// The request of a blocking receive.
     receiving: Option<RequestNumber>,
+    /// What it is given from outside next: something else in each life.
+    fresh: Fresh,
+}
+
+/// Numbers and bytes from outside.
+#[derive(Debug)]
+struct Fresh {
+    chance: Rng,
+    last: i64,
+}
+
+impl Default for Fresh {
+    fn default() -> Self {
+        Self {
+            chance: Rng::with_seed(0),
+            last: 0,
+        }
+    }
+}
+
+impl Fresh {
+    /// Above the one before, as times are.
+    fn number(&mut self) -> i64 {
+        self.last += self.chance.i64(1..1 << 30);
+        self.last
+    }
+
+    fn bytes(&mut self, count: usize) -> Vec<u8> {
+        (0..count).map(|_| self.chance.u8(..)).collect()
+    }
 }
 
 fn pattern(from: From) -> Pattern {
@@ -43,7 +75,16 @@ impl Caller {
             requests: Requests::after(requests),
             taken: (0..taken).map(|_| None).collect(),
             receiving: None,
+            fresh: Fresh::default(),
         }
+    }
+
+    /// Of this life: no other is given the same from outside.
+    #[must_use]
+    pub fn of_life(mut self, life: Life) -> Self {
+        let rank = u64::from(life.rank.0) << 32;
+        self.fresh.chance = Rng::with_seed(rank | u64::from(life.incarnation.0));
+        self
     }
 
     /// Begins a call. The answer, if there is one already; `None`: it blocks, or
@@ -63,6 +104,16 @@ impl Caller {
             Call::Cancel(number) => {
                 calls::cancel(engine, self.requests.handle(*number));
                 return Ok(Some(Answer::Done));
+            }
+            Call::Number { lane } => {
+                let (clock, fresh) = (engine.tick(), self.fresh.number());
+                let number = calls::number(engine, clock, *lane, fresh);
+                return Ok(number.map(Answer::Number));
+            }
+            Call::Bytes { count } => {
+                let (clock, mut bytes) = (engine.tick(), self.fresh.bytes(*count));
+                let are_right = calls::bytes(engine, clock, &mut bytes);
+                return Ok(are_right.then_some(Answer::Bytes(bytes)));
             }
             Call::Print(_) | Call::Checkpoint | Call::Finish => return Ok(None),
             Call::Recv { from, room_bytes } => {
@@ -136,6 +187,8 @@ impl Caller {
     fn look(&mut self, engine: &mut Engine, call: &Call) -> Told<Answer> {
         let clock = engine.now();
         match call {
+            // It was something else: the next progress fails. REC-8
+            Call::Number { .. } | Call::Bytes { .. } => Told::NotYet,
             Call::Recv { .. } => Told::free(self.received(engine)),
             Call::Wait(number) => self.one(engine, clock, *number, false),
             Call::Test(number) => self.one(engine, clock, *number, true),

@@ -153,7 +153,7 @@ impl RankProcess {
             engine: parts.engine,
             program: parts.program,
             tally: tally.unwrap_or_else(|| Tally::new(parts.ranks)),
-            caller: caller.unwrap_or_default(),
+            caller: caller.unwrap_or_default().of_life(parts.life),
             doing: Doing::Computing(answer),
             events: parts.events,
             prints: VecDeque::new(),

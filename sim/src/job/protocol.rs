@@ -55,7 +55,12 @@ impl<P: Protocol> Watched<P> {
                 self.inner.event(event);
                 false
             }
-            (Planted::VainForgotten, Event::Nothing { .. }) => false,
+            (Planted::NumbersAroundGate, event @ Event::Number { .. }) => {
+                self.inner.event(event);
+                false
+            }
+            (Planted::VainForgotten, Event::Nothing { .. })
+            | (Planted::NumberForgotten, Event::Number { .. }) => false,
             (Planted::ProbeInverted, Event::Probe { clock, .. }) => {
                 self.inner.event(Event::Nothing { clock })
             }
@@ -105,6 +110,15 @@ fn cut(event: Event<'_>) -> Event<'_> {
         Event::Cancelled { clock, request } => Event::Cancelled {
             clock: cut(clock),
             request: cut(request),
+        },
+        Event::Number { clock, lane, value } => Event::Number {
+            clock: cut(clock),
+            lane,
+            value,
+        },
+        Event::Bytes { clock, bytes } => Event::Bytes {
+            clock: cut(clock),
+            bytes,
         },
         Event::Nothing { clock } => Event::Nothing { clock: cut(clock) },
     }

@@ -21,6 +21,8 @@ pub struct Choices {
     pub completions: BTreeMap<Clock, Vec<Clock>>,
     /// Operations that took a receive back: which.
     pub cancelled: BTreeMap<Clock, Clock>,
+    /// Operations that were given a number or bytes from outside.
+    pub given: BTreeMap<Clock, Determinant>,
     /// Up to this clock everything is known: an operation up to here that
     /// stands nowhere above found nothing.
     pub end: Option<Clock>,
@@ -69,6 +71,15 @@ pub fn determinant(event: &Event<'_>) -> Determinant {
         Event::Cancelled { clock, request } => Determinant::Cancelled {
             at: *clock,
             request: *request,
+        },
+        Event::Number { clock, lane, value } => Determinant::Number {
+            at: *clock,
+            lane: *lane,
+            value: *value,
+        },
+        Event::Bytes { clock, bytes } => Determinant::Bytes {
+            at: *clock,
+            bytes: bytes.to_vec(),
         },
         Event::Nothing { clock } => nothing(*clock),
     }
@@ -139,6 +150,12 @@ impl Choices {
                 Some(_) => Err(format!("two cancels at {at}")),
                 None => Ok(()),
             },
+            Determinant::Number { .. } | Determinant::Bytes { .. } => {
+                match self.given.insert(at, determinant.clone()) {
+                    Some(_) => Err(format!("two answers from outside at {at}")),
+                    None => Ok(()),
+                }
+            }
             Determinant::Nothing { first, .. } => self.add_nothing(*first, at),
         }
     }
@@ -161,7 +178,8 @@ impl Choices {
     fn add_nothing(&mut self, first: Clock, last: Clock) -> Result<(), String> {
         let found = self.completions.range(first..=last).next().is_some()
             || self.probes.range(first..=last).next().is_some()
-            || self.cancelled.range(first..=last).next().is_some();
+            || self.cancelled.range(first..=last).next().is_some()
+            || self.given.range(first..=last).next().is_some();
         match found {
             true => Err(format!("something and nothing from {first} to {last}")),
             false => Ok(()),
@@ -185,7 +203,8 @@ impl Choices {
         differs("match", &self.matches, &held.matches, is_match_due)?;
         differs("probe", &self.probes, &held.probes, is_due)?;
         differs("completion", &self.completions, &held.completions, is_due)?;
-        differs("cancel", &self.cancelled, &held.cancelled, is_due)
+        differs("cancel", &self.cancelled, &held.cancelled, is_due)?;
+        differs("answer", &self.given, &held.given, is_due)
     }
 }
 

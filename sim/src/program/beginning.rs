@@ -17,6 +17,28 @@ pub(super) enum Step {
     Never,
     Extra,
     Look,
+    Number { lane: u8 },
+    Bytes { count: usize },
+}
+
+/// In some rounds it asks for the time, or for random bytes.
+fn insert_given(steps: &mut Vec<Step>, seed: u64) {
+    let mut chance = Rng::with_seed(seed);
+    if chance.bool() {
+        return;
+    }
+    for _ in 0..chance.u32(1..4) {
+        let step = match chance.u32(0..4) {
+            0 => Step::Bytes {
+                count: chance.usize(1..=256),
+            },
+            1 => Step::Number {
+                lane: chance.u8(0..16),
+            },
+            _ => Step::Number { lane: 0 },
+        };
+        steps.insert(chance.usize(0..=steps.len()), step);
+    }
 }
 
 impl Program {
@@ -40,6 +62,7 @@ impl Program {
         for step in looks.chain(extras).chain(nevers) {
             steps.insert(self.chance.usize(0..=steps.len()), step);
         }
+        insert_given(&mut steps, fold(seed, 1));
         steps.reverse();
         self.steps = steps;
     }
@@ -104,6 +127,14 @@ impl Program {
                 })
             }
             Step::Look => self.look(),
+            Step::Number { lane } => {
+                self.asked = Asked::Nothing;
+                Some(Call::Number { lane })
+            }
+            Step::Bytes { count } => {
+                self.asked = Asked::Nothing;
+                Some(Call::Bytes { count })
+            }
         }
     }
 

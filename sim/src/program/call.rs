@@ -78,6 +78,17 @@ pub enum Call {
     Improbe(From),
     /// Cancels a receive, which must be waited for all the same: [`Answer::Done`].
     Cancel(RequestNumber),
+    /// Asks for a number that another life would not be given again, the time for
+    /// instance: [`Answer::Number`].
+    Number {
+        /// What for, below 16.
+        lane: u8,
+    },
+    /// Asks for bytes that another life would not be given again: [`Answer::Bytes`].
+    Bytes {
+        /// How many, 1 to 256.
+        count: usize,
+    },
     /// Prints a word, which people see when it has left: [`Answer::Done`].
     Print(u64),
     /// A checkpoint; nothing is posted, taken or under way. Returns when it is
@@ -128,6 +139,10 @@ pub enum Answer {
     Found(Option<Found>),
     /// The message that a matched probe took.
     Taken(Option<(TakenNumber, Found)>),
+    /// A number.
+    Number(i64),
+    /// Bytes.
+    Bytes(Vec<u8>),
     /// Nothing to tell.
     Done,
 }

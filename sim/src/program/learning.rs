@@ -43,6 +43,14 @@ impl Program {
                 }
             }
             Answer::Done => self.told(5),
+            Answer::Number(number) => {
+                self.told(6);
+                self.told(*number as u64);
+            }
+            Answer::Bytes(bytes) => {
+                self.told(7);
+                bytes.iter().for_each(|byte| self.told((*byte).into()));
+            }
         }
     }
 

@@ -41,6 +41,7 @@ impl Reference {
                 self.tell_found(found, matches!(call, Call::Improbe(_)))
             }
             Call::Cancel(number) => self.cancel(*number),
+            Call::Number { .. } | Call::Bytes { .. } => self.given(call),
             Call::Print(word) => {
                 self.prints.push(*word);
                 Ok(Answer::Done)
@@ -50,6 +51,24 @@ impl Reference {
                 self.is_over = true;
                 Ok(Answer::Done)
             }
+        }
+    }
+
+    /// What the record says that it was given from outside.
+    fn given(&self, call: &Call) -> Result<Answer, Halt> {
+        match (self.choices.at(self.clock), call) {
+            (Told::Open, _) => Err(Halt::Records),
+            (Told::Outcome(Outcome::Number { lane: told, value }), Call::Number { lane })
+                if told == lane =>
+            {
+                Ok(Answer::Number(*value))
+            }
+            (Told::Outcome(Outcome::Bytes(bytes)), Call::Bytes { count })
+                if bytes.len() == *count =>
+            {
+                Ok(Answer::Bytes(bytes.clone()))
+            }
+            (told, _) => Err(Halt::Diverged(format!("{call:?} has the record {told:?}"))),
         }
     }
 

@@ -22,6 +22,15 @@ pub enum Outcome {
     Completed(Vec<Clock>),
     /// The receive that was posted at this clock was taken back.
     Cancelled(Clock),
+    /// It was given this number from outside.
+    Number {
+        /// What it asked for.
+        lane: u8,
+        /// What it was given.
+        value: i64,
+    },
+    /// It was given these bytes from outside.
+    Bytes(Vec<u8>),
 }
 
 /// What the records say of an operation.
@@ -114,6 +123,15 @@ impl Choices {
             Determinant::Cancelled { at, request } => {
                 self.outcomes.insert(*at, Outcome::Cancelled(*request));
                 self.cancelled.insert(*request);
+                self.tell_before(next(*at));
+            }
+            Determinant::Number { at, lane, value } => {
+                let (lane, value) = (*lane, *value);
+                self.outcomes.insert(*at, Outcome::Number { lane, value });
+                self.tell_before(next(*at));
+            }
+            Determinant::Bytes { at, bytes } => {
+                self.outcomes.insert(*at, Outcome::Bytes(bytes.clone()));
                 self.tell_before(next(*at));
             }
             Determinant::Nothing { at, .. } => self.tell_before(next(*at)),

@@ -128,6 +128,8 @@ impl Watch for Told {
             Event::Probe { clock, .. }
             | Event::Completion { clock, .. }
             | Event::Cancelled { clock, .. }
+            | Event::Number { clock, .. }
+            | Event::Bytes { clock, .. }
             | Event::Nothing { clock } => clock,
         };
     }

@@ -18,6 +18,8 @@ pub enum Noted {
     Probe(Clock),
     Completion(Clock, Vec<Clock>),
     Cancelled(Clock, Clock),
+    Number(Clock, i64),
+    Bytes(Clock, Vec<u8>),
     Nothing(Clock),
 }
 
@@ -137,6 +139,8 @@ impl Protocol for TestProtocol {
             Event::Probe { clock, .. } => Noted::Probe(clock),
             Event::Completion { clock, requests } => Noted::Completion(clock, requests.to_vec()),
             Event::Cancelled { clock, request } => Noted::Cancelled(clock, request),
+            Event::Number { clock, value, .. } => Noted::Number(clock, value),
+            Event::Bytes { clock, bytes } => Noted::Bytes(clock, bytes.to_vec()),
             Event::Nothing { clock } => Noted::Nothing(clock),
         };
         // Unsuccessful tests are logged lazily.

@@ -143,6 +143,12 @@ fn tell(record: &Determinant, mut told: impl FnMut(Event<'_>)) {
             clock: *at,
             request: *request,
         }),
+        Determinant::Number { at, lane, value } => told(Event::Number {
+            clock: *at,
+            lane: *lane,
+            value: *value,
+        }),
+        Determinant::Bytes { at, bytes } => told(Event::Bytes { clock: *at, bytes }),
         Determinant::Nothing { at, .. } => told(Event::Nothing { clock: *at }),
     }
 }

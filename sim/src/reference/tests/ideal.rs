@@ -280,6 +280,16 @@ impl Ideal {
                 self.take_out(found)
             }
             Call::Cancel(number) => self.cancel(*number),
+            Call::Number { lane } => {
+                let number = rng.i64(..);
+                self.recorder.number(self.clock, *lane, number);
+                Answer::Number(number)
+            }
+            Call::Bytes { count } => {
+                let bytes: Vec<u8> = (0..*count).map(|_| rng.u8(..)).collect();
+                self.recorder.bytes(self.clock, &bytes);
+                Answer::Bytes(bytes)
+            }
             Call::Print(_) | Call::Checkpoint | Call::Finish => return None,
         })
     }
