@@ -1,48 +1,61 @@
 //! The border between C and Rust: errors become codes and a text of the thread,
-//! and no panic crosses it.
+//! no panic crosses it, and what is behind it runs on a stack of its own.
 
 use super::failure::{Code, Failure};
+use super::own_stack;
 use core::any::Any;
-use core::cell::RefCell;
+use core::cell::Cell;
 use core::ffi::{CStr, c_char, c_int};
-use std::ffi::CString;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
+/// Bytes of a text with the zero at its end; longer ones are cut.
+const TEXT_BYTES: usize = 2048;
+
 thread_local! {
-    static LAST_ERROR: RefCell<CString> = RefCell::default();
+    /// Not in the heap, where its address would differ from life to life.
+    static LAST_ERROR: [Cell<u8>; TEXT_BYTES] = const { [const { Cell::new(0) }; TEXT_BYTES] };
 }
 
-/// The text of the last error of this thread. It stays where it is until the next
-/// error of the thread.
+/// The text of the last error of this thread. It stays where it is; the next error
+/// of the thread writes over it.
 pub fn last_error() -> *const c_char {
-    let text = LAST_ERROR.try_with(|text| text.borrow().as_ptr());
-    text.unwrap_or(c"the thread has ended".as_ptr())
+    LAST_ERROR.with(|text| text.as_ptr().cast())
 }
 
 fn remember(text: &str) {
-    let mut bytes = text.as_bytes().to_vec();
-    bytes.retain(|byte| *byte != 0);
-    let text = CString::new(bytes).unwrap_or_default();
-    // A thread that has ended reads nothing any more.
-    let _ = LAST_ERROR.try_with(|last| *last.borrow_mut() = text);
+    let mut end = text.len().min(TEXT_BYTES - 1);
+    while !text.is_char_boundary(end) {
+        end -= 1;
+    }
+    let bytes = text[..end].bytes().filter(|byte| *byte != 0);
+    LAST_ERROR.with(|last| {
+        for (place, byte) in last.iter().zip(bytes.chain([0])) {
+            place.set(byte);
+        }
+    });
 }
 
 /// Runs the body of a function of C: 0, or the code of its error.
+#[inline]
 pub fn call(body: impl FnOnce() -> Result<(), Failure>) -> c_int {
-    match without_panic(body) {
+    let code = own_stack::run(|| match without_panic(body) {
         Ok(()) => 0,
         Err(failure) => {
             remember(&failure.text);
-            failure.code as c_int
+            failure.code as i64
         }
-    }
+    });
+    code as c_int
 }
 
 /// The same, of a function that returns a number of its own: -1 for an error.
+#[inline]
 pub fn number(body: impl FnOnce() -> Result<i64, Failure>) -> i64 {
-    without_panic(body).unwrap_or_else(|failure| {
-        remember(&failure.text);
-        -1
+    own_stack::run(|| {
+        without_panic(body).unwrap_or_else(|failure| {
+            remember(&failure.text);
+            -1
+        })
     })
 }
 
@@ -97,5 +110,8 @@ mod tests {
         std::thread::spawn(|| assert_eq!(said(), ""))
             .join()
             .unwrap();
+        let long = "ä".repeat(TEXT_BYTES);
+        assert_eq!(call(|| Err(Failure::argument(long))), 1);
+        assert_eq!(said(), "ä".repeat(TEXT_BYTES / 2 - 1));
     }
 }

@@ -7,6 +7,7 @@
     reason = "calls functions of another library, found by name"
 )]
 
+use super::own_stack;
 use super::present;
 use super::program::Program;
 use core::ffi::{CStr, c_int, c_void};
@@ -20,12 +21,14 @@ const VERSION: c_int = 1;
 #[repr(C)]
 struct Engine {
     is_asked_by_program: extern "C" fn() -> c_int,
+    aside: unsafe extern "C" fn(body: extern "C" fn(*mut c_void), call: *mut c_void),
     number: extern "C" fn(lane: u8, fresh: i64) -> i64,
     bytes: unsafe extern "C" fn(fresh: *mut u8, bytes: usize),
 }
 
 static ENGINE: Engine = Engine {
     is_asked_by_program,
+    aside,
     number,
     bytes,
 };
@@ -74,6 +77,15 @@ pub fn detach() {
 
 extern "C" fn is_asked_by_program() -> c_int {
     present::idle().is_some().into()
+}
+
+/// On the stack of this library: what a fresh answer leaves there differs from life to
+/// life.
+unsafe extern "C" fn aside(body: extern "C" fn(*mut c_void), call: *mut c_void) {
+    own_stack::run(|| {
+        body(call);
+        0
+    });
 }
 
 fn answer<T>(call: impl FnOnce(&mut Program) -> Result<T, refrain::Error>) -> Option<T> {

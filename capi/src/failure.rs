@@ -84,6 +84,7 @@ impl From<Error> for Failure {
             Error::Engine(_) => Code::Engine,
             Error::Control { .. } => Code::Control,
             Error::Aborted(_) | Error::Interrupted { .. } => Code::Aborted,
+            Error::Forked => Code::World,
             Error::Program { .. } | Error::Config(_) => Code::Config,
         };
         Self::new(code, error)

@@ -6,17 +6,23 @@
 //! panic leaves it ([`border`]). Handles are numbers that are looked up
 //! ([`table`], [`present`]), so one that is over is an error and not a dangling
 //! pointer. Memory is the caller's; everything that trusts a pointer is in
-//! [`memory`].
+//! [`memory`]. It leaves no trace in what the program has never written, which would
+//! differ in the program's next life: it has a heap ([`heap`]) and stacks
+//! ([`own_stack`]) of its own ([`same_memory`]).
 //!
 //! It must never know launchers, fabrics and protocols.
 
+mod addresses;
 mod border;
 mod calls;
 mod clocks;
 mod failure;
+mod heap;
 mod memory;
+mod own_stack;
 mod present;
 mod program;
 mod protected;
+mod same_memory;
 mod status;
 mod table;

@@ -36,6 +36,7 @@ static NEXT: AtomicUsize = AtomicUsize::new(1);
 
 /// Makes the world of this thread.
 pub fn begin(make: impl FnOnce() -> Result<Program, Failure>) -> Result<*mut WorldHandle, Failure> {
+    refrain::check_process()?;
     match STATE.replace(State::Busy) {
         State::Absent => {}
         other => {
@@ -110,6 +111,7 @@ pub fn has_world() -> bool {
 }
 
 fn take(world: *const WorldHandle) -> Result<ManuallyDrop<Box<Program>>, Failure> {
+    refrain::check_process()?;
     let state = STATE.replace(State::Busy);
     let why = match state {
         State::Idle(serial, program) if serial == world.addr() => return Ok(program),

@@ -167,3 +167,38 @@ fn memory_comes_back_only_where_it_fits() {
         [0, 1].map(|rank| format!("restored: rank {rank}: a text of rank {rank}, 60 barriers"));
     assert_eq!(lines, expected);
 }
+
+/// Neither when it joins, nor when a peer has been started again.
+#[test]
+fn a_program_without_standard_streams_prints_into_nothing_of_the_library() {
+    let Some(program) = Program::of("tests/programs/closed_output.c") else {
+        return;
+    };
+    let folder = tempfile::tempdir().expect("a folder");
+    for options in ["--protocol none", "--protocol pessimist --kill 1@clock=50"] {
+        let file = folder.path().join(options.len().to_string());
+        let ended = program.job(2, options, file.to_str().expect("a text"));
+        let said = std::fs::read_to_string(&file).unwrap_or_default();
+        assert_eq!(said, "fine\n", "{options}: {ended:?}");
+        ended.expect_success();
+    }
+}
+
+/// And the job goes on, also when the parent dies afterwards.
+#[test]
+fn calls_of_a_forked_child_are_refused() {
+    let Some(program) = Program::of("tests/programs/forks.c") else {
+        return;
+    };
+    let folder = tempfile::tempdir().expect("a folder");
+    let spill = format!("--spill-dir {}", folder.path().display());
+    for options in ["--protocol none", "--kill 1@clock=70", &spill] {
+        let options = match options.starts_with("--protocol") {
+            true => options.to_owned(),
+            false => format!("--protocol pessimist {options}"),
+        };
+        let ended = program.job(2, &options, "").expect_success();
+        assert_eq!(ended.out, "forks: fine\n", "{options}: {ended:?}");
+    }
+    program.run().expect_success();
+}

@@ -73,6 +73,11 @@ pub enum Error {
         /// It exists, but may not be executed.
         found: bool,
     },
+    /// A child that a rank's process has forked calls the library.
+    #[error(
+        "this process was forked by a rank's process and is no rank itself: only the process that joined the job may call the library; the child may run another program (exec) or exit"
+    )]
+    Forked,
     /// The job's settings cannot be used.
     #[error("{0}")]
     Config(String),

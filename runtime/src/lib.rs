@@ -38,11 +38,11 @@ mod voice;
 mod world;
 
 pub use error::{Error, LogFull};
-pub use refrain_ring::{Incarnation, Rank, Ssn};
+pub use refrain_ring::{Incarnation, Rank, Ssn, placement};
 pub use refrain_transport::engine::Stall;
 pub use refrain_transport::layout::Layout;
 pub use statistics::Statistics;
 pub use world::{
     Checkpointed, Destination, Image, Incoming, Logged, Message, Outgoing, Request, Restored,
-    Scope, Source, Status, World, from, from_any, to,
+    Scope, Source, Status, World, check_process, from, from_any, to,
 };

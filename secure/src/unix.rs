@@ -5,7 +5,9 @@
 //! `/proc/self/fd/N`, which is short whatever it stands for.
 
 use rustix::fs::{Mode, OFlags, open};
+use rustix::io::fcntl_dupfd_cloexec;
 use rustix::net::sockopt::socket_peercred;
+use rustix::process::{Resource, getrlimit};
 use std::io::{self, ErrorKind};
 use std::os::fd::{AsRawFd as _, OwnedFd};
 use std::os::unix::fs::FileTypeExt as _;
@@ -18,6 +20,23 @@ const PATH_BYTES_MAX: usize = 107;
 const OPEN_FILES: &str = "/proc/self/fd";
 /// Bytes of the last part of a longer one at most, behind a number of seven digits.
 const NAME_BYTES_MAX: usize = PATH_BYTES_MAX - OPEN_FILES.len() - "/1234567/".len();
+
+/// The first number that descriptors of a rank's library should have: the program's own
+/// files get the same low numbers in each life of the rank.
+pub fn first_number() -> i32 {
+    const WISH: u64 = 256;
+    let limit = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
+    i32::try_from((limit / 8).min(WISH)).expect("it is small")
+}
+
+/// The same file under a number that is not one of the program's; under its own where
+/// there is none.
+pub fn moved_up(descriptor: OwnedFd) -> OwnedFd {
+    match descriptor.as_raw_fd() >= first_number() {
+        true => descriptor,
+        false => fcntl_dupfd_cloexec(&descriptor, first_number()).unwrap_or(descriptor),
+    }
+}
 
 /// A path that a socket's address has room for, as long as this lives.
 #[derive(Debug)]

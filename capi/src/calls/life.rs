@@ -2,11 +2,13 @@
 
 #![allow(unsafe_code, reason = "functions for C")]
 
+use super::super::addresses;
 use super::super::border;
 use super::super::clocks;
 use super::super::memory::Out;
 use super::super::present::{self, WorldHandle};
 use super::super::program::Program;
+use super::super::same_memory;
 use core::ffi::{c_char, c_int};
 use refrain::World;
 
@@ -38,8 +40,11 @@ unsafe extern "C" fn refrain_init(world: *mut *mut WorldHandle) -> c_int {
         // SAFETY: as the header asks of the caller.
         let mut place = unsafe { Out::required("world", world) }?;
         place.set(core::ptr::null_mut());
+        same_memory::check()?;
         clocks::join();
+        addresses::begin_elsewhere();
         place.set(present::begin(|| Ok(Program::new(World::init()?)))?);
+        addresses::begin_at_line();
         clocks::attach();
         Ok(())
     })

@@ -99,14 +99,38 @@ impl Program {
 
     /// Runs it as a job: `options` and `arguments` are cut at blanks.
     pub fn job(&self, ranks: u32, options: &str, arguments: &str) -> Ended {
+        end(&mut self.command(ranks, options, &[], arguments))
+    }
+
+    /// The same, without randomisation of addresses, and with some means to keep memory
+    /// the same. `None`: randomisation cannot be turned off here.
+    pub fn job_at_fixed_addresses(
+        &self,
+        means: &str,
+        ranks: u32,
+        options: &str,
+        arguments: &str,
+    ) -> Option<Ended> {
+        const FIXED: [&str; 2] = ["setarch", "-R"];
+        let tried = Command::new(FIXED[0]).args([FIXED[1], "true"]).status();
+        if !tried.is_ok_and(|status| status.success()) {
+            println!("skipped programs at fixed addresses: setarch -R does not work");
+            return None;
+        }
+        let mut command = self.command(ranks, options, &FIXED, arguments);
+        Some(end(command.env("REFRAIN_SAME_MEMORY", means)))
+    }
+
+    fn command(&self, ranks: u32, options: &str, wrapper: &[&str], arguments: &str) -> Command {
         let mut command = Command::new(launcher());
         command
             .args(["run", "--no-prefix", "-n", &ranks.to_string()])
             .args(options.split_whitespace())
             .arg("--")
+            .args(wrapper)
             .arg(self.path())
             .args(arguments.split_whitespace());
-        end(&mut command)
+        command
     }
 }
 

@@ -9,7 +9,7 @@ use super::{Disk, Input, Output};
 use crate::buffer::Strip;
 use crate::error::CheckpointError;
 use crate::format::PAGE_BYTES;
-use rustix::fs::{CWD, Mode, OFlags, openat};
+use rustix::fs::{CWD, Dir, Mode, OFlags, openat};
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
@@ -139,11 +139,14 @@ fn is_memory(folder: &Path) -> bool {
 
 impl Disk for FolderDisk {
     fn names(&self) -> io::Result<Vec<String>> {
+        // Not by `std::fs::read_dir`, which allocates from the heap of the rank's program.
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let mut names = Vec::new();
-        for entry in std::fs::read_dir(&self.path)? {
+        for entry in Dir::new(openat(CWD, &self.path, flags, Mode::empty())?)? {
             // Names that are no text are not ours.
-            names.extend(entry?.file_name().into_string().ok());
+            names.extend(entry?.file_name().to_str().ok().map(str::to_owned));
         }
+        names.retain(|name| name != "." && name != "..");
         Ok(names)
     }
 

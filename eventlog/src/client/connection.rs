@@ -4,7 +4,7 @@ use super::PURPOSE;
 use crate::framing::{FrameError, FrameReader, encode};
 use crate::message::{ToClient, ToLogger};
 use crate::watched::watch;
-use refrain_secure::unix::ShortPath;
+use refrain_secure::unix::{ShortPath, moved_up};
 use refrain_secure::{Secret, SecureError, ServerAddress, Session};
 use rustix::io::Errno;
 use rustix::net::sockopt;
@@ -245,7 +245,7 @@ impl Connection {
         };
         for message in ancillary.drain() {
             if let RecvAncillaryMessage::ScmRights(descriptors) = message {
-                self.descriptors.extend(descriptors);
+                self.descriptors.extend(descriptors.map(moved_up));
             }
         }
         if received.flags.contains(rustix::net::ReturnFlags::CTRUNC) {

@@ -7,10 +7,11 @@
 
 use super::{CONTROL_BYTES, DATA_BYTES, RING_BYTES, RING_MAGIC, RingIdentity, word};
 use crate::LoggerId;
+use core::ptr::NonNull;
 use core::sync::atomic::{AtomicU64, Ordering, fence};
-use memmap2::{MmapOptions, MmapRaw};
 use refrain_logging::determinant::EventIndex;
-use refrain_ring::{Incarnation, Rank};
+use refrain_ring::{Incarnation, Rank, placement};
+use rustix::mm::{MapFlags, ProtFlags, mmap, mmap_anonymous, munmap};
 use std::fs::File;
 use std::io::{Error, ErrorKind};
 use std::os::fd::AsFd;
@@ -20,7 +21,41 @@ use std::sync::Arc;
 /// nothing that is read from it is believed before it was copied and checked.
 #[derive(Clone, Debug)]
 pub struct RingMemory {
-    map: Arc<MmapRaw>,
+    map: Arc<Mapping>,
+}
+
+/// [`RING_BYTES`] from a page's beginning on.
+#[derive(Debug)]
+struct Mapping(NonNull<u8>);
+
+// SAFETY: plain memory, touched as atomic words, unmapped by its last owner only.
+unsafe impl Send for Mapping {}
+// SAFETY: as for Send.
+unsafe impl Sync for Mapping {}
+
+impl Mapping {
+    /// Of a file, or of memory of this process alone.
+    fn new(file: Option<&File>) -> std::io::Result<Self> {
+        let hint = core::ptr::without_provenance_mut(placement::next_address(RING_BYTES));
+        let access = ProtFlags::READ | ProtFlags::WRITE;
+        // SAFETY: a new mapping; the address is a hint.
+        let base = unsafe {
+            match file {
+                Some(file) => mmap(hint, RING_BYTES, access, MapFlags::SHARED, file, 0),
+                None => mmap_anonymous(hint, RING_BYTES, access, MapFlags::PRIVATE),
+            }
+        }?;
+        Ok(Self(
+            NonNull::new(base.cast()).expect("the kernel maps nothing at 0"),
+        ))
+    }
+}
+
+impl Drop for Mapping {
+    fn drop(&mut self) {
+        // SAFETY: `new` mapped it, and the last owner goes.
+        let _ = unsafe { munmap(self.0.as_ptr().cast(), RING_BYTES) };
+    }
 }
 
 impl RingMemory {
@@ -44,9 +79,8 @@ impl RingMemory {
     /// # Errors
     /// When there is no room for it.
     pub fn anonymous(identity: &RingIdentity) -> std::io::Result<Self> {
-        let map = MmapOptions::new().len(RING_BYTES).map_anon()?;
         let ring = Self {
-            map: Arc::new(map.into()),
+            map: Arc::new(Mapping::new(None)?),
         };
         ring.begin(identity);
         Ok(ring)
@@ -83,8 +117,9 @@ impl RingMemory {
     }
 
     fn map(file: &File) -> std::io::Result<Self> {
-        let map = MmapOptions::new().len(RING_BYTES).map_raw(file)?;
-        Ok(Self { map: Arc::new(map) })
+        Ok(Self {
+            map: Arc::new(Mapping::new(Some(file))?),
+        })
     }
 
     /// Whose it says it is.
@@ -108,7 +143,7 @@ impl RingMemory {
 
     /// First byte of the data, for those who register it with a NIC.
     pub fn data(&self) -> *mut u8 {
-        self.map.as_mut_ptr().wrapping_add(CONTROL_BYTES)
+        self.map.0.as_ptr().wrapping_add(CONTROL_BYTES)
     }
 
     #[inline]
@@ -127,7 +162,7 @@ impl RingMemory {
         // but for NICs, whose writes are the other side's like those of another
         // process.
         unsafe {
-            let first = self.map.as_mut_ptr().wrapping_add(offset).cast();
+            let first = self.map.0.as_ptr().wrapping_add(offset).cast();
             core::slice::from_raw_parts(first, count)
         }
     }

@@ -5,7 +5,9 @@ use super::engine::{Engine, Inline};
 use super::plain::Threaded;
 use super::uring::Uring;
 use super::{StoreError, StoreIo};
-use rustix::fs::{FallocateFlags, FlockOperation, fallocate, flock, ftruncate};
+use rustix::fs::{
+    CWD, Dir, FallocateFlags, FlockOperation, Mode, OFlags, fallocate, flock, ftruncate, openat,
+};
 use rustix::io::{Errno, retry_on_intr};
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -30,7 +32,7 @@ impl Folder {
     /// When there is no such folder.
     pub fn open(path: &Path) -> Result<Self, StoreError> {
         let opened = std::path::absolute(path).and_then(|path| {
-            std::fs::read_dir(&path)?;
+            entries(&path)?;
             Ok(Self { path })
         });
         opened.map_err(|error| StoreError::Io {
@@ -40,12 +42,20 @@ impl Folder {
     }
 }
 
+/// Not by `std::fs::read_dir`: that allocates from the heap of the rank's program, in
+/// later lives only.
+fn entries(folder: &Path) -> io::Result<Dir> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    Ok(Dir::new(openat(CWD, folder, flags, Mode::empty())?)?)
+}
+
 impl ReadFiles for Folder {
     fn files(&self) -> io::Result<Vec<u64>> {
         let mut files = Vec::new();
-        for entry in std::fs::read_dir(&self.path)? {
-            let name = entry?.file_name();
-            let number = name.to_str().and_then(|name| name.strip_prefix(PREFIX));
+        for entry in entries(&self.path)? {
+            let entry = entry?;
+            let name = entry.file_name().to_str().ok();
+            let number = name.and_then(|name| name.strip_prefix(PREFIX));
             files.extend(number.and_then(|number| number.parse::<u64>().ok()));
         }
         Ok(files)

@@ -28,6 +28,7 @@ mod identity;
 mod in_memory;
 #[cfg(not(loom))]
 mod lent;
+pub mod placement;
 #[cfg(not(loom))]
 pub mod read_back;
 mod reader;

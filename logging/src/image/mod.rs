@@ -40,7 +40,9 @@ use core::fmt;
 use index::LogIndex;
 use refrain_ring::{Incarnation, Position, Rank, Ssn};
 use std::collections::BTreeMap;
+use std::ffi::OsStr;
 use std::io;
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use thiserror::Error;
 
@@ -116,6 +118,22 @@ pub struct LogImage {
     logs: BTreeMap<LogKey, LogIndex>,
 }
 
+/// Everything in a folder. Not by `std::fs::read_dir`: that allocates from the heap of
+/// the rank's program, in later lives only.
+fn paths_in(folder: &Path) -> io::Result<Vec<PathBuf>> {
+    use rustix::fs::{CWD, Dir, Mode, OFlags, openat};
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let mut paths = Vec::new();
+    for entry in Dir::new(openat(CWD, folder, flags, Mode::empty())?)? {
+        let entry = entry?;
+        let name = OsStr::from_bytes(entry.file_name().to_bytes());
+        if name != "." && name != ".." {
+            paths.push(folder.join(name));
+        }
+    }
+    Ok(paths)
+}
+
 impl LogImage {
     /// The logs in the segment files of a folder; subfolders are not looked at.
     /// Files that are none, or cannot be read, are listed, not fatal.
@@ -127,10 +145,7 @@ impl LogImage {
             folder: folder.to_owned(),
             error,
         };
-        let mut paths = Vec::new();
-        for entry in std::fs::read_dir(folder).map_err(fail)? {
-            paths.push(entry.map_err(fail)?.path());
-        }
+        let mut paths = paths_in(folder).map_err(fail)?;
         paths.sort();
         let mut image = Self::empty(selection);
         for path in paths {

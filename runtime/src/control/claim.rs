@@ -12,6 +12,7 @@
 )]
 
 use crate::Error;
+use refrain_secure::unix::moved_up;
 use rustix::fs::FileType;
 use rustix::io::FdFlags;
 use std::ffi::OsString;
@@ -97,7 +98,8 @@ pub fn claim() -> Result<Option<OwnedFd>, Error> {
     // SAFETY: it is the socket that the launcher left for this process (same
     // inode); nothing else in the process knows of it, and `CLAIMED` makes
     // this the only owner.
-    Ok(Some(unsafe { OwnedFd::from_raw_fd(number) }))
+    let socket = unsafe { OwnedFd::from_raw_fd(number) };
+    Ok(Some(moved_up(socket)))
 }
 
 #[cfg(test)]

@@ -2,6 +2,7 @@
 
 use super::framing::{FrameError, Reassembly};
 use super::message::Accompanied;
+use refrain_secure::unix::moved_up;
 use rustix::io::Errno;
 use rustix::net::{
     RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags, SendAncillaryBuffer,
@@ -100,7 +101,7 @@ impl Receiver {
         };
         for message in ancillary.drain() {
             if let RecvAncillaryMessage::ScmRights(descriptors) = message {
-                self.descriptors.extend(descriptors);
+                self.descriptors.extend(descriptors.map(moved_up));
             }
         }
         if received.flags.contains(ReturnFlags::CTRUNC) {

@@ -93,6 +93,7 @@ impl Source {
 impl World {
     #[inline]
     pub(super) fn send_to(&self, to: Destination, synchronous: bool) -> Result<SendTo, Error> {
+        super::forked::check()?;
         self.check_rank(to.rank)?;
         check_context(to.context)?;
         Ok(SendTo {

@@ -9,6 +9,7 @@
 mod barrier;
 mod checkpoint;
 mod envelope;
+mod forked;
 mod leaving;
 mod news;
 mod only;
@@ -26,6 +27,7 @@ mod wishes;
 
 pub use checkpoint::{Checkpointed, Image, Restored};
 pub use envelope::{Destination, Source, from, from_any, to};
+pub use forked::check as check_process;
 pub use payload::{Incoming, Outgoing};
 pub use read_log::Logged;
 pub use request::{Request, Status};
@@ -38,6 +40,7 @@ use crate::control::ControlPlane;
 use crate::protocol::SharedEvents;
 use crate::statistics::{EventStatistics, Statistics};
 use checkpoint::Checkpoints;
+use forked::OfThisProcess;
 use news::Attention;
 use only::Only;
 use peers::Peers;
@@ -56,7 +59,7 @@ pub struct World {
     rank: Rank,
     size: u32,
     incarnation: Incarnation,
-    engine: Engine,
+    engine: OfThisProcess<Engine>,
     /// Shared with the engine's protocol.
     events: Option<SharedEvents>,
     tells_statistics: bool,
@@ -68,7 +71,7 @@ pub struct World {
     tests_until_look: u32,
     attention: Attention,
     peers: Peers,
-    checkpoints: Checkpoints,
+    checkpoints: OfThisProcess<Checkpoints>,
     /// Of a later life, until it is where the one before was.
     recovering: Option<Recovering>,
     job_time: JobTime,

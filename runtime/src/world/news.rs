@@ -51,6 +51,7 @@ impl World {
     /// anything arrived.
     #[inline]
     pub(super) fn make_progress(&mut self) -> Result<bool, Error> {
+        super::forked::check()?;
         self.attention.until_look -= 1;
         if self.attention.until_look == 0 {
             self.look_for_news()?;

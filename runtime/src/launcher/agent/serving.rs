@@ -231,7 +231,7 @@ fn refusal(error: &Error) -> Refusal {
     match error {
         Error::Program { found: true, .. } => Refusal::ProgramUnusable,
         Error::Program { found: false, .. } => Refusal::ProgramMissing,
-        Error::Argument(_) | Error::Config(_) => Refusal::Config,
+        Error::Argument(_) | Error::Config(_) | Error::Forked => Refusal::Config,
         _ => Refusal::System,
     }
 }

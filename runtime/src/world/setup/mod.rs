@@ -9,6 +9,7 @@ mod explain;
 mod fabric;
 mod joining;
 mod log_size;
+mod low_numbers;
 mod neighbours;
 mod past;
 mod spill;
@@ -16,6 +17,7 @@ mod spill;
 pub(crate) use log_size::default_bytes;
 
 use super::World;
+use super::forked::{self, OfThisProcess};
 use super::news::Attention;
 use super::only::Only;
 use super::time::JobTime;
@@ -24,6 +26,7 @@ use crate::Error;
 use crate::config::JobConfig;
 use crate::control::ControlPlane;
 use joining::{Joined, Joining};
+use low_numbers::LowNumbers;
 use refrain_ring::{Incarnation, Rank};
 use refrain_transport::fabric::FabricError;
 use std::time::Instant;
@@ -49,7 +52,9 @@ impl World {
     /// or the settings cannot be met; when what a later life needs is damaged or
     /// incomplete.
     pub fn init() -> Result<Self, Error> {
+        forked::watch()?;
         let only = Only::claim()?;
+        let _low_numbers = LowNumbers::hold();
         let began = Instant::now();
         let mut control = ControlPlane::from_environment()?;
         let config = control
@@ -80,9 +85,9 @@ impl World {
             tests_until_look: super::TESTS_PER_LOOK,
             attention: Attention::new(config.recovery.max_restarts > 0),
             peers,
-            checkpoints,
+            checkpoints: OfThisProcess::new(checkpoints),
             recovering,
-            engine,
+            engine: OfThisProcess::new(engine),
             events,
             tells_statistics: config.events.statistics,
             gates_output: config.events.gate_output,

@@ -15,7 +15,7 @@ use crate::control::CONTROL_BYTES;
 use crate::fabric::FabricError;
 use core::ptr::NonNull;
 use core::sync::atomic::{AtomicU32, AtomicU64};
-use refrain_ring::{Incarnation, Rank, Region};
+use refrain_ring::{Incarnation, Rank, Region, placement};
 use rustix::fs::{FallocateFlags, MemfdFlags, SealFlags};
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -287,7 +287,7 @@ fn map(file: &OwnedFd, bytes: usize) -> io::Result<Mapping> {
     // of it that belongs to nobody else.
     unsafe {
         let reserved = mmap_anonymous(
-            core::ptr::null_mut(),
+            core::ptr::without_provenance_mut(placement::next_address(reserved_bytes)),
             reserved_bytes,
             ProtFlags::empty(),
             MapFlags::PRIVATE,

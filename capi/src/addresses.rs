@@ -1,0 +1,66 @@
+//! The program's part of the address space begins at the same line in each life.
+//!
+//! The kernel places a mapping without an address in the highest hole below the stack
+//! that it fits (with an unlimited stack: the lowest above the loader). What
+//! `refrain_init` maps differs from life to life, so that the large blocks that the
+//! program takes afterwards would lie elsewhere. So all holes from the loader up to a
+//! line at a fixed distance are filled with memory that nothing may touch: it takes no
+//! memory, only addresses. Mappings that the library makes later have a region of their
+//! own.
+
+#![allow(unsafe_code, reason = "maps memory without access")]
+
+use super::same_memory::{Means, uses};
+use core::ptr;
+use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous, munmap};
+use rustix::process::{Resource, getrlimit};
+
+/// More than `refrain_init` maps where the kernel chooses: libraries, threads' stacks.
+const SPAN_BYTES: usize = 4 << 30;
+const LARGEST_BYTES: usize = 1 << 30;
+const PAGE_BYTES: usize = 4096;
+/// Far more holes than there are.
+const FILLED_MAX: usize = 4096;
+
+/// Before the library maps anything: where `addresses` is not chosen, the kernel places
+/// it among the mappings of the program.
+pub fn begin_elsewhere() {
+    if !uses(Means::Addresses) {
+        refrain::placement::let_kernel_choose();
+    }
+}
+
+/// Fills the holes. Where addresses are limited (`ulimit -v`) or the program has no
+/// loader, it does nothing; where the kernel refuses, as far as it comes.
+pub fn begin_at_line() {
+    // SAFETY: it only looks something up.
+    let loader = unsafe { libc::getauxval(libc::AT_BASE) } as usize;
+    let is_limited = getrlimit(Resource::As).current.is_some();
+    if !uses(Means::Addresses) || is_limited || loader == 0 {
+        return;
+    }
+    // The kernel goes up where the stack may grow without limit.
+    let is_before_line = match getrlimit(Resource::Stack).current {
+        Some(_) => |place: usize, _, loader: usize| place >= loader - SPAN_BYTES,
+        None => |place, bytes, loader| place + bytes <= loader + SPAN_BYTES,
+    };
+    let mut bytes = LARGEST_BYTES;
+    let mut left = FILLED_MAX;
+    while bytes >= PAGE_BYTES && left > 0 {
+        let Some(place) = fill(bytes) else { return };
+        if is_before_line(place, bytes, loader) {
+            left -= 1;
+        } else {
+            // SAFETY: it was mapped here, and is used by nothing.
+            let _ = unsafe { munmap(ptr::without_provenance_mut(place), bytes) };
+            bytes /= 2;
+        }
+    }
+}
+
+fn fill(bytes: usize) -> Option<usize> {
+    let flags = MapFlags::PRIVATE | MapFlags::NORESERVE;
+    // SAFETY: a new mapping.
+    let place = unsafe { mmap_anonymous(ptr::null_mut(), bytes, ProtFlags::empty(), flags) };
+    Some(place.ok()?.addr())
+}

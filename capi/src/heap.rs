@@ -1,0 +1,65 @@
+//! The library's own heap. In the program's heap, blocks of the library would leave
+//! their bytes in blocks that the program is given later, and shift their addresses.
+//!
+//! Libraries that are loaded (libfabric, libibverbs), the loader and the C library
+//! itself still allocate from the program's heap.
+
+#![allow(unsafe_code, reason = "hands allocations on")]
+
+use super::same_memory::{Means, uses};
+use core::alloc::{GlobalAlloc, Layout};
+use mimalloc::MiMalloc;
+use std::alloc::System;
+
+#[global_allocator]
+static HEAP: Heap = Heap;
+
+struct Heap;
+
+// SAFETY: `uses` answers the same in the whole life of the process, so each block
+// goes back to the allocator that it came from; both keep the contract.
+unsafe impl GlobalAlloc for Heap {
+    #[inline]
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        // SAFETY: the caller's promise.
+        unsafe {
+            match uses(Means::Heap) {
+                true => MiMalloc.alloc(layout),
+                false => System.alloc(layout),
+            }
+        }
+    }
+
+    #[inline]
+    unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
+        // SAFETY: the caller's promise.
+        unsafe {
+            match uses(Means::Heap) {
+                true => MiMalloc.alloc_zeroed(layout),
+                false => System.alloc_zeroed(layout),
+            }
+        }
+    }
+
+    #[inline]
+    unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
+        // SAFETY: the caller's promise.
+        unsafe {
+            match uses(Means::Heap) {
+                true => MiMalloc.dealloc(block, layout),
+                false => System.dealloc(block, layout),
+            }
+        }
+    }
+
+    #[inline]
+    unsafe fn realloc(&self, block: *mut u8, layout: Layout, bytes: usize) -> *mut u8 {
+        // SAFETY: the caller's promise.
+        unsafe {
+            match uses(Means::Heap) {
+                true => MiMalloc.realloc(block, layout, bytes),
+                false => System.realloc(block, layout, bytes),
+            }
+        }
+    }
+}

@@ -1,0 +1,302 @@
+//! The library's own stack. Each call from C runs on it, so that below the frames of
+//! the program nothing is left of the library, which differs from life to life: only
+//! arguments, return addresses and what the compiler saves of the caller.
+//!
+//! A thread has one such stack, made at its first call. A call that is made while
+//! another of its thread is under way (by a signal handler) runs where it is; so do
+//! all calls on processors without a `switch`, and without `stack` in
+//! `REFRAIN_SAME_MEMORY`.
+//!
+//! Before the return, registers that a callee may leave changed are cleared: what
+//! the library computed would get onto the program's stack from there, when the
+//! compiler spills or the loader resolves a function at its first call.
+
+#![allow(unsafe_code, reason = "changes the stack pointer, and maps stacks")]
+
+use super::same_memory::{Means, uses};
+use core::cell::{Cell, UnsafeCell};
+use core::ffi::c_void;
+use core::mem::ManuallyDrop;
+use core::ptr::{self, NonNull};
+use core::sync::atomic::{AtomicUsize, Ordering};
+use rustix::mm::{MapFlags, MprotectFlags, ProtFlags, mmap_anonymous, mprotect, munmap};
+
+/// As large as the stack that programs usually have: a call may load libraries, and
+/// handlers of the program's signals run here too. It takes memory as it is used.
+const STACK_BYTES: usize = 8 << 20;
+const GUARD_BYTES: usize = 64 << 10;
+/// Where stacks are put: far from everything that the kernel places by itself. A
+/// hint; where it cannot be had, the kernel chooses.
+const REGION: usize = 0x3f00_0000_0000;
+
+type Enter = unsafe extern "C" fn(*mut c_void) -> i64;
+type Switch = unsafe extern "C" fn(*mut c_void, Enter, *mut u8) -> i64;
+
+/// Lies at the upper end of its stack.
+#[repr(C, align(64))]
+struct Head {
+    is_in_use: Cell<bool>,
+    /// The thread unmaps it at its end.
+    has_end: Cell<bool>,
+    switch: Switch,
+    lower_end: NonNull<u8>,
+}
+
+thread_local! {
+    /// Nothing is dropped with it: to be registered for that would leave traces on the
+    /// caller's stack.
+    static STACK: Cell<Option<NonNull<Head>>> = const { Cell::new(None) };
+    static END: End = const { End };
+}
+
+/// Unmaps the stack of its thread, which ends.
+struct End;
+
+/// What the other stack is given.
+struct Call<F> {
+    body: UnsafeCell<ManuallyDrop<F>>,
+    head: NonNull<Head>,
+}
+
+/// Runs the body of a call on the stack of the library. It must not panic.
+#[inline]
+pub fn run<F: FnOnce() -> i64>(body: F) -> i64 {
+    let Some(place) = STACK.get().or_else(make) else {
+        return body();
+    };
+    // SAFETY: the head stays as long as its thread.
+    let head = unsafe { place.as_ref() };
+    if head.is_in_use.replace(true) {
+        return body();
+    }
+    let call = Call {
+        body: UnsafeCell::new(ManuallyDrop::new(body)),
+        head: place,
+    };
+    let switch = head.switch;
+    // SAFETY: `enter` fits `call`, which outlives it; the stack below its head was
+    // free and is now marked.
+    unsafe {
+        switch(
+            (&raw const call).cast_mut().cast(),
+            enter::<F>,
+            place.as_ptr().cast(),
+        )
+    }
+}
+
+unsafe extern "C" fn enter<F: FnOnce() -> i64>(call: *mut c_void) -> i64 {
+    // SAFETY: `run` gives a call of this type, and takes nothing out of it.
+    let call = unsafe { &*call.cast::<Call<F>>() };
+    // SAFETY: it is taken here only, once.
+    let body = unsafe { ManuallyDrop::take(&mut *call.body.get()) };
+    // SAFETY: it is the head of this stack.
+    let head = unsafe { call.head.as_ref() };
+    if !head.has_end.replace(true) {
+        // In a thread that ends already it cannot be had: the stack stays.
+        let _ = END.try_with(|_| ());
+    }
+    let result = body();
+    head.is_in_use.set(false);
+    result
+}
+
+/// Makes the stack of this thread. `None`: calls run on the caller's.
+#[cold]
+fn make() -> Option<NonNull<Head>> {
+    static NEXT: AtomicUsize = AtomicUsize::new(REGION);
+    let switch = switch().filter(|_| uses(Means::Stack))?;
+    let bytes = GUARD_BYTES + STACK_BYTES;
+    let hint = NEXT.fetch_add(bytes, Ordering::Relaxed);
+    let flags = MapFlags::PRIVATE | MapFlags::NORESERVE | MapFlags::STACK;
+    let access = ProtFlags::READ | ProtFlags::WRITE;
+    // SAFETY: a new mapping; the address is a hint.
+    let lower_end =
+        unsafe { mmap_anonymous(ptr::without_provenance_mut(hint), bytes, access, flags) };
+    let lower_end = NonNull::new(lower_end.ok()?.cast::<u8>())?;
+    let guard = lower_end.as_ptr().cast();
+    // SAFETY: the lower end is used by nothing. Without a guard an overflow would hit
+    // the page below, which is most likely not there either.
+    let _ = unsafe { mprotect(guard, GUARD_BYTES, MprotectFlags::empty()) };
+    let head = Head {
+        is_in_use: Cell::new(false),
+        has_end: Cell::new(false),
+        switch,
+        lower_end,
+    };
+    // SAFETY: the upper end of the mapping is writable and aligned.
+    let place = unsafe {
+        let place = lower_end.add(bytes - size_of::<Head>()).cast::<Head>();
+        place.write(head);
+        place
+    };
+    STACK.set(Some(place));
+    Some(place)
+}
+
+impl Drop for End {
+    fn drop(&mut self) {
+        let Some(head) = STACK.take() else { return };
+        // SAFETY: the head is there as long as the stack.
+        let head = unsafe { head.as_ref() };
+        // A thread may end within a call: by a signal handler that ends it.
+        if !head.is_in_use.get() {
+            // SAFETY: `make` mapped it, and nothing runs on it.
+            let _ = unsafe { munmap(head.lower_end.as_ptr().cast(), GUARD_BYTES + STACK_BYTES) };
+        }
+    }
+}
+
+/// Calls `enter` with its argument on the stack that ends at `top`.
+#[cfg(target_arch = "x86_64")]
+macro_rules! switch {
+    ($name:ident, $($clear:literal),*) => {
+        #[unsafe(naked)]
+        unsafe extern "C" fn $name(argument: *mut c_void, enter: Enter, top: *mut u8) -> i64 {
+            core::arch::naked_asm!(
+                ".cfi_startproc",
+                "push rbp",
+                ".cfi_def_cfa_offset 16",
+                ".cfi_offset rbp, -16",
+                "mov rbp, rsp",
+                ".cfi_def_cfa_register rbp",
+                "mov rsp, rdx",
+                "call rsi",
+                "mov rsp, rbp",
+                "pop rbp",
+                ".cfi_def_cfa rsp, 8",
+                $($clear,)*
+                "xor ecx, ecx",
+                "xor edx, edx",
+                "xor esi, esi",
+                "xor edi, edi",
+                "xor r8d, r8d",
+                "xor r9d, r9d",
+                "xor r10d, r10d",
+                "xor r11d, r11d",
+                "ret",
+                ".cfi_endproc",
+            )
+        }
+    };
+}
+
+#[cfg(target_arch = "x86_64")]
+mod x86_64 {
+    use super::*;
+
+    // One instruction a line would be a hundred lines.
+    switch!(
+        with_sse,
+        ".irp n, 0,1,2,3,4,5,6,7,8,9,10,11,12,13,14,15\n xorps xmm\\n, xmm\\n\n .endr"
+    );
+    // Also the upper halves, which `vzeroupper` marks as unused.
+    switch!(
+        with_avx,
+        ".irp n, 0,1,2,3,4,5,6,7,8,9,10,11,12,13,14,15\n vxorps xmm\\n, xmm\\n, xmm\\n\n .endr",
+        "vzeroupper"
+    );
+    switch!(
+        with_avx512,
+        ".irp n, 0,1,2,3,4,5,6,7,8,9,10,11,12,13,14,15\n vxorps xmm\\n, xmm\\n, xmm\\n\n .endr",
+        ".irp n, 16,17,18,19,20,21,22,23,24,25,26,27,28,29,30,31\n vpxord xmm\\n, xmm\\n, xmm\\n\n .endr",
+        ".irp n, 0,1,2,3,4,5,6,7\n kxorw k\\n, k\\n, k\\n\n .endr",
+        "vzeroupper"
+    );
+
+    pub fn switch() -> Option<Switch> {
+        Some(if is_x86_feature_detected!("avx512vl") {
+            with_avx512
+        } else if is_x86_feature_detected!("avx") {
+            with_avx
+        } else {
+            with_sse
+        })
+    }
+}
+#[cfg(target_arch = "x86_64")]
+use x86_64::switch;
+
+#[cfg(target_arch = "aarch64")]
+mod aarch64 {
+    use super::*;
+
+    /// As on x86_64. The scalable registers' predicates are left as they are.
+    #[unsafe(naked)]
+    unsafe extern "C" fn with_neon(argument: *mut c_void, enter: Enter, top: *mut u8) -> i64 {
+        core::arch::naked_asm!(
+            ".cfi_startproc",
+            "stp x29, x30, [sp, #-16]!",
+            ".cfi_def_cfa_offset 16",
+            ".cfi_offset x29, -16",
+            ".cfi_offset x30, -8",
+            "mov x29, sp",
+            ".cfi_def_cfa_register x29",
+            "mov sp, x2",
+            "blr x1",
+            "mov sp, x29",
+            "ldp x29, x30, [sp], #16",
+            ".cfi_def_cfa sp, 0",
+            ".irp n, 1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17\n mov x\\n, xzr\n .endr",
+            ".irp n, 0,1,2,3,4,5,6,7,16,17,18,19,20,21,22,23,24,25,26,27,28,29,30,31\n movi v\\n\\().2d, #0\n .endr",
+            ".irp n, 8,9,10,11,12,13,14,15\n mov v\\n\\().d[1], xzr\n .endr",
+            "ret",
+            ".cfi_endproc",
+        )
+    }
+
+    pub fn switch() -> Option<Switch> {
+        Some(with_neon)
+    }
+}
+#[cfg(target_arch = "aarch64")]
+use aarch64::switch;
+
+#[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
+fn switch() -> Option<Switch> {
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn here() -> usize {
+        let local = 0u8;
+        core::hint::black_box(&raw const local).addr()
+    }
+
+    #[test]
+    fn a_call_runs_elsewhere_and_a_call_within_it_beside_it() {
+        let outside = here();
+        let inner = Cell::new(0);
+        let outer = run(|| {
+            inner.set(run(|| here() as i64));
+            here() as i64
+        });
+        let far = |place: i64| (place as usize).abs_diff(outside) > STACK_BYTES;
+        assert!(far(outer) && far(inner.get()));
+        assert!((outer - inner.get()).unsigned_abs() < 4096);
+        assert_eq!(run(|| 7), 7);
+    }
+
+    #[test]
+    fn a_thread_has_one_and_takes_it_along() {
+        let at = std::thread::spawn(|| {
+            let at = run(|| here() as i64);
+            assert_eq!(at, run(|| here() as i64));
+            at as usize
+        });
+        let at = at.join().unwrap();
+        let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
+        let holds = |line: &str| {
+            let (from, to) = line.split(' ').next()?.split_once('-')?;
+            let number = |text| usize::from_str_radix(text, 16).ok();
+            Some((number(from)?..number(to)?).contains(&at))
+        };
+        assert!(
+            !maps.lines().any(|line| holds(line) == Some(true)),
+            "{maps}"
+        );
+    }
+}

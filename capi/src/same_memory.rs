@@ -1,0 +1,103 @@
+//! Which means keep what a program has never written the same in each of its lives:
+//! `REFRAIN_SAME_MEMORY`, a list of `heap`, `stack` and `addresses` with commas
+//! between, or `none`; all of them where it is not set.
+//!
+//! It is read once, before the first allocation of the library, and so without
+//! allocating.
+
+#![allow(unsafe_code, reason = "reads the environment as C does")]
+
+use super::failure::{Code, Failure};
+use core::ffi::CStr;
+use core::sync::atomic::{AtomicU8, Ordering};
+
+pub const VARIABLE: &CStr = c"REFRAIN_SAME_MEMORY";
+
+/// What the library keeps out of: the program's heap, its stack, its part of the
+/// address space.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Means {
+    Heap = 1,
+    Stack = 2,
+    Addresses = 4,
+}
+
+const ALL: u8 = Means::Heap as u8 | Means::Stack as u8 | Means::Addresses as u8;
+/// Beside the means: the variable was read.
+const READ: u8 = 8;
+const UNKNOWN_WORD: u8 = 16;
+
+static CHOSEN: AtomicU8 = AtomicU8::new(0);
+
+pub fn uses(means: Means) -> bool {
+    chosen() & means as u8 != 0
+}
+
+/// Refuses a variable with other words.
+pub fn check() -> Result<(), Failure> {
+    if chosen() & UNKNOWN_WORD == 0 {
+        return Ok(());
+    }
+    Err(Failure::new(
+        Code::Config,
+        format_args!(
+            "{} is not a list of heap, stack and addresses with commas between, and not none",
+            VARIABLE.to_string_lossy()
+        ),
+    ))
+}
+
+#[inline]
+fn chosen() -> u8 {
+    match CHOSEN.load(Ordering::Relaxed) {
+        0 => read(),
+        chosen => chosen,
+    }
+}
+
+/// Two threads that read it at once read the same.
+#[cold]
+fn read() -> u8 {
+    // SAFETY: the name ends with a zero. A program that changes its environment
+    // beside its first call has a race with every other reader, too.
+    let value = unsafe { libc::getenv(VARIABLE.as_ptr()) };
+    let chosen = match value.is_null() {
+        true => ALL,
+        // SAFETY: a value of the environment ends with a zero, and stays.
+        false => parsed(unsafe { CStr::from_ptr(value) }.to_bytes()),
+    };
+    // The first answer stays.
+    match CHOSEN.compare_exchange(0, chosen | READ, Ordering::Relaxed, Ordering::Relaxed) {
+        Ok(_) => chosen | READ,
+        Err(first) => first,
+    }
+}
+
+fn parsed(list: &[u8]) -> u8 {
+    if list == b"none" {
+        return 0;
+    }
+    let means = list.split(|byte| *byte == b',').map(|word| match word {
+        b"heap" => Means::Heap as u8,
+        b"stack" => Means::Stack as u8,
+        b"addresses" => Means::Addresses as u8,
+        _ => UNKNOWN_WORD,
+    });
+    means.fold(0, |all, one| all | one)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_list_names_its_means() {
+        assert_eq!(parsed(b"none"), 0);
+        assert_eq!(parsed(b"heap,stack,addresses"), ALL);
+        assert_eq!(parsed(b"stack"), Means::Stack as u8);
+        for wrong in ["", "all", "heap,", "heap, stack", "none,heap"] {
+            assert_ne!(parsed(wrong.as_bytes()) & UNKNOWN_WORD, 0, "{wrong}");
+        }
+    }
+}

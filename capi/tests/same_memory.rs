@@ -1,0 +1,101 @@
+//! What a program has never written, and its addresses, are the same in each life: a
+//! rank that sends them and is killed sends the same again (REC-8).
+//!
+//! `REFRAIN_SAME_MEMORY_SEEDS=7,8` adds jobs that are killed at random.
+
+mod built;
+
+use built::{Ended, Program};
+
+const ALL: &str = "heap,stack,addresses";
+/// Programs and what they send; each with the means without which it differs.
+const SINS: [(&str, &str, &str); 6] = [
+    ("tests/programs/unwritten.c", "stack", "heap,addresses"),
+    ("tests/programs/unwritten.c", "calls", "heap,addresses"),
+    ("tests/programs/unwritten.c", "errors", "heap,addresses"),
+    ("tests/programs/unwritten.c", "heap", "stack,addresses"),
+    ("tests/programs/unwritten.c", "dummy", "stack,addresses"),
+    ("tests/programs/pointers.c", "", "heap,stack"),
+];
+
+/// Sends of the job's lives that were compared with those of the life before.
+fn compared(ended: &Ended) -> u64 {
+    let words: Vec<&str> = ended.err.split_whitespace().collect();
+    let counts = words.windows(4).filter_map(|words| match words {
+        [count, "of", "them", said] if said.starts_with("compared") => count.parse::<u64>().ok(),
+        _ => None,
+    });
+    counts.sum()
+}
+
+/// With all means all bytes are equal, and sends were compared.
+#[track_caller]
+fn is_the_same(program: &Program, options: &str, arguments: &str) -> Option<Ended> {
+    let options = format!("--protocol pessimist {options}");
+    let ended = program.job_at_fixed_addresses(ALL, 3, &options, arguments)?;
+    let ended = ended.expect_success();
+    assert!(ended.deaths() > 0, "{options} {arguments}: {}", ended.err);
+    assert!(compared(&ended) > 0, "{options} {arguments}: {}", ended.err);
+    Some(ended)
+}
+
+// REC-8
+#[test]
+fn memory_that_was_never_written_is_the_same_in_the_next_life() {
+    for (source, sin, _) in SINS {
+        let Some(program) = Program::of(source) else {
+            return;
+        };
+        for kills in ["1@clock=90", "0@clock=150,2@clock=150"] {
+            let (kills, arguments) = (format!("--kill {kills}"), format!("{sin} 60"));
+            if is_the_same(&program, &kills, &arguments).is_none() {
+                return;
+            }
+        }
+    }
+}
+
+/// Each of the means is needed.
+// REC-8
+#[test]
+fn without_one_of_the_means_the_next_life_differs() {
+    for (source, sin, means) in SINS {
+        let Some(program) = Program::of(source) else {
+            return;
+        };
+        let options = "--protocol pessimist --kill 1@clock=90";
+        let arguments = format!("{sin} 60");
+        let Some(ended) = program.job_at_fixed_addresses(means, 3, options, &arguments) else {
+            return;
+        };
+        assert_ne!(ended.status, Some(0), "{sin} with {means}: {}", ended.err);
+        let differs = ended.err.contains("has other bytes");
+        assert!(differs, "{sin} with {means}: {}", ended.err);
+    }
+}
+
+// REC-8
+#[test]
+fn memory_is_the_same_however_often_a_rank_is_killed() {
+    let more = std::env::var("REFRAIN_SAME_MEMORY_SEEDS").unwrap_or_default();
+    for seed in more.split(',').filter(|seed| !seed.is_empty()) {
+        for (source, sin, _) in SINS {
+            let Some(program) = Program::of(source) else {
+                return;
+            };
+            let kills = format!("--kill-random 0.3,{seed} --max-restarts 10000");
+            is_the_same(&program, &kills, &format!("{sin} 20000"));
+        }
+    }
+}
+
+#[test]
+fn an_unknown_means_is_refused() {
+    let Some(program) = Program::of("tests/programs/operations.c") else {
+        return;
+    };
+    let ended = program.job_at_fixed_addresses("heap,stacks", 2, "", "");
+    let Some(ended) = ended else { return };
+    assert_eq!(ended.status, Some(1), "{ended:?}");
+    assert!(ended.err.contains("REFRAIN_SAME_MEMORY"), "{ended:?}");
+}
