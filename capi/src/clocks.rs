@@ -22,12 +22,14 @@ const VERSION: c_int = 1;
 #[repr(C)]
 struct Engine {
     is_asked_by_program: extern "C" fn() -> c_int,
+    aside: unsafe extern "C" fn(body: extern "C" fn(*mut c_void), call: *mut c_void),
     number: extern "C" fn(lane: u8, fresh: i64) -> i64,
     bytes: unsafe extern "C" fn(fresh: *mut u8, bytes: usize),
 }
 
 static ENGINE: Engine = Engine {
     is_asked_by_program,
+    aside,
     number,
     bytes,
 };
@@ -78,6 +80,15 @@ extern "C" fn is_asked_by_program() -> c_int {
     present::idle().is_some().into()
 }
 
+/// On the stack of this library: what a fresh answer leaves there differs from life to
+/// life.
+unsafe extern "C" fn aside(body: extern "C" fn(*mut c_void), call: *mut c_void) {
+    own_stack::run(|| {
+        body(call);
+        0
+    });
+}
+
 fn answer<T>(call: impl FnOnce(&mut Program) -> Result<T, refrain::Error>) -> Option<T> {
     let world = present::idle()?;
     // What has failed fails again in the program's next call.
@@ -85,14 +96,11 @@ fn answer<T>(call: impl FnOnce(&mut Program) -> Result<T, refrain::Error>) -> Op
 }
 
 extern "C" fn number(lane: u8, fresh: i64) -> i64 {
-    own_stack::run(|| answer(|program| program.answer_number(lane, fresh)).unwrap_or(fresh))
+    answer(|program| program.answer_number(lane, fresh)).unwrap_or(fresh)
 }
 
 unsafe extern "C" fn bytes(fresh: *mut u8, bytes: usize) {
     // SAFETY: the other library lends them for this call.
     let fresh = unsafe { slice::from_raw_parts_mut(fresh, bytes) };
-    own_stack::run(|| {
-        answer(|program| program.answer_bytes(fresh));
-        0
-    });
+    answer(|program| program.answer_bytes(fresh));
 }

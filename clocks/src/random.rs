@@ -47,13 +47,13 @@ unsafe fn tell(state: &State, into: *mut c_void, bytes: usize) {
     if bytes > 0 {
         // SAFETY: as the caller promises.
         let fresh = unsafe { slice::from_raw_parts_mut(into.cast(), bytes) };
-        state.bytes(Bytes::Random, fresh);
+        let _ = state.aside(|| state.bytes(Bytes::Random, fresh));
     }
 }
 
 fn tell_number(state: &State, fresh: u32) -> u32 {
     let mut bytes = fresh.to_ne_bytes();
-    state.bytes(Bytes::Random, &mut bytes);
+    let _ = state.aside(|| state.bytes(Bytes::Random, &mut bytes));
     u32::from_ne_bytes(bytes)
 }
 

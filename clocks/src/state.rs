@@ -11,7 +11,7 @@
 use crate::early::Early;
 use crate::section::{SPENT, Section, Spent};
 use core::cell::{Cell, UnsafeCell};
-use core::ffi::c_int;
+use core::ffi::{c_int, c_void};
 use core::sync::atomic::{AtomicPtr, AtomicU8, AtomicUsize, Ordering};
 use core::{mem, ptr};
 
@@ -22,6 +22,8 @@ pub struct Engine {
     /// Not 0: the question comes from the program, and not from within a call of the
     /// library.
     pub is_asked_by_program: extern "C" fn() -> c_int,
+    /// Runs `body` where it leaves nothing on the program's stack.
+    pub aside: unsafe extern "C" fn(body: extern "C" fn(*mut c_void), call: *mut c_void),
     /// A number of a lane, 1 to 15: `fresh`, or that of the first life.
     pub number: extern "C" fn(lane: u8, fresh: i64) -> i64,
     /// Puts those of the first life in the place of fresh bytes.
@@ -225,6 +227,25 @@ impl State {
         self.first_process.get()
     }
 
+    /// Asks the machine and tells the program: where it is not seen on the program's
+    /// stack what the machine has said, which differs from life to life.
+    pub fn aside<T>(&self, ask: impl FnOnce() -> T) -> Option<T> {
+        let Some(engine) = self.engine.get() else {
+            return Some(ask());
+        };
+        let mut call = Call {
+            ask: Some(ask),
+            told: None,
+        };
+        fn enter_of<F: FnOnce() -> T, T>(_: &Call<F, T>) -> extern "C" fn(*mut c_void) {
+            enter::<F, T>
+        }
+        let enter = enter_of(&call);
+        // SAFETY: `enter` fits `call`, which outlives it.
+        unsafe { (engine.aside)(enter, (&raw mut call).cast()) };
+        call.told
+    }
+
     /// A fresh number, or what is told in its place.
     pub fn number(&self, kind: Number, fresh: i64) -> i64 {
         let mut told = fresh;
@@ -330,6 +351,18 @@ impl State {
             self.engine.set(None);
         }
     }
+}
+
+/// What is asked aside, and what came of it.
+struct Call<F, T> {
+    ask: Option<F>,
+    told: Option<T>,
+}
+
+extern "C" fn enter<F: FnOnce() -> T, T>(call: *mut c_void) {
+    // SAFETY: `aside` gives a call of these types, and waits.
+    let call = unsafe { &mut *call.cast::<Call<F, T>>() };
+    call.told = call.ask.take().map(|ask| ask());
 }
 
 /// A hash of what is executed: which file, with which arguments. A wrapper is

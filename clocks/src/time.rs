@@ -42,6 +42,10 @@ fn kind_of(clock: clockid_t) -> Option<Number> {
 
 /// What the program is told of a clock, in nanoseconds. `None`: it cannot be read.
 fn told_ns(state: &State, clock: clockid_t, kind: Number) -> Option<i64> {
+    state.aside(|| ask_ns(state, clock, kind))?
+}
+
+fn ask_ns(state: &State, clock: clockid_t, kind: Number) -> Option<i64> {
     // SAFETY: zero is a value of it.
     let mut now: timespec = unsafe { mem::zeroed() };
     // SAFETY: fills it.

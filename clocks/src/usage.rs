@@ -57,14 +57,25 @@ fn spent_of(whose: c_int) -> Option<[Spent; 2]> {
 // SAFETY: as the C library's function of this name.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn getrusage(whose: c_int, into: *mut rusage) -> c_int {
-    // SAFETY: as the caller promises.
-    let status = unsafe { next::getrusage(whose, into) };
-    if status != 0 || into.is_null() {
+    if !into.is_null()
+        && let Some(state) = state::asked()
+        && let Some(status) = state.aside(|| {
+            // SAFETY: as the caller promises.
+            unsafe { ask_usage(state, whose, into) }
+        })
+    {
         return status;
     }
-    let Some(state) = state::asked() else {
+    // SAFETY: as the caller promises.
+    unsafe { next::getrusage(whose, into) }
+}
+
+unsafe fn ask_usage(state: &State, whose: c_int, into: *mut rusage) -> c_int {
+    // SAFETY: as the caller promises.
+    let status = unsafe { next::getrusage(whose, into) };
+    if status != 0 {
         return status;
-    };
+    }
     // SAFETY: the caller's, for that, and filled.
     let told = unsafe { &mut *into };
     let spent = spent_of(whose);
@@ -92,10 +103,19 @@ const _: () = assert!(mem::size_of::<Times>() == 40);
 // SAFETY: as the C library's function of this name.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn times(into: *mut tms) -> clock_t {
-    let Some(state) = state::asked() else {
+    let told = state::asked().and_then(|state| state.aside(|| ask_times(state)));
+    let Some(told) = told else {
         // SAFETY: as the caller promises.
         return unsafe { next::times(into) };
     };
+    if !into.is_null() {
+        // SAFETY: the caller's, for that.
+        unsafe { into.write(told.of_process) };
+    }
+    told.since
+}
+
+fn ask_times(state: &State) -> Times {
     // SAFETY: zero is a value of it.
     let mut told: Times = unsafe { mem::zeroed() };
     // SAFETY: fills it.
@@ -110,14 +130,8 @@ unsafe extern "C" fn times(into: *mut tms) -> clock_t {
         .saturating_add(state.before_ns(system) / NS_PER_TICK);
     // SAFETY: five numbers of 8 bytes.
     unsafe { tell(state, Bytes::Times, &mut told) };
-    state.tell_spent_ns(user, told.of_process.tms_utime.saturating_mul(NS_PER_TICK));
-    state.tell_spent_ns(
-        system,
-        told.of_process.tms_stime.saturating_mul(NS_PER_TICK),
-    );
-    if !into.is_null() {
-        // SAFETY: the caller's, for that.
-        unsafe { into.write(told.of_process) };
-    }
-    told.since
+    let of = &told.of_process;
+    state.tell_spent_ns(user, of.tms_utime.saturating_mul(NS_PER_TICK));
+    state.tell_spent_ns(system, of.tms_stime.saturating_mul(NS_PER_TICK));
+    told
 }

@@ -41,11 +41,11 @@ unsafe extern "C" fn refrain_init(world: *mut *mut WorldHandle) -> c_int {
         let mut place = unsafe { Out::required("world", world) }?;
         place.set(core::ptr::null_mut());
         same_memory::check()?;
-        addresses::begin_elsewhere();
         clocks::join();
+        addresses::begin_elsewhere();
         place.set(present::begin(|| Ok(Program::new(World::init()?)))?);
-        clocks::attach();
         addresses::begin_at_line();
+        clocks::attach();
         Ok(())
     })
 }

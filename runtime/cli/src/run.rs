@@ -152,8 +152,10 @@ pub struct Arguments {
     /// checkpoints of one rank.
     #[arg(long, value_name = "SECONDS", default_value = "1", value_parser = seconds::milliseconds)]
     checkpoint_every: u64,
-    /// Record the time that programs ask for (`World::time`, `refrain_wtime`), so that
-    /// a rank that is started again is told the same; with protocols that can recover.
+    /// Record the time that programs ask for (`World::time`, `refrain_wtime`), and what
+    /// programs in C ask the C library (clocks, processor times, process ids, random
+    /// bytes), so that a rank that is started again is told the same; with protocols
+    /// that can recover.
     #[arg(long, value_name = "on|off", default_value = "on", action = ArgAction::Set, value_parser = on_or_off)]
     record_clocks: bool,
     /// Kill a rank or an event logger, to see what happens: RANK@SECONDS,
