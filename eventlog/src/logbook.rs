@@ -52,6 +52,16 @@ impl Logbook {
     /// Bytes that wait to be written, above which nothing more is accepted.
     pub const UNWRITTEN_BYTES_MAX: u64 = 16 << 20;
 
+    /// Begins a folder for a logbook, if that is not done yet. From then on a logger that
+    /// [continues](LogbookOptions::continues) notices when all files in it are gone.
+    /// EL-3
+    ///
+    /// # Errors
+    /// See [`StoreError`].
+    pub fn begin(folder: &Path) -> Result<(), StoreError> {
+        crate::store::folder::begin(folder)
+    }
+
     /// Opens the logbook in a folder, which is made if it is not there. Locks it
     /// against every other server. Reads back what is there, and cuts off the
     /// end of the last file if its write never ended. EL-3
@@ -59,7 +69,7 @@ impl Logbook {
     /// # Errors
     /// See [`StoreError`].
     pub fn open(folder: &Path, options: LogbookOptions) -> Result<Self, StoreError> {
-        let disk = OwnFolder::open(folder, options.sync, options.io)?;
+        let disk = OwnFolder::open(folder, options.sync, options.io, options.continues)?;
         Self::open_on(Box::new(disk), &options)
     }
 

@@ -16,6 +16,9 @@ pub struct LogbookOptions {
     pub sync: bool,
     /// How to write.
     pub io: StoreIo,
+    /// Whether the folder was [begun](super::Logbook::begin) before, so that it is an
+    /// error when its files are gone.
+    pub continues: bool,
     /// Bytes of a file; [`LogbookOptions::SEGMENT_BYTES`] unless in tests.
     pub segment_bytes: u64,
 }
@@ -30,6 +33,7 @@ impl LogbookOptions {
             logger,
             sync,
             io: StoreIo::Auto,
+            continues: false,
             segment_bytes: Self::SEGMENT_BYTES,
         }
     }

@@ -58,6 +58,8 @@ pub struct ServerOptions {
     pub peers: Vec<ServerAddress>,
     /// How it writes its files.
     pub io: StoreIo,
+    /// Whether it has run before: then it is an error that its files are gone. EL-3
+    pub continues: bool,
     /// Bytes of a file.
     pub segment_bytes: u64,
     /// What it takes at most.
@@ -77,6 +79,7 @@ impl ServerOptions {
             level,
             peers: Vec::new(),
             io: StoreIo::Auto,
+            continues: false,
             segment_bytes: LogbookOptions::SEGMENT_BYTES,
             limits: Limits::default(),
             remote: None,

@@ -22,7 +22,8 @@ impl<H: Host> Service<H> {
         while let Some(connection) = self.connections.get_mut(&id)
             && connection.is_heard()
         {
-            if !has_room(&self.logbook) {
+            // Its answer may depend on what lies in rings that are left.
+            if !has_room(&self.logbook) || !self.left_rings.is_empty() {
                 self.ready.push(id);
                 return;
             }

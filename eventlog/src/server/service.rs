@@ -11,7 +11,7 @@ use crate::ring::RingRemains;
 use crate::{Level, LoggerId};
 use refrain_logging::determinant::batch::BATCH_BYTES_MAX;
 use refrain_ring::{Incarnation, Rank};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// Bytes that wait to be sent, above which no more pieces of an answer are made.
 pub(super) const PIECES_UNSENT_MAX: usize = 64 << 10;
@@ -58,6 +58,8 @@ pub struct Service<H: Host> {
     pub(super) joining: Vec<u64>,
     /// Connections that may have said more before they were listened to again.
     pub(super) ready: Vec<u64>,
+    /// Rings of an earlier server that are still to be taken over: the disk was full.
+    pub(super) left_rings: VecDeque<RingName>,
     /// Ranks with old rings of which some have ended.
     pub(super) sweeping: BTreeSet<RankKey>,
     /// What the store complained about last.
@@ -86,14 +88,16 @@ impl<H: Host> Service<H> {
             ranks: BTreeMap::new(),
             joining: Vec::new(),
             ready: Vec::new(),
+            left_rings: VecDeque::new(),
             sweeping: BTreeSet::new(),
             trouble: None,
         };
+        service.find_rings()?;
         service.take_over_rings()?;
         Ok(service)
     }
 
-    fn take_over_rings(&mut self) -> Result<(), ServerError> {
+    fn find_rings(&mut self) -> Result<(), ServerError> {
         for holding in self.logbook.holdings() {
             let key = (holding.job, Rank(holding.rank));
             self.ranks.entry(key).or_default();
@@ -103,16 +107,25 @@ impl<H: Host> Service<H> {
             attempted: "looking for rings in the folder",
             error,
         })?;
-        for name in found {
-            self.take_over(name)?;
-            // All of it, one ring at a time: their rooms together may be more
-            // than what the store holds unwritten.
-            self.logbook.settle()?;
+        self.left_rings.extend(found);
+        Ok(())
+    }
+
+    /// Takes what lies in the rings of an earlier server and stores it, one ring at a
+    /// time: their rooms together may be more than what the store holds unwritten. On
+    /// a full disk the rest is left for later; until then nobody is listened to.
+    fn take_over_rings(&mut self) -> Result<(), StoreError> {
+        while let Some(name) = self.left_rings.front().copied() {
+            if let Err(error) = self.take_over(name) {
+                return self.bear(error);
+            }
+            self.left_rings.pop_front();
         }
         Ok(())
     }
 
-    fn take_over(&mut self, name: RingName) -> Result<(), ServerError> {
+    /// Takes over one ring. Again without harm, if it could not be stored.
+    fn take_over(&mut self, name: RingName) -> Result<(), StoreError> {
         let (memory, identity) = match self.host.open_ring(name) {
             Ok(opened) => opened,
             Err(error) => {
@@ -140,8 +153,8 @@ impl<H: Host> Service<H> {
                 return Ok(());
             }
             Err(Refusal::Store { reason }) => {
-                return Err(ServerError::System {
-                    attempted: "taking what a dead server left",
+                return Err(StoreError::Io {
+                    attempted: "taking what a dead server left".into(),
                     error: std::io::Error::other(reason),
                 });
             }
@@ -152,6 +165,7 @@ impl<H: Host> Service<H> {
                 return Ok(());
             }
         }
+        self.logbook.settle()?;
         let rank = self.ranks.entry((name.job, name.rank)).or_default();
         rank.old.push(old);
         Ok(())
@@ -207,6 +221,10 @@ impl<H: Host> Service<H> {
         self.host.progress();
         let mut moved = self.drain();
         moved |= self.progress()?;
+        if !self.left_rings.is_empty() {
+            self.take_over_rings()?;
+            return Ok(self.left_rings.is_empty());
+        }
         moved |= self.sweep();
         moved |= self.join();
         self.acknowledge();
@@ -274,16 +292,21 @@ impl<H: Host> Service<H> {
                 }
                 Ok(moved)
             }
-            Err(error) if error.is_temporary() => {
-                let text = error.to_string();
-                if self.trouble.as_ref() != Some(&text) {
-                    self.host.report(&text);
-                    self.trouble = Some(text);
-                }
-                Ok(false)
-            }
-            Err(error) => Err(error),
+            Err(error) => self.bear(error).map(|()| false),
         }
+    }
+
+    /// What ends by itself is reported once.
+    fn bear(&mut self, error: StoreError) -> Result<(), StoreError> {
+        if !error.is_temporary() {
+            return Err(error);
+        }
+        let text = error.to_string();
+        if self.trouble.as_ref() != Some(&text) {
+            self.host.report(&text);
+            self.trouble = Some(text);
+        }
+        Ok(())
     }
 
     /// Removes rings in which nobody writes any more, once they are stored.

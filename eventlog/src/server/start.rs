@@ -33,6 +33,7 @@ impl Server {
                 logger: options.logger,
                 sync: options.level == Level::Durable,
                 io: options.io,
+                continues: options.continues,
                 segment_bytes: options.segment_bytes,
             },
         )?;

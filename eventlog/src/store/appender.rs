@@ -360,7 +360,14 @@ impl Appender {
         each: &mut dyn FnMut(&Progress<'_>),
     ) -> Result<(), StoreError> {
         match result {
-            Ok(()) => self.tell(self.sync, each),
+            Ok(()) => {
+                // Before anything of it is acknowledged. Where that cannot be said, a
+                // restart notices less. EL-3
+                if let Some(group) = &self.under_way {
+                    let _ = self.disk.set_watermark(group.number);
+                }
+                self.tell(self.sync, each);
+            }
             Err((stage, error)) => {
                 let Some(mut group) = self.under_way.take() else {
                     return Ok(());

@@ -26,6 +26,15 @@ pub trait ReadFiles: fmt::Debug {
     /// Of the system.
     fn read_at(&self, file: u64, place: u64, into: &mut [u8]) -> io::Result<usize>;
 
+    /// Number of the last group that was stored, as a file of its own says; `None`:
+    /// there is none.
+    ///
+    /// # Errors
+    /// Of the system, or when the file is damaged.
+    fn watermark(&self) -> io::Result<Option<u64>> {
+        Ok(None)
+    }
+
     /// What a file is called.
     fn path(&self, file: u64) -> PathBuf;
 
@@ -103,6 +112,13 @@ pub trait Disk: ReadFiles + Send {
     /// # Errors
     /// Of the system.
     fn remove(&mut self, file: u64, sync: bool) -> io::Result<()>;
+
+    /// Says that groups up to this one are stored. Without a sync: the loss of power
+    /// may leave an earlier one.
+    ///
+    /// # Errors
+    /// Of the system.
+    fn set_watermark(&mut self, group: u64) -> io::Result<()>;
 
     /// Begins a write; only when none is under way.
     fn begin(&mut self, write: Write);

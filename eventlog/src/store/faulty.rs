@@ -76,6 +76,8 @@ struct State {
     /// Removed, and perhaps not on the platter.
     ghosts: BTreeMap<u64, File>,
     under_way: Option<UnderWay>,
+    /// The last group that was stored, as said.
+    watermark: Option<u64>,
     faults: Vec<(Kind, Failure, u32)>,
     steps: u64,
     stop_at: Option<u64>,
@@ -250,6 +252,7 @@ impl FaultyDisk {
             files,
             ghosts: BTreeMap::new(),
             under_way: None,
+            watermark: None,
             faults: Vec::new(),
             steps: 0,
             stop_at: None,
@@ -317,8 +320,11 @@ impl FaultyDisk {
             let _ = state.write(percent);
         }
         let files = core::mem::replace(&mut state.files, kept);
+        let watermark = state.watermark;
         drop(state);
-        Self::with_files(options, files)
+        let after = Self::with_files(options, files);
+        after.state().watermark = watermark;
+        after
     }
 
     /// What is found after a loss of power.
@@ -327,6 +333,8 @@ impl FaultyDisk {
         let after = self.after_death(seed);
         let ghosts = self.state().ghosts.clone();
         let mut state = after.state();
+        // It is never synced: it may name an earlier group, or be as it was begun.
+        state.watermark = None;
         let files = core::mem::take(&mut state.files);
         // What was removed may be there again.
         let ghosts = ghosts
@@ -390,6 +398,10 @@ impl ReadFiles for FaultyDisk {
         let bytes = rest.len().min(into.len());
         into[..bytes].copy_from_slice(&rest[..bytes]);
         Ok(bytes)
+    }
+
+    fn watermark(&self) -> io::Result<Option<u64>> {
+        Ok(self.state().watermark)
     }
 
     fn path(&self, file: u64) -> PathBuf {
@@ -465,6 +477,13 @@ impl Disk for FaultyDisk {
         if !sync {
             state.ghosts.insert(file, removed);
         }
+        Ok(())
+    }
+
+    fn set_watermark(&mut self, group: u64) -> io::Result<()> {
+        let mut state = self.state();
+        state.step()?;
+        state.watermark = Some(group);
         Ok(())
     }
 

@@ -4,13 +4,13 @@ use super::disk::{Disk, Ended, ReadFiles, Write};
 use super::engine::{Engine, Inline};
 use super::plain::Threaded;
 use super::uring::Uring;
-use super::{StoreError, StoreIo};
+use super::{StoreError, StoreIo, watermark};
 use rustix::fs::{
     CWD, Dir, FallocateFlags, FlockOperation, Mode, OFlags, fallocate, flock, ftruncate, openat,
 };
 use rustix::io::{Errno, retry_on_intr};
 use std::fs::{DirBuilder, File, OpenOptions, Permissions};
-use std::io;
+use std::io::{self, Write as _};
 use std::os::fd::BorrowedFd;
 use std::os::unix::fs::{DirBuilderExt, FileExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
@@ -18,6 +18,7 @@ use std::sync::Arc;
 
 const PREFIX: &str = "events-";
 const LOCK: &str = "lock";
+const WATERMARK: &str = "watermark";
 
 /// A folder that is only looked at.
 #[derive(Debug)]
@@ -79,6 +80,18 @@ impl ReadFiles for Folder {
         Ok(done)
     }
 
+    fn watermark(&self) -> io::Result<Option<u64>> {
+        let path = self.path.join(WATERMARK);
+        let bytes = match std::fs::read(&path) {
+            Ok(bytes) => bytes,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(error) => return Err(error),
+        };
+        let read = watermark::read(&bytes);
+        read.map(Some)
+            .map_err(|reason| io::Error::other(format!("{} is damaged: {reason}", path.display())))
+    }
+
     fn path(&self, file: u64) -> PathBuf {
         self.path.join(format!("{PREFIX}{file:012}"))
     }
@@ -93,6 +106,7 @@ impl ReadFiles for Folder {
 pub(crate) struct OwnFolder {
     folder: Folder,
     engine: Box<dyn Engine>,
+    watermark: File,
     /// The file that is written.
     open: Option<(u64, Arc<File>)>,
     /// Held by being open.
@@ -113,16 +127,23 @@ pub(crate) fn make(path: &Path) -> io::Result<()> {
 }
 
 impl OwnFolder {
-    /// Makes the folder if it is not there, and locks it.
+    /// Makes the folder if it is not there, unless it `continues`, and locks it.
     ///
     /// # Errors
-    /// When it cannot be written, or another process has it.
-    pub fn open(path: &Path, sync: bool, io: StoreIo) -> Result<Self, StoreError> {
+    /// When it cannot be written, another process has it, or it continues and was
+    /// never [begun](begin).
+    pub fn open(path: &Path, sync: bool, io: StoreIo, continues: bool) -> Result<Self, StoreError> {
         let refused = |doing: &str, error: io::Error| StoreError::Io {
             attempted: format!("{doing} {}", path.display()),
             error,
         };
-        make(path).map_err(|error| refused("making", error))?;
+        if !continues {
+            begin(path)?;
+        } else if !path.join(WATERMARK).exists() {
+            return Err(StoreError::NotBegun {
+                folder: path.to_owned(),
+            });
+        }
         let folder = Folder::open(path)?;
         let lock = OpenOptions::new()
             .create(true)
@@ -143,8 +164,11 @@ impl OwnFolder {
             }
             Err(error) => return Err(refused("locking", error.into())),
         }
+        let mut options = OpenOptions::new();
+        let watermark = options.write(true).open(folder.path.join(WATERMARK));
         let engine = make_engine(sync, io);
         Ok(Self {
+            watermark: watermark.map_err(|error| refused("writing the watermark of", error))?,
             engine: engine.map_err(|error| refused("preparing to write into", error))?,
             folder,
             open: None,
@@ -184,6 +208,37 @@ impl OwnFolder {
     }
 }
 
+/// Makes the folder of a logger if it is not there, and the file in it without which
+/// the folder [counts as lost](StoreError::NotBegun) from then on.
+///
+/// # Errors
+/// When it cannot be made.
+pub(crate) fn begin(path: &Path) -> Result<(), StoreError> {
+    let made = make(path).and_then(|()| {
+        let file = path.join(WATERMARK);
+        if file.exists() {
+            return Ok(());
+        }
+        // Under another name first: it is there wholly or not at all.
+        let unfinished = path.join(format!("{WATERMARK}.new"));
+        let mut options = OpenOptions::new();
+        options
+            .write(true)
+            .create(true)
+            .truncate(true)
+            .mode(OWNER_ONLY);
+        let mut made = options.open(&unfinished)?;
+        made.write_all(&watermark::encode(0))?;
+        made.sync_all()?;
+        std::fs::rename(unfinished, file)?;
+        File::open(path)?.sync_all()
+    });
+    made.map_err(|error| StoreError::Io {
+        attempted: format!("making {}", path.display()),
+        error,
+    })
+}
+
 fn make_engine(sync: bool, io: StoreIo) -> io::Result<Box<dyn Engine>> {
     match (io, sync) {
         (StoreIo::Auto | StoreIo::Plain, false) => Ok(Box::new(Inline::default())),
@@ -211,6 +266,10 @@ impl ReadFiles for OwnFolder {
 
     fn read_at(&self, file: u64, place: u64, into: &mut [u8]) -> io::Result<usize> {
         self.folder.read_at(file, place, into)
+    }
+
+    fn watermark(&self) -> io::Result<Option<u64>> {
+        self.folder.watermark()
     }
 
     fn path(&self, file: u64) -> PathBuf {
@@ -261,6 +320,10 @@ impl Disk for OwnFolder {
             self.sync_folder()?;
         }
         Ok(())
+    }
+
+    fn set_watermark(&mut self, group: u64) -> io::Result<()> {
+        self.watermark.write_all_at(&watermark::encode(group), 0)
     }
 
     fn begin(&mut self, write: Write) {

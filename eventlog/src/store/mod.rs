@@ -8,6 +8,7 @@
 //! | `engine`, `uring`, `plain` | how the real one writes |
 //! | `appender` | groups: one is written while the next gathers |
 //! | `contents` | rows, and where they lie |
+//! | `watermark` | how far files were stored, beside them |
 //! | `walk`, `replay`, `read` | from files to groups, to contents, to a rank's batches |
 
 pub(crate) mod appender;
@@ -22,6 +23,7 @@ pub(crate) mod read;
 pub(crate) mod replay;
 mod uring;
 pub(crate) mod walk;
+mod watermark;
 
 use format::FILE_VERSION;
 use std::path::PathBuf;
@@ -78,6 +80,22 @@ pub enum StoreError {
         place: u64,
         /// What is wrong.
         reason: String,
+    },
+    /// The files end before what was stored, and so before what was acknowledged.
+    #[error("the files in {} end with group {found}, but groups up to {stored} were stored: files were deleted, cut or damaged, and acknowledged events are lost here. If a quorum of other replicas has them, the job goes on without this logger; else its ranks cannot be recovered. To begin anew without these events, remove the whole folder", .folder.display())]
+    Lost {
+        /// The folder.
+        folder: PathBuf,
+        /// The last group that is there.
+        found: u64,
+        /// The last group that was stored.
+        stored: u64,
+    },
+    /// The folder is to be gone on with, and holds nothing to go on with.
+    #[error("{} has no file `watermark`: this logger has run with this folder before, and all its files are gone, with all events that it acknowledged. If a quorum of other replicas has them, the job goes on without this logger; else its ranks cannot be recovered", .folder.display())]
+    NotBegun {
+        /// The folder.
+        folder: PathBuf,
     },
     /// No room: what was to be written waits, and is tried again by each
     /// [`Logbook::progress`](crate::logbook::Logbook::progress).

@@ -28,6 +28,11 @@ pub(crate) struct Found {
 /// # Errors
 /// When one of them cannot be read, is damaged, or is not there.
 pub(crate) fn replay(files: &dyn ReadFiles) -> Result<Found, StoreError> {
+    // Before the files: a logger that lives only adds to them.
+    let stored = files.watermark().map_err(|error| StoreError::Io {
+        attempted: format!("reading how far {} was written", files.folder().display()),
+        error,
+    })?;
     let mut numbers = files.files().map_err(|error| StoreError::Io {
         attempted: format!("listing {}", files.folder().display()),
         error,
@@ -48,7 +53,15 @@ pub(crate) fn replay(files: &dyn ReadFiles) -> Result<Found, StoreError> {
         }
         replay.found.leftovers.push(newest);
     }
-    Ok(replay.found)
+    // EL-3
+    match stored {
+        Some(stored) if replay.found.last_group < stored => Err(StoreError::Lost {
+            folder: files.folder(),
+            found: replay.found.last_group,
+            stored,
+        }),
+        _ => Ok(replay.found),
+    }
 }
 
 struct Replay<'a> {

@@ -22,6 +22,7 @@ fn options(sync: bool, io: StoreIo) -> LogbookOptions {
         logger: LoggerId(2),
         sync,
         io,
+        continues: false,
         segment_bytes: 256 << 10,
     }
 }

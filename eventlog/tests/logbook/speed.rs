@@ -11,6 +11,7 @@ const RANKS: u32 = 16;
 fn events_per_second(sync: bool, io: StoreIo, count: u16, rounds: u64) -> (f64, String) {
     let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a folder");
     let options = LogbookOptions {
+        continues: false,
         segment_bytes: LogbookOptions::SEGMENT_BYTES,
         ..options(sync, io)
     };

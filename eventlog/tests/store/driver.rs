@@ -59,6 +59,7 @@ pub fn options(sync: bool) -> LogbookOptions {
         logger: LoggerId(1),
         sync,
         io: StoreIo::Auto,
+        continues: false,
         segment_bytes: 0,
     }
 }

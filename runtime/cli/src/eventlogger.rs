@@ -45,6 +45,10 @@ pub struct Arguments {
     /// Another replica of its shard, to be asked for what this one lacks.
     #[arg(long, value_name = "ADDRESS")]
     peer: Vec<ServerAddress>,
+    /// End with an error if DIR has no files of an earlier start: they were lost, with
+    /// the events that this logger acknowledged.
+    #[arg(long = "continue")]
+    continues: bool,
     /// How to write its files.
     #[arg(long, value_enum, default_value_t = IoName::Auto)]
     io: IoName,
@@ -114,6 +118,7 @@ pub fn run(arguments: Arguments) -> miette::Result<ExitCode> {
     options.listen = arguments.listen;
     options.rings = arguments.rings;
     options.peers = arguments.peer;
+    options.continues = arguments.continues;
     if let Some(file) = &arguments.secret {
         let secret = secret::read("--secret", file)?;
         for address in options.listen.iter_mut().chain(&mut options.peers) {

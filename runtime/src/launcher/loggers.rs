@@ -20,6 +20,7 @@ use command::Logger;
 use folders::Directory;
 use process::{LoggerProcess, describe};
 use refrain_eventlog::client::ServerAddress;
+use refrain_eventlog::logbook::Logbook;
 use refrain_logging::Member;
 use refrain_secure::Secret;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -202,6 +203,9 @@ impl EventLoggers {
                 let own = |directory: &Directory| directory.path.join(id.to_string());
                 let peers = replicas.iter().filter(|peer| *peer != address);
                 let (folder, rings) = (own(&directory), rings.as_ref().map(own));
+                // Before its first start: it is told that it continues, always. EL-3
+                Logbook::begin(&folder)
+                    .map_err(|error| Error::Config(format!("event logger {id}: {error}")))?;
                 let logger = Logger {
                     id,
                     folder: &folder,

@@ -50,6 +50,10 @@ impl ReadFiles for MortalDisk {
         self.inner.read_at(file, place, into)
     }
 
+    fn watermark(&self) -> io::Result<Option<u64>> {
+        self.inner.watermark()
+    }
+
     fn path(&self, file: u64) -> PathBuf {
         self.inner.path(file)
     }
@@ -78,6 +82,10 @@ impl Disk for MortalDisk {
 
     fn remove(&mut self, file: u64, sync: bool) -> io::Result<()> {
         self.act(|disk| disk.remove(file, sync))
+    }
+
+    fn set_watermark(&mut self, group: u64) -> io::Result<()> {
+        self.act(|disk| disk.set_watermark(group))
     }
 
     fn begin(&mut self, write: Write) {

@@ -108,6 +108,7 @@ impl Logger {
     fn open(&mut self) -> Result<Service<LoggerHost>, String> {
         let logger = LoggerId(self.number as u32);
         let options = LogbookOptions {
+            continues: false,
             segment_bytes: SEGMENT_BYTES,
             ..LogbookOptions::new(logger, self.shard.level == Level::Durable)
         };

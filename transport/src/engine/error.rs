@@ -95,6 +95,27 @@ pub enum EngineError {
         /// What differs.
         what: String,
     },
+    /// A later life came to an event that has no record, though peers have messages
+    /// that an earlier life sent after it. REC-9
+    #[error(
+        "operation {clock} ({what}) has no record, but rank {peer} has {messages} messages, from \
+         number {first} on, that an earlier life of this rank sent after it. Either recorded events \
+         are lost: check that the files of the event logger (--event-dir) were not deleted, cut or \
+         damaged. Or the program did not make this operation in the earlier life. This rank cannot \
+         be recovered: run the job again"
+    )]
+    RecordMissing {
+        /// The operation.
+        clock: Clock,
+        /// What it is.
+        what: &'static str,
+        /// The peer.
+        peer: Rank,
+        /// The first message that the peer has and this life has not sent.
+        first: Ssn,
+        /// How many of them.
+        messages: u64,
+    },
     /// The system gave no log memory.
     #[error(transparent)]
     Log(ArenaFull),

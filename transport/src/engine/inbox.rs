@@ -39,6 +39,9 @@ pub(super) struct Inbox {
     pub match_events: u64,
     /// Senders keep what they sent: copying it out would free nothing.
     pub senders_keep: bool,
+    /// Receives of a later life that were matched without a record, and of whose end
+    /// the program was not told; `None`: they do not matter (any more). REC-9
+    pub unseen: Option<Vec<RequestId>>,
     /// Records of a life before are played.
     pub rehearsal: Option<Box<Rehearsal>>,
 }
@@ -60,6 +63,7 @@ impl Inbox {
         size: u32,
         senders_keep: bool,
         every_reception: bool,
+        is_first_life: bool,
         of: impl Fn(Rank) -> &'a Attributes,
     ) -> Self {
         let source = |rank: u32| Source {
@@ -81,6 +85,7 @@ impl Inbox {
             every_reception,
             match_events: 0,
             senders_keep,
+            unseen: (!is_first_life).then(Vec::new),
             rehearsal: None,
         }
     }
@@ -264,7 +269,13 @@ impl Inbox {
                 is_named: !receiving.any_source,
             };
             self.match_events += 1;
-            self.events_told += u64::from(protocol.event(event));
+            let must_wait = protocol.event(event);
+            self.events_told += u64::from(must_wait);
+            if let Some(unseen) = &mut self.unseen
+                && must_wait
+            {
+                unseen.push(id);
+            }
         }
         if begun.rendezvous {
             self.controls_out

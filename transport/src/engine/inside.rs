@@ -42,6 +42,7 @@ impl fmt::Debug for Inside<'_> {
             lives,
             plays_again,
             past_sends: _,
+            unrecorded,
             halt: _,
             packed_again: _,
             settling,
@@ -50,7 +51,7 @@ impl fmt::Debug for Inside<'_> {
         write!(f, "{gate:?} {clock:?} {requests:?} {outbox:?} {lives:?} ")?;
         write!(
             f,
-            "{has_asked} {closed_for:?} {published:?} {plays_again} {settling:?} "
+            "{has_asked} {closed_for:?} {published:?} {plays_again} {settling:?} {unrecorded:?} "
         )?;
         write_inbox(inbox, f)
     }
@@ -72,6 +73,7 @@ fn write_inbox(inbox: &Inbox, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         every_reception: _,
         match_events,
         senders_keep: _,
+        unseen,
         rehearsal,
     } = inbox;
     // Which receives are posted, and in which order, is in the requests.
@@ -82,5 +84,8 @@ fn write_inbox(inbox: &Inbox, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     }
     write!(f, "{messages:?} {landings:?} {sources:?} {controls_in:?} ")?;
     write!(f, "{controls_out:?} {pressed:?} {violation:?} {lost:?} ")?;
-    write!(f, "{events_told} {now:?} {match_events} {rehearsal:?}")
+    write!(
+        f,
+        "{events_told} {now:?} {match_events} {unseen:?} {rehearsal:?}"
+    )
 }

@@ -263,7 +263,8 @@ impl Outbox {
         }
     }
 
-    /// A peer misses a message, and all that follow it. REC-3
+    /// A peer misses a message, and all that follow it. Returns whether it is the
+    /// first word of any life of the peer to this life, which is a later one. REC-3
     ///
     /// # Errors
     /// When what it misses is not in the log any more.
@@ -272,10 +273,10 @@ impl Outbox {
         from: Rank,
         ssn: Ssn,
         means: &mut Means<'_>,
-    ) -> Result<(), EngineError> {
+    ) -> Result<bool, EngineError> {
         let destination = &mut self.destinations[from.index()];
         if !matches!(destination.lane, Lane::Awaiting) {
-            return Ok(());
+            return Ok(false);
         }
         let kept_from = destination.kept_from();
         if ssn < kept_from {
@@ -285,7 +286,8 @@ impl Outbox {
                 kept_from,
             });
         }
-        if let Some(sends_from) = destination.sends_from.take() {
+        let sends_from = destination.sends_from.take();
+        if let Some(sends_from) = sends_from {
             means.statistics.sends_suppressed += ssn.0.saturating_sub(sends_from.0);
         }
         destination.publish_packed(&mut means.log);
@@ -297,7 +299,7 @@ impl Outbox {
             self.push_control(from, Control::AskMatched { ssn }, Mark::default());
         }
         self.note_backlog(from);
-        Ok(())
+        Ok(sends_from.is_some())
     }
 
     /// Moves a lane on that is not live.

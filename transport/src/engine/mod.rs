@@ -51,6 +51,7 @@ mod staging;
 mod stalling;
 mod stored;
 mod to_self;
+mod unrecorded;
 mod void;
 mod waiting;
 
@@ -79,6 +80,7 @@ use refrain_ring::{Arena, Clock, Incarnation, Rank, Ssn};
 use request::{Request, Requests, Sending, State, Way};
 use source::{Lives, lives_at_start};
 use spilling::Spilling;
+use unrecorded::Unrecorded;
 
 /// Events that may be without a look after what becomes of them while messages
 /// arrive and none leaves.
@@ -152,10 +154,12 @@ pub struct Engine {
     published: Clock,
     /// Of every rank.
     lives: Vec<Lives>,
-    /// Records are played, or sends compared with earlier ones, or a halt is set:
-    /// operations take the long way.
+    /// Records are played, or sends compared with earlier ones, or a peer may have
+    /// more than was sent, or a halt is set: operations take the long way.
     plays_again: bool,
     past_sends: Option<Box<dyn PastSends>>,
+    /// Of a later life. REC-9
+    unrecorded: Option<Unrecorded>,
     /// What is compared with it: memory that is used again.
     packed_again: Vec<u8>,
     halt: Option<Halt>,
@@ -271,6 +275,7 @@ impl Engine {
                 options.size,
                 keeps_payload,
                 protocol.logs_every_reception(),
+                is_first,
                 attributes,
             ),
             outbox: Outbox::new(
@@ -287,8 +292,9 @@ impl Engine {
             closed_for: None,
             published: Clock(0),
             lives: lives_at_start(options.size, options.rank, is_first),
-            plays_again: false,
+            plays_again: !is_first,
             past_sends: None,
+            unrecorded: (!is_first).then(|| Unrecorded::new(options.rank, options.size)),
             packed_again: Vec::new(),
             halt: None,
             settling: Mark::default(),
@@ -444,6 +450,9 @@ impl Engine {
     /// Forgets a request that is done.
     #[inline]
     pub fn retire(&mut self, id: RequestId) {
+        if self.plays_again {
+            self.saw_end(id);
+        }
         self.requests.remove(id);
     }
 
@@ -522,11 +531,7 @@ impl Engine {
                 Control::Horizon { ssn } => {
                     self.outbox.horizon(from, ssn, means!(self));
                 }
-                Control::Restart { ssn } => {
-                    if let Err(error) = self.outbox.restart(from, ssn, means!(self)) {
-                        self.inbox.violation.get_or_insert(error);
-                    }
-                }
+                Control::Restart { ssn } => self.peer_misses(from, ssn),
                 Control::AskMatched { ssn } => self.inbox.answer_again(from, ssn),
             }
         }
@@ -536,6 +541,16 @@ impl Engine {
         self.after_matches();
         polled?;
         self.noted_fault()
+    }
+
+    /// REC-3
+    #[cold]
+    fn peer_misses(&mut self, peer: Rank, ssn: Ssn) {
+        match self.outbox.restart(peer, ssn, means!(self)) {
+            Ok(true) => self.note_what_peer_misses(peer, ssn),
+            Ok(false) => {}
+            Err(error) => drop(self.inbox.violation.get_or_insert(error)),
+        }
     }
 
     fn after_matches(&mut self) {

@@ -56,7 +56,22 @@ impl Engine {
     #[inline]
     pub(super) fn note(&mut self, event: Event<'_>) {
         self.statistics.events += 1;
+        let seen = match &event {
+            Event::Match { .. } => None,
+            Event::Probe { clock, .. } => Some((*clock, "a probe that found a message")),
+            Event::Completion { clock, .. } => Some((*clock, "a wait or test that ended requests")),
+            Event::Cancelled { clock, .. } => Some((*clock, "a cancel of a receive")),
+            Event::Nothing { clock } => {
+                Some((*clock, "a probe, test or cancel that found nothing"))
+            }
+        };
         let must_wait = self.protocol.event(event);
         self.gate.note_events(u64::from(must_wait));
+        if self.plays_again
+            && must_wait
+            && let Some((clock, what)) = seen
+        {
+            self.saw_unrecorded(clock, what);
+        }
     }
 }

@@ -186,8 +186,11 @@ impl Engine {
             self.statistics.events_replayed = rehearsal.told;
             self.statistics.messages_replayed = rehearsal.came;
         }
-        self.plays_again =
-            self.inbox.rehearsal.is_some() || self.past_sends.is_some() || self.halt.is_some();
+        self.end_unrecorded();
+        self.plays_again = self.inbox.rehearsal.is_some()
+            || self.past_sends.is_some()
+            || self.unrecorded.is_some()
+            || self.halt.is_some();
         self.clock
     }
 
@@ -317,6 +320,10 @@ impl Engine {
         to: SendTo,
     ) -> Result<Clock, EngineError> {
         let clock = self.tick_again();
+        // Nothing may be sent behind a contradiction. REC-8, REC-9
+        if let Some(violation) = self.inbox.violation.take() {
+            return Err(violation);
+        }
         if to.rank == self.options.rank || self.past_sends.is_none() {
             return Ok(clock);
         }

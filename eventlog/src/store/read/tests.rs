@@ -70,6 +70,7 @@ fn write(folder: &Path) {
         logger: LoggerId(2),
         sync: false,
         io: StoreIo::Plain,
+        continues: false,
         segment_bytes: 1 << 20,
     };
     let mut logbook = Logbook::open(folder, options).expect("a folder");

@@ -180,6 +180,10 @@ impl Launched {
         self.child.0.id()
     }
 
+    pub fn is_running(&self) -> bool {
+        Process::of(self.id()).is_running()
+    }
+
     pub fn out(&mut self) -> &mut BufReader<ChildStdout> {
         self.out.as_mut().expect("not closed yet")
     }

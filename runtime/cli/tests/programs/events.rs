@@ -5,6 +5,7 @@ use refrain::statistics::EventStatistics;
 use refrain::{Error, World, from, from_any, to};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::time::Duration;
 
 /// Of the messages that a row is about.
 const TAG: i32 = 1;
@@ -17,6 +18,7 @@ fn main() -> ExitCode {
         Some("table") => table(world),
         Some("rounds") => rounds(world, number(&arguments)),
         Some("print") => print(world),
+        Some("pause") => pause(world, number(&arguments)),
         other => panic!("no program {other:?}"),
     });
     match ended {
@@ -288,6 +290,31 @@ fn rounds(mut world: World, rounds: u64) -> Result<(), Error> {
             world.send(&(round * 31 + u64::from(rank)).to_le_bytes(), to(0))?;
             world.recv(&mut word, from(0))?;
         }
+    }
+    println!("done {rank}");
+    world.finalize()
+}
+
+/// Rank 0 answers its peers in the order in which they ask; after `rounds` of them it
+/// waits, without a call of the library, for the file `go`, and does as much again.
+fn pause(mut world: World, rounds: u64) -> Result<(), Error> {
+    let folder = PathBuf::from(std::env::var("REFRAIN_TEST_FOLDER").expect("a folder"));
+    let (rank, peers) = (world.rank().0, u64::from(world.size() - 1));
+    let mut word = [0; 8];
+    for round in 0..2 * rounds * if rank == 0 { peers } else { 1 } {
+        if rank > 0 {
+            world.send(&round.to_le_bytes(), to(0))?;
+            world.recv(&mut word, from(0))?;
+            continue;
+        }
+        if round == rounds * peers {
+            println!("paused {}", std::process::id());
+            while !folder.join("go").exists() {
+                std::thread::sleep(Duration::from_millis(1));
+            }
+        }
+        let status = world.recv(&mut word, from_any())?;
+        world.send(&round.to_le_bytes(), to(status.source.0))?;
     }
     println!("done {rank}");
     world.finalize()

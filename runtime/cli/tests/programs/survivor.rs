@@ -160,6 +160,14 @@ fn stray(mut world: World, how: &str) -> Result<(), Error> {
         if is_later && how == "operation" {
             world.probe(from_any())?;
         }
+        if how == "probe" {
+            // No event, but for the later life's.
+            if is_later {
+                world.iprobe(from(1).any_tag())?;
+            }
+            world.recv(&mut bytes, from(1).any_tag())?;
+            continue;
+        }
         world.recv(&mut bytes, from_any())?;
     }
     world.finalize()

@@ -32,3 +32,22 @@ fn a_program_that_is_not_piecewise_deterministic_is_stopped() {
     assert_eq!(ended.expect(0).err.matches(DEATH).count(), 1);
     batch.finish(1);
 }
+
+/// A program that probes in its later life only has no record of that, and its peer
+/// has what the earlier life sent behind it.
+// REC-9
+#[test]
+fn an_event_that_the_earlier_life_did_not_have_is_found() {
+    let mut batch = Batch::new("an event of a later life only");
+    let survivor = program::path();
+    let options = "--kill 0@clock=20";
+    let ended = batch.run_program(2, options, &[&survivor, "stray", "probe"]);
+    assert_eq!(ended.status, Some(1), "{ended:?}");
+    for words in [
+        "has no record, but rank 1 has",
+        "did not make this operation",
+    ] {
+        assert!(ended.err.contains(words), "{words:?}: {ended:?}");
+    }
+    batch.finish(1);
+}

@@ -33,7 +33,11 @@ impl Logger<'_> {
         let level = Level::ALL
             .iter()
             .find(|(_, level)| *level == config.events.level);
-        let mut arguments: Vec<OsString> = vec!["eventlogger".into(), self.folder.into()];
+        let mut arguments: Vec<OsString> = vec![
+            "eventlogger".into(),
+            self.folder.into(),
+            "--continue".into(),
+        ];
         let mut option = |name: &str, value: OsString| arguments.extend([name.into(), value]);
         option("--listen", self.address.into());
         option("--logger", self.id.to_string().into());
@@ -146,7 +150,7 @@ mod tests {
             },
             ..JobConfig::default()
         };
-        let always = "eventlogger /f/3 --listen unix:/f/3.sock --logger 3 --level placed \
+        let always = "eventlogger /f/3 --continue --listen unix:/f/3.sock --logger 3 --level placed \
                       --rings /dev/shm/r/3 --listen tcp:[::]:77 --secret - --peer unix:/f/2.sock";
         assert_eq!(told(&config), always);
         config.events.way = "verbs".into();

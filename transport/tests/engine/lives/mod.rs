@@ -6,3 +6,4 @@ mod job;
 mod life;
 mod program;
 mod scenes;
+mod unrecorded;

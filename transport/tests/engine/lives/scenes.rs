@@ -17,15 +17,15 @@ const ROUNDS: usize = 400;
 const LONG: usize = 200_000;
 
 /// Two ranks; a later life of either begins at the beginning.
-struct Pair {
-    network: Network,
+pub(super) struct Pair {
+    pub(super) network: Network,
     means: Means,
-    lives: [Option<Life>; 2],
+    pub(super) lives: [Option<Life>; 2],
     rooms: Vec<Room>,
 }
 
 impl Pair {
-    fn new(options: Options) -> Self {
+    pub(super) fn new(options: Options) -> Self {
         Self::with(
             options,
             Means {
@@ -54,11 +54,11 @@ impl Pair {
         }
     }
 
-    fn engine(&mut self, rank: usize) -> &mut Engine {
+    pub(super) fn engine(&mut self, rank: usize) -> &mut Engine {
         &mut self.lives[rank].as_mut().expect("it lives").engine
     }
 
-    fn settle(&mut self) {
+    pub(super) fn settle(&mut self) {
         for _ in 0..ROUNDS {
             self.network.step();
             self.lives.iter_mut().flatten().for_each(|life| {
@@ -68,14 +68,14 @@ impl Pair {
     }
 
     /// The first life of a rank dies, and its peer fences it.
-    fn lay_down(&mut self, rank: usize) {
+    pub(super) fn lay_down(&mut self, rank: usize) {
         self.network.kill(Rank(rank as u32));
         self.lives[rank] = None;
         self.engine(1 - rank).fence(Rank(rank as u32));
     }
 
     /// The next life begins, and the two are connected.
-    fn raise(&mut self, rank: usize, incarnation: u32) {
+    pub(super) fn raise(&mut self, rank: usize, incarnation: u32) {
         let own = (Rank(rank as u32), Incarnation(incarnation));
         let life = Life::begin(&self.network, self.means, own, None, &[]);
         let address = life.address.clone();
@@ -90,7 +90,7 @@ impl Pair {
         connected.expect("it lives");
     }
 
-    fn send(&mut self, rank: usize, to: SendTo, bytes: &[u8]) -> Option<RequestId> {
+    pub(super) fn send(&mut self, rank: usize, to: SendTo, bytes: &[u8]) -> Option<RequestId> {
         let room = Room::holding(bytes);
         self.rooms.push(room.clone());
         let started = self.engine(rank).start_send(send_buffer(&room), to);
@@ -100,7 +100,12 @@ impl Pair {
         }
     }
 
-    fn receive(&mut self, rank: usize, pattern: Pattern, bytes: usize) -> (RequestId, Room) {
+    pub(super) fn receive(
+        &mut self,
+        rank: usize,
+        pattern: Pattern,
+        bytes: usize,
+    ) -> (RequestId, Room) {
         let room = Room::holding(&vec![UNTOUCHED; bytes]);
         self.rooms.push(room.clone());
         let id = self

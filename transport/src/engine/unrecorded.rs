@@ -1,0 +1,137 @@
+//! How a later life notices that records of its past are missing. REC-9
+//!
+//! A message that an earlier life sent left after all events before it were stable
+//! (GATE-1). So a later life whose program sees an event without a record has sent
+//! by then all that its peers have from earlier lives. If a peer has more, a record
+//! is lost, or the program makes an operation that it did not make before.
+//!
+//! The program *sees* the outcome of a probe, test, wait for some or cancel with
+//! the call. It sees a match when it is told how the receive ended, and not before:
+//! a message that came behind a send in the earlier life may be there before that
+//! send in this one.
+//!
+//! Peers say what they have when they are connected ([`Control::Restart`]), dead
+//! peers later: each is compared with what this life had sent at its first event,
+//! whichever comes last. Only a peer's first word counts: what it says after
+//! another failure includes messages of this life.
+//!
+//! [`Control::Restart`]: crate::control::Control::Restart
+
+use super::{Engine, EngineError, RequestId};
+use refrain_ring::{Clock, Rank, Ssn};
+use std::collections::BTreeMap;
+
+/// What a later life knows of this, until it has sent all that its peers have.
+#[derive(Debug)]
+pub(super) struct Unrecorded {
+    /// Peers that may have more than this life has sent: the first message that
+    /// each misses, once it has said so.
+    ahead: BTreeMap<Rank, Option<Ssn>>,
+    first: Option<FirstEvent>,
+}
+
+/// The first event that the program has seen and that has no record.
+#[derive(Debug)]
+struct FirstEvent {
+    clock: Clock,
+    what: &'static str,
+    /// The next message to each rank then.
+    next_ssns: Vec<Ssn>,
+}
+
+impl Unrecorded {
+    /// Of a later life of `rank`, which knows nothing of its peers yet.
+    pub fn new(rank: Rank, size: u32) -> Self {
+        let peers = (0..size).map(Rank).filter(|peer| *peer != rank);
+        Self {
+            ahead: peers.map(|peer| (peer, None)).collect(),
+            first: None,
+        }
+    }
+}
+
+impl FirstEvent {
+    /// Whether a peer that misses `misses` first has nothing that comes after this.
+    fn check(&self, peer: Rank, misses: Ssn) -> Result<(), EngineError> {
+        let sent = self.next_ssns[peer.index()];
+        if misses <= sent {
+            return Ok(());
+        }
+        Err(EngineError::RecordMissing {
+            clock: self.clock,
+            what: self.what,
+            peer,
+            first: sent,
+            messages: misses.0 - sent.0,
+        })
+    }
+}
+
+impl Engine {
+    /// The program sees an event that has no record. REC-9
+    #[cold]
+    pub(super) fn saw_unrecorded(&mut self, clock: Clock, what: &'static str) {
+        let Some(unrecorded) = &mut self.unrecorded else {
+            return;
+        };
+        if unrecorded.first.is_some() {
+            return;
+        }
+        let destinations = self.outbox.destinations.iter();
+        let first = FirstEvent {
+            clock,
+            what,
+            next_ssns: destinations.map(|it| it.next_ssn).collect(),
+        };
+        for (peer, misses) in &unrecorded.ahead {
+            let Some(misses) = misses else { continue };
+            if let Err(error) = first.check(*peer, *misses) {
+                self.inbox.violation.get_or_insert(error);
+                return;
+            }
+        }
+        unrecorded.first = Some(first);
+        unrecorded.ahead.retain(|_, misses| misses.is_none());
+        self.inbox.unseen = None;
+    }
+
+    /// The program was told how this receive ended. REC-9
+    #[cold]
+    pub(super) fn saw_end(&mut self, id: RequestId) {
+        let unseen = self.inbox.unseen.as_ref();
+        if unseen.is_some_and(|unseen| unseen.contains(&id)) {
+            self.saw_unrecorded(self.clock, "a receive from any source");
+        }
+    }
+
+    /// The first word of a peer in this life: what it has of earlier ones. REC-9
+    pub(super) fn note_what_peer_misses(&mut self, peer: Rank, misses: Ssn) {
+        let Some(unrecorded) = &mut self.unrecorded else {
+            return;
+        };
+        let Some(first) = &unrecorded.first else {
+            unrecorded.ahead.insert(peer, Some(misses));
+            return;
+        };
+        if let Err(error) = first.check(peer, misses) {
+            self.inbox.violation.get_or_insert(error);
+        }
+        unrecorded.ahead.remove(&peer);
+    }
+
+    /// Ends this when no peer has more than this life has sent.
+    pub(super) fn end_unrecorded(&mut self) {
+        let Some(unrecorded) = &mut self.unrecorded else {
+            return;
+        };
+        while let Some((peer, Some(misses))) = unrecorded.ahead.first_key_value()
+            && *misses <= self.outbox.destination(*peer).next_ssn
+        {
+            unrecorded.ahead.pop_first();
+        }
+        if unrecorded.ahead.is_empty() {
+            self.unrecorded = None;
+            self.inbox.unseen = None;
+        }
+    }
+}

@@ -1,0 +1,161 @@
+//! A later life that sees an event without a record, though a peer has messages that
+//! an earlier life sent after it. REC-9
+
+use super::scenes::Pair;
+use crate::networks;
+use crate::recorder::found;
+use crate::rig::{payload, to};
+use refrain_ring::{Clock, Rank, Ssn};
+use refrain_transport::engine::{EngineError, RequestId};
+use refrain_transport::matching::Pattern;
+
+const ANY: Pattern = Pattern {
+    context: 0,
+    source: None,
+    tag: None,
+};
+const TURNS: usize = 200;
+
+/// Rank 1 has sent a message; rank 0 has sent three, and died; its next life is there.
+fn begun_again(is_heard: bool) -> Pair {
+    let network = networks::all().into_iter().next();
+    let mut pair = Pair::new(network.expect("one"));
+    for message in 0..3 {
+        pair.send(0, to(1, 1), &payload(message, 8));
+    }
+    pair.send(1, to(0, 2), &payload(9, 8));
+    pair.settle();
+    pair.lay_down(0);
+    pair.raise(0, 1);
+    if is_heard {
+        pair.settle();
+    }
+    pair
+}
+
+/// The error of rank 0, within some turns; `None`: it goes on.
+fn stop(pair: &mut Pair) -> Option<EngineError> {
+    for _ in 0..TURNS {
+        pair.network.step();
+        pair.lives[1].as_mut().expect("it lives").progress();
+        if let Err(error) = pair.engine(0).progress() {
+            return Some(error);
+        }
+    }
+    None
+}
+
+/// Events are logged and not stable from now on; the probe is one.
+fn probe(pair: &mut Pair) {
+    hold_commits(pair);
+    let clock = pair.engine(0).tick();
+    pair.engine(0).note_probe(clock, &found(Rank(1)), Ssn(0));
+}
+
+fn hold_commits(pair: &Pair) {
+    let life = pair.lives[0].as_ref().expect("it lives");
+    life.protocol.hold_commits();
+}
+
+fn receive_any(pair: &mut Pair) -> RequestId {
+    pair.receive(0, ANY, 8).0
+}
+
+/// The event comes before, between or behind what the peer has; the peer's word comes
+/// before or behind the event.
+// REC-9
+#[test]
+fn an_event_without_a_record_comes_behind_all_that_peers_have() {
+    for is_heard in [true, false] {
+        for sends in 0..=4 {
+            let mut pair = begun_again(is_heard);
+            for message in 0..sends {
+                pair.send(0, to(1, 1), &payload(message, 8));
+            }
+            probe(&mut pair);
+            let stopped = stop(&mut pair);
+            let what = format!("{sends} sends, heard {is_heard}: {stopped:?}");
+            match stopped {
+                None => assert!(sends >= 3, "{what}"),
+                Some(EngineError::RecordMissing {
+                    clock,
+                    peer,
+                    first,
+                    messages,
+                    ..
+                }) => {
+                    assert_eq!((clock, peer), (Clock(sends + 1), Rank(1)), "{what}");
+                    assert_eq!((first.0, messages), (sends, 3 - sends), "{what}");
+                }
+                Some(_) => panic!("{what}"),
+            }
+        }
+    }
+}
+
+/// A match that the program does not know of says nothing: its message may have come
+/// behind the sends in the earlier life, and is there before them now.
+// REC-9
+#[test]
+fn a_match_counts_when_the_program_is_told_of_it() {
+    for is_told_first in [true, false] {
+        let mut pair = begun_again(true);
+        hold_commits(&pair);
+        let request = receive_any(&mut pair);
+        assert!(pair.engine(0).outcome(request).is_some(), "it was there");
+        assert_eq!(pair.engine(0).statistics().events, 1);
+        if is_told_first {
+            pair.engine(0).retire(request);
+        }
+        assert_eq!(stop(&mut pair).is_some(), is_told_first);
+        if !is_told_first {
+            for message in 0..3 {
+                pair.send(0, to(1, 1), &payload(message, 8));
+            }
+            pair.engine(0).retire(request);
+            let stopped = stop(&mut pair);
+            assert!(stopped.is_none(), "{stopped:?}");
+        }
+    }
+}
+
+/// What a peer has after its own death includes messages of this life.
+// REC-9
+#[test]
+fn only_the_first_word_of_a_peer_counts() {
+    let mut pair = begun_again(true);
+    for message in 0..3 {
+        pair.send(0, to(1, 1), &payload(message, 8));
+    }
+    probe(&mut pair);
+    let life = pair.lives[0].as_ref().expect("it lives");
+    life.protocol.commit();
+    pair.send(0, to(1, 1), &payload(3, 8));
+    pair.settle();
+    assert_eq!(pair.engine(1).first_missing(Rank(0)), Ssn(4), "it has left");
+    pair.lay_down(1);
+    pair.raise(1, 1);
+    let stopped = stop(&mut pair);
+    assert!(stopped.is_none(), "{stopped:?}");
+}
+
+/// Nothing is sent behind the contradiction, also to others.
+// REC-9 GATE-1
+#[test]
+fn a_send_behind_the_contradiction_is_refused() {
+    let mut pair = begun_again(true);
+    probe(&mut pair);
+    let room = crate::memory::Room::holding(&[0; 8]);
+    let sent = pair
+        .engine(0)
+        .start_send(crate::memory::send_buffer(&room), to(1, 1));
+    let refused = sent.expect_err("a contradiction");
+    let said = refused.to_string();
+    for words in [
+        "operation 1 (a probe that found a message)",
+        "rank 1 has 3 messages",
+        "--event-dir",
+    ] {
+        assert!(said.contains(words), "{words:?} in {said}");
+    }
+}
