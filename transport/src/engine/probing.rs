@@ -64,6 +64,8 @@ impl Engine {
             Event::Nothing { clock } => {
                 Some((*clock, "a probe, test or cancel that found nothing"))
             }
+            Event::Number { clock, .. } => Some((*clock, "a number from outside, as the time")),
+            Event::Bytes { clock, .. } => Some((*clock, "bytes from outside, as random ones")),
         };
         let must_wait = self.protocol.event(event);
         self.gate.note_events(u64::from(must_wait));
