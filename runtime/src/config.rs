@@ -1,6 +1,7 @@
 //! The settings of a job: made by the launcher, the same on every rank.
 
 use refrain_eventlog::Level;
+use refrain_transport::divergence::DivergencePolicy;
 use serde::{Deserialize, Serialize};
 
 /// Where a job's events become stable, and what waits for that.
@@ -60,6 +61,39 @@ pub struct RecoveryConfig {
     /// `--kill RANK@clock=N`: this rank kills itself (SIGKILL) when its clock is
     /// there. Only the first life of the rank is told; all others have `None`.
     pub kill_at_clock: Option<u64>,
+    /// `--divergence`: what follows when a replayed message has other bytes.
+    pub divergence: Divergence,
+}
+
+/// What follows when a replayed message has other bytes than in the life before.
+/// REC-8
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Divergence {
+    /// The rank stops.
+    Stop,
+    /// The rank goes on.
+    Warn,
+    /// The rank goes on, unless its messages differ widely.
+    #[default]
+    Auto,
+}
+
+impl Divergence {
+    /// Their names on the command line.
+    pub const ALL: [(&str, Divergence); 3] = [
+        ("stop", Divergence::Stop),
+        ("warn", Divergence::Warn),
+        ("auto", Divergence::Auto),
+    ];
+
+    /// As the engine knows it.
+    pub fn policy(self) -> DivergencePolicy {
+        match self {
+            Divergence::Stop => DivergencePolicy::Stop,
+            Divergence::Warn => DivergencePolicy::Warn,
+            Divergence::Auto => DivergencePolicy::Auto,
+        }
+    }
 }
 
 impl Default for RecoveryConfig {
@@ -71,6 +105,7 @@ impl Default for RecoveryConfig {
             checkpoint_policy: "none".into(),
             checkpoint_every_ms: 1000,
             kill_at_clock: None,
+            divergence: Divergence::default(),
         }
     }
 }

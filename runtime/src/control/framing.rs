@@ -17,7 +17,7 @@ use serde::de::DeserializeOwned;
 use thiserror::Error;
 
 /// Version of the control messages. Both sides refuse every other.
-pub const CONTROL_VERSION: u16 = 8;
+pub const CONTROL_VERSION: u16 = 9;
 /// First bytes of every frame.
 pub const MAGIC: [u8; 4] = *b"RFRN";
 /// Bytes before the body.
@@ -366,12 +366,12 @@ mod tests {
             config: Box::new(JobConfig::default()),
         };
         let expected = [
-            b"RFRN\x08\0\0\0\x44\0\0\0".as_slice(),
+            b"RFRN\x09\0\0\0\x45\0\0\0".as_slice(),
             b"\0\x01\x02\x03\x04\x04auto\x04none\0\0\x90\x4e".as_slice(),
             b"\0\0\0\x04auto\0\0\0\x01\x01\0".as_slice(),
             b"\0\0\0\0\0\0\xb0\xea\x01\0".as_slice(),
             b"\0\0\0\x04auto\xe0\xd4\x03\0\0\0\0\0".as_slice(),
-            b"\x04none\xe8\x07\0\0",
+            b"\x04none\xe8\x07\0\x02\0",
         ]
         .concat();
         assert_eq!(encode(&welcome).unwrap(), expected);

@@ -5,6 +5,7 @@
 //! Over. A job whose ranks all end well goes from Running to Flushing.
 
 use super::board::Stuck;
+use super::differences::{self, DIFFERED};
 use super::verdict::{self, End, Membership, Verdict};
 use super::{Job, Outcome};
 use crate::control::message::ToRank;
@@ -114,7 +115,9 @@ impl Job {
         let status = verdict::signal_status(signal_hook::consts::SIGPIPE);
         match &mut self.phase {
             // All went well but for the output.
-            Phase::Flushing { outcome, .. } if outcome.status == 0 => outcome.status = status,
+            Phase::Flushing { outcome, .. } if matches!(outcome.status, 0 | DIFFERED) => {
+                outcome.status = status;
+            }
             _ => self.end(Outcome::new(status, None), Signal::TERM, None),
         }
     }
@@ -256,6 +259,10 @@ impl Job {
             }
         }
         self.ranks.clear();
+        self.conclude_phase();
+    }
+
+    fn conclude_phase(&mut self) {
         self.phase = match std::mem::replace(&mut self.phase, Phase::Running) {
             Phase::Running => Phase::Flushing {
                 outcome: self.late.take().unwrap_or_else(|| Outcome::new(0, None)),
@@ -267,6 +274,12 @@ impl Job {
             },
             other => other,
         };
+        if let Phase::Flushing { outcome, .. } = &mut self.phase {
+            let known = outcome.clone();
+            let (concluded, line) = differences::conclude(known, self.recoveries.ended());
+            *outcome = concluded;
+            self.say(line);
+        }
     }
 }
 

@@ -2,6 +2,7 @@
 
 use super::Job;
 use super::board::{Entry, Fencing};
+use super::differences;
 use super::memory::Memory;
 use super::replacing::address_key;
 use super::start::Place;
@@ -139,13 +140,16 @@ impl Job {
                 Ok(())
             }
             ToLauncher::Recovered { figures } => {
-                self.lives[rank].has_caught_up = true;
+                self.lives[rank].catch_up();
                 let incarnation = self.lives[rank].incarnation;
                 for line in self.spilled.caught_up(rank, incarnation) {
                     self.say(Some(line));
                 }
+                let difference = (!self.recoveries.has_differed(rank))
+                    .then(|| differences::explain(rank, &figures));
                 let line = self.recoveries.finished(rank, *figures, Instant::now());
                 self.say(line);
+                self.say(difference.flatten());
                 Ok(())
             }
             ToLauncher::Finalize => {

@@ -42,6 +42,7 @@ impl fmt::Debug for Inside<'_> {
             lives,
             plays_again,
             past_sends: _,
+            comparison: _,
             halt: _,
             packed_again: _,
             settling,

@@ -66,6 +66,7 @@ pub use source::Delivered;
 pub use stalling::Stall;
 
 use crate::control::Control;
+use crate::divergence::Comparison;
 use crate::fabric::{Fabric, FabricError};
 use crate::gate::{Gate, Mark};
 use crate::past::PastSends;
@@ -155,6 +156,8 @@ pub struct Engine {
     /// operations take the long way.
     plays_again: bool,
     past_sends: Option<Box<dyn PastSends>>,
+    /// What came of comparing with it so far.
+    comparison: Comparison,
     /// What is compared with it: memory that is used again.
     packed_again: Vec<u8>,
     halt: Option<Halt>,
@@ -288,6 +291,7 @@ impl Engine {
             lives: lives_at_start(options.size, options.rank, is_first),
             plays_again: false,
             past_sends: None,
+            comparison: Comparison::default(),
             packed_again: Vec::new(),
             halt: None,
             settling: Mark::default(),
@@ -360,10 +364,14 @@ impl Engine {
     /// # Panics
     /// When the job has no such rank.
     #[inline]
-    pub fn start_send(&mut self, buffer: SendBuffer, to: SendTo) -> Result<Started, EngineError> {
+    pub fn start_send(
+        &mut self,
+        mut buffer: SendBuffer,
+        to: SendTo,
+    ) -> Result<Started, EngineError> {
         let clock = match self.plays_again {
             false => self.count(),
-            true => self.tick_to_send(&buffer, to)?,
+            true => self.tick_to_send(&mut buffer, to)?,
         };
         let bytes = buffer.message_bytes();
         if self.gate.is_closed() {
