@@ -6,7 +6,7 @@ use refrain_logging::determinant::told::{Contradiction, End, Outcome, Telling, T
 use refrain_logging::image::{LogImage, LogKey, Message};
 use refrain_logging::segment::Channel;
 use refrain_ring::{Clock, Incarnation, Position, Rank, RecordHeader, Ssn};
-use refrain_transport::past::{Fate, Past, PastSends, Recorded, SentAgain};
+use refrain_transport::past::{Compared, Fate, Past, PastSends, Recorded, SentAgain};
 use std::collections::{BTreeMap, VecDeque};
 
 /// Contexts from here on are the library's own: barriers.
@@ -68,17 +68,23 @@ impl Past for Records {
     }
 }
 
-/// What a life of a rank has sent, as far as its log is left: for
+/// What earlier lives of a rank have sent, as far as their logs are left: for
 /// [`Engine::with_past_sends`](refrain_transport::engine::Engine::with_past_sends).
 ///
-/// Reads each channel once, in order, some messages ahead. What is not there any
-/// more, or cannot be read, is not compared.
+/// Reads each channel of each life once, in order, some messages ahead. What is not
+/// there any more, or cannot be read, is not compared.
 #[derive(Debug)]
 pub struct Sends {
-    image: LogImage,
     job: u64,
     rank: Rank,
-    life: Incarnation,
+    lives: Vec<PastLife>,
+}
+
+/// The log of one life.
+#[derive(Debug)]
+struct PastLife {
+    image: LogImage,
+    incarnation: Incarnation,
     channels: BTreeMap<Rank, Ahead>,
 }
 
@@ -93,47 +99,79 @@ struct Ahead {
 }
 
 impl Sends {
-    /// Those of this life of a rank, in an image that holds its memory, its
-    /// files, or both.
-    pub fn new(image: LogImage, job: u64, rank: Rank, life: Incarnation) -> Self {
+    /// Of this rank; nothing yet.
+    pub fn new(job: u64, rank: Rank) -> Self {
         Self {
-            image,
             job,
             rank,
-            life,
-            channels: BTreeMap::new(),
+            lives: Vec::new(),
         }
+    }
+
+    /// The log of a life, in an image that holds its memory, its files, or both. Where
+    /// several lives sent a message, that of the one which was added first counts.
+    pub fn add_life(&mut self, image: LogImage, incarnation: Incarnation) {
+        self.lives.push(PastLife {
+            image,
+            incarnation,
+            channels: BTreeMap::new(),
+        });
+    }
+
+    /// Whether there is no log to compare with.
+    pub fn is_empty(&self) -> bool {
+        self.lives.is_empty()
+    }
+}
+
+impl Sends {
+    /// Whether the first message of a life to this rank from `ssn` on is so.
+    fn any(&mut self, to: Rank, ssn: Ssn, is_so: impl Fn(&Message) -> bool) -> bool {
+        let (job, source) = (self.job, self.rank);
+        self.lives.iter_mut().any(|life| {
+            let channel = Channel {
+                source,
+                incarnation: life.incarnation,
+                destination: to,
+            };
+            life.first(&LogKey { job, channel }, ssn)
+                .is_some_and(&is_so)
+        })
     }
 }
 
 impl PastSends for Sends {
     fn has(&mut self, to: Rank, ssn: Ssn) -> bool {
-        let key = LogKey {
-            job: self.job,
-            channel: Channel {
-                source: self.rank,
-                incarnation: self.life,
-                destination: to,
-            },
-        };
-        let ahead = self.channels.entry(to).or_default();
-        ahead.skip_to(ssn);
-        if ahead.messages.is_empty() && !ahead.has_ended {
-            ahead.read(&self.image, &key, ssn);
-            ahead.skip_to(ssn);
-        }
-        ahead.messages.front().is_some_and(|it| it.ssn == ssn)
+        self.any(to, ssn, |message| message.ssn == ssn)
     }
 
-    fn compare(&mut self, sent: &SentAgain<'_>) -> Result<bool, String> {
-        let ahead = self.channels.get(&sent.to);
-        let Some(before) = ahead.and_then(|ahead| ahead.messages.front()) else {
-            return Ok(false);
-        };
-        match before.ssn == sent.ssn {
-            true => same(before, sent).map(|()| true),
-            false => Ok(false),
+    fn has_from(&mut self, to: Rank, ssn: Ssn) -> bool {
+        self.any(to, ssn, |_| true)
+    }
+
+    fn compare(&mut self, sent: &SentAgain<'_>) -> Result<Compared, String> {
+        let mut lives = self.lives.iter_mut();
+        match lives.find_map(|life| life.front(sent.to, sent.ssn)) {
+            Some(before) => compared(before, sent),
+            None => Ok(Compared::Nothing),
         }
+    }
+}
+
+impl PastLife {
+    fn first(&mut self, key: &LogKey, ssn: Ssn) -> Option<&Message> {
+        let ahead = self.channels.entry(key.channel.destination).or_default();
+        ahead.skip_to(ssn);
+        if ahead.messages.is_empty() && !ahead.has_ended {
+            ahead.read(&self.image, key, ssn);
+            ahead.skip_to(ssn);
+        }
+        ahead.messages.front()
+    }
+
+    fn front(&mut self, to: Rank, ssn: Ssn) -> Option<&mut Message> {
+        let front = self.channels.get_mut(&to)?.messages.front_mut();
+        front.filter(|message| message.ssn == ssn)
     }
 }
 
@@ -165,7 +203,7 @@ impl Ahead {
 }
 
 /// REC-8
-fn same(before: &Message, sent: &SentAgain<'_>) -> Result<(), String> {
+fn compared(before: &mut Message, sent: &SentAgain<'_>) -> Result<Compared, String> {
     let SentAgain {
         to,
         ssn,
@@ -189,22 +227,11 @@ fn same(before: &Message, sent: &SentAgain<'_>) -> Result<(), String> {
             envelope(is)
         ));
     }
-    // Many bytes at a time: who replays waits for this.
-    if before.bytes == payload {
-        return Ok(());
-    }
-    let at = first_difference(&before.bytes, payload);
-    Err(format!(
-        "message {ssn} to rank {to} ({}) has other bytes, the first of them at {at}",
-        envelope(is)
-    ))
-}
-
-/// Of two that are equally long.
-#[cold]
-fn first_difference(one: &[u8], other: &[u8]) -> usize {
-    let mut pairs = one.iter().zip(other);
-    pairs.position(|(a, b)| a != b).unwrap_or(one.len())
+    // Many bytes at a time: the replay waits for this.
+    Ok(match before.bytes == payload {
+        true => Compared::Same,
+        false => Compared::OtherBytes(core::mem::take(&mut before.bytes)),
+    })
 }
 
 fn envelope((context, tag, synchronous, bytes): (u32, i32, bool, usize)) -> String {

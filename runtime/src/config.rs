@@ -2,6 +2,7 @@
 
 use crate::same_memory::SameMemory;
 use refrain_eventlog::Level;
+use refrain_transport::divergence::DivergencePolicy;
 use serde::{Deserialize, Serialize};
 
 /// Where a job's events become stable, and what waits for that.
@@ -66,6 +67,39 @@ pub struct RecoveryConfig {
     /// `--record-clocks`: what a program asks for that another life would be told
     /// otherwise (the time) is recorded, and a later life is told the same.
     pub record_clocks: bool,
+    /// `--divergence`: what follows when a replayed message has other bytes.
+    pub divergence: Divergence,
+}
+
+/// What follows when a replayed message has other bytes than in the life before.
+/// REC-8
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Divergence {
+    /// The rank stops.
+    Stop,
+    /// The rank goes on.
+    Warn,
+    /// The rank goes on, unless its messages differ widely.
+    #[default]
+    Auto,
+}
+
+impl Divergence {
+    /// Their names on the command line.
+    pub const ALL: [(&str, Divergence); 3] = [
+        ("stop", Divergence::Stop),
+        ("warn", Divergence::Warn),
+        ("auto", Divergence::Auto),
+    ];
+
+    /// As the engine knows it.
+    pub fn policy(self) -> DivergencePolicy {
+        match self {
+            Divergence::Stop => DivergencePolicy::Stop,
+            Divergence::Warn => DivergencePolicy::Warn,
+            Divergence::Auto => DivergencePolicy::Auto,
+        }
+    }
 }
 
 impl Default for RecoveryConfig {
@@ -79,6 +113,7 @@ impl Default for RecoveryConfig {
             kill_at_clock: None,
             same_memory: SameMemory::default(),
             record_clocks: true,
+            divergence: Divergence::default(),
         }
     }
 }

@@ -210,8 +210,8 @@ fn a_last_fence_that_was_passed_is_the_end_of_a_later_life_too() {
 }
 
 #[test]
-fn what_a_life_leaves_in_memory_goes_to_the_next_until_one_has_begun() {
-    let steps = "remains=none,0,0,2 address die=2/$/d later:begin=0 die=3/$/d \
+fn what_lives_leave_in_memory_goes_to_the_next_until_one_has_caught_up() {
+    let steps = "remains=none,0,0,0+2 address die=2/$/d later:begin=0 die=3/$/d \
                  recovered=1 last-fence";
     let (_folder, outcome) = Play::new(1, 20, steps).run();
     expect_good(&outcome, &[(0, 0), (0, 1), (0, 2)]);

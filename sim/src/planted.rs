@@ -72,6 +72,9 @@ pub enum Planted {
     /// Nobody is asked whether a synchronous send that is not sent again is
     /// matched.
     NobodyAsked,
+    /// A later life logs the bytes that its program makes now, where receivers have got
+    /// others. REC-8
+    FirstBytesForgotten,
 }
 
 /// What there is to say of a bug.
@@ -155,6 +158,7 @@ impl Planted {
         known(Planted::VoidForgotten, "void-forgotten", 200),
         known(Planted::CancelForgotten, "cancel-forgotten", 100),
         known(Planted::NobodyAsked, "nobody-asked", 200),
+        known(Planted::FirstBytesForgotten, "first-bytes-forgotten", 100),
     ];
 
     /// Where it is one of the event loggers: which.

@@ -12,6 +12,7 @@
 //! other ranks can see passes one [`gate`].
 
 pub mod control;
+pub mod divergence;
 pub mod engine;
 pub mod fabric;
 pub mod gate;

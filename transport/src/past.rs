@@ -134,12 +134,27 @@ pub trait PastSends: fmt::Debug {
     /// messages to one rank in the order of their numbers.
     fn has(&mut self, to: Rank, ssn: Ssn) -> bool;
 
-    /// Compares a message of which [`has`](PastSends::has) said so; whether that
-    /// could be done.
+    /// Whether there is any message to this rank from this number on. Asked in the order
+    /// of numbers, too.
+    fn has_from(&mut self, to: Rank, ssn: Ssn) -> bool;
+
+    /// Compares a message of which [`has`](PastSends::has) said so. Each message is
+    /// compared once.
     ///
     /// # Errors
-    /// What differs, for people.
-    fn compare(&mut self, sent: &SentAgain<'_>) -> Result<bool, String>;
+    /// It is another message, not only in its bytes: what differs, for people.
+    fn compare(&mut self, sent: &SentAgain<'_>) -> Result<Compared, String>;
+}
+
+/// What came of comparing a message with the one before.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Compared {
+    /// There was nothing to compare it with.
+    Nothing,
+    /// It is the same.
+    Same,
+    /// It has other bytes; these are those of the life before, as long as its own.
+    OtherBytes(Vec<u8>),
 }
 
 /// What a call is told that does not wait.

@@ -13,6 +13,7 @@ use refrain_logging::pessimist::{Commits, Pessimist};
 use refrain_rank::past::{Records, Sends};
 use refrain_rank::protocol::{Commitments, Events, Logging};
 use refrain_ring::{Clock, Incarnation, Rank, Region};
+use refrain_transport::divergence::DivergencePolicy;
 use refrain_transport::engine::{Engine, EngineError, EngineOptions, SendTo};
 use refrain_transport::fabric::Fabric;
 use refrain_transport::fabric::sim::{Network, Options};
@@ -107,6 +108,13 @@ pub struct Life {
 
 /// What rank 0 has sent, by the memory of its logs.
 pub fn sends(memory: Region) -> Sends {
+    let mut sends = Sends::new(JOB, Rank(0));
+    sends.add_life(image(memory), Incarnation(0));
+    sends
+}
+
+/// The log of a first life of rank 0.
+pub fn image(memory: Region) -> LogImage {
     let mut image = LogImage::empty(Selection::default());
     image.add_memory(RankMemory {
         arena: 0..memory.bytes(),
@@ -115,7 +123,7 @@ pub fn sends(memory: Region) -> Sends {
         source: Rank(0),
         incarnation: Incarnation(0),
     });
-    Sends::new(image, JOB, Rank(0), Incarnation(0))
+    image
 }
 
 /// A message tells who sent it, and as which.
@@ -216,7 +224,8 @@ impl Setting {
                         let engine = engine.with_past(Box::new(records));
                         match before.clone() {
                             None => engine,
-                            Some(memory) => engine.with_past_sends(Box::new(sends(memory))),
+                            Some(memory) => engine
+                                .with_past_sends(Box::new(sends(memory)), DivergencePolicy::Stop),
                         }
                     }
                     _ => engine,

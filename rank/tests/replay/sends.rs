@@ -1,17 +1,24 @@
 //! What is sent again is compared with what the life before had sent. REC-8
 
-use crate::job::{JOB, Life, Setting, sends};
+use crate::job::{JOB, Life, Setting, image, sends};
 use crate::room::Room;
 use refrain_logging::Member;
 use refrain_logging::image::{LogImage, Selection};
 use refrain_rank::calls;
 use refrain_rank::past::Sends;
 use refrain_ring::{Clock, Incarnation, Rank, Region};
+use refrain_transport::divergence::DivergencePolicy;
 use refrain_transport::engine::{Engine, EngineError, SendTo};
 
 /// Of several fragments; together they are more than is read ahead at once.
 const BYTES: usize = 200_000;
 const MESSAGES: u64 = 12;
+
+const POLICIES: [DivergencePolicy; 3] = [
+    DivergencePolicy::Stop,
+    DivergencePolicy::Warn,
+    DivergencePolicy::Auto,
+];
 
 fn setting() -> Setting {
     Setting {
@@ -52,6 +59,23 @@ impl Sender {
         }
     }
 
+    /// A life that has nothing of records, and these messages to compare with.
+    fn comparing(past: Sends, policy: DivergencePolicy) -> Self {
+        let mut sender = Self::new(None);
+        let engine = sender.life.engines.remove(0);
+        let engine = engine.with_past_sends(Box::new(past), policy);
+        sender.life.engines.insert(0, engine);
+        sender
+    }
+
+    fn after(first: &Self, policy: DivergencePolicy) -> Self {
+        Self::comparing(sends(first.life.memory.clone()), policy)
+    }
+
+    fn compared(&mut self) -> u64 {
+        self.engine().comparison().messages
+    }
+
     fn engine(&mut self) -> &mut Engine {
         &mut self.life.engines[0]
     }
@@ -84,23 +108,26 @@ fn the_same_is_the_same() {
     let mut first = Sender::new(None);
     first.send_all();
     let mut second = Sender::new(Some(first.life.memory.clone()));
+    assert!(second.engine().is_comparing());
     second.send_all();
-    assert_eq!(second.engine().statistics().sends_compared, 2 * MESSAGES);
+    assert_eq!(second.compared(), 2 * MESSAGES);
+    assert!(!second.engine().is_comparing());
     second.send(to(1, 7), &[1]).expect("nothing is known of it");
-    assert_eq!(second.engine().statistics().sends_compared, 2 * MESSAGES);
+    assert_eq!(second.compared(), 2 * MESSAGES);
 }
 
-/// One that differs in anything stops the rank, which says in what.
-// REC-8; known trap: times and random numbers in messages
+fn with_other_byte(message: u64, at: usize) -> Vec<u8> {
+    let mut bytes = text(message);
+    bytes[at] ^= 1;
+    bytes
+}
+
+/// Another tag, length, context or flag stops the rank, whatever the policy is.
+// REC-8
 #[test]
 fn another_message_is_not_sent() {
     let mut first = Sender::new(None);
     first.send_all();
-    let other_byte = {
-        let mut bytes = text(2);
-        bytes[150_000] ^= 1;
-        bytes
-    };
     let same = to(2, 1);
     let synchronous = SendTo {
         synchronous: true,
@@ -108,58 +135,182 @@ fn another_message_is_not_sent() {
     };
     let other_context = SendTo { context: 4, ..same };
     let cases = [
-        (same, other_byte, "other bytes, the first of them at 150000"),
         (same, text(2)[1..].to_vec(), "199999 bytes now"),
         (to(2, 3), text(2), "had context 0, tag 1, 200000 bytes"),
         (synchronous, text(2), "200000 bytes, synchronous now"),
         (other_context, text(2), "has context 4"),
     ];
-    for (to_other, bytes, what) in cases {
-        let mut second = Sender::new(Some(first.life.memory.clone()));
-        for message in 0..2 {
-            second.send(same, &text(message)).expect("it is the same");
+    for policy in POLICIES {
+        for (to_other, bytes, what) in &cases {
+            let mut second = Sender::after(&first, policy);
+            for message in 0..2 {
+                second.send(same, &text(message)).expect("it is the same");
+            }
+            let error = second.send(*to_other, bytes).expect_err("it differs");
+            let EngineError::Diverged { clock, .. } = &error else {
+                panic!("{policy:?}: {error}");
+            };
+            assert_eq!(*clock, Clock(3));
+            let error = error.to_string();
+            assert!(error.contains("message 2 to rank 2"), "{error}");
+            assert!(error.contains(what), "{error}");
         }
-        let error = second.send(to_other, &bytes).expect_err("it differs");
-        let EngineError::Diverged { clock, .. } = &error else {
-            panic!("{error}");
-        };
-        assert_eq!(*clock, Clock(3));
-        let error = error.to_string();
-        assert!(error.contains("message 2 to rank 2"), "{error}");
-        assert!(error.contains(what), "{error}");
     }
 }
 
-/// Behind something that no record tells, a rank may send something else.
-// REC-5, REC-8
+/// Other bytes stop the rank where any difference is to.
+// REC-8; known trap: times and random numbers in messages
 #[test]
-fn behind_something_new_nothing_is_compared() {
+fn other_bytes_stop_a_rank_that_is_to_stop() {
     let mut first = Sender::new(None);
     first.send_all();
-    let mut second = Sender::new(Some(first.life.memory.clone()));
+    let mut second = Sender::after(&first, DivergencePolicy::Stop);
+    for message in 0..2 {
+        second.send(to(2, 1), &text(message)).expect("the same");
+    }
+    let error = second.send(to(2, 1), &with_other_byte(2, 150_000));
+    let error = error.expect_err("it differs");
+    assert!(
+        matches!(error, EngineError::OtherBytes { clock, .. } if clock == Clock(3)),
+        "{error}"
+    );
+    let error = error.to_string();
+    for words in [
+        "operation 3 is not what this rank did in the life before",
+        "message 2 to rank 2 (context 0, tag 1, 200000 bytes) has other bytes at 150000",
+        "--divergence",
+    ] {
+        assert!(error.contains(words), "{error}");
+    }
+}
+
+/// Elsewhere the rank goes on and sends what the life before sent: that is in its log
+/// for the lives of others, and of this rank, that are still to come. Comparing goes
+/// on, too.
+// REC-8
+#[test]
+fn a_rank_that_goes_on_sends_what_the_life_before_sent() {
+    let mut first = Sender::new(None);
+    first.send_all();
+    for policy in [DivergencePolicy::Warn, DivergencePolicy::Auto] {
+        let mut second = Sender::after(&first, policy);
+        for message in 0..MESSAGES {
+            let bytes = match message {
+                2 => with_other_byte(2, 150_000),
+                // Of another, in one record: 10 bytes, all other.
+                5 => text(7),
+                _ => text(message),
+            };
+            second.send(to(2, 1), &bytes).expect("it goes on");
+        }
+        let comparison = second.engine().comparison();
+        let counted = (comparison.messages, comparison.differing_messages);
+        assert_eq!((counted, comparison.differing_bytes), ((12, 2), 11));
+        let first_difference = comparison.first.as_ref().expect("there is one");
+        assert_eq!(first_difference.clock, Clock(3));
+        assert_eq!(first_difference.ranges, [(150_000, 150_001)]);
+
+        let mut third = Sender::after(&second, DivergencePolicy::Stop);
+        for message in 0..MESSAGES {
+            let sent = third.send(to(2, 1), &text(message));
+            sent.expect("the second life has the bytes of the first");
+        }
+        assert_eq!(third.compared(), MESSAGES);
+    }
+}
+
+/// Most bytes of long messages differ: `auto` stops before the next send, `warn`
+/// does not.
+// REC-8
+#[test]
+fn another_history_is_stopped() {
+    let mut first = Sender::new(None);
+    first.send_all();
+    let mut second = Sender::after(&first, DivergencePolicy::Auto);
+    second.send(to(2, 1), &text(0)).expect("the same");
+    second.send(to(2, 1), &text(3)).expect("10 bytes are few");
+    let error = second.send(to(2, 1), &text(4)).expect_err("it differs");
+    assert!(matches!(error, EngineError::OtherHistory { .. }), "{error}");
+    let error = error.to_string();
+    for words in [
+        "operation 3 is not what this rank did",
+        "1 of 2 messages of 64 bytes or more differ",
+        "in 200000 bytes",
+        "at operation 2, message 1 to rank 2",
+        "--divergence warn",
+    ] {
+        assert!(error.contains(words), "{error}");
+    }
+    let mut third = Sender::after(&first, DivergencePolicy::Warn);
+    for message in 0..MESSAGES {
+        third
+            .send(to(2, 1), &text(message + 2))
+            .expect("it goes on");
+    }
+    assert_eq!(third.engine().comparison().differing_messages, MESSAGES);
+}
+
+/// Behind something that no record tells, a rank may send another message. One that
+/// differs in its bytes only is that of the life before, nevertheless: there it had
+/// passed the gate, so that records tell of all events that it depends on.
+// REC-5, REC-8
+#[test]
+fn behind_something_new_another_message_may_be_sent() {
+    let mut first = Sender::new(None);
+    first.send_all();
+    let mut second = Sender::after(&first, DivergencePolicy::Auto);
     second.send(to(1, 1), &text(0)).expect("it is the same");
     let clock = second.engine().tick();
     calls::found_nothing(second.engine(), clock);
-    second.send(to(1, 1), &text(5)).expect("it may be another");
-    assert_eq!(second.engine().statistics().sends_compared, 1);
+    second.send(to(1, 1), &text(5)).expect("as long as before");
+    assert_eq!(second.engine().comparison().differing_messages, 1);
+    assert!(second.engine().is_comparing());
+    second
+        .send(to(1, 1), &text(3))
+        .expect("shorter than before");
+    second.send(to(1, 1), &text(3)).expect("as long as before");
+    assert_eq!(second.compared(), 2);
+    assert!(!second.engine().is_comparing());
 }
 
 /// A log that is gone, or begins later: what is not there is not compared.
 // REC-8
 #[test]
 fn what_is_gone_is_not_compared() {
-    let mut sender = Sender::new(None);
-    let nothing = Sends::new(
-        LogImage::empty(Selection::default()),
-        JOB,
-        Rank(0),
-        Incarnation(0),
-    );
-    let engine = sender.life.engines.remove(0);
-    let engine = engine.with_past_sends(Box::new(nothing));
-    sender.life.engines.insert(0, engine);
+    let mut nothing = Sends::new(JOB, Rank(0));
+    nothing.add_life(LogImage::empty(Selection::default()), Incarnation(0));
+    let mut sender = Sender::comparing(nothing, DivergencePolicy::Stop);
     sender.send_all();
-    assert_eq!(sender.engine().statistics().sends_compared, 0);
+    assert_eq!(sender.compared(), 0);
+}
+
+/// A life that died in its replay has sent a part again, and something new besides:
+/// both logs count, that of the first life before the other's.
+// REC-6, REC-8
+#[test]
+fn two_lives_are_compared_with() {
+    let mut first = Sender::new(None);
+    first.send_all();
+    let mut second = Sender::new(None);
+    second.send(to(1, 1), &text(0)).expect("it is new");
+    second.send(to(2, 1), &text(0)).expect("it is new");
+    second
+        .send(to(2, 1), &text(3))
+        .expect("another than before");
+    for message in 2..=MESSAGES {
+        second.send(to(2, 1), &text(message)).expect("it is new");
+    }
+    let mut both = sends(first.life.memory.clone());
+    both.add_life(image(second.life.memory.clone()), Incarnation(0));
+    let mut third = Sender::comparing(both, DivergencePolicy::Stop);
+    third.send_all();
+    assert_eq!(third.compared(), 2 * MESSAGES);
+    assert!(third.engine().is_comparing());
+    third
+        .send(to(2, 1), &text(MESSAGES))
+        .expect("as the second");
+    assert_eq!(third.compared(), 2 * MESSAGES + 1);
+    assert!(!third.engine().is_comparing());
 }
 
 /// The messages of a later life's log are found by their numbers, from wherever

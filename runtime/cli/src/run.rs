@@ -5,7 +5,7 @@ use crate::{secret, statistics};
 use clap::{ArgAction, Args};
 use miette::{IntoDiagnostic, Report, miette};
 use refrain::choice::events::{Loggers, REPLICAS_MAX};
-use refrain::config::{EventConfig, JobConfig, Quorum, RecoveryConfig, VerbsConfig};
+use refrain::config::{Divergence, EventConfig, JobConfig, Quorum, RecoveryConfig, VerbsConfig};
 use refrain::launcher::{
     self, EventLoggerSpec, FaultSpec, HostSlots, HostsSpec, Job, JobSpec, Kill, KillRandom,
     MAX_RESTARTS_DEFAULT, NotAHost, Outcome, Output, Pause, RANKS_MAX, can_recover,
@@ -158,6 +158,12 @@ pub struct Arguments {
     /// that can recover.
     #[arg(long, value_name = "on|off", default_value = "on", action = ArgAction::Set, value_parser = on_or_off)]
     record_clocks: bool,
+    /// What follows when a rank that is started again sends messages with other
+    /// bytes than before: stop (the rank stops), warn (it goes on) or auto (it goes
+    /// on, unless most bytes of many long messages differ). Receivers keep the first
+    /// bytes; the job says so, and its exit status is 80.
+    #[arg(long, value_name = "POLICY", default_value = "auto", value_parser = divergence)]
+    divergence: Divergence,
     /// Kill a rank or an event logger, to see what happens: RANK@SECONDS,
     /// RANK@clock=N, eventlogger.K@SECONDS; several, separated by commas.
     #[arg(long, value_name = "WHOM@WHEN", value_delimiter = ',')]
@@ -323,6 +329,10 @@ fn event_way(name: &str) -> Result<String, Error> {
     choice::events::way(name).map(|_| name.to_owned())
 }
 
+fn divergence(name: &str) -> Result<Divergence, Error> {
+    choice::divergence(name)
+}
+
 fn checkpoint_policy(name: &str) -> Result<String, NotAPolicy> {
     Choice::named(name, 1).map(|_| name.to_owned())
 }
@@ -401,6 +411,7 @@ pub fn run(arguments: Arguments) -> miette::Result<ExitCode> {
                 checkpoint_every_ms: arguments.checkpoint_every,
                 same_memory: arguments.same_memory,
                 record_clocks: arguments.record_clocks,
+                divergence: arguments.divergence,
                 ..RecoveryConfig::default()
             },
             verbose: arguments.verbose,

@@ -43,6 +43,11 @@ fn what_cannot_be_is_refused_with_what_can() {
             "run -n 2 --suspect-after never -- true",
             &["--suspect-after", "or off"],
         ),
+        (
+            "run -n 2 --divergence ignore -- true",
+            &["--divergence", "\"ignore\"", "stop, warn, auto"],
+        ),
+        ("run -n 2 --divergence -- true", &["--divergence"]),
         ("run -n 2", &["PROGRAM"]),
         ("run -- true", &["-n"]),
         ("run -n 2 --frobnicate -- true", &["--frobnicate"]),

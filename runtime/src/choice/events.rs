@@ -112,7 +112,7 @@ pub fn loggers(text: &str) -> Result<Loggers, Error> {
     Ok(Loggers::Running(shards))
 }
 
-fn named<T: Copy>(option: &str, name: &str, all: &[(&str, T)]) -> Result<T, Error> {
+pub(super) fn named<T: Copy>(option: &str, name: &str, all: &[(&str, T)]) -> Result<T, Error> {
     let found = all.iter().find(|(known, _)| *known == name);
     found.map(|(_, value)| *value).ok_or_else(|| {
         let names: Vec<&str> = all.iter().map(|(name, _)| *name).collect();

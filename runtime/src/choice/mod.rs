@@ -14,7 +14,7 @@ pub use fabric::FabricChoice;
 pub use refrain_transport::fabric::ofi::Provider;
 
 use crate::Error;
-use crate::config::JobConfig;
+use crate::config::{Divergence, JobConfig};
 use refrain_logging::Member;
 use std::path::Path;
 
@@ -97,6 +97,14 @@ pub fn check(config: &JobConfig) -> Result<(), Error> {
     check_fabric(&config.fabric)?;
     check_protocol(&config.protocol)?;
     events::way(&config.events.way).map(drop)
+}
+
+/// What `--divergence` calls by this name.
+///
+/// # Errors
+/// [`Error::Config`], with all names that exist.
+pub fn divergence(name: &str) -> Result<Divergence, Error> {
+    events::named("--divergence", name, &Divergence::ALL)
 }
 
 fn unknown(kind: &str, choices: &[Choice], name: &str) -> Error {

@@ -376,7 +376,7 @@ mod tests {
             b"\0\0\0\x04auto\0\0\0\x01\x01\0".as_slice(),
             b"\0\0\0\0\0\0\xb0\xea\x01\0".as_slice(),
             b"\0\0\0\x04auto\xe0\xd4\x03\0\0\0\0\0".as_slice(),
-            b"\x04none\xe8\x07\0\x01\x01\x01\x01\0\0",
+            b"\x04none\xe8\x07\0\x01\x01\x01\x01\x02\0\0",
             b"\0",
         ]
         .concat();

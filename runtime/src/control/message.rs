@@ -6,6 +6,8 @@
 
 use crate::config::JobConfig;
 use crate::statistics::Statistics;
+use refrain_ring::{Clock, Rank, Ssn};
+use refrain_transport::divergence::FirstDifference;
 use serde::{Deserialize, Serialize};
 
 /// From a rank to its launcher.
@@ -142,8 +144,68 @@ pub struct RecoveryFigures {
     pub messages: u64,
     /// Sends that were held back, since their receivers had them.
     pub suppressed: u64,
-    /// Of those, how many were compared with what the earlier life had sent.
+    /// Messages that were compared with what the earlier life had sent.
     pub compared: u64,
+    /// Their bytes.
+    pub compared_bytes: u64,
+    /// Of these messages, how many had other bytes. REC-8
+    pub differing: u64,
+    /// How many bytes differed, in all of them.
+    pub differing_bytes: u64,
+    /// The first of them.
+    pub first_difference: Option<DifferenceFigures>,
+}
+
+/// A message that had other bytes than in the life before.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DifferenceFigures {
+    /// The clock of the operation that sent it.
+    pub operation: u64,
+    /// Its receiver.
+    pub receiver: u32,
+    /// Its number among the messages to that receiver.
+    pub message: u64,
+    /// Its context.
+    pub context: u32,
+    /// Its tag.
+    pub tag: i32,
+    /// Its length in bytes.
+    pub bytes: u64,
+    /// The first differing bytes: offset of the first, and of the one behind the
+    /// last of them; at most four ranges.
+    pub ranges: Vec<(u64, u64)>,
+    /// Bytes behind these ranges differ, too.
+    pub has_more: bool,
+}
+
+impl From<&FirstDifference> for DifferenceFigures {
+    fn from(first: &FirstDifference) -> Self {
+        Self {
+            operation: first.clock.0,
+            receiver: first.to.0,
+            message: first.ssn.0,
+            context: first.context,
+            tag: first.tag,
+            bytes: first.bytes,
+            ranges: first.ranges.clone(),
+            has_more: first.has_more,
+        }
+    }
+}
+
+impl From<&DifferenceFigures> for FirstDifference {
+    fn from(figures: &DifferenceFigures) -> Self {
+        Self {
+            clock: Clock(figures.operation),
+            to: Rank(figures.receiver),
+            ssn: Ssn(figures.message),
+            context: figures.context,
+            tag: figures.tag,
+            bytes: figures.bytes,
+            ranges: figures.ranges.clone(),
+            has_more: figures.has_more,
+        }
+    }
 }
 
 /// How a rank's log and gate are, and what has passed since its last checkpoint, or
@@ -206,7 +268,8 @@ pub enum ToRank {
         memory: bool,
     },
     /// What an earlier life of this rank has left in memory travels with this
-    /// message. It comes right behind the welcome, if at all.
+    /// message. It comes right behind the welcome, if at all; twice, where the newest
+    /// life died in its replay.
     Remains {
         /// Whose.
         incarnation: u32,

@@ -395,10 +395,10 @@ impl ControlPlane {
         Ok(departed)
     }
 
-    /// A copy of the descriptor of what the life before this one has left in memory,
+    /// A copy of the descriptor of what the newest earlier life has left in memory,
     /// with its number; it stays in the news.
     pub fn remains(&self) -> Option<(Incarnation, OwnedFd)> {
-        self.news.iter().find_map(|news| match news {
+        self.news.iter().rev().find_map(|news| match news {
             News::Remains {
                 incarnation,
                 memory,

@@ -5,6 +5,7 @@
 //! Over. A job whose ranks all end well goes from Running to Flushing.
 
 use super::board::Stuck;
+use super::differences::{self, DIFFERED};
 use super::recoveries::Cause;
 use super::sink::{LostStream, Stream};
 use super::verdict::{self, End, Membership, Verdict};
@@ -141,7 +142,9 @@ impl Job {
         };
         match &mut self.phase {
             // All went well but for the output.
-            Phase::Flushing { outcome, .. } if outcome.status == 0 => *outcome = closed,
+            Phase::Flushing { outcome, .. } if matches!(outcome.status, 0 | DIFFERED) => {
+                *outcome = closed;
+            }
             _ => self.end(closed, Signal::TERM, None),
         }
     }
@@ -296,6 +299,10 @@ impl Job {
         }
         self.tell_untold();
         self.ranks.clear();
+        self.conclude_phase();
+    }
+
+    fn conclude_phase(&mut self) {
         self.phase = match std::mem::replace(&mut self.phase, Phase::Running) {
             Phase::Running => Phase::Flushing {
                 outcome: self.late.take().unwrap_or_else(|| Outcome::new(0, None)),
@@ -307,6 +314,12 @@ impl Job {
             },
             other => other,
         };
+        if let Phase::Flushing { outcome, .. } = &mut self.phase {
+            let known = outcome.clone();
+            let (concluded, line) = differences::conclude(known, self.recoveries.ended());
+            *outcome = concluded;
+            self.say(line);
+        }
     }
 }
 

@@ -38,8 +38,9 @@ pub struct Lives {
     has_begun: bool,
     /// The segment that this life has put with its address.
     segment: Option<Memory>,
-    /// Of an earlier life, with its number.
-    remains: Option<(u32, Memory)>,
+    /// Of earlier lives, with their numbers: of the last that had caught up, and of
+    /// the newest behind it.
+    remains: Vec<(u32, Memory)>,
 }
 
 /// A death whose next life is still to be started.
@@ -78,7 +79,7 @@ impl Lives {
             started: Instant::now(),
             has_begun: true,
             segment: None,
-            remains: None,
+            remains: Vec::new(),
         }
     }
 
@@ -99,6 +100,7 @@ impl Lives {
     pub fn caught_up(&mut self) {
         self.has_caught_up = true;
         self.futile = 0;
+        self.let_go();
     }
 
     /// Whether its next life is still to be started.
@@ -115,15 +117,16 @@ impl Lives {
         })
     }
 
-    /// Frees the memory of the dead as soon as this life's own is there.
+    /// Frees the memory of the dead as soon as all that they sent is in this life's
+    /// own. REC-8
     fn let_go(&mut self) {
-        if self.has_begun && self.segment.is_some() {
-            self.remains = None;
+        if self.has_caught_up && self.has_begun && self.segment.is_some() {
+            self.remains.clear();
         }
     }
 
-    /// What an earlier life has left in memory.
-    pub fn remains(&self) -> Option<(u32, Memory)> {
+    /// What earlier lives have left in memory.
+    pub fn remains(&self) -> Vec<(u32, Memory)> {
         self.remains.clone()
     }
 
@@ -132,14 +135,17 @@ impl Lives {
     pub fn last_log(&self) -> Option<(u32, Memory)> {
         let own = self.segment.clone();
         own.map(|segment| (self.incarnation, segment))
-            .or_else(|| self.remains())
+            .or_else(|| self.remains.last().cloned())
     }
 
     /// This life has ended, and the next is started.
     pub fn next_life(&mut self) {
         // A life that had not begun has not looked at what was left before it.
         if let Some(segment) = self.segment.take().filter(|_| self.has_begun) {
-            self.remains = Some((self.incarnation, segment));
+            // A life that died in its replay has a part only of what the one before
+            // sent, and what it sent while another rank was away.
+            self.remains.truncate(1);
+            self.remains.push((self.incarnation, segment));
         }
         if !self.has_caught_up {
             self.futile += 1;
@@ -171,29 +177,41 @@ mod tests {
         Some(Memory::here(tempfile::tempfile().unwrap().into()))
     }
 
-    fn whose(lives: &Lives) -> Option<u32> {
-        lives.remains().map(|(incarnation, _)| incarnation)
+    fn whose(lives: &Lives) -> Vec<u32> {
+        let remains = lives.remains();
+        remains
+            .iter()
+            .map(|(incarnation, _)| *incarnation)
+            .collect()
     }
 
-    // REC-6
+    // REC-6, REC-8
     #[test]
-    fn the_newest_life_that_had_begun_leaves_its_memory() {
+    fn lives_that_had_begun_leave_their_memory_to_the_next_that_catches_up() {
         let mut lives = Lives::new(8, None);
         lives.put_address(segment());
-        assert_eq!(whose(&lives), None);
+        assert_eq!(whose(&lives), []);
         lives.next_life();
-        assert_eq!(whose(&lives), Some(0));
+        assert_eq!(whose(&lives), [0]);
         lives.put_address(segment());
         lives.next_life(); // it had not begun
-        assert_eq!(whose(&lives), Some(0));
+        assert_eq!(whose(&lives), [0]);
         lives.begin();
-        assert_eq!(whose(&lives), Some(0), "it has no memory of its own yet");
+        assert_eq!(whose(&lives), [0], "it has no memory of its own yet");
         lives.next_life();
-        assert_eq!(whose(&lives), Some(0));
+        assert_eq!(whose(&lives), [0]);
+        for incarnation in [3, 4] {
+            lives.begin();
+            lives.put_address(segment());
+            assert_eq!(whose(&lives)[0], 0, "it has not caught up");
+            lives.next_life();
+            assert_eq!(whose(&lives), [0, incarnation], "the newest besides");
+        }
         lives.begin();
         lives.put_address(segment());
-        assert_eq!(whose(&lives), None, "freed");
+        lives.caught_up();
+        assert_eq!(whose(&lives), [], "freed");
         lives.next_life();
-        assert_eq!(whose(&lives), Some(3));
+        assert_eq!(whose(&lives), [5]);
     }
 }

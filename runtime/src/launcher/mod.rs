@@ -28,6 +28,7 @@
 //! | `replacing` | fencing a dead rank, starting it again, telling the others |
 //! | `introductions` | who is told of whom then; pure |
 //! | `recoveries` | what is told of it; pure |
+//! | `differences` | replayed messages with other bytes: texts, exit status; pure |
 //! | `scheduling` | whom to ask for a checkpoint, and when; pure |
 //! | `ordering` | asking ranks how they are, and for checkpoints |
 //! | `injecting`, `faults` | ranks that are killed on purpose: when, pure; doing it |
@@ -54,6 +55,7 @@ mod board;
 mod checkpoints;
 mod child;
 mod clocks;
+mod differences;
 mod ending;
 mod faults;
 mod fencing;
@@ -94,6 +96,7 @@ mod stat;
 mod suspecting;
 mod verdict;
 
+pub use differences::DIFFERED;
 pub use hosts::{HostSlots, HostsSpec, NotAHost, parse_hosts, read_hostfile};
 pub use injecting::{FaultSpec, FaultSpecError, Kill, KillRandom, Moment, Pause, Target};
 pub use limits::RANKS_MAX;
@@ -175,7 +178,8 @@ pub struct Outcome {
     /// Exit status for the launcher: that of the first rank that failed (128 +
     /// signal for a killed one; 1 for one that failed with status 0), 128 +
     /// signal when the launcher was told to end, 141 (as by SIGPIPE) when
-    /// nobody reads its output any more, or 0.
+    /// nobody reads its output any more, [`DIFFERED`] when replayed messages had
+    /// other bytes and all else went well, or 0.
     pub status: i32,
     /// What happened, for people; `None` after a good end, and when nobody
     /// reads the output.

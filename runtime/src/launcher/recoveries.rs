@@ -163,6 +163,18 @@ impl Recoveries {
         Some(line)
     }
 
+    /// All that have come to an end.
+    pub fn ended(&self) -> &[Recovery] {
+        &self.done
+    }
+
+    /// Whether a recovery of this rank that has ended had other bytes in messages.
+    pub fn has_differed(&self, rank: usize) -> bool {
+        let figures = |recovery: &Recovery| Some(recovery.figures.as_ref()?.differing);
+        let mut of_rank = self.done.iter().filter(|done| done.rank as usize == rank);
+        of_rank.any(|recovery| figures(recovery) > Some(0))
+    }
+
     /// How many have come to an end.
     pub fn done(&self) -> usize {
         self.done.len()
@@ -233,7 +245,20 @@ impl Display for Recovery {
             count(figures.messages, "message"),
             count(figures.suppressed, "send"),
             figures.compared,
-        )
+        )?;
+        match figures.differing {
+            0 => Ok(()),
+            1 => write!(
+                to,
+                ", 1 differs in {}",
+                count(figures.differing_bytes, "byte")
+            ),
+            differing => write!(
+                to,
+                ", {differing} differ in {}",
+                count(figures.differing_bytes, "byte")
+            ),
+        }
     }
 }
 

@@ -196,10 +196,10 @@ impl Job {
         }
     }
 
-    /// A rank has joined: what is left of the life before, and who lives a later
+    /// A rank has joined: what is left of the lives before, and who lives a later
     /// life already.
     pub(super) fn introduce_joined(&mut self, rank: usize) {
-        if let Some((incarnation, memory)) = self.lives[rank].remains() {
+        for (incarnation, memory) in self.lives[rank].remains() {
             self.tell(rank, &ToRank::Remains { incarnation }, Some(memory));
         }
         if self.past_last_fence {

@@ -2,6 +2,7 @@
 
 use super::Job;
 use super::board::{Entry, Fencing};
+use super::differences;
 use super::memory::Memory;
 use super::replacing::address_key;
 use super::start::Place;
@@ -154,8 +155,11 @@ impl Job {
                         self.say(Some(line));
                     }
                 }
+                let difference = (!self.recoveries.has_differed(rank))
+                    .then(|| differences::explain(rank, &figures));
                 let line = self.recoveries.finished(rank, *figures, Instant::now());
                 self.say_of(rank, line);
+                self.say(difference.flatten());
                 Ok(())
             }
             ToLauncher::Finalize => {

@@ -2,7 +2,7 @@
 
 use super::World;
 use crate::Error;
-use crate::control::message::{RecoveryFigures, ReplayFigures};
+use crate::control::message::{DifferenceFigures, RecoveryFigures, ReplayFigures};
 use refrain_ring::{Clock, Rank};
 use refrain_transport::engine::Engine;
 use std::time::{Duration, Instant};
@@ -79,7 +79,7 @@ impl World {
             }
         }
         self.check_restored()?;
-        if self.engine.is_replaying() || !self.all_are_there() {
+        if self.engine.is_replaying() || !self.all_are_there() || self.engine.is_comparing() {
             return Ok(());
         }
         self.tell_recovered()
@@ -124,14 +124,19 @@ impl World {
         else {
             return Ok(());
         };
-        // Nothing is held back any more.
+        // Nothing is held back any more, and nothing is left to compare with.
         self.engine.end_comparison();
         let statistics = self.engine.statistics();
         figures.replay_us = microseconds(announced.elapsed());
         figures.messages = messages_so_far(&self.engine).saturating_sub(messages_before);
         figures.suppressed = statistics.sends_suppressed;
         figures.events = statistics.events_replayed;
-        figures.compared = statistics.sends_compared;
+        let comparison = self.engine.comparison();
+        figures.compared = comparison.messages;
+        figures.compared_bytes = comparison.bytes;
+        figures.differing = comparison.differing_messages;
+        figures.differing_bytes = comparison.differing_bytes;
+        figures.first_difference = comparison.first.as_ref().map(DifferenceFigures::from);
         match &mut self.control {
             Some(control) => control.tell_recovered(figures),
             None => Ok(()),

@@ -27,6 +27,7 @@ use refrain_rank::protocol::{Events, Logging};
 use refrain_rank::spilling::{Spilling, Surroundings};
 use refrain_ring::Arena;
 use refrain_ring::{Clock, Rank};
+use refrain_transport::divergence::DivergencePolicy;
 use refrain_transport::engine::{Delivered, Engine, EngineOptions};
 use refrain_transport::fabric::sim::{Faults, Network, Options, SimFabric, TICK_NS};
 
@@ -64,7 +65,7 @@ pub struct LifeBefore {
     /// What happened behind that.
     pub events: Vec<Determinant>,
     /// What the last life sent, as far as it is there. REC-8
-    pub remains: Option<Remains>,
+    pub remains: Vec<Remains>,
 }
 
 /// The records that are played, and what a planted bug makes of them.
@@ -219,10 +220,12 @@ impl Assembly<'_> {
         let records = records(&past.events, planted);
         let records = Records::new(&records).map_err(|error| error.to_string())?;
         engine = engine.with_past(Box::new(records));
-        if let Some(remains) = &past.remains {
-            let image = image_of(remains, None);
-            let sends = Sends::new(image, JOB, rank, remains.life.incarnation);
-            engine = engine.with_past_sends(Box::new(sends));
+        let mut sends = Sends::new(JOB, rank);
+        for remains in &past.remains {
+            sends.add_life(image_of(remains, None), remains.life.incarnation);
+        }
+        if planted != Some(Planted::FirstBytesForgotten) {
+            engine = engine.with_past_sends(Box::new(sends), DivergencePolicy::Auto);
         }
         Ok(engine)
     }

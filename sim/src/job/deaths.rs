@@ -49,10 +49,13 @@ impl Job<'_> {
         self.network.kill_life(life.rank, life.incarnation);
         let (memory, disk) = process.leave();
         let remains = &mut self.remains[life.rank.index()];
-        if remains.as_ref().is_some_and(|later| later.life > life) {
+        if remains.last().is_some_and(|later| later.life > life) {
             return;
         }
-        *remains = Some(Remains {
+        if process.has_caught_up() {
+            remains.clear();
+        }
+        remains.push(Remains {
             life,
             job: JOB,
             memory,

@@ -104,7 +104,7 @@ struct Job<'a> {
     /// By rank: what it was told and has not heard yet.
     news: Vec<VecDeque<News>>,
     disks: Vec<Option<MemoryDisk>>,
-    remains: Vec<Option<Remains>>,
+    remains: Vec<Vec<Remains>>,
     /// Disks of logs that are full or slow: until which step.
     disk_back: Vec<Option<u64>>,
     facts: Rc<Facts>,
@@ -154,7 +154,7 @@ impl<'a> Job<'a> {
             cards: Vec::new(),
             news: vec![VecDeque::new(); ranks],
             disks: vec![None; ranks],
-            remains: vec![None; ranks],
+            remains: vec![Vec::new(); ranks],
             disk_back: vec![None; ranks],
             facts,
             oracles,

@@ -8,11 +8,11 @@ use crate::checkpoints::Checkpoint;
 use crate::happening::{Happening, Life};
 use crate::mortal::Mortal;
 use crate::planted::Planted;
-use crate::program::{Answer, Call, Program};
+use crate::program::{Answer, Call, Program, litter};
 use crate::recollect::{Saved, Tally};
 use refrain_logging::store::faulty::MemoryDisk;
 use refrain_rank::protocol::{SharedEvents, Watch};
-use refrain_ring::{Clock, Rank, Region, Ssn};
+use refrain_ring::{Clock, Incarnation, Rank, Region, Ssn};
 use refrain_transport::engine::{Engine, EngineError, Horizon};
 use std::cell::Cell;
 use std::collections::VecDeque;
@@ -97,6 +97,9 @@ pub struct RankProcess {
     disk: Option<MemoryDisk>,
     /// What must not be, and was.
     complaint: Option<String>,
+    /// It has played again what is known of the lives before, and all others lived at
+    /// that moment: its log has all that theirs had.
+    has_caught_up: bool,
 }
 
 impl core::fmt::Debug for RankProcess {
@@ -147,6 +150,7 @@ impl RankProcess {
         let answer = beginning.map_or(Answer::Begin, |from| from.answer.clone());
         let number = resume.map_or(0, |resume| resume.number);
         let horizon = parts.engine.horizon();
+        let is_first = parts.life.incarnation == Incarnation(0);
         Self {
             life: parts.life,
             mortal: parts.mortal,
@@ -172,6 +176,7 @@ impl RankProcess {
             memory: parts.memory,
             disk: parts.disk,
             complaint: None,
+            has_caught_up: is_first,
         }
     }
 
@@ -185,6 +190,17 @@ impl RankProcess {
     /// The memory of its log and its disk, for those who look when it is dead.
     pub fn leave(&self) -> (Region, Option<MemoryDisk>) {
         (self.memory.clone(), self.disk.clone())
+    }
+
+    fn reaches_all(&self) -> bool {
+        let peers = (0..self.engine.size()).map(Rank);
+        let mut others = peers.filter(|peer| *peer != self.life.rank);
+        others.all(|peer| self.engine.is_live(peer))
+    }
+
+    /// Whether nothing that earlier lives have left is needed any more.
+    pub fn has_caught_up(&self) -> bool {
+        self.has_caught_up
     }
 
     /// Whether its program is over.
@@ -255,6 +271,10 @@ impl RankProcess {
         };
         self.print();
         self.tell_freed();
+        if !self.has_caught_up {
+            self.has_caught_up =
+                !self.engine.is_replaying() && self.reaches_all() && !self.engine.is_comparing();
+        }
         Ok(stepped)
     }
 
@@ -282,13 +302,18 @@ impl RankProcess {
                 self.doing = Doing::Finished;
                 Ok(Stepped::Moved)
             }
-            call => match self.caller.begin(&mut self.engine, &call)? {
-                Some(answer) => Ok(self.answered(answer)),
-                None => {
-                    self.doing = Doing::Blocked(call);
-                    Ok(Stepped::Moved)
+            mut call => {
+                if let Call::Isend { payload, .. } = &mut call {
+                    litter(payload, self.life.incarnation);
                 }
-            },
+                match self.caller.begin(&mut self.engine, &call)? {
+                    Some(answer) => Ok(self.answered(answer)),
+                    None => {
+                        self.doing = Doing::Blocked(call);
+                        Ok(Stepped::Moved)
+                    }
+                }
+            }
         }
     }
 

@@ -90,7 +90,7 @@ impl Job<'_> {
     fn peers_are_first_lives(&self, rank: Rank) -> bool {
         let mut peers = self.ranks().filter(|peer| *peer != rank);
         peers.all(|peer| {
-            let remains = self.remains[peer.index()].as_ref();
+            let remains = self.remains[peer.index()].last();
             let life = match &self.seats[peer.index()] {
                 Seat::Living(process) => Some(process.life),
                 _ => remains.map(|remains| remains.life),
@@ -221,7 +221,10 @@ impl Job<'_> {
         let is_undead = self.zombies.iter().any(|zombie| zombie.life.rank == peer);
         let asking = self.collecting(rank).asking.take();
         let asking = asking.filter(|(asked, _)| *asked == peer);
-        let messages = match (&mut self.seats[peer.index()], &self.remains[peer.index()]) {
+        let messages = match (
+            &mut self.seats[peer.index()],
+            self.remains[peer.index()].last(),
+        ) {
             (Seat::Living(process), _) if process.pause_steps > 0 => None,
             // Its host reads nothing before the process is gone.
             _ if is_undead => None,

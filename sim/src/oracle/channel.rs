@@ -3,14 +3,17 @@
 //! Of frames: those of one life of a sender to one receiver begin messages in the
 //! order of their numbers, without a gap; each message goes on where it left off
 //! until it is whole; its bytes are those that the program gave. Of messages:
-//! none is delivered to a program twice, or changed; of two that the same
+//! none is delivered to a program twice, or changed, nor with other garbage to a later
+//! life of the program (REC-8); of two that the same
 //! pattern fits, from one sender, the earlier goes to the receive that was
 //! posted earlier.
 
 use super::pairs::Pairs;
 use super::{Oracle, Witness, breach, index};
 use crate::happening::{Breach, Happening, Life};
-use crate::program::{Answer, Call, Ended, From, RequestNumber, STAMP_BYTES, Stamp};
+use crate::program::{
+    Answer, Call, Ended, From, RequestNumber, STAMP_BYTES, Stamp, garbage, is_part,
+};
 use crate::reference::Beginning;
 use refrain_ring::{Incarnation, Rank, RecordHeader, RecordKind, Ssn};
 use refrain_transport::control::Control;
@@ -39,6 +42,8 @@ struct Sent {
     synchronous: bool,
     /// Somebody may have seen it.
     has_left: bool,
+    /// The garbage in it when it was received first. REC-8
+    garbage: Option<Vec<u8>>,
 }
 
 /// What one life has posted to a receiver.
@@ -145,6 +150,7 @@ impl Channels {
             tag: *tag,
             synchronous: *synchronous,
             has_left: false,
+            garbage: None,
         };
         match sent.get(number) {
             // Nobody has seen it: where nothing is told, it may be another.
@@ -221,10 +227,8 @@ impl Channels {
             }
         };
         let end = at + payload.len() as u64;
-        let bytes = usize::try_from(at)
-            .ok()
-            .and_then(|at| sent.payload.get(at..at + payload.len()));
-        if bytes != Some(payload) {
+        let is_sent = usize::try_from(at).is_ok_and(|at| is_part(&sent.payload, at, payload));
+        if !is_sent {
             return wrong("its bytes are not those that were sent");
         }
         let is_whole = end == sent.payload.len() as u64 && header.kind != RecordKind::Rendezvous;
@@ -276,10 +280,16 @@ impl Channels {
             return wrong("a message of others");
         }
         let number = stamp.number;
-        let Some(sent) = self.sent[(source, life.rank)].get(index(Ssn(number))) else {
+        let Some(sent) = self.sent[(source, life.rank)].get_mut(index(Ssn(number))) else {
             return wrong("a message that nobody sent");
         };
-        if !sent.payload.starts_with(&ended.payload)
+        let garbage = garbage(&ended.payload);
+        let before = sent.garbage.get_or_insert_with(|| garbage.to_vec());
+        let both = before.len().min(garbage.len());
+        if before[..both] != garbage[..both] {
+            return wrong("other garbage than a life of it was given before");
+        }
+        if !is_part(&sent.payload, 0, &ended.payload)
             || (ended.tag, ended.bytes) != (sent.tag, sent.payload.len() as u64)
         {
             return wrong("other bytes than were sent, or another tag");

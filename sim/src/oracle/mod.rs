@@ -33,6 +33,7 @@ mod pairs;
 mod tests;
 
 use crate::happening::{Breach, Happening};
+use crate::program::without_garbage;
 use refrain_ring::{Clock, Incarnation, Rank, Ssn};
 
 /// What an oracle may ask of the job. Answers are the job's, not the engine's:
@@ -153,8 +154,9 @@ fn index(ssn: Ssn) -> usize {
     usize::try_from(ssn.0).unwrap_or(usize::MAX)
 }
 
-/// Tells one payload from another.
+/// Tells one payload from another, whatever garbage is in it.
 pub(crate) fn digest(payload: &[u8]) -> u64 {
+    let payload = &without_garbage(payload);
     const PRIME: u64 = 0x9e37_79b9_7f4a_7c15;
     let (words, rest) = payload.as_chunks::<8>();
     let mix = |hash: u64, word: u64| (hash.rotate_left(23) ^ word).wrapping_mul(PRIME);

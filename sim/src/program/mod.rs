@@ -16,4 +16,6 @@ mod style;
 pub use call::{Answer, Call, Ended, Found, From, RequestNumber, TakenNumber};
 pub use rounds::Program;
 pub use script::{TAG_NAMED, TAG_NEVER, TAG_WILD};
-pub use stamp::{Damage, STAMP_BYTES, Stamp, payload, verify};
+pub use stamp::{
+    Damage, STAMP_BYTES, Stamp, garbage, is_part, litter, payload, verify, without_garbage,
+};

@@ -1,7 +1,8 @@
 //! What messages carry: a stamp, and bytes that follow from it, so that every
-//! byte which is not as it was sent is seen.
+//! byte which is not as it was sent is seen; and a few that mean nothing.
 
-use refrain_ring::Rank;
+use core::ops::Range;
+use refrain_ring::{Incarnation, Rank};
 use thiserror::Error;
 
 /// The least length of a message: what it says of itself (see [`Stamp`]).
@@ -18,6 +19,45 @@ pub struct Stamp {
     pub number: u64,
     /// Everything that the sender's program had been told, as a hash.
     pub state: u64,
+}
+
+/// Where a message that is long enough has bytes which no program sets or looks at: each
+/// life of its sender has others there. REC-8
+const GARBAGE: Range<usize> = STAMP_BYTES..STAMP_BYTES + 4;
+
+/// Gives a message the garbage of this life.
+pub fn litter(payload: &mut [u8], incarnation: Incarnation) {
+    if let Some(garbage) = payload.get_mut(GARBAGE) {
+        garbage
+            .iter_mut()
+            .for_each(|byte| *byte ^= incarnation.0 as u8);
+    }
+}
+
+/// The garbage of a message, as far as it was received.
+pub fn garbage(payload: &[u8]) -> &[u8] {
+    let behind = payload.get(GARBAGE.start..).unwrap_or_default();
+    &behind[..behind.len().min(GARBAGE.len())]
+}
+
+/// A message with zeros where its garbage was.
+pub fn without_garbage(payload: &[u8]) -> Vec<u8> {
+    let mut payload = payload.to_vec();
+    let end = payload.len().min(GARBAGE.end);
+    if let Some(garbage) = payload.get_mut(GARBAGE.start..end) {
+        garbage.fill(0);
+    }
+    payload
+}
+
+/// Whether bytes of a message, from `offset` on, are those that were sent there, but for
+/// garbage.
+pub fn is_part(sent: &[u8], offset: usize, part: &[u8]) -> bool {
+    let Some(sent) = sent.get(offset..offset + part.len()) else {
+        return false;
+    };
+    let mut bytes = (offset..).zip(sent.iter().zip(part));
+    bytes.all(|(at, (one, other))| one == other || GARBAGE.contains(&at))
 }
 
 /// A payload that nobody sent like this.
@@ -81,10 +121,12 @@ pub fn verify(payload: &[u8], bytes: u64) -> Result<Stamp, Damage> {
     for (index, chunk) in payload[STAMP_BYTES..].chunks(8).enumerate() {
         let expected = words.next().to_le_bytes();
         if *chunk != expected[..chunk.len()] {
-            let wrong = chunk.iter().zip(expected).position(|(a, b)| *a != b);
-            return Err(Damage::Byte(
-                STAMP_BYTES + 8 * index + wrong.unwrap_or_default(),
-            ));
+            let begin = STAMP_BYTES + 8 * index;
+            let mut bytes = (begin..).zip(chunk.iter().zip(expected));
+            let wrong = bytes.find(|(at, (one, other))| *one != other && !GARBAGE.contains(at));
+            if let Some((at, _)) = wrong {
+                return Err(Damage::Byte(at));
+            }
         }
     }
     Ok(stamp)
@@ -130,7 +172,11 @@ mod tests {
             assert_eq!(whole.len(), bytes);
             assert_eq!(verify(&whole, bytes as u64), Ok(stamp));
             assert_eq!(verify(&whole[..24], bytes as u64), Ok(stamp));
-            for at in 0..bytes {
+            let mut littered = whole.clone();
+            litter(&mut littered, Incarnation(3));
+            assert_eq!(littered == whole, bytes < GARBAGE.end);
+            assert_eq!(verify(&littered, bytes as u64), Ok(stamp));
+            for at in (0..bytes).filter(|at| !GARBAGE.contains(at)) {
                 let mut other = whole.clone();
                 other[at] ^= 1;
                 // A stamp of 24 bytes alone says what it says.

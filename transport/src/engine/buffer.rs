@@ -17,7 +17,7 @@ pub struct SendBuffer {
     message_bytes: u64,
     /// Null for bytes in one piece.
     layout: *const Layout,
-    /// Set when the user's buffer had to be given back early.
+    /// Set when the user's buffer had to be given back early, or other bytes are sent.
     owned: Option<Box<[u8]>>,
 }
 
@@ -57,6 +57,16 @@ impl SendBuffer {
             message_bytes: layout.message_bytes(),
             layout,
             owned: None,
+        }
+    }
+
+    /// Bytes that the engine has itself.
+    pub(super) fn owned(bytes: Box<[u8]>) -> Self {
+        Self {
+            base: bytes.as_ptr(),
+            message_bytes: bytes.len() as u64,
+            layout: core::ptr::null(),
+            owned: Some(bytes),
         }
     }
 

@@ -87,7 +87,8 @@ pub enum EngineError {
         "operation {clock} is not what this rank did in the life before: {what}. \
          A rank can be recovered only if it does the same again when it gets the same messages: \
          neither what it sends nor the order of its calls may depend on time, random numbers, \
-         addresses or threads"
+         addresses or threads. --record-clocks and --same-memory, where they are off, make clocks, \
+         addresses and unwritten memory the same in each life"
     )]
     Diverged {
         /// The operation.
@@ -115,6 +116,35 @@ pub enum EngineError {
         first: Ssn,
         /// How many of them.
         messages: u64,
+    },
+    /// A message has other bytes, and the rank is to stop for any. REC-8
+    #[error(
+        "operation {clock} is not what this rank did in the life before: {what}. \
+         --divergence stop ends the job for that; auto and warn go on with what the life before sent, \
+         where bytes differ that mean nothing (padding, memory that was never written, a timing)"
+    )]
+    OtherBytes {
+        /// The operation.
+        clock: Clock,
+        /// What differs.
+        what: String,
+    },
+    /// Messages have other bytes, and so many that it is another history. REC-8
+    #[error(
+        "operation {clock} is not what this rank did in the life before: {width}, which is another history, not padding; \
+         first, {first}. \
+         What a rank sends must not depend on time, random numbers or addresses: \
+         seed random numbers with constants, and leave --record-clocks and --same-memory on, which make clocks, \
+         addresses and unwritten memory the same in each life. \
+         --divergence warn goes on all the same; the results may then mix two histories"
+    )]
+    OtherHistory {
+        /// The operation.
+        clock: Clock,
+        /// How many messages differ, and how much.
+        width: String,
+        /// The first difference, with its operation.
+        first: String,
     },
     /// The system gave no log memory.
     #[error(transparent)]

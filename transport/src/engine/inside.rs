@@ -43,6 +43,7 @@ impl fmt::Debug for Inside<'_> {
             plays_again,
             past_sends: _,
             unrecorded,
+            comparison: _,
             halt: _,
             packed_again: _,
             settling,

@@ -1,6 +1,7 @@
 //! What can be seen of an engine from outside.
 
 use super::{Engine, Stall};
+use crate::divergence::Comparison;
 use refrain_ring::{Rank, Ssn};
 
 /// Counters of one rank since its start.
@@ -30,8 +31,6 @@ pub struct Statistics {
     pub events_replayed: u64,
     /// Messages that came while there were records.
     pub messages_replayed: u64,
-    /// Messages that were compared with what the life before had sent.
-    pub sends_compared: u64,
 }
 
 impl Engine {
@@ -72,6 +71,11 @@ impl Engine {
             events: self.statistics.events + self.inbox.match_events,
             ..self.statistics
         }
+    }
+
+    /// What came of comparing what this rank sends with what the life before sent.
+    pub fn comparison(&self) -> &Comparison {
+        &self.comparison
     }
 
     /// Why it waits, for people.

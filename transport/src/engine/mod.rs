@@ -68,6 +68,7 @@ pub use source::Delivered;
 pub use stalling::Stall;
 
 use crate::control::Control;
+use crate::divergence::Comparison;
 use crate::fabric::{Fabric, FabricError};
 use crate::gate::{Gate, Mark};
 use crate::past::PastSends;
@@ -160,6 +161,8 @@ pub struct Engine {
     past_sends: Option<Box<dyn PastSends>>,
     /// Of a later life. REC-9
     unrecorded: Option<Unrecorded>,
+    /// What came of comparing with it so far.
+    comparison: Comparison,
     /// What is compared with it: memory that is used again.
     packed_again: Vec<u8>,
     halt: Option<Halt>,
@@ -295,6 +298,7 @@ impl Engine {
             plays_again: !is_first,
             past_sends: None,
             unrecorded: (!is_first).then(|| Unrecorded::new(options.rank, options.size)),
+            comparison: Comparison::default(),
             packed_again: Vec::new(),
             halt: None,
             settling: Mark::default(),
@@ -367,10 +371,14 @@ impl Engine {
     /// # Panics
     /// When the job has no such rank.
     #[inline]
-    pub fn start_send(&mut self, buffer: SendBuffer, to: SendTo) -> Result<Started, EngineError> {
+    pub fn start_send(
+        &mut self,
+        mut buffer: SendBuffer,
+        to: SendTo,
+    ) -> Result<Started, EngineError> {
         let clock = match self.plays_again {
             false => self.count(),
-            true => self.tick_to_send(&buffer, to)?,
+            true => self.tick_to_send(&mut buffer, to)?,
         };
         let bytes = buffer.message_bytes();
         if self.gate.is_closed() {

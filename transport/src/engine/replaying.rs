@@ -4,8 +4,9 @@ use super::buffer::ReceiveBuffer;
 use super::rehearsal::Whereabouts;
 use super::request::{Outcome, RequestId};
 use super::{Engine, EngineError, Matched, SendBuffer, SendTo, Status};
+use crate::divergence::{Comparison, DivergencePolicy, Stops};
 use crate::matching::Pattern;
-use crate::past::{Answer, Fate, Past, PastSends, Recorded, SentAgain};
+use crate::past::{Answer, Compared, Fate, Past, PastSends, Recorded, SentAgain};
 use refrain_ring::copy::Target;
 use refrain_ring::{Clock, Rank, Ssn};
 
@@ -21,16 +22,29 @@ impl Engine {
     }
 
     /// With what an earlier life sent: what is sent again is compared, until
-    /// something happens that is not told. REC-8
+    /// something happens that is not told. The policy says what follows when bytes
+    /// differ. Where the rank goes on, it sends the bytes of the earlier life. REC-8
     #[must_use]
-    pub fn with_past_sends(mut self, sends: Box<dyn PastSends>) -> Self {
+    pub fn with_past_sends(mut self, sends: Box<dyn PastSends>, policy: DivergencePolicy) -> Self {
         self.past_sends = Some(sends);
+        self.comparison = Comparison::new(policy);
         self.plays_again = true;
         self
     }
 
-    /// What is sent from now on is not compared any more: the receivers have all
-    /// that the life before sent.
+    /// Whether earlier lives have sent messages that this one has still to send again.
+    /// REC-8
+    pub fn is_comparing(&mut self) -> bool {
+        let (own, outbox) = (self.options.rank, &mut self.outbox);
+        let Some(sends) = &mut self.past_sends else {
+            return false;
+        };
+        let peers = (0..self.options.size).map(Rank).filter(|peer| *peer != own);
+        let mut next = peers.map(|peer| (peer, outbox.destination(peer).next_ssn));
+        next.any(|(peer, ssn)| sends.has_from(peer, ssn))
+    }
+
+    /// What is sent from now on is not compared any more.
     pub fn end_comparison(&mut self) {
         self.past_sends = None;
         self.packed_again = Vec::new();
@@ -316,7 +330,7 @@ impl Engine {
     #[cold]
     pub(super) fn tick_to_send(
         &mut self,
-        buffer: &SendBuffer,
+        buffer: &mut SendBuffer,
         to: SendTo,
     ) -> Result<Clock, EngineError> {
         let clock = self.tick_again();
@@ -327,15 +341,23 @@ impl Engine {
         if to.rank == self.options.rank || self.past_sends.is_none() {
             return Ok(clock);
         }
-        // What comes after something new may be something else.
-        if self.statistics().events > 0 {
-            self.end_comparison();
-            return Ok(clock);
-        }
+        self.compare(clock, buffer, to)?;
+        Ok(clock)
+    }
+
+    /// Where bytes differ and the rank goes on, the message is that of the life
+    /// before: in the log, too, for lives of its receiver that are still to come.
+    fn compare(
+        &mut self,
+        clock: Clock,
+        buffer: &mut SendBuffer,
+        to: SendTo,
+    ) -> Result<(), EngineError> {
+        let is_behind_records = self.statistics().events > 0;
         let ssn = self.outbox.destination(to.rank).next_ssn;
         let sends = self.past_sends.as_mut();
         let Some(sends) = sends.and_then(|sends| sends.has(to.rank, ssn).then_some(sends)) else {
-            return Ok(clock);
+            return Ok(());
         };
         let bytes = buffer.message_bytes() as usize;
         if self.packed_again.len() < bytes {
@@ -352,8 +374,35 @@ impl Engine {
             payload,
         };
         let compared = sends.compare(&sent);
-        let compared = compared.map_err(|what| EngineError::Diverged { clock, what })?;
-        self.statistics.sends_compared += u64::from(compared);
-        Ok(clock)
+        match compared {
+            // What comes after something new may be something else.
+            Err(_) if is_behind_records => self.end_comparison(),
+            Err(what) => return Err(EngineError::Diverged { clock, what }),
+            Ok(Compared::Nothing) => {}
+            Ok(Compared::Same) => self.comparison.note_same(&sent),
+            // GATE-1: it was in the log of that life, so that all events before it are
+            // recorded. Matches that come earlier in this life change nothing of it.
+            Ok(Compared::OtherBytes(before)) => {
+                let noted = self.comparison.note_difference(clock, &sent, &before);
+                noted.map_err(|stops| self.stopped(clock, stops))?;
+                *buffer = SendBuffer::owned(before.into());
+            }
+        }
+        Ok(())
+    }
+
+    fn stopped(&self, clock: Clock, stops: Stops) -> EngineError {
+        let Comparison { first, .. } = &self.comparison;
+        match (stops, first) {
+            (Stops::AsAnotherHistory, Some(first)) => EngineError::OtherHistory {
+                clock,
+                width: self.comparison.explain_width(),
+                first: format!("at operation {}, {first}", first.clock),
+            },
+            (_, first) => EngineError::OtherBytes {
+                clock,
+                what: first.as_ref().map(ToString::to_string).unwrap_or_default(),
+            },
+        }
     }
 }

@@ -11,15 +11,19 @@ use crate::program;
 fn a_program_that_is_not_piecewise_deterministic_is_stopped() {
     let mut batch = Batch::new("contradictions");
     let survivor = program::path();
-    for (how, words) in [
-        ("number", "operation 1 "),
-        ("time", "message 0 to rank 1"),
-        ("address", "message 0 to rank 1"),
-        ("tag", "has context 0, tag 1"),
-        ("operation", "operation 2 "),
+    // To be run with `--record-clocks off` and `--same-memory none`, where there are
+    // such options: they make numbers, times and addresses the same.
+    for (how, policy, words) in [
+        ("number", "stop", "operation 1 "),
+        ("time", "stop", "message 0 to rank 1"),
+        ("address", "stop", "message 0 to rank 1"),
+        ("tag", "auto", "has context 0, tag 1"),
+        ("tag", "warn", "has context 0, tag 1"),
+        ("operation", "auto", "operation 2 "),
+        ("operation", "warn", "operation 2 "),
     ] {
         for clock in [9, 20] {
-            let options = format!("--kill 0@clock={clock}");
+            let options = format!("--kill 0@clock={clock} --divergence {policy}");
             let ended = batch.run_program(2, &options, &[&survivor, "stray", how]);
             assert_eq!(ended.status, Some(1), "{how}: {ended:?}");
             for words in ["is not what this rank did in the life before", words] {
@@ -50,4 +54,47 @@ fn an_event_that_the_earlier_life_did_not_have_is_found() {
         assert!(ended.err.contains(words), "{words:?}: {ended:?}");
     }
     batch.finish(1);
+}
+
+/// Of 8 bytes in each message nothing can be told: the rank goes on, the job says what
+/// differs, as text and as JSON, and has a status of its own.
+// REC-8
+#[test]
+fn a_few_other_bytes_are_told_of() {
+    let mut batch = Batch::new("a few other bytes");
+    let survivor = program::path();
+    let file = batch.file("stats.json");
+    let stats = format!("--stats-file {}", file.display());
+    // As above: `--record-clocks off`.
+    for policy in ["auto", "warn"] {
+        let options = format!("--kill 0@clock=20 --divergence {policy} {stats}");
+        let ended = batch.run_program(2, &options, &[&survivor, "stray", "time"]);
+        assert_eq!(ended.status, Some(80), "{ended:?}");
+        for words in [
+            "rank 0 sent other bytes in its replay than before: ",
+            "; operation 1: message 0 to rank 1 (context 0, tag 0, 8 bytes) has other bytes at 0",
+            "the replay of rank 0 had other bytes in messages: ",
+            "--divergence stop",
+        ] {
+            assert!(ended.err.contains(words), "{words:?}: {ended:?}");
+        }
+        let text = std::fs::read(&file).expect("it was asked for");
+        let stats: serde_json::Value = serde_json::from_slice(&text).expect("JSON");
+        let figures = &stats["recoveries"][0]["figures"];
+        let count = |name: &str| figures[name].as_u64().expect("a number");
+        let (compared, bytes) = (count("compared"), count("differing_bytes"));
+        assert!(compared > 1, "{stats}");
+        assert_eq!(count("compared_bytes"), 8 * compared, "{stats}");
+        assert_eq!(count("differing"), compared, "{stats}");
+        assert!((compared..=8 * compared).contains(&bytes), "{stats}");
+        let words = format!("{compared} of them compared, {compared} differ in {bytes} bytes\n");
+        assert!(ended.err.contains(&words), "{words:?}: {ended:?}");
+        let first = &figures["first_difference"];
+        assert_eq!(
+            (&first["operation"], &first["receiver"]),
+            (&1.into(), &1.into())
+        );
+        assert_eq!(first["ranges"][0][0], 0, "{stats}");
+    }
+    batch.finish(2);
 }

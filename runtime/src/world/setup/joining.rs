@@ -173,7 +173,7 @@ impl Joining<'_> {
             engine = engine.with_past(records);
         }
         if let Some(sends) = found.sends.take() {
-            engine = engine.with_past_sends(sends);
+            engine = engine.with_past_sends(sends, self.config.recovery.divergence.policy());
         }
         if let Some(clock) = self.config.recovery.kill_at_clock {
             engine = engine.with_halt(Clock(clock), Box::new(kill_this_process));

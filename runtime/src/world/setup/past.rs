@@ -1,5 +1,5 @@
 //! What a later life is told of the lives before: their events, from the loggers,
-//! and what they sent, from the memory and the files that the last one left.
+//! and what they sent, from the memory and the files that they left.
 //! REC-2, REC-8
 
 use super::Membership;
@@ -54,33 +54,28 @@ impl Collecting<'_> {
         Ok(Box::new(records))
     }
 
-    /// What the last life has sent, as far as it is there. Only of use to find out
-    /// whether this one does the same: what cannot be read is not compared.
+    /// What earlier lives have sent, as far as it is there. What cannot be read is not
+    /// compared, and is sent as this life makes it.
     pub(super) fn sends(&self, control: &mut ControlPlane) -> Option<Box<dyn PastSends>> {
-        // It came right behind the welcome, before any other news.
+        // They came right behind the welcome, before any other news.
         let is_remains = |news: &News| matches!(news, News::Remains { .. });
-        let Some(News::Remains {
+        let mut sends = Sends::new(self.membership.job, self.membership.rank);
+        while let Some(News::Remains {
             incarnation,
             memory,
         }) = control.next_news_if(is_remains)
-        else {
-            return None;
-        };
-        let folder = self.config.spill_dir.as_ref().map(Path::new);
-        match dead_rank::open_log(memory, folder) {
-            Ok(image) => Some(Box::new(Sends::new(
-                image,
-                self.membership.job,
-                self.membership.rank,
-                incarnation,
-            ))),
-            Err(error) => {
-                let rank = self.membership.rank;
-                tell(format_args!(
-                    "rank {rank}: what its life before sent is not compared: {error}"
-                ));
-                None
+        {
+            let folder = self.config.spill_dir.as_ref().map(Path::new);
+            match dead_rank::open_log(memory, folder) {
+                Ok(image) => sends.add_life(image, incarnation),
+                Err(error) => {
+                    let rank = self.membership.rank;
+                    tell(format_args!(
+                        "rank {rank}: what its life {incarnation} sent is not compared: {error}"
+                    ));
+                }
             }
         }
+        (!sends.is_empty()).then(|| -> Box<dyn PastSends> { Box::new(sends) })
     }
 }

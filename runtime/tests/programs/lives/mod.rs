@@ -155,24 +155,28 @@ fn put_address(control: &mut ControlPlane) -> Result<(), Error> {
     )
 }
 
-/// What a life has left comes right behind the welcome, or not at all: `of` says
-/// for each life whose it is.
+/// What lives have left comes right behind the welcome, or not at all: `of` says
+/// for each life whose it is, like `none,0,0+1`.
 fn expect_remains(control: &mut ControlPlane, of: &str) -> Result<(), Error> {
     let of = of.split(',').nth(control.incarnation().0 as usize);
     let of = of.expect("one for each life");
     // Behind the answer everything that was said before has come.
     control.put("asked", &[], None)?;
     control.get("asked")?;
-    match control.next_news() {
-        Some(News::Remains {
-            incarnation,
-            memory: left,
-        }) => {
-            assert_eq!(incarnation.0.to_string(), of);
-            expect_memory(left, &memory(control.rank().0, incarnation.0));
+    for one in of.split('+').filter(|one| *one != "none") {
+        match control.next_news() {
+            Some(News::Remains {
+                incarnation,
+                memory: left,
+            }) => {
+                assert_eq!(incarnation.0.to_string(), one);
+                expect_memory(left, &memory(control.rank().0, incarnation.0));
+            }
+            other => panic!("{other:?} instead of {one}"),
         }
-        other => assert!(of == "none" && other.is_none(), "{other:?} instead of {of}"),
     }
+    let more = control.next_news();
+    assert!(more.is_none(), "{more:?} behind {of}");
     Ok(())
 }
 
