@@ -134,7 +134,7 @@ impl Comparison {
         }
         self.differing_messages += 1;
         self.differing_bytes += difference.bytes;
-        self.first.get_or_insert_with(|| FirstDifference {
+        self.first.get_or_insert(FirstDifference {
             clock,
             to: sent.to,
             ssn: sent.ssn,

@@ -132,6 +132,7 @@ impl Job<'_> {
             if let Seat::Living(mut process) = seat {
                 self.checkpoints.give_up(rank);
                 process.doom(self.rng.u64(1..=ZOMBIE_STEPS_MAX));
+                self.litters[rank.index()].1 = true;
                 self.zombies.push(*process);
             }
             self.faults.rank_kills += 1;

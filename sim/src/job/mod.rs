@@ -97,6 +97,9 @@ struct Job<'a> {
     seats: Vec<Seat>,
     /// Living ranks that were replaced.
     zombies: Vec<process::RankProcess>,
+    /// By rank: whose garbage is in its messages; whether that stays, as a replaced life
+    /// leaves its log too late for the next to compare with it.
+    litters: Vec<(Incarnation, bool)>,
     /// Before the program begins: memory and network of each rank.
     places: Vec<Option<Place>>,
     /// By rank: the life that can be reached, and where.
@@ -150,6 +153,7 @@ impl<'a> Job<'a> {
             injector: Injector::new(plan),
             seats: Vec::new(),
             zombies: Vec::new(),
+            litters: vec![(Incarnation(0), false); ranks],
             places: Vec::new(),
             cards: Vec::new(),
             news: vec![VecDeque::new(); ranks],

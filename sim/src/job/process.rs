@@ -97,6 +97,8 @@ pub struct RankProcess {
     disk: Option<MemoryDisk>,
     /// What must not be, and was.
     complaint: Option<String>,
+    /// Whose garbage is in its messages.
+    litter: Incarnation,
     /// It has played again what is known of the lives before, and all others lived at
     /// that moment: its log has all that theirs had.
     has_caught_up: bool,
@@ -176,6 +178,7 @@ impl RankProcess {
             memory: parts.memory,
             disk: parts.disk,
             complaint: None,
+            litter: parts.life.incarnation,
             has_caught_up: is_first,
         }
     }
@@ -185,6 +188,13 @@ impl RankProcess {
         self.steps_left = Some(steps);
         // Nobody reads any more what it prints.
         self.prints.clear();
+    }
+
+    /// Its messages have the garbage of this life of the rank.
+    #[must_use]
+    pub fn with_litter(mut self, litter: Incarnation) -> Self {
+        self.litter = litter;
+        self
     }
 
     /// The memory of its log and its disk, for those who look when it is dead.
@@ -304,7 +314,7 @@ impl RankProcess {
             }
             mut call => {
                 if let Call::Isend { payload, .. } = &mut call {
-                    litter(payload, self.life.incarnation);
+                    litter(payload, self.litter);
                 }
                 match self.caller.begin(&mut self.engine, &call)? {
                     Some(answer) => Ok(self.answered(answer)),

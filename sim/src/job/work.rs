@@ -94,6 +94,11 @@ impl Job<'_> {
             what: format!("{life}: {what}"),
         })?;
         let index = life.rank.index();
+        let (litter, stays) = &mut self.litters[index];
+        if !*stays {
+            *litter = life.incarnation;
+        }
+        let process = process.with_litter(*litter);
         (_, self.disks[index]) = process.leave();
         self.disk_back[index] = None;
         self.seats[index] = Seat::Living(Box::new(process));
