@@ -13,19 +13,10 @@ fn program() -> Option<Program> {
     Program::of("tests/programs/clocks.c")
 }
 
-/// Messages that later lives sent again, and that were the same.
-fn compared(ended: &Ended) -> u64 {
-    let counts = ended.err.split(" of them compared").map(|before| {
-        let digits = before.rsplit(|letter: char| !letter.is_ascii_digit());
-        digits.take(1).collect::<String>().parse().unwrap_or(0)
-    });
-    counts.sum()
-}
-
 #[track_caller]
 fn same_in_each_life(ended: Ended, why: &str) -> Ended {
     let ended = ended.expect_success();
-    assert!(compared(&ended) > 0, "{why}: {}", ended.err);
+    assert!(ended.compared() > 0, "{why}: {}", ended.err);
     for words in ["other bytes", "differ"] {
         assert!(!ended.err.contains(words), "{why}: {}", ended.err);
     }

@@ -15,9 +15,8 @@ fn program() -> Option<Program> {
 /// Rank 0 dies in the middle, and rank 1 behind its replay.
 const KILLS: &str = "--protocol pessimist --kill 0@clock=40,1@clock=70";
 
-/// The garbage must not be made the same: see issue 19.
-// To be run with `--record-clocks off`, as clocks are recorded by then: add it here.
-const AS_IT_IS: &str = "";
+/// The garbage must not be made the same.
+const AS_IT_IS: &str = "--record-clocks off --same-memory none";
 
 #[track_caller]
 fn run(program: &Program, options: &str, kind: &str) -> Ended {
@@ -78,8 +77,8 @@ fn bytes_of_the_first_life_outlive_several_deaths() {
         ("20,12", "20,30", 4),
         ("20,19,20", "0", 3),
     ] {
-        let options = "--protocol pessimist --max-restarts 20";
-        let ended = program.job(2, options, &format!("padding 40 {of_0} {of_1}"));
+        let options = format!("--protocol pessimist --max-restarts 20 {AS_IT_IS}");
+        let ended = program.job(2, &options, &format!("padding 40 {of_0} {of_1}"));
         assert_eq!(ended.status, Some(DIFFERED), "{}", ended.err);
         assert_eq!(ended.deaths(), deaths, "{}", ended.err);
         for words in [

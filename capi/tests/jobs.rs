@@ -110,15 +110,6 @@ fn a_program_that_takes_from_anyone_survives() {
     survives(&program, 4, kills, "200 10");
 }
 
-/// Messages that a later life sent again and that were compared.
-fn compared(ended: &Ended) -> u64 {
-    let counts = ended.err.split(" of them compared").map(|before| {
-        let digits = before.rsplit(|letter: char| !letter.is_ascii_digit());
-        digits.take(1).collect::<String>().parse().unwrap_or(0)
-    });
-    counts.sum()
-}
-
 /// Random numbers seeded by the time, and times themselves, are in its messages. They
 /// are the same in every life, with and without checkpoints.
 // REC-4 REC-8
@@ -134,7 +125,7 @@ fn a_program_whose_messages_depend_on_the_time_survives() {
         ("--kill-random 0.2,3 --max-restarts 1000", "2000 200"),
     ] {
         let ended = survives(&program, 3, kills, arguments);
-        assert!(compared(&ended) > 0, "{kills}: {}", ended.err);
+        assert!(ended.compared() > 0, "{kills}: {}", ended.err);
     }
 }
 

@@ -5,9 +5,8 @@
 
 mod built;
 
-use built::{Ended, Program};
+use built::Program;
 
-const ALL: &str = "heap,stack,addresses";
 /// Programs and what they send; each with the means without which it differs.
 const SINS: [(&str, &str, &str); 6] = [
     ("tests/programs/unwritten.c", "stack", "heap,addresses"),
@@ -18,25 +17,13 @@ const SINS: [(&str, &str, &str); 6] = [
     ("tests/programs/pointers.c", "", "heap,stack"),
 ];
 
-/// Sends of the job's lives that were compared with those of the life before.
-fn compared(ended: &Ended) -> u64 {
-    let words: Vec<&str> = ended.err.split_whitespace().collect();
-    let counts = words.windows(4).filter_map(|words| match words {
-        [count, "of", "them", said] if said.starts_with("compared") => count.parse::<u64>().ok(),
-        _ => None,
-    });
-    counts.sum()
-}
-
 /// With all means all bytes are equal, and sends were compared.
 #[track_caller]
-fn is_the_same(program: &Program, options: &str, arguments: &str) -> Option<Ended> {
-    let options = format!("--protocol pessimist {options}");
-    let ended = program.job_at_fixed_addresses(ALL, 3, &options, arguments)?;
-    let ended = ended.expect_success();
+fn is_the_same(program: &Program, options: &str, arguments: &str) {
+    let options = format!("--protocol pessimist --divergence stop {options}");
+    let ended = program.job(3, &options, arguments).expect_success();
     assert!(ended.deaths() > 0, "{options} {arguments}: {}", ended.err);
-    assert!(compared(&ended) > 0, "{options} {arguments}: {}", ended.err);
-    Some(ended)
+    assert!(ended.compared() > 0, "{options} {arguments}: {}", ended.err);
 }
 
 // REC-8
@@ -48,9 +35,7 @@ fn memory_that_was_never_written_is_the_same_in_the_next_life() {
         };
         for kills in ["1@clock=90", "0@clock=150,2@clock=150"] {
             let (kills, arguments) = (format!("--kill {kills}"), format!("{sin} 60"));
-            if is_the_same(&program, &kills, &arguments).is_none() {
-                return;
-            }
+            is_the_same(&program, &kills, &arguments);
         }
     }
 }
@@ -63,11 +48,10 @@ fn without_one_of_the_means_the_next_life_differs() {
         let Some(program) = Program::of(source) else {
             return;
         };
-        let options = "--protocol pessimist --kill 1@clock=90";
-        let arguments = format!("{sin} 60");
-        let Some(ended) = program.job_at_fixed_addresses(means, 3, options, &arguments) else {
-            return;
-        };
+        let options = format!(
+            "--protocol pessimist --divergence stop --same-memory {means} --kill 1@clock=90"
+        );
+        let ended = program.job(3, &options, &format!("{sin} 60"));
         assert_ne!(ended.status, Some(0), "{sin} with {means}: {}", ended.err);
         let differs = ended.err.contains("has other bytes");
         assert!(differs, "{sin} with {means}: {}", ended.err);
@@ -87,15 +71,4 @@ fn memory_is_the_same_however_often_a_rank_is_killed() {
             is_the_same(&program, &kills, &format!("{sin} 20000"));
         }
     }
-}
-
-#[test]
-fn an_unknown_means_is_refused() {
-    let Some(program) = Program::of("tests/programs/operations.c") else {
-        return;
-    };
-    let ended = program.job_at_fixed_addresses("heap,stacks", 2, "", "");
-    let Some(ended) = ended else { return };
-    assert_eq!(ended.status, Some(1), "{ended:?}");
-    assert!(ended.err.contains("REFRAIN_SAME_MEMORY"), "{ended:?}");
 }

@@ -27,7 +27,7 @@ fn of_system() -> u32 {
 }
 
 fn below(end: u32) -> u32 {
-    (u64::from(of_system()) * u64::from(end) >> 32) as u32
+    ((u64::from(of_system()) * u64::from(end)) >> 32) as u32
 }
 
 fn fill(into: *mut c_void, bytes: usize) {

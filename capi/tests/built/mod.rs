@@ -99,39 +99,15 @@ impl Program {
 
     /// Runs it as a job: `options` and `arguments` are cut at blanks.
     pub fn job(&self, ranks: u32, options: &str, arguments: &str) -> Ended {
-        end(&mut self.command(ranks, options, &[], arguments))
+        end(&mut self.command(ranks, options, arguments))
     }
 
-    /// The same, without randomisation of addresses, and with some means to keep memory
-    /// the same. `None`: randomisation cannot be turned off here.
-    pub fn job_at_fixed_addresses(
-        &self,
-        means: &str,
-        ranks: u32,
-        options: &str,
-        arguments: &str,
-    ) -> Option<Ended> {
-        // The numbers differ from life to life; their lengths would shift the stack.
-        const FIXED: &str = r#"
-            REFRAIN_CONTROL_FD=$(printf %06d "$REFRAIN_CONTROL_FD")
-            REFRAIN_CONTROL_INODE=$(printf %020d "$REFRAIN_CONTROL_INODE")
-            exec setarch -R "$0" "$@""#;
-        let tried = Command::new("setarch").args(["-R", "true"]).status();
-        if !tried.is_ok_and(|status| status.success()) {
-            println!("skipped programs at fixed addresses: setarch -R does not work");
-            return None;
-        }
-        let mut command = self.command(ranks, options, &["sh", "-c", FIXED], arguments);
-        Some(end(command.env("REFRAIN_SAME_MEMORY", means)))
-    }
-
-    fn command(&self, ranks: u32, options: &str, wrapper: &[&str], arguments: &str) -> Command {
+    fn command(&self, ranks: u32, options: &str, arguments: &str) -> Command {
         let mut command = Command::new(launcher());
         command
             .args(["run", "--no-prefix", "-n", &ranks.to_string()])
             .args(options.split_whitespace())
             .arg("--")
-            .args(wrapper)
             .arg(self.path())
             .args(arguments.split_whitespace());
         command
@@ -159,6 +135,13 @@ impl Ended {
         self.err
             .matches("was killed by SIGKILL (incarnation")
             .count()
+    }
+
+    /// Replayed messages that were compared with those of the life before.
+    pub fn compared(&self) -> u64 {
+        let ends = self.err.match_indices(" compared").map(|(end, _)| end);
+        let counts = ends.filter_map(|end| self.err[..end].rsplit(' ').next());
+        counts.filter_map(|count| count.parse::<u64>().ok()).sum()
     }
 }
 

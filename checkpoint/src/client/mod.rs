@@ -131,7 +131,8 @@ impl Client {
             };
             unproven += u32::from(is_unproven);
             let is_busy = matches!(error, CheckpointError::Busy { .. }) && Instant::now() < until;
-            if !is_busy && !(is_unproven && unproven < UNPROVEN_MAX) {
+            let calls_again = is_busy || is_unproven && unproven < UNPROVEN_MAX;
+            if !calls_again {
                 return Err(error);
             }
             std::thread::sleep(pause);

@@ -85,7 +85,8 @@ impl Service {
             let now = Instant::now();
             for guest in door.step(now) {
                 number += 1;
-                if let Err((guest, why)) = self.begin(number, guest) {
+                if let Err(refused) = self.begin(number, guest) {
+                    let (guest, why) = *refused;
                     let mut words = Vec::new();
                     let refusal = ToClient::Refused(Refusal::Busy(why.clone()));
                     framing::say(&mut words, &refusal)?;
@@ -102,16 +103,20 @@ impl Service {
 
     /// Begins a conversation in a thread of its own; gives the guest back with the reason
     /// when there is no room for one.
-    fn begin(self: &Arc<Self>, number: u64, guest: Guest) -> Result<(), (Guest, String)> {
+    fn begin(self: &Arc<Self>, number: u64, guest: Guest) -> Result<(), Box<(Guest, String)>> {
         let limit = self.conversations_max;
         // Held until it is entered, or it might be over before.
         let mut talks = self.talks();
         if talks.len() >= limit {
-            return Err((guest, format!("{limit} conversations are open already")));
+            let why = format!("{limit} conversations are open already");
+            return Err(Box::new((guest, why)));
         }
         let stream = match Stream::to_shut_down(&guest) {
             Ok(stream) => stream,
-            Err(error) => return Err((guest, format!("it cannot take one more: {error}"))),
+            Err(error) => {
+                let why = format!("it cannot take one more: {error}");
+                return Err(Box::new((guest, why)));
+            }
         };
         let service = self.clone();
         let (give, given) = mpsc::channel();
@@ -133,7 +138,10 @@ impl Service {
                 let _ = give.send(guest);
                 Ok(())
             }
-            Err(error) => Err((guest, format!("it cannot start a thread: {error}"))),
+            Err(error) => {
+                let why = format!("it cannot start a thread: {error}");
+                Err(Box::new((guest, why)))
+            }
         }
     }
 
