@@ -241,7 +241,7 @@ fn what_is_trimmed_is_said_and_its_files_go() {
         logbook.trim(JOB, Rank(1), Clock(u64::MAX));
         serve(&mut logbook);
         logbook.progress().expect("a disk that works");
-        assert_eq!(files(), 2, "the last file, and the lock");
+        assert_eq!(files(), 3, "the last file, the lock and the watermark");
         let standing = logbook
             .hello(JOB, Rank(0), Incarnation(1))
             .expect("a new life");
