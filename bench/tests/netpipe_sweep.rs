@@ -68,6 +68,8 @@ struct EventLogger {
     logger: u32,
     #[arg(long)]
     level: String,
+    #[arg(long = "continue")]
+    continues: bool,
 }
 
 fn event_logger(arguments: EventLogger) -> miette::Result<ExitCode> {
@@ -75,6 +77,7 @@ fn event_logger(arguments: EventLogger) -> miette::Result<ExitCode> {
     let logger = LoggerId(arguments.logger);
     let mut options = ServerOptions::new(arguments.folder, logger, Level::Placed);
     options.listen = arguments.listen;
+    options.continues = arguments.continues;
     let (stop, signalled) = UnixStream::pair().into_diagnostic()?;
     signal_hook::low_level::pipe::register(SIGTERM, signalled).into_diagnostic()?;
     let mut server = Server::bind(options, |text: &str| eprintln!("{text}")).into_diagnostic()?;

@@ -132,9 +132,7 @@ impl Ended {
 
     /// How many ranks have died.
     pub fn deaths(&self) -> usize {
-        self.err
-            .matches("was killed by SIGKILL (incarnation")
-            .count()
+        self.err.matches("was killed by SIGKILL").count()
     }
 
     /// Replayed messages that were compared with those of the life before.

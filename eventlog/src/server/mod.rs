@@ -189,7 +189,13 @@ impl Server {
         let now = Instant::now();
         for guest in door.step(now) {
             match Socket::new(guest) {
-                Ok(socket) => _ = self.service.connect(socket),
+                // Its hello may have come with its proof: nothing would wake the server
+                // for that.
+                Ok(socket) => {
+                    if let Some(id) = self.service.connect(socket) {
+                        self.service.take_messages(id);
+                    }
+                }
                 Err(error) => {
                     (self.service.host.report)(&format!("a connection cannot be prepared: {error}"))
                 }

@@ -371,7 +371,7 @@ mod tests {
             alone: false,
         };
         let expected = [
-            b"RFRN\x09\0\0\0\x49\0\0\0".as_slice(),
+            b"RFRN\x09\0\0\0\x4b\0\0\0".as_slice(),
             b"\0\x01\x02\x03\x04\x04auto\x04none\0\0\x90\x4e".as_slice(),
             b"\0\0\0\x04auto\0\0\0\x01\x01\0".as_slice(),
             b"\0\0\0\0\0\0\xb0\xea\x01\0".as_slice(),
