@@ -72,15 +72,12 @@ fn bytes_that_mean_nothing_do_not_stop_a_job() {
 #[test]
 fn bytes_of_the_first_life_outlive_several_deaths() {
     let Some(program) = program() else { return };
-    for (of_0, of_1, deaths) in [
-        ("20,10,30", "35", 4),
-        ("20,12", "20,30", 4),
-        ("20,19,20", "0", 3),
-    ] {
+    for (of_0, of_1) in [("20,10,30", "35"), ("20,12", "20,30"), ("20,19,20", "0")] {
         let options = format!("--protocol pessimist --max-restarts 20 {AS_IT_IS}");
         let ended = program.job(2, &options, &format!("padding 40 {of_0} {of_1}"));
         assert_eq!(ended.status, Some(DIFFERED), "{}", ended.err);
-        assert_eq!(ended.deaths(), deaths, "{}", ended.err);
+        let last_life = format!("incarnation {} goes on", of_0.split(',').count());
+        assert!(ended.err.contains(&last_life), "{}", ended.err);
         for words in [
             "rank 0 sent other bytes in its replay",
             "the replay of rank 0 had other bytes in messages",

@@ -76,7 +76,14 @@ mod tests {
         let (name, value) = variable.split_once('=').expect("a name");
         let mut command = Command::new("sleep");
         let mut sleeper = command.arg("1000").env(name, value).spawn().expect("sleep");
-        let text = of_processes(&variable);
+        // Its environment can be read a little later than it has begun.
+        let text = loop {
+            let text = of_processes(&variable);
+            if !text.is_empty() {
+                break text;
+            }
+            std::thread::yield_now();
+        };
         sleeper.kill().expect("it runs");
         sleeper.wait().expect("it ends");
         assert!(

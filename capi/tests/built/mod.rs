@@ -132,7 +132,9 @@ impl Ended {
 
     /// How many ranks have died.
     pub fn deaths(&self) -> usize {
-        self.err.matches("was killed by SIGKILL").count()
+        self.err
+            .matches("was killed by SIGKILL (incarnation")
+            .count()
     }
 
     /// Replayed messages that were compared with those of the life before.

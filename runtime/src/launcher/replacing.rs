@@ -87,7 +87,8 @@ impl Job {
         let (shot, cause) = (lives.shot, lives.likely_cause(signal_of(end)));
         let stage = lives.stage();
         lives.next_life();
-        let wait = futile::wait(lives.futile);
+        // Whom the launcher kills by its own options comes again at once.
+        let wait = shot.map_or_else(|| futile::wait(lives.futile), |_| Duration::ZERO);
         lives.pending = Some(Pending {
             start_at: Instant::now() + wait,
             incarnation,
@@ -112,10 +113,13 @@ impl Job {
         let deaths = self.lives[rank].futile;
         if futile::is_told(deaths) {
             let what = futile::describe(deaths, stage, &self.config.recovery);
-            let wait = wait.as_secs_f64();
-            self.say(Some(format!(
-                "rank {rank} {what}. Its next start waits {wait:.1} s, and longer after each such death"
-            )));
+            let wait = match wait.as_secs_f64() {
+                0.0 => String::new(),
+                wait => {
+                    format!(". Its next start waits {wait:.1} s, and longer after each such death")
+                }
+            };
+            self.say(Some(format!("rank {rank} {what}{wait}")));
         }
     }
 

@@ -67,10 +67,12 @@ fn what_was_acknowledged_is_held_and_given_back() {
 // EL-3, EL-5, FENCE-1
 #[test]
 fn loggers_with_the_same_dead_tail_are_brought_to_the_life_that_goes_on() {
-    let setup = setup(374);
-    assert_eq!((setup.plan.replicas, setup.plan.quorum), (3, 2));
-    let totals = run(setup).unwrap_or_else(|breach| panic!("{setup:?}: {breach}"));
-    assert!(totals.lives > 2, "{totals:?}");
+    for seed in [13, 32, 35, 52, 54] {
+        let setup = setup(seed);
+        assert_eq!((setup.plan.replicas, setup.plan.quorum), (3, 2));
+        let totals = run(setup).unwrap_or_else(|breach| panic!("{setup:?}: {breach}"));
+        assert!(totals.lives > 2, "{totals:?}");
+    }
 }
 
 /// The same seed is the same run, to the last acknowledgement.
@@ -87,7 +89,7 @@ fn a_seed_is_one_run() {
 #[test]
 fn every_planted_bug_is_found() {
     for bug in LoggerBug::ALL {
-        let found = (0..400).find_map(|seed| {
+        let found = (0..500).find_map(|seed| {
             let setup = Setup {
                 bug: Some(bug),
                 ..setup(seed)

@@ -151,7 +151,7 @@ fn a_silent_rank_is_suspected_if_that_was_asked_for() {
         let second = lines.iter().find(|line| line.starts_with("[1]")).unwrap();
         let id = second.rsplit(' ').next().unwrap().parse().unwrap();
         // Starting takes less; who is stopped while it greets is found too.
-        while processor_ticks(id) < 20 {
+        while processor_ticks(id) < 60 {
             std::thread::yield_now();
         }
         let id = rustix::process::Pid::from_raw(id).unwrap();
