@@ -82,6 +82,7 @@ extern "C" fn is_asked_by_program() -> c_int {
 
 /// On the stack of this library: what a fresh answer leaves there differs from life to
 /// life.
+// SAFETY: the other library gives a function and what it is to be given.
 unsafe extern "C" fn aside(body: extern "C" fn(*mut c_void), call: *mut c_void) {
     own_stack::run(|| {
         body(call);
@@ -99,6 +100,7 @@ extern "C" fn number(lane: u8, fresh: i64) -> i64 {
     answer(|program| program.answer_number(lane, fresh)).unwrap_or(fresh)
 }
 
+// SAFETY: the other library lends that many bytes for this call.
 unsafe extern "C" fn bytes(fresh: *mut u8, bytes: usize) {
     // SAFETY: the other library lends them for this call.
     let fresh = unsafe { slice::from_raw_parts_mut(fresh, bytes) };

@@ -95,6 +95,8 @@ const UNKNOWN: *mut State = ptr::without_provenance_mut(1);
 static STATE: AtomicPtr<State> = AtomicPtr::new(UNKNOWN);
 
 /// When it is loaded: the program may close the descriptor before its first question.
+// SAFETY: the loader calls what is in this section, with arguments that C functions may
+// ignore.
 #[used]
 #[unsafe(link_section = ".init_array")]
 static LOOK: extern "C" fn() = {

@@ -70,6 +70,7 @@ unsafe extern "C" fn getrusage(whose: c_int, into: *mut rusage) -> c_int {
     unsafe { next::getrusage(whose, into) }
 }
 
+// SAFETY: as of getrusage: `into` is room for what it answers.
 unsafe fn ask_usage(state: &State, whose: c_int, into: *mut rusage) -> c_int {
     // SAFETY: as the caller promises.
     let status = unsafe { next::getrusage(whose, into) };
