@@ -26,3 +26,4 @@ mod protected;
 mod same_memory;
 mod status;
 mod table;
+mod thread;

@@ -4,7 +4,7 @@
 use super::border::without_panic;
 use super::failure::{Code, Failure};
 use super::program::Program;
-use core::cell::Cell;
+use super::thread;
 use core::mem::ManuallyDrop;
 use core::ptr;
 use core::sync::atomic::{AtomicUsize, Ordering};
@@ -18,7 +18,7 @@ pub struct WorldHandle {
 
 /// Nothing here is dropped when the thread ends: a rank that ends without leaving
 /// its job has nothing to put in order.
-enum State {
+pub enum State {
     Absent,
     Idle(usize, ManuallyDrop<Box<Program>>),
     /// A call is under way.
@@ -27,20 +27,26 @@ enum State {
     Broken(usize),
 }
 
-thread_local! {
-    static STATE: Cell<State> = const { Cell::new(State::Absent) };
-}
-
 /// Of worlds that were made, from 1: no number comes again.
 static NEXT: AtomicUsize = AtomicUsize::new(1);
+
+#[inline]
+fn replace(state: State) -> State {
+    thread::with(|thread| thread.world.replace(state))
+}
+
+#[inline]
+fn set(state: State) {
+    thread::with(|thread| thread.world.set(state));
+}
 
 /// Makes the world of this thread.
 pub fn begin(make: impl FnOnce() -> Result<Program, Failure>) -> Result<*mut WorldHandle, Failure> {
     refrain::check_process()?;
-    match STATE.replace(State::Busy) {
+    match replace(State::Busy) {
         State::Absent => {}
         other => {
-            STATE.set(other);
+            set(other);
             return Err(Failure::new(
                 Code::World,
                 "this thread has a world already: refrain_finalize ends it",
@@ -49,12 +55,12 @@ pub fn begin(make: impl FnOnce() -> Result<Program, Failure>) -> Result<*mut Wor
     }
     let made = without_panic(make);
     let serial = NEXT.fetch_add(1, Ordering::Relaxed);
-    STATE.set(match &made {
+    set(match &made {
         Ok(_) => State::Busy,
         Err(_) => State::Absent,
     });
     let program = ManuallyDrop::new(Box::new(made?));
-    STATE.set(State::Idle(serial, program));
+    set(State::Idle(serial, program));
     Ok(ptr::without_provenance_mut(serial))
 }
 
@@ -70,7 +76,7 @@ pub fn with<T>(
         has_returned = true;
         result
     });
-    STATE.set(match has_returned {
+    set(match has_returned {
         true => State::Idle(world.addr(), program),
         // It is in no state that anybody knows, and is not dropped.
         false => State::Broken(world.addr()),
@@ -87,35 +93,47 @@ pub fn end(
     with(world, may_end)?;
     let program = ManuallyDrop::into_inner(take(world)?);
     let result = without_panic(|| end(*program));
-    STATE.set(State::Absent);
+    set(State::Absent);
     result
 }
 
 /// The world of this thread, while no call is under way.
 pub fn idle() -> Option<*const WorldHandle> {
-    let state = STATE.replace(State::Busy);
+    let state = replace(State::Busy);
     let idle = match &state {
         State::Idle(serial, _) => Some(ptr::without_provenance(*serial)),
         _ => None,
     };
-    STATE.set(state);
+    set(state);
     idle
 }
 
 /// Whether this thread has a world, in whatever state.
 pub fn has_world() -> bool {
-    let state = STATE.replace(State::Busy);
+    let state = replace(State::Busy);
     let has_world = !matches!(state, State::Absent);
-    STATE.set(state);
+    set(state);
     has_world
 }
 
 fn take(world: *const WorldHandle) -> Result<ManuallyDrop<Box<Program>>, Failure> {
     refrain::check_process()?;
-    let state = STATE.replace(State::Busy);
-    let why = match state {
-        State::Idle(serial, program) if serial == world.addr() => return Ok(program),
-        State::Broken(serial) if serial == world.addr() => {
+    match replace(State::Busy) {
+        State::Idle(serial, program) if serial == world.addr() => Ok(program),
+        other => {
+            set(other);
+            Err(refused(world))
+        }
+    }
+}
+
+/// Why the state does not serve. Here, so that the state stays in registers above.
+#[cold]
+#[inline(never)]
+fn refused(world: *const WorldHandle) -> Failure {
+    let state = replace(State::Busy);
+    let why = match &state {
+        State::Broken(serial) if *serial == world.addr() => {
             "a defect of the library has ended this world (see the error before)"
         }
         State::Busy => "a call of this thread is under way: signal handlers may make none",
@@ -124,8 +142,8 @@ fn take(world: *const WorldHandle) -> Result<ManuallyDrop<Box<Program>>, Failure
             "there is no such world on this thread: refrain_init makes it, and refrain_finalize ends it"
         }
     };
-    STATE.set(state);
-    Err(Failure::new(Code::World, why))
+    set(state);
+    Failure::new(Code::World, why)
 }
 
 #[cfg(test)]
