@@ -50,7 +50,7 @@ pub enum Error {
     },
     /// A fabric failed.
     #[error(transparent)]
-    Fabric(#[from] refrain_transport::fabric::FabricError),
+    Fabric(Box<refrain_transport::fabric::FabricError>),
     /// The engine cannot go on.
     #[error(transparent)]
     Engine(refrain_transport::engine::EngineError),
@@ -163,5 +163,11 @@ mod tests {
             assert_eq!(said.contains(checkpoint), stall != Stall::Disk, "{said}");
         }
         assert!(says(Stall::Budget, None).contains(": raise --log-memory, give it a disk"));
+    }
+}
+
+impl From<refrain_transport::fabric::FabricError> for Error {
+    fn from(error: refrain_transport::fabric::FabricError) -> Self {
+        Self::Fabric(Box::new(error))
     }
 }

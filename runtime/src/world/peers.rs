@@ -93,7 +93,7 @@ impl Peers {
 pub(super) const STRANGER: &str = "it runs on another host (or in another network namespace), where shared memory does not reach: use --fabric auto";
 
 fn refused(peer: Rank, reason: String) -> Error {
-    Error::Fabric(FabricError::Attach { peer, reason })
+    FabricError::Attach { peer, reason }.into()
 }
 
 /// An address without memory.

@@ -1,6 +1,7 @@
 //! Why an engine stops.
 
 use crate::fabric::FabricError;
+use refrain_ring::read_back::ReadBackError;
 use refrain_ring::{ArenaFull, Clock, Rank, Ssn};
 use thiserror::Error;
 
@@ -9,7 +10,7 @@ use thiserror::Error;
 pub enum EngineError {
     /// The fabric or a peer broke.
     #[error(transparent)]
-    Fabric(#[from] FabricError),
+    Fabric(Box<FabricError>),
     /// A message is missing on a channel.
     #[error("message {expected} of rank {source_rank} is missing: message {found} came instead")]
     Gap {
@@ -44,7 +45,7 @@ pub enum EngineError {
     },
     /// The log cannot be read for a peer that began anew.
     #[error(transparent)]
-    Resend(#[from] refrain_ring::read_back::ReadBackError),
+    Resend(Box<ReadBackError>),
     /// A peer began anew, and nothing is there to send it again.
     #[error(
         "rank {peer} begins anew, and the protocol `{protocol}` keeps nothing of what it was sent: choose one that does"
@@ -131,8 +132,8 @@ pub enum EngineError {
     },
     /// Messages have other bytes, and so many that it is another history. REC-8
     #[error(
-        "operation {clock} is not what this rank did in the life before: {width}, which is another history, not padding; \
-         first, {first}. \
+        "operation {clock} is not what this rank did in the life before: {what}. \
+         This is another history, not padding. \
          What a rank sends must not depend on time, random numbers or addresses: \
          seed random numbers with constants, and leave --record-clocks and --same-memory on, which make clocks, \
          addresses and unwritten memory the same in each life. \
@@ -141,12 +142,25 @@ pub enum EngineError {
     OtherHistory {
         /// The operation.
         clock: Clock,
-        /// How many messages differ, and how much.
-        width: String,
-        /// The first difference, with its operation.
-        first: String,
+        /// How many messages differ, how much, and the first difference.
+        what: String,
     },
     /// The system gave no log memory.
     #[error(transparent)]
     Log(ArenaFull),
+}
+
+// Each operation returns it: a larger one costs each of them time.
+const _: () = assert!(size_of::<EngineError>() <= 48);
+
+impl From<FabricError> for EngineError {
+    fn from(error: FabricError) -> Self {
+        Self::Fabric(Box::new(error))
+    }
+}
+
+impl From<ReadBackError> for EngineError {
+    fn from(error: ReadBackError) -> Self {
+        Self::Resend(Box::new(error))
+    }
 }

@@ -396,8 +396,11 @@ impl Engine {
         match (stops, first) {
             (Stops::AsAnotherHistory, Some(first)) => EngineError::OtherHistory {
                 clock,
-                width: self.comparison.explain_width(),
-                first: format!("at operation {}, {first}", first.clock),
+                what: format!(
+                    "{}; first, at operation {}, {first}",
+                    self.comparison.explain_width(),
+                    first.clock
+                ),
             },
             (_, first) => EngineError::OtherBytes {
                 clock,

@@ -82,10 +82,12 @@ impl Making<'_> {
         let (host, published) = self.introduce(&shm.address(), Vec::new())?;
         let neighbours = self.neighbours(host, &published);
         if let Some(stranger) = neighbours.stranger_to(self.membership.rank) {
-            return Err(Error::Fabric(FabricError::Attach {
+            let reason = STRANGER.into();
+            return Err(FabricError::Attach {
                 peer: stranger,
-                reason: STRANGER.into(),
-            }));
+                reason,
+            }
+            .into());
         }
         self.explain(&neighbours, None);
         let reach = Reach::Near;

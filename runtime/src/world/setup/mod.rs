@@ -128,7 +128,9 @@ impl Membership {
 /// A rank that does not answer is missed by several others at once: the first
 /// that says so ends the job, so that it is said once.
 fn tell_launcher(error: &Error, control: Option<&mut ControlPlane>) {
-    if let (Error::Fabric(FabricError::Silent { .. }), Some(control)) = (error, control) {
+    if let (Error::Fabric(fabric), Some(control)) = (error, control)
+        && let FabricError::Silent { .. } = **fabric
+    {
         control.abort(&error.to_string());
     }
 }
