@@ -258,7 +258,11 @@ fn a_killed_job_leaves_nothing() {
     let temporary = folder.path().join(LONG_NAME);
     std::fs::create_dir(&temporary).expect("a folder");
     for kill_logger_first in [false, true] {
-        let mut command = job("-n 3 --protocol pessimist", &events_program(), "rounds 1000000");
+        let mut command = job(
+            "-n 3 --protocol pessimist",
+            &events_program(),
+            "rounds 1000000",
+        );
         command.env("TMPDIR", &temporary);
         let mut launcher = Launched::start(&mut command);
         launcher.wait_for("begun", 1);

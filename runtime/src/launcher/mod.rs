@@ -178,7 +178,7 @@ pub struct Outcome {
     /// Exit status for the launcher: that of the first rank that failed (128 +
     /// signal for a killed one; 1 for one that failed with status 0), 128 +
     /// signal when the launcher was told to end, 141 (as by SIGPIPE) when
-    /// nobody reads its output any more, [`DIFFERED`] when replayed messages had
+    /// its output has no reader any more, [`DIFFERED`] when replayed messages had
     /// other bytes and all else went well, or 0.
     pub status: i32,
     /// What happened, for people; `None` after a good end, and when nobody
