@@ -13,7 +13,8 @@
  * call asks for are not noticed.
  *
  * Threads. A world belongs to the thread that made it; for others it does not
- * exist. Signal handlers must not call anything here, nor may forked children.
+ * exist. Signal handlers and forked children must not call any function of this
+ * library.
  *
  * Buffers. A blocking call uses its buffers until it returns. Those of a request
  * belong to the library until a call has told of the request's end: until then,
@@ -40,8 +41,8 @@ enum refrain_error {
     REFRAIN_OK = 0,
     /* An argument that cannot be. */
     REFRAIN_ERR_ARGUMENT = 1,
-    /* There is no such world on this thread, or one already; or this process is a
-     * forked child of a rank. */
+    /* This thread has no such world, or has one already; or this process is a forked
+     * child of a rank. */
     REFRAIN_ERR_WORLD = 2,
     /* The request or message is over, or is named twice in one call. */
     REFRAIN_ERR_REQUEST = 3,
@@ -79,8 +80,8 @@ enum refrain_error {
 int refrain_api_version(void);
 
 /* What went wrong in the last call of this thread that failed, and what to do about
- * it; "" if none has. Never NULL. The text is the library's; it stays until the next
- * call of this thread that fails, and is cut behind 2047 bytes. */
+ * it; "" if none has. Never NULL. The text belongs to the library, has at most 2047 bytes,
+ * and is valid until the next call of this thread that fails. */
 const char *refrain_last_error(void);
 
 /* The name of a code: "REFRAIN_ERR_RANK". Of an unknown one: "unknown". Never
@@ -122,10 +123,10 @@ int refrain_barrier(refrain_world *world);
 
 /* The time: *seconds since the job began, in steps of a nanosecond. It never goes
  * back, also not from one life of the rank to the next; ranks of different hosts may
- * differ by as much as their hosts' clocks. With a protocol that recovers the time is
- * recorded: a life that plays its past again is told what the life before was told, so
- * what is sent may depend on it. With `refrain run --record-clocks off` it may not. May
- * be called before refrain_restored; what it tells there is not recorded. */
+ * differ by as much as their hosts' clocks. With a protocol that can recover, each time
+ * is recorded: in its replay, a rank that was started again gets the recorded times. So
+ * messages may depend on them, unless the job runs with `--record-clocks off`. May be
+ * called before refrain_restored: then the time is not recorded. */
 int refrain_wtime(refrain_world *world, double *seconds);
 
 /* Lets messages arrive and leave, and asks for none. For programs that compute for

@@ -22,16 +22,16 @@ const PAGE_BYTES: usize = 4096;
 /// Far more holes than there are.
 const FILLED_MAX: usize = 4096;
 
-/// Before the library maps anything: where `addresses` is not chosen, the kernel places
-/// it among the mappings of the program.
+/// Before the library maps anything: without `addresses`, the kernel places its mappings
+/// among those of the program.
 pub fn begin_elsewhere() {
     if !uses(Means::Addresses) {
         refrain::placement::let_kernel_choose();
     }
 }
 
-/// Fills the holes. Where addresses are limited (`ulimit -v`) or the program has no
-/// loader, it does nothing; where the kernel refuses, as far as it comes.
+/// Fills the holes. Does nothing if addresses are limited (`ulimit -v`) or the program has
+/// no loader; stops early if the kernel refuses a mapping.
 pub fn begin_at_line() {
     // SAFETY: it only looks something up.
     let loader = unsafe { libc::getauxval(libc::AT_BASE) } as usize;
@@ -51,7 +51,7 @@ pub fn begin_at_line() {
         if is_before_line(place, bytes, loader) {
             left -= 1;
         } else {
-            // SAFETY: it was mapped here, and is used by nothing.
+            // SAFETY: it was mapped here, and is not used.
             let _ = unsafe { munmap(ptr::without_provenance_mut(place), bytes) };
             bytes /= 2;
         }

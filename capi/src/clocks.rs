@@ -1,6 +1,5 @@
-//! The joint with the preloaded `librefrain_clocks.so`, where the launcher has given
-//! this process one: the engine answers what the program asks the machine, as in the
-//! rank's first life. REC-4
+//! The interface to the preloaded `librefrain_clocks.so`, if there is one: the engine records
+//! clocks and random bytes of the program, and gives the recorded ones in a replay. REC-4
 
 #![allow(
     unsafe_code,
@@ -40,8 +39,7 @@ fn find(name: &CStr) -> Option<*mut c_void> {
     (!found.is_null()).then_some(found)
 }
 
-/// The program begins to join its job: what this library asks meanwhile is its own
-/// affair.
+/// The program begins to join its job: calls of this library itself are not recorded.
 pub fn join() {
     if let Some(join) = find(c"refrain_clocks_join") {
         // SAFETY: the function of that name has this type in every version.
@@ -49,7 +47,7 @@ pub fn join() {
     }
 }
 
-/// It has joined: its thread's questions come here.
+/// It has joined: from now on calls of its thread are recorded.
 pub fn attach() {
     type Attach = unsafe extern "C" fn(version: c_int, engine: *const Engine) -> c_int;
     let Some(attach) = find(c"refrain_clocks_attach") else {
@@ -60,7 +58,7 @@ pub fn attach() {
     let attached = unsafe { mem::transmute::<*mut c_void, Attach>(attach)(VERSION, &ENGINE) };
     if attached == 2 {
         eprintln!(
-            "refrain: the program has asked for times or random numbers more often before refrain_init than is kept (60 KiB): a later life of this rank is given others from there on. Ask for them behind refrain_init, or see docs/recording-clocks.md"
+            "refrain: before refrain_init the program got more times or random bytes than can be recorded (60 KiB): in a later life of this rank the rest of them differs. Get them after refrain_init, or see docs/recording-clocks.md"
         );
     }
 }
@@ -80,9 +78,8 @@ extern "C" fn is_asked_by_program() -> c_int {
     present::idle().is_some().into()
 }
 
-/// On the stack of this library: what a fresh answer leaves there differs from life to
-/// life.
-// SAFETY: the other library gives a function and what it is to be given.
+/// Runs on the stack of this library: bytes that it leaves there differ from life to life.
+// SAFETY: the other library passes a function and its argument.
 unsafe extern "C" fn aside(body: extern "C" fn(*mut c_void), call: *mut c_void) {
     own_stack::run(|| {
         body(call);
@@ -92,7 +89,7 @@ unsafe extern "C" fn aside(body: extern "C" fn(*mut c_void), call: *mut c_void) 
 
 fn answer<T>(call: impl FnOnce(&mut Program) -> Result<T, refrain::Error>) -> Option<T> {
     let world = present::idle()?;
-    // What has failed fails again in the program's next call.
+    // An error comes again in the program's next call.
     without_panic(|| present::with(world, |program| Ok(call(program)?))).ok()
 }
 

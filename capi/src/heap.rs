@@ -4,7 +4,7 @@
 //! Libraries that are loaded (libfabric, libibverbs), the loader and the C library
 //! itself still allocate from the program's heap.
 
-#![allow(unsafe_code, reason = "hands allocations on")]
+#![allow(unsafe_code, reason = "passes allocations on")]
 
 use super::same_memory::{Means, uses};
 use core::alloc::{GlobalAlloc, Layout};

@@ -1,6 +1,6 @@
-//! Which means keep what a program has never written the same in each of its lives:
-//! `REFRAIN_SAME_MEMORY`, a list of `heap`, `stack` and `addresses` with commas
-//! between, or `none`; all of them where it is not set.
+//! Which means keep memory that the program has never written the same in each life:
+//! `REFRAIN_SAME_MEMORY`, a list of `heap`, `stack` and `addresses`, separated by commas, or
+//! `none`; all of them if it is not set.
 //!
 //! It is read once, before the first allocation of the library, and so without
 //! allocating.
@@ -42,7 +42,7 @@ pub fn check() -> Result<(), Failure> {
     Err(Failure::new(
         Code::Config,
         format_args!(
-            "{} is not a list of heap, stack and addresses with commas between, and not none",
+            "{} is not valid: use heap, stack, addresses (several, separated by commas), or none",
             VARIABLE.to_string_lossy()
         ),
     ))

@@ -148,9 +148,9 @@ pub enum CheckpointError {
         /// What is wrong.
         reason: String,
     },
-    /// The checkpoint server had no room for a conversation, also later.
+    /// The checkpoint server had no room for a conversation, also after a while.
     #[error(
-        "checkpoint server {address} has no room for a conversation: {reason}; the checkpoints that it has acknowledged stay: start another server for some of the jobs, or let only processes that are trusted reach this one"
+        "checkpoint server {address} has no room for a conversation: {reason}; the checkpoints that it has acknowledged stay. Start another server for some of the jobs, or use a secret so that only trusted processes can talk to this one"
     )]
     Busy {
         /// Where it is.

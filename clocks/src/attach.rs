@@ -1,5 +1,5 @@
-//! The joint with `librefrain`, which looks these functions up by name, since the two
-//! may be of different builds.
+//! The interface to `librefrain`, which finds these functions by name, since the two may be
+//! of different builds.
 
 #![allow(unsafe_code, reason = "functions that another library calls by name")]
 
@@ -9,8 +9,8 @@ use core::ffi::c_int;
 /// Of these functions and of [`Engine`].
 const VERSION: c_int = 1;
 
-/// The calling process joins its job: until [`refrain_clocks_attach`] questions are
-/// the library's own.
+/// The calling process joins its job: until [`refrain_clocks_attach`] calls come from
+/// `librefrain` itself and are not answered.
 // SAFETY: the name is the library's own.
 #[unsafe(no_mangle)]
 extern "C" fn refrain_clocks_join() {
@@ -19,9 +19,9 @@ extern "C" fn refrain_clocks_join() {
     }
 }
 
-/// It has joined: `engine` answers this thread. 1: it does, from now on; 2: as well,
-/// but some answers of before had no room and will be others in a later life; 0: this
-/// process has nothing that is kept for it, or `engine` is of another version.
+/// It has joined: from now on `engine` answers calls of this thread. Returns 1; 2 if also
+/// some earlier answers had no room and will differ in a later life; 0 if this process is
+/// no rank that a launcher has prepared, or `engine` has another version.
 ///
 /// # Safety
 /// The functions of `engine` may be called by this thread until
@@ -32,7 +32,7 @@ unsafe extern "C" fn refrain_clocks_attach(version: c_int, engine: *const Engine
     let Some(state) = state::known().filter(|_| version == VERSION) else {
         return 0;
     };
-    // SAFETY: of this version it is one.
+    // SAFETY: the caller passes an engine of this version.
     match state.attach(unsafe { *engine }) {
         (false, _) => 0,
         (true, false) => 1,
@@ -40,7 +40,7 @@ unsafe extern "C" fn refrain_clocks_attach(version: c_int, engine: *const Engine
     }
 }
 
-/// It has left its job: questions are answered by the machine.
+/// It has left its job: the C library answers its calls.
 // SAFETY: the name is the library's own.
 #[unsafe(no_mangle)]
 extern "C" fn refrain_clocks_detach() {

@@ -1,11 +1,11 @@
-//! Answers before the program joins its job: the first life keeps them, a later one
-//! gives them again, in their order, as long as its questions are of the same kinds.
+//! Answers before the program joins its job: the first life records them, a later life
+//! gives them again in the same order, as long as its calls are of the same kinds.
 //!
 //! An answer is its kind (one byte), its length (two bytes, little endian), and its
 //! bytes.
 
 const HEAD_BYTES: usize = 3;
-/// Answers are kept up to as much in all.
+/// Bytes of all recorded answers at most.
 pub const KEPT_BYTES_MAX: usize = 60 << 10;
 
 /// Answers of this process.
@@ -13,29 +13,29 @@ pub struct Early {
     kept: [u8; KEPT_BYTES_MAX],
     end: usize,
     is_full: bool,
-    /// Those of the first life, as far as they are not given yet.
+    /// Answers of the first life that are still to be given.
     again: Option<&'static [u8]>,
 }
 
 impl Early {
-    /// Nothing is kept; a later life has `again` to give.
+    /// Starts without recorded answers; a later life gives those of `again`.
     pub fn begin(&mut self, again: Option<&'static [u8]>) {
         self.end = 0;
         self.is_full = false;
         self.again = again;
     }
 
-    /// What is kept of this life.
+    /// The recorded answers of this life.
     pub fn kept(&self) -> &[u8] {
         self.kept.get(..self.end).unwrap_or_default()
     }
 
-    /// Some answers found no room.
+    /// Some answers had no room.
     pub fn is_full(&self) -> bool {
         self.is_full
     }
 
-    /// The program is given `answer`, or what is put in its place.
+    /// Records `answer`, or replaces it by that of the first life.
     pub fn answer(&mut self, kind: u8, answer: &mut [u8]) {
         match self.again {
             Some(again) => self.again = Some(give(again, kind, answer).unwrap_or_default()),
@@ -60,8 +60,8 @@ impl Early {
     }
 }
 
-/// Gives the first of `again`, if it is of this kind and length, and returns the
-/// others.
+/// Gives the first answer of `again`, if it has this kind and length, and returns the
+/// rest.
 fn give<'a>(again: &'a [u8], kind: u8, answer: &mut [u8]) -> Option<&'a [u8]> {
     let (head, rest) = again.split_first_chunk::<HEAD_BYTES>()?;
     let [of, low, high] = *head;

@@ -1,21 +1,21 @@
 //! `librefrain_clocks.so`: preloaded into the processes of a rank that may be started
-//! again, it answers what the program asks the machine (the time, processor time, its
-//! process id, random bytes) as the rank's first life was answered, so that what the
-//! program sends is the same in each life.
+//! again, it records what the program gets from the C library (times, processor times, its
+//! process id, random bytes), and gives the program the same values in later lives, so that
+//! it sends the same messages in each life.
 //!
 //! The dynamic linker loads it into every process that a rank starts. So it promises:
-//! it allocates nothing, starts no thread, opens nothing that stays open, never fails,
-//! and hands every call on to the C library until it knows better: in processes that
-//! are no rank, in children after `fork`, in all threads but one, and while that thread
-//! is within a call of `librefrain`. It uses nothing of `std`.
+//! it allocates nothing, starts no thread, keeps no file open, and never fails. It passes
+//! calls on to the C library unchanged in processes that are no rank, in children after
+//! `fork`, in all threads but one, and while that thread is within a call of `librefrain`.
+//! It does not use `std`.
 //!
 //! | file | subject |
 //! |---|---|
-//! | `next` | the functions that the C library has of these names |
-//! | `state` | what this process is, and whose question it is |
+//! | `next` | the C library's functions of the same names |
+//! | `state` | whether this process is a rank, and which calls are answered |
 //! | `early` | answers before the program joins the job |
-//! | `section` | what the launcher keeps of a rank from life to life |
-//! | `attach` | the joint with `librefrain` |
+//! | `section` | the file in memory that all lives of a rank share |
+//! | `attach` | the interface to `librefrain` |
 //! | `time`, `usage`, `random`, `process` | the functions that are answered |
 //!
 //! `docs/recording-clocks.md` says what is answered, how, and what is not. It must

@@ -1,5 +1,5 @@
-//! What the C library, or a library preloaded behind this one, has of the same names.
-//! Looked up once: `clock_gettime` leads to the kernel's page (vDSO) then, as ever.
+//! The functions of the same names in the C library, or in a library that is preloaded after
+//! this one. Each is looked up once; `clock_gettime` still uses the kernel's vDSO.
 
 #![allow(
     unsafe_code,
@@ -10,7 +10,7 @@ use core::ffi::{CStr, c_void};
 use core::ptr;
 use core::sync::atomic::{AtomicPtr, Ordering};
 
-/// A function of that name behind this library.
+/// The next function of that name after this library's.
 pub struct Next {
     name: &'static CStr,
     found: AtomicPtr<c_void>,
@@ -42,8 +42,8 @@ impl Next {
     }
 }
 
-/// Declares functions that call what the C library has of that name. Where it has
-/// none they return the value behind `else`.
+/// Declares functions that call the C library's function of that name. If it has none, they
+/// return the value after `else`.
 macro_rules! next {
     ($($name:ident($($argument:ident: $type:ty),*) -> $result:ty, else $none:expr;)*) => {$(
         /// # Safety

@@ -1,5 +1,5 @@
-//! The process's id. In a later life the program is told that of the first. Functions
-//! that it hands this id back to mean this process.
+//! The process's id. In a later life the program gets the id of the first life. Functions
+//! that take a process id translate it back to the id of this process.
 
 #![allow(unsafe_code, reason = "takes the place of functions of the C library")]
 
@@ -35,7 +35,7 @@ pub mod next {
 }
 
 fn own() -> pid_t {
-    // SAFETY: asks for a number.
+    // SAFETY: returns a number.
     unsafe { next::getpid() }
 }
 
@@ -56,7 +56,7 @@ extern "C" fn gettid() -> pid_t {
     first.filter(|_| thread == own()).unwrap_or(thread)
 }
 
-/// Whom the program means. `-ID` is a group to some functions.
+/// The process that the program means by `id`. For some functions `-ID` is a group.
 fn meant(id: pid_t) -> pid_t {
     match state::asked().and_then(state::State::first_process) {
         Some(first) if id == first => own(),
@@ -108,7 +108,7 @@ unsafe extern "C" fn setpgid(process: pid_t, group: pid_t) -> c_int {
     unsafe { next::setpgid(meant(process), meant(group)) }
 }
 
-/// Whom `getpriority` and `setpriority` mean: a process, a group, or a user.
+/// The same for `getpriority` and `setpriority`: a process, a group, or a user.
 fn meant_by(which: c_uint, who: c_uint) -> c_uint {
     match which {
         libc::PRIO_PROCESS | libc::PRIO_PGRP => meant(who.cast_signed()).cast_unsigned(),

@@ -18,8 +18,8 @@ mod next {
     }
 }
 
-/// Older C libraries have no `arc4random`, but a program that looks it up by name finds
-/// that of this library.
+/// Older C libraries have no `arc4random`, but a program that looks it up by name finds the
+/// one of this library.
 fn of_system() -> u32 {
     let mut bytes = [0; 4];
     fill(bytes.as_mut_ptr().cast(), bytes.len());
@@ -39,11 +39,11 @@ fn fill(into: *mut c_void, bytes: usize) {
     }
 }
 
-/// Tells the program fresh bytes that it has room for.
+/// Records fresh bytes, or replaces them by those of the first life.
 ///
 /// # Safety
 /// `into` are `bytes` bytes, written, and the caller's.
-unsafe fn tell(state: &State, into: *mut c_void, bytes: usize) {
+unsafe fn answer(state: &State, into: *mut c_void, bytes: usize) {
     if bytes > 0 {
         // SAFETY: as the caller promises.
         let fresh = unsafe { slice::from_raw_parts_mut(into.cast(), bytes) };
@@ -51,7 +51,7 @@ unsafe fn tell(state: &State, into: *mut c_void, bytes: usize) {
     }
 }
 
-fn tell_number(state: &State, fresh: u32) -> u32 {
+fn answer_number(state: &State, fresh: u32) -> u32 {
     let mut bytes = fresh.to_ne_bytes();
     let _ = state.aside(|| state.bytes(Bytes::Random, &mut bytes));
     u32::from_ne_bytes(bytes)
@@ -66,7 +66,7 @@ unsafe extern "C" fn getrandom(into: *mut c_void, bytes: usize, flags: c_uint) -
         && let Some(state) = state::asked()
     {
         // SAFETY: the system has written as many.
-        unsafe { tell(state, into, given) };
+        unsafe { answer(state, into, given) };
     }
     given
 }
@@ -80,7 +80,7 @@ unsafe extern "C" fn getentropy(into: *mut c_void, bytes: usize) -> c_int {
         && let Some(state) = state::asked()
     {
         // SAFETY: all of them are written.
-        unsafe { tell(state, into, bytes) };
+        unsafe { answer(state, into, bytes) };
     }
     status
 }
@@ -90,7 +90,7 @@ unsafe extern "C" fn getentropy(into: *mut c_void, bytes: usize) -> c_int {
 extern "C" fn arc4random() -> u32 {
     // SAFETY: asks for a number.
     let fresh = unsafe { next::arc4random() };
-    state::asked().map_or(fresh, |state| tell_number(state, fresh))
+    state::asked().map_or(fresh, |state| answer_number(state, fresh))
 }
 
 // SAFETY: as the C library's function of this name.
@@ -100,7 +100,7 @@ unsafe extern "C" fn arc4random_buf(into: *mut c_void, bytes: usize) {
     unsafe { next::arc4random_buf(into, bytes) };
     if let Some(state) = state::asked() {
         // SAFETY: all of them are written.
-        unsafe { tell(state, into, bytes) };
+        unsafe { answer(state, into, bytes) };
     }
 }
 
@@ -109,5 +109,5 @@ unsafe extern "C" fn arc4random_buf(into: *mut c_void, bytes: usize) {
 extern "C" fn arc4random_uniform(end: u32) -> u32 {
     // SAFETY: asks for a number.
     let fresh = unsafe { next::arc4random_uniform(end) };
-    state::asked().map_or(fresh, |state| tell_number(state, fresh))
+    state::asked().map_or(fresh, |state| answer_number(state, fresh))
 }

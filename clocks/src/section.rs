@@ -1,9 +1,7 @@
-//! The memory that the launcher keeps for a rank over all its lives: a file in memory,
-//! which each life inherits and maps. The first life that joins fills it, later ones
-//! read it.
+//! A file in memory that the launcher keeps for a rank over all its lives. Each life
+//! inherits and maps it. The first life that joins fills it, later ones read it.
 //!
-//! Only this library reads and writes it; to the launcher it is room. All zero: no
-//! life has joined yet.
+//! Only this library reads and writes it. All zero: no life has joined yet.
 
 #![allow(unsafe_code, reason = "maps memory that lives of a rank share")]
 
@@ -13,15 +11,15 @@ use core::{mem, ptr, slice};
 
 /// The number of the file's descriptor, the same in each life.
 const VARIABLE: &CStr = c"REFRAIN_CLOCKS_FD";
-/// What the file is: children inherit the variable, and may have another file there.
+/// The link of the file: children inherit the variable, and may have another file there.
 const LINK: &[u8] = b"/memfd:refrain-clocks (deleted)";
-/// A longer file is none that a launcher has made.
+/// Launchers make no longer file.
 const BYTES_MAX: usize = 1 << 20;
 
 /// The last byte is the version of this layout.
 const FILLED: u64 = 0x5246_434c_4f43_4b01;
 
-/// Amounts of processor time that go on from life to life.
+/// Processor times that continue from life to life.
 #[derive(Clone, Copy)]
 pub enum Spent {
     Process,
@@ -38,11 +36,11 @@ pub const SPENT: usize = 6;
 struct Header {
     /// [`FILLED`] when all else is written.
     filled: AtomicU64,
-    /// Which program it is of.
+    /// The program that filled it.
     image: AtomicU64,
     process: AtomicU32,
     answers_bytes: AtomicU32,
-    /// In nanoseconds: the most that the program has been told.
+    /// In nanoseconds: the highest values that the program got.
     spent_ns: [AtomicI64; SPENT],
 }
 const _: () = assert!(mem::size_of::<Header>() == 24 + 8 * SPENT);
@@ -56,17 +54,16 @@ pub struct Section {
     descriptor: c_int,
 }
 
-/// What the first life that joined has left.
+/// The content that the first life that joined has written.
 pub struct Filled {
     pub process: c_int,
     pub answers: &'static [u8],
-    /// Processor time that the program has been told of in its lives up to now, at
-    /// most; by [`Spent`].
+    /// The highest processor times that the program got in its lives so far; by [`Spent`].
     pub spent_ns: [i64; SPENT],
 }
 
 impl Section {
-    /// That of this process, if a launcher has given it one.
+    /// The file of this process, if a launcher has given it one.
     pub fn of_this_process() -> Option<Self> {
         let descriptor = c_int::try_from(number(variable()?)?).ok()?;
         let bytes = bytes_of(descriptor)?;
@@ -99,7 +96,7 @@ impl Section {
         self.header.filled.load(Ordering::Acquire) == 0
     }
 
-    /// What a life of this program has left.
+    /// The content, if a life of this program has written it.
     pub fn filled_by(&self, image: u64) -> Option<Filled> {
         let header = self.header;
         let bytes = header.answers_bytes.load(Ordering::Relaxed) as usize;
@@ -114,7 +111,7 @@ impl Section {
             spent_ns: header
                 .spent_ns
                 .each_ref()
-                .map(|told| told.load(Ordering::Relaxed)),
+                .map(|spent| spent.load(Ordering::Relaxed)),
             // SAFETY: it is never written again once it is filled.
             answers: unsafe { slice::from_raw_parts(self.room, bytes) },
         })
@@ -132,15 +129,15 @@ impl Section {
         header.filled.store(FILLED, Ordering::Release);
     }
 
-    /// The program is told this amount.
-    pub fn tell_spent_ns(&self, spent: Spent, ns: i64) {
+    /// The program gets this amount.
+    pub fn note_spent_ns(&self, spent: Spent, ns: i64) {
         if let Some(place) = self.header.spent_ns.get(spent as usize) {
             place.fetch_max(ns, Ordering::Relaxed);
         }
     }
 
-    /// What this process starts from now on does not inherit the file: it is no part
-    /// of the job.
+    /// Programs that this process starts from now on do not inherit the file: they are not
+    /// part of the job.
     pub fn close_to_children(&self) {
         // The program may have closed it, and opened another.
         if bytes_of(self.descriptor).is_some() {
@@ -150,7 +147,7 @@ impl Section {
     }
 }
 
-/// The length of the launcher's file, if the descriptor is of that. It is sealed
+/// The length of the launcher's file, if the descriptor is of that file, which is sealed
 /// against shrinking.
 fn bytes_of(descriptor: c_int) -> Option<usize> {
     let mut path = *b"/proc/self/fd/0000000000\0";

@@ -1,7 +1,7 @@
-//! What this process is, and whose question it is.
+//! Whether this process is a rank, and which calls are answered.
 //!
-//! All that is known lies in pages that the kernel empties in a child after `fork`:
-//! the child is another process, and gets true answers.
+//! The state is in pages that the kernel empties in a child after `fork`: the child is
+//! another process, and the C library answers it.
 
 #![allow(
     unsafe_code,
@@ -15,18 +15,17 @@ use core::ffi::{c_int, c_void};
 use core::sync::atomic::{AtomicPtr, AtomicU8, AtomicUsize, Ordering};
 use core::{mem, ptr};
 
-/// What `librefrain` answers with. REC-4
+/// The functions of `librefrain` that answer. REC-4
 #[derive(Clone, Copy)]
 #[repr(C)]
 pub struct Engine {
-    /// Not 0: the question comes from the program, and not from within a call of the
-    /// library.
+    /// Not 0: the call comes from the program, and not from within a call of the library.
     pub is_asked_by_program: extern "C" fn() -> c_int,
     /// Runs `body` where it leaves nothing on the program's stack.
     pub aside: unsafe extern "C" fn(body: extern "C" fn(*mut c_void), call: *mut c_void),
     /// A number of a lane, 1 to 15: `fresh`, or that of the first life.
     pub number: extern "C" fn(lane: u8, fresh: i64) -> i64,
-    /// Puts those of the first life in the place of fresh bytes.
+    /// Replaces fresh bytes by those of the first life.
     pub bytes: unsafe extern "C" fn(fresh: *mut u8, bytes: usize),
 }
 
@@ -54,23 +53,23 @@ pub enum Bytes {
     Usage = 34,
 }
 
-/// Where the answers come from.
+/// Who answers.
 #[derive(Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Phase {
-    /// Nothing is known: a child after `fork`.
+    /// A child after `fork`: the C library.
     Emptied,
-    /// The program has not joined its job yet.
+    /// The program has not joined its job yet: `Early`.
     Early,
-    /// It is joining; or it could not.
+    /// It is joining, or could not join: the C library.
     Joining,
-    /// From the engine.
+    /// It has joined: the engine.
     Attached,
-    /// It has left the job: from the machine.
+    /// It has left the job: the C library.
     Left,
 }
 
-/// What a process of a rank knows.
+/// The state of a process of a rank.
 #[repr(C)]
 pub struct State {
     /// The thread that is answered. 0: none.
@@ -94,7 +93,7 @@ const UNKNOWN: *mut State = ptr::without_provenance_mut(1);
 /// Null: this process is no rank.
 static STATE: AtomicPtr<State> = AtomicPtr::new(UNKNOWN);
 
-/// When it is loaded: the program may close the descriptor before its first question.
+/// When it is loaded: the program may close the descriptor before its first call.
 // SAFETY: the loader calls what is in this section, with arguments that C functions may
 // ignore.
 #[used]
@@ -106,8 +105,8 @@ static LOOK: extern "C" fn() = {
     look
 };
 
-/// The state, if a question of this thread is one of the program that is to be
-/// answered as in the first life.
+/// The state, if a call of this thread comes from the program and is to be answered as in
+/// the first life.
 #[inline]
 pub fn asked() -> Option<&'static State> {
     let state = known()?;
@@ -141,7 +140,7 @@ pub fn known() -> Option<&'static State> {
 
 #[cold]
 fn look() -> Option<&'static State> {
-    // Other threads, and what is called from here, ask the machine meanwhile.
+    // Meanwhile the C library answers other threads, and calls from here.
     let unknown = STATE.compare_exchange(
         UNKNOWN,
         ptr::null_mut(),
@@ -182,8 +181,8 @@ fn emptied_by_fork() -> Option<&'static State> {
 }
 
 impl State {
-    /// This thread is the one that is answered: with what the first life was told
-    /// before it joined, if this is a later one.
+    /// This thread is the one that is answered; in a later life with the answers that the
+    /// first one got before it joined.
     fn begin(&self, section: Section) {
         let image = image();
         self.image.set(image);
@@ -229,8 +228,8 @@ impl State {
         self.first_process.get()
     }
 
-    /// Asks the machine and tells the program: where it is not seen on the program's
-    /// stack what the machine has said, which differs from life to life.
+    /// Runs `ask` on a stack of `librefrain`, if it can: fresh values, which differ from life
+    /// to life, must not stay on the program's stack.
     pub fn aside<T>(&self, ask: impl FnOnce() -> T) -> Option<T> {
         let Some(engine) = self.engine.get() else {
             return Some(ask());
@@ -248,7 +247,7 @@ impl State {
         call.told
     }
 
-    /// A fresh number, or what is told in its place.
+    /// A fresh number, or the one that replaces it.
     pub fn number(&self, kind: Number, fresh: i64) -> i64 {
         let mut told = fresh;
         self.answering(|phase, engine, early| match (phase, engine) {
@@ -263,7 +262,7 @@ impl State {
         told
     }
 
-    /// Fresh bytes, in whose place others may be put.
+    /// Fresh bytes, which others may replace.
     pub fn bytes(&self, kind: Bytes, fresh: &mut [u8]) {
         self.answering(|phase, engine, early| match (phase, engine) {
             (Phase::Early, _) => early.answer(kind as u8, fresh),
@@ -275,23 +274,23 @@ impl State {
         });
     }
 
-    /// What earlier lives have used, in nanoseconds: this one's processor time
-    /// continues theirs, and never runs backwards for the program.
+    /// Processor time of earlier lives, in nanoseconds: that of this life is added, so that it
+    /// never decreases for the program.
     pub fn before_ns(&self, spent: Spent) -> i64 {
         let before_ns = self.before_ns.get();
         before_ns.get(spent as usize).copied().unwrap_or_default()
     }
 
-    /// The program is about to be told this amount.
-    pub fn tell_spent_ns(&self, spent: Spent, ns: i64) {
+    /// The program is about to get this amount.
+    pub fn note_spent_ns(&self, spent: Spent, ns: i64) {
         if self.phase() == Phase::Attached
             && let Some(section) = self.section.get()
         {
-            section.tell_spent_ns(spent, ns);
+            section.note_spent_ns(spent, ns);
         }
     }
 
-    /// One answer at a time: a signal handler that asks within one gets the truth.
+    /// One answer at a time: a signal handler within one gets fresh values.
     fn answering(&self, answer: impl FnOnce(Phase, Option<Engine>, &mut Early)) {
         if self.is_answering.replace(true) {
             return;
@@ -308,21 +307,21 @@ impl State {
         self.is_answering.set(false);
     }
 
-    // ---- the joint with the engine ----
+    // ---- the interface to the engine ----
 
-    /// The program joins its job: what the library asks for that is its own affair.
+    /// The program joins its job: calls of the library for that are not answered here.
     pub fn join(&self) {
         if self.phase() == Phase::Early {
             self.set_phase(Phase::Joining);
         }
     }
 
-    /// It has joined: `engine` answers the questions of this thread. Returns whether
-    /// it can, and whether answers of before found no room.
+    /// It has joined: `engine` answers calls of this thread. Returns whether it does, and
+    /// whether earlier answers had no room.
     pub fn attach(&self, engine: Engine) -> (bool, bool) {
         let is_emptied = self.phase() == Phase::Emptied;
         if is_emptied {
-            // A child after `fork` has joined: of before nothing is known.
+            // A child after `fork` has joined: it knows nothing of the time before.
             let Some(section) = Section::of_this_process() else {
                 return (false, false);
             };
@@ -355,7 +354,7 @@ impl State {
     }
 }
 
-/// What is asked aside, and what came of it.
+/// The argument of [`enter`]: the call and its result.
 struct Call<F, T> {
     ask: Option<F>,
     told: Option<T>,
@@ -367,8 +366,8 @@ extern "C" fn enter<F: FnOnce() -> T, T>(call: *mut c_void) {
     call.told = call.ask.take().map(|ask| ask());
 }
 
-/// A hash of what is executed: which file, with which arguments. A wrapper is
-/// another program than what it starts.
+/// A hash of the program's file and arguments. A wrapper has another one than the program
+/// that it starts.
 fn image() -> u64 {
     const PRIME: u64 = 0x0000_0100_0000_01b3;
     let mut hash: u64 = 0xcbf2_9ce4_8422_2325;

@@ -40,7 +40,7 @@ fn kind_of(clock: clockid_t) -> Option<Number> {
     })
 }
 
-/// What the program is told of a clock, in nanoseconds. `None`: it cannot be read.
+/// The time of a clock for the program, in nanoseconds. `None`: it cannot be read.
 fn told_ns(state: &State, clock: clockid_t, kind: Number) -> Option<i64> {
     state.aside(|| ask_ns(state, clock, kind))?
 }
@@ -59,7 +59,7 @@ fn ask_ns(state: &State, clock: clockid_t, kind: Number) -> Option<i64> {
         _ => return Some(state.number(kind, fresh_ns)),
     };
     let told_ns = state.number(kind, fresh_ns.saturating_add(state.before_ns(spent)));
-    state.tell_spent_ns(spent, told_ns);
+    state.note_spent_ns(spent, told_ns);
     Some(told_ns)
 }
 

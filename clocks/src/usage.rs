@@ -1,4 +1,4 @@
-//! What the process has used.
+//! Processor time and other resources that the process has used.
 
 #![allow(unsafe_code, reason = "takes the place of functions of the C library")]
 
@@ -35,11 +35,11 @@ fn timeval_of(ns: i64) -> timeval {
     }
 }
 
-/// Tells the program all of `fresh` at once.
+/// Records all of `fresh` at once, or replaces it.
 ///
 /// # Safety
 /// `T` is plain numbers without padding.
-unsafe fn tell<T>(state: &State, kind: Bytes, fresh: &mut T) {
+unsafe fn answer<T>(state: &State, kind: Bytes, fresh: &mut T) {
     let (start, bytes) = ((&raw mut *fresh).cast::<u8>(), mem::size_of::<T>());
     // SAFETY: all of these bytes are written, and any others are numbers as well.
     state.bytes(kind, unsafe { slice::from_raw_parts_mut(start, bytes) });
@@ -85,15 +85,15 @@ unsafe fn ask_usage(state: &State, whose: c_int, into: *mut rusage) -> c_int {
         told.ru_stime = timeval_of(ns_of(told.ru_stime).saturating_add(state.before_ns(system)));
     }
     // SAFETY: 18 numbers of 8 bytes.
-    unsafe { tell(state, Bytes::Usage, told) };
+    unsafe { answer(state, Bytes::Usage, told) };
     if let Some([user, system]) = spent {
-        state.tell_spent_ns(user, ns_of(told.ru_utime));
-        state.tell_spent_ns(system, ns_of(told.ru_stime));
+        state.note_spent_ns(user, ns_of(told.ru_utime));
+        state.note_spent_ns(system, ns_of(told.ru_stime));
     }
     status
 }
 
-/// What `times` answers.
+/// The results of `times`.
 #[repr(C)]
 struct Times {
     of_process: tms,
@@ -130,9 +130,9 @@ fn ask_times(state: &State) -> Times {
         .tms_stime
         .saturating_add(state.before_ns(system) / NS_PER_TICK);
     // SAFETY: five numbers of 8 bytes.
-    unsafe { tell(state, Bytes::Times, &mut told) };
+    unsafe { answer(state, Bytes::Times, &mut told) };
     let of = &told.of_process;
-    state.tell_spent_ns(user, of.tms_utime.saturating_mul(NS_PER_TICK));
-    state.tell_spent_ns(system, of.tms_stime.saturating_mul(NS_PER_TICK));
+    state.note_spent_ns(user, of.tms_utime.saturating_mul(NS_PER_TICK));
+    state.note_spent_ns(system, of.tms_stime.saturating_mul(NS_PER_TICK));
     told
 }

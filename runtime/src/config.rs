@@ -64,15 +64,14 @@ pub struct RecoveryConfig {
     pub kill_at_clock: Option<u64>,
     /// `--same-memory`: what of a rank's memory is the same in each life.
     pub same_memory: SameMemory,
-    /// `--record-clocks`: what a program asks for that another life would be told
-    /// otherwise (the time) is recorded, and a later life is told the same.
+    /// `--record-clocks`: times and other values that differ in each life are recorded, and
+    /// a later life gets the recorded ones in its replay.
     pub record_clocks: bool,
-    /// `--divergence`: what follows when a replayed message has other bytes.
+    /// `--divergence`: the action when a replayed message has other bytes.
     pub divergence: Divergence,
 }
 
-/// What follows when a replayed message has other bytes than in the life before.
-/// REC-8
+/// The action when a replayed message has other bytes than in the life before. REC-8
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Divergence {
     /// The rank stops.
@@ -222,8 +221,8 @@ pub struct JobConfig {
     pub recovery: RecoveryConfig,
     /// `--verbose`: rank 0 says on standard error what was chosen and why.
     pub verbose: bool,
-    /// When the job began, in nanoseconds since 1970: the time of programs counts
-    /// from there. The launcher fills it in. 0: each process counts from its start.
+    /// The start of the job, in nanoseconds since 1970: `World::time` counts from there. The
+    /// launcher fills it in. 0: each process counts from its own start.
     pub began_unix_ns: u64,
 }
 

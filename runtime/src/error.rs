@@ -75,7 +75,7 @@ pub enum Error {
     },
     /// A child that a rank's process has forked calls the library.
     #[error(
-        "this process was forked by a rank's process and is no rank itself: only the process that joined the job may call the library; the child may run another program (exec) or exit"
+        "this process was forked by the process of a rank: only the process that joined the job may call the library; a child may run another program (exec) or exit"
     )]
     Forked,
     /// The job's settings cannot be used.

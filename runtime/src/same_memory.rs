@@ -1,12 +1,12 @@
-//! What of a rank's memory is the same in each life, beyond what its program has
-//! written: `--same-memory`.
+//! `--same-memory`: which parts of a rank's memory are the same in each life although its
+//! program has not written them.
 
 use core::fmt;
 use core::str::FromStr;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-/// Tells the ranks of a job with restarts; where it is missing, all is the same.
+/// The variable by which ranks of a job with restarts get the option; unset: all parts.
 pub const VARIABLE: &str = "REFRAIN_SAME_MEMORY";
 
 /// `--same-memory`. The text form is its words, separated by commas, or `none`.
@@ -40,7 +40,7 @@ impl Default for SameMemory {
 
 /// A text with another word.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
-#[error("{0:?} is none of heap, stack, addresses (several, separated by commas), or none alone")]
+#[error("{0:?} is not valid: use heap, stack, addresses (several, separated by commas), or none")]
 pub struct NotSameMemory(String);
 
 impl FromStr for SameMemory {

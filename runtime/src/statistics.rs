@@ -62,8 +62,7 @@ pub struct EventStatistics {
     pub completions: u64,
     /// Receives that were taken back.
     pub cancelled: u64,
-    /// Numbers and bytes that the program was given from outside: the time, random
-    /// bytes.
+    /// Numbers and bytes that the program got from outside: times, random bytes.
     pub given: u64,
     /// Records of operations that found nothing.
     pub nothing: u64,

@@ -24,6 +24,9 @@ pub const STRANGER_WAIT: Duration = Duration::from_secs(10);
 const PAUSE: Duration = Duration::from_millis(100);
 /// More than a handshake needs.
 const READ_BYTES: usize = 4096;
+/// Reads in one step from a connection that was refused: one that sends without end does
+/// not keep the server.
+const DROPPED_READS_MAX: usize = 64;
 
 /// A connection that may be served: where there is a secret, the other side has proved
 /// that it knows it.
@@ -173,8 +176,8 @@ impl Door {
         guests
     }
 
-    /// Says no to a guest in the server's own words, and closes the connection when the
-    /// other side has, or after [`STRANGER_WAIT`].
+    /// Refuses a guest with a message of the server, and closes the connection when the other
+    /// side has closed it, or after [`STRANGER_WAIT`].
     pub fn refuse(&mut self, guest: Guest, words: &[u8], why: &str, now: Instant) {
         let Guest {
             stream,
@@ -185,19 +188,24 @@ impl Door {
         let refusal = match &mut session {
             None => words.to_vec(),
             Some(session) => {
-                // Over already: the connection is closed below without a word.
+                // Fails if it is over already: then nothing is sent.
                 let _ = session.say(words);
                 let sealed = session.unsent().to_vec();
                 session.note_sent(sealed.len());
                 sealed
             }
         };
-        self.wait_for(Waiting {
+        let mut waiting = Waiting {
             stream,
             session,
             refusal: Some(refusal),
             until: now + STRANGER_WAIT,
-        });
+        };
+        // Now: if the session has read all that the other side sends, nothing wakes the
+        // door for this connection.
+        if matches!(waiting.step(), Outcome::Waits) {
+            self.wait_for(waiting);
+        }
     }
 
     fn accept(&mut self, now: Instant, guests: &mut Vec<Guest>) {
@@ -308,6 +316,7 @@ fn is_of_one(error: &io::Error) -> bool {
 
 impl Waiting {
     fn step(&mut self) -> Outcome {
+        let mut dropped_reads = 0;
         loop {
             let sent = match &mut self.refusal {
                 Some(words) => send_refusal(&mut self.stream, words),
@@ -327,7 +336,12 @@ impl Waiting {
                     let why = "it has ended without a proof that it knows the secret";
                     return Outcome::Gone(Some(why.into()));
                 }
-                (Ok(_), None) => {}
+                (Ok(_), None) => {
+                    dropped_reads += 1;
+                    if dropped_reads == DROPPED_READS_MAX {
+                        return Outcome::Waits;
+                    }
+                }
                 (Ok(count), Some(session)) => {
                     if let Err(error) = session.receive(&bytes[..count]) {
                         return Outcome::Gone(Some(error.to_string()));

@@ -83,17 +83,17 @@ const ANSWER_MAX: Duration = Duration::from_secs(10);
 /// How long a server may be busy. Its conversations end after a checkpoint each, those
 /// of silent strangers after 10 s.
 const BUSY_MAX: Duration = Duration::from_secs(60);
-/// Calls to a server with a secret that end before both sides have proved that they know
-/// it: the server may have closed this one to make room for strangers.
+/// Attempts that may end before both sides have proved that they know the secret: the server
+/// may have closed the connection to make room for others.
 const UNPROVEN_MAX: u32 = 6;
 /// Pauses between calls: twice as long each time.
 const PAUSE_MIN: Duration = Duration::from_millis(10);
 const PAUSE_MAX: Duration = Duration::from_millis(500);
 
-/// What is said of a server that says nothing any more.
+/// The error about a server that ends a conversation.
 const ENDED: &str = "it has ended the conversation: start it again if it has died, and try again; or choose another place";
-/// What is said of one that has not said anything.
-const NO_WELCOME: &str = "it has ended the conversation before a word: if it has a --secret, name that file with --checkpoint-secret; if it has died, start it again; or choose another place";
+/// The error about one that ends it before its first message.
+const NO_WELCOME: &str = "it has ended the conversation before its first message: if it has a --secret, name that file with --checkpoint-secret; if it has died, start it again; or choose another place";
 
 /// Why there is no conversation, and what to do.
 fn unreachable(error: &io::Error) -> String {
@@ -101,13 +101,13 @@ fn unreachable(error: &io::Error) -> String {
         ErrorKind::InvalidData => format!(
             "{error}: name the file of its --secret with --checkpoint-secret, or none if it has none"
         ),
-        ErrorKind::WouldBlock => "it has let the connection in and does not answer: let it go on if it is stopped, or choose another place".into(),
+        ErrorKind::WouldBlock => "it has accepted the connection and does not answer: continue it if it is stopped, or choose another place".into(),
         ErrorKind::PermissionDenied => error.to_string(),
         _ => format!("it cannot be reached: {error}: start it again, or choose another place"),
     }
 }
 
-/// Why a call came to nothing.
+/// Why there is no conversation.
 struct NotWelcome {
     error: CheckpointError,
     /// Both sides have a secret, and the server ended before it was proved.
@@ -120,7 +120,7 @@ impl Client {
         Self { address, job }
     }
 
-    /// Calls until the server has room for a conversation.
+    /// Connects again until the server has room for a conversation.
     fn talk(&self, patience: Option<Duration>) -> Result<Talk, CheckpointError> {
         let until = Instant::now() + BUSY_MAX;
         let (mut pause, mut unproven) = (PAUSE_MIN, 0);
@@ -140,7 +140,7 @@ impl Client {
         }
     }
 
-    /// Calls once. `patience`: how long to wait for the answer.
+    /// Connects once. `patience`: how long to wait for the answer.
     fn call(&self, patience: Option<Duration>) -> Result<Talk, NotWelcome> {
         let address = self.address.to_string();
         let stream = Stream::connect(&self.address).map_err(|error| {
@@ -161,7 +161,7 @@ impl Client {
     }
 }
 
-/// How a server ends with a caller that it takes for a stranger.
+/// Errors of a connection that the server closes before the proof.
 const UNPROVEN: [ErrorKind; 3] = [
     ErrorKind::InvalidData,
     ErrorKind::ConnectionReset,
@@ -178,7 +178,7 @@ impl Talk {
             job: job.id,
             prefix: job.prefix.clone(),
         };
-        // Where it cannot be said, the server may have told why.
+        // If this fails, the server may have sent its reason.
         let _ = framing::say(&mut self.stream, &hello);
         let mut none = Strip::new();
         match framing::receive(&mut self.stream, &mut none) {

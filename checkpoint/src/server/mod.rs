@@ -5,7 +5,7 @@
 //! |---|---|
 //! | [`session`] | one conversation, without its socket |
 //! | `desk` | whose folder is whose |
-//! | `service` | a thread for each conversation, so many at a time |
+//! | `service` | a thread for each conversation; a limited number |
 //!
 //! Each conversation has a thread: it waits for its socket and for the disk, and
 //! nobody waits for it. A client that is slow, or gone in the middle, costs what it
@@ -50,7 +50,7 @@ pub struct ServerOptions {
     pub listen: Vec<ServerAddress>,
     /// How files are written.
     pub io: DiskIo,
-    /// Conversations at a time: one more is refused, and the client calls again.
+    /// Conversations at a time: more are refused, and the clients connect again.
     pub conversations_max: usize,
 }
 

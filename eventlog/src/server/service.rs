@@ -113,7 +113,7 @@ impl<H: Host> Service<H> {
 
     /// Takes what lies in the rings of an earlier server and stores it, one ring at a
     /// time: their rooms together may be more than what the store holds unwritten. On
-    /// a full disk the rest is left for later; until then nobody is listened to.
+    /// a full disk the rest is left for later; until then no client is served.
     fn take_over_rings(&mut self) -> Result<(), StoreError> {
         while let Some(name) = self.left_rings.front().copied() {
             if let Err(error) = self.take_over(name) {
@@ -223,6 +223,8 @@ impl<H: Host> Service<H> {
         moved |= self.progress()?;
         if !self.left_rings.is_empty() {
             self.take_over_rings()?;
+            // Does not read from clients meanwhile: what they send waits in their sockets.
+            self.send();
             return Ok(self.left_rings.is_empty());
         }
         moved |= self.sweep();
@@ -402,7 +404,7 @@ impl<H: Host> Service<H> {
     /// Sends what waits, and says what to listen for.
     pub(super) fn send(&mut self) {
         let unread_bytes = self.options.limits.unread_bytes;
-        let has_room = served_ring::has_room(&self.logbook);
+        let has_room = served_ring::has_room(&self.logbook) && self.left_rings.is_empty();
         let mut over = Vec::new();
         for (&id, connection) in &mut self.connections {
             let is_sent = connection.channel.send(unread_bytes).is_ok();

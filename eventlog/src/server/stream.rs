@@ -18,9 +18,9 @@ pub(super) enum Stream {
 }
 
 impl Stream {
-    /// Of a connection that was let in, which does not block. Over a Unix socket memory is shared, too, and who
-    /// shares it can end the server (by cutting the file short): the listener lets in
-    /// those only who could send it a signal.
+    /// Of a connection that was let in and does not block. Over a Unix socket memory is
+    /// shared, too, and a process that shares it can end the server (by cutting the file
+    /// short): the listener lets in only processes that could also send it a signal.
     pub(super) fn new(accepted: Accepted) -> io::Result<Self> {
         match accepted {
             Accepted::Unix(stream) => Ok(Self::Unix(stream)),

@@ -19,6 +19,9 @@ use std::sync::Arc;
 const PREFIX: &str = "events-";
 const LOCK: &str = "lock";
 const WATERMARK: &str = "watermark";
+/// Reads before the watermark counts as damaged: the logger that runs may overwrite it
+/// during a read.
+const WATERMARK_TRIES: u32 = 8;
 
 /// A folder that is only looked at.
 #[derive(Debug)]
@@ -82,14 +85,23 @@ impl ReadFiles for Folder {
 
     fn watermark(&self) -> io::Result<Option<u64>> {
         let path = self.path.join(WATERMARK);
-        let bytes = match std::fs::read(&path) {
-            Ok(bytes) => bytes,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-            Err(error) => return Err(error),
-        };
-        let read = watermark::read(&bytes);
-        read.map(Some)
-            .map_err(|reason| io::Error::other(format!("{} is damaged: {reason}", path.display())))
+        let mut tries = WATERMARK_TRIES;
+        loop {
+            let bytes = match std::fs::read(&path) {
+                Ok(bytes) => bytes,
+                Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+                Err(error) => return Err(error),
+            };
+            tries -= 1;
+            match watermark::read(&bytes) {
+                Ok(group) => return Ok(Some(group)),
+                Err(reason) if tries == 0 => {
+                    let reason = format!("{} is damaged: {reason}", path.display());
+                    return Err(io::Error::other(reason));
+                }
+                Err(_) => {}
+            }
+        }
     }
 
     fn path(&self, file: u64) -> PathBuf {

@@ -82,7 +82,7 @@ pub enum StoreError {
         reason: String,
     },
     /// The files end before what was stored, and so before what was acknowledged.
-    #[error("the files in {} end with group {found}, but groups up to {stored} were stored: files were deleted, cut or damaged, and acknowledged events are lost here. If a quorum of other replicas has them, the job goes on without this logger; else its ranks cannot be recovered. To begin anew without these events, remove the whole folder", .folder.display())]
+    #[error("the files in {} end with group {found}, but groups up to {stored} were stored: files were deleted, cut or damaged, and acknowledged events are lost here. If a quorum of other replicas has them, the job goes on without this logger; otherwise its ranks cannot be recovered. To begin again without these events, remove the whole folder", .folder.display())]
     Lost {
         /// The folder.
         folder: PathBuf,
@@ -91,8 +91,8 @@ pub enum StoreError {
         /// The last group that was stored.
         stored: u64,
     },
-    /// The folder is to be gone on with, and holds nothing to go on with.
-    #[error("{} has no file `watermark`: this logger has run with this folder before, and all its files are gone, with all events that it acknowledged. If a quorum of other replicas has them, the job goes on without this logger; else its ranks cannot be recovered", .folder.display())]
+    /// The logger continues with this folder, and all its files are gone.
+    #[error("{} has no file `watermark`: this logger has run with this folder before, and all its files are gone, with all events that it acknowledged. If a quorum of other replicas has them, the job goes on without this logger; otherwise its ranks cannot be recovered", .folder.display())]
     NotBegun {
         /// The folder.
         folder: PathBuf,

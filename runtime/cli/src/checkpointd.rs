@@ -91,8 +91,8 @@ pub fn run(arguments: Arguments) -> miette::Result<ExitCode> {
 /// Open files besides those of conversations and strangers: listeners, the folder, pipes.
 const FILES_BESIDES: usize = 64;
 
-/// Raises the limit of open files as far as it is needed and allowed; fewer conversations
-/// where it stays low.
+/// Raises the limit of open files as far as needed and allowed. Returns the number of
+/// conversations that it allows.
 fn conversations_max() -> usize {
     let besides = FILES_BESIDES + STRANGERS_MAX;
     let needed = (besides + CONVERSATIONS_MAX * FILES_PER_CONVERSATION) as u64;

@@ -121,7 +121,7 @@ fn text(found: Result<&[Provider], &str>, devices: Result<&[Device], &str>) -> S
         "--record-clocks",
         match choice::clocks::library() {
             Ok(library) => format!("by {}", library.display()),
-            Err(why) => format!("only of World::time and refrain_wtime: {why}"),
+            Err(why) => format!("only World::time and refrain_wtime: {why}"),
         },
     );
     let (auto, why) = choice::auto_fabric(port, found);
@@ -159,7 +159,7 @@ fn cores() -> String {
 fn same_addresses() -> String {
     match (launcher::can_fix_layout(), launcher::can_set_random_bytes()) {
         (Ok(()), Ok(())) => "yes, in each life of a rank".into(),
-        (Ok(()), Err(why)) => format!("yes, but other stack guards: {why}"),
+        (Ok(()), Err(why)) => format!("yes, but stack guards differ: {why}"),
         (Err(why), Ok(())) => format!("no: {why}"),
         (Err(why), Err(also)) => format!("no: {why}; {also}"),
     }

@@ -128,8 +128,9 @@ pub struct Arguments {
     /// caught up counts twice. 8 with protocols that can recover, 0 with others.
     #[arg(long, value_name = "N")]
     max_restarts: Option<u32>,
-    /// What of a rank's memory is the same in each life, where it may be started again:
-    /// heap, stack, addresses (several, separated by commas), or none. All if not given.
+    /// Keep the same in each life of a rank that may be started again, also where its
+    /// program has not written: heap, stack, addresses (several, separated by commas), or
+    /// none. All if not given.
     #[arg(long, value_name = "LIST", default_value_t = SameMemory::default(), hide_default_value = true)]
     same_memory: SameMemory,
     /// Where checkpoints go: a folder, or a checkpoint server as unix:PATH or
@@ -152,16 +153,16 @@ pub struct Arguments {
     /// checkpoints of one rank.
     #[arg(long, value_name = "SECONDS", default_value = "1", value_parser = seconds::milliseconds)]
     checkpoint_every: u64,
-    /// Record the time that programs ask for (`World::time`, `refrain_wtime`), and what
-    /// programs in C ask the C library (clocks, processor times, process ids, random
-    /// bytes), so that a rank that is started again is told the same; with protocols
+    /// Record the times that programs read (`World::time`, `refrain_wtime`), and in programs
+    /// in C the answers of the C library (clocks, processor times, process ids, random
+    /// bytes), so that a rank that is started again gets the same values; with protocols
     /// that can recover.
     #[arg(long, value_name = "on|off", default_value = "on", action = ArgAction::Set, value_parser = on_or_off)]
     record_clocks: bool,
-    /// What follows when a rank that is started again sends messages with other
-    /// bytes than before: stop (the rank stops), warn (it goes on) or auto (it goes
-    /// on, unless most bytes of many long messages differ). Receivers keep the first
-    /// bytes; the job says so, and its exit status is 80.
+    /// Action when a rank that was started again sends messages with other bytes than
+    /// before: stop (the rank stops), warn (it goes on) or auto (it goes on, unless most
+    /// bytes of many long messages differ). If it goes on, receivers keep the first bytes,
+    /// the job reports it, and its exit status is 80.
     #[arg(long, value_name = "POLICY", default_value = "auto", value_parser = divergence)]
     divergence: Divergence,
     /// Kill a rank or an event logger, to see what happens: RANK@SECONDS,

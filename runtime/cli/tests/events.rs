@@ -2,11 +2,11 @@
 
 mod launched;
 
-use launched::{Ended, Launched, Process, refrain, run};
+use launched::{Ended, Launched, Process, events_program, refrain, run};
 use rustix::process::Signal;
 use serde_json::Value;
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Stdio};
 use tempfile::TempDir;
 
@@ -18,15 +18,6 @@ const LONG_NAME: &str = concat!(
 
 fn folder() -> TempDir {
     tempfile::tempdir().expect("a folder")
-}
-
-fn program() -> PathBuf {
-    let folder = PathBuf::from(env!("CARGO_BIN_EXE_refrain"));
-    let path = folder
-        .with_file_name("examples")
-        .join("refrain-test-events");
-    assert!(path.is_file(), "{} is built by cargo test", path.display());
-    path
 }
 
 /// `refrain run` of the program of this test, or of a workload.
@@ -99,7 +90,7 @@ fn each_row_of_the_table_logs_what_it_says_and_no_more() {
 
 fn the_table_is_kept(way: &str) {
     let options = format!("-n 2 --protocol pessimist {way}");
-    let ended = run(&mut job(&options, &program(), "table")).expect(0);
+    let ended = run(&mut job(&options, &events_program(), "table")).expect(0);
     let found: BTreeMap<&str, &str> = ended
         .out
         .lines()
@@ -137,7 +128,7 @@ fn the_table_is_kept(way: &str) {
 fn the_classic_logs_every_reception() {
     let ended = run(&mut job(
         "-n 2 --protocol pessimist-classic",
-        &program(),
+        &events_program(),
         "table",
     ));
     let ended = ended.expect(0);
@@ -184,7 +175,7 @@ fn events_are_shown_and_counted() {
         "-n 3 --protocol pessimist --event-loggers 2 --event-replicas 2 --stats --event-dir {}",
         events.display()
     );
-    let ended = run(&mut job(&options, &program(), "rounds 50")).expect(0);
+    let ended = run(&mut job(&options, &events_program(), "rounds 50")).expect(0);
     assert!(
         ended.err.contains("100 events logged, 0.4854 for each"),
         "{ended:?}"
@@ -236,7 +227,7 @@ fn killed_loggers_do_not_change_a_job() {
             "-n 3 --protocol pessimist {options} --event-dir {}",
             events.display()
         );
-        let mut command = job(&options, &program(), &format!("rounds {rounds}"));
+        let mut command = job(&options, &events_program(), &format!("rounds {rounds}"));
         let mut launcher = Launched::start(&mut command);
         launcher.wait_for("a quarter", 1);
         for _ in 0..kills {
@@ -267,7 +258,11 @@ fn a_killed_job_leaves_nothing() {
     let temporary = folder.path().join(LONG_NAME);
     std::fs::create_dir(&temporary).expect("a folder");
     for kill_logger_first in [false, true] {
-        let mut command = job("-n 3 --protocol pessimist", &program(), "rounds 1000000");
+        let mut command = job(
+            "-n 3 --protocol pessimist",
+            &events_program(),
+            "rounds 1000000",
+        );
         command.env("TMPDIR", &temporary);
         let mut launcher = Launched::start(&mut command);
         launcher.wait_for("begun", 1);
@@ -293,7 +288,7 @@ fn output_waits_for_its_events() {
     let folder = folder();
     let touch = |name: &str| std::fs::write(folder.path().join(name), "").expect("a file");
     let options = "-n 2 --protocol pessimist --event-way messages --gate-output";
-    let mut command = job(options, &program(), "print");
+    let mut command = job(options, &events_program(), "print");
     command.env("REFRAIN_TEST_FOLDER", folder.path());
     let mut launcher = Launched::start(&mut command);
     // Both: in either order.
@@ -314,7 +309,7 @@ fn output_waits_for_its_events() {
 #[test]
 fn what_cannot_be_is_said() {
     let says = |options: &str, words: &str| {
-        let ended = run(&mut job(options, &program(), "rounds 1"));
+        let ended = run(&mut job(options, &events_program(), "rounds 1"));
         assert_ne!(ended.status, Some(0), "{options}: {ended:?}");
         let said = format!("{}{}", ended.out, ended.err);
         assert!(said.contains(words), "{options}: {said}");
@@ -356,7 +351,7 @@ fn a_logger_of_ones_own_serves_several_jobs() {
     logger.wait_for("listening", 1);
     for _ in 0..2 {
         let options = format!("-n 2 --protocol pessimist --event-loggers {socket}");
-        run(&mut job(&options, &program(), "rounds 20")).expect(0);
+        run(&mut job(&options, &events_program(), "rounds 20")).expect(0);
     }
     let several = run(refrain().args(["events", "stats", &socket]));
     assert_ne!(several.status, Some(0));

@@ -3,7 +3,7 @@
 
 mod launched;
 
-use launched::{Ended, Launched, Process, refrain};
+use launched::{Ended, Launched, Process, events_program, refrain};
 use std::fs::{self, OpenOptions};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
@@ -18,15 +18,6 @@ const LONGEST: Duration = Duration::from_secs(60);
 
 fn folder() -> TempDir {
     tempfile::tempdir().expect("a folder")
-}
-
-fn program() -> PathBuf {
-    let folder = PathBuf::from(env!("CARGO_BIN_EXE_refrain"));
-    let path = folder
-        .with_file_name("examples")
-        .join("refrain-test-events");
-    assert!(path.is_file(), "{} is built by cargo test", path.display());
-    path
 }
 
 /// A job whose rank 0 has paused: all that happened is acknowledged, and nothing moves.
@@ -53,7 +44,7 @@ impl Paused {
             .arg("--event-dir")
             .arg(events)
             .arg("--")
-            .arg(program())
+            .arg(events_program())
             .args(["pause", &ROUNDS.to_string()])
             .env("ERRORS", &errors)
             .env("REFRAIN_TEST_FOLDER", folder.path())

@@ -133,7 +133,7 @@ fn ranks_are_told_what_is_the_same_if_they_may_be_started_again() {
     assert!(
         wrong
             .err
-            .contains("\"stak\" is none of heap, stack, addresses"),
+            .contains("\"stak\" is not valid: use heap, stack, addresses"),
         "{}",
         wrong.err
     );

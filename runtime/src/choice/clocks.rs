@@ -1,5 +1,4 @@
-//! Whether the preloaded `librefrain_clocks.so` answers a program's questions: where
-//! the library is, and which programs the dynamic linker loads it into.
+//! Where `librefrain_clocks.so` is, and into which programs the dynamic linker preloads it.
 
 use std::fs::File;
 use std::io::Read as _;
@@ -9,8 +8,8 @@ use std::path::{Path, PathBuf};
 /// The library's file.
 pub const FILE: &str = "librefrain_clocks.so";
 
-/// Where it is looked for, from the folder of this program: where cargo puts what
-/// another crate needs, beside the program, and where it is installed.
+/// Folders that are searched, relative to the folder of this program: where cargo builds
+/// it, the same folder, and where it is installed.
 const FOLDERS: [&str; 3] = ["deps", ".", "../lib"];
 
 /// The library, beside this program.
@@ -33,7 +32,7 @@ pub fn library() -> Result<PathBuf, String> {
     let path = library.as_os_str().as_encoded_bytes();
     if path.iter().any(|byte| b" :".contains(byte)) {
         return Err(format!(
-            "{} cannot be preloaded: its path has a blank or a colon, which separate the names in LD_PRELOAD",
+            "{} cannot be preloaded: its path has a blank or a colon, which separate names in LD_PRELOAD",
             library.display()
         ));
     }
@@ -48,7 +47,7 @@ pub fn is_preloaded_into(program: &Path) -> Result<(), String> {
     const SET_ID: u32 = 0o6000;
     let name = program.display();
     let Ok(mut file) = File::open(program) else {
-        // It may be executed and not read: then the dynamic linker knows.
+        // It may be executable and not readable: then this is not known.
         return Ok(());
     };
     let mode = file.metadata().map_or(0, |metadata| metadata.mode());

@@ -7,7 +7,7 @@
 //! environment says how it reads: a number that leads to anything else is
 //! recognised before a byte is written to it, or taken from it.
 //!
-//! Number and greeting are the same in each life of a rank: an environment lies on
+//! Number and greeting are the same in each life of a rank, since the environment lies on
 //! the program's stack.
 
 #![allow(
@@ -28,7 +28,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 pub const FD_VARIABLE: &str = "REFRAIN_CONTROL_FD";
 /// The first bytes in that socket: they tell a stale number from a live one.
 pub const GREETING_VARIABLE: &str = "REFRAIN_CONTROL_GREETING";
-/// Longer greetings are none.
+/// No greeting is longer.
 const GREETING_BYTES_MAX: usize = 64;
 
 /// The greeting of a rank, in each of its lives.
@@ -36,7 +36,7 @@ pub fn greeting(job: u64, rank: u32) -> String {
     format!("refrain job {job:016x} rank {rank}")
 }
 
-/// Puts the greeting into a control socket that nobody has used yet.
+/// Puts the greeting into a new control socket.
 ///
 /// # Errors
 /// Of the system.
@@ -128,8 +128,8 @@ pub fn claim() -> Result<Option<OwnedFd>, Error> {
         CLAIMED.store(false, Ordering::Relaxed);
         return Err(stale(
             number,
-            "is a socket of something else, or another process has joined as this rank \
-             (a wrapper may start one program that joins, once)",
+            "is another socket, or another process has joined as this rank \
+             (a wrapper may start only one program that joins)",
         ));
     }
     rustix::io::fcntl_setfd(candidate, FdFlags::CLOEXEC).map_err(|error| Error::Control {

@@ -88,9 +88,9 @@ pub enum ToLauncher {
         /// Which life.
         incarnation: u32,
     },
-    /// A later life plays its past again, and has come so far.
+    /// The replay progress of a later life.
     Replaying {
-        /// How far.
+        /// How far it is.
         figures: ReplayFigures,
     },
     /// A later life has played everything again that is known of the lives before.
@@ -112,15 +112,15 @@ pub enum ToLauncher {
     },
 }
 
-/// How far a later life has come in playing its past again.
+/// The replay progress of a later life.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ReplayFigures {
     /// Its clock at its beginning: that of its checkpoint, or 0.
     pub begin: u64,
     /// Its clock now.
     pub clock: u64,
-    /// The clock up to which its events reach; the life before came at least so far.
-    /// `begin` or less: it has no events.
+    /// The clock of its last recorded event: the life before came at least to there. `begin`
+    /// or less: it has no events.
     pub events_until: u64,
 }
 
@@ -246,12 +246,12 @@ pub enum ToRank {
         incarnation: u32,
         /// The job's settings.
         config: Box<JobConfig>,
-        /// All ranks have passed their last fence. This later life meets no peer: it
+        /// All ranks have passed the last fence. This later life connects to no peer: it
         /// reads what they sent to it from their logs ([`ToRank::Departed`]).
         alone: bool,
     },
-    /// The log memory of a rank that has passed the last fence travels with this
-    /// message. One for each peer, behind the welcome of a life that plays alone.
+    /// The log memory of a rank that has passed the last fence comes with this message: one
+    /// for each peer, after the welcome of a life that is `alone`.
     Departed {
         /// Which rank.
         rank: u32,

@@ -361,7 +361,7 @@ impl ControlPlane {
         is_next.then(|| self.news.pop_front()).flatten()
     }
 
-    /// Whether all ranks have passed the last fence: this later life meets no peer.
+    /// Whether all ranks have passed the last fence: this later life connects to no peer.
     pub fn is_alone(&self) -> bool {
         self.is_alone
     }
@@ -496,13 +496,13 @@ impl ControlPlane {
         self.send("telling that a rank is lost", &message, None)
     }
 
-    /// Says how far this life has come in playing its past again.
+    /// Reports the replay progress of this life.
     ///
     /// # Errors
     /// When the job is being ended, or the launcher is gone.
     pub fn tell_replaying(&mut self, figures: ReplayFigures) -> Result<(), Error> {
         let message = ToLauncher::Replaying { figures };
-        self.send("telling of a recovery", &message, None)
+        self.send("reporting the progress of a recovery", &message, None)
     }
 
     /// Says that everything that is known of earlier lives was played again.

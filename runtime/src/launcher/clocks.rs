@@ -1,5 +1,5 @@
-//! What ranks are started with so that the preloaded `librefrain_clocks.so` answers
-//! them: the library's name, and for each rank a file in memory that its lives share.
+//! What ranks need for `librefrain_clocks.so`: its path in `LD_PRELOAD`, and for each rank
+//! a file in memory that all its lives share.
 
 use super::start::Wanted;
 use crate::Error;
@@ -16,12 +16,12 @@ const PRELOAD: &str = "LD_PRELOAD";
 /// The library knows this variable, and the file by its name.
 const VARIABLE: &str = "REFRAIN_CLOCKS_FD";
 const FILE: &str = "refrain-clocks";
-/// Room for what a rank keeps: memory is taken only for what is written.
+/// Most that a rank stores there; only written pages take memory.
 const FILE_BYTES: u64 = 64 << 10;
 
-/// Adds it to what the ranks of this host are started with, where they may be started
-/// again, clocks are recorded, and the library serves the program. Where it does not
-/// that is told with `--verbose`.
+/// Adds these for the ranks of this host, if ranks may be started again, clocks are
+/// recorded, and the library serves the program. If it does not serve it, `--verbose`
+/// prints why.
 ///
 /// # Errors
 /// Of the system.
@@ -35,7 +35,7 @@ pub fn add(config: &JobConfig, wanted: &mut Wanted, program: &Path) -> Result<()
         Err(why) => {
             if config.verbose {
                 tell(format_args!(
-                    "the clocks and process ids that a program asks for by itself are not recorded: {why}"
+                    "clocks and process ids that the program gets from the C library are not recorded: {why}"
                 ));
             }
             return Ok(());
@@ -49,7 +49,7 @@ pub fn add(config: &JobConfig, wanted: &mut Wanted, program: &Path) -> Result<()
     let preloaded = behind(before, library.as_os_str());
     if config.verbose {
         tell(format_args!(
-            "{} answers the program's clocks and process ids",
+            "{} records the program's clocks and process ids",
             library.display()
         ));
     }
@@ -64,7 +64,7 @@ pub fn add(config: &JobConfig, wanted: &mut Wanted, program: &Path) -> Result<()
     Ok(())
 }
 
-/// What the user preloads stays before it.
+/// `library` comes after the libraries that the user preloads.
 fn behind(before: Option<OsString>, library: &OsStr) -> OsString {
     let mut names = before.unwrap_or_default();
     if !names.is_empty() {
@@ -77,7 +77,7 @@ fn behind(before: Option<OsString>, library: &OsStr) -> OsString {
 fn file() -> io::Result<OwnedFd> {
     let file = memfd_create(FILE, MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)?;
     ftruncate(&file, FILE_BYTES)?;
-    // Lives map it: none may find it shorter.
+    // Lives map it: it must not become shorter.
     fcntl_add_seals(&file, SealFlags::SHRINK | SealFlags::GROW)?;
     Ok(file)
 }

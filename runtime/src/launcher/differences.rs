@@ -1,5 +1,5 @@
-//! Ranks whose replay had other bytes in its messages, and went on: the texts about
-//! them, and the job's exit status. REC-8. Pure.
+//! Ranks that went on although messages of their replay had other bytes: the reports, and
+//! the job's exit status. REC-8. Pure.
 
 use super::Outcome;
 use super::recoveries::Recovery;
@@ -11,12 +11,12 @@ use std::fmt::{self, Display, Formatter};
 /// else went well.
 pub const DIFFERED: i32 = 80;
 
-/// What such bytes are, and what helps.
+/// What such bytes mostly are, and which options help.
 const MEANING: &str = "such bytes are mostly padding or memory that the program never wrote, a time, an address or \
      a process id: --record-clocks and --same-memory make them the same in each life, \
      --divergence stop ends the job at the first of them";
 
-/// Says that the messages of a rank differ. `None`: they do not.
+/// The report about a rank. `None`: its messages do not differ.
 pub fn explain(rank: usize, figures: &RecoveryFigures) -> Option<String> {
     let first = figures.first_difference.as_ref()?;
     Some(format!(
@@ -26,7 +26,7 @@ pub fn explain(rank: usize, figures: &RecoveryFigures) -> Option<String> {
     ))
 }
 
-/// The same of a whole job, for its end.
+/// The report about the whole job, at its end.
 fn summarize(recoveries: &[Recovery]) -> Option<String> {
     let mut differing = recoveries.iter().filter_map(|recovery| {
         let first = recovery.figures.as_ref()?.first_difference.as_ref()?;
@@ -48,7 +48,7 @@ fn summarize(recoveries: &[Recovery]) -> Option<String> {
     ))
 }
 
-/// The outcome of a job at its end, with what is still to be said.
+/// The outcome of a job at its end, and a line that is still to be printed.
 pub fn conclude(outcome: Outcome, recoveries: &[Recovery]) -> (Outcome, Option<String>) {
     let summary = summarize(recoveries);
     match (outcome.status, &outcome.failure, &summary) {

@@ -132,8 +132,8 @@ impl Job {
         self.end(Outcome::new(1, failure), Signal::TERM, Some(rank));
     }
 
-    /// Ends the job because its output cannot be written. That its reader is gone is
-    /// not worth a message: such a job ends as a program that gets SIGPIPE.
+    /// Ends the job because its output cannot be written. If only the reader is gone, the
+    /// job ends without a message, as a program that gets SIGPIPE.
     pub(super) fn output_closed(&mut self, lost: LostStream) {
         let LostStream { stream, error } = lost;
         let closed = match error {

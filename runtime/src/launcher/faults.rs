@@ -131,13 +131,16 @@ impl Job {
         }
     }
 
-    /// Signals the processes of a rank that has not left. `false`: it has.
+    /// Signals the processes of a rank. `false`: it has left, or its process has ended.
     fn signal_life(&mut self, rank: usize, signal: Signal) -> bool {
         let is_to_be_hit = self.is_to_be_hit(rank);
         if is_to_be_hit {
             self.ranks[rank].signal_own(signal);
         } else {
-            let line = format!("rank {rank} has left and is not touched any more");
+            let line = match self.lives[rank].is_awaited() {
+                true => format!("rank {rank} waits for its next start and gets no signal"),
+                false => format!("rank {rank} has left the job and gets no signal"),
+            };
             self.say_of(rank, Some(line));
         }
         is_to_be_hit

@@ -1,5 +1,5 @@
-//! Ranks that are killed again before they have caught up: how long the next start
-//! waits, when that is told, and what would help. Pure.
+//! Ranks that are killed again before they have caught up: the delay of the next start,
+//! which of these deaths are reported, and the text. Pure.
 
 use crate::config::RecoveryConfig;
 use crate::control::message::ReplayFigures;
@@ -10,13 +10,13 @@ use std::time::Duration;
 const WAIT_MIN: Duration = Duration::from_millis(100);
 /// The longest.
 const WAIT_MAX: Duration = Duration::from_secs(5);
-/// Deaths in a row that wait for nothing: one may be chance.
+/// Deaths in a row without a delay: one may be chance.
 const FREE: u32 = 1;
 
 /// How far a life came that did not catch up.
 #[derive(Clone, Copy, Debug)]
 pub struct Stage {
-    /// As it has said.
+    /// What the life reported last.
     pub replay: Option<ReplayFigures>,
     /// For how long it lived.
     pub lived: Duration,
@@ -24,7 +24,7 @@ pub struct Stage {
     pub has_checkpoint: bool,
 }
 
-/// How long the next start waits after so many deaths in a row.
+/// The delay of the next start after `deaths` deaths in a row.
 pub fn wait(deaths: u32) -> Duration {
     match deaths.checked_sub(FREE + 1) {
         None => Duration::ZERO,
@@ -32,13 +32,12 @@ pub fn wait(deaths: u32) -> Duration {
     }
 }
 
-/// Whether so many deaths in a row are told: the second, and then each time that
-/// they have doubled.
-pub fn is_told(deaths: u32) -> bool {
+/// Whether a report is due after `deaths` deaths in a row: the 2nd, 4th, 8th …
+pub fn is_reported(deaths: u32) -> bool {
     deaths > FREE && deaths.is_power_of_two()
 }
 
-/// So many deaths in a row, for people, behind "rank R".
+/// The text of such a report, after "rank R".
 pub fn describe(deaths: u32, stage: Stage, config: &RecoveryConfig) -> String {
     format!(
         "was killed {deaths} times in a row before it had caught up; {stage}; {}",
@@ -50,7 +49,7 @@ fn advice(has_checkpoint: bool, config: &RecoveryConfig) -> &'static str {
     match (&config.checkpoint_dir, has_checkpoint) {
         (_, true) => "more frequent checkpoints would shorten that (--checkpoint-every)",
         (Some(_), false) => {
-            "a checkpoint would shorten that, and it has none yet: its program has to take them (--checkpoint-policy says when)"
+            "a checkpoint would shorten that, and it has none yet: its program has to take them (--checkpoint-policy sets the times)"
         }
         (None, false) => {
             "checkpoints would shorten that, if its program takes them: --checkpoint-dir with --checkpoint-policy"
@@ -64,16 +63,16 @@ impl Display for Stage {
         let Some(replay) = self.replay else {
             return write!(
                 to,
-                "its last life ended after {lived:.1} s, before it had said how far it was"
+                "its last life ended after {lived:.1} s, before it had reported its progress"
             );
         };
-        let played = replay.clock.saturating_sub(replay.begin);
+        let replayed = replay.clock.saturating_sub(replay.begin);
         write!(
             to,
-            "in {lived:.1} s its last life played {played} operations again"
+            "in {lived:.1} s its last life replayed {replayed} operations"
         )?;
         let of = replay.events_until.saturating_sub(replay.begin);
-        match of > played {
+        match of > replayed {
             true => write!(to, " of at least {of}"),
             false => Ok(()),
         }
@@ -93,13 +92,13 @@ mod tests {
     }
 
     #[test]
-    fn deaths_are_told_early_and_then_seldom() {
-        let told: Vec<u32> = (0..100).filter(|deaths| is_told(*deaths)).collect();
-        assert_eq!(told, [2, 4, 8, 16, 32, 64]);
+    fn deaths_are_reported_early_and_then_seldom() {
+        let reported: Vec<u32> = (0..100).filter(|deaths| is_reported(*deaths)).collect();
+        assert_eq!(reported, [2, 4, 8, 16, 32, 64]);
     }
 
     #[test]
-    fn what_was_played_and_what_would_help_is_told() {
+    fn a_report_has_the_progress_and_an_advice() {
         let mut stage = Stage {
             replay: Some(ReplayFigures {
                 begin: 1000,
@@ -113,12 +112,12 @@ mod tests {
         assert_eq!(
             describe(3, stage, &config),
             "was killed 3 times in a row before it had caught up; in 0.7 s its last life \
-             played 200 operations again of at least 5000; checkpoints would shorten that, if \
+             replayed 200 operations of at least 5000; checkpoints would shorten that, if \
              its program takes them: --checkpoint-dir with --checkpoint-policy"
         );
         stage.has_checkpoint = true;
         assert!(describe(3, stage, &config).contains("--checkpoint-every"));
         stage.replay = None;
-        assert!(describe(3, stage, &config).contains("before it had said"));
+        assert!(describe(3, stage, &config).contains("before it had reported"));
     }
 }

@@ -1,5 +1,5 @@
-//! Lines of the launcher about one rank, where they repeat: a few at once, then one a
-//! second; the others are counted. Pure; times come in.
+//! Limits the launcher's lines about one rank: a few at once, then one per second; the
+//! others are counted. Pure; times come in.
 
 use std::time::{Duration, Instant};
 
@@ -8,18 +8,18 @@ const BURST: u32 = 8;
 /// Between two lines from then on.
 const EVERY: Duration = Duration::from_secs(1);
 
-/// How many lines about a rank may be said now.
+/// How many lines about a rank may be printed now.
 #[derive(Clone, Copy, Debug)]
 pub struct Hush {
     left: u32,
-    /// Since when one more is saved up.
+    /// When `left` grew last.
     since: Instant,
-    /// Not said since the last that was.
+    /// Lines that were left out since the last printed one.
     unsaid: u64,
 }
 
 impl Hush {
-    /// None was said.
+    /// No line was printed yet.
     pub fn new(now: Instant) -> Self {
         Self {
             left: BURST,
@@ -28,7 +28,8 @@ impl Hush {
         }
     }
 
-    /// Whether a line is to be said now, as it then is; else it is counted.
+    /// The line to print now, with the count of those left out before it; `None`: it is
+    /// left out.
     pub fn pass(&mut self, line: String, now: Instant) -> Option<String> {
         while self.left < BURST && now.saturating_duration_since(self.since) >= EVERY {
             self.left += 1;
@@ -48,7 +49,7 @@ impl Hush {
         })
     }
 
-    /// How many lines were left out since the last.
+    /// How many lines were left out since the last printed one.
     pub fn take_unsaid(&mut self) -> u64 {
         std::mem::take(&mut self.unsaid)
     }

@@ -6,10 +6,10 @@ use rustix::io::{Errno, fcntl_dupfd_cloexec};
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 
-/// Numbers below are left to programs, as far as the limit of open files allows:
-/// scripts name some themselves.
+/// Lower numbers are left to programs, if the limit of open files allows it: scripts use
+/// some by number.
 const NUMBER_MIN: RawFd = 100;
-/// And these are standard input, output and error.
+/// Lower numbers are standard input, output and error.
 const NUMBER_LEAST: RawFd = 3;
 
 /// Numbers that this process keeps in use, so that in a child between fork and exec
@@ -18,7 +18,7 @@ const NUMBER_LEAST: RawFd = 3;
 pub struct InheritedNumbers(Vec<OwnedFd>);
 
 impl InheritedNumbers {
-    /// So many numbers.
+    /// Reserves `count` numbers.
     ///
     /// # Errors
     /// Of the system.

@@ -12,8 +12,8 @@ pub const RANKS_MAX: u32 = 1024;
 /// Descriptors that the launcher holds for one rank, and one more than once
 /// while the rank is started.
 const DESCRIPTORS_PER_RANK: u64 = 6;
-/// And for one that may be started again: what it has left in memory, under way and
-/// kept, and what it keeps of its clocks.
+/// More for a rank that may be started again: the log memory of two earlier lives, and
+/// the file of `clocks`.
 const DESCRIPTORS_PER_RESTARTED_RANK: u64 = 3;
 /// For a host: the way to its agent, and the process that has started that with its
 /// standard input.

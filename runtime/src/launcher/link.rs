@@ -186,7 +186,7 @@ impl Near {
                     first.memory = None;
                     if first.sent == first.frame.len() {
                         self.outgoing.pop_front();
-                        // It may sleep where the socket does not wake it.
+                        // The rank may sleep without watching the socket.
                         self.caller.iter().for_each(Caller::call);
                     }
                 }
@@ -204,7 +204,7 @@ impl Near {
             if let Some((message, memory)) = self.receiver.next_message()? {
                 let memory = memory.map(Arc::new);
                 if let Some(memory) = &memory {
-                    // Of what else it shares there is no bell.
+                    // Other memory than a segment has no bell.
                     let caller = Caller::new(Arc::clone(memory)).ok();
                     self.caller = caller.or(self.caller.take());
                 }

@@ -2,7 +2,6 @@
 
 use super::futile::Stage;
 use super::memory::Memory;
-use super::output::Output;
 use super::recoveries::{Cause, Shot};
 use super::restarting::Allowance;
 use super::verdict::End;
@@ -26,11 +25,11 @@ pub struct Lives {
     pub kill_at_clock: Option<u64>,
     /// The signal with which the launcher has killed this life.
     pub shot: Option<Shot>,
-    /// How far this life has come in playing its past again, as far as it has said.
+    /// The replay progress that this life reported last.
     pub replay: Option<ReplayFigures>,
-    /// Deaths in a row before a life had caught up.
+    /// Deaths in a row, each before the life had caught up.
     pub futile: u32,
-    /// It is dead, and its next life is to be started at a time.
+    /// The rank is dead, and its next life will be started.
     pub pending: Option<Pending>,
     /// When this life was started.
     pub started: Instant,
@@ -52,14 +51,12 @@ pub struct Pending {
     pub incarnation: u32,
     /// How it ended.
     pub end: End,
-    /// The signal with which the launcher has killed it.
+    /// The launcher's own kill.
     pub shot: Option<Shot>,
-    /// Why it was killed, as far as is known besides.
+    /// Why it was killed, as far as the launcher knows.
     pub cause: Cause,
     /// When its end was seen.
     pub noticed: Instant,
-    /// For the next life.
-    pub outputs: Vec<Output>,
 }
 
 impl Lives {
@@ -96,7 +93,7 @@ impl Lives {
         self.let_go();
     }
 
-    /// This life is where the one before was.
+    /// This life has reached the point where the one before died.
     pub fn caught_up(&mut self) {
         self.has_caught_up = true;
         self.futile = 0;
@@ -108,7 +105,7 @@ impl Lives {
         self.pending.is_some()
     }
 
-    /// How far this life came until now, if it has not caught up.
+    /// The progress of this life, if it has not caught up.
     pub fn stage(&self) -> Option<Stage> {
         (!self.has_caught_up).then(|| Stage {
             replay: self.replay,
@@ -117,8 +114,8 @@ impl Lives {
         })
     }
 
-    /// Frees the memory of the dead as soon as all that they sent is in this life's
-    /// own. REC-8
+    /// Frees the memory of earlier lives as soon as this life's own has all that they
+    /// sent. REC-8
     fn let_go(&mut self) {
         if self.has_caught_up && self.has_begun && self.segment.is_some() {
             self.remains.clear();

@@ -126,7 +126,7 @@ impl EventLoggers {
         }
         match &spec.loggers {
             Loggers::Running(_) if spec.replicas > 1 => Err(Error::Argument(format!(
-                "--event-replicas {} says how many event loggers are started for each shard, and --event-loggers names some that run: name the replicas of a shard there, like tcp:HOST:PORT+tcp:HOST:PORT",
+                "--event-replicas {} is for event loggers that refrain starts, and --event-loggers names some that run already: name the replicas of each shard there, as tcp:HOST:PORT+tcp:HOST:PORT",
                 spec.replicas
             ))),
             Loggers::Running(shards) => {
@@ -203,7 +203,7 @@ impl EventLoggers {
                 let own = |directory: &Directory| directory.path.join(id.to_string());
                 let peers = replicas.iter().filter(|peer| *peer != address);
                 let (folder, rings) = (own(&directory), rings.as_ref().map(own));
-                // Before its first start: it is told that it continues, always. EL-3
+                // Before its first start: each start has --continue. EL-3
                 Logbook::begin(&folder)
                     .map_err(|error| Error::Config(format!("event logger {id}: {error}")))?;
                 let logger = Logger {

@@ -16,10 +16,10 @@
 //! |---|---|
 //! | `program` | finding the program |
 //! | `spawn` | fork and exec of one rank |
-//! | `inherited`, `same_addresses`, `same_random` | what is the same in each life: numbers of descriptors; addresses; stack guards |
+//! | `inherited`, `same_addresses`, `same_random` | the same in each life: numbers of descriptors; addresses; stack guards |
 //! | `start`, `lives` | starting a job's ranks; what outlives their processes |
 //! | `process`, `child` | one life of a rank: its process, socket and output |
-//! | `clocks` | what the preloaded library needs that answers ranks' clocks |
+//! | `clocks` | preloads `librefrain_clocks.so` into ranks |
 //! | `hosts`, `agent` | ranks on other hosts |
 //! | `addresses` | how this host can be reached |
 //! | `fencing` | waiting until what was killed has ended |
@@ -28,7 +28,7 @@
 //! | `replacing` | fencing a dead rank, starting it again, telling the others |
 //! | `introductions` | who is told of whom then; pure |
 //! | `recoveries` | what is told of it; pure |
-//! | `differences` | replayed messages with other bytes: texts, exit status; pure |
+//! | `differences` | replayed messages with other bytes: reports, exit status; pure |
 //! | `scheduling` | whom to ask for a checkpoint, and when; pure |
 //! | `ordering` | asking ranks how they are, and for checkpoints |
 //! | `injecting`, `faults` | ranks that are killed on purpose: when, pure; doing it |
@@ -45,7 +45,7 @@
 //! | `spilled` | what ranks have spilled, and its end |
 //! | `progress` | the live view |
 //! | `out_of_memory` | whether the kernel has killed processes of the job's group |
-//! | `hushing` | lines that repeat; pure |
+//! | `hushing` | limits lines about one rank; pure |
 //! | `suspecting`, `stat` | ranks that are stopped for too long; pure; `/proc` |
 //! | `verdict` | what a rank's end means; pure |
 
@@ -178,7 +178,7 @@ pub struct Outcome {
     /// Exit status for the launcher: that of the first rank that failed (128 +
     /// signal for a killed one; 1 for one that failed with status 0), 128 +
     /// signal when the launcher was told to end, 141 (as by SIGPIPE) when
-    /// nobody reads its output any more, [`DIFFERED`] when replayed messages had
+    /// its output has no reader any more, [`DIFFERED`] when replayed messages had
     /// other bytes and all else went well, or 0.
     pub status: i32,
     /// What happened, for people; `None` after a good end, and when nobody
@@ -234,8 +234,8 @@ pub struct Job {
     /// `--progress`.
     progress: Option<Progress>,
     board: Board,
-    /// All ranks have passed the last fence: their logs do not grow any more, and a
-    /// rank that is started again meets no other.
+    /// All ranks have passed the last fence: their logs do not grow any more, and a rank
+    /// that is started again connects to no peer.
     past_last_fence: bool,
     /// After the ranks: their agents end what is left of them.
     place: Place,

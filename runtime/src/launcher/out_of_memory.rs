@@ -1,6 +1,6 @@
-//! Processes that the kernel has killed for lack of memory, as the control group of
-//! this process counts them. The kernel tells a parent that a child got SIGKILL, and
-//! not which process sent it: this is the only hint.
+//! Processes that the kernel has killed for lack of memory, as counted by the control group
+//! of this process. The kernel does not say which process has sent a SIGKILL: this count is
+//! the only hint.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -25,12 +25,12 @@ impl OutOfMemory {
         Self { events, before }
     }
 
-    /// What can be said of a SIGKILL; `None`: no process of the group was killed.
+    /// A hint for a SIGKILL; `None`: the kernel has killed no process of the group.
     pub fn hint(&self) -> Option<String> {
         let since = kills(self.events.as_deref()?)?.saturating_sub(self.before);
         (since > 0).then(|| {
             format!(
-                "since the start of the job the kernel has killed {since} processes of its control group for lack of memory: raise its limit of memory, or use less (--log-memory)"
+                "since the start of the job the kernel has killed {since} process(es) of its control group for lack of memory: raise the memory limit of the group, or use less memory (--log-memory)"
             )
         })
     }
@@ -63,7 +63,7 @@ mod tests {
         let counted = OutOfMemory::counted_in(Some(file.clone()));
         assert_eq!(counted.hint(), None);
         fs::write(&file, "low 0\noom 3\noom_kill 3\n").unwrap();
-        assert!(counted.hint().unwrap().contains("has killed 1 processes"));
+        assert!(counted.hint().unwrap().contains("has killed 1 process(es)"));
         assert_eq!(OutOfMemory::counted_in(None).hint(), None);
         assert_eq!(events_of("1:cpu:/x\n0::/no/such/group\n"), None);
     }

@@ -48,9 +48,9 @@ impl Job {
         match (self.past_last_fence, &self.place) {
             (false, _) if has_left => Departure::Without("not all ranks have left the job"),
             (false, _) => Departure::Ahead,
-            (true, Place::There(_)) => {
-                Departure::Without("with --hosts the logs of ranks that have left cannot be read")
-            }
+            (true, Place::There(_)) => Departure::Without(
+                "in a job over several hosts the logs of ranks that have left cannot be read",
+            ),
             (true, Place::Here(_)) => match others.all(|it| self.lives[it].last_log().is_some()) {
                 true => Departure::Behind,
                 false => Departure::Without("a rank that has left had no log memory"),
@@ -76,7 +76,7 @@ impl Job {
             rank: rank as u32,
             incarnation,
         };
-        // Behind the last fence no rank hears another.
+        // After the last fence ranks do not communicate.
         if !self.past_last_fence {
             for other in introductions::after_death(&self.standings(), rank) {
                 self.tell(other, &down, None);
@@ -87,7 +87,7 @@ impl Job {
         let (shot, cause) = (lives.shot, lives.likely_cause(signal_of(end)));
         let stage = lives.stage();
         lives.next_life();
-        // Whom the launcher kills by its own options comes again at once.
+        // A rank that the launcher killed by its own options is started again at once.
         let wait = shot.map_or_else(|| futile::wait(lives.futile), |_| Duration::ZERO);
         lives.pending = Some(Pending {
             start_at: Instant::now() + wait,
@@ -96,7 +96,6 @@ impl Job {
             shot,
             cause,
             noticed,
-            outputs: std::mem::take(&mut self.ranks[rank].outputs),
         });
         self.schedule.scheduler.died(rank);
         self.ranks[rank].link.close();
@@ -108,10 +107,11 @@ impl Job {
         }
     }
 
-    /// A rank does not get anywhere: what was played again, and what would help.
+    /// Reports a rank that dies again and again before it has caught up: how much it
+    /// replayed, and which option would help.
     fn tell_futile(&mut self, rank: usize, stage: Stage, wait: Duration) {
         let deaths = self.lives[rank].futile;
-        if futile::is_told(deaths) {
+        if futile::is_reported(deaths) {
             let what = futile::describe(deaths, stage, &self.config.recovery);
             let wait = match wait.as_secs_f64() {
                 0.0 => String::new(),
@@ -145,7 +145,9 @@ impl Job {
             return;
         };
         let next = self.lives[rank].incarnation;
-        match self.start_life(rank as u32, next, pending.outputs) {
+        // Until now they stayed with the dead life: the job may end meanwhile.
+        let outputs = std::mem::take(&mut self.ranks[rank].outputs);
+        match self.start_life(rank as u32, next, outputs) {
             Ok(process) => self.ranks[rank] = process,
             Err(error) => {
                 let how = restarting::how(pending.end);
@@ -164,7 +166,7 @@ impl Job {
             pending.cause,
             (pending.noticed, now),
         );
-        // From the second on they are told together.
+        // From the second death in a row `tell_futile` reports them.
         if self.lives[rank].futile < 2 {
             self.say_of(rank, line);
         }
@@ -271,7 +273,7 @@ impl Job {
         self.say(line);
     }
 
-    /// How many lines were left out.
+    /// Prints how many lines about each rank were left out.
     pub(super) fn tell_untold(&mut self) {
         for rank in 0..self.hushes.len() {
             let unsaid = self.hushes[rank].take_unsaid();

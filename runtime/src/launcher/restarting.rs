@@ -51,8 +51,8 @@ pub fn check(config: &JobConfig) -> Result<(), Error> {
 pub enum Sequel {
     /// It is started again.
     Again,
-    /// Its part was done, and it cannot do the rest: the job goes on, and says it
-    /// at its end, with the reason.
+    /// All ranks had left the job, and this one is not started again: the job goes on, and
+    /// reports the reason at its end.
     Noted(String),
     /// It is judged; with a reason why it is not started again, where it might
     /// have been.
@@ -66,7 +66,7 @@ pub enum Departure {
     Ahead,
     /// All ranks have passed it, and what was sent to this rank can be read.
     Behind,
-    /// The rank has left the job, and a later life would be without this.
+    /// The rank has left the job, and a later life cannot replay, for this reason.
     Without(&'static str),
 }
 

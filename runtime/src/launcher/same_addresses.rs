@@ -1,8 +1,7 @@
-//! The same addresses in each life of a rank: what the kernel chooses at random when a
-//! program is started.
+//! The same addresses in each life of a rank: turns off the kernel's randomisation.
 //!
-//! A container's seccomp profile may forbid what it takes. Whether it does is tried in
-//! a child first, so that a profile that kills does not kill the launcher, nor a rank.
+//! A container's seccomp profile may forbid that. A child tries it first, so that a profile
+//! that kills the caller kills neither the launcher nor a rank.
 
 #![allow(
     unsafe_code,
@@ -15,9 +14,9 @@ use std::io;
 use std::os::unix::process::CommandExt;
 use std::process::{Command, ExitStatus, Stdio};
 
-/// `personality` with this only asks.
+/// With this argument `personality` only returns the current value.
 const ASK: c_ulong = 0xffff_ffff;
-/// Exists, and is never run.
+/// A program that exists; it is never run.
 const ANY_PROGRAM: &str = "/proc/self/exe";
 
 /// Turns off randomisation of addresses for the programs that this process, a child
@@ -65,7 +64,7 @@ pub fn can_fix_layout() -> Result<(), String> {
     }
 }
 
-/// A program to try something with that it never runs to see.
+/// The command of a child that tries a system call and never runs its program.
 pub fn trial() -> Command {
     let mut command = Command::new(ANY_PROGRAM);
     command
@@ -75,7 +74,7 @@ pub fn trial() -> Command {
     command
 }
 
-/// How a child has ended that should have come further; for people.
+/// How the trial child has ended, for people.
 pub fn end_of_trial(status: ExitStatus) -> String {
     format!("the child that tried it ended: {status}")
 }

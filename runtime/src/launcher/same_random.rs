@@ -1,12 +1,12 @@
 //! The same bytes behind `AT_RANDOM` in each life of a rank: the C library makes its
 //! stack guard and its pointer guard of them, and stack guards lie on stacks.
 //!
-//! The kernel gives each program new bytes. So the launcher is the rank's debugger for a
-//! moment: the child asks to be traced, which stops it behind its `exec`, before the first
-//! instruction of the program; the launcher writes the bytes, and lets it go for good.
+//! The kernel gives each program new bytes. So the launcher traces the rank for a moment:
+//! the child asks to be traced, which stops it after its `exec`, before the first
+//! instruction of the program; the launcher writes the bytes and detaches.
 //!
-//! What is forbidden to the launcher (by seccomp, or since it is traced itself) is tried
-//! with a child that never runs.
+//! Seccomp may forbid that, and so may a debugger of the launcher. A child that never runs
+//! its program tries it first.
 
 #![allow(
     unsafe_code,
@@ -26,7 +26,7 @@ use std::os::unix::process::CommandExt as _;
 use std::path::Path;
 use std::time::Duration;
 
-/// What is behind `AT_RANDOM`.
+/// The bytes that `AT_RANDOM` points to.
 pub type RandomBytes = [u8; 16];
 
 /// The entry of the auxiliary vector that says where the bytes are.
@@ -47,8 +47,8 @@ pub fn new_random_bytes() -> io::Result<RandomBytes> {
     Ok(bytes)
 }
 
-/// Whether a program keeps what it may do beyond its user while it is traced. Not one
-/// with a set-user-ID bit or with capabilities.
+/// Whether a program keeps its privileges while it is traced: not one with a set-user-ID or
+/// set-group-ID bit or with capabilities.
 pub fn can_be_traced(program: &Path) -> bool {
     const PRIVILEGED: u32 = 0o6000;
     let metadata = fs::metadata(program);
@@ -60,7 +60,7 @@ pub fn can_be_traced(program: &Path) -> bool {
 /// Signals that this thread, and so its children, holds back.
 fn signal_mask() -> io::Result<SignalMask> {
     let mut mask: SignalMask = 0;
-    // SAFETY: the kernel writes the mask, which is as long as it is told.
+    // SAFETY: the kernel writes the mask, whose size is passed.
     let asked = unsafe {
         libc::syscall(
             libc::SYS_rt_sigprocmask,
@@ -80,10 +80,10 @@ fn succeeded(returned: i64) -> io::Result<()> {
     }
 }
 
-/// In a child, as the last before its exec: the program stops before its first
-/// instruction, until the thread that has forked the child [lets it go](set_random_bytes).
-/// Meanwhile signals wait: one that stopped the child before its exec would stop the
-/// launcher, too.
+/// In a child, as the last step before its exec: the program stops before its first
+/// instruction, until the thread that has forked the child [detaches](set_random_bytes).
+/// Signals are blocked until then: one that stopped the child before its exec would block
+/// the launcher, too.
 ///
 /// # Errors
 /// Of the system; nothing stops then.
@@ -94,7 +94,7 @@ pub fn stop_behind_exec() -> io::Result<()> {
 fn stop_behind_exec_within(longest: Duration) -> io::Result<()> {
     kill_after(longest)?;
     let all_but_trap: SignalMask = !(1 << (libc::SIGTRAP - 1));
-    // SAFETY: system calls; the kernel reads the mask, which is as long as it is told.
+    // SAFETY: system calls; the kernel reads the mask, whose size is passed.
     unsafe {
         succeeded(libc::syscall(
             libc::SYS_rt_sigprocmask,
@@ -107,7 +107,7 @@ fn stop_behind_exec_within(longest: Duration) -> io::Result<()> {
     }
 }
 
-/// The kernel kills this process after a time. An exec takes that back.
+/// Makes the kernel kill this process after a time. An exec cancels that.
 fn kill_after(longest: Duration) -> io::Result<()> {
     let mut timer: c_int = 0;
     // SAFETY: all zeros are a value of both; the kernel reads them, and writes the
@@ -137,8 +137,8 @@ fn kill_after(longest: Duration) -> io::Result<()> {
     }
 }
 
-/// Behind the spawn of a child that [stops behind its exec](stop_behind_exec), by the
-/// thread that has spawned it: gives the program its bytes, and lets it go.
+/// After the spawn of a child that [stops after its exec](stop_behind_exec), in the thread
+/// that has spawned it: writes the program's bytes and detaches.
 ///
 /// # Errors
 /// The program has other bytes, or was killed. It is not stopped in either case.
@@ -154,7 +154,7 @@ pub fn set_random_bytes(child: Pid, bytes: RandomBytes) -> io::Result<()> {
     written
 }
 
-/// Returns when the child is stopped behind its exec. Ends as the exec does.
+/// Returns when the child is stopped after its exec. Takes no longer than the exec.
 fn wait_for_exec(child: Pid) -> io::Result<()> {
     let options = WaitIdOptions::EXITED | WaitIdOptions::STOPPED | WaitIdOptions::NOWAIT;
     loop {
@@ -217,7 +217,7 @@ pub fn can_set_random_bytes() -> Result<(), String> {
     unsafe { command.pre_exec(stop_behind_exec) };
     let refused = |why: String| {
         Err(format!(
-            "ptrace is refused ({why}): allow it in the container's seccomp profile, or start refrain without a debugger"
+            "ptrace is refused ({why}): allow it in the container's seccomp profile (and kernel.yama.ptrace_scope), or start refrain without a debugger"
         ))
     };
     let mut child = match command.spawn() {

@@ -86,7 +86,7 @@ impl Sink {
     /// Writes what is taken now.
     ///
     /// # Errors
-    /// The stream is lost: told once.
+    /// The stream is lost; reported once.
     pub fn flush(&mut self) -> Result<(), LostStream> {
         while !self.is_empty() && self.is_writable() {
             let piece = whole_lines(&self.bytes[self.written..]);

@@ -37,7 +37,7 @@ pub struct Start<'a> {
     pub control: BorrowedFd<'a>,
     /// What the launcher has put into it.
     pub greeting: &'a str,
-    /// One for the control socket, and one for each of the other descriptors.
+    /// Numbers for the control socket and for each of the other descriptors.
     pub numbers: &'a InheritedNumbers,
     /// More descriptors for this rank alone, with the variables that name them.
     pub descriptors: Vec<(&'a str, &'a OwnedFd)>,
@@ -93,17 +93,17 @@ fn die_with(launcher: Pid) -> io::Result<()> {
 /// Starts the rank: in a process group of its own, killed with the thread that
 /// calls this, with no descriptor but its own, which have their numbers.
 ///
-/// Environment and arguments are the same bytes in each life of a rank: what differs
-/// must not be told by them.
+/// Environment and arguments have the same bytes in each life of a rank: what differs is
+/// passed otherwise.
 ///
 /// # Errors
 /// Of the system.
 pub fn spawn(start: &Start<'_>) -> io::Result<Child> {
-    // What cannot be traced, against what was tried before, is started without.
+    // A child that cannot be traced, although the trial could, is started without.
     if let Some(bytes) = start.random_bytes
         && let Ok(child) = command(start, true)?.spawn()
     {
-        // A rank that was killed meanwhile is dead; one with other bytes is a rank.
+        // On an error the rank was killed, or runs with other bytes: both are handled.
         let _ = same_random::set_random_bytes(Pid::from_child(&child), bytes);
         return Ok(child);
     }
@@ -166,7 +166,7 @@ fn command(start: &Start<'_>, stops: bool) -> io::Result<Command> {
         }
         setrlimit(Resource::Nofile, files)?;
         if fixed_layout {
-            // It was tried before: what fails now costs the rank nothing else.
+            // It was tried before. If it fails now, the rank runs with random addresses.
             let _ = same_addresses::fix_layout();
         }
         match stops {

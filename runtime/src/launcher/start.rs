@@ -69,7 +69,7 @@ pub struct Starter {
     numbers: InheritedNumbers,
     /// Addresses are not random.
     fixed_layout: bool,
-    /// What is behind each rank's `AT_RANDOM`; none: what the kernel chooses.
+    /// By place, the bytes at each rank's `AT_RANDOM`; empty: the kernel chooses.
     random_bytes: Vec<RandomBytes>,
 }
 
@@ -105,7 +105,8 @@ pub struct Prepared {
     pub spilled: SpilledFiles,
     /// As well.
     pub checkpoints: CheckpointPlace,
-    /// Why addresses differ from life to life, if they were to be the same; for people.
+    /// Why addresses differ from life to life although `--same-memory` has `addresses`; for
+    /// people.
     pub differing_addresses: Option<String>,
 }
 
@@ -230,7 +231,7 @@ fn descriptors_per_rank(wanted: &Wanted) -> usize {
     wanted.ranks.iter().map(of).max().unwrap_or(0)
 }
 
-/// What is said where addresses differ that were to be the same.
+/// Reports that addresses differ although `--same-memory` has `addresses`.
 pub fn tell_differing_addresses(host: &str, why: &str) {
     tell(format_args!(
         "{host}each life of a rank has other {why}; or leave addresses out of --same-memory"

@@ -1,8 +1,11 @@
-//! Children that the process of a rank forks. They have a copy of its world, but only
-//! one process can be the rank: in the child every operation is an error, and nothing
-//! of the world is put in order when it goes.
+//! Children that the process of a rank forks. They have a copy of its world, but only one
+//! process can be the rank: in the child every operation is an error, and the world is not
+//! dropped.
 
-#![allow(unsafe_code, reason = "asks to be told of forks, and drops by hand")]
+#![allow(
+    unsafe_code,
+    reason = "registers a handler of forks, and drops by hand"
+)]
 
 use crate::Error;
 use core::mem::ManuallyDrop;
@@ -12,12 +15,12 @@ use std::sync::Once;
 
 static IS_CHILD: AtomicBool = AtomicBool::new(false);
 
-// SAFETY: it asks nothing of its caller; the type is that of `pthread_atfork`.
+// SAFETY: it requires nothing of its caller; the type is that of `pthread_atfork`.
 unsafe extern "C" fn in_child() {
     IS_CHILD.store(true, Ordering::Relaxed);
 }
 
-/// From now on children know that they are.
+/// From now on children are noticed.
 ///
 /// # Errors
 /// In a child.
@@ -43,8 +46,8 @@ pub fn check() -> Result<(), Error> {
     }
 }
 
-/// Dropped in the process that made it, and in no child: threads to be joined are not
-/// there, and connections are the parent's.
+/// Dropped in the process that made it, and not in children: they have no copies of its
+/// threads, and its connections belong to the parent.
 #[derive(Debug)]
 pub(super) struct OfThisProcess<T>(ManuallyDrop<T>);
 

@@ -16,16 +16,16 @@ pub(super) struct Recovering {
     /// Messages that had come before, of all lives.
     messages_before: u64,
     replay: ReplayFigures,
-    /// When the launcher was told how far it is.
-    told: Instant,
+    /// When the launcher got the last report of progress.
+    reported: Instant,
 }
 
-/// Between two words about how far it is.
-const TELL_EVERY: Duration = Duration::from_millis(100);
+/// Between two reports of progress.
+const REPORT_EVERY: Duration = Duration::from_millis(100);
 
 impl Recovering {
-    /// Of a life that was announced to its peers just now. `events_until`: the clock
-    /// up to which its events reach.
+    /// Of a life that was announced to its peers just now. `events_until`: the clock of its
+    /// last recorded event.
     pub(super) fn new(
         began: Instant,
         figures: RecoveryFigures,
@@ -43,7 +43,7 @@ impl Recovering {
                 clock: engine.now().0,
                 events_until: events_until.0,
             },
-            told: now,
+            reported: now,
         }
     }
 }
@@ -70,8 +70,8 @@ impl World {
             recovering.figures.first_message_us =
                 has_come.then(|| microseconds(recovering.began.elapsed()));
         }
-        if recovering.told.elapsed() >= TELL_EVERY {
-            recovering.told = Instant::now();
+        if recovering.reported.elapsed() >= REPORT_EVERY {
+            recovering.reported = Instant::now();
             recovering.replay.clock = self.engine.now().0;
             let figures = recovering.replay;
             if let Some(control) = &mut self.control {

@@ -1,5 +1,5 @@
-//! The time, and whatever else a program asks for that another life would be told
-//! otherwise: an event each, so that a later life is told the same. REC-4
+//! The time, and other values from outside that differ in each life: each is an event, so
+//! that a later life gets the same value in its replay. REC-4
 
 use super::World;
 use crate::Error;
@@ -9,7 +9,7 @@ use refrain_logging::determinant::Determinant;
 use refrain_rank::calls;
 use std::time::{Instant, SystemTime};
 
-/// What [`World::time`] asks for.
+/// The lane of [`World::time`].
 const TIME_LANE: u8 = 0;
 
 /// The time since the job began, as one process of it counts.
@@ -18,7 +18,7 @@ pub(super) struct JobTime {
     /// `began_ns` was then.
     began: Instant,
     began_ns: i64,
-    /// The last that the program was told.
+    /// The last time that the program got.
     last_ns: i64,
     is_recorded: bool,
 }
@@ -42,8 +42,8 @@ impl JobTime {
         self.last_ns
     }
 
-    /// Never before the last that was told: an earlier life may have been told it on
-    /// a host whose clock is ahead. Then this one goes on from there.
+    /// Never less than the last time that the program got: that may be of an earlier life, on
+    /// a host whose clock is ahead. Then this life continues from there.
     fn now_ns(&mut self) -> i64 {
         let elapsed = i64::try_from(self.began.elapsed().as_nanos()).unwrap_or(i64::MAX);
         let now_ns = self.began_ns.saturating_add(elapsed);
@@ -64,10 +64,10 @@ impl World {
     /// the rank to the next; ranks of different hosts may differ by as much as their
     /// hosts' clocks.
     ///
-    /// One operation of the clock, and an event: a later life is told the same as the
-    /// one before, and goes on from there. With `--record-clocks off` it is told the
-    /// time at which it asks. Before [`World::restored`], in a life that goes on from
-    /// a checkpoint, it is no operation, and what it tells is not recorded.
+    /// One operation of the clock, and an event: in its replay, a later life gets the recorded
+    /// times, and continues from the last of them. With `--record-clocks off` it gets the
+    /// current time. Before [`World::restored`], in a life that goes on from a checkpoint, it
+    /// is no operation, and the time is not recorded.
     ///
     /// # Errors
     /// When the event loggers fall far behind, as [`World::send`].
@@ -86,12 +86,11 @@ impl World {
         Duration::from_nanos(u64::try_from(self.job_time.now_ns()).unwrap_or(0))
     }
 
-    /// Records a number that a program is given from outside and returns it; in a
-    /// life that plays its past again, returns what the first life was given in the
-    /// same operation. One operation of the clock.
+    /// Records a number from outside the program and returns it; in a replay, returns the
+    /// number that was recorded for the same operation. One operation of the clock.
     ///
-    /// `lane`: what the program asks for, 1 to 15; numbers of one lane take least
-    /// room in the log of events when they are close to each other. Lane 0 is
+    /// `lane`: the kind of number, 1 to 15; numbers of one lane take least room in the event
+    /// log when they are close to each other. Lane 0 is
     /// [`World::time`]'s. Before [`World::restored`], in a life that goes on from a
     /// checkpoint, it is no operation: `fresh` is returned and not recorded.
     ///
@@ -118,8 +117,7 @@ impl World {
         }
     }
 
-    /// The same for bytes, which are left as they are or replaced by what the first
-    /// life was given. One operation of the clock for each 256 of them.
+    /// The same for bytes: in a replay, they are replaced by the recorded ones. One operation of the clock for each 256 of them.
     ///
     /// # Errors
     /// As [`World::answer_number`].
@@ -138,7 +136,7 @@ impl World {
         Ok(())
     }
 
-    /// A program that asks again and again waits for the event loggers here.
+    /// Waits for the event loggers if too many events are not stable yet.
     #[inline]
     fn wait_for_room_for_events(&mut self) -> Result<(), Error> {
         match self.engine.has_room_for_events() {
@@ -147,7 +145,7 @@ impl World {
         }
     }
 
-    /// The next progress says what. REC-8
+    /// The next progress returns the error. REC-8
     #[cold]
     fn asked_for_something_else<T>(&mut self) -> Result<T, Error> {
         self.block_until(|_| None)
@@ -166,9 +164,9 @@ fn no_such_lane(lane: u8) -> Error {
 mod tests {
     use super::*;
 
-    /// A life on a host whose clock is behind goes on from the last that was told.
+    /// A life on a host whose clock is behind continues from the last time.
     #[test]
-    fn the_time_goes_on_from_the_last_that_was_told() {
+    fn the_time_continues_from_the_last() {
         let config = JobConfig {
             began_unix_ns: unix_ns(),
             ..JobConfig::default()
@@ -178,12 +176,12 @@ mod tests {
         let first = time.now_ns();
         assert!((hour_ns..2 * hour_ns).contains(&first), "{first}");
         while time.now_ns() == first {}
-        // Told by records, while a past is played again.
+        // Of a record, in a replay.
         time.last_ns = 2 * hour_ns;
         assert!((2 * hour_ns..3 * hour_ns).contains(&time.now_ns()));
     }
 
-    /// A clock that is ahead of the last that was told is not held back.
+    /// A clock that is ahead of the last time is not held back.
     #[test]
     fn the_time_of_a_later_life_counts_from_the_beginning_of_the_job() {
         let config = JobConfig {

@@ -24,10 +24,17 @@ pub fn refrain() -> Command {
 
 /// The program whose arguments are steps (`runtime/tests/programs/rank.rs`).
 pub fn test_rank() -> PathBuf {
+    example("refrain-test-rank-cli")
+}
+
+/// The program of tests about events (`runtime/cli/tests/programs/events.rs`).
+pub fn events_program() -> PathBuf {
+    example("refrain-test-events")
+}
+
+fn example(name: &str) -> PathBuf {
     let folder = PathBuf::from(env!("CARGO_BIN_EXE_refrain"));
-    let path = folder
-        .with_file_name("examples")
-        .join("refrain-test-rank-cli");
+    let path = folder.with_file_name("examples").join(name);
     assert!(path.is_file(), "{} is built by cargo test", path.display());
     path
 }

@@ -24,7 +24,7 @@ pub(in crate::world) struct WorldPart {
     pub(in crate::world) scopes: u64,
     /// Fences passed.
     pub(in crate::world) fences: u64,
-    /// The last time that the program was told, in nanoseconds since the job began.
+    /// The last time that the program got, in nanoseconds since the job began.
     pub(in crate::world) time_ns: i64,
 }
 

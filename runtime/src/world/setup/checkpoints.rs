@@ -57,7 +57,7 @@ pub(super) fn newest(store: &Store, membership: &Membership) -> Result<Option<Op
     let number = reading.number();
     if !reading.passed_over().is_empty() {
         tell(format_args!(
-            "rank {} goes on from the older checkpoint {number}: the job ends where another rank has freed messages since then that this one needs",
+            "rank {} goes on from the older checkpoint {number}: the job ends if another rank has already freed messages that this one needs",
             membership.rank
         ));
     }

@@ -26,8 +26,8 @@ use std::path::Path;
 
 /// Payload that is read ahead from each log, roughly.
 const AHEAD_BYTES: usize = 1 << 20;
-/// A rank that has everything its peers sent, and waits for so long beyond the
-/// patience with event loggers, waits for a message that does not exist.
+/// A rank that has got all messages of its peers, and waits for this time and the limit for
+/// event loggers together, waits for a message that does not exist.
 const IDLE_MAX: Duration = Duration::from_secs(60);
 
 /// The logs of all peers, as a fabric.
@@ -39,7 +39,7 @@ pub(super) struct DepartedPeers {
     region: Region,
     /// By rank; `None`: this one.
     peers: Vec<Option<Peer>>,
-    /// What peers would have answered.
+    /// The answers that peers would have sent.
     answers: VecDeque<(Rank, Control)>,
     idle: Duration,
     idle_max: Duration,
@@ -61,7 +61,7 @@ struct Peer {
     has_ended: bool,
 }
 
-/// What the fabric is made of.
+/// The logs that the fabric reads.
 pub(super) struct Collected {
     peers: Vec<Option<Peer>>,
 }
@@ -159,7 +159,7 @@ fn sent_to(
 ) -> Result<Ssn, Error> {
     let broken = |error: &dyn core::fmt::Display| {
         Error::Config(format!(
-            "rank {} cannot play its past again, its own log is not to be had: {error}",
+            "rank {} cannot replay, since its own log cannot be read: {error}",
             membership.rank
         ))
     };
@@ -268,15 +268,15 @@ impl DepartedPeers {
         !self.answers.is_empty() || self.peers.iter().flatten().any(Peer::has_more)
     }
 
-    fn waits_in_vain(&mut self) -> FabricError {
-        // Said once.
+    fn no_such_message(&mut self) -> FabricError {
+        // Reported once.
         self.idle = Duration::ZERO;
         FabricError::Native {
             attempted: format!(
-                "rank {} plays its past again and waits for a message after all that its peers have sent to it",
+                "rank {} replays, has received all messages that its peers sent to it, and waits for another",
                 self.rank
             ),
-            words: "its program does not do the same as before".into(),
+            words: "its program behaves differently than before".into(),
         }
     }
 }
@@ -315,7 +315,7 @@ impl Fabric for DepartedPeers {
         }
     }
 
-    /// It has arrived, in an earlier life.
+    /// The message has arrived already, in an earlier life.
     fn post(&mut self, _pass: Pass, peer: Rank, frame: &Frame) -> Result<(), Refusal> {
         frame.publish(&self.region);
         if let Ok(header) = frame.header(&self.region)
@@ -351,7 +351,7 @@ impl Fabric for DepartedPeers {
 
     fn poll(&mut self, sink: &mut dyn Sink) -> Result<usize, FabricError> {
         if self.idle >= self.idle_max {
-            return Err(self.waits_in_vain());
+            return Err(self.no_such_message());
         }
         let mut calls = 0;
         for (rank, control) in self.answers.drain(..) {

@@ -200,8 +200,7 @@ impl Joining<'_> {
         Ok((shm, arena, window_bytes))
     }
 
-    /// Of a life that all others have left behind: nothing reaches them, and nothing
-    /// has to. REC-3
+    /// Of a life whose peers have all passed the last fence: it sends nothing to them. REC-3
     fn means_alone(
         &self,
         member: Member,
@@ -217,7 +216,7 @@ impl Joining<'_> {
         let (shm, arena, window_bytes) = self.memory(member)?;
         let mut attributes = shm.attributes().clone();
         if !matches!(FabricChoice::parse(&config.fabric)?, FabricChoice::Auto) {
-            // What the program is told.
+            // The program can ask for the name.
             attributes.name = config.fabric.clone().into();
         }
         let region = arena.region().clone();
