@@ -75,6 +75,9 @@ pub enum Planted {
     /// A later life logs the bytes that its program makes now, where receivers have got
     /// others. REC-8
     FirstBytesForgotten,
+    /// A later life does not compare what peers and logs have with what it has sent when
+    /// its program sees the first event without a record. REC-9
+    LossUnnoticed,
 }
 
 /// What there is to say of a bug.
@@ -159,6 +162,7 @@ impl Planted {
         known(Planted::CancelForgotten, "cancel-forgotten", 100),
         known(Planted::NobodyAsked, "nobody-asked", 200),
         known(Planted::FirstBytesForgotten, "first-bytes-forgotten", 100),
+        known(Planted::LossUnnoticed, "loss-unnoticed", 200),
     ];
 
     /// Where it is one of the event loggers: which.

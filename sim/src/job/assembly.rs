@@ -217,6 +217,9 @@ impl Assembly<'_> {
                 engine.publish_horizon();
             }
         }
+        if planted == Some(Planted::LossUnnoticed) {
+            engine = engine.without_record_check();
+        }
         let records = records(&past.events, planted);
         let records = Records::new(&records).map_err(|error| error.to_string())?;
         engine = engine.with_past(Box::new(records));

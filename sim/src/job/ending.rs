@@ -10,12 +10,19 @@ use std::collections::VecDeque;
 impl Job<'_> {
     /// What was seen in this step.
     pub(super) fn check(&self) -> Result<(), Breach> {
-        if let Some(breach) = self.stage.first_breach() {
-            return Err(breach);
+        match self.stage.first_breach() {
+            Some(breach) if !self.may_still_stop(&breach) => return Err(breach),
+            _ => {}
         }
         let oracle = "loggers";
         let lost = self.loggers.breach();
         lost.map_or(Ok(()), |what| Err(Breach { oracle, what }))
+    }
+
+    /// A rank whose records are lost does something else until it hears from its peers
+    /// what they have. If it stops then, that counts for nothing. REC-9
+    fn may_still_stop(&self, breach: &Breach) -> bool {
+        self.lossy.is_some() && matches!(breach.oracle, "channel" | "orphan")
     }
 
     pub(super) fn is_over(&self) -> bool {
@@ -48,6 +55,10 @@ impl Job<'_> {
     }
 
     pub(super) fn end(&mut self) -> Result<Totals, Breach> {
+        // It has not stopped.
+        if let Some(breach) = self.stage.first_breach() {
+            return Err(breach);
+        }
         for seat in &self.seats {
             let waits = match seat {
                 Seat::Living(process) => process.holds_back() || !process.is_finished(),
@@ -67,12 +78,17 @@ impl Job<'_> {
         };
         let states: Vec<_> = self.seats.iter().map(state).collect();
         self.oracles.borrow().outcome.judge(self.plan, &states)?;
+        Ok(self.sum())
+    }
+
+    /// What the job came to.
+    pub(super) fn sum(&mut self) -> Totals {
         self.stage.note(self.network.digest());
         let mut totals = *self.totals.borrow();
         totals.steps = self.step;
         totals.faults = self.faults;
         totals.digest = self.stage.digest();
-        Ok(totals)
+        totals
     }
 
     /// Between the living nothing waits, unless the log has no room.

@@ -42,6 +42,10 @@ impl Job<'_> {
                 faults.pauses += 1;
                 process.pause_steps = steps;
             }
+            (FaultKind::LoseEvents(percent), Seat::Living(process)) => {
+                process.mortal.kill();
+                self.lose_events(rank, percent);
+            }
             (FaultKind::Suspect, Seat::Living(_)) => self.suspect(rank),
             (FaultKind::Disconnect, seat) => {
                 faults.disconnects += 1;
@@ -66,6 +70,20 @@ impl Job<'_> {
                 }
             }
             _ => {}
+        }
+    }
+
+    /// All loggers die, and events of a rank are lost with them. REC-9
+    fn lose_events(&mut self, rank: Rank, percent: u8) {
+        for logger in 0..self.logger_back.len() as u32 {
+            self.logger_fails(logger, FaultKind::Kill);
+        }
+        if self.loggers.lose_events(rank, percent) {
+            self.faults.losses += 1;
+            self.lossy = Some(rank);
+            let oracles = &mut *self.oracles.borrow_mut();
+            oracles.channel.lose_events(rank);
+            oracles.log.lose_events(rank);
         }
     }
 
@@ -108,7 +126,7 @@ impl Job<'_> {
                 faults.disks += 1;
                 steps
             }
-            FaultKind::Suspect | FaultKind::Disconnect => return,
+            FaultKind::Suspect | FaultKind::Disconnect | FaultKind::LoseEvents(_) => return,
         };
         self.logger_back[index] = Some(self.step + back);
     }
@@ -139,7 +157,7 @@ impl Job<'_> {
                 faults.disks += 1;
                 steps
             }
-            FaultKind::Suspect | FaultKind::Disconnect => return,
+            FaultKind::Suspect | FaultKind::Disconnect | FaultKind::LoseEvents(_) => return,
         };
         self.checkpoints_back = Some(self.step + back);
     }

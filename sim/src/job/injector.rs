@@ -12,6 +12,7 @@
 //! | an event logger's host loses power: what was not synced is lost or torn (level `durable` only: `placed` does not promise to survive it) | everything acknowledged |
 //! | the checkpoint store is killed, or its host loses power | every checkpoint that was called stable, two generations |
 //! | a disk (log of a rank, logger, checkpoint store) is full or does not answer for a time | everything; whoever needs it waits |
+//! | all loggers lose acknowledged events of one rank, all of them or the last, while it dies with them; nothing else goes wrong | no history: the job goes on exactly as it was, or the rank stops with the error of lost records (REC-9) |
 //!
 //! Loggers are not lost for ever: each starts again.
 
@@ -35,6 +36,8 @@ pub struct FaultCounts {
     pub disconnects: u64,
     /// Disks that were full or did not answer.
     pub disks: u64,
+    /// Ranks of which loggers lost acknowledged events.
+    pub losses: u64,
 }
 
 /// The faults of a plan that are still to come.

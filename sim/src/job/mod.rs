@@ -116,6 +116,10 @@ struct Job<'a> {
     faults: FaultCounts,
     step: u64,
     is_healed: bool,
+    /// Of this rank loggers have lost acknowledged events.
+    lossy: Option<Rank>,
+    /// It has noticed that, and the job is over. REC-9
+    has_stopped: bool,
 }
 
 impl<'a> Job<'a> {
@@ -166,6 +170,8 @@ impl<'a> Job<'a> {
             faults: FaultCounts::default(),
             step: 0,
             is_healed: false,
+            lossy: None,
+            has_stopped: false,
         };
         job.begin();
         job
@@ -236,6 +242,9 @@ impl<'a> Job<'a> {
             let moved = self.act()?;
             self.bury();
             self.check()?;
+            if self.has_stopped {
+                return Ok(self.sum());
+            }
             if self.step > STEPS_MAX {
                 return Err(self.stands("does not end"));
             }

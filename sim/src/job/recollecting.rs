@@ -77,7 +77,8 @@ impl Job<'_> {
             return self.read_events(rank);
         }
         let missing = collecting.messages.iter().position(Option::is_none);
-        let is_judged = collecting.is_judged;
+        // Of what is left when events are lost the end of the job is judged.
+        let is_judged = collecting.is_judged || self.lossy == Some(rank);
         match missing {
             // Their logs are being made again: what is missing in them comes.
             _ if is_judged || !self.peers_are_first_lives(rank) => self.begin_again(rank),
@@ -201,8 +202,10 @@ impl Job<'_> {
         let events = determinants(rank, JOB, batches, after_checkpoint);
         let events = events.map_err(|error| breach(&format!("events of rank {rank}: {error}")))?;
         let (oracles, facts) = (self.oracles.borrow(), &*self.facts);
-        let orphan = &oracles.orphan;
-        orphan.judge_held(rank, &events, after_checkpoint, facts)?;
+        if self.lossy != Some(rank) {
+            let orphan = &oracles.orphan;
+            orphan.judge_held(rank, &events, after_checkpoint, facts)?;
+        }
         drop(oracles);
         self.collecting(rank).events = Some(events);
         Ok(true)

@@ -24,6 +24,8 @@ pub struct Totals {
     pub recollections: u64,
     /// Later lives whose programs played again.
     pub lives: u64,
+    /// Jobs that ended since a rank noticed that records of its past are lost.
+    pub stops: u64,
     /// What went wrong.
     pub faults: FaultCounts,
     /// A hash of everything that happened.

@@ -40,7 +40,12 @@ impl Job<'_> {
             }
             Seat::Living(process) => {
                 let has_news = !self.news[rank.index()].is_empty();
-                let stepped = process.step().map_err(|error| broken(process, &error))?;
+                let stepped = match process.step() {
+                    Err(error) if self.lossy == Some(rank) => {
+                        return self.stops(rank, &error).map(|()| true);
+                    }
+                    stepped => stepped.map_err(|error| broken(process, &error))?,
+                };
                 if let Some(complaint) = process.complaint() {
                     return Err(Breach {
                         oracle: "program",
@@ -53,6 +58,19 @@ impl Job<'_> {
             Seat::Returning(_) => self.recollect(rank),
             Seat::Dead(_) => Ok(false),
         }
+    }
+
+    /// The later life of a rank of which events were lost stops. It may if an earlier
+    /// life has posted what the error says. REC-9
+    fn stops(&mut self, rank: Rank, error: &EngineError) -> Result<(), Breach> {
+        let is_right = matches!(error, EngineError::RecordMissing { peer, first, .. }
+            if first.0 < self.oracles.borrow().orphan.posted(rank, *peer));
+        if let (false, Seat::Living(process)) = (is_right, &self.seats[rank.index()]) {
+            return Err(broken(process, error));
+        }
+        self.totals.borrow_mut().stops += 1;
+        self.has_stopped = true;
+        Ok(())
     }
 
     fn stepped(&mut self, rank: Rank, stepped: Stepped) -> bool {

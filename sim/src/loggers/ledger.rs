@@ -227,6 +227,21 @@ impl Ledger {
         self.holds(logger, headers);
     }
 
+    /// A logger has events of a rank only up to there, in no ring. REC-9
+    pub(super) fn loses(&self, logger: usize, rank: Rank, end: EventIndex) {
+        self.change(rank, |ledger| {
+            let holder = &mut ledger.holders[logger];
+            holder.held.retain(|batch| batch.end <= end);
+            holder.in_ring.clear();
+            holder.whole = 0;
+            ledger.reached = 0;
+            // What is lost does not count as held since it was trimmed, either.
+            let left = ledger.row().iter().rfind(|batch| batch.end <= end);
+            let left = left.map_or(Clock(0), |batch| batch.last_clock);
+            ledger.trimmed = ledger.trimmed.min(left);
+        });
+    }
+
     /// Nobody asks for what has at most this clock any more. GC-1
     pub(super) fn trimmed(&self, rank: Rank, clock: Clock) {
         self.change(rank, |ledger| ledger.trimmed = ledger.trimmed.max(clock));

@@ -1,6 +1,7 @@
 //! One logger: a process that dies and starts again over a disk and rings that
 //! stay.
 
+use super::JOB;
 use super::disk::MortalDisk;
 use super::host::{FetchState, LoggerChannel, LoggerHost, Rings};
 use super::ledger::{Ledger, batches_in};
@@ -8,6 +9,7 @@ use super::network::{Network, Spark, TalkId};
 use super::planted::LoggerBug;
 use crate::mortal::Mortal;
 use core::ops::ControlFlow;
+use refrain_eventlog::acceptor::Beginning;
 use refrain_eventlog::logbook::{Archive, Logbook, LogbookOptions};
 use refrain_eventlog::server::Limits;
 use refrain_eventlog::server::host::Wanted;
@@ -15,6 +17,7 @@ use refrain_eventlog::server::service::{Service, ServiceOptions};
 use refrain_eventlog::store::faulty::{FaultyDisk, FaultyOptions};
 use refrain_eventlog::{Level, LoggerId};
 use refrain_logging::determinant::EventIndex;
+use refrain_logging::determinant::batch::BatchHeader;
 use refrain_ring::Rank;
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -105,13 +108,18 @@ impl Logger {
         }
     }
 
-    fn open(&mut self) -> Result<Service<LoggerHost>, String> {
+    fn logbook_options(&self) -> LogbookOptions {
         let logger = LoggerId(self.number as u32);
-        let options = LogbookOptions {
+        LogbookOptions {
             continues: false,
             segment_bytes: SEGMENT_BYTES,
             ..LogbookOptions::new(logger, self.shard.level == Level::Durable)
-        };
+        }
+    }
+
+    fn open(&mut self) -> Result<Service<LoggerHost>, String> {
+        let options = self.logbook_options();
+        let logger = options.logger;
         let disk = MortalDisk {
             inner: self.disk.clone(),
             mortal: self.mortal.clone(),
@@ -203,6 +211,43 @@ impl Logger {
         if lost_power || self.service.is_some() {
             self.count_again(lost_power);
         }
+    }
+
+    /// What is left of it when it is dead loses the events of a rank from about that
+    /// one on: the rings, and the end of its row in the files.
+    pub(super) fn lose_events(&mut self, rank: Rank, kept: EventIndex) {
+        self.rings.borrow_mut().retain(|name, _| name.rank != rank);
+        self.disk = self.disk.after_death(self.seed);
+        let cut = self.cut_files(rank, kept);
+        let end = cut.unwrap_or_else(|error| panic!("logger {}: {error}", self.number));
+        self.shard.ledger.loses(self.number, rank, end);
+    }
+
+    /// Cuts a rank's row at the first end of a batch from there on that a logbook cuts
+    /// at: what was trimmed stays. Returns the end that is left.
+    fn cut_files(&self, rank: Rank, kept: EventIndex) -> Result<EventIndex, String> {
+        let options = self.logbook_options();
+        let disk = Box::new(self.disk.clone());
+        let mut logbook = Logbook::open_on(disk, &options).map_err(|error| error.to_string())?;
+        let Some(row) = logbook.row(JOB, rank).cloned() else {
+            return Ok(EventIndex(0));
+        };
+        let mut ends = vec![row.first];
+        let read = logbook.read(JOB, rank, row.first, None, &mut |batch| {
+            ends.extend(batches_in(batch).iter().map(BatchHeader::end));
+            ControlFlow::Continue(())
+        });
+        read.map_err(|error| error.to_string())?;
+        let is_cut = |end: &EventIndex| {
+            let mut left = row.clone();
+            left.end = *end;
+            left.lives.retain(|life| life.start < *end);
+            let cut = logbook.follow(JOB, rank, &left, &Beginning::default());
+            cut.is_ok()
+        };
+        let end = ends.into_iter().filter(|end| *end >= kept).find(is_cut);
+        logbook.settle().map_err(|error| error.to_string())?;
+        Ok(end.unwrap_or(row.end))
     }
 
     /// Tells the ledger what the disk has: less than before, or more, since a

@@ -282,6 +282,19 @@ impl Loggers {
         plan.quorum > 1 && ranks.all(|rank| shard.ledger.whole_holders(rank) == shard.replicas)
     }
 
+    /// The files of all loggers, which are dead, lose events of a rank, and its rings
+    /// with them: about this percentage is left. Whether a quorum had held any that
+    /// is gone now. REC-9
+    pub fn lose_events(&self, rank: Rank, percent: u8) -> bool {
+        let shared = &*self.shared;
+        let before = self.reached_end(rank);
+        let kept = EventIndex(before.0 * u64::from(percent) / 100);
+        for logger in shared.loggers.borrow_mut().iter_mut() {
+            logger.lose_events(rank, kept);
+        }
+        self.reached_end(rank) < before
+    }
+
     /// A logger starts again, if it is dead.
     pub fn restart(&self, logger: u32) {
         self.shared.loggers.borrow_mut()[logger as usize].restart();

@@ -32,6 +32,9 @@ pub struct Channels {
     missed: Pairs<Option<Ssn>>,
     /// By receiver.
     receiving: Vec<Receiving>,
+    /// Events of this rank are lost: it may send other messages than those that were
+    /// posted and that no program got. What programs got the outcome tells. REC-9
+    lossy: Option<Rank>,
 }
 
 /// A message that a program has sent.
@@ -80,7 +83,13 @@ impl Channels {
             posting: Pairs::new(ranks),
             missed: Pairs::new(ranks),
             receiving: (0..ranks).map(|_| Receiving::default()).collect(),
+            lossy: None,
         }
+    }
+
+    /// Loggers have lost events of this rank. REC-9
+    pub fn lose_events(&mut self, rank: Rank) {
+        self.lossy = Some(rank);
     }
 
     fn began(&mut self, life: Life) {
@@ -167,6 +176,12 @@ impl Channels {
             }
             // Made again by another life. REC-8
             Some(first) if first.payload == message.payload && first.tag == *tag => {}
+            Some(_) if self.lossy == Some(life.rank) => {
+                sent[number] = Sent {
+                    has_left: true,
+                    ..message
+                };
+            }
             Some(_) => {
                 return Err(breach(
                     NAME,

@@ -26,6 +26,9 @@ pub struct Logs {
     /// By (sender, receiver): the first message that the log keeps.
     kept: Pairs<Ssn>,
     ranks: Vec<Present>,
+    /// Events of this rank are lost: it may send other messages than those that no
+    /// program got. REC-9
+    lossy: Option<Rank>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -90,7 +93,13 @@ impl Logs {
             sent: Pairs::new(ranks),
             kept: Pairs::new(ranks),
             ranks: vec![present; ranks as usize],
+            lossy: None,
         }
+    }
+
+    /// Loggers have lost events of this rank. REC-9
+    pub fn lose_events(&mut self, rank: Rank) {
+        self.lossy = Some(rank);
     }
 
     /// The first message that the log of `sender` to `receiver` keeps.
@@ -191,13 +200,18 @@ impl Logs {
             let number = Stamp::decode(payload).map_or(0, |stamp| stamp.number);
             let sent = &mut self.sent[(life.rank, *to)];
             let number = index(Ssn(number));
+            let digest = digest(payload);
+            let is_lossy = self.lossy == Some(life.rank);
             // Nobody has seen it: where nothing is told, it may be another.
-            if sent.get(number).is_some_and(|it| it.left_bytes.is_none()) {
+            let may_be_another = |it: &Sent| {
+                it.left_bytes.is_none() || is_lossy && !it.is_delivered && it.digest != digest
+            };
+            if sent.get(number).is_some_and(may_be_another) {
                 sent.truncate(number);
             }
             if number == sent.len() {
                 sent.push(Sent {
-                    digest: digest(payload),
+                    digest,
                     left_bytes: None,
                     bytes: payload.len() as u64,
                     is_delivered: false,

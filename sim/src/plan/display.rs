@@ -38,6 +38,12 @@ impl fmt::Display for FaultKind {
             Self::DiskFull(steps) => write!(f, "has a full disk for {steps} steps"),
             Self::DiskSlow(steps) => write!(f, "has a slow disk for {steps} steps"),
             Self::Disconnect => f.write_str("loses its connections to loggers"),
+            Self::LoseEvents(percent) => {
+                write!(
+                    f,
+                    "dies with all loggers, which keep {percent} % of its events"
+                )
+            }
         }
     }
 }

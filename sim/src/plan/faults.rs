@@ -20,8 +20,11 @@ struct Draw<'a> {
 }
 
 pub(super) fn faults(rng: &mut Rng, plan: &Plan, operations: u32) -> Vec<FaultPlan> {
-    // Some seeds in which nothing goes wrong: what they find is simpler.
-    if rng.u32(0..6) == 0 {
+    // Some seeds in which nothing goes wrong: what they find is simpler. And some in
+    // which events are lost: with other faults nothing would be promised.
+    let is_simple = rng.u32(0..6) == 0;
+    let loses_events = is_simple && rng.bool();
+    if is_simple && !loses_events {
         return Vec::new();
     }
     let operations = u64::from(operations.max(1));
@@ -32,8 +35,13 @@ pub(super) fn faults(rng: &mut Rng, plan: &Plan, operations: u32) -> Vec<FaultPl
         effects: operations,
         faults: Vec::new(),
     };
-    for _ in 0..draw.rng.u32(1..=4) {
-        draw.more();
+    if loses_events {
+        let kind = FaultKind::LoseEvents(draw.rng.u8(0..100));
+        draw.add_at_step(kind, Draw::some_rank);
+    } else {
+        for _ in 0..draw.rng.u32(1..=4) {
+            draw.more();
+        }
     }
     draw.faults
 }

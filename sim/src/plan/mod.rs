@@ -88,6 +88,10 @@ pub enum FaultKind {
     /// Its connections to loggers break; what was on its way is flushed, and
     /// completions are lost.
     Disconnect,
+    /// It dies together with all loggers. They come back without events of this rank
+    /// that they acknowledged: about this percentage of the events is left, from the
+    /// first on. Of ranks, once in a job and as its only fault. REC-9
+    LoseEvents(u8),
 }
 
 /// One fault.
@@ -207,6 +211,12 @@ impl Plan {
         let messages = self.rounds.iter().flat_map(|round| &round.messages);
         let its = messages.filter(|message| message.from == rank);
         its.map(|message| u64::from(message.bytes)).sum()
+    }
+
+    /// Whether loggers lose events that they acknowledged. REC-9
+    pub fn loses_events(&self) -> bool {
+        let mut faults = self.faults.iter();
+        faults.any(|fault| matches!(fault.kind, FaultKind::LoseEvents(_)))
     }
 
     /// Messages of all rounds.

@@ -97,11 +97,11 @@ pub enum EngineError {
         /// What differs.
         what: String,
     },
-    /// A later life came to an event that has no record, though peers have messages
-    /// that an earlier life sent after it. REC-9
+    /// A later life came to an event that has no record, though an earlier life sent
+    /// messages after it. REC-9
     #[error(
-        "operation {clock} ({what}) has no record, but rank {peer} has {messages} messages, from \
-         number {first} on, that an earlier life of this rank sent after it. Either recorded events \
+        "operation {clock} ({what}) has no record, but an earlier life of this rank sent message \
+         {first} to rank {peer} after it. Either recorded events \
          are lost: check that the files of the event logger (--event-dir) were not deleted, cut or \
          damaged. Or the program did not make this operation in the earlier life. This rank cannot \
          be recovered: run the job again"
@@ -113,10 +113,8 @@ pub enum EngineError {
         what: &'static str,
         /// The peer.
         peer: Rank,
-        /// The first message that the peer has and this life has not sent.
+        /// The first message to the peer that an earlier life sent and this life has not.
         first: Ssn,
-        /// How many of them.
-        messages: u64,
     },
     /// A message has other bytes, and the rank is to stop for any. REC-8
     #[error(
@@ -151,7 +149,7 @@ pub enum EngineError {
 }
 
 // Each operation returns it: a larger one costs each of them time.
-const _: () = assert!(size_of::<EngineError>() <= 48);
+const _: () = assert!(size_of::<EngineError>() <= 40);
 
 impl From<FabricError> for EngineError {
     fn from(error: FabricError) -> Self {

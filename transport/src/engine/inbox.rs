@@ -6,6 +6,7 @@ use super::rehearsal::Rehearsal;
 use super::request::{Receiving, RequestId, Requests, Status};
 use super::source::{Delivered, Source, Target};
 use super::stored::{Message, Part, Stored};
+use super::unrecorded::Unseen;
 use crate::control::Control;
 use crate::fabric::{self, Arrival, Attributes, Disposition, Fabric};
 use crate::matching::{Envelope, Matcher};
@@ -39,9 +40,9 @@ pub(super) struct Inbox {
     pub match_events: u64,
     /// Senders keep what they sent: copying it out would free nothing.
     pub senders_keep: bool,
-    /// Receives of a later life that were matched without a record, and of whose end
-    /// the program was not told; `None`: they do not matter (any more). REC-9
-    pub unseen: Option<Vec<RequestId>>,
+    /// Matches of a later life that have no record and that the program has not seen;
+    /// `None`: they do not matter (any more). REC-9
+    pub unseen: Option<Vec<Unseen>>,
     /// Records of a life before are played.
     pub rehearsal: Option<Box<Rehearsal>>,
 }
@@ -260,6 +261,7 @@ impl Inbox {
             bytes: begun.bytes,
             cancelled: false,
         };
+        let mut unseen = None;
         if receiving.is_logged {
             let event = Event::Match {
                 at: self.now,
@@ -271,11 +273,19 @@ impl Inbox {
             self.match_events += 1;
             let must_wait = protocol.event(event);
             self.events_told += u64::from(must_wait);
-            if let Some(unseen) = &mut self.unseen
-                && must_wait
-            {
-                unseen.push(id);
+            unseen = must_wait.then_some("a receive from any source");
+        }
+        if let Some(before) = &mut self.unseen {
+            let is_behind = |it: &Unseen| it.source == source && it.ssn < begun.ssn;
+            if unseen.is_none() && before.iter().any(is_behind) {
+                unseen = Some("a receive behind one from any source");
             }
+            before.extend(unseen.map(|what| Unseen {
+                shown_by: id,
+                what,
+                source,
+                ssn: begun.ssn,
+            }));
         }
         if begun.rendezvous {
             self.controls_out

@@ -21,9 +21,10 @@ impl Engine {
         self
     }
 
-    /// With what an earlier life sent: what is sent again is compared, until
-    /// something happens that is not told. The policy says what follows when bytes
-    /// differ. Where the rank goes on, it sends the bytes of the earlier life. REC-8
+    /// With what an earlier life sent: what is sent again is compared, until the
+    /// program sees something that is not told. The policy says what follows when bytes
+    /// differ. Where the rank goes on, it sends the bytes of the earlier life. REC-8,
+    /// REC-9
     #[must_use]
     pub fn with_past_sends(mut self, sends: Box<dyn PastSends>, policy: DivergencePolicy) -> Self {
         self.past_sends = Some(sends);
@@ -353,7 +354,6 @@ impl Engine {
         buffer: &mut SendBuffer,
         to: SendTo,
     ) -> Result<(), EngineError> {
-        let is_behind_records = self.statistics().events > 0;
         let ssn = self.outbox.destination(to.rank).next_ssn;
         let sends = self.past_sends.as_mut();
         let Some(sends) = sends.and_then(|sends| sends.has(to.rank, ssn).then_some(sends)) else {
@@ -375,8 +375,6 @@ impl Engine {
         };
         let compared = sends.compare(&sent);
         match compared {
-            // What comes after something new may be something else.
-            Err(_) if is_behind_records => self.end_comparison(),
             Err(what) => return Err(EngineError::Diverged { clock, what }),
             Ok(Compared::Nothing) => {}
             Ok(Compared::Same) => self.comparison.note_same(&sent),

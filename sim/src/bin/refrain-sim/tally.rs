@@ -23,6 +23,7 @@ impl Tally {
         sum.checkpoints += run.checkpoints;
         sum.recollections += run.recollections;
         sum.lives += run.lives;
+        sum.stops += run.stops;
         let (faults, more) = (&mut sum.faults, &run.faults);
         faults.rank_kills += more.rank_kills;
         faults.logger_kills += more.logger_kills;
@@ -31,6 +32,7 @@ impl Tally {
         faults.pauses += more.pauses;
         faults.disconnects += more.disconnects;
         faults.disks += more.disks;
+        faults.losses += more.losses;
     }
 
     /// Adds the sum of others.
@@ -51,6 +53,7 @@ impl fmt::Display for Tally {
             checkpoints,
             recollections,
             lives,
+            stops,
             faults,
             digest: _,
         } = self.sum;
@@ -62,6 +65,7 @@ impl fmt::Display for Tally {
             pauses,
             disconnects,
             disks,
+            losses,
         } = faults;
         writeln!(
             f,
@@ -71,6 +75,10 @@ impl fmt::Display for Tally {
         writeln!(
             f,
             "faults: {rank_kills} ranks, {logger_kills} loggers, {checkpoint_kills} checkpoint stores killed; {suspicions} suspicions, {pauses} pauses, {disconnects} disconnections, {disks} of disks"
+        )?;
+        writeln!(
+            f,
+            "{losses} jobs lost acknowledged events: {stops} of them stopped for it, the others went on as they were"
         )?;
         write!(
             f,
