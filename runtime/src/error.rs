@@ -135,6 +135,12 @@ impl fmt::Display for LogFull {
     }
 }
 
+impl From<refrain_transport::fabric::FabricError> for Error {
+    fn from(error: refrain_transport::fabric::FabricError) -> Self {
+        Self::Fabric(Box::new(error))
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -163,11 +169,5 @@ mod tests {
             assert_eq!(said.contains(checkpoint), stall != Stall::Disk, "{said}");
         }
         assert!(says(Stall::Budget, None).contains(": raise --log-memory, give it a disk"));
-    }
-}
-
-impl From<refrain_transport::fabric::FabricError> for Error {
-    fn from(error: refrain_transport::fabric::FabricError) -> Self {
-        Self::Fabric(Box::new(error))
     }
 }
