@@ -6,11 +6,13 @@
 //! program takes afterwards would lie elsewhere. So all holes from the loader up to a
 //! line at a fixed distance are filled with memory that nothing may touch: it takes no
 //! memory, only addresses. Mappings that the library makes later have a region of their
-//! own.
+//! own; those of its heap, too, which takes tables for its addresses at any time. In
+//! `librefrain.a` the heap is linked to `mmap` itself.
 
-#![allow(unsafe_code, reason = "maps memory without access")]
+#![allow(unsafe_code, reason = "maps memory for the heap, and without access")]
 
 use super::same_memory::{Means, uses};
+use core::ffi::{c_int, c_long, c_void};
 use core::ptr;
 use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous, munmap};
 use rustix::process::{Resource, getrlimit};
@@ -28,6 +30,28 @@ pub fn begin_elsewhere() {
     if !uses(Means::Addresses) {
         refrain::placement::let_kernel_choose();
     }
+}
+
+/// `mmap` of the library's heap (`build.rs`).
+// SAFETY: nothing else has this name; the contract is that of `mmap`.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn __wrap_mmap(
+    address: *mut c_void,
+    bytes: usize,
+    access: c_int,
+    flags: c_int,
+    file: c_int,
+    offset: c_long,
+) -> *mut c_void {
+    let is_free = address.is_null() && flags & libc::MAP_FIXED == 0 && uses(Means::Addresses);
+    let address = match is_free {
+        true => ptr::without_provenance_mut(refrain::placement::next_address(bytes)),
+        false => address,
+    };
+    // SAFETY: the caller's; a hint takes nothing that is there.
+    let place =
+        unsafe { libc::syscall(libc::SYS_mmap, address, bytes, access, flags, file, offset) };
+    ptr::with_exposed_provenance_mut(place as usize)
 }
 
 /// Fills the holes. Does nothing if addresses are limited (`ulimit -v`) or the program has

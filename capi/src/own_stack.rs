@@ -85,6 +85,22 @@ unsafe extern "C" fn enter<F: FnOnce() -> i64>(body: *mut c_void) -> i64 {
     body()
 }
 
+/// Overwrites what ran on the program's stack before this call: constructors of
+/// libraries, the allocator's among them, which draws random numbers there; the recorder
+/// of clocks, which does more in a later life; the loader.
+///
+/// Other threads than the first have small stacks, and none of these ran there.
+pub fn overwrite_below() {
+    const BYTES: usize = 64 << 10;
+    #[inline(never)]
+    fn overwrite() {
+        core::hint::black_box(&mut [0u8; BYTES]);
+    }
+    if uses(Means::Stack) && rustix::thread::gettid() == rustix::process::getpid() {
+        overwrite();
+    }
+}
+
 /// Makes the stack of this thread. `None`: calls run on the caller's.
 #[cold]
 fn make() -> Option<Stack> {

@@ -6,6 +6,7 @@ use super::super::addresses;
 use super::super::border;
 use super::super::clocks;
 use super::super::memory::Out;
+use super::super::own_stack;
 use super::super::present::{self, WorldHandle};
 use super::super::program::Program;
 use super::super::same_memory;
@@ -36,7 +37,7 @@ extern "C" fn refrain_error_name(code: c_int) -> *const c_char {
 // SAFETY: the name is the library's own; callers keep to what `refrain.h` asks.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn refrain_init(world: *mut *mut WorldHandle) -> c_int {
-    border::call(|| {
+    let code = border::call(|| {
         // SAFETY: as the header asks of the caller.
         let mut place = unsafe { Out::required("world", world) }?;
         place.set(core::ptr::null_mut());
@@ -47,7 +48,9 @@ unsafe extern "C" fn refrain_init(world: *mut *mut WorldHandle) -> c_int {
         addresses::begin_at_line();
         clocks::attach();
         Ok(())
-    })
+    });
+    own_stack::overwrite_below();
+    code
 }
 
 // SAFETY: the name is the library's own.

@@ -5,7 +5,7 @@
  * Each round every rank sends to two others and receives two messages from any
  * source.
  *
- * unwritten stack|heap|calls|dummy|errors [ROUNDS] */
+ * unwritten stack|deep|heap|calls|dummy|errors [ROUNDS] */
 #include "refrain.h"
 
 #include <inttypes.h>
@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MESSAGE_MAX = 4096, ROUND = 1, SELF = 2 };
+enum { MESSAGE_MAX = 1 << 15, ROUND = 1, SELF = 2 };
 
 /* So that the compiler knows neither what it points to nor what becomes of it. */
 static void *(*volatile take)(size_t) = malloc;
@@ -66,6 +66,14 @@ __attribute__((noinline)) static void from_stack(refrain_world *world, uint64_t 
     padded.kind = 'k';
     padded.round = round;
     send_two(world, &padded, sizeof padded);
+}
+
+/* As far down as what ran before main has come: constructors and the loader. */
+__attribute__((noinline)) static void from_deep_stack(refrain_world *world, uint64_t round)
+{
+    unsigned char deep[MESSAGE_MAX];
+    deep[0] = (unsigned char)round;
+    send_two(world, deep, sizeof deep);
 }
 
 /* Blocks that were freed and taken again, and fresh ones. */
@@ -182,6 +190,8 @@ int main(int argc, char **argv)
             from_heap(world, round);
         else if (strcmp(sin, "dummy") == 0)
             from_dummy(world, round);
+        else if (strcmp(sin, "deep") == 0)
+            from_deep_stack(world, round);
         else
             from_stack(world, round);
         receive_two(world);

@@ -17,6 +17,7 @@ use refrain_transport::divergence::DivergencePolicy;
 use refrain_transport::engine::{Engine, EngineError, EngineOptions, SendTo};
 use refrain_transport::fabric::Fabric;
 use refrain_transport::fabric::sim::{Network, Options};
+use refrain_transport::past::PastSends;
 use std::cell::RefCell;
 use std::rc::Rc;
 
@@ -96,8 +97,8 @@ pub struct Setting {
 pub struct Life {
     pub engines: Vec<Engine>,
     pub network: Network,
-    /// Of the logs of rank 0.
-    pub memory: Region,
+    /// Of rank 0.
+    pub logs: Logs,
     pub batches: Batches,
     rng: Rng,
     /// By sender: what is still to be sent.
@@ -106,24 +107,32 @@ pub struct Life {
     rooms: Vec<Room>,
 }
 
-/// What rank 0 has sent, by the memory of its logs.
-pub fn sends(memory: Region) -> Sends {
-    let mut sends = Sends::new(JOB, Rank(0));
-    sends.add_life(image(memory), Incarnation(0));
-    sends
+/// The logs of a life of rank 0.
+#[derive(Clone, Debug)]
+pub struct Logs {
+    pub memory: Region,
+    pub incarnation: Incarnation,
 }
 
-/// The log of a first life of rank 0.
-pub fn image(memory: Region) -> LogImage {
-    let mut image = LogImage::empty(Selection::default());
-    image.add_memory(RankMemory {
-        arena: 0..memory.bytes(),
-        region: memory,
-        job: JOB,
-        source: Rank(0),
-        incarnation: Incarnation(0),
-    });
-    image
+impl Logs {
+    /// What it has sent.
+    pub fn sends(&self) -> Sends {
+        let mut sends = Sends::new(JOB, Rank(0));
+        sends.add_life(self.image(), self.incarnation);
+        sends
+    }
+
+    pub fn image(&self) -> LogImage {
+        let mut image = LogImage::empty(Selection::default());
+        image.add_memory(RankMemory {
+            arena: 0..self.memory.bytes(),
+            region: self.memory.clone(),
+            job: JOB,
+            source: Rank(0),
+            incarnation: self.incarnation,
+        });
+        image
+    }
 }
 
 /// A message tells who sent it, and as which.
@@ -165,13 +174,13 @@ impl Setting {
         self.live_after(number, timing, batches, None)
     }
 
-    /// The same, with what is left of the log of the life before.
+    /// The same, with what is left of the logs of the life before.
     pub fn live_after(
         &self,
         number: u32,
         timing: u64,
         batches: &[Vec<u8>],
-        before: Option<Region>,
+        mut before: Option<Box<dyn PastSends>>,
     ) -> Life {
         let mut rng = Rng::with_seed(timing);
         let mut options = match timing % 3 {
@@ -184,14 +193,18 @@ impl Setting {
         }
         let network = Network::new(options);
         let ranks = || (0..self.ranks).map(Rank);
+        let incarnation = |rank: Rank| Incarnation(if rank == Rank(0) { number } else { 0 });
         let (mut fabrics, arenas): (Vec<_>, Vec<_>) = ranks()
-            .map(|rank| network.start(rank, Incarnation(0), LOG_BYTES))
+            .map(|rank| network.start(rank, incarnation(rank), LOG_BYTES))
             .unzip();
-        let memory = arenas[0].region().clone();
+        let logs = Logs {
+            memory: arenas[0].region().clone(),
+            incarnation: incarnation(Rank(0)),
+        };
         let addresses: Vec<_> = fabrics.iter().map(Fabric::address).collect();
         for (rank, fabric) in ranks().zip(&mut fabrics) {
             for peer in ranks().filter(|peer| *peer != rank) {
-                let connected = fabric.connect(peer, Incarnation(0), &addresses[peer.index()]);
+                let connected = fabric.connect(peer, incarnation(peer), &addresses[peer.index()]);
                 connected.expect("a peer that was started");
             }
         }
@@ -203,7 +216,7 @@ impl Setting {
             .map(|((rank, fabric), arena)| {
                 let options = EngineOptions {
                     rank,
-                    incarnation: Incarnation(0),
+                    incarnation: incarnation(rank),
                     size: self.ranks,
                     window_bytes: LOG_BYTES as u64,
                 };
@@ -211,7 +224,7 @@ impl Setting {
                     let identity = Identity {
                         job: JOB,
                         rank,
-                        incarnation: Incarnation(number),
+                        incarnation: incarnation(rank),
                     };
                     let pessimist = Pessimist::new(identity, batches.end(), batches.clone());
                     Events::shared(pessimist, ())
@@ -222,10 +235,9 @@ impl Setting {
                     Rank(0) => {
                         let records = Records::new(&row).expect("they agree");
                         let engine = engine.with_past(Box::new(records));
-                        match before.clone() {
+                        match before.take() {
                             None => engine,
-                            Some(memory) => engine
-                                .with_past_sends(Box::new(sends(memory)), DivergencePolicy::Stop),
+                            Some(sends) => engine.with_past_sends(sends, DivergencePolicy::Stop),
                         }
                     }
                     _ => engine,
@@ -234,7 +246,7 @@ impl Setting {
         Life {
             engines: engines.collect(),
             network,
-            memory,
+            logs,
             batches,
             rng,
             to_send: (0..self.ranks)

@@ -1,11 +1,13 @@
 //! Random programs over random timing, cut behind every batch.
 
-use crate::job::Setting;
-use crate::program::{Program, Said};
+use crate::job::{Logs, Setting};
+use crate::program::{Call, Program, Said};
 use refrain_logging::Member;
 use refrain_logging::determinant::Determinant;
 use refrain_logging::determinant::told::Told;
-use refrain_ring::{Clock, Region};
+use refrain_rank::past::Sends;
+use refrain_ring::{Clock, Rank, Ssn};
+use refrain_transport::past::{Compared, PastSends, SentAgain};
 
 /// Rounds in which nothing moves: nothing ever will.
 const QUIET_ROUNDS: u32 = 200;
@@ -16,8 +18,51 @@ const CALLS: usize = 120;
 struct Played {
     program: Program,
     batches: Vec<Vec<u8>>,
-    memory: Region,
+    logs: Logs,
     compared: u64,
+}
+
+/// What is left of the logs of a life that died before it came to an operation. GATE-1
+#[derive(Debug)]
+struct Left {
+    sends: Sends,
+    /// By rank.
+    end: Vec<Ssn>,
+}
+
+impl PastSends for Left {
+    fn has(&mut self, to: Rank, ssn: Ssn) -> bool {
+        ssn < self.end[to.index()] && self.sends.has(to, ssn)
+    }
+
+    fn has_from(&mut self, to: Rank, ssn: Ssn) -> bool {
+        ssn < self.end[to.index()] && self.sends.has_from(to, ssn)
+    }
+
+    fn compare(&mut self, sent: &SentAgain<'_>) -> Result<Compared, String> {
+        self.sends.compare(sent)
+    }
+}
+
+impl Played {
+    /// What it leaves if it dies with no more than these of its batches.
+    fn left(&self, batches: usize, ranks: u32) -> Left {
+        let row = |batches| crate::job::Batches::of(batches).row();
+        let stable = row(&self.batches[..batches]).len();
+        let first_lost = row(&self.batches).get(stable).map(Determinant::at);
+        let mut end = vec![Ssn(0); ranks as usize];
+        for (clock, call, _) in &self.program.told {
+            if let Call::Send { to, .. } = call
+                && first_lost.is_none_or(|lost| *clock < lost)
+            {
+                end[*to as usize].0 += 1;
+            }
+        }
+        Left {
+            sends: self.logs.sends(),
+            end,
+        }
+    }
 }
 
 /// A life, as far as it comes.
@@ -28,7 +73,10 @@ fn play(
     batches: &[Vec<u8>],
     before: Option<&Played>,
 ) -> Played {
-    let before = before.map(|before| before.memory.clone());
+    let before = before.map(|before| {
+        let left = before.left(batches.len(), setting.ranks);
+        Box::new(left) as Box<dyn PastSends>
+    });
     let mut life = setting.live_after(number, timing, batches, before);
     let mut program = Program::new(setting.seed, setting.ranks, timing);
     let mut quiet = 0;
@@ -60,7 +108,7 @@ fn play(
     Played {
         program,
         batches: life.batches.all(),
-        memory: life.memory.clone(),
+        logs: life.logs.clone(),
         compared,
     }
 }

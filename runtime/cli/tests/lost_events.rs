@@ -201,7 +201,7 @@ fn events_that_were_in_a_lost_ring_are_noticed_in_replay() {
         fs::remove_file(ring).expect("it goes");
     }
     let ended = job.kill(&[0]);
-    expect_refusal(&ended, "has no record, but rank");
+    expect_refusal(&ended, "has no record, but an earlier life");
     expect_refusal(&ended, "--event-dir");
 }
 

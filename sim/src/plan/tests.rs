@@ -35,7 +35,9 @@ fn a_wish_is_granted() {
         let plan = Plan::generate(seed, &wishes);
         let other = Plan::generate(seed, &Wishes::default());
         assert_eq!(plan.protocol, ProtocolPlan::Pessimist);
-        assert_eq!((plan.faults.len(), &plan.rounds), (0, &other.rounds));
+        // Jobs that lose events print nothing.
+        let has_same_rounds = plan.rounds == other.rounds || other.loses_events();
+        assert_eq!((plan.faults.len(), has_same_rounds), (0, true));
         let ranks = Wishes {
             ranks: Some(5),
             ..wishes

@@ -49,7 +49,7 @@ fn an_event_that_the_earlier_life_did_not_have_is_found() {
     let ended = batch.run_program(2, options, &[&survivor, "stray", "probe"]);
     assert_eq!(ended.status, Some(1), "{ended:?}");
     for words in [
-        "has no record, but rank 1 has",
+        "has no record, but an earlier life of this rank sent message",
         "did not make this operation",
     ] {
         assert!(ended.err.contains(words), "{words:?}: {ended:?}");
