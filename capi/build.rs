@@ -1,8 +1,14 @@
 //! Lets the library's heap map memory by `__wrap_mmap` (`src/addresses.rs`): only what
 //! is linked into `librefrain.so`, not the program's own calls.
 
+use std::env;
+
 fn main() {
     println!("cargo:rerun-if-changed=build.rs");
+    let architecture = env::var("CARGO_CFG_TARGET_ARCH").unwrap_or_default();
+    if !matches!(architecture.as_str(), "x86_64" | "aarch64") {
+        return;
+    }
     // The library, and the same built for the tests.
     for link in ["cdylib-link-arg", "link-arg-examples"] {
         println!("cargo:rustc-{link}=-Wl,--wrap=mmap");

@@ -12,8 +12,12 @@
 #![allow(unsafe_code, reason = "maps memory for the heap, and without access")]
 
 use super::same_memory::{Means, uses};
-use core::ffi::{c_int, c_long, c_void};
 use core::ptr;
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+use core::{
+    arch::global_asm,
+    ffi::{c_int, c_long, c_void},
+};
 use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous, munmap};
 use rustix::process::{Resource, getrlimit};
 
@@ -32,10 +36,30 @@ pub fn begin_elsewhere() {
     }
 }
 
-/// `mmap` of the library's heap (`build.rs`).
-// SAFETY: nothing else has this name; the contract is that of `mmap`.
-#[unsafe(no_mangle)]
-unsafe extern "C" fn __wrap_mmap(
+// `mmap` of what is linked into the library (`build.rs`): a name that it does not export,
+// and that a program which links `librefrain.a` may have itself.
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+global_asm!(
+    ".pushsection .text.refrain_wrap_mmap,\"ax\",@progbits",
+    ".weak __wrap_mmap",
+    ".hidden __wrap_mmap",
+    ".type __wrap_mmap,@function",
+    "__wrap_mmap:",
+    #[cfg(target_arch = "x86_64")]
+    "jmp {map}",
+    #[cfg(target_arch = "aarch64")]
+    "b {map}",
+    ".size __wrap_mmap, . - __wrap_mmap",
+    ".popsection",
+    map = sym map,
+);
+
+/// `mmap` of the library's heap.
+///
+/// # Safety
+/// That of `mmap`.
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+unsafe extern "C" fn map(
     address: *mut c_void,
     bytes: usize,
     access: c_int,

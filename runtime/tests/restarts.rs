@@ -150,6 +150,25 @@ fn a_rank_that_is_killed_comes_again_wherever_it_was() {
     }
 }
 
+/// Its connections are gone for good; its next life has others.
+#[test]
+fn a_rank_that_asks_for_its_next_life_gets_it() {
+    let steps = format!("{START} 1:first:next-life 0:wait-up=1.1 last-fence");
+    let (_folder, outcome) = Play::new(2, 8, &steps).run();
+    expect_good(&outcome, &[(1, 0)]);
+    assert_eq!(outcome.recoveries[0].cause, Cause::Disconnected);
+
+    // No next life is left: the job ends.
+    let steps = format!("{START} 1:next-life 0:wait-up=1.3 last-fence");
+    let (_folder, outcome) = Play::new(2, 1, &steps).run();
+    assert_ne!(outcome.status, 0);
+    let failure = outcome.failure.unwrap();
+    assert!(
+        failure.contains("a transfer into its memory did not end"),
+        "{failure}"
+    );
+}
+
 /// What a dead life has started itself goes with it: it could still store into the
 /// memory that they share. FENCE-1
 #[test]

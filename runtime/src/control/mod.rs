@@ -496,6 +496,20 @@ impl ControlPlane {
         self.send("telling that a rank is lost", &message, None)
     }
 
+    /// Asks to be killed and started again, and returns only if the job is being
+    /// ended, or the launcher is gone.
+    pub fn ask_for_next_life(&mut self, own: Rank) -> Error {
+        const ATTEMPTED: &str = "waiting to be started again";
+        if let Err(error) = self.suspect(own, self.incarnation) {
+            return error;
+        }
+        loop {
+            if let Err(error) = self.receive(ATTEMPTED) {
+                return error;
+            }
+        }
+    }
+
     /// Reports the replay progress of this life.
     ///
     /// # Errors

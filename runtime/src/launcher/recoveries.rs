@@ -21,6 +21,8 @@ pub enum Cause {
     Suspected,
     /// Another rank's fabric had given it up.
     Lost,
+    /// It had to close all its connections, and asked for it.
+    Disconnected,
 }
 
 impl Cause {
@@ -32,6 +34,7 @@ impl Cause {
             Self::KillRandom => "by --kill-random",
             Self::Suspected => "by --suspect-ranks-after: it was stopped",
             Self::Lost => "as another rank did not reach it any more",
+            Self::Disconnected => "as a transfer into its memory did not end",
         }
     }
 }

@@ -4,6 +4,7 @@ use super::Job;
 use super::board::{Entry, Fencing};
 use super::differences;
 use super::memory::Memory;
+use super::recoveries::Cause;
 use super::replacing::address_key;
 use super::start::Place;
 use super::verdict::Membership;
@@ -137,8 +138,15 @@ impl Job {
                     .for_each(|output| output.forget_before(checkpoint));
                 Ok(())
             }
-            ToLauncher::Suspect { rank, incarnation } => {
-                self.suspect(rank as usize, incarnation);
+            ToLauncher::Suspect {
+                rank: suspect,
+                incarnation,
+            } => {
+                let cause = match suspect as usize == rank {
+                    true => Cause::Disconnected,
+                    false => Cause::Lost,
+                };
+                self.suspect(suspect as usize, incarnation, cause);
                 Ok(())
             }
             ToLauncher::Replaying { figures } => {

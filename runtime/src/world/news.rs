@@ -70,6 +70,13 @@ impl World {
     pub(super) fn bear(&mut self, error: EngineError) -> Result<bool, Error> {
         let peer = match error {
             EngineError::PeerLost { peer, .. } if self.attention.peers_may_return => peer,
+            // Its own next life has connections again.
+            EngineError::Closed { .. } if self.attention.peers_may_return => {
+                return match &mut self.control {
+                    Some(control) => Err(control.ask_for_next_life(self.rank)),
+                    None => Err(error.into()),
+                };
+            }
             error => return Err(error.into()),
         };
         if let (Some(life), Some(control)) = (self.engine.connected(peer), &mut self.control) {

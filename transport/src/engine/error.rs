@@ -67,7 +67,7 @@ pub enum EngineError {
     /// A peer never ended what it was bringing into a receive that was given
     /// up: the fabric had to be closed.
     #[error(
-        "a transfer from rank {peer} into a buffer that was given up did not end: this rank has closed all its connections, end the job"
+        "a transfer from rank {peer} into a buffer that was given up did not end: this rank has closed all its connections"
     )]
     Closed {
         /// The peer.

@@ -1,14 +1,9 @@
 //! Peers that die and come back: fencing a life, connecting the next.
 
+use super::giving_up::{ROUND, ROUNDS_MAX};
 use super::{Engine, EngineError};
 use crate::fabric::Address;
-use core::time::Duration;
 use refrain_ring::{Incarnation, Rank};
-
-/// Most rounds of waiting for the landings of a fenced peer to end.
-const ROUNDS_MAX: u32 = 5000;
-/// The longest that a round waits.
-const ROUND: Duration = Duration::from_millis(1);
 
 impl Engine {
     /// Fences a peer: nothing of its present incarnation arrives any more, and

@@ -9,10 +9,11 @@ use super::{Engine, EngineError};
 use core::time::Duration;
 use refrain_ring::Rank;
 
-/// Most rounds of waiting for a landing to end by itself.
-const ROUNDS_MAX: u32 = 5000;
+/// Most rounds of waiting for a landing to end by itself. A device tries again for
+/// up to 20 s where the wire is cut.
+pub(super) const ROUNDS_MAX: u32 = 30_000;
 /// The longest that a round waits.
-const ROUND: Duration = Duration::from_millis(1);
+pub(super) const ROUND: Duration = Duration::from_millis(1);
 
 impl Engine {
     /// Gives a request's buffer back now, whatever its state. A send goes on

@@ -41,6 +41,11 @@ pub fn act(control: &mut Option<ControlPlane>, name: &str, value: &str) -> Resul
             super::joined(control)?;
         }
         "die" => die(value),
+        "next-life" => {
+            let control = super::joined(control)?;
+            let own = control.rank();
+            return Err(control.ask_for_next_life(own));
+        }
         "touch" => drop(File::create(value).expect("a file")),
         "exists" => assert!(Path::new(value).exists(), "{value}"),
         "wait-for" => wait_for(value),
