@@ -67,8 +67,10 @@ unsafe extern "C" fn map(
     file: c_int,
     offset: c_long,
 ) -> *mut c_void {
-    let is_free = address.is_null() && flags & libc::MAP_FIXED == 0 && uses(Means::Addresses);
-    let address = match is_free {
+    // Rings of io_uring are refused where an address is named.
+    let is_anonymous = flags & libc::MAP_ANONYMOUS != 0;
+    let is_free = address.is_null() && flags & libc::MAP_FIXED == 0;
+    let address = match is_anonymous && is_free && uses(Means::Addresses) {
         true => ptr::without_provenance_mut(refrain::placement::next_address(bytes)),
         false => address,
     };
