@@ -75,7 +75,9 @@ pub fn detach() {
 }
 
 extern "C" fn is_asked_by_program() -> c_int {
-    present::idle().is_some().into()
+    // A call that has given the world back may still free memory, and the heap then asks for
+    // the time.
+    (present::idle().is_some() && !own_stack::is_call_under_way()).into()
 }
 
 /// Runs on the stack of this library: bytes that it leaves there differ from life to life.

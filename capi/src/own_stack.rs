@@ -70,12 +70,23 @@ pub fn run<F: FnOnce() -> i64>(body: F) -> i64 {
     }
 }
 
+/// Whether a call of this thread is under way, on either stack.
+pub fn is_call_under_way() -> bool {
+    let (stack, on_caller_stack) =
+        thread::with(|thread| (thread.stack.get(), thread.is_on_caller_stack.get()));
+    // SAFETY: a head stays as long as its thread.
+    on_caller_stack || stack.is_some_and(|stack| unsafe { stack.as_ref().is_in_use.get() })
+}
+
 // SAFETY: `enter` fits its argument.
 #[cold]
 #[inline(never)]
 unsafe fn stay(argument: *mut c_void, enter: Enter) -> i64 {
+    let was_under_way = thread::with(|thread| thread.is_on_caller_stack.replace(true));
     // SAFETY: the caller's promise.
-    unsafe { enter(argument) }
+    let result = unsafe { enter(argument) };
+    thread::with(|thread| thread.is_on_caller_stack.set(was_under_way));
+    result
 }
 
 // SAFETY: called with a body of this type that nothing has taken yet.
@@ -301,6 +312,27 @@ mod tests {
         assert!(far(outer) && far(inner.get()));
         assert!((outer - inner.get()).unsigned_abs() < 4096);
         assert_eq!(run(|| 7), 7);
+    }
+
+    #[test]
+    fn a_call_is_under_way_until_its_outermost_run_returns() {
+        let within = || i64::from(is_call_under_way());
+        assert!(!is_call_under_way());
+        let nested = run(|| {
+            run(|| 0);
+            within()
+        });
+        assert_eq!((nested, run(within)), (1, 1));
+        assert!(!is_call_under_way());
+        let mut on_caller_stack = ManuallyDrop::new(within);
+        // SAFETY: `enter` fits the body, and takes it once.
+        let inside = unsafe { stay((&raw mut on_caller_stack).cast(), enter_of(&within)) };
+        assert_eq!(inside, 1);
+        assert!(!is_call_under_way());
+    }
+
+    fn enter_of<F: FnOnce() -> i64>(_: &F) -> Enter {
+        enter::<F>
     }
 
     #[test]

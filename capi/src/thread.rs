@@ -18,6 +18,8 @@ use core::cell::Cell;
 /// traces on the caller's stack.
 pub struct Thread {
     pub stack: Cell<Option<Stack>>,
+    /// A call that does not run on `stack` is under way.
+    pub is_on_caller_stack: Cell<bool>,
     pub world: Cell<State>,
 }
 
@@ -27,6 +29,7 @@ thread_local! {
     static THREAD: Thread = const {
         Thread {
             stack: Cell::new(None),
+            is_on_caller_stack: Cell::new(false),
             world: Cell::new(State::Absent),
         }
     };
