@@ -74,7 +74,7 @@ fn check_tree(root: &Path) -> Result<Report, String> {
         unsafe_code::check(&tree),
     );
     report.section(
-        "every rule of docs/protocol.md has code and a test",
+        "every rule of docs/design/protocol.md has code and a test",
         rules::check(&tree),
     );
     report.section("names say something", names::check(&tree));
