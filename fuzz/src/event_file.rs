@@ -197,7 +197,9 @@ mod tests {
         let mut file = header(1);
         file.extend(&seeds()[0]);
         let archive = Archive::open_on(Box::new(Folder([(1, file)].into())));
-        let holdings = archive.expect("as docs/formats/event-files.md says").holdings();
+        let holdings = archive
+            .expect("as docs/formats/event-files.md says")
+            .holdings();
         assert_eq!((holdings[0].first, holdings[0].end), (2, 6));
     }
 }
