@@ -78,7 +78,7 @@ fn logged(statistics: &Value) -> u64 {
     .sum()
 }
 
-/// The table of docs/protocol.md, row by row, with its counter-examples.
+/// The table of docs/design/protocol.md, row by row, with its counter-examples.
 #[test]
 fn each_row_of_the_table_logs_what_it_says_and_no_more() {
     // Where commits take a round trip or a disk, the same: tests in vain behind a

@@ -1,4 +1,4 @@
-//! The messages between launcher and ranks (docs/wire-format.md).
+//! The messages between launcher and ranks (docs/formats/wire-format.md).
 
 use crate::input::Input;
 use refrain_job::config::{JobConfig, VerbsConfig};

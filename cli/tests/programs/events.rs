@@ -1,5 +1,5 @@
 //! A program for the tests of events: rank 0 does what the table of
-//! docs/protocol.md lists, row by row, and says what went to the event logger.
+//! docs/design/protocol.md lists, row by row, and says what went to the event logger.
 
 use refrain::{Error, World, from, from_any, to};
 use refrain_job::statistics::EventStatistics;

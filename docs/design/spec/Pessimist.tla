@@ -1,7 +1,7 @@
 ----------------------------- MODULE Pessimist -----------------------------
 (* The core of the pessimistic protocol, for people: gate, event loggers with
    their rows and lives, deaths, survey, trimming. The rules that are named
-   here are those of docs/protocol.md. What the real code does at each step is
+   here are those of docs/design/protocol.md. What the real code does at each step is
    explored by sim/src/exhaustive; this text leaves out all that one need not
    know to see why the protocol holds.
 
@@ -153,7 +153,7 @@ Base  == Greatest({a.holding : a \in answers})
    entry: it cuts, or fetches from another that has it. It keeps that this
    life was let in (mark), also if that never writes anything: else a later
    survey may prefer a row of a life between. This is what the server lacks
-   today: docs/model-checking.md. *)
+   today: docs/design/model-checking.md. *)
 Join(l) ==
     /\ Begun /\ l \notin joined
     /\ \E from \in Loggers :
