@@ -77,7 +77,8 @@ use crate::spill::Spill;
 use delivery::Delivery;
 use inbox::Inbox;
 use outbox::{LogMeans, Means, Outbox};
-use refrain_ring::{Arena, Clock, Incarnation, Rank, Ssn};
+use refrain_ring::copy::STREAM_BYTES_MIN;
+use refrain_ring::{Arena, Clock, Incarnation, Rank, RecordKind, Ssn};
 use request::{Request, Requests, Sending, State, Way};
 use source::{Lives, lives_at_start};
 use spilling::Spilling;
@@ -214,28 +215,16 @@ impl Sending {
     fn new(buffer: SendBuffer, to: SendTo, ssn: Ssn) -> Self {
         Self {
             buffer,
-            to: to.rank,
-            context: to.context,
-            tag: to.tag,
+            to,
             ssn,
             packed_bytes: 0,
             announced: false,
-            synchronous: to.synchronous,
             way: Way::Eager,
         }
     }
 
     fn outcome(&self) -> Outcome {
-        let status = Status {
-            source: self.to,
-            tag: self.tag,
-            bytes: self.buffer.message_bytes(),
-            cancelled: false,
-        };
-        Outcome {
-            status,
-            truncated_to: None,
-        }
+        sent(self.to, self.buffer.message_bytes())
     }
 }
 
@@ -390,23 +379,54 @@ impl Engine {
             let ssn = self.outbox.next_ssn(to.rank);
             return Ok(self.send_to_self(clock, Sending::new(buffer, to, ssn)));
         }
-        if bytes > self.outbox.message_bytes_max(to.rank) {
+        let destination = &mut self.outbox.destinations[to.rank.index()];
+        if bytes > destination.limits.message_bytes_max {
             return Err(self.longer_than_log(bytes));
         }
-        match self.outbox.send_now(&buffer, to, means!(self)) {
-            Some(_) if !to.synchronous => Ok(Started::Done(sent(to, bytes))),
-            Some(ssn) => {
-                let sending = Sending {
-                    packed_bytes: bytes,
-                    announced: true,
-                    ..Sending::new(buffer, to, ssn)
-                };
-                let id = self.requests.add(clock, State::Sending(sending));
-                self.outbox.await_answer(to.rank, ssn, id);
-                Ok(Started::Pending(id))
-            }
-            None => self.send_in_turn(clock, buffer, to),
+        if bytes > destination.limits.at_once_bytes_max || !destination.is_clear() {
+            return self.send_in_turn(clock, buffer, to);
         }
+        let Some(pass) = self.gate.pass() else {
+            return self.send_in_turn(clock, buffer, to);
+        };
+        // The common case: one record, at once.
+        let ssn = destination.next_ssn;
+        let header = to.header(RecordKind::Eager, ssn, bytes);
+        let log = &mut means!(self).log;
+        let is_staged = destination.limits.staged_bytes.contains(&bytes)
+            && (destination.stage(&buffer, 0, bytes as usize, true, header, log)).is_some();
+        if is_staged {
+            destination.next_ssn = ssn.next();
+        } else {
+            if !destination.log.has_room(bytes as usize) {
+                destination.before_chunk(log);
+            }
+            let target = destination.limits.target;
+            // LOG-1: this is the log's copy and the network's at once.
+            let fill = |place: &mut [u8]| buffer.pack(0, place, target);
+            let appended = (destination.log).append(log.arena, bytes as usize, true, header, fill);
+            let Ok(frame) = appended else {
+                return self.send_in_turn(clock, buffer, to);
+            };
+            destination.next_ssn = ssn.next();
+            if log.fabric.post(pass, to.rank, &frame).is_err() {
+                destination.packed.push_back((frame, log.gate.mark()));
+                self.outbox.note_backlog(to.rank);
+            } else if bytes < STREAM_BYTES_MIN as u64 {
+                destination.log.clear_ahead(log.arena);
+            }
+        }
+        if !to.synchronous {
+            return Ok(Started::Done(sent(to, bytes)));
+        }
+        let sending = Sending {
+            packed_bytes: bytes,
+            announced: true,
+            ..Sending::new(buffer, to, ssn)
+        };
+        let id = self.requests.add(clock, State::Sending(sending));
+        self.outbox.await_answer(to.rank, ssn, id);
+        Ok(Started::Pending(id))
     }
 
     /// A send that takes more than one record, or has others before it.
