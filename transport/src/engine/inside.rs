@@ -48,6 +48,7 @@ impl fmt::Debug for Inside<'_> {
             packed_again: _,
             settling,
             has_read: _,
+            completed: _,
         } = self.0;
         write!(f, "{gate:?} {clock:?} {requests:?} {outbox:?} {lives:?} ")?;
         write!(

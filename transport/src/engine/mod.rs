@@ -56,7 +56,7 @@ mod void;
 mod waiting;
 
 pub use beginning::{Beginning, NotBetween, ToSelf};
-pub use buffer::{ReceiveBuffer, SendBuffer};
+pub use buffer::{Incoming, Outgoing, ReceiveBuffer, SendBuffer};
 pub use error::EngineError;
 pub use horizon::Horizon;
 pub use inside::Inside;
@@ -104,7 +104,7 @@ pub struct EngineOptions {
 }
 
 /// Where a message goes.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SendTo {
     /// The receiver.
     pub rank: Rank,
@@ -114,6 +114,33 @@ pub struct SendTo {
     pub tag: i32,
     /// Complete only when matched.
     pub synchronous: bool,
+}
+
+impl SendTo {
+    /// With this tag.
+    #[inline]
+    #[must_use]
+    pub fn tag(self, tag: i32) -> Self {
+        Self { tag, ..self }
+    }
+
+    /// In this context: messages of different contexts never meet. Contexts
+    /// from 0xffff0000 on are the library's.
+    #[inline]
+    #[must_use]
+    pub fn context(self, context: u32) -> Self {
+        Self { context, ..self }
+    }
+
+    /// Complete only when matched.
+    #[inline]
+    #[must_use]
+    pub fn synchronous(self) -> Self {
+        Self {
+            synchronous: true,
+            ..self
+        }
+    }
 }
 
 /// A send that has begun.
@@ -172,6 +199,8 @@ pub struct Engine {
     settling: Mark,
     /// A part of a log was read, and the next is asked for.
     has_read: bool,
+    /// Requests of one completion: memory that is used again.
+    completed: Vec<Clock>,
 }
 
 /// What happens when an operation is about to be counted.
@@ -292,6 +321,7 @@ impl Engine {
             halt: None,
             settling: Mark::default(),
             has_read: false,
+            completed: Vec::new(),
             options,
             fabric,
             protocol,
