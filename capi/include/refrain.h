@@ -2,7 +2,7 @@
  *
  * A program calls refrain_init, talks, and calls refrain_finalize. The command
  * `refrain run -n N -- program` starts N ranks of it; without a launcher it is a
- * job of one rank. docs/embedding-c.md says how to build and link, and what a
+ * job of one rank. docs/guide/embedding-c.md says how to build and link, and what a
  * program has to keep so that a rank that is killed can go on.
  *
  * Errors. Functions that return `int` and of which nothing else is said return

@@ -10,6 +10,7 @@ mod hosts;
 mod lengths;
 mod links;
 mod list_file;
+mod measure;
 mod names;
 mod netpipe_output;
 mod report;
@@ -26,10 +27,12 @@ use std::process::{Command, ExitCode};
 use tree::Tree;
 
 const USAGE: &str = "usage: refrain-check tree ROOT
+       refrain-check measure ROOT
        refrain-check netpipe-output FILE PROTOCOL... [--fabric FABRIC]... [--peer NAME]...
        refrain-check experiment-output FILE EXPERIMENT
 
 tree            checks the source tree at ROOT
+measure         prints lines, files, functions and circles between files, by crate
 netpipe-output  checks the JSON lines that `refrain netpipe --json` wrote: each
                 fabric with each protocol, and the peers, are there
 experiment-output
@@ -40,6 +43,15 @@ fn main() -> ExitCode {
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
     let outcome = match words.as_slice() {
         ["tree", root] => check_tree(Path::new(root)),
+        ["measure", root] => {
+            return match Tree::read(Path::new(root)).and_then(|tree| measure::table(&tree)) {
+                Ok(table) => {
+                    print!("{table}");
+                    ExitCode::SUCCESS
+                }
+                Err(error) => refused(&error),
+            };
+        }
         ["netpipe-output", file, expected @ ..] => match Expected::parse(expected) {
             Some(expected) => check_netpipe_output(Path::new(file), &expected),
             None => Err(USAGE.to_owned()),
@@ -58,11 +70,13 @@ fn main() -> ExitCode {
                 ExitCode::SUCCESS
             }
         }
-        Err(error) => {
-            eprintln!("refrain-check: {error}");
-            ExitCode::from(2)
-        }
+        Err(error) => refused(&error),
     }
+}
+
+fn refused(why: &str) -> ExitCode {
+    eprintln!("refrain-check: {why}");
+    ExitCode::from(2)
 }
 
 fn check_tree(root: &Path) -> Result<Report, String> {
@@ -74,7 +88,7 @@ fn check_tree(root: &Path) -> Result<Report, String> {
         unsafe_code::check(&tree),
     );
     report.section(
-        "every rule of docs/protocol.md has code and a test",
+        "every rule of docs/design/protocol.md has code and a test",
         rules::check(&tree),
     );
     report.section("names say something", names::check(&tree));
