@@ -150,7 +150,8 @@ typedef struct refrain_status {
     int32_t tag;
     /* 1: the receive was cancelled, and there is no message. */
     int32_t cancelled;
-    int32_t reserved;
+    /* 1: the message was longer than the buffer; the rest is lost. */
+    int32_t truncated;
 } refrain_status;
 
 /* Sends `bytes` bytes and returns when the data may be changed again, which is as
@@ -228,8 +229,8 @@ int refrain_test_any(refrain_world *world, size_t count, refrain_request request
 
 /* Waits until at least one request has ended. *ended is how many have, 0 only when
  * all are null; indices and statuses have room for `count`, and get those that have
- * ended. After an error *ended is 0; with REFRAIN_ERR_TRUNCATED, requests that have
- * ended are null. */
+ * ended. With REFRAIN_ERR_TRUNCATED all is written as without an error, and the
+ * statuses say which messages were too long. After other errors *ended is 0. */
 int refrain_wait_some(refrain_world *world, size_t count, refrain_request requests[],
                       size_t *ended, size_t indices[], refrain_status statuses[]);
 
@@ -238,7 +239,8 @@ int refrain_test_some(refrain_world *world, size_t count, refrain_request reques
                       size_t *ended, size_t indices[], refrain_status statuses[]);
 
 /* Waits for all requests. Statuses come in the order of the requests; those of null
- * ones are of no meaning. REFRAIN_ERR_TRUNCATED: all have ended and are null. */
+ * ones are of no meaning. REFRAIN_ERR_TRUNCATED: all have ended and are null, and the
+ * statuses say which messages were too long. */
 int refrain_wait_all(refrain_world *world, size_t count, refrain_request requests[],
                      refrain_status statuses[]);
 

@@ -159,11 +159,7 @@ pub(super) fn end<H: Handles + ?Sized>(
 
 /// Tells the protocol that a timing-dependent call ends the requests that have ended,
 /// all of them: a replay has to end the same ones.
-fn note<H: Handles + ?Sized>(
-    engine: &mut Engine<impl Protocol>,
-    clock: Clock,
-    handles: &H,
-) {
+fn note<H: Handles + ?Sized>(engine: &mut Engine<impl Protocol>, clock: Clock, handles: &H) {
     engine.note_completions(clock, |engine, requests| {
         let ended = all(handles).filter(|handle| handle.outcome(engine).is_some());
         requests.extend(ended.filter_map(Handle::posted_at));
