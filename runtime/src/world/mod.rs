@@ -55,7 +55,8 @@ use time::JobTime;
 use waiting::{LogWatch, Patience};
 
 /// A rank's view of its job. Not for concurrent callers: every operation takes
-/// `&mut self`, and the type is neither `Send` nor `Sync`.
+/// `&mut self`, and the type is not `Sync`. It may move to another thread between two
+/// calls.
 pub struct World {
     rank: Rank,
     size: u32,
@@ -79,7 +80,6 @@ pub struct World {
     messages: Table<Message>,
     /// Memory of the scope before, empty.
     spare_begun: Vec<Request>,
-    /// Not shared with other threads either.
     _only: Only,
 }
 

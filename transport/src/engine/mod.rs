@@ -3,7 +3,9 @@
 //! Deterministic given the order of calls and arrivals; never blocks and reads
 //! no clock: whoever calls loops over [`Engine::progress`] and
 //! [`Engine::wait`]. Not for concurrent callers: everything takes `&mut self`,
-//! and the raw buffers inside make the type neither `Send` nor `Sync`.
+//! and the raw buffers inside make the type neither `Send` nor `Sync`. Whether it
+//! may move to another thread depends on what it is made of, and on lenders of
+//! buffers: its owner decides.
 //!
 //! A message takes one of three ways. *Eager in one frame*: packed into the log
 //! and posted by the call that sends it. *Eager in fragments*: the same, frame

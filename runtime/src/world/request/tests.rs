@@ -7,7 +7,9 @@ use refrain_transport::engine::SendTo;
 
 #[derive(Clone, Copy, Debug)]
 enum Step {
-    Insert { persistent: bool },
+    Insert {
+        persistent: bool,
+    },
     /// Of the key with this number, whatever became of it.
     End(prop::sample::Index),
     Start(prop::sample::Index),
@@ -78,7 +80,8 @@ proptest! {
         let mut table = Table::after(5);
         let mut model: Vec<(Request, Known)> = Vec::new();
         for step in steps {
-            let place = |index: prop::sample::Index| index.index(model.len());
+            let count = model.len();
+            let place = |index: prop::sample::Index| index.index(count);
             match step {
                 Step::Insert { persistent } => {
                     let mut entry = match persistent {
