@@ -274,7 +274,8 @@ impl Region {
     #[inline]
     pub fn publish(&self, frame: &Frame) {
         if frame.first_word != 0 {
-            self.publish_first_word(frame.offset, frame.first_word);
+            let word = frame.first_word.to_le();
+            self.word(frame.offset).store(word, Ordering::Release);
         }
     }
 

@@ -80,7 +80,6 @@ pub struct World {
     messages: Table<Message>,
     /// Memory of the scope before, empty.
     spare_begun: Vec<Request>,
-    /// Not shared with other threads either.
     _only: Only,
 }
 

@@ -1,5 +1,8 @@
 //! Requests: handles to entries of a table, and what is known of messages.
 
+#[cfg(test)]
+mod tests;
+
 use crate::Error;
 use refrain_rank::calls::{Handle, Handles};
 use refrain_ring::Rank;
