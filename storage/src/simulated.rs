@@ -571,7 +571,11 @@ impl SimulatedDisk {
         }
     }
 
-    pub(crate) fn names(&self) -> io::Result<Vec<String>> {
+    /// The names, in order.
+    ///
+    /// # Errors
+    /// When listing them fails now.
+    pub fn names(&self) -> io::Result<Vec<String>> {
         let mut state = self.state();
         state.look(Kind::Names)?;
         Ok(state.names.keys().cloned().collect())
