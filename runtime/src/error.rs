@@ -3,6 +3,7 @@
 use crate::Ended;
 use core::fmt;
 use refrain_job::JobError;
+use refrain_rank::dead_rank::DeadRankError;
 use refrain_ring::Rank;
 use refrain_transport::engine::Stall;
 use thiserror::Error;
@@ -150,6 +151,12 @@ impl From<JobError> for Error {
             JobError::Control { attempted, error } => Self::Control { attempted, error },
             JobError::Aborted(reason) => Self::Aborted(reason),
         }
+    }
+}
+
+impl From<DeadRankError> for Error {
+    fn from(error: DeadRankError) -> Self {
+        Self::Config(error.to_string())
     }
 }
 

@@ -21,8 +21,6 @@
 //! # Ok::<(), refrain::Error>(())
 //! ```
 
-#[doc(hidden)]
-pub mod dead_rank;
 mod error;
 mod protocol;
 mod stdio;

@@ -1,24 +1,47 @@
-//! The JSON of `refrain bench EXPERIMENT --json` has the promised shape, and ranks
-//! did die.
+//! Checks what `refrain bench EXPERIMENT --json` wrote, for `ci/test`: it is complete,
+//! and ranks did die.
 
-use crate::report::Finding::{self, Note, Wrong};
+use super::ExperimentError;
 use serde_json::Value;
+use std::path::PathBuf;
+use std::process::ExitCode;
 
-/// Runs the check.
-pub fn check(text: &str, experiment: &str) -> Vec<Finding> {
-    match read(text, experiment) {
-        Ok(runs) => vec![Note(format!("{experiment}: {runs} runs"))],
-        Err(problem) => vec![Wrong(format!("{experiment}: {problem}"))],
-    }
+/// Arguments of the check.
+#[derive(Debug, clap::Args)]
+pub struct CheckArguments {
+    /// The file.
+    file: PathBuf,
+    /// The experiment that it is of.
+    experiment: String,
+}
+
+/// Runs the check and prints what it found.
+///
+/// # Errors
+/// If the file cannot be read.
+pub fn check(arguments: &CheckArguments) -> miette::Result<ExitCode> {
+    let CheckArguments { file, experiment } = arguments;
+    let text =
+        std::fs::read_to_string(file).map_err(ExperimentError::system("cannot read the output"))?;
+    Ok(match read(&text, experiment) {
+        Ok(runs) => {
+            println!("note: {experiment}: {runs} runs");
+            ExitCode::SUCCESS
+        }
+        Err(problem) => {
+            println!("wrong: {experiment}: {problem}");
+            ExitCode::FAILURE
+        }
+    })
 }
 
 fn read(text: &str, experiment: &str) -> Result<usize, String> {
     let document: Value = serde_json::from_str(text).map_err(|error| error.to_string())?;
     if document["experiment"] != experiment {
-        return Err(format!("it is of {}", document["experiment"]));
+        return Err(format!("the file is of {}", document["experiment"]));
     }
     if document["machine"].as_str().is_none_or(str::is_empty) {
-        return Err("it does not say on which machine".into());
+        return Err("the machine is missing".into());
     }
     let runs = list(&document["runs"])?;
     let settings = &document["settings"];
@@ -51,7 +74,7 @@ fn positive(value: &Value, name: &str) -> Result<f64, String> {
         .ok_or_else(|| format!("a {name} is not above 0: {}", value[name]))
 }
 
-/// Every size with every number of ranks that play again.
+/// Every size with every number of ranks that replay.
 fn re_execution(settings: &Value, runs: &[Value]) -> Result<(), String> {
     for size in list(&settings["sizes"])? {
         for again in 0..=count(settings, "ranks")? {
@@ -64,7 +87,7 @@ fn re_execution(settings: &Value, runs: &[Value]) -> Result<(), String> {
             if again > 0 {
                 positive(run, "again_s")?;
             } else if !run["again_s"].is_null() {
-                return Err("nobody was to play again, and somebody did".into());
+                return Err("a rank replayed without a death".into());
             }
         }
     }
@@ -87,7 +110,7 @@ fn faults(settings: &Value, runs: &[Value]) -> Result<(), String> {
         deaths += count(run, "deaths")?;
     }
     match deaths {
-        0 => Err("nobody died".into()),
+        0 => Err("no rank died".into()),
         _ => Ok(()),
     }
 }
@@ -120,14 +143,14 @@ fn survivors(settings: &Value, runs: &[Value]) -> Result<(), String> {
                 return Err(format!("{deaths} deaths, but {name} of {found}"));
             }
         }
-        // One that dies again before it went on has no figures.
+        // A rank that dies again in its replay has no figures.
         let finished = recoveries.iter().map(figures).find(Result::is_ok);
         finished.unwrap_or_else(|| figures(&recoveries[0]))?;
     }
     Ok(())
 }
 
-/// The times that the launcher tells.
+/// The times that the launcher reports.
 fn figures(recovery: &Value) -> Result<(), String> {
     count(recovery, "noticed_us")?;
     count(recovery, "total_us")?;
@@ -145,10 +168,7 @@ mod tests {
         let text = json!({
             "experiment": experiment, "machine": "m", "settings": settings, "runs": runs,
         });
-        match check(&text.to_string(), experiment).as_slice() {
-            [Wrong(problem)] => Some(problem.clone()),
-            _ => None,
-        }
+        read(&text.to_string(), experiment).err()
     }
 
     #[test]
@@ -172,8 +192,8 @@ mod tests {
         let run = |faults: u64, deaths: u64, relative: f64| json!({"faults": faults, "deaths": deaths, "wall_s": 1.0, "relative": relative});
         let of = |runs| problem("faults", settings.clone(), runs);
         assert_eq!(of(json!([run(0, 0, 1.0), run(1, 1, 1.1)])), None);
-        let nobody = of(json!([run(0, 0, 1.0), run(1, 0, 1.1)]));
-        assert!(nobody.unwrap().contains("nobody died"));
+        let none = of(json!([run(0, 0, 1.0), run(1, 0, 1.1)]));
+        assert!(none.unwrap().contains("no rank died"));
         assert!(of(json!([run(0, 1, 1.0), run(1, 1, 1.1)])).is_some());
         assert!(of(json!([run(0, 0, 1.0), run(1, 1, 0.0)])).is_some());
         assert!(of(json!([run(0, 0, 1.0)])).is_some());
@@ -208,14 +228,10 @@ mod tests {
 
     #[test]
     fn it_must_be_of_this_experiment_and_machine() {
-        assert!(matches!(check("{", "faults").as_slice(), [Wrong(_)]));
+        assert!(read("{", "faults").is_err());
         let other = json!({"experiment": "rollback", "machine": "m", "runs": [1]}).to_string();
-        assert!(
-            matches!(check(&other, "faults").as_slice(), [Wrong(it)] if it.contains("rollback"))
-        );
+        assert!(read(&other, "faults").unwrap_err().contains("rollback"));
         let nowhere = json!({"experiment": "faults", "machine": "", "runs": [1]}).to_string();
-        assert!(
-            matches!(check(&nowhere, "faults").as_slice(), [Wrong(it)] if it.contains("machine"))
-        );
+        assert!(read(&nowhere, "faults").unwrap_err().contains("machine"));
     }
 }
