@@ -39,5 +39,5 @@ pub mod unpacking;
 pub use error::{CheckpointError, Damaged};
 pub use format::{SectionInfo, SectionKind};
 pub use place::{PURPOSE, Place};
-pub use refrain_secure::ServerAddress;
+pub use refrain_wire::ServerAddress;
 pub use store::{JobName, Key, Reading, Section, Stable, Store, Writing};

@@ -2,7 +2,7 @@
 
 use core::fmt;
 use core::str::FromStr;
-use refrain_secure::{NotAnAddress, ServerAddress};
+use refrain_wire::{NotAnAddress, ServerAddress};
 use std::path::PathBuf;
 use thiserror::Error;
 
@@ -56,7 +56,7 @@ impl fmt::Display for Place {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use refrain_secure::Secret;
+    use refrain_wire::Secret;
 
     #[test]
     fn places_are_read_as_they_are_written() {

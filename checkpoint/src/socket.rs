@@ -1,7 +1,7 @@
 //! Streams between ranks and a checkpoint server.
 
 use crate::place::PURPOSE;
-use refrain_secure::{Accepted, Guest, STRANGER_WAIT, SealedStream, ServerAddress, unix};
+use refrain_wire::{Accepted, Guest, STRANGER_WAIT, SealedStream, ServerAddress, unix};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::net::sockopt::{
     set_socket_keepalive, set_tcp_keepidle, set_tcp_keepintvl, set_tcp_user_timeout,

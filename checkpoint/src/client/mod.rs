@@ -14,7 +14,7 @@ use crate::message::{PROTOCOL_VERSION, ToClient, ToServer};
 use crate::socket::Stream;
 use crate::store::{Checkpoints, Found, JobName, Key, Sink};
 use refrain_ring::{Incarnation, Rank};
-use refrain_secure::ServerAddress;
+use refrain_wire::ServerAddress;
 use sink::ServerSink;
 use source::ServerSource;
 use std::io::{self, ErrorKind};

@@ -20,7 +20,7 @@ pub use desk::Desk;
 use crate::disk::{DiskIo, FolderDisk};
 use crate::error::CheckpointError;
 use crate::place::PURPOSE;
-use refrain_secure::{Door, Listener, ServerAddress};
+use refrain_wire::{Door, Listener, ServerAddress};
 use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
 use service::Service;

@@ -9,7 +9,7 @@ use crate::framing::{self, Incoming};
 use crate::message::{FoundHere, Refusal, ToClient};
 use crate::socket::Stream;
 use crate::store::Found;
-use refrain_secure::{Door, Guest, Notices, STRANGER_WAIT};
+use refrain_wire::{Door, Guest, Notices, STRANGER_WAIT};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::collections::BTreeMap;
 use std::io::{self, ErrorKind, Read};

@@ -5,7 +5,7 @@ use crate::running::{Running, secret};
 use refrain_checkpoint::framing;
 use refrain_checkpoint::message::{PROTOCOL_VERSION, ToServer};
 use refrain_checkpoint::{CheckpointError, PURPOSE, Place, ServerAddress, Store};
-use refrain_secure::{STRANGERS_MAX, Secret, Session};
+use refrain_wire::{STRANGERS_MAX, Secret, Session};
 use std::io::{ErrorKind, Read, Write};
 use std::net::TcpStream;
 use std::time::{Duration, Instant};

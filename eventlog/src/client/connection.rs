@@ -4,8 +4,8 @@ use super::PURPOSE;
 use crate::framing::{FrameError, FrameReader, encode};
 use crate::message::{ToClient, ToLogger};
 use crate::watched::watch;
-use refrain_secure::unix::{self, ShortPath, moved_up};
-use refrain_secure::{Secret, SecureError, ServerAddress, Session};
+use refrain_wire::unix::{self, ShortPath, moved_up};
+use refrain_wire::{Secret, SecureError, ServerAddress, Session};
 use rustix::io::Errno;
 use rustix::net::sockopt;
 use rustix::net::{

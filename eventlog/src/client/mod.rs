@@ -17,7 +17,7 @@ mod survey;
 
 pub use connection::ConnectionError;
 pub use fault::Fault;
-pub use refrain_secure::{NotAnAddress, ServerAddress};
+pub use refrain_wire::{NotAnAddress, ServerAddress};
 
 use crate::Level;
 use crate::message::Way;

@@ -9,7 +9,7 @@ use crate::client::{PURPOSE, ServerAddress};
 use crate::framing::{self, FrameReader};
 use crate::message::ToLogger;
 use core::time::Duration;
-use refrain_secure::{SealedStream, unix};
+use refrain_wire::{SealedStream, unix};
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{TcpStream, ToSocketAddrs};
 use std::os::fd::OwnedFd;

@@ -44,7 +44,7 @@ mod writer;
 pub use options::{Limits, RemoteOptions, ServerError, ServerOptions};
 
 use crate::client::ServerAddress;
-use refrain_secure::Door;
+use refrain_wire::Door;
 use resting::Rest;
 use service::Service;
 use socket::{Received, Socket};

@@ -4,7 +4,7 @@ use super::host::{Channel, DoesNotRead};
 use super::stream::Stream;
 use crate::framing::{self, FrameError, FrameReader};
 use crate::message::{ToClient, ToLogger};
-use refrain_secure::{Guest, Session};
+use refrain_wire::{Guest, Session};
 use rustix::event::epoll::EventFlags;
 use rustix::io::Errno;
 use std::io::{self, ErrorKind};

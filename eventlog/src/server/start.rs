@@ -9,7 +9,7 @@ use super::{Server, ServerError, ServerOptions, system};
 use crate::Level;
 use crate::client::{PURPOSE, ServerAddress};
 use crate::logbook::{Logbook, LogbookOptions};
-use refrain_secure::{Door, Listener};
+use refrain_wire::{Door, Listener};
 use rustix::event::{EventfdFlags, eventfd};
 
 impl Server {

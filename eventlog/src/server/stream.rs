@@ -1,7 +1,7 @@
 //! The sockets of connections that come in.
 
 use crate::watched::watch;
-use refrain_secure::Accepted;
+use refrain_wire::Accepted;
 use rustix::io::Errno;
 use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
 use std::io::{self, IoSlice, Read};

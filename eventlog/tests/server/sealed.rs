@@ -8,7 +8,7 @@ use refrain_eventlog::client::read::list;
 use refrain_eventlog::client::{PURPOSE, ServerAddress};
 use refrain_eventlog::framing;
 use refrain_eventlog::message::{ToLogger, Way};
-use refrain_secure::{STRANGERS_MAX, Secret, Session};
+use refrain_wire::{STRANGERS_MAX, Secret, Session};
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::time::Duration;

@@ -2,7 +2,7 @@
 
 use super::framing::{FrameError, Reassembly};
 use super::message::Accompanied;
-use refrain_secure::unix::moved_up;
+use refrain_wire::unix::moved_up;
 use rustix::io::Errno;
 use rustix::net::{
     RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags, SendAncillaryBuffer,

@@ -22,7 +22,7 @@ use process::{LoggerProcess, describe};
 use refrain_eventlog::client::ServerAddress;
 use refrain_eventlog::logbook::Logbook;
 use refrain_logging::Member;
-use refrain_secure::Secret;
+use refrain_wire::Secret;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, Signal};
 use std::ffi::OsString;

@@ -6,7 +6,7 @@ use super::AgentError;
 use crate::launcher::hosts::invitation::{Invitation, PURPOSE};
 use crate::launcher::hosts::message::FromAgent;
 use crate::launcher::hosts::wire::{Wire, WireError};
-use refrain_secure::Session;
+use refrain_wire::Session;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::io::{self, ErrorKind};
 use std::net::{IpAddr, SocketAddr, TcpStream};

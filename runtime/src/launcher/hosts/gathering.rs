@@ -11,7 +11,7 @@ use crate::config::JobConfig;
 use crate::launcher::addresses;
 use crate::launcher::signals::Signals;
 use crate::launcher::start::tell_differing_addresses;
-use refrain_secure::{Door, Guest, Secret};
+use refrain_wire::{Door, Guest, Secret};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::io;
 use std::net::IpAddr;

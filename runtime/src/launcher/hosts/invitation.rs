@@ -4,7 +4,7 @@
 //! `refrain-agent VERSION JOB HOST SECRET PORT ADDRESS,…`
 
 use crate::control::framing::CONTROL_VERSION;
-use refrain_secure::Secret;
+use refrain_wire::Secret;
 use std::net::IpAddr;
 use std::str::FromStr;
 use thiserror::Error;

@@ -8,7 +8,7 @@
 //! | `invitation` | the line that tells an agent whom to call, and how it proves itself; pure |
 //! | `message` | what launcher and agents say; framing; pure |
 //! | `telling` | whether and how hosts can be told what they are to do; pure |
-//! | `wire` | messages over a socket, by `refrain_secure` |
+//! | `wire` | messages over a socket, by `refrain_wire` |
 //! | `calling` | starting the agent on one host, by ssh |
 //! | `gathering` | starting all agents, and waiting until all have called |
 //! | `far` | a rank's process on another host, as the launcher has it |

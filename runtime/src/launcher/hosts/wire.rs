@@ -1,8 +1,8 @@
 //! Messages over a socket, between launcher and agent: sealed
-//! (`refrain_secure::Session`), nothing that blocks.
+//! (`refrain_wire::Session`), nothing that blocks.
 
 use super::message::{MessageError, Reader, encode};
-use refrain_secure::{SecureError, Session};
+use refrain_wire::{SecureError, Session};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::net::sockopt;
 use serde::Serialize;
