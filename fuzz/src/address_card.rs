@@ -2,8 +2,8 @@
 
 use crate::input::Input;
 use refrain::Incarnation;
-use refrain::control::card::{Card, CardError};
-use refrain::control::host::HostIdentity;
+use refrain_job::control::card::{Card, CardError};
+use refrain_job::control::host::HostIdentity;
 
 /// Checks both directions.
 pub fn check(bytes: &[u8]) {

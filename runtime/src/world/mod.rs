@@ -32,19 +32,17 @@ pub use payload::{Incoming, Outgoing};
 pub use read_log::Logged;
 pub use request::{Request, Status};
 pub use scope::Scope;
-pub(crate) use setup::default_bytes as default_log_bytes;
-pub(crate) use time::unix_ns;
 
 use crate::Error;
-use crate::control::ControlPlane;
 use crate::protocol::SharedEvents;
-use crate::statistics::{EventStatistics, Statistics};
 use checkpoint::Checkpoints;
 use forked::OfThisProcess;
 use news::Attention;
 use only::Only;
 use peers::Peers;
 use recovering::Recovering;
+use refrain_job::control::ControlPlane;
+use refrain_job::statistics::{EventStatistics, Statistics};
 use refrain_rank::calls;
 use refrain_ring::{Clock, Incarnation, Rank};
 use refrain_transport::engine::{

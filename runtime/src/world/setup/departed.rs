@@ -6,10 +6,10 @@
 
 use super::Membership;
 use crate::Error;
-use crate::config::JobConfig;
-use crate::control::{ControlPlane, Departed};
 use crate::dead_rank;
 use core::time::Duration;
+use refrain_job::config::JobConfig;
+use refrain_job::control::{ControlPlane, Departed};
 use refrain_logging::assembly::Message;
 use refrain_logging::image::{LogImage, LogKey, ReadFailure};
 use refrain_logging::segment::Channel;
