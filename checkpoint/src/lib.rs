@@ -8,7 +8,7 @@
 //! | [`folder`] | checkpoints in a folder: which count, which go |
 //! | [`disk`] | what a folder needs of the world; the real one |
 //! | [`faulty`] | a disk in memory that fails, for tests |
-//! | [`server`], [`client`] | the same over a socket; `message` and `framing` are what is said |
+//! | [`server`], [`client`] | the same over a connection of `refrain_wire`; `message` is what is said |
 //! | [`policy`] | whose turn it is: pure |
 //!
 //! Promises: what [`Writing::commit`] has called stable survives the death of
@@ -26,18 +26,16 @@ pub mod error;
 pub mod faulty;
 pub mod folder;
 pub mod format;
-pub mod framing;
 pub mod message;
 pub mod packing;
 pub mod place;
 pub mod policy;
 pub mod server;
-mod socket;
 pub mod store;
 pub mod unpacking;
 
 pub use error::{CheckpointError, Damaged};
 pub use format::{SectionInfo, SectionKind};
-pub use place::{PURPOSE, Place};
+pub use place::Place;
 pub use refrain_wire::ServerAddress;
 pub use store::{JobName, Key, Reading, Section, Stable, Store, Writing};

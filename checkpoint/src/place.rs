@@ -6,9 +6,6 @@ use refrain_wire::{NotAnAddress, ServerAddress};
 use std::path::PathBuf;
 use thiserror::Error;
 
-/// What conversations with servers are about, for who knows the secret.
-pub const PURPOSE: &str = "refrain: checkpoint server";
-
 /// Where checkpoints are kept: a folder, or a server's address.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Place {

@@ -2,94 +2,17 @@
 
 use crate::unix::{self, check_user};
 use crate::{Secret, ServerAddress};
-use std::io::{self, ErrorKind, Read, Write};
-use std::net::{Shutdown, TcpListener, TcpStream};
-use std::os::fd::{AsFd, BorrowedFd};
-use std::os::unix::net::{UnixListener, UnixStream};
-use std::path::PathBuf;
+use rustix::net::{SocketFlags, accept_with};
+use std::io::{self, ErrorKind};
+use std::net::TcpListener;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 /// Listens at a [`ServerAddress`]; a Unix socket's file goes with it.
 #[derive(Debug)]
 pub struct Listener {
-    socket: Socket,
+    socket: OwnedFd,
+    /// With the port that the system chose.
     address: ServerAddress,
-}
-
-#[derive(Debug)]
-enum Socket {
-    Unix(UnixListener, PathBuf),
-    Tcp(TcpListener),
-}
-
-/// Who has connected; nobody has proved anything yet.
-#[derive(Debug)]
-pub enum Accepted {
-    /// A process of this host: of the same user, or root's.
-    Unix(UnixStream),
-    /// Anybody who reaches the port.
-    Tcp(TcpStream),
-}
-
-impl Accepted {
-    /// Does not block from now on, and sends small pieces at once.
-    pub(crate) fn prepare(&self) -> io::Result<()> {
-        match self {
-            Self::Unix(stream) => stream.set_nonblocking(true),
-            Self::Tcp(stream) => {
-                stream.set_nonblocking(true)?;
-                stream.set_nodelay(true)
-            }
-        }
-    }
-
-    /// Which process or host is at the other end, for people.
-    pub(crate) fn peer(&self) -> String {
-        match self {
-            Self::Unix(_) => "this host".into(),
-            Self::Tcp(stream) => stream
-                .peer_addr()
-                .map_or_else(|_| "a host that has gone".into(), |it| it.to_string()),
-        }
-    }
-
-    /// Ends it, in one direction or both; the other side may have done so before.
-    pub(crate) fn shut_down(&self, how: Shutdown) {
-        let _ = match self {
-            Self::Unix(stream) => stream.shutdown(how),
-            Self::Tcp(stream) => stream.shutdown(how),
-        };
-    }
-}
-
-impl AsFd for Accepted {
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        match self {
-            Self::Unix(stream) => stream.as_fd(),
-            Self::Tcp(stream) => stream.as_fd(),
-        }
-    }
-}
-
-impl Read for Accepted {
-    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
-        match self {
-            Self::Unix(stream) => stream.read(into),
-            Self::Tcp(stream) => stream.read(into),
-        }
-    }
-}
-
-impl Write for Accepted {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        match self {
-            Self::Unix(stream) => stream.write(bytes),
-            Self::Tcp(stream) => stream.write(bytes),
-        }
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
 }
 
 impl Listener {
@@ -100,14 +23,10 @@ impl Listener {
     /// As the system's, and when another server listens there.
     pub fn bind(address: &ServerAddress) -> io::Result<Self> {
         match address {
-            ServerAddress::Unix(path) => {
-                let socket = unix::listen(path)?;
-                socket.set_nonblocking(true)?;
-                Ok(Self {
-                    socket: Socket::Unix(socket, path.clone()),
-                    address: address.clone(),
-                })
-            }
+            ServerAddress::Unix(path) => Ok(Self {
+                socket: unix::listen(path)?,
+                address: address.clone(),
+            }),
             ServerAddress::Tcp(wanted) => Self::of_tcp(TcpListener::bind(wanted)?, None),
             ServerAddress::Sealed { address, secret } => {
                 Self::of_tcp(TcpListener::bind(address)?, Some(secret))
@@ -123,7 +42,7 @@ impl Listener {
         socket.set_nonblocking(true)?;
         let bound = ServerAddress::Tcp(socket.local_addr()?.to_string());
         Ok(Self {
-            socket: Socket::Tcp(socket),
+            socket: socket.into(),
             address: match secret {
                 Some(secret) => bound.sealed(secret),
                 None => bound,
@@ -131,22 +50,21 @@ impl Listener {
         })
     }
 
-    /// The next connection, if one waits.
+    /// The socket of the next connection, if one waits. Over a Unix socket it is of a process
+    /// of the same user, or root's; over TCP, of any process that reaches the port.
     ///
     /// # Errors
-    /// As the system's (`WouldBlock`: nobody waits), and when it is of another user.
-    pub fn accept(&self) -> io::Result<Accepted> {
-        match &self.socket {
-            Socket::Unix(socket, _) => {
-                let (stream, _) = socket.accept()?;
-                check_user(&stream).map_err(|theirs| {
-                    let reason = format!("it is of a process of user {theirs}");
-                    io::Error::new(ErrorKind::PermissionDenied, reason)
-                })?;
-                Ok(Accepted::Unix(stream))
-            }
-            Socket::Tcp(socket) => Ok(Accepted::Tcp(socket.accept()?.0)),
+    /// As the system's (`WouldBlock`: none waits), and when it is of another user.
+    pub fn accept(&self) -> io::Result<OwnedFd> {
+        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+        let socket = accept_with(&self.socket, flags)?;
+        if let ServerAddress::Unix(_) = &self.address {
+            check_user(&socket).map_err(|theirs| {
+                let reason = format!("it is of a process of user {theirs}");
+                io::Error::new(ErrorKind::PermissionDenied, reason)
+            })?;
         }
+        Ok(socket)
     }
 
     /// What those who come have to know.
@@ -165,16 +83,13 @@ impl Listener {
 
 impl AsFd for Listener {
     fn as_fd(&self) -> BorrowedFd<'_> {
-        match &self.socket {
-            Socket::Unix(socket, _) => socket.as_fd(),
-            Socket::Tcp(socket) => socket.as_fd(),
-        }
+        self.socket.as_fd()
     }
 }
 
 impl Drop for Listener {
     fn drop(&mut self) {
-        if let Socket::Unix(_, file) = &self.socket {
+        if let ServerAddress::Unix(file) = &self.address {
             // Gone already, or not ours to remove: nobody is worse off.
             let _ = std::fs::remove_file(file);
         }

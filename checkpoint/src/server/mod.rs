@@ -19,7 +19,7 @@ pub use desk::Desk;
 
 use crate::disk::{DiskIo, FolderDisk};
 use crate::error::CheckpointError;
-use crate::place::PURPOSE;
+use crate::message::PROTOCOL;
 use refrain_wire::{Door, Listener, ServerAddress};
 use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
@@ -117,7 +117,7 @@ impl Server {
         let listeners = listeners.collect::<Result<_, _>>()?;
         let conversations_max = options.conversations_max;
         Ok(Self {
-            door: Door::new(listeners, PURPOSE)?,
+            door: Door::new(listeners, &PROTOCOL)?,
             service: Arc::new(Service::new(desk, conversations_max, Box::new(report))),
             description,
             _lock: lock,
