@@ -53,7 +53,7 @@ pub struct Arguments {
     #[arg(long, value_enum, default_value_t = IoName::Auto)]
     io: IoName,
     /// Offer commits by one-sided writes too: a provider of libfabric, or verbs
-    /// (docs/event-remote.md).
+    /// (docs/design/event-remote.md).
     #[arg(long, value_name = "PROVIDER")]
     provider: Option<String>,
     /// Where the rings lie that clients write into, if not in DIR: a folder for this

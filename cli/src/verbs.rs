@@ -290,7 +290,7 @@ pub fn memory_lock_words(lock: MemoryLock, log_bytes: u64) -> String {
                 String::new()
             } else {
                 format!(
-                    ", {} MiB unless --log-memory says less: raise the limit (docs/rdma.md)",
+                    ", {} MiB unless --log-memory says less: raise the limit (docs/guide/rdma.md)",
                     log_bytes >> 20
                 )
             }

@@ -78,7 +78,7 @@ fn logged(statistics: &Value) -> u64 {
     .sum()
 }
 
-/// The table of docs/protocol.md, row by row, with its counter-examples.
+/// The table of docs/design/protocol.md, row by row, with its counter-examples.
 #[test]
 fn each_row_of_the_table_logs_what_it_says_and_no_more() {
     // Where commits take a round trip or a disk, the same: tests in vain behind a
@@ -247,6 +247,21 @@ fn killed_loggers_do_not_change_a_job() {
         let all = stats.out.lines().last().expect("a sum");
         let counted = all.split_whitespace().nth(1).expect("events");
         assert_eq!(counted, (2 * rounds).to_string(), "{options}: {stats:?}");
+    }
+}
+
+/// A world that moves to another thread for each call is the same rank, over every
+/// fabric; its sends wait for its events there too.
+#[test]
+fn a_world_may_move_between_threads() {
+    for fabric in ["shm", "ofi:tcp"] {
+        let options = format!("-n 3 --protocol pessimist --stats --fabric {fabric}");
+        let ended = run(&mut job(&options, &events_program(), "wander 30")).expect(0);
+        assert_eq!(ended.out.matches("done").count(), 3, "{fabric}: {ended:?}");
+        assert!(
+            ended.err.contains("60 events logged"),
+            "{fabric}: {ended:?}"
+        );
     }
 }
 

@@ -1,5 +1,5 @@
 //! What clients and checkpoint servers say to each other
-//! (docs/checkpoint-server.md).
+//! (docs/design/checkpoint-server.md).
 
 use crate::frames::{decode_then_encode, encode_then_decode, encoded};
 use crate::input::Input;

@@ -1,4 +1,4 @@
-//! The messages between clients and event loggers (docs/event-logger.md).
+//! The messages between clients and event loggers (docs/design/event-logger.md).
 
 use crate::frames::{decode_then_encode, encode_then_decode, encoded};
 use crate::input::Input;

@@ -1,4 +1,4 @@
-//! The messages between launcher and ranks (docs/wire-format.md).
+//! The messages between launcher and ranks (docs/formats/wire-format.md).
 
 use crate::frames::{decode_then_encode, encode_then_decode, encoded};
 use crate::input::Input;

@@ -1,4 +1,4 @@
-//! Sizes on the command line (docs/user-guide.md).
+//! Sizes on the command line (docs/guide/user-guide.md).
 
 use crate::input::Input;
 use refrain_launch::size::{SizeError, parse};

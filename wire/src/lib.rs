@@ -24,7 +24,7 @@
 //! | `secret` | what both sides of a sealed connection know |
 //! | `session` | one sealed conversation; bytes in, bytes out, no sockets |
 //!
-//! Docs: `docs/hosts.md`.
+//! Docs: `docs/guide/hosts.md`.
 
 mod address;
 mod connection;

@@ -13,7 +13,7 @@
 //! | `serving` | the loop |
 //! | `ranks` | the ranks of the host, and the memory that they have shared |
 //!
-//! Docs: `docs/hosts.md`.
+//! Docs: `docs/guide/hosts.md`.
 
 mod calling;
 mod ranks;

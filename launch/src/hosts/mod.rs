@@ -1,6 +1,6 @@
 //! Jobs over several hosts, as the launcher has them: on each host an agent, which
 //! starts the host's ranks and passes on what they and the launcher say to each
-//! other (`launcher::agent`). Docs: `docs/hosts.md`.
+//! other (`launcher::agent`). Docs: `docs/guide/hosts.md`.
 //!
 //! | file | subject |
 //! |---|---|
