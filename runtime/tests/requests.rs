@@ -21,12 +21,14 @@ thread_local! {
 
 // SAFETY: passes everything on to the system's.
 unsafe impl GlobalAlloc for Counting {
+    // SAFETY: the contract of the trait, which callers keep.
     unsafe fn alloc(&self, layout: Allocation) -> *mut u8 {
         ALLOCATIONS.set(ALLOCATIONS.get() + 1);
         // SAFETY: the caller's promise.
         unsafe { System.alloc(layout) }
     }
 
+    // SAFETY: the contract of the trait, which callers keep.
     unsafe fn dealloc(&self, memory: *mut u8, layout: Allocation) {
         // SAFETY: the caller's promise.
         unsafe { System.dealloc(memory, layout) }

@@ -175,6 +175,7 @@ impl Items<'_> {
         }
     }
 
+    // SAFETY: the caller promises what `pack` and `unpack` ask for.
     unsafe fn pack_pieces(&self, base: *const u8, offset: u64, mut out: &mut [u8]) {
         for piece in Pieces::new(*self, offset, out.len()) {
             let (now, rest) = out.split_at_mut(piece.bytes);
@@ -190,6 +191,7 @@ impl Items<'_> {
         }
     }
 
+    // SAFETY: the caller promises what `pack` and `unpack` ask for.
     unsafe fn unpack_pieces(&self, offset: u64, mut data: &[u8], base: *mut u8) {
         for piece in Pieces::new(*self, offset, data.len()) {
             let (now, rest) = data.split_at(piece.bytes);
@@ -205,6 +207,7 @@ impl Items<'_> {
         }
     }
 
+    // SAFETY: the caller promises what `pack` and `unpack` ask for.
     unsafe fn pack_items(&self, base: *const u8, items: Range<usize>, out: &mut [u8]) {
         let begin = base.wrapping_offset(items.start as isize * self.stride);
         let walk = Walk {
@@ -237,6 +240,7 @@ impl Items<'_> {
         }
     }
 
+    // SAFETY: the caller promises what `pack` and `unpack` ask for.
     unsafe fn unpack_items(&self, items: Range<usize>, data: &[u8], base: *mut u8) {
         let begin = base.wrapping_offset(items.start as isize * self.stride);
         let walk = Walk {
@@ -306,6 +310,7 @@ unsafe fn copy_blocks(bytes: usize, from: (*const u8, Walk), to: (*mut u8, Walk)
 }
 
 /// The same of blocks whose length the compiler knows.
+// SAFETY: the caller promises that both sides are valid and apart, as for `copy_blocks`.
 unsafe fn copy_blocks_of<const BYTES: usize>(from: (*const u8, Walk), to: (*mut u8, Walk)) {
     let ((mut at, step), (mut place, stride)) = (from, to);
     for _ in 0..step.count {
@@ -319,6 +324,7 @@ unsafe fn copy_blocks_of<const BYTES: usize>(from: (*const u8, Walk), to: (*mut 
 /// Copies bytes. Few without a call: two moves of a fixed length that may overlap
 /// in the middle.
 #[inline]
+// SAFETY: the caller promises that both sides are valid and apart, as for `copy_blocks`.
 unsafe fn copy(from: *const u8, to: *mut u8, bytes: usize) {
     // SAFETY: the caller's promise; both moves lie within the bytes.
     unsafe {
@@ -336,6 +342,7 @@ unsafe fn copy(from: *const u8, to: *mut u8, bytes: usize) {
 
 /// Copies from `BYTES` to twice that.
 #[inline]
+// SAFETY: the caller promises that both sides are valid and apart, as for `copy_blocks`.
 unsafe fn copy_ends<const BYTES: usize>(from: *const u8, to: *mut u8, bytes: usize) {
     let last = bytes - BYTES;
     // SAFETY: the caller's promise.
