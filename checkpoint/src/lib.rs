@@ -31,7 +31,12 @@ pub mod message;
 pub mod packing;
 pub mod place;
 pub mod policy;
+#[cfg(feature = "server")]
 pub mod server;
+#[cfg_attr(
+    not(feature = "server"),
+    allow(dead_code, reason = "the server uses the rest")
+)]
 mod socket;
 pub mod store;
 pub mod unpacking;

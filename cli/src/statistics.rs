@@ -2,7 +2,7 @@
 
 use comfy_table::presets::NOTHING;
 use comfy_table::{CellAlignment, Table};
-use refrain::Statistics;
+use refrain_job::Statistics;
 use refrain_job::statistics::{EventStatistics, GateWaits};
 use refrain_launch::size::Size;
 use refrain_launch::{CheckpointCounts, Outcome, Recovery};

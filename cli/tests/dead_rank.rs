@@ -4,7 +4,8 @@
 mod launched;
 
 use launched::{Launched, Process, job};
-use refrain::{Ssn, dead_rank};
+use refrain::Ssn;
+use refrain_rank::dead_rank;
 use std::fs::File;
 use std::os::fd::OwnedFd;
 use std::path::Path;
@@ -52,7 +53,7 @@ fn killed_after(mentions: usize, options: &str, spill_dir: Option<&Path>) {
     process.kill();
     process.expect_end();
     launched.end();
-    let image = dead_rank::open_log(segment, spill_dir).expect("a dead rank's log");
+    let image = dead_rank::open_log(segment, spill_dir, None).expect("a dead rank's log");
     let (key, _) = image.logs().next().expect("it sent to one rank");
     let mut messages = image.messages(&key, Ssn(0)).expect("the log exists");
     let mut flooded = 0_u32;

@@ -26,11 +26,14 @@
 pub mod acceptor;
 pub mod client;
 pub mod framing;
+#[cfg(feature = "server")]
 pub mod logbook;
 pub mod message;
 pub mod remote;
 pub mod ring;
+#[cfg(feature = "server")]
 pub mod server;
+#[cfg(feature = "server")]
 pub mod store;
 mod watched;
 

@@ -4,7 +4,6 @@ use super::Where;
 use crate::secret;
 use core::time::Duration;
 use miette::{Report, miette};
-use refrain::Rank;
 use refrain_eventlog::client::ServerAddress;
 use refrain_eventlog::client::read::{ReadRequest, list, read_events};
 use refrain_eventlog::logbook::Archive;
@@ -12,6 +11,7 @@ use refrain_eventlog::message::Holding;
 use refrain_logging::determinant::batch::BatchHeader;
 use refrain_logging::determinant::record::decode;
 use refrain_logging::determinant::{Determinant, EventIndex};
+use refrain_ring::Rank;
 use std::collections::BTreeMap;
 use std::fs;
 use std::ops::ControlFlow;
@@ -103,13 +103,13 @@ impl Source {
             (None, [] | [_]) => {}
             (None, _) => {
                 return Err(miette!(
-                    "there are events of several jobs: say which with --job: {}",
+                    "events of several jobs: choose one with --job: {}",
                     names()
                 ));
             }
             (Some(job), _) if !jobs.contains(&job) => {
                 return Err(miette!(
-                    "there are no events of job {job:x}; there are of: {}",
+                    "no events of job {job:x}: choose one of: {}",
                     names()
                 ));
             }
@@ -179,7 +179,7 @@ fn read_folder(
         return damaged.map_or(Ok(()), Err);
     }
     Err(miette!(
-        "the events of rank {} changed meanwhile: their logger still writes, try again",
+        "the events of rank {} changed during the read, since their logger is running: try again",
         holding.rank
     ))
 }
@@ -187,7 +187,7 @@ fn read_folder(
 fn decoded(header: BatchHeader, payload: &[u8]) -> miette::Result<Batch> {
     let determinants = decode(&header, payload).map_err(|error| {
         miette!(
-            "the batch of rank {} that begins with number {}: {error}",
+            "batch of rank {} from event {}: {error}",
             header.rank,
             header.first
         )

@@ -544,7 +544,7 @@ impl ControlPlane {
                 attempted: ATTEMPTED.into(),
                 error: IoError::new(
                     ErrorKind::InvalidData,
-                    "the launcher answered what nobody had asked",
+                    "the launcher sent an answer without a request",
                 ),
             }),
         }

@@ -199,11 +199,11 @@ impl Gathering<'_> {
             .filter(|waiting| waiting.ready.is_none());
         let names: Vec<&str> = late.map(|waiting| waiting.name.as_str()).collect();
         let why = match self.door.trouble() {
-            None => "from there, this host must be reachable by TCP (any port); or a firewall is between them".into(),
-            Some(error) => format!("this host could not let them in: {error}"),
+            None => "they must reach this host by TCP at any port: check firewalls".into(),
+            Some(error) => format!("this host could not accept connections: {error}"),
         };
         JobError::Config(format!(
-            "the agents on {} have not called within {} s: {why}",
+            "the agents on {} did not connect within {} s: {why}",
             names.join(", "),
             READY_MAX.as_secs()
         ))
@@ -285,7 +285,7 @@ impl Waiting {
             },
             Refusal::System => JobError::Control {
                 attempted: reason,
-                error: io::Error::other("the agent there could not do it"),
+                error: io::Error::other("the agent failed"),
             }
             .into(),
         }

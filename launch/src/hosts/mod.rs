@@ -108,7 +108,7 @@ impl Hosts {
         match found.find(|(_, other)| *other != fabric) {
             None => Ok(fabric.clone()),
             Some((name, other)) => Err(JobError::Config(format!(
-                "--fabric: {first} would take {fabric}, {name} {other}: name the provider, as --fabric ofi:PROVIDER"
+                "--fabric: {first} chooses {fabric}, {name} {other}: name the provider with --fabric ofi:PROVIDER"
             ))),
         }
     }
@@ -201,7 +201,7 @@ pub(super) fn check(spec: &super::JobSpec) -> Result<(), JobError> {
     ];
     match refused.iter().find(|(is_asked, _)| *is_asked) {
         Some((_, what)) => Err(JobError::Config(format!(
-            "{what} does not work with --host and --hostfile: start the ranks on one host, or do without"
+            "{what} cannot be combined with --host and --hostfile: use one host, or leave it out"
         ))),
         None => Ok(()),
     }

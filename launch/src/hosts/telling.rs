@@ -19,10 +19,10 @@ pub(super) fn check_setup(setup: &Setup) -> Result<(), JobError> {
     let why = match encode(&setup) {
         Ok(_) => return Ok(()),
         Err(error @ MessageError::TooLong(_)) => format!(
-            "the program's arguments and the environment are too long for other hosts: {error}: put them into a file"
+            "the program's arguments and environment are too long for other hosts: {error}: put them into a file"
         ),
         Err(MessageError::Body) => {
-            "a path among the program, its folder and the settings is no text (UTF-8), and cannot be told to other hosts: rename it".to_owned()
+            "a path of the program, its folder or the settings is not UTF-8 and cannot be sent to other hosts: rename it".to_owned()
         }
     };
     Err(JobError::Config(why))

@@ -2,9 +2,9 @@
 
 use super::World;
 use crate::Error;
+use crate::protocol::Engine;
 use refrain_job::control::message::{DifferenceFigures, RecoveryFigures, ReplayFigures};
 use refrain_ring::{Clock, Rank};
-use refrain_transport::engine::Engine;
 use std::time::{Duration, Instant};
 
 /// What a later life has done so far.

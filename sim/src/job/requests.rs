@@ -6,6 +6,7 @@ use crate::program::{Ended, RequestNumber};
 use refrain_rank::calls::{self, Answer, Handle, Handles};
 use refrain_ring::Clock;
 use refrain_transport::engine::{Engine, Outcome};
+use refrain_transport::protocol::Protocol;
 
 /// One request of a program.
 #[derive(Debug)]
@@ -84,7 +85,11 @@ impl Requests {
     }
 
     /// The end of a blocking call that made this request, if it has ended.
-    pub fn finish(&mut self, engine: &mut Engine, number: RequestNumber) -> Option<Ended> {
+    pub fn finish(
+        &mut self,
+        engine: &mut Engine<impl Protocol>,
+        number: RequestNumber,
+    ) -> Option<Ended> {
         let outcome = calls::finish(engine, self.handle(number).id()?)?;
         Some(self.end(number, &outcome))
     }
@@ -92,7 +97,7 @@ impl Requests {
     /// A wait for one, or a test.
     pub fn one(
         &mut self,
-        engine: &mut Engine,
+        engine: &mut Engine<impl Protocol>,
         clock: Clock,
         number: RequestNumber,
         is_test: bool,
@@ -111,20 +116,25 @@ impl Requests {
     /// A wait or test for several.
     pub fn several(
         &mut self,
-        engine: &mut Engine,
+        engine: &mut Engine<impl Protocol>,
         clock: Clock,
         chosen: &[RequestNumber],
         which: Several,
     ) -> Answer<Vec<Ended>> {
         let all = &mut self.all;
         let mut handles = Chosen { all, chosen };
-        let ended: Answer<Vec<(usize, Outcome)>> = match which {
-            Several::Any => calls::test_any(engine, clock, &mut handles).map(|one| vec![one]),
-            Several::Some => calls::test_some(engine, clock, &mut handles),
-            Several::All => Answer::free(calls::try_all(engine, &mut handles)).map(numbered),
-            Several::TestedAll => calls::test_all(engine, clock, &mut handles).map(numbered),
+        let mut ended = Vec::new();
+        let mut give = |index, outcome| ended.push((index, outcome));
+        let answer = match which {
+            Several::Any => {
+                let one = calls::test_any(engine, clock, &mut handles);
+                one.map(|(index, outcome)| give(index, outcome))
+            }
+            Several::Some => calls::test_some(engine, clock, &mut handles, give).map(|_count| ()),
+            Several::All => Answer::free(calls::try_all(engine, &mut handles, give)),
+            Several::TestedAll => calls::test_all(engine, clock, &mut handles, give),
         };
-        ended.map(|ended| {
+        answer.map(|()| {
             let ended = ended.into_iter();
             ended
                 .map(|(index, outcome)| self.end(chosen[index], &outcome))
@@ -150,11 +160,4 @@ impl Requests {
             payload: request.room.read(received as usize),
         }
     }
-}
-
-fn numbered(outcomes: Vec<Option<Outcome>>) -> Vec<(usize, Outcome)> {
-    let numbered = outcomes.into_iter().enumerate();
-    numbered
-        .filter_map(|(index, outcome)| Some((index, outcome?)))
-        .collect()
 }

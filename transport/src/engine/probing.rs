@@ -2,10 +2,10 @@
 
 use super::{Engine, Matched, Status};
 use crate::matching::Pattern;
-use crate::protocol::Event;
+use crate::protocol::{Event, Protocol};
 use refrain_ring::{Clock, Ssn};
 
-impl Engine {
+impl<P: Protocol> Engine<P> {
     /// Looks for a message without taking it.
     pub fn find(&self, pattern: &Pattern) -> Option<(Status, Ssn)> {
         let (_, _, index) = self.inbox.matcher.find_unexpected(pattern)?;
@@ -41,6 +41,17 @@ impl Engine {
     /// Tells the protocol of a timing-dependent completion.
     pub fn note_completion(&mut self, clock: Clock, requests: &[Clock]) {
         self.note(Event::Completion { clock, requests });
+    }
+
+    /// Tells the protocol of a timing-dependent completion of requests that `collect`
+    /// names.
+    pub fn note_completions(&mut self, clock: Clock, collect: impl FnOnce(&Self, &mut Vec<Clock>)) {
+        // Memory that is used again.
+        let mut requests = core::mem::take(&mut self.completed);
+        requests.clear();
+        collect(self, &mut requests);
+        self.note_completion(clock, &requests);
+        self.completed = requests;
     }
 
     /// Tells the protocol of a receive that was taken back.

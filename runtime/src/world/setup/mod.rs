@@ -19,6 +19,7 @@ use super::World;
 use super::forked::{self, OfThisProcess};
 use super::news::Attention;
 use super::only::Only;
+use super::request::Table;
 use super::time::JobTime;
 use super::waiting::{LogWatch, Patience};
 use crate::Error;
@@ -70,7 +71,6 @@ impl World {
         .inspect_err(|error| tell_launcher(error, control.as_mut()))?;
         let Joined {
             engine,
-            events,
             peers,
             checkpoints,
             world,
@@ -88,13 +88,13 @@ impl World {
             checkpoints: OfThisProcess::new(checkpoints),
             recovering,
             engine: OfThisProcess::new(engine),
-            events,
             tells_statistics: config.events.statistics,
             gates_output: config.events.gate_output,
             control,
             job_time: JobTime::new(&config, world.time_ns),
             barriers: world.barriers,
-            scopes: world.scopes,
+            requests: Table::after(world.requests),
+            messages: Table::after(0),
             spare_begun: Vec::new(),
             _only: only,
         };
