@@ -6,8 +6,7 @@
 //! | [`packing`], [`unpacking`] | from sections to strips of bytes and back, with every check: pure |
 //! | [`store`] | what a rank uses: [`Store`], [`Writing`], [`Reading`] |
 //! | [`folder`] | checkpoints in a folder: which count, which go |
-//! | [`disk`] | what a folder needs of the world; the real one |
-//! | [`faulty`] | a disk in memory that fails, for tests |
+//! | [`disk`] | the directory: files that are written and read strip by strip |
 //! | [`server`], [`client`] | the same over a socket; `message` and `framing` are what is said |
 //! | [`policy`] | whose turn it is: pure |
 //!
@@ -23,7 +22,6 @@ pub mod buffer;
 pub mod client;
 pub mod disk;
 pub mod error;
-pub mod faulty;
 pub mod folder;
 pub mod format;
 pub mod framing;

@@ -3,7 +3,6 @@
 
 use crate::input::Input;
 use refrain_checkpoint::buffer::Strip;
-use refrain_checkpoint::faulty::FaultyDisk;
 use refrain_checkpoint::format::STRIP_BYTES;
 use refrain_checkpoint::framing::{
     FRAME_HEADER_BYTES, FrameHeader, Incoming, MESSAGE_BYTES_MAX, receive, say, send_strip,
@@ -11,6 +10,8 @@ use refrain_checkpoint::framing::{
 use refrain_checkpoint::message::{FoundHere, PROTOCOL_VERSION, Refusal, ToClient, ToServer};
 use refrain_checkpoint::server::Desk;
 use refrain_checkpoint::server::session::{Answer, Session};
+use refrain_storage::Directory;
+use refrain_storage::simulated::SimulatedDisk;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::cell::RefCell;
@@ -90,8 +91,8 @@ fn encode_then_decode<M: Serialize + DeserializeOwned + PartialEq + Debug>(messa
 
 /// Says anything in any order; it is answered, or was nothing.
 fn conversation(bytes: &[u8]) {
-    let disk = FaultyDisk::new(1);
-    let mut session = Session::new(Arc::new(Desk::new(Arc::new(disk))));
+    let disk = SimulatedDisk::new(1);
+    let mut session = Session::new(Arc::new(Desk::new(Directory::from(disk))));
     let input = &mut Input::new(bytes);
     session.message(ToServer::Hello {
         version: PROTOCOL_VERSION,

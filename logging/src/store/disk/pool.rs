@@ -1,54 +1,13 @@
-//! Memory for direct I/O: aligned, and used again.
+//! Buffers for reading chunks, used again.
 
 use crossbeam_channel::{Receiver, Sender, bounded};
 use refrain_ring::CHUNK_BYTES;
+use refrain_storage::AlignedBuffer;
 use std::fmt;
-
-/// What direct I/O wants addresses, places and lengths to be multiples of.
-pub(crate) const BLOCK_BYTES: usize = 4096;
-
-/// Bytes that begin at a multiple of [`BLOCK_BYTES`].
-pub(crate) struct AlignedBuffer {
-    memory: Vec<u8>,
-    begin: usize,
-    bytes: usize,
-}
-
-impl AlignedBuffer {
-    /// Zeroed.
-    pub fn new(bytes: usize) -> Self {
-        let memory = vec![0; bytes + BLOCK_BYTES];
-        // The memory is never moved: its length does not change.
-        let begin = memory.as_ptr().align_offset(BLOCK_BYTES);
-        assert!(
-            begin < BLOCK_BYTES,
-            "every address has a multiple behind it"
-        );
-        Self {
-            memory,
-            begin,
-            bytes,
-        }
-    }
-
-    pub fn bytes(&self) -> &[u8] {
-        &self.memory[self.begin..][..self.bytes]
-    }
-
-    pub fn bytes_mut(&mut self) -> &mut [u8] {
-        &mut self.memory[self.begin..][..self.bytes]
-    }
-}
-
-impl fmt::Debug for AlignedBuffer {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "AlignedBuffer({} bytes)", self.bytes)
-    }
-}
 
 /// Buffers of one chunk. As many as are in use at once, and a few to spare.
 #[derive(Clone, Debug)]
-pub(super) struct Pool {
+pub(in crate::store) struct Pool {
     spare: Receiver<AlignedBuffer>,
     give_back: Sender<AlignedBuffer>,
 }
@@ -74,7 +33,7 @@ impl Pool {
 }
 
 /// A buffer that goes back to its pool.
-pub(super) struct PooledBuffer {
+pub(in crate::store) struct PooledBuffer {
     /// There until it is dropped.
     buffer: Option<AlignedBuffer>,
     pool: Sender<AlignedBuffer>,
@@ -122,7 +81,13 @@ mod tests {
         let pool = Pool::new(2);
         let taken: Vec<PooledBuffer> = (0..4).map(|_| pool.take()).collect();
         for buffer in &taken {
-            assert!(buffer.as_ref().as_ptr().addr().is_multiple_of(BLOCK_BYTES));
+            assert!(
+                buffer
+                    .as_ref()
+                    .as_ptr()
+                    .addr()
+                    .is_multiple_of(refrain_storage::BLOCK_BYTES)
+            );
             assert_eq!(buffer.as_ref().len(), CHUNK_BYTES);
         }
         drop(taken);
