@@ -1,17 +1,19 @@
-//! The launcher's end of one rank's control socket: never blocks. That of a rank
-//! on another host is with its agent, which passes the messages on.
+//! The launcher's end of a rank's control socket, which never blocks; of a rank on another
+//! host, the connection to its agent. Memory that ranks share by passing descriptors is held
+//! here, or by the agent.
 
 use super::hosts::Arm;
-use super::memory::Memory;
-use refrain_job::control::framing::{self, FrameError};
+use refrain_job::control::framing::FrameError;
 use refrain_job::control::message::{ToLauncher, ToRank};
-use refrain_job::control::socket::{self, ReceiveError, Receiver};
+use refrain_job::control::socket::{ReceiveError, Receiver};
+use refrain_job::control::{framing, socket};
 use refrain_transport::fabric::shm::Caller;
 use rustix::event::PollFlags;
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags};
 use std::collections::VecDeque;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::rc::Rc;
 use std::sync::Arc;
 
 /// A frame that waits to be sent.
@@ -43,14 +45,14 @@ struct Far {
     is_open: bool,
 }
 
-/// The way to one rank.
+/// The connection to one rank.
 #[derive(Debug)]
 pub struct Link {
-    way: Way,
+    connection: Connection,
 }
 
 #[derive(Debug)]
-enum Way {
+enum Connection {
     Near(Near),
     Far(Far),
 }
@@ -59,7 +61,7 @@ impl Link {
     /// Over the launcher's end of a socketpair.
     pub fn new(socket: OwnedFd) -> Self {
         Self {
-            way: Way::Near(Near {
+            connection: Connection::Near(Near {
                 socket: Some(socket),
                 receiver: Receiver::default(),
                 outgoing: VecDeque::new(),
@@ -68,10 +70,10 @@ impl Link {
         }
     }
 
-    /// By way of an agent, to this life (rank, incarnation).
+    /// By connection of an agent, to this life (rank, incarnation).
     pub fn far(arm: Arm, life: (u32, u32)) -> Self {
         Self {
-            way: Way::Far(Far {
+            connection: Connection::Far(Far {
                 arm,
                 life,
                 heard: VecDeque::new(),
@@ -82,7 +84,7 @@ impl Link {
 
     /// What to poll for; `None` when the socket is closed, or not here.
     pub fn interest(&self) -> Option<(BorrowedFd<'_>, PollFlags)> {
-        let Way::Near(near) = &self.way else {
+        let Connection::Near(near) = &self.connection else {
             return None;
         };
         let socket = near.socket.as_ref()?;
@@ -96,9 +98,9 @@ impl Link {
 
     /// Nothing will be heard from, or said to, the rank any more.
     pub fn close(&mut self) {
-        match &mut self.way {
-            Way::Near(near) => near.close(),
-            Way::Far(far) => {
+        match &mut self.connection {
+            Connection::Near(near) => near.close(),
+            Connection::Far(far) => {
                 far.is_open = false;
                 far.heard.clear();
             }
@@ -107,7 +109,7 @@ impl Link {
 
     /// An agent has passed this on.
     pub fn pass_on(&mut self, message: ToLauncher, memory: Option<Memory>) {
-        if let Way::Far(far) = &mut self.way
+        if let Connection::Far(far) = &mut self.connection
             && far.is_open
         {
             far.heard.push_back((message, memory));
@@ -120,9 +122,9 @@ impl Link {
     /// # Errors
     /// When the message is too long to be one.
     pub fn send(&mut self, message: &ToRank, memory: Option<Memory>) -> Result<(), FrameError> {
-        match &mut self.way {
-            Way::Near(near) => near.send(message, memory),
-            Way::Far(far) => {
+        match &mut self.connection {
+            Connection::Near(near) => near.send(message, memory),
+            Connection::Far(far) => {
                 if far.is_open {
                     far.arm.say(far.life, message, memory.as_ref());
                 }
@@ -133,7 +135,7 @@ impl Link {
 
     /// Sends what the rank takes now.
     pub fn flush(&mut self) {
-        if let Way::Near(near) = &mut self.way {
+        if let Connection::Near(near) = &mut self.connection {
             near.flush();
         }
     }
@@ -143,9 +145,9 @@ impl Link {
     /// # Errors
     /// What came is no message; nothing more will be understood.
     pub fn receive(&mut self) -> Result<Option<(ToLauncher, Option<Memory>)>, ReceiveError> {
-        match &mut self.way {
-            Way::Near(near) => near.receive(),
-            Way::Far(far) => Ok(far.heard.pop_front()),
+        match &mut self.connection {
+            Connection::Near(near) => near.receive(),
+            Connection::Far(far) => Ok(far.heard.pop_front()),
         }
     }
 }
@@ -190,7 +192,7 @@ impl Near {
                         self.caller.iter().for_each(Caller::call);
                     }
                 }
-                // Too many descriptors under way counts as full: it passes as
+                // Too many descriptors under connection counts as full: it passes as
                 // soon as ranks take theirs.
                 Err(Errno::AGAIN | Errno::TOOMANYREFS) => return,
                 // The rank is gone. What it said before is still to be read.
@@ -220,5 +222,49 @@ impl Near {
                 Err(error) => return Err(error),
             }
         }
+    }
+}
+
+/// Shared memory: here, or at an agent. It is released with the last clone.
+#[derive(Clone, Debug)]
+pub enum Memory {
+    /// Its descriptor.
+    Here(Arc<OwnedFd>),
+    /// On another host.
+    There(Rc<Token>),
+}
+
+/// Stands for a descriptor that an agent holds.
+#[derive(Debug)]
+pub struct Token {
+    arm: Arm,
+    /// As the agent calls it.
+    number: u64,
+}
+
+impl Memory {
+    /// What came with a message of a rank of this host.
+    pub fn here(descriptor: OwnedFd) -> Self {
+        Self::Here(Arc::new(descriptor))
+    }
+
+    /// What came with a message of a rank of another host.
+    pub fn there(arm: &Arm, number: u64) -> Self {
+        let arm = arm.clone();
+        Self::There(Rc::new(Token { arm, number }))
+    }
+
+    /// What the agent of `arm` calls it; `None`: it is not on that host.
+    pub fn number_at(&self, arm: &Arm) -> Option<u64> {
+        match self {
+            Self::There(token) if token.arm.is(arm) => Some(token.number),
+            _ => None,
+        }
+    }
+}
+
+impl Drop for Token {
+    fn drop(&mut self) {
+        self.arm.let_go(self.number);
     }
 }

@@ -1,13 +1,12 @@
-//! Jobs over several hosts, as the launcher has them: on each host an agent, which
-//! starts the host's ranks and passes on what they and the launcher say to each
-//! other (`launcher::agent`). Docs: `docs/guide/hosts.md`.
+//! Jobs over several hosts, at the launcher: on each host an agent, which
+//! starts the ranks of the host and forwards messages between them and the
+//! launcher (`crate::agent`). Docs: `docs/guide/hosts.md`.
 //!
 //! | file | subject |
 //! |---|---|
 //! | `listing` | `--host`, `--hostfile`, which rank runs where; pure |
-//! | `invitation` | the line that tells an agent whom to call, and how it proves itself; pure |
+//! | `invitation` | the line that tells an agent whom to call, and the secret; pure |
 //! | `message` | what launcher and agents say; framing; pure |
-//! | `telling` | whether and how hosts can be told what they are to do; pure |
 //! | `wire` | messages over a socket, by `refrain_secure` |
 //! | `calling` | starting the agent on one host, by ssh |
 //! | `gathering` | starting all agents, and waiting until all have called |
@@ -21,7 +20,6 @@ mod hearing;
 pub mod invitation;
 mod listing;
 pub mod message;
-mod telling;
 pub mod wire;
 
 pub use far::{Arm, FarProcess};
