@@ -5,9 +5,9 @@
 //! holds up all others, and is killed and replaced.
 
 use super::Job;
-use super::injecting::{Action, FaultSpec, Schedule, Target};
+use super::fault_plan::{Action, FaultSpec, Schedule, Target};
 use super::recoveries::{Cause, Shot};
-use super::restarting::Departure;
+use super::restarts::Departure;
 use super::verdict::Membership;
 use refrain_job::JobError;
 use rustix::process::Signal;

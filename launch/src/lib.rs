@@ -22,12 +22,12 @@
 //! | `hosts`, `agent` | ranks on other hosts |
 //! | `loggers` | the event loggers of the job |
 //! | `fencing` | waits until killed processes have ended |
-//! | `restarting` | which ranks are restarted, and when; pure |
-//! | `replacing` | fences a dead rank, restarts it, informs the others |
+//! | `restarts` | which ranks are restarted, and when; pure |
+//! | `replacement` | fences a dead rank, restarts it, informs the others |
 //! | `recoveries` | reports of recoveries and of differing replays; pure |
-//! | `scheduling` | which ranks are asked for checkpoints, and when |
+//! | `checkpoint_schedule` | which ranks are asked for checkpoints, and when |
 //! | `checkpoints`, `spill` | folders of checkpoints and of spilled logs, and their removal |
-//! | `injecting`, `faults` | faults on purpose: when, pure; doing it |
+//! | `fault_plan`, `faults` | faults on purpose: when, pure; doing it |
 //! | `link` | the launcher's end of a control socket |
 //! | `board` | put, get and fence; pure |
 //! | `requests` | messages of ranks, and their answers |
@@ -44,15 +44,16 @@
 
 pub mod agent;
 mod board;
+mod checkpoint_schedule;
 mod checkpoints;
 mod child;
 pub mod clocks;
 mod ending;
 mod error;
+mod fault_plan;
 mod faults;
 mod fencing;
 mod hosts;
-mod injecting;
 pub mod leftovers;
 mod limits;
 mod link;
@@ -64,11 +65,10 @@ mod process;
 mod program;
 mod progress;
 mod recoveries;
-mod replacing;
+mod replacement;
 mod requests;
-mod restarting;
+mod restarts;
 mod same_memory;
-mod scheduling;
 pub mod seconds;
 mod serve;
 mod signals;
@@ -80,16 +80,17 @@ mod start;
 mod verdict;
 
 pub use error::LaunchError;
+pub use fault_plan::{FaultSpec, FaultSpecError, Kill, KillRandom, Moment, Pause, Target};
 pub use hosts::{HostSlots, HostsSpec, NotAHost, parse_hosts, read_hostfile};
-pub use injecting::{FaultSpec, FaultSpecError, Kill, KillRandom, Moment, Pause, Target};
 pub use limits::RANKS_MAX;
 pub use loggers::EventLoggerSpec;
 pub use recoveries::DIFFERED;
 pub use recoveries::{Cause, Recovery};
-pub use restarting::{MAX_RESTARTS_DEFAULT, can_recover};
+pub use restarts::{MAX_RESTARTS_DEFAULT, can_recover};
 pub use same_memory::{can_fix_layout, can_set_random_bytes};
 
 use board::Board;
+use checkpoint_schedule::Schedule;
 use checkpoints::CheckpointPlace;
 use ending::Phase;
 use faults::Faults;
@@ -99,7 +100,6 @@ use process::RankProcess;
 use progress::Progress;
 use recoveries::Recoveries;
 use refrain_job::{Statistics, config::JobConfig};
-use scheduling::Schedule;
 use signals::Signals;
 use sink::Hush;
 use sink::Sink;

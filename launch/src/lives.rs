@@ -2,8 +2,8 @@
 
 use super::link::Memory;
 use super::recoveries::{Cause, Shot};
-use super::restarting::Allowance;
-use super::restarting::Stage;
+use super::restarts::Allowance;
+use super::restarts::Stage;
 use super::verdict::End;
 use refrain_job::control::message::ReplayFigures;
 use std::time::Instant;

@@ -198,7 +198,7 @@ impl Recoveries {
 fn died_again(incarnation: u32, end: End) -> String {
     format!(
         "incarnation {incarnation} {} before it went on",
-        super::restarting::how(end)
+        super::restarts::how(end)
     )
 }
 

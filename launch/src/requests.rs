@@ -5,7 +5,7 @@ use super::board::{Entry, Fencing};
 use super::link::Memory;
 use super::recoveries;
 use super::recoveries::Cause;
-use super::replacing::address_key;
+use super::replacement::address_key;
 use super::start::Placement;
 use super::verdict::Membership;
 use refrain_job::control::message::{ToLauncher, ToRank};

@@ -4,7 +4,7 @@ use super::ending::Phase;
 use super::lives::Lives;
 use super::output::HELD_BYTES_MAX;
 use super::progress::Progress;
-use super::restarting::Sequel;
+use super::restarts::Sequel;
 use super::sink::{Sink, Stream};
 use super::start::Placement;
 use super::verdict::End;

@@ -1,6 +1,7 @@
 //! Starting a job, or the part of one that runs on this host.
 
 use super::board::Board;
+use super::checkpoint_schedule::Schedule;
 use super::checkpoints::CheckpointPlace;
 use super::clocks;
 use super::ending::Phase;
@@ -16,10 +17,9 @@ use super::printed;
 use super::process::RankProcess;
 use super::program;
 use super::recoveries::Recoveries;
-use super::restarting;
+use super::restarts;
 use super::same_memory::can_fix_layout;
 use super::same_memory::{self, RandomBytes};
-use super::scheduling::Schedule;
 use super::signals::Signals;
 use super::sink::Hush;
 use super::sink::{Sink, Stream};
@@ -246,7 +246,7 @@ pub fn tell_differing_addresses(host: &str, why: &str) {
 pub fn start(mut spec: JobSpec, forward_signals: bool) -> Result<Job, LaunchError> {
     limits::check_ranks(spec.ranks)?;
     choice::check(&spec.config)?;
-    restarting::check(&spec.config)?;
+    restarts::check(&spec.config)?;
     check_descriptors(&spec)?;
     let schedule = Schedule::new(&spec.config.recovery, spec.ranks)?;
     // Before the first file and process: a launcher that a signal ends leaves both.

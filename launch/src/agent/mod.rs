@@ -9,13 +9,13 @@
 //!
 //! | file | subject |
 //! |---|---|
-//! | `serving` | the loop |
+//! | `service` | the loop |
 //! | `ranks` | the ranks of the host, and the memory that they have shared |
 //!
 //! Docs: `docs/guide/hosts.md`.
 
 mod ranks;
-mod serving;
+mod service;
 
 use crate::hosts::invitation::{Invitation, LINE_BYTES_MAX, NotAnInvitation, PURPOSE};
 use crate::hosts::message::FromAgent;
@@ -61,7 +61,7 @@ pub fn run() -> Result<(), AgentError> {
         .read_line(&mut line)?;
     let invitation: Invitation = line.parse()?;
     match call(&invitation)? {
-        Some(wire) => serving::serve(wire, invitation.host),
+        Some(wire) => service::serve(wire, invitation.host),
         None => Ok(()),
     }
 }

@@ -1,7 +1,7 @@
 //! Starts the agents of a job, and waits until all have connected and are ready.
 
-use super::calling::Caller;
-use super::calling::check_setup;
+use super::caller::Caller;
+use super::caller::check_setup;
 use super::invitation::{Invitation, PURPOSE};
 use super::message::{FromAgent, Refusal, Setup, ToAgent};
 use super::wire::Wire;

@@ -8,18 +8,18 @@
 //! | `invitation` | the line that tells an agent whom to call, and the secret; pure |
 //! | `message` | what launcher and agents say; framing; pure |
 //! | `wire` | messages over a socket, by `refrain_secure` |
-//! | `calling` | starting the agent on one host, by ssh |
+//! | `caller` | starting the agent on one host, by ssh |
 //! | `gathering` | starting all agents, and waiting until all have called |
 //! | `far` | a rank's process on another host, as the launcher has it |
-//! | `hearing` | what agents say while the job runs |
+//! | `reports` | what agents say while the job runs |
 
-mod calling;
+mod caller;
 mod far;
 mod gathering;
-mod hearing;
 pub mod invitation;
 mod listing;
 pub mod message;
+mod reports;
 pub mod wire;
 
 pub use far::{Arm, FarProcess};
@@ -28,7 +28,7 @@ pub use listing::{HostSlots, NotAHost, parse_hosts, read_hostfile};
 
 use super::output::Output;
 use super::process::RankProcess;
-use calling::Caller;
+use caller::Caller;
 use message::ToAgent;
 use refrain_job::JobError;
 use refrain_job::config::JobConfig;

@@ -8,11 +8,11 @@
 use super::link::Memory;
 use super::lives::Pending;
 use super::recoveries::Cause;
-use super::restarting::Stage;
-use super::restarting::{Departure, Sequel};
+use super::restarts::Stage;
+use super::restarts::{Departure, Sequel};
 use super::start::Placement;
 use super::verdict::{End, Membership};
-use super::{Job, restarting};
+use super::{Job, restarts};
 use refrain_job::control::message::ToRank;
 use std::io::Write as _;
 use std::time::{Duration, Instant};
@@ -39,7 +39,7 @@ impl Job {
         match (sequel, lives.stage()) {
             (Sequel::Judged(Some(why)), Some(stage)) if lives.futile > 0 => {
                 let what =
-                    restarting::describe_futile(lives.futile + 1, stage, &self.config.recovery);
+                    restarts::describe_futile(lives.futile + 1, stage, &self.config.recovery);
                 Sequel::Judged(Some(format!("{why}; it {what}")))
             }
             (sequel, _) => sequel,
@@ -73,7 +73,7 @@ impl Job {
         if let Err(failure) = self.ranks[rank].fence() {
             return self.fail(
                 1,
-                format!("rank {rank} {} and {failure}", restarting::how(end)),
+                format!("rank {rank} {} and {failure}", restarts::how(end)),
             );
         }
         self.end_output(rank);
@@ -95,7 +95,7 @@ impl Job {
         let stage = lives.stage();
         lives.next_life();
         // A rank that the launcher killed by its own options is started again at once.
-        let wait = shot.map_or_else(|| restarting::delay(lives.futile), |_| Duration::ZERO);
+        let wait = shot.map_or_else(|| restarts::delay(lives.futile), |_| Duration::ZERO);
         lives.pending = Some(Pending {
             start_at: Instant::now() + wait,
             incarnation,
@@ -118,8 +118,8 @@ impl Job {
     /// replayed, and which option would help.
     fn tell_futile(&mut self, rank: usize, stage: Stage, wait: Duration) {
         let deaths = self.lives[rank].futile;
-        if restarting::is_reported(deaths) {
-            let what = restarting::describe_futile(deaths, stage, &self.config.recovery);
+        if restarts::is_reported(deaths) {
+            let what = restarts::describe_futile(deaths, stage, &self.config.recovery);
             let wait = match wait.as_secs_f64() {
                 0.0 => String::new(),
                 wait => {
@@ -157,7 +157,7 @@ impl Job {
         match self.start_life(rank as u32, next, outputs) {
             Ok(process) => self.ranks[rank] = process,
             Err(error) => {
-                let how = restarting::how(pending.end);
+                let how = restarts::how(pending.end);
                 return self.fail(
                     1,
                     format!("rank {rank} {how} and cannot be restarted: {error}"),
