@@ -25,6 +25,12 @@ enum Command {
     Rollback(experiments::rollback::Arguments),
     /// Measure the loss of ranks that do not communicate with the dead one.
     Survivors(experiments::survivors::Arguments),
+    /// Check what `refrain netpipe --json` wrote.
+    #[command(hide = true)]
+    CheckNetpipe(refrain_bench::netpipe::CheckArguments),
+    /// Check what `refrain bench EXPERIMENT --json` wrote.
+    #[command(hide = true)]
+    CheckExperiment(experiments::CheckArguments),
 }
 
 /// Runs one of the commands.
@@ -38,5 +44,7 @@ pub fn run(arguments: &Arguments) -> miette::Result<ExitCode> {
         Command::Faults(arguments) => experiments::faults::run(arguments),
         Command::Rollback(arguments) => experiments::rollback::run(arguments),
         Command::Survivors(arguments) => experiments::survivors::run(arguments),
+        Command::CheckNetpipe(arguments) => refrain_bench::netpipe::check(arguments),
+        Command::CheckExperiment(arguments) => experiments::check(arguments),
     }
 }

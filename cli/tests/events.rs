@@ -250,6 +250,21 @@ fn killed_loggers_do_not_change_a_job() {
     }
 }
 
+/// A world that moves to another thread for each call is the same rank, over every
+/// fabric; its sends wait for its events there too.
+#[test]
+fn a_world_may_move_between_threads() {
+    for fabric in ["shm", "ofi:tcp"] {
+        let options = format!("-n 3 --protocol pessimist --stats --fabric {fabric}");
+        let ended = run(&mut job(&options, &events_program(), "wander 30")).expect(0);
+        assert_eq!(ended.out.matches("done").count(), 3, "{fabric}: {ended:?}");
+        assert!(
+            ended.err.contains("60 events logged"),
+            "{fabric}: {ended:?}"
+        );
+    }
+}
+
 /// A rank, its logger, or both are killed: the job ends, says why, and leaves no
 /// process and no file.
 #[test]

@@ -3,34 +3,22 @@
 //! here, or by the agent.
 
 use super::hosts::Arm;
-use refrain_job::control::framing::FrameError;
-use refrain_job::control::message::{ToLauncher, ToRank};
-use refrain_job::control::socket::{ReceiveError, Receiver};
-use refrain_job::control::{framing, socket};
+use refrain_job::control::message::{Accompanied as _, CONTROL, ToLauncher, ToRank};
 use refrain_transport::fabric::shm::Caller;
+use refrain_wire::{Connection, WireError};
 use rustix::event::PollFlags;
-use rustix::io::Errno;
-use rustix::net::{RecvFlags, SendFlags};
 use std::collections::VecDeque;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::rc::Rc;
 use std::sync::Arc;
-
-/// A frame that waits to be sent.
-#[derive(Debug)]
-struct Outgoing {
-    frame: Vec<u8>,
-    sent: usize,
-    memory: Option<Memory>,
-}
 
 /// The launcher's end of a socketpair.
 #[derive(Debug)]
 struct Near {
     /// `None`: the rank's end is closed, by the rank or by its death.
-    socket: Option<OwnedFd>,
-    receiver: Receiver,
-    outgoing: VecDeque<Outgoing>,
+    connection: Option<Connection>,
+    /// The rank takes nothing any more. What it said before is still to be read.
+    is_gone: bool,
     /// Wakes the rank, from when it has published its segment.
     caller: Option<Caller>,
 }
@@ -45,14 +33,14 @@ struct Far {
     is_open: bool,
 }
 
-/// The connection to one rank.
+/// The way to one rank.
 #[derive(Debug)]
 pub struct Link {
-    connection: Connection,
+    kind: LinkKind,
 }
 
 #[derive(Debug)]
-enum Connection {
+enum LinkKind {
     Near(Near),
     Far(Far),
 }
@@ -61,19 +49,18 @@ impl Link {
     /// Over the launcher's end of a socketpair.
     pub fn new(socket: OwnedFd) -> Self {
         Self {
-            connection: Connection::Near(Near {
-                socket: Some(socket),
-                receiver: Receiver::default(),
-                outgoing: VecDeque::new(),
+            kind: LinkKind::Near(Near {
+                connection: Some(Connection::new(socket, &CONTROL)),
+                is_gone: false,
                 caller: None,
             }),
         }
     }
 
-    /// By connection of an agent, to this life (rank, incarnation).
+    /// By way of an agent, to this life (rank, incarnation).
     pub fn far(arm: Arm, life: (u32, u32)) -> Self {
         Self {
-            connection: Connection::Far(Far {
+            kind: LinkKind::Far(Far {
                 arm,
                 life,
                 heard: VecDeque::new(),
@@ -84,23 +71,22 @@ impl Link {
 
     /// What to poll for; `None` when the socket is closed, or not here.
     pub fn interest(&self) -> Option<(BorrowedFd<'_>, PollFlags)> {
-        let Connection::Near(near) = &self.connection else {
+        let LinkKind::Near(near) = &self.kind else {
             return None;
         };
-        let socket = near.socket.as_ref()?;
-        let sending = if near.outgoing.is_empty() {
-            PollFlags::empty()
-        } else {
-            PollFlags::OUT
+        let connection = near.connection.as_ref()?;
+        let interest = match near.is_gone {
+            true => PollFlags::IN,
+            false => connection.interest(),
         };
-        Some((socket.as_fd(), PollFlags::IN | sending))
+        Some((connection.as_fd(), interest))
     }
 
     /// Nothing will be heard from, or said to, the rank any more.
     pub fn close(&mut self) {
-        match &mut self.connection {
-            Connection::Near(near) => near.close(),
-            Connection::Far(far) => {
+        match &mut self.kind {
+            LinkKind::Near(near) => near.connection = None,
+            LinkKind::Far(far) => {
                 far.is_open = false;
                 far.heard.clear();
             }
@@ -109,7 +95,7 @@ impl Link {
 
     /// An agent has passed this on.
     pub fn pass_on(&mut self, message: ToLauncher, memory: Option<Memory>) {
-        if let Connection::Far(far) = &mut self.connection
+        if let LinkKind::Far(far) = &mut self.kind
             && far.is_open
         {
             far.heard.push_back((message, memory));
@@ -121,10 +107,10 @@ impl Link {
     ///
     /// # Errors
     /// When the message is too long to be one.
-    pub fn send(&mut self, message: &ToRank, memory: Option<Memory>) -> Result<(), FrameError> {
-        match &mut self.connection {
-            Connection::Near(near) => near.send(message, memory),
-            Connection::Far(far) => {
+    pub fn send(&mut self, message: &ToRank, memory: Option<Memory>) -> Result<(), WireError> {
+        match &mut self.kind {
+            LinkKind::Near(near) => near.send(message, memory),
+            LinkKind::Far(far) => {
                 if far.is_open {
                     far.arm.say(far.life, message, memory.as_ref());
                 }
@@ -135,7 +121,7 @@ impl Link {
 
     /// Sends what the rank takes now.
     pub fn flush(&mut self) {
-        if let Connection::Near(near) = &mut self.connection {
+        if let LinkKind::Near(near) = &mut self.kind {
             near.flush();
         }
     }
@@ -144,84 +130,60 @@ impl Link {
     ///
     /// # Errors
     /// What came is no message; nothing more will be understood.
-    pub fn receive(&mut self) -> Result<Option<(ToLauncher, Option<Memory>)>, ReceiveError> {
-        match &mut self.connection {
-            Connection::Near(near) => near.receive(),
-            Connection::Far(far) => Ok(far.heard.pop_front()),
+    pub fn receive(&mut self) -> Result<Option<(ToLauncher, Option<Memory>)>, WireError> {
+        match &mut self.kind {
+            LinkKind::Near(near) => near.receive(),
+            LinkKind::Far(far) => Ok(far.heard.pop_front()),
         }
     }
 }
 
 impl Near {
-    fn close(&mut self) {
-        self.socket = None;
-        self.outgoing.clear();
-    }
-
-    fn send(&mut self, message: &ToRank, memory: Option<Memory>) -> Result<(), FrameError> {
-        let frame = framing::encode(message)?;
-        if self.socket.is_some() {
-            self.outgoing.push_back(Outgoing {
-                frame,
-                sent: 0,
-                memory,
-            });
-            self.flush();
-        }
+    fn send(&mut self, message: &ToRank, memory: Option<Memory>) -> Result<(), WireError> {
+        let Some(connection) = self.connection.as_mut().filter(|_| !self.is_gone) else {
+            return Ok(());
+        };
+        let memory = match memory {
+            Some(Memory::Here(memory)) => vec![memory],
+            _ => Vec::new(),
+        };
+        connection.say_with(message, memory)?;
+        self.flush();
         Ok(())
     }
 
     fn flush(&mut self) {
-        while let (Some(socket), Some(first)) = (&self.socket, self.outgoing.front_mut()) {
-            let memory = match &first.memory {
-                Some(Memory::Here(memory)) => Some(memory.as_fd()),
-                _ => None,
-            };
-            match socket::send(
-                socket.as_fd(),
-                &first.frame[first.sent..],
-                memory,
-                SendFlags::DONTWAIT,
-            ) {
-                Ok(bytes) => {
-                    first.sent += bytes;
-                    first.memory = None;
-                    if first.sent == first.frame.len() {
-                        self.outgoing.pop_front();
-                        // The rank may sleep without watching the socket.
-                        self.caller.iter().for_each(Caller::call);
-                    }
-                }
-                // Too many descriptors under connection counts as full: it passes as
-                // soon as ranks take theirs.
-                Err(Errno::AGAIN | Errno::TOOMANYREFS) => return,
-                // The rank is gone. What it said before is still to be read.
-                Err(_) => self.outgoing.clear(),
-            }
+        let Some(connection) = self.connection.as_mut().filter(|_| !self.is_gone) else {
+            return;
+        };
+        let before = connection.unsent_bytes();
+        self.is_gone = connection.flush().is_err();
+        if connection.unsent_bytes() < before {
+            // The rank may sleep without watching the socket.
+            self.caller.iter().for_each(Caller::call);
         }
     }
 
-    fn receive(&mut self) -> Result<Option<(ToLauncher, Option<Memory>)>, ReceiveError> {
-        loop {
-            if let Some((message, memory)) = self.receiver.next_message()? {
-                let memory = memory.map(Arc::new);
-                if let Some(memory) = &memory {
-                    // Other memory than a segment has no bell.
-                    let caller = Caller::new(Arc::clone(memory)).ok();
-                    self.caller = caller.or(self.caller.take());
-                }
-                return Ok(Some((message, memory.map(Memory::Here))));
-            }
-            let Some(socket) = &self.socket else {
+    fn receive(&mut self) -> Result<Option<(ToLauncher, Option<Memory>)>, WireError> {
+        let Some(connection) = &mut self.connection else {
+            return Ok(None);
+        };
+        let message: ToLauncher = match connection.hear() {
+            Ok(Some(message)) => message,
+            Ok(None) => return Ok(None),
+            Err(WireError::Closed) => {
+                self.connection = None;
                 return Ok(None);
-            };
-            match self.receiver.read(socket.as_fd(), RecvFlags::DONTWAIT) {
-                Ok(true) => {}
-                Ok(false) => return Ok(None),
-                Err(ReceiveError::Closed) => self.close(),
-                Err(error) => return Err(error),
             }
+            Err(error) => return Err(error),
+        };
+        let memory = message.take_memory(connection)?.map(Arc::new);
+        if let Some(memory) = &memory {
+            // Other memory than a segment has no bell.
+            let caller = Caller::new(Arc::clone(memory)).ok();
+            self.caller = caller.or(self.caller.take());
         }
+        Ok(Some((message, memory.map(Memory::Here))))
     }
 }
 

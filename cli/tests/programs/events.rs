@@ -17,6 +17,7 @@ fn main() -> ExitCode {
     let ended = World::init().and_then(|world| match arguments.first().map(String::as_str) {
         Some("table") => table(world),
         Some("rounds") => rounds(world, number(&arguments)),
+        Some("wander") => wander(world, number(&arguments)),
         Some("print") => print(world),
         Some("pause") => pause(world, number(&arguments)),
         other => panic!("no program {other:?}"),
@@ -293,6 +294,41 @@ fn rounds(mut world: World, rounds: u64) -> Result<(), Error> {
     }
     println!("done {rank}");
     world.finalize()
+}
+
+/// A call of `rounds`, on a thread of its own: the world goes there and comes back.
+fn elsewhere(
+    mut world: World,
+    call: impl FnOnce(&mut World) -> Result<(), Error> + Send,
+) -> Result<World, Error> {
+    std::thread::scope(|threads| {
+        let thread = threads.spawn(move || call(&mut world).map(|()| world));
+        thread.join().expect("calls do not panic")
+    })
+}
+
+/// As `rounds`, but every call is made by another thread.
+fn wander(mut world: World, rounds: u64) -> Result<(), Error> {
+    let (rank, peers) = (world.rank().0, u64::from(world.size() - 1));
+    let mut word = [0; 8];
+    for _ in 0..rounds * if rank == 0 { peers } else { 1 } {
+        if rank == 0 {
+            let mut source = 0;
+            world = elsewhere(world, |world| {
+                source = world.recv(&mut word, from_any())?.source.0;
+                Ok(())
+            })?;
+            world = elsewhere(world, |world| world.send(&word, to(source)))?;
+        } else {
+            let mut answer = [0; 8];
+            word = (rounds + u64::from(rank)).to_le_bytes();
+            world = elsewhere(world, |world| world.send(&word, to(0)))?;
+            world = elsewhere(world, |world| world.recv(&mut answer, from(0)).map(drop))?;
+            assert_eq!(answer, word);
+        }
+    }
+    println!("done {rank}");
+    elsewhere(world, |_| Ok(()))?.finalize()
 }
 
 /// Rank 0 answers its peers in the order in which they ask; after `rounds` of them it

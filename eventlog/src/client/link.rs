@@ -2,19 +2,18 @@
 //! ways to commit.
 
 use super::committer::{Acknowledgement, Committer};
-use super::connection::ConnectionError;
 use super::network::{Network, Wire};
 use super::remote_ring::RemoteRing;
-use super::shared_ring::{Placement, SharedRing};
 use super::survey::Survey;
 use super::{ClientOptions, ServerAddress};
 use crate::Level;
-use crate::message::{Begins, Hello, PROTOCOL_VERSION, ToClient, ToLogger, Way, Welcome};
+use crate::message::{Begins, Hello, ToClient, ToLogger, Way, Welcome};
 use crate::remote::RemoteError;
-use crate::ring::RingIdentity;
+use crate::ring::{Placement, RingIdentity, RingWriter};
 use core::time::Duration;
 use refrain_logging::determinant::EventIndex;
 use refrain_ring::{Clock, Incarnation, Rank};
+use refrain_wire::WireError;
 
 /// Waits before joining again: the first, doubled each time, at most the last.
 const RETRY_MIN: Duration = Duration::from_millis(1);
@@ -30,7 +29,7 @@ const TOO_LOW: &str =
 #[derive(Debug)]
 enum Path<N: Network> {
     /// By stores into its ring.
-    Ring(SharedRing),
+    Ring(RingWriter),
     /// By RMA writes into its ring.
     Remote(Box<RemoteRing<N::Port>>),
     /// As messages.
@@ -114,7 +113,7 @@ impl<N: Network> Link<N> {
 
     /// The ring, when batches are placed there by stores.
     #[inline]
-    pub fn placing_ring(&mut self) -> Option<&mut SharedRing> {
+    pub fn placing_ring(&mut self) -> Option<&mut RingWriter> {
         match &mut self.phase {
             Phase::Joined {
                 path: Path::Ring(ring),
@@ -192,7 +191,6 @@ impl<N: Network> Link<N> {
             follows: life.follows.0,
         });
         connection.say(&ToLogger::Hello(Hello {
-            version: PROTOCOL_VERSION,
             job: options.job,
             rank: options.rank.0,
             incarnation: options.incarnation.0,
@@ -272,12 +270,6 @@ impl<N: Network> Link<N> {
             Some(ToClient::Welcome(welcome)) => welcome,
             Some(other) => return Err(unexpected(other)),
         };
-        if welcome.version != PROTOCOL_VERSION {
-            return Err(Trouble::refusal(format!(
-                "it speaks version {} of the messages, this program {PROTOCOL_VERSION}",
-                welcome.version
-            )));
-        }
         // What it has counts as confirmed from now on. EL-1
         if welcome.level < with.options.level {
             return Err(Trouble::refusal(TOO_LOW.to_owned()));
@@ -479,12 +471,12 @@ impl<N: Network> Link<N> {
 }
 
 fn place_batches<N: Network>(
-    ring: &mut SharedRing,
+    ring: &mut RingWriter,
     index: usize,
     with: &mut Surroundings<'_, N>,
 ) -> Result<(), Trouble> {
     while let Some(batch) = with.committer.next_for(index) {
-        match ring.place(batch) {
+        match ring.place(batch, false) {
             Placement::Placed if with.options.level == Level::Placed => {
                 with.committer.placed(index);
             }
@@ -568,7 +560,7 @@ fn open_path<N: Network>(
                 logger: welcome.logger,
                 start: welcome.end(),
             };
-            SharedRing::open(ring, bell, &identity, options.level)
+            RingWriter::open(ring, bell, &identity, options.level)
                 .map(Path::Ring)
                 .map_err(Trouble::refusal)
         }
@@ -628,9 +620,9 @@ impl Trouble {
     }
 }
 
-impl From<ConnectionError> for Trouble {
-    fn from(error: ConnectionError) -> Self {
-        let is_refusal = matches!(error, ConnectionError::Frame(_));
+impl From<WireError> for Trouble {
+    fn from(error: WireError) -> Self {
+        let is_refusal = matches!(error, WireError::Frame(_));
         Self {
             reason: error.to_string(),
             is_refusal,

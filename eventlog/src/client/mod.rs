@@ -5,22 +5,20 @@
 //! calls [`Client::poll`] while something is not stable.
 
 pub mod committer;
-mod connection;
 mod fault;
 mod kept;
 mod link;
 pub mod network;
 pub mod read;
 mod remote_ring;
-mod shared_ring;
 mod survey;
 
-pub use connection::ConnectionError;
 pub use fault::Fault;
-pub use refrain_secure::{NotAnAddress, ServerAddress};
+pub use refrain_wire::{NotAnAddress, ServerAddress};
 
 use crate::Level;
 use crate::message::Way;
+use crate::ring::Placement;
 use committer::Committer;
 use core::time::Duration;
 use link::{Link, Surroundings, Trouble};
@@ -29,12 +27,10 @@ use refrain_logging::determinant::EventIndex;
 use refrain_logging::determinant::batch::BatchHeader;
 use refrain_ring::{Clock, Incarnation, Rank};
 use refrain_verbs::PortChoice;
-use shared_ring::{Placement, SharedRing};
+use rustix::event::{PollFd, Timespec, poll};
 use std::time::Instant;
 use thiserror::Error;
 
-/// What conversations with loggers are about, for who knows the secret.
-pub const PURPOSE: &str = "refrain: event logger";
 /// Longest sleep of [`Client::connect`] before it tries again those that are not
 /// there.
 const RETRY_WHILE_CONNECTING: Duration = Duration::from_millis(5);
@@ -164,7 +160,11 @@ impl Client<Sockets> {
             false => left,
         };
         // Whatever is wrong with a socket, the next round tells.
-        let _ = connection::wait_for(&connections, wait);
+        let mut waiting: Vec<_> = connections
+            .iter()
+            .map(|it| PollFd::new(*it, it.interest()))
+            .collect();
+        let _ = poll(&mut waiting, Timespec::try_from(wait).ok().as_ref());
     }
 }
 
@@ -270,7 +270,7 @@ impl<N: Network> Client<N> {
     #[inline]
     pub fn commit(&mut self, header: &BatchHeader, batch: &[u8]) {
         if self.places_directly {
-            self.place_everywhere(header, batch, SharedRing::place);
+            self.place_everywhere(header, batch, false);
         } else {
             self.keep_and_send(header, batch);
         }
@@ -279,7 +279,10 @@ impl<N: Network> Client<N> {
     /// Stores a batch that may be the next in every ring, but for what makes it one.
     pub fn prepare(&mut self, batch: &[u8]) {
         let rings = self.links.iter_mut().filter_map(Link::placing_ring);
-        rings.for_each(|ring| ring.prepare(batch));
+        // Where there is no room, nothing is prepared.
+        rings.for_each(|ring| {
+            let _ = ring.prepare(batch);
+        });
     }
 
     /// [`Client::commit`] of the very batch that was last prepared, with no commit
@@ -290,7 +293,7 @@ impl<N: Network> Client<N> {
     #[inline(always)]
     pub fn commit_prepared(&mut self, header: &BatchHeader, batch: &[u8]) {
         if self.places_directly {
-            self.place_everywhere(header, batch, SharedRing::place_prepared);
+            self.place_everywhere(header, batch, true);
         } else {
             self.keep_and_send(header, batch);
         }
@@ -298,18 +301,13 @@ impl<N: Network> Client<N> {
 
     /// Nothing is under way: the batch is stable at once, and never kept.
     #[inline(always)]
-    fn place_everywhere(
-        &mut self,
-        header: &BatchHeader,
-        batch: &[u8],
-        place: impl Fn(&mut SharedRing, &[u8]) -> Placement,
-    ) {
+    fn place_everywhere(&mut self, header: &BatchHeader, batch: &[u8], is_prepared: bool) {
         let mut wants_emptying = false;
         for index in 0..self.links.len() {
             let Some(ring) = self.links[index].placing_ring() else {
                 continue;
             };
-            if place(ring, batch) != Placement::Placed {
+            if ring.place(batch, is_prepared) != Placement::Placed {
                 return self.keep_after(index, header, batch);
             }
             wants_emptying |= ring.wants_emptying();

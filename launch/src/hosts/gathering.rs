@@ -1,17 +1,15 @@
 //! Starts the agents of a job, and waits until all have connected and are ready.
 
-use super::caller::Caller;
-use super::caller::check_setup;
-use super::invitation::{Invitation, PURPOSE};
-use super::message::{FromAgent, Refusal, Setup, ToAgent};
-use super::wire::Wire;
+use super::caller::{Caller, check_setup};
+use super::invitation::Invitation;
+use super::message::{AGENT, FromAgent, Refusal, Setup, ToAgent};
 use super::{Arm, Host, Hosts, HostsSpec, listing};
 use crate::LaunchError;
 use crate::signals::Signals;
 use crate::start::tell_differing_addresses;
 use refrain_job::JobError;
 use refrain_job::config::JobConfig;
-use refrain_secure::{Door, Guest, Secret};
+use refrain_wire::{Connection, Door, Secret};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::os::fd::AsFd;
@@ -27,7 +25,7 @@ struct Waiting {
     /// As in the list of hosts.
     number: u32,
     caller: Caller,
-    wire: Option<Wire>,
+    wire: Option<Connection>,
     ready: Option<(Box<JobConfig>, u128)>,
 }
 
@@ -39,7 +37,7 @@ struct Gathering<'a> {
     door: Door,
     waiting: Vec<Waiting>,
     /// Proven, and have not said who they are.
-    unnamed: Vec<Wire>,
+    unnamed: Vec<Connection>,
 }
 
 /// Starts an agent on each host that is to have ranks; `setup` is what they are to
@@ -62,7 +60,7 @@ pub fn gather(
         error,
     };
     let secret = Secret::random().map_err(system)?;
-    let (door, port) = Door::open(secret.clone(), PURPOSE).map_err(system)?;
+    let (door, port) = Door::open(secret.clone(), &AGENT).map_err(system)?;
     let mut gathering = Gathering {
         setup,
         signals,
@@ -130,11 +128,8 @@ impl Gathering<'_> {
             if let Some(signals) = &mut self.signals {
                 signals.look()?;
             }
-            let guests = self.door.step(Instant::now()).into_iter();
-            for (stream, session) in guests.filter_map(Guest::sealed) {
-                // One that is gone again may call again.
-                self.unnamed.extend(Wire::new(stream, session));
-            }
+            // One that is gone again may call again.
+            self.unnamed.extend(self.door.step(Instant::now()));
             self.learn_names();
             for waiting in &mut self.waiting {
                 waiting.serve()?;

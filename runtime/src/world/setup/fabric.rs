@@ -41,7 +41,7 @@ pub(super) struct Making<'a> {
 
 /// A rank's fabric.
 pub(super) struct Made {
-    pub(super) fabric: Box<dyn Fabric>,
+    pub(super) fabric: Box<dyn Fabric + Send>,
     pub(super) peers: Peers,
     /// Ranks that are still to be connected, by the engine: this life or theirs is
     /// a later one. REC-3
@@ -95,7 +95,7 @@ impl Making<'_> {
     }
 
     /// One network between all, also within a host.
-    fn make_far<E: MessageEndpoint + 'static>(
+    fn make_far<E: MessageEndpoint<Peer: Send, Error: Send> + Send + 'static>(
         mut self,
         shm: &Shm,
         mut network: Network<E>,
@@ -158,7 +158,7 @@ impl Making<'_> {
     }
 
     /// Shared memory within each host, a network between them.
-    fn make_mixed<E: MessageEndpoint + 'static>(
+    fn make_mixed<E: MessageEndpoint<Peer: Send, Error: Send> + Send + 'static>(
         mut self,
         shm: Shm,
         network: Network<E>,
@@ -199,7 +199,7 @@ impl Making<'_> {
 
     fn connect(
         &self,
-        mut fabric: Box<dyn Fabric>,
+        mut fabric: Box<dyn Fabric + Send>,
         peers: Peers,
         published: &[(Rank, Published)],
     ) -> Result<Made, Error> {

@@ -51,8 +51,8 @@ struct Found<'a> {
     figures: RecoveryFigures,
     connected: Option<Connected>,
     collecting: past::Collecting<'a>,
-    records: Option<Box<dyn Past>>,
-    sends: Option<Box<dyn PastSends>>,
+    records: Option<Box<dyn Past + Send>>,
+    sends: Option<Box<dyn PastSends + Send>>,
 }
 
 /// Memory and what reaches others.

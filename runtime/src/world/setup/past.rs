@@ -29,7 +29,7 @@ pub(super) struct Collecting<'a> {
 impl Collecting<'_> {
     /// All events behind the checkpoint, in order, or an error. The client's
     /// connection has fenced earlier lives. REC-2, EL-5
-    pub(super) fn records(&self, connected: &Connected) -> Result<Box<dyn Past>, Error> {
+    pub(super) fn records(&self, connected: &Connected) -> Result<Box<dyn Past + Send>, Error> {
         let rank = self.membership.rank;
         let broken = |error: &dyn core::fmt::Display| {
             Error::Config(format!(
@@ -56,7 +56,7 @@ impl Collecting<'_> {
 
     /// What earlier lives have sent, as far as it is there. What cannot be read is not
     /// compared, and is sent as this life makes it.
-    pub(super) fn sends(&self, control: &mut ControlPlane) -> Option<Box<dyn PastSends>> {
+    pub(super) fn sends(&self, control: &mut ControlPlane) -> Option<Box<dyn PastSends + Send>> {
         // They came right behind the welcome, before any other news.
         let is_remains = |news: &News| matches!(news, News::Remains { .. });
         let mut sends = Sends::new(self.membership.job, self.membership.rank);
@@ -76,6 +76,6 @@ impl Collecting<'_> {
                 }
             }
         }
-        (!sends.is_empty()).then(|| -> Box<dyn PastSends> { Box::new(sends) })
+        (!sends.is_empty()).then(|| -> Box<dyn PastSends + Send> { Box::new(sends) })
     }
 }

@@ -27,7 +27,7 @@ pub(super) fn disk(
     membership: &Membership,
     member: Member,
     budget_bytes: u64,
-) -> Result<Option<Box<dyn Spill>>, Error> {
+) -> Result<Option<Box<dyn Spill + Send>>, Error> {
     let Some(directory) = config.spill_dir.as_ref().filter(|_| member.keeps_payload()) else {
         return Ok(None);
     };
