@@ -1,12 +1,13 @@
 //! `refrain info`.
 
+use crate::fabrics;
 use crate::ports::Ports;
 use crate::providers;
 use crate::verbs::{self, Surroundings};
 use clap::Args;
 use miette::IntoDiagnostic;
 use refrain_job::choice::library::{LIBFABRIC, LIBIBVERBS};
-use refrain_job::choice::{self, Choice, Provider};
+use refrain_job::choice::{self, Choice, Provider, provider};
 use refrain_job::config::VerbsConfig;
 use refrain_job::machine::default_log_bytes;
 use refrain_verbs::{Device, MemoryLock};
@@ -68,11 +69,11 @@ fn verbs_text(found: &Result<Ports, String>) -> String {
 
 fn fabrics_text(arguments: &Arguments, ports: &Result<Ports, String>) -> String {
     let file = LIBFABRIC.or_of_environment(arguments.libfabric.clone());
-    let found = choice::providers(file.as_deref());
+    let found = provider::installed(file.as_deref()).map_err(|error| error.to_string());
     let found = found.as_deref().map_err(String::as_str);
     if arguments.providers {
-        let version = choice::library_version(file.as_deref());
-        return providers::text(found, version.as_deref().unwrap_or_default());
+        let version = provider::library_version(file.as_deref());
+        return providers::text(found, &version.unwrap_or_default());
     }
     let devices = ports.as_ref().map(|ports| &*ports.devices);
     text(found, devices.map_err(String::as_str))
@@ -122,10 +123,10 @@ fn text(found: Result<&[Provider], &str>, devices: Result<&[Device], &str>) -> S
             Err(why) => format!("only World::time and refrain_wtime: {why}"),
         },
     );
-    let (auto, why) = choice::auto_fabric(port, found);
+    let (auto, why) = fabrics::auto_fabric(port, found);
     line("--fabric auto", format!("{auto}: {why}"));
     let _ = writeln!(text, "\nfabrics");
-    for found in choice::fabrics(port, found) {
+    for found in fabrics::fabrics(port, found) {
         let state = if found.usable {
             "available"
         } else {

@@ -5,6 +5,7 @@ mod checkpointd;
 mod clean;
 mod eventlogger;
 mod events;
+mod fabrics;
 mod info;
 mod log;
 mod ports;

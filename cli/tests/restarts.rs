@@ -184,7 +184,7 @@ fn faults_that_cannot_be_are_refused() {
         ("-n 2 --kill-random 0", "2.5,42"),
         ("-n 2 --max-restarts 1", "pessimist"),
         ("-n 2 --suspect-ranks-after 0", "or off"),
-        ("-n -1", "at least 1 and at most"),
+        ("-n -1", "from 1 to 1024"),
         (
             "-n 2 --protocol pessimist --event-replicas 3 --event-loggers tcp:127.0.0.1:1",
             "--event-replicas 3",
@@ -218,7 +218,7 @@ fn a_rank_that_gets_nowhere_is_told_of_early_and_at_the_end() {
     let told = |text: &str| ended.err.matches(text).count();
     let early = "rank 0 was killed 2 times in a row during replay";
     assert_eq!(told(early), 1, "{}", ended.err);
-    assert_eq!(told("Its next start waits 0.1 s"), 1, "{}", ended.err);
+    assert_eq!(told("It is restarted after 0.1 s"), 1, "{}", ended.err);
     // The last words.
     let end = "the limit of --max-restarts 8 is reached";
     let last = ended.err.lines().find(|line| line.contains(end)).unwrap();

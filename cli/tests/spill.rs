@@ -265,7 +265,7 @@ fn settings_that_cannot_be_are_refused() {
         (
             format!("--spill-dir {here} --log-disk 1K"),
             2,
-            "the least is",
+            "the minimum is",
         ),
         (
             format!("--spill-dir {here} --spill-io aio"),

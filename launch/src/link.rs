@@ -36,11 +36,11 @@ struct Far {
 /// The way to one rank.
 #[derive(Debug)]
 pub struct Link {
-    end: End,
+    kind: LinkKind,
 }
 
 #[derive(Debug)]
-enum End {
+enum LinkKind {
     Near(Near),
     Far(Far),
 }
@@ -49,7 +49,7 @@ impl Link {
     /// Over the launcher's end of a socketpair.
     pub fn new(socket: OwnedFd) -> Self {
         Self {
-            end: End::Near(Near {
+            kind: LinkKind::Near(Near {
                 connection: Some(Connection::new(socket, &CONTROL)),
                 is_gone: false,
                 caller: None,
@@ -60,7 +60,7 @@ impl Link {
     /// By way of an agent, to this life (rank, incarnation).
     pub fn far(arm: Arm, life: (u32, u32)) -> Self {
         Self {
-            end: End::Far(Far {
+            kind: LinkKind::Far(Far {
                 arm,
                 life,
                 heard: VecDeque::new(),
@@ -71,7 +71,7 @@ impl Link {
 
     /// What to poll for; `None` when the socket is closed, or not here.
     pub fn interest(&self) -> Option<(BorrowedFd<'_>, PollFlags)> {
-        let End::Near(near) = &self.end else {
+        let LinkKind::Near(near) = &self.kind else {
             return None;
         };
         let connection = near.connection.as_ref()?;
@@ -84,9 +84,9 @@ impl Link {
 
     /// Nothing will be heard from, or said to, the rank any more.
     pub fn close(&mut self) {
-        match &mut self.end {
-            End::Near(near) => near.connection = None,
-            End::Far(far) => {
+        match &mut self.kind {
+            LinkKind::Near(near) => near.connection = None,
+            LinkKind::Far(far) => {
                 far.is_open = false;
                 far.heard.clear();
             }
@@ -95,7 +95,7 @@ impl Link {
 
     /// An agent has passed this on.
     pub fn pass_on(&mut self, message: ToLauncher, memory: Option<Memory>) {
-        if let End::Far(far) = &mut self.end
+        if let LinkKind::Far(far) = &mut self.kind
             && far.is_open
         {
             far.heard.push_back((message, memory));
@@ -108,9 +108,9 @@ impl Link {
     /// # Errors
     /// When the message is too long to be one.
     pub fn send(&mut self, message: &ToRank, memory: Option<Memory>) -> Result<(), WireError> {
-        match &mut self.end {
-            End::Near(near) => near.send(message, memory),
-            End::Far(far) => {
+        match &mut self.kind {
+            LinkKind::Near(near) => near.send(message, memory),
+            LinkKind::Far(far) => {
                 if far.is_open {
                     far.arm.say(far.life, message, memory.as_ref());
                 }
@@ -121,7 +121,7 @@ impl Link {
 
     /// Sends what the rank takes now.
     pub fn flush(&mut self) {
-        if let End::Near(near) = &mut self.end {
+        if let LinkKind::Near(near) = &mut self.kind {
             near.flush();
         }
     }
@@ -131,9 +131,9 @@ impl Link {
     /// # Errors
     /// What came is no message; nothing more will be understood.
     pub fn receive(&mut self) -> Result<Option<(ToLauncher, Option<Memory>)>, WireError> {
-        match &mut self.end {
-            End::Near(near) => near.receive(),
-            End::Far(far) => Ok(far.heard.pop_front()),
+        match &mut self.kind {
+            LinkKind::Near(near) => near.receive(),
+            LinkKind::Far(far) => Ok(far.heard.pop_front()),
         }
     }
 }

@@ -235,7 +235,7 @@ mod tests {
             read_hostfile(&path).unwrap_err().to_string()
         };
         assert!(refusal("a\nb slot=2\n").contains("hosts:2: \"slot=2\" is unknown"));
-        assert!(refusal("a slots=\n").contains("hosts:1: \"\" is no number"));
+        assert!(refusal("a slots=\n").contains("hosts:1: \"\" is not a number"));
         assert!(refusal("a slots=1 slots=2").contains("twice"));
         assert!(refusal("# nobody\n").contains("names no host"));
         let absent = read_hostfile(&folder.path().join("absent")).unwrap_err();
