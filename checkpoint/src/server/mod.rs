@@ -17,11 +17,11 @@ pub mod session;
 
 pub use desk::Desk;
 
-use crate::disk::{Disk, DiskIo};
+use crate::disk::Disk;
 use crate::error::CheckpointError;
 use crate::place::PURPOSE;
 use refrain_secure::{Door, Listener, ServerAddress};
-use refrain_storage::make_private;
+use refrain_storage::{Io, make_private};
 use service::Service;
 use std::fs::File;
 use std::io;
@@ -47,7 +47,7 @@ pub struct ServerOptions {
     /// Where to listen; at port 0, at one that is free.
     pub listen: Vec<ServerAddress>,
     /// How files are written.
-    pub io: DiskIo,
+    pub io: Io,
     /// Conversations at a time: more are refused, and the clients connect again.
     pub conversations_max: usize,
 }

@@ -20,12 +20,9 @@ pub(crate) mod walk;
 mod watermark;
 
 use format::FILE_VERSION;
+use refrain_storage::Io;
 use std::path::PathBuf;
 use thiserror::Error;
-
-/// How a store writes its files. `Auto` takes plain writes where nothing is synced: they
-/// end in memory. Those that sync are never plain, but a thread's.
-pub use refrain_storage::Io as StoreIo;
 
 /// Why a store cannot be, or cannot go on.
 #[derive(Debug, Error)]
