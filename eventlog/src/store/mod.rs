@@ -20,7 +20,6 @@ pub(crate) mod walk;
 mod watermark;
 
 use format::FILE_VERSION;
-use refrain_storage::Io;
 use std::path::PathBuf;
 use thiserror::Error;
 
