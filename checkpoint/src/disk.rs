@@ -3,11 +3,9 @@
 
 use crate::buffer::Strip;
 use crate::error::CheckpointError;
-use refrain_storage::{Directory, Ended, Engine, File, Transfer};
+use refrain_storage::{Directory, Ended, Engine, File, Io, Transfer};
 use std::io;
 use std::path::Path;
-
-pub use refrain_storage::Io as DiskIo;
 
 /// Strips under way at once.
 const UNDER_WAY_MAX: usize = 8;
@@ -21,7 +19,7 @@ const AHEAD_BYTES: u64 = 16 << 20;
 #[derive(Clone, Debug)]
 pub struct Disk {
     pub(crate) directory: Directory,
-    io: DiskIo,
+    io: Io,
     description: String,
 }
 
@@ -29,7 +27,7 @@ impl From<Directory> for Disk {
     fn from(directory: Directory) -> Self {
         Self {
             directory,
-            io: DiskIo::Auto,
+            io: Io::Auto,
             description: String::new(),
         }
     }
@@ -41,14 +39,14 @@ impl Disk {
     /// # Errors
     /// When there is no such directory, or no file can be made in it.
     pub fn open(path: &Path) -> Result<Self, CheckpointError> {
-        Self::with_io(path, DiskIo::Auto)
+        Self::with_io(path, Io::Auto)
     }
 
     /// A directory that is there, written as asked.
     ///
     /// # Errors
     /// When there is no such directory, or no file can be made in it.
-    pub fn with_io(path: &Path, io: DiskIo) -> Result<Self, CheckpointError> {
+    pub fn with_io(path: &Path, io: Io) -> Result<Self, CheckpointError> {
         let attempted = || format!("opening {} for checkpoints", path.display());
         let of_system = |error| CheckpointError::of_system(attempted(), error);
         let directory = Directory::open(path).map_err(|error| match error.kind() {

@@ -4,11 +4,11 @@ use crate::secret;
 use clap::{Args, ValueEnum};
 use miette::{IntoDiagnostic, WrapErr};
 use refrain_checkpoint::ServerAddress;
-use refrain_checkpoint::disk::DiskIo;
 use refrain_checkpoint::server::{
     CONVERSATIONS_MAX, FILES_PER_CONVERSATION, Server, ServerOptions,
 };
 use refrain_job::stderr;
+use refrain_storage::Io;
 use refrain_wire::STRANGERS_MAX;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use signal_hook::consts::{SIGINT, SIGTERM};
@@ -69,10 +69,10 @@ pub fn run(arguments: Arguments) -> miette::Result<ExitCode> {
         folder: arguments.dir,
         listen,
         io: match arguments.io {
-            IoName::Auto => DiskIo::Auto,
-            IoName::Uring => DiskIo::Uring,
-            IoName::Thread => DiskIo::Thread,
-            IoName::Plain => DiskIo::Plain,
+            IoName::Auto => Io::Auto,
+            IoName::Uring => Io::Uring,
+            IoName::Thread => Io::Thread,
+            IoName::Plain => Io::Plain,
         },
         conversations_max: conversations_max(),
     };

@@ -4,7 +4,6 @@ use crate::secret;
 use clap::{Args, ValueEnum};
 use miette::{IntoDiagnostic, WrapErr};
 use refrain_eventlog::client::ServerAddress;
-use refrain_eventlog::logbook::StoreIo;
 use refrain_eventlog::remote::VERBS;
 use refrain_eventlog::server::{RemoteOptions, Server, ServerOptions};
 use refrain_eventlog::{Level, LoggerId};
@@ -12,6 +11,7 @@ use refrain_job::choice::library::{LIBFABRIC, LIBIBVERBS};
 use refrain_job::choice::verbs;
 use refrain_job::config::VerbsConfig;
 use refrain_job::stderr;
+use refrain_storage::Io;
 use signal_hook::consts::{SIGINT, SIGTERM};
 use std::io::{Write, stdout};
 use std::os::unix::net::UnixStream;
@@ -119,9 +119,9 @@ pub fn run(arguments: Arguments) -> miette::Result<ExitCode> {
         }
     }
     options.io = match arguments.io {
-        IoName::Auto => StoreIo::Auto,
-        IoName::Uring => StoreIo::Uring,
-        IoName::Plain => StoreIo::Plain,
+        IoName::Auto => Io::Auto,
+        IoName::Uring => Io::Uring,
+        IoName::Plain => Io::Plain,
     };
     let port = verbs::port(&VerbsConfig {
         device: arguments.verbs_device,

@@ -12,7 +12,7 @@ mod files;
 mod terms;
 
 pub use crate::acceptor::{Refusal, Verdict};
-pub use crate::store::{StoreError, StoreIo};
+pub use crate::store::StoreError;
 pub use archive::Archive;
 pub use terms::{LogbookOptions, ReadError, Standing, Ticket};
 

@@ -21,8 +21,8 @@ pub use report::Report;
 use crate::disk::{self, Access, Lane, Load, Transferred, Until, Way};
 use crate::interrupt::{Interrupt, STATUS_INTERRUPTED};
 use refrain_launch::size;
-use refrain_logging::store::disk::DiskEngine;
 use refrain_ring::CHUNK_BYTES;
+use refrain_storage::Io;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -93,11 +93,11 @@ impl Arguments {
         Ok(())
     }
 
-    fn engine(&self) -> DiskEngine {
+    fn engine(&self) -> Io {
         match self.spill_io {
-            SpillIo::Auto => DiskEngine::Auto,
-            SpillIo::Uring => DiskEngine::Uring,
-            SpillIo::Plain => DiskEngine::Plain,
+            SpillIo::Auto => Io::Auto,
+            SpillIo::Uring => Io::Uring,
+            SpillIo::Plain => Io::Plain,
         }
     }
 }

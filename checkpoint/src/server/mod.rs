@@ -17,10 +17,10 @@ pub mod session;
 
 pub use desk::Desk;
 
-use crate::disk::{Disk, DiskIo};
+use crate::disk::Disk;
 use crate::error::CheckpointError;
 use crate::message::PROTOCOL;
-use refrain_storage::make_private;
+use refrain_storage::{Io, make_private};
 use refrain_wire::{Door, Listener, ServerAddress};
 use service::Service;
 use std::fs::File;
@@ -47,7 +47,7 @@ pub struct ServerOptions {
     /// Where to listen; at port 0, at one that is free.
     pub listen: Vec<ServerAddress>,
     /// How files are written.
-    pub io: DiskIo,
+    pub io: Io,
     /// Conversations at a time: more are refused, and the clients connect again.
     pub conversations_max: usize,
 }

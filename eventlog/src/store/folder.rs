@@ -1,7 +1,7 @@
 //! The files of a logger in their folder.
 
-use super::{StoreError, StoreIo, watermark};
-use refrain_storage::{Directory, Ended, Engine, File, Stage, Transfer, lock, make_private};
+use super::{StoreError, watermark};
+use refrain_storage::{Directory, Ended, Engine, File, Io, Stage, Transfer, lock, make_private};
 use std::io;
 use std::os::fd::BorrowedFd;
 use std::path::{Path, PathBuf};
@@ -120,7 +120,7 @@ impl OwnFolder {
     ///
     /// # Errors
     /// When another process has it, or it cannot be used.
-    pub fn open(path: &Path, sync: bool, io: StoreIo, continues: bool) -> Result<Self, StoreError> {
+    pub fn open(path: &Path, sync: bool, io: Io, continues: bool) -> Result<Self, StoreError> {
         if !continues {
             begin(path)?;
         } else if !path.join(WATERMARK).exists() {
@@ -142,7 +142,7 @@ impl OwnFolder {
     ///
     /// # Errors
     /// When it cannot be used.
-    pub fn open_in(directory: Directory, sync: bool, io: StoreIo) -> Result<Self, StoreError> {
+    pub fn open_in(directory: Directory, sync: bool, io: Io) -> Result<Self, StoreError> {
         begin_in(&directory).map_err(|error| failed("making", &directory.path(""), error))?;
         Self::of(directory, sync, io, None)
     }
@@ -150,7 +150,7 @@ impl OwnFolder {
     fn of(
         directory: Directory,
         sync: bool,
-        io: StoreIo,
+        io: Io,
         lock: Option<std::fs::File>,
     ) -> Result<Self, StoreError> {
         let refused = |doing: &'static str| {
@@ -159,8 +159,8 @@ impl OwnFolder {
         };
         let io = match (io, sync) {
             // Into the page cache: no other thread is woken for that.
-            (StoreIo::Auto, false) => StoreIo::Plain,
-            (StoreIo::Plain, true) => StoreIo::Thread,
+            (Io::Auto, false) => Io::Plain,
+            (Io::Plain, true) => Io::Thread,
             _ => io,
         };
         let watermark = directory.open_file(WATERMARK);

@@ -23,10 +23,6 @@ use format::FILE_VERSION;
 use std::path::PathBuf;
 use thiserror::Error;
 
-/// How a store writes its files. `Auto` takes plain writes where nothing is synced: they
-/// end in memory. Those that sync are never plain, but a thread's.
-pub use refrain_storage::Io as StoreIo;
-
 /// Why a store cannot be, or cannot go on.
 #[derive(Debug, Error)]
 pub enum StoreError {

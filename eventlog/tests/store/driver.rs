@@ -6,10 +6,11 @@ use crate::dice::Dice;
 use core::ops::ControlFlow;
 use refrain_eventlog::LoggerId;
 use refrain_eventlog::acceptor::Refusal;
-use refrain_eventlog::logbook::{Logbook, LogbookOptions, ReadError, StoreIo, Ticket, Verdict};
+use refrain_eventlog::logbook::{Logbook, LogbookOptions, ReadError, Ticket, Verdict};
 use refrain_logging::determinant::EventIndex;
 use refrain_logging::determinant::batch::BatchHeader;
 use refrain_ring::{Clock, Incarnation, Rank};
+use refrain_storage::Io;
 use refrain_storage::simulated::SimulatedDisk;
 
 pub const JOBS: [u64; 2] = [7, 7 << 40];
@@ -58,7 +59,7 @@ pub fn options(sync: bool) -> LogbookOptions {
     LogbookOptions {
         logger: LoggerId(1),
         sync,
-        io: StoreIo::Auto,
+        io: Io::Auto,
         continues: false,
         segment_bytes: 0,
     }

@@ -12,7 +12,7 @@ use crate::JobError;
 use crate::config::{Divergence, JobConfig};
 use core::fmt;
 use refrain_logging::Member;
-use refrain_logging::store::disk::DiskEngine;
+use refrain_storage::Io;
 
 /// One thing that can be chosen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -104,17 +104,17 @@ pub fn divergence(name: &str) -> Result<Divergence, JobError> {
 }
 
 /// How the log is written to disk, by the names that `--spill-io` takes.
-pub const SPILL_IO: [(&str, DiskEngine); 3] = [
-    ("auto", DiskEngine::Auto),
-    ("uring", DiskEngine::Uring),
-    ("plain", DiskEngine::Plain),
+pub const SPILL_IO: [(&str, Io); 3] = [
+    ("auto", Io::Auto),
+    ("uring", Io::Uring),
+    ("plain", Io::Plain),
 ];
 
 /// The disk engine that has this name.
 ///
 /// # Errors
 /// [`JobError::Config`], with all names that exist.
-pub fn spill_io(name: &str) -> Result<DiskEngine, JobError> {
+pub fn spill_io(name: &str) -> Result<Io, JobError> {
     events::named("--spill-io", name, &SPILL_IO)
 }
 

@@ -2,12 +2,12 @@
 
 use super::*;
 use crate::LoggerId;
-use crate::logbook::{Logbook, LogbookOptions, Refusal, StoreIo};
+use crate::logbook::{Logbook, LogbookOptions, Refusal};
 use crate::store::replay::replay;
 use refrain_logging::determinant::batch::{HEADER_BYTES, job_tag};
 use refrain_ring::Incarnation;
-use refrain_storage::Directory;
 use refrain_storage::simulated::SimulatedDisk;
+use refrain_storage::{Directory, Io};
 
 const JOB: u64 = 7;
 const RANKS: u32 = 2;
@@ -37,7 +37,7 @@ fn written() -> SimulatedDisk {
     let options = LogbookOptions {
         logger: LoggerId(2),
         sync: false,
-        io: StoreIo::Plain,
+        io: Io::Plain,
         continues: false,
         segment_bytes: 1 << 20,
     };

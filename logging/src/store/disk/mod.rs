@@ -21,14 +21,14 @@ pub(super) mod worker;
 #[cfg(test)]
 mod tests;
 
-pub use options::{DiskEngine, DiskError, DiskOptions};
+pub use options::{DiskError, DiskOptions};
 
 use super::{Completion, Operation, Store};
 use bell::Bell;
 use crossbeam_channel::{Receiver, Sender, bounded, unbounded};
 use files::Files;
 use pool::Pool;
-use refrain_storage::{Directory, Engine, Inline, with_signals_blocked};
+use refrain_storage::{Directory, Engine, Inline, Io, with_signals_blocked};
 use std::collections::VecDeque;
 use std::fmt;
 use std::io;
@@ -68,14 +68,13 @@ impl DiskStore {
     pub fn new(options: DiskOptions) -> Result<Self, DiskError> {
         let (io, under_way_max) = (options.engine, options.under_way_max);
         let make_engine = move |directory: &Directory| {
-            let uring =
-                || directory.engine(DiskEngine::Uring, under_way_max.clamp(1, UNDER_WAY_MAX));
+            let uring = || directory.engine(Io::Uring, under_way_max.clamp(1, UNDER_WAY_MAX));
             Ok(match io {
-                DiskEngine::Uring => uring()?,
+                Io::Uring => uring()?,
                 // A write is a copy: io_uring would have another thread make it.
-                DiskEngine::Auto if directory.is_memory() => plain(Some("tmpfs".into())),
-                DiskEngine::Auto => uring_or_plain(uring()),
-                DiskEngine::Plain | DiskEngine::Thread => plain(None),
+                Io::Auto if directory.is_memory() => plain(Some("tmpfs".into())),
+                Io::Auto => uring_or_plain(uring()),
+                Io::Plain | Io::Thread => plain(None),
             })
         };
         Self::with_engine(options, Box::new(make_engine))

@@ -1,13 +1,10 @@
 //! How a [`DiskStore`](super::DiskStore) is to be, and why there is none.
 
+use refrain_storage::Io;
 use rustix::thread::CpuSet;
 use std::io;
 use std::path::{Path, PathBuf};
 use thiserror::Error;
-
-/// How bytes are moved; `Auto` takes plain writes where io_uring is not allowed, and a
-/// thread is there anyway.
-pub use refrain_storage::Io as DiskEngine;
 
 /// Settings of a store on disk.
 #[derive(Clone, Debug)]
@@ -18,8 +15,9 @@ pub struct DiskOptions {
     pub file_prefix: String,
     /// The job that chunks are sealed with.
     pub job: u64,
-    /// How bytes are moved.
-    pub engine: DiskEngine,
+    /// How bytes are moved. `Auto` is plain where io_uring is not allowed, and `Thread` is
+    /// `Plain`: the store has a thread anyway.
+    pub engine: Io,
     /// Writes and reads under way at once, at most: 1 to 1024.
     pub under_way_max: usize,
     /// Files held open at once while nothing is under way on them, at most.
@@ -36,7 +34,7 @@ impl DiskOptions {
             directory: directory.into(),
             file_prefix: file_prefix.into(),
             job,
-            engine: DiskEngine::Auto,
+            engine: Io::Auto,
             under_way_max: 16,
             descriptors_max: 64,
             cores: None,

@@ -4,8 +4,8 @@ use super::{names, options};
 use crate::store::Store;
 use crate::store::conformance::{Chunks, Driver, Place, header};
 use crate::store::disk::worker::Work;
-use crate::store::disk::{DiskEngine, DiskStore, uring_or_plain};
-use refrain_storage::{Directory, Ended, Engine, Inline, Stage, Transfer};
+use crate::store::disk::{DiskStore, uring_or_plain};
+use refrain_storage::{Directory, Ended, Engine, Inline, Io, Stage, Transfer};
 use rustix::io::Errno;
 use std::collections::VecDeque;
 use std::io;
@@ -74,7 +74,7 @@ fn driver(fates: &[Fate]) -> (Driver, TempDir) {
         let engine: Box<dyn Engine<Work>> = Box::new(Failing { inner, fates });
         Ok(engine)
     });
-    let store = DiskStore::with_engine(options(directory.path(), DiskEngine::Auto), make);
+    let store = DiskStore::with_engine(options(directory.path(), Io::Auto), make);
     (
         Driver::new(Box::new(store.unwrap()), Place::OnAPage),
         directory,
@@ -126,7 +126,7 @@ fn a_panic_of_the_thread_turns_into_errors() {
 fn what_stays_after_a_failed_reuse_is_said() {
     for is_removable in [true, false] {
         let directory = tempfile::tempdir().unwrap();
-        let mut driver = super::driver(options(directory.path(), DiskEngine::Plain));
+        let mut driver = super::driver(options(directory.path(), Io::Plain));
         let old = driver.open(header(0, 0, 2), None);
         let path = directory.path().join(&names(directory.path())[0]);
         if !is_removable {
@@ -146,7 +146,7 @@ fn what_stays_after_a_failed_reuse_is_said() {
 fn without_io_uring_auto_writes_plainly_and_says_why() {
     let directory = tempfile::tempdir().unwrap();
     let make = Box::new(|_: &Directory| Ok(uring_or_plain(Err(Errno::PERM.into()))));
-    let store = DiskStore::with_engine(options(directory.path(), DiskEngine::Auto), make).unwrap();
+    let store = DiskStore::with_engine(options(directory.path(), Io::Auto), make).unwrap();
     let how = store.describe();
     assert!(
         how.starts_with("plain writes (no io_uring: Operation not permitted"),
