@@ -9,7 +9,7 @@ use refrain_checkpoint::server::{
     CONVERSATIONS_MAX, FILES_PER_CONVERSATION, Server, ServerOptions,
 };
 use refrain_job::stderr;
-use refrain_secure::STRANGERS_MAX;
+use refrain_wire::STRANGERS_MAX;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use std::io::{Write, stdout};

@@ -1,7 +1,7 @@
 //! Secrets from files.
 
 use miette::miette;
-use refrain_secure::Secret;
+use refrain_wire::Secret;
 use std::io::{self, BufRead as _, Read as _};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
@@ -34,5 +34,5 @@ pub fn read(option: &str, path: &Path) -> miette::Result<Secret> {
             .map_err(failed)?;
     }
     let parsed = text.parse();
-    parsed.map_err(|error: refrain_secure::NotASecret| miette!("{option} {shown}: {error}"))
+    parsed.map_err(|error: refrain_wire::NotASecret| miette!("{option} {shown}: {error}"))
 }

@@ -2,7 +2,7 @@
 
 use core::fmt;
 use refrain_job::JobError;
-use refrain_secure::STRANGERS_MAX;
+use refrain_wire::STRANGERS_MAX;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 /// Ranks that one host may run: a descriptor each for the control socket, two

@@ -22,7 +22,7 @@ use refrain_job::JobError;
 use refrain_job::choice::events::{Loggers, REPLICAS_MAX, SHARDS_MAX};
 use refrain_job::config::JobConfig;
 use refrain_logging::Member;
-use refrain_secure::Secret;
+use refrain_wire::Secret;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, Signal};
 use std::ffi::OsString;

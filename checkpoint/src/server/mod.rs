@@ -19,9 +19,9 @@ pub use desk::Desk;
 
 use crate::disk::{Disk, DiskIo};
 use crate::error::CheckpointError;
-use crate::place::PURPOSE;
-use refrain_secure::{Door, Listener, ServerAddress};
+use crate::message::PROTOCOL;
 use refrain_storage::make_private;
+use refrain_wire::{Door, Listener, ServerAddress};
 use service::Service;
 use std::fs::File;
 use std::io;
@@ -115,7 +115,7 @@ impl Server {
         let listeners = listeners.collect::<Result<_, _>>()?;
         let conversations_max = options.conversations_max;
         Ok(Self {
-            door: Door::new(listeners, PURPOSE)?,
+            door: Door::new(listeners, &PROTOCOL)?,
             service: Arc::new(Service::new(desk, conversations_max, Box::new(report))),
             description,
             _lock: lock,

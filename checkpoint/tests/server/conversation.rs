@@ -4,7 +4,7 @@ use crate::content::job;
 use refrain_checkpoint::SectionKind;
 use refrain_checkpoint::buffer::Strip;
 use refrain_checkpoint::format::{Header, PAGE_BYTES, STRIP_BYTES};
-use refrain_checkpoint::message::{PROTOCOL_VERSION, Refusal, ToClient, ToServer};
+use refrain_checkpoint::message::{Refusal, ToClient, ToServer};
 use refrain_checkpoint::packing::{Packing, Strips};
 use refrain_checkpoint::server::Desk;
 use refrain_checkpoint::server::session::{Answer, Session};
@@ -76,7 +76,6 @@ impl Talk {
 
     fn hello(&mut self) {
         let hello = ToServer::Hello {
-            version: PROTOCOL_VERSION,
             job: job().id,
             prefix: job().prefix,
         };
@@ -151,19 +150,14 @@ fn what_is_said_out_of_order_is_refused() {
 }
 
 #[test]
-fn other_versions_and_names_are_refused() {
-    let hello = |version, prefix: &str| ToServer::Hello {
-        version,
+fn other_names_are_refused() {
+    let hello = |prefix: &str| ToServer::Hello {
         job: 1,
         prefix: prefix.into(),
     };
     for (said, words) in [
-        (hello(PROTOCOL_VERSION + 1, "a"), "use the same program"),
-        (
-            hello(PROTOCOL_VERSION, "../a"),
-            "no beginning of a file name",
-        ),
-        (hello(PROTOCOL_VERSION, &"a".repeat(300)), "no beginning"),
+        (hello("../a"), "no beginning of a file name"),
+        (hello(&"a".repeat(300)), "no beginning"),
     ] {
         let mut talk = Talk::new();
         let said = talk.say(said);
@@ -174,9 +168,8 @@ fn other_versions_and_names_are_refused() {
     let desk = Arc::new(Desk::new(Directory::from(talk.disk.clone())));
     let mut first = Session::new(desk.clone());
     let mut second = Session::new(desk);
-    first.message(hello(PROTOCOL_VERSION, "same-"));
+    first.message(hello("same-"));
     let other = ToServer::Hello {
-        version: PROTOCOL_VERSION,
         job: 2,
         prefix: "same-".into(),
     };

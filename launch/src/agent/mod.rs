@@ -20,7 +20,7 @@ mod ranks;
 mod serving;
 
 use super::hosts::invitation::{Invitation, LINE_BYTES_MAX, NotAnInvitation};
-use super::hosts::wire::WireError;
+use refrain_wire::WireError;
 use std::io::{self, BufRead as _, Read as _};
 use thiserror::Error;
 

@@ -14,6 +14,7 @@
 //! fits; the caller sends an empty one at once.
 
 use crate::Secret;
+use bytes::{Buf as _, BytesMut};
 use snow::params::NoiseParams;
 use snow::{Builder, HandshakeState, TransportState};
 use thiserror::Error;
@@ -75,14 +76,13 @@ pub struct Session {
     /// The other side has said something that nobody else can have said, and now.
     is_proven: bool,
     /// From the network, not understood yet: less than a record.
-    incoming: Vec<u8>,
+    incoming: BytesMut,
     /// Said by the other side.
-    heard: Vec<u8>,
+    pub(crate) heard: BytesMut,
     /// Said by this side before it was time.
     waiting: Vec<u8>,
     /// To the network.
-    outgoing: Vec<u8>,
-    sent: usize,
+    pub(crate) outgoing: BytesMut,
 }
 
 impl Session {
@@ -100,7 +100,7 @@ impl Session {
         written.map_err(|_| SecureError::NoRandomness)?;
         let mut session = Self::new(State::Called(Box::new(state)));
         session.outgoing.extend_from_slice(&GREETING);
-        session.outgoing.push(VERSION);
+        session.outgoing.extend_from_slice(&[VERSION]);
         session.outgoing.extend_from_slice(&first);
         Ok(session)
     }
@@ -119,11 +119,10 @@ impl Session {
         Self {
             state,
             is_proven: false,
-            incoming: Vec::new(),
-            heard: Vec::new(),
+            incoming: BytesMut::new(),
+            heard: BytesMut::new(),
             waiting: Vec::new(),
-            outgoing: Vec::new(),
-            sent: 0,
+            outgoing: BytesMut::new(),
         }
     }
 
@@ -145,58 +144,57 @@ impl Session {
         let done = self.understand();
         if let Err(error) = done {
             self.state = State::Over(error);
-            self.incoming = Vec::new();
+            self.incoming.clear();
             // Nothing is said to who tampers, or does not know the secret.
-            self.outgoing = Vec::new();
-            self.sent = 0;
+            self.outgoing.clear();
         }
         done
     }
 
+    /// Takes messages and records as long as they are whole.
     fn understand(&mut self) -> Result<(), SecureError> {
-        let incoming = core::mem::take(&mut self.incoming);
-        let mut rest = incoming.as_slice();
-        while let Some(behind) = self.take_one(rest)? {
-            rest = behind;
+        loop {
+            let is_whole = match &self.state {
+                State::Awaiting(_) => self.take_first()?,
+                State::Called(_) => self.take_second()?,
+                State::Open(_) => self.take_record()?,
+                State::Over(error) => return Err(*error),
+            };
+            if !is_whole {
+                return Ok(());
+            }
         }
-        self.incoming = rest.to_vec();
-        Ok(())
     }
 
-    /// Takes one message or record off `bytes`, if it is whole.
-    fn take_one<'a>(&mut self, bytes: &'a [u8]) -> Result<Option<&'a [u8]>, SecureError> {
-        match &mut self.state {
-            State::Awaiting(_) => self.take_first(bytes),
-            State::Called(_) => self.take_second(bytes),
-            State::Open(state) => {
-                let Some((length, rest)) = bytes.split_first_chunk::<2>() else {
-                    return Ok(None);
-                };
-                let length = usize::from(u16::from_le_bytes(*length));
-                if length < TAG_BYTES {
-                    return Err(SecureError::Forged);
-                }
-                let Some((record, rest)) = rest.split_at_checked(length) else {
-                    return Ok(None);
-                };
-                let at = self.heard.len();
-                self.heard.resize(at + length, 0);
-                let Ok(heard) = state.read_message(record, &mut self.heard[at..]) else {
-                    self.heard.truncate(at);
-                    return Err(SecureError::Forged);
-                };
-                self.heard.truncate(at + heard);
-                if !core::mem::replace(&mut self.is_proven, true) {
-                    self.say_what_waits()?;
-                }
-                Ok(Some(rest))
-            }
-            State::Over(error) => Err(*error),
+    fn take_record(&mut self) -> Result<bool, SecureError> {
+        let (State::Open(state), Some((length, rest))) =
+            (&mut self.state, self.incoming.split_first_chunk::<2>())
+        else {
+            return Ok(false);
+        };
+        let length = usize::from(u16::from_le_bytes(*length));
+        if length < TAG_BYTES {
+            return Err(SecureError::Forged);
         }
+        let Some(record) = rest.get(..length) else {
+            return Ok(false);
+        };
+        let at = self.heard.len();
+        self.heard.resize(at + length, 0);
+        let heard = state.read_message(record, &mut self.heard[at..]);
+        self.heard
+            .truncate(at + heard.as_ref().map_or(0, |heard| *heard));
+        heard.map_err(|_| SecureError::Forged)?;
+        self.incoming.advance(2 + length);
+        if !core::mem::replace(&mut self.is_proven, true) {
+            self.say_what_waits()?;
+        }
+        Ok(true)
     }
 
     /// The answerer: the greeting and the first message.
-    fn take_first<'a>(&mut self, bytes: &'a [u8]) -> Result<Option<&'a [u8]>, SecureError> {
+    fn take_first(&mut self) -> Result<bool, SecureError> {
+        let bytes = &self.incoming[..];
         let begin = &bytes[..bytes.len().min(GREETING.len())];
         if !GREETING.starts_with(begin) {
             return Err(SecureError::NotRefrain);
@@ -204,39 +202,41 @@ impl Session {
         if let Some(version) = bytes.get(GREETING.len()).filter(|it| **it != VERSION) {
             return Err(SecureError::Version(*version));
         }
-        let whole = bytes.split_at_checked(GREETING.len() + 1 + HANDSHAKE_BYTES);
-        let Some((first, rest)) = whole else {
-            return Ok(None);
-        };
+        if bytes.len() < GREETING.len() + 1 + HANDSHAKE_BYTES {
+            return Ok(false);
+        }
+        self.incoming.advance(GREETING.len() + 1);
+        let first = self.incoming.split_to(HANDSHAKE_BYTES);
         let State::Awaiting(mut state) = self.replace_state() else {
             return Err(SecureError::Forged);
         };
-        let read = state.read_message(&first[GREETING.len() + 1..], &mut []);
+        let read = state.read_message(&first, &mut []);
         read.map_err(|_| SecureError::WrongSecret)?;
         let mut second = [0; HANDSHAKE_BYTES];
         let written = state.write_message(&[], &mut second);
         written.map_err(|_| SecureError::NoRandomness)?;
         self.outgoing.extend_from_slice(&second);
         self.open(*state)?;
-        Ok(Some(rest))
+        Ok(true)
     }
 
     /// The caller: the second message.
-    fn take_second<'a>(&mut self, bytes: &'a [u8]) -> Result<Option<&'a [u8]>, SecureError> {
-        let Some((second, rest)) = bytes.split_at_checked(HANDSHAKE_BYTES) else {
-            return Ok(None);
-        };
+    fn take_second(&mut self) -> Result<bool, SecureError> {
+        if self.incoming.len() < HANDSHAKE_BYTES {
+            return Ok(false);
+        }
+        let second = self.incoming.split_to(HANDSHAKE_BYTES);
         let State::Called(mut state) = self.replace_state() else {
             return Err(SecureError::Forged);
         };
-        let read = state.read_message(second, &mut []);
+        let read = state.read_message(&second, &mut []);
         read.map_err(|_| SecureError::WrongSecret)?;
         self.open(*state)?;
         // It holds this caller's own key: it is no old one.
         self.is_proven = true;
         self.seal(&[])?;
         self.say_what_waits()?;
-        Ok(Some(rest))
+        Ok(true)
     }
 
     fn replace_state(&mut self) -> State {
@@ -290,23 +290,17 @@ impl Session {
 
     /// What the other side has said since the last call.
     pub fn take_heard(&mut self) -> Vec<u8> {
-        core::mem::take(&mut self.heard)
+        self.heard.split().into()
     }
 
     /// What is to be sent.
     pub fn unsent(&self) -> &[u8] {
-        &self.outgoing[self.sent..]
+        &self.outgoing
     }
 
     /// So many bytes of it were.
     pub fn note_sent(&mut self, bytes: usize) {
-        self.sent += bytes;
-        debug_assert!(self.sent <= self.outgoing.len());
-        // Seldom, so that a long queue is not moved for each piece of it.
-        if self.sent >= self.outgoing.len() || self.sent >= WAITING_BYTES_MAX {
-            self.outgoing.drain(..self.sent);
-            self.sent = 0;
-        }
+        self.outgoing.advance(bytes);
     }
 }
 

@@ -2,11 +2,14 @@
 //! not proved that they know the secret. Few at a time, not for long, and one line of
 //! complaint a second. Does not block.
 
-use crate::{Accepted, Listener, Secret, ServerAddress, Session};
+use crate::{Connection, Listener, Protocol, Secret, ServerAddress, WireError};
 use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
+use rustix::io::Errno;
+use rustix::net::Shutdown;
+use serde::Serialize;
 use std::collections::VecDeque;
-use std::io::{self, ErrorKind, Read, Write};
-use std::net::{Ipv4Addr, Ipv6Addr, Shutdown, TcpListener, TcpStream};
+use std::io::{self, ErrorKind};
+use std::net::{Ipv4Addr, Ipv6Addr, TcpListener};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};
 
@@ -22,48 +25,25 @@ pub const STRANGER_WAIT: Duration = Duration::from_secs(10);
 /// How long no connection is accepted when the system cannot take one in: it would say
 /// so again at once.
 const PAUSE: Duration = Duration::from_millis(100);
-/// More than a handshake needs.
-const READ_BYTES: usize = 4096;
 /// Reads in one step from a connection that was refused: one that sends without end does
 /// not keep the server.
 const DROPPED_READS_MAX: usize = 64;
 
-/// A connection that may be served: where there is a secret, the other side has proved
-/// that it knows it.
-#[derive(Debug)]
-pub struct Guest {
-    /// Does not block; TCP sends small pieces at once.
-    pub stream: Accepted,
-    /// With a secret: open and proven; it may have heard something already.
-    pub session: Option<Session>,
-}
-
-impl Guest {
-    /// The two of a connection that came to a listener with a secret.
-    pub fn sealed(self) -> Option<(TcpStream, Session)> {
-        match (self.stream, self.session) {
-            (Accepted::Tcp(stream), Some(session)) => Some((stream, session)),
-            _ => None,
-        }
-    }
-}
-
 /// A connection in front of the door.
 #[derive(Debug)]
 struct Waiting {
-    stream: Accepted,
-    /// `None`: without a secret.
-    session: Option<Session>,
-    /// Was refused: the refusal is sent, and what the other side still sends is read and
-    /// dropped, or it would lose the refusal.
-    refusal: Option<Vec<u8>>,
+    connection: Connection,
+    /// The refusal is sent, and what the other side still sends is read and dropped, or it
+    /// would lose the refusal.
+    is_refused: bool,
     until: Instant,
 }
 
 /// What became of one.
 enum Outcome {
     Waits,
-    Guest,
+    /// Where there is a secret, the other side has proved that it knows it.
+    Proven,
     /// `Some`: why it was closed.
     Gone(Option<String>),
 }
@@ -74,7 +54,7 @@ enum Outcome {
 #[derive(Debug)]
 pub struct Door {
     listeners: Vec<Listener>,
-    purpose: String,
+    protocol: &'static Protocol,
     /// Readable when a listener or a waiting connection is.
     epoll: OwnedFd,
     /// The one that has waited longest first.
@@ -86,18 +66,18 @@ pub struct Door {
 }
 
 impl Door {
-    /// Of these listeners. `purpose` is what conversations are about, for both sides.
+    /// Of these listeners, for connections of a protocol.
     ///
     /// # Errors
     /// Of the system.
-    pub fn new(listeners: Vec<Listener>, purpose: &str) -> io::Result<Self> {
+    pub fn new(listeners: Vec<Listener>, protocol: &'static Protocol) -> io::Result<Self> {
         let epoll = epoll::create(CreateFlags::CLOEXEC)?;
         for listener in &listeners {
             epoll::add(&epoll, listener, EventData::new_u64(0), EventFlags::IN)?;
         }
         Ok(Self {
             listeners,
-            purpose: purpose.to_owned(),
+            protocol,
             epoll,
             waiting: VecDeque::new(),
             paused_until: None,
@@ -111,13 +91,13 @@ impl Door {
     ///
     /// # Errors
     /// Of the system.
-    pub fn open(secret: Secret, purpose: &str) -> io::Result<(Self, u16)> {
+    pub fn open(secret: Secret, protocol: &'static Protocol) -> io::Result<(Self, u16)> {
         // Also for IPv4, where the host has IPv6 at all.
         let both = TcpListener::bind((Ipv6Addr::UNSPECIFIED, 0));
         let listener = both.or_else(|_| TcpListener::bind((Ipv4Addr::UNSPECIFIED, 0)))?;
         let port = listener.local_addr()?.port();
         let listener = Listener::of_tcp(listener, Some(&secret))?;
-        Ok((Self::new(vec![listener], purpose)?, port))
+        Ok((Self::new(vec![listener], protocol)?, port))
     }
 
     /// Where it listens, with the ports that the system chose.
@@ -145,30 +125,28 @@ impl Door {
         self.notices.take(now)
     }
 
-    /// Lets in connections that may be served, and closes those that prove nothing.
-    pub fn step(&mut self, now: Instant) -> Vec<Guest> {
+    /// Lets in connections that may be served, and closes those that prove nothing. One that
+    /// was let in may have said something already.
+    pub fn step(&mut self, now: Instant) -> Vec<Connection> {
         let mut guests = Vec::new();
         self.accept(now, &mut guests);
         for mut waiting in core::mem::take(&mut self.waiting) {
             match waiting.step() {
-                Outcome::Guest => {
+                Outcome::Proven => {
                     // Fails only for one that was never added.
-                    let _ = epoll::delete(&self.epoll, &waiting.stream);
-                    guests.push(Guest {
-                        stream: waiting.stream,
-                        session: waiting.session,
-                    });
+                    let _ = epoll::delete(&self.epoll, &waiting.connection);
+                    guests.push(waiting.connection);
                 }
                 Outcome::Waits if now < waiting.until => self.waiting.push_back(waiting),
-                Outcome::Waits if waiting.refusal.is_some() => {}
+                Outcome::Waits if waiting.is_refused => {}
                 Outcome::Waits => self.notices.note(format!(
                     "a connection from {} was closed: it did not prove in {} s that it knows the secret",
-                    waiting.stream.peer(),
+                    waiting.connection.peer(),
                     STRANGER_WAIT.as_secs()
                 )),
                 Outcome::Gone(Some(why)) => self.notices.note(format!(
                     "a connection from {} was closed: {why}",
-                    waiting.stream.peer()
+                    waiting.connection.peer()
                 )),
                 Outcome::Gone(None) => {}
             }
@@ -176,39 +154,32 @@ impl Door {
         guests
     }
 
-    /// Refuses a guest with a message of the server, and closes the connection when the other
-    /// side has closed it, or after [`STRANGER_WAIT`].
-    pub fn refuse(&mut self, guest: Guest, words: &[u8], why: &str, now: Instant) {
-        let Guest {
-            stream,
-            mut session,
-        } = guest;
-        let text = format!("a connection from {} was refused: {why}", stream.peer());
+    /// Refuses a connection with a message of the server, and closes it when the other side
+    /// has closed it, or after [`STRANGER_WAIT`].
+    pub fn refuse(
+        &mut self,
+        mut connection: Connection,
+        message: &impl Serialize,
+        why: &str,
+        now: Instant,
+    ) {
+        let text = format!("a connection from {} was refused: {why}", connection.peer());
         self.notices.note(text);
-        let refusal = match &mut session {
-            None => words.to_vec(),
-            Some(session) => {
-                // Fails if it is over already: then nothing is sent.
-                let _ = session.say(words);
-                let sealed = session.unsent().to_vec();
-                session.note_sent(sealed.len());
-                sealed
-            }
-        };
+        // Fails if it is over already: then nothing is sent.
+        let _ = connection.say(message);
         let mut waiting = Waiting {
-            stream,
-            session,
-            refusal: Some(refusal),
+            connection,
+            is_refused: true,
             until: now + STRANGER_WAIT,
         };
-        // Now: if the session has read all that the other side sends, nothing wakes the
-        // door for this connection.
+        // Now: if all that the other side sends was read, nothing wakes the door for this
+        // connection.
         if matches!(waiting.step(), Outcome::Waits) {
             self.wait_for(waiting);
         }
     }
 
-    fn accept(&mut self, now: Instant, guests: &mut Vec<Guest>) {
+    fn accept(&mut self, now: Instant, guests: &mut Vec<Connection>) {
         if self.paused_until.is_some_and(|until| now < until) {
             return;
         }
@@ -224,11 +195,16 @@ impl Door {
     }
 
     /// Accepts at one listener. More connections than these are taken in the next step.
-    fn accept_at(&mut self, index: usize, now: Instant, guests: &mut Vec<Guest>) -> io::Result<()> {
+    fn accept_at(
+        &mut self,
+        index: usize,
+        now: Instant,
+        guests: &mut Vec<Connection>,
+    ) -> io::Result<()> {
         for _ in 0..STRANGERS_MAX {
             let listener = &self.listeners[index];
-            let stream = match listener.accept() {
-                Ok(stream) => stream,
+            let socket = match listener.accept() {
+                Ok(socket) => socket,
                 Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(()),
                 Err(error) if is_of_one(&error) => {
                     if error.kind() == ErrorKind::PermissionDenied {
@@ -240,21 +216,17 @@ impl Door {
                 Err(error) => return Err(error),
             };
             self.trouble = None;
-            if stream.prepare().is_err() {
-                continue;
-            }
-            let Some(secret) = listener.secret() else {
-                guests.push(Guest {
-                    stream,
-                    session: None,
-                });
+            let secret = listener.secret();
+            let Ok(connection) = Connection::answer(socket, self.protocol, secret) else {
                 continue;
             };
-            let session = Session::answerer(secret, &self.purpose);
+            if secret.is_none() {
+                guests.push(connection);
+                continue;
+            }
             self.wait_for(Waiting {
-                stream,
-                session: Some(session.map_err(io::Error::other)?),
-                refusal: None,
+                connection,
+                is_refused: false,
                 until: now + STRANGER_WAIT,
             });
         }
@@ -265,15 +237,15 @@ impl Door {
     fn wait_for(&mut self, waiting: Waiting) {
         if self.waiting.len() == STRANGERS_MAX
             && let Some(oldest) = self.waiting.pop_front()
-            && oldest.refusal.is_none()
+            && !oldest.is_refused
         {
             self.notices.note(format!(
                 "a connection from {} was closed: {STRANGERS_MAX} others came that have not proved that they know the secret",
-                oldest.stream.peer()
+                oldest.connection.peer()
             ));
         }
         let (data, flags) = (EventData::new_u64(0), EventFlags::IN);
-        match epoll::add(&self.epoll, &waiting.stream, data, flags) {
+        match epoll::add(&self.epoll, &waiting.connection, data, flags) {
             Ok(()) => self.waiting.push_back(waiting),
             Err(error) => self.trouble = Some(error.into()),
         }
@@ -316,68 +288,41 @@ fn is_of_one(error: &io::Error) -> bool {
 
 impl Waiting {
     fn step(&mut self) -> Outcome {
-        let mut dropped_reads = 0;
-        loop {
-            let sent = match &mut self.refusal {
-                Some(words) => send_refusal(&mut self.stream, words),
-                None => self.send(),
-            };
-            if sent.is_err() {
-                return Outcome::Gone(None);
-            }
-            let session = self.session.as_mut().filter(|_| self.refusal.is_none());
-            if session.as_ref().is_some_and(|it| it.is_proven()) {
-                return Outcome::Guest;
-            }
-            let mut bytes = [0; READ_BYTES];
-            match (self.stream.read(&mut bytes), session) {
-                (Ok(0), None) => return Outcome::Gone(None),
-                (Ok(0), Some(_)) => {
+        if self.is_refused {
+            return self.step_refused();
+        }
+        while !self.connection.is_proven() {
+            match self.connection.receive() {
+                Ok(true) => {}
+                Ok(false) => return Outcome::Waits,
+                Err(WireError::Unproven) => {
                     let why = "it has ended without a proof that it knows the secret";
                     return Outcome::Gone(Some(why.into()));
                 }
-                (Ok(_), None) => {
-                    dropped_reads += 1;
-                    if dropped_reads == DROPPED_READS_MAX {
-                        return Outcome::Waits;
-                    }
-                }
-                (Ok(count), Some(session)) => {
-                    if let Err(error) = session.receive(&bytes[..count]) {
-                        return Outcome::Gone(Some(error.to_string()));
-                    }
-                }
-                (Err(error), _) if error.kind() == ErrorKind::Interrupted => {}
-                (Err(error), _) if error.kind() == ErrorKind::WouldBlock => return Outcome::Waits,
-                (Err(error), session) => {
-                    return Outcome::Gone(session.map(|_| error.to_string()));
-                }
+                Err(error) => return Outcome::Gone(Some(error.to_string())),
             }
         }
+        Outcome::Proven
     }
 
-    /// 48 bytes: the system takes them at once.
-    fn send(&mut self) -> io::Result<()> {
-        if let Some(session) = &mut self.session {
-            let bytes = session.unsent();
-            if !bytes.is_empty() {
-                self.stream.write_all(bytes)?;
-                let count = bytes.len();
-                session.note_sent(count);
+    fn step_refused(&mut self) -> Outcome {
+        // Some hundred bytes into an empty socket: the system takes them at once.
+        if self.connection.unsent_bytes() > 0 {
+            if self.connection.flush().is_err() {
+                return Outcome::Gone(None);
+            }
+            self.connection.shut_down(Shutdown::Write);
+        }
+        for _ in 0..DROPPED_READS_MAX {
+            match self.connection.discard() {
+                Ok(0) => return Outcome::Gone(None),
+                Ok(_) => {}
+                Err(Errno::AGAIN) => return Outcome::Waits,
+                Err(_) => return Outcome::Gone(None),
             }
         }
-        Ok(())
+        Outcome::Waits
     }
-}
-
-/// Some hundred bytes into an empty socket: the system takes them at once.
-fn send_refusal(stream: &mut Accepted, words: &mut Vec<u8>) -> io::Result<()> {
-    if !words.is_empty() {
-        stream.write_all(words)?;
-        words.clear();
-        stream.shut_down(Shutdown::Write);
-    }
-    Ok(())
 }
 
 #[cfg(test)]

@@ -3,6 +3,8 @@
 use crate::Secret;
 use core::fmt;
 use core::str::FromStr;
+use std::io::{self, ErrorKind};
+use std::net::{SocketAddr, ToSocketAddrs as _};
 use std::path::PathBuf;
 use thiserror::Error;
 
@@ -43,6 +45,20 @@ impl ServerAddress {
         }
     }
 
+    /// The same with the host's name looked up, which may take long.
+    ///
+    /// # Errors
+    /// There is no such host.
+    pub fn look_up(&self) -> io::Result<Self> {
+        Ok(match self {
+            Self::Unix(_) => self.clone(),
+            Self::Tcp(address) => Self::Tcp(look_up(address)?[0].to_string()),
+            Self::Sealed { address, secret } => {
+                Self::Tcp(look_up(address)?[0].to_string()).sealed(secret)
+            }
+        })
+    }
+
     /// As it is parsed again, with its secret: not for eyes.
     pub fn to_secret_text(&self) -> String {
         match self {
@@ -50,6 +66,16 @@ impl ServerAddress {
             open => open.to_string(),
         }
     }
+}
+
+/// All addresses of a host and port, one at least.
+pub(crate) fn look_up(address: &str) -> io::Result<Vec<SocketAddr>> {
+    let found = address.to_socket_addrs().and_then(|found| {
+        let found: Vec<_> = found.collect();
+        let none = || io::Error::from(ErrorKind::NotFound);
+        (!found.is_empty()).then_some(found).ok_or_else(none)
+    });
+    found.map_err(|error| io::Error::new(error.kind(), format!("cannot find its host: {error}")))
 }
 
 impl FromStr for ServerAddress {

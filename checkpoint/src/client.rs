@@ -4,20 +4,13 @@
 //! server is gone in the middle of it, it is over with an error; the next one
 //! reaches the server again when it is back.
 
-mod sink;
-mod source;
-
 use crate::buffer::Strip;
 use crate::error::CheckpointError;
-use crate::framing::{self, Incoming};
-use crate::message::{PROTOCOL_VERSION, ToClient, ToServer};
-use crate::socket::Stream;
-use crate::store::{Checkpoints, Found, JobName, Key, Sink};
+use crate::message::{PROTOCOL, ToClient, ToServer};
+use crate::store::{Checkpoints, Found, JobName, Key, Sink, Source, Stable};
 use refrain_ring::{Incarnation, Rank};
-use refrain_secure::ServerAddress;
-use sink::ServerSink;
-use source::ServerSource;
-use std::io::{self, ErrorKind};
+use refrain_wire::{Connection, Incoming, STRANGER_WAIT, ServerAddress, WireError};
+use std::io::ErrorKind;
 use std::time::{Duration, Instant};
 
 /// Checkpoints of one job on a server.
@@ -31,7 +24,9 @@ pub struct Client {
 #[derive(Debug)]
 struct Talk {
     address: String,
-    stream: Stream,
+    connection: Connection,
+    /// Not for ever: only where nothing is lost without the server.
+    patience: Option<Duration>,
 }
 
 impl Talk {
@@ -43,11 +38,13 @@ impl Talk {
     }
 
     fn say(&mut self, message: &ToServer) -> Result<(), CheckpointError> {
-        framing::say(&mut self.stream, message).map_err(|error| self.why_over(error))
+        let said = self.connection.say(message);
+        let said = said.and_then(|()| self.connection.wait_flushed(None));
+        said.map_err(|error| self.why_over(error))
     }
 
     /// Why it could not be said: the server may have told.
-    fn why_over(&mut self, error: io::Error) -> CheckpointError {
+    fn why_over(&mut self, error: WireError) -> CheckpointError {
         match self.next_message() {
             Ok(ToClient::Refused(why)) => why.into_error(&self.address),
             _ => self.failed(format!("{ENDED} ({error})")),
@@ -63,13 +60,12 @@ impl Talk {
     }
 
     fn next_message(&mut self) -> Result<ToClient, CheckpointError> {
-        let mut none = Strip::new();
-        let incoming = framing::receive(&mut self.stream, &mut none);
-        match incoming.map_err(|error| self.failed(format!("{ENDED} ({error})")))? {
-            Incoming::Message(message) => Ok(message),
-            Incoming::Strip(_) => Err(self.unexpected()),
-            Incoming::End => Err(self.failed(ENDED)),
-        }
+        let until = self.patience.map(|longest| Instant::now() + longest);
+        let heard = self.connection.wait_message(until);
+        heard.map_err(|error| match error {
+            WireError::Closed => self.failed(ENDED),
+            error => self.failed(format!("{ENDED} ({error})")),
+        })
     }
 
     fn unexpected(&self) -> CheckpointError {
@@ -95,14 +91,19 @@ const ENDED: &str = "it has ended the conversation: start it again if it has die
 /// The error about one that ends it before its first message.
 const NO_WELCOME: &str = "it has ended the conversation before its first message: if it has a --secret, name that file with --checkpoint-secret; if it has died, start it again; or choose another place";
 
+/// How long one address may take to let a client in. The kernel by itself tries for two
+/// minutes, with a host that is gone.
+const CONNECT_MAX: Duration = STRANGER_WAIT;
+
 /// Why there is no conversation, and what to do.
-fn unreachable(error: &io::Error) -> String {
-    match error.kind() {
-        ErrorKind::InvalidData => format!(
+fn unreachable(error: &WireError) -> String {
+    match error {
+        WireError::Unproven | WireError::Secure(_) => format!(
             "{error}: name the file of its --secret with --checkpoint-secret, or none if it has none"
         ),
-        ErrorKind::WouldBlock => "it has accepted the connection and does not answer: continue it if it is stopped, or choose another place".into(),
-        ErrorKind::PermissionDenied => error.to_string(),
+        WireError::Timeout => "it has accepted the connection and does not answer: continue it if it is stopped, or choose another place".into(),
+        WireError::Io(error) if error.kind() == ErrorKind::PermissionDenied => error.to_string(),
+        WireError::Frame(error) => error.to_string(),
         _ => format!("it cannot be reached: {error}: start it again, or choose another place"),
     }
 }
@@ -143,58 +144,46 @@ impl Client {
     /// Connects once. `patience`: how long to wait for the answer.
     fn call(&self, patience: Option<Duration>) -> Result<Talk, NotWelcome> {
         let address = self.address.to_string();
-        let stream = Stream::connect(&self.address).map_err(|error| {
-            let is_unproven = matches!(self.address, ServerAddress::Sealed { .. })
-                && UNPROVEN.contains(&error.kind());
+        let connected = Connection::connect(&self.address, &PROTOCOL, CONNECT_MAX);
+        let connection = connected.map_err(|error| {
+            let is_unproven = matches!(error, WireError::Unproven | WireError::Secure(_));
             let reason = unreachable(&error);
-            let error = CheckpointError::Server {
-                address: address.clone(),
-                reason,
-            };
+            let address = address.clone();
+            let error = CheckpointError::Server { address, reason };
             NotWelcome { error, is_unproven }
         })?;
-        let mut talk = Talk { address, stream };
-        let welcomed = talk.greet(&self.job, patience);
+        let mut talk = Talk {
+            address,
+            connection,
+            patience,
+        };
+        let welcomed = talk.greet(&self.job);
         let is_unproven = false;
         welcomed.map_err(|error| NotWelcome { error, is_unproven })?;
+        talk.patience = None;
         Ok(talk)
     }
 }
 
-/// Errors of a connection that the server closes before the proof.
-const UNPROVEN: [ErrorKind; 3] = [
-    ErrorKind::InvalidData,
-    ErrorKind::ConnectionReset,
-    ErrorKind::BrokenPipe,
-];
-
 impl Talk {
     /// Says hello, and waits for the answer.
-    fn greet(&mut self, job: &JobName, patience: Option<Duration>) -> Result<(), CheckpointError> {
-        let set = self.stream.set_patience(patience);
-        set.map_err(|error| self.failed(error))?;
+    fn greet(&mut self, job: &JobName) -> Result<(), CheckpointError> {
         let hello = ToServer::Hello {
-            version: PROTOCOL_VERSION,
             job: job.id,
             prefix: job.prefix.clone(),
         };
-        // If this fails, the server may have sent its reason.
-        let _ = framing::say(&mut self.stream, &hello);
-        let mut none = Strip::new();
-        match framing::receive(&mut self.stream, &mut none) {
-            Ok(Incoming::Message(ToClient::Welcome)) => {}
-            Ok(Incoming::Message(ToClient::Refused(why))) => {
-                return Err(why.into_error(&self.address));
-            }
-            Ok(Incoming::End) => return Err(self.failed(NO_WELCOME)),
-            Err(error) if error.kind() == ErrorKind::ConnectionReset => {
-                return Err(self.failed(NO_WELCOME));
-            }
-            Err(error) => return Err(self.failed(unreachable(&error))),
-            Ok(_) => return Err(self.unexpected()),
+        let until = self.patience.map(|longest| Instant::now() + longest);
+        let said = self.connection.say(&hello);
+        said.map_err(|error| self.failed(error))?;
+        // If it cannot be sent, the server may have sent its reason.
+        let _ = self.connection.wait_flushed(until);
+        match self.connection.wait_message(until) {
+            Ok(ToClient::Welcome) => Ok(()),
+            Ok(ToClient::Refused(why)) => Err(why.into_error(&self.address)),
+            Ok(_) => Err(self.unexpected()),
+            Err(WireError::Closed) => Err(self.failed(NO_WELCOME)),
+            Err(error) => Err(self.failed(unreachable(&error))),
         }
-        let set = self.stream.set_patience(None);
-        set.map_err(|error| self.failed(error))
     }
 }
 
@@ -207,7 +196,7 @@ impl Checkpoints for Client {
             number: key.number,
         })?;
         match talk.hear()? {
-            ToClient::Begun => Ok(Box::new(ServerSink::new(talk))),
+            ToClient::Begun => Ok(Box::new(ServerSink(talk))),
             _ => Err(talk.unexpected()),
         }
     }
@@ -237,15 +226,18 @@ impl Checkpoints for Client {
             bytes,
             sections,
             passed_over,
-            source: Box::new(ServerSource::new(talk, header.number, bytes)),
+            source: Box::new(ServerSource {
+                talk,
+                number: header.number,
+                left: bytes,
+            }),
         }))
     }
 
     fn remove_all(&self) -> Result<(), CheckpointError> {
         // The job is over: it does not wait for a server that is stopped.
         let mut talk = self.talk(Some(ANSWER_MAX))?;
-        let patient = talk.stream.set_patience(Some(ANSWER_MAX));
-        patient.map_err(|error| talk.failed(error))?;
+        talk.patience = Some(ANSWER_MAX);
         talk.say(&ToServer::RemoveAll)?;
         match talk.hear()? {
             ToClient::Removed => Ok(()),
@@ -259,5 +251,72 @@ impl Checkpoints for Client {
 
     fn describe(&self) -> String {
         format!("checkpoint server {}", self.address)
+    }
+}
+
+/// A checkpoint on its way to a server. Dropped before it is committed, the conversation
+/// ends, and the server gives it up.
+#[derive(Debug)]
+struct ServerSink(Talk);
+
+impl Sink for ServerSink {
+    fn exchange(
+        &mut self,
+        _place: u64,
+        strip: &mut Strip,
+        bytes: usize,
+    ) -> Result<(), CheckpointError> {
+        let Self(talk) = self;
+        // Before the end, a server says something only to refuse.
+        match talk.connection.hear() {
+            Ok(None) => {}
+            Ok(Some(ToClient::Refused(why))) => return Err(why.into_error(&talk.address)),
+            Ok(Some(_)) => return Err(talk.unexpected()),
+            Err(error) => return Err(talk.failed(format!("{ENDED} ({error})"))),
+        }
+        let sent = talk.connection.send_data(&strip.bytes()[..bytes], None);
+        sent.map_err(|error| talk.why_over(error))
+    }
+
+    fn commit(mut self: Box<Self>, bytes: u64) -> Result<Stable, CheckpointError> {
+        let Self(talk) = &mut *self;
+        talk.say(&ToServer::Commit { bytes })?;
+        match talk.hear()? {
+            ToClient::Stable { bytes: there, left } if there == bytes => Ok(Stable { bytes, left }),
+            _ => Err(talk.unexpected()),
+        }
+    }
+}
+
+/// A checkpoint on its way from a server.
+#[derive(Debug)]
+struct ServerSource {
+    talk: Talk,
+    number: u64,
+    /// Bytes that are still to come.
+    left: u64,
+}
+
+impl Source for ServerSource {
+    fn next_strip(&mut self, into: &mut [u8]) -> Result<usize, CheckpointError> {
+        if self.left == 0 {
+            return Ok(0);
+        }
+        match self.talk.connection.wait_frame(into, None) {
+            Ok(Incoming::Data(bytes)) if bytes as u64 <= self.left => {
+                self.left -= bytes as u64;
+                Ok(bytes)
+            }
+            Ok(Incoming::Message(ToClient::Refused(why))) => {
+                Err(why.into_error(&self.talk.address))
+            }
+            Ok(Incoming::End) => Err(self.talk.failed(ENDED)),
+            Ok(_) => Err(self.talk.unexpected()),
+            Err(error) => Err(self.talk.failed(error)),
+        }
+    }
+
+    fn name(&self) -> String {
+        format!("checkpoint {} on {}", self.number, self.talk.address)
     }
 }

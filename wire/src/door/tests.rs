@@ -1,20 +1,37 @@
 use super::*;
+use crate::Session;
+use bytes::BytesMut;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use std::net::SocketAddr;
+use std::io::{Read as _, Write as _};
+use std::net::{SocketAddr, TcpStream};
 
 const PURPOSE: &str = "test";
+static PROTOCOL: Protocol = Protocol {
+    purpose: PURPOSE,
+    magic: *b"RT",
+    version: 1,
+    message_bytes_max: 1000,
+    data_bytes_max: 0,
+    unacknowledged_max: Duration::from_secs(30),
+};
+
+fn frame(text: &str) -> BytesMut {
+    let mut frame = BytesMut::new();
+    PROTOCOL.encode(&text, &mut frame).expect("short");
+    frame
+}
 
 fn secret() -> Secret {
     Secret::from_bytes([7; 32])
 }
 
 fn door() -> (Door, SocketAddr) {
-    let (door, port) = Door::open(secret(), PURPOSE).expect("a port");
+    let (door, port) = Door::open(secret(), &PROTOCOL).expect("a port");
     (door, SocketAddr::from((Ipv4Addr::LOCALHOST, port)))
 }
 
 /// Waits until something has come, and takes a step.
-fn step(door: &mut Door, now: Instant) -> Vec<Guest> {
+fn step(door: &mut Door, now: Instant) -> Vec<Connection> {
     let mut polled = [PollFd::new(door, PollFlags::IN)];
     poll(&mut polled, None).expect("poll");
     door.step(now)
@@ -38,7 +55,7 @@ fn turn(stream: &mut TcpStream, session: &mut Session) {
 }
 
 /// Steps until a friend has been let in.
-fn friend(door: &mut Door, address: SocketAddr, now: Instant) -> (TcpStream, Session, Guest) {
+fn friend(door: &mut Door, address: SocketAddr, now: Instant) -> (TcpStream, Session, Connection) {
     let mut stream = TcpStream::connect(address).expect("it listens");
     let mut session = Session::caller(&secret(), PURPOSE).expect("a caller");
     let thread = std::thread::spawn(move || {
@@ -66,7 +83,7 @@ fn a_friend_is_let_in_among_strangers() {
     false_one.write_all(session.unsent()).expect("sent");
     let _silent = TcpStream::connect(address).expect("it listens");
     let (_stream, _session, guest) = friend(&mut door, address, now);
-    assert!(guest.session.expect("sealed").is_proven());
+    assert!(guest.is_proven());
     // Told nothing, and shown out.
     for mut stranger in [garbage, false_one] {
         while door.waiting.len() > 1 {
@@ -119,16 +136,13 @@ fn many_strangers_keep_no_friend_out() {
 #[test]
 fn what_a_friend_says_at_once_is_heard() {
     let (mut door, address) = door();
-    let (mut stream, mut session, guest) = friend(&mut door, address, Instant::now());
-    session.say(b"hello").expect("open");
-    stream
-        .write_all(&session.unsent()[session.unsent().len() - 23..])
-        .expect("sent");
-    let (guest, heard) = guest.sealed().expect("it is sealed");
-    let mut sealed = crate::SealedStream::proven(guest, heard).expect("a socket");
-    let mut bytes = [0; 5];
-    sealed.read_exact(&mut bytes).expect("something");
-    assert_eq!(&bytes, b"hello");
+    let (mut stream, mut session, mut guest) = friend(&mut door, address, Instant::now());
+    session.note_sent(session.unsent().len());
+    session.say(&frame("hello")).expect("open");
+    stream.write_all(session.unsent()).expect("sent");
+    let until = Some(Instant::now() + STRANGER_WAIT);
+    let heard: String = guest.wait_message(until).expect("something");
+    assert_eq!(heard, "hello");
 }
 
 /// With too many open files whoever waits stays where it is: a door that looked again
@@ -158,14 +172,14 @@ fn a_guest_that_is_refused_hears_why() {
     let now = Instant::now();
     let (mut sealed, address) = door();
     let (mut stream, mut session, guest) = friend(&mut sealed, address, now);
-    sealed.refuse(guest, b"full", "it is full", now);
+    sealed.refuse(guest, &"full", "it is full", now);
     // Without another step: nothing may come that would wake the door.
     session.say(&[7; 5000]).expect("open");
     stream.write_all(session.unsent()).expect("sent");
     let mut bytes = Vec::new();
     stream.read_to_end(&mut bytes).expect("the end");
     session.receive(&bytes).expect("sealed");
-    assert_eq!(session.take_heard(), b"full");
+    assert_eq!(session.take_heard(), frame("full"));
     let line = sealed.notice(now).expect("a line");
     assert!(
         line.contains("127.0.0.1") && line.contains("it is full"),
@@ -178,17 +192,17 @@ fn a_guest_that_is_refused_hears_why() {
 
     let any = ServerAddress::Tcp("127.0.0.1:0".into());
     let listener = Listener::bind(&any).expect("a port");
-    let mut open = Door::new(vec![listener], PURPOSE).expect("an epoll");
+    let mut open = Door::new(vec![listener], &PROTOCOL).expect("an epoll");
     let ServerAddress::Tcp(address) = open.addresses().next().expect("one").clone() else {
         panic!("it is open");
     };
     let mut stream = TcpStream::connect(address).expect("it listens");
     stream.write_all(&[7; 5000]).expect("sent");
     let guest = step(&mut open, now).remove(0);
-    open.refuse(guest, b"full", "it is full", now);
+    open.refuse(guest, &"full", "it is full", now);
     let mut bytes = Vec::new();
     stream.read_to_end(&mut bytes).expect("the end");
-    assert_eq!(bytes, b"full");
+    assert_eq!(bytes, frame("full"));
     open.step(now + STRANGER_WAIT);
     assert!(open.waiting.is_empty(), "it has had its time");
 }

@@ -12,7 +12,7 @@ use rustix::process::{Resource, getrlimit};
 use std::io::{self, ErrorKind};
 use std::os::fd::{AsFd, AsRawFd as _, OwnedFd};
 use std::os::unix::fs::FileTypeExt as _;
-use std::os::unix::net::{UnixListener, UnixStream};
+use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 
 /// Bytes of a Unix socket's path at most, by `sockaddr_un`.
@@ -93,24 +93,12 @@ fn too_long(path: &Path) -> io::Error {
 /// Connections that the kernel holds until they are accepted.
 const BACKLOG: i32 = 128;
 
-/// Connects to a socket, whatever the length of its path. The process that listens has
-/// to be of the same user or root's: it is given memory and events of programs.
-///
-/// # Errors
-/// As the system's, when its folder cannot be opened, and `PermissionDenied` when a
-/// process of another user listens there.
-pub fn connect(path: &Path) -> io::Result<UnixStream> {
-    let stream = UnixStream::connect(ShortPath::of(path)?.path())?;
-    check_server(&stream, path)?;
-    Ok(stream)
-}
-
 /// Checks that the process that listens at the other end of a connected socket is of the
 /// same user or root's.
 ///
 /// # Errors
 /// `PermissionDenied` when it is of another user.
-pub fn check_server(stream: impl AsFd, path: &Path) -> io::Result<()> {
+pub(crate) fn check_server(stream: impl AsFd, path: &Path) -> io::Result<()> {
     check_user(stream).map_err(|theirs| {
         let own = rustix::process::geteuid().as_raw();
         let reason = format!(
@@ -124,20 +112,20 @@ pub fn check_server(stream: impl AsFd, path: &Path) -> io::Result<()> {
 
 /// Listens there, also where a dead server has left its socket. The socket is its
 /// owner's alone, whatever the umask.
-pub(crate) fn listen(path: &Path) -> io::Result<UnixListener> {
+pub(crate) fn listen(path: &Path) -> io::Result<OwnedFd> {
     let short = ShortPath::of(path)?;
     free_path(short.path())?;
     let socket = socket_with(
         AddressFamily::UNIX,
         SocketType::STREAM,
-        SocketFlags::CLOEXEC,
+        SocketFlags::CLOEXEC | SocketFlags::NONBLOCK,
         None,
     )?;
     // Linux gives the file that bind makes the mode of the socket.
     fchmod(&socket, Mode::RUSR | Mode::WUSR)?;
     bind(&socket, &SocketAddrUnix::new(short.path())?)?;
     rustix::net::listen(&socket, BACKLOG)?;
-    Ok(UnixListener::from(socket))
+    Ok(socket)
 }
 
 /// Removes a socket that a dead server has left.
@@ -176,9 +164,10 @@ pub(crate) fn check_user(stream: impl AsFd) -> Result<(), String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Accepted, Listener, ServerAddress};
+    use crate::{Listener, ServerAddress};
     use std::fs;
     use std::io::{Read as _, Write as _};
+    use std::os::unix::net::UnixListener;
 
     /// A folder whose path has more bytes than a socket's address has room for.
     fn long_folder(inside: &Path) -> PathBuf {
@@ -196,10 +185,9 @@ mod tests {
         let temporary = tempfile::tempdir().unwrap();
         let path = long_folder(temporary.path()).join("socket");
         let listener = bind(&path).unwrap();
-        let mut caller = connect(&path).unwrap();
-        let Accepted::Unix(mut accepted) = listener.accept().unwrap() else {
-            panic!("a Unix socket");
-        };
+        let mut caller = UnixStream::connect(ShortPath::of(&path).unwrap().path()).unwrap();
+        check_server(&caller, &path).unwrap();
+        let mut accepted = UnixStream::from(listener.accept().unwrap());
         caller.write_all(b"word").unwrap();
         drop(caller);
         let mut heard = Vec::new();
