@@ -117,7 +117,7 @@ fn text(found: Result<&[Provider], &str>, devices: Result<&[Device], &str>) -> S
     line("same addresses", same_addresses());
     line(
         "--record-clocks",
-        match refrain_launch::preload::library() {
+        match refrain_launch::clocks::library() {
             Ok(library) => format!("by {}", library.display()),
             Err(why) => format!("only World::time and refrain_wtime: {why}"),
         },

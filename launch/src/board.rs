@@ -1,7 +1,7 @@
 //! What ranks have put, ask for and wait for: the state behind put, get and
 //! fence. Pure: messages come in, answers go out.
 
-use super::memory::Memory;
+use super::link::Memory;
 use std::collections::HashMap;
 
 /// A published value.

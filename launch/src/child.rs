@@ -1,7 +1,7 @@
 //! The process of one life of a rank, on this host.
 
 use super::fencing;
-use super::restarting;
+use super::restarts;
 use super::verdict::End;
 use crate::leftovers;
 use rustix::process::{
@@ -111,7 +111,7 @@ impl RankChild {
     /// How it ended, as far as that can be told through a wrapper.
     pub fn true_end(&self, end: End) -> End {
         match &self.joined {
-            Some(_) => restarting::behind_wrapper(end),
+            Some(_) => restarts::behind_wrapper(end),
             None => end,
         }
     }

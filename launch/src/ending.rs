@@ -5,8 +5,8 @@
 //! Over. A job whose ranks all end well goes from Running to Flushing.
 
 use super::board::Stuck;
-use super::differences::{self, DIFFERED};
 use super::recoveries::Cause;
+use super::recoveries::{self, DIFFERED};
 use super::sink::{LostStream, Stream};
 use super::verdict::{self, End, Membership, Verdict};
 use super::{Job, Outcome};
@@ -316,7 +316,7 @@ impl Job {
         };
         if let Phase::Flushing { outcome, .. } = &mut self.phase {
             let known = outcome.clone();
-            let (concluded, line) = differences::conclude(known, self.recoveries.ended());
+            let (concluded, line) = recoveries::conclude(known, self.recoveries.ended());
             *outcome = concluded;
             self.say(line);
         }

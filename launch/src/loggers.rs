@@ -1,21 +1,18 @@
-//! The event loggers of a job: processes beside the ranks, started, watched,
-//! started again when they are killed, and ended with the job.
+//! The event loggers that a job starts: processes beside the ranks, watched, restarted when
+//! they are killed, and ended with the job.
 //!
 //! | file | subject |
 //! |---|---|
-//! | `command` | what each is told; pure, but for ports |
-//! | `folders` | where their files and rings are |
-//! | `process` | starting one |
+//! | `command` | arguments of each; pure, but for ports |
+//! | `folders` | folders of their files and rings |
 
 mod command;
 mod folders;
-mod process;
 
-use super::fencing;
-use super::program;
+use super::{fencing, program};
+use crate::{spawn, verdict};
 use command::Logger;
 use folders::Directory;
-use process::{LoggerProcess, describe};
 use refrain_eventlog::client::ServerAddress;
 use refrain_eventlog::logbook::Logbook;
 use refrain_job::JobError;
@@ -24,12 +21,15 @@ use refrain_job::config::JobConfig;
 use refrain_logging::Member;
 use refrain_wire::Secret;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::process::{Pid, Signal};
+use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open};
 use std::ffi::OsString;
+use std::io;
+use std::io::Write as _;
 use std::net::{IpAddr, SocketAddr};
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::process::ExitStatusExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::process::{Child, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
 /// A logger that is killed is started again, but not one that so often in a row
@@ -337,5 +337,69 @@ impl Drop for EventLoggers {
                 let _ = child.wait();
             }
         }
+    }
+}
+
+/// One logger.
+#[derive(Debug)]
+pub struct LoggerProcess {
+    pub arguments: Vec<OsString>,
+    pub shard: usize,
+    /// `None`: it does not run.
+    pub process: Option<(Child, OwnedFd)>,
+    pub started: Instant,
+    /// So often in a row it did not live long.
+    pub quick_deaths: u32,
+}
+
+impl LoggerProcess {
+    /// Not started yet.
+    pub fn new(arguments: Vec<OsString>, shard: usize) -> Self {
+        Self {
+            arguments,
+            shard,
+            process: None,
+            started: Instant::now(),
+            quick_deaths: 0,
+        }
+    }
+
+    /// Starts it; a secret goes over its standard input.
+    pub fn start(
+        &mut self,
+        program: &Path,
+        environment: &[(OsString, OsString)],
+        secret: Option<&Secret>,
+    ) -> io::Result<()> {
+        let stdin = secret.map_or_else(Stdio::null, |_| Stdio::piped());
+        let mut child = spawn::spawn_service(program, &self.arguments, environment, stdin)?;
+        self.started = Instant::now();
+        let mut prepare = || {
+            if let (Some(mut stdin), Some(secret)) = (child.stdin.take(), secret) {
+                // Fits a pipe. One that has ended already is noticed by its end.
+                let _ = writeln!(stdin, "{}", secret.to_text());
+            }
+            pidfd_open(Pid::from_child(&child), PidfdFlags::empty())
+        };
+        match prepare() {
+            Ok(pidfd) => {
+                self.process = Some((child, pidfd));
+                Ok(())
+            }
+            Err(error) => {
+                let _ = child.kill();
+                let _ = child.wait();
+                Err(error.into())
+            }
+        }
+    }
+}
+
+/// How one has ended.
+pub fn describe(status: ExitStatus) -> String {
+    match (status.code(), status.signal()) {
+        (Some(code), _) => format!("exited with status {code}"),
+        (None, Some(signal)) => format!("was killed by {}", verdict::signal_name(signal)),
+        (None, None) => "ended".into(),
     }
 }

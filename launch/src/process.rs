@@ -2,10 +2,10 @@
 //! host, the way to it, and the rank's output.
 
 use super::child::RankChild;
+use super::fencing::Stat;
 use super::hosts::FarProcess;
 use super::link::Link;
 use super::output::Output;
-use super::stat::Stat;
 use super::verdict::{End, Membership};
 use refrain_job::output_gate::OutputGate;
 use rustix::event::PollFlags;

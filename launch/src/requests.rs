@@ -2,11 +2,11 @@
 
 use super::Job;
 use super::board::{Entry, Fencing};
-use super::differences;
-use super::memory::Memory;
+use super::link::Memory;
+use super::recoveries;
 use super::recoveries::Cause;
-use super::replacing::address_key;
-use super::start::Place;
+use super::replacement::address_key;
+use super::start::Placement;
 use super::verdict::Membership;
 use refrain_job::control::message::{ToLauncher, ToRank};
 use refrain_job::output_gate::{self, OutputGate};
@@ -165,7 +165,7 @@ impl Job {
                     }
                 }
                 let difference = (!self.recoveries.has_differed(rank))
-                    .then(|| differences::explain(rank, &figures));
+                    .then(|| recoveries::explain(rank, &figures));
                 let line = self.recoveries.finished(rank, *figures, Instant::now());
                 self.say_of(rank, line);
                 self.say(difference.flatten());
@@ -184,7 +184,7 @@ impl Job {
 
     fn welcome(&self, rank: usize) -> ToRank {
         let mut config = Box::new(self.config.clone());
-        if let Place::There(hosts) = &self.place {
+        if let Placement::Remote(hosts) = &self.placement {
             let (of_host, launcher) = hosts.config_of(rank);
             *config = of_host.clone();
             config.events = self.config.events.clone();

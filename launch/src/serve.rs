@@ -1,12 +1,12 @@
 //! The launcher's loop: poll(2), then one step for each thing that is ready.
 
 use super::ending::Phase;
-use super::held::HELD_BYTES_MAX;
 use super::lives::Lives;
+use super::output::HELD_BYTES_MAX;
 use super::progress::Progress;
-use super::restarting::Sequel;
+use super::restarts::Sequel;
 use super::sink::{Sink, Stream};
-use super::start::Place;
+use super::start::Placement;
 use super::verdict::End;
 use super::{Job, Outcome, signals};
 use refrain_job::JobError;
@@ -123,7 +123,7 @@ impl Job {
         for (logger, descriptor) in self.loggers.ends() {
             add(descriptor, PollFlags::IN, Source::LoggerEnd { logger });
         }
-        if let Place::There(hosts) = &self.place {
+        if let Placement::Remote(hosts) = &self.placement {
             for (host, is_end, descriptor, events) in hosts.interests() {
                 let source = match is_end {
                     true => Source::AgentEnd { host },

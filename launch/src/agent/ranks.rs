@@ -3,7 +3,7 @@
 use crate::child::RankChild;
 use crate::hosts::message::{FromAgent, Life, OUTPUT_BYTES_MAX};
 use crate::link::Link;
-use crate::memory::Memory;
+use crate::link::Memory;
 use crate::sink::Stream;
 use crate::verdict::End;
 use refrain_job::control::message::{Accompanied as _, ToLauncher, ToRank};

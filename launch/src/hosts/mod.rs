@@ -1,26 +1,24 @@
-//! Jobs over several hosts, as the launcher has them: on each host an agent, which
-//! starts the host's ranks and passes on what they and the launcher say to each
-//! other (`launcher::agent`). Docs: `docs/guide/hosts.md`.
+//! Jobs over several hosts, at the launcher: on each host an agent, which
+//! starts the ranks of the host and forwards messages between them and the
+//! launcher (`crate::agent`). Docs: `docs/guide/hosts.md`.
 //!
 //! | file | subject |
 //! |---|---|
 //! | `listing` | `--host`, `--hostfile`, which rank runs where; pure |
-//! | `invitation` | the line that tells an agent whom to call, and how it proves itself; pure |
+//! | `invitation` | the line that tells an agent whom to call, and the secret; pure |
 //! | `message` | what launcher and agents say; pure |
-//! | `telling` | whether and how hosts can be told what they are to do; pure |
-//! | `calling` | starting the agent on one host, by ssh |
+//! | `caller` | starting the agent on one host, by ssh |
 //! | `gathering` | starting all agents, and waiting until all have called |
 //! | `far` | a rank's process on another host, as the launcher has it |
-//! | `hearing` | what agents say while the job runs |
+//! | `reports` | what agents say while the job runs |
 
-mod calling;
+mod caller;
 mod far;
 mod gathering;
-mod hearing;
 pub mod invitation;
 mod listing;
 pub mod message;
-mod telling;
+mod reports;
 
 pub use far::{Arm, FarProcess};
 pub(super) use gathering::gather;
@@ -28,7 +26,7 @@ pub use listing::{HostSlots, NotAHost, parse_hosts, read_hostfile};
 
 use super::output::Output;
 use super::process::RankProcess;
-use calling::Caller;
+use caller::Caller;
 use message::ToAgent;
 use refrain_job::JobError;
 use refrain_job::config::JobConfig;

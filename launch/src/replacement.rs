@@ -1,14 +1,18 @@
-//! A rank that was killed is fenced and started again, and the others are told.
+//! Fences a killed rank, starts it again, and informs the other ranks.
+//!
+//! A first incarnation asks for the addresses of its peers and is told of later incarnations
+//! only, so that it knows which one an address belongs to. A later incarnation asks for
+//! nothing: after it has put its own address, it is told of all peers that have one, and of
+//! each that follows.
 
-use super::Job;
-use super::futile::{self, Stage};
-use super::introductions::{self, Standing};
+use super::link::Memory;
 use super::lives::Pending;
-use super::memory::Memory;
 use super::recoveries::Cause;
-use super::restarting::{self, Departure, Sequel};
-use super::start::Place;
+use super::restarts::Stage;
+use super::restarts::{Departure, Sequel};
+use super::start::Placement;
 use super::verdict::{End, Membership};
+use super::{Job, restarts};
 use refrain_job::control::message::ToRank;
 use std::io::Write as _;
 use std::time::{Duration, Instant};
@@ -34,7 +38,8 @@ impl Job {
         );
         match (sequel, lives.stage()) {
             (Sequel::Judged(Some(why)), Some(stage)) if lives.futile > 0 => {
-                let what = futile::describe(lives.futile + 1, stage, &self.config.recovery);
+                let what =
+                    restarts::describe_futile(lives.futile + 1, stage, &self.config.recovery);
                 Sequel::Judged(Some(format!("{why}; it {what}")))
             }
             (sequel, _) => sequel,
@@ -45,16 +50,18 @@ impl Job {
     pub(super) fn departure(&self, rank: usize) -> Departure {
         let has_left = self.ranks[rank].membership == Membership::Left;
         let mut others = (0..self.ranks.len()).filter(|other| *other != rank);
-        match (self.past_last_fence, &self.place) {
+        match (self.past_last_fence, &self.placement) {
             (false, _) if has_left => Departure::Without("not all ranks have left the job"),
             (false, _) => Departure::Ahead,
-            (true, Place::There(_)) => Departure::Without(
+            (true, Placement::Remote(_)) => Departure::Without(
                 "in a job over several hosts the logs of ranks that have left cannot be read",
             ),
-            (true, Place::Here(_)) => match others.all(|it| self.lives[it].last_log().is_some()) {
-                true => Departure::Behind,
-                false => Departure::Without("a rank that has left had no log memory"),
-            },
+            (true, Placement::Local(_)) => {
+                match others.all(|it| self.lives[it].last_log().is_some()) {
+                    true => Departure::Behind,
+                    false => Departure::Without("a rank that has left had no log memory"),
+                }
+            }
         }
     }
 
@@ -66,7 +73,7 @@ impl Job {
         if let Err(failure) = self.ranks[rank].fence() {
             return self.fail(
                 1,
-                format!("rank {rank} {} and {failure}", restarting::how(end)),
+                format!("rank {rank} {} and {failure}", restarts::how(end)),
             );
         }
         self.end_output(rank);
@@ -78,7 +85,7 @@ impl Job {
         };
         // After the last fence ranks do not communicate.
         if !self.past_last_fence {
-            for other in introductions::after_death(&self.standings(), rank) {
+            for other in after_death(&self.standings(), rank) {
                 self.tell(other, &down, None);
             }
         }
@@ -88,7 +95,7 @@ impl Job {
         let stage = lives.stage();
         lives.next_life();
         // A rank that the launcher killed by its own options is started again at once.
-        let wait = shot.map_or_else(|| futile::wait(lives.futile), |_| Duration::ZERO);
+        let wait = shot.map_or_else(|| restarts::delay(lives.futile), |_| Duration::ZERO);
         lives.pending = Some(Pending {
             start_at: Instant::now() + wait,
             incarnation,
@@ -111,8 +118,8 @@ impl Job {
     /// replayed, and which option would help.
     fn tell_futile(&mut self, rank: usize, stage: Stage, wait: Duration) {
         let deaths = self.lives[rank].futile;
-        if futile::is_reported(deaths) {
-            let what = futile::describe(deaths, stage, &self.config.recovery);
+        if restarts::is_reported(deaths) {
+            let what = restarts::describe_futile(deaths, stage, &self.config.recovery);
             let wait = match wait.as_secs_f64() {
                 0.0 => String::new(),
                 wait => {
@@ -150,7 +157,7 @@ impl Job {
         match self.start_life(rank as u32, next, outputs) {
             Ok(process) => self.ranks[rank] = process,
             Err(error) => {
-                let how = restarting::how(pending.end);
+                let how = restarts::how(pending.end);
                 return self.fail(
                     1,
                     format!("rank {rank} {how} and cannot be restarted: {error}"),
@@ -211,7 +218,7 @@ impl Job {
         if self.past_last_fence {
             return self.hand_over_logs(rank);
         }
-        for other in introductions::after_welcome(&self.standings(), rank) {
+        for other in after_welcome(&self.standings(), rank) {
             self.tell_up(rank, other);
         }
     }
@@ -238,7 +245,7 @@ impl Job {
         let is_kept = self.restarts_ranks();
         self.lives[rank].put_address(segment.filter(|_| is_kept));
         // Also when it is put again: then with the part for other hosts.
-        for (who, of) in introductions::after_address(&self.standings(), rank) {
+        for (who, of) in after_address(&self.standings(), rank) {
             self.tell_up(who, of);
         }
     }
@@ -318,5 +325,157 @@ fn signal_of(end: End) -> i32 {
     match end {
         End::Killed(signal) => signal,
         End::Exited(_) => 0,
+    }
+}
+
+/// A rank, as far as that matters here.
+#[derive(Clone, Copy, Debug)]
+pub struct Standing {
+    /// Which life runs.
+    pub incarnation: u32,
+    /// It has joined the job and not left it.
+    pub is_member: bool,
+    /// It has put its address.
+    pub has_address: bool,
+}
+
+impl Standing {
+    /// Whether this rank is told when `other` can be reached.
+    fn hears_of(&self, other: &Standing) -> bool {
+        let is_waiting = if self.incarnation == 0 {
+            other.incarnation > 0
+        } else {
+            self.has_address
+        };
+        self.is_member && other.has_address && is_waiting
+    }
+}
+
+/// `rank` has just put its address: who is told of whom.
+pub fn after_address(ranks: &[Standing], rank: usize) -> Vec<(usize, usize)> {
+    let own = &ranks[rank];
+    let others = || (0..ranks.len()).filter(|other| *other != rank);
+    let told_of_it = others().filter(|other| ranks[*other].hears_of(own));
+    let hears = others().filter(|other| own.incarnation > 0 && own.hears_of(&ranks[*other]));
+    told_of_it
+        .map(|other| (other, rank))
+        .chain(hears.map(|other| (rank, other)))
+        .collect()
+}
+
+/// `rank` has just joined: of whom it is told.
+pub fn after_welcome(ranks: &[Standing], rank: usize) -> Vec<usize> {
+    (0..ranks.len())
+        .filter(|other| *other != rank && ranks[rank].hears_of(&ranks[*other]))
+        .collect()
+}
+
+/// `rank` has just died: who is told.
+pub fn after_death(ranks: &[Standing], rank: usize) -> Vec<usize> {
+    (0..ranks.len())
+        .filter(|other| *other != rank && ranks[*other].is_member)
+        .collect()
+}
+
+#[cfg(test)]
+mod introductions_tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::collections::HashMap;
+
+    /// What happens to one rank.
+    #[derive(Clone, Copy, Debug)]
+    enum Step {
+        Join,
+        PutAddress,
+        Die,
+    }
+
+    /// A job, and what its ranks know of each other: by (who, of whom) the life.
+    struct Played {
+        ranks: Vec<Standing>,
+        known: HashMap<(usize, usize), u32>,
+    }
+
+    impl Played {
+        fn new(ranks: usize) -> Self {
+            let standing = Standing {
+                incarnation: 0,
+                is_member: false,
+                has_address: false,
+            };
+            Self {
+                ranks: vec![standing; ranks],
+                known: HashMap::new(),
+            }
+        }
+
+        fn tell(&mut self, who: usize, of: usize) {
+            let life = self.ranks[of].incarnation;
+            let before = self.known.insert((who, of), life);
+            assert_ne!(before, Some(life), "{who} is told of {of} once");
+        }
+
+        fn step(&mut self, rank: usize, step: Step) {
+            let standing = self.ranks[rank];
+            match step {
+                Step::Join if !standing.is_member => {
+                    self.ranks[rank].is_member = true;
+                    for other in after_welcome(&self.ranks, rank) {
+                        self.tell(rank, other);
+                    }
+                }
+                Step::PutAddress if standing.is_member && !standing.has_address => {
+                    self.ranks[rank].has_address = true;
+                    for (who, of) in after_address(&self.ranks, rank) {
+                        self.tell(who, of);
+                    }
+                }
+                Step::Die => {
+                    self.known.retain(|(who, _), _| *who != rank);
+                    self.ranks[rank] = Standing {
+                        incarnation: standing.incarnation + 1,
+                        is_member: false,
+                        has_address: false,
+                    };
+                }
+                _ => {}
+            }
+        }
+    }
+
+    proptest! {
+        // REC-6
+        #[test]
+        fn whoever_has_an_address_is_known_to_all_who_wait_for_it(
+            steps in prop::collection::vec(
+                (0usize..4, prop::sample::select(vec![Step::Join, Step::PutAddress, Step::PutAddress, Step::Die])),
+                0..80,
+            ),
+        ) {
+            let mut played = Played::new(4);
+            for (rank, step) in steps {
+                played.step(rank, step);
+                for (who, of) in (0..4).flat_map(|who| (0..4).map(move |of| (who, of))) {
+                    let (one, other) = (played.ranks[who], played.ranks[of]);
+                    let knows = played.known.get(&(who, of)) == Some(&other.incarnation);
+                    let is_first = one.incarnation == 0;
+                    if who == of || !one.is_member || !other.has_address {
+                        continue;
+                    }
+                    // A first life asks; it has to know the life of what it gets.
+                    let must = is_first && other.incarnation > 0 || !is_first && one.has_address;
+                    prop_assert_eq!(knows, must, "{} of {}", who, of);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_death_is_told_to_members_alone() {
+        let mut played = Played::new(3);
+        played.step(1, Step::Join);
+        assert_eq!(after_death(&played.ranks, 0), [1]);
+        assert_eq!(after_death(&played.ranks, 1), [0usize; 0]);
     }
 }

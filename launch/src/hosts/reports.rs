@@ -3,9 +3,9 @@
 use super::message::{FromAgent, Life, ToAgent};
 use super::{Host, Hosts};
 use crate::Job;
-use crate::memory::Memory;
+use crate::link::Memory;
 use crate::serve::sink_of;
-use crate::start::Place;
+use crate::start::Placement;
 use crate::verdict::End;
 use signal_hook::consts::SIGKILL;
 use std::time::Instant;
@@ -39,9 +39,9 @@ impl Hosts {
 
 impl Job {
     fn hosts(&mut self) -> Option<&mut Hosts> {
-        match &mut self.place {
-            Place::Here(_) => None,
-            Place::There(hosts) => Some(hosts),
+        match &mut self.placement {
+            Placement::Local(_) => None,
+            Placement::Remote(hosts) => Some(hosts),
         }
     }
 
@@ -205,7 +205,7 @@ impl Job {
                     output.read(process.gate.as_ref(), sink.buffer());
                 }
                 let bytes = output.take_read() as u32;
-                if let (1.., Place::There(hosts)) = (bytes, &self.place) {
+                if let (1.., Placement::Remote(hosts)) = (bytes, &self.placement) {
                     hosts.hosts[hosts.of_rank[rank]].arm.push(ToAgent::Took {
                         life: (rank as u32, self.lives[rank].incarnation),
                         stream: output.stream,
