@@ -86,7 +86,7 @@ impl Board {
         served
     }
 
-    /// What is under `key`, if somebody has put it.
+    /// The entry under `key`, if a rank has put it.
     pub fn entry(&self, key: &str) -> Option<&Entry> {
         self.entries.get(key)
     }

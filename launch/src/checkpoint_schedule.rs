@@ -4,8 +4,8 @@
 //! In rounds: all ranks that run are asked how they are; when all have answered, or
 //! have had the time to, the policy says whose checkpoint is worth most, and that
 //! rank is told. The next round begins when its checkpoint is stable, and no sooner
-//! than the job's `--checkpoint-every`. Whoever does not take one holds the others up
-//! for a while only, and has its next turn later.
+//! than the job's `--checkpoint-every`. A rank that does not take one holds the others
+//! up for a while only, and has its next turn later.
 //!
 //! What ranks wish for because their logs are full comes first, whatever the policy
 //! and whatever is under way. LOG-3
@@ -21,7 +21,7 @@ use std::time::{Duration, Instant};
 
 /// How long a round waits for answers: a rank that computes gives none meanwhile.
 const ANSWERS_WAIT: Duration = Duration::from_millis(100);
-/// How long nobody else is ordered to take a checkpoint when one rank was.
+/// How long no other rank is asked for a checkpoint after one was.
 const ORDER_WAIT: Duration = Duration::from_secs(1);
 /// And when it has begun. A checkpoint that fails is not told of.
 const TAKING_WAIT: Duration = Duration::from_secs(60);
@@ -51,7 +51,7 @@ enum Duty {
 }
 
 impl Duty {
-    /// When nobody waits for it any longer.
+    /// When the wait for it ends.
     fn ends(self) -> Option<Duration> {
         match self {
             Self::None => None,
@@ -96,7 +96,7 @@ pub struct Scheduler {
 }
 
 impl Scheduler {
-    /// For so many ranks; `every` as in `--checkpoint-every`.
+    /// For `ranks` ranks; `every` as in `--checkpoint-every`.
     pub fn new(choice: Choice, every: Duration, ranks: usize) -> Self {
         let period = match choice {
             // All of them within that time.
@@ -114,8 +114,7 @@ impl Scheduler {
         }
     }
 
-    /// Whether there is nothing to do, and will not be before somebody wishes for
-    /// something.
+    /// Whether there is nothing to do until a rank requests a checkpoint.
     pub fn is_idle(&self) -> bool {
         let is_idle = |seen: &Seen| !seen.is_wished && seen.duty == Duty::None;
         self.policy.choice() == Choice::None && self.ranks.iter().all(is_idle)
@@ -315,8 +314,8 @@ impl Schedule {
     /// As the job is configured.
     ///
     /// # Errors
-    /// [`JobError::Config`] for a policy that does not exist, or that has nobody to go on
-    /// from its checkpoints.
+    /// [`JobError::Config`] for a policy that does not exist, or that has no effect without
+    /// restarts.
     pub(super) fn new(recovery: &RecoveryConfig, ranks: u32) -> Result<Self, JobError> {
         let (name, every_ms) = (&recovery.checkpoint_policy, recovery.checkpoint_every_ms);
         let choice = Choice::named(name, every_ms)

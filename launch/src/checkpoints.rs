@@ -15,8 +15,8 @@ use std::path::{Path, PathBuf};
 #[derive(Debug, Default)]
 pub struct CheckpointPlace {
     store: Option<Store>,
-    /// A folder that was made for this job alone, and its lock: whoever cleans up
-    /// elsewhere may not know this process.
+    /// A folder that was made for this job alone, and its lock: `refrain clean` in another
+    /// container does not see this process.
     made: Option<(PathBuf, File)>,
 }
 
@@ -131,8 +131,8 @@ mod tests {
     use super::*;
     use std::time::SystemTime;
 
-    /// Whoever cleans up in another container does not know this process, and the
-    /// folder may be old.
+    /// `refrain clean` in another container does not see this process, and the folder may
+    /// be old.
     #[test]
     fn checkpoints_are_gone_with_the_job_and_not_before() {
         let mut config = JobConfig::default();
@@ -155,6 +155,6 @@ mod tests {
         fs::create_dir(&foreign).expect("a new folder");
         old(&foreign);
         leftovers::remove(&[folder.path().to_owned()]);
-        assert!(!foreign.exists(), "nobody locks it");
+        assert!(!foreign.exists(), "it is not locked");
     }
 }

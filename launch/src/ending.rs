@@ -1,6 +1,6 @@
 //! The end of a job.
 //!
-//! Running → Ending (ranks are told to stop) → Killed (those that did not are
+//! Running → Ending (ranks are asked to stop) → Killed (those that did not are
 //! killed) → Flushing (all processes are gone, output is being written) →
 //! Over. A job whose ranks all end well goes from Running to Flushing.
 
@@ -17,7 +17,7 @@ use signal_hook::consts::SIGKILL;
 use std::io::Write as _;
 use std::time::{Duration, Instant};
 
-/// How long ranks may take to end when they are told to.
+/// How long ranks may take to end after the request.
 const GRACE: Duration = Duration::from_secs(3);
 
 /// Where a job is.
@@ -25,7 +25,7 @@ const GRACE: Duration = Duration::from_secs(3);
 pub enum Phase {
     /// Ranks run.
     Running,
-    /// Ranks are told to stop and will be killed at a time.
+    /// Ranks are asked to stop and will be killed at a time.
     Ending {
         /// When.
         kill_at: Instant,
@@ -290,7 +290,7 @@ impl Job {
                 dropped_bytes += output.conclude(rank.gate.as_ref(), sink.buffer());
             }
             if dropped_bytes > 0 {
-                // GATE-1: nobody may see what might never have happened.
+                // GATE-1: output of events that may be undone must not be visible.
                 let _ = writeln!(
                     self.err.buffer(),
                     "refrain: {dropped_bytes} bytes that rank {index} printed are not shown: the events before them were not stable when it ended"
@@ -348,8 +348,8 @@ mod tests {
         .unwrap()
     }
 
-    /// All wait in a fence, which does not open as one of them was shot and nobody has
-    /// seen it die.
+    /// All wait in a fence, which does not open: one of them was killed, and its death is
+    /// not noticed yet.
     // REC-6
     #[test]
     fn a_job_is_not_stuck_while_one_that_was_shot_has_yet_to_be_found_dead() {

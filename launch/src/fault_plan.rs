@@ -51,7 +51,7 @@ pub struct Pause {
 pub struct KillRandom {
     /// The mean time between two kills in the whole job.
     pub mean: Duration,
-    /// `None`: another one each time, which is told.
+    /// `None`: a new one each time, which is printed.
     pub seed: Option<u64>,
 }
 
@@ -147,8 +147,7 @@ impl FromStr for KillRandom {
 }
 
 impl FaultSpec {
-    /// Refuses faults of what is not there, for a job of so many ranks and event
-    /// loggers.
+    /// Refuses faults of ranks and event loggers that the job does not have.
     ///
     /// # Errors
     /// Which one, for people.
@@ -198,7 +197,7 @@ impl FaultSpec {
 /// What is to be done now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action {
-    /// Kill somebody.
+    /// Kill a rank or an event logger.
     Kill(Target, Cause),
     /// Stop a rank; it goes on after a while.
     Stop(u32, Duration),
@@ -276,7 +275,7 @@ impl Schedule {
         Some(action)
     }
 
-    /// One of so many, for a kill of any rank; `None` of none.
+    /// A random number below `of`; `None` for 0.
     pub fn choose(&mut self, of: usize) -> Option<usize> {
         let (_, random) = self.random.as_mut()?;
         (of > 0).then(|| random.usize(..of))

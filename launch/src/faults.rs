@@ -23,7 +23,7 @@ pub struct Faults {
 }
 
 impl Faults {
-    /// For a job of so many ranks and event loggers.
+    /// For a job of `ranks` ranks and `loggers` event loggers.
     ///
     /// # Errors
     /// [`JobError::Argument`] for faults of what is not there.
@@ -66,7 +66,7 @@ impl Faults {
     }
 }
 
-/// Seeds are told, so short ones are better.
+/// Seeds are printed, so short ones are better.
 fn seed_of_now() -> u64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH);
     since.map_or(0, |since| {
@@ -162,7 +162,7 @@ impl Job {
         }
     }
 
-    /// FENCE-1: who counts as lost is killed before somebody takes its place.
+    /// FENCE-1: a rank that is taken for dead is killed before it is replaced.
     fn look_for_stopped(&mut self) {
         let now = Instant::now();
         let Some(suspicion) = &mut self.faults.suspicion else {
@@ -238,7 +238,7 @@ impl Suspicion {
         now - since >= self.after
     }
 
-    /// The whole job was stopped: nobody is to be blamed.
+    /// The whole job was stopped: no rank is suspected.
     pub fn forgive(&mut self) {
         self.stopped.fill(None);
     }

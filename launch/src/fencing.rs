@@ -38,8 +38,8 @@ pub fn ends_within(process: &OwnedFd, longest: Duration) -> bool {
 /// Whether all processes of a group whose leader was just reaped end within a
 /// time. Its id is not given to others while it has any.
 ///
-/// One that has ended and is not reaped by whoever its parent is now (nobody, in
-/// a container without an init) counts as ended: its memory is gone.
+/// One that has ended and is not reaped (in a container without an init) counts as
+/// ended: its memory is gone.
 pub fn group_ends_within(group: Pid, longest: Duration) -> bool {
     let give_up_at = Instant::now() + longest;
     loop {

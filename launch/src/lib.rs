@@ -136,7 +136,7 @@ pub struct JobSpec {
     pub environment: Vec<(OsString, OsString)>,
     /// How many ranks: 1 to [`RANKS_MAX`].
     pub ranks: u32,
-    /// The settings that ranks are told. `ranks_on_host` is filled in.
+    /// The settings that are sent to ranks. `ranks_on_host` is filled in.
     pub config: JobConfig,
     /// Where their output goes.
     pub output: Output,
@@ -151,7 +151,7 @@ pub struct JobSpec {
     pub event_loggers: EventLoggerSpec,
     /// What is to go wrong, and what counts as gone wrong.
     pub faults: FaultSpec,
-    /// Where the ranks run; nobody named: all on this host.
+    /// Where the ranks run; empty: all on this host.
     pub hosts: HostsSpec,
 }
 
@@ -164,8 +164,8 @@ pub struct Outcome {
     /// its output has no reader any more, [`DIFFERED`] when replayed messages had
     /// other bytes and all else went well, or 0.
     pub status: i32,
-    /// What happened, for people; `None` after a good end, and when nobody
-    /// reads the output.
+    /// What happened, for people; `None` after a good end, and when the reader of the
+    /// output is gone.
     pub failure: Option<String>,
     /// What ranks have told of themselves, by rank, where they were to
     /// ([`EventConfig::statistics`](refrain_job::config::EventConfig::statistics)).
@@ -233,7 +233,7 @@ pub struct Job {
     /// The outcome of a job that goes well otherwise: a rank was killed after it
     /// had left.
     late: Option<Outcome>,
-    /// After the ranks, so that nobody commits any more.
+    /// Dropped after the ranks, which commit to them.
     loggers: EventLoggers,
     /// As the loggers.
     spilled: SpilledFiles,
@@ -300,7 +300,7 @@ impl Job {
     /// when it has ended, all its processes are gone and their output is
     /// written.
     ///
-    /// Ranks that ask for something wait while nobody calls this.
+    /// Requests of ranks wait for the next call.
     ///
     /// # Errors
     /// When the launcher itself cannot go on.

@@ -49,7 +49,7 @@ pub fn raise_open_files(ranks: u32, restarts: bool) -> Result<Rlimit, JobError> 
     raise_to(needed, format_args!("{ranks} ranks"), "ranks")
 }
 
-/// The same, for a launcher whose ranks run on so many other hosts.
+/// The same, for a launcher with ranks on `hosts` other hosts.
 ///
 /// # Errors
 /// [`JobError::Argument`] when the system does not allow as many.

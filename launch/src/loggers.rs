@@ -239,8 +239,8 @@ impl EventLoggers {
         })
     }
 
-    /// Their addresses, for ranks that reach this host at `host`; `None`: those that
-    /// all ranks are told.
+    /// Their addresses, for ranks that reach this host at `host`; `None`: the same for all
+    /// ranks.
     pub(super) fn shards_at(&self, host: IpAddr) -> Option<Vec<Vec<String>>> {
         let secret = self.secret.as_ref()?;
         let address = |port: &SocketAddr| {

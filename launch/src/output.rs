@@ -16,7 +16,7 @@ use std::process::Child;
 /// How much output is read at once.
 const READ_BYTES: usize = 64 << 10;
 /// Reads of what is left in a pipe: more than its largest capacity (1 MiB). Not
-/// until its end: somebody who has left the group may hold it open, or fill it
+/// until its end: a process that has left the group may hold it open, or fill it
 /// again and again.
 const DRAIN_READS: usize = 32;
 

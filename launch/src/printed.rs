@@ -172,7 +172,7 @@ impl Printed {
         self.early = Some(Vec::new());
     }
 
-    /// What was printed since the life began, while nobody knows where.
+    /// Bytes printed since the life began, before its position is known.
     pub fn early_bytes(&self) -> usize {
         self.early.as_ref().map_or(0, Vec::len)
     }

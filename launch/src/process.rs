@@ -120,7 +120,7 @@ impl RankProcess {
         self.end
     }
 
-    /// Whether the process has ended, be it that nobody has noticed yet.
+    /// Whether the process has ended, noticed or not.
     pub fn has_ended(&self) -> bool {
         match &self.body {
             Body::Here(child) => child.has_ended(),
@@ -146,7 +146,7 @@ impl RankProcess {
     }
 
     /// Sends `signal` to the process that was started and to the one that has
-    /// joined, and to nobody else.
+    /// joined, only.
     pub fn signal_own(&self, signal: Signal) {
         match &self.body {
             Body::Here(child) => child.signal_own(signal),

@@ -7,7 +7,7 @@ use std::env;
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
-/// What a path is to somebody who wants to execute it.
+/// Whether a path can be executed.
 #[derive(Debug, PartialEq, Eq)]
 enum Found {
     Program,

@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Cause {
-    /// By somebody, or by itself.
+    /// By another process, or by itself.
     Unknown,
     /// `--kill`.
     Kill,
@@ -98,7 +98,7 @@ pub struct Shot {
 }
 
 impl Recoveries {
-    /// None, of so many ranks.
+    /// No recoveries of `ranks` ranks.
     pub fn new(ranks: usize) -> Self {
         Self {
             open: (0..ranks).map(|_| None).collect(),

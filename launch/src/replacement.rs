@@ -1,9 +1,9 @@
 //! Fences a killed rank, starts it again, and informs the other ranks.
 //!
-//! A first incarnation asks for the addresses of its peers and is told of later incarnations
-//! only, so that it knows which one an address belongs to. A later incarnation asks for
-//! nothing: after it has put its own address, it is told of all peers that have one, and of
-//! each that follows.
+//! A first incarnation asks for the addresses of its peers and is informed of later
+//! incarnations only, so that it knows which one an address belongs to. A later incarnation
+//! asks for nothing: after it has put its own address, it is informed of all peers that have
+//! one, and of each that follows.
 
 use super::link::Memory;
 use super::lives::Pending;
@@ -69,7 +69,7 @@ impl Job {
     pub(super) fn start_again(&mut self, rank: usize, end: End) {
         let noticed = self.ranks[rank].noticed.unwrap_or_else(Instant::now);
         let end = self.ranks[rank].true_end(end);
-        // FENCE-1: before anybody is told.
+        // FENCE-1: before peers are informed.
         if let Err(failure) = self.ranks[rank].fence() {
             return self.fail(
                 1,
@@ -340,7 +340,7 @@ pub struct Standing {
 }
 
 impl Standing {
-    /// Whether this rank is told when `other` can be reached.
+    /// Whether this rank is informed when `other` can be reached.
     fn hears_of(&self, other: &Standing) -> bool {
         let is_waiting = if self.incarnation == 0 {
             other.incarnation > 0
@@ -351,7 +351,7 @@ impl Standing {
     }
 }
 
-/// `rank` has just put its address: who is told of whom.
+/// After `rank` has put its address: pairs of a rank to inform and the reachable peer.
 pub fn after_address(ranks: &[Standing], rank: usize) -> Vec<(usize, usize)> {
     let own = &ranks[rank];
     let others = || (0..ranks.len()).filter(|other| *other != rank);
@@ -363,14 +363,14 @@ pub fn after_address(ranks: &[Standing], rank: usize) -> Vec<(usize, usize)> {
         .collect()
 }
 
-/// `rank` has just joined: of whom it is told.
+/// After `rank` has joined: the peers that it is informed of.
 pub fn after_welcome(ranks: &[Standing], rank: usize) -> Vec<usize> {
     (0..ranks.len())
         .filter(|other| *other != rank && ranks[rank].hears_of(&ranks[*other]))
         .collect()
 }
 
-/// `rank` has just died: who is told.
+/// After the death of `rank`: the peers that are informed.
 pub fn after_death(ranks: &[Standing], rank: usize) -> Vec<usize> {
     (0..ranks.len())
         .filter(|other| *other != rank && ranks[*other].is_member)
@@ -447,7 +447,7 @@ mod introductions_tests {
     proptest! {
         // REC-6
         #[test]
-        fn whoever_has_an_address_is_known_to_all_who_wait_for_it(
+        fn a_rank_with_an_address_is_known_to_all_that_wait_for_it(
             steps in prop::collection::vec(
                 (0usize..4, prop::sample::select(vec![Step::Join, Step::PutAddress, Step::PutAddress, Step::Die])),
                 0..80,

@@ -32,7 +32,7 @@ pub fn can_recover(protocol: &str) -> bool {
     member.is_ok_and(|member| member.keeps_payload() && member.logs_events())
 }
 
-/// Refuses restarts that nobody could recover from.
+/// Refuses restarts with protocols that cannot recover.
 ///
 /// # Errors
 /// [`JobError::Config`], with the protocols that can.

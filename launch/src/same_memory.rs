@@ -14,10 +14,6 @@
     unsafe_code,
     reason = "ptrace, and what a child does between fork and exec (pre_exec)"
 )]
-#![allow(
-    unsafe_code,
-    reason = "what a child does between fork and exec (pre_exec) is the programmer's promise"
-)]
 
 use core::{mem, ptr};
 use rustix::io::Errno;

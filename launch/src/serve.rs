@@ -286,8 +286,8 @@ impl Job {
         }
     }
 
-    /// When output that is held back has to be looked at again: nobody says when
-    /// its events are stable.
+    /// When output that is held back has to be checked again: stable events are not
+    /// announced.
     fn look_at_held(&self) -> Option<Instant> {
         let mut outputs = self.ranks.iter().flat_map(|rank| &rank.outputs);
         outputs

@@ -64,7 +64,7 @@ impl Sink {
         &mut self.bytes
     }
 
-    /// All is written (or nobody reads it).
+    /// All is written, or the reader is gone.
     pub fn is_empty(&self) -> bool {
         self.closed || self.written == self.bytes.len()
     }

@@ -57,9 +57,8 @@ pub struct Start<'a> {
     pub random_bytes: Option<RandomBytes>,
 }
 
-/// Starts a process that serves the job, with `environment` added to this process's,
-/// and reads `stdin`: in a process group of its own, killed with the thread that calls this; its standard output goes
-/// nowhere.
+/// Starts a process that serves the job, with `environment` added to this process's: in a
+/// process group of its own, killed with the calling thread; its stdout is discarded.
 ///
 /// # Errors
 /// Of the system.

@@ -95,7 +95,7 @@ pub struct SpilledFiles {
 }
 
 impl SpilledFiles {
-    /// On this host nobody spills.
+    /// Without spilled files on this host.
     pub fn none(ranks: usize) -> Self {
         Self {
             of: None,
@@ -113,7 +113,7 @@ impl SpilledFiles {
     }
 
     /// A life has caught up: it has in its own log what the lives before it had,
-    /// and nobody reads theirs any more. Returns what is to be said. LOG-3
+    /// and theirs is not read any more. Returns lines to report. LOG-3
     pub fn caught_up(&mut self, rank: usize, incarnation: u32) -> Vec<String> {
         let first = std::mem::replace(&mut self.first_lives[rank], incarnation);
         let Some((directory, prefix)) = &self.of else {
@@ -262,7 +262,7 @@ mod spilled_tests {
         );
     }
 
-    /// The earlier lives' files go when a life has caught up, nobody else's.
+    /// Only the files of earlier lives are removed when a life has caught up.
     // LOG-3
     #[test]
     fn a_life_that_caught_up_needs_no_files_of_earlier_ones() {

@@ -305,7 +305,7 @@ pub fn start(mut spec: JobSpec, forward_signals: bool) -> Result<Job, LaunchErro
     if let Placement::Local(starter) = &mut job.placement
         && max_restarts == 0
     {
-        // Whoever waits for their end must not wait for the launcher's.
+        // A reader that waits for their end must not wait for the launcher's.
         starter.descriptors.clear();
     }
     job.begin_faults();
@@ -383,7 +383,7 @@ fn start_agents(
 }
 
 impl Job {
-    /// Starts a life of a rank; on another host that it was is told later.
+    /// Starts a life of a rank; an agent reports the start later.
     pub(super) fn start_life(
         &self,
         rank: u32,

@@ -63,7 +63,7 @@ pub fn way(name: &str) -> Result<WayChoice, JobError> {
 /// The event loggers of a job, as `--event-loggers` names them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Loggers {
-    /// The launcher starts so many shards.
+    /// The launcher starts this number of shards.
     Started(u32),
     /// They run already: of each shard its replicas.
     Running(Vec<Vec<ServerAddress>>),

@@ -39,7 +39,7 @@ pub enum AgentError {
     /// It cannot reach the launcher.
     #[error("the launcher cannot be reached from this host: {0}")]
     Unreachable(String),
-    /// The launcher is gone, or somebody tampers with the connection.
+    /// The launcher is gone, or the connection was tampered with.
     #[error("the connection to the launcher is lost: {0}")]
     Lost(#[from] WireError),
 }
@@ -120,7 +120,7 @@ fn wait(wire: &Connection, until: Instant) -> io::Result<()> {
     }
 }
 
-/// Whether the standard input is closed: nobody says anything there any more.
+/// Whether stdin is closed: the launcher does not wait any more.
 fn is_dismissed() -> bool {
     let stdin = io::stdin();
     let mut polled = [PollFd::new(&stdin, PollFlags::IN)];

@@ -24,8 +24,8 @@ struct Agent {
     host: u32,
     ranks: Vec<AgentRank>,
     shared: Shared,
-    /// `None`: not told yet what to do. After the ranks, so that nobody uses what is
-    /// removed with it.
+    /// `None`: before the setup. Dropped after the ranks, which use what is removed with
+    /// it.
     prepared: Option<Prepared>,
     /// Last: when it is closed everything has ended.
     wire: Connection,

@@ -16,8 +16,8 @@ fn figures(received_bytes: u64, sent_bytes: u64) -> StatusFigures {
     }
 }
 
-/// All ranks run, and answer at once with these figures; who is told to take a
-/// checkpoint then.
+/// All ranks run, and answer at once with these figures. Returns the ranks that are asked
+/// for a checkpoint.
 fn round(scheduler: &mut Scheduler, now: Duration, of: &[StatusFigures]) -> Vec<usize> {
     let runs = vec![true; of.len()];
     let asked = scheduler.step(now, &runs);
@@ -39,7 +39,7 @@ fn ordered(requests: &[Request]) -> Vec<usize> {
 }
 
 #[test]
-fn with_none_nobody_is_asked() {
+fn with_none_no_rank_is_asked() {
     let mut scheduler = scheduler(Choice::None, 3);
     assert!(scheduler.is_idle());
     for second in 0..100 {
@@ -100,7 +100,7 @@ fn adaptive_tells_those_who_receive() {
 }
 
 #[test]
-fn with_an_interval_nobody_is_told_before_it_is_over() {
+fn with_an_interval_no_rank_is_asked_before_it_is_over() {
     let every = 200;
     let mut scheduler = scheduler(Choice::Interval { every }, 2);
     let of = vec![figures(1, 1); 2];
@@ -129,7 +129,7 @@ fn who_does_not_take_checkpoints_is_not_told() {
 
 /// Rank 0 computes and does not answer: the round goes on without it.
 #[test]
-fn a_rank_that_does_not_answer_holds_nobody_up() {
+fn a_rank_that_does_not_answer_does_not_hold_up_others() {
     let mut scheduler = scheduler(Choice::RoundRobin, 2);
     let runs = [true, true];
     let asked = scheduler.step(EVERY, &runs);
@@ -148,8 +148,8 @@ fn a_rank_that_does_not_answer_holds_nobody_up() {
     assert_eq!(ordered(&scheduler.step(next, &runs)), [0]);
 }
 
-/// Rank 0 receives most and takes no checkpoint, though it is told to: rank 1 has its
-/// turn, and rank 0 is told more and more seldom.
+/// Rank 0 receives most and takes no checkpoint, though it is asked: rank 1 has its
+/// turn, and rank 0 is asked more and more seldom.
 #[test]
 fn a_rank_that_does_not_follow_does_not_block_the_others() {
     let mut scheduler = scheduler(Choice::Adaptive, 2);
@@ -261,7 +261,7 @@ fn what_is_due_lies_ahead() {
             let requests = scheduler.step(now, &runs);
             for request in &requests {
                 let (Request::Status(to) | Request::Checkpoint(to)) = request;
-                prop_assert!(runs[*to], "nobody hears it");
+                prop_assert!(runs[*to], "a rank that does not run is asked");
             }
             let orders = ordered(&requests).len();
             prop_assert!(choices[of] != Choice::None || requests.len() == orders);

@@ -139,7 +139,7 @@ fn invite(child: &mut Child, invitation: &Invitation) -> io::Result<OwnedFd> {
     }
 }
 
-/// What every agent is told can be said in a message.
+/// Checks that the setup fits a message.
 ///
 /// # Errors
 /// [`JobError::Config`]: why not, and what to do.

@@ -96,7 +96,7 @@ pub fn gather(
 }
 
 /// Agents on one machine (containers, network namespaces) do not see each other's
-/// ranks: where those run on the same cores, each is told of all.
+/// ranks: ranks on the same cores are sent to each agent.
 fn share_cores(hosts: &mut [Host], boots: &[u128]) {
     let cores: Vec<Vec<u32>> = hosts.iter().map(|host| host.config.cores.clone()).collect();
     let own: Vec<u32> = hosts.iter().map(|host| host.config.ranks_on_host).collect();

@@ -41,7 +41,7 @@ pub enum NotAnInvitation {
         "the launcher has version {0}, this agent version {CONTROL_VERSION}: install the same refrain on all hosts"
     )]
     Version(u8),
-    /// By nobody.
+    /// Not by a launcher.
     #[error("refrain agent needs an invitation on stdin: use refrain run, which starts it")]
     Nothing,
 }

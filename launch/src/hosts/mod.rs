@@ -78,7 +78,7 @@ pub struct Hosts {
 }
 
 impl Hosts {
-    /// Starts a life of a rank; whether that succeeds is told later.
+    /// Starts a life of a rank; the agent reports success or failure later.
     pub(super) fn start(
         &self,
         rank: u32,

@@ -171,7 +171,7 @@ impl Job {
     }
 
     /// An agent is gone: its ranks end with it, which cannot be seen from here. The
-    /// job ends: nobody may take the place of one that perhaps still runs. FENCE-1
+    /// job ends: a rank that may still run must not be replaced. FENCE-1
     fn lose_host(&mut self, number: usize, why: &str) {
         let Some(hosts) = self.hosts() else { return };
         let host = hosts.host(number);

@@ -216,8 +216,8 @@ fn start_time(process: u32) -> Option<u64> {
 }
 
 /// Whether any thread of `process` may still run. One that has ended and waits
-/// to be reaped runs no more, but its id is not used again either; nobody may
-/// ever reap it (a container without an init).
+/// to be reaped runs no more, but its id is not used again either; it may never
+/// be reaped (a container without an init).
 pub(super) fn is_alive(process: u32) -> bool {
     match field(process, 3).as_deref() {
         None => false,

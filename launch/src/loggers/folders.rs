@@ -152,7 +152,7 @@ mod tests {
         assert!(error.to_string().contains("--event-rings"), "{error}");
     }
 
-    /// Whoever cleans up in another container does not know this process.
+    /// `refrain clean` in another container does not see this process.
     #[test]
     fn rings_are_gone_with_the_job_and_not_before() {
         let folder = tempfile::tempdir().expect("a folder");
@@ -170,6 +170,6 @@ mod tests {
         fs::create_dir(&foreign).expect("a new folder");
         File::create(foreign.join(leftovers::LOCK)).expect("a new file");
         leftovers::remove(&[folder.path().to_owned()]);
-        assert!(!foreign.exists(), "nobody locks it any more");
+        assert!(!foreign.exists(), "it is not locked any more");
     }
 }

@@ -38,7 +38,7 @@ pub(super) struct DepartedPeers {
     /// The own log memory.
     region: Region,
     /// By rank; `None`: this one.
-    peers: Vec<Option<Peer>>,
+    peers: Vec<Option<DepartedPeer>>,
     /// The answers that peers would have sent.
     answers: VecDeque<(Rank, Control)>,
     idle: Duration,
@@ -47,7 +47,7 @@ pub(super) struct DepartedPeers {
 
 /// A peer, as its log shows it.
 #[derive(Debug)]
-struct Peer {
+struct DepartedPeer {
     image: LogImage,
     key: LogKey,
     incarnation: Incarnation,
@@ -63,7 +63,7 @@ struct Peer {
 
 /// The logs that the fabric reads.
 pub(super) struct Collected {
-    peers: Vec<Option<Peer>>,
+    peers: Vec<Option<DepartedPeer>>,
 }
 
 impl Collected {
@@ -78,7 +78,7 @@ impl Collected {
         let departed = control.departed()?;
         let folder = config.spill_dir.as_ref().map(Path::new);
         let own = control.remains();
-        let mut peers: Vec<Option<Peer>> = (0..membership.size).map(|_| None).collect();
+        let mut peers: Vec<Option<DepartedPeer>> = (0..membership.size).map(|_| None).collect();
         for Departed {
             rank,
             incarnation,
@@ -91,7 +91,7 @@ impl Collected {
                 Some((life, memory)) => sent_to(rank, (*life, memory), folder, membership)?,
                 None => Ssn(0),
             };
-            peers[rank.index()] = Some(Peer {
+            peers[rank.index()] = Some(DepartedPeer {
                 image,
                 key: key(membership.job, (rank, incarnation), membership.rank),
                 incarnation,
@@ -180,7 +180,7 @@ fn sent_to(
     Ok(end)
 }
 
-impl Peer {
+impl DepartedPeer {
     /// Reads messages ahead, if none is left.
     fn read(&mut self) -> Result<(), ReadFailure> {
         let Some(from) = self
@@ -217,7 +217,12 @@ impl Peer {
 }
 
 /// Hands a message to the engine in frames; returns how many there were.
-fn hand_over(message: &Message, peer: &Peer, bytes_max: usize, sink: &mut dyn Sink) -> usize {
+fn hand_over(
+    message: &Message,
+    peer: &DepartedPeer,
+    bytes_max: usize,
+    sink: &mut dyn Sink,
+) -> usize {
     let source = peer.key.channel.source;
     let (mut offset, mut frames) = (0, 0);
     loop {
@@ -260,12 +265,12 @@ fn hand_over(message: &Message, peer: &Peer, bytes_max: usize, sink: &mut dyn Si
 }
 
 impl DepartedPeers {
-    fn peer(&mut self, rank: Rank) -> Option<&mut Peer> {
+    fn peer(&mut self, rank: Rank) -> Option<&mut DepartedPeer> {
         self.peers.get_mut(rank.index())?.as_mut()
     }
 
     fn has_more(&self) -> bool {
-        !self.answers.is_empty() || self.peers.iter().flatten().any(Peer::has_more)
+        !self.answers.is_empty() || self.peers.iter().flatten().any(DepartedPeer::has_more)
     }
 
     fn no_such_message(&mut self) -> FabricError {
