@@ -36,7 +36,8 @@ pub struct ChunkHeader {
 pub struct Seal {
     /// Bytes of header and records: what lies behind means nothing.
     pub used_bytes: u32,
-    /// Lowest sequence number of a record in this chunk.
+    /// Lowest sequence number of a record in this chunk. Of the program's stream, as
+    /// the next: internal streams are found by reading.
     pub ssn_low: Ssn,
     /// One past the highest sequence number of the log up to the end of this
     /// chunk.
