@@ -210,7 +210,7 @@ impl World {
             let shelf = &mut self.shelves[replica][rank];
             if let Phase::Running(pessimist) = &process.phase {
                 // Whatever it may have sent and was not taken yet.
-                let mut sender = pessimist.commits_ref().committer.clone();
+                let mut sender = pessimist.commits().committer.clone();
                 while let Some(batch) = sender.next_for(replica) {
                     shelf.late.push_back(Arc::from(batch));
                     sender.sent(replica);

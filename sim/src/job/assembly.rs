@@ -2,7 +2,7 @@
 
 use super::commitments::SimCommitments;
 use super::fabric::MortalFabric;
-use super::process::{Parts, Printing, RankProcess, Resume, SimEvents};
+use super::process::{Parts, RankProcess, Resume, SimEngine};
 use super::protocol::Watched;
 use super::saving::load_logs;
 use super::seat::Joining;
@@ -23,7 +23,7 @@ use refrain_logging::spill::{SpillLog, SpillOptions};
 use refrain_logging::store::faulty::{Delivery, MemoryOptions, MemoryStore};
 use refrain_rank::checkpoint::decode_engine;
 use refrain_rank::past::{Records, Sends};
-use refrain_rank::protocol::{Events, Logging};
+use refrain_rank::protocol::Logging;
 use refrain_rank::spilling::{Spilling, Surroundings};
 use refrain_ring::Arena;
 use refrain_ring::{Clock, Rank};
@@ -127,12 +127,11 @@ impl Assembly<'_> {
             incarnation: life.incarnation,
         };
         let pessimist = Pessimist::new(identity, start, commitments);
-        let events: SimEvents = Events::shared(pessimist, Printing::default());
         let member = match plan.protocol {
             ProtocolPlan::Pessimist => Member::Pessimist,
             ProtocolPlan::PessimistClassic => Member::PessimistClassic,
         };
-        let logging = Logging::new(member, Some(events.clone()));
+        let logging = Logging::new(member, Some(pessimist));
         let mut protocol = Watched::new(logging, life, self.stage.clone(), plan.planted);
         if let (Some(Planted::ReplayedRecorded), Some(past)) = (plan.planted, &past) {
             protocol.record_again(&past.events);
@@ -147,7 +146,7 @@ impl Assembly<'_> {
         let memory = arena.region().clone();
         let fabric = MortalFabric::new(fabric, life, mortal.clone(), self.stage.clone())
             .with_bug(plan.planted);
-        let mut engine = Engine::new(options, arena, Box::new(fabric), Box::new(protocol))
+        let mut engine = Engine::new(options, arena, Box::new(fabric), protocol)
             .with_clock(Clock(plan.first_clock));
         let mut disk = None;
         if plan.log.disk_bytes > 0 {
@@ -183,7 +182,6 @@ impl Assembly<'_> {
             resume,
             memory,
             disk,
-            events,
             stage: self.stage.clone(),
             planted: plan.planted,
             ranks: plan.ranks,
@@ -195,11 +193,11 @@ impl Assembly<'_> {
     /// REC-2, REC-8
     fn begin_again(
         &self,
-        engine: Engine,
+        engine: SimEngine,
         rank: Rank,
         past: &LifeBefore,
         mortal: &Mortal,
-    ) -> Result<Engine, String> {
+    ) -> Result<SimEngine, String> {
         let planted = self.plan.planted;
         let mut engine = engine;
         if let Some(part) = &past.resume.saved.engine {

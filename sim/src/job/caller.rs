@@ -9,6 +9,7 @@ use refrain_rank::calls::{self, Answer as Told};
 use refrain_ring::Clock;
 use refrain_transport::engine::{Engine, EngineError, Matched, SendTo, Status};
 use refrain_transport::matching::Pattern;
+use refrain_transport::protocol::Protocol;
 
 const CONTEXT: u32 = 0;
 
@@ -94,7 +95,7 @@ impl Caller {
     /// Those of the engine.
     pub fn begin(
         &mut self,
-        engine: &mut Engine,
+        engine: &mut Engine<impl Protocol>,
         call: &Call,
     ) -> Result<Option<Answer>, EngineError> {
         if let Some(posted) = self.post(engine, call)? {
@@ -132,7 +133,11 @@ impl Caller {
         Ok(self.ask(engine, call))
     }
 
-    fn post(&mut self, engine: &mut Engine, call: &Call) -> Result<Option<Answer>, EngineError> {
+    fn post(
+        &mut self,
+        engine: &mut Engine<impl Protocol>,
+        call: &Call,
+    ) -> Result<Option<Answer>, EngineError> {
         let (handle, room, is_receive) = match call {
             Call::Isend {
                 to,
@@ -169,7 +174,7 @@ impl Caller {
     }
 
     /// The answer to a call that has begun, if there is one.
-    pub fn ask(&mut self, engine: &mut Engine, call: &Call) -> Option<Answer> {
+    pub fn ask(&mut self, engine: &mut Engine<impl Protocol>, call: &Call) -> Option<Answer> {
         let clock = engine.now();
         match self.look(engine, call) {
             Told::Told(answer) => Some(answer),
@@ -184,7 +189,7 @@ impl Caller {
         }
     }
 
-    fn look(&mut self, engine: &mut Engine, call: &Call) -> Told<Answer> {
+    fn look(&mut self, engine: &mut Engine<impl Protocol>, call: &Call) -> Told<Answer> {
         let clock = engine.now();
         match call {
             // It was something else: the next progress fails. REC-8
@@ -217,7 +222,7 @@ impl Caller {
         }
     }
 
-    fn received(&mut self, engine: &mut Engine) -> Option<Answer> {
+    fn received(&mut self, engine: &mut Engine<impl Protocol>) -> Option<Answer> {
         let ended = self.requests.finish(engine, self.receiving?)?;
         self.receiving = None;
         Some(Answer::Ended(vec![ended]))
@@ -225,7 +230,7 @@ impl Caller {
 
     fn one(
         &mut self,
-        engine: &mut Engine,
+        engine: &mut Engine<impl Protocol>,
         clock: Clock,
         number: RequestNumber,
         is_test: bool,
@@ -236,7 +241,7 @@ impl Caller {
 
     fn several(
         &mut self,
-        engine: &mut Engine,
+        engine: &mut Engine<impl Protocol>,
         clock: Clock,
         chosen: &[RequestNumber],
         which: Several,

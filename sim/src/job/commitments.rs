@@ -6,7 +6,6 @@ use crate::planted::Planted;
 use refrain_logging::determinant::EventIndex;
 use refrain_logging::determinant::batch::BatchHeader;
 use refrain_logging::pessimist::Commits;
-use refrain_rank::protocol::Commitments;
 use refrain_ring::Clock;
 
 /// The client of a life.
@@ -18,6 +17,8 @@ pub struct SimCommitments {
     planted: Option<Planted>,
     /// The batch that may be the next.
     prepared: Option<Vec<u8>>,
+    /// Output waits for these events, counted from the first.
+    pub wanted: u64,
 }
 
 impl SimCommitments {
@@ -28,6 +29,7 @@ impl SimCommitments {
             begun: start,
             planted,
             prepared: None,
+            wanted: 0,
         }
     }
 
@@ -67,9 +69,11 @@ impl Commits for SimCommitments {
     fn is_instant(&self) -> bool {
         self.client.is_instant()
     }
-}
 
-impl Commitments for SimCommitments {
+    fn wanted(&self) -> u64 {
+        self.wanted
+    }
+
     fn trim(&mut self, before: Clock) {
         self.client.trim(before);
     }

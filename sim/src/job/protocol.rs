@@ -28,6 +28,11 @@ impl<P: Protocol> Watched<P> {
         }
     }
 
+    /// The real protocol.
+    pub fn inner_mut(&mut self) -> &mut P {
+        &mut self.inner
+    }
+
     /// As [`Planted::ReplayedRecorded`] has it.
     pub fn record_again(&mut self, events: &[Determinant]) {
         for event in events {

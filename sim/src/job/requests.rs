@@ -6,6 +6,7 @@ use crate::program::{Ended, RequestNumber};
 use refrain_rank::calls::{self, Answer, Handle, Handles};
 use refrain_ring::Clock;
 use refrain_transport::engine::{Engine, Outcome};
+use refrain_transport::protocol::Protocol;
 
 /// One request of a program.
 #[derive(Debug)]
@@ -84,7 +85,11 @@ impl Requests {
     }
 
     /// The end of a blocking call that made this request, if it has ended.
-    pub fn finish(&mut self, engine: &mut Engine, number: RequestNumber) -> Option<Ended> {
+    pub fn finish(
+        &mut self,
+        engine: &mut Engine<impl Protocol>,
+        number: RequestNumber,
+    ) -> Option<Ended> {
         let outcome = calls::finish(engine, self.handle(number).id()?)?;
         Some(self.end(number, &outcome))
     }
@@ -92,7 +97,7 @@ impl Requests {
     /// A wait for one, or a test.
     pub fn one(
         &mut self,
-        engine: &mut Engine,
+        engine: &mut Engine<impl Protocol>,
         clock: Clock,
         number: RequestNumber,
         is_test: bool,
@@ -111,7 +116,7 @@ impl Requests {
     /// A wait or test for several.
     pub fn several(
         &mut self,
-        engine: &mut Engine,
+        engine: &mut Engine<impl Protocol>,
         clock: Clock,
         chosen: &[RequestNumber],
         which: Several,

@@ -5,7 +5,6 @@
 use refrain_logging::determinant::EventIndex;
 use refrain_logging::determinant::batch::BatchHeader;
 use refrain_logging::pessimist::Commits;
-use refrain_rank::protocol::Commitments;
 use refrain_ring::Clock;
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -42,18 +41,8 @@ impl Commits for Desk {
     fn is_instant(&self) -> bool {
         false
     }
-}
 
-impl Commitments for Desk {
     fn trim(&mut self, before: Clock) {
         self.0.borrow_mut().trimmed = before;
-    }
-
-    fn leave(&mut self) -> bool {
-        true
-    }
-
-    fn explain(&self) -> Option<String> {
-        None
     }
 }

@@ -15,7 +15,7 @@ use refrain_logging::determinant::{Determinant, EventIndex};
 use refrain_logging::pessimist::Pessimist;
 use refrain_rank::checkpoint::{Loaded, LogLoading, decode_engine};
 use refrain_rank::past::Records;
-use refrain_rank::protocol::{Events, Logging, SharedEvents};
+use refrain_rank::protocol::Logging;
 use refrain_ring::{Arena, CHUNK_BYTES, Clock, Incarnation, Rank};
 use refrain_transport::engine::{
     Beginning, Engine, EngineOptions, Horizon, RequestId, SendTo, Started,
@@ -86,14 +86,16 @@ pub(super) enum Doing {
     Saving(Box<(Image, Horizon)>),
 }
 
+/// The engine of a life.
+type LifeEngine = Engine<Logging<Desk>>;
+
 /// See the [module](self).
 pub(super) struct Life {
     // First: what is lent to it goes after it.
-    pub engine: Engine,
+    pub engine: LifeEngine,
     pub rank: usize,
     pub incarnation: Incarnation,
     pub address: Address,
-    pub events: SharedEvents<Desk, ()>,
     pub desk: Desk,
     /// What it knew of lives before.
     pub records: Vec<Determinant>,
@@ -173,7 +175,6 @@ impl Start<'_> {
             _ => self.next_event(),
         };
         let pessimist = Pessimist::new(self.identity(), self.next_event(), desk.clone());
-        let events = Events::shared(pessimist, ());
         let address = fabric.address();
         let is_first = self.incarnation == Incarnation(0);
         for (peer, place) in (0..).zip(&self.peers) {
@@ -197,8 +198,8 @@ impl Start<'_> {
             size: ranks as u32,
             window_bytes: LOG_BYTES as u64,
         };
-        let protocol = Logging::new(Member::Pessimist, Some(Rc::clone(&events)));
-        let mut engine = Engine::new(options, arena, Box::new(wire), Box::new(protocol));
+        let protocol = Logging::new(Member::Pessimist, Some(pessimist));
+        let mut engine = Engine::new(options, arena, Box::new(wire), protocol);
         let after = beginning.as_ref().map(|beginning| beginning.clock);
         let records = self.records(after)?;
         if let (Some(beginning), Some(image)) = (beginning, self.image) {
@@ -224,7 +225,6 @@ impl Start<'_> {
             rank: self.rank,
             incarnation: self.incarnation,
             address,
-            events,
             desk,
             records,
             begun,
@@ -238,10 +238,10 @@ impl Start<'_> {
     /// LOG-5
     fn restore(
         &self,
-        engine: Engine,
+        engine: LifeEngine,
         beginning: Beginning,
         image: &Image,
-    ) -> Result<Engine, String> {
+    ) -> Result<LifeEngine, String> {
         let own = Rank(self.rank as u32);
         let until = beginning.next_ssns.clone();
         let mut engine = engine.with_beginning(beginning);

@@ -59,8 +59,9 @@ impl Life {
     fn hash_into(&self, hash: &mut DefaultHasher) {
         (self.incarnation, &self.at, &*self.begun.borrow()).hash(hash);
         self.desk.0.borrow().hash(hash);
-        let events = self.events.borrow();
-        (events.progress(), events.counts()).hash(hash);
+        if let Some(events) = self.engine.protocol().events() {
+            (events.recorded(), events.stable(), events.counts()).hash(hash);
+        }
         match &self.doing {
             Doing::Nothing => 0.hash(hash),
             Doing::Sending(_, _, sent) => (1, sent).hash(hash),
