@@ -52,6 +52,18 @@ impl Frontier {
         core::iter::once(self.program).chain(self.internal.iter().copied())
     }
 
+    /// From its messages, as [`Frontier::all`] gives them; `None`: it gives no such ones.
+    pub fn of_all(ssns: &[Ssn]) -> Option<Self> {
+        let mut frontier = Self::default();
+        for (stream, ssn) in ssns.iter().enumerate() {
+            if usize::from(ssn.stream().0) != stream {
+                return None;
+            }
+            frontier.raise_to(*ssn);
+        }
+        (frontier.all().count() == ssns.len()).then_some(frontier)
+    }
+
     /// Whether a message lies before.
     #[inline]
     pub fn is_beyond(&self, ssn: Ssn) -> bool {
@@ -66,6 +78,37 @@ impl Frontier {
     /// Whether it is beyond `other` in no stream.
     pub fn is_within(&self, other: &Frontier) -> bool {
         self.first_beyond(other).is_none()
+    }
+
+    /// Goes to this message of its stream, forward or back.
+    pub fn set(&mut self, ssn: Ssn) {
+        match ssn.is_program() {
+            true => self.program = ssn,
+            false => {
+                let index = ssn.stream().internal_index();
+                if let Some(known) = self.internal.get_mut(index) {
+                    *known = ssn;
+                }
+                self.raise_internal(ssn);
+            }
+        }
+        while self.internal.pop_if(|last| last.count() == 0).is_some() {}
+    }
+
+    /// Goes back to this message of its stream, if it lies beyond.
+    pub fn lower_to(&mut self, ssn: Ssn) {
+        if self.is_beyond(ssn) {
+            self.set(ssn);
+        }
+    }
+
+    /// The same of the program's stream, and of all others what `other` has.
+    #[must_use]
+    pub fn with_internal_of(&self, other: &Frontier) -> Frontier {
+        Self {
+            program: self.program,
+            internal: other.internal.clone(),
+        }
     }
 
     /// Moves on to this message of its stream, if it lies behind.
@@ -132,10 +175,14 @@ mod tests {
             let before = maps[which].get(&stream).copied().unwrap_or(0);
             assert_eq!(frontiers[which].of(ssn.stream()).count(), before);
             assert_eq!(frontiers[which].is_beyond(ssn), count < before);
-            match random(3) {
+            match random(5) {
                 0 => {
                     assert_eq!(frontiers[which].take_next(ssn.stream()).count(), before);
                     maps[which].insert(stream, before + 1);
+                }
+                1 => {
+                    frontiers[which].lower_to(ssn);
+                    maps[which].insert(stream, before.min(count));
                 }
                 _ => {
                     frontiers[which].raise_to(ssn);
@@ -147,6 +194,8 @@ mod tests {
             assert_eq!(frontiers[0].is_within(&frontiers[1]), !beyond);
             let both = frontiers[0].clone().max(&frontiers[1]);
             assert!(frontiers.iter().all(|one| one.is_within(&both)));
+            let all: Vec<Ssn> = both.all().collect();
+            assert_eq!(Frontier::of_all(&all), Some(both));
             if random(50) == 0 {
                 frontiers = Default::default();
                 maps = Default::default();
@@ -158,6 +207,10 @@ mod tests {
     fn a_frontier_at_the_first_messages_is_the_default() {
         assert_eq!(Frontier::from(Ssn::first(Stream(7))), Frontier::default());
         assert_eq!(Frontier::from(Ssn(4)).program, Ssn(4));
+        let first = Ssn::first(Stream(1));
+        for strange in [&[][..], &[Ssn(3), first], &[first], &[Ssn(3), Ssn(3)]] {
+            assert_eq!(Frontier::of_all(strange), None);
+        }
     }
 
     /// STREAM-1

@@ -97,17 +97,21 @@ impl LentChunk {
     pub fn seal(&mut self, job: u64) -> Seal {
         let mut checks = crc32fast::Hasher::new();
         let ssn_end = self.ends.program;
-        let mut ssn_low = ssn_end;
+        let (mut ssn_low, mut has_internal) = (ssn_end, false);
         let mut at = CHUNK_HEADER_BYTES;
         while at < self.used_bytes() {
             let (record_bytes, ssn, check) = self.check_record(at);
             checks.update(&check.to_le_bytes());
-            ssn_low = ssn_low.min(ssn);
+            match ssn.is_program() {
+                true => ssn_low = ssn_low.min(ssn),
+                false => has_internal = true,
+            }
             at += record_bytes;
         }
         debug_assert_eq!(at, self.used_bytes(), "the last record ends the chunk");
         let seal = Seal {
             used_bytes: self.used_bytes,
+            has_internal,
             ssn_low,
             ssn_end,
             job,

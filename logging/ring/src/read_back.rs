@@ -147,10 +147,10 @@ impl fmt::Debug for ReadBack {
 
 impl ReadBack {
     /// A reader of all messages of `log` from `from` on.
-    pub fn new(log: &ChannelLog, from: Frontier) -> Self {
+    pub fn new(log: &ChannelLog, from: impl Into<Frontier>) -> Self {
         Self {
             identity: log.identity(),
-            from,
+            from: from.into(),
             place: None,
             ahead: DiskAhead::new(log.identity()),
             present: None,

@@ -5,7 +5,7 @@ use crate::disk::MemoryDisk;
 use crate::memory::{Room, receive_buffer, send_buffer};
 use crate::recorder::{Recorder, TestProtocol};
 use crate::rig::UNTOUCHED;
-use refrain_ring::{Incarnation, Rank, RecordHeader, RecordKind, Ssn};
+use refrain_ring::{Frontier, Incarnation, Rank, RecordHeader, RecordKind};
 use refrain_transport::engine::{
     Beginning, Engine, EngineError, EngineOptions, Horizon, Progress, ReadBack, RequestId, SendTo,
     Started,
@@ -44,7 +44,7 @@ struct Saving {
     checkpoint: Checkpoint,
     horizon: Horizon,
     /// By receiver, with the first message that is not written wholly.
-    readers: Vec<Option<(ReadBack, Ssn)>>,
+    readers: Vec<Option<(ReadBack, Frontier)>>,
 }
 
 pub struct Life {
@@ -278,15 +278,15 @@ impl Life {
         let reader = |to: u32| {
             let from = self.engine.log_kept_from(Rank(to));
             let is_other = Rank(to) != self.rank;
-            is_other.then(|| (self.engine.read_back(Rank(to), from), from))
+            is_other.then(|| (self.engine.read_back(Rank(to), &from), from))
         };
         self.saving = Some(Saving {
-            readers: (0..beginning.next_ssns.len() as u32).map(reader).collect(),
+            readers: (0..beginning.next.len() as u32).map(reader).collect(),
             horizon: self.engine.horizon(),
             checkpoint: Checkpoint {
                 next_step: 0,
                 seen: self.seen,
-                logs: vec![Vec::new(); beginning.next_ssns.len()],
+                logs: vec![Vec::new(); beginning.next.len()],
                 beginning,
             },
         });
@@ -301,11 +301,11 @@ impl Life {
             logs, beginning, ..
         } = &mut saving.checkpoint;
         for (to, entry) in saving.readers.iter_mut().enumerate() {
-            let until = beginning.next_ssns[to];
+            let until = &beginning.next[to];
             let Some((reader, written)) = entry else {
                 continue;
             };
-            if *written >= until {
+            if until.is_within(written) {
                 *entry = None;
                 continue;
             }
@@ -328,8 +328,8 @@ impl Life {
 fn read_some(
     engine: &mut Engine<TestProtocol>,
     reader: &mut ReadBack,
-    written: &mut Ssn,
-    until: Ssn,
+    written: &mut Frontier,
+    until: &Frontier,
     log: &mut SavedLog,
 ) {
     let mut left_bytes = 0;
@@ -339,7 +339,7 @@ fn read_some(
         left_bytes = header.extent - read_bytes;
     }
     let progress = engine.read_on(reader, &mut |header, payload| {
-        if header.ssn >= until {
+        if !until.is_beyond(header.ssn) {
             return;
         }
         if header.kind != RecordKind::Fragment {
@@ -347,12 +347,12 @@ fn read_some(
         }
         left_bytes -= payload.len() as u64;
         if left_bytes == 0 {
-            *written = header.ssn.next();
+            written.raise_to(header.ssn.next());
         }
         log.push((*header, payload.to_vec()));
     });
-    if let Progress::Passed(kept_from) = progress.expect("the log can be read") {
-        *written = (*written).max(kept_from);
+    if let Progress::Passed(_) = progress.expect("the log can be read") {
+        written.raise(reader.from());
     }
 }
 
