@@ -9,12 +9,12 @@
 use comfy_table::presets::NOTHING;
 use comfy_table::{CellAlignment, Table};
 use miette::{IntoDiagnostic, WrapErr, miette};
-use refrain::choice::events::{WayChoice, way};
-use refrain::choice::library::{LIBFABRIC, LIBIBVERBS, NamedLibrary};
 use refrain::{Incarnation, Rank, Ssn};
 use refrain_eventlog::Level;
 use refrain_eventlog::client::{Client, ClientOptions, ServerAddress};
 use refrain_eventlog::message::Way;
+use refrain_job::choice::events::{WayChoice, way};
+use refrain_job::choice::library::{LIBFABRIC, LIBIBVERBS, NamedLibrary};
 use refrain_logging::determinant::Matched;
 use refrain_logging::determinant::recorder::{Identity, Recorder};
 use refrain_ring::Clock;
@@ -100,7 +100,7 @@ pub fn run(arguments: &Arguments) -> miette::Result<ExitCode> {
     for way_name in &arguments.way {
         let choice = way(way_name).into_diagnostic()?;
         for stable in &arguments.stable {
-            let level = refrain::choice::events::level(stable).into_diagnostic()?;
+            let level = refrain_job::choice::events::level(stable).into_diagnostic()?;
             for batch in &arguments.batch {
                 lines.push((
                     way_name.clone(),

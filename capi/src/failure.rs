@@ -83,9 +83,9 @@ impl From<Error> for Failure {
             Error::Fabric(_) => Code::Fabric,
             Error::Engine(_) => Code::Engine,
             Error::Control { .. } => Code::Control,
-            Error::Aborted(_) | Error::Interrupted { .. } => Code::Aborted,
+            Error::Aborted(_) => Code::Aborted,
             Error::Forked => Code::World,
-            Error::Program { .. } | Error::Config(_) => Code::Config,
+            Error::Config(_) => Code::Config,
         };
         Self::new(code, error)
     }

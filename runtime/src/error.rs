@@ -1,6 +1,8 @@
 //! Everything that can go wrong for a program that uses the library.
 
 use core::fmt;
+use refrain_job::JobError;
+use refrain_rank::dead_rank::DeadRankError;
 use refrain_ring::Rank;
 use refrain_transport::engine::Stall;
 use thiserror::Error;
@@ -65,14 +67,6 @@ pub enum Error {
     /// The launcher ends the job.
     #[error("the job is being ended: {0}")]
     Aborted(String),
-    /// The program that was to be started cannot be.
-    #[error("{reason}")]
-    Program {
-        /// What was tried and what to do.
-        reason: String,
-        /// It exists, but may not be executed.
-        found: bool,
-    },
     /// A child that a rank's process has forked calls the library.
     #[error(
         "this process was forked by the process of a rank: only the process that joined the job may call the library; a child may run another program (exec) or exit"
@@ -81,14 +75,6 @@ pub enum Error {
     /// The job's settings cannot be used.
     #[error("{0}")]
     Config(String),
-    /// A signal to the launcher ended the job before its ranks were started.
-    #[error("the job was ended by {name} before its ranks were started")]
-    Interrupted {
-        /// As shells have it: 128 + signal.
-        status: u8,
-        /// The signal's name.
-        name: String,
-    },
 }
 
 /// Why a payload log is full.
@@ -132,6 +118,23 @@ impl fmt::Display for LogFull {
                 ": raise --log-memory, give it a disk with --spill-dir, or publish checkpoints more often",
             ),
         }
+    }
+}
+
+impl From<JobError> for Error {
+    fn from(error: JobError) -> Self {
+        match error {
+            JobError::Argument(reason) => Self::Argument(reason),
+            JobError::Config(reason) => Self::Config(reason),
+            JobError::Control { attempted, error } => Self::Control { attempted, error },
+            JobError::Aborted(reason) => Self::Aborted(reason),
+        }
+    }
+}
+
+impl From<DeadRankError> for Error {
+    fn from(error: DeadRankError) -> Self {
+        Self::Config(error.to_string())
     }
 }
 

@@ -7,8 +7,8 @@
 mod plot;
 mod report;
 
-use refrain::size;
 use refrain_checkpoint::policy::{Settings, compare};
+use refrain_launch::size;
 use report::Report;
 use std::fs;
 use std::path::{Path, PathBuf};

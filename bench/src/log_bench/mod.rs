@@ -20,7 +20,7 @@ pub use report::Report;
 
 use crate::disk::{self, Access, Lane, Load, Transferred, Until, Way};
 use crate::interrupt::{Interrupt, STATUS_INTERRUPTED};
-use refrain::size;
+use refrain_launch::size;
 use refrain_logging::store::disk::DiskEngine;
 use refrain_ring::CHUNK_BYTES;
 use std::path::PathBuf;

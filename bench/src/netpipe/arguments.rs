@@ -3,10 +3,11 @@
 use super::log_budget::{LogRoom, default_budget_bytes, message_cost_bytes};
 use super::sizes::{Point, format_size, series};
 use super::{NetpipeError, fabrics};
-use refrain::choice::library::{LIBFABRIC, LIBIBVERBS};
-use refrain::choice::{self, Choice};
-use refrain::seconds::{self, Limit};
-use refrain::{machine, size};
+use refrain_job::choice::library::{LIBFABRIC, LIBIBVERBS};
+use refrain_job::choice::{self, Choice};
+use refrain_job::machine;
+use refrain_launch::seconds::{self, Limit};
+use refrain_launch::size;
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 use std::time::Duration;

@@ -494,7 +494,7 @@ impl ChannelLog {
     }
 
     /// Empties the chunk and says what it holds, for those who find it after
-    /// this process is gone (docs/log-format.md). Killed in between, it leaves
+    /// this process is gone (docs/formats/log-format.md). Killed in between, it leaves
     /// a chunk that says nothing, never one that claims what was in it before.
     fn begin_chunk(&self, region: &Region, start: usize, sequence: u64) {
         region.clear_first_word(start);

@@ -32,19 +32,17 @@ pub use payload::{Incoming, Outgoing};
 pub use read_log::Logged;
 pub use request::{Request, Status};
 pub use scope::Scope;
-pub(crate) use setup::default_bytes as default_log_bytes;
-pub(crate) use time::unix_ns;
 
 use crate::Error;
-use crate::control::ControlPlane;
 use crate::protocol::Engine;
-use crate::statistics::{EventStatistics, Statistics};
 use checkpoint::Checkpoints;
 use forked::OfThisProcess;
 use news::Attention;
 use only::Only;
 use peers::Peers;
 use recovering::Recovering;
+use refrain_job::control::ControlPlane;
+use refrain_job::statistics::{EventStatistics, Statistics};
 use refrain_rank::calls;
 use refrain_ring::{Clock, Incarnation, Rank};
 use refrain_transport::engine::{Matched, Outcome, ReceiveBuffer, RequestId, SendBuffer, Started};
@@ -53,7 +51,8 @@ use time::JobTime;
 use waiting::{LogWatch, Patience};
 
 /// A rank's view of its job. Not for concurrent callers: every operation takes
-/// `&mut self`, and the type is neither `Send` nor `Sync`.
+/// `&mut self`, and the type is not `Sync`. It may move to another thread between two
+/// calls.
 pub struct World {
     rank: Rank,
     size: u32,
@@ -76,7 +75,6 @@ pub struct World {
     scopes: u64,
     /// Memory of the scope before, empty.
     spare_begun: Vec<RequestId>,
-    /// Not shared with other threads either.
     _only: Only,
 }
 

@@ -50,7 +50,7 @@ pub enum NotBetween {
     },
     /// An internal operation was begun and its end was not seen. STREAM-5
     #[error(
-        "an operation that was begun at clock {begun_at} is open: complete all operations before a checkpoint"
+        "an internal operation that was begun at clock {begun_at} is open: complete it before a checkpoint"
     )]
     OpenOperation {
         /// Its id in events.

@@ -145,7 +145,7 @@ pub enum EngineError {
     },
     /// More internal operations than there are streams.
     #[error(
-        "{open} operations are under way, as many as a rank may have: complete some before the next"
+        "{open} internal operations are open, as many as a rank may have: complete one before the next"
     )]
     NoStream {
         /// How many.

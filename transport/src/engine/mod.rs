@@ -3,7 +3,9 @@
 //! Deterministic given the order of calls and arrivals; never blocks and reads
 //! no clock: whoever calls loops over [`Engine::progress`] and
 //! [`Engine::wait`]. Not for concurrent callers: everything takes `&mut self`,
-//! and the raw buffers inside make the type neither `Send` nor `Sync`.
+//! and the raw buffers inside make the type neither `Send` nor `Sync`. Whether it
+//! may move to another thread depends on what it is made of, and on lenders of
+//! buffers: its owner decides.
 //!
 //! A message takes one of three ways. *Eager in one frame*: packed into the log
 //! and posted by the call that sends it. *Eager in fragments*: the same, frame
@@ -20,7 +22,7 @@
 //! once where the log is used again.
 //!
 //! Beside the program's messages there are those of internal operations, whose steps
-//! are issued by progress at any time ([`Operation`], docs/design/internal-operations.md).
+//! are issued by progress at any time ([`InternalOperation`], docs/design/internal-operations.md).
 //!
 //! Peers may die and come back, and the rank itself may be a later life
 //! ([`Engine::fence`], [`Engine::connect`], [`Engine::with_beginning`]): the two
@@ -65,7 +67,7 @@ pub use error::EngineError;
 pub use horizon::Horizon;
 pub use inside::Inside;
 pub use looking::Statistics;
-pub use operation::Operation;
+pub use operation::InternalOperation;
 pub use read_back::ReadBack;
 pub use refrain_ring::read_back::{Progress, ReadBackError};
 pub use request::{Outcome, RequestId, Status};

@@ -15,13 +15,13 @@ use refrain_ring::{Clock, Stream};
 
 /// An operation under way, as those hold it that issue its steps.
 #[derive(Debug)]
-pub struct Operation {
+pub struct InternalOperation {
     id: RequestId,
     stream: Stream,
     begun_at: Clock,
 }
 
-impl Operation {
+impl InternalOperation {
     /// Its request: what the program waits for. Its id in events is the clock at which
     /// the operation began.
     pub fn id(&self) -> RequestId {
@@ -83,13 +83,13 @@ impl Operations {
 
 impl<P: Protocol> Engine<P> {
     /// Begins an internal operation, as one operation of the clock. Its end is waited
-    /// for by [its request](Operation::id), as that of a send; whoever tells the program
+    /// for by [its request](InternalOperation::id), as that of a send; whoever tells the program
     /// of it [retires](Engine::retire) the request, and the stream is free again.
     /// STREAM-2
     ///
     /// # Errors
     /// When as many are open as there are streams.
-    pub fn begin_operation(&mut self) -> Result<Operation, EngineError> {
+    pub fn begin_internal(&mut self) -> Result<InternalOperation, EngineError> {
         let begun_at = self.tick();
         let stream = self.operations.take(begun_at);
         let stream = stream.ok_or(EngineError::NoStream {
@@ -97,7 +97,7 @@ impl<P: Protocol> Engine<P> {
         })?;
         let kind = Kind::Operation(stream);
         let id = self.requests.add(begun_at, kind, State::Operating);
-        Ok(Operation {
+        Ok(InternalOperation {
             id,
             stream,
             begun_at,
@@ -113,13 +113,13 @@ impl<P: Protocol> Engine<P> {
     ///
     /// # Panics
     /// When the job has no such rank.
-    pub fn send_in(
+    pub fn send_internal(
         &mut self,
-        operation: &Operation,
+        operation: &InternalOperation,
         mut buffer: SendBuffer,
         to: SendTo,
     ) -> Result<Started, EngineError> {
-        let Operation {
+        let InternalOperation {
             stream, begun_at, ..
         } = *operation;
         if self.plays_again {
@@ -135,9 +135,9 @@ impl<P: Protocol> Engine<P> {
     ///
     /// # Panics
     /// When the job has no such rank.
-    pub fn receive_in(
+    pub fn receive_internal(
         &mut self,
-        operation: &Operation,
+        operation: &InternalOperation,
         buffer: ReceiveBuffer,
         from: Envelope,
     ) -> RequestId {
@@ -163,7 +163,7 @@ impl<P: Protocol> Engine<P> {
 
     /// All steps of an operation have ended, and their requests are retired: its own is
     /// complete.
-    pub fn finish_operation(&mut self, operation: Operation) {
+    pub fn finish_internal(&mut self, operation: InternalOperation) {
         let status = Status {
             source: self.options.rank,
             tag: 0,

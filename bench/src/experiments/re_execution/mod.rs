@@ -33,18 +33,18 @@ pub struct Arguments {
     #[arg(long, value_name = "K", default_value_t = 1)]
     tokens: u32,
     /// Lengths of tokens, at least 16 bytes, separated by commas
-    #[arg(long, value_name = "SIZES", value_delimiter = ',', value_parser = refrain::size::parse,
+    #[arg(long, value_name = "SIZES", value_delimiter = ',', value_parser = refrain_launch::size::parse,
           default_value = "64,1K,4K,16K,64K,256K,1M")]
     sizes: Vec<u64>,
     /// Length of what rank 0 sends, the first that plays again: it receives tokens of
     /// the other lengths, and is receive-bound
-    #[arg(long, value_name = "SIZE", value_parser = refrain::size::parse)]
+    #[arg(long, value_name = "SIZE", value_parser = refrain_launch::size::parse)]
     answers: Option<u64>,
     /// Receive from any source: each reception is an event that is told again
     #[arg(long)]
     any: bool,
     /// How much each rank sends, at most
-    #[arg(long, value_name = "SIZE", default_value = "128M", value_parser = refrain::size::parse)]
+    #[arg(long, value_name = "SIZE", default_value = "128M", value_parser = refrain_launch::size::parse)]
     volume: u64,
     /// How many tokens each rank sends, at most
     #[arg(long, value_name = "TURNS", default_value_t = 50_000, value_parser = clap::value_parser!(u64).range(1..))]

@@ -22,7 +22,7 @@ use super::report::{Progress, Reporting, status};
 use super::{ExperimentError, milliseconds};
 use crate::workload::pairs::{COURSE_FILE, Note, STANDSTILLS_FILE, Standstill};
 use course::Course;
-use refrain::launcher::Recovery;
+use refrain_launch::Recovery;
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use serde::Serialize;
 use std::process::ExitCode;

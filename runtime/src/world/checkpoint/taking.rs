@@ -3,9 +3,9 @@
 
 use super::{Checkpointed, Traffic, World};
 use crate::Error;
-use crate::voice::tell;
 use core::fmt;
 use refrain_checkpoint::{CheckpointError, SectionKind, Writing};
+use refrain_job::stderr::report;
 use refrain_rank::checkpoint::{LogSaving, SaveError, Saved, encode_engine};
 use refrain_ring::Rank;
 use refrain_transport::engine::{Beginning, NotBetween};
@@ -93,7 +93,7 @@ pub(super) fn take(
     mark_output(world, number)?;
     let stable = writing.commit().map_err(|error| failed(&error))?;
     for left in &stable.left {
-        tell(format_args!("rank {}: {left}", world.rank));
+        report(format_args!("rank {}: {left}", world.rank));
     }
     if let Some(control) = &mut world.control {
         control.tell_stable(number, stable.bytes, log_bytes)?;
@@ -138,7 +138,7 @@ fn mark_output(world: &mut World, number: u64) -> Result<(), Error> {
     let _ = io::stdout().flush();
     crate::stdio::flush_of_c();
     match &mut world.control {
-        Some(control) => control.mark_output(number),
+        Some(control) => Ok(control.mark_output(number)?),
         None => Ok(()),
     }
 }

@@ -15,8 +15,6 @@ mod neighbours;
 mod past;
 mod spill;
 
-pub(crate) use log_size::default_bytes;
-
 use super::World;
 use super::forked::{self, OfThisProcess};
 use super::news::Attention;
@@ -24,10 +22,10 @@ use super::only::Only;
 use super::time::JobTime;
 use super::waiting::{LogWatch, Patience};
 use crate::Error;
-use crate::config::JobConfig;
-use crate::control::ControlPlane;
 use joining::{Joined, Joining};
 use low_numbers::LowNumbers;
+use refrain_job::config::JobConfig;
+use refrain_job::control::ControlPlane;
 use refrain_ring::{Incarnation, Rank};
 use refrain_transport::fabric::FabricError;
 use std::time::Instant;

@@ -1,6 +1,6 @@
 //! The suite on libfabric: several endpoints in this process, every provider
 //! that any machine has, with the library of the system and a second one
-//! (`REFRAIN_LIBFABRIC_SECOND`, see docs/testing.md). Verbs under libfabric need a
+//! (`REFRAIN_LIBFABRIC_SECOND`, see docs/design/testing.md). Verbs under libfabric need a
 //! device, which the guest of `ci/softroce` has; elsewhere they are skipped.
 
 use super::greeting::alone_on_libfabric;

@@ -7,13 +7,19 @@ use crate::recorder::{Recorder, TestProtocol};
 use crate::rig::UNTOUCHED;
 use refrain_ring::{Frontier, Incarnation, Rank, RecordHeader, RecordKind};
 use refrain_transport::engine::{
-    Beginning, Engine, EngineError, EngineOptions, Horizon, Progress, ReadBack, RequestId, SendTo,
-    Started,
+    Beginning, Engine, EngineError, EngineOptions, Horizon, InternalOperation, Progress, ReadBack,
+    RequestId, SendTo, Started,
 };
 use refrain_transport::fabric::sim::Network;
 use refrain_transport::fabric::{Address, Fabric};
-use refrain_transport::matching::Pattern;
+use refrain_transport::matching::{Envelope, Pattern};
 use std::collections::BTreeMap;
+
+/// Some messages are those of internal operations: their order among the others is not
+/// kept, and streams are mixed in the logs. STREAM-3
+fn is_internal(number: usize) -> bool {
+    number % 4 == 1
+}
 
 /// Rounds in which a log of a checkpoint must find room.
 const ROUNDS_MAX: usize = 10_000;
@@ -58,6 +64,8 @@ pub struct Life {
     seen: Seen,
     receives: BTreeMap<usize, (RequestId, Room)>,
     sends: BTreeMap<usize, RequestId>,
+    /// By message, and whether it is sent.
+    operations: BTreeMap<(usize, bool), InternalOperation>,
     saving: Option<Saving>,
     /// Of a checkpoint that is stable and not published.
     unpublished: Option<Horizon>,
@@ -128,6 +136,7 @@ impl Life {
             seen: from.map_or(0, |from| from.seen),
             receives: BTreeMap::new(),
             sends: BTreeMap::new(),
+            operations: BTreeMap::new(),
             saving: None,
             unpublished: None,
         }
@@ -211,7 +220,19 @@ impl Life {
             tag: message.tag,
             synchronous: message.synchronous,
         };
-        let started = self.engine.start_send(send_buffer(&room), to);
+        let buffer = send_buffer(&room);
+        let started = match is_internal(number) {
+            false => self.engine.start_send(buffer, to),
+            true => {
+                let operation = self.engine.begin_internal().expect("a free stream");
+                let context = number as u32;
+                let started =
+                    self.engine
+                        .send_internal(&operation, buffer, SendTo { context, ..to });
+                self.operations.insert((number, true), operation);
+                started
+            }
+        };
         if let Started::Pending(id) = started.expect("the log can hold it") {
             self.sends.insert(number, id);
         }
@@ -220,15 +241,24 @@ impl Life {
 
     /// One that was sent before the checkpoint is complete.
     fn wait_send(&mut self, number: usize) -> bool {
-        let Some(id) = self.sends.get(&number).copied() else {
-            return true;
-        };
-        if self.engine.outcome(id).is_none() {
-            return false;
+        if let Some(id) = self.sends.get(&number).copied() {
+            if self.engine.outcome(id).is_none() {
+                return false;
+            }
+            self.engine.retire(id);
+            self.sends.remove(&number);
         }
-        self.engine.retire(id);
-        self.sends.remove(&number);
+        self.end_operation((number, true));
         true
+    }
+
+    /// The program is told that the operation of a message is complete.
+    fn end_operation(&mut self, of: (usize, bool)) {
+        if let Some(operation) = self.operations.remove(&of) {
+            let id = operation.id();
+            self.engine.finish_internal(operation);
+            self.engine.retire(id);
+        }
     }
 
     fn receive(&mut self, program: &Program, number: usize, rooms: &mut Vec<Room>) -> bool {
@@ -241,7 +271,20 @@ impl Life {
             tag: Some(message.tag),
         };
         let buffer = receive_buffer(&room, message.bytes);
-        let id = self.engine.start_receive(buffer, pattern);
+        let id = match is_internal(number) {
+            false => self.engine.start_receive(buffer, pattern),
+            true => {
+                let operation = self.engine.begin_internal().expect("a free stream");
+                let envelope = Envelope {
+                    context: number as u32,
+                    source: Rank(message.from as u32),
+                    tag: message.tag,
+                };
+                let id = self.engine.receive_internal(&operation, buffer, envelope);
+                self.operations.insert((number, false), operation);
+                id
+            }
+        };
         self.receives.insert(number, (id, room));
         true
     }
@@ -266,6 +309,7 @@ impl Life {
         );
         self.seen = see(self.seen, number, &found);
         self.receives.remove(&number);
+        self.end_operation((number, false));
         true
     }
 
