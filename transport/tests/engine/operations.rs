@@ -285,6 +285,7 @@ fn later_life(before: usize, behind: usize) -> Option<EngineError> {
     for message in 0..before {
         step(&mut pair, &operation, message as u64).expect("nothing is wrong yet");
     }
+    pair.hold_commits(0);
     let clock = pair.engine(0).tick();
     pair.engine(0).note_probe(clock, &found(Rank(1)), Ssn(0));
     for message in before..before + behind {

@@ -90,6 +90,12 @@ impl Pair {
         connected.expect("it lives");
     }
 
+    /// Events of a rank are logged and not stable from now on.
+    pub fn hold_commits(&self, rank: usize) {
+        let life = self.lives[rank].as_ref().expect("it lives");
+        life.protocol.hold_commits();
+    }
+
     /// Memory that lives as long as the pair.
     pub fn room(&mut self, bytes: &[u8]) -> Room {
         let room = Room::holding(bytes);
