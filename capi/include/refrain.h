@@ -149,7 +149,8 @@ typedef struct refrain_status {
     int32_t tag;
     /* 1: the receive was cancelled, and there is no message. */
     int32_t cancelled;
-    int32_t reserved;
+    /* 1: the message was longer than the buffer; the rest is lost. */
+    int32_t truncated;
 } refrain_status;
 
 /* Sends `bytes` bytes. Returns when the data may be changed, which is as soon as it
@@ -229,8 +230,9 @@ int refrain_test_any(refrain_world *world, size_t count, refrain_request request
 
 /* Waits until at least one request has ended. *ended is the number that have ended;
  * it is 0 only if all are null. `indices` and `statuses` have room for `count` entries
- * and receive those that have ended. After an error *ended is 0; with
- * REFRAIN_ERR_TRUNCATED the requests that have ended are null. */
+ * and receive those that have ended. With REFRAIN_ERR_TRUNCATED all is written as
+ * without an error, and the statuses say which messages were too long. After other
+ * errors *ended is 0. */
 int refrain_wait_some(refrain_world *world, size_t count, refrain_request requests[],
                       size_t *ended, size_t indices[], refrain_status statuses[]);
 
@@ -240,7 +242,7 @@ int refrain_test_some(refrain_world *world, size_t count, refrain_request reques
 
 /* Waits for all requests. The statuses are in the order of the requests; those of
  * null requests are undefined. With REFRAIN_ERR_TRUNCATED all have ended and are
- * null. */
+ * null, and the statuses say which messages were too long. */
 int refrain_wait_all(refrain_world *world, size_t count, refrain_request requests[],
                      refrain_status statuses[]);
 

@@ -1,7 +1,7 @@
 //! What a call of C comes to when it fails: a code and a text.
 
 use core::fmt;
-use refrain::Error;
+use refrain::{Ended, Error};
 
 /// `enum refrain_error` of the header, without `REFRAIN_OK`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -72,10 +72,22 @@ impl Failure {
     }
 }
 
+/// The end of one of several requests: a failure when its message was too long.
+pub fn whole(ended: &Ended) -> Result<(), Failure> {
+    match ended.status() {
+        Ok(_) => Ok(()),
+        Err(error) => Err(Failure::new(
+            Code::Truncated,
+            format_args!("request {} of the call: {error}", ended.index),
+        )),
+    }
+}
+
 impl From<Error> for Failure {
     fn from(error: Error) -> Self {
         let code = match &error {
-            Error::Truncated { .. } => Code::Truncated,
+            Error::Truncated { .. } | Error::TooLong(_) => Code::Truncated,
+            Error::Request { .. } => Code::Request,
             Error::NoSuchRank { .. } => Code::Rank,
             Error::Argument(_) => Code::Argument,
             Error::LogFull(_) => Code::LogFull,

@@ -24,24 +24,21 @@ const COLLAPSE_SINCE: (u32, u32) = (6, 1);
 /// Arguments of `refrain info`.
 #[derive(Args)]
 pub struct Arguments {
-    /// List libfabric's providers: which are usable, and what each promises.
+    /// List libfabric's providers, with their guarantees.
     #[arg(long)]
     providers: bool,
-    /// List the RDMA devices of libibverbs: their ports, addresses and limits, what
-    /// would be chosen, and what is in the way.
+    /// List RDMA devices: ports, addresses, limits, the chosen port, and obstacles.
     #[arg(long, conflicts_with = "providers")]
     verbs: bool,
-    /// The file of libfabric; else the one that REFRAIN_LIBFABRIC names, else
-    /// libfabric.so.1 as the loader finds it.
+    /// File of libfabric [default: $REFRAIN_LIBFABRIC or libfabric.so.1].
     #[arg(long, value_name = "FILE")]
     libfabric: Option<PathBuf>,
-    /// The file of libibverbs; else the one that REFRAIN_LIBIBVERBS names, else
-    /// libibverbs.so.1 as the loader finds it.
+    /// File of libibverbs [default: $REFRAIN_LIBIBVERBS or libibverbs.so.1].
     #[arg(long, value_name = "FILE")]
     libibverbs: Option<PathBuf>,
 }
 
-/// Prints what this machine offers, what is chosen and why.
+/// Prints fabrics, limits and settings of this machine.
 pub fn run(arguments: &Arguments) -> miette::Result<ExitCode> {
     let libibverbs = LIBIBVERBS.or_of_environment(arguments.libibverbs.clone());
     let ports = Ports::find(libibverbs.as_deref());

@@ -1,12 +1,11 @@
 //! `refrain eventlogger` as people and launchers start it.
 
-use refrain_eventlog::framing::{FrameReader, encode};
-use refrain_eventlog::message::{Hello, PROTOCOL_VERSION, ToClient, ToLogger, Way};
+use refrain_eventlog::message::{Hello, PROTOCOL, ToClient, ToLogger, Way};
+use refrain_wire::{Connection, ServerAddress};
 use rustix::process::{Pid, Signal, kill_process};
-use std::io::{BufRead, BufReader, Read, Write};
-use std::net::TcpStream;
-use std::os::unix::net::UnixStream;
+use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
+use std::time::Duration;
 use tempfile::TempDir;
 
 fn start(folder: &TempDir, more: &[&str]) -> (Child, String) {
@@ -27,20 +26,11 @@ fn start(folder: &TempDir, more: &[&str]) -> (Child, String) {
     (child, line)
 }
 
-fn ask(stream: &mut (impl Read + Write), question: &ToLogger) -> ToClient {
-    let mut bytes = Vec::new();
-    encode(question, &mut bytes).expect("a frame");
-    stream.write_all(&bytes).expect("asked");
-    let mut frames = FrameReader::default();
-    loop {
-        if let Some(answer) = frames.next_message::<ToClient>().expect("frames") {
-            return answer;
-        }
-        let mut bytes = [0; 100];
-        let count = stream.read(&mut bytes).expect("an answer");
-        assert!(count > 0, "it has gone without an answer");
-        frames.extend(&bytes[..count]);
-    }
+fn ask(address: &ServerAddress, question: &ToLogger) -> ToClient {
+    let connected = Connection::connect(address, &PROTOCOL, Duration::from_secs(10));
+    let mut connection = connected.expect("it listens");
+    connection.say(question).expect("a frame");
+    connection.wait_message(None).expect("an answer")
 }
 
 fn end(mut child: Child, signal: Signal) {
@@ -58,8 +48,8 @@ fn it_says_where_it_listens_answers_and_ends_on_request() {
         let socket = folder.path().join("socket");
         let unix = format!("listening on unix:{}, tcp:127.0.0.1:", socket.display());
         let port = line.trim_end().strip_prefix(&unix).expect("both addresses");
-        let mut stream = TcpStream::connect(format!("127.0.0.1:{port}")).expect("it listens");
-        let answer = ask(&mut stream, &ToLogger::List);
+        let address = ServerAddress::Tcp(format!("127.0.0.1:{port}"));
+        let answer = ask(&address, &ToLogger::List);
         assert_eq!(answer, ToClient::Ranks { ranks: vec![] });
         end(child, signal);
         assert!(!socket.exists());
@@ -76,9 +66,8 @@ fn it_answers_when_nobody_hears_what_it_reports() {
     drop(child.stderr.take());
     // There is no place for a ring, which it reports.
     std::fs::remove_dir_all(&rings).expect("it was made");
-    let connect = || UnixStream::connect(folder.path().join("socket")).expect("it listens");
+    let address = ServerAddress::Unix(folder.path().join("socket"));
     let hello = ToLogger::Hello(Hello {
-        version: PROTOCOL_VERSION,
         job: 1,
         rank: 0,
         incarnation: 0,
@@ -86,9 +75,9 @@ fn it_answers_when_nobody_hears_what_it_reports() {
         begins: None,
         way: Way::SharedMemory,
     });
-    let answer = ask(&mut connect(), &hello);
+    let answer = ask(&address, &hello);
     assert!(matches!(answer, ToClient::Refused { .. }), "{answer:?}");
-    let answer = ask(&mut connect(), &ToLogger::List);
+    let answer = ask(&address, &ToLogger::List);
     assert!(matches!(answer, ToClient::Ranks { .. }), "{answer:?}");
     end(child, Signal::TERM);
 }

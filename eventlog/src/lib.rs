@@ -16,7 +16,6 @@
 //! | `logbook` | both together: what a server has, and what is read from a folder |
 //! | `ring` | the clients' rings in the logger's memory |
 //! | `message` | what client and server say to each other over a socket |
-//! | `framing` | those messages on a stream |
 //! | `remote` | rings written by RMA, over libfabric |
 //! | `server` | the process that serves |
 //! | `client` | commits, quorum, reconnection; its core is pure |
@@ -25,7 +24,6 @@
 
 pub mod acceptor;
 pub mod client;
-pub mod framing;
 #[cfg(feature = "server")]
 pub mod logbook;
 pub mod message;
@@ -35,7 +33,6 @@ pub mod ring;
 pub mod server;
 #[cfg(feature = "server")]
 pub mod store;
-mod watched;
 
 use serde::{Deserialize, Serialize};
 

@@ -151,7 +151,10 @@ impl Board {
 
     fn refuse_when_waiting(&self, rank: usize) -> Result<(), String> {
         match &self.waiting[rank] {
-            Some(waiting) => Err(format!("speaks while it waits {}", waiting.describe())),
+            Some(waiting) => Err(format!(
+                "sent a message while it waits {}",
+                waiting.describe()
+            )),
             None => Ok(()),
         }
     }

@@ -30,14 +30,14 @@ impl CheckpointPlace {
         if recovery.max_restarts == 0 {
             return match &recovery.checkpoint_dir {
                 Some(dir) => Err(JobError::Config(format!(
-                    "--checkpoint-dir {} says nothing where no rank is started again: choose a --protocol that logs, and --max-restarts of at least 1",
+                    "--checkpoint-dir {} has no effect without restarts: choose a logging --protocol and --max-restarts above 0",
                     shown(dir)
                 ))),
                 None => Ok(Self::default()),
             };
         }
         let launcher = leftovers::file_prefix(std::process::id()).ok_or_else(|| {
-            JobError::Config("/proc is needed to name checkpoints, mount it".into())
+            JobError::Config("/proc is missing, which names of checkpoints need: mount it".into())
         })?;
         recovery.checkpoint_prefix = format!("{launcher}{job:016x}-");
         // Dropped where anything fails below.
@@ -87,7 +87,7 @@ fn absolute(text: &str) -> Result<Place, JobError> {
         Place::Folder(path) => {
             let path = path
                 .canonicalize()
-                .map_err(|error| wrong(&format!("{error}: make the folder")))?;
+                .map_err(|error| wrong(&format!("{error}: create the folder")))?;
             Ok(Place::Folder(path))
         }
         server => Ok(server),
@@ -111,7 +111,7 @@ fn make(path: &Path) -> Result<File, JobError> {
     };
     made.and_then(lock).map_err(|error| {
         JobError::Config(format!(
-            "the folder for checkpoints, {}, cannot be made: {error}: name one with --checkpoint-dir",
+            "the checkpoint folder {} cannot be created: {error}: name one with --checkpoint-dir",
             path.display()
         ))
     })

@@ -35,7 +35,7 @@ pub fn add(config: &JobConfig, wanted: &mut Wanted, program: &Path) -> Result<()
         Err(why) => {
             if config.verbose {
                 report(format_args!(
-                    "clocks and process ids that the program gets from the C library are not recorded: {why}"
+                    "the program's clocks and process ids are not recorded: {why}"
                 ));
             }
             return Ok(());

@@ -20,7 +20,7 @@ pub fn explain(rank: usize, figures: &RecoveryFigures) -> Option<String> {
     let first = figures.first_difference.as_ref()?;
     Some(format!(
         "rank {rank} sent other bytes in its replay than before: {}; {first}; \
-         receivers keep the bytes of the first life; {MEANING}",
+         receivers keep the first bytes; {MEANING}",
         Counts::default().with(figures)
     ))
 }
@@ -43,7 +43,7 @@ fn summarize(recoveries: &[Recovery]) -> Option<String> {
     let figures = recoveries.iter().filter_map(|one| one.figures.as_ref());
     let counts = figures.fold(Counts::default(), Counts::with);
     Some(format!(
-        "the replay of {which} had other bytes in messages: {counts}; the first difference: rank {rank}, {first}; {MEANING}"
+        "the replay of {which} sent other bytes than before: {counts}; first difference: rank {rank}, {first}; {MEANING}"
     ))
 }
 

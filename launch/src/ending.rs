@@ -270,8 +270,8 @@ impl Job {
                 format!("rank {rank} {how}, while rank {waiter} waits {waits}")
             }
             None => format!(
-                "all ranks wait for each other (rank {waiter} waits {waits}, which nobody is left to give): \
-                 do they all take the same steps?"
+                "all ranks wait for each other (rank {waiter} waits {waits}, which no rank can provide): \
+                 check that all ranks make the same calls"
             ),
         };
         self.fail(1, failure);

@@ -138,7 +138,7 @@ impl Job {
             self.ranks[rank].signal_own(signal);
         } else {
             let line = match self.lives[rank].is_awaited() {
-                true => format!("rank {rank} waits for its next start and gets no signal"),
+                true => format!("rank {rank} waits for its restart and gets no signal"),
                 false => format!("rank {rank} has left the job and gets no signal"),
             };
             self.say_of(rank, Some(line));

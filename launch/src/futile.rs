@@ -40,7 +40,7 @@ pub fn is_reported(deaths: u32) -> bool {
 /// The text of such a report, after "rank R".
 pub fn describe(deaths: u32, stage: Stage, config: &RecoveryConfig) -> String {
     format!(
-        "was killed {deaths} times in a row before it had caught up; {stage}; {}",
+        "was killed {deaths} times in a row during replay; {stage}; {}",
         advice(stage.has_checkpoint, config)
     )
 }
@@ -111,7 +111,7 @@ mod tests {
         let config = RecoveryConfig::default();
         assert_eq!(
             describe(3, stage, &config),
-            "was killed 3 times in a row before it had caught up; in 0.7 s its last life \
+            "was killed 3 times in a row during replay; in 0.7 s its last life \
              replayed 200 operations of at least 5000; checkpoints would shorten that, if \
              its program takes them: --checkpoint-dir with --checkpoint-policy"
         );

@@ -45,7 +45,7 @@ impl Hush {
         self.left -= 1;
         Some(match std::mem::take(&mut self.unsaid) {
             0 => line,
-            unsaid => format!("{line} ({unsaid} lines about this rank were left out before)"),
+            unsaid => format!("{line} ({unsaid} earlier lines about this rank were omitted)"),
         })
     }
 
@@ -70,8 +70,8 @@ mod tests {
         }
         assert_eq!(said.len(), 8 + 2, "{said:?}");
         assert!(said[..8].iter().all(|line| line == "x"));
-        assert_eq!(said[8], "x (92 lines about this rank were left out before)");
-        assert_eq!(said[9], "x (99 lines about this rank were left out before)");
+        assert_eq!(said[8], "x (92 earlier lines about this rank were omitted)");
+        assert_eq!(said[9], "x (99 earlier lines about this rank were omitted)");
         assert_eq!(hush.take_unsaid(), 99);
         let line = hush.pass("y".into(), at(60_000));
         assert_eq!(line.as_deref(), Some("y"));

@@ -73,17 +73,17 @@ pub struct FaultSpec {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum FaultSpecError {
     /// Of [`Kill`].
-    #[error("say whom and when, like 3@1.5 (rank 3 after 1.5 s), 3@clock=1000 or eventlogger.0@2")]
+    #[error("use TARGET@WHEN, such as 3@1.5 (rank 3 after 1.5 s), 3@clock=1000 or eventlogger.0@2")]
     Kill,
     /// An event logger has no clock.
-    #[error("only a rank has a clock: say after how many seconds, like eventlogger.0@2")]
+    #[error("event loggers have no clock: use seconds, such as eventlogger.0@2")]
     LoggerClock,
     /// Of [`Pause`].
-    #[error("say whom, when and for how long, like 3@1.5:0.2 (rank 3 after 1.5 s for 0.2 s)")]
+    #[error("use RANK@SECONDS:DURATION, such as 3@1.5:0.2 (rank 3 after 1.5 s for 0.2 s)")]
     Pause,
     /// Of [`KillRandom`].
     #[error(
-        "say the mean seconds between two kills, like 2.5, and a seed if it is to be the same again, like 2.5,42"
+        "use the average seconds between two kills, such as 2.5, and optionally a seed, such as 2.5,42"
     )]
     KillRandom,
 }
@@ -169,12 +169,12 @@ impl FaultSpec {
             match (kill.target, kill.moment) {
                 (Target::EventLogger(logger), _) if logger as usize >= loggers => {
                     return Err(format!(
-                        "--kill eventlogger.{logger}@…: this launcher starts {loggers} event loggers, numbered from 0"
+                        "--kill eventlogger.{logger}@…: this job starts {loggers} event loggers, numbered from 0"
                     ));
                 }
                 (Target::Rank(rank), Moment::Clock(_)) if !clocks.insert(rank) => {
                     return Err(format!(
-                        "--kill {rank}@clock=…: the first life of a rank dies once: give one clock"
+                        "--kill {rank}@clock=…: only the first incarnation is killed at a clock: name one clock"
                     ));
                 }
                 _ => {}

@@ -2,7 +2,7 @@
 
 use core::fmt;
 use refrain_job::JobError;
-use refrain_secure::STRANGERS_MAX;
+use refrain_wire::STRANGERS_MAX;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 /// Ranks that one host may run: a descriptor each for the control socket, two
@@ -29,7 +29,7 @@ pub fn check_ranks(ranks: u32) -> Result<(), JobError> {
     match ranks {
         1..=RANKS_MAX => Ok(()),
         _ => Err(JobError::Argument(format!(
-            "a job of {ranks} ranks cannot be started: on one host there are at least 1 and at most {RANKS_MAX}"
+            "a job cannot have {ranks} ranks: use 1 to {RANKS_MAX} on one host"
         ))),
     }
 }
@@ -75,8 +75,8 @@ fn raise_to(needed: u64, size: fmt::Arguments<'_>, what: &str) -> Result<Rlimit,
             .maximum
             .map_or("without limit".into(), |maximum| maximum.to_string());
         JobError::Argument(format!(
-            "a job of {size} needs {needed} open files, allowed are {allowed} ({error}): \
-             raise the hard limit (ulimit -Hn), or start fewer {what}"
+            "a job of {size} needs {needed} open files, the limit is {allowed} ({error}): \
+             raise the hard limit (ulimit -Hn), or use fewer {what}"
         ))
     })?;
     Ok(before)

@@ -3,32 +3,21 @@
 
 use super::hosts::Arm;
 use super::memory::Memory;
-use refrain_job::control::framing::{self, FrameError};
-use refrain_job::control::message::{ToLauncher, ToRank};
-use refrain_job::control::socket::{self, ReceiveError, Receiver};
+use refrain_job::control::message::{Accompanied as _, CONTROL, ToLauncher, ToRank};
 use refrain_transport::fabric::shm::Caller;
+use refrain_wire::{Connection, WireError};
 use rustix::event::PollFlags;
-use rustix::io::Errno;
-use rustix::net::{RecvFlags, SendFlags};
 use std::collections::VecDeque;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::sync::Arc;
-
-/// A frame that waits to be sent.
-#[derive(Debug)]
-struct Outgoing {
-    frame: Vec<u8>,
-    sent: usize,
-    memory: Option<Memory>,
-}
 
 /// The launcher's end of a socketpair.
 #[derive(Debug)]
 struct Near {
     /// `None`: the rank's end is closed, by the rank or by its death.
-    socket: Option<OwnedFd>,
-    receiver: Receiver,
-    outgoing: VecDeque<Outgoing>,
+    connection: Option<Connection>,
+    /// The rank takes nothing any more. What it said before is still to be read.
+    is_gone: bool,
     /// Wakes the rank, from when it has published its segment.
     caller: Option<Caller>,
 }
@@ -60,9 +49,8 @@ impl Link {
     pub fn new(socket: OwnedFd) -> Self {
         Self {
             way: Way::Near(Near {
-                socket: Some(socket),
-                receiver: Receiver::default(),
-                outgoing: VecDeque::new(),
+                connection: Some(Connection::new(socket, &CONTROL)),
+                is_gone: false,
                 caller: None,
             }),
         }
@@ -85,19 +73,18 @@ impl Link {
         let Way::Near(near) = &self.way else {
             return None;
         };
-        let socket = near.socket.as_ref()?;
-        let sending = if near.outgoing.is_empty() {
-            PollFlags::empty()
-        } else {
-            PollFlags::OUT
+        let connection = near.connection.as_ref()?;
+        let interest = match near.is_gone {
+            true => PollFlags::IN,
+            false => connection.interest(),
         };
-        Some((socket.as_fd(), PollFlags::IN | sending))
+        Some((connection.as_fd(), interest))
     }
 
     /// Nothing will be heard from, or said to, the rank any more.
     pub fn close(&mut self) {
         match &mut self.way {
-            Way::Near(near) => near.close(),
+            Way::Near(near) => near.connection = None,
             Way::Far(far) => {
                 far.is_open = false;
                 far.heard.clear();
@@ -119,7 +106,7 @@ impl Link {
     ///
     /// # Errors
     /// When the message is too long to be one.
-    pub fn send(&mut self, message: &ToRank, memory: Option<Memory>) -> Result<(), FrameError> {
+    pub fn send(&mut self, message: &ToRank, memory: Option<Memory>) -> Result<(), WireError> {
         match &mut self.way {
             Way::Near(near) => near.send(message, memory),
             Way::Far(far) => {
@@ -142,7 +129,7 @@ impl Link {
     ///
     /// # Errors
     /// What came is no message; nothing more will be understood.
-    pub fn receive(&mut self) -> Result<Option<(ToLauncher, Option<Memory>)>, ReceiveError> {
+    pub fn receive(&mut self) -> Result<Option<(ToLauncher, Option<Memory>)>, WireError> {
         match &mut self.way {
             Way::Near(near) => near.receive(),
             Way::Far(far) => Ok(far.heard.pop_front()),
@@ -151,74 +138,50 @@ impl Link {
 }
 
 impl Near {
-    fn close(&mut self) {
-        self.socket = None;
-        self.outgoing.clear();
-    }
-
-    fn send(&mut self, message: &ToRank, memory: Option<Memory>) -> Result<(), FrameError> {
-        let frame = framing::encode(message)?;
-        if self.socket.is_some() {
-            self.outgoing.push_back(Outgoing {
-                frame,
-                sent: 0,
-                memory,
-            });
-            self.flush();
-        }
+    fn send(&mut self, message: &ToRank, memory: Option<Memory>) -> Result<(), WireError> {
+        let Some(connection) = self.connection.as_mut().filter(|_| !self.is_gone) else {
+            return Ok(());
+        };
+        let memory = match memory {
+            Some(Memory::Here(memory)) => vec![memory],
+            _ => Vec::new(),
+        };
+        connection.say_with(message, memory)?;
+        self.flush();
         Ok(())
     }
 
     fn flush(&mut self) {
-        while let (Some(socket), Some(first)) = (&self.socket, self.outgoing.front_mut()) {
-            let memory = match &first.memory {
-                Some(Memory::Here(memory)) => Some(memory.as_fd()),
-                _ => None,
-            };
-            match socket::send(
-                socket.as_fd(),
-                &first.frame[first.sent..],
-                memory,
-                SendFlags::DONTWAIT,
-            ) {
-                Ok(bytes) => {
-                    first.sent += bytes;
-                    first.memory = None;
-                    if first.sent == first.frame.len() {
-                        self.outgoing.pop_front();
-                        // The rank may sleep without watching the socket.
-                        self.caller.iter().for_each(Caller::call);
-                    }
-                }
-                // Too many descriptors under way counts as full: it passes as
-                // soon as ranks take theirs.
-                Err(Errno::AGAIN | Errno::TOOMANYREFS) => return,
-                // The rank is gone. What it said before is still to be read.
-                Err(_) => self.outgoing.clear(),
-            }
+        let Some(connection) = self.connection.as_mut().filter(|_| !self.is_gone) else {
+            return;
+        };
+        let before = connection.unsent_bytes();
+        self.is_gone = connection.flush().is_err();
+        if connection.unsent_bytes() < before {
+            // The rank may sleep without watching the socket.
+            self.caller.iter().for_each(Caller::call);
         }
     }
 
-    fn receive(&mut self) -> Result<Option<(ToLauncher, Option<Memory>)>, ReceiveError> {
-        loop {
-            if let Some((message, memory)) = self.receiver.next_message()? {
-                let memory = memory.map(Arc::new);
-                if let Some(memory) = &memory {
-                    // Other memory than a segment has no bell.
-                    let caller = Caller::new(Arc::clone(memory)).ok();
-                    self.caller = caller.or(self.caller.take());
-                }
-                return Ok(Some((message, memory.map(Memory::Here))));
-            }
-            let Some(socket) = &self.socket else {
+    fn receive(&mut self) -> Result<Option<(ToLauncher, Option<Memory>)>, WireError> {
+        let Some(connection) = &mut self.connection else {
+            return Ok(None);
+        };
+        let message: ToLauncher = match connection.hear() {
+            Ok(Some(message)) => message,
+            Ok(None) => return Ok(None),
+            Err(WireError::Closed) => {
+                self.connection = None;
                 return Ok(None);
-            };
-            match self.receiver.read(socket.as_fd(), RecvFlags::DONTWAIT) {
-                Ok(true) => {}
-                Ok(false) => return Ok(None),
-                Err(ReceiveError::Closed) => self.close(),
-                Err(error) => return Err(error),
             }
+            Err(error) => return Err(error),
+        };
+        let memory = message.take_memory(connection)?.map(Arc::new);
+        if let Some(memory) = &memory {
+            // Other memory than a segment has no bell.
+            let caller = Caller::new(Arc::clone(memory)).ok();
+            self.caller = caller.or(self.caller.take());
         }
+        Ok(Some((message, memory.map(Memory::Here))))
     }
 }

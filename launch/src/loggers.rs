@@ -22,7 +22,7 @@ use refrain_job::JobError;
 use refrain_job::choice::events::{Loggers, REPLICAS_MAX, SHARDS_MAX};
 use refrain_job::config::JobConfig;
 use refrain_logging::Member;
-use refrain_secure::Secret;
+use refrain_wire::Secret;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, Signal};
 use std::ffi::OsString;
@@ -126,7 +126,7 @@ impl EventLoggers {
         }
         match &spec.loggers {
             Loggers::Running(_) if spec.replicas > 1 => Err(JobError::Argument(format!(
-                "--event-replicas {} is for event loggers that refrain starts, and --event-loggers names some that run already: name the replicas of each shard there, as tcp:HOST:PORT+tcp:HOST:PORT",
+                "--event-replicas {} has no effect on running event loggers: name the replicas in --event-loggers, as tcp:HOST:PORT+tcp:HOST:PORT",
                 spec.replicas
             ))),
             Loggers::Running(shards) => {
@@ -134,7 +134,7 @@ impl EventLoggers {
                 let local = shards.iter().flatten().find(|address| is_local(address));
                 if let (Some(local), Reach::OtherHosts) = (local, reach) {
                     return Err(JobError::Config(format!(
-                        "--event-loggers {local}: ranks on other hosts cannot reach it: let it listen at tcp:HOST:PORT too, and name that"
+                        "--event-loggers {local}: ranks on other hosts cannot reach this address: start the logger with --listen tcp:HOST:PORT and name that"
                     )));
                 }
                 let texts = |shard: &Vec<ServerAddress>| {
@@ -157,7 +157,7 @@ impl EventLoggers {
     ) -> Result<Self, JobError> {
         if !(1..=SHARDS_MAX).contains(&shards) || !(1..=REPLICAS_MAX).contains(&spec.replicas) {
             return Err(JobError::Config(format!(
-                "--event-loggers {shards}, --event-replicas {}: at least 1 and at most {SHARDS_MAX} and {REPLICAS_MAX}",
+                "--event-loggers {shards}, --event-replicas {}: the ranges are 1 to {SHARDS_MAX} and 1 to {REPLICAS_MAX}",
                 spec.replicas
             )));
         }
@@ -291,7 +291,7 @@ impl EventLoggers {
             false => 0,
         };
         if status.signal().is_some() && logger.quick_deaths < QUICK_DEATHS_MAX {
-            let line = format!("event logger {index} {how}: it is started again");
+            let line = format!("event logger {index} {how}: it is restarted");
             let started = self.start_one(index).map_err(|error| error.to_string());
             return started.map(|()| Some(line));
         }
@@ -300,11 +300,11 @@ impl EventLoggers {
         let left = self.loggers.iter().filter(left).count();
         if left >= self.quorum {
             return Ok(Some(format!(
-                "event logger {index} {how}: the job goes on with {left} of its shard"
+                "event logger {index} {how}: the job continues with {left} of its shard"
             )));
         }
         Err(format!(
-            "event logger {index} {how}: its own output should say why. \
+            "event logger {index} {how}: see its output. \
              Without {} of its shard no event becomes stable",
             self.quorum
         ))

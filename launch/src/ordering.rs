@@ -28,7 +28,7 @@ impl Schedule {
             .map_err(|error| JobError::Config(format!("--checkpoint-policy: {error}")))?;
         if choice != Choice::None && recovery.max_restarts == 0 {
             return Err(JobError::Config(format!(
-                "--checkpoint-policy {name} says nothing where no rank is started again: choose a --protocol that logs, and --max-restarts of at least 1"
+                "--checkpoint-policy {name} has no effect without restarts: choose a logging --protocol and --max-restarts above 0"
             )));
         }
         let every = Duration::from_millis(every_ms);

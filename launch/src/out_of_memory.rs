@@ -30,7 +30,7 @@ impl OutOfMemory {
         let since = kills(self.events.as_deref()?)?.saturating_sub(self.before);
         (since > 0).then(|| {
             format!(
-                "since the start of the job the kernel has killed {since} process(es) of its control group for lack of memory: raise the memory limit of the group, or use less memory (--log-memory)"
+                "the kernel killed {since} process(es) of the job's control group for lack of memory: raise the group's memory limit, or lower --log-memory"
             )
         })
     }
@@ -63,7 +63,7 @@ mod tests {
         let counted = OutOfMemory::counted_in(Some(file.clone()));
         assert_eq!(counted.hint(), None);
         fs::write(&file, "low 0\noom 3\noom_kill 3\n").unwrap();
-        assert!(counted.hint().unwrap().contains("has killed 1 process(es)"));
+        assert!(counted.hint().unwrap().contains("killed 1 process(es)"));
         assert_eq!(OutOfMemory::counted_in(None).hint(), None);
         assert_eq!(events_of("1:cpu:/x\n0::/no/such/group\n"), None);
     }

@@ -32,7 +32,7 @@ pub fn library() -> Result<PathBuf, String> {
     let path = library.as_os_str().as_encoded_bytes();
     if path.iter().any(|byte| b" :".contains(byte)) {
         return Err(format!(
-            "{} cannot be preloaded: its path has a blank or a colon, which separate names in LD_PRELOAD",
+            "{} cannot be preloaded: its path has a blank or colon, which LD_PRELOAD takes for a separator",
             library.display()
         ));
     }
@@ -63,7 +63,7 @@ pub fn is_preloaded_into(program: &Path) -> Result<(), String> {
             "{name} is loaded by {linker}: its C library is not glibc"
         )),
         Linker::None => Err(format!("{name} is linked statically")),
-        Linker::OfOtherMachine => Err(format!("{name} is a program for another kind of machine")),
+        Linker::OfOtherMachine => Err(format!("{name} is a program for another architecture")),
     }
 }
 

@@ -209,7 +209,7 @@ impl Printed {
         out: &mut Vec<u8>,
     ) -> Result<(), String> {
         let mark = self.mark_of(checkpoint).ok_or_else(|| {
-            format!("goes on from checkpoint {checkpoint}, which it has never marked")
+            format!("continues from checkpoint {checkpoint}, which it has not marked")
         })?;
         self.before = self.before.max(handed_on);
         (self.taken, self.cut) = (mark.at, mark.cut);

@@ -109,7 +109,7 @@ fn missing(reason: String) -> LaunchError {
 
 fn not_executable(path: &Path) -> LaunchError {
     let reason = format!(
-        "{} may not be executed: chmod +x it, or start its interpreter",
+        "{} is not executable: run chmod +x, or start its interpreter",
         path.display()
     );
     LaunchError::Program {

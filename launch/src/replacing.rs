@@ -116,7 +116,7 @@ impl Job {
             let wait = match wait.as_secs_f64() {
                 0.0 => String::new(),
                 wait => {
-                    format!(". Its next start waits {wait:.1} s, and longer after each such death")
+                    format!(". It is restarted after {wait:.1} s, and later after each such death")
                 }
             };
             self.say(Some(format!("rank {rank} {what}{wait}")));
@@ -153,7 +153,7 @@ impl Job {
                 let how = restarting::how(pending.end);
                 return self.fail(
                     1,
-                    format!("rank {rank} {how} and cannot be started again: {error}"),
+                    format!("rank {rank} {how} and cannot be restarted: {error}"),
                 );
             }
         }
@@ -258,7 +258,10 @@ impl Job {
 
     pub(super) fn tell(&mut self, who: usize, message: &ToRank, memory: Option<Memory>) {
         if let Err(error) = self.ranks[who].link.send(message, memory) {
-            self.fail(1, format!("rank {who} cannot be told of another: {error}"));
+            self.fail(
+                1,
+                format!("a message to rank {who} about another rank failed: {error}"),
+            );
         }
     }
 
@@ -279,7 +282,7 @@ impl Job {
             let unsaid = self.hushes[rank].take_unsaid();
             if unsaid > 0 {
                 self.say(Some(format!(
-                    "{unsaid} lines about rank {rank} were left out"
+                    "{unsaid} lines about rank {rank} were omitted"
                 )));
             }
         }

@@ -21,7 +21,7 @@ impl Job {
                 Ok(None) => return,
                 Err(error) => {
                     self.ranks[rank].link.close();
-                    return self.fail(1, format!("rank {rank} cannot be understood: {error}"));
+                    return self.fail(1, format!("rank {rank} sent an invalid message: {error}"));
                 }
             }
         }
@@ -53,7 +53,7 @@ impl Job {
             (ToLauncher::Hello { process }, _) => Err(format!(
                 "joined the job a second time (process {process}): a wrapper may start one program that joins, once"
             )),
-            (_, Membership::Stranger) => Err("speaks before it has joined the job".into()),
+            (_, Membership::Stranger) => Err("sent a message before it joined the job".into()),
             (ToLauncher::Abort { .. }, _) | (_, Membership::Member) => Ok(()),
             // Behind a last fence a rank has left before it says so.
             (ToLauncher::Finalize | ToLauncher::Statistics { .. }, _) => Ok(()),
@@ -86,8 +86,9 @@ impl Job {
                 let Some(Memory::Here(file)) = memory else {
                     return Err("sent no page with its key, or is on another host".into());
                 };
-                let gate = OutputGate::open(&file)
-                    .map_err(|error| format!("has a page that cannot be used: {error}"))?;
+                let gate = OutputGate::open(&file).map_err(|error| {
+                    format!("published an output gate that cannot be used: {error}")
+                })?;
                 self.ranks[rank].gate = Some(gate);
                 Ok(())
             }

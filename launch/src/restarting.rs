@@ -40,9 +40,9 @@ pub fn check(config: &JobConfig) -> Result<(), JobError> {
     }
     let able = Member::names().into_iter().filter(|name| can_recover(name));
     Err(JobError::Config(format!(
-        "--max-restarts {restarts}: a rank cannot be started again with --protocol {}, which does not keep what it would need; {} can",
+        "--max-restarts {restarts}: --protocol {} cannot recover a rank; choose {}",
         config.protocol,
-        able.collect::<Vec<_>>().join(" and ")
+        able.collect::<Vec<_>>().join(" or ")
     )))
 }
 
@@ -117,7 +117,7 @@ impl Allowance {
         }
         (self.spent + cost(had_caught_up) > self.max).then(|| {
             format!(
-                "--max-restarts {} are used up (a death before a rank has caught up counts twice)",
+                "the limit of --max-restarts {} is reached (a death during replay counts twice)",
                 self.max
             )
         })
@@ -232,7 +232,7 @@ mod tests {
         let message = check(&config).unwrap_err().to_string();
         assert!(message.contains("--protocol none"), "{message}");
         assert!(
-            message.contains("pessimist and pessimist-classic can"),
+            message.contains("choose pessimist or pessimist-classic"),
             "{message}"
         );
         config.protocol = "pessimist".into();

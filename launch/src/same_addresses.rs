@@ -49,7 +49,7 @@ pub fn can_fix_layout() -> Result<(), String> {
     unsafe { command.pre_exec(|| fix_layout().and(Err(DONE.into()))) };
     let refused = |why: String| {
         Err(format!(
-            "personality(ADDR_NO_RANDOMIZE) is refused ({why}): allow it in the container's seccomp profile"
+            "personality(ADDR_NO_RANDOMIZE) fails ({why}): allow it in the container's seccomp profile"
         ))
     };
     match command.spawn() {

@@ -217,7 +217,7 @@ pub fn can_set_random_bytes() -> Result<(), String> {
     unsafe { command.pre_exec(stop_behind_exec) };
     let refused = |why: String| {
         Err(format!(
-            "ptrace is refused ({why}): allow it in the container's seccomp profile (and kernel.yama.ptrace_scope), or start refrain without a debugger"
+            "ptrace fails ({why}): allow it in the container's seccomp profile and kernel.yama.ptrace_scope, and run refrain without a debugger"
         ))
     };
     let mut child = match command.spawn() {

@@ -276,12 +276,12 @@ impl Job {
         }
         for rank in different {
             self.say(Some(format!(
-                "rank {rank} has printed something else than before its death: --gate-output holds back what may come differently; times and random numbers always do"
+                "rank {rank} printed other output than before its death: use --gate-output, and print no times and random numbers"
             )));
         }
         if let Some((rank, what)) = too_much {
             let most = HELD_BYTES_MAX >> 20;
-            let failure = format!("rank {rank} has printed more than {most} MiB without {what}");
+            let failure = format!("rank {rank} printed more than {most} MiB without {what}");
             self.fail(1, failure);
         }
     }

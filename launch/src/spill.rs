@@ -22,7 +22,7 @@ pub fn resolve(config: &mut JobConfig, job: u64) -> Result<(), JobError> {
     let bytes = match config.log_disk_bytes {
         Some(bytes) if bytes < least => {
             return Err(JobError::Config(format!(
-                "--log-disk {bytes}: the least is {least} bytes a rank, one file"
+                "--log-disk {bytes}: the minimum is {least} bytes per rank, one file"
             )));
         }
         Some(bytes) => bytes,
@@ -30,13 +30,15 @@ pub fn resolve(config: &mut JobConfig, job: u64) -> Result<(), JobError> {
     };
     if bytes < least {
         return Err(JobError::Config(format!(
-            "--spill-dir {}: too little is free there, {bytes} bytes a rank where {least} are needed: make room, or say --log-disk",
+            "--spill-dir {}: {bytes} bytes per rank are free, {least} are needed: free space, or set --log-disk",
             dir.display()
         )));
     }
     config.log_disk_bytes = Some(bytes);
     let launcher = leftovers::file_prefix(std::process::id()).ok_or_else(|| {
-        JobError::Config("--spill-dir: /proc is needed to name the files, mount it".into())
+        JobError::Config(
+            "--spill-dir: /proc is missing, which names of files need: mount it".into(),
+        )
     })?;
     config.spill_prefix = format!("{launcher}{job:016x}-");
     config.spill_dir =
@@ -54,7 +56,7 @@ fn nothing_without_a_folder(config: &JobConfig) -> Result<(), JobError> {
     ];
     match given.iter().find(|(_, is_given)| *is_given) {
         Some((option, _)) => Err(JobError::Config(format!(
-            "{option} says nothing without --spill-dir: name the folder that the log goes to"
+            "{option} has no effect without --spill-dir: name the folder for the log"
         ))),
         None => Ok(()),
     }
@@ -62,18 +64,18 @@ fn nothing_without_a_folder(config: &JobConfig) -> Result<(), JobError> {
 
 fn folder(dir: &str) -> Result<PathBuf, JobError> {
     let path = Path::new(dir).canonicalize().map_err(|error| {
-        JobError::Config(format!("--spill-dir {dir}: {error}: make the folder"))
+        JobError::Config(format!("--spill-dir {dir}: {error}: create the folder"))
     })?;
     match path.is_dir() {
         true => Ok(path),
-        false => Err(JobError::Config(format!("--spill-dir {dir}: is no folder"))),
+        false => Err(JobError::Config(format!("--spill-dir {dir}: not a folder"))),
     }
 }
 
 fn free_bytes(dir: &Path) -> Result<u64, JobError> {
     let statistics = rustix::fs::statvfs(dir).map_err(|error| {
         JobError::Config(format!(
-            "--spill-dir {}: how much is free cannot be found out ({error}): say --log-disk",
+            "--spill-dir {}: the free space is unknown ({error}): set --log-disk",
             dir.display()
         ))
     })?;
@@ -131,10 +133,13 @@ mod tests {
             ..none
         };
         let cases = [
-            (config(Some(&file)), "is no folder"),
-            (config(Some(&dir.path().join("absent"))), "make the folder"),
-            (few(1000), "--log-disk 1000: the least is"),
-            (keep, "--keep-log says nothing without --spill-dir"),
+            (config(Some(&file)), "not a folder"),
+            (
+                config(Some(&dir.path().join("absent"))),
+                "create the folder",
+            ),
+            (few(1000), "--log-disk 1000: the minimum is"),
+            (keep, "--keep-log has no effect without --spill-dir"),
             (io, "--spill-io"),
         ];
         for (config, words) in cases {

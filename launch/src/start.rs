@@ -239,7 +239,7 @@ fn descriptors_per_rank(wanted: &Wanted) -> usize {
 /// Reports that addresses differ although `--same-memory` has `addresses`.
 pub fn tell_differing_addresses(host: &str, why: &str) {
     report(format_args!(
-        "{host}each life of a rank has other {why}; or leave addresses out of --same-memory"
+        "{host}each incarnation of a rank has other {why}; or leave addresses out of --same-memory"
     ));
 }
 
@@ -472,19 +472,19 @@ fn cannot_start(rank: u32, program: &Path, error: io::Error) -> LaunchError {
     match error.kind() {
         ErrorKind::NotFound => LaunchError::Program {
             reason: format!(
-                "{program} cannot be started: its interpreter (the first line of a script) or its loader is missing"
+                "{program} cannot be started: its interpreter (first line of a script) or loader is missing"
             ),
             found: true,
         },
         ErrorKind::PermissionDenied => LaunchError::Program {
             reason: format!(
-                "{program} may not be executed ({error}): look at its permissions and those of its folders"
+                "{program} cannot be executed ({error}): check its permissions and those of its folders"
             ),
             found: true,
         },
         _ => JobError::Control {
             attempted: format!(
-                "starting rank {rank} of {program} (limits: ulimit -u, ulimit -n, and the container's)"
+                "starting rank {rank} of {program} (check ulimit -u, ulimit -n and the container's limits)"
             ),
             error,
         }
@@ -497,7 +497,7 @@ fn check_descriptors(spec: &JobSpec) -> Result<(), JobError> {
     for (rank, name, descriptor) in &spec.descriptors {
         if *rank >= spec.ranks {
             return Err(JobError::Argument(format!(
-                "{name} is for rank {rank}, but the job has {} ranks",
+                "{name} is for rank {rank}, which does not exist: the job has {} ranks",
                 spec.ranks
             )));
         }

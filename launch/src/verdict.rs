@@ -61,7 +61,7 @@ pub fn judge(rank: usize, end: End, membership: Membership, cause: Cause) -> Opt
             "exited with status 0 without leaving the job: a program has to call World::finalize before it ends".into(),
         ),
         End::Exited(0) => return None,
-        End::Exited(status) => (status, 2, format!("exited with status {status}: its own output should say why")),
+        End::Exited(status) => (status, 2, format!("exited with status {status}: see its output")),
     };
     Some(Verdict {
         status,
@@ -81,7 +81,7 @@ fn killed(signal: i32, cause: Cause) -> String {
         SIGBUS => {
             "often shared memory without space left: see df /dev/shm and the memory limit of the container"
         }
-        SIGABRT => "it gave up: its own output should say why",
+        SIGABRT => "it gave up: see its output",
         SIGPIPE => "it wrote to a pipe or socket without a reader",
         SIGXFSZ => "it wrote a file beyond the limit for files: raise it with ulimit -f",
         SIGXCPU => "it used more processor time than it may: raise the limit with ulimit -t",

@@ -97,7 +97,8 @@ pub fn cancel(engine: &mut Engine<impl Protocol>, handle: &Handle) {
 }
 
 /// The end of a blocking call that made this request; it is forgotten then.
-#[inline]
+// Each poll of a waiting rank asks.
+#[inline(always)]
 pub fn finish(engine: &mut Engine<impl Protocol>, id: RequestId) -> Option<Outcome> {
     let outcome = engine.outcome(id)?;
     engine.retire(id);

@@ -1,5 +1,6 @@
 //! Everything that can go wrong for a program that uses the library.
 
+use crate::Ended;
 use core::fmt;
 use refrain_job::JobError;
 use refrain_rank::dead_rank::DeadRankError;
@@ -24,6 +25,18 @@ pub enum Error {
         message_bytes: u64,
         /// The receive's room.
         buffer_bytes: u64,
+    },
+    /// Requests of a call on several met messages that were longer than their
+    /// buffers. All that ended are here: none is lost.
+    #[error("{}", truncated(.0))]
+    TooLong(Vec<Ended>),
+    /// A handle of a call does not name a request.
+    #[error(
+        "request {index} of the call has ended already, is named twice, or is of another world"
+    )]
+    Request {
+        /// Which handle of the call.
+        index: usize,
     },
     /// A rank that the job does not have.
     #[error("rank {rank} does not exist: the job has ranks 0 to {last}")]
@@ -75,6 +88,15 @@ pub enum Error {
     /// The job's settings cannot be used.
     #[error("{0}")]
     Config(String),
+}
+
+/// Names the requests whose messages were too long.
+fn truncated(ended: &[Ended]) -> String {
+    let truncated = ended.iter().filter_map(|ended| {
+        let error = ended.status().err()?;
+        Some(format!("request {} of the call: {error}", ended.index))
+    });
+    truncated.collect::<Vec<_>>().join("; ")
 }
 
 /// Why a payload log is full.
@@ -135,6 +157,12 @@ impl From<JobError> for Error {
 impl From<DeadRankError> for Error {
     fn from(error: DeadRankError) -> Self {
         Self::Config(error.to_string())
+    }
+}
+
+impl From<refrain_transport::layout::LayoutError> for Error {
+    fn from(error: refrain_transport::layout::LayoutError) -> Self {
+        Self::Argument(error.to_string())
     }
 }
 

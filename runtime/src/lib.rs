@@ -32,6 +32,7 @@ pub use refrain_ring::{Incarnation, Rank, Ssn, placement};
 pub use refrain_transport::engine::Stall;
 pub use refrain_transport::layout::Layout;
 pub use world::{
-    Checkpointed, Destination, Image, Incoming, Logged, Message, Outgoing, Request, Restored,
-    Scope, Source, Status, World, check_process, from, from_any, to,
+    Checkpointed, Ended, Image, Incoming, Logged, Message, MessageHandle, Outgoing, ReceiveBuffer,
+    Request, Restored, Scope, SendBuffer, SendTo, Source, Status, World, check_process, from,
+    from_any, to,
 };

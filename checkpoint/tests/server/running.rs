@@ -3,7 +3,7 @@
 use refrain_checkpoint::ServerAddress;
 use refrain_checkpoint::disk::DiskIo;
 use refrain_checkpoint::server::{CONVERSATIONS_MAX, Server, ServerOptions};
-use refrain_secure::Secret;
+use refrain_wire::Secret;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};

@@ -1,7 +1,7 @@
 //! Real files, written in every way that there is.
 
 use crate::content::{RANK, check, job, sections, write};
-use refrain_checkpoint::disk::{DiskIo, FolderDisk};
+use refrain_checkpoint::disk::{Disk, DiskIo};
 use refrain_checkpoint::folder::Folder;
 use refrain_checkpoint::{CheckpointError, Place, SectionKind, Store};
 use refrain_ring::{Incarnation, Rank};
@@ -12,8 +12,8 @@ use std::sync::Arc;
 const EVERY_WAY: [DiskIo; 4] = [DiskIo::Auto, DiskIo::Uring, DiskIo::Thread, DiskIo::Plain];
 
 fn store(folder: &Path, io: DiskIo) -> Store {
-    let disk = FolderDisk::with_io(folder, io).expect("it can be written");
-    Store::on(Arc::new(Folder::new(Arc::new(disk), job())), job())
+    let disk = Disk::with_io(folder, io).expect("it can be written");
+    Store::on(Arc::new(Folder::new(disk, job())), job())
 }
 
 /// Lengths at which strips, pages and pieces are just full, or not.
@@ -33,7 +33,7 @@ fn what_was_written_comes_back_in_every_way_and_length() {
         let folder = tempfile::tempdir().unwrap();
         let store = match io {
             // Not allowed in some containers: then there is nothing to test.
-            DiskIo::Uring if FolderDisk::with_io(folder.path(), io).is_err() => {
+            DiskIo::Uring if Disk::with_io(folder.path(), io).is_err() => {
                 println!("SKIP io_uring: not allowed here");
                 continue;
             }

@@ -12,39 +12,38 @@ use std::process::ExitCode;
 /// Arguments of `refrain log show`.
 #[derive(Args)]
 pub struct Arguments {
-    /// The folder that --spill-dir named.
+    /// Folder of the logs (--spill-dir).
     #[arg(value_name = "DIR")]
     folder: PathBuf,
-    /// The rank whose log it is.
+    /// Rank that sent the messages.
     #[arg(long, value_name = "RANK")]
     source: u32,
-    /// The rank that the messages are for.
+    /// Rank that the messages were sent to.
     #[arg(long, value_name = "RANK")]
     destination: u32,
-    /// Which life of the source, from 0; needed when there are several.
+    /// Incarnation of the source, from 0; required if there are several.
     #[arg(long, value_name = "N")]
     incarnation: Option<u32>,
-    /// Which job, as `ls` prints it; needed when there are several.
+    /// Number of the job, as `ls` prints it; required if there are several.
     #[arg(long, value_name = "JOB", value_parser = job)]
     job: Option<u64>,
-    /// Leave out the program's messages with lower numbers.
+    /// SSN of the first message printed; above 0, internal messages are omitted.
     #[arg(long, value_name = "N", default_value_t = 0)]
     from_ssn: u64,
-    /// Print at most so many.
+    /// Maximum number of records or messages printed [default: all].
     #[arg(long, value_name = "N")]
     limit: Option<u64>,
-    /// Put the records together to messages, in the order in which they become
-    /// complete.
+    /// Print messages instead of records, in the order of completion.
     #[arg(long)]
     messages: bool,
-    /// Print the bytes, too.
+    /// Print the payload.
     #[arg(long)]
     payload: bool,
 }
 
 fn job(text: &str) -> Result<u64, String> {
     u64::from_str_radix(text, 16)
-        .map_err(|_| "a job is a hexadecimal number, as ls prints it".into())
+        .map_err(|_| "use the hexadecimal number of a job, as `ls` prints it".into())
 }
 
 pub fn run(arguments: &Arguments, out: &mut Output<'_>) -> Result<ExitCode, Failure> {
@@ -79,7 +78,7 @@ fn the_one(image: &LogImage, arguments: &Arguments) -> Result<LogKey, Failure> {
     match keys[..] {
         [key] => Ok(key),
         [] => Err(miette!(
-            "no such log of rank {source} to rank {destination} is in {folder}: `refrain log ls {folder}` lists what there is",
+            "no such log of rank {source} to rank {destination} in {folder}: list the logs with `refrain log ls {folder}`",
             folder = folder.display()
         )
         .into()),
@@ -92,7 +91,7 @@ fn the_one(image: &LogImage, arguments: &Arguments) -> Result<LogKey, Failure> {
                 })
                 .collect();
             Err(miette!(
-                "there are {} logs of rank {source} to rank {destination}; add one of\n{}",
+                "there are {} logs of rank {source} to rank {destination}; choose one with\n{}",
                 keys.len(),
                 keys.join("\n")
             )

@@ -29,7 +29,7 @@ impl FabricChoice {
             ("verbs", _) => Ok(Self::Verbs),
             ("ofi", _) => Ok(Self::Ofi(None)),
             (_, Some("")) => Err(JobError::Config(
-                "ofi: is without a provider: name one (ofi:tcp), or write ofi for the best".into(),
+                "ofi: has no provider: name one (ofi:tcp), or use ofi for the best".into(),
             )),
             // A zero byte ends a name in libfabric.
             (_, Some(provider)) if !provider.contains('\0') => {
@@ -84,7 +84,7 @@ mod tests {
             ("ofi;tcp", "ofi:PROVIDER"),
             ("shm:", "auto, shm, verbs, ofi"),
             ("verbs:", "auto, shm, verbs, ofi"),
-            ("ofi:", "without a provider"),
+            ("ofi:", "has no provider"),
             ("ofi:t\0cp", "ofi:PROVIDER"),
         ] {
             let message = FabricChoice::parse(name).unwrap_err().to_string();

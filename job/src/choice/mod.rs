@@ -123,7 +123,7 @@ pub fn spill_io(name: &str) -> Result<DiskEngine, JobError> {
 fn unknown(kind: &str, choices: &[Choice], name: &str) -> JobError {
     let names: Vec<&str> = choices.iter().map(|choice| choice.name).collect();
     JobError::Config(format!(
-        "there is no {kind} {name:?}: choose one of {}",
+        "unknown {kind} {name:?}: choose one of {}",
         names.join(", ")
     ))
 }
@@ -239,7 +239,7 @@ mod tests {
         let message = check_fabric("tcp").unwrap_err().to_string();
         assert_eq!(
             message,
-            "there is no fabric \"tcp\": choose one of auto, shm, verbs, ofi, ofi:PROVIDER"
+            "unknown fabric \"tcp\": choose one of auto, shm, verbs, ofi, ofi:PROVIDER"
         );
         let message = check_protocol("").unwrap_err().to_string();
         assert!(message.contains("none, pessimist"), "{message}");

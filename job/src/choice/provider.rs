@@ -104,7 +104,7 @@ fn check(found: &[Provider], name: &str) -> Result<(), JobError> {
             format!("libfabric's provider {name:?} cannot be used here: {why}; usable are {usable}")
         }
         None => format!(
-            "libfabric has no provider {name:?} on this machine: choose one of {usable} (refrain info --providers says more)"
+            "libfabric has no provider {name:?} on this machine: choose one of {usable} (see refrain info --providers)"
         ),
     }))
 }

@@ -16,7 +16,7 @@
 )]
 
 use crate::JobError;
-use refrain_secure::unix::moved_up;
+use refrain_wire::unix::moved_up;
 use rustix::fs::FileType;
 use rustix::io::{Errno, FdFlags};
 use rustix::net::{RecvFlags, SendFlags};

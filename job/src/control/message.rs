@@ -1,7 +1,6 @@
 //! What launcher and ranks say to each other.
 //!
-//! A change of anything here, or of [`JobConfig`], is a new
-//! [`CONTROL_VERSION`](super::framing::CONTROL_VERSION): the encoding
+//! A change of anything here, or of [`JobConfig`], is a new [`CONTROL_VERSION`]: the encoding
 //! (postcard) does not describe itself.
 
 use crate::config::JobConfig;
@@ -9,7 +8,25 @@ use crate::statistics::Statistics;
 use core::fmt;
 use refrain_ring::{Clock, Rank, Ssn};
 use refrain_transport::divergence::FirstDifference;
+use refrain_wire::{Connection, Protocol, WireError};
 use serde::{Deserialize, Serialize};
+use std::os::fd::OwnedFd;
+use std::time::Duration;
+
+/// Version of the control messages.
+pub const CONTROL_VERSION: u8 = 10;
+
+/// How launcher and ranks talk. Addresses and reasons are small, so a longer message is
+/// garbage.
+pub const CONTROL: Protocol = Protocol {
+    purpose: "refrain: launcher and rank",
+    magic: *b"RJ",
+    version: CONTROL_VERSION,
+    message_bytes_max: 1 << 20,
+    data_bytes_max: 0,
+    // They are on one host.
+    unacknowledged_max: Duration::ZERO,
+};
 
 /// From a rank to its launcher.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -331,6 +348,20 @@ pub enum ToRank {
 pub trait Accompanied {
     /// Whether a descriptor travels with this message.
     fn has_memory(&self) -> bool;
+
+    /// The descriptor that has come with this message, if one belongs to it.
+    ///
+    /// # Errors
+    /// [`WireError::DescriptorMissing`].
+    fn take_memory(&self, from: &mut Connection) -> Result<Option<OwnedFd>, WireError> {
+        match self.has_memory() {
+            true => from
+                .take_descriptor()
+                .map(Some)
+                .ok_or(WireError::DescriptorMissing),
+            false => Ok(None),
+        }
+    }
 }
 
 impl Accompanied for ToLauncher {
@@ -348,5 +379,189 @@ impl Accompanied for ToRank {
                 | ToRank::Remains { .. }
                 | ToRank::Departed { .. }
         )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::VerbsConfig;
+    use bytes::BytesMut;
+    use proptest::prelude::*;
+    use serde::de::DeserializeOwned;
+
+    fn to_launcher() -> impl Strategy<Value = ToLauncher> {
+        prop_oneof![
+            any::<u32>().prop_map(|process| ToLauncher::Hello { process }),
+            (any::<String>(), any::<Vec<u8>>(), any::<bool>())
+                .prop_map(|(key, value, memory)| { ToLauncher::Put { key, value, memory } }),
+            any::<String>().prop_map(|key| ToLauncher::Get { key }),
+            (any::<u64>(), any::<bool>())
+                .prop_map(|(generation, last)| ToLauncher::Fence { generation, last }),
+            any::<u64>().prop_map(|checkpoint| ToLauncher::Mark { checkpoint }),
+            any::<u64>().prop_map(|checkpoint| ToLauncher::Taking { checkpoint }),
+            any::<[u64; 3]>().prop_map(|[checkpoint, bytes, log_bytes]| ToLauncher::Stable {
+                checkpoint,
+                bytes,
+                log_bytes
+            }),
+            (any::<[u64; 7]>(), any::<bool>()).prop_map(status),
+            any::<u32>().prop_map(|of| ToLauncher::WantCheckpoint { of }),
+            Just(ToLauncher::Finalize),
+            any::<String>().prop_map(|message| ToLauncher::Abort { message }),
+        ]
+    }
+
+    fn status((figures, heeds_requests): ([u64; 7], bool)) -> ToLauncher {
+        let [
+            received_bytes,
+            sent_bytes,
+            log_bytes,
+            log_bytes_max,
+            disk_bytes,
+            gate_waits,
+            gate_wait_us,
+        ] = figures;
+        ToLauncher::Status {
+            figures: Box::new(StatusFigures {
+                received_bytes,
+                sent_bytes,
+                log_bytes,
+                log_bytes_max,
+                disk_bytes,
+                gate_waits,
+                gate_wait_us,
+                heeds_requests,
+            }),
+        }
+    }
+
+    fn config() -> impl Strategy<Value = JobConfig> {
+        (
+            any::<String>(),
+            any::<Option<u64>>(),
+            any::<bool>(),
+            any::<u32>(),
+            any::<Option<String>>(),
+            any::<Option<u64>>(),
+            any::<(Option<String>, Option<u8>)>(),
+        )
+            .prop_map(
+                |(
+                    fabric,
+                    log_memory_bytes,
+                    log_prefault,
+                    ranks,
+                    libfabric,
+                    suspect_after_ms,
+                    (verbs_device, verbs_port),
+                )| {
+                    JobConfig {
+                        fabric,
+                        log_memory_bytes,
+                        log_prefault,
+                        ranks_on_host: ranks,
+                        cores: vec![ranks; 3],
+                        spill_dir: libfabric.clone(),
+                        libfabric,
+                        suspect_after_ms,
+                        verbs: VerbsConfig {
+                            library: verbs_device.clone(),
+                            device: verbs_device,
+                            port: verbs_port,
+                            gid_index: verbs_port.map(|port| !port),
+                            mtu_bytes: Some(ranks),
+                        },
+                        ..JobConfig::default()
+                    }
+                },
+            )
+    }
+
+    fn to_rank() -> impl Strategy<Value = ToRank> {
+        prop_oneof![
+            (
+                any::<u64>(),
+                any::<u32>(),
+                any::<u32>(),
+                any::<u32>(),
+                config(),
+                any::<bool>()
+            )
+                .prop_map(|(job, rank, size, incarnation, config, alone)| {
+                    ToRank::Welcome {
+                        job,
+                        rank,
+                        size,
+                        incarnation,
+                        config: Box::new(config),
+                        alone,
+                    }
+                }),
+            (any::<String>(), any::<Vec<u8>>(), any::<bool>())
+                .prop_map(|(key, value, memory)| { ToRank::Value { key, value, memory } }),
+            any::<u64>().prop_map(|generation| ToRank::FenceDone { generation }),
+            Just(ToRank::CheckpointWanted),
+            Just(ToRank::AskStatus),
+            any::<String>().prop_map(|reason| ToRank::Stop { reason }),
+        ]
+    }
+
+    /// All messages, of a stream delivered in pieces of the given lengths.
+    fn reassembled<M: Serialize + DeserializeOwned>(sent: &[M], pieces: &[usize]) -> Vec<M> {
+        let mut stream = BytesMut::new();
+        for message in sent {
+            CONTROL.encode(message, &mut stream).unwrap();
+        }
+        let (mut incoming, mut messages) = (BytesMut::new(), Vec::new());
+        for piece in pieces.iter().copied().cycle() {
+            if stream.is_empty() {
+                break;
+            }
+            incoming.unsplit(stream.split_to(piece.min(stream.len())));
+            while let Some(message) = CONTROL.decode(&mut incoming).unwrap() {
+                messages.push(message);
+            }
+        }
+        assert!(incoming.is_empty());
+        messages
+    }
+
+    proptest! {
+        #[test]
+        fn messages_survive_any_cutting(
+            sent in prop::collection::vec(to_launcher(), 0..8),
+            answers in prop::collection::vec(to_rank(), 0..8),
+            pieces in prop::collection::vec(1usize..40, 1..8),
+        ) {
+            prop_assert_eq!(reassembled(&sent, &pieces), sent);
+            prop_assert_eq!(reassembled(&answers, &pieces), answers);
+        }
+    }
+
+    /// The encoding as bytes: when this fails, raise [`CONTROL_VERSION`].
+    #[test]
+    fn the_encoding_is_the_one_of_this_version() {
+        let welcome = ToRank::Welcome {
+            job: 1,
+            rank: 2,
+            size: 3,
+            incarnation: 4,
+            config: Box::new(JobConfig::default()),
+            alone: false,
+        };
+        let expected = [
+            b"RJ\x0a\x01\x4b\0\0\0".as_slice(),
+            b"\0\x01\x02\x03\x04\x04auto\x04none\0\0\x90\x4e".as_slice(),
+            b"\0\0\0\x04auto\0\0\0\x01\x01\0".as_slice(),
+            b"\0\0\0\0\0\0\xb0\xea\x01\0".as_slice(),
+            b"\0\0\0\x04auto\xe0\xd4\x03\0\0\0\0\0".as_slice(),
+            b"\x04none\xe8\x07\0\x01\x01\x01\x01\x02\0\0",
+            b"\0",
+        ]
+        .concat();
+        let mut frame = BytesMut::new();
+        CONTROL.encode(&welcome, &mut frame).unwrap();
+        assert_eq!(frame, expected);
     }
 }

@@ -6,33 +6,29 @@
 //! ([`put`](ControlPlane::put)), look others' up ([`get`](ControlPlane::get)),
 //! wait for each other ([`fence`](ControlPlane::fence)) and leave. It is slow
 //! (one thread of the launcher serves all ranks) and not for data.
-//!
-//! [`framing`] is pure; [`socket`] carries bytes and descriptors.
 
 pub mod card;
 pub mod claim;
-pub mod framing;
 pub mod host;
 pub mod message;
-pub mod socket;
 
 use crate::{JobError, Statistics, config::JobConfig};
-use message::{RecoveryFigures, ReplayFigures, StatusFigures, ToLauncher, ToRank};
+use message::{
+    Accompanied as _, CONTROL, RecoveryFigures, ReplayFigures, StatusFigures, ToLauncher, ToRank,
+};
 use refrain_ring::{Incarnation, Rank};
-use rustix::io::Errno;
-use rustix::net::{RecvFlags, SendFlags};
-use socket::{ReceiveError, Receiver};
+use refrain_wire::{Connection, WireError};
 use std::collections::VecDeque;
 use std::io::{Error as IoError, ErrorKind};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
 
 /// A rank's connection to its launcher.
 ///
 /// Once the launcher ends the job every call fails with [`JobError::Aborted`].
 #[derive(Debug)]
 pub struct ControlPlane {
-    socket: OwnedFd,
-    receiver: Receiver,
+    connection: Connection,
     job: u64,
     rank: Rank,
     size: u32,
@@ -105,13 +101,13 @@ fn lost(attempted: &str, error: impl Into<IoError>) -> JobError {
     }
 }
 
-fn receive_failed(attempted: &str, error: ReceiveError) -> JobError {
+fn receive_failed(attempted: &str, error: WireError) -> JobError {
     match error {
-        ReceiveError::Closed => lost(
+        WireError::Closed => lost(
             attempted,
             IoError::new(ErrorKind::ConnectionReset, "connection closed"),
         ),
-        ReceiveError::Os(error) => lost(attempted, error),
+        WireError::Io(error) => lost(attempted, error),
         other => JobError::Control {
             attempted: format!("{attempted}: the launcher's answer cannot be used"),
             error: IoError::new(ErrorKind::InvalidData, other),
@@ -179,8 +175,7 @@ impl ControlPlane {
     fn join(socket: OwnedFd) -> Result<Self, JobError> {
         const ATTEMPTED: &str = "joining the job";
         let mut control = Self {
-            socket,
-            receiver: Receiver::default(),
+            connection: Connection::new(socket, &CONTROL),
             job: 0,
             rank: Rank(0),
             size: 0,
@@ -264,7 +259,7 @@ impl ControlPlane {
     ///
     /// # Errors
     /// When the job is being ended, the launcher is gone, or the value is
-    /// longer than [`framing::BODY_BYTES_MAX`].
+    /// longer than a message may be.
     pub fn put(
         &mut self,
         key: &str,
@@ -379,9 +374,7 @@ impl ControlPlane {
                 return Err(out_of_turn(ATTEMPTED, &message));
             }
             if self.news.iter().filter(|news| is_departed(news)).count() < peers {
-                self.receiver
-                    .read(self.socket.as_fd(), RecvFlags::empty())
-                    .map_err(|error| receive_failed(ATTEMPTED, error))?;
+                self.read(ATTEMPTED)?;
             }
         }
         let (mut departed, mut others) = (Vec::with_capacity(peers), VecDeque::new());
@@ -544,7 +537,7 @@ impl ControlPlane {
                 attempted: ATTEMPTED.into(),
                 error: IoError::new(
                     ErrorKind::InvalidData,
-                    "the launcher answered what nobody had asked",
+                    "the launcher sent an answer without a request",
                 ),
             }),
         }
@@ -591,21 +584,17 @@ impl ControlPlane {
         memory: Option<BorrowedFd<'_>>,
     ) -> Result<(), JobError> {
         self.refuse_when_stopped()?;
-        let frame = framing::encode(message)
-            .map_err(|error| JobError::Argument(format!("{attempted}: {error}")))?;
-        let (mut rest, mut memory) = (frame.as_slice(), memory);
-        while !rest.is_empty() {
-            match socket::send(self.socket.as_fd(), rest, memory, SendFlags::empty()) {
-                Ok(sent) => {
-                    rest = &rest[sent..];
-                    memory = None;
-                }
-                // It may have said why before it closed.
-                Err(Errno::PIPE | Errno::CONNRESET) => return Err(self.last_words(attempted)),
-                Err(error) => return Err(lost(attempted, error)),
-            }
+        let failed = |error: IoError| lost(attempted, error);
+        let memory = memory.map(|it| it.try_clone_to_owned().map(Arc::new));
+        let memory = memory.transpose().map_err(failed)?.into_iter().collect();
+        let said = self.connection.say_with(message, memory);
+        said.map_err(|error| JobError::Argument(format!("{attempted}: {error}")))?;
+        match self.connection.wait_flushed(None) {
+            Ok(()) => Ok(()),
+            // It may have said why before it closed.
+            Err(WireError::Closed) => Err(self.last_words(attempted)),
+            Err(error) => Err(lost(attempted, IoError::other(error))),
         }
-        Ok(())
     }
 
     /// Why the launcher has closed the socket.
@@ -627,7 +616,7 @@ impl ControlPlane {
             if let Some(message) = self.take(attempted)? {
                 return Ok(Some(message));
             }
-            match self.receiver.read(self.socket.as_fd(), RecvFlags::DONTWAIT) {
+            match self.connection.receive() {
                 Ok(true) => {}
                 Ok(false) => return Ok(None),
                 Err(error) => return Err(receive_failed(attempted, error)),
@@ -641,26 +630,35 @@ impl ControlPlane {
             if let Some(message) = self.take(attempted)? {
                 return Ok(message);
             }
-            self.receiver
-                .read(self.socket.as_fd(), RecvFlags::empty())
-                .map_err(|error| receive_failed(attempted, error))?;
+            self.read(attempted)?;
         }
+    }
+
+    /// Blocks until something was read.
+    fn read(&mut self, attempted: &str) -> Result<(), JobError> {
+        let failed = |error| receive_failed(attempted, error);
+        while !self.connection.receive().map_err(failed)? {
+            self.connection.wait(None).map_err(failed)?;
+        }
+        Ok(())
     }
 
     /// The next message that has been read; a stop is an error from then on.
     fn take(&mut self, attempted: &str) -> Result<Option<(ToRank, Option<OwnedFd>)>, JobError> {
         loop {
-            match self.receiver.next_message::<ToRank>() {
-                Ok(Some((ToRank::Stop { reason }, _))) => {
+            let failed = |error| receive_failed(attempted, error);
+            let message = match self.connection.next_message().map_err(failed)? {
+                Some(ToRank::Stop { reason }) => {
                     self.stopped = Some(reason);
                     return self.refuse_when_stopped().map(|()| None);
                 }
-                Ok(Some((message, memory))) => match News::of(message, memory) {
-                    Ok(news) => self.news.push_back(news),
-                    Err(answer) => return Ok(Some(answer)),
-                },
-                Ok(None) => return Ok(None),
-                Err(error) => return Err(receive_failed(attempted, error)),
+                Some(message) => message,
+                None => return Ok(None),
+            };
+            let memory = message.take_memory(&mut self.connection).map_err(failed)?;
+            match News::of(message, memory) {
+                Ok(news) => self.news.push_back(news),
+                Err(answer) => return Ok(Some(answer)),
             }
         }
     }
@@ -670,7 +668,7 @@ impl ControlPlane {
 /// [`ControlPlane::check`] then says what it means.
 impl AsFd for ControlPlane {
     fn as_fd(&self) -> BorrowedFd<'_> {
-        self.socket.as_fd()
+        self.connection.as_fd()
     }
 }
 

@@ -1,38 +1,24 @@
 //! A rank's side of the control plane against a launcher played by the test.
 
 use super::*;
-use message::Accompanied;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 use std::thread;
 
 /// The launcher's end.
-struct Launcher {
-    socket: OwnedFd,
-    receiver: Receiver,
-}
+struct Launcher(Connection);
 
 impl Launcher {
-    fn hear(&mut self) -> (ToLauncher, Option<OwnedFd>) {
-        loop {
-            if let Some(message) = self.receiver.next_message().unwrap() {
-                return message;
-            }
-            self.receiver
-                .read(self.socket.as_fd(), RecvFlags::empty())
-                .unwrap();
-        }
+    fn hear(&mut self) -> ToLauncher {
+        self.0.wait_message(None).unwrap()
     }
 
-    fn say(&self, message: &ToRank) {
+    fn say(&mut self, message: &ToRank) {
         assert!(!message.has_memory());
-        let frame = framing::encode(message).unwrap();
-        assert_eq!(
-            socket::send(self.socket.as_fd(), &frame, None, SendFlags::empty()),
-            Ok(frame.len())
-        );
+        self.0.say(message).unwrap();
+        self.0.wait_flushed(None).unwrap();
     }
 
-    fn stop(&self, reason: &str) {
+    fn stop(&mut self, reason: &str) {
         self.say(&ToRank::Stop {
             reason: reason.into(),
         });
@@ -59,14 +45,11 @@ fn joined() -> (ControlPlane, Launcher) {
         None,
     )
     .unwrap();
-    let mut launcher = Launcher {
-        socket: there,
-        receiver: Receiver::default(),
-    };
+    let mut launcher = Launcher(Connection::new(there, &CONTROL));
     launcher.say(&welcome());
     let control = ControlPlane::join(here).unwrap();
     assert_eq!(
-        launcher.hear().0,
+        launcher.hear(),
         ToLauncher::Hello {
             process: std::process::id()
         }
@@ -115,7 +98,7 @@ fn a_rank_blocked_in_a_get_or_a_fence_is_told_why_the_job_ends() {
 /// Who looks for news while it waits in a fence may read that all are there.
 #[test]
 fn a_look_in_a_fence_keeps_the_answer() {
-    let (mut control, launcher) = joined();
+    let (mut control, mut launcher) = joined();
     for generation in 0..3 {
         control.begin_fence(false).unwrap();
         assert!(!control.fence_passed().unwrap());
@@ -130,7 +113,7 @@ fn a_look_in_a_fence_keeps_the_answer() {
 
 #[test]
 fn check_sees_a_stop_and_a_dead_launcher_and_else_nothing() {
-    let (mut control, launcher) = joined();
+    let (mut control, mut launcher) = joined();
     for _ in 0..3 {
         control.check().unwrap();
     }
@@ -145,7 +128,7 @@ fn check_sees_a_stop_and_a_dead_launcher_and_else_nothing() {
 
 #[test]
 fn a_stop_that_came_with_the_answer_before_it_is_not_missed() {
-    let (mut control, launcher) = joined();
+    let (mut control, mut launcher) = joined();
     launcher.say(&ToRank::FenceDone { generation: 0 });
     launcher.stop("both in one read");
     control.fence().unwrap();
@@ -154,7 +137,7 @@ fn a_stop_that_came_with_the_answer_before_it_is_not_missed() {
 
 #[test]
 fn a_send_to_a_launcher_that_has_closed_still_finds_its_reason() {
-    let (mut control, launcher) = joined();
+    let (mut control, mut launcher) = joined();
     launcher.stop("the reason");
     drop(launcher);
     assert!(matches!(control.fence(), Err(JobError::Aborted(reason)) if reason == "the reason"));
@@ -174,10 +157,10 @@ fn a_launcher_killed_while_a_rank_waits_is_an_error() {
 
 #[test]
 fn an_answer_to_another_question_is_refused() {
-    let (mut control, launcher) = joined();
+    let (mut control, mut launcher) = joined();
     launcher.say(&ToRank::FenceDone { generation: 7 });
     assert!(matches!(control.fence(), Err(JobError::Control { .. })));
-    let (mut control, launcher) = joined();
+    let (mut control, mut launcher) = joined();
     launcher.say(&ToRank::Value {
         key: "other".into(),
         value: vec![],
@@ -195,28 +178,35 @@ fn a_stranger_on_the_socket_is_refused() {
         None,
     )
     .unwrap();
-    socket::send(
-        there.as_fd(),
-        b"220 mail.example ESMTP",
-        None,
-        SendFlags::empty(),
-    )
-    .unwrap();
+    rustix::io::write(&there, b"220 mail.example ESMTP").unwrap();
     let message = match ControlPlane::join(here).unwrap_err() {
         JobError::Control { error, .. } => error.to_string(),
         other => panic!("{other}"),
     };
-    assert!(message.contains("no control message"), "{message}");
+    assert!(message.contains("no frame of the protocol"), "{message}");
 }
 
 #[test]
 fn a_value_that_is_too_long_is_refused_and_does_no_harm() {
     let (mut control, mut launcher) = joined();
     let message = control
-        .put("k", &vec![0; framing::BODY_BYTES_MAX], None)
+        .put("k", &vec![0; CONTROL.message_bytes_max], None)
         .unwrap_err()
         .to_string();
-    assert!(message.contains("limit"), "{message}");
+    assert!(message.contains("at most 1048576 are allowed"), "{message}");
     control.put("k", b"short", None).unwrap();
-    assert!(matches!(launcher.hear().0, ToLauncher::Put { value, .. } if value == b"short"));
+    assert!(matches!(launcher.hear(), ToLauncher::Put { value, .. } if value == b"short"));
+}
+
+/// The launcher says that a segment comes with its answer, and sends none.
+#[test]
+fn a_message_without_its_descriptor_is_refused() {
+    let (mut control, mut launcher) = joined();
+    launcher.0.say(&ToRank::Remains { incarnation: 0 }).unwrap();
+    launcher.0.flush().unwrap();
+    let message = match control.check().unwrap_err() {
+        JobError::Control { error, .. } => error.to_string(),
+        other => panic!("{other}"),
+    };
+    assert!(message.contains("without the descriptor"), "{message}");
 }

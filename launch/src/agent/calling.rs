@@ -3,13 +3,12 @@
 //! is no launcher any more that waits.
 
 use super::AgentError;
-use crate::hosts::invitation::{Invitation, PURPOSE};
-use crate::hosts::message::FromAgent;
-use crate::hosts::wire::{Wire, WireError};
-use refrain_secure::Session;
+use crate::hosts::invitation::Invitation;
+use crate::hosts::message::{AGENT, FromAgent};
+use refrain_wire::{Connection, WireError};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::io::{self, ErrorKind};
-use std::net::{IpAddr, SocketAddr, TcpStream};
+use std::net::{IpAddr, SocketAddr};
 use std::os::fd::AsFd as _;
 use std::time::{Duration, Instant};
 
@@ -19,7 +18,7 @@ const ADDRESS_MAX: Duration = Duration::from_secs(5);
 const ROUNDS: u32 = 3;
 
 /// Says hello to the launcher. `None`: it does not wait any more.
-pub(super) fn call(invitation: &Invitation) -> Result<Option<Wire>, AgentError> {
+pub(super) fn call(invitation: &Invitation) -> Result<Option<Connection>, AgentError> {
     let mut addresses: Vec<IpAddr> = where_ssh_came_from().into_iter().collect();
     for address in &invitation.addresses {
         if !addresses.contains(address) {
@@ -41,15 +40,13 @@ pub(super) fn call(invitation: &Invitation) -> Result<Option<Wire>, AgentError> 
     Err(AgentError::Unreachable(tried.join("; ")))
 }
 
-fn try_at(address: SocketAddr, invitation: &Invitation) -> Result<Wire, WireError> {
+fn try_at(address: SocketAddr, invitation: &Invitation) -> Result<Connection, WireError> {
     let until = Instant::now() + ADDRESS_MAX;
-    let stream = TcpStream::connect_timeout(&address, ADDRESS_MAX)?;
-    let session = Session::caller(&invitation.secret, PURPOSE)?;
-    let mut wire = Wire::new(stream, session)?;
+    let mut wire = Connection::begin_tcp(address, Some(&invitation.secret), &AGENT)?;
     wire.say(&FromAgent::Hello {
         host: invitation.host,
     })?;
-    while !wire.is_proven() || wire.is_sending() {
+    while !wire.is_proven() || wire.unsent_bytes() > 0 {
         wait(&wire, until)?;
         wire.flush()?;
         wire.receive()?;
@@ -58,7 +55,7 @@ fn try_at(address: SocketAddr, invitation: &Invitation) -> Result<Wire, WireErro
 }
 
 /// Sleeps until there is something to read or to send.
-fn wait(wire: &Wire, until: Instant) -> io::Result<()> {
+fn wait(wire: &Connection, until: Instant) -> io::Result<()> {
     let stdin = io::stdin();
     let mut polled = [
         PollFd::from_borrowed_fd(wire.as_fd(), wire.interest()),

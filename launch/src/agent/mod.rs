@@ -20,7 +20,7 @@ mod ranks;
 mod serving;
 
 use super::hosts::invitation::{Invitation, LINE_BYTES_MAX, NotAnInvitation};
-use super::hosts::wire::WireError;
+use refrain_wire::WireError;
 use std::io::{self, BufRead as _, Read as _};
 use thiserror::Error;
 
@@ -31,13 +31,13 @@ pub enum AgentError {
     #[error(transparent)]
     Invitation(#[from] NotAnInvitation),
     /// It was told nothing.
-    #[error("the standard input cannot be read: {0}")]
+    #[error("stdin cannot be read: {0}")]
     Input(#[from] io::Error),
     /// It cannot reach the launcher.
     #[error("the launcher cannot be reached from this host: {0}")]
     Unreachable(String),
     /// The launcher is gone, or somebody tampers with the connection.
-    #[error("the launcher is lost: {0}")]
+    #[error("the connection to the launcher is lost: {0}")]
     Lost(#[from] WireError),
 }
 

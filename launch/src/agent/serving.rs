@@ -4,13 +4,13 @@ use super::AgentError;
 use super::ranks::{AgentRank, Shared};
 use crate::LaunchError;
 use crate::hosts::message::{FromAgent, Life, Refusal, Setup, ToAgent, Whom};
-use crate::hosts::wire::{Wire, WireError};
 use crate::leftovers;
 use crate::start::{self, Prepared, Wanted};
 use refrain_job::JobError;
 use refrain_job::control::host::{HOST_VARIABLE, HostIdentity};
 use refrain_job::control::message::ToLauncher;
 use refrain_job::stderr::report;
+use refrain_wire::{Connection, WireError};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
 use rustix::process::Signal;
@@ -28,11 +28,11 @@ struct Agent {
     /// removed with it.
     prepared: Option<Prepared>,
     /// Last: when it is closed everything has ended.
-    wire: Wire,
+    wire: Connection,
 }
 
 /// Serves the launcher until it says that the job is over.
-pub(super) fn serve(wire: Wire, host: u32) -> Result<(), AgentError> {
+pub(super) fn serve(wire: Connection, host: u32) -> Result<(), AgentError> {
     let mut agent = Agent {
         wire,
         host,
@@ -78,7 +78,7 @@ impl Agent {
         }
         match poll(&mut polled, None) {
             Ok(_) | Err(Errno::INTR) => {}
-            Err(error) => return Err(WireError::Os(error.into()).into()),
+            Err(error) => return Err(WireError::from(error).into()),
         }
         let is_ready = |polled: &PollFd<'_>| !polled.revents().is_empty();
         // Nobody says anything there any more.

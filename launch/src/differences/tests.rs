@@ -65,9 +65,9 @@ fn a_job_that_differed_has_a_status_of_its_own() {
     let (outcome, line) = conclude(good, &all);
     assert_eq!((outcome.status, line), (DIFFERED, None));
     let summary = outcome.failure.expect("it says why");
-    let begin = "the replay of 2 ranks had other bytes in messages: \
+    let begin = "the replay of 2 ranks sent other bytes than before: \
          5 of 400 compared messages differ, in 20 of 9600 bytes; \
-         the first difference: rank 5, operation 7: message 2 to rank 1";
+         first difference: rank 5, operation 7: message 2 to rank 1";
     assert!(summary.starts_with(begin), "{summary}");
 }
 
@@ -76,5 +76,5 @@ fn a_job_that_failed_keeps_its_status_and_says_both() {
     let failed = Outcome::new(3, Some("rank 1 exited".into()));
     let (outcome, line) = conclude(failed.clone(), &[recovery(5, Some(figures(2)))]);
     assert_eq!(outcome, failed);
-    assert!(line.expect("a line").contains("the replay of rank 5 had"));
+    assert!(line.expect("a line").contains("the replay of rank 5 sent"));
 }

@@ -87,15 +87,16 @@ impl Caller {
         };
         let advice = match (&self.way, status.code()) {
             (Some(way), Some(255)) => {
-                format!("the host cannot be reached or lets nobody in: try `{way} true`")
+                format!("the host is unreachable or refuses the login: try `{way} true`")
             }
             (Some(_), Some(126 | 127)) => {
-                "there is no refrain at that path: install it there, or name it with --remote-refrain".to_owned()
+                "refrain is missing at this path: install it there, or set --remote-refrain"
+                    .to_owned()
             }
-            _ => "its own output should say why".to_owned(),
+            _ => "see its output".to_owned(),
         };
         JobError::Config(format!(
-            "host {name}: what was to start an agent there {how} before the agent was ready: {advice}"
+            "host {name}: the remote shell command {how} before the agent was ready: {advice}"
         ))
         .into()
     }

@@ -1,10 +1,9 @@
 //! Starting the agents of a job, and waiting until all have called and are ready.
 
 use super::calling::Caller;
-use super::invitation::{Invitation, PURPOSE};
-use super::message::{FromAgent, Refusal, Setup, ToAgent};
+use super::invitation::Invitation;
+use super::message::{AGENT, FromAgent, Refusal, Setup, ToAgent};
 use super::telling::check_setup;
-use super::wire::Wire;
 use super::{Arm, Host, Hosts, HostsSpec, listing};
 use crate::LaunchError;
 use crate::addresses;
@@ -12,7 +11,7 @@ use crate::signals::Signals;
 use crate::start::tell_differing_addresses;
 use refrain_job::JobError;
 use refrain_job::config::JobConfig;
-use refrain_secure::{Door, Guest, Secret};
+use refrain_wire::{Connection, Door, Secret};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::io;
 use std::net::IpAddr;
@@ -28,7 +27,7 @@ struct Waiting {
     /// As in the list of hosts.
     number: u32,
     caller: Caller,
-    wire: Option<Wire>,
+    wire: Option<Connection>,
     ready: Option<(Box<JobConfig>, u128)>,
 }
 
@@ -40,7 +39,7 @@ struct Gathering<'a> {
     door: Door,
     waiting: Vec<Waiting>,
     /// Proven, and have not said who they are.
-    unnamed: Vec<Wire>,
+    unnamed: Vec<Connection>,
 }
 
 /// Starts an agent on each host that is to have ranks; `setup` is what they are to
@@ -63,7 +62,7 @@ pub fn gather(
         error,
     };
     let secret = Secret::random().map_err(system)?;
-    let (door, port) = Door::open(secret.clone(), PURPOSE).map_err(system)?;
+    let (door, port) = Door::open(secret.clone(), &AGENT).map_err(system)?;
     let mut gathering = Gathering {
         setup,
         signals,
@@ -131,11 +130,8 @@ impl Gathering<'_> {
             if let Some(signals) = &mut self.signals {
                 signals.look()?;
             }
-            let guests = self.door.step(Instant::now()).into_iter();
-            for (stream, session) in guests.filter_map(Guest::sealed) {
-                // One that is gone again may call again.
-                self.unnamed.extend(Wire::new(stream, session));
-            }
+            // One that is gone again may call again.
+            self.unnamed.extend(self.door.step(Instant::now()));
             self.learn_names();
             for waiting in &mut self.waiting {
                 waiting.serve()?;
@@ -199,11 +195,11 @@ impl Gathering<'_> {
             .filter(|waiting| waiting.ready.is_none());
         let names: Vec<&str> = late.map(|waiting| waiting.name.as_str()).collect();
         let why = match self.door.trouble() {
-            None => "from there, this host must be reachable by TCP (any port); or a firewall is between them".into(),
-            Some(error) => format!("this host could not let them in: {error}"),
+            None => "they must reach this host by TCP at any port: check firewalls".into(),
+            Some(error) => format!("this host could not accept connections: {error}"),
         };
         JobError::Config(format!(
-            "the agents on {} have not called within {} s: {why}",
+            "the agents on {} did not connect within {} s: {why}",
             names.join(", "),
             READY_MAX.as_secs()
         ))
@@ -285,7 +281,7 @@ impl Waiting {
             },
             Refusal::System => JobError::Control {
                 attempted: reason,
-                error: io::Error::other("the agent there could not do it"),
+                error: io::Error::other("the agent failed"),
             }
             .into(),
         }

@@ -124,7 +124,7 @@ impl Job {
             }
             FromAgent::Misunderstood { life, reason } => {
                 if let Some(rank) = self.living(life) {
-                    self.fail(1, format!("rank {rank} cannot be understood: {reason}"));
+                    self.fail(1, format!("rank {rank} sent an invalid message: {reason}"));
                 }
             }
             FromAgent::Output {
@@ -184,7 +184,7 @@ impl Job {
         self.fail(
             1,
             format!(
-                "host {name}: the agent there is lost: {why}. Its ranks ({}) end with it, and cannot be started elsewhere",
+                "host {name}: the connection to the agent is lost: {why}. Its ranks ({}) are lost and cannot be restarted elsewhere",
                 list.join(", ")
             ),
         );

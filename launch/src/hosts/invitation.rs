@@ -3,8 +3,8 @@
 //!
 //! `refrain-agent VERSION JOB HOST SECRET PORT ADDRESS,…`
 
-use refrain_job::control::framing::CONTROL_VERSION;
-use refrain_secure::Secret;
+use refrain_job::control::message::CONTROL_VERSION;
+use refrain_wire::Secret;
 use std::net::IpAddr;
 use std::str::FromStr;
 use thiserror::Error;
@@ -14,8 +14,6 @@ const NAME: &str = "refrain-agent";
 pub const LINE_BYTES_MAX: u64 = 16 << 10;
 /// A host of many containers may have hundreds of addresses, most of which lead nowhere.
 const ADDRESSES_MAX: usize = 64;
-/// What the conversation is about; nothing else that knows the secret is meant.
-pub const PURPOSE: &str = "refrain: launcher and agent";
 
 /// The host that needs no ssh.
 pub const LOCAL_NAME: &str = "localhost";
@@ -40,13 +38,11 @@ pub struct Invitation {
 pub enum NotAnInvitation {
     /// By the launcher of another version.
     #[error(
-        "the launcher is of version {0}, this agent of version {CONTROL_VERSION}: install the same refrain on all hosts"
+        "the launcher has version {0}, this agent version {CONTROL_VERSION}: install the same refrain on all hosts"
     )]
-    Version(u16),
+    Version(u8),
     /// By nobody.
-    #[error(
-        "refrain agent is started by refrain run, which tells it on standard input whom to call"
-    )]
+    #[error("refrain agent needs an invitation on stdin: use refrain run, which starts it")]
     Nothing,
 }
 
@@ -78,7 +74,7 @@ impl FromStr for Invitation {
         if word()? != NAME {
             return Err(NotAnInvitation::Nothing);
         }
-        let version: u16 = read(word()?)?;
+        let version: u8 = read(word()?)?;
         if version != CONTROL_VERSION {
             return Err(NotAnInvitation::Version(version));
         }

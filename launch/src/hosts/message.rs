@@ -1,22 +1,25 @@
-//! What launcher and agents say to each other, and how it is cut out of a stream.
-//!
-//! A message is its length (4 bytes, little endian) and so many bytes of postcard.
-//! Both sides are of one version: the [invitation](super::invitation) says which.
+//! What launcher and agents say to each other.
 
 use crate::sink::Stream;
 use crate::verdict::End;
 use refrain_job::config::JobConfig;
-use refrain_job::control::framing::BODY_BYTES_MAX;
-use refrain_job::control::message::{ToLauncher, ToRank};
-use serde::de::DeserializeOwned;
+use refrain_job::control::message::{CONTROL, ToLauncher, ToRank};
+use refrain_wire::Protocol;
 use serde::{Deserialize, Serialize};
 use std::ffi::OsString;
 use std::path::PathBuf;
-use thiserror::Error;
+use std::time::Duration;
 
-/// Largest message: one of a rank's, and what is around it; settings of a job with
-/// its arguments are smaller.
-pub const MESSAGE_BYTES_MAX: usize = BODY_BYTES_MAX + (64 << 10);
+/// How launcher and agents talk, sealed. Their messages contain those of ranks: the version is
+/// the same. A message is at most one of a rank's, and what is around it; settings of a job
+/// with its arguments are smaller.
+pub const AGENT: Protocol = Protocol {
+    purpose: "refrain: launcher and agent",
+    magic: *b"RA",
+    message_bytes_max: CONTROL.message_bytes_max + (64 << 10),
+    unacknowledged_max: Duration::from_secs(30),
+    ..CONTROL
+};
 /// Bytes of one output stream that an agent sends before they are taken.
 pub const OUTPUT_BYTES_MAX: usize = 256 << 10;
 
@@ -198,76 +201,12 @@ pub enum FromAgent {
     },
 }
 
-/// Why bytes are no message.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
-pub enum MessageError {
-    /// Longer than any may be.
-    #[error("a message of {0} bytes; the limit is {MESSAGE_BYTES_MAX}")]
-    TooLong(usize),
-    /// Not one whole message.
-    #[error("a message that cannot be read")]
-    Body,
-}
-
-/// Encodes one message.
-///
-/// # Errors
-/// [`MessageError::TooLong`].
-pub fn encode<M: Serialize>(message: &M) -> Result<Vec<u8>, MessageError> {
-    let mut bytes = postcard::to_extend(message, vec![0; 4]).map_err(|_| MessageError::Body)?;
-    let length = bytes.len() - 4;
-    if length > MESSAGE_BYTES_MAX {
-        return Err(MessageError::TooLong(length));
-    }
-    bytes[..4].copy_from_slice(&(length as u32).to_le_bytes());
-    Ok(bytes)
-}
-
-/// Cuts messages out of a stream.
-#[derive(Debug, Default)]
-pub struct Reader {
-    bytes: Vec<u8>,
-    taken: usize,
-}
-
-impl Reader {
-    /// Adds what was received.
-    pub fn push(&mut self, bytes: &[u8]) {
-        self.bytes.drain(..self.taken);
-        self.taken = 0;
-        self.bytes.extend_from_slice(bytes);
-    }
-
-    /// Takes the next whole message.
-    ///
-    /// # Errors
-    /// What came is none; every later call fails alike.
-    pub fn next_message<M: DeserializeOwned>(&mut self) -> Result<Option<M>, MessageError> {
-        let bytes = &self.bytes[self.taken..];
-        let Some((length, rest)) = bytes.split_first_chunk::<4>() else {
-            return Ok(None);
-        };
-        let length = u32::from_le_bytes(*length) as usize;
-        if length > MESSAGE_BYTES_MAX {
-            return Err(MessageError::TooLong(length));
-        }
-        let Some(body) = rest.get(..length) else {
-            return Ok(None);
-        };
-        match postcard::take_from_bytes(body) {
-            Ok((message, [])) => {
-                self.taken += 4 + length;
-                Ok(Some(message))
-            }
-            _ => Err(MessageError::Body),
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use bytes::BytesMut;
     use proptest::prelude::*;
+    use refrain_wire::{Frame, FrameError};
 
     fn output(bytes: usize) -> FromAgent {
         FromAgent::Output {
@@ -285,8 +224,8 @@ mod tests {
             value: vec![7; bytes],
             memory: true,
         };
-        let mut bytes = BODY_BYTES_MAX;
-        while refrain_job::control::framing::encode(&put(bytes)).is_err() {
+        let mut bytes = CONTROL.message_bytes_max;
+        while CONTROL.encode(&put(bytes), &mut BytesMut::new()).is_err() {
             bytes -= 1;
         }
         let message = FromAgent::Heard {
@@ -294,19 +233,12 @@ mod tests {
             message: Box::new(put(bytes)),
             memory: Some(u64::MAX),
         };
-        let mut reader = Reader::default();
-        reader.push(&encode(&message).expect("it fits"));
-        assert_eq!(reader.next_message(), Ok(Some(message)));
-        let long = output(MESSAGE_BYTES_MAX);
-        assert!(matches!(encode(&long), Err(MessageError::TooLong(_))));
-    }
-
-    #[test]
-    fn a_length_above_the_limit_is_refused_before_it_has_come() {
-        let mut reader = Reader::default();
-        reader.push(&(MESSAGE_BYTES_MAX as u32 + 1).to_le_bytes());
-        let error = reader.next_message::<FromAgent>();
-        assert_eq!(error, Err(MessageError::TooLong(MESSAGE_BYTES_MAX + 1)));
+        let mut frame = BytesMut::new();
+        AGENT.encode(&message, &mut frame).expect("it fits");
+        assert_eq!(AGENT.decode(&mut frame), Ok(Some(message)));
+        let long = output(AGENT.message_bytes_max);
+        let error = AGENT.encode(&long, &mut frame).expect_err("it does not");
+        assert!(matches!(error, FrameError::Length { .. }));
     }
 
     proptest! {
@@ -316,14 +248,14 @@ mod tests {
             cut in 1usize..50,
         ) {
             let messages: Vec<FromAgent> = lengths.into_iter().map(output).collect();
-            let stream: Vec<u8> = messages
-                .iter()
-                .flat_map(|message| encode(message).expect("short"))
-                .collect();
-            let (mut reader, mut got) = (Reader::default(), Vec::new());
+            let mut stream = BytesMut::new();
+            for message in &messages {
+                AGENT.encode(message, &mut stream).expect("short");
+            }
+            let (mut incoming, mut got) = (BytesMut::new(), Vec::<FromAgent>::new());
             for piece in stream.chunks(cut) {
-                reader.push(piece);
-                while let Some(message) = reader.next_message::<FromAgent>().expect("whole") {
+                incoming.extend_from_slice(piece);
+                while let Some(message) = AGENT.decode(&mut incoming).expect("whole") {
                     got.push(message);
                 }
             }
@@ -332,10 +264,11 @@ mod tests {
 
         #[test]
         fn random_bytes_never_panic(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
-            let mut reader = Reader::default();
-            reader.push(&bytes);
-            let _ = reader.next_message::<ToAgent>();
-            let _ = reader.next_message::<FromAgent>();
+            let header = AGENT.header(Frame::Message(bytes.len()));
+            for bytes in [bytes.clone(), [&header[..], &bytes].concat()] {
+                let _ = AGENT.decode::<ToAgent>(&mut BytesMut::from(&bytes[..]));
+                let _ = AGENT.decode::<FromAgent>(&mut BytesMut::from(&bytes[..]));
+            }
         }
     }
 }

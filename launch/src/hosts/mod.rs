@@ -6,9 +6,8 @@
 //! |---|---|
 //! | `listing` | `--host`, `--hostfile`, which rank runs where; pure |
 //! | `invitation` | the line that tells an agent whom to call, and how it proves itself; pure |
-//! | `message` | what launcher and agents say; framing; pure |
+//! | `message` | what launcher and agents say; pure |
 //! | `telling` | whether and how hosts can be told what they are to do; pure |
-//! | `wire` | messages over a socket, by `refrain_secure` |
 //! | `calling` | starting the agent on one host, by ssh |
 //! | `gathering` | starting all agents, and waiting until all have called |
 //! | `far` | a rank's process on another host, as the launcher has it |
@@ -22,7 +21,6 @@ pub mod invitation;
 mod listing;
 pub mod message;
 mod telling;
-pub mod wire;
 
 pub use far::{Arm, FarProcess};
 pub(super) use gathering::gather;
@@ -34,13 +32,13 @@ use calling::Caller;
 use message::ToAgent;
 use refrain_job::JobError;
 use refrain_job::config::JobConfig;
+use refrain_wire::{Connection, WireError};
 use rustix::event::PollFlags;
 use std::ffi::OsString;
 use std::net::IpAddr;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
-use wire::Wire;
 
 /// How long agents may take to end their ranks and themselves.
 const END_MAX: Duration = Duration::from_secs(5);
@@ -65,7 +63,7 @@ struct Host {
     ranks: Vec<u32>,
     arm: Arm,
     /// `None`: the agent is lost.
-    wire: Option<Wire>,
+    wire: Option<Connection>,
     caller: Caller,
     /// The settings of its ranks.
     config: JobConfig,
@@ -108,7 +106,7 @@ impl Hosts {
         match found.find(|(_, other)| *other != fabric) {
             None => Ok(fabric.clone()),
             Some((name, other)) => Err(JobError::Config(format!(
-                "--fabric: {first} would take {fabric}, {name} {other}: name the provider, as --fabric ofi:PROVIDER"
+                "--fabric: {first} chooses {fabric}, {name} {other}: name the provider with --fabric ofi:PROVIDER"
             ))),
         }
     }
@@ -153,13 +151,10 @@ impl Hosts {
     pub(super) fn flush_until(&mut self, give_up_at: Instant) -> Vec<(usize, String)> {
         let mut lost = self.flush();
         for (number, host) in self.hosts.iter_mut().enumerate() {
-            while let Some(wire) = &mut host.wire
-                && wire.is_sending()
-                && wire.wait_to_send(give_up_at).is_ok()
-            {
-                if let Err(error) = wire.flush() {
-                    lost.push((number, error.to_string()));
-                    break;
+            if let Some(wire) = &mut host.wire {
+                match wire.wait_flushed(Some(give_up_at)) {
+                    Ok(()) | Err(WireError::Timeout) => {}
+                    Err(error) => lost.push((number, error.to_string())),
                 }
             }
         }
@@ -201,7 +196,7 @@ pub(super) fn check(spec: &super::JobSpec) -> Result<(), JobError> {
     ];
     match refused.iter().find(|(is_asked, _)| *is_asked) {
         Some((_, what)) => Err(JobError::Config(format!(
-            "{what} does not work with --host and --hostfile: start the ranks on one host, or do without"
+            "{what} cannot be combined with --host and --hostfile: use one host, or leave it out"
         ))),
         None => Ok(()),
     }

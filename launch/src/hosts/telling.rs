@@ -1,7 +1,9 @@
 //! Whether and how hosts can be told what they are to do. Pure.
 
-use super::message::{MessageError, Setup, ToAgent, encode};
+use super::message::{AGENT, Setup, ToAgent};
+use bytes::BytesMut;
 use refrain_job::JobError;
+use refrain_wire::FrameError;
 use std::ffi::OsString;
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::path::Path;
@@ -16,14 +18,14 @@ pub(super) fn check_setup(setup: &Setup) -> Result<(), JobError> {
         ranks,
         ..setup.clone()
     }));
-    let why = match encode(&setup) {
-        Ok(_) => return Ok(()),
-        Err(error @ MessageError::TooLong(_)) => format!(
+    let why = match AGENT.encode(&setup, &mut BytesMut::new()) {
+        Ok(()) => return Ok(()),
+        Err(FrameError::Unencodable) => {
+            "a path of the program, its folder or the settings is not UTF-8 and cannot be sent to other hosts: rename it".to_owned()
+        }
+        Err(error) => format!(
             "the program's arguments and the environment are too long for other hosts: {error}: put them into a file"
         ),
-        Err(MessageError::Body) => {
-            "a path among the program, its folder and the settings is no text (UTF-8), and cannot be told to other hosts: rename it".to_owned()
-        }
     };
     Err(JobError::Config(why))
 }

@@ -1,7 +1,7 @@
 //! One event logger's process.
 
 use crate::{spawn, verdict};
-use refrain_secure::Secret;
+use refrain_wire::Secret;
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use std::ffi::OsString;
 use std::io::{self, Write as _};

@@ -50,6 +50,7 @@ impl<P: Protocol> fmt::Debug for Inside<'_, P> {
             settling,
             has_read: _,
             operations,
+            completed: _,
         } = self.0;
         write!(f, "{gate:?} {clock:?} {requests:?} {outbox:?} {lives:?} ")?;
         write!(

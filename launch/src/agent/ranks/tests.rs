@@ -1,5 +1,6 @@
 use super::*;
-use refrain_job::control::framing;
+use bytes::BytesMut;
+use refrain_job::control::message::CONTROL;
 use rustix::event::{PollFd, poll};
 use std::io::Write as _;
 use std::os::unix::net::UnixStream;
@@ -47,7 +48,8 @@ fn output_is_passed_on_before_the_mark_that_follows_it() {
     ];
     for mark in marks {
         let (mut rank, mut of_rank) = printer();
-        let frame = framing::encode(&mark).expect("short");
+        let mut frame = BytesMut::new();
+        CONTROL.encode(&mark, &mut frame).expect("short");
         of_rank.write_all(&frame).expect("there is room");
         let words = rank.look(&mut Shared::default());
         let expected = ["out".to_owned(), "err".to_owned(), format!("{mark:?}")];

@@ -2,20 +2,12 @@
 
 use rustix::thread::CpuSet;
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use thiserror::Error;
 
-/// How bytes are moved between memory and files.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum DiskEngine {
-    /// io_uring where the system allows it, else plain writes.
-    #[default]
-    Auto,
-    /// io_uring or nothing.
-    Uring,
-    /// Plain writes, one after the other.
-    Plain,
-}
+/// How bytes are moved; `Auto` takes plain writes where io_uring is not allowed, and a
+/// thread is there anyway.
+pub use refrain_storage::Io as DiskEngine;
 
 /// Settings of a store on disk.
 #[derive(Clone, Debug)]
@@ -97,4 +89,30 @@ pub enum DiskError {
     /// No thread, or none of the means to wake it.
     #[error("no thread to write the log: {0}; raise the limits of processes and open files")]
     Thread(#[source] io::Error),
+}
+
+impl DiskError {
+    /// Of opening a directory.
+    pub(super) fn of_directory(directory: &Path, error: io::Error) -> Self {
+        let directory = directory.to_owned();
+        match error.kind() {
+            io::ErrorKind::NotFound => Self::Missing(directory),
+            io::ErrorKind::NotADirectory => Self::NotADirectory(directory),
+            _ => Self::NotWritable { directory, error },
+        }
+    }
+
+    /// Of writing a first file.
+    pub(super) fn of_probe(directory: &Path, error: io::Error) -> Self {
+        let directory = directory.to_owned();
+        match error.kind() {
+            io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => {
+                Self::NotWritable { directory, error }
+            }
+            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
+                Self::NoRoom { directory, error }
+            }
+            _ => Self::Probe { directory, error },
+        }
+    }
 }

@@ -21,7 +21,8 @@ pub(in crate::world) const WORLD_SECTION: u64 = 1;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(in crate::world) struct WorldPart {
     pub(in crate::world) barriers: u64,
-    pub(in crate::world) scopes: u64,
+    /// Requests made so far.
+    pub(in crate::world) requests: u64,
     /// Fences passed.
     pub(in crate::world) fences: u64,
     /// The last time that the program got, in nanoseconds since the job began.
@@ -147,7 +148,7 @@ fn mark_output(world: &mut World, number: u64) -> Result<(), Error> {
 fn write_own(world: &mut World, state: &Beginning, writing: &mut Writing) -> Result<(), Error> {
     let part = WorldPart {
         barriers: world.barriers,
-        scopes: world.scopes,
+        requests: world.requests.made(),
         fences: world.control.as_ref().map_or(0, |it| it.fences_passed()),
         time_ns: world.job_time.last_ns(),
     };

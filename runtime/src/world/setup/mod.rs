@@ -19,6 +19,7 @@ use super::World;
 use super::forked::{self, OfThisProcess};
 use super::news::Attention;
 use super::only::Only;
+use super::request::Table;
 use super::time::JobTime;
 use super::waiting::{LogWatch, Patience};
 use crate::Error;
@@ -92,7 +93,8 @@ impl World {
             control,
             job_time: JobTime::new(&config, world.time_ns),
             barriers: world.barriers,
-            scopes: world.scopes,
+            requests: Table::after(world.requests),
+            messages: Table::after(0),
             spare_begun: Vec::new(),
             _only: only,
         };
