@@ -3,8 +3,8 @@
 use super::{Failure, Output, open};
 use clap::Args;
 use miette::miette;
-use refrain_logging::image::{LogExtent, LogImage, LogKey, Message, Selection};
-use refrain_ring::{Incarnation, Position, Rank, RecordHeader, RecordKind, Ssn};
+use refrain_logging::image::{LogExtent, LogImage, LogKey, Message, Selection, Wanted};
+use refrain_ring::{Frontier, Incarnation, Position, Rank, RecordHeader, RecordKind, Ssn};
 use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -27,7 +27,7 @@ pub struct Arguments {
     /// Number of the job, as `ls` prints it; required if there are several.
     #[arg(long, value_name = "JOB", value_parser = job)]
     job: Option<u64>,
-    /// SSN of the first message printed.
+    /// SSN of the first message printed; above 0, internal messages are omitted.
     #[arg(long, value_name = "N", default_value_t = 0)]
     from_ssn: u64,
     /// Maximum number of records or messages printed [default: all].
@@ -100,6 +100,14 @@ fn the_one(image: &LogImage, arguments: &Arguments) -> Result<LogKey, Failure> {
     }
 }
 
+/// With internal messages, unless they begin somewhere.
+fn wanted(arguments: &Arguments) -> Wanted {
+    match arguments.from_ssn {
+        0 => Frontier::default().into(),
+        from => Ssn(from).into(),
+    }
+}
+
 /// The records; the log's extent when its end was reached.
 fn show_records(
     image: &LogImage,
@@ -108,7 +116,7 @@ fn show_records(
     out: &mut Output<'_>,
 ) -> Result<Option<LogExtent>, Failure> {
     let mut records = image
-        .records(key, Ssn(arguments.from_ssn))
+        .records(key, wanted(arguments))
         .map_err(|error| miette!("{error}"))?;
     print_header(out)?;
     let mut shown = 0;
@@ -151,7 +159,7 @@ fn show_messages(
     out: &mut Output<'_>,
 ) -> Result<Option<LogExtent>, Failure> {
     let mut messages = image
-        .messages(key, Ssn(arguments.from_ssn))
+        .messages(key, wanted(arguments))
         .map_err(|error| miette!("{error}"))?;
     print_header(out)?;
     let mut shown = 0;
