@@ -41,7 +41,7 @@ pub struct Link {
 
 #[derive(Debug)]
 enum LinkKind {
-    Near(Near),
+    Near(Box<Near>),
     Far(Far),
 }
 
@@ -49,11 +49,11 @@ impl Link {
     /// Over the launcher's end of a socketpair.
     pub fn new(socket: OwnedFd) -> Self {
         Self {
-            kind: LinkKind::Near(Near {
+            kind: LinkKind::Near(Box::new(Near {
                 connection: Some(Connection::new(socket, &CONTROL)),
                 is_gone: false,
                 caller: None,
-            }),
+            })),
         }
     }
 
