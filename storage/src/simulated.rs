@@ -172,9 +172,8 @@ impl State {
 
     /// Looks at something: fails after the end, and when it was to fail.
     fn look(&mut self, kind: Kind) -> io::Result<()> {
-        self.has_stopped |= self.stop_at.is_some_and(|stop| self.steps >= stop);
-        if self.has_stopped {
-            return Err(io::Error::other("the machine has stopped"));
+        if self.stop_at.is_some_and(|stop| self.steps >= stop) {
+            return Err(self.stop());
         }
         let Some(at) = self.faults.iter().position(|fault| fault.0 == kind) else {
             return Ok(());
@@ -188,12 +187,16 @@ impl State {
         Err(failure.into())
     }
 
-    /// Changes something: the next step.
+    fn stop(&mut self) -> io::Error {
+        self.has_stopped = true;
+        io::Error::other("the machine has stopped")
+    }
+
+    /// Changes something: the next step. Others may look at the disk of a process that
+    /// the gate has ended.
     fn step(&mut self, kind: Kind) -> io::Result<()> {
-        if !self.has_stopped
-            && let Some(gate) = &mut self.gate
-        {
-            self.has_stopped = !gate();
+        if self.has_stopped || self.gate.as_mut().is_some_and(|gate| !gate()) {
+            return Err(self.stop());
         }
         self.look(kind)?;
         self.steps += 1;

@@ -26,7 +26,7 @@ use service::Service;
 use std::fs::File;
 use std::io;
 use std::os::fd::AsFd;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use thiserror::Error;
 
@@ -142,13 +142,13 @@ impl Server {
     }
 }
 
-fn lock(folder: &PathBuf) -> Result<File, ServerError> {
+fn lock(folder: &Path) -> Result<File, ServerError> {
     let made = make_private(folder);
     made.and_then(|()| refrain_storage::lock(&folder.join(LOCK)))
         .map_err(|error| match error.kind() {
-            io::ErrorKind::WouldBlock => ServerError::Locked(folder.clone()),
+            io::ErrorKind::WouldBlock => ServerError::Locked(folder.to_owned()),
             _ => ServerError::Folder {
-                folder: folder.clone(),
+                folder: folder.to_owned(),
                 error,
             },
         })
