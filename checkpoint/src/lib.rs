@@ -2,13 +2,12 @@
 //!
 //! | module | what |
 //! |---|---|
-//! | [`mod@format`] | the bytes (docs/checkpoint-format.md) |
+//! | [`mod@format`] | the bytes (docs/formats/checkpoint-format.md) |
 //! | [`packing`], [`unpacking`] | from sections to strips of bytes and back, with every check: pure |
 //! | [`store`] | what a rank uses: [`Store`], [`Writing`], [`Reading`] |
 //! | [`folder`] | checkpoints in a folder: which count, which go |
-//! | [`disk`] | what a folder needs of the world; the real one |
-//! | [`faulty`] | a disk in memory that fails, for tests |
-//! | [`server`], [`client`] | the same over a socket; `message` and `framing` are what is said |
+//! | [`disk`] | the directory: files that are written and read strip by strip |
+//! | [`server`], [`client`] | the same over a connection of `refrain_wire`; `message` has the messages |
 //! | [`policy`] | whose turn it is: pure |
 //!
 //! Promises: what [`Writing::commit`] has called stable survives the death of
@@ -23,21 +22,19 @@ pub mod buffer;
 pub mod client;
 pub mod disk;
 pub mod error;
-pub mod faulty;
 pub mod folder;
 pub mod format;
-pub mod framing;
 pub mod message;
 pub mod packing;
 pub mod place;
 pub mod policy;
+#[cfg(feature = "server")]
 pub mod server;
-mod socket;
 pub mod store;
 pub mod unpacking;
 
 pub use error::{CheckpointError, Damaged};
 pub use format::{SectionInfo, SectionKind};
-pub use place::{PURPOSE, Place};
-pub use refrain_secure::ServerAddress;
+pub use place::Place;
+pub use refrain_wire::ServerAddress;
 pub use store::{JobName, Key, Reading, Section, Stable, Store, Writing};

@@ -1,23 +1,34 @@
 //! What ranks and a checkpoint server say to each other
-//! (docs/checkpoint-server.md). One conversation writes one checkpoint, or reads
+//! (docs/design/checkpoint-server.md). One conversation writes one checkpoint, or reads
 //! one.
 
 use crate::error::{CheckpointError, Damaged};
-use crate::format::{Header, SectionInfo, SectionKind};
+use crate::format::{Header, STRIP_BYTES, SectionInfo, SectionKind};
 use refrain_ring::{Incarnation, Rank};
+use refrain_wire::Protocol;
 use serde::{Deserialize, Serialize};
 use std::io;
+use std::time::Duration;
 
-/// Version of the conversation. A server refuses every other.
-pub const PROTOCOL_VERSION: u32 = 2;
+/// Version of the conversation.
+const VERSION: u8 = 3;
+
+/// How ranks and a checkpoint server talk. Data are the strips of checkpoints.
+pub const PROTOCOL: Protocol = Protocol {
+    purpose: "refrain: checkpoint server",
+    magic: *b"RC",
+    version: VERSION,
+    message_bytes_max: 4 << 20,
+    data_bytes_max: STRIP_BYTES,
+    // A server whose disk is slow takes nothing for a while.
+    unacknowledged_max: Duration::from_secs(60),
+};
 
 /// From a rank. Strips follow [`ToServer::Begin`] as they are.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ToServer {
     /// The first one.
     Hello {
-        /// [`PROTOCOL_VERSION`].
-        version: u32,
         /// The job.
         job: u64,
         /// What its files' names begin with.

@@ -2,12 +2,9 @@
 
 use core::fmt;
 use core::str::FromStr;
-use refrain_secure::{NotAnAddress, ServerAddress};
+use refrain_wire::{NotAnAddress, ServerAddress};
 use std::path::PathBuf;
 use thiserror::Error;
-
-/// What conversations with servers are about, for who knows the secret.
-pub const PURPOSE: &str = "refrain: checkpoint server";
 
 /// Where checkpoints are kept: a folder, or a server's address.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -56,7 +53,7 @@ impl fmt::Display for Place {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use refrain_secure::Secret;
+    use refrain_wire::Secret;
 
     #[test]
     fn places_are_read_as_they_are_written() {

@@ -1,5 +1,5 @@
-//! The event logger: where determinants become stable (docs/protocol.md, EL-1
-//! to EL-5; docs/event-logger.md).
+//! The event logger: where determinants become stable (docs/design/protocol.md, EL-1
+//! to EL-5; docs/design/event-logger.md).
 //!
 //! A client (a rank) writes [batches](refrain_logging::determinant::batch) into
 //! a [`ring`] of its own in the logger's memory: over shared memory by stores,
@@ -16,7 +16,6 @@
 //! | `logbook` | both together: what a server has, and what is read from a folder |
 //! | `ring` | the clients' rings in the logger's memory |
 //! | `message` | what client and server say to each other over a socket |
-//! | `framing` | those messages on a stream |
 //! | `remote` | rings written by RMA, over libfabric |
 //! | `server` | the process that serves |
 //! | `client` | commits, quorum, reconnection; its core is pure |
@@ -25,14 +24,15 @@
 
 pub mod acceptor;
 pub mod client;
-pub mod framing;
+#[cfg(feature = "server")]
 pub mod logbook;
 pub mod message;
 pub mod remote;
 pub mod ring;
+#[cfg(feature = "server")]
 pub mod server;
+#[cfg(feature = "server")]
 pub mod store;
-mod watched;
 
 use serde::{Deserialize, Serialize};
 

@@ -2,23 +2,32 @@
 //! TCP): joining, commits where nothing one-sided is to be had, credits,
 //! reading out.
 //!
-//! A frame is its length (u32, little endian, of what follows), and a message
-//! in postcard's encoding. A change of anything here is a new
-//! [`PROTOCOL_VERSION`]: the encoding does not describe itself. Both sides
-//! refuse frames longer than [`FRAME_BYTES_MAX`] unread; a peer that says
-//! something that cannot be read is cut off, and nobody else notices.
+//! A peer that says something that cannot be read is cut off, and no other notices.
 
 use crate::acceptor::Beginning;
 use crate::{Level, LoggerId};
+use core::time::Duration;
 use refrain_logging::determinant::EventIndex;
 use refrain_ring::{Clock, Incarnation, Rank};
+use refrain_wire::Protocol;
 use serde::{Deserialize, Serialize};
 
-/// Version of the messages; the first word of [`Hello`] and [`Welcome`], whose
-/// beginnings never change.
-pub const PROTOCOL_VERSION: u16 = 3;
-/// Bytes of a frame behind its length, at most.
+/// Version of the messages.
+const VERSION: u8 = 4;
+/// Bytes of a message, at most.
 pub const FRAME_BYTES_MAX: usize = 64 << 10;
+
+/// How clients and a logger talk.
+pub const PROTOCOL: Protocol = Protocol {
+    purpose: "refrain: event logger",
+    magic: *b"RL",
+    version: VERSION,
+    message_bytes_max: FRAME_BYTES_MAX,
+    data_bytes_max: 0,
+    // Longer than the kernel's questions take, as it counts also while the other side has no
+    // room.
+    unacknowledged_max: Duration::from_secs(30),
+};
 
 /// How a client wants to commit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -35,8 +44,6 @@ pub enum Way {
 /// A client joins as the writer of one rank's events.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Hello {
-    /// [`PROTOCOL_VERSION`].
-    pub version: u16,
     /// The job.
     pub job: u64,
     /// The rank.
@@ -67,8 +74,6 @@ pub struct Begins {
 /// The answer to [`Hello`].
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Welcome {
-    /// [`PROTOCOL_VERSION`].
-    pub version: u16,
     /// Who answers. GATE-3
     pub logger: LoggerId,
     /// One past the last determinant of the rank that the logger has; the

@@ -1,90 +1,24 @@
-//! The messages between clients and event loggers (docs/event-logger.md).
+//! The messages between clients and event loggers (docs/design/event-logger.md).
 
+use crate::frames::{decode_then_encode, encode_then_decode, encoded};
 use crate::input::Input;
-use refrain_eventlog::framing::{FrameError, FrameReader, encode};
 use refrain_eventlog::message::{
-    Begins, FRAME_BYTES_MAX, HeldRow, Hello, Holding, RemoteRing, ToClient, ToLogger, Way, Welcome,
+    Begins, HeldRow, Hello, Holding, PROTOCOL, RemoteRing, ToClient, ToLogger, Way, Welcome,
 };
 use refrain_eventlog::{Level, LoggerId};
-use serde::Serialize;
-use serde::de::DeserializeOwned;
-use std::fmt::Debug;
-
-const LENGTH_BYTES: usize = 4;
 
 /// Checks both directions.
 pub fn check(bytes: &[u8]) {
-    decode_then_encode::<ToLogger>(bytes);
-    decode_then_encode::<ToClient>(bytes);
-    // Most bytes fail at the length: the same with a good one before them.
-    let mut framed = (bytes.len() as u32).to_le_bytes().to_vec();
-    framed.extend(bytes);
-    decode_then_encode::<ToLogger>(&framed);
-    decode_then_encode::<ToClient>(&framed);
+    decode_then_encode::<ToLogger>(&PROTOCOL, bytes);
+    decode_then_encode::<ToClient>(&PROTOCOL, bytes);
     let input = &mut Input::new(bytes);
-    encode_then_decode(&to_logger(input));
-    encode_then_decode(&to_client(input));
-}
-
-fn decode_then_encode<M: Serialize + DeserializeOwned + PartialEq + Debug>(bytes: &[u8]) {
-    let mut reader = FrameReader::default();
-    reader.extend(bytes);
-    let first = reader.next_message::<M>();
-    match &first {
-        Ok(Some(message)) => {
-            let frame_bytes = bytes.len() - reader.unread_bytes();
-            assert!(frame_bytes <= LENGTH_BYTES + FRAME_BYTES_MAX);
-            assert_eq!(&decoded::<M>(&encoded(message)), message);
-            assert!(encoded(message).len() <= frame_bytes);
-            // No part of the frame is a message.
-            let mut cut = FrameReader::default();
-            cut.extend(&bytes[..frame_bytes - 1]);
-            assert_eq!(cut.next_message::<M>(), Ok(None));
-        }
-        Ok(None) => assert!(bytes.len() < LENGTH_BYTES + FRAME_BYTES_MAX),
-        Err(error) => assert!(!error.to_string().is_empty()),
-    }
-    in_pieces_too(bytes, &first);
-}
-
-/// However the bytes arrive, the first message is the same.
-fn in_pieces_too<M: DeserializeOwned + PartialEq + Debug>(
-    bytes: &[u8],
-    expected: &Result<Option<M>, FrameError>,
-) {
-    let mut reader = FrameReader::default();
-    for byte in bytes {
-        reader.extend(&[*byte]);
-        match reader.next_message::<M>() {
-            Ok(None) => {}
-            decided => return assert_eq!(&decided, expected),
-        }
-    }
-    assert_eq!(&reader.next_message::<M>(), expected);
-}
-
-fn encoded(message: &impl Serialize) -> Vec<u8> {
-    let mut frame = Vec::new();
-    encode(message, &mut frame).expect("within the limits");
-    frame
-}
-
-fn decoded<M: DeserializeOwned>(frame: &[u8]) -> M {
-    let mut reader = FrameReader::default();
-    reader.extend(frame);
-    let message = reader.next_message().expect("a frame of ours");
-    assert_eq!(reader.unread_bytes(), 0);
-    message.expect("a whole frame")
-}
-
-fn encode_then_decode<M: Serialize + DeserializeOwned + PartialEq + Debug>(message: &M) {
-    assert_eq!(&decoded::<M>(&encoded(message)), message);
+    encode_then_decode(&PROTOCOL, &to_logger(input));
+    encode_then_decode(&PROTOCOL, &to_client(input));
 }
 
 fn to_logger(input: &mut Input<'_>) -> ToLogger {
     match input.u8() % 8 {
         0 => ToLogger::Hello(Hello {
-            version: input.u32() as u16,
             job: input.u64(),
             rank: input.u32(),
             incarnation: input.u32(),
@@ -130,7 +64,6 @@ fn level(input: &mut Input<'_>) -> Level {
 fn to_client(input: &mut Input<'_>) -> ToClient {
     match input.u8() % 7 {
         0 => ToClient::Welcome(Welcome {
-            version: input.u32() as u16,
             logger: LoggerId(input.u32()),
             end: input.u64(),
             last_clock: input.u64(),
@@ -196,16 +129,19 @@ pub fn seeds() -> Vec<Vec<u8>> {
             .into_iter()
             .chain((1..90_u8).map(|at| at.wrapping_mul(kind)))
             .collect();
-        seeds.push(encoded(&to_logger(&mut Input::new(&bytes))));
+        seeds.push(encoded(&PROTOCOL, &to_logger(&mut Input::new(&bytes))));
         if kind < 7 {
-            seeds.push(encoded(&to_client(&mut Input::new(&bytes))));
+            seeds.push(encoded(&PROTOCOL, &to_client(&mut Input::new(&bytes))));
         }
     }
-    seeds.push(encoded(&ToLogger::Read {
-        job: u64::MAX,
-        rank: 1,
-        from: (1 << 32) - 1,
-        after_clock: Some(1 << 32),
-    }));
+    seeds.push(encoded(
+        &PROTOCOL,
+        &ToLogger::Read {
+            job: u64::MAX,
+            rank: 1,
+            from: (1 << 32) - 1,
+            after_clock: Some(1 << 32),
+        },
+    ));
     seeds
 }

@@ -1,90 +1,17 @@
-//! The messages between launcher and ranks (docs/wire-format.md).
+//! The messages between launcher and ranks (docs/formats/wire-format.md).
 
+use crate::frames::{decode_then_encode, encode_then_decode, encoded};
 use crate::input::Input;
-use refrain::config::{JobConfig, VerbsConfig};
-use refrain::control::framing::{
-    BODY_BYTES_MAX, FrameError, HEADER_BYTES, MAGIC, Reassembly, decode, encode,
-};
-use refrain::control::message::{StatusFigures, ToLauncher, ToRank};
-use serde::Serialize;
-use serde::de::DeserializeOwned;
-use std::fmt::Debug;
+use refrain_job::config::{JobConfig, VerbsConfig};
+use refrain_job::control::message::{CONTROL, StatusFigures, ToLauncher, ToRank};
 
 /// Checks both directions of both kinds of messages.
 pub fn check(bytes: &[u8]) {
-    decode_then_encode::<ToLauncher>(bytes);
-    decode_then_encode::<ToRank>(bytes);
-    // Most bytes fail at the header: the same with a good header before them.
-    let framed = with_header(bytes);
-    decode_then_encode::<ToLauncher>(&framed);
-    decode_then_encode::<ToRank>(&framed);
+    decode_then_encode::<ToLauncher>(&CONTROL, bytes);
+    decode_then_encode::<ToRank>(&CONTROL, bytes);
     let input = &mut Input::new(bytes);
-    encode_then_decode(&to_launcher(input));
-    encode_then_decode(&to_rank(input));
-}
-
-fn decode_then_encode<M: Serialize + DeserializeOwned + PartialEq + Debug>(bytes: &[u8]) {
-    let whole = decode::<M>(bytes);
-    match &whole {
-        Ok(Some((message, frame_bytes))) => {
-            assert!((HEADER_BYTES..=bytes.len()).contains(frame_bytes));
-            assert!(bytes.starts_with(&MAGIC));
-            let again = encode(message).expect("a decoded message is within the limits");
-            assert!(
-                again.len() <= *frame_bytes,
-                "nothing is encoded shorter than by encode"
-            );
-            assert_eq!(
-                decode::<M>(&again).as_ref(),
-                Ok(&Some((decoded::<M>(&again), again.len())))
-            );
-            assert_eq!(&decoded::<M>(&again), message);
-            // What follows the frame is not looked at, and no part of it is a message.
-            assert_eq!(decode::<M>(&bytes[..*frame_bytes]), whole);
-            assert_eq!(decode::<M>(&bytes[..frame_bytes - 1]), Ok(None));
-        }
-        Ok(None) => assert!(bytes.len() < HEADER_BYTES + BODY_BYTES_MAX),
-        Err(error) => assert!(!error.to_string().is_empty()),
-    }
-    in_pieces_too(bytes, whole.map(|found| found.map(|(message, _)| message)));
-}
-
-fn decoded<M: DeserializeOwned>(frame: &[u8]) -> M {
-    decode(frame)
-        .expect("a frame of ours")
-        .expect("a whole frame")
-        .0
-}
-
-/// However the bytes arrive, the first message is the same.
-fn in_pieces_too<M: DeserializeOwned + PartialEq + Debug>(
-    bytes: &[u8],
-    expected: Result<Option<M>, FrameError>,
-) {
-    let middle = bytes
-        .first()
-        .map_or(0, |&first| usize::from(first) % (bytes.len() + 1));
-    let mut reassembly = Reassembly::default();
-    reassembly.push(&bytes[..middle]);
-    let first = reassembly.next_message::<M>();
-    reassembly.push(&bytes[middle..]);
-    match first {
-        Ok(None) => assert_eq!(reassembly.next_message::<M>(), expected),
-        decided => assert_eq!(decided, expected),
-    }
-}
-
-fn encode_then_decode<M: Serialize + DeserializeOwned + PartialEq + Debug>(message: &M) {
-    let frame = encode(message).expect("a small message");
-    assert_eq!(&decoded::<M>(&frame), message);
-}
-
-fn with_header(body: &[u8]) -> Vec<u8> {
-    let mut frame = encode(&ToLauncher::Finalize).expect("a small message");
-    frame.truncate(HEADER_BYTES - 4);
-    frame.extend((body.len() as u32).to_le_bytes());
-    frame.extend(body);
-    frame
+    encode_then_decode(&CONTROL, &to_launcher(input));
+    encode_then_decode(&CONTROL, &to_rank(input));
 }
 
 fn to_launcher(input: &mut Input<'_>) -> ToLauncher {
@@ -227,9 +154,7 @@ pub fn seeds() -> Vec<Vec<u8>> {
             reason: "rank 1 failed".into(),
         },
     ];
-    let from_ranks = from_ranks.iter().map(encode);
-    from_ranks
-        .chain(to_ranks.iter().map(encode))
-        .map(|frame| frame.expect("a small message"))
-        .collect()
+    let from_ranks = from_ranks.iter().map(|it| encoded(&CONTROL, it));
+    let to_ranks = to_ranks.iter().map(|it| encoded(&CONTROL, it));
+    from_ranks.chain(to_ranks).collect()
 }

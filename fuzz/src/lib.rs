@@ -18,6 +18,7 @@ pub mod event_file;
 pub mod event_message;
 pub mod event_ring;
 pub mod file_header;
+mod frames;
 mod input;
 pub mod launcher_message;
 pub mod log_image;

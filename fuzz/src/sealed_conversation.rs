@@ -1,6 +1,6 @@
-//! Conversations between those who share a secret (docs/hosts.md).
+//! Conversations between those who share a secret (docs/guide/hosts.md).
 
-use refrain_secure::{Secret, SecureError, Session};
+use refrain_wire::{Secret, SecureError, Session};
 
 const PURPOSE: &str = "fuzz";
 

@@ -1,5 +1,5 @@
 //! The pessimistic protocol: no emission before every earlier determinant is
-//! stable (docs/protocol.md, the gate; Open MPI-V, section 3). Pure: what
+//! stable (docs/design/protocol.md, the gate; Open MPI-V, section 3). Pure: what
 //! becomes of batches is behind [`Commits`].
 
 use crate::determinant::EventIndex;

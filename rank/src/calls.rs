@@ -26,8 +26,8 @@ pub use told::awaited;
 
 use refrain_ring::Clock;
 use refrain_transport::engine::{
-    Engine, EngineError, Matched, Outcome, ReceiveBuffer, RequestId, SendBuffer, SendTo, Started,
-    Status,
+    Engine, EngineError, InternalOperation, Matched, Outcome, ReceiveBuffer, RequestId, SendBuffer,
+    SendTo, Started, Status,
 };
 use refrain_transport::matching::Pattern;
 use refrain_transport::protocol::Protocol;
@@ -69,6 +69,19 @@ pub fn post_matched(
 ) -> Handle {
     let id = engine.start_matched_receive(room, message);
     Handle::receive(engine.now(), id)
+}
+
+/// Begins an internal operation: what issues its steps gets the operation, the program
+/// the handle. When the program is told of its end, its stream is free again. STREAM-2
+///
+/// # Errors
+/// As [`Engine::begin_internal`].
+pub fn begin_internal<P: Protocol>(
+    engine: &mut Engine<P>,
+) -> Result<(InternalOperation, Handle), EngineError> {
+    let operation = engine.begin_internal()?;
+    let handle = Handle::receive(engine.now(), operation.id());
+    Ok((operation, handle))
 }
 
 /// Cancels a receive, unless it has matched already; it is waited for all the

@@ -152,18 +152,16 @@ impl<S: Store> SpillingLog<S> {
         while done < message_bytes {
             let left = usize::try_from(message_bytes - done).unwrap_or(usize::MAX);
             let longest = left.min(FRAGMENT_BYTES);
-            let mut reservation = match self.log.reserve(&mut self.arena, longest, false) {
-                Ok(reservation) => reservation,
+            let header = self.header(done, message_bytes);
+            let fill = |place: &mut [u8]| place.copy_from_slice(&source[..place.len()]);
+            let frame = match (self.log).append(&mut self.arena, longest, false, header, fill) {
+                Ok(frame) => frame,
                 Err(ReserveError::Arena(_) | ReserveError::Window) => {
                     self.wait(interrupt)?;
                     continue;
                 }
             };
-            let place = self.log.payload_mut(&self.arena, &mut reservation);
-            place.copy_from_slice(&source[..place.len()]);
-            let fragment_bytes = place.len() as u64;
-            let header = self.header(done, message_bytes);
-            let frame = self.log.append(&self.arena, reservation, header);
+            let fragment_bytes = frame.payload_bytes() as u64;
             frame.publish(self.arena.region());
             done += fragment_bytes;
             self.payload_bytes += fragment_bytes;
@@ -214,7 +212,7 @@ impl<S: Store> SpillingLog<S> {
             match event {
                 Event::Returned(chunk, end) => {
                     if end == LoanEnd::OnDisk {
-                        self.on_disk_end = self.on_disk_end.max(chunk.ssn_end());
+                        self.on_disk_end = self.on_disk_end.max(chunk.ends().program);
                     }
                     self.log.take_back(&chunk, end);
                 }
@@ -230,7 +228,8 @@ impl<S: Store> SpillingLog<S> {
         }
         // Nobody reads: everything is released at once. No horizon frees anything.
         let released = self.log.tail();
-        self.log.trim_below(&mut self.arena, Ssn(0), released);
+        self.log
+            .trim_below(&mut self.arena, &Ssn(0).into(), released);
         self.lend(released, now);
         Ok(())
     }

@@ -5,25 +5,30 @@ use super::session::{Answer, Session};
 use crate::buffer::Strip;
 use crate::error::CheckpointError;
 use crate::format::STRIP_BYTES;
-use crate::framing::{self, Incoming};
 use crate::message::{FoundHere, Refusal, ToClient};
-use crate::socket::Stream;
 use crate::store::Found;
-use refrain_secure::{Door, Guest, Notices, STRANGER_WAIT};
+use refrain_wire::{Connection, Door, Incoming, Notices, STRANGER_WAIT, Shutdown, WireError};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::net::shutdown;
 use std::collections::BTreeMap;
-use std::io::{self, ErrorKind, Read};
-use std::net::Shutdown;
-use std::os::fd::BorrowedFd;
+use std::io;
+use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
 use std::thread::JoinHandle;
 use std::time::Instant;
 
 /// One that goes on.
 struct Talk {
-    /// To end it by.
-    stream: Stream,
+    /// Its socket, to end it by.
+    socket: OwnedFd,
     thread: Option<JoinHandle<()>>,
+}
+
+impl Talk {
+    fn end(&self) {
+        // The other side may have done so before.
+        let _ = shutdown(&self.socket, Shutdown::Both);
+    }
 }
 
 type Talks = BTreeMap<u64, Talk>;
@@ -87,10 +92,8 @@ impl Service {
                 number += 1;
                 if let Err(refused) = self.begin(number, guest) {
                     let (guest, why) = *refused;
-                    let mut words = Vec::new();
                     let refusal = ToClient::Refused(Refusal::Busy(why.clone()));
-                    framing::say(&mut words, &refusal)?;
-                    door.refuse(guest, &words, &why, now);
+                    door.refuse(guest, &refusal, &why, now);
                 }
             }
             if let Some(line) = door.notice(now) {
@@ -103,7 +106,11 @@ impl Service {
 
     /// Begins a conversation in a thread of its own; gives the guest back with the reason
     /// when there is no room for one.
-    fn begin(self: &Arc<Self>, number: u64, guest: Guest) -> Result<(), Box<(Guest, String)>> {
+    fn begin(
+        self: &Arc<Self>,
+        number: u64,
+        guest: Connection,
+    ) -> Result<(), Box<(Connection, String)>> {
         let limit = self.conversations_max;
         // Held until it is entered, or it might be over before.
         let mut talks = self.talks();
@@ -111,8 +118,8 @@ impl Service {
             let why = format!("{limit} conversations are open already");
             return Err(Box::new((guest, why)));
         }
-        let stream = match Stream::to_shut_down(&guest) {
-            Ok(stream) => stream,
+        let socket = match guest.as_fd().try_clone_to_owned() {
+            Ok(socket) => socket,
             Err(error) => {
                 let why = format!("it cannot take one more: {error}");
                 return Err(Box::new((guest, why)));
@@ -127,13 +134,13 @@ impl Service {
                     service.meet(guest);
                 }
                 if let Some(talk) = service.talks().remove(&number) {
-                    talk.stream.shut_down(Shutdown::Both);
+                    talk.end();
                 }
             });
         match thread {
             Ok(thread) => {
                 let thread = Some(thread);
-                talks.insert(number, Talk { stream, thread });
+                talks.insert(number, Talk { socket, thread });
                 // It waits for this.
                 let _ = give.send(guest);
                 Ok(())
@@ -145,9 +152,8 @@ impl Service {
         }
     }
 
-    fn meet(&self, guest: Guest) {
-        let talked = Stream::new(guest).and_then(|mut stream| self.talk(&mut stream));
-        if let Err(error) = talked {
+    fn meet(&self, mut guest: Connection) {
+        if let Err(error) = self.talk(&mut guest) {
             self.note(format!("a conversation has ended: {error}"));
         }
     }
@@ -157,7 +163,7 @@ impl Service {
             .talks()
             .values_mut()
             .filter_map(|talk| {
-                talk.stream.shut_down(Shutdown::Both);
+                talk.end();
                 talk.thread.take()
             })
             .collect();
@@ -171,53 +177,51 @@ impl Service {
     }
 
     /// Until one side ends it.
-    fn talk(&self, stream: &mut Stream) -> io::Result<()> {
+    fn talk(&self, connection: &mut Connection) -> Result<(), WireError> {
         let mut session = Session::new(self.desk.clone());
         let mut strip = Strip::new();
         // A client says its first word at once.
-        stream.set_patience(Some(STRANGER_WAIT))?;
-        let mut is_first = true;
+        let mut until = Some(Instant::now() + STRANGER_WAIT);
         loop {
-            let incoming = framing::receive(stream, &mut strip);
-            if core::mem::take(&mut is_first) {
-                let silent = |error: &io::Error| error.kind() == ErrorKind::WouldBlock;
-                if incoming.as_ref().is_err_and(silent) {
+            let answer = match connection.wait_frame(strip.bytes_mut(), until) {
+                Ok(Incoming::End) => return Ok(()),
+                Ok(Incoming::Message(message)) => session.message(message),
+                Ok(Incoming::Data(bytes)) => session.strip(&mut strip, bytes),
+                Err(WireError::Timeout) => {
                     let waited = STRANGER_WAIT.as_secs();
-                    let error = format!("the client said nothing for {waited} s");
-                    return Err(io::Error::new(ErrorKind::TimedOut, error));
+                    let silent = format!("the client said nothing for {waited} s");
+                    return Err(io::Error::other(silent).into());
                 }
-                stream.set_patience(None)?;
-            }
-            let answer = match incoming? {
-                Incoming::End => return Ok(()),
-                Incoming::Message(message) => session.message(message),
-                Incoming::Strip(bytes) => session.strip(&mut strip, bytes),
+                // Of another version, perhaps.
+                Err(WireError::Frame(error)) => {
+                    let refusal = Refusal::Other(error.to_string());
+                    Answer::Say(ToClient::Refused(refusal))
+                }
+                Err(error) => return Err(error),
             };
+            until = None;
             match answer {
                 Answer::Nothing => {}
-                Answer::Send(found) => return send(stream, *found),
+                Answer::Send(found) => return send(connection, *found),
                 Answer::Say(ToClient::Refused(why)) => {
                     // What it holds goes now.
                     drop(session);
-                    return self.refuse(stream, why);
+                    return self.refuse(connection, why);
                 }
-                Answer::Say(message) => framing::say(stream, &message)?,
+                Answer::Say(message) => say(connection, &message)?,
             }
         }
     }
 
     /// Says no, and takes in what is still sent: a client that is writing would
     /// not hear it otherwise.
-    fn refuse(&self, stream: &mut Stream, why: Refusal) -> io::Result<()> {
+    fn refuse(&self, connection: &mut Connection, why: Refusal) -> Result<(), WireError> {
         if let Refusal::System { .. } | Refusal::Other(_) = &why {
             let error: CheckpointError = why.clone().into_error("here");
             self.note(error.to_string());
         }
-        framing::say(stream, &ToClient::Refused(why))?;
-        stream.shut_down(Shutdown::Write);
-        let mut sink = vec![0; STRIP_BYTES];
-        while stream.read(&mut sink)? > 0 {}
-        Ok(())
+        connection.say(&ToClient::Refused(why))?;
+        connection.wait_end()
     }
 }
 
@@ -235,23 +239,28 @@ fn wait(door: &Door, stop: BorrowedFd<'_>) -> io::Result<bool> {
     Ok(!polled[0].revents().is_empty())
 }
 
+fn say(connection: &mut Connection, message: &ToClient) -> Result<(), WireError> {
+    connection.say(message)?;
+    connection.wait_flushed(None)
+}
+
 /// Says what was found, and sends it.
-fn send(stream: &mut Stream, mut found: Found) -> io::Result<()> {
+fn send(connection: &mut Connection, mut found: Found) -> Result<(), WireError> {
     let said = FoundHere::new(
         &found.header,
         found.bytes,
         &found.sections,
         found.passed_over,
     );
-    framing::say(stream, &ToClient::Found(Box::new(said)))?;
+    say(connection, &ToClient::Found(Box::new(said)))?;
     let mut strip = vec![0; STRIP_BYTES];
     loop {
         match found.source.next_strip(&mut strip) {
             Ok(0) => return Ok(()),
-            Ok(bytes) => framing::send_strip(stream, &strip[..bytes])?,
+            Ok(bytes) => connection.send_data(&strip[..bytes], None)?,
             Err(error) => {
                 let why = Refusal::from(error);
-                return framing::say(stream, &ToClient::Refused(why));
+                return say(connection, &ToClient::Refused(why));
             }
         }
     }

@@ -8,7 +8,7 @@ use super::Desk;
 use crate::buffer::Strip;
 use crate::folder::Folder;
 use crate::format::{Flaw, STRIP_BYTES};
-use crate::message::{PROTOCOL_VERSION, Refusal, ToClient, ToServer};
+use crate::message::{Refusal, ToClient, ToServer};
 use crate::store::{Checkpoints, Found, JobName, Key, Sink};
 use crate::unpacking::{Next, Unpacking};
 use refrain_ring::{Incarnation, Rank};
@@ -72,14 +72,7 @@ impl Session {
         // Where it ends in a refusal, that was all.
         let state = core::mem::replace(&mut self.state, State::Over);
         let answered = match (state, message) {
-            (
-                State::Greeting,
-                ToServer::Hello {
-                    version,
-                    job,
-                    prefix,
-                },
-            ) => self.hello(version, job, prefix),
+            (State::Greeting, ToServer::Hello { job, prefix }) => self.hello(job, prefix),
             (
                 State::Ready(job, folder),
                 ToServer::Begin {
@@ -129,13 +122,7 @@ impl Session {
         Answer::Say(ToClient::Refused(refusal))
     }
 
-    fn hello(&mut self, version: u32, job: u64, prefix: String) -> Result<Answer, Refusal> {
-        if version != PROTOCOL_VERSION {
-            return Err(Refusal::Other(format!(
-                "this is a server of version {PROTOCOL_VERSION}, the client is of version \
-                 {version}: use the same program for both"
-            )));
-        }
+    fn hello(&mut self, job: u64, prefix: String) -> Result<Answer, Refusal> {
         let job = JobName::new(job, prefix)?;
         let folder = self.desk.folder_of(&job)?;
         self.state = State::Ready(job, folder);

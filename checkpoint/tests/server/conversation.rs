@@ -1,15 +1,16 @@
 //! A conversation without its socket.
 
 use crate::content::job;
+use refrain_checkpoint::SectionKind;
 use refrain_checkpoint::buffer::Strip;
-use refrain_checkpoint::faulty::{Failure, FaultyDisk, Kind};
 use refrain_checkpoint::format::{Header, PAGE_BYTES, STRIP_BYTES};
-use refrain_checkpoint::message::{PROTOCOL_VERSION, Refusal, ToClient, ToServer};
+use refrain_checkpoint::message::{Refusal, ToClient, ToServer};
 use refrain_checkpoint::packing::{Packing, Strips};
 use refrain_checkpoint::server::Desk;
 use refrain_checkpoint::server::session::{Answer, Session};
-use refrain_checkpoint::{SectionKind, disk::Disk};
 use refrain_ring::{Incarnation, Rank};
+use refrain_storage::Directory;
+use refrain_storage::simulated::{Failure, Kind, SimulatedDisk};
 use std::sync::Arc;
 
 #[derive(Default)]
@@ -43,14 +44,14 @@ fn image(number: u64, bytes: usize) -> Vec<u8> {
 }
 
 struct Talk {
-    disk: FaultyDisk,
+    disk: SimulatedDisk,
     session: Session,
 }
 
 impl Talk {
     fn new() -> Self {
-        let disk = FaultyDisk::new(1);
-        let desk = Arc::new(Desk::new(Arc::new(disk.clone())));
+        let disk = SimulatedDisk::new(1);
+        let desk = Arc::new(Desk::new(Directory::from(disk.clone())));
         let session = Session::new(desk);
         Self { disk, session }
     }
@@ -75,7 +76,6 @@ impl Talk {
 
     fn hello(&mut self) {
         let hello = ToServer::Hello {
-            version: PROTOCOL_VERSION,
             job: job().id,
             prefix: job().prefix,
         };
@@ -150,19 +150,14 @@ fn what_is_said_out_of_order_is_refused() {
 }
 
 #[test]
-fn other_versions_and_names_are_refused() {
-    let hello = |version, prefix: &str| ToServer::Hello {
-        version,
+fn other_names_are_refused() {
+    let hello = |prefix: &str| ToServer::Hello {
         job: 1,
         prefix: prefix.into(),
     };
     for (said, words) in [
-        (hello(PROTOCOL_VERSION + 1, "a"), "use the same program"),
-        (
-            hello(PROTOCOL_VERSION, "../a"),
-            "no beginning of a file name",
-        ),
-        (hello(PROTOCOL_VERSION, &"a".repeat(300)), "no beginning"),
+        (hello("../a"), "no beginning of a file name"),
+        (hello(&"a".repeat(300)), "no beginning"),
     ] {
         let mut talk = Talk::new();
         let said = talk.say(said);
@@ -170,12 +165,11 @@ fn other_versions_and_names_are_refused() {
     }
     let mut talk = Talk::new();
     talk.hello();
-    let desk = Arc::new(Desk::new(Arc::new(talk.disk.clone())));
+    let desk = Arc::new(Desk::new(Directory::from(talk.disk.clone())));
     let mut first = Session::new(desk.clone());
     let mut second = Session::new(desk);
-    first.message(hello(PROTOCOL_VERSION, "same-"));
+    first.message(hello("same-"));
     let other = ToServer::Hello {
-        version: PROTOCOL_VERSION,
         job: 2,
         prefix: "same-".into(),
     };

@@ -2,7 +2,10 @@
 
 use crate::content::{RANK, check, job, write};
 use crate::running::Running;
+use bytes::BytesMut;
+use refrain_checkpoint::message::{PROTOCOL, Refusal, ToClient, ToServer};
 use refrain_checkpoint::{Place, ServerAddress, Store};
+use refrain_wire::Protocol;
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpStream};
 
@@ -25,10 +28,9 @@ fn it_serves_on_whatever_it_is_sent() {
     let store = Store::open(&Place::Server(server.unix()), job()).unwrap();
     write(&store, 0, 1, 1000).unwrap();
     let frame = |length: u32, kind: u8, body: &[u8]| {
-        let mut bytes = length.to_le_bytes().to_vec();
-        bytes.extend([kind, 0, 0, 0]);
-        bytes.extend(body);
-        bytes
+        let [first, second] = PROTOCOL.magic;
+        let head = [first, second, PROTOCOL.version, kind];
+        [&head[..], &length.to_le_bytes(), body].concat()
     };
     for bytes in [
         b"GET / HTTP/1.1\r\n\r\n".to_vec(),
@@ -48,4 +50,28 @@ fn it_serves_on_whatever_it_is_sent() {
     check(&mut store.newest(RANK).unwrap().unwrap(), 1000);
     write(&store, 0, 2, 1000).unwrap();
     assert_eq!(server.names().len(), 2);
+}
+
+/// Both sides name both versions: the server in its refusal, the client when it reads that.
+#[test]
+fn a_client_of_another_version_is_refused() {
+    let server = Running::start();
+    let (mut hello, prefix) = (BytesMut::new(), String::new());
+    let newer = Protocol {
+        version: PROTOCOL.version + 1,
+        ..PROTOCOL
+    };
+    let message = ToServer::Hello { job: 1, prefix };
+    newer.encode(&message, &mut hello).unwrap();
+    let mut answer = BytesMut::from(&send(&server, &hello)[..]);
+    let error = newer.decode::<ToClient>(&mut answer).unwrap_err();
+    let answered = PROTOCOL.decode(&mut answer);
+    let Ok(Some(ToClient::Refused(Refusal::Other(reason)))) = answered else {
+        panic!("{answered:?}");
+    };
+    for text in [reason, error.to_string()] {
+        let versions = [PROTOCOL.version, newer.version].map(|it| format!("version {it}"));
+        assert!(versions.iter().all(|it| text.contains(it)), "{text}");
+        assert!(text.contains("use the same refrain"), "{text}");
+    }
 }

@@ -2,10 +2,10 @@
 
 use crate::content::{RANK, check, job, write};
 use crate::running::{Running, secret};
-use refrain_checkpoint::framing;
-use refrain_checkpoint::message::{PROTOCOL_VERSION, ToServer};
-use refrain_checkpoint::{CheckpointError, PURPOSE, Place, ServerAddress, Store};
-use refrain_secure::{STRANGERS_MAX, Secret, Session};
+use bytes::BytesMut;
+use refrain_checkpoint::message::{PROTOCOL, ToServer};
+use refrain_checkpoint::{CheckpointError, Place, ServerAddress, Store};
+use refrain_wire::{STRANGERS_MAX, Secret, Session};
 use std::io::{ErrorKind, Read, Write};
 use std::net::TcpStream;
 use std::time::{Duration, Instant};
@@ -50,17 +50,16 @@ fn told(address: &str, bytes: &[u8]) -> Vec<u8> {
 }
 
 /// The messages as they are said.
-fn said(messages: &[ToServer]) -> Vec<u8> {
-    let mut bytes = Vec::new();
+fn said(messages: &[ToServer]) -> BytesMut {
+    let mut bytes = BytesMut::new();
     for message in messages {
-        framing::say(&mut bytes, message).expect("short");
+        PROTOCOL.encode(message, &mut bytes).expect("short");
     }
     bytes
 }
 
 fn hello() -> ToServer {
     ToServer::Hello {
-        version: PROTOCOL_VERSION,
         job: job().id,
         prefix: job().prefix,
     }
@@ -100,7 +99,7 @@ fn who_does_not_know_the_secret_learns_nothing_and_does_nothing() {
 fn what_was_recorded_does_nothing_when_it_is_played_again() {
     let (server, address) = server();
     let mut stream = connect(&address);
-    let mut session = Session::caller(&secret(), PURPOSE).expect("a caller");
+    let mut session = Session::caller(&secret(), PROTOCOL.purpose).expect("a caller");
     let mut recorded = Vec::new();
     session
         .say(&said(&[hello(), ToServer::RemoveAll]))

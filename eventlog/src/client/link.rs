@@ -2,18 +2,18 @@
 //! ways to commit.
 
 use super::committer::{Acknowledgement, Committer};
-use super::connection::ConnectionError;
 use super::network::{Network, Wire};
 use super::remote_ring::RemoteRing;
 use super::survey::Survey;
 use super::{ClientOptions, ServerAddress};
 use crate::Level;
-use crate::message::{Begins, Hello, PROTOCOL_VERSION, ToClient, ToLogger, Way, Welcome};
+use crate::message::{Begins, Hello, ToClient, ToLogger, Way, Welcome};
 use crate::remote::RemoteError;
 use crate::ring::{Placement, RingIdentity, RingWriter};
 use core::time::Duration;
 use refrain_logging::determinant::EventIndex;
 use refrain_ring::{Clock, Incarnation, Rank};
+use refrain_wire::WireError;
 
 /// Waits before joining again: the first, doubled each time, at most the last.
 const RETRY_MIN: Duration = Duration::from_millis(1);
@@ -191,7 +191,6 @@ impl<N: Network> Link<N> {
             follows: life.follows.0,
         });
         connection.say(&ToLogger::Hello(Hello {
-            version: PROTOCOL_VERSION,
             job: options.job,
             rank: options.rank.0,
             incarnation: options.incarnation.0,
@@ -271,12 +270,6 @@ impl<N: Network> Link<N> {
             Some(ToClient::Welcome(welcome)) => welcome,
             Some(other) => return Err(unexpected(other)),
         };
-        if welcome.version != PROTOCOL_VERSION {
-            return Err(Trouble::refusal(format!(
-                "it speaks version {} of the messages, this program {PROTOCOL_VERSION}",
-                welcome.version
-            )));
-        }
         // What it has counts as confirmed from now on. EL-1
         if welcome.level < with.options.level {
             return Err(Trouble::refusal(TOO_LOW.to_owned()));
@@ -627,9 +620,9 @@ impl Trouble {
     }
 }
 
-impl From<ConnectionError> for Trouble {
-    fn from(error: ConnectionError) -> Self {
-        let is_refusal = matches!(error, ConnectionError::Frame(_));
+impl From<WireError> for Trouble {
+    fn from(error: WireError) -> Self {
+        let is_refusal = matches!(error, WireError::Frame(_));
         Self {
             reason: error.to_string(),
             is_refusal,

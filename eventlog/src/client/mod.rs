@@ -5,7 +5,6 @@
 //! calls [`Client::poll`] while something is not stable.
 
 pub mod committer;
-mod connection;
 mod fault;
 mod kept;
 mod link;
@@ -14,9 +13,8 @@ pub mod read;
 mod remote_ring;
 mod survey;
 
-pub use connection::ConnectionError;
 pub use fault::Fault;
-pub use refrain_secure::{NotAnAddress, ServerAddress};
+pub use refrain_wire::{NotAnAddress, ServerAddress};
 
 use crate::Level;
 use crate::message::Way;
@@ -29,11 +27,10 @@ use refrain_logging::determinant::EventIndex;
 use refrain_logging::determinant::batch::BatchHeader;
 use refrain_ring::{Clock, Incarnation, Rank};
 use refrain_verbs::PortChoice;
+use rustix::event::{PollFd, Timespec, poll};
 use std::time::Instant;
 use thiserror::Error;
 
-/// What conversations with loggers are about, for who knows the secret.
-pub const PURPOSE: &str = "refrain: event logger";
 /// Longest sleep of [`Client::connect`] before it tries again those that are not
 /// there.
 const RETRY_WHILE_CONNECTING: Duration = Duration::from_millis(5);
@@ -163,7 +160,11 @@ impl Client<Sockets> {
             false => left,
         };
         // Whatever is wrong with a socket, the next round tells.
-        let _ = connection::wait_for(&connections, wait);
+        let mut waiting: Vec<_> = connections
+            .iter()
+            .map(|it| PollFd::new(*it, it.interest()))
+            .collect();
+        let _ = poll(&mut waiting, Timespec::try_from(wait).ok().as_ref());
     }
 }
 

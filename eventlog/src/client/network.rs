@@ -1,14 +1,17 @@
 //! What a client needs of the world: conversations with loggers, and writes into
 //! their memory.
 
-use super::connection::{Connection, ConnectionError, Target};
 use super::{ClientOptions, ServerAddress};
-use crate::message::{RemoteRing, ToClient, ToLogger};
+use crate::message::{PROTOCOL, RemoteRing, ToClient, ToLogger};
 use crate::remote::{Delivery, Port, ProviderPort, RemoteWriter, VERBS};
 use core::fmt::Debug;
+use refrain_wire::{Connection, WireError};
 use std::collections::HashMap;
 use std::os::fd::OwnedFd;
 use std::path::Path;
+
+/// Bytes that wait for a socket at most before no more commits are taken.
+const UNSENT_BYTES_MAX: usize = 64 << 10;
 
 /// A conversation with one logger: messages out and in, in order, nothing that
 /// blocks. When it is over, that is said by whatever is tried next.
@@ -20,19 +23,19 @@ pub trait Wire: Debug {
     ///
     /// # Errors
     /// The conversation is over.
-    fn say(&mut self, message: &ToLogger) -> Result<(), ConnectionError>;
+    fn say(&mut self, message: &ToLogger) -> Result<(), WireError>;
 
     /// Sends what can be sent of what waits.
     ///
     /// # Errors
     /// The conversation is over.
-    fn flush(&mut self) -> Result<(), ConnectionError>;
+    fn flush(&mut self) -> Result<(), WireError>;
 
     /// The next message, if it is there.
     ///
     /// # Errors
     /// The conversation is over.
-    fn hear(&mut self) -> Result<Option<ToClient>, ConnectionError>;
+    fn hear(&mut self) -> Result<Option<ToClient>, WireError>;
 
     /// The next descriptor that came with a message.
     fn take_descriptor(&mut self) -> Option<OwnedFd>;
@@ -49,7 +52,7 @@ pub trait Network: Debug {
     ///
     /// # Errors
     /// There is no such logger.
-    fn begin(&mut self, address: &ServerAddress) -> Result<Self::Wire, ConnectionError>;
+    fn begin(&mut self, address: &ServerAddress) -> Result<Self::Wire, WireError>;
 
     /// Prepares writing into the ring that came with a welcome.
     ///
@@ -66,22 +69,22 @@ pub trait Network: Debug {
 #[derive(Debug, Default)]
 pub struct Sockets {
     /// Names are looked up once: it may take long.
-    targets: HashMap<ServerAddress, Target>,
+    looked_up: HashMap<ServerAddress, ServerAddress>,
 }
 
 impl Network for Sockets {
     type Wire = Connection;
     type Port = ProviderPort;
 
-    fn begin(&mut self, address: &ServerAddress) -> Result<Connection, ConnectionError> {
-        let target = match self.targets.get(address) {
-            Some(target) => target,
+    fn begin(&mut self, address: &ServerAddress) -> Result<Connection, WireError> {
+        let found = match self.looked_up.get(address) {
+            Some(found) => found,
             None => {
-                let target = Target::look_up(address)?;
-                self.targets.entry(address.clone()).or_insert(target)
+                let found = address.look_up()?;
+                self.looked_up.entry(address.clone()).or_insert(found)
             }
         };
-        Connection::begin(target)
+        Connection::begin(found, &PROTOCOL)
     }
 
     fn open_writer(
@@ -107,22 +110,23 @@ impl Network for Sockets {
 
 impl Wire for Connection {
     fn has_room(&self) -> bool {
-        self.has_room()
+        self.is_proven() && self.unsent_bytes() < UNSENT_BYTES_MAX
     }
 
-    fn say(&mut self, message: &ToLogger) -> Result<(), ConnectionError> {
-        self.say(message)
+    fn say(&mut self, message: &ToLogger) -> Result<(), WireError> {
+        Connection::say(self, message)?;
+        Connection::flush(self)
     }
 
-    fn flush(&mut self) -> Result<(), ConnectionError> {
-        self.flush()
+    fn flush(&mut self) -> Result<(), WireError> {
+        Connection::flush(self)
     }
 
-    fn hear(&mut self) -> Result<Option<ToClient>, ConnectionError> {
-        self.hear()
+    fn hear(&mut self) -> Result<Option<ToClient>, WireError> {
+        Connection::hear(self)
     }
 
     fn take_descriptor(&mut self) -> Option<OwnedFd> {
-        self.take_descriptor()
+        Connection::take_descriptor(self)
     }
 }

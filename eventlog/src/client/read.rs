@@ -8,12 +8,12 @@
 //! reads up to [`Client::next`](super::Client::next).
 
 use super::ServerAddress;
-use super::connection::{Connection, ConnectionError, Target, wait_for};
-use crate::message::{Holding, ToClient, ToLogger};
+use crate::message::{Holding, PROTOCOL, ToClient, ToLogger};
 use core::time::Duration;
 use refrain_logging::determinant::EventIndex;
 use refrain_logging::determinant::batch::{BatchError, BatchHeader, job_tag};
 use refrain_ring::{Clock, Incarnation, Rank};
+use refrain_wire::{Connection, WireError};
 use std::time::Instant;
 use thiserror::Error;
 
@@ -88,7 +88,7 @@ pub enum ReadError {
 pub enum AnswerFault {
     /// It cannot be reached, or says something that cannot be read.
     #[error(transparent)]
-    Connection(#[from] ConnectionError),
+    Connection(#[from] WireError),
     /// It said nothing for too long.
     #[error("no answer within {0:?}")]
     Timeout(Duration),
@@ -451,7 +451,7 @@ struct Conversation {
 
 impl Conversation {
     fn begin(address: &ServerAddress, timeout: Duration) -> Result<Self, AnswerFault> {
-        let connection = Connection::begin(&Target::look_up(address)?)?;
+        let connection = Connection::begin(address, &PROTOCOL)?;
         Ok(Self {
             connection,
             timeout,
@@ -461,23 +461,17 @@ impl Conversation {
 
 impl Asks for Conversation {
     fn ask(&mut self, question: &ToLogger) -> Result<(), AnswerFault> {
-        Ok(self.connection.say(question)?)
+        self.connection.say(question)?;
+        Ok(self.connection.flush()?)
     }
 
     fn answer(&mut self) -> Result<ToClient, AnswerFault> {
-        let began = Instant::now();
-        loop {
-            self.connection.flush()?;
-            match self.connection.hear()? {
-                Some(ToClient::Refused { reason }) => return Err(AnswerFault::Refused(reason)),
-                Some(answer) => return Ok(answer),
-                None => {}
-            }
-            let left = self.timeout.saturating_sub(began.elapsed());
-            if left.is_zero() {
-                return Err(AnswerFault::Timeout(self.timeout));
-            }
-            wait_for(&[&self.connection], left).map_err(ConnectionError::Os)?;
+        let until = Some(Instant::now() + self.timeout);
+        match self.connection.wait_message(until) {
+            Ok(ToClient::Refused { reason }) => Err(AnswerFault::Refused(reason)),
+            Ok(answer) => Ok(answer),
+            Err(WireError::Timeout) => Err(AnswerFault::Timeout(self.timeout)),
+            Err(error) => Err(error.into()),
         }
     }
 }

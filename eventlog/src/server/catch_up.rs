@@ -5,16 +5,15 @@
 
 use super::host::{AllAsked, Fetch, Fetched, Wanted};
 use super::inquiry::Inquiry;
-use crate::client::{PURPOSE, ServerAddress};
-use crate::framing::{self, FrameReader};
-use crate::message::ToLogger;
+use crate::client::ServerAddress;
+use crate::message::PROTOCOL;
 use core::time::Duration;
-use refrain_secure::{SealedStream, unix};
-use std::io::{self, ErrorKind, Read, Write};
-use std::net::{TcpStream, ToSocketAddrs};
+use refrain_wire::{Connection, WireError};
+use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, TryRecvError, sync_channel};
+use std::time::Instant;
 
 /// How long a replica may take to answer, each time.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -106,70 +105,24 @@ fn ask(
     wanted: &Wanted,
     sender: &SyncSender<Fetched>,
     wake: &OwnedFd,
-) -> io::Result<()> {
-    match peer {
-        ServerAddress::Unix(path) => {
-            let stream = unix::connect(path)?;
-            stream.set_read_timeout(Some(PATIENCE))?;
-            stream.set_write_timeout(Some(PATIENCE))?;
-            receive(stream, wanted, sender, wake)
-        }
-        ServerAddress::Tcp(address) => receive(connect(address)?, wanted, sender, wake),
-        ServerAddress::Sealed { address, secret } => {
-            let stream = SealedStream::call(connect(address)?, secret, PURPOSE)?;
-            receive(stream, wanted, sender, wake)
-        }
-    }
-}
-
-fn connect(address: &str) -> io::Result<TcpStream> {
-    let address = address.to_socket_addrs()?.next();
-    let address = address.ok_or_else(|| io::Error::from(ErrorKind::NotFound))?;
-    let stream = TcpStream::connect_timeout(&address, PATIENCE)?;
-    stream.set_read_timeout(Some(PATIENCE))?;
-    stream.set_write_timeout(Some(PATIENCE))?;
-    Ok(stream)
-}
-
-fn receive(
-    mut stream: impl Read + Write,
-    wanted: &Wanted,
-    sender: &SyncSender<Fetched>,
-    wake: &OwnedFd,
-) -> io::Result<()> {
-    let broken = |reason: String| io::Error::new(ErrorKind::InvalidData, reason);
-    let (mut inquiry, question) = Inquiry::begin(wanted.clone());
-    let ask = |stream: &mut dyn Write, question: &ToLogger| {
-        let mut frame = Vec::new();
-        framing::encode(question, &mut frame).map_err(|error| broken(error.to_string()))?;
-        stream.write_all(&frame)
-    };
-    ask(&mut stream, &question)?;
-    let mut frames = FrameReader::default();
-    let mut bytes = vec![0; 64 << 10];
+) -> Result<(), WireError> {
+    let mut connection = Connection::connect(peer, &PROTOCOL, PATIENCE)?;
+    let (mut inquiry, first) = Inquiry::begin(wanted.clone());
+    let mut question = Some(first);
     loop {
-        while let Some(message) = frames
-            .next_message()
-            .map_err(|error| broken(error.to_string()))?
-        {
-            let learned = inquiry.take(message).map_err(io::Error::other)?;
-            for said in learned.said {
-                if !tell(sender, wake, said) {
-                    return Ok(());
-                }
-            }
-            if learned.is_whole {
+        if let Some(question) = question.take() {
+            connection.say(&question)?;
+        }
+        let answer = connection.wait_message(Some(Instant::now() + PATIENCE))?;
+        let learned = inquiry.take(answer).map_err(io::Error::other)?;
+        for said in learned.said {
+            if !tell(sender, wake, said) {
                 return Ok(());
             }
-            if let Some(question) = learned.question {
-                ask(&mut stream, &question)?;
-            }
         }
-        match stream.read(&mut bytes) {
-            Ok(0) => return Err(ErrorKind::UnexpectedEof.into()),
-            Ok(count) => frames.extend(&bytes[..count]),
-            Err(error) if error.kind() == ErrorKind::Interrupted => {}
-            Err(error) => return Err(error),
+        if learned.is_whole {
+            return Ok(());
         }
+        question = learned.question;
     }
 }

@@ -3,12 +3,12 @@
 use super::ring_name::RingName;
 use super::service::RankKey;
 use crate::acceptor::{Beginning, Row};
-use crate::framing::FrameError;
 use crate::message::{RemoteRing, ToClient, ToLogger, Way};
 use crate::ring::{RingIdentity, RingMemory};
 use core::fmt::{Debug, Display};
 use core::time::Duration;
 use refrain_ring::Rank;
+use refrain_wire::{FrameError, WireError};
 use std::io;
 
 /// The client does not read what it is sent.
@@ -27,7 +27,7 @@ pub trait Channel: Debug {
     ///
     /// # Errors
     /// What came is no message.
-    fn next_message(&mut self) -> Result<Option<ToLogger>, FrameError>;
+    fn next_message(&mut self) -> Result<Option<ToLogger>, WireError>;
 
     /// Queues a message.
     ///

@@ -22,7 +22,7 @@ use super::writer::Writer;
 
 use crate::acceptor::{Beginning, Fit, Row};
 use crate::logbook::{Logbook, Refusal, Standing, Ticket};
-use crate::message::{Hello, PROTOCOL_VERSION, RemoteRing, ToClient, Way, Welcome};
+use crate::message::{Hello, RemoteRing, ToClient, Way, Welcome};
 use crate::ring::RingIdentity;
 use refrain_logging::determinant::EventIndex;
 use refrain_logging::determinant::batch::BatchHeader;
@@ -119,13 +119,6 @@ impl<H: Host> Service<H> {
     }
 
     fn check_hello(&self, id: u64, hello: &Hello) -> Result<(), String> {
-        if hello.version != PROTOCOL_VERSION {
-            return Err(format!(
-                "this event logger speaks version {PROTOCOL_VERSION}, the client {}: use programs \
-                 of one build",
-                hello.version
-            ));
-        }
         let is_local = self.connections.get(&id).map(|c| c.channel.is_local());
         match hello.way {
             Way::SharedMemory if is_local != Some(true) => {
@@ -315,7 +308,6 @@ impl<H: Host> Service<H> {
         handle: Option<H::Handle>,
     ) {
         let welcome = ToClient::Welcome(Welcome {
-            version: PROTOCOL_VERSION,
             logger: self.options.logger,
             end: end.0.0,
             last_clock: end.1.0,

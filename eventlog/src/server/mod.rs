@@ -36,7 +36,6 @@ mod served_ring;
 pub mod service;
 mod socket;
 mod start;
-mod stream;
 mod system;
 mod waits;
 mod writer;
@@ -44,10 +43,11 @@ mod writer;
 pub use options::{Limits, RemoteOptions, ServerError, ServerOptions};
 
 use crate::client::ServerAddress;
-use refrain_secure::Door;
+use refrain_wire::Door;
 use resting::Rest;
+use rustix::event::epoll::EventFlags;
 use service::Service;
-use socket::{Received, Socket};
+use socket::Socket;
 use std::os::fd::AsFd;
 use std::time::Instant;
 use system::System;
@@ -63,8 +63,6 @@ pub struct Server {
     service: Service<System>,
     /// `None`: it serves no more.
     door: Option<Door>,
-    /// What is read goes here first.
-    read: Box<[u8]>,
 }
 
 impl Server {
@@ -187,18 +185,14 @@ impl Server {
             return;
         };
         let now = Instant::now();
-        for guest in door.step(now) {
-            match Socket::new(guest) {
-                // Its hello may have come with its proof: nothing would wake the server
-                // for that.
-                Ok(socket) => {
-                    if let Some(id) = self.service.connect(socket) {
-                        self.service.take_messages(id);
-                    }
-                }
-                Err(error) => {
-                    (self.service.host.report)(&format!("a connection cannot be prepared: {error}"))
-                }
+        for connection in door.step(now) {
+            let interest = EventFlags::empty();
+            // Its hello may have come with its proof: nothing would wake the server for that.
+            if let Some(id) = self.service.connect(Socket {
+                connection,
+                interest,
+            }) {
+                self.service.take_messages(id);
             }
         }
         if let Some(line) = door.notice(now) {
@@ -213,10 +207,12 @@ impl Server {
         } else {
             None
         };
-        match socket.map(|it| it.receive(&mut self.read)) {
-            Some(Received::Some) => self.service.take_messages(id),
-            Some(Received::Nothing) => {}
-            Some(Received::End) => self.service.drop_connection(id, true),
+        // Once: what is held is a frame and one reading at most, since nothing is read before
+        // the frames that are whole were taken.
+        match socket.map(|it| it.connection.receive()) {
+            Some(Ok(true)) => self.service.take_messages(id),
+            Some(Ok(false)) => {}
+            Some(Err(_)) => self.service.drop_connection(id, true),
             None if hung_up => self.service.drop_connection(id, true),
             None => {}
         }

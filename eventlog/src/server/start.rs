@@ -2,14 +2,14 @@
 
 use super::remote::Remote;
 use super::service::{Service, ServiceOptions};
-use super::socket::READ_BYTES;
 use super::system::System;
 use super::waits::{FIRST_CONNECTION, Waits};
 use super::{Server, ServerError, ServerOptions, system};
 use crate::Level;
-use crate::client::{PURPOSE, ServerAddress};
+use crate::client::ServerAddress;
 use crate::logbook::{Logbook, LogbookOptions};
-use refrain_secure::{Door, Listener};
+use crate::message::PROTOCOL;
+use refrain_wire::{Door, Listener};
 use rustix::event::{EventfdFlags, eventfd};
 
 impl Server {
@@ -56,12 +56,11 @@ impl Server {
         };
         let report = Box::new(report);
         let rings = options.rings.unwrap_or(options.folder);
-        crate::store::folder::make(&rings).map_err(system("making the folder of rings"))?;
+        refrain_storage::make_private(&rings).map_err(system("making the folder of rings"))?;
         let host = System::new(rings, options.peers, remote, (waits, wake), report);
         let mut server = Self {
             service: Service::open(terms, logbook, host, FIRST_CONNECTION)?,
             door: None,
-            read: vec![0; READ_BYTES].into(),
         };
         server.listen(&options.listen)?;
         Ok(server)
@@ -75,7 +74,7 @@ impl Server {
             })
         });
         let listeners = listeners.collect::<Result<_, _>>()?;
-        let door = Door::new(listeners, PURPOSE).map_err(system("making an epoll"))?;
+        let door = Door::new(listeners, &PROTOCOL).map_err(system("making an epoll"))?;
         let waits = &self.service.host.waits;
         waits
             .add_door(&door)

@@ -109,7 +109,7 @@ impl Host for System {
     }
 
     fn begin_listening(&mut self, socket: &mut Socket, id: u64) -> bool {
-        self.waits.add_connection(&socket.stream, id).is_ok()
+        self.waits.add_connection(&socket.connection, id).is_ok()
     }
 
     fn set_listening(&mut self, socket: &mut Socket, id: u64, listens: bool) -> bool {
@@ -121,7 +121,9 @@ impl Host for System {
             return true;
         }
         socket.interest = wanted;
-        self.waits.set_interest(&socket.stream, id, wanted).is_ok()
+        self.waits
+            .set_interest(&socket.connection, id, wanted)
+            .is_ok()
     }
 
     fn is_remote_offered(&self) -> bool {

@@ -3,11 +3,12 @@
 use crate::batches::{JOB, RANK, batch};
 use crate::scripted::{Clockwork, Joined, Scripted, Shared, connect, options};
 use refrain_eventlog::client::{Client, ClientError};
-use refrain_eventlog::message::{PROTOCOL_VERSION, ToClient, ToLogger, Way, Welcome};
+use refrain_eventlog::message::{PROTOCOL, ToClient, ToLogger, Way};
 use refrain_eventlog::ring::{DATA_BYTES, RingIdentity};
 use refrain_eventlog::{Level, LoggerId};
 use refrain_logging::determinant::EventIndex;
 use refrain_ring::{Clock, Incarnation, Rank};
+use refrain_wire::Protocol;
 use std::time::Duration;
 use tempfile::{TempDir, tempdir};
 
@@ -414,14 +415,11 @@ fn the_words_of_a_refusal_reach_the_caller() {
 #[test]
 fn another_version_is_refused() {
     let error = refused(|logger, joined| {
-        joined.say(&ToClient::Welcome(Welcome {
-            version: PROTOCOL_VERSION + 1,
-            logger: logger.id,
-            end: 0,
-            last_clock: 0,
-            level: Level::Placed,
-            remote: None,
-        }));
+        let newer = Protocol {
+            version: PROTOCOL.version + 1,
+            ..PROTOCOL
+        };
+        joined.say_in(&newer, &logger.welcome(0, 0));
     });
     assert_refused_because(&error, "version");
 }

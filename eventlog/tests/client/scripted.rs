@@ -1,13 +1,14 @@
 //! A logger that does what the test says, in the test's own process.
 
 use crate::batches::{JOB, LOGGER, RANK};
+use bytes::BytesMut;
 use refrain_eventlog::client::{Client, ClientOptions, ServerAddress};
-use refrain_eventlog::framing::{FrameReader, encode};
-use refrain_eventlog::message::{Hello, PROTOCOL_VERSION, ToClient, ToLogger, Welcome};
+use refrain_eventlog::message::{Hello, PROTOCOL, ToClient, ToLogger, Welcome};
 use refrain_eventlog::ring::{RingIdentity, RingMemory, RingReader};
 use refrain_eventlog::{Level, LoggerId};
 use refrain_logging::determinant::EventIndex;
 use refrain_ring::Incarnation;
+use refrain_wire::Protocol;
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
 use std::io::{IoSlice, Read, Write};
@@ -29,7 +30,7 @@ pub struct Scripted {
 /// A client's connection, seen from the logger.
 pub struct Joined {
     pub stream: UnixStream,
-    frames: FrameReader,
+    incoming: BytesMut,
     pub hello: Hello,
 }
 
@@ -55,7 +56,7 @@ impl Scripted {
         stream.set_read_timeout(Some(PATIENCE)).unwrap();
         Joined {
             stream,
-            frames: FrameReader::default(),
+            incoming: BytesMut::new(),
             hello: hello(),
         }
     }
@@ -82,7 +83,6 @@ impl Scripted {
 
     pub fn welcome_at(&self, level: Level, end: u64, clock: u64) -> ToClient {
         ToClient::Welcome(Welcome {
-            version: PROTOCOL_VERSION,
             logger: self.id,
             end,
             last_clock: clock,
@@ -127,13 +127,13 @@ impl Scripted {
 impl Joined {
     pub fn hear(&mut self) -> ToLogger {
         loop {
-            if let Some(message) = self.frames.next_message().unwrap() {
+            if let Some(message) = PROTOCOL.decode(&mut self.incoming).unwrap() {
                 return message;
             }
             let mut bytes = [0; 4096];
             let count = self.stream.read(&mut bytes).unwrap();
             assert!(count > 0, "the client hung up");
-            self.frames.extend(&bytes[..count]);
+            self.incoming.extend_from_slice(&bytes[..count]);
         }
     }
 
@@ -144,14 +144,19 @@ impl Joined {
     }
 
     pub fn say(&mut self, message: &ToClient) {
-        let mut frame = Vec::new();
-        encode(message, &mut frame).unwrap();
+        self.say_in(&PROTOCOL, message);
+    }
+
+    /// As a logger of another version does.
+    pub fn say_in(&mut self, protocol: &Protocol, message: &ToClient) {
+        let mut frame = BytesMut::new();
+        protocol.encode(message, &mut frame).unwrap();
         self.stream.write_all(&frame).unwrap();
     }
 
     fn say_with(&mut self, message: &ToClient, descriptors: &[OwnedFd]) {
-        let mut frame = Vec::new();
-        encode(message, &mut frame).unwrap();
+        let mut frame = BytesMut::new();
+        PROTOCOL.encode(message, &mut frame).unwrap();
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(2))];
         let mut ancillary = SendAncillaryBuffer::new(&mut space);
         let descriptors: Vec<_> = descriptors.iter().map(AsFd::as_fd).collect();
@@ -194,7 +199,6 @@ impl Shared {
 
 fn hello() -> Hello {
     Hello {
-        version: 0,
         job: 0,
         rank: 0,
         incarnation: 0,

@@ -3,8 +3,10 @@
 use crate::batches::Life;
 use crate::rank::{Rank, Wire, hello};
 use crate::serving::Threaded;
+use bytes::BytesMut;
 use refrain_eventlog::Level;
-use refrain_eventlog::message::{FRAME_BYTES_MAX, Hello, PROTOCOL_VERSION, ToLogger, Way};
+use refrain_eventlog::message::{FRAME_BYTES_MAX, PROTOCOL, ToLogger, Way};
+use refrain_wire::{FRAME_HEADER_BYTES, Frame, Protocol};
 
 const GOOD: Life = Life::new(1, 0, 0);
 const BAD: Life = Life::new(1, 1, 0);
@@ -50,12 +52,17 @@ impl Stage {
 fn what_is_no_frame_ends_the_connection() {
     let mut stage = Stage::new();
     let mut wire = stage.wire();
-    wire.say_bytes(&(FRAME_BYTES_MAX as u32 + 1).to_le_bytes());
+    wire.say_bytes(&PROTOCOL.header(Frame::Message(FRAME_BYTES_MAX + 1)));
     assert!(wire.refusal().contains("at most"));
     stage.check();
     let mut wire = stage.wire();
-    wire.say_bytes(&[3, 0, 0, 0, 99, 99, 99]);
+    let header = PROTOCOL.header(Frame::Message(3));
+    wire.say_bytes(&[&header[..], &[99; 3]].concat());
     assert!(wire.refusal().contains("no message"));
+    stage.check();
+    let mut wire = stage.wire();
+    wire.say_bytes(b"GET / HTTP/1.1\r\n\r\n");
+    assert!(wire.refusal().contains("no frame of the protocol"));
     stage.check();
 }
 
@@ -73,12 +80,12 @@ fn random_bytes_before_and_after_a_hello_harm_nobody() {
                 .wrapping_add(1);
             bytes.push((state >> 56) as u8);
         }
-        // Most lengths would be too long: short ones reach the messages.
-        if round % 2 == 0 && bytes.len() >= 4 {
-            let length = bytes.len() as u32 - 4;
-            bytes[..4].copy_from_slice(&length.to_le_bytes());
+        // Most headers would be none: good ones reach the messages.
+        if round % 2 == 0 && bytes.len() >= FRAME_HEADER_BYTES {
+            let body = Frame::Message(bytes.len() - FRAME_HEADER_BYTES);
+            bytes[..FRAME_HEADER_BYTES].copy_from_slice(&PROTOCOL.header(body));
             // Kinds that there are.
-            if let Some(kind) = bytes.get_mut(4) {
+            if let Some(kind) = bytes.get_mut(FRAME_HEADER_BYTES) {
                 *kind %= 8;
             }
         }
@@ -166,12 +173,18 @@ fn only_writers_write() {
 fn another_version_is_refused() {
     let stage = Stage::new();
     let mut wire = stage.wire();
-    wire.say(&ToLogger::Hello(Hello {
-        version: PROTOCOL_VERSION + 1,
-        ..hello(BAD, 0, Way::Messages)
-    }));
-    let theirs = format!("the client {}", PROTOCOL_VERSION + 1);
-    assert!(wire.refusal().contains(&theirs));
+    let newer = Protocol {
+        version: PROTOCOL.version + 1,
+        ..PROTOCOL
+    };
+    let (mut frame, hello) = (BytesMut::new(), hello(BAD, 0, Way::Messages));
+    newer
+        .encode(&ToLogger::Hello(hello), &mut frame)
+        .expect("a frame");
+    wire.say_bytes(&frame);
+    let reason = wire.refusal();
+    let theirs = format!("the other side uses version {}", newer.version);
+    assert!(reason.contains(&theirs), "{reason}");
 }
 
 #[test]
@@ -188,10 +201,10 @@ fn who_does_not_read_is_cut_off_and_holds_nobody_up() {
     let mut bad = stage.bad();
     // Each is acknowledged again (GATE-3), and nobody reads that.
     bad.commit(0, 1);
-    let mut frame = Vec::new();
+    let mut frame = BytesMut::new();
     let batch = BAD.batch(0, 1);
     let commit = ToLogger::Commit { batch };
-    refrain_eventlog::framing::encode(&commit, &mut frame).expect("a frame");
+    PROTOCOL.encode(&commit, &mut frame).expect("a frame");
     let many = frame.repeat(1000);
     // Until the server has closed it: a write to a closed socket fails, or
     // nothing is taken any more.
@@ -211,9 +224,11 @@ fn who_does_not_read_is_cut_off_and_holds_nobody_up() {
 fn who_dies_in_the_middle_of_a_frame_has_committed_nothing() {
     let mut stage = Stage::new();
     let mut bad = stage.bad();
-    let mut frame = Vec::new();
+    let mut frame = BytesMut::new();
     let batch = BAD.batch(0, 9);
-    refrain_eventlog::framing::encode(&ToLogger::Commit { batch }, &mut frame).expect("a frame");
+    PROTOCOL
+        .encode(&ToLogger::Commit { batch }, &mut frame)
+        .expect("a frame");
     bad.wire.say_bytes(&frame[..frame.len() - 1]);
     bad.wire.close();
     let again = stage.bad();

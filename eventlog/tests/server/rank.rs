@@ -1,10 +1,10 @@
 //! A raw client: says what it is told to, and checks what it hears.
 
 use crate::batches::Life;
+use bytes::BytesMut;
 use refrain_eventlog::LoggerId;
-use refrain_eventlog::framing::{self, FrameReader};
 use refrain_eventlog::message::{
-    Begins, Hello, Holding, PROTOCOL_VERSION, ToClient, ToLogger, Way, Welcome,
+    Begins, Hello, Holding, PROTOCOL, ToClient, ToLogger, Way, Welcome,
 };
 use refrain_eventlog::ring::{RingMemory, RingWriter};
 use refrain_logging::determinant::batch::{BATCH_BYTES_MAX, BatchHeader};
@@ -25,7 +25,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// A connection: bytes out, messages and descriptors in.
 pub struct Wire {
     stream: OwnedFd,
-    frames: FrameReader,
+    incoming: BytesMut,
     descriptors: VecDeque<OwnedFd>,
 }
 
@@ -45,14 +45,14 @@ impl Wire {
     fn new(stream: OwnedFd) -> Self {
         Self {
             stream,
-            frames: FrameReader::default(),
+            incoming: BytesMut::new(),
             descriptors: VecDeque::new(),
         }
     }
 
     pub fn say(&mut self, message: &ToLogger) {
-        let mut frame = Vec::new();
-        framing::encode(message, &mut frame).expect("a frame");
+        let mut frame = BytesMut::new();
+        PROTOCOL.encode(message, &mut frame).expect("a frame");
         self.say_bytes(&frame);
     }
 
@@ -69,7 +69,7 @@ impl Wire {
     /// The next message; `None`: the other side has closed.
     pub fn hear(&mut self) -> Option<ToClient> {
         loop {
-            if let Some(message) = self.frames.next_message().expect("messages") {
+            if let Some(message) = PROTOCOL.decode(&mut self.incoming).expect("messages") {
                 return Some(message);
             }
             if !self.read() {
@@ -95,7 +95,7 @@ impl Wire {
         }
         match received {
             Ok(received) if received.bytes > 0 => {
-                self.frames.extend(&bytes[..received.bytes]);
+                self.incoming.extend_from_slice(&bytes[..received.bytes]);
                 true
             }
             Err(Errno::INTR) => true,
@@ -140,7 +140,6 @@ pub fn hello_behind(
         follows: 0,
     };
     Hello {
-        version: PROTOCOL_VERSION,
         job: life.job,
         rank: life.rank,
         incarnation: life.incarnation,

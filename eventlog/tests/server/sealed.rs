@@ -3,12 +3,12 @@
 use crate::batches::Life;
 use crate::rank::Rank;
 use crate::serving::Threaded;
+use bytes::BytesMut;
 use refrain_eventlog::Level;
+use refrain_eventlog::client::ServerAddress;
 use refrain_eventlog::client::read::list;
-use refrain_eventlog::client::{PURPOSE, ServerAddress};
-use refrain_eventlog::framing;
-use refrain_eventlog::message::{ToLogger, Way};
-use refrain_secure::{STRANGERS_MAX, Secret, Session};
+use refrain_eventlog::message::{PROTOCOL, ToLogger, Way};
+use refrain_wire::{STRANGERS_MAX, Secret, Session};
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::time::Duration;
@@ -80,8 +80,10 @@ fn told(address: &str, bytes: &[u8]) -> Vec<u8> {
 #[test]
 fn questions_without_a_proof_are_not_answered() {
     let (_server, address) = server();
-    let mut question = Vec::new();
-    framing::encode(&ToLogger::List, &mut question).expect("short");
+    let mut question = BytesMut::new();
+    PROTOCOL
+        .encode(&ToLogger::List, &mut question)
+        .expect("short");
     assert_eq!(told(&address, &question), b"");
     assert_eq!(told(&address, b"GET / HTTP/1.1\r\n\r\n"), b"");
 }
@@ -91,9 +93,11 @@ fn questions_without_a_proof_are_not_answered() {
 fn a_recorded_conversation_is_not_answered() {
     let (_server, address) = server();
     let mut friend = TcpStream::connect(&address).expect("it listens");
-    let mut session = Session::caller(&secret(), PURPOSE).expect("a caller");
-    let mut question = Vec::new();
-    framing::encode(&ToLogger::List, &mut question).expect("short");
+    let mut session = Session::caller(&secret(), PROTOCOL.purpose).expect("a caller");
+    let mut question = BytesMut::new();
+    PROTOCOL
+        .encode(&ToLogger::List, &mut question)
+        .expect("short");
     session.say(&question).expect("it waits");
     let (mut recorded, mut heard) = (Vec::new(), 0);
     while heard == 0 {

@@ -322,20 +322,24 @@ impl Program {
             }
             Call::WaitSome(chosen) | Call::TestSome(chosen) => {
                 let mut handles = Chosen(&mut self.requests, chosen);
-                (
-                    chosen.clone(),
-                    calls::test_some(engine, clock, &mut handles),
-                )
+                let mut ended = Vec::new();
+                let give = |at, outcome| ended.push((at, outcome));
+                let told = calls::test_some(engine, clock, &mut handles, give);
+                (chosen.clone(), told.map(|_count| ended))
             }
             Call::WaitAll(chosen) => {
                 let mut handles = Chosen(&mut self.requests, chosen);
-                let ended = Answer::free(calls::try_all(engine, &mut handles));
-                (chosen.clone(), ended.map(numbered))
+                let mut ended = Vec::new();
+                let give = |at, outcome| ended.push((at, outcome));
+                let told = Answer::free(calls::try_all(engine, &mut handles, give));
+                (chosen.clone(), told.map(|()| ended))
             }
             Call::TestAll(chosen) => {
                 let mut handles = Chosen(&mut self.requests, chosen);
-                let ended = calls::test_all(engine, clock, &mut handles);
-                (chosen.clone(), ended.map(numbered))
+                let mut ended = Vec::new();
+                let give = |at, outcome| ended.push((at, outcome));
+                let told = calls::test_all(engine, clock, &mut handles, give);
+                (chosen.clone(), told.map(|()| ended))
             }
         };
         ended.map(|ended| {
@@ -378,11 +382,4 @@ impl Call {
             Self::WaitAny(_) | Self::WaitSome(_) | Self::Probe(_) | Self::Mprobe(_)
         )
     }
-}
-
-fn numbered(outcomes: Vec<Option<Outcome>>) -> Vec<(usize, Outcome)> {
-    let numbered = outcomes.into_iter().enumerate();
-    numbered
-        .filter_map(|(index, outcome)| Some((index, outcome?)))
-        .collect()
 }

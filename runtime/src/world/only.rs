@@ -24,7 +24,7 @@ static EXISTS: AtomicBool = AtomicBool::new(false);
 // - Buffers of requests are memory of the program, by pointer. Those of blocking
 //   calls are given back before the call returns. A scope borrows the world, so
 //   that it cannot move meanwhile; and whoever lends a buffer by pointer
-//   (`Outgoing::raw`, `Incoming::raw`) promises that no thread touches it until the
+//   (`SendBuffer::bytes`, `ReceiveBuffer::bytes`) promises that no thread touches it until the
 //   request has ended.
 // - Providers of libfabric are asked for `FI_THREAD_DOMAIN`: accesses exclude each
 //   other, from whatever thread. Objects of libibverbs are usable from any.

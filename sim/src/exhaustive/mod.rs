@@ -1,6 +1,6 @@
 //! The core of the pessimistic protocol, explored exhaustively: every order in
 //! which receives, batches, acknowledgements, deaths and new lives of a small
-//! job can come. docs/model-checking.md says what that shows, and what not.
+//! job can come. docs/design/model-checking.md says what that shows, and what not.
 //!
 //! The transitions call the real pure cores, which are part of the state: the
 //! gate, the pessimist with its recorder, the committer, the acceptor's rows.

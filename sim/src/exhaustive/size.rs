@@ -17,7 +17,7 @@ pub enum Operation {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Joining {
     /// Planted: the hello says only from where on the life can send
-    /// (`first_kept`), and a life leaves no mark (docs/model-checking.md).
+    /// (`first_kept`), and a life leaves no mark (docs/design/model-checking.md).
     FirstKept,
     /// As the server does it: the hello says where the life begins and who wrote
     /// what is before, and the row keeps that it began.

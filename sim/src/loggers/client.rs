@@ -7,7 +7,7 @@ use super::planted::LoggerBug;
 use crate::happening::Life;
 use refrain_eventlog::LoggerId;
 use refrain_eventlog::client::network::{Network as ClientNetwork, Wire};
-use refrain_eventlog::client::{Client, ClientOptions, ConnectionError, ServerAddress};
+use refrain_eventlog::client::{Client, ClientOptions, ServerAddress};
 use refrain_eventlog::message::{Hello, RemoteRing, ToClient, ToLogger};
 use refrain_eventlog::remote::{Port, RemoteError, RemoteWriter};
 use refrain_eventlog::ring::{RingIdentity, RingMemory};
@@ -15,6 +15,7 @@ use refrain_logging::determinant::EventIndex;
 use refrain_logging::determinant::batch::BatchHeader;
 use refrain_logging::pessimist::Commits;
 use refrain_ring::{Clock, Incarnation, Rank};
+use refrain_wire::WireError;
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::os::fd::OwnedFd;
@@ -67,7 +68,7 @@ impl Wire for LoggerWire {
         self.ways.network.borrow().backlog(self.talk) < BACKLOG_MAX
     }
 
-    fn say(&mut self, message: &ToLogger) -> Result<(), ConnectionError> {
+    fn say(&mut self, message: &ToLogger) -> Result<(), WireError> {
         let message = self.ways.bent(message);
         let network = &self.ways.network;
         let said = self
@@ -75,22 +76,22 @@ impl Wire for LoggerWire {
             .spark
             .act(|| network.borrow_mut().say(self.talk, message));
         match said {
-            Some(false) => Err(ConnectionError::Closed),
+            Some(false) => Err(WireError::Closed),
             // The dead say nothing, and are told nothing.
             Some(true) | None => Ok(()),
         }
     }
 
-    fn flush(&mut self) -> Result<(), ConnectionError> {
+    fn flush(&mut self) -> Result<(), WireError> {
         Ok(())
     }
 
-    fn hear(&mut self) -> Result<Option<ToClient>, ConnectionError> {
+    fn hear(&mut self) -> Result<Option<ToClient>, WireError> {
         if self.ways.spark.is_out() {
             return Ok(None);
         }
         let heard = self.ways.network.borrow_mut().hear(self.talk);
-        heard.map_err(|()| ConnectionError::Closed)
+        heard.map_err(|()| WireError::Closed)
     }
 
     fn take_descriptor(&mut self) -> Option<OwnedFd> {
@@ -110,12 +111,12 @@ impl ClientNetwork for Ways {
     type Wire = LoggerWire;
     type Port = RingPort;
 
-    fn begin(&mut self, address: &ServerAddress) -> Result<LoggerWire, ConnectionError> {
-        let logger = Loggers::logger_at(address).ok_or(ConnectionError::Closed)?;
+    fn begin(&mut self, address: &ServerAddress) -> Result<LoggerWire, WireError> {
+        let logger = Loggers::logger_at(address).ok_or(WireError::Closed)?;
         let (life, spark) = (Some(self.life), self.spark.clone());
         let talk = self.network.borrow_mut().call(logger, life, spark);
         Ok(LoggerWire {
-            talk: talk.ok_or(ConnectionError::Closed)?,
+            talk: talk.ok_or(WireError::Closed)?,
             ways: self.clone(),
         })
     }

@@ -5,7 +5,6 @@ use super::network::{Network, Spark, TalkId};
 use super::planted::LoggerBug;
 use core::fmt::Display;
 use core::time::Duration;
-use refrain_eventlog::framing::FrameError;
 use refrain_eventlog::message::{RemoteRing, ToClient, ToLogger, Way};
 use refrain_eventlog::ring::{RingIdentity, RingMemory};
 use refrain_eventlog::server::host::{
@@ -13,6 +12,7 @@ use refrain_eventlog::server::host::{
 };
 use refrain_eventlog::server::ring_name::RingName;
 use refrain_eventlog::server::service::RankKey;
+use refrain_wire::{FrameError, WireError};
 use std::cell::RefCell;
 use std::collections::{BTreeMap, VecDeque};
 use std::io;
@@ -40,7 +40,7 @@ impl Channel for LoggerChannel {
         false
     }
 
-    fn next_message(&mut self) -> Result<Option<ToLogger>, FrameError> {
+    fn next_message(&mut self) -> Result<Option<ToLogger>, WireError> {
         let mut network = self.network.borrow_mut();
         let talk = network.talks.get_mut(&self.talk);
         Ok(talk.and_then(|talk| talk.at_logger.pop_front()))

@@ -3,9 +3,9 @@
 
 use super::Loggers;
 use super::network::TalkId;
-use refrain_eventlog::client::ConnectionError;
 use refrain_eventlog::client::read::{AnswerFault, Asks};
 use refrain_eventlog::message::{ToClient, ToLogger};
+use refrain_wire::WireError;
 
 /// Turns that a logger may take to answer.
 const TURNS_MAX: usize = 400;
@@ -23,7 +23,7 @@ impl<'a> Question<'a> {
         Ok(Self {
             loggers,
             logger,
-            talk: talk.ok_or(ConnectionError::Closed)?,
+            talk: talk.ok_or(WireError::Closed)?,
         })
     }
 }
@@ -36,7 +36,7 @@ impl Asks for Question<'_> {
                 network.arrive_at_logger(self.talk);
                 Ok(())
             }
-            false => Err(ConnectionError::Closed.into()),
+            false => Err(WireError::Closed.into()),
         }
     }
 
@@ -51,7 +51,7 @@ impl Asks for Question<'_> {
                 Ok(Some(ToClient::Refused { reason })) => return Err(AnswerFault::Refused(reason)),
                 Ok(Some(answer)) => return Ok(answer),
                 Ok(None) => self.loggers.turn(self.logger),
-                Err(()) => return Err(ConnectionError::Closed.into()),
+                Err(()) => return Err(WireError::Closed.into()),
             }
         }
         Err(AnswerFault::Timeout(super::TICK * TURNS_MAX as u32))

@@ -1,6 +1,6 @@
 //! Restarts, explored exhaustively: lives that die at every moment and meet again in
 //! every order, with the real engines, protocol, records and checkpoints, over the
-//! simulated fabric. docs/model-checking.md says what that shows, and what not.
+//! simulated fabric. docs/design/model-checking.md says what that shows, and what not.
 //!
 //! | module | what |
 //! |---|---|

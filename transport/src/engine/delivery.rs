@@ -27,11 +27,11 @@ impl<P: Protocol> Delivery<'_, P> {
     fn begin(&mut self, arrival: &Arrival<'_>) -> Disposition {
         let header = arrival.header;
         let source = &mut self.inbox.sources[header.source.index()];
-        // One branch: `|`.
-        if (header.ssn != source.next_ssn) | source.has_missing() {
+        // One branch: `|`. Internal messages go there, too.
+        if (header.ssn != source.next.program) | source.has_missing() {
             return self.begin_again(arrival);
         }
-        source.next_ssn = header.ssn.next();
+        source.next.program = header.ssn.next();
         self.enter(arrival)
     }
 
@@ -41,6 +41,16 @@ impl<P: Protocol> Delivery<'_, P> {
         let begun = Begun::of(arrival.header);
         self.statistics.bytes_received += begun.bytes;
         match self.inbox.place(&begun, self.requests) {
+            Place::Receive(id) => self.begin_matched(&begun, id, arrival.payload),
+            place => self.begin_unexpected(&begun, place, arrival),
+        }
+    }
+
+    /// The same of an internal message. STREAM-4
+    pub(super) fn enter_internal(&mut self, arrival: &Arrival<'_>) -> Disposition {
+        let begun = Begun::of(arrival.header);
+        self.statistics.bytes_received += begun.bytes;
+        match self.inbox.place_internal(&begun.envelope) {
             Place::Receive(id) => self.begin_matched(&begun, id, arrival.payload),
             place => self.begin_unexpected(&begun, place, arrival),
         }

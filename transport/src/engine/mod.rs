@@ -21,6 +21,9 @@
 //! stay in a log that keeps them anyway until they are wanted, and are staged at
 //! once where the log is used again.
 //!
+//! Beside the program's messages there are those of internal operations, whose steps
+//! are issued by progress at any time ([`InternalOperation`], docs/design/internal-operations.md).
+//!
 //! Peers may die and come back, and the rank itself may be a later life
 //! ([`Engine::fence`], [`Engine::connect`], [`Engine::with_beginning`]): the two
 //! tell each other what they miss, and each posts it again from its log before
@@ -40,6 +43,7 @@ mod landing;
 mod lane;
 mod limits;
 mod looking;
+mod operation;
 mod outbox;
 mod probing;
 mod read_back;
@@ -58,11 +62,12 @@ mod void;
 mod waiting;
 
 pub use beginning::{Beginning, NotBetween, ToSelf};
-pub use buffer::{ReceiveBuffer, SendBuffer};
+pub use buffer::{Incoming, Outgoing, ReceiveBuffer, SendBuffer};
 pub use error::EngineError;
 pub use horizon::Horizon;
 pub use inside::Inside;
 pub use looking::Statistics;
+pub use operation::InternalOperation;
 pub use read_back::ReadBack;
 pub use refrain_ring::read_back::{Progress, ReadBackError};
 pub use request::{Outcome, RequestId, Status};
@@ -78,9 +83,11 @@ use crate::protocol::Protocol;
 use crate::spill::Spill;
 use delivery::Delivery;
 use inbox::Inbox;
+use operation::Operations;
 use outbox::{LogMeans, Means, Outbox};
-use refrain_ring::{Arena, Clock, Incarnation, Rank, Ssn};
-use request::{Request, Requests, Sending, State, Way};
+use refrain_ring::copy::STREAM_BYTES_MIN;
+use refrain_ring::{Arena, Clock, Incarnation, Rank, RecordKind, Ssn, Stream};
+use request::{Kind, Request, Requests, Sending, State, Way};
 use source::{Lives, lives_at_start};
 use spilling::Spilling;
 use unrecorded::Unrecorded;
@@ -105,7 +112,7 @@ pub struct EngineOptions {
 }
 
 /// Where a message goes.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SendTo {
     /// The receiver.
     pub rank: Rank,
@@ -115,6 +122,33 @@ pub struct SendTo {
     pub tag: i32,
     /// Complete only when matched.
     pub synchronous: bool,
+}
+
+impl SendTo {
+    /// With this tag.
+    #[inline]
+    #[must_use]
+    pub fn tag(self, tag: i32) -> Self {
+        Self { tag, ..self }
+    }
+
+    /// In this context: messages of different contexts never meet. Contexts
+    /// from 0xffff0000 on are the library's.
+    #[inline]
+    #[must_use]
+    pub fn context(self, context: u32) -> Self {
+        Self { context, ..self }
+    }
+
+    /// Complete only when matched.
+    #[inline]
+    #[must_use]
+    pub fn synchronous(self) -> Self {
+        Self {
+            synchronous: true,
+            ..self
+        }
+    }
 }
 
 /// A send that has begun.
@@ -173,6 +207,9 @@ pub struct Engine<P: Protocol> {
     settling: Mark,
     /// A part of a log was read, and the next is asked for.
     has_read: bool,
+    operations: Operations,
+    /// Requests of one completion: memory that is used again.
+    completed: Vec<Clock>,
 }
 
 /// What happens when an operation is about to be counted.
@@ -216,28 +253,16 @@ impl Sending {
     fn new(buffer: SendBuffer, to: SendTo, ssn: Ssn) -> Self {
         Self {
             buffer,
-            to: to.rank,
-            context: to.context,
-            tag: to.tag,
+            to,
             ssn,
             packed_bytes: 0,
             announced: false,
-            synchronous: to.synchronous,
             way: Way::Eager,
         }
     }
 
     fn outcome(&self) -> Outcome {
-        let status = Status {
-            source: self.to,
-            tag: self.tag,
-            bytes: self.buffer.message_bytes(),
-            cancelled: false,
-        };
-        Outcome {
-            status,
-            truncated_to: None,
-        }
+        sent(self.to, self.buffer.message_bytes())
     }
 }
 
@@ -300,6 +325,8 @@ impl<P: Protocol> Engine<P> {
             halt: None,
             settling: Mark::default(),
             has_read: false,
+            operations: Operations::default(),
+            completed: Vec::new(),
             options,
             fabric,
             protocol,
@@ -377,6 +404,18 @@ impl<P: Protocol> Engine<P> {
             false => self.count(),
             true => self.tick_to_send(&mut buffer, to)?,
         };
+        self.send_on(Stream::PROGRAM, clock, buffer, to)
+    }
+
+    /// Begins a send on a stream that is counted, or that is no operation by itself.
+    #[inline(always)]
+    fn send_on(
+        &mut self,
+        stream: Stream,
+        clock: Clock,
+        buffer: SendBuffer,
+        to: SendTo,
+    ) -> Result<Started, EngineError> {
         let bytes = buffer.message_bytes();
         if self.gate.is_closed() {
             self.advance_protocol(self.gate.mark());
@@ -384,38 +423,72 @@ impl<P: Protocol> Engine<P> {
         self.statistics.messages_sent += 1;
         self.statistics.bytes_sent += bytes;
         if to.rank == self.options.rank {
-            let ssn = self.outbox.next_ssn(to.rank);
+            let ssn = self.outbox.next_ssn(to.rank, stream);
             return Ok(self.send_to_self(clock, Sending::new(buffer, to, ssn)));
         }
-        if bytes > self.outbox.message_bytes_max(to.rank) {
+        let destination = &mut self.outbox.destinations[to.rank.index()];
+        if bytes > destination.limits.message_bytes_max {
             return Err(self.longer_than_log(bytes));
         }
-        match self.outbox.send_now(&buffer, to, means!(self)) {
-            Some(_) if !to.synchronous => Ok(Started::Done(sent(to, bytes))),
-            Some(ssn) => {
-                let sending = Sending {
-                    packed_bytes: bytes,
-                    announced: true,
-                    ..Sending::new(buffer, to, ssn)
-                };
-                let id = self.requests.add(clock, State::Sending(sending));
-                self.outbox.await_answer(to.rank, ssn, id);
-                Ok(Started::Pending(id))
-            }
-            None => self.send_in_turn(clock, buffer, to),
+        if bytes > destination.limits.at_once_bytes_max || !destination.is_clear() {
+            return self.send_in_turn(stream, clock, buffer, to);
         }
+        let Some(pass) = self.gate.pass() else {
+            return self.send_in_turn(stream, clock, buffer, to);
+        };
+        // The common case: one record, at once.
+        let ssn = destination.next.of(stream);
+        let header = to.header(RecordKind::Eager, ssn, bytes);
+        let log = &mut means!(self).log;
+        let is_staged = destination.limits.staged_bytes.contains(&bytes)
+            && (destination.stage(&buffer, 0, bytes as usize, true, header, log)).is_some();
+        if is_staged {
+            destination.next.raise_to(ssn.next());
+        } else {
+            if !destination.log.has_room(bytes as usize) {
+                destination.before_chunk(log);
+            }
+            let target = destination.limits.target;
+            // LOG-1: this is the log's copy and the network's at once.
+            let fill = |place: &mut [u8]| buffer.pack(0, place, target);
+            let appended = (destination.log).append(log.arena, bytes as usize, true, header, fill);
+            let Ok(frame) = appended else {
+                return self.send_in_turn(stream, clock, buffer, to);
+            };
+            destination.next.raise_to(ssn.next());
+            if log.fabric.post(pass, to.rank, &frame).is_err() {
+                destination.packed.push_back((frame, log.gate.mark()));
+                self.outbox.note_backlog(to.rank);
+            } else if bytes < STREAM_BYTES_MIN as u64 {
+                destination.log.clear_ahead(log.arena);
+            }
+        }
+        if !to.synchronous {
+            return Ok(Started::Done(sent(to, bytes)));
+        }
+        let sending = Sending {
+            packed_bytes: bytes,
+            announced: true,
+            ..Sending::new(buffer, to, ssn)
+        };
+        let id = (self.requests).add(clock, Kind::Send, State::Sending(sending));
+        self.outbox.await_answer(to.rank, ssn, id);
+        Ok(Started::Pending(id))
     }
 
     /// A send that takes more than one record, or has others before it.
     fn send_in_turn(
         &mut self,
+        stream: Stream,
         clock: Clock,
         buffer: SendBuffer,
         to: SendTo,
     ) -> Result<Started, EngineError> {
-        let ssn = self.outbox.next_ssn(to.rank);
+        let ssn = self.outbox.next_ssn(to.rank, stream);
         let sending = Sending::new(buffer, to, ssn);
-        let id = self.requests.add(clock, State::Sending(sending));
+        let id = self
+            .requests
+            .add(clock, Kind::Send, State::Sending(sending));
         self.outbox.enqueue(to.rank, id);
         if let Err(error) = self.outbox.pump(to.rank, means!(self)) {
             // The caller has no name for it; its number on the channel is given.
@@ -455,8 +528,9 @@ impl<P: Protocol> Engine<P> {
     /// Forgets a request that is done.
     #[inline]
     pub fn retire(&mut self, id: RequestId) {
-        if self.plays_again {
-            self.saw_end(id);
+        // One branch: `|`.
+        if self.plays_again | self.operations.is_any_open() {
+            self.note_end(id);
         }
         self.requests.remove(id);
     }
@@ -536,7 +610,7 @@ impl<P: Protocol> Engine<P> {
                 Control::Horizon { ssn } => {
                     self.outbox.horizon(from, ssn, means!(self));
                 }
-                Control::Restart { ssn } => self.peer_misses(from, ssn),
+                Control::Restart { ssn, others } => self.peer_misses(from, ssn, others),
                 Control::AskMatched { ssn } => self.inbox.answer_again(from, ssn),
             }
         }
@@ -550,10 +624,10 @@ impl<P: Protocol> Engine<P> {
 
     /// REC-3
     #[cold]
-    fn peer_misses(&mut self, peer: Rank, ssn: Ssn) {
-        match self.outbox.restart(peer, ssn, means!(self)) {
-            Ok(true) => self.note_what_peer_misses(peer, ssn),
-            Ok(false) => {}
+    fn peer_misses(&mut self, peer: Rank, ssn: Ssn, others: u32) {
+        match self.outbox.restart(peer, ssn, others, means!(self)) {
+            Ok(Some(misses)) => self.note_what_peer_misses(peer, misses),
+            Ok(None) => {}
             Err(error) => drop(self.inbox.violation.get_or_insert(error)),
         }
     }

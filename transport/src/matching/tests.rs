@@ -2,6 +2,7 @@
 //! promises beyond them.
 
 use super::*;
+use refrain_ring::Rank;
 
 const ANY: Pattern = Pattern {
     context: 0,

@@ -2,11 +2,11 @@
 
 use super::Membership;
 use crate::Error;
-use crate::config::JobConfig;
 use crate::protocol::Engine;
-use crate::voice::tell;
 use crate::world::checkpoint::{ENGINE_SECTION, Restored, WORLD_SECTION, WorldPart, failed};
 use refrain_checkpoint::{JobName, Place, Reading, Section, SectionKind, Store};
+use refrain_job::config::JobConfig;
+use refrain_job::stderr::report;
 use refrain_rank::checkpoint::{LoadError, Loaded, LogLoading, decode_engine};
 use refrain_ring::{Incarnation, Rank};
 use refrain_transport::engine::Beginning;
@@ -53,11 +53,11 @@ pub(super) fn newest(store: &Store, membership: &Membership) -> Result<Option<Op
         return Ok(None);
     };
     for damaged in reading.passed_over() {
-        tell(format_args!("rank {}: {damaged}", membership.rank));
+        report(format_args!("rank {}: {damaged}", membership.rank));
     }
     let number = reading.number();
     if !reading.passed_over().is_empty() {
-        tell(format_args!(
+        report(format_args!(
             "rank {} goes on from the older checkpoint {number}: the job ends if another rank has already freed messages that this one needs",
             membership.rank
         ));
@@ -66,10 +66,10 @@ pub(super) fn newest(store: &Store, membership: &Membership) -> Result<Option<Op
     let (rank, engine) = decode_engine(&bytes)
         .map_err(|error| Error::Config(format!("checkpoint {number}: {error}")))?;
     let size = membership.size as usize;
-    if rank != membership.rank || engine.next_ssns.len() != size {
+    if rank != membership.rank || engine.next.len() != size {
         return Err(Error::Config(format!(
             "checkpoint {number} is of rank {rank} of {} ranks, this is rank {} of {size}",
-            engine.next_ssns.len(),
+            engine.next.len(),
             membership.rank
         )));
     }
@@ -107,7 +107,7 @@ impl Opened {
         mut self,
         engine: &mut Engine,
         membership: &Membership,
-        next_ssns: &[refrain_ring::Ssn],
+        next: &[refrain_ring::Frontier],
         longest: Duration,
     ) -> Result<Restored, Error> {
         let mut memory = BTreeMap::new();
@@ -128,7 +128,7 @@ impl Opened {
                         engine,
                         membership.rank,
                         to,
-                        next_ssns[to.index()],
+                        &next[to.index()],
                         section,
                         longest,
                     )?;
@@ -150,7 +150,7 @@ fn load_log(
     engine: &mut Engine,
     own: Rank,
     to: Rank,
-    until: refrain_ring::Ssn,
+    until: &refrain_ring::Frontier,
     section: Section<'_>,
     longest: Duration,
 ) -> Result<(), Error> {

@@ -4,7 +4,7 @@
 //! has closed its standard output would print into whatever the library opens next, and
 //! its own files would have other numbers in a life that opens more or less.
 
-use refrain_secure::unix::first_number;
+use refrain_wire::unix::first_number;
 use rustix::fs::{Mode, OFlags, open};
 use rustix::io::fcntl_dupfd_cloexec;
 use std::os::fd::{AsRawFd as _, OwnedFd};

@@ -5,14 +5,14 @@
 use super::Membership;
 use super::events::Connected;
 use crate::Error;
-use crate::config::JobConfig;
-use crate::control::{ControlPlane, News};
-use crate::dead_rank;
-use crate::voice::tell;
 use core::time::Duration;
 use refrain_eventlog::client::read::{ReadRequest, read_events};
+use refrain_job::config::JobConfig;
+use refrain_job::control::{ControlPlane, News};
+use refrain_job::stderr::report;
 use refrain_logging::determinant::EventIndex;
 use refrain_logging::determinant::row::determinants;
+use refrain_rank::dead_rank::open_log;
 use refrain_rank::past::{Records, Sends};
 use refrain_ring::Clock;
 use refrain_transport::past::{Past, PastSends};
@@ -66,11 +66,11 @@ impl Collecting<'_> {
         }) = control.next_news_if(is_remains)
         {
             let folder = self.config.spill_dir.as_ref().map(Path::new);
-            match dead_rank::open_log(memory, folder) {
+            match open_log(memory, folder, None) {
                 Ok(image) => sends.add_life(image, incarnation),
                 Err(error) => {
                     let rank = self.membership.rank;
-                    tell(format_args!(
+                    report(format_args!(
                         "rank {rank}: what its life {incarnation} sent is not compared: {error}"
                     ));
                 }

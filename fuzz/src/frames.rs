@@ -1,0 +1,80 @@
+//! Messages of a protocol in frames, in both directions.
+
+use bytes::BytesMut;
+use refrain_wire::{FRAME_HEADER_BYTES, Frame, FrameError, Protocol};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use std::fmt::Debug;
+
+/// Any bytes are a message, an error, or the beginning of a frame; most fail at the header,
+/// so the same with a good one before them.
+pub fn decode_then_encode<M: Serialize + DeserializeOwned + PartialEq + Debug>(
+    protocol: &Protocol,
+    bytes: &[u8],
+) {
+    check::<M>(protocol, bytes);
+    let header = protocol.header(Frame::Message(bytes.len()));
+    check::<M>(protocol, &[&header[..], bytes].concat());
+}
+
+fn check<M: Serialize + DeserializeOwned + PartialEq + Debug>(protocol: &Protocol, bytes: &[u8]) {
+    if let (Ok(Some(frame)), Some(header)) = (protocol.peek(bytes), bytes.first_chunk()) {
+        assert_eq!(protocol.header(frame), *header);
+    }
+    let mut rest = BytesMut::from(bytes);
+    let first = protocol.decode::<M>(&mut rest);
+    let limit = FRAME_HEADER_BYTES + protocol.message_bytes_max;
+    match &first {
+        Ok(Some(message)) => {
+            let frame_bytes = bytes.len() - rest.len();
+            assert!((FRAME_HEADER_BYTES..=limit).contains(&frame_bytes));
+            // Nothing is encoded shorter than by encode.
+            assert!(encode_then_decode(protocol, message) <= frame_bytes);
+            // What follows the frame is not looked at, and no part of it is a message.
+            let decode = |bytes: &[u8]| protocol.decode::<M>(&mut BytesMut::from(bytes));
+            assert_eq!(decode(&bytes[..frame_bytes]), first);
+            assert_eq!(decode(&bytes[..frame_bytes - 1]), Ok(None));
+        }
+        Ok(None) => assert!(bytes.len() < limit),
+        Err(error) => assert!(!error.to_string().is_empty()),
+    }
+    in_pieces_too(protocol, bytes, &first);
+}
+
+/// However the bytes arrive, the first message is the same.
+fn in_pieces_too<M: DeserializeOwned + PartialEq + Debug>(
+    protocol: &Protocol,
+    bytes: &[u8],
+    expected: &Result<Option<M>, FrameError>,
+) {
+    let mut incoming = BytesMut::new();
+    for byte in bytes {
+        incoming.extend_from_slice(&[*byte]);
+        match protocol.decode::<M>(&mut incoming) {
+            Ok(None) => {}
+            decided => return assert_eq!(&decided, expected),
+        }
+    }
+    assert_eq!(&protocol.decode::<M>(&mut incoming), expected);
+}
+
+/// A message comes back from its frame; returns the length of that.
+pub fn encode_then_decode<M: Serialize + DeserializeOwned + PartialEq + Debug>(
+    protocol: &Protocol,
+    message: &M,
+) -> usize {
+    let mut frame = BytesMut::from(&encoded(protocol, message)[..]);
+    let bytes = frame.len();
+    let again: Option<M> = protocol.decode(&mut frame).expect("a frame of ours");
+    assert_eq!(again.as_ref(), Some(message));
+    assert!(frame.is_empty());
+    bytes
+}
+
+/// A message as a frame.
+pub fn encoded(protocol: &Protocol, message: &impl Serialize) -> Vec<u8> {
+    let mut frame = BytesMut::new();
+    let encoded = protocol.encode(message, &mut frame);
+    encoded.expect("within the limits");
+    frame.into()
+}

@@ -1,0 +1,238 @@
+//! The fabrics and protocols that can be chosen by name: the one list that the
+//! command line, the launcher, ranks and `refrain info` use.
+
+pub mod events;
+pub mod library;
+pub mod provider;
+pub mod verbs;
+
+pub use refrain_transport::fabric::ofi::Provider;
+
+use crate::JobError;
+use crate::config::{Divergence, JobConfig};
+use core::fmt;
+use refrain_logging::Member;
+use refrain_storage::Io;
+
+/// One thing that can be chosen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Choice {
+    /// As written on the command line.
+    pub name: &'static str,
+    /// What it is, in a few words.
+    pub summary: &'static str,
+}
+
+/// What `--fabric` takes. [`check_fabric`] says whether a name is one of them.
+pub const FABRICS: &[Choice] = &[
+    Choice {
+        name: "auto",
+        summary: "shm between ranks on one host; between hosts verbs, or else ofi",
+    },
+    Choice {
+        name: "shm",
+        summary: "shared memory of one host; the receiver reads the sender's log",
+    },
+    Choice {
+        name: "verbs",
+        summary: "an RDMA device (InfiniBand, RoCE, soft-RoCE) by libibverbs",
+    },
+    Choice {
+        name: "ofi",
+        summary: "libfabric, by the best of its providers that is usable here",
+    },
+    Choice {
+        name: "ofi:PROVIDER",
+        summary: "libfabric by one provider; `refrain info --providers` lists them",
+    },
+];
+
+/// What `--protocol` takes: the members of the protocol family.
+pub const PROTOCOLS: &[Choice] = &{
+    let mut choices = [Choice {
+        name: "",
+        summary: "",
+    }; Member::ALL.len()];
+    let mut index = 0;
+    while index < choices.len() {
+        let member = Member::ALL[index];
+        choices[index] = Choice {
+            name: member.name(),
+            summary: member.summary(),
+        };
+        index += 1;
+    }
+    choices
+};
+
+/// Checks the form of a fabric's name. Whether a provider is installed is for
+/// [`provider::resolve`] to say.
+///
+/// # Errors
+/// [`JobError::Config`], with all names that exist.
+pub fn check_fabric(name: &str) -> Result<(), JobError> {
+    FabricChoice::parse(name).map(drop)
+}
+
+/// Checks the name of a protocol.
+///
+/// # Errors
+/// [`JobError::Config`], with all names that exist.
+pub fn check_protocol(name: &str) -> Result<(), JobError> {
+    if PROTOCOLS.iter().any(|choice| choice.name == name) {
+        return Ok(());
+    }
+    Err(unknown("protocol", PROTOCOLS, name))
+}
+
+/// Checks the names in a job's settings.
+///
+/// # Errors
+/// [`JobError::Config`].
+pub fn check(config: &JobConfig) -> Result<(), JobError> {
+    check_fabric(&config.fabric)?;
+    check_protocol(&config.protocol)?;
+    events::way(&config.events.way).map(drop)
+}
+
+/// What `--divergence` calls by this name.
+///
+/// # Errors
+/// [`JobError::Config`], with all names that exist.
+pub fn divergence(name: &str) -> Result<Divergence, JobError> {
+    events::named("--divergence", name, &Divergence::ALL)
+}
+
+/// How the log is written to disk, by the names that `--spill-io` takes.
+pub const SPILL_IO: [(&str, Io); 3] = [
+    ("auto", Io::Auto),
+    ("uring", Io::Uring),
+    ("plain", Io::Plain),
+];
+
+/// The disk engine that has this name.
+///
+/// # Errors
+/// [`JobError::Config`], with all names that exist.
+pub fn spill_io(name: &str) -> Result<Io, JobError> {
+    events::named("--spill-io", name, &SPILL_IO)
+}
+
+fn unknown(kind: &str, choices: &[Choice], name: &str) -> JobError {
+    let names: Vec<&str> = choices.iter().map(|choice| choice.name).collect();
+    JobError::Config(format!(
+        "unknown {kind} {name:?}: choose one of {}",
+        names.join(", ")
+    ))
+}
+
+/// A value of `--fabric`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum FabricChoice {
+    /// Per pair of ranks, by where they run.
+    Auto,
+    /// Shared memory.
+    Shm,
+    /// An RDMA device, by libibverbs.
+    Verbs,
+    /// libfabric, by this provider or (`None`) the best that is usable.
+    Ofi(Option<String>),
+}
+
+impl FabricChoice {
+    /// Reads a name as given to `--fabric`.
+    ///
+    /// # Errors
+    /// [`JobError::Config`], with all names that exist.
+    pub fn parse(name: &str) -> Result<Self, JobError> {
+        match (name, name.strip_prefix("ofi:")) {
+            ("auto", _) => Ok(Self::Auto),
+            ("shm", _) => Ok(Self::Shm),
+            ("verbs", _) => Ok(Self::Verbs),
+            ("ofi", _) => Ok(Self::Ofi(None)),
+            (_, Some("")) => Err(JobError::Config(
+                "ofi: has no provider: name one (ofi:tcp), or use ofi for the best".into(),
+            )),
+            // A zero byte ends a name in libfabric.
+            (_, Some(provider)) if !provider.contains('\0') => {
+                Ok(Self::Ofi(Some(provider.to_owned())))
+            }
+            _ => Err(unknown("fabric", FABRICS, name)),
+        }
+    }
+}
+
+/// As `--fabric` takes it.
+impl fmt::Display for FabricChoice {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Auto => f.write_str("auto"),
+            Self::Shm => f.write_str("shm"),
+            Self::Verbs => f.write_str("verbs"),
+            Self::Ofi(None) => f.write_str("ofi"),
+            Self::Ofi(Some(provider)) => write!(f, "ofi:{provider}"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_unknown_name_is_answered_with_all_that_exist() {
+        for choice in FABRICS {
+            check_fabric(choice.name).unwrap();
+        }
+        for choice in PROTOCOLS {
+            check_protocol(choice.name).unwrap();
+        }
+        let message = check_fabric("tcp").unwrap_err().to_string();
+        assert_eq!(
+            message,
+            "unknown fabric \"tcp\": choose one of auto, shm, verbs, ofi, ofi:PROVIDER"
+        );
+        let message = check_protocol("").unwrap_err().to_string();
+        assert!(message.contains("none, pessimist"), "{message}");
+    }
+
+    #[test]
+    fn the_default_settings_are_choices() {
+        check(&JobConfig::default()).unwrap();
+    }
+
+    #[test]
+    fn names_are_read_and_written_alike() {
+        for name in [
+            "auto",
+            "shm",
+            "verbs",
+            "ofi",
+            "ofi:tcp",
+            "ofi:tcp;ofi_rxm",
+            "ofi:shm",
+        ] {
+            assert_eq!(FabricChoice::parse(name).unwrap().to_string(), name);
+        }
+        assert_eq!(
+            FabricChoice::parse("ofi:tcp;ofi_rxm").unwrap(),
+            FabricChoice::Ofi(Some("tcp;ofi_rxm".into()))
+        );
+    }
+
+    #[test]
+    fn what_is_no_name_is_refused() {
+        for (name, words) in [
+            ("", "auto, shm, verbs, ofi"),
+            ("OFI", "auto, shm, verbs, ofi"),
+            ("ofi;tcp", "ofi:PROVIDER"),
+            ("shm:", "auto, shm, verbs, ofi"),
+            ("verbs:", "auto, shm, verbs, ofi"),
+            ("ofi:", "has no provider"),
+            ("ofi:t\0cp", "ofi:PROVIDER"),
+        ] {
+            let message = FabricChoice::parse(name).unwrap_err().to_string();
+            assert!(message.contains(words), "{name:?}: {message}");
+        }
+    }
+}

@@ -1,0 +1,567 @@
+//! What launcher and ranks say to each other.
+//!
+//! A change of anything here, or of [`JobConfig`], is a new [`CONTROL_VERSION`]: the encoding
+//! (postcard) does not describe itself.
+
+use crate::config::JobConfig;
+use crate::statistics::Statistics;
+use core::fmt;
+use refrain_ring::{Clock, Rank, Ssn};
+use refrain_transport::divergence::FirstDifference;
+use refrain_wire::{Connection, Protocol, WireError};
+use serde::{Deserialize, Serialize};
+use std::os::fd::OwnedFd;
+use std::time::Duration;
+
+/// Version of the control messages.
+pub const CONTROL_VERSION: u8 = 10;
+
+/// How launcher and ranks talk. Addresses and reasons are small, so a longer message is
+/// garbage.
+pub const CONTROL: Protocol = Protocol {
+    purpose: "refrain: launcher and rank",
+    magic: *b"RJ",
+    version: CONTROL_VERSION,
+    message_bytes_max: 1 << 20,
+    data_bytes_max: 0,
+    // They are on one host.
+    unacknowledged_max: Duration::ZERO,
+};
+
+/// From a rank to its launcher.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum ToLauncher {
+    /// The first message: this process joins the job as the rank that owns the
+    /// socket. Answered with [`ToRank::Welcome`].
+    Hello {
+        /// Its process id (a wrapper may stand between it and the launcher).
+        process: u32,
+    },
+    /// Publishes a value under a key; a later one replaces it.
+    Put {
+        /// The name it is found by.
+        key: String,
+        /// Any bytes.
+        value: Vec<u8>,
+        /// A descriptor (shared memory) travels with this message.
+        memory: bool,
+    },
+    /// Asks for a key. Answered with [`ToRank::Value`] when a rank has put it.
+    Get {
+        /// The name.
+        key: String,
+    },
+    /// Waits for all ranks. Answered with [`ToRank::FenceDone`]: at once for a
+    /// fence that an earlier life of this rank has helped to pass.
+    Fence {
+        /// How many fences this rank has passed.
+        generation: u64,
+        /// Behind this one the rank has left the job in order.
+        last: bool,
+    },
+    /// A later life: from which checkpoint it goes on, and that it has everything
+    /// it needs of its launcher. Nothing that it printed is handed on before.
+    /// Answered with [`ToRank::Marked`].
+    Beginning {
+        /// The checkpoint's number; 0: the beginning of the program.
+        checkpoint: u64,
+    },
+    /// All output of this rank up to here lies before a checkpoint. Answered with
+    /// [`ToRank::Marked`].
+    Mark {
+        /// The checkpoint's number, from 1.
+        checkpoint: u64,
+    },
+    /// A checkpoint is begun.
+    Taking {
+        /// Its number.
+        checkpoint: u64,
+    },
+    /// A checkpoint is stable.
+    Stable {
+        /// Its number.
+        checkpoint: u64,
+        /// Its length.
+        bytes: u64,
+        /// Of it, about how many are of the rank's own log. LOG-5
+        log_bytes: u64,
+    },
+    /// The answer to [`ToRank::AskStatus`].
+    Status {
+        /// How it is.
+        figures: Box<StatusFigures>,
+    },
+    /// The log of this rank is filled by messages to `of`: a checkpoint of that
+    /// rank would make room. LOG-3
+    WantCheckpoint {
+        /// Whose checkpoint.
+        of: u32,
+    },
+    /// The fabric reports this life of a rank as lost. If it lives, it is ended and
+    /// started again: those who took it for dead do not listen to it any more.
+    /// FENCE-1
+    Suspect {
+        /// Which rank.
+        rank: u32,
+        /// Which life.
+        incarnation: u32,
+    },
+    /// The replay progress of a later life.
+    Replaying {
+        /// How far it is.
+        figures: ReplayFigures,
+    },
+    /// A later life has played everything again that is known of the lives before.
+    Recovered {
+        /// What it was, and how long it took.
+        figures: Box<RecoveryFigures>,
+    },
+    /// What this rank has done, when it is about to leave.
+    Statistics {
+        /// Its figures.
+        figures: Box<Statistics>,
+    },
+    /// This rank leaves the job in order; it may exit with status 0 now.
+    Finalize,
+    /// The job is to end.
+    Abort {
+        /// Why, for people.
+        message: String,
+    },
+}
+
+/// The replay progress of a later life.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ReplayFigures {
+    /// Its clock at its beginning: that of its checkpoint, or 0.
+    pub begin: u64,
+    /// Its clock now.
+    pub clock: u64,
+    /// The clock of its last recorded event: the life before came at least to there. `begin`
+    /// or less: it has no events.
+    pub events_until: u64,
+}
+
+/// What a later life has done before it went on where the one before was, and how
+/// long it took, in microseconds.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RecoveryFigures {
+    /// The checkpoint that it began with; 0: the beginning.
+    pub checkpoint: u64,
+    /// From the start of the process until the checkpoint was read.
+    pub restore_us: u64,
+    /// Until its events were read, and it was announced to its peers.
+    pub collect_us: u64,
+    /// From the start of the process until the first message of a peer came.
+    pub first_message_us: Option<u64>,
+    /// From the announcement until the last event was played again.
+    pub replay_us: u64,
+    /// Events that were played again.
+    pub events: u64,
+    /// Messages that came again.
+    pub messages: u64,
+    /// Sends that were held back, since their receivers had them.
+    pub suppressed: u64,
+    /// Messages that were compared with what the earlier life had sent.
+    pub compared: u64,
+    /// Their bytes.
+    pub compared_bytes: u64,
+    /// Of these messages, how many had other bytes. REC-8
+    pub differing: u64,
+    /// How many bytes differed, in all of them.
+    pub differing_bytes: u64,
+    /// The first of them.
+    pub first_difference: Option<DifferenceFigures>,
+}
+
+/// A message that had other bytes than in the life before.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DifferenceFigures {
+    /// The clock of the operation that sent it.
+    pub operation: u64,
+    /// Its receiver.
+    pub receiver: u32,
+    /// Its number among the messages to that receiver.
+    pub message: u64,
+    /// Its context.
+    pub context: u32,
+    /// Its tag.
+    pub tag: i32,
+    /// Its length in bytes.
+    pub bytes: u64,
+    /// The first differing bytes: offset of the first, and of the one behind the
+    /// last of them; at most four ranges.
+    pub ranges: Vec<(u64, u64)>,
+    /// Bytes behind these ranges differ, too.
+    pub has_more: bool,
+}
+
+impl From<&FirstDifference> for DifferenceFigures {
+    fn from(first: &FirstDifference) -> Self {
+        Self {
+            operation: first.clock.0,
+            receiver: first.to.0,
+            message: first.ssn.0,
+            context: first.context,
+            tag: first.tag,
+            bytes: first.bytes,
+            ranges: first.ranges.clone(),
+            has_more: first.has_more,
+        }
+    }
+}
+
+impl fmt::Display for DifferenceFigures {
+    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            to,
+            "operation {}: {}",
+            self.operation,
+            FirstDifference::from(self)
+        )
+    }
+}
+
+impl From<&DifferenceFigures> for FirstDifference {
+    fn from(figures: &DifferenceFigures) -> Self {
+        Self {
+            clock: Clock(figures.operation),
+            to: Rank(figures.receiver),
+            ssn: Ssn(figures.message),
+            context: figures.context,
+            tag: figures.tag,
+            bytes: figures.bytes,
+            ranges: figures.ranges.clone(),
+            has_more: figures.has_more,
+        }
+    }
+}
+
+/// How a rank's log and gate are, and what has passed since its last checkpoint, or
+/// since this life of it began.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StatusFigures {
+    /// Bytes of messages from other ranks since its last checkpoint: as much is in
+    /// their logs for it.
+    pub received_bytes: u64,
+    /// Bytes that it has sent since then.
+    pub sent_bytes: u64,
+    /// Log memory in use.
+    pub log_bytes: u64,
+    /// Log memory that may be used.
+    pub log_bytes_max: u64,
+    /// What the log takes on disk.
+    pub disk_bytes: u64,
+    /// How many emissions have waited for events.
+    pub gate_waits: u64,
+    /// How long all of them together, in microseconds.
+    pub gate_wait_us: u64,
+    /// Its program asks whether a checkpoint is wanted.
+    pub heeds_requests: bool,
+}
+
+/// From the launcher to a rank.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum ToRank {
+    /// The answer to [`ToLauncher::Hello`].
+    Welcome {
+        /// Names the job on this host.
+        job: u64,
+        /// Which rank this process is.
+        rank: u32,
+        /// How many ranks there are.
+        size: u32,
+        /// How often this rank was started before.
+        incarnation: u32,
+        /// The job's settings.
+        config: Box<JobConfig>,
+        /// All ranks have passed the last fence. This later life connects to no peer: it
+        /// reads what they sent to it from their logs ([`ToRank::Departed`]).
+        alone: bool,
+    },
+    /// The log memory of a rank that has passed the last fence comes with this message: one
+    /// for each peer, after the welcome of a life that is `alone`.
+    Departed {
+        /// Which rank.
+        rank: u32,
+        /// The life of it that passed the last fence.
+        incarnation: u32,
+    },
+    /// The answer to [`ToLauncher::Get`].
+    Value {
+        /// The key that was asked for.
+        key: String,
+        /// As it was put.
+        value: Vec<u8>,
+        /// The descriptor that was put with it travels with this message.
+        memory: bool,
+    },
+    /// What an earlier life of this rank has left in memory travels with this
+    /// message. It comes right behind the welcome, if at all; twice, where the newest
+    /// life died in its replay.
+    Remains {
+        /// Whose.
+        incarnation: u32,
+    },
+    /// A rank is dead and fenced: nothing of this life comes any more. FENCE-1
+    Down {
+        /// Which.
+        rank: u32,
+        /// Which life of it, and all before.
+        incarnation: u32,
+    },
+    /// A life of a rank can be reached: told to all when a later life has put its
+    /// address, and to a later life about all others.
+    Up {
+        /// Which rank.
+        rank: u32,
+        /// Which life.
+        incarnation: u32,
+        /// The value under its address key.
+        card: Vec<u8>,
+        /// The descriptor that was put with it travels with this message.
+        memory: bool,
+    },
+    /// The answer to [`ToLauncher::Mark`] and [`ToLauncher::Beginning`].
+    Marked {
+        /// The checkpoint's number.
+        checkpoint: u64,
+    },
+    /// A checkpoint of this rank would be of use now.
+    CheckpointWanted,
+    /// How is this rank? Answered with [`ToLauncher::Status`], as soon as it looks;
+    /// asked again only behind the answer.
+    AskStatus,
+    /// Every rank has reached the fence.
+    FenceDone {
+        /// The fence that is passed.
+        generation: u64,
+    },
+    /// The launcher ends the job.
+    Stop {
+        /// Why, for people.
+        reason: String,
+    },
+}
+
+/// A message that may be accompanied by a descriptor.
+pub trait Accompanied {
+    /// Whether a descriptor travels with this message.
+    fn has_memory(&self) -> bool;
+
+    /// The descriptor that has come with this message, if one belongs to it.
+    ///
+    /// # Errors
+    /// [`WireError::DescriptorMissing`].
+    fn take_memory(&self, from: &mut Connection) -> Result<Option<OwnedFd>, WireError> {
+        match self.has_memory() {
+            true => from
+                .take_descriptor()
+                .map(Some)
+                .ok_or(WireError::DescriptorMissing),
+            false => Ok(None),
+        }
+    }
+}
+
+impl Accompanied for ToLauncher {
+    fn has_memory(&self) -> bool {
+        matches!(self, ToLauncher::Put { memory: true, .. })
+    }
+}
+
+impl Accompanied for ToRank {
+    fn has_memory(&self) -> bool {
+        matches!(
+            self,
+            ToRank::Value { memory: true, .. }
+                | ToRank::Up { memory: true, .. }
+                | ToRank::Remains { .. }
+                | ToRank::Departed { .. }
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::VerbsConfig;
+    use bytes::BytesMut;
+    use proptest::prelude::*;
+    use serde::de::DeserializeOwned;
+
+    fn to_launcher() -> impl Strategy<Value = ToLauncher> {
+        prop_oneof![
+            any::<u32>().prop_map(|process| ToLauncher::Hello { process }),
+            (any::<String>(), any::<Vec<u8>>(), any::<bool>())
+                .prop_map(|(key, value, memory)| { ToLauncher::Put { key, value, memory } }),
+            any::<String>().prop_map(|key| ToLauncher::Get { key }),
+            (any::<u64>(), any::<bool>())
+                .prop_map(|(generation, last)| ToLauncher::Fence { generation, last }),
+            any::<u64>().prop_map(|checkpoint| ToLauncher::Mark { checkpoint }),
+            any::<u64>().prop_map(|checkpoint| ToLauncher::Taking { checkpoint }),
+            any::<[u64; 3]>().prop_map(|[checkpoint, bytes, log_bytes]| ToLauncher::Stable {
+                checkpoint,
+                bytes,
+                log_bytes
+            }),
+            (any::<[u64; 7]>(), any::<bool>()).prop_map(status),
+            any::<u32>().prop_map(|of| ToLauncher::WantCheckpoint { of }),
+            Just(ToLauncher::Finalize),
+            any::<String>().prop_map(|message| ToLauncher::Abort { message }),
+        ]
+    }
+
+    fn status((figures, heeds_requests): ([u64; 7], bool)) -> ToLauncher {
+        let [
+            received_bytes,
+            sent_bytes,
+            log_bytes,
+            log_bytes_max,
+            disk_bytes,
+            gate_waits,
+            gate_wait_us,
+        ] = figures;
+        ToLauncher::Status {
+            figures: Box::new(StatusFigures {
+                received_bytes,
+                sent_bytes,
+                log_bytes,
+                log_bytes_max,
+                disk_bytes,
+                gate_waits,
+                gate_wait_us,
+                heeds_requests,
+            }),
+        }
+    }
+
+    fn config() -> impl Strategy<Value = JobConfig> {
+        (
+            any::<String>(),
+            any::<Option<u64>>(),
+            any::<bool>(),
+            any::<u32>(),
+            any::<Option<String>>(),
+            any::<Option<u64>>(),
+            any::<(Option<String>, Option<u8>)>(),
+        )
+            .prop_map(
+                |(
+                    fabric,
+                    log_memory_bytes,
+                    log_prefault,
+                    ranks,
+                    libfabric,
+                    suspect_after_ms,
+                    (verbs_device, verbs_port),
+                )| {
+                    JobConfig {
+                        fabric,
+                        log_memory_bytes,
+                        log_prefault,
+                        ranks_on_host: ranks,
+                        cores: vec![ranks; 3],
+                        spill_dir: libfabric.clone(),
+                        libfabric,
+                        suspect_after_ms,
+                        verbs: VerbsConfig {
+                            library: verbs_device.clone(),
+                            device: verbs_device,
+                            port: verbs_port,
+                            gid_index: verbs_port.map(|port| !port),
+                            mtu_bytes: Some(ranks),
+                        },
+                        ..JobConfig::default()
+                    }
+                },
+            )
+    }
+
+    fn to_rank() -> impl Strategy<Value = ToRank> {
+        prop_oneof![
+            (
+                any::<u64>(),
+                any::<u32>(),
+                any::<u32>(),
+                any::<u32>(),
+                config(),
+                any::<bool>()
+            )
+                .prop_map(|(job, rank, size, incarnation, config, alone)| {
+                    ToRank::Welcome {
+                        job,
+                        rank,
+                        size,
+                        incarnation,
+                        config: Box::new(config),
+                        alone,
+                    }
+                }),
+            (any::<String>(), any::<Vec<u8>>(), any::<bool>())
+                .prop_map(|(key, value, memory)| { ToRank::Value { key, value, memory } }),
+            any::<u64>().prop_map(|generation| ToRank::FenceDone { generation }),
+            Just(ToRank::CheckpointWanted),
+            Just(ToRank::AskStatus),
+            any::<String>().prop_map(|reason| ToRank::Stop { reason }),
+        ]
+    }
+
+    /// All messages, of a stream delivered in pieces of the given lengths.
+    fn reassembled<M: Serialize + DeserializeOwned>(sent: &[M], pieces: &[usize]) -> Vec<M> {
+        let mut stream = BytesMut::new();
+        for message in sent {
+            CONTROL.encode(message, &mut stream).unwrap();
+        }
+        let (mut incoming, mut messages) = (BytesMut::new(), Vec::new());
+        for piece in pieces.iter().copied().cycle() {
+            if stream.is_empty() {
+                break;
+            }
+            incoming.unsplit(stream.split_to(piece.min(stream.len())));
+            while let Some(message) = CONTROL.decode(&mut incoming).unwrap() {
+                messages.push(message);
+            }
+        }
+        assert!(incoming.is_empty());
+        messages
+    }
+
+    proptest! {
+        #[test]
+        fn messages_survive_any_cutting(
+            sent in prop::collection::vec(to_launcher(), 0..8),
+            answers in prop::collection::vec(to_rank(), 0..8),
+            pieces in prop::collection::vec(1usize..40, 1..8),
+        ) {
+            prop_assert_eq!(reassembled(&sent, &pieces), sent);
+            prop_assert_eq!(reassembled(&answers, &pieces), answers);
+        }
+    }
+
+    /// The encoding as bytes: when this fails, raise [`CONTROL_VERSION`].
+    #[test]
+    fn the_encoding_is_the_one_of_this_version() {
+        let welcome = ToRank::Welcome {
+            job: 1,
+            rank: 2,
+            size: 3,
+            incarnation: 4,
+            config: Box::new(JobConfig::default()),
+            alone: false,
+        };
+        let expected = [
+            b"RJ\x0a\x01\x4b\0\0\0".as_slice(),
+            b"\0\x01\x02\x03\x04\x04auto\x04none\0\0\x90\x4e".as_slice(),
+            b"\0\0\0\x04auto\0\0\0\x01\x01\0".as_slice(),
+            b"\0\0\0\0\0\0\xb0\xea\x01\0".as_slice(),
+            b"\0\0\0\x04auto\xe0\xd4\x03\0\0\0\0\0".as_slice(),
+            b"\x04none\xe8\x07\0\x01\x01\x01\x01\x02\0\0",
+            b"\0",
+        ]
+        .concat();
+        let mut frame = BytesMut::new();
+        CONTROL.encode(&welcome, &mut frame).unwrap();
+        assert_eq!(frame, expected);
+    }
+}

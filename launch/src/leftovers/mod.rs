@@ -1,0 +1,388 @@
+//! Files that a killed job may leave behind, and their removal.
+//!
+//! Shared memory is anonymous (memfd) and control sockets have no names, so a
+//! job makes files only in a spill folder and for its events. Three kinds are
+//! looked for:
+//!
+//! - Files of Refrain (the log's segments on disk) are named by [`file_prefix`], in
+//!   the spill folder, and are looked for in [`folders`], too:
+//!   `refrain-<process id of the launcher>-<its start time>-<anything>`. The
+//!   start time (clock ticks since boot) tells a launcher from a later process
+//!   with the same id.
+//! - Folders of event loggers, of their rings (in `/dev/shm`), and of checkpoints, in the
+//!   folder for temporary files, named likewise, with [`EVENTS_SUFFIX`],
+//!   [`RINGS_SUFFIX`] or [`CHECKPOINTS_SUFFIX`] at the end.
+//! - What libfabric's shm provider leaves in `/dev/shm` (`segments`).
+
+mod segments;
+
+use core::time::Duration;
+use rustix::fs::FlockOperation;
+use rustix::process::geteuid;
+use std::fs::{File, OpenOptions};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::{fs, io};
+
+/// What the names of a job's files begin with, for the launcher `process`.
+/// `None` when that process does not exist.
+pub fn file_prefix(process: u32) -> Option<String> {
+    Some(format!("refrain-{process}-{}-", start_time(process)?))
+}
+
+/// The folders that files are looked for in.
+pub fn folders() -> Vec<PathBuf> {
+    vec!["/dev/shm".into(), std::env::temp_dir()]
+}
+
+/// How the names of the folders end that a job's event loggers write to.
+pub const EVENTS_SUFFIX: &str = "-events";
+/// How the names of the folders end that hold a job's checkpoints.
+pub const CHECKPOINTS_SUFFIX: &str = "-checkpoints";
+
+/// How the names of the folders end that hold the rings of a job's event loggers, where
+/// those are not with the files.
+pub const RINGS_SUFFIX: &str = "-rings";
+/// The file that is locked while a folder is in use: by each logger in its own, by the
+/// launcher in that of the rings and of the checkpoints.
+pub const LOCK: &str = "lock";
+const FOLDERS: [&str; 3] = [EVENTS_SUFFIX, CHECKPOINTS_SUFFIX, RINGS_SUFFIX];
+
+/// What [`remove`] did.
+#[derive(Debug, Default)]
+pub struct Removal {
+    /// Files that were removed, with their lengths in bytes.
+    pub removed: Vec<(PathBuf, u64)>,
+    /// Files that could not be.
+    pub failed: Vec<(PathBuf, io::Error)>,
+}
+
+/// Removes the files of dead launchers and ranks from `folders`. Touches only
+/// regular files, and folders of event loggers, of the calling user whose owner
+/// does not run any more.
+pub fn remove(folders: &[PathBuf]) -> Removal {
+    let launcher_is_dead = |name: &str| {
+        owner_of(name).is_some_and(|(process, start)| start_time(process) != Some(start))
+    };
+    let mut removal = remove_where(folders, |folder, name| {
+        launcher_is_dead(name) || segments::is_leftover(folder, name)
+    });
+    for path in folders.iter().flat_map(|folder| {
+        own_entries(folder, |_, name| {
+            let is_folder = FOLDERS.iter().any(|suffix| name.ends_with(suffix));
+            is_folder && launcher_is_dead(name)
+        })
+    }) {
+        let is_folder = fs::symlink_metadata(&path).is_ok_and(|metadata| metadata.is_dir());
+        if is_folder && !is_in_use(&path) {
+            remove_folder(path, &mut removal);
+        }
+    }
+    removal
+}
+
+/// Loggers nest no deeper than one folder each.
+fn remove_folder(path: PathBuf, removal: &mut Removal) {
+    let bytes_in = |folder: &Path| -> u64 {
+        let lengths = fs::read_dir(folder).into_iter().flatten().flatten();
+        lengths
+            .filter_map(|entry| entry.metadata().ok())
+            .filter(fs::Metadata::is_file)
+            .map(|metadata| metadata.len())
+            .sum()
+    };
+    let inner = fs::read_dir(&path).into_iter().flatten().flatten();
+    let bytes = bytes_in(&path) + inner.map(|entry| bytes_in(&entry.path())).sum::<u64>();
+    match fs::remove_dir_all(&path) {
+        Ok(()) => removal.removed.push((path, bytes)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+        Err(error) => removal.failed.push((path, error)),
+    }
+}
+
+/// Removes the segments that these processes have left, of those that have
+/// ended: what a launcher does for the ranks of its own job.
+pub fn remove_segments_of(processes: &[u32]) -> Removal {
+    remove_where(&[segments::FOLDER.into()], |folder, name| {
+        let owner = segments::owner_of(name);
+        owner.is_some_and(|(process, _)| processes.contains(&process))
+            && segments::is_leftover(folder, name)
+    })
+}
+
+/// Removes the files of one launcher, alive or not, from a folder: those whose
+/// names begin with what [`file_prefix`] gave.
+pub fn remove_with_prefix(folder: &Path, prefix: &str) -> Removal {
+    remove_where(&[folder.to_owned()], |_, name| {
+        !prefix.is_empty() && name.starts_with(prefix)
+    })
+}
+
+fn remove_where(folders: &[PathBuf], is_leftover: impl Fn(&Path, &str) -> bool) -> Removal {
+    let mut removal = Removal::default();
+    for path in folders
+        .iter()
+        .flat_map(|folder| files_in(folder, &is_leftover))
+    {
+        let bytes = fs::symlink_metadata(&path).map_or(0, |metadata| metadata.len());
+        match fs::remove_file(&path) {
+            Ok(()) => removal.removed.push((path, bytes)),
+            // Somebody else was faster.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(error) => removal.failed.push((path, error)),
+        }
+    }
+    removal
+}
+
+/// Regular files of this user in `folder` whose names are `wanted`.
+fn files_in(folder: &Path, wanted: impl Fn(&Path, &str) -> bool) -> Vec<PathBuf> {
+    let mut files = own_entries(folder, wanted);
+    files.retain(|path| fs::symlink_metadata(path).is_ok_and(|metadata| metadata.is_file()));
+    files
+}
+
+/// What this user has in `folder` whose names are `wanted`.
+fn own_entries(folder: &Path, wanted: impl Fn(&Path, &str) -> bool) -> Vec<PathBuf> {
+    let Ok(entries) = fs::read_dir(folder) else {
+        return Vec::new();
+    };
+    let is_own = |path: &PathBuf| {
+        fs::symlink_metadata(path).is_ok_and(|metadata| metadata.uid() == geteuid().as_raw())
+    };
+    let mut paths: Vec<PathBuf> = entries
+        .flatten()
+        .filter(|entry| {
+            let name = entry.file_name();
+            name.to_str().is_some_and(|name| wanted(folder, name))
+        })
+        .map(|entry| entry.path())
+        .filter(is_own)
+        .collect();
+    paths.sort();
+    paths
+}
+
+/// The launcher that a file name speaks of: its process id and start time.
+fn owner_of(name: &str) -> Option<(u32, u64)> {
+    let mut parts = name.strip_prefix("refrain-")?.splitn(3, '-');
+    let (process, start, _) = (parts.next()?, parts.next()?, parts.next()?);
+    Some((process.parse().ok()?, start.parse().ok()?))
+}
+
+/// A folder without any lock may be of loggers that start just now.
+const YOUNG: Duration = Duration::from_secs(60);
+
+/// Locks a folder that was just made, as long as the file is open.
+///
+/// # Errors
+/// Of the system.
+pub(crate) fn lock(folder: &Path) -> io::Result<File> {
+    // Its name is there only when it is locked.
+    let new = folder.join("new-lock");
+    let mut options = OpenOptions::new();
+    // Or another user could lock it.
+    options.create(true).truncate(true).write(true).mode(0o600);
+    let lock = options.open(&new)?;
+    rustix::fs::flock(&lock, FlockOperation::NonBlockingLockExclusive)?;
+    fs::rename(new, folder.join(LOCK))?;
+    Ok(lock)
+}
+
+/// Whether a logger still writes there, or may be about to: that of a launcher
+/// in another container that shares the folder, whose process id means nothing
+/// here. Each logger locks its own folder, a launcher those of rings and checkpoints.
+fn is_in_use(path: &Path) -> bool {
+    let inner = fs::read_dir(path).into_iter().flatten().flatten();
+    let folders = inner.map(|entry| entry.path()).chain([path.to_owned()]);
+    let locks: Vec<_> = folders
+        .filter_map(|folder| File::open(folder.join(LOCK)).ok())
+        .collect();
+    let is_held = |lock: &File| {
+        let locked = rustix::fs::flock(lock, FlockOperation::NonBlockingLockExclusive);
+        locked.is_err()
+    };
+    let is_young = || {
+        let age = fs::metadata(path).and_then(|metadata| metadata.modified());
+        age.is_ok_and(|made| made.elapsed().is_ok_and(|age| age < YOUNG))
+    };
+    locks.iter().any(is_held) || locks.is_empty() && is_young()
+}
+
+/// When a process was started, in clock ticks since boot (field 22 of
+/// `/proc/ID/stat`).
+fn start_time(process: u32) -> Option<u64> {
+    field(process, 22)?.parse().ok()
+}
+
+/// Whether any thread of `process` may still run. One that has ended and waits
+/// to be reaped runs no more, but its id is not used again either; it may never
+/// be reaped (a container without an init).
+pub(super) fn is_alive(process: u32) -> bool {
+    match field(process, 3).as_deref() {
+        None => false,
+        Some("Z" | "X") => has_other_threads(process),
+        Some(_) => true,
+    }
+}
+
+/// A process whose first thread has ended looks like a dead one while its other
+/// threads run.
+fn has_other_threads(process: u32) -> bool {
+    fs::read_dir(format!("/proc/{process}/task")).is_ok_and(|threads| threads.count() > 1)
+}
+
+/// A field of `/proc/ID/stat` behind the command, counted from 1.
+fn field(process: u32, number: usize) -> Option<String> {
+    let stat = fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
+    // The command (field 2) is in parentheses and may hold anything.
+    let (_, fields) = stat.rsplit_once(')')?;
+    fields.split_whitespace().nth(number - 3).map(str::to_owned)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rustix::fs::FlockOperation;
+
+    #[test]
+    fn only_files_of_dead_launchers_are_removed() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = |name: &str| {
+            let path = folder.path().join(name);
+            fs::write(&path, "123").unwrap();
+            path
+        };
+        let own = file_prefix(std::process::id()).unwrap();
+        let (_, start) = owner_of(&own).unwrap();
+        let kept = [
+            file(&format!("{own}segment")),
+            file("refrain-notes.txt"),
+            file("refrain-1-2"),
+            file("refrain-x-2-segment"),
+            file("other-1-2-segment"),
+        ];
+        let dead = [
+            file("refrain-4194999-77-segment"), // above the largest process id
+            file(&format!("refrain-{}-{}-a-b", std::process::id(), start + 1)), // its id was used again
+        ];
+        let link = folder.path().join("refrain-4194999-77-link");
+        std::os::unix::fs::symlink(&kept[0], &link).unwrap();
+        let inner = folder.path().join("refrain-4194999-77-folder");
+        fs::create_dir(&inner).unwrap();
+
+        let removal = remove(&[folder.path().to_owned(), "/nowhere".into()]);
+        let mut expected: Vec<(PathBuf, u64)> = dead.iter().map(|path| (path.clone(), 3)).collect();
+        expected.sort();
+        assert_eq!(removal.removed, expected);
+        assert!(removal.failed.is_empty());
+        assert!(kept.iter().all(|path| path.exists()) && inner.exists());
+        assert!(
+            fs::symlink_metadata(&link).is_ok(),
+            "a link is not followed and not taken for a file"
+        );
+        assert!(
+            remove(&[folder.path().to_owned()]).removed.is_empty(),
+            "nothing is left to remove"
+        );
+    }
+
+    #[test]
+    fn folders_of_loggers_go_with_their_launcher() {
+        let folder = tempfile::tempdir().unwrap();
+        let make = |name: &str| {
+            let path = folder.path().join(name);
+            fs::create_dir_all(path.join("0")).unwrap();
+            fs::write(path.join("0").join("events"), "12345").unwrap();
+            fs::write(path.join("0").join("lock"), "").unwrap();
+            path
+        };
+        let own = file_prefix(std::process::id()).unwrap();
+        let living = make(&format!("{own}7{EVENTS_SUFFIX}"));
+        let dead = make(&format!("refrain-4194999-77-7{EVENTS_SUFFIX}"));
+        // One whose launcher means nothing here, and whose logger lives.
+        let elsewhere = make(&format!("refrain-4194998-77-7{EVENTS_SUFFIX}"));
+        let lock = fs::File::open(elsewhere.join("0").join("lock")).unwrap();
+        rustix::fs::flock(&lock, FlockOperation::NonBlockingLockExclusive).unwrap();
+        let removal = remove(&[folder.path().to_owned()]);
+        assert_eq!(removal.removed, [(dead, 5)]);
+        assert!(elsewhere.join("0").join("events").exists());
+        assert!(living.join("0").join("events").exists());
+    }
+
+    /// Segments are removed from `/dev/shm` alone, so these are there.
+    struct Segment(PathBuf);
+
+    impl Segment {
+        fn of(process: u32, endpoint: &str) -> Self {
+            let user = geteuid().as_raw();
+            let path = Path::new(segments::FOLDER).join(format!("{process}:{user}:{endpoint}"));
+            fs::write(&path, "12345").unwrap();
+            Self(path)
+        }
+    }
+
+    impl Drop for Segment {
+        fn drop(&mut self) {
+            let _ = fs::remove_file(&self.0);
+        }
+    }
+
+    #[test]
+    fn segments_go_when_their_process_is_killed_and_not_before() {
+        let mut owner = std::process::Command::new("cat")
+            .stdin(std::process::Stdio::piped())
+            .spawn()
+            .unwrap();
+        let segments = [Segment::of(owner.id(), "0"), Segment::of(owner.id(), "1_7")];
+        let stranger = Segment::of(std::process::id(), "0");
+        let processes = [owner.id(), std::process::id()];
+        assert!(remove_segments_of(&processes).removed.is_empty());
+        assert!(segments.iter().all(|segment| segment.0.exists()));
+
+        owner.kill().unwrap();
+        owner.wait().unwrap();
+        assert!(remove_segments_of(&[1]).removed.is_empty(), "not asked for");
+        let mut expected: Vec<_> = segments.iter().map(|s| (s.0.clone(), 5)).collect();
+        expected.sort();
+        assert_eq!(remove_segments_of(&processes).removed, expected);
+        assert!(stranger.0.exists(), "its process lives");
+    }
+
+    #[test]
+    fn segments_of_dead_processes_go_with_everything_else() {
+        let mut owner = std::process::Command::new("true").spawn().unwrap();
+        owner.wait().unwrap();
+        let segment = Segment::of(owner.id(), "0");
+        let living = Segment::of(std::process::id(), "9");
+        remove(&[segments::FOLDER.into()]);
+        assert!(!segment.0.exists());
+        assert!(living.0.exists());
+    }
+}
+
+#[cfg(test)]
+mod process_tests {
+    use super::*;
+    use rustix::process::{WaitId, WaitIdOptions, waitid};
+    use std::process::{Command, Stdio};
+
+    #[test]
+    fn a_process_lives_until_it_has_ended_reaped_or_not() {
+        assert!(is_alive(std::process::id()));
+        assert!(!is_alive(4_194_999), "above the largest process id");
+        let mut child = Command::new("cat").stdin(Stdio::piped()).spawn().unwrap();
+        assert!(is_alive(child.id()), "it waits for input");
+        child.kill().unwrap();
+        let id = rustix::process::Pid::from_child(&child);
+        waitid(
+            WaitId::Pid(id),
+            WaitIdOptions::EXITED | WaitIdOptions::NOWAIT,
+        )
+        .unwrap();
+        assert_eq!(field(child.id(), 3).as_deref(), Some("Z"));
+        assert!(!is_alive(child.id()), "killed, not reaped");
+        child.wait().unwrap();
+        assert!(!is_alive(child.id()));
+    }
+}

@@ -1,0 +1,232 @@
+//! The launcher's end of a rank's control socket, which never blocks; of a rank on another
+//! host, the connection to its agent. Memory that ranks share by passing descriptors is held
+//! here, or by the agent.
+
+use super::hosts::Arm;
+use refrain_job::control::message::{Accompanied as _, CONTROL, ToLauncher, ToRank};
+use refrain_transport::fabric::shm::Caller;
+use refrain_wire::{Connection, WireError};
+use rustix::event::PollFlags;
+use std::collections::VecDeque;
+use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
+use std::rc::Rc;
+use std::sync::Arc;
+
+/// The launcher's end of a socketpair.
+#[derive(Debug)]
+struct Near {
+    /// `None`: the rank's end is closed, by the rank or by its death.
+    connection: Option<Connection>,
+    /// The rank takes nothing any more. What it said before is still to be read.
+    is_gone: bool,
+    /// Wakes the rank, from when it has published its segment.
+    caller: Option<Caller>,
+}
+
+/// What an agent passes on.
+#[derive(Debug)]
+struct Far {
+    arm: Arm,
+    /// The rank, and which life of it.
+    life: (u32, u32),
+    heard: VecDeque<(ToLauncher, Option<Memory>)>,
+    is_open: bool,
+}
+
+/// The way to one rank.
+#[derive(Debug)]
+pub struct Link {
+    kind: LinkKind,
+}
+
+#[derive(Debug)]
+enum LinkKind {
+    Near(Near),
+    Far(Far),
+}
+
+impl Link {
+    /// Over the launcher's end of a socketpair.
+    pub fn new(socket: OwnedFd) -> Self {
+        Self {
+            kind: LinkKind::Near(Near {
+                connection: Some(Connection::new(socket, &CONTROL)),
+                is_gone: false,
+                caller: None,
+            }),
+        }
+    }
+
+    /// By way of an agent, to this life (rank, incarnation).
+    pub fn far(arm: Arm, life: (u32, u32)) -> Self {
+        Self {
+            kind: LinkKind::Far(Far {
+                arm,
+                life,
+                heard: VecDeque::new(),
+                is_open: true,
+            }),
+        }
+    }
+
+    /// What to poll for; `None` when the socket is closed, or not here.
+    pub fn interest(&self) -> Option<(BorrowedFd<'_>, PollFlags)> {
+        let LinkKind::Near(near) = &self.kind else {
+            return None;
+        };
+        let connection = near.connection.as_ref()?;
+        let interest = match near.is_gone {
+            true => PollFlags::IN,
+            false => connection.interest(),
+        };
+        Some((connection.as_fd(), interest))
+    }
+
+    /// Nothing will be heard from, or said to, the rank any more.
+    pub fn close(&mut self) {
+        match &mut self.kind {
+            LinkKind::Near(near) => near.connection = None,
+            LinkKind::Far(far) => {
+                far.is_open = false;
+                far.heard.clear();
+            }
+        }
+    }
+
+    /// An agent has passed this on.
+    pub fn pass_on(&mut self, message: ToLauncher, memory: Option<Memory>) {
+        if let LinkKind::Far(far) = &mut self.kind
+            && far.is_open
+        {
+            far.heard.push_back((message, memory));
+        }
+    }
+
+    /// Sends `message` as soon as the rank takes it. To a rank that has closed
+    /// its end nothing is sent: its process's end says the rest.
+    ///
+    /// # Errors
+    /// When the message is too long to be one.
+    pub fn send(&mut self, message: &ToRank, memory: Option<Memory>) -> Result<(), WireError> {
+        match &mut self.kind {
+            LinkKind::Near(near) => near.send(message, memory),
+            LinkKind::Far(far) => {
+                if far.is_open {
+                    far.arm.say(far.life, message, memory.as_ref());
+                }
+                Ok(())
+            }
+        }
+    }
+
+    /// Sends what the rank takes now.
+    pub fn flush(&mut self) {
+        if let LinkKind::Near(near) = &mut self.kind {
+            near.flush();
+        }
+    }
+
+    /// Reads once, and hands out the next message. `None`: nothing more now.
+    ///
+    /// # Errors
+    /// What came is no message; nothing more will be understood.
+    pub fn receive(&mut self) -> Result<Option<(ToLauncher, Option<Memory>)>, WireError> {
+        match &mut self.kind {
+            LinkKind::Near(near) => near.receive(),
+            LinkKind::Far(far) => Ok(far.heard.pop_front()),
+        }
+    }
+}
+
+impl Near {
+    fn send(&mut self, message: &ToRank, memory: Option<Memory>) -> Result<(), WireError> {
+        let Some(connection) = self.connection.as_mut().filter(|_| !self.is_gone) else {
+            return Ok(());
+        };
+        let memory = match memory {
+            Some(Memory::Here(memory)) => vec![memory],
+            _ => Vec::new(),
+        };
+        connection.say_with(message, memory)?;
+        self.flush();
+        Ok(())
+    }
+
+    fn flush(&mut self) {
+        let Some(connection) = self.connection.as_mut().filter(|_| !self.is_gone) else {
+            return;
+        };
+        let before = connection.unsent_bytes();
+        self.is_gone = connection.flush().is_err();
+        if connection.unsent_bytes() < before {
+            // The rank may sleep without watching the socket.
+            self.caller.iter().for_each(Caller::call);
+        }
+    }
+
+    fn receive(&mut self) -> Result<Option<(ToLauncher, Option<Memory>)>, WireError> {
+        let Some(connection) = &mut self.connection else {
+            return Ok(None);
+        };
+        let message: ToLauncher = match connection.hear() {
+            Ok(Some(message)) => message,
+            Ok(None) => return Ok(None),
+            Err(WireError::Closed) => {
+                self.connection = None;
+                return Ok(None);
+            }
+            Err(error) => return Err(error),
+        };
+        let memory = message.take_memory(connection)?.map(Arc::new);
+        if let Some(memory) = &memory {
+            // Other memory than a segment has no bell.
+            let caller = Caller::new(Arc::clone(memory)).ok();
+            self.caller = caller.or(self.caller.take());
+        }
+        Ok(Some((message, memory.map(Memory::Here))))
+    }
+}
+
+/// Shared memory: here, or at an agent. It is released with the last clone.
+#[derive(Clone, Debug)]
+pub enum Memory {
+    /// Its descriptor.
+    Here(Arc<OwnedFd>),
+    /// On another host.
+    There(Rc<Token>),
+}
+
+/// Stands for a descriptor that an agent holds.
+#[derive(Debug)]
+pub struct Token {
+    arm: Arm,
+    /// As the agent calls it.
+    number: u64,
+}
+
+impl Memory {
+    /// What came with a message of a rank of this host.
+    pub fn here(descriptor: OwnedFd) -> Self {
+        Self::Here(Arc::new(descriptor))
+    }
+
+    /// What came with a message of a rank of another host.
+    pub fn there(arm: &Arm, number: u64) -> Self {
+        let arm = arm.clone();
+        Self::There(Rc::new(Token { arm, number }))
+    }
+
+    /// What the agent of `arm` calls it; `None`: it is not on that host.
+    pub fn number_at(&self, arm: &Arm) -> Option<u64> {
+        match self {
+            Self::There(token) if token.arm.is(arm) => Some(token.number),
+            _ => None,
+        }
+    }
+}
+
+impl Drop for Token {
+    fn drop(&mut self) {
+        self.arm.let_go(self.number);
+    }
+}

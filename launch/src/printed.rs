@@ -1,0 +1,391 @@
+//! What a rank has printed, over all its lives. Pure.
+//!
+//! A later life prints again what the lives before it have printed since the
+//! checkpoint that it begins with. What was handed on then is not handed on a
+//! second time: positions count the bytes of a stream from the beginning of the
+//! program, and a life that begins with a checkpoint begins at the position that
+//! was noted for it. A hash over everything up to a position tells whether the
+//! later life has printed the same.
+
+use std::collections::BTreeMap;
+
+/// FNV-1a, 64 bits.
+const HASH_BASIS: u64 = 0xcbf2_9ce4_8422_2325;
+const HASH_PRIME: u64 = 0x0000_0100_0000_01b3;
+
+/// A place in one stream of a program's output.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Position {
+    /// So many bytes lie before it.
+    pub bytes: u64,
+    /// Of all of them.
+    hash: u64,
+}
+
+impl Default for Position {
+    fn default() -> Self {
+        Self {
+            bytes: 0,
+            hash: HASH_BASIS,
+        }
+    }
+}
+
+impl Position {
+    /// Goes on behind these bytes.
+    pub fn advance(&mut self, bytes: &[u8]) {
+        self.bytes += bytes.len() as u64;
+        self.hash = bytes.iter().fold(self.hash, |hash, byte| {
+            (hash ^ u64::from(*byte)).wrapping_mul(HASH_PRIME)
+        });
+    }
+
+    /// The later of the two.
+    pub fn max(self, other: Self) -> Self {
+        if other.bytes > self.bytes {
+            other
+        } else {
+            self
+        }
+    }
+}
+
+/// Where a stream was when a checkpoint was taken.
+#[derive(Clone, Debug, Default)]
+struct Mark {
+    at: Position,
+    /// Behind the last whole line.
+    cut: Position,
+    /// The line that was not ended: what lies between the two.
+    partial: Vec<u8>,
+}
+
+/// One output stream of one rank.
+#[derive(Debug)]
+pub struct Printed {
+    lines: Lines,
+    /// What this life has printed, as if it had begun at the beginning.
+    taken: Position,
+    /// Behind the last whole line of it.
+    cut: Position,
+    /// What lives before this one have printed and was handed on.
+    before: Position,
+    /// `Some`: this life has not said where it begins; what came meanwhile.
+    early: Option<Vec<u8>>,
+    /// By checkpoint.
+    marks: BTreeMap<u64, Mark>,
+    stable: u64,
+    differs: bool,
+}
+
+impl Printed {
+    /// Of a first life.
+    pub fn new(lines: Lines) -> Self {
+        Self {
+            lines,
+            taken: Position::default(),
+            cut: Position::default(),
+            before: Position::default(),
+            early: None,
+            marks: BTreeMap::new(),
+            stable: 0,
+            differs: false,
+        }
+    }
+
+    /// Takes what the rank printed and appends to `out` the lines that are whole
+    /// and new.
+    pub fn take(&mut self, bytes: &[u8], out: &mut Vec<u8>) {
+        if let Some(early) = &mut self.early {
+            early.extend_from_slice(bytes);
+            return;
+        }
+        let again = self.before.bytes.saturating_sub(self.taken.bytes);
+        let again = usize::try_from(again).map_or(bytes.len(), |again| again.min(bytes.len()));
+        let (again, new) = bytes.split_at(again);
+        if !again.is_empty() {
+            self.swallow(again);
+        }
+        if !new.is_empty() {
+            self.cut_lines(new, out);
+        }
+    }
+
+    fn swallow(&mut self, again: &[u8]) {
+        self.taken.advance(again);
+        self.cut = self.taken;
+        if self.taken.bytes == self.before.bytes {
+            self.differs |= self.taken.hash != self.before.hash;
+        }
+    }
+
+    fn cut_lines(&mut self, new: &[u8], out: &mut Vec<u8>) {
+        let before = self.lines.partial().len();
+        self.lines.push(new, out);
+        let partial = self.lines.partial().len();
+        if partial == before + new.len() {
+            return self.taken.advance(new);
+        }
+        // Something was handed out, so what is left are the last of these bytes.
+        let (whole, rest) = new.split_at(new.len() - partial);
+        self.cut = self.taken;
+        self.cut.advance(whole);
+        self.taken = self.cut;
+        self.taken.advance(rest);
+    }
+
+    /// Behind the last line that [`take`](Self::take) has handed out, in this life
+    /// or one before it.
+    pub fn handed_out(&self) -> Position {
+        self.before.max(self.cut)
+    }
+
+    /// The stream has ended in order: appends a last line that was not ended.
+    pub fn finish(&mut self, out: &mut Vec<u8>) {
+        self.lines.finish(out);
+        self.cut = self.taken;
+    }
+
+    /// Notes where the stream is, for a later life that begins with this
+    /// checkpoint.
+    pub fn mark(&mut self, checkpoint: u64) {
+        let mark = Mark {
+            at: self.taken,
+            cut: self.cut,
+            partial: self.lines.partial().to_vec(),
+        };
+        self.marks.insert(checkpoint, mark);
+    }
+
+    /// No life will begin before the last but one stable checkpoint.
+    pub fn forget_before(&mut self, stable: u64) {
+        let previous = std::mem::replace(&mut self.stable, stable).min(stable);
+        self.marks = self.marks.split_off(&previous);
+    }
+
+    /// The life has ended, and what it printed was handed on up to here. A line
+    /// that it did not end is dropped; the next life prints it again.
+    pub fn end_life(&mut self, handed_on: Position) {
+        self.before = self.before.max(handed_on);
+        self.cut = self.before;
+        self.lines.drop_partial();
+        self.early = Some(Vec::new());
+    }
+
+    /// Bytes printed since the life began, before its position is known.
+    pub fn early_bytes(&self) -> usize {
+        self.early.as_ref().map_or(0, Vec::len)
+    }
+
+    /// Whether it is known where in the stream this life prints.
+    pub fn has_begun(&self) -> bool {
+        self.early.is_none()
+    }
+
+    /// Up to where all that was printed belongs to a checkpoint, in whole lines;
+    /// `None`: the checkpoint was never marked.
+    pub fn lines_before(&self, checkpoint: u64) -> Option<Position> {
+        self.mark_of(checkpoint).map(|mark| mark.cut)
+    }
+
+    fn mark_of(&self, checkpoint: u64) -> Option<Mark> {
+        match checkpoint {
+            0 => Some(Mark::default()),
+            _ => self.marks.get(&checkpoint).cloned(),
+        }
+    }
+
+    /// This life begins with a checkpoint; `handed_on` was handed on meanwhile.
+    /// What it has printed up to now was printed at the beginning of the program:
+    /// it is new only to a life that begins there.
+    ///
+    /// # Errors
+    /// A checkpoint that was never marked.
+    pub fn begin(
+        &mut self,
+        checkpoint: u64,
+        handed_on: Position,
+        out: &mut Vec<u8>,
+    ) -> Result<(), String> {
+        let mark = self.mark_of(checkpoint).ok_or_else(|| {
+            format!("continues from checkpoint {checkpoint}, which it has not marked")
+        })?;
+        self.before = self.before.max(handed_on);
+        (self.taken, self.cut) = (mark.at, mark.cut);
+        if self.before.bytes < mark.at.bytes {
+            let handed = self.before.bytes.saturating_sub(mark.cut.bytes) as usize;
+            self.lines.resume(&mark.partial[handed..]);
+            self.cut = self.before;
+        }
+        // It will take the later ones again.
+        self.marks.retain(|marked, _| *marked <= checkpoint);
+        let early = self.early.take().unwrap_or_default();
+        if checkpoint == 0 {
+            self.take(&early, out);
+        }
+        Ok(())
+    }
+
+    /// Whether the life has printed something else than those before it; said
+    /// once.
+    pub fn take_difference(&mut self) -> bool {
+        std::mem::take(&mut self.differs)
+    }
+}
+
+// Cuts output into lines and adds the prefix of the rank.
+
+/// Longest line that is held until its end comes; longer ones are passed on in
+/// pieces of this size, so that a rank that never ends a line costs no more.
+pub const LINE_BYTES_MAX: usize = 64 << 10;
+
+/// One output stream of one rank.
+#[derive(Debug)]
+pub struct Lines {
+    prefix: Option<String>,
+    partial: Vec<u8>,
+}
+
+/// What stands before each line of `rank`, as wide for each rank.
+pub fn prefix(rank: u32, ranks: u32) -> String {
+    let width = (ranks.saturating_sub(1)).to_string().len();
+    format!("[{rank:>width$}] ")
+}
+
+impl Lines {
+    /// With `prefix` before each line, or lines as they are.
+    pub fn new(prefix: Option<String>) -> Self {
+        Self {
+            prefix,
+            partial: Vec::new(),
+        }
+    }
+
+    /// The line that has no end yet.
+    pub fn partial(&self) -> &[u8] {
+        &self.partial
+    }
+
+    /// Forgets it: its rank is dead, and prints it again.
+    pub fn drop_partial(&mut self) {
+        self.partial.clear();
+    }
+
+    /// Begins in the middle of a line.
+    pub fn resume(&mut self, partial: &[u8]) {
+        self.partial.clear();
+        self.partial.extend_from_slice(partial);
+    }
+
+    /// Takes what the rank wrote and appends to `out` the lines that are whole.
+    pub fn push(&mut self, bytes: &[u8], out: &mut Vec<u8>) {
+        for line in bytes.split_inclusive(|byte| *byte == b'\n') {
+            let mut rest = line;
+            while self.partial.len() + rest.len() > LINE_BYTES_MAX {
+                let (piece, behind) = rest.split_at(LINE_BYTES_MAX - self.partial.len());
+                self.partial.extend_from_slice(piece);
+                self.emit(out);
+                rest = behind;
+            }
+            self.partial.extend_from_slice(rest);
+            if self.partial.last() == Some(&b'\n') {
+                self.emit(out);
+            }
+        }
+    }
+
+    /// The stream has ended: appends a last line that was not ended.
+    pub fn finish(&mut self, out: &mut Vec<u8>) {
+        if !self.partial.is_empty() {
+            self.emit(out);
+        }
+    }
+
+    /// Passes on what is held. With a prefix every piece becomes a line of its
+    /// own, or other ranks' lines would be glued to it; without, bytes are
+    /// passed on as they are.
+    fn emit(&mut self, out: &mut Vec<u8>) {
+        if let Some(prefix) = &self.prefix {
+            out.extend_from_slice(prefix.as_bytes());
+        }
+        out.extend_from_slice(&self.partial);
+        if self.prefix.is_some() && self.partial.last() != Some(&b'\n') {
+            out.push(b'\n');
+        }
+        self.partial.clear();
+    }
+}
+
+#[cfg(test)]
+mod tests;
+
+#[cfg(test)]
+mod lines_tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// What comes out when `text` goes in, in pieces of `step` bytes.
+    fn through(prefix: Option<&str>, text: &[u8], step: usize) -> Vec<u8> {
+        let (mut lines, mut out) = (Lines::new(prefix.map(Into::into)), Vec::new());
+        for piece in text.chunks(step) {
+            lines.push(piece, &mut out);
+        }
+        lines.finish(&mut out);
+        out
+    }
+
+    #[test]
+    fn ranks_are_aligned() {
+        assert_eq!(prefix(0, 1), "[0] ");
+        assert_eq!(prefix(9, 10), "[9] ");
+        assert_eq!(prefix(3, 11), "[ 3] ");
+        assert_eq!(prefix(1023, 1024), "[1023] ");
+    }
+
+    #[test]
+    fn each_line_has_its_prefix_and_a_last_one_its_end() {
+        for step in 1..9 {
+            assert_eq!(
+                through(Some("> "), b"a\n\nbc\nd", step),
+                b"> a\n> \n> bc\n> d\n"
+            );
+            assert_eq!(through(None, b"a\n\nbc\nd", step), b"a\n\nbc\nd");
+            assert_eq!(through(Some("> "), b"", step), b"");
+        }
+    }
+
+    #[test]
+    fn a_line_without_end_is_passed_on_in_bounded_pieces() {
+        let text = vec![b'x'; 2 * LINE_BYTES_MAX + 5];
+        let (mut lines, mut out) = (Lines::new(Some("> ".into())), Vec::new());
+        for piece in text.chunks(1000) {
+            lines.push(piece, &mut out);
+            assert!(lines.partial.len() <= LINE_BYTES_MAX);
+        }
+        lines.finish(&mut out);
+        let lengths: Vec<usize> = out
+            .split_inclusive(|byte| *byte == b'\n')
+            .map(<[u8]>::len)
+            .collect();
+        assert_eq!(lengths, [LINE_BYTES_MAX + 3, LINE_BYTES_MAX + 3, 5 + 3]);
+        assert_eq!(
+            through(None, &text, 1000),
+            text,
+            "without a prefix nothing is added"
+        );
+    }
+
+    proptest! {
+        #[test]
+        fn without_a_prefix_bytes_are_not_changed(text in prop::collection::vec(any::<u8>(), 0..300), step in 1usize..50) {
+            prop_assert_eq!(through(None, &text, step), text);
+        }
+
+        #[test]
+        fn with_a_prefix_taking_it_off_gives_the_lines_again(text in "[a-z\n]{0,200}", step in 1usize..50) {
+            let out = String::from_utf8(through(Some("[7] "), text.as_bytes(), step)).unwrap();
+            let stripped: Vec<&str> = out.lines().map(|line| line.strip_prefix("[7] ").unwrap()).collect();
+            prop_assert_eq!(stripped, text.lines().collect::<Vec<_>>());
+        }
+    }
+}

@@ -1,0 +1,664 @@
+//! One connection: messages of a protocol over a stream socket, sealed or plain, with
+//! descriptors over Unix sockets. Nothing blocks but what says that it waits.
+
+use crate::framing::{FRAME_HEADER_BYTES, Frame, FrameError, Protocol};
+use crate::unix::{ShortPath, check_server, moved_up};
+use crate::{Secret, SecureError, ServerAddress, Session};
+use bytes::{Buf as _, BytesMut};
+use core::time::Duration;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
+use rustix::net::sockopt;
+use rustix::net::{
+    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags,
+    SendAncillaryBuffer, SendAncillaryMessage, SendFlags, Shutdown, SocketAddrUnix, SocketFlags,
+    SocketType, connect, getpeername, getsockname, ipproto, recv, recvmsg, sendmsg, shutdown,
+    socket_with,
+};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use std::collections::VecDeque;
+use std::io::{self, IoSlice, IoSliceMut};
+use std::mem::MaybeUninit;
+use std::net::{IpAddr, SocketAddr};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Instant;
+use thiserror::Error;
+
+/// Bytes that are read at a time.
+const READ_BYTES: usize = 64 << 10;
+/// Descriptors that go with one message, at most.
+const DESCRIPTORS_MAX: usize = 2;
+/// Descriptors that one read may deliver: those of one message, twice.
+const DESCRIPTORS_PER_READ: usize = 2 * DESCRIPTORS_MAX;
+/// After so long without a word the kernel asks whether the other host is there …
+const KEEPALIVE_IDLE: Duration = Duration::from_secs(5);
+/// … so often, until [`Protocol::unacknowledged_max`] or so many questions are over.
+const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(2);
+const KEEPALIVE_PROBES: u32 = 3;
+
+/// Why a connection is over.
+#[derive(Debug, Error)]
+pub enum WireError {
+    /// The other side has closed.
+    #[error("the connection was closed")]
+    Closed,
+    /// It has closed before it has proved itself.
+    #[error(
+        "it has closed the connection before it has proved that it knows the secret: give both sides the same"
+    )]
+    Unproven,
+    /// What it sends is no message.
+    #[error(transparent)]
+    Frame(#[from] FrameError),
+    /// It does not know the secret, or the connection was tampered with.
+    #[error(transparent)]
+    Secure(#[from] SecureError),
+    /// The kernel could not install a descriptor.
+    #[error("a descriptor could not be received: raise the limit of open files with ulimit -n")]
+    DescriptorLimit,
+    /// A message came without its descriptor.
+    #[error("a message came without the descriptor that belongs to it")]
+    DescriptorMissing,
+    /// Nothing came in time.
+    #[error("no answer in time")]
+    Timeout,
+    /// The system refused.
+    #[error(transparent)]
+    Io(#[from] io::Error),
+}
+
+impl From<Errno> for WireError {
+    fn from(error: Errno) -> Self {
+        Self::Io(error.into())
+    }
+}
+
+/// What has come.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Incoming<M> {
+    /// A message.
+    Message(M),
+    /// Data of so many bytes.
+    Data(usize),
+    /// The other side has closed, between two frames.
+    End,
+}
+
+/// See the [module](self).
+#[derive(Debug)]
+pub struct Connection {
+    socket: OwnedFd,
+    protocol: &'static Protocol,
+    /// With a secret: all bytes go through it.
+    session: Option<Session>,
+    incoming: BytesMut,
+    /// Came with messages.
+    descriptors: VecDeque<OwnedFd>,
+    /// To be sent; with a session, that holds it.
+    outgoing: BytesMut,
+    /// Bytes of `outgoing` that were sent.
+    sent: usize,
+    /// Go with the byte at this place, counted as `sent`.
+    attached: VecDeque<(usize, Vec<Arc<OwnedFd>>)>,
+    /// What is read goes here first.
+    read: Box<[u8]>,
+}
+
+impl Connection {
+    /// Over a socket that is connected.
+    pub fn new(socket: OwnedFd, protocol: &'static Protocol) -> Self {
+        Self {
+            socket,
+            protocol,
+            session: None,
+            incoming: BytesMut::new(),
+            descriptors: VecDeque::new(),
+            outgoing: BytesMut::new(),
+            sent: 0,
+            attached: VecDeque::new(),
+            read: vec![0; READ_BYTES].into(),
+        }
+    }
+
+    /// The answering side of a connection, sealed if there is a secret.
+    ///
+    /// # Errors
+    /// Of the system.
+    pub(crate) fn answer(
+        socket: OwnedFd,
+        protocol: &'static Protocol,
+        secret: Option<&Secret>,
+    ) -> io::Result<Self> {
+        let mut connection = Self::new(socket, protocol);
+        if !connection.is_local() {
+            watch(&connection, protocol)?;
+        }
+        if let Some(secret) = secret {
+            let session = Session::answerer(secret, protocol.purpose);
+            connection.session = Some(session.map_err(io::Error::other)?);
+        }
+        Ok(connection)
+    }
+
+    /// Begins to connect. Messages are taken already; that no connection can be made is an
+    /// error of what is tried next. Looks up a host's name, which may take long
+    /// ([`ServerAddress::look_up`]).
+    ///
+    /// # Errors
+    /// Of the system; `PermissionDenied` when a process of another user listens at a path.
+    pub fn begin(address: &ServerAddress, protocol: &'static Protocol) -> Result<Self, WireError> {
+        let (host, secret) = match address {
+            ServerAddress::Unix(path) => {
+                return Self::begin_unix(path, protocol, SocketFlags::NONBLOCK);
+            }
+            ServerAddress::Tcp(address) => (address, None),
+            ServerAddress::Sealed { address, secret } => (address, Some(secret)),
+        };
+        let found = crate::address::look_up(host)?;
+        Self::begin_tcp(found[0], secret, protocol)
+    }
+
+    fn begin_unix(
+        path: &Path,
+        protocol: &'static Protocol,
+        flags: SocketFlags,
+    ) -> Result<Self, WireError> {
+        let flags = SocketFlags::CLOEXEC | flags;
+        let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
+        let short = ShortPath::of(path)?;
+        connect(&socket, &SocketAddrUnix::new(short.path())?)?;
+        check_server(&socket, path)?;
+        Ok(Self::new(socket, protocol))
+    }
+
+    /// Begins to connect to an address, with a secret sealed.
+    ///
+    /// # Errors
+    /// Of the system.
+    pub fn begin_tcp(
+        address: SocketAddr,
+        secret: Option<&Secret>,
+        protocol: &'static Protocol,
+    ) -> Result<Self, WireError> {
+        let family = match address {
+            SocketAddr::V4(_) => AddressFamily::INET,
+            SocketAddr::V6(_) => AddressFamily::INET6,
+        };
+        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+        let socket = socket_with(family, SocketType::STREAM, flags, Some(ipproto::TCP))?;
+        watch(&socket, protocol)?;
+        match connect(&socket, &address) {
+            Ok(()) | Err(Errno::INPROGRESS) => {}
+            Err(error) => return Err(error.into()),
+        }
+        let mut connection = Self::new(socket, protocol);
+        if let Some(secret) = secret {
+            connection.session = Some(Session::caller(secret, protocol.purpose)?);
+        }
+        Ok(connection)
+    }
+
+    /// Connects, and waits until the other side has proved that it knows the secret, if there
+    /// is one. `longest`: for each of the host's addresses.
+    ///
+    /// # Errors
+    /// Of the system; [`WireError::Unproven`] and others of a sealed connection.
+    pub fn connect(
+        address: &ServerAddress,
+        protocol: &'static Protocol,
+        longest: Duration,
+    ) -> Result<Self, WireError> {
+        let (host, secret) = match address {
+            // Waits where the server is slow to accept.
+            ServerAddress::Unix(path) => {
+                return Self::begin_unix(path, protocol, SocketFlags::empty());
+            }
+            ServerAddress::Tcp(address) => (address, None),
+            ServerAddress::Sealed { address, secret } => (address, Some(secret)),
+        };
+        let mut failure = None;
+        for address in crate::address::look_up(host)? {
+            let until = Instant::now() + longest;
+            let connected = Self::begin_tcp(address, secret, protocol)
+                .and_then(|it| it.wait_until_connected(until).map(|()| it));
+            match connected {
+                Ok(mut connection) => {
+                    connection.wait_for_proof(until)?;
+                    return Ok(connection);
+                }
+                Err(error) => failure = Some(error),
+            }
+        }
+        Err(failure.unwrap_or(WireError::Closed))
+    }
+
+    fn wait_until_connected(&self, until: Instant) -> Result<(), WireError> {
+        let waited = self.wait_for(PollFlags::OUT, Some(until));
+        waited.map_err(|error| match error {
+            WireError::Timeout => io::Error::from(io::ErrorKind::TimedOut).into(),
+            error => error,
+        })?;
+        Ok(sockopt::socket_error(&self.socket)??)
+    }
+
+    fn wait_for_proof(&mut self, until: Instant) -> Result<(), WireError> {
+        self.flush()?;
+        while !self.is_proven() {
+            if !self.receive()? {
+                self.wait(Some(until))?;
+            }
+        }
+        self.wait_flushed(Some(until))
+    }
+
+    /// Whether the other side has proved that it knows the secret, if there is one.
+    pub fn is_proven(&self) -> bool {
+        self.session.as_ref().is_none_or(Session::is_proven)
+    }
+
+    /// Whether both sides are on one host: descriptors can be sent.
+    pub fn is_local(&self) -> bool {
+        sockopt::socket_domain(&self.socket) == Ok(AddressFamily::UNIX)
+    }
+
+    /// The process or host at the other end, for people.
+    pub fn peer(&self) -> String {
+        let address = getpeername(&self.socket).ok().flatten();
+        match address.and_then(|it| SocketAddr::try_from(it).ok()) {
+            Some(address) => address.to_string(),
+            None if self.is_local() => "this host".into(),
+            None => "a host that has gone".into(),
+        }
+    }
+
+    /// This side's address of a connection over TCP.
+    ///
+    /// # Errors
+    /// Of the system.
+    pub fn own_address(&self) -> io::Result<IpAddr> {
+        let address = SocketAddr::try_from(getsockname(&self.socket)?)?;
+        Ok(address.ip().to_canonical())
+    }
+
+    /// Queues a message; [`flush`](Self::flush) sends it.
+    ///
+    /// # Errors
+    /// The message is too long; the connection is over.
+    pub fn say(&mut self, message: &impl Serialize) -> Result<(), WireError> {
+        self.say_with(message, Vec::new())
+    }
+
+    /// The same with descriptors, at most 2, where the connection [is
+    /// local](Self::is_local).
+    ///
+    /// # Errors
+    /// As [`say`](Self::say).
+    pub fn say_with(
+        &mut self,
+        message: &impl Serialize,
+        descriptors: Vec<Arc<OwnedFd>>,
+    ) -> Result<(), WireError> {
+        let at = self.sent + self.outgoing.len();
+        self.protocol.encode(message, &mut self.outgoing)?;
+        if let Some(session) = &mut self.session {
+            let said = session.say(&self.outgoing);
+            self.outgoing.clear();
+            return Ok(said?);
+        }
+        if !descriptors.is_empty() {
+            self.attached.push_back((at, descriptors));
+        }
+        Ok(())
+    }
+
+    /// Sends data, and waits until the socket has taken all.
+    ///
+    /// # Errors
+    /// The connection is over; the time is.
+    pub fn send_data(&mut self, data: &[u8], until: Option<Instant>) -> Result<(), WireError> {
+        let header = self.protocol.header(Frame::Data(data.len()));
+        if let Some(session) = &mut self.session {
+            session.say(&header)?;
+            session.say(data)?;
+            return self.wait_flushed(until);
+        }
+        self.outgoing.extend_from_slice(&header);
+        self.wait_flushed(until)?;
+        let mut rest = data;
+        while !rest.is_empty() {
+            match self.send(rest, &[])? {
+                Some(count) => rest = &rest[count..],
+                None => self.wait_for(PollFlags::OUT, until)?,
+            }
+        }
+        Ok(())
+    }
+
+    fn unsent(&self) -> &[u8] {
+        self.session
+            .as_ref()
+            .map_or(&self.outgoing, Session::unsent)
+    }
+
+    /// Bytes that wait to be sent.
+    pub fn unsent_bytes(&self) -> usize {
+        self.unsent().len()
+    }
+
+    /// Sends what the socket takes.
+    ///
+    /// # Errors
+    /// The connection is over.
+    pub fn flush(&mut self) -> Result<(), WireError> {
+        while !self.unsent().is_empty() {
+            let next = self.attached.front();
+            let (end, descriptors): (usize, &[_]) = match next {
+                Some((at, descriptors)) if *at == self.sent => {
+                    let behind = self.attached.get(1).map(|(at, _)| at - self.sent);
+                    (behind.unwrap_or(usize::MAX), descriptors)
+                }
+                Some((at, _)) => (at - self.sent, &[]),
+                None => (usize::MAX, &[]),
+            };
+            let unsent = self.unsent();
+            let bytes = &unsent[..end.min(unsent.len())];
+            let has_descriptors = !descriptors.is_empty();
+            let Some(count) = self.send(bytes, descriptors)? else {
+                return Ok(());
+            };
+            if has_descriptors {
+                self.attached.pop_front();
+            }
+            match &mut self.session {
+                Some(session) => session.note_sent(count),
+                None => {
+                    self.outgoing.advance(count);
+                    self.sent += count;
+                }
+            }
+        }
+        if self.outgoing.capacity() > READ_BYTES {
+            // A burst is no reason to hold its memory for ever.
+            self.outgoing = BytesMut::new();
+        }
+        Ok(())
+    }
+
+    /// Sends some of `bytes`; `None`: the socket takes nothing now. Descriptors go with the
+    /// first byte.
+    fn send(&self, bytes: &[u8], descriptors: &[Arc<OwnedFd>]) -> Result<Option<usize>, WireError> {
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(DESCRIPTORS_MAX))];
+        let mut ancillary = SendAncillaryBuffer::new(&mut space);
+        let descriptors: Vec<_> = descriptors.iter().map(|it| it.as_fd()).collect();
+        if !descriptors.is_empty() {
+            let fits = ancillary.push(SendAncillaryMessage::ScmRights(&descriptors));
+            debug_assert!(fits, "more descriptors than the limit");
+        }
+        let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
+        let bytes = [IoSlice::new(bytes)];
+        match rustix::io::retry_on_intr(|| sendmsg(&self.socket, &bytes, &mut ancillary, flags)) {
+            Ok(count) => Ok(Some(count)),
+            // Full, or not connected yet. Too many descriptors under way count as full: the
+            // other processes take theirs.
+            Err(Errno::AGAIN | Errno::NOTCONN | Errno::TOOMANYREFS) => Ok(None),
+            Err(Errno::PIPE | Errno::CONNRESET) => Err(self.closed()),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Why the other side has closed.
+    fn closed(&self) -> WireError {
+        match self.is_proven() {
+            true => WireError::Closed,
+            false => WireError::Unproven,
+        }
+    }
+
+    /// Reads once what is there. `false`: nothing.
+    ///
+    /// # Errors
+    /// The connection is over; what came before can still be taken.
+    pub fn receive(&mut self) -> Result<bool, WireError> {
+        let mut space =
+            [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(DESCRIPTORS_PER_READ))];
+        let mut ancillary = RecvAncillaryBuffer::new(&mut space);
+        let flags = RecvFlags::CMSG_CLOEXEC | RecvFlags::DONTWAIT;
+        let received = rustix::io::retry_on_intr(|| {
+            let mut into = [IoSliceMut::new(&mut self.read)];
+            recvmsg(&self.socket, &mut into, &mut ancillary, flags)
+        });
+        let received = match received {
+            Err(Errno::AGAIN) => return Ok(false),
+            // Also: the other side died with something unread.
+            Err(Errno::CONNRESET) => return Err(self.closed()),
+            other => other?,
+        };
+        for message in ancillary.drain() {
+            if let RecvAncillaryMessage::ScmRights(descriptors) = message {
+                self.descriptors.extend(descriptors.map(moved_up));
+            }
+        }
+        if received.flags.contains(ReturnFlags::CTRUNC) {
+            return Err(WireError::DescriptorLimit);
+        }
+        if received.bytes == 0 {
+            return Err(self.closed());
+        }
+        let bytes = &self.read[..received.bytes];
+        let Some(session) = &mut self.session else {
+            self.incoming.extend_from_slice(bytes);
+            return Ok(true);
+        };
+        let understood = session.receive(bytes);
+        self.incoming.unsplit(session.heard.split());
+        understood?;
+        // An answer of the handshake, and what has waited for it.
+        self.flush()?;
+        Ok(true)
+    }
+
+    /// The next message that has come.
+    ///
+    /// # Errors
+    /// What came is none.
+    pub fn next_message<M: DeserializeOwned>(&mut self) -> Result<Option<M>, WireError> {
+        Ok(self.protocol.decode(&mut self.incoming)?)
+    }
+
+    /// The next message, reading until it is there or nothing more is.
+    ///
+    /// # Errors
+    /// As [`receive`](Self::receive) and [`next_message`](Self::next_message).
+    pub fn hear<M: DeserializeOwned>(&mut self) -> Result<Option<M>, WireError> {
+        loop {
+            if let Some(message) = self.next_message()? {
+                return Ok(Some(message));
+            }
+            if !self.receive()? {
+                return Ok(None);
+            }
+        }
+    }
+
+    /// The next descriptor that came with a message.
+    pub fn take_descriptor(&mut self) -> Option<OwnedFd> {
+        self.descriptors.pop_front()
+    }
+
+    /// Waits for the next message, and sends meanwhile what waits.
+    ///
+    /// # Errors
+    /// As [`hear`](Self::hear); the time is over.
+    pub fn wait_message<M: DeserializeOwned>(
+        &mut self,
+        until: Option<Instant>,
+    ) -> Result<M, WireError> {
+        loop {
+            self.flush()?;
+            if let Some(message) = self.hear()? {
+                return Ok(message);
+            }
+            self.wait(until)?;
+        }
+    }
+
+    /// Waits for a message, or data, which is put at the beginning of `data`.
+    ///
+    /// # Errors
+    /// As [`wait_message`](Self::wait_message).
+    pub fn wait_frame<M: DeserializeOwned>(
+        &mut self,
+        data: &mut [u8],
+        until: Option<Instant>,
+    ) -> Result<Incoming<M>, WireError> {
+        loop {
+            if let Some(Frame::Data(bytes)) = self.protocol.peek(&self.incoming)? {
+                let bytes_max = data.len();
+                let room = data.get_mut(..bytes);
+                let room = room.ok_or(FrameError::Length { bytes, bytes_max })?;
+                self.incoming.advance(FRAME_HEADER_BYTES);
+                self.fill(room, until)?;
+                return Ok(Incoming::Data(bytes));
+            }
+            if let Some(message) = self.next_message()? {
+                return Ok(Incoming::Message(message));
+            }
+            match self.receive() {
+                Ok(true) => {}
+                Ok(false) => self.wait(until)?,
+                Err(WireError::Closed) if self.incoming.is_empty() => return Ok(Incoming::End),
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    /// Waits until `data` is full.
+    fn fill(&mut self, mut data: &mut [u8], until: Option<Instant>) -> Result<(), WireError> {
+        while !data.is_empty() {
+            if !self.incoming.is_empty() {
+                let count = self.incoming.len().min(data.len());
+                self.incoming.copy_to_slice(&mut data[..count]);
+                data = &mut data[count..];
+            } else if self.session.is_some() {
+                if !self.receive()? {
+                    self.wait(until)?;
+                }
+            } else {
+                match self.receive_into(data) {
+                    Ok(0) => return Err(WireError::Closed),
+                    Ok(count) => data = &mut data[count..],
+                    Err(Errno::AGAIN) => self.wait(until)?,
+                    Err(error) => return Err(error.into()),
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn receive_into(&self, bytes: &mut [u8]) -> Result<usize, Errno> {
+        rustix::io::retry_on_intr(|| recv(&self.socket, &mut *bytes, RecvFlags::DONTWAIT))
+            .map(|(count, _)| count)
+    }
+
+    /// Reads once, and drops what came. `Ok(0)`: the other side has closed.
+    ///
+    /// # Errors
+    /// Of the system.
+    pub(crate) fn discard(&mut self) -> Result<usize, Errno> {
+        let mut read = core::mem::take(&mut self.read);
+        let received = self.receive_into(&mut read);
+        self.read = read;
+        received
+    }
+
+    /// Ends what this side says, and reads and drops what the other side still says, until it
+    /// ends: it would lose the last message otherwise.
+    ///
+    /// # Errors
+    /// As [`wait_flushed`](Self::wait_flushed).
+    pub fn wait_end(&mut self) -> Result<(), WireError> {
+        self.wait_flushed(None)?;
+        self.shut_down(Shutdown::Write);
+        loop {
+            match self.discard() {
+                Ok(0) => return Ok(()),
+                Ok(_) => {}
+                Err(Errno::AGAIN) => self.wait(None)?,
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+
+    /// Waits until the socket has taken all that is to be sent.
+    ///
+    /// # Errors
+    /// The connection is over; the time is.
+    pub fn wait_flushed(&mut self, until: Option<Instant>) -> Result<(), WireError> {
+        loop {
+            self.flush()?;
+            if self.unsent().is_empty() {
+                return Ok(());
+            }
+            self.wait_for(PollFlags::OUT, until)?;
+        }
+    }
+
+    /// What to poll for.
+    pub fn interest(&self) -> PollFlags {
+        match self.unsent().is_empty() {
+            true => PollFlags::IN,
+            false => PollFlags::IN | PollFlags::OUT,
+        }
+    }
+
+    /// Waits until something can be read, or sent of what waits.
+    ///
+    /// # Errors
+    /// Of the system; the time is over.
+    pub fn wait(&self, until: Option<Instant>) -> Result<(), WireError> {
+        self.wait_for(self.interest(), until)
+    }
+
+    fn wait_for(&self, flags: PollFlags, until: Option<Instant>) -> Result<(), WireError> {
+        let mut polled = [PollFd::new(&self.socket, flags)];
+        let ready = rustix::io::retry_on_intr(|| {
+            let left = until.map(|at| at.saturating_duration_since(Instant::now()));
+            let left = left.and_then(|left| Timespec::try_from(left).ok());
+            poll(&mut polled, left.as_ref())
+        })?;
+        match ready {
+            0 => Err(WireError::Timeout),
+            _ => Ok(()),
+        }
+    }
+
+    /// Ends one direction or both; the other side may have done so before.
+    pub fn shut_down(&self, how: Shutdown) {
+        let _ = shutdown(&self.socket, how);
+    }
+}
+
+impl AsFd for Connection {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+}
+
+/// Small messages go at once, and a connection ends when its other side is not reached any
+/// more: one that is gone says nothing, so the kernel asks. While something is not
+/// acknowledged it does not ask but repeats it, by itself for a quarter of an hour.
+fn watch(socket: impl AsFd, protocol: &Protocol) -> Result<(), Errno> {
+    let unacknowledged_max_ms = protocol.unacknowledged_max.as_millis();
+    sockopt::set_tcp_nodelay(&socket, true)?;
+    sockopt::set_socket_keepalive(&socket, true)?;
+    sockopt::set_tcp_keepidle(&socket, KEEPALIVE_IDLE)?;
+    sockopt::set_tcp_keepintvl(&socket, KEEPALIVE_INTERVAL)?;
+    sockopt::set_tcp_keepcnt(&socket, KEEPALIVE_PROBES)?;
+    sockopt::set_tcp_user_timeout(&socket, unacknowledged_max_ms as u32)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,329 @@
+//! A server's door: its listening sockets, and the connections in front of it that have
+//! not proved that they know the secret. Few at a time, not for long, and one line of
+//! complaint a second. Does not block.
+
+use crate::{Connection, Listener, Protocol, Secret, ServerAddress, WireError};
+use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
+use rustix::io::Errno;
+use rustix::net::Shutdown;
+use serde::Serialize;
+use std::collections::VecDeque;
+use std::io::{self, ErrorKind};
+use std::net::{Ipv4Addr, Ipv6Addr, TcpListener};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::time::{Duration, Instant};
+
+mod notices;
+
+pub use notices::Notices;
+
+/// Connections in front of the door at a time. One more, and the one that has waited
+/// longest is closed: a friend needs no longer than its messages travel, and calls again.
+pub const STRANGERS_MAX: usize = 64;
+/// How long one may take to prove that it knows the secret.
+pub const STRANGER_WAIT: Duration = Duration::from_secs(10);
+/// How long no connection is accepted when the system cannot take one in: it would say
+/// so again at once.
+const PAUSE: Duration = Duration::from_millis(100);
+/// Reads in one step from a connection that was refused: one that sends without end does
+/// not keep the server.
+const DROPPED_READS_MAX: usize = 64;
+
+/// A connection in front of the door.
+#[derive(Debug)]
+struct Waiting {
+    connection: Connection,
+    /// The refusal is sent, and what the other side still sends is read and dropped, or it
+    /// would lose the refusal.
+    is_refused: bool,
+    until: Instant,
+}
+
+/// What became of one.
+enum Outcome {
+    Waits,
+    /// Where there is a secret, the other side has proved that it knows it.
+    Proven,
+    /// `Some`: why it was closed.
+    Gone(Option<String>),
+}
+
+/// Listening sockets, and the connections in front of them. To be polled for
+/// readability; then, and at its [deadline](Self::deadline), it wants a
+/// [step](Self::step).
+#[derive(Debug)]
+pub struct Door {
+    listeners: Vec<Listener>,
+    protocol: &'static Protocol,
+    /// Readable when a listener or a waiting connection is.
+    epoll: OwnedFd,
+    /// The one that has waited longest first.
+    waiting: VecDeque<Waiting>,
+    /// Until when no connection is accepted.
+    paused_until: Option<Instant>,
+    trouble: Option<io::Error>,
+    notices: Notices,
+}
+
+impl Door {
+    /// Of these listeners, for connections of a protocol.
+    ///
+    /// # Errors
+    /// Of the system.
+    pub fn new(listeners: Vec<Listener>, protocol: &'static Protocol) -> io::Result<Self> {
+        let epoll = epoll::create(CreateFlags::CLOEXEC)?;
+        for listener in &listeners {
+            epoll::add(&epoll, listener, EventData::new_u64(0), EventFlags::IN)?;
+        }
+        Ok(Self {
+            listeners,
+            protocol,
+            epoll,
+            waiting: VecDeque::new(),
+            paused_until: None,
+            trouble: None,
+            notices: Notices::default(),
+        })
+    }
+
+    /// Listens with a secret on all addresses of this host, at a port that the system
+    /// chooses. Returns the port, too.
+    ///
+    /// # Errors
+    /// Of the system.
+    pub fn open(secret: Secret, protocol: &'static Protocol) -> io::Result<(Self, u16)> {
+        // Also for IPv4, where the host has IPv6 at all.
+        let both = TcpListener::bind((Ipv6Addr::UNSPECIFIED, 0));
+        let listener = both.or_else(|_| TcpListener::bind((Ipv4Addr::UNSPECIFIED, 0)))?;
+        let port = listener.local_addr()?.port();
+        let listener = Listener::of_tcp(listener, Some(&secret))?;
+        Ok((Self::new(vec![listener], protocol)?, port))
+    }
+
+    /// Where it listens, with the ports that the system chose.
+    pub fn addresses(&self) -> impl Iterator<Item = &ServerAddress> {
+        self.listeners.iter().map(Listener::address)
+    }
+
+    /// When a connection has waited long enough, connections may be accepted again, or a
+    /// [notice](Self::notice) is due.
+    pub fn deadline(&self) -> Option<Instant> {
+        let waiting = self.waiting.iter().map(|it| it.until);
+        let others = self.paused_until.into_iter().chain(self.notices.deadline());
+        waiting.chain(others).min()
+    }
+
+    /// Why the system could not accept a connection when it was tried last: too many open
+    /// files, for one. Connections wait meanwhile.
+    pub fn trouble(&self) -> Option<&io::Error> {
+        self.trouble.as_ref()
+    }
+
+    /// A line about refused connections, for people: at most one a second, with a count of
+    /// the rest.
+    pub fn notice(&mut self, now: Instant) -> Option<String> {
+        self.notices.take(now)
+    }
+
+    /// Lets in connections that may be served, and closes those that prove nothing. One that
+    /// was let in may have said something already.
+    pub fn step(&mut self, now: Instant) -> Vec<Connection> {
+        let mut guests = Vec::new();
+        self.accept(now, &mut guests);
+        for mut waiting in core::mem::take(&mut self.waiting) {
+            match waiting.step() {
+                Outcome::Proven => {
+                    // Fails only for one that was never added.
+                    let _ = epoll::delete(&self.epoll, &waiting.connection);
+                    guests.push(waiting.connection);
+                }
+                Outcome::Waits if now < waiting.until => self.waiting.push_back(waiting),
+                Outcome::Waits if waiting.is_refused => {}
+                Outcome::Waits => self.notices.note(format!(
+                    "a connection from {} was closed: it did not prove in {} s that it knows the secret",
+                    waiting.connection.peer(),
+                    STRANGER_WAIT.as_secs()
+                )),
+                Outcome::Gone(Some(why)) => self.notices.note(format!(
+                    "a connection from {} was closed: {why}",
+                    waiting.connection.peer()
+                )),
+                Outcome::Gone(None) => {}
+            }
+        }
+        guests
+    }
+
+    /// Refuses a connection with a message of the server, and closes it when the other side
+    /// has closed it, or after [`STRANGER_WAIT`].
+    pub fn refuse(
+        &mut self,
+        mut connection: Connection,
+        message: &impl Serialize,
+        why: &str,
+        now: Instant,
+    ) {
+        let text = format!("a connection from {} was refused: {why}", connection.peer());
+        self.notices.note(text);
+        // Fails if it is over already: then nothing is sent.
+        let _ = connection.say(message);
+        let mut waiting = Waiting {
+            connection,
+            is_refused: true,
+            until: now + STRANGER_WAIT,
+        };
+        // Now: if all that the other side sends was read, nothing wakes the door for this
+        // connection.
+        if matches!(waiting.step(), Outcome::Waits) {
+            self.wait_for(waiting);
+        }
+    }
+
+    fn accept(&mut self, now: Instant, guests: &mut Vec<Connection>) {
+        if self.paused_until.is_some_and(|until| now < until) {
+            return;
+        }
+        if self.paused_until.take().is_some() {
+            self.listen(EventFlags::IN);
+        }
+        for index in 0..self.listeners.len() {
+            if let Err(error) = self.accept_at(index, now, guests) {
+                self.pause(error, now);
+                return;
+            }
+        }
+    }
+
+    /// Accepts at one listener. More connections than these are taken in the next step.
+    fn accept_at(
+        &mut self,
+        index: usize,
+        now: Instant,
+        guests: &mut Vec<Connection>,
+    ) -> io::Result<()> {
+        for _ in 0..STRANGERS_MAX {
+            let listener = &self.listeners[index];
+            let socket = match listener.accept() {
+                Ok(socket) => socket,
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(()),
+                Err(error) if is_of_one(&error) => {
+                    if error.kind() == ErrorKind::PermissionDenied {
+                        self.notices
+                            .note(format!("a connection was refused: {error}"));
+                    }
+                    continue;
+                }
+                Err(error) => return Err(error),
+            };
+            self.trouble = None;
+            let secret = listener.secret();
+            let Ok(connection) = Connection::answer(socket, self.protocol, secret) else {
+                continue;
+            };
+            if secret.is_none() {
+                guests.push(connection);
+                continue;
+            }
+            self.wait_for(Waiting {
+                connection,
+                is_refused: false,
+                until: now + STRANGER_WAIT,
+            });
+        }
+        Ok(())
+    }
+
+    /// Puts a connection in front of the door; the oldest of too many is closed.
+    fn wait_for(&mut self, waiting: Waiting) {
+        if self.waiting.len() == STRANGERS_MAX
+            && let Some(oldest) = self.waiting.pop_front()
+            && !oldest.is_refused
+        {
+            self.notices.note(format!(
+                "a connection from {} was closed: {STRANGERS_MAX} others came that have not proved that they know the secret",
+                oldest.connection.peer()
+            ));
+        }
+        let (data, flags) = (EventData::new_u64(0), EventFlags::IN);
+        match epoll::add(&self.epoll, &waiting.connection, data, flags) {
+            Ok(()) => self.waiting.push_back(waiting),
+            Err(error) => self.trouble = Some(error.into()),
+        }
+    }
+
+    /// No connection can be accepted now.
+    fn pause(&mut self, error: io::Error, now: Instant) {
+        self.notices
+            .note(format!("no connection can be accepted now: {error}"));
+        self.paused_until = Some(now + PAUSE);
+        self.trouble = Some(error);
+        self.listen(EventFlags::empty());
+    }
+
+    fn listen(&self, flags: EventFlags) {
+        for listener in &self.listeners {
+            // Fails only for one that was never added.
+            let _ = epoll::modify(&self.epoll, listener, EventData::new_u64(0), flags);
+        }
+    }
+}
+
+impl AsFd for Door {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.epoll.as_fd()
+    }
+}
+
+/// Whether the reason lies with the connection, not with this host.
+fn is_of_one(error: &io::Error) -> bool {
+    use ErrorKind::{ConnectionAborted, ConnectionReset, Interrupted, PermissionDenied};
+    let kinds = [
+        Interrupted,
+        ConnectionAborted,
+        ConnectionReset,
+        PermissionDenied,
+    ];
+    kinds.contains(&error.kind())
+}
+
+impl Waiting {
+    fn step(&mut self) -> Outcome {
+        if self.is_refused {
+            return self.step_refused();
+        }
+        while !self.connection.is_proven() {
+            match self.connection.receive() {
+                Ok(true) => {}
+                Ok(false) => return Outcome::Waits,
+                Err(WireError::Unproven) => {
+                    let why = "it has ended without a proof that it knows the secret";
+                    return Outcome::Gone(Some(why.into()));
+                }
+                Err(error) => return Outcome::Gone(Some(error.to_string())),
+            }
+        }
+        Outcome::Proven
+    }
+
+    fn step_refused(&mut self) -> Outcome {
+        // Some hundred bytes into an empty socket: the system takes them at once.
+        if self.connection.unsent_bytes() > 0 {
+            if self.connection.flush().is_err() {
+                return Outcome::Gone(None);
+            }
+            self.connection.shut_down(Shutdown::Write);
+        }
+        for _ in 0..DROPPED_READS_MAX {
+            match self.connection.discard() {
+                Ok(0) => return Outcome::Gone(None),
+                Ok(_) => {}
+                Err(Errno::AGAIN) => return Outcome::Waits,
+                Err(_) => return Outcome::Gone(None),
+            }
+        }
+        Outcome::Waits
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,97 @@
+//! A server's listening socket.
+
+use crate::unix::{self, check_user};
+use crate::{Secret, ServerAddress};
+use rustix::net::{SocketFlags, accept_with};
+use std::io::{self, ErrorKind};
+use std::net::TcpListener;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+/// Listens at a [`ServerAddress`]; a Unix socket's file goes with it.
+#[derive(Debug)]
+pub struct Listener {
+    socket: OwnedFd,
+    /// With the port that the system chose.
+    address: ServerAddress,
+}
+
+impl Listener {
+    /// Listens there, without blocking; in the place of a dead server's Unix socket,
+    /// but not of one that lives.
+    ///
+    /// # Errors
+    /// As the system's, and when another server listens there.
+    pub fn bind(address: &ServerAddress) -> io::Result<Self> {
+        match address {
+            ServerAddress::Unix(path) => Ok(Self {
+                socket: unix::listen(path)?,
+                address: address.clone(),
+            }),
+            ServerAddress::Tcp(wanted) => Self::of_tcp(TcpListener::bind(wanted)?, None),
+            ServerAddress::Sealed { address, secret } => {
+                Self::of_tcp(TcpListener::bind(address)?, Some(secret))
+            }
+        }
+    }
+
+    /// Of a socket that listens already.
+    ///
+    /// # Errors
+    /// Of the system.
+    pub(crate) fn of_tcp(socket: TcpListener, secret: Option<&Secret>) -> io::Result<Self> {
+        socket.set_nonblocking(true)?;
+        let bound = ServerAddress::Tcp(socket.local_addr()?.to_string());
+        Ok(Self {
+            socket: socket.into(),
+            address: match secret {
+                Some(secret) => bound.sealed(secret),
+                None => bound,
+            },
+        })
+    }
+
+    /// The socket of the next connection, if one waits. Over a Unix socket it is of a process
+    /// of the same user, or root's; over TCP, of any process that reaches the port.
+    ///
+    /// # Errors
+    /// As the system's (`WouldBlock`: none waits), and when it is of another user.
+    pub fn accept(&self) -> io::Result<OwnedFd> {
+        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+        let socket = accept_with(&self.socket, flags)?;
+        if let ServerAddress::Unix(_) = &self.address {
+            check_user(&socket).map_err(|theirs| {
+                let reason = format!("it is of a process of user {theirs}");
+                io::Error::new(ErrorKind::PermissionDenied, reason)
+            })?;
+        }
+        Ok(socket)
+    }
+
+    /// What those who come have to know.
+    pub fn secret(&self) -> Option<&Secret> {
+        match &self.address {
+            ServerAddress::Sealed { secret, .. } => Some(secret),
+            ServerAddress::Unix(_) | ServerAddress::Tcp(_) => None,
+        }
+    }
+
+    /// Where it listens, with the port that the system chose.
+    pub fn address(&self) -> &ServerAddress {
+        &self.address
+    }
+}
+
+impl AsFd for Listener {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+}
+
+impl Drop for Listener {
+    fn drop(&mut self) {
+        if let ServerAddress::Unix(file) = &self.address {
+            // Gone already, or not ours to remove: nobody is worse off.
+            let _ = std::fs::remove_file(file);
+        }
+    }
+}
