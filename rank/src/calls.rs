@@ -97,13 +97,18 @@ pub fn cancel(engine: &mut Engine<impl Protocol>, handle: &Handle) {
 }
 
 /// The end of a blocking call that made this request; it is forgotten then.
-// Each poll of a waiting rank asks.
 #[inline(always)]
 pub fn finish(engine: &mut Engine<impl Protocol>, id: RequestId) -> Option<Outcome> {
     let outcome = engine.outcome(id)?;
+    end(engine, id);
+    Some(outcome)
+}
+
+// Apart: a waiting rank asks at each poll, which is inlined only if it is short.
+#[inline(never)]
+fn end(engine: &mut Engine<impl Protocol>, id: RequestId) {
     engine.retire(id);
     engine.operation_ended();
-    Some(outcome)
 }
 
 /// A wait for one request: how it ended, if it has. It is null then.
