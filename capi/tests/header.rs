@@ -82,8 +82,8 @@ fn in_c(of: &str, parameter: &str) -> &'static str {
         ("*const WorldHandle", _) => "const refrain_world *",
         ("*mut WorldHandle", _) => "refrain_world *",
         ("*mut *mut WorldHandle", _) => "refrain_world **",
-        ("*mut Handle", "message") => "refrain_message *",
-        ("*mut Handle", "request" | "requests") => "refrain_request *",
+        ("*mut MessageHandle", _) => "refrain_message *",
+        ("*mut Request", _) => "refrain_request *",
         other => panic!("what is {other:?} in C?"),
     }
 }
