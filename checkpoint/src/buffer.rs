@@ -1,32 +1,26 @@
-//! Memory for direct I/O.
+//! The memory of a strip.
 
-use crate::format::{PAGE_BYTES, STRIP_BYTES};
-use core::fmt;
+use crate::format::STRIP_BYTES;
+use refrain_storage::{AlignedBuffer, Bytes, Memory};
 
 /// The bytes of a strip, at an address that direct I/O takes.
-pub struct Strip {
-    memory: Vec<u8>,
-    begin: usize,
-}
+#[derive(Debug)]
+pub struct Strip(AlignedBuffer);
 
 impl Strip {
     /// Zeroed.
     pub fn new() -> Self {
-        let memory = vec![0; STRIP_BYTES + PAGE_BYTES];
-        // The memory is never moved: its length does not change.
-        let begin = memory.as_ptr().align_offset(PAGE_BYTES);
-        assert!(begin < PAGE_BYTES, "every address has a multiple behind it");
-        Self { memory, begin }
+        Self(AlignedBuffer::new(STRIP_BYTES))
     }
 
     /// All of it.
     pub fn bytes(&self) -> &[u8] {
-        &self.memory[self.begin..][..STRIP_BYTES]
+        self.0.bytes()
     }
 
     /// All of it.
     pub fn bytes_mut(&mut self) -> &mut [u8] {
-        &mut self.memory[self.begin..][..STRIP_BYTES]
+        self.0.bytes_mut()
     }
 }
 
@@ -36,8 +30,9 @@ impl Default for Strip {
     }
 }
 
-impl fmt::Debug for Strip {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Strip")
+/// To be written.
+impl Memory for Strip {
+    fn bytes(&mut self) -> Bytes<'_> {
+        Bytes::Write(self.0.bytes())
     }
 }

@@ -6,9 +6,8 @@
 //! | [`packing`], [`unpacking`] | from sections to strips of bytes and back, with every check: pure |
 //! | [`store`] | what a rank uses: [`Store`], [`Writing`], [`Reading`] |
 //! | [`folder`] | checkpoints in a folder: which count, which go |
-//! | [`disk`] | what a folder needs of the world; the real one |
-//! | [`faulty`] | a disk in memory that fails, for tests |
-//! | [`server`], [`client`] | the same over a connection of `refrain_wire`; `message` is what is said |
+//! | [`disk`] | the directory: files that are written and read strip by strip |
+//! | [`server`], [`client`] | the same over a connection of `refrain_wire`; `message` has the messages |
 //! | [`policy`] | whose turn it is: pure |
 //!
 //! Promises: what [`Writing::commit`] has called stable survives the death of
@@ -23,7 +22,6 @@ pub mod buffer;
 pub mod client;
 pub mod disk;
 pub mod error;
-pub mod faulty;
 pub mod folder;
 pub mod format;
 pub mod message;

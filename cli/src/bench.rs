@@ -1,4 +1,4 @@
-//! `refrain bench`: what takes its time.
+//! `refrain bench`: experiments, and long jobs with faults.
 
 use clap::{Args, Subcommand};
 use refrain_bench::experiments;
@@ -13,18 +13,17 @@ pub struct Arguments {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Run random jobs whose ranks are killed at random, and compare each with the
-    /// same job in which nothing fails. Status 1 when anything differs.
+    /// Run random jobs with and without killed ranks and compare them; status 1 if any differ.
     Soak(refrain_bench::soak::Arguments),
-    /// Compare the policies of --checkpoint-policy on patterns of traffic, simulated.
+    /// Compare the policies of --checkpoint-policy on simulated traffic.
     CheckpointPolicies(refrain_bench::checkpoint_policies::Arguments),
-    /// How fast do ranks play again what they have done? (MPICH-V2, figure 10)
+    /// Measure the speed of replay (MPICH-V2, figure 10).
     ReExecution(experiments::re_execution::Arguments),
-    /// How much longer does a job with 1 to 9 faults take? (MPICH-V2, figure 11)
+    /// Measure the run time of a job with 0 to 9 faults (MPICH-V2, figure 11).
     Faults(experiments::faults::Arguments),
-    /// One rank again, or all of them? (user-level message logging, table 2)
+    /// Compare the restart of one rank with that of all (user-level message logging, table 2).
     Rollback(experiments::rollback::Arguments),
-    /// What do ranks lose that do not need the dead one?
+    /// Measure the loss of ranks that do not communicate with the dead one.
     Survivors(experiments::survivors::Arguments),
     /// Check what `refrain netpipe --json` wrote.
     #[command(hide = true)]

@@ -1,14 +1,14 @@
 //! `refrain checkpointd`.
 
 use crate::secret;
-use crate::voice::tell;
 use clap::{Args, ValueEnum};
 use miette::{IntoDiagnostic, WrapErr};
 use refrain_checkpoint::ServerAddress;
-use refrain_checkpoint::disk::DiskIo;
 use refrain_checkpoint::server::{
     CONVERSATIONS_MAX, FILES_PER_CONVERSATION, Server, ServerOptions,
 };
+use refrain_job::stderr;
+use refrain_storage::Io;
 use refrain_wire::STRANGERS_MAX;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use signal_hook::consts::{SIGINT, SIGTERM};
@@ -20,34 +20,32 @@ use std::process::ExitCode;
 /// Arguments of `refrain checkpointd`.
 #[derive(Args)]
 pub struct Arguments {
-    /// Its folder: made if it is not there, of one server. A restart goes on with
-    /// what is in it.
+    /// Folder of the checkpoints, for this server alone; created if missing, reused after a
+    /// restart.
     #[arg(long, value_name = "DIR")]
     dir: PathBuf,
-    /// Listen at unix:PATH or tcp:HOST:PORT (port 0: one that is free). A Unix socket
-    /// serves processes of the same user, a TCP port those who know the --secret;
-    /// without one, whoever reaches it.
+    /// Address to listen at: unix:PATH (for processes of the same user) or tcp:HOST:PORT (port
+    /// 0: any free port).
     #[arg(long, value_name = "ADDRESS", required = true)]
     listen: Vec<ServerAddress>,
-    /// A file with what TCP clients have to know: 64 hexadecimal digits, for nobody
-    /// else's eyes; - for standard input. They prove it, and all that is said is
-    /// encrypted.
+    /// File with the secret of TCP connections, which are then authenticated and encrypted: 64
+    /// hexadecimal digits, mode 600; - for stdin.
     #[arg(long, value_name = "FILE")]
     secret: Option<PathBuf>,
-    /// How to write its files.
+    /// How files are written.
     #[arg(long, value_enum, default_value_t = IoName::Auto)]
     io: IoName,
 }
 
 #[derive(Clone, Copy, ValueEnum)]
 enum IoName {
-    /// What is best here.
+    /// The fastest engine that works here.
     Auto,
-    /// io_uring, or not at all.
+    /// io_uring; fails where it is missing.
     Uring,
     /// A thread for each checkpoint.
     Thread,
-    /// Plain system calls.
+    /// System calls.
     Plain,
 }
 
@@ -71,18 +69,18 @@ pub fn run(arguments: Arguments) -> miette::Result<ExitCode> {
         folder: arguments.dir,
         listen,
         io: match arguments.io {
-            IoName::Auto => DiskIo::Auto,
-            IoName::Uring => DiskIo::Uring,
-            IoName::Thread => DiskIo::Thread,
-            IoName::Plain => DiskIo::Plain,
+            IoName::Auto => Io::Auto,
+            IoName::Uring => Io::Uring,
+            IoName::Thread => Io::Thread,
+            IoName::Plain => Io::Plain,
         },
         conversations_max: conversations_max(),
     };
-    let report = |text: &str| tell(format_args!("refrain: checkpoint server: {text}"));
+    let report = |text: &str| stderr::report(format_args!("checkpoint server: {text}"));
     let mut server = Server::bind(&options, report).into_diagnostic()?;
     let addresses: Vec<String> = server.addresses().map(ToString::to_string).collect();
     let mut out = stdout();
-    // Whoever started it may not care, and may have closed that.
+    // A closed stdout is no error.
     let _ = writeln!(out, "listening on {}", addresses.join(", ")).and_then(|()| out.flush());
     server.serve_until(&stop).into_diagnostic()?;
     Ok(ExitCode::SUCCESS)

@@ -1,8 +1,8 @@
 //! `refrain clean`.
 
-use crate::voice::tell;
 use clap::Args;
 use miette::{IntoDiagnostic, WrapErr};
+use refrain_job::stderr::report;
 use refrain_launch::leftovers::{self, Removal};
 use std::io::{Write, stdout};
 use std::path::PathBuf;
@@ -11,12 +11,12 @@ use std::process::ExitCode;
 /// Arguments of `refrain clean`.
 #[derive(Args)]
 pub struct Arguments {
-    /// Look for spilled logs in this folder, too.
+    /// Folder to search for logs, in addition to /dev/shm and the temporary folder.
     #[arg(long, value_name = "DIR")]
     spill_dir: Vec<PathBuf>,
 }
 
-/// Removes the files of jobs whose launcher is dead, and says which.
+/// Removes the files of jobs whose launcher is dead, and prints their names.
 pub fn run(arguments: Arguments) -> miette::Result<ExitCode> {
     for folder in &arguments.spill_dir {
         std::fs::read_dir(folder)
@@ -32,14 +32,14 @@ pub fn run(arguments: Arguments) -> miette::Result<ExitCode> {
     }
     for (path, error) in &failed {
         let path = path.display();
-        tell(format_args!("refrain: {path} cannot be removed: {error}"));
+        report(format_args!("{path} cannot be removed: {error}"));
     }
     if removed.is_empty() && failed.is_empty() {
         let names: Vec<String> = folders
             .iter()
             .map(|folder| folder.display().to_string())
             .collect();
-        writeln!(out, "nothing is left over in {}", names.join(" and ")).into_diagnostic()?;
+        writeln!(out, "no files of dead jobs in {}", names.join(" and ")).into_diagnostic()?;
     }
     Ok(if failed.is_empty() {
         ExitCode::SUCCESS

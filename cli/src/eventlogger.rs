@@ -1,17 +1,17 @@
 //! `refrain eventlogger`.
 
 use crate::secret;
-use crate::voice::tell;
 use clap::{Args, ValueEnum};
 use miette::{IntoDiagnostic, WrapErr};
 use refrain_eventlog::client::ServerAddress;
-use refrain_eventlog::logbook::StoreIo;
 use refrain_eventlog::remote::VERBS;
 use refrain_eventlog::server::{RemoteOptions, Server, ServerOptions};
 use refrain_eventlog::{Level, LoggerId};
 use refrain_job::choice::library::{LIBFABRIC, LIBIBVERBS};
 use refrain_job::choice::verbs;
 use refrain_job::config::VerbsConfig;
+use refrain_job::stderr;
+use refrain_storage::Io;
 use signal_hook::consts::{SIGINT, SIGTERM};
 use std::io::{Write, stdout};
 use std::os::unix::net::UnixStream;
@@ -21,65 +21,58 @@ use std::process::ExitCode;
 /// Arguments of `refrain eventlogger`.
 #[derive(Args)]
 pub struct Arguments {
-    /// Its folder: made if it is not there, of one logger for ever. A restart
-    /// goes on with what is in it.
+    /// Folder of the events, for this logger alone; created if missing, reused after a
+    /// restart.
     #[arg(value_name = "DIR")]
     folder: PathBuf,
-    /// Listen at unix:PATH or tcp:HOST:PORT (port 0: one that is free). A Unix socket
-    /// serves processes of the same user, a TCP port those who know the --secret;
-    /// without one, whoever reaches it.
+    /// Address to listen at: unix:PATH (for processes of the same user) or tcp:HOST:PORT (port
+    /// 0: any free port).
     #[arg(long, value_name = "ADDRESS", required = true)]
     listen: Vec<ServerAddress>,
-    /// A file with what TCP clients and peers have to know: 64 hexadecimal digits, for
-    /// nobody else's eyes; - for standard input. They prove it, and all that is said is
-    /// encrypted.
+    /// File with the secret of TCP connections, which are then authenticated and encrypted: 64
+    /// hexadecimal digits, mode 600; - for stdin.
     #[arg(long, value_name = "FILE")]
     secret: Option<PathBuf>,
-    /// Which event logger of the job it is.
+    /// Number of this event logger in the job.
     #[arg(long, value_name = "NUMBER", default_value_t = 0)]
     logger: u32,
-    /// What it acknowledges: placed (survives the death of any process) or
-    /// durable (of the host, too).
+    /// When an event is acknowledged: placed (survives the death of processes) or durable (also
+    /// that of the host).
     #[arg(long, value_enum, default_value_t = LevelName::Placed)]
     level: LevelName,
-    /// Another replica of its shard, to be asked for what this one lacks.
+    /// Address of another replica of the shard, which provides missing events.
     #[arg(long, value_name = "ADDRESS")]
     peer: Vec<ServerAddress>,
-    /// End with an error if DIR has no files of an earlier start: they were lost, with
-    /// the events that this logger acknowledged.
+    /// Fail if DIR has no files of an earlier start: acknowledged events are then lost.
     #[arg(long = "continue")]
     continues: bool,
-    /// How to write its files.
+    /// How files are written.
     #[arg(long, value_enum, default_value_t = IoName::Auto)]
     io: IoName,
-    /// Offer commits by one-sided writes too: a provider of libfabric, or verbs
-    /// (docs/design/event-remote.md).
+    /// Accept events by one-sided writes through a provider of libfabric, or verbs; see
+    /// docs/design/event-remote.md.
     #[arg(long, value_name = "PROVIDER")]
     provider: Option<String>,
-    /// Where the rings lie that clients write into, if not in DIR: a folder for this
-    /// logger alone. Devices of verbs need one in memory, such as one in /dev/shm.
+    /// Folder of the rings that clients write to, for this logger alone; in memory (/dev/shm)
+    /// for verbs [default: DIR].
     #[arg(long, value_name = "FOLDER")]
     rings: Option<PathBuf>,
-    /// The file of libfabric; else the one that REFRAIN_LIBFABRIC names, else
-    /// libfabric.so.1 as the loader finds it.
+    /// File of libfabric [default: $REFRAIN_LIBFABRIC or libfabric.so.1].
     #[arg(long, value_name = "FILE", requires = "provider")]
     libfabric: Option<PathBuf>,
-    /// The file of libibverbs; else the one that REFRAIN_LIBIBVERBS names, else
-    /// libibverbs.so.1 as the loader finds it.
+    /// File of libibverbs [default: $REFRAIN_LIBIBVERBS or libibverbs.so.1].
     #[arg(long, value_name = "FILE", requires = "provider")]
     libibverbs: Option<PathBuf>,
-    /// The RDMA device for --provider verbs; else the one that REFRAIN_VERBS_DEVICE
-    /// names, else the first that can be used.
+    /// RDMA device of --provider verbs [default: $REFRAIN_VERBS_DEVICE or the first usable].
     #[arg(long, value_name = "NAME", requires = "provider")]
     verbs_device: Option<String>,
-    /// Its port; else the first that can be used.
+    /// Port of the RDMA device [default: the first usable].
     #[arg(long, value_name = "N", requires = "provider", value_parser = clap::value_parser!(u8).range(1..))]
     verbs_port: Option<u8>,
-    /// Which of the port's addresses (GIDs) to use; else one of RoCE v2.
+    /// Index of the port's address (GID) [default: that of a RoCE v2 address].
     #[arg(long, value_name = "INDEX", requires = "provider")]
     verbs_gid_index: Option<u8>,
-    /// Bytes that a packet carries: 256, 512, 1024, 2048 or 4096; else what the
-    /// port does.
+    /// Bytes per packet: 256, 512, 1024, 2048 or 4096 [default: the port's MTU].
     #[arg(long, value_name = "BYTES", requires = "provider")]
     verbs_mtu: Option<u32>,
 }
@@ -92,11 +85,11 @@ enum LevelName {
 
 #[derive(Clone, Copy, ValueEnum)]
 enum IoName {
-    /// What is best here.
+    /// The fastest engine that works here.
     Auto,
-    /// io_uring, or not at all.
+    /// io_uring; fails where it is missing.
     Uring,
-    /// Plain system calls.
+    /// System calls.
     Plain,
 }
 
@@ -126,9 +119,9 @@ pub fn run(arguments: Arguments) -> miette::Result<ExitCode> {
         }
     }
     options.io = match arguments.io {
-        IoName::Auto => StoreIo::Auto,
-        IoName::Uring => StoreIo::Uring,
-        IoName::Plain => StoreIo::Plain,
+        IoName::Auto => Io::Auto,
+        IoName::Uring => Io::Uring,
+        IoName::Plain => Io::Plain,
     };
     let port = verbs::port(&VerbsConfig {
         device: arguments.verbs_device,
@@ -146,11 +139,11 @@ pub fn run(arguments: Arguments) -> miette::Result<ExitCode> {
         port,
     });
     let number = logger.0;
-    let report = move |text: &str| tell(format_args!("refrain: event logger {number}: {text}"));
+    let report = move |text: &str| stderr::report(format_args!("event logger {number}: {text}"));
     let mut server = Server::bind(options, report).into_diagnostic()?;
     let addresses: Vec<String> = server.addresses().map(ToString::to_string).collect();
     let mut out = stdout();
-    // Whoever started it may not care, and may have closed that.
+    // A closed stdout is no error.
     let _ = writeln!(out, "listening on {}", addresses.join(", ")).and_then(|()| out.flush());
     server.serve_until(&stop).into_diagnostic()?;
     Ok(ExitCode::SUCCESS)

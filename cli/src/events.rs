@@ -1,4 +1,4 @@
-//! `refrain events`: what event loggers have.
+//! `refrain events`: events of event loggers.
 
 mod show;
 mod source;
@@ -18,36 +18,35 @@ pub struct Arguments {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Print the events of a rank, one a line.
+    /// Print the events of a rank, one per line.
     Show(show::Arguments),
-    /// How many events of which kind there are, rank by rank, and how many for
-    /// each message.
+    /// Count events by rank and kind, and per message.
     Stats(stats::Arguments),
-    /// Measure what an event logger takes from many clients here.
+    /// Measure the event rate of an event logger with many clients.
     Bench(refrain_bench::event_bench::Arguments),
 }
 
-/// Where events are looked for.
+/// Where events are read from.
 #[derive(Args)]
 pub struct Where {
-    /// The folder of a job (--event-dir) or of one event logger, or the addresses
-    /// of the replicas of one shard: unix:PATH or tcp:HOST:PORT, with plus signs
-    /// between them.
+    /// Folder of a job (--event-dir) or of an event logger, or addresses of a shard's replicas:
+    /// unix:PATH or tcp:HOST:PORT, `+` between them.
     #[arg(value_name = "DIR|ADDRESS")]
     source: String,
-    /// The file that the loggers of tcp:… were given as --secret.
+    /// File with the --secret of the event loggers at tcp: addresses.
     #[arg(long, value_name = "FILE")]
     secret: Option<PathBuf>,
-    /// Which job, as hexadecimal; needed when there are several.
+    /// Number of the job, hexadecimal; required if there are several.
     #[arg(long, value_name = "HEX", value_parser = job)]
     job: Option<u64>,
-    /// How long an event logger may take to answer.
+    /// Time limit for an event logger to answer.
     #[arg(long, value_name = "SECONDS", default_value = "10", value_parser = seconds::milliseconds)]
     timeout: u64,
 }
 
 fn job(text: &str) -> Result<u64, String> {
-    u64::from_str_radix(text, 16).map_err(|error| format!("no job's number: {error}"))
+    u64::from_str_radix(text, 16)
+        .map_err(|error| format!("use the hexadecimal number of a job: {error}"))
 }
 
 /// Runs the command.

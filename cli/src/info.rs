@@ -1,12 +1,13 @@
 //! `refrain info`.
 
+use crate::fabrics;
 use crate::ports::Ports;
 use crate::providers;
 use crate::verbs::{self, Surroundings};
 use clap::Args;
 use miette::IntoDiagnostic;
 use refrain_job::choice::library::{LIBFABRIC, LIBIBVERBS};
-use refrain_job::choice::{self, Choice, Provider};
+use refrain_job::choice::{self, Choice, Provider, provider};
 use refrain_job::config::VerbsConfig;
 use refrain_job::machine::default_log_bytes;
 use refrain_verbs::{Device, MemoryLock};
@@ -24,24 +25,21 @@ const COLLAPSE_SINCE: (u32, u32) = (6, 1);
 /// Arguments of `refrain info`.
 #[derive(Args)]
 pub struct Arguments {
-    /// List libfabric's providers: which are usable, and what each promises.
+    /// List libfabric's providers, with their guarantees.
     #[arg(long)]
     providers: bool,
-    /// List the RDMA devices of libibverbs: their ports, addresses and limits, what
-    /// would be chosen, and what is in the way.
+    /// List RDMA devices: ports, addresses, limits, the chosen port, and obstacles.
     #[arg(long, conflicts_with = "providers")]
     verbs: bool,
-    /// The file of libfabric; else the one that REFRAIN_LIBFABRIC names, else
-    /// libfabric.so.1 as the loader finds it.
+    /// File of libfabric [default: $REFRAIN_LIBFABRIC or libfabric.so.1].
     #[arg(long, value_name = "FILE")]
     libfabric: Option<PathBuf>,
-    /// The file of libibverbs; else the one that REFRAIN_LIBIBVERBS names, else
-    /// libibverbs.so.1 as the loader finds it.
+    /// File of libibverbs [default: $REFRAIN_LIBIBVERBS or libibverbs.so.1].
     #[arg(long, value_name = "FILE")]
     libibverbs: Option<PathBuf>,
 }
 
-/// Prints what this machine offers, what is chosen and why.
+/// Prints fabrics, limits and settings of this machine.
 pub fn run(arguments: &Arguments) -> miette::Result<ExitCode> {
     let libibverbs = LIBIBVERBS.or_of_environment(arguments.libibverbs.clone());
     let ports = Ports::find(libibverbs.as_deref());
@@ -71,11 +69,11 @@ fn verbs_text(found: &Result<Ports, String>) -> String {
 
 fn fabrics_text(arguments: &Arguments, ports: &Result<Ports, String>) -> String {
     let file = LIBFABRIC.or_of_environment(arguments.libfabric.clone());
-    let found = choice::providers(file.as_deref());
+    let found = provider::installed(file.as_deref()).map_err(|error| error.to_string());
     let found = found.as_deref().map_err(String::as_str);
     if arguments.providers {
-        let version = choice::library_version(file.as_deref());
-        return providers::text(found, version.as_deref().unwrap_or_default());
+        let version = provider::library_version(file.as_deref());
+        return providers::text(found, &version.unwrap_or_default());
     }
     let devices = ports.as_ref().map(|ports| &*ports.devices);
     text(found, devices.map_err(String::as_str))
@@ -120,15 +118,15 @@ fn text(found: Result<&[Provider], &str>, devices: Result<&[Device], &str>) -> S
     line("same addresses", same_addresses());
     line(
         "--record-clocks",
-        match refrain_launch::preload::library() {
+        match refrain_launch::clocks::library() {
             Ok(library) => format!("by {}", library.display()),
             Err(why) => format!("only World::time and refrain_wtime: {why}"),
         },
     );
-    let (auto, why) = choice::auto_fabric(port, found);
+    let (auto, why) = fabrics::auto_fabric(port, found);
     line("--fabric auto", format!("{auto}: {why}"));
     let _ = writeln!(text, "\nfabrics");
-    for found in choice::fabrics(port, found) {
+    for found in fabrics::fabrics(port, found) {
         let state = if found.usable {
             "available"
         } else {

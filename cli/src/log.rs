@@ -1,4 +1,4 @@
-//! `refrain log`: what is in a folder of spilled logs.
+//! `refrain log`: payload logs in a folder.
 
 mod ls;
 mod show;
@@ -22,26 +22,23 @@ pub struct Arguments {
 
 #[derive(Subcommand)]
 enum Command {
-    /// List the logs: whose they are, how much they hold, whether their job
-    /// still runs.
+    /// List logs: channel, size, and whether their job is running.
     Ls(Listing),
     /// Print the records or messages of one log.
     Show(show::Arguments),
-    /// Check every checksum. Status 1 when anything is damaged; what was being
-    /// written when a rank died is not.
+    /// Verify checksums; exit status 1 if a chunk is damaged.
     Verify(Listing),
-    /// Measure what a log costs on a disk: the disk alone, the log appended and
-    /// spilled to it, the log read back. Removes its files.
+    /// Measure a disk, and the log on it: written, spilled, read back.
     Bench(refrain_bench::log_bench::Arguments),
 }
 
 /// Arguments of `ls` and `verify`.
 #[derive(Args)]
 struct Listing {
-    /// The folder that --spill-dir named.
+    /// Folder of the logs (--spill-dir).
     #[arg(value_name = "DIR")]
     folder: PathBuf,
-    /// One JSON object a line instead of text.
+    /// Print one JSON object per line.
     #[arg(long)]
     json: bool,
 }
@@ -61,7 +58,7 @@ pub fn run(arguments: &Arguments) -> miette::Result<ExitCode> {
     });
     match status {
         Ok(status) => Ok(status),
-        // Whoever reads has seen enough.
+        // The reader has closed its end.
         Err(Failure::Output(error)) if error.kind() == ErrorKind::BrokenPipe => {
             Ok(ExitCode::SUCCESS)
         }
@@ -96,17 +93,17 @@ fn open(folder: &Path, selection: Selection) -> Result<LogImage, Failure> {
     LogImage::open(folder, selection).map_err(|error| {
         Failure::Report(match error.error.kind() {
             ErrorKind::NotFound => {
-                miette!("there is no folder {shown}: give the one that --spill-dir named")
+                miette!("folder {shown} does not exist: name that of --spill-dir")
             }
             ErrorKind::NotADirectory => {
-                miette!("{shown} is not a folder: give the folder that it is in")
+                miette!("{shown} is not a folder: name the folder that it is in")
             }
             _ => miette!("{error}"),
         })
     })
 }
 
-/// Whether the process that started a job still runs.
+/// Whether the launcher of a job is running.
 fn is_running(launcher: Launcher) -> bool {
     let Launcher {
         process,

@@ -1,10 +1,11 @@
-//! `refrain`: starts jobs, measures, and says what a machine can do.
+//! `refrain`: starts and measures jobs, and shows what a machine supports.
 
 mod bench;
 mod checkpointd;
 mod clean;
 mod eventlogger;
 mod events;
+mod fabrics;
 mod info;
 mod log;
 mod ports;
@@ -13,7 +14,6 @@ mod run;
 mod secret;
 mod statistics;
 mod verbs;
-mod voice;
 
 use clap::{Parser, Subcommand};
 use miette::IntoDiagnostic;
@@ -39,39 +39,38 @@ struct CommandLine {
     reason = "there is one, and it is read once"
 )]
 enum Command {
-    /// Start the ranks of a job, on this host or on others.
+    /// Run a job.
     Run(run::Arguments),
-    /// The part of `run --host` on another host; started by it.
+    /// Serve a launcher on another host; started by `run --host`.
     #[command(hide = true)]
     Agent,
-    /// Say what this machine offers, what is chosen and why.
+    /// Show the fabrics, devices and limits of this machine.
     Info(info::Arguments),
-    /// Remove what killed jobs have left behind.
+    /// Remove files of jobs that were killed.
     Clean(clean::Arguments),
-    /// Keep checkpoints for the ranks of jobs.
+    /// Run a checkpoint server.
     #[command(name = "checkpointd")]
     CheckpointServer(checkpointd::Arguments),
-    /// Keep determinants for the ranks of jobs.
+    /// Run an event logger.
     #[command(name = "eventlogger")]
     EventLogger(eventlogger::Arguments),
-    /// List, print or check logs that ranks have spilled to a folder.
+    /// List, print or verify payload logs in a folder.
     Log(log::Arguments),
-    /// Show what event loggers have.
+    /// Print or count the events of event loggers.
     Events(events::Arguments),
-    /// Let jobs run for long, with faults.
+    /// Run experiments and long jobs with faults.
     Bench(bench::Arguments),
-    /// Measure latency and bandwidth between two ranks, protocol beside protocol.
+    /// Measure latency and bandwidth between two ranks, with each protocol.
     Netpipe(refrain_bench::netpipe::Arguments),
-    /// A measuring rank; started by `netpipe`.
+    /// Serve as a measuring rank; started by `netpipe`.
     #[command(hide = true)]
     NetpipeRank,
 }
 
-/// Lines of reports are as long as they are: terminals wrap them, and a command that is
-/// to be tried stays in one piece.
+/// Lines of reports are not wrapped: a command in them can be copied.
 fn leave_lines_whole() {
     let handler = || miette::MietteHandlerOpts::new().wrap_lines(false).build();
-    // Refused only when there is a hook already.
+    // Fails only if there is a hook already.
     let _ = miette::set_hook(Box::new(move |_| Box::new(handler())));
 }
 
@@ -91,7 +90,7 @@ fn main() -> ExitCode {
         Command::NetpipeRank => refrain_bench::netpipe::rank_main(),
     };
     result.unwrap_or_else(|report| {
-        voice::tell(format_args!("{report:?}"));
+        refrain_job::stderr::print(format_args!("{report:?}"));
         ExitCode::FAILURE
     })
 }

@@ -99,10 +99,10 @@ pub fn file_in<'a>(maps: &'a str, library: &str) -> Option<&'a str> {
 }
 
 #[cfg(test)]
-mod tests {
+pub mod tests {
     use super::*;
 
-    fn provider(name: &str, usable: Result<(), String>) -> Provider {
+    pub fn provider(name: &str, usable: Result<(), String>) -> Provider {
         Provider {
             name: name.into(),
             version: (117, 0),

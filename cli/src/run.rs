@@ -4,13 +4,13 @@ mod arguments;
 
 pub use arguments::Arguments;
 
-use crate::voice::tell;
 use crate::{secret, statistics};
 use miette::{IntoDiagnostic, Report, miette};
 use refrain_checkpoint::{Place, ServerAddress};
 use refrain_job::JobError;
 use refrain_job::choice::events::Loggers;
 use refrain_job::config::{EventConfig, JobConfig, RecoveryConfig, VerbsConfig};
+use refrain_job::stderr::{print, report};
 use refrain_launch::leftovers;
 use refrain_launch::{
     EventLoggerSpec, FaultSpec, HostsSpec, Job, JobSpec, LaunchError, MAX_RESTARTS_DEFAULT,
@@ -171,13 +171,13 @@ pub fn run(arguments: Arguments) -> miette::Result<ExitCode> {
             }
             let outcome = job.wait().into_diagnostic()?;
             if arguments.stats {
-                tell(statistics::text(&outcome.statistics));
+                print(statistics::text(&outcome.statistics));
                 let recoveries = statistics::recoveries(&outcome.recoveries);
-                recoveries.into_iter().for_each(tell);
+                recoveries.into_iter().for_each(print);
                 let checkpoints = statistics::checkpoints(&outcome.checkpoints);
-                checkpoints.into_iter().for_each(tell);
+                checkpoints.into_iter().for_each(print);
             }
-            let status = report(&outcome);
+            let status = exit_code(&outcome);
             write_statistics(
                 &arguments.output.stats_file,
                 &arguments.events.event_dir,
@@ -187,7 +187,7 @@ pub fn run(arguments: Arguments) -> miette::Result<ExitCode> {
         }
         Err(error) => {
             let status = status_of(&error);
-            tell(format!("{:?}", Report::msg(error)));
+            print(format_args!("{:?}", Report::msg(error)));
             Ok(ExitCode::from(status))
         }
     }
@@ -205,7 +205,7 @@ fn write_statistics(
         && let Err(error) = statistics::write(&path, outcome)
     {
         let path = path.display();
-        tell(format!("refrain: {path}: cannot be written: {error}"));
+        report(format_args!("{path}: cannot be written: {error}"));
     }
     match file {
         Some(path) => statistics::write(path, outcome).map_err(|error| {
@@ -229,9 +229,9 @@ fn status_of(error: &LaunchError) -> u8 {
     }
 }
 
-fn report(outcome: &Outcome) -> ExitCode {
+fn exit_code(outcome: &Outcome) -> ExitCode {
     if let Some(failure) = &outcome.failure {
-        tell(format!("refrain: {failure}"));
+        report(format_args!("{failure}"));
     }
     ExitCode::from(u8::try_from(outcome.status).unwrap_or(1))
 }

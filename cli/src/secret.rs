@@ -6,11 +6,11 @@ use std::io::{self, BufRead as _, Read as _};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 
-/// Longer files hold something else.
+/// Longer files are not secrets.
 const FILE_BYTES_MAX: u64 = 4096;
 
-/// Reads a secret from a file that nobody else may read; `-` is standard input, one
-/// line of it. `option` names it.
+/// Reads a secret from a file with mode 600, or the first line of stdin for `-`.
+/// `option` names it.
 pub fn read(option: &str, path: &Path) -> miette::Result<Secret> {
     let shown = path.display();
     let failed = |error: io::Error| miette!("{option} {shown}: {error}");
@@ -26,7 +26,7 @@ pub fn read(option: &str, path: &Path) -> miette::Result<Secret> {
         let mode = file.metadata().map_err(failed)?.mode();
         if mode & 0o077 != 0 {
             return Err(miette!(
-                "{option} {shown}: others may read it: chmod 600 {shown}, and make a new secret if they may have"
+                "{option} {shown}: other users can read the file: run chmod 600 {shown}, and replace the secret"
             ));
         }
         file.take(FILE_BYTES_MAX)

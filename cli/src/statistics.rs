@@ -20,7 +20,7 @@ struct File<'a> {
     total: &'a Statistics,
     /// Deaths of ranks that were started again.
     recoveries: &'a [Recovery],
-    /// By rank; empty where nobody was asked for any, and nobody took one.
+    /// By rank; empty if no checkpoint was requested or taken.
     checkpoints: &'a [CheckpointCounts],
     /// Logged events to messages (table I of Bouteiller, Bosilca, Dongarra 2007).
     events_per_message: f64,

@@ -33,7 +33,7 @@ fn what_cannot_be_is_refused_with_what_can() {
         ),
         (
             "run -n 2 --fabric ofi: -- true",
-            &["--fabric", "without a provider"],
+            &["--fabric", "has no provider"],
         ),
         (
             "run -n 2 --peer-timeout 0 -- true",

@@ -331,8 +331,8 @@ fn what_cannot_be_is_said() {
         assert!(!said.contains("panicked"), "{said}");
     };
     let with = |options: &str| format!("-n 2 --protocol pessimist {options}");
-    says(&with("--event-loggers 0"), "at least 1 and at most 64");
-    says(&with("--event-replicas 10"), "at most 9");
+    says(&with("--event-loggers 0"), "use 1 to 64");
+    says(&with("--event-replicas 10"), "from 1 to 9");
     says(&with("--stable maybe"), "placed, durable");
     says(&with("--stable-quorum most"), "majority, all");
     says(

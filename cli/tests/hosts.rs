@@ -106,7 +106,9 @@ fn a_lost_agent_takes_its_ranks_and_ends_the_job() {
     ranks.iter().for_each(Process::expect_end);
     hosts.agent("a").expect_end();
     assert!(
-        ended.err.contains("host b: the agent there is lost"),
+        ended
+            .err
+            .contains("host b: the connection to the agent is lost"),
         "{ended:?}"
     );
     assert!(ended.err.contains("(2)"), "{ended:?}");

@@ -232,7 +232,7 @@ fn a_folder_that_is_none_is_told_in_one_line() {
     }
     fs::write(&a_file, "").unwrap();
     for (path, words) in [
-        (folder.path().join("missing"), "there is no folder"),
+        (folder.path().join("missing"), "does not exist"),
         (a_file, "is not a folder"),
     ] {
         for (command, options) in [

@@ -223,7 +223,7 @@ fn replicas_without_their_files_do_not_answer_for_the_others() {
             continue;
         }
         assert!(
-            ended.err.contains("goes on with 2 of its shard"),
+            ended.err.contains("continues with 2 of its shard"),
             "{ended:?}"
         );
         let events = format!(" {} events", 2 * ROUNDS);

@@ -211,12 +211,12 @@ fn clean_finds_nothing_of_a_job_that_was_killed() {
             .expect(0)
             .out
     };
-    assert!(clean().contains("nothing is left over"));
+    assert!(clean().contains("no files of dead jobs"));
     let left = folder.path().join("refrain-4194999-1-segment");
     std::fs::write(&left, "x").unwrap();
     assert!(clean().contains("refrain-4194999-1-segment"));
     assert!(!left.exists());
-    assert!(clean().contains("nothing is left over"));
+    assert!(clean().contains("no files of dead jobs"));
 }
 
 #[test]

@@ -182,7 +182,9 @@ fn a_container_that_forbids_it_is_told_of_once_and_the_job_recovers() {
     let refuse = libc::SECCOMP_RET_ERRNO | libc::EPERM as u32;
     for action in [refuse, libc::SECCOMP_RET_KILL_PROCESS] {
         let (ended, lives) = lives("", &[], |command| forbid(command, action));
-        let told = ended.err.matches("each life of a rank has other addresses");
+        let told = ended
+            .err
+            .matches("each incarnation of a rank has other addresses");
         assert_eq!(told.count(), 1, "{}", ended.err);
         for forbidden in ["personality", "other stack guards", "ptrace"] {
             assert!(ended.err.contains(forbidden), "{}", ended.err);

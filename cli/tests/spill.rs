@@ -249,23 +249,23 @@ fn settings_that_cannot_be_are_refused() {
         (
             "--log-disk 1G".to_owned(),
             2,
-            "says nothing without --spill-dir",
+            "has no effect without --spill-dir",
         ),
         (
             "--keep-log".to_owned(),
             2,
-            "says nothing without --spill-dir",
+            "has no effect without --spill-dir",
         ),
         (
             "--spill-dir /no/such/folder".to_owned(),
             2,
-            "make the folder",
+            "create the folder",
         ),
-        (format!("--spill-dir {file}"), 2, "is no folder"),
+        (format!("--spill-dir {file}"), 2, "not a folder"),
         (
             format!("--spill-dir {here} --log-disk 1K"),
             2,
-            "the least is",
+            "the minimum is",
         ),
         (
             format!("--spill-dir {here} --spill-io aio"),

@@ -12,7 +12,7 @@ mod files;
 mod terms;
 
 pub use crate::acceptor::{Refusal, Verdict};
-pub use crate::store::{StoreError, StoreIo};
+pub use crate::store::StoreError;
 pub use archive::Archive;
 pub use terms::{LogbookOptions, ReadError, Standing, Ticket};
 
@@ -21,7 +21,6 @@ use crate::acceptor::{self, Beginning, Origin, Row, Step};
 use crate::message::Holding;
 use crate::store::appender::Appender;
 use crate::store::contents::{Contents, Tracked};
-use crate::store::disk::Disk;
 use crate::store::folder::OwnFolder;
 use crate::store::format::{BATCH_ENTRY_BYTES_MAX, append_batch, append_row, row_entry_bytes};
 use crate::store::read::{Question, Reader, within};
@@ -33,6 +32,7 @@ use files::prepare;
 use refrain_logging::determinant::EventIndex;
 use refrain_logging::determinant::batch::BatchHeader;
 use refrain_ring::{Clock, Incarnation, Rank};
+use refrain_storage::Directory;
 use std::os::fd::BorrowedFd;
 use std::path::Path;
 
@@ -70,26 +70,31 @@ impl Logbook {
     /// See [`StoreError`].
     pub fn open(folder: &Path, options: LogbookOptions) -> Result<Self, StoreError> {
         let disk = OwnFolder::open(folder, options.sync, options.io, options.continues)?;
-        Self::open_on(Box::new(disk), &options)
+        Self::of(disk, &options)
     }
 
-    /// The same on any disk.
+    /// The same in any directory, which is not locked.
     ///
     /// # Errors
     /// See [`StoreError`].
-    pub fn open_on(mut disk: Box<dyn Disk>, options: &LogbookOptions) -> Result<Self, StoreError> {
-        let found = replay(&*disk)?;
+    pub fn open_on(directory: Directory, options: &LogbookOptions) -> Result<Self, StoreError> {
+        let disk = OwnFolder::open_in(directory, options.sync, options.io)?;
+        Self::of(disk, options)
+    }
+
+    fn of(mut disk: OwnFolder, options: &LogbookOptions) -> Result<Self, StoreError> {
+        let found = replay(&disk.folder)?;
         if let Some(logger) = found.logger
             && logger != options.logger
         {
             return Err(StoreError::OtherLogger {
-                file: disk.folder(),
+                file: disk.folder.folder(),
                 found: logger.0,
                 wanted: options.logger.0,
             });
         }
         let mut contents = found.contents;
-        prepare(&mut *disk, &contents, &found.leftovers, options.sync)?;
+        prepare(&mut disk, &contents, &found.leftovers, options.sync)?;
         for tracked in &mut contents.rows {
             tracked.written = tracked.end();
             if options.sync {
@@ -449,7 +454,7 @@ impl Logbook {
 
     fn reader(&self) -> Reader<'_> {
         Reader {
-            files: self.appender.disk(),
+            files: &self.appender.disk().folder,
             contents: &self.contents,
         }
     }

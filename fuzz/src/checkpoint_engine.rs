@@ -2,7 +2,7 @@
 
 use crate::input::Input;
 use refrain_rank::checkpoint::{EnginePartError, decode_engine, encode_engine};
-use refrain_ring::{Clock, Rank, Ssn};
+use refrain_ring::{Clock, Frontier, Rank, Ssn, Stream};
 use refrain_transport::engine::{Beginning, Delivered, ToSelf};
 
 const LENGTH: core::ops::Range<usize> = 8..16;
@@ -51,15 +51,15 @@ fn from_input(input: &mut Input<'_>) -> (Rank, Beginning) {
         ..Beginning::default()
     };
     for _ in 0..size {
-        beginning.next_ssns.push(Ssn(input.u64()));
-        let mut except: Vec<_> = (0..input.u8() % 4).map(|_| Ssn(input.u64() >> 1)).collect();
+        beginning.next.push(frontier(input));
+        let mut except: Vec<_> = (0..input.u8() % 4).map(|_| ssn(input)).collect();
         except.sort_unstable();
         except.dedup();
-        let least = except.last().map_or(0, |last| last.0 + 1);
-        let until = Ssn(input.u64().max(least));
+        let mut until = frontier(input);
+        except.iter().for_each(|ssn| until.raise_to(ssn.next()));
         beginning.delivered.push(Delivered { until, except });
     }
-    let own_next = beginning.next_ssns[rank.index()].0;
+    let own_next = beginning.next[rank.index()].program.0;
     let count = u64::from(input.u8() % 4).min(own_next);
     for ssn in own_next - count..own_next {
         beginning.to_self.push(ToSelf {
@@ -72,19 +72,30 @@ fn from_input(input: &mut Input<'_>) -> (Rank, Beginning) {
     (rank, beginning)
 }
 
+/// A message of one of four streams.
+fn ssn(input: &mut Input<'_>) -> Ssn {
+    let stream = Stream(u16::from(input.u8() % 4));
+    Ssn(Ssn::first(stream).0 + (input.u64() >> 13))
+}
+
+fn frontier(input: &mut Input<'_>) -> Frontier {
+    Frontier::from(ssn(input)).max(&ssn(input).into())
+}
+
 /// Of a rank alone, of one among several with counters beyond 2^32 and messages
 /// that are missing, of one with messages to itself.
 pub fn seeds() -> Vec<Vec<u8>> {
     let input: Vec<u8> = (0..200).collect();
     let plain = Beginning {
-        next_ssns: vec![Ssn(0)],
+        next: vec![Frontier::default()],
         delivered: vec![Delivered::default()],
         ..Beginning::default()
     };
     let far = (1 << 32) + 5;
+    let internal = Ssn(Ssn::first(Stream(2)).0 + far);
     let delivered = Delivered {
-        until: Ssn(far),
-        except: vec![Ssn(3), Ssn(far - 1)],
+        until: Frontier::from(Ssn(far)).max(&internal.next().into()),
+        except: vec![Ssn(3), Ssn(far - 1), internal],
     };
     let to_self = ToSelf {
         ssn: Ssn(far),
@@ -94,7 +105,7 @@ pub fn seeds() -> Vec<Vec<u8>> {
     };
     let full = Beginning {
         clock: Clock(far),
-        next_ssns: vec![Ssn(1), Ssn(far + 1)],
+        next: vec![internal.into(), Ssn(far + 1).into()],
         delivered: vec![delivered, Delivered::default()],
         to_self: vec![to_self],
     };

@@ -2,15 +2,15 @@
 
 use crate::input::Input;
 use refrain_rank::checkpoint::{LogPartError, LogReader, LogWriter};
-use refrain_ring::{Incarnation, Rank, RecordHeader, RecordKind, Ssn};
+use refrain_ring::{Frontier, Incarnation, Rank, RecordHeader, RecordKind, Ssn, Stream};
 
 /// A log part as it was read.
 #[derive(Debug, PartialEq, Eq)]
 struct Log {
     source: Rank,
     destination: Rank,
-    until: Ssn,
-    kept_from: Ssn,
+    until: Frontier,
+    kept_from: Frontier,
     records: Vec<(RecordHeader, Vec<u8>)>,
 }
 
@@ -28,28 +28,29 @@ fn decode_then_encode(bytes: &[u8]) {
     };
     // Where everything is free by the end mark is not given.
     let mut again = encode(&log);
-    let end = again.len() - RecordHeader::BYTES - 4;
+    let mark_bytes = |streams| RecordHeader::BYTES + 8 + 8 * streams + 4;
+    let end = again.len() - mark_bytes(log.kept_from.all().count());
     again.truncate(end);
     assert_eq!(again, bytes[..end], "{log:?}");
-    assert_eq!(end + RecordHeader::BYTES + 4, read_bytes);
+    assert!(end + mark_bytes(1) <= read_bytes);
 }
 
 fn decode(mut bytes: &[u8]) -> Result<(Log, usize), LogPartError> {
     let all = bytes.len();
     let from: &mut &[u8] = &mut bytes;
     let mut reader = LogReader::begin(from)?;
-    let (source, until) = (reader.source(), reader.until());
+    let (source, until) = (reader.source(), reader.until().clone());
     let mut records = Vec::new();
     while let Some((header, payload)) = reader.next(from)? {
         assert_eq!(header.payload_bytes as usize, payload.len());
-        assert!(header.ssn < until && header.source == source);
+        assert!(until.is_beyond(header.ssn) && header.source == source);
         records.push((header, payload.to_vec()));
     }
     let log = Log {
         source: reader.source(),
         destination: reader.destination(),
-        until: reader.until(),
-        kept_from: reader.until(),
+        kept_from: until.clone(),
+        until,
         records,
     };
     let left = bytes.len();
@@ -59,24 +60,32 @@ fn decode(mut bytes: &[u8]) -> Result<(Log, usize), LogPartError> {
 fn encode(log: &Log) -> Vec<u8> {
     let mut bytes = Vec::new();
     let out = &mut bytes;
-    let begun = LogWriter::begin(out, log.source, log.destination, log.until);
+    let begun = LogWriter::begin(out, log.source, log.destination, &log.until);
     let mut writer = begun.expect("memory takes it");
     for (header, payload) in &log.records {
         writer
             .record(out, header, payload)
             .expect("memory takes it");
     }
-    writer.end(out, log.kept_from).expect("memory takes it");
+    writer.end(out, &log.kept_from).expect("memory takes it");
     bytes
 }
 
 fn from_input(input: &mut Input<'_>) -> Log {
     let source = Rank(input.u32());
     let destination = Rank(input.u32());
-    let first = input.u64() >> 1;
+    let first = input.u64() >> 13;
     let mut records = Vec::new();
     let messages = u64::from(input.u8() % 5);
-    for ssn in first..first + messages {
+    let mut next = Frontier::from(Ssn(first));
+    next.raise_to(Ssn(Ssn::first(Stream(2)).0 + first));
+    let kept_from = match messages {
+        0 => next.clone(),
+        _ => Frontier::default().with_internal_of(&next),
+    };
+    for _ in 0..messages {
+        let is_internal = input.u8() % 3 == 0 && messages > 4;
+        let ssn = next.take_next(Stream(if is_internal { 2 } else { 0 }));
         let parts: Vec<Vec<u8>> = (0..1 + input.u8() % 3)
             .map(|_| [input.bytes(), vec![input.u8()]].concat())
             .collect();
@@ -93,7 +102,7 @@ fn from_input(input: &mut Input<'_>) -> Log {
                 flags: u16::from(input.u8() % 2),
                 incarnation: Incarnation(input.u32()),
                 source,
-                ssn: Ssn(ssn),
+                ssn,
                 context: input.u32(),
                 tag: input.u32().cast_signed(),
                 extent: if is_first { message_bytes } else { offset } as u64,
@@ -105,8 +114,8 @@ fn from_input(input: &mut Input<'_>) -> Log {
     Log {
         source,
         destination,
-        until: Ssn(first + messages),
-        kept_from: Ssn(if messages == 0 { first } else { 0 }),
+        until: next,
+        kept_from,
         records,
     }
 }

@@ -4,10 +4,11 @@
 use crate::frames::{decode_then_encode, encode_then_decode, encoded};
 use crate::input::Input;
 use refrain_checkpoint::buffer::Strip;
-use refrain_checkpoint::faulty::FaultyDisk;
 use refrain_checkpoint::message::{FoundHere, PROTOCOL, Refusal, ToClient, ToServer};
 use refrain_checkpoint::server::Desk;
 use refrain_checkpoint::server::session::{Answer, Session};
+use refrain_storage::Directory;
+use refrain_storage::simulated::SimulatedDisk;
 use refrain_wire::Frame;
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -32,8 +33,8 @@ pub fn check(bytes: &[u8]) {
 
 /// Says anything in any order; it is answered, or was nothing.
 fn conversation(bytes: &[u8]) {
-    let disk = FaultyDisk::new(1);
-    let mut session = Session::new(Arc::new(Desk::new(Arc::new(disk))));
+    let disk = SimulatedDisk::new(1);
+    let mut session = Session::new(Arc::new(Desk::new(Directory::from(disk))));
     let input = &mut Input::new(bytes);
     session.message(ToServer::Hello {
         job: 1,

@@ -42,7 +42,10 @@ fn encode_then_decode(input: &mut Input<'_>) {
         0 => Control::ClearToSend { ssn },
         1 => Control::Matched { ssn },
         2 => Control::Horizon { ssn },
-        3 => Control::Restart { ssn },
+        3 => Control::Restart {
+            ssn,
+            others: input.u32(),
+        },
         _ => Control::AskMatched { ssn },
     };
     let (source, incarnation) = (Rank(input.u32()), Incarnation(input.u32()));
@@ -65,7 +68,7 @@ pub fn seeds() -> Vec<Vec<u8>> {
         Control::ClearToSend { ssn },
         Control::Matched { ssn },
         Control::Horizon { ssn },
-        Control::Restart { ssn },
+        Control::Restart { ssn, others: 7 },
         Control::AskMatched { ssn },
     ]
     .map(|control| to_bytes(control.encode(Rank(2), Incarnation(1))))

@@ -4,51 +4,24 @@
 use crate::input::Input;
 use core::ops::ControlFlow;
 use refrain_eventlog::logbook::Archive;
-use refrain_eventlog::store::disk::ReadFiles;
 use refrain_logging::determinant::EventIndex;
 use refrain_logging::determinant::batch::{BatchHeader, HEADER_BYTES, job_tag};
 use refrain_ring::{Clock, Incarnation, Rank};
-use std::collections::BTreeMap;
-use std::io;
-use std::path::PathBuf;
+use refrain_storage::Directory;
+use refrain_storage::simulated::SimulatedDisk;
 
 const PAGE_BYTES: usize = 4096;
 const SALT: u64 = 0x5a17;
 const FILES_MAX: u64 = 3;
 const GROUPS_MAX: u8 = 4;
 
-#[derive(Debug)]
-struct Folder(BTreeMap<u64, Vec<u8>>);
-
-impl Folder {
-    fn file(&self, file: u64) -> io::Result<&Vec<u8>> {
-        self.0.get(&file).ok_or(io::ErrorKind::NotFound.into())
+/// A folder with these files, by number.
+fn folder(files: &[Vec<u8>]) -> Directory {
+    let disk = SimulatedDisk::new(0);
+    for (number, bytes) in (1..).zip(files) {
+        disk.put(&format!("events-{number:012}"), bytes);
     }
-}
-
-impl ReadFiles for Folder {
-    fn files(&self) -> io::Result<Vec<u64>> {
-        Ok(self.0.keys().copied().collect())
-    }
-
-    fn length(&self, file: u64) -> io::Result<u64> {
-        Ok(self.file(file)?.len() as u64)
-    }
-
-    fn read_at(&self, file: u64, place: u64, into: &mut [u8]) -> io::Result<usize> {
-        let rest = self.file(file)?.get(place as usize..).unwrap_or_default();
-        let bytes = rest.len().min(into.len());
-        into[..bytes].copy_from_slice(&rest[..bytes]);
-        Ok(bytes)
-    }
-
-    fn path(&self, file: u64) -> PathBuf {
-        file.to_string().into()
-    }
-
-    fn folder(&self) -> PathBuf {
-        "folder".into()
-    }
+    disk.into()
 }
 
 /// Once as one file as it is, once as the contents of groups whose checksums
@@ -56,9 +29,9 @@ impl ReadFiles for Folder {
 pub fn check(bytes: &[u8]) {
     let mut page = header(1);
     page.extend(bytes);
-    read(Folder([(1, page)].into()));
+    read(folder(&[page]));
     let mut input = Input::new(bytes);
-    let mut folder = BTreeMap::new();
+    let mut files = Vec::new();
     let mut group_number = 1;
     for file in 1..=1 + u64::from(input.u8()) % FILES_MAX {
         let mut file_bytes = header(file);
@@ -67,13 +40,13 @@ pub fn check(bytes: &[u8]) {
             append_group(&mut file_bytes, group_number, &content, group == 0);
             group_number += 1;
         }
-        folder.insert(file, file_bytes);
+        files.push(file_bytes);
     }
-    read(Folder(folder));
+    read(folder(&files));
 }
 
-fn read(folder: Folder) {
-    let archive = match Archive::open_on(Box::new(folder)) {
+fn read(folder: Directory) {
+    let archive = match Archive::open_on(folder) {
         Ok(archive) => archive,
         Err(error) => {
             assert!(!error.to_string().is_empty());
@@ -196,7 +169,7 @@ mod tests {
     fn the_first_seed_is_a_file_that_is_read() {
         let mut file = header(1);
         file.extend(&seeds()[0]);
-        let archive = Archive::open_on(Box::new(Folder([(1, file)].into())));
+        let archive = Archive::open_on(folder(&[file]));
         let holdings = archive
             .expect("as docs/formats/event-files.md says")
             .holdings();

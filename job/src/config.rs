@@ -60,7 +60,7 @@ pub struct RecoveryConfig {
     /// between two checkpoints of one rank; in milliseconds.
     pub checkpoint_every_ms: u64,
     /// `--kill RANK@clock=N`: this rank kills itself (SIGKILL) when its clock is
-    /// there. Only the first life of the rank is told; all others have `None`.
+    /// there. Sent to the first life of the rank only; all others have `None`.
     pub kill_at_clock: Option<u64>,
     /// `--same-memory`: what of a rank's memory is the same in each life.
     pub same_memory: SameMemory,
@@ -130,7 +130,7 @@ impl Quorum {
     /// Their names on the command line.
     pub const ALL: [(&str, Quorum); 2] = [("majority", Quorum::Majority), ("all", Quorum::All)];
 
-    /// Of so many replicas.
+    /// The number of replicas that a quorum of `replicas` needs.
     pub fn of(self, replicas: usize) -> usize {
         match self {
             Quorum::Majority => replicas / 2 + 1,

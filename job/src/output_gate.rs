@@ -80,13 +80,13 @@ impl OutputGate {
         word.store(word.load(Ordering::Relaxed) + 1, Ordering::Release);
     }
 
-    /// The rank: so many events, the first, are stable.
+    /// The rank: the first `events` events are stable.
     #[inline]
     pub fn note_stable(&self, events: u64) {
         self.word(STABLE).store(events, Ordering::Release);
     }
 
-    /// The rank: output waits for so many events, the first.
+    /// The rank: the number of events that output waits for.
     #[inline]
     pub fn wanted(&self) -> u64 {
         self.word(WANTED).load(Ordering::Relaxed)

@@ -1,7 +1,7 @@
 //! What ranks have put, ask for and wait for: the state behind put, get and
 //! fence. Pure: messages come in, answers go out.
 
-use super::memory::Memory;
+use super::link::Memory;
 use std::collections::HashMap;
 
 /// A published value.
@@ -86,7 +86,7 @@ impl Board {
         served
     }
 
-    /// What is under `key`, if somebody has put it.
+    /// The entry under `key`, if a rank has put it.
     pub fn entry(&self, key: &str) -> Option<&Entry> {
         self.entries.get(key)
     }
@@ -151,7 +151,10 @@ impl Board {
 
     fn refuse_when_waiting(&self, rank: usize) -> Result<(), String> {
         match &self.waiting[rank] {
-            Some(waiting) => Err(format!("speaks while it waits {}", waiting.describe())),
+            Some(waiting) => Err(format!(
+                "sent a message while it waits {}",
+                waiting.describe()
+            )),
             None => Ok(()),
         }
     }

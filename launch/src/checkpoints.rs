@@ -15,8 +15,8 @@ use std::path::{Path, PathBuf};
 #[derive(Debug, Default)]
 pub struct CheckpointPlace {
     store: Option<Store>,
-    /// A folder that was made for this job alone, and its lock: whoever cleans up
-    /// elsewhere may not know this process.
+    /// A folder that was made for this job alone, and its lock: `refrain clean` in another
+    /// container does not see this process.
     made: Option<(PathBuf, File)>,
 }
 
@@ -30,14 +30,14 @@ impl CheckpointPlace {
         if recovery.max_restarts == 0 {
             return match &recovery.checkpoint_dir {
                 Some(dir) => Err(JobError::Config(format!(
-                    "--checkpoint-dir {} says nothing where no rank is started again: choose a --protocol that logs, and --max-restarts of at least 1",
+                    "--checkpoint-dir {} has no effect without restarts: choose a logging --protocol and --max-restarts above 0",
                     shown(dir)
                 ))),
                 None => Ok(Self::default()),
             };
         }
         let launcher = leftovers::file_prefix(std::process::id()).ok_or_else(|| {
-            JobError::Config("/proc is needed to name checkpoints, mount it".into())
+            JobError::Config("/proc is missing, which names of checkpoints need: mount it".into())
         })?;
         recovery.checkpoint_prefix = format!("{launcher}{job:016x}-");
         // Dropped where anything fails below.
@@ -87,7 +87,7 @@ fn absolute(text: &str) -> Result<Place, JobError> {
         Place::Folder(path) => {
             let path = path
                 .canonicalize()
-                .map_err(|error| wrong(&format!("{error}: make the folder")))?;
+                .map_err(|error| wrong(&format!("{error}: create the folder")))?;
             Ok(Place::Folder(path))
         }
         server => Ok(server),
@@ -111,7 +111,7 @@ fn make(path: &Path) -> Result<File, JobError> {
     };
     made.and_then(lock).map_err(|error| {
         JobError::Config(format!(
-            "the folder for checkpoints, {}, cannot be made: {error}: name one with --checkpoint-dir",
+            "the checkpoint folder {} cannot be created: {error}: name one with --checkpoint-dir",
             path.display()
         ))
     })
@@ -131,8 +131,8 @@ mod tests {
     use super::*;
     use std::time::SystemTime;
 
-    /// Whoever cleans up in another container does not know this process, and the
-    /// folder may be old.
+    /// `refrain clean` in another container does not see this process, and the folder may
+    /// be old.
     #[test]
     fn checkpoints_are_gone_with_the_job_and_not_before() {
         let mut config = JobConfig::default();
@@ -155,6 +155,6 @@ mod tests {
         fs::create_dir(&foreign).expect("a new folder");
         old(&foreign);
         leftovers::remove(&[folder.path().to_owned()]);
-        assert!(!foreign.exists(), "nobody locks it");
+        assert!(!foreign.exists(), "it is not locked");
     }
 }

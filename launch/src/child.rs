@@ -1,7 +1,7 @@
 //! The process of one life of a rank, on this host.
 
 use super::fencing;
-use super::restarting;
+use super::restarts;
 use super::verdict::End;
 use crate::leftovers;
 use rustix::process::{
@@ -24,7 +24,7 @@ const FENCE_MAX: Duration = Duration::from_secs(5);
 #[derive(Debug)]
 pub struct RankChild {
     /// Reaped only at the end of the job, or when all of its group has ended:
-    /// until then its id, and that of its group, cannot become somebody else's.
+    /// until then its id, and that of its group, cannot be used again.
     child: Child,
     group: Pid,
     pidfd: OwnedFd,
@@ -98,7 +98,7 @@ impl RankChild {
         }
     }
 
-    /// Whether the process has ended, be it that nobody has noticed yet.
+    /// Whether the process has ended, noticed or not.
     pub fn has_ended(&self) -> bool {
         !matches!(self.status(), Ok(None))
     }
@@ -111,7 +111,7 @@ impl RankChild {
     /// How it ended, as far as that can be told through a wrapper.
     pub fn true_end(&self, end: End) -> End {
         match &self.joined {
-            Some(_) => restarting::behind_wrapper(end),
+            Some(_) => restarts::behind_wrapper(end),
             None => end,
         }
     }
@@ -124,7 +124,7 @@ impl RankChild {
     }
 
     /// Sends `signal` to the process that was started and to the one that has
-    /// joined, and to nobody else.
+    /// joined, only.
     pub fn signal_own(&self, signal: Signal) {
         self.signal_joined(signal);
         fencing::signal(self.group, &self.pidfd, signal);
@@ -140,7 +140,7 @@ impl RankChild {
 
     /// Sends `signal` to the process, which has not ended, and its group.
     pub fn signal(&self, signal: Signal) {
-        // Both fail when nobody is left, which is what was wanted.
+        // Both fail when no process is left.
         if kill_process_group(self.group, signal).is_err() {
             fencing::signal(self.group, &self.pidfd, signal);
         }
@@ -166,7 +166,7 @@ impl RankChild {
         self.signal_joined(Signal::KILL);
         let mut joined = self.joined.iter();
         let mut has_ended = joined.all(|(_, joined)| fencing::ends_within(joined, FENCE_MAX));
-        // Fails only when somebody else has reaped it.
+        // Fails only if the process was reaped elsewhere.
         let _ = self.child.wait();
         self.is_fenced = true;
         has_ended &= fencing::group_ends_within(self.group, FENCE_MAX);

@@ -1,12 +1,12 @@
 //! The end of a job.
 //!
-//! Running → Ending (ranks are told to stop) → Killed (those that did not are
+//! Running → Ending (ranks are asked to stop) → Killed (those that did not are
 //! killed) → Flushing (all processes are gone, output is being written) →
 //! Over. A job whose ranks all end well goes from Running to Flushing.
 
 use super::board::Stuck;
-use super::differences::{self, DIFFERED};
 use super::recoveries::Cause;
+use super::recoveries::{self, DIFFERED};
 use super::sink::{LostStream, Stream};
 use super::verdict::{self, End, Membership, Verdict};
 use super::{Job, Outcome};
@@ -17,7 +17,7 @@ use signal_hook::consts::SIGKILL;
 use std::io::Write as _;
 use std::time::{Duration, Instant};
 
-/// How long ranks may take to end when they are told to.
+/// How long ranks may take to end after the request.
 const GRACE: Duration = Duration::from_secs(3);
 
 /// Where a job is.
@@ -25,7 +25,7 @@ const GRACE: Duration = Duration::from_secs(3);
 pub enum Phase {
     /// Ranks run.
     Running,
-    /// Ranks are told to stop and will be killed at a time.
+    /// Ranks are asked to stop and will be killed at a time.
     Ending {
         /// When.
         kill_at: Instant,
@@ -270,8 +270,8 @@ impl Job {
                 format!("rank {rank} {how}, while rank {waiter} waits {waits}")
             }
             None => format!(
-                "all ranks wait for each other (rank {waiter} waits {waits}, which nobody is left to give): \
-                 do they all take the same steps?"
+                "all ranks wait for each other (rank {waiter} waits {waits}, which no rank can provide): \
+                 check that all ranks make the same calls"
             ),
         };
         self.fail(1, failure);
@@ -290,7 +290,7 @@ impl Job {
                 dropped_bytes += output.conclude(rank.gate.as_ref(), sink.buffer());
             }
             if dropped_bytes > 0 {
-                // GATE-1: nobody may see what might never have happened.
+                // GATE-1: output of events that may be undone must not be visible.
                 let _ = writeln!(
                     self.err.buffer(),
                     "refrain: {dropped_bytes} bytes that rank {index} printed are not shown: the events before them were not stable when it ended"
@@ -316,7 +316,7 @@ impl Job {
         };
         if let Phase::Flushing { outcome, .. } = &mut self.phase {
             let known = outcome.clone();
-            let (concluded, line) = differences::conclude(known, self.recoveries.ended());
+            let (concluded, line) = recoveries::conclude(known, self.recoveries.ended());
             *outcome = concluded;
             self.say(line);
         }
@@ -348,8 +348,8 @@ mod tests {
         .unwrap()
     }
 
-    /// All wait in a fence, which does not open as one of them was shot and nobody has
-    /// seen it die.
+    /// All wait in a fence, which does not open: one of them was killed, and its death is
+    /// not noticed yet.
     // REC-6
     #[test]
     fn a_job_is_not_stuck_while_one_that_was_shot_has_yet_to_be_found_dead() {

@@ -1,14 +1,17 @@
-//! Killing and stopping ranks as it is told, and those that are taken for lost.
+//! Kills and stops ranks on request, and kills ranks that are stopped for too long.
+//!
+//! A computing rank may be silent for any time, so silence is no sign of death. A process
+//! that is *stopped*, by a signal or a debugger, can be seen from outside: such a rank
+//! holds up all others, and is killed and replaced.
 
 use super::Job;
-use super::injecting::{Action, FaultSpec, Schedule, Target};
+use super::fault_plan::{Action, FaultSpec, Schedule, Target};
 use super::recoveries::{Cause, Shot};
-use super::restarting::Departure;
-use super::suspecting::Suspicion;
+use super::restarts::Departure;
 use super::verdict::Membership;
 use refrain_job::JobError;
 use rustix::process::Signal;
-use std::time::{Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 /// The faults of a job.
 #[derive(Debug)]
@@ -20,7 +23,7 @@ pub struct Faults {
 }
 
 impl Faults {
-    /// For a job of so many ranks and event loggers.
+    /// For a job of `ranks` ranks and `loggers` event loggers.
     ///
     /// # Errors
     /// [`JobError::Argument`] for faults of what is not there.
@@ -63,7 +66,7 @@ impl Faults {
     }
 }
 
-/// Seeds are told, so short ones are better.
+/// Seeds are printed, so short ones are better.
 fn seed_of_now() -> u64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH);
     since.map_or(0, |since| {
@@ -138,7 +141,7 @@ impl Job {
             self.ranks[rank].signal_own(signal);
         } else {
             let line = match self.lives[rank].is_awaited() {
-                true => format!("rank {rank} waits for its next start and gets no signal"),
+                true => format!("rank {rank} waits for its restart and gets no signal"),
                 false => format!("rank {rank} has left the job and gets no signal"),
             };
             self.say_of(rank, Some(line));
@@ -159,7 +162,7 @@ impl Job {
         }
     }
 
-    /// FENCE-1: who counts as lost is killed before somebody takes its place.
+    /// FENCE-1: a rank that is taken for dead is killed before it is replaced.
     fn look_for_stopped(&mut self) {
         let now = Instant::now();
         let Some(suspicion) = &mut self.faults.suspicion else {
@@ -181,5 +184,97 @@ impl Job {
                 self.shoot(rank, Cause::Suspected);
             }
         }
+    }
+}
+
+/// Between two looks, at least and at most.
+const LOOK_MIN: Duration = Duration::from_millis(10);
+const LOOK_MAX: Duration = Duration::from_millis(250);
+
+/// How long each rank has been stopped.
+#[derive(Debug)]
+pub struct Suspicion {
+    after: Duration,
+    /// By rank: which life, since when.
+    stopped: Vec<Option<(u32, Instant)>>,
+    next_look: Instant,
+}
+
+impl Suspicion {
+    /// Ranks that are stopped for longer than `after` are suspected.
+    pub fn new(ranks: usize, after: Duration, now: Instant) -> Self {
+        Self {
+            after,
+            stopped: vec![None; ranks],
+            next_look: now,
+        }
+    }
+
+    /// When to look again.
+    pub fn next_look(&self) -> Instant {
+        self.next_look
+    }
+
+    /// Whether it is time to look; the next one comes later.
+    pub fn is_due(&mut self, now: Instant) -> bool {
+        let is_due = now >= self.next_look;
+        if is_due {
+            self.next_look = now + (self.after / 4).clamp(LOOK_MIN, LOOK_MAX);
+        }
+        is_due
+    }
+
+    /// What was seen of a rank. `true`: it counts as lost.
+    pub fn see(&mut self, rank: usize, incarnation: u32, is_stopped: bool, now: Instant) -> bool {
+        let seen = &mut self.stopped[rank];
+        if !is_stopped {
+            *seen = None;
+            return false;
+        }
+        let (_, since) = *seen
+            .filter(|(life, _)| *life == incarnation)
+            .get_or_insert((incarnation, now));
+        *seen = Some((incarnation, since));
+        now - since >= self.after
+    }
+
+    /// The whole job was stopped: no rank is suspected.
+    pub fn forgive(&mut self) {
+        self.stopped.fill(None);
+    }
+}
+
+#[cfg(test)]
+mod suspicion_tests {
+    use super::*;
+
+    #[test]
+    fn only_a_life_that_is_stopped_for_the_whole_time_is_suspected() {
+        let begin = Instant::now();
+        let at = |seconds| begin + Duration::from_secs(seconds);
+        let mut suspicion = Suspicion::new(2, Duration::from_secs(10), begin);
+        assert!(!suspicion.see(1, 0, true, at(0)));
+        assert!(!suspicion.see(1, 0, true, at(9)));
+        assert!(suspicion.see(1, 0, true, at(10)));
+        assert!(!suspicion.see(0, 0, true, at(10)), "each rank by itself");
+        assert!(
+            !suspicion.see(1, 1, true, at(11)),
+            "the next life has its own time"
+        );
+        assert!(!suspicion.see(1, 1, false, at(15)));
+        assert!(!suspicion.see(1, 1, true, at(22)));
+        suspicion.forgive();
+        assert!(!suspicion.see(1, 1, true, at(40)));
+        assert!(suspicion.see(1, 1, true, at(50)));
+    }
+
+    #[test]
+    fn looks_are_not_more_often_than_of_use() {
+        let begin = Instant::now();
+        let mut suspicion = Suspicion::new(1, Duration::from_millis(200), begin);
+        assert!(suspicion.is_due(begin));
+        assert_eq!(suspicion.next_look(), begin + Duration::from_millis(50));
+        assert!(!suspicion.is_due(begin + Duration::from_millis(49)));
+        assert!(suspicion.is_due(begin + Duration::from_millis(50)));
     }
 }

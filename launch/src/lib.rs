@@ -1,94 +1,74 @@
-//! The launcher: starts the ranks of a job, serves their control sockets, passes on
-//! their output, and ends the job when one of them fails. On other hosts agents do
-//! that for it.
+//! The launcher: starts the ranks of a job, serves their control sockets, forwards their
+//! output, restarts killed ranks, and ends the job when one of them fails. On other hosts
+//! agents do this for it.
 //!
-//! One thread and one poll(2) loop. Nothing of a job outlives it: ranks are
-//! killed by the kernel when the launcher is (`PR_SET_PDEATHSIG`), each is the
-//! leader of a process group that is killed when the job ends, sockets have no
-//! names. What is not covered: a rank's own children, if the launcher itself
-//! is killed with SIGKILL, and processes that a rank moves to another group.
+//! One thread and one poll(2) loop. Nothing of a job outlives it: ranks are killed by the
+//! kernel when the launcher dies (`PR_SET_PDEATHSIG`), each is the leader of a process group
+//! that is killed when the job ends, and sockets have no names. Not covered are a rank's own
+//! children if the launcher is killed with SIGKILL, and processes that a rank moves to another
+//! group.
 //!
-//! Ranks read nothing from standard input, except rank 0, which reads the
-//! launcher's unless that is a terminal (a rank is no foreground process, so
-//! reading from a terminal would stop it).
+//! Ranks read nothing from stdin, except rank 0, which reads the launcher's stdin unless that
+//! is a terminal (a rank is no foreground process; reading would stop it).
 //!
 //! | file | subject |
 //! |---|---|
-//! | `program` | finding the program |
+//! | `program` | finds the program |
 //! | `spawn` | fork and exec of one rank |
-//! | `inherited`, `same_addresses`, `same_random` | the same in each life: numbers of descriptors; addresses; stack guards |
-//! | `start`, `lives` | starting a job's ranks; what outlives their processes |
-//! | `process`, `child` | one life of a rank: its process, socket and output |
+//! | `same_memory` | addresses and stack guards that are the same in each incarnation |
 //! | `clocks` | preloads `librefrain_clocks.so` into ranks |
+//! | `start`, `lives` | starts the ranks; what outlives their processes |
+//! | `process`, `child` | one incarnation of a rank: its process, socket and output |
 //! | `hosts`, `agent` | ranks on other hosts |
-//! | `addresses` | how this host can be reached |
-//! | `fencing` | waiting until what was killed has ended |
-//! | `restarting` | who is started again; pure |
-//! | `futile` | ranks that die again before they have caught up; pure |
-//! | `replacing` | fencing a dead rank, starting it again, telling the others |
-//! | `introductions` | who is told of whom then; pure |
-//! | `recoveries` | what is told of it; pure |
-//! | `differences` | replayed messages with other bytes: reports, exit status; pure |
-//! | `scheduling` | whom to ask for a checkpoint, and when; pure |
-//! | `ordering` | asking ranks how they are, and for checkpoints |
-//! | `injecting`, `faults` | ranks that are killed on purpose: when, pure; doing it |
-//! | `link`, `memory` | the launcher's end of a control socket; what goes over it |
+//! | `loggers` | the event loggers of the job |
+//! | `fencing` | waits until killed processes have ended |
+//! | `restarts` | which ranks are restarted, and when; pure |
+//! | `replacement` | fences a dead rank, restarts it, informs the others |
+//! | `recoveries` | reports of recoveries and of differing replays; pure |
+//! | `checkpoint_schedule` | which ranks are asked for checkpoints, and when |
+//! | `checkpoints`, `spill` | folders of checkpoints and of spilled logs, and their removal |
+//! | `fault_plan`, `faults` | faults on purpose: when, pure; doing it |
+//! | `link` | the launcher's end of a control socket |
 //! | `board` | put, get and fence; pure |
-//! | `requests` | from a rank's message to the board's answer |
-//! | `held` | output that waits for its events |
-//! | `output` | one stream of a rank's output |
-//! | `printed` | what of it was printed by an earlier life; pure |
-//! | `lines`, `sink` | from a rank's output to the launcher's |
-//! | `serve` | the loop |
-//! | `ending` | the end of a job |
-//! | `loggers` | the event loggers beside the ranks |
-//! | `spilled` | what ranks have spilled, and its end |
+//! | `requests` | messages of ranks, and their answers |
+//! | `output`, `printed` | output of a rank; what an earlier incarnation printed |
+//! | `sink` | the launcher's stdout and stderr, and limits of its own lines |
+//! | `serve`, `ending` | the loop; the end of a job |
 //! | `progress` | the live view |
-//! | `out_of_memory` | whether the kernel has killed processes of the job's group |
-//! | `hushing` | limits lines about one rank; pure |
-//! | `suspecting`, `stat` | ranks that are stopped for too long; pure; `/proc` |
-//! | `verdict` | what a rank's end means; pure |
+//! | `verdict` | what the end of a process means; pure |
+//! | `leftovers` | files of killed jobs |
+//! | `limits`, `signals` | open files, ranks; signals that are forwarded |
+//! | `size`, `seconds` | sizes and times as options have them |
+//!
+//! Must never know: the API of programs.
 
-mod addresses;
 pub mod agent;
 mod board;
+mod checkpoint_schedule;
 mod checkpoints;
 mod child;
-mod clocks;
-mod differences;
+pub mod clocks;
 mod ending;
 mod error;
+mod fault_plan;
 mod faults;
 mod fencing;
-mod futile;
-mod held;
 mod hosts;
-mod hushing;
-mod inherited;
-mod injecting;
-mod introductions;
 pub mod leftovers;
 mod limits;
-mod lines;
 mod link;
 mod lives;
 mod loggers;
-mod memory;
-mod ordering;
-mod out_of_memory;
 mod output;
-pub mod preload;
 mod printed;
 mod process;
 mod program;
 mod progress;
 mod recoveries;
-mod replacing;
+mod replacement;
 mod requests;
-mod restarting;
-mod same_addresses;
-mod same_random;
-mod scheduling;
+mod restarts;
+mod same_memory;
 pub mod seconds;
 mod serve;
 mod signals;
@@ -96,45 +76,41 @@ mod sink;
 pub mod size;
 mod spawn;
 mod spill;
-mod spilled;
 mod start;
-mod stat;
-mod suspecting;
 mod verdict;
 
-pub use differences::DIFFERED;
 pub use error::LaunchError;
+pub use fault_plan::{FaultSpec, FaultSpecError, Kill, KillRandom, Moment, Pause, Target};
 pub use hosts::{HostSlots, HostsSpec, NotAHost, parse_hosts, read_hostfile};
-pub use injecting::{FaultSpec, FaultSpecError, Kill, KillRandom, Moment, Pause, Target};
 pub use limits::RANKS_MAX;
 pub use loggers::EventLoggerSpec;
+pub use recoveries::DIFFERED;
 pub use recoveries::{Cause, Recovery};
-pub use restarting::{MAX_RESTARTS_DEFAULT, can_recover};
-pub use same_addresses::can_fix_layout;
-pub use same_random::can_set_random_bytes;
+pub use restarts::{MAX_RESTARTS_DEFAULT, can_recover};
+pub use same_memory::{can_fix_layout, can_set_random_bytes};
 
 use board::Board;
+use checkpoint_schedule::Schedule;
 use checkpoints::CheckpointPlace;
 use ending::Phase;
 use faults::Faults;
-use hushing::Hush;
 use lives::Lives;
 use loggers::EventLoggers;
-use ordering::Schedule;
-use out_of_memory::OutOfMemory;
 use process::RankProcess;
 use progress::Progress;
 use recoveries::Recoveries;
 use refrain_job::{Statistics, config::JobConfig};
 use signals::Signals;
+use sink::Hush;
 use sink::Sink;
-use spilled::SpilledFiles;
-use start::Place;
+use spill::SpilledFiles;
+use start::Placement;
 use std::ffi::OsString;
 use std::marker::PhantomData;
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::time::Duration;
+use verdict::OutOfMemory;
 
 /// What becomes of the ranks' standard output and error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -160,7 +136,7 @@ pub struct JobSpec {
     pub environment: Vec<(OsString, OsString)>,
     /// How many ranks: 1 to [`RANKS_MAX`].
     pub ranks: u32,
-    /// The settings that ranks are told. `ranks_on_host` is filled in.
+    /// The settings that are sent to ranks. `ranks_on_host` is filled in.
     pub config: JobConfig,
     /// Where their output goes.
     pub output: Output,
@@ -175,7 +151,7 @@ pub struct JobSpec {
     pub event_loggers: EventLoggerSpec,
     /// What is to go wrong, and what counts as gone wrong.
     pub faults: FaultSpec,
-    /// Where the ranks run; nobody named: all on this host.
+    /// Where the ranks run; empty: all on this host.
     pub hosts: HostsSpec,
 }
 
@@ -188,8 +164,8 @@ pub struct Outcome {
     /// its output has no reader any more, [`DIFFERED`] when replayed messages had
     /// other bytes and all else went well, or 0.
     pub status: i32,
-    /// What happened, for people; `None` after a good end, and when nobody
-    /// reads the output.
+    /// What happened, for people; `None` after a good end, and when the reader of the
+    /// output is gone.
     pub failure: Option<String>,
     /// What ranks have told of themselves, by rank, where they were to
     /// ([`EventConfig::statistics`](refrain_job::config::EventConfig::statistics)).
@@ -245,7 +221,7 @@ pub struct Job {
     /// that is started again connects to no peer.
     past_last_fence: bool,
     /// After the ranks: their agents end what is left of them.
-    place: Place,
+    placement: Placement,
     id: u64,
     config: JobConfig,
     /// What ranks have told of themselves, by rank.
@@ -257,7 +233,7 @@ pub struct Job {
     /// The outcome of a job that goes well otherwise: a rank was killed after it
     /// had left.
     late: Option<Outcome>,
-    /// After the ranks, so that nobody commits any more.
+    /// Dropped after the ranks, which commit to them.
     loggers: EventLoggers,
     /// As the loggers.
     spilled: SpilledFiles,
@@ -324,7 +300,7 @@ impl Job {
     /// when it has ended, all its processes are gone and their output is
     /// written.
     ///
-    /// Ranks that ask for something wait while nobody calls this.
+    /// Requests of ranks wait for the next call.
     ///
     /// # Errors
     /// When the launcher itself cannot go on.

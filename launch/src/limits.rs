@@ -29,7 +29,7 @@ pub fn check_ranks(ranks: u32) -> Result<(), JobError> {
     match ranks {
         1..=RANKS_MAX => Ok(()),
         _ => Err(JobError::Argument(format!(
-            "a job of {ranks} ranks cannot be started: on one host there are at least 1 and at most {RANKS_MAX}"
+            "a job cannot have {ranks} ranks: use 1 to {RANKS_MAX} on one host"
         ))),
     }
 }
@@ -49,7 +49,7 @@ pub fn raise_open_files(ranks: u32, restarts: bool) -> Result<Rlimit, JobError> 
     raise_to(needed, format_args!("{ranks} ranks"), "ranks")
 }
 
-/// The same, for a launcher whose ranks run on so many other hosts.
+/// The same, for a launcher with ranks on `hosts` other hosts.
 ///
 /// # Errors
 /// [`JobError::Argument`] when the system does not allow as many.
@@ -75,8 +75,8 @@ fn raise_to(needed: u64, size: fmt::Arguments<'_>, what: &str) -> Result<Rlimit,
             .maximum
             .map_or("without limit".into(), |maximum| maximum.to_string());
         JobError::Argument(format!(
-            "a job of {size} needs {needed} open files, allowed are {allowed} ({error}): \
-             raise the hard limit (ulimit -Hn), or start fewer {what}"
+            "a job of {size} needs {needed} open files, the limit is {allowed} ({error}): \
+             raise the hard limit (ulimit -Hn), or use fewer {what}"
         ))
     })?;
     Ok(before)

@@ -1,14 +1,15 @@
-//! The launcher's end of one rank's control socket: never blocks. That of a rank
-//! on another host is with its agent, which passes the messages on.
+//! The launcher's end of a rank's control socket, which never blocks; of a rank on another
+//! host, the connection to its agent. Memory that ranks share by passing descriptors is held
+//! here, or by the agent.
 
 use super::hosts::Arm;
-use super::memory::Memory;
 use refrain_job::control::message::{Accompanied as _, CONTROL, ToLauncher, ToRank};
 use refrain_transport::fabric::shm::Caller;
 use refrain_wire::{Connection, WireError};
 use rustix::event::PollFlags;
 use std::collections::VecDeque;
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
+use std::rc::Rc;
 use std::sync::Arc;
 
 /// The launcher's end of a socketpair.
@@ -35,11 +36,11 @@ struct Far {
 /// The way to one rank.
 #[derive(Debug)]
 pub struct Link {
-    way: Way,
+    kind: LinkKind,
 }
 
 #[derive(Debug)]
-enum Way {
+enum LinkKind {
     Near(Near),
     Far(Far),
 }
@@ -48,7 +49,7 @@ impl Link {
     /// Over the launcher's end of a socketpair.
     pub fn new(socket: OwnedFd) -> Self {
         Self {
-            way: Way::Near(Near {
+            kind: LinkKind::Near(Near {
                 connection: Some(Connection::new(socket, &CONTROL)),
                 is_gone: false,
                 caller: None,
@@ -59,7 +60,7 @@ impl Link {
     /// By way of an agent, to this life (rank, incarnation).
     pub fn far(arm: Arm, life: (u32, u32)) -> Self {
         Self {
-            way: Way::Far(Far {
+            kind: LinkKind::Far(Far {
                 arm,
                 life,
                 heard: VecDeque::new(),
@@ -70,7 +71,7 @@ impl Link {
 
     /// What to poll for; `None` when the socket is closed, or not here.
     pub fn interest(&self) -> Option<(BorrowedFd<'_>, PollFlags)> {
-        let Way::Near(near) = &self.way else {
+        let LinkKind::Near(near) = &self.kind else {
             return None;
         };
         let connection = near.connection.as_ref()?;
@@ -83,9 +84,9 @@ impl Link {
 
     /// Nothing will be heard from, or said to, the rank any more.
     pub fn close(&mut self) {
-        match &mut self.way {
-            Way::Near(near) => near.connection = None,
-            Way::Far(far) => {
+        match &mut self.kind {
+            LinkKind::Near(near) => near.connection = None,
+            LinkKind::Far(far) => {
                 far.is_open = false;
                 far.heard.clear();
             }
@@ -94,7 +95,7 @@ impl Link {
 
     /// An agent has passed this on.
     pub fn pass_on(&mut self, message: ToLauncher, memory: Option<Memory>) {
-        if let Way::Far(far) = &mut self.way
+        if let LinkKind::Far(far) = &mut self.kind
             && far.is_open
         {
             far.heard.push_back((message, memory));
@@ -107,9 +108,9 @@ impl Link {
     /// # Errors
     /// When the message is too long to be one.
     pub fn send(&mut self, message: &ToRank, memory: Option<Memory>) -> Result<(), WireError> {
-        match &mut self.way {
-            Way::Near(near) => near.send(message, memory),
-            Way::Far(far) => {
+        match &mut self.kind {
+            LinkKind::Near(near) => near.send(message, memory),
+            LinkKind::Far(far) => {
                 if far.is_open {
                     far.arm.say(far.life, message, memory.as_ref());
                 }
@@ -120,7 +121,7 @@ impl Link {
 
     /// Sends what the rank takes now.
     pub fn flush(&mut self) {
-        if let Way::Near(near) = &mut self.way {
+        if let LinkKind::Near(near) = &mut self.kind {
             near.flush();
         }
     }
@@ -130,9 +131,9 @@ impl Link {
     /// # Errors
     /// What came is no message; nothing more will be understood.
     pub fn receive(&mut self) -> Result<Option<(ToLauncher, Option<Memory>)>, WireError> {
-        match &mut self.way {
-            Way::Near(near) => near.receive(),
-            Way::Far(far) => Ok(far.heard.pop_front()),
+        match &mut self.kind {
+            LinkKind::Near(near) => near.receive(),
+            LinkKind::Far(far) => Ok(far.heard.pop_front()),
         }
     }
 }
@@ -183,5 +184,49 @@ impl Near {
             self.caller = caller.or(self.caller.take());
         }
         Ok(Some((message, memory.map(Memory::Here))))
+    }
+}
+
+/// Shared memory: here, or at an agent. It is released with the last clone.
+#[derive(Clone, Debug)]
+pub enum Memory {
+    /// Its descriptor.
+    Here(Arc<OwnedFd>),
+    /// On another host.
+    There(Rc<Token>),
+}
+
+/// Stands for a descriptor that an agent holds.
+#[derive(Debug)]
+pub struct Token {
+    arm: Arm,
+    /// As the agent calls it.
+    number: u64,
+}
+
+impl Memory {
+    /// What came with a message of a rank of this host.
+    pub fn here(descriptor: OwnedFd) -> Self {
+        Self::Here(Arc::new(descriptor))
+    }
+
+    /// What came with a message of a rank of another host.
+    pub fn there(arm: &Arm, number: u64) -> Self {
+        let arm = arm.clone();
+        Self::There(Rc::new(Token { arm, number }))
+    }
+
+    /// What the agent of `arm` calls it; `None`: it is not on that host.
+    pub fn number_at(&self, arm: &Arm) -> Option<u64> {
+        match self {
+            Self::There(token) if token.arm.is(arm) => Some(token.number),
+            _ => None,
+        }
+    }
+}
+
+impl Drop for Token {
+    fn drop(&mut self) {
+        self.arm.let_go(self.number);
     }
 }

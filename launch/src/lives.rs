@@ -1,9 +1,9 @@
 //! What outlives the processes of a rank.
 
-use super::futile::Stage;
-use super::memory::Memory;
+use super::link::Memory;
 use super::recoveries::{Cause, Shot};
-use super::restarting::Allowance;
+use super::restarts::Allowance;
+use super::restarts::Stage;
 use super::verdict::End;
 use refrain_job::control::message::ReplayFigures;
 use std::time::Instant;

@@ -1,21 +1,18 @@
-//! The event loggers of a job: processes beside the ranks, started, watched,
-//! started again when they are killed, and ended with the job.
+//! The event loggers that a job starts: processes beside the ranks, watched, restarted when
+//! they are killed, and ended with the job.
 //!
 //! | file | subject |
 //! |---|---|
-//! | `command` | what each is told; pure, but for ports |
-//! | `folders` | where their files and rings are |
-//! | `process` | starting one |
+//! | `command` | arguments of each; pure, but for ports |
+//! | `folders` | folders of their files and rings |
 
 mod command;
 mod folders;
-mod process;
 
-use super::fencing;
-use super::program;
+use super::{fencing, program};
+use crate::{spawn, verdict};
 use command::Logger;
 use folders::Directory;
-use process::{LoggerProcess, describe};
 use refrain_eventlog::client::ServerAddress;
 use refrain_eventlog::logbook::Logbook;
 use refrain_job::JobError;
@@ -24,12 +21,15 @@ use refrain_job::config::JobConfig;
 use refrain_logging::Member;
 use refrain_wire::Secret;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::process::{Pid, Signal};
+use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open};
 use std::ffi::OsString;
+use std::io;
+use std::io::Write as _;
 use std::net::{IpAddr, SocketAddr};
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::process::ExitStatusExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::process::{Child, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
 /// A logger that is killed is started again, but not one that so often in a row
@@ -126,7 +126,7 @@ impl EventLoggers {
         }
         match &spec.loggers {
             Loggers::Running(_) if spec.replicas > 1 => Err(JobError::Argument(format!(
-                "--event-replicas {} is for event loggers that refrain starts, and --event-loggers names some that run already: name the replicas of each shard there, as tcp:HOST:PORT+tcp:HOST:PORT",
+                "--event-replicas {} has no effect on running event loggers: name the replicas in --event-loggers, as tcp:HOST:PORT+tcp:HOST:PORT",
                 spec.replicas
             ))),
             Loggers::Running(shards) => {
@@ -134,7 +134,7 @@ impl EventLoggers {
                 let local = shards.iter().flatten().find(|address| is_local(address));
                 if let (Some(local), Reach::OtherHosts) = (local, reach) {
                     return Err(JobError::Config(format!(
-                        "--event-loggers {local}: ranks on other hosts cannot reach it: let it listen at tcp:HOST:PORT too, and name that"
+                        "--event-loggers {local}: ranks on other hosts cannot reach this address: start the logger with --listen tcp:HOST:PORT and name that"
                     )));
                 }
                 let texts = |shard: &Vec<ServerAddress>| {
@@ -157,7 +157,7 @@ impl EventLoggers {
     ) -> Result<Self, JobError> {
         if !(1..=SHARDS_MAX).contains(&shards) || !(1..=REPLICAS_MAX).contains(&spec.replicas) {
             return Err(JobError::Config(format!(
-                "--event-loggers {shards}, --event-replicas {}: at least 1 and at most {SHARDS_MAX} and {REPLICAS_MAX}",
+                "--event-loggers {shards}, --event-replicas {}: the ranges are 1 to {SHARDS_MAX} and 1 to {REPLICAS_MAX}",
                 spec.replicas
             )));
         }
@@ -239,8 +239,8 @@ impl EventLoggers {
         })
     }
 
-    /// Their addresses, for ranks that reach this host at `host`; `None`: those that
-    /// all ranks are told.
+    /// Their addresses, for ranks that reach this host at `host`; `None`: the same for all
+    /// ranks.
     pub(super) fn shards_at(&self, host: IpAddr) -> Option<Vec<Vec<String>>> {
         let secret = self.secret.as_ref()?;
         let address = |port: &SocketAddr| {
@@ -291,7 +291,7 @@ impl EventLoggers {
             false => 0,
         };
         if status.signal().is_some() && logger.quick_deaths < QUICK_DEATHS_MAX {
-            let line = format!("event logger {index} {how}: it is started again");
+            let line = format!("event logger {index} {how}: it is restarted");
             let started = self.start_one(index).map_err(|error| error.to_string());
             return started.map(|()| Some(line));
         }
@@ -300,11 +300,11 @@ impl EventLoggers {
         let left = self.loggers.iter().filter(left).count();
         if left >= self.quorum {
             return Ok(Some(format!(
-                "event logger {index} {how}: the job goes on with {left} of its shard"
+                "event logger {index} {how}: the job continues with {left} of its shard"
             )));
         }
         Err(format!(
-            "event logger {index} {how}: its own output should say why. \
+            "event logger {index} {how}: see its output. \
              Without {} of its shard no event becomes stable",
             self.quorum
         ))
@@ -337,5 +337,69 @@ impl Drop for EventLoggers {
                 let _ = child.wait();
             }
         }
+    }
+}
+
+/// One logger.
+#[derive(Debug)]
+pub struct LoggerProcess {
+    pub arguments: Vec<OsString>,
+    pub shard: usize,
+    /// `None`: it does not run.
+    pub process: Option<(Child, OwnedFd)>,
+    pub started: Instant,
+    /// So often in a row it did not live long.
+    pub quick_deaths: u32,
+}
+
+impl LoggerProcess {
+    /// Not started yet.
+    pub fn new(arguments: Vec<OsString>, shard: usize) -> Self {
+        Self {
+            arguments,
+            shard,
+            process: None,
+            started: Instant::now(),
+            quick_deaths: 0,
+        }
+    }
+
+    /// Starts it; a secret goes over its standard input.
+    pub fn start(
+        &mut self,
+        program: &Path,
+        environment: &[(OsString, OsString)],
+        secret: Option<&Secret>,
+    ) -> io::Result<()> {
+        let stdin = secret.map_or_else(Stdio::null, |_| Stdio::piped());
+        let mut child = spawn::spawn_service(program, &self.arguments, environment, stdin)?;
+        self.started = Instant::now();
+        let mut prepare = || {
+            if let (Some(mut stdin), Some(secret)) = (child.stdin.take(), secret) {
+                // Fits a pipe. One that has ended already is noticed by its end.
+                let _ = writeln!(stdin, "{}", secret.to_text());
+            }
+            pidfd_open(Pid::from_child(&child), PidfdFlags::empty())
+        };
+        match prepare() {
+            Ok(pidfd) => {
+                self.process = Some((child, pidfd));
+                Ok(())
+            }
+            Err(error) => {
+                let _ = child.kill();
+                let _ = child.wait();
+                Err(error.into())
+            }
+        }
+    }
+}
+
+/// How one has ended.
+pub fn describe(status: ExitStatus) -> String {
+    match (status.code(), status.signal()) {
+        (Some(code), _) => format!("exited with status {code}"),
+        (None, Some(signal)) => format!("was killed by {}", verdict::signal_name(signal)),
+        (None, None) => "ended".into(),
     }
 }

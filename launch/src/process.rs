@@ -2,10 +2,10 @@
 //! host, the way to it, and the rank's output.
 
 use super::child::RankChild;
+use super::fencing::Stat;
 use super::hosts::FarProcess;
 use super::link::Link;
 use super::output::Output;
-use super::stat::Stat;
 use super::verdict::{End, Membership};
 use refrain_job::output_gate::OutputGate;
 use rustix::event::PollFlags;
@@ -120,7 +120,7 @@ impl RankProcess {
         self.end
     }
 
-    /// Whether the process has ended, be it that nobody has noticed yet.
+    /// Whether the process has ended, noticed or not.
     pub fn has_ended(&self) -> bool {
         match &self.body {
             Body::Here(child) => child.has_ended(),
@@ -146,7 +146,7 @@ impl RankProcess {
     }
 
     /// Sends `signal` to the process that was started and to the one that has
-    /// joined, and to nobody else.
+    /// joined, only.
     pub fn signal_own(&self, signal: Signal) {
         match &self.body {
             Body::Here(child) => child.signal_own(signal),

@@ -7,7 +7,7 @@ use std::env;
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
-/// What a path is to somebody who wants to execute it.
+/// Whether a path can be executed.
 #[derive(Debug, PartialEq, Eq)]
 enum Found {
     Program,
@@ -109,7 +109,7 @@ fn missing(reason: String) -> LaunchError {
 
 fn not_executable(path: &Path) -> LaunchError {
     let reason = format!(
-        "{} may not be executed: chmod +x it, or start its interpreter",
+        "{} is not executable: run chmod +x, or start its interpreter",
         path.display()
     );
     LaunchError::Program {

@@ -27,7 +27,7 @@ const NAMED_MAX: usize = 8;
 
 /// What a rank does, as far as its launcher knows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum State {
+enum RankState {
     Starts,
     Replays,
     Runs,
@@ -91,12 +91,12 @@ impl Display for Logs {
 }
 
 impl Glance {
-    fn add(&mut self, rank: usize, incarnation: u32, state: State) {
+    fn add(&mut self, rank: usize, incarnation: u32, state: RankState) {
         match state {
-            State::Starts => self.starts.push((rank, incarnation)),
-            State::Replays => self.replays.push((rank, incarnation)),
-            State::Runs => self.runs += 1,
-            State::Left => self.left += 1,
+            RankState::Starts => self.starts.push((rank, incarnation)),
+            RankState::Replays => self.replays.push((rank, incarnation)),
+            RankState::Runs => self.runs += 1,
+            RankState::Left => self.left += 1,
         }
     }
 }
@@ -269,12 +269,12 @@ impl Job {
         }
         for (rank, (process, lives)) in self.ranks.iter().zip(&self.lives).enumerate() {
             let state = match process.membership {
-                _ if lives.pending.is_some() => State::Starts,
-                _ if process.end.is_some() => State::Left,
-                Membership::Left => State::Left,
-                Membership::Stranger => State::Starts,
-                Membership::Member if !lives.has_caught_up => State::Replays,
-                Membership::Member => State::Runs,
+                _ if lives.pending.is_some() => RankState::Starts,
+                _ if process.end.is_some() => RankState::Left,
+                Membership::Left => RankState::Left,
+                Membership::Stranger => RankState::Starts,
+                Membership::Member if !lives.has_caught_up => RankState::Replays,
+                Membership::Member => RankState::Runs,
             };
             glance.add(rank, lives.incarnation, state);
             if let Some((number, stable)) = lives.checkpoint {
@@ -296,13 +296,13 @@ mod tests {
             ..Glance::default()
         };
         for rank in 0..3 {
-            glance.add(rank, 0, State::Runs);
+            glance.add(rank, 0, RankState::Runs);
         }
         assert_eq!(glance.to_string(), "12 s: 3 ranks run");
-        glance.add(3, 2, State::Replays);
-        glance.add(4, 0, State::Starts);
-        glance.add(5, 1, State::Starts);
-        glance.add(6, 0, State::Left);
+        glance.add(3, 2, RankState::Replays);
+        glance.add(4, 0, RankState::Starts);
+        glance.add(5, 1, RankState::Starts);
+        glance.add(6, 0, RankState::Left);
         glance.recoveries = 2;
         glance.checkpoints = vec![(4, 3), (3, 30)];
         assert_eq!(

@@ -2,11 +2,11 @@
 
 use super::Job;
 use super::board::{Entry, Fencing};
-use super::differences;
-use super::memory::Memory;
+use super::link::Memory;
+use super::recoveries;
 use super::recoveries::Cause;
-use super::replacing::address_key;
-use super::start::Place;
+use super::replacement::address_key;
+use super::start::Placement;
 use super::verdict::Membership;
 use refrain_job::control::message::{ToLauncher, ToRank};
 use refrain_job::output_gate::{self, OutputGate};
@@ -21,7 +21,7 @@ impl Job {
                 Ok(None) => return,
                 Err(error) => {
                     self.ranks[rank].link.close();
-                    return self.fail(1, format!("rank {rank} cannot be understood: {error}"));
+                    return self.fail(1, format!("rank {rank} sent an invalid message: {error}"));
                 }
             }
         }
@@ -53,7 +53,7 @@ impl Job {
             (ToLauncher::Hello { process }, _) => Err(format!(
                 "joined the job a second time (process {process}): a wrapper may start one program that joins, once"
             )),
-            (_, Membership::Stranger) => Err("speaks before it has joined the job".into()),
+            (_, Membership::Stranger) => Err("sent a message before it joined the job".into()),
             (ToLauncher::Abort { .. }, _) | (_, Membership::Member) => Ok(()),
             // Behind a last fence a rank has left before it says so.
             (ToLauncher::Finalize | ToLauncher::Statistics { .. }, _) => Ok(()),
@@ -86,8 +86,9 @@ impl Job {
                 let Some(Memory::Here(file)) = memory else {
                     return Err("sent no page with its key, or is on another host".into());
                 };
-                let gate = OutputGate::open(&file)
-                    .map_err(|error| format!("has a page that cannot be used: {error}"))?;
+                let gate = OutputGate::open(&file).map_err(|error| {
+                    format!("published an output gate that cannot be used: {error}")
+                })?;
                 self.ranks[rank].gate = Some(gate);
                 Ok(())
             }
@@ -164,7 +165,7 @@ impl Job {
                     }
                 }
                 let difference = (!self.recoveries.has_differed(rank))
-                    .then(|| differences::explain(rank, &figures));
+                    .then(|| recoveries::explain(rank, &figures));
                 let line = self.recoveries.finished(rank, *figures, Instant::now());
                 self.say_of(rank, line);
                 self.say(difference.flatten());
@@ -183,7 +184,7 @@ impl Job {
 
     fn welcome(&self, rank: usize) -> ToRank {
         let mut config = Box::new(self.config.clone());
-        if let Place::There(hosts) = &self.place {
+        if let Placement::Remote(hosts) = &self.placement {
             let (of_host, launcher) = hosts.config_of(rank);
             *config = of_host.clone();
             config.events = self.config.events.clone();

@@ -7,10 +7,10 @@ use thiserror::Error;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum SecondsError {
     /// No number, none above 0, or more than can be counted.
-    #[error("give seconds above 0, like 30 or 0.5")]
+    #[error("use seconds above 0, like 30 or 0.5")]
     Form,
     /// As above, where there may be none.
-    #[error("give seconds above 0, like 30 or 0.5, or off")]
+    #[error("use seconds above 0, like 30 or 0.5, or off")]
     FormOrOff,
 }
 

@@ -1,12 +1,12 @@
 //! The launcher's loop: poll(2), then one step for each thing that is ready.
 
 use super::ending::Phase;
-use super::held::HELD_BYTES_MAX;
 use super::lives::Lives;
+use super::output::HELD_BYTES_MAX;
 use super::progress::Progress;
-use super::restarting::Sequel;
+use super::restarts::Sequel;
 use super::sink::{Sink, Stream};
-use super::start::Place;
+use super::start::Placement;
 use super::verdict::End;
 use super::{Job, Outcome, signals};
 use refrain_job::JobError;
@@ -123,7 +123,7 @@ impl Job {
         for (logger, descriptor) in self.loggers.ends() {
             add(descriptor, PollFlags::IN, Source::LoggerEnd { logger });
         }
-        if let Place::There(hosts) = &self.place {
+        if let Placement::Remote(hosts) = &self.placement {
             for (host, is_end, descriptor, events) in hosts.interests() {
                 let source = match is_end {
                     true => Source::AgentEnd { host },
@@ -276,18 +276,18 @@ impl Job {
         }
         for rank in different {
             self.say(Some(format!(
-                "rank {rank} has printed something else than before its death: --gate-output holds back what may come differently; times and random numbers always do"
+                "rank {rank} printed other output than before its death: use --gate-output, and print no times and random numbers"
             )));
         }
         if let Some((rank, what)) = too_much {
             let most = HELD_BYTES_MAX >> 20;
-            let failure = format!("rank {rank} has printed more than {most} MiB without {what}");
+            let failure = format!("rank {rank} printed more than {most} MiB without {what}");
             self.fail(1, failure);
         }
     }
 
-    /// When output that is held back has to be looked at again: nobody says when
-    /// its events are stable.
+    /// When output that is held back has to be checked again: stable events are not
+    /// announced.
     fn look_at_held(&self) -> Option<Instant> {
         let mut outputs = self.ranks.iter().flat_map(|rank| &rank.outputs);
         outputs

@@ -14,8 +14,8 @@ use std::fs;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
 
-/// End the job. Left ignored where whoever started the launcher ignores them
-/// (nohup, a shell's background job).
+/// End the job. Stay ignored if the launcher was started with them ignored (nohup, a
+/// shell's background job).
 const ENDING: [i32; 4] = [SIGINT, SIGTERM, SIGHUP, SIGQUIT];
 /// Passed on, and nothing else. SIGTSTP also stops the launcher.
 const PASSED_ON: [i32; 4] = [SIGUSR1, SIGUSR2, SIGCONT, SIGTSTP];

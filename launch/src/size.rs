@@ -27,11 +27,11 @@ impl Display for Size {
 pub enum SizeError {
     /// No number with a known unit.
     #[error(
-        "{0:?} is not a size: write a whole number of bytes, or one with K, M, G or T (powers of 1024), like 65536, 512M or 2GiB"
+        "{0:?} is not a size: use bytes, or a number with K, M, G or T (powers of 1024), such as 65536, 512M or 2GiB"
     )]
     Form(String),
     /// More than 64 bits can count.
-    #[error("{0:?} is more than can be counted")]
+    #[error("{0:?} is more than 64 bits")]
     Overflow(String),
 }
 

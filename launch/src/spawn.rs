@@ -1,15 +1,17 @@
-//! Starting one rank's process.
+//! Starts the process of a rank, or one that serves the job. The numbers of inherited
+//! descriptors are the same in each incarnation: they stand in the environment, which lies
+//! on the program's stack.
 
 #![allow(
     unsafe_code,
     reason = "what a child does between fork and exec (pre_exec) is the programmer's promise"
 )]
 
-use super::inherited::InheritedNumbers;
-use super::same_addresses;
-use super::same_random::{self, RandomBytes};
+use super::same_memory;
+use super::same_memory::RandomBytes;
 use refrain_job::control::claim::{FD_VARIABLE, GREETING_VARIABLE};
-use rustix::io::Errno;
+use rustix::fs::{Mode, OFlags, open};
+use rustix::io::{Errno, fcntl_dupfd_cloexec};
 use rustix::process::{
     Pid, Resource, Rlimit, Signal, getpid, getppid, set_parent_process_death_signal, setrlimit,
 };
@@ -55,9 +57,8 @@ pub struct Start<'a> {
     pub random_bytes: Option<RandomBytes>,
 }
 
-/// Starts a process that serves the job, with `environment` added to this process's,
-/// and reads `stdin`: in a process group of its own, killed with the thread that calls this; its standard output goes
-/// nowhere.
+/// Starts a process that serves the job, with `environment` added to this process's: in a
+/// process group of its own, killed with the calling thread; its stdout is discarded.
 ///
 /// # Errors
 /// Of the system.
@@ -104,7 +105,7 @@ pub fn spawn(start: &Start<'_>) -> io::Result<Child> {
         && let Ok(child) = command(start, true)?.spawn()
     {
         // On an error the rank was killed, or runs with other bytes: both are handled.
-        let _ = same_random::set_random_bytes(Pid::from_child(&child), bytes);
+        let _ = same_memory::set_random_bytes(Pid::from_child(&child), bytes);
         return Ok(child);
     }
     command(start, false)?.spawn()
@@ -167,10 +168,10 @@ fn command(start: &Start<'_>, stops: bool) -> io::Result<Command> {
         setrlimit(Resource::Nofile, files)?;
         if fixed_layout {
             // It was tried before. If it fails now, the rank runs with random addresses.
-            let _ = same_addresses::fix_layout();
+            let _ = same_memory::fix_layout();
         }
         match stops {
-            true => same_random::stop_behind_exec(),
+            true => same_memory::stop_behind_exec(),
             false => Ok(()),
         }
     };
@@ -179,4 +180,53 @@ fn command(start: &Start<'_>, stops: bool) -> io::Result<Command> {
     // what is read was made before the fork.
     unsafe { command.pre_exec(prepare) };
     Ok(command)
+}
+
+/// Lower numbers are left to programs, if the limit of open files allows it: scripts use
+/// some by number.
+const NUMBER_MIN: RawFd = 100;
+/// Lower numbers are standard input, output and error.
+const NUMBER_LEAST: RawFd = 3;
+
+/// Numbers that this process keeps in use, so that in a child between fork and exec
+/// nothing else has them.
+#[derive(Debug)]
+pub struct InheritedNumbers(Vec<OwnedFd>);
+
+impl InheritedNumbers {
+    /// Reserves `count` numbers.
+    ///
+    /// # Errors
+    /// Of the system.
+    pub fn reserve(count: usize) -> io::Result<Self> {
+        let null = open("/dev/null", OFlags::RDWR | OFlags::CLOEXEC, Mode::empty())?;
+        let reserve = |_| match fcntl_dupfd_cloexec(&null, NUMBER_MIN) {
+            Err(Errno::INVAL | Errno::MFILE) => fcntl_dupfd_cloexec(&null, NUMBER_LEAST),
+            reserved => reserved,
+        };
+        let reserved = (0..count).map(reserve).collect::<Result<_, _>>()?;
+        Ok(Self(reserved))
+    }
+
+    /// One for the control socket, then those for other descriptors.
+    pub fn numbers(&self) -> impl Iterator<Item = RawFd> {
+        self.0.iter().map(AsRawFd::as_raw_fd)
+    }
+}
+
+#[cfg(test)]
+mod inherited_tests {
+    use super::*;
+
+    #[test]
+    fn numbers_differ_and_stay_in_use() {
+        let reserved = InheritedNumbers::reserve(3).unwrap();
+        let mut numbers: Vec<RawFd> = reserved.numbers().collect();
+        let more = InheritedNumbers::reserve(2).unwrap();
+        numbers.extend(more.numbers());
+        assert!(numbers.iter().all(|number| *number >= NUMBER_MIN));
+        numbers.sort_unstable();
+        numbers.dedup();
+        assert_eq!(numbers.len(), 5);
+    }
 }

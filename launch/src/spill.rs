@@ -1,10 +1,14 @@
-//! Where the payload log goes when memory is short: settings, checked before a
-//! rank is started.
+//! `--spill-dir`: checks its settings before a rank is started, and removes the files of
+//! the job's ranks, which may be killed before they can.
 
 use crate::leftovers;
 use refrain_job::config::JobConfig;
+use refrain_job::stderr::report;
 use refrain_job::{JobError, choice};
+use refrain_logging::segment;
 use refrain_logging::spill::SpillOptions;
+use refrain_ring::{Incarnation, Rank};
+use std::io;
 use std::path::{Path, PathBuf};
 
 /// Checks the settings and fills in what was left open.
@@ -22,7 +26,7 @@ pub fn resolve(config: &mut JobConfig, job: u64) -> Result<(), JobError> {
     let bytes = match config.log_disk_bytes {
         Some(bytes) if bytes < least => {
             return Err(JobError::Config(format!(
-                "--log-disk {bytes}: the least is {least} bytes a rank, one file"
+                "--log-disk {bytes}: the minimum is {least} bytes per rank, one file"
             )));
         }
         Some(bytes) => bytes,
@@ -30,13 +34,15 @@ pub fn resolve(config: &mut JobConfig, job: u64) -> Result<(), JobError> {
     };
     if bytes < least {
         return Err(JobError::Config(format!(
-            "--spill-dir {}: too little is free there, {bytes} bytes a rank where {least} are needed: make room, or say --log-disk",
+            "--spill-dir {}: {bytes} bytes per rank are free, {least} are needed: free space, or set --log-disk",
             dir.display()
         )));
     }
     config.log_disk_bytes = Some(bytes);
     let launcher = leftovers::file_prefix(std::process::id()).ok_or_else(|| {
-        JobError::Config("--spill-dir: /proc is needed to name the files, mount it".into())
+        JobError::Config(
+            "--spill-dir: /proc is missing, which names of files need: mount it".into(),
+        )
     })?;
     config.spill_prefix = format!("{launcher}{job:016x}-");
     config.spill_dir =
@@ -54,7 +60,7 @@ fn nothing_without_a_folder(config: &JobConfig) -> Result<(), JobError> {
     ];
     match given.iter().find(|(_, is_given)| *is_given) {
         Some((option, _)) => Err(JobError::Config(format!(
-            "{option} says nothing without --spill-dir: name the folder that the log goes to"
+            "{option} has no effect without --spill-dir: name the folder for the log"
         ))),
         None => Ok(()),
     }
@@ -62,22 +68,81 @@ fn nothing_without_a_folder(config: &JobConfig) -> Result<(), JobError> {
 
 fn folder(dir: &str) -> Result<PathBuf, JobError> {
     let path = Path::new(dir).canonicalize().map_err(|error| {
-        JobError::Config(format!("--spill-dir {dir}: {error}: make the folder"))
+        JobError::Config(format!("--spill-dir {dir}: {error}: create the folder"))
     })?;
     match path.is_dir() {
         true => Ok(path),
-        false => Err(JobError::Config(format!("--spill-dir {dir}: is no folder"))),
+        false => Err(JobError::Config(format!("--spill-dir {dir}: not a folder"))),
     }
 }
 
 fn free_bytes(dir: &Path) -> Result<u64, JobError> {
     let statistics = rustix::fs::statvfs(dir).map_err(|error| {
         JobError::Config(format!(
-            "--spill-dir {}: how much is free cannot be found out ({error}): say --log-disk",
+            "--spill-dir {}: the free space is unknown ({error}): set --log-disk",
             dir.display()
         ))
     })?;
     Ok(statistics.f_bavail.saturating_mul(statistics.f_frsize))
+}
+
+/// Removes the files when it is dropped, unless the job keeps them.
+#[derive(Debug)]
+pub struct SpilledFiles {
+    of: Option<(PathBuf, String)>,
+    /// By rank: the first life whose files may be there.
+    first_lives: Vec<u32>,
+}
+
+impl SpilledFiles {
+    /// Without spilled files on this host.
+    pub fn none(ranks: usize) -> Self {
+        Self {
+            of: None,
+            first_lives: vec![0; ranks],
+        }
+    }
+
+    /// As the settings say.
+    pub fn of(config: &JobConfig, ranks: usize) -> Self {
+        let directory = config.spill_dir.as_ref().filter(|_| !config.keep_log);
+        Self {
+            of: directory.map(|directory| (directory.into(), config.spill_prefix.clone())),
+            first_lives: vec![0; ranks],
+        }
+    }
+
+    /// A life has caught up: it has in its own log what the lives before it had,
+    /// and theirs is not read any more. Returns lines to report. LOG-3
+    pub fn caught_up(&mut self, rank: usize, incarnation: u32) -> Vec<String> {
+        let first = std::mem::replace(&mut self.first_lives[rank], incarnation);
+        let Some((directory, prefix)) = &self.of else {
+            return Vec::new();
+        };
+        let source = Rank(rank as u32);
+        let lives = (first..incarnation).map(Incarnation);
+        let names = lives.map(|life| segment::name_of_life(source, life));
+        names
+            .flat_map(|name| remove(directory, &format!("{prefix}{name}")))
+            .collect()
+    }
+}
+
+/// Returns what is to be said of those that are still there.
+fn remove(directory: &Path, prefix: &str) -> Vec<String> {
+    let failed = leftovers::remove_with_prefix(directory, prefix).failed;
+    let line = |(path, error): (PathBuf, io::Error)| {
+        format!("{} cannot be removed: {error}", path.display())
+    };
+    failed.into_iter().map(line).collect()
+}
+
+impl Drop for SpilledFiles {
+    fn drop(&mut self) {
+        if let Some((directory, prefix)) = &self.of {
+            remove(directory, prefix).iter().for_each(report);
+        }
+    }
 }
 
 #[cfg(test)]
@@ -131,15 +196,92 @@ mod tests {
             ..none
         };
         let cases = [
-            (config(Some(&file)), "is no folder"),
-            (config(Some(&dir.path().join("absent"))), "make the folder"),
-            (few(1000), "--log-disk 1000: the least is"),
-            (keep, "--keep-log says nothing without --spill-dir"),
+            (config(Some(&file)), "not a folder"),
+            (
+                config(Some(&dir.path().join("absent"))),
+                "create the folder",
+            ),
+            (few(1000), "--log-disk 1000: the minimum is"),
+            (keep, "--keep-log has no effect without --spill-dir"),
             (io, "--spill-io"),
         ];
         for (config, words) in cases {
             let refusal = refusal(config);
             assert!(refusal.contains(words), "{refusal}");
         }
+    }
+}
+
+#[cfg(test)]
+mod spilled_tests {
+    use super::*;
+    use std::collections::BTreeSet;
+
+    /// Files of two lives of ranks 1 and 11, and of another job.
+    fn folder() -> tempfile::TempDir {
+        let folder = tempfile::tempdir().expect("a folder");
+        for prefix in ["refrain-7-8-", "refrain-7-9-"] {
+            for life in ["r1i0", "r1i1", "r1i11", "r11i0"] {
+                let name = format!("{prefix}{life}-to-r0-000000000000.log");
+                std::fs::write(folder.path().join(name), "").expect("a new file");
+            }
+        }
+        folder
+    }
+
+    fn spilled(folder: &Path, keep_log: bool) -> SpilledFiles {
+        let config = JobConfig {
+            spill_dir: Some(folder.to_str().expect("no odd name").into()),
+            spill_prefix: "refrain-7-8-".into(),
+            keep_log,
+            ..JobConfig::default()
+        };
+        SpilledFiles::of(&config, 12)
+    }
+
+    fn lives(folder: &Path) -> BTreeSet<String> {
+        let entries = std::fs::read_dir(folder).expect("it is there").flatten();
+        let names = entries.map(|entry| entry.file_name().into_string().expect("UTF-8"));
+        let life = |name: String| name.split("-to-").next().map(str::to_owned);
+        names.filter_map(life).collect()
+    }
+
+    const OTHERS: [&str; 4] = [
+        "refrain-7-9-r11i0",
+        "refrain-7-9-r1i0",
+        "refrain-7-9-r1i1",
+        "refrain-7-9-r1i11",
+    ];
+
+    fn expect(folder: &Path, of_the_job: &[&str]) {
+        let of_the_job = of_the_job.iter().map(|life| format!("refrain-7-8-{life}"));
+        let others = OTHERS.map(str::to_owned);
+        assert_eq!(
+            lives(folder),
+            others.into_iter().chain(of_the_job).collect()
+        );
+    }
+
+    /// Only the files of earlier lives are removed when a life has caught up.
+    // LOG-3
+    #[test]
+    fn a_life_that_caught_up_needs_no_files_of_earlier_ones() {
+        let folder = folder();
+        let mut spilled = spilled(folder.path(), false);
+        assert!(spilled.caught_up(1, 1).is_empty());
+        expect(folder.path(), &["r1i1", "r1i11", "r11i0"]);
+        assert!(spilled.caught_up(1, 11).is_empty());
+        expect(folder.path(), &["r1i11", "r11i0"]);
+        drop(spilled);
+        expect(folder.path(), &[]);
+    }
+
+    #[test]
+    fn files_are_kept_when_they_are_wanted() {
+        let folder = folder();
+        let mut spilled = spilled(folder.path(), true);
+        assert!(spilled.caught_up(1, 11).is_empty());
+        drop(spilled);
+        expect(folder.path(), &["r1i0", "r1i1", "r1i11", "r11i0"]);
     }
 }

@@ -1,32 +1,32 @@
 //! Starting a job, or the part of one that runs on this host.
 
 use super::board::Board;
+use super::checkpoint_schedule::Schedule;
 use super::checkpoints::CheckpointPlace;
 use super::clocks;
 use super::ending::Phase;
 use super::faults::Faults;
 use super::hosts::message::Setup;
 use super::hosts::{self, Hosts};
-use super::hushing::Hush;
-use super::inherited::InheritedNumbers;
 use super::limits;
-use super::lines;
 use super::link::Link;
 use super::lives::Lives;
 use super::loggers::{EventLoggers, Reach};
-use super::ordering::Schedule;
-use super::out_of_memory::OutOfMemory;
 use super::output;
+use super::printed;
 use super::process::RankProcess;
 use super::program;
 use super::recoveries::Recoveries;
-use super::restarting;
-use super::same_addresses::can_fix_layout;
-use super::same_random::{self, RandomBytes};
+use super::restarts;
+use super::same_memory::can_fix_layout;
+use super::same_memory::{self, RandomBytes};
 use super::signals::Signals;
+use super::sink::Hush;
 use super::sink::{Sink, Stream};
+use super::spawn::InheritedNumbers;
 use super::spawn::{self, Start};
-use super::spilled::SpilledFiles;
+use super::spill::SpilledFiles;
+use super::verdict::OutOfMemory;
 use super::{Job, JobSpec, Output};
 use crate::LaunchError;
 use refrain_job::JobError;
@@ -35,7 +35,7 @@ use refrain_job::choice::{self, provider};
 use refrain_job::config::JobConfig;
 use refrain_job::control::claim::{self, FD_VARIABLE, GREETING_VARIABLE};
 use refrain_job::machine::unix_ns;
-use refrain_job::same_memory;
+use refrain_job::same_memory::VARIABLE as SAME_MEMORY_VARIABLE;
 use refrain_job::stderr::report;
 use rustix::io::{FdFlags, fcntl_setfd};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
@@ -113,11 +113,11 @@ pub struct Prepared {
 
 /// Where the ranks of a job are started.
 #[derive(Debug)]
-pub enum Place {
+pub enum Placement {
     /// By this process.
-    Here(Starter),
+    Local(Starter),
     /// By agents.
-    There(Hosts),
+    Remote(Hosts),
 }
 
 /// Finds the program and everything else that the ranks of this host need, and fills
@@ -146,7 +146,7 @@ pub fn prepare(
     let mut same_addresses = SameAddresses::default();
     if restarts {
         let same_memory = config.recovery.same_memory;
-        let told = (same_memory::VARIABLE.into(), same_memory.to_string().into());
+        let told = (SAME_MEMORY_VARIABLE.into(), same_memory.to_string().into());
         wanted.environment.push(told);
         if same_memory.addresses {
             same_addresses = SameAddresses::prepare(&program, ranks);
@@ -200,9 +200,9 @@ impl SameAddresses {
     fn prepare(program: &Path, ranks: u32) -> Self {
         let layout = can_fix_layout().map_err(|why| format!("addresses, since {why}"));
         let mut random_bytes = Ok(Vec::new());
-        if same_random::can_be_traced(program) {
-            let new = || (0..ranks).map(|_| same_random::new_random_bytes());
-            random_bytes = same_random::can_set_random_bytes()
+        if same_memory::can_be_traced(program) {
+            let new = || (0..ranks).map(|_| same_memory::new_random_bytes());
+            random_bytes = same_memory::can_set_random_bytes()
                 .and_then(|()| {
                     new()
                         .collect::<io::Result<_>>()
@@ -239,31 +239,31 @@ fn descriptors_per_rank(wanted: &Wanted) -> usize {
 /// Reports that addresses differ although `--same-memory` has `addresses`.
 pub fn tell_differing_addresses(host: &str, why: &str) {
     report(format_args!(
-        "{host}each life of a rank has other {why}; or leave addresses out of --same-memory"
+        "{host}each incarnation of a rank has other {why}; or leave addresses out of --same-memory"
     ));
 }
 
 pub fn start(mut spec: JobSpec, forward_signals: bool) -> Result<Job, LaunchError> {
     limits::check_ranks(spec.ranks)?;
     choice::check(&spec.config)?;
-    restarting::check(&spec.config)?;
+    restarts::check(&spec.config)?;
     check_descriptors(&spec)?;
     let schedule = Schedule::new(&spec.config.recovery, spec.ranks)?;
     // Before the first file and process: a launcher that a signal ends leaves both.
     let mut signals = forward_signals.then(Signals::install).transpose()?;
     let id = job_id();
     spec.config.began_unix_ns = unix_ns();
-    let (place, spilled, checkpoints) = match spec.hosts.hosts.is_empty() {
+    let (placement, spilled, checkpoints) = match spec.hosts.hosts.is_empty() {
         true => start_here(&mut spec, id)?,
         false => {
-            let place = Place::There(start_agents(&mut spec, id, signals.as_mut())?);
+            let placement = Placement::Remote(start_agents(&mut spec, id, signals.as_mut())?);
             let spilled = SpilledFiles::none(spec.ranks as usize);
-            (place, spilled, CheckpointPlace::default())
+            (placement, spilled, CheckpointPlace::default())
         }
     };
-    let reach = match place {
-        Place::Here(_) => Reach::ThisHost,
-        Place::There(_) => Reach::OtherHosts,
+    let reach = match placement {
+        Placement::Local(_) => Reach::ThisHost,
+        Placement::Remote(_) => Reach::OtherHosts,
     };
     let job = (id, spec.ranks);
     let loggers = EventLoggers::start(&spec.event_loggers, &mut spec.config, job, reach)?;
@@ -281,7 +281,7 @@ pub fn start(mut spec: JobSpec, forward_signals: bool) -> Result<Job, LaunchErro
         progress: None,
         board: Board::new(spec.ranks as usize),
         past_last_fence: false,
-        place,
+        placement,
         id,
         config: spec.config,
         statistics: Vec::new(),
@@ -302,10 +302,10 @@ pub fn start(mut spec: JobSpec, forward_signals: bool) -> Result<Job, LaunchErro
         let process = process.map_err(|error| job.cannot_start(rank, error))?;
         job.ranks.push(process);
     }
-    if let Place::Here(starter) = &mut job.place
+    if let Placement::Local(starter) = &mut job.placement
         && max_restarts == 0
     {
-        // Whoever waits for their end must not wait for the launcher's.
+        // A reader that waits for their end must not wait for the launcher's.
         starter.descriptors.clear();
     }
     job.begin_faults();
@@ -318,14 +318,14 @@ fn outputs(output: Output, rank: u32, ranks: u32, restarts: bool) -> Vec<output:
     match output {
         Output::Inherited => Vec::new(),
         Output::Plain => output::Output::both(None, restarts),
-        Output::Prefixed => output::Output::both(Some(lines::prefix(rank, ranks)), restarts),
+        Output::Prefixed => output::Output::both(Some(printed::prefix(rank, ranks)), restarts),
     }
 }
 
 fn start_here(
     spec: &mut JobSpec,
     id: u64,
-) -> Result<(Place, SpilledFiles, CheckpointPlace), LaunchError> {
+) -> Result<(Placement, SpilledFiles, CheckpointPlace), LaunchError> {
     let wanted = Wanted {
         program: std::mem::take(&mut spec.program),
         arguments: std::mem::take(&mut spec.arguments),
@@ -341,8 +341,8 @@ fn start_here(
     if let Some(why) = &prepared.differing_addresses {
         tell_differing_addresses("", why);
     }
-    let place = Place::Here(prepared.starter);
-    Ok((place, prepared.spilled, prepared.checkpoints))
+    let placement = Placement::Local(prepared.starter);
+    Ok((placement, prepared.spilled, prepared.checkpoints))
 }
 
 /// How the variables begin that ranks of other hosts get: Refrain's, libfabric's and
@@ -383,19 +383,19 @@ fn start_agents(
 }
 
 impl Job {
-    /// Starts a life of a rank; on another host that it was is told later.
+    /// Starts a life of a rank; an agent reports the start later.
     pub(super) fn start_life(
         &self,
         rank: u32,
         incarnation: u32,
         outputs: Vec<output::Output>,
     ) -> io::Result<RankProcess> {
-        match &self.place {
-            Place::Here(starter) => {
+        match &self.placement {
+            Placement::Local(starter) => {
                 let (child, link) = starter.start(rank, incarnation)?;
                 RankProcess::new(child, link, outputs)
             }
-            Place::There(hosts) => {
+            Placement::Remote(hosts) => {
                 let started = hosts.start(rank, incarnation, outputs);
                 started.map_err(io::Error::other)
             }
@@ -403,9 +403,9 @@ impl Job {
     }
 
     fn cannot_start(&self, rank: u32, error: io::Error) -> LaunchError {
-        match &self.place {
-            Place::Here(starter) => starter.cannot_start(rank, error),
-            Place::There(_) => JobError::Control {
+        match &self.placement {
+            Placement::Local(starter) => starter.cannot_start(rank, error),
+            Placement::Remote(_) => JobError::Control {
                 attempted: format!("starting rank {rank}"),
                 error,
             }
@@ -472,19 +472,19 @@ fn cannot_start(rank: u32, program: &Path, error: io::Error) -> LaunchError {
     match error.kind() {
         ErrorKind::NotFound => LaunchError::Program {
             reason: format!(
-                "{program} cannot be started: its interpreter (the first line of a script) or its loader is missing"
+                "{program} cannot be started: its interpreter (first line of a script) or loader is missing"
             ),
             found: true,
         },
         ErrorKind::PermissionDenied => LaunchError::Program {
             reason: format!(
-                "{program} may not be executed ({error}): look at its permissions and those of its folders"
+                "{program} cannot be executed ({error}): check its permissions and those of its folders"
             ),
             found: true,
         },
         _ => JobError::Control {
             attempted: format!(
-                "starting rank {rank} of {program} (limits: ulimit -u, ulimit -n, and the container's)"
+                "starting rank {rank} of {program} (check ulimit -u, ulimit -n and the container's limits)"
             ),
             error,
         }
@@ -497,7 +497,7 @@ fn check_descriptors(spec: &JobSpec) -> Result<(), JobError> {
     for (rank, name, descriptor) in &spec.descriptors {
         if *rank >= spec.ranks {
             return Err(JobError::Argument(format!(
-                "{name} is for rank {rank}, but the job has {} ranks",
+                "{name} is for rank {rank}, which does not exist: the job has {} ranks",
                 spec.ranks
             )));
         }

@@ -1,10 +1,13 @@
-//! How a process ended, and what that means for the job. Pure.
+//! How a process ended, and what that means for the job. Pure, but for the count of
+//! processes that the kernel killed for lack of memory.
 
 use super::recoveries::Cause;
 use serde::{Deserialize, Serialize};
 use signal_hook::consts::{
     SIGABRT, SIGBUS, SIGFPE, SIGILL, SIGKILL, SIGPIPE, SIGSEGV, SIGXCPU, SIGXFSZ,
 };
+use std::fs;
+use std::path::{Path, PathBuf};
 
 /// How a process ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -61,7 +64,7 @@ pub fn judge(rank: usize, end: End, membership: Membership, cause: Cause) -> Opt
             "exited with status 0 without leaving the job: a program has to call World::finalize before it ends".into(),
         ),
         End::Exited(0) => return None,
-        End::Exited(status) => (status, 2, format!("exited with status {status}: its own output should say why")),
+        End::Exited(status) => (status, 2, format!("exited with status {status}: see its output")),
     };
     Some(Verdict {
         status,
@@ -81,7 +84,7 @@ fn killed(signal: i32, cause: Cause) -> String {
         SIGBUS => {
             "often shared memory without space left: see df /dev/shm and the memory limit of the container"
         }
-        SIGABRT => "it gave up: its own output should say why",
+        SIGABRT => "it gave up: see its output",
         SIGPIPE => "it wrote to a pipe or socket without a reader",
         SIGXFSZ => "it wrote a file beyond the limit for files: raise it with ulimit -f",
         SIGXCPU => "it used more processor time than it may: raise the limit with ulimit -t",
@@ -103,6 +106,52 @@ pub fn describe(end: End, membership: Membership) -> String {
         Membership::Member => how,
         Membership::Left => "has left the job".into(),
     }
+}
+
+/// What was counted when the job began.
+#[derive(Debug)]
+pub struct OutOfMemory {
+    /// `None`: there is no such group (version 2), or no limit of memory in it.
+    events: Option<PathBuf>,
+    before: u64,
+}
+
+impl OutOfMemory {
+    /// From now on.
+    pub fn new() -> Self {
+        let groups = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
+        Self::counted_in(events_of(&groups))
+    }
+
+    fn counted_in(events: Option<PathBuf>) -> Self {
+        let before = events.as_deref().and_then(kills).unwrap_or(0);
+        Self { events, before }
+    }
+
+    /// A hint for a SIGKILL; `None`: the kernel has killed no process of the group.
+    pub fn hint(&self) -> Option<String> {
+        let since = kills(self.events.as_deref()?)?.saturating_sub(self.before);
+        (since > 0).then(|| {
+            format!(
+                "the kernel killed {since} process(es) of the job's control group for lack of memory: raise the group's memory limit, or lower --log-memory"
+            )
+        })
+    }
+}
+
+/// The file of the group that a process is in.
+fn events_of(groups: &str) -> Option<PathBuf> {
+    let path = groups.lines().find_map(|line| line.strip_prefix("0::/"))?;
+    let file = Path::new("/sys/fs/cgroup").join(path).join("memory.events");
+    file.is_file().then_some(file)
+}
+
+fn kills(events: &Path) -> Option<u64> {
+    let text = fs::read_to_string(events).ok()?;
+    let count = text
+        .lines()
+        .find_map(|line| line.strip_prefix("oom_kill "))?;
+    count.trim().parse().ok()
 }
 
 #[cfg(test)]
@@ -156,5 +205,23 @@ mod tests {
         let failed = weight(End::Exited(1), Membership::Member);
         let silent = weight(End::Exited(0), Membership::Member);
         assert!(killed > failed && failed > silent);
+    }
+}
+
+#[cfg(test)]
+mod out_of_memory_tests {
+    use super::*;
+
+    #[test]
+    fn what_the_group_has_counted_since_is_a_hint() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("memory.events");
+        fs::write(&file, "low 0\noom 3\noom_kill 2\noom_group_kill 0\n").unwrap();
+        let counted = OutOfMemory::counted_in(Some(file.clone()));
+        assert_eq!(counted.hint(), None);
+        fs::write(&file, "low 0\noom 3\noom_kill 3\n").unwrap();
+        assert!(counted.hint().unwrap().contains("killed 1 process(es)"));
+        assert_eq!(OutOfMemory::counted_in(None).hint(), None);
+        assert_eq!(events_of("1:cpu:/x\n0::/no/such/group\n"), None);
     }
 }

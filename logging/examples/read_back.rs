@@ -101,7 +101,7 @@ fn write(folder: &Path, chunks: u64) -> Result<Vec<PathBuf>, Box<dyn Error>> {
         file.iter()
             .try_for_each(|mut file| file.write_all(chunk.chunk_bytes()))?;
         log.take_back(&chunk, LoanEnd::OnDisk);
-        log.trim_below(&mut arena, Ssn(0), chunk.end());
+        log.trim_below(&mut arena, &Ssn(0).into(), chunk.end());
     }
     finish(file)?;
     Ok(files)

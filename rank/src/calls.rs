@@ -26,8 +26,8 @@ pub use told::awaited;
 
 use refrain_ring::Clock;
 use refrain_transport::engine::{
-    Engine, EngineError, Matched, Outcome, ReceiveBuffer, RequestId, SendBuffer, SendTo, Started,
-    Status,
+    Engine, EngineError, InternalOperation, Matched, Outcome, ReceiveBuffer, RequestId, SendBuffer,
+    SendTo, Started, Status,
 };
 use refrain_transport::matching::Pattern;
 use refrain_transport::protocol::Protocol;
@@ -71,6 +71,19 @@ pub fn post_matched(
     Handle::receive(engine.now(), id)
 }
 
+/// Begins an internal operation: what issues its steps gets the operation, the program
+/// the handle. When the program is told of its end, its stream is free again. STREAM-2
+///
+/// # Errors
+/// As [`Engine::begin_internal`].
+pub fn begin_internal<P: Protocol>(
+    engine: &mut Engine<P>,
+) -> Result<(InternalOperation, Handle), EngineError> {
+    let operation = engine.begin_internal()?;
+    let handle = Handle::receive(engine.now(), operation.id());
+    Ok((operation, handle))
+}
+
 /// Cancels a receive, unless it has matched already; it is waited for all the
 /// same: an event. Of a send, a null request and one whose scope is over it does
 /// nothing. One operation of the clock in any case, since whether a send is under
@@ -84,7 +97,8 @@ pub fn cancel(engine: &mut Engine<impl Protocol>, handle: &Handle) {
 }
 
 /// The end of a blocking call that made this request; it is forgotten then.
-#[inline]
+// Each poll of a waiting rank asks.
+#[inline(always)]
 pub fn finish(engine: &mut Engine<impl Protocol>, id: RequestId) -> Option<Outcome> {
     let outcome = engine.outcome(id)?;
     engine.retire(id);

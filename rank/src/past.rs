@@ -5,7 +5,7 @@ use refrain_logging::determinant::Determinant;
 use refrain_logging::determinant::told::{Contradiction, End, Outcome, Telling, Told};
 use refrain_logging::image::{LogImage, LogKey, Message};
 use refrain_logging::segment::Channel;
-use refrain_ring::{Clock, Incarnation, Position, Rank, RecordHeader, Ssn};
+use refrain_ring::{Clock, Incarnation, Position, Rank, RecordHeader, Ssn, Stream};
 use refrain_transport::past::{Compared, Fate, Past, PastSends, Recorded, SentAgain};
 use std::collections::{BTreeMap, VecDeque};
 
@@ -71,7 +71,7 @@ impl Past for Records {
 /// What earlier lives of a rank have sent, as far as their logs are left: for
 /// [`Engine::with_past_sends`](refrain_transport::engine::Engine::with_past_sends).
 ///
-/// Reads each channel of each life once, in order, some messages ahead. What is not
+/// Reads each stream of each channel of each life once, in order, some messages ahead. What is not
 /// there any more, or cannot be read, is not compared.
 #[derive(Debug)]
 pub struct Sends {
@@ -85,10 +85,10 @@ pub struct Sends {
 struct PastLife {
     image: LogImage,
     incarnation: Incarnation,
-    channels: BTreeMap<Rank, Ahead>,
+    channels: BTreeMap<(Rank, Stream), Ahead>,
 }
 
-/// Messages to one rank that were read and are still to be compared.
+/// Messages of a stream to one rank that were read and are still to be compared.
 #[derive(Debug, Default)]
 struct Ahead {
     messages: VecDeque<Message>,
@@ -160,7 +160,8 @@ impl PastSends for Sends {
 
 impl PastLife {
     fn first(&mut self, key: &LogKey, ssn: Ssn) -> Option<&Message> {
-        let ahead = self.channels.entry(key.channel.destination).or_default();
+        let of = (key.channel.destination, ssn.stream());
+        let ahead = self.channels.entry(of).or_default();
         ahead.skip_to(ssn);
         if ahead.messages.is_empty() && !ahead.has_ended {
             ahead.read(&self.image, key, ssn);
@@ -170,7 +171,8 @@ impl PastLife {
     }
 
     fn front(&mut self, to: Rank, ssn: Ssn) -> Option<&mut Message> {
-        let front = self.channels.get_mut(&to)?.messages.front_mut();
+        let ahead = self.channels.get_mut(&(to, ssn.stream()))?;
+        let front = ahead.messages.front_mut();
         front.filter(|message| message.ssn == ssn)
     }
 }

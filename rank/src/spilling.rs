@@ -4,7 +4,7 @@
 use core::time::Duration;
 use refrain_logging::spill::{Event, Refused, Report, SpillLog};
 use refrain_logging::store::{ReadToken, Store};
-use refrain_ring::{LentChunk, Rank, Ssn};
+use refrain_ring::{Frontier, LentChunk, Rank};
 use refrain_transport::spill::{Spill, SpillEvent};
 
 /// What spilling needs of the place where it is at work.
@@ -121,12 +121,12 @@ impl<S: Store, P: Surroundings> Spill for Spilling<S, P> {
         self.log.writes_under_way() + self.reads
     }
 
-    fn trim(&mut self, destination: Rank, horizon: Ssn) {
+    fn trim(&mut self, destination: Rank, horizon: &Frontier) {
         self.log.trim(destination, horizon);
     }
 
-    fn find(&self, destination: Rank, ssn: Ssn) -> Option<u64> {
-        self.log.find(destination, ssn)
+    fn find(&self, destination: Rank, from: &Frontier) -> Option<u64> {
+        self.log.find(destination, from)
     }
 
     fn read(&mut self, destination: Rank, sequence: u64) -> Option<u64> {

@@ -344,6 +344,55 @@ fn offsets_may_be_negative_or_addresses() {
     assert_eq!(&back, b"firstthen the");
 }
 
+/// Messages of 0 to 4 layouts, from one memory into another of the same shape.
+#[test]
+fn several_layouts_make_up_a_message() {
+    const MIDDLE: usize = 200;
+    let _alone = alone();
+    let mut world = world();
+    let layouts = [
+        Layout::contiguous(7),
+        Layout::contiguous(7).with_extent(9),
+        Layout::contiguous(7).with_extent(-7),
+        Layout::vector(3, 4, 6).expect("small"),
+        Layout::indexed(&[(5, 2), (0, 3)]).expect("small"),
+        Layout::signed(&[(-3, 2), (1, 1)], 0, 1)
+            .expect("small")
+            .with_extent(11),
+        Layout::signed(&[(-3, 2), (1, 1)], -8, 3)
+            .expect("small")
+            .with_extent(-24),
+        Layout::signed(&[(2, 8)], -8, 3).expect("small"),
+    ];
+    for layout in layouts.map(Arc::new) {
+        for count in 0..=4 {
+            let out: Vec<u8> = (0..2 * MIDDLE).map(|at| at as u8 | 1).collect();
+            let mut into = vec![0; out.len()];
+            let mut expected = into.clone();
+            for item in 0..count as isize {
+                for piece in layout.pieces(0, usize::MAX) {
+                    let begin = item * layout.extent_bytes() + piece.buffer_offset;
+                    let begin = MIDDLE.checked_add_signed(begin).expect("inside");
+                    let place = begin..begin + piece.bytes;
+                    expected[place.clone()].copy_from_slice(&out[place]);
+                }
+            }
+            // SAFETY: all of it lies in the two vectors, which are left alone.
+            let (data, room) = unsafe {
+                let data = SendBuffer::laid_out(out[MIDDLE..].as_ptr(), count, &layout);
+                let middle = into.as_mut_ptr().add(MIDDLE);
+                (data, ReceiveBuffer::laid_out(middle, count, &layout))
+            };
+            let room = room.expect("no byte twice");
+            let mut request = world.start_receive(room, from(0)).expect("rank 0");
+            world.send(data.expect("small"), to(0)).expect("to itself");
+            let ended = world.wait(&mut request).expect("it ends");
+            assert_eq!(ended.status.bytes, count * layout.message_bytes());
+            assert_eq!(into, expected, "{count} of {layout:?}");
+        }
+    }
+}
+
 #[test]
 fn calls_on_requests_do_not_allocate() {
     let _alone = alone();

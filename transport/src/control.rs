@@ -10,7 +10,7 @@
 //! | 2..4 | 0 |
 //! | 4..8 | incarnation of the sender |
 //! | 8..12 | rank of the sender |
-//! | 12..16 | 0 |
+//! | 12..16 | restart: frames of the same kind that go with it, one for each further stream; else 0 |
 //! | 16..24 | SSN |
 //! | 24..32 | 0 |
 
@@ -18,7 +18,7 @@ use refrain_ring::{Incarnation, Rank, Ssn};
 use thiserror::Error;
 
 /// Version of the control frame. A reader refuses every other.
-pub const CONTROL_VERSION: u8 = 2;
+pub const CONTROL_VERSION: u8 = 3;
 /// Bytes of an encoded control frame.
 pub const CONTROL_BYTES: usize = 32;
 
@@ -42,10 +42,14 @@ pub enum Control {
         ssn: Ssn,
     },
     /// One of the two began anew: the first message of the addressee that the
-    /// sender of this frame misses. The data lane begins with it. REC-3
+    /// sender of this frame misses, of one stream. The data lane begins with it.
+    /// REC-3, STREAM-3
     Restart {
         /// The message, on the channel from the addressee.
         ssn: Ssn,
+        /// Frames for other streams that go with this one: nothing is missing of
+        /// streams that none names but what comes from their first message on.
+        others: u32,
     },
     /// Whether a synchronous send's message is matched: it was sent to an earlier
     /// connection, and is not sent again. Answered by [`Control::Matched`], when
@@ -79,16 +83,20 @@ impl Control {
     /// Encodes the frame with its sender's identity.
     #[inline]
     pub fn encode(self, source: Rank, incarnation: Incarnation) -> [u64; 4] {
+        let mut others = 0;
         let (kind, ssn) = match self {
             Control::ClearToSend { ssn } => (1, ssn.0),
             Control::Matched { ssn } => (2, ssn.0),
             Control::Horizon { ssn } => (3, ssn.0),
-            Control::Restart { ssn } => (5, ssn.0),
+            Control::Restart { ssn, others: more } => {
+                others = more;
+                (5, ssn.0)
+            }
             Control::AskMatched { ssn } => (6, ssn.0),
         };
         [
             kind | u64::from(CONTROL_VERSION) << 8 | u64::from(incarnation.0) << 32,
-            u64::from(source.0),
+            u64::from(source.0) | u64::from(others) << 32,
             ssn,
             0,
         ]
@@ -105,7 +113,8 @@ impl Control {
         if version != CONTROL_VERSION {
             return Err(ControlError::Version(version));
         }
-        if (first >> 16) as u16 != 0 || source >> 32 != 0 || reserved != 0 {
+        let others = (source >> 32) as u32;
+        if (first >> 16) as u16 != 0 || (others != 0 && first as u8 != 5) || reserved != 0 {
             return Err(ControlError::Reserved);
         }
         let ssn = Ssn(ssn);
@@ -113,7 +122,7 @@ impl Control {
             1 => Control::ClearToSend { ssn },
             2 => Control::Matched { ssn },
             3 => Control::Horizon { ssn },
-            5 => Control::Restart { ssn },
+            5 => Control::Restart { ssn, others },
             6 => Control::AskMatched { ssn },
             other => return Err(ControlError::Kind(other)),
         };

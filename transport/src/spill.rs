@@ -4,7 +4,7 @@
 //! disk is full or broken, is the other side's affair. Implementations live
 //! above this crate. Nothing here blocks.
 
-use refrain_ring::{LentChunk, LoanEnd, Rank, Ssn};
+use refrain_ring::{Frontier, LentChunk, LoanEnd, Rank};
 
 /// The disk under a rank's logs. LOG-2, LOG-3
 pub trait Spill {
@@ -22,11 +22,11 @@ pub trait Spill {
     fn under_way(&self) -> usize;
 
     /// All messages of the channel below `horizon` are free. LOG-4
-    fn trim(&mut self, destination: Rank, horizon: Ssn);
+    fn trim(&mut self, destination: Rank, horizon: &Frontier);
 
-    /// The chunk on disk from which on a reader finds all messages from `ssn`
+    /// The chunk on disk from which on a reader finds all messages from `from`
     /// on that are on disk; `None`: there are none.
-    fn find(&self, destination: Rank, ssn: Ssn) -> Option<u64>;
+    fn find(&self, destination: Rank, from: &Frontier) -> Option<u64>;
 
     /// Begins to read a chunk; `None` when it is not on disk.
     fn read(&mut self, destination: Rank, sequence: u64) -> Option<u64>;

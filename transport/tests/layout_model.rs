@@ -86,8 +86,24 @@ fn structure() -> impl Strategy<Value = Sample> {
     })
 }
 
+/// Blocks anywhere, items of which each lies before the one before it or behind it.
+fn signed() -> impl Strategy<Value = Sample> {
+    let blocks = prop::collection::vec((0..60i64, 0..10u64), 0..4);
+    (blocks, -80..80i64, 0..10i64).prop_map(|(mut blocks, stride, count)| {
+        // The last item begins at 0, so that none lies before the buffer.
+        let first = (-stride * (count - 1)).max(0);
+        blocks.iter_mut().for_each(|(offset, _)| *offset += first);
+        let layout = Layout::signed(&blocks, stride, count as u64).unwrap();
+        let items = (0..count).flat_map(|item| {
+            let place = move |(offset, bytes)| ((item * stride + offset) as usize, bytes as usize);
+            blocks.clone().into_iter().map(place)
+        });
+        Sample::new(layout, items)
+    })
+}
+
 fn sample() -> impl Strategy<Value = Sample> {
-    prop_oneof![1 => contiguous(), 3 => vector(), 3 => indexed(), 3 => structure()]
+    prop_oneof![1 => contiguous(), 3 => vector(), 3 => indexed(), 3 => structure(), 3 => signed()]
 }
 
 /// Bytes that differ from their neighbours and from fresh memory.

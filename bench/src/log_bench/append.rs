@@ -212,7 +212,7 @@ impl<S: Store> SpillingLog<S> {
             match event {
                 Event::Returned(chunk, end) => {
                     if end == LoanEnd::OnDisk {
-                        self.on_disk_end = self.on_disk_end.max(chunk.ssn_end());
+                        self.on_disk_end = self.on_disk_end.max(chunk.ends().program);
                     }
                     self.log.take_back(&chunk, end);
                 }
@@ -228,7 +228,8 @@ impl<S: Store> SpillingLog<S> {
         }
         // Nobody reads: everything is released at once. No horizon frees anything.
         let released = self.log.tail();
-        self.log.trim_below(&mut self.arena, Ssn(0), released);
+        self.log
+            .trim_below(&mut self.arena, &Ssn(0).into(), released);
         self.lend(released, now);
         Ok(())
     }

@@ -18,7 +18,7 @@ pub(super) struct Files {
 }
 
 impl Files {
-    pub fn look(disk: &dyn Disk, job: &JobName, rank: Rank) -> Result<Self, CheckpointError> {
+    pub fn look(disk: &Disk, job: &JobName, rank: Rank) -> Result<Self, CheckpointError> {
         let mut files = Self::default();
         for name in all_names(disk)? {
             match names::read(job, rank, &name) {
@@ -43,9 +43,9 @@ impl Files {
 }
 
 /// All names in the folder.
-pub(super) fn all_names(disk: &dyn Disk) -> Result<Vec<String>, CheckpointError> {
-    disk.names().map_err(|error| {
-        let folder = disk.path("");
+pub(super) fn all_names(disk: &Disk) -> Result<Vec<String>, CheckpointError> {
+    disk.directory.names().map_err(|error| {
+        let folder = disk.directory.path("");
         let attempted = format!("looking for checkpoints in {}", folder.display());
         CheckpointError::of_system(attempted, error)
     })

@@ -20,13 +20,13 @@ use refrain_ring::{Incarnation, Rank};
 use sink::FileSink;
 use std::collections::BTreeSet;
 use std::io;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use turn::Turns;
 use whole::{FileSource, check};
 
 /// Checkpoints of one job in a folder.
 pub struct Folder {
-    disk: Arc<dyn Disk>,
+    disk: Disk,
     job: JobName,
     /// Those that were looked at and cannot be used.
     damaged: Mutex<BTreeSet<(Rank, u64)>>,
@@ -35,9 +35,9 @@ pub struct Folder {
 
 impl Folder {
     /// Checkpoints of a job on a disk.
-    pub fn new(disk: Arc<dyn Disk>, job: JobName) -> Self {
+    pub fn new(disk: impl Into<Disk>, job: JobName) -> Self {
         Self {
-            disk,
+            disk: disk.into(),
             job,
             damaged: Mutex::default(),
             turns: Turns::default(),
@@ -49,11 +49,11 @@ impl Folder {
     }
 
     fn path(&self, name: &str) -> String {
-        self.disk.path(name).display().to_string()
+        self.disk.directory.path(name).display().to_string()
     }
 
     fn files(&self, rank: Rank) -> Result<Files, CheckpointError> {
-        Files::look(&*self.disk, &self.job, rank)
+        Files::look(&self.disk, &self.job, rank)
     }
 
     /// The life that a checkpoint is of, as its header says. `None`: it cannot be
@@ -65,7 +65,7 @@ impl Folder {
     ) -> Result<Option<Incarnation>, CheckpointError> {
         let name = names::whole(&self.job, rank, number);
         let mut page = [0; PAGE_BYTES];
-        let opened = self.disk.open(&name);
+        let opened = self.disk.open_file(&name);
         let read = opened.and_then(|mut input| input.read(&mut page));
         match read {
             Ok(bytes) => {
@@ -119,8 +119,8 @@ impl Folder {
         number: u64,
     ) -> Result<Result<whole::Checked, Damaged>, CheckpointError> {
         let name = names::whole(&self.job, rank, number);
-        let opened = self.disk.open(&name);
-        let checked = opened.and_then(|mut input| check(&mut *input));
+        let opened = self.disk.open_file(&name);
+        let checked = opened.and_then(|mut input| check(&mut input));
         let damaged = |place, flaw| Damaged::new(self.path(&name), number, place, flaw);
         let checked = match checked {
             Ok(Ok(checked)) => checked,
@@ -148,7 +148,7 @@ impl Folder {
     }
 
     fn remove(&self, name: &str) -> Result<(), CheckpointError> {
-        self.disk.remove(name).map_err(|error| {
+        self.disk.directory.remove(name).map_err(|error| {
             CheckpointError::of_system(format!("removing {}", self.path(name)), error)
         })
     }
@@ -160,8 +160,8 @@ impl Folder {
             return Ok(());
         }
         let name = names::fence(&self.job, rank, life);
-        let made = self.disk.create(&name).map(drop);
-        let synced = made.and_then(|()| self.disk.sync_names());
+        let made = self.disk.directory.create(&name).map(drop);
+        let synced = made.and_then(|()| self.disk.directory.sync());
         synced.map_err(|error| {
             CheckpointError::of_system(format!("making {}", self.path(&name)), error)
         })?;
@@ -180,8 +180,8 @@ impl Folder {
         let name = names::whole(&self.job, rank, checked.header.number);
         // Its writer may have died between the rename and the sync: it is not
         // given out before it is stable.
-        let synced = self.disk.sync_names();
-        let source = synced.and_then(|()| self.disk.open(&name));
+        let synced = self.disk.directory.sync();
+        let source = synced.and_then(|()| self.disk.open_file(&name));
         let source = source.map_err(|error| {
             CheckpointError::of_system(format!("opening {}", self.path(&name)), error)
         })?;
@@ -267,7 +267,7 @@ impl Checkpoints for Folder {
 
     fn remove_all(&self) -> Result<(), CheckpointError> {
         let mut failed = None;
-        for name in all_names(&*self.disk)? {
+        for name in all_names(&self.disk)? {
             if names::is_of_job(&self.job, &name) {
                 failed = self.remove(&name).err().or(failed);
             }
@@ -276,7 +276,7 @@ impl Checkpoints for Folder {
     }
 
     fn describe(&self) -> String {
-        let path = self.disk.path("");
+        let path = self.disk.directory.path("");
         format!("{}: {}", path.display(), self.disk.describe())
     }
 }

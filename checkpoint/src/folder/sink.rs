@@ -9,28 +9,22 @@ use crate::error::CheckpointError;
 use crate::store::{JobName, Key, Sink, Stable};
 use std::collections::BTreeSet;
 use std::io;
-use std::sync::Arc;
 
 /// The file that is written.
 pub(super) struct FileSink {
-    disk: Arc<dyn Disk>,
+    disk: Disk,
     job: JobName,
     key: Key,
     turn: Mine,
     part: String,
     /// There until the file has its name.
-    output: Option<Box<dyn Output>>,
+    output: Option<Output>,
     /// Older ones that cannot be used.
     damaged: BTreeSet<u64>,
 }
 
 impl FileSink {
-    pub fn begin(
-        disk: Arc<dyn Disk>,
-        job: JobName,
-        key: Key,
-        turn: Mine,
-    ) -> Result<Self, CheckpointError> {
+    pub fn begin(disk: Disk, job: JobName, key: Key, turn: Mine) -> Result<Self, CheckpointError> {
         let part = names::part(&job, key);
         let mut sink = Self {
             disk,
@@ -60,13 +54,13 @@ impl FileSink {
     }
 
     fn failed(&self, doing: &str, error: io::Error) -> CheckpointError {
-        let path = self.disk.path(&self.part);
+        let path = self.disk.directory.path(&self.part);
         CheckpointError::of_system(format!("{doing} {}", path.display()), error)
     }
 
     /// FENCE-1: a later life may have come in another process.
     fn check_fence(&self) -> Result<(), CheckpointError> {
-        let files = Files::look(&*self.disk, &self.job, self.key.rank)?;
+        let files = Files::look(&self.disk, &self.job, self.key.rank)?;
         let own = self.key.incarnation;
         match files.latest_life().filter(|latest| *latest > own) {
             None => Ok(()),
@@ -82,9 +76,9 @@ impl FileSink {
     fn give_name(&self) -> Result<(), CheckpointError> {
         self.check_fence()?;
         let name = names::whole(&self.job, self.key.rank, self.key.number);
-        let renamed = self.disk.rename(&self.part, &name);
+        let renamed = self.disk.directory.rename(&self.part, &name);
         renamed.map_err(|error| self.failed("renaming", error))?;
-        let synced = self.disk.sync_names();
+        let synced = self.disk.directory.sync();
         synced.map_err(|error| self.failed("syncing the new name of", error))?;
         Ok(())
     }
@@ -92,7 +86,7 @@ impl FileSink {
     /// Removes what is not needed any more; says what cannot be.
     fn remove_older(&self) -> Vec<String> {
         let key = self.key;
-        let files = match Files::look(&*self.disk, &self.job, key.rank) {
+        let files = match Files::look(&self.disk, &self.job, key.rank) {
             Ok(files) => files,
             Err(error) => return vec![error.to_string()],
         };
@@ -100,8 +94,8 @@ impl FileSink {
         let mut left = Vec::new();
         for number in names::not_needed(&files.wholes, key.number, is_damaged) {
             let name = names::whole(&self.job, key.rank, number);
-            if let Err(error) = self.disk.remove(&name) {
-                let path = self.disk.path(&name);
+            if let Err(error) = self.disk.directory.remove(&name) {
+                let path = self.disk.directory.path(&name);
                 left.push(format!("removing {}: {error}", path.display()));
             }
         }
@@ -141,7 +135,9 @@ impl Drop for FileSink {
         if self.output.take().is_some() {
             // It would take room. What stays is removed by the next one, and what
             // another one has begun under this name is not this one's.
-            let removed = self.turn.while_it_lasts(|| self.disk.remove(&self.part));
+            let removed = self
+                .turn
+                .while_it_lasts(|| self.disk.directory.remove(&self.part));
             drop(removed);
         }
     }

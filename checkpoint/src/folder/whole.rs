@@ -15,7 +15,7 @@ pub(super) struct Checked {
 }
 
 /// Reads all of a file. Inside: where it is not a whole checkpoint, and why not.
-pub(super) fn check(input: &mut dyn Input) -> io::Result<Result<Checked, (u64, Flaw)>> {
+pub(super) fn check(input: &mut Input) -> io::Result<Result<Checked, (u64, Flaw)>> {
     let mut strip = vec![0; STRIP_BYTES];
     let mut bytes = input.read(&mut strip)?;
     let mut unpacking = match Unpacking::new(&strip[..bytes]) {
@@ -45,12 +45,12 @@ pub(super) fn check(input: &mut dyn Input) -> io::Result<Result<Checked, (u64, F
 
 /// The strips of a file.
 pub(super) struct FileSource {
-    input: Box<dyn Input>,
+    input: Input,
     name: String,
 }
 
 impl FileSource {
-    pub fn new(input: Box<dyn Input>, name: String) -> Self {
+    pub fn new(input: Input, name: String) -> Self {
         Self { input, name }
     }
 }

@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// The jobs that a server knows, by prefix.
 pub struct Desk {
-    disk: Arc<dyn Disk>,
+    disk: Disk,
     jobs: Mutex<BTreeMap<String, Known>>,
 }
 
@@ -20,9 +20,9 @@ struct Known {
 
 impl Desk {
     /// Of a disk.
-    pub fn new(disk: Arc<dyn Disk>) -> Self {
+    pub fn new(disk: impl Into<Disk>) -> Self {
         Self {
-            disk,
+            disk: disk.into(),
             jobs: Mutex::default(),
         }
     }

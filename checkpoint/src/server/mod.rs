@@ -17,17 +17,15 @@ pub mod session;
 
 pub use desk::Desk;
 
-use crate::disk::{DiskIo, FolderDisk};
+use crate::disk::Disk;
 use crate::error::CheckpointError;
 use crate::message::PROTOCOL;
+use refrain_storage::{Io, make_private};
 use refrain_wire::{Door, Listener, ServerAddress};
-use rustix::fs::{FlockOperation, flock};
-use rustix::io::Errno;
 use service::Service;
-use std::fs::{DirBuilder, File, OpenOptions, Permissions};
+use std::fs::File;
 use std::io;
 use std::os::fd::AsFd;
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
 use std::path::PathBuf;
 use std::sync::Arc;
 use thiserror::Error;
@@ -49,7 +47,7 @@ pub struct ServerOptions {
     /// Where to listen; at port 0, at one that is free.
     pub listen: Vec<ServerAddress>,
     /// How files are written.
-    pub io: DiskIo,
+    pub io: Io,
     /// Conversations at a time: more are refused, and the clients connect again.
     pub conversations_max: usize,
 }
@@ -105,9 +103,9 @@ impl Server {
         report: impl Fn(&str) + Send + Sync + 'static,
     ) -> Result<Self, ServerError> {
         let lock = lock(&options.folder)?;
-        let disk = FolderDisk::with_io(&options.folder, options.io)?;
-        let description = crate::disk::Disk::describe(&disk);
-        let desk = Desk::new(Arc::new(disk));
+        let disk = Disk::with_io(&options.folder, options.io)?;
+        let description = disk.describe().to_owned();
+        let desk = Desk::new(disk);
         let listeners = options.listen.iter().map(|address| {
             Listener::bind(address).map_err(|error| ServerError::Listen {
                 address: address.to_string(),
@@ -145,23 +143,13 @@ impl Server {
 }
 
 fn lock(folder: &PathBuf) -> Result<File, ServerError> {
-    let failed = |error| ServerError::Folder {
-        folder: folder.clone(),
-        error,
-    };
-    // Of the owner alone, whatever the umask; a folder that is there stays as it is.
-    let mut folders = DirBuilder::new();
-    let made = folders.recursive(true).mode(0o700).create(folder);
-    made.map_err(failed)?;
-    let mut options = OpenOptions::new();
-    options.create(true).truncate(false).write(true).mode(0o600);
-    let lock = options.open(folder.join(LOCK)).map_err(failed)?;
-    // One that an earlier version made could be locked by any user.
-    let owner_only = Permissions::from_mode(0o600);
-    lock.set_permissions(owner_only).map_err(failed)?;
-    match flock(&lock, FlockOperation::NonBlockingLockExclusive) {
-        Ok(()) => Ok(lock),
-        Err(Errno::WOULDBLOCK) => Err(ServerError::Locked(folder.clone())),
-        Err(error) => Err(failed(error.into())),
-    }
+    let made = make_private(folder);
+    made.and_then(|()| refrain_storage::lock(&folder.join(LOCK)))
+        .map_err(|error| match error.kind() {
+            io::ErrorKind::WouldBlock => ServerError::Locked(folder.clone()),
+            _ => ServerError::Folder {
+                folder: folder.clone(),
+                error,
+            },
+        })
 }

@@ -8,7 +8,7 @@ pub use writing::Writing;
 
 use crate::buffer::Strip;
 use crate::client::Client;
-use crate::disk::FolderDisk;
+use crate::disk::Disk;
 use crate::error::{CheckpointError, Damaged};
 use crate::folder::Folder;
 use crate::format::{Header, SectionInfo};
@@ -196,10 +196,7 @@ impl Store {
     /// When there is no such place, or it cannot be used.
     pub fn open(place: &Place, job: JobName) -> Result<Self, CheckpointError> {
         let place: Arc<dyn Checkpoints> = match place {
-            Place::Folder(path) => {
-                let disk = FolderDisk::open(path)?;
-                Arc::new(Folder::new(Arc::new(disk), job.clone()))
-            }
+            Place::Folder(path) => Arc::new(Folder::new(Disk::open(path)?, job.clone())),
             Place::Server(address) => Arc::new(Client::new(address.clone(), job.clone())),
         };
         Ok(Self { job, place })

@@ -10,17 +10,18 @@ mod running;
 
 use content::job;
 use contract::Subject;
-use refrain_checkpoint::faulty::FaultyDisk;
 use refrain_checkpoint::folder::Folder;
 use refrain_checkpoint::{Place, ServerAddress, Store};
+use refrain_storage::Directory;
+use refrain_storage::simulated::SimulatedDisk;
 use running::Running;
 use std::sync::Arc;
 
 #[test]
 fn a_folder_on_a_disk_in_memory() {
     contract::check(&mut || {
-        let disk = FaultyDisk::new(1);
-        let store = Store::on(Arc::new(Folder::new(Arc::new(disk), job())), job());
+        let disk = SimulatedDisk::new(1);
+        let store = Store::on(Arc::new(Folder::new(Directory::from(disk), job())), job());
         Subject::new(store, ())
     });
 }

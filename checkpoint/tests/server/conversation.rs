@@ -1,15 +1,16 @@
 //! A conversation without its socket.
 
 use crate::content::job;
+use refrain_checkpoint::SectionKind;
 use refrain_checkpoint::buffer::Strip;
-use refrain_checkpoint::faulty::{Failure, FaultyDisk, Kind};
 use refrain_checkpoint::format::{Header, PAGE_BYTES, STRIP_BYTES};
 use refrain_checkpoint::message::{Refusal, ToClient, ToServer};
 use refrain_checkpoint::packing::{Packing, Strips};
 use refrain_checkpoint::server::Desk;
 use refrain_checkpoint::server::session::{Answer, Session};
-use refrain_checkpoint::{SectionKind, disk::Disk};
 use refrain_ring::{Incarnation, Rank};
+use refrain_storage::Directory;
+use refrain_storage::simulated::{Failure, Kind, SimulatedDisk};
 use std::sync::Arc;
 
 #[derive(Default)]
@@ -43,14 +44,14 @@ fn image(number: u64, bytes: usize) -> Vec<u8> {
 }
 
 struct Talk {
-    disk: FaultyDisk,
+    disk: SimulatedDisk,
     session: Session,
 }
 
 impl Talk {
     fn new() -> Self {
-        let disk = FaultyDisk::new(1);
-        let desk = Arc::new(Desk::new(Arc::new(disk.clone())));
+        let disk = SimulatedDisk::new(1);
+        let desk = Arc::new(Desk::new(Directory::from(disk.clone())));
         let session = Session::new(desk);
         Self { disk, session }
     }
@@ -164,7 +165,7 @@ fn other_names_are_refused() {
     }
     let mut talk = Talk::new();
     talk.hello();
-    let desk = Arc::new(Desk::new(Arc::new(talk.disk.clone())));
+    let desk = Arc::new(Desk::new(Directory::from(talk.disk.clone())));
     let mut first = Session::new(desk.clone());
     let mut second = Session::new(desk);
     first.message(hello("same-"));

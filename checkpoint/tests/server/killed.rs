@@ -1,10 +1,10 @@
 //! A server is killed, and started again.
 
 use crate::content::{RANK, check, fill, job, write};
-use refrain_checkpoint::disk::DiskIo;
 use refrain_checkpoint::server::{CONVERSATIONS_MAX, Server, ServerOptions};
 use refrain_checkpoint::{CheckpointError, Place, ServerAddress, Store};
 use refrain_ring::Incarnation;
+use refrain_storage::Io;
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
@@ -22,7 +22,7 @@ fn serves_until_it_is_killed() {
     let options = ServerOptions {
         folder: folder.join("checkpoints"),
         listen: vec![ServerAddress::Unix(folder.join("socket"))],
-        io: DiskIo::Auto,
+        io: Io::Auto,
         conversations_max: CONVERSATIONS_MAX,
     };
     let mut server = Server::bind(&options, |text| eprintln!("{text}")).unwrap();

@@ -1,8 +1,8 @@
 //! A server in a thread of the test.
 
 use refrain_checkpoint::ServerAddress;
-use refrain_checkpoint::disk::DiskIo;
 use refrain_checkpoint::server::{CONVERSATIONS_MAX, Server, ServerOptions};
+use refrain_storage::Io;
 use refrain_wire::Secret;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
@@ -52,7 +52,7 @@ impl Running {
                 ServerAddress::Tcp("127.0.0.1:0".into()),
                 ServerAddress::Tcp("127.0.0.1:0".into()).sealed(&secret()),
             ],
-            io: DiskIo::Auto,
+            io: Io::Auto,
             conversations_max,
         };
         let reports: Arc<Mutex<Vec<String>>> = Arc::default();

@@ -2,10 +2,10 @@
 
 use crate::content::{RANK, check, fill, job, write};
 use crate::running::Running;
-use refrain_checkpoint::disk::DiskIo;
 use refrain_checkpoint::server::{CONVERSATIONS_MAX, Server, ServerError, ServerOptions};
 use refrain_checkpoint::{CheckpointError, Place, SectionKind, ServerAddress, Store};
 use refrain_ring::{Incarnation, Rank};
+use refrain_storage::Io;
 
 fn store(address: ServerAddress) -> Store {
     Store::open(&Place::Server(address), job()).unwrap()
@@ -134,7 +134,7 @@ fn a_folder_has_one_server_and_a_socket_too() {
     let options = |folder: &std::path::Path, address| ServerOptions {
         folder: folder.into(),
         listen: vec![address],
-        io: DiskIo::Auto,
+        io: Io::Auto,
         conversations_max: CONVERSATIONS_MAX,
     };
     let free = ServerAddress::Tcp("127.0.0.1:0".into());

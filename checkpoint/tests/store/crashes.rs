@@ -2,13 +2,17 @@
 //! checkpoint before or this one, whole, and one behind it.
 
 use crate::content::{RANK, check, job, write};
-use refrain_checkpoint::faulty::FaultyDisk;
 use refrain_checkpoint::folder::Folder;
 use refrain_checkpoint::{CheckpointError, Store};
+use refrain_storage::Directory;
+use refrain_storage::simulated::SimulatedDisk;
 use std::sync::Arc;
 
-fn store(disk: &FaultyDisk) -> Store {
-    Store::on(Arc::new(Folder::new(Arc::new(disk.clone()), job())), job())
+fn store(disk: &SimulatedDisk) -> Store {
+    Store::on(
+        Arc::new(Folder::new(Directory::from(disk.clone()), job())),
+        job(),
+    )
 }
 
 fn name(number: u64) -> String {
@@ -22,7 +26,7 @@ enum Crash {
 }
 
 /// Checkpoints that were called stable before the machine stopped.
-fn write_until_it_stops(disk: &FaultyDisk, bytes: usize, numbers: u64) -> u64 {
+fn write_until_it_stops(disk: &SimulatedDisk, bytes: usize, numbers: u64) -> u64 {
     let store = store(disk);
     for number in 1..=numbers {
         if write(&store, 0, number, bytes).is_err() {
@@ -33,7 +37,7 @@ fn write_until_it_stops(disk: &FaultyDisk, bytes: usize, numbers: u64) -> u64 {
 }
 
 /// What has to be there, after the crash and once it goes on.
-fn check_after(disk: &FaultyDisk, stable: u64, bytes: usize, story: &str) {
+fn check_after(disk: &SimulatedDisk, stable: u64, bytes: usize, story: &str) {
     let store_after = store(disk);
     let found = store_after
         .newest(RANK)
@@ -71,11 +75,11 @@ fn check_after(disk: &FaultyDisk, stable: u64, bytes: usize, story: &str) {
 
 fn at_every_step(bytes: usize, numbers: u64, seeds: u64) {
     for seed in 0..seeds {
-        let whole = FaultyDisk::new(seed);
+        let whole = SimulatedDisk::new(seed);
         assert_eq!(write_until_it_stops(&whole, bytes, numbers), numbers);
         for step in 0..=whole.steps() {
             for crash in [Crash::Death, Crash::PowerLoss] {
-                let disk = FaultyDisk::new(seed);
+                let disk = SimulatedDisk::new(seed);
                 disk.stop_at(step);
                 let stable = write_until_it_stops(&disk, bytes, numbers);
                 let after = match crash {
@@ -112,7 +116,7 @@ fn ones_of_many_strips_at_every_step() {
 #[test]
 fn many_crashes_in_a_row() {
     for seed in 0..200 * times() {
-        let mut disk = FaultyDisk::new(seed);
+        let mut disk = SimulatedDisk::new(seed);
         let mut known = 0;
         for life in 0..12_u32 {
             let steps = seed.wrapping_mul(7).wrapping_add(u64::from(life) * 13) % 17;
@@ -144,7 +148,7 @@ fn many_crashes_in_a_row() {
 
 #[test]
 fn the_first_one_cut_short_is_none() {
-    let disk = FaultyDisk::new(1);
+    let disk = SimulatedDisk::new(1);
     disk.stop_at(2);
     assert!(write(&store(&disk), 0, 1, 100).is_err());
     let after = store(&disk.after_death(1));

@@ -1,22 +1,25 @@
 //! A disk that refuses: said with what to do, nothing lost, and it goes on.
 
 use crate::content::{RANK, check, fill, job, write};
-use refrain_checkpoint::disk::Disk;
-use refrain_checkpoint::faulty::{Failure, FaultyDisk, Kind};
 use refrain_checkpoint::folder::Folder;
 use refrain_checkpoint::{CheckpointError, SectionKind, Store};
 use refrain_ring::Incarnation;
+use refrain_storage::Directory;
+use refrain_storage::simulated::{Failure, Kind, SimulatedDisk};
 use std::sync::Arc;
 
 const BYTES: usize = 4 << 20;
 
-fn store(disk: &FaultyDisk) -> Store {
-    Store::on(Arc::new(Folder::new(Arc::new(disk.clone()), job())), job())
+fn store(disk: &SimulatedDisk) -> Store {
+    Store::on(
+        Arc::new(Folder::new(Directory::from(disk.clone()), job())),
+        job(),
+    )
 }
 
 /// Two checkpoints, then a third that fails.
-fn third_fails(kind: Kind, failure: Failure) -> (FaultyDisk, Store, CheckpointError) {
-    let disk = FaultyDisk::new(11);
+fn third_fails(kind: Kind, failure: Failure) -> (SimulatedDisk, Store, CheckpointError) {
+    let disk = SimulatedDisk::new(11);
     let store = store(&disk);
     write(&store, 0, 1, BYTES).unwrap();
     write(&store, 0, 2, BYTES).unwrap();
@@ -38,6 +41,7 @@ fn whatever_fails_the_older_ones_stay_and_the_next_one_works() {
         for failure in [
             Failure::Io,
             Failure::NoSpace,
+            Failure::Quota,
             Failure::ReadOnly,
             Failure::Forbidden,
         ] {
@@ -49,12 +53,12 @@ fn whatever_fails_the_older_ones_stay_and_the_next_one_works() {
                 "{story}: {text}"
             );
             assert!(
-                text.contains("faulty/"),
+                text.contains("simulated/"),
                 "{story} does not say where: {text}"
             );
             let advice = match failure {
                 Failure::Io => "look after the disk",
-                Failure::NoSpace => "free some room",
+                Failure::NoSpace | Failure::Quota => "free some room",
                 Failure::ReadOnly | Failure::Forbidden => "allow it",
             };
             assert!(text.contains(advice), "{story}: {text}");
@@ -75,13 +79,13 @@ fn whatever_fails_the_older_ones_stay_and_the_next_one_works() {
 
 #[test]
 fn a_full_disk_takes_nothing_from_the_older_ones() {
-    let disk = FaultyDisk::new(5);
+    let disk = SimulatedDisk::new(5);
     let store = store(&disk);
     write(&store, 0, 1, BYTES).unwrap();
     let length = disk
         .bytes("refrain-17-4-r3-000000000001.ckpt")
         .unwrap()
-        .len();
+        .len() as u64;
     // For two and a half.
     disk.set_room(length * 5 / 2);
     write(&store, 0, 2, BYTES).unwrap();
@@ -97,7 +101,7 @@ fn a_full_disk_takes_nothing_from_the_older_ones() {
 
 #[test]
 fn what_cannot_be_removed_is_told_and_tried_again() {
-    let disk = FaultyDisk::new(1);
+    let disk = SimulatedDisk::new(1);
     let store = store(&disk);
     for number in 1..=2 {
         write(&store, 0, number, 10).unwrap();
@@ -119,7 +123,7 @@ fn what_cannot_be_removed_is_told_and_tried_again() {
 /// is taken for it.
 #[test]
 fn reading_that_is_refused_is_an_error_and_no_older_checkpoint() {
-    let disk = FaultyDisk::new(1);
+    let disk = SimulatedDisk::new(1);
     let store = store(&disk);
     write(&store, 0, 1, 10).unwrap();
     write(&store, 0, 2, 10).unwrap();
@@ -142,7 +146,7 @@ fn reading_that_is_refused_is_an_error_and_no_older_checkpoint() {
 
 #[test]
 fn a_section_has_one_name_and_one_place() {
-    let disk = FaultyDisk::new(1);
+    let disk = SimulatedDisk::new(1);
     let store = store(&disk);
     let mut writing = store.begin(RANK, Incarnation(0), 1).unwrap();
     fill(&mut writing, 1, 100).unwrap();

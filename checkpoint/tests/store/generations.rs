@@ -1,19 +1,19 @@
 //! Which checkpoint is taken, which go, who may write.
 
 use crate::content::{RANK, check, job, write};
-use refrain_checkpoint::disk::Disk;
-use refrain_checkpoint::faulty::FaultyDisk;
 use refrain_checkpoint::folder::Folder;
 use refrain_checkpoint::{CheckpointError, JobName, Store};
 use refrain_ring::{Incarnation, Rank};
+use refrain_storage::Directory;
+use refrain_storage::simulated::SimulatedDisk;
 use std::sync::Arc;
 
-fn store_of(disk: &FaultyDisk, job: JobName) -> Store {
-    let folder = Folder::new(Arc::new(disk.clone()), job.clone());
+fn store_of(disk: &SimulatedDisk, job: JobName) -> Store {
+    let folder = Folder::new(Directory::from(disk.clone()), job.clone());
     Store::on(Arc::new(folder), job)
 }
 
-fn store(disk: &FaultyDisk) -> Store {
+fn store(disk: &SimulatedDisk) -> Store {
     store_of(disk, job())
 }
 
@@ -21,8 +21,8 @@ fn name(number: u64) -> String {
     format!("refrain-17-4-r3-{number:012}.ckpt")
 }
 
-fn with(numbers: u64) -> (FaultyDisk, Store) {
-    let disk = FaultyDisk::new(3);
+fn with(numbers: u64) -> (SimulatedDisk, Store) {
+    let disk = SimulatedDisk::new(3);
     let store = store(&disk);
     for number in 1..=numbers {
         write(&store, 0, number, 1000).unwrap();
@@ -48,7 +48,7 @@ fn a_damaged_one_is_passed_over_told_and_replaced() {
     check(&mut reading, 1000);
     let told = reading.passed_over()[0].to_string();
     assert!(
-        told.contains("faulty/") && told.contains(&name(3)),
+        told.contains("simulated/") && told.contains(&name(3)),
         "{told}"
     );
     assert!(
@@ -78,7 +78,7 @@ fn the_number_of_a_damaged_one_may_be_used_again() {
 fn no_beginning_from_the_start_where_there_was_a_checkpoint() {
     let (disk, store) = with(2);
     disk.damage(&name(1), 70);
-    disk.replace(&name(2), b"");
+    disk.put(&name(2), b"");
     let error = store.newest(RANK).unwrap_err();
     let CheckpointError::NoneWhole { rank, damaged } = &error else {
         panic!("{error}");
@@ -99,11 +99,11 @@ fn what_is_somebody_elses_or_older_is_not_taken() {
     let older = disk.bytes(&name(1)).unwrap();
     let newer = disk.bytes(&name(2)).unwrap();
     let same_prefix = JobName::new(8, job().prefix).unwrap();
-    let elsewhere = FaultyDisk::new(1);
+    let elsewhere = SimulatedDisk::new(1);
     write(&store_of(&elsewhere, same_prefix), 0, 2, 1000).unwrap();
     let of_other_job = elsewhere.bytes(&name(2)).unwrap();
     let of_other_rank = {
-        let disk = FaultyDisk::new(1);
+        let disk = SimulatedDisk::new(1);
         let store = self::store(&disk);
         let mut writing = store.begin(Rank(4), Incarnation(0), 2).unwrap();
         crate::content::fill(&mut writing, 2, 1000).unwrap();
@@ -122,7 +122,7 @@ fn what_is_somebody_elses_or_older_is_not_taken() {
         (&longer, "behind its end"),
         (&newer[..4096].to_vec(), "cut short"),
     ] {
-        disk.replace(&name(2), bytes);
+        disk.put(&name(2), bytes);
         let reading = store.newest(RANK).unwrap().unwrap();
         assert_eq!(reading.number(), 1, "{what}");
         let told = reading.passed_over()[0].to_string();
@@ -143,7 +143,7 @@ fn an_old_life_writes_nothing_any_more() {
     write(&store, 2, 3, 10).unwrap();
     refused(store.begin(RANK, Incarnation(1), 4).map(drop), 1);
     // One that has only begun counts, too.
-    let disk = FaultyDisk::new(1);
+    let disk = SimulatedDisk::new(1);
     let store = self::store(&disk);
     let writing = store.begin(RANK, Incarnation(2), 1).unwrap();
     refused(store.begin(RANK, Incarnation(0), 1).map(drop), 0);

@@ -1,19 +1,20 @@
 //! Real files, written in every way that there is.
 
 use crate::content::{RANK, check, job, sections, write};
-use refrain_checkpoint::disk::{DiskIo, FolderDisk};
+use refrain_checkpoint::disk::Disk;
 use refrain_checkpoint::folder::Folder;
 use refrain_checkpoint::{CheckpointError, Place, SectionKind, Store};
 use refrain_ring::{Incarnation, Rank};
+use refrain_storage::Io;
 use std::fs;
 use std::path::Path;
 use std::sync::Arc;
 
-const EVERY_WAY: [DiskIo; 4] = [DiskIo::Auto, DiskIo::Uring, DiskIo::Thread, DiskIo::Plain];
+const EVERY_WAY: [Io; 4] = [Io::Auto, Io::Uring, Io::Thread, Io::Plain];
 
-fn store(folder: &Path, io: DiskIo) -> Store {
-    let disk = FolderDisk::with_io(folder, io).expect("it can be written");
-    Store::on(Arc::new(Folder::new(Arc::new(disk), job())), job())
+fn store(folder: &Path, io: Io) -> Store {
+    let disk = Disk::with_io(folder, io).expect("it can be written");
+    Store::on(Arc::new(Folder::new(disk, job())), job())
 }
 
 /// Lengths at which strips, pages and pieces are just full, or not.
@@ -33,7 +34,7 @@ fn what_was_written_comes_back_in_every_way_and_length() {
         let folder = tempfile::tempdir().unwrap();
         let store = match io {
             // Not allowed in some containers: then there is nothing to test.
-            DiskIo::Uring if FolderDisk::with_io(folder.path(), io).is_err() => {
+            Io::Uring if Disk::with_io(folder.path(), io).is_err() => {
                 println!("SKIP io_uring: not allowed here");
                 continue;
             }
@@ -59,7 +60,7 @@ fn files_in_memory_are_written_too() {
         println!("SKIP files in memory: no /dev/shm");
         return;
     };
-    for (number, io) in (1..).zip([DiskIo::Auto, DiskIo::Thread]) {
+    for (number, io) in (1..).zip([Io::Auto, Io::Thread]) {
         let store = store(folder.path(), io);
         write(&store, 0, number, 5 << 20).unwrap();
         check(&mut store.newest(RANK).unwrap().unwrap(), 5 << 20);
@@ -132,7 +133,7 @@ fn ranks_and_jobs_do_not_see_each_other() {
 #[test]
 fn one_that_is_given_up_leaves_nothing() {
     let folder = tempfile::tempdir().unwrap();
-    let store = store(folder.path(), DiskIo::Auto);
+    let store = store(folder.path(), Io::Auto);
     let mut writing = store.begin(RANK, Incarnation(0), 1).unwrap();
     writing.section(SectionKind::Memory, 1).unwrap();
     writing.write(&vec![1; 20 << 20]).unwrap();

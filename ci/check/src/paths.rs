@@ -1,5 +1,6 @@
-//! Code that the documents name in backticks exists: each path of the tree, and each
-//! function (`Type::name` or `name()`) in one of the Rust files on its line.
+//! Code that the documents name exists: each path in backticks, each Rust file, and each
+//! function in backticks (`Type::name` or `name()`) in one of the Rust files on its line.
+//! Each page of `docs/` names its audience below its title.
 
 use crate::report::Finding::{self, Wrong};
 use crate::tree::Tree;
@@ -8,6 +9,10 @@ use crate::tree::Tree;
 pub fn check(tree: &Tree) -> Vec<Finding> {
     let mut findings = Vec::new();
     for (document, text) in tree.files().filter(|(path, _)| path.ends_with(".md")) {
+        let audience = text.lines().nth(2).unwrap_or_default();
+        if document.starts_with("docs/") && !audience.starts_with("Audience: ") {
+            findings.push(Wrong(format!("{document}:3 is not `Audience: …`")));
+        }
         for (index, line) in text.lines().enumerate() {
             for problem in problems_of(tree, line) {
                 findings.push(Wrong(format!("{document}:{} {problem}", index + 1)));
@@ -19,11 +24,18 @@ pub fn check(tree: &Tree) -> Vec<Finding> {
 
 fn problems_of(tree: &Tree, line: &str) -> Vec<String> {
     let spans: Vec<&str> = line.split('`').skip(1).step_by(2).collect();
-    let paths: Vec<&str> = spans
+    let files = line
+        .split(['`', '[', ']', '(', ')', ' ', ',', ';'])
+        .filter(|word| word.ends_with(".rs"));
+    let mut paths: Vec<&str> = spans
         .iter()
-        .filter(|span| is_path(tree, span))
-        .map(|span| span.trim_end_matches('/'))
+        .copied()
+        .chain(files)
+        .filter(|name| is_path(tree, name))
+        .map(|name| name.trim_end_matches('/'))
         .collect();
+    paths.sort_unstable();
+    paths.dedup();
     let sources: Vec<&str> = paths.iter().filter_map(|path| tree.text(path)).collect();
     let mut problems: Vec<String> = paths
         .iter()
@@ -72,7 +84,7 @@ mod tests {
 
     fn wrong(text: &str) -> usize {
         check(&Tree::of(&[
-            ("docs/a.md", text),
+            ("docs/a.md", &format!("# A\n\nAudience: all.\n{text}")),
             ("engine/src/send.rs", "fn send<T>() {}\nfn pack_all() {}"),
         ]))
         .len()
@@ -83,11 +95,20 @@ mod tests {
         assert_eq!(wrong("`engine/src/send.rs`, `engine/src/`, `engine/…`"), 0);
         assert_eq!(wrong("`engine/src/gone.rs` and `engine/gone`"), 2);
         assert_eq!(wrong("`target/gone`, `read/write`, engine/gone"), 0);
+        assert_eq!(wrong("(X in engine/gone.rs), [engine/gone.rs](x.rs)"), 1);
+    }
+
+    #[test]
+    fn pages_name_their_audience() {
+        let check = |path| check(&Tree::of(&[(path, "# A\n\nText.")])).len();
+        assert_eq!((check("docs/a.md"), check("README.md")), (1, 0));
     }
 
     #[test]
     fn functions_are_in_a_file_of_their_line() {
         assert_eq!(wrong("| `Engine::send` | `engine/src/send.rs` |"), 0);
+        let linked = "`Engine::gone` in [engine/src/send.rs](../engine/src/send.rs)";
+        assert_eq!(wrong(linked), 1);
         assert_eq!(wrong("`pack()` and `send()` in `engine/src/send.rs`"), 1);
         assert_eq!(wrong("`Engine::gone`, `gone()`"), 0, "no file, no check");
         assert_eq!(wrong("`Kind::Gone`, `gone` in `engine/src/send.rs`"), 0);

@@ -2,8 +2,8 @@
 
 use super::Where;
 use super::source::Source;
-use crate::voice::tell;
 use miette::{IntoDiagnostic, miette};
+use refrain_job::stderr::report;
 use refrain_logging::determinant::{Determinant, EventIndex, Matched};
 use refrain_ring::Rank;
 use std::io::{BufWriter, ErrorKind, Write};
@@ -15,13 +15,13 @@ use std::process::ExitCode;
 pub struct Arguments {
     #[command(flatten)]
     place: Where,
-    /// Whose events; needed when there are several ranks.
+    /// Rank whose events are printed; required if there are several.
     #[arg(long, value_name = "R")]
     rank: Option<u32>,
-    /// Begin with this number.
+    /// Number of the first event printed.
     #[arg(long, value_name = "N", default_value_t = 0)]
     from: u64,
-    /// Print no more than so many.
+    /// Maximum number of events printed [default: all].
     #[arg(long, value_name = "N")]
     limit: Option<u64>,
 }
@@ -37,9 +37,9 @@ pub fn run(arguments: &Arguments) -> miette::Result<ExitCode> {
             found.ok_or_else(|| {
                 let ranks: Vec<String> = holdings.iter().map(|of| of.rank.to_string()).collect();
                 miette!(
-                    "say whose events with --rank; there are some of: {}",
+                    "choose a rank with --rank: {}",
                     if ranks.is_empty() {
-                        "nobody".into()
+                        "none has events".into()
                     } else {
                         ranks.join(", ")
                     }
@@ -48,8 +48,8 @@ pub fn run(arguments: &Arguments) -> miette::Result<ExitCode> {
         }
     };
     if arguments.from < holding.first {
-        tell(format_args!(
-            "refrain: events before number {} were dropped: a checkpoint covers them",
+        report(format_args!(
+            "events before number {} were dropped: a checkpoint covers them",
             holding.first
         ));
     }

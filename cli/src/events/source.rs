@@ -103,13 +103,13 @@ impl Source {
             (None, [] | [_]) => {}
             (None, _) => {
                 return Err(miette!(
-                    "there are events of several jobs: say which with --job: {}",
+                    "events of several jobs: choose one with --job: {}",
                     names()
                 ));
             }
             (Some(job), _) if !jobs.contains(&job) => {
                 return Err(miette!(
-                    "there are no events of job {job:x}; there are of: {}",
+                    "no events of job {job:x}: choose one of: {}",
                     names()
                 ));
             }
@@ -179,7 +179,7 @@ fn read_folder(
         return damaged.map_or(Ok(()), Err);
     }
     Err(miette!(
-        "the events of rank {} changed meanwhile: their logger still writes, try again",
+        "the events of rank {} changed during the read, since their logger is running: try again",
         holding.rank
     ))
 }
@@ -187,7 +187,7 @@ fn read_folder(
 fn decoded(header: BatchHeader, payload: &[u8]) -> miette::Result<Batch> {
     let determinants = decode(&header, payload).map_err(|error| {
         miette!(
-            "the batch of rank {} that begins with number {}: {error}",
+            "batch of rank {} from event {}: {error}",
             header.rank,
             header.first
         )

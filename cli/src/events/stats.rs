@@ -16,8 +16,7 @@ use std::process::ExitCode;
 pub struct Arguments {
     #[command(flatten)]
     place: Where,
-    /// The --stats-file of the job, for the ratio of events to messages; that in
-    /// the folder of a job is found by itself.
+    /// The job's --stats-file, for events per message [default: that in the folder of the job].
     #[arg(long, value_name = "FILE")]
     stats_file: Option<PathBuf>,
 }
@@ -84,7 +83,7 @@ pub fn run(arguments: &Arguments) -> miette::Result<ExitCode> {
     let messages = messages_of(&file);
     if let (Some(path), None) = (&arguments.stats_file, &messages) {
         return Err(miette::miette!(
-            "--stats-file {}: not what `refrain run --stats-file` writes",
+            "--stats-file {}: not a file of `refrain run --stats-file`",
             path.display()
         ));
     }
@@ -128,7 +127,7 @@ pub fn run(arguments: &Arguments) -> miette::Result<ExitCode> {
     }
     println!("{}", table.trim_fmt());
     if messages.is_none() {
-        println!("events/message: needs the messages' number, from --stats-file of the job");
+        println!("events/message: unknown without the --stats-file of the job");
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -3,8 +3,8 @@
 use super::{Failure, Output, open};
 use clap::Args;
 use miette::miette;
-use refrain_logging::image::{LogExtent, LogImage, LogKey, Message, Selection};
-use refrain_ring::{Incarnation, Position, Rank, RecordHeader, RecordKind, Ssn};
+use refrain_logging::image::{LogExtent, LogImage, LogKey, Message, Selection, Wanted};
+use refrain_ring::{Frontier, Incarnation, Position, Rank, RecordHeader, RecordKind, Ssn};
 use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -12,39 +12,38 @@ use std::process::ExitCode;
 /// Arguments of `refrain log show`.
 #[derive(Args)]
 pub struct Arguments {
-    /// The folder that --spill-dir named.
+    /// Folder of the logs (--spill-dir).
     #[arg(value_name = "DIR")]
     folder: PathBuf,
-    /// The rank whose log it is.
+    /// Rank that sent the messages.
     #[arg(long, value_name = "RANK")]
     source: u32,
-    /// The rank that the messages are for.
+    /// Rank that the messages were sent to.
     #[arg(long, value_name = "RANK")]
     destination: u32,
-    /// Which life of the source, from 0; needed when there are several.
+    /// Incarnation of the source, from 0; required if there are several.
     #[arg(long, value_name = "N")]
     incarnation: Option<u32>,
-    /// Which job, as `ls` prints it; needed when there are several.
+    /// Number of the job, as `ls` prints it; required if there are several.
     #[arg(long, value_name = "JOB", value_parser = job)]
     job: Option<u64>,
-    /// Leave out messages with lower numbers.
+    /// SSN of the first message printed; above 0, internal messages are omitted.
     #[arg(long, value_name = "N", default_value_t = 0)]
     from_ssn: u64,
-    /// Print at most so many.
+    /// Maximum number of records or messages printed [default: all].
     #[arg(long, value_name = "N")]
     limit: Option<u64>,
-    /// Put the records together to messages, in the order in which they become
-    /// complete.
+    /// Print messages instead of records, in the order of completion.
     #[arg(long)]
     messages: bool,
-    /// Print the bytes, too.
+    /// Print the payload.
     #[arg(long)]
     payload: bool,
 }
 
 fn job(text: &str) -> Result<u64, String> {
     u64::from_str_radix(text, 16)
-        .map_err(|_| "a job is a hexadecimal number, as ls prints it".into())
+        .map_err(|_| "use the hexadecimal number of a job, as `ls` prints it".into())
 }
 
 pub fn run(arguments: &Arguments, out: &mut Output<'_>) -> Result<ExitCode, Failure> {
@@ -79,7 +78,7 @@ fn the_one(image: &LogImage, arguments: &Arguments) -> Result<LogKey, Failure> {
     match keys[..] {
         [key] => Ok(key),
         [] => Err(miette!(
-            "no such log of rank {source} to rank {destination} is in {folder}: `refrain log ls {folder}` lists what there is",
+            "no such log of rank {source} to rank {destination} in {folder}: list the logs with `refrain log ls {folder}`",
             folder = folder.display()
         )
         .into()),
@@ -92,12 +91,20 @@ fn the_one(image: &LogImage, arguments: &Arguments) -> Result<LogKey, Failure> {
                 })
                 .collect();
             Err(miette!(
-                "there are {} logs of rank {source} to rank {destination}; add one of\n{}",
+                "there are {} logs of rank {source} to rank {destination}; choose one with\n{}",
                 keys.len(),
                 keys.join("\n")
             )
             .into())
         }
+    }
+}
+
+/// With internal messages, unless they begin somewhere.
+fn wanted(arguments: &Arguments) -> Wanted {
+    match arguments.from_ssn {
+        0 => Frontier::default().into(),
+        from => Ssn(from).into(),
     }
 }
 
@@ -109,7 +116,7 @@ fn show_records(
     out: &mut Output<'_>,
 ) -> Result<Option<LogExtent>, Failure> {
     let mut records = image
-        .records(key, Ssn(arguments.from_ssn))
+        .records(key, wanted(arguments))
         .map_err(|error| miette!("{error}"))?;
     print_header(out)?;
     let mut shown = 0;
@@ -152,7 +159,7 @@ fn show_messages(
     out: &mut Output<'_>,
 ) -> Result<Option<LogExtent>, Failure> {
     let mut messages = image
-        .messages(key, Ssn(arguments.from_ssn))
+        .messages(key, wanted(arguments))
         .map_err(|error| miette!("{error}"))?;
     print_header(out)?;
     let mut shown = 0;

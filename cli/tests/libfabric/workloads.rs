@@ -51,11 +51,6 @@ fn shm_serves_all_workloads() {
     serves_all_workloads("shm");
 }
 
-#[test]
-fn sockets_serves_all_workloads() {
-    serves_all_workloads("sockets");
-}
-
 /// `ofi` alone is the best provider, and all pairs are on it.
 #[test]
 fn the_best_provider_serves_all_pairs() {

@@ -74,7 +74,7 @@ fn a_few_other_bytes_are_told_of() {
         for words in [
             "rank 0 sent other bytes in its replay than before: ",
             "; operation 1: message 0 to rank 1 (context 0, tag 0, 8 bytes) has other bytes at 0",
-            "the replay of rank 0 had other bytes in messages: ",
+            "the replay of rank 0 sent other bytes than before: ",
             "--divergence stop",
         ] {
             assert!(ended.err.contains(words), "{words:?}: {ended:?}");

@@ -19,7 +19,7 @@ fn every_line_is_printed_once() {
         let ended = batch.run_program(2, options, &[&survivor, "print", every]);
         let ended = ended.expect(0);
         assert!(
-            !ended.err.contains("something else"),
+            !ended.err.contains("printed other output"),
             "{options}: {ended:?}"
         );
         ["rank 0", "rank 1"].map(|rank| of(&ended.out, rank).join("\n"))

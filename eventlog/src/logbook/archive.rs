@@ -5,7 +5,6 @@ use crate::LoggerId;
 use crate::message::Holding;
 use crate::store::StoreError;
 use crate::store::contents::Contents;
-use crate::store::disk::ReadFiles;
 use crate::store::folder::Folder;
 use crate::store::read::{Question, Reader};
 use crate::store::replay::replay;
@@ -13,13 +12,14 @@ use crate::store::walk::Bookmark;
 use core::ops::ControlFlow;
 use refrain_logging::determinant::EventIndex;
 use refrain_ring::{Clock, Rank};
+use refrain_storage::Directory;
 use std::path::Path;
 
 /// A view of a logbook's folder that changes nothing there, whether its server
 /// lives or not. Shows what was written when it was opened.
 #[derive(Debug)]
 pub struct Archive {
-    files: Box<dyn ReadFiles>,
+    files: Folder,
     logger: Option<LoggerId>,
     contents: Contents,
 }
@@ -33,17 +33,21 @@ impl Archive {
     /// # Errors
     /// See [`StoreError`].
     pub fn open(folder: &Path) -> Result<Self, StoreError> {
-        Self::open_on(Box::new(Folder::open(folder)?))
+        Self::of(Folder::open(folder)?)
     }
 
-    /// The same on any disk.
+    /// The same in any directory.
     ///
     /// # Errors
     /// See [`StoreError`].
-    pub fn open_on(files: Box<dyn ReadFiles>) -> Result<Self, StoreError> {
+    pub fn open_on(directory: Directory) -> Result<Self, StoreError> {
+        Self::of(directory.into())
+    }
+
+    fn of(files: Folder) -> Result<Self, StoreError> {
         let mut attempt = 1;
         let found = loop {
-            match replay(&*files) {
+            match replay(&files) {
                 Ok(found) => break found,
                 // Its server may give up files meanwhile.
                 Err(error) if attempt == Self::ATTEMPTS_MAX => return Err(error),
@@ -90,7 +94,7 @@ impl Archive {
             after_clock,
         };
         let reader = Reader {
-            files: &*self.files,
+            files: &self.files,
             contents: &self.contents,
         };
         reader.read(&question, &mut Bookmark::default(), each)

@@ -3,7 +3,7 @@
 use super::Logbook;
 use crate::store::StoreError;
 use crate::store::contents::{Contents, FileState, Tracked};
-use crate::store::disk::Disk;
+use crate::store::folder::OwnFolder;
 use crate::store::format::{FileEnd, append_files, append_row, files_entry_bytes};
 
 impl Logbook {
@@ -93,7 +93,7 @@ impl Logbook {
 
 /// Makes what was found safe to build on.
 pub(super) fn prepare(
-    disk: &mut dyn Disk,
+    disk: &mut OwnFolder,
     contents: &Contents,
     leftovers: &[u64],
     sync: bool,
@@ -103,7 +103,7 @@ pub(super) fn prepare(
         // on; also that the leftovers do not count.
         for &file in contents.files.keys() {
             disk.sync(file).map_err(|error| StoreError::Io {
-                attempted: format!("syncing {}", disk.path(file).display()),
+                attempted: format!("syncing {}", disk.folder.path(file).display()),
                 error,
             })?;
         }

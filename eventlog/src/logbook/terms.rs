@@ -1,9 +1,10 @@
 //! What is said about a logbook: options, standings, errors.
 
 use crate::LoggerId;
-use crate::store::{StoreError, StoreIo};
+use crate::store::StoreError;
 use refrain_logging::determinant::EventIndex;
 use refrain_ring::{Clock, Incarnation};
+use refrain_storage::Io;
 use std::path::PathBuf;
 use thiserror::Error;
 
@@ -14,8 +15,9 @@ pub struct LogbookOptions {
     pub logger: LoggerId,
     /// Whether what is written is synced too (`fdatasync`, in groups).
     pub sync: bool,
-    /// How to write.
-    pub io: StoreIo,
+    /// How to write. Without syncs, `Auto` is plain: the writes end in memory. With syncs,
+    /// `Plain` is a thread.
+    pub io: Io,
     /// Whether the folder was [begun](super::Logbook::begin) before, so that it is an
     /// error when its files are gone.
     pub continues: bool,
@@ -32,7 +34,7 @@ impl LogbookOptions {
         Self {
             logger,
             sync,
-            io: StoreIo::Auto,
+            io: Io::Auto,
             continues: false,
             segment_bytes: Self::SEGMENT_BYTES,
         }

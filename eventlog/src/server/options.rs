@@ -1,8 +1,9 @@
 //! What a server is to do, and why it cannot.
 
 use crate::client::ServerAddress;
-use crate::logbook::{LogbookOptions, StoreError, StoreIo};
+use crate::logbook::{LogbookOptions, StoreError};
 use crate::{Level, LoggerId};
+use refrain_storage::Io;
 use refrain_verbs::PortChoice;
 use std::path::PathBuf;
 use thiserror::Error;
@@ -57,7 +58,7 @@ pub struct ServerOptions {
     /// The other replicas of its shard.
     pub peers: Vec<ServerAddress>,
     /// How it writes its files.
-    pub io: StoreIo,
+    pub io: Io,
     /// Whether it has run before: then it is an error that its files are gone. EL-3
     pub continues: bool,
     /// Bytes of a file.
@@ -78,7 +79,7 @@ impl ServerOptions {
             logger,
             level,
             peers: Vec::new(),
-            io: StoreIo::Auto,
+            io: Io::Auto,
             continues: false,
             segment_bytes: LogbookOptions::SEGMENT_BYTES,
             limits: Limits::default(),

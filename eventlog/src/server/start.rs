@@ -56,7 +56,7 @@ impl Server {
         };
         let report = Box::new(report);
         let rings = options.rings.unwrap_or(options.folder);
-        crate::store::folder::make(&rings).map_err(system("making the folder of rings"))?;
+        refrain_storage::make_private(&rings).map_err(system("making the folder of rings"))?;
         let host = System::new(rings, options.peers, remote, (waits, wake), report);
         let mut server = Self {
             service: Service::open(terms, logbook, host, FIRST_CONNECTION)?,

@@ -2,8 +2,9 @@
 
 use super::StoreError;
 use super::contents::End;
-use super::disk::{Disk, Ended, Stage, Write};
+use super::folder::OwnFolder;
 use super::format::{FileHeader, GROUP_HEADER_BYTES, GroupHeader, LINE_BYTES, PAGE_BYTES};
+use refrain_storage::{Ended, Stage};
 use std::collections::{BTreeSet, VecDeque};
 use std::hash::{BuildHasher, RandomState};
 use std::io;
@@ -62,7 +63,7 @@ pub(crate) struct Progress<'a> {
 /// See the [module](self).
 #[derive(Debug)]
 pub(crate) struct Appender {
-    disk: Box<dyn Disk>,
+    disk: OwnFolder,
     sync: bool,
     logger: u32,
     segment_bytes: u64,
@@ -86,7 +87,7 @@ pub(crate) struct Appender {
 
 impl Appender {
     pub fn new(
-        disk: Box<dyn Disk>,
+        disk: OwnFolder,
         sync: bool,
         logger: u32,
         segment_bytes: u64,
@@ -116,12 +117,12 @@ impl Appender {
         }
     }
 
-    pub fn disk(&self) -> &dyn Disk {
-        &*self.disk
+    pub fn disk(&self) -> &OwnFolder {
+        &self.disk
     }
 
-    pub fn disk_mut(&mut self) -> &mut dyn Disk {
-        &mut *self.disk
+    pub fn disk_mut(&mut self) -> &mut OwnFolder {
+        &mut self.disk
     }
 
     fn group_bytes_max(&self) -> u64 {
@@ -273,7 +274,7 @@ impl Appender {
                 None if wait => {}
                 None => return Ok(has_ended),
                 Some(Ended::Written) => self.tell(false, each),
-                Some(Ended::Done { bytes, result }) => self.done(bytes, result, each)?,
+                Some(Ended::Done { memory, result }) => self.done(memory, result, each)?,
             }
             has_ended = true;
         }
@@ -292,7 +293,8 @@ impl Appender {
 
     fn fail(&mut self, doing: &str, error: io::Error) -> StoreError {
         let file = self.under_way.as_ref().map(|group| group.file);
-        let path = file.map_or_else(|| self.disk.folder(), |file| self.disk.path(file));
+        let folder = &self.disk.folder;
+        let path = file.map_or_else(|| folder.folder(), |file| folder.path(file));
         let attempted = format!("{doing} {}", path.display());
         self.failed = Some(format!("{attempted}: {error}"));
         StoreError::Io { attempted, error }
@@ -320,12 +322,8 @@ impl Appender {
         if !self.sync {
             self.unsynced.insert(group.file);
         }
-        self.disk.begin(Write {
-            file: group.file,
-            place: group.place,
-            bytes: core::mem::take(&mut group.bytes),
-            sync: self.sync,
-        });
+        let bytes = core::mem::take(&mut group.bytes);
+        self.disk.begin(group.file, group.place, bytes, self.sync);
         self.under_way = Some(group);
         Ok(true)
     }
@@ -333,7 +331,7 @@ impl Appender {
     /// A group could not be written: it waits for room, or that was all.
     fn refused(&mut self, group: Group, doing: &str, error: io::Error) -> StoreError {
         if is_lack_of_room(&error) {
-            let path = self.disk.path(group.file);
+            let path = self.disk.folder.path(group.file);
             self.waiting.push_front(group);
             let attempted = format!("{doing} {}", path.display());
             return StoreError::NoRoom { attempted, error };
@@ -373,7 +371,7 @@ impl Appender {
                     return Ok(());
                 };
                 group.bytes = bytes;
-                if stage == Stage::Write {
+                if stage == Stage::Transfer {
                     return Err(self.refused(group, "writing", error));
                 }
                 // Its pages may count as clean now without being on the disk: a

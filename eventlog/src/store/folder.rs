@@ -1,20 +1,10 @@
-//! Files in a real folder.
+//! The files of a logger in their folder.
 
-use super::disk::{Disk, Ended, ReadFiles, Write};
-use super::engine::{Engine, Inline};
-use super::plain::Threaded;
-use super::uring::Uring;
-use super::{StoreError, StoreIo, watermark};
-use rustix::fs::{
-    CWD, Dir, FallocateFlags, FlockOperation, Mode, OFlags, fallocate, flock, ftruncate, openat,
-};
-use rustix::io::{Errno, retry_on_intr};
-use std::fs::{DirBuilder, File, OpenOptions, Permissions};
-use std::io::{self, Write as _};
+use super::{StoreError, watermark};
+use refrain_storage::{Directory, Ended, Engine, File, Io, Stage, Transfer, lock, make_private};
+use std::io;
 use std::os::fd::BorrowedFd;
-use std::os::unix::fs::{DirBuilderExt, FileExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
 const PREFIX: &str = "events-";
 const LOCK: &str = "lock";
@@ -23,10 +13,21 @@ const WATERMARK: &str = "watermark";
 /// during a read.
 const WATERMARK_TRIES: u32 = 8;
 
+fn name(file: u64) -> String {
+    format!("{PREFIX}{file:012}")
+}
+
+fn failed(doing: &str, path: &Path, error: io::Error) -> StoreError {
+    StoreError::Io {
+        attempted: format!("{doing} {}", path.display()),
+        error,
+    }
+}
+
 /// A folder that is only looked at.
 #[derive(Debug)]
 pub(crate) struct Folder {
-    path: PathBuf,
+    directory: Directory,
 }
 
 impl Folder {
@@ -35,67 +36,47 @@ impl Folder {
     /// # Errors
     /// When there is no such folder.
     pub fn open(path: &Path) -> Result<Self, StoreError> {
-        let opened = std::path::absolute(path).and_then(|path| {
-            entries(&path)?;
-            Ok(Self { path })
-        });
-        opened.map_err(|error| StoreError::Io {
-            attempted: format!("looking into {}", path.display()),
-            error,
-        })
-    }
-}
-
-/// Not by `std::fs::read_dir`: that allocates from the heap of the rank's program, in
-/// later lives only.
-fn entries(folder: &Path) -> io::Result<Dir> {
-    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-    Ok(Dir::new(openat(CWD, folder, flags, Mode::empty())?)?)
-}
-
-impl ReadFiles for Folder {
-    fn files(&self) -> io::Result<Vec<u64>> {
-        let mut files = Vec::new();
-        for entry in entries(&self.path)? {
-            let entry = entry?;
-            let name = entry.file_name().to_str().ok();
-            let number = name.and_then(|name| name.strip_prefix(PREFIX));
-            files.extend(number.and_then(|number| number.parse::<u64>().ok()));
-        }
-        Ok(files)
+        let directory = Directory::open(path);
+        let directory = directory.map_err(|error| failed("looking into", path, error))?;
+        Ok(Self { directory })
     }
 
-    fn length(&self, file: u64) -> io::Result<u64> {
-        Ok(std::fs::metadata(self.path(file))?.len())
+    /// Numbers of the files that are there, in any order.
+    pub fn files(&self) -> io::Result<Vec<u64>> {
+        let names = self.directory.names()?;
+        let number = |name: &String| name.strip_prefix(PREFIX)?.parse::<u64>().ok();
+        Ok(names.iter().filter_map(number).collect())
     }
 
-    fn read_at(&self, file: u64, place: u64, into: &mut [u8]) -> io::Result<usize> {
-        let opened = File::open(self.path(file))?;
-        let mut done = 0;
-        while done < into.len() {
-            match opened.read_at(&mut into[done..], place + done as u64) {
-                Ok(0) => break,
-                Ok(read) => done += read,
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) => return Err(error),
-            }
-        }
-        Ok(done)
+    /// Bytes of a file.
+    pub fn length(&self, file: u64) -> io::Result<u64> {
+        self.directory.open_to_read(&name(file))?.length()
     }
 
-    fn watermark(&self) -> io::Result<Option<u64>> {
-        let path = self.path.join(WATERMARK);
+    /// Reads at a place, as far as the file goes; returns how many bytes.
+    pub fn read_at(&self, file: u64, place: u64, into: &mut [u8]) -> io::Result<usize> {
+        let opened = self.directory.open_to_read(&name(file))?;
+        opened.read_at(place, into)
+    }
+
+    /// Number of the last group that was stored, as a file of its own says; `None`:
+    /// there is none.
+    pub fn watermark(&self) -> io::Result<Option<u64>> {
         let mut tries = WATERMARK_TRIES;
         loop {
-            let bytes = match std::fs::read(&path) {
-                Ok(bytes) => bytes,
+            let file = match self.directory.open_to_read(WATERMARK) {
+                Ok(file) => file,
                 Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
                 Err(error) => return Err(error),
             };
+            // One more than there should be.
+            let mut bytes = [0; watermark::WATERMARK_BYTES + 1];
+            let length = file.read_at(0, &mut bytes)?;
             tries -= 1;
-            match watermark::read(&bytes) {
+            match watermark::read(&bytes[..length]) {
                 Ok(group) => return Ok(Some(group)),
                 Err(reason) if tries == 0 => {
+                    let path = self.directory.path(WATERMARK);
                     let reason = format!("{} is damaged: {reason}", path.display());
                     return Err(io::Error::other(reason));
                 }
@@ -104,51 +85,42 @@ impl ReadFiles for Folder {
         }
     }
 
-    fn path(&self, file: u64) -> PathBuf {
-        self.path.join(format!("{PREFIX}{file:012}"))
+    /// The path of a file.
+    pub fn path(&self, file: u64) -> PathBuf {
+        self.directory.path(&name(file))
     }
 
-    fn folder(&self) -> PathBuf {
-        self.path.clone()
+    /// The path of the folder.
+    pub fn folder(&self) -> PathBuf {
+        self.directory.path("")
     }
 }
 
-/// A folder of which this process is the only writer.
+impl From<Directory> for Folder {
+    fn from(directory: Directory) -> Self {
+        Self { directory }
+    }
+}
+
+/// A folder of which this process is the only writer; one write at a time is under way.
 #[derive(Debug)]
 pub(crate) struct OwnFolder {
-    folder: Folder,
-    engine: Box<dyn Engine>,
+    pub folder: Folder,
+    engine: Box<dyn Engine<Vec<u8>>>,
+    ended: Vec<Ended<Vec<u8>>>,
     watermark: File,
     /// The file that is written.
-    open: Option<(u64, Arc<File>)>,
+    open: Option<(u64, File)>,
     /// Held by being open.
-    _lock: File,
-}
-
-/// Mode of each file, whatever the umask: events tell what a program did, and a lock that
-/// another user may open can be held by that user.
-const OWNER_ONLY: u32 = 0o600;
-
-/// Makes a folder, and those above it, of the owner alone; one that is there stays as it
-/// is.
-///
-/// # Errors
-/// Of the system.
-pub(crate) fn make(path: &Path) -> io::Result<()> {
-    DirBuilder::new().recursive(true).mode(0o700).create(path)
+    _lock: Option<std::fs::File>,
 }
 
 impl OwnFolder {
     /// Makes the folder if it is not there, unless it `continues`, and locks it.
     ///
     /// # Errors
-    /// When it cannot be written, another process has it, or it continues and was
-    /// never [begun](begin).
-    pub fn open(path: &Path, sync: bool, io: StoreIo, continues: bool) -> Result<Self, StoreError> {
-        let refused = |doing: &str, error: io::Error| StoreError::Io {
-            attempted: format!("{doing} {}", path.display()),
-            error,
-        };
+    /// When another process has it, or it cannot be used.
+    pub fn open(path: &Path, sync: bool, io: Io, continues: bool) -> Result<Self, StoreError> {
         if !continues {
             begin(path)?;
         } else if !path.join(WATERMARK).exists() {
@@ -156,67 +128,157 @@ impl OwnFolder {
                 folder: path.to_owned(),
             });
         }
-        let folder = Folder::open(path)?;
-        let lock = OpenOptions::new()
-            .create(true)
-            .truncate(false)
-            .write(true)
-            .mode(OWNER_ONLY)
-            .open(folder.path.join(LOCK))
-            .map_err(|error| refused("locking", error))?;
-        // One that an earlier version made could be locked by any user.
-        lock.set_permissions(Permissions::from_mode(OWNER_ONLY))
-            .map_err(|error| refused("locking", error))?;
-        match flock(&lock, FlockOperation::NonBlockingLockExclusive) {
-            Ok(()) => {}
-            Err(Errno::WOULDBLOCK) => {
-                return Err(StoreError::Locked {
-                    folder: folder.path,
-                });
-            }
-            Err(error) => return Err(refused("locking", error.into())),
-        }
-        let mut options = OpenOptions::new();
-        let watermark = options.write(true).open(folder.path.join(WATERMARK));
-        let engine = make_engine(sync, io);
+        let Folder { directory } = Folder::open(path)?;
+        let lock = lock(&path.join(LOCK)).map_err(|error| match error.kind() {
+            io::ErrorKind::WouldBlock => StoreError::Locked {
+                folder: directory.path(""),
+            },
+            _ => failed("locking", path, error),
+        })?;
+        Self::of(directory, sync, io, Some(lock))
+    }
+
+    /// The same in any directory, which is not locked.
+    ///
+    /// # Errors
+    /// When it cannot be used.
+    pub fn open_in(directory: Directory, sync: bool, io: Io) -> Result<Self, StoreError> {
+        begin_in(&directory).map_err(|error| failed("making", &directory.path(""), error))?;
+        Self::of(directory, sync, io, None)
+    }
+
+    fn of(
+        directory: Directory,
+        sync: bool,
+        io: Io,
+        lock: Option<std::fs::File>,
+    ) -> Result<Self, StoreError> {
+        let refused = |doing: &'static str| {
+            let path = directory.path("");
+            move |error| failed(doing, &path, error)
+        };
+        let io = match (io, sync) {
+            // Into the page cache: no other thread is woken for that.
+            (Io::Auto, false) => Io::Plain,
+            (Io::Plain, true) => Io::Thread,
+            _ => io,
+        };
+        let watermark = directory.open_file(WATERMARK);
+        let engine = directory.engine(io, 1);
         Ok(Self {
-            watermark: watermark.map_err(|error| refused("writing the watermark of", error))?,
-            engine: engine.map_err(|error| refused("preparing to write into", error))?,
-            folder,
+            watermark: watermark.map_err(refused("writing the watermark of"))?,
+            engine: engine.map_err(refused("preparing to write into"))?,
+            ended: Vec::new(),
+            folder: Folder { directory },
             open: None,
             _lock: lock,
         })
     }
 
-    fn opened(&mut self, file: u64) -> io::Result<Arc<File>> {
+    fn opened(&mut self, file: u64) -> io::Result<File> {
         if let Some((number, open)) = &self.open
             && *number == file
         {
             return Ok(open.clone());
         }
-        let path = self.folder.path(file);
-        let open = OpenOptions::new().read(true).write(true).open(path)?;
-        let open = Arc::new(open);
+        let open = self.folder.directory.open_file(&name(file))?;
         self.open = Some((file, open.clone()));
         Ok(open)
     }
 
-    fn fill_new(&self, file: &File, bytes: u64, header: &[u8], sync: bool) -> io::Result<()> {
-        match retry_on_intr(|| fallocate(file, FallocateFlags::empty(), 0, bytes)) {
-            // File systems that cannot: an error comes when a write does not fit.
-            Err(Errno::OPNOTSUPP | Errno::NOSYS | Errno::PERM) => ftruncate(file, bytes)?,
-            other => other?,
+    fn sync_folder(&self) -> io::Result<()> {
+        self.folder.directory.sync()
+    }
+
+    /// Makes a file of that many bytes which begins with `header` and goes on with
+    /// zeros; takes the room for all of it if that goes. With `sync`, it survives a loss
+    /// of power from here on. Where it fails, no such file is left.
+    pub fn create(&mut self, file: u64, bytes: u64, header: &[u8], sync: bool) -> io::Result<()> {
+        let directory = &self.folder.directory;
+        let made = directory.create(&name(file))?;
+        let fill = || {
+            made.take_room(bytes)?;
+            made.write_at(0, header)?;
+            if sync {
+                made.sync()?;
+                self.sync_folder()?;
+            }
+            Ok(())
+        };
+        if let Err(error) = fill() {
+            // It would take room that is needed.
+            let _ = directory.remove(&name(file));
+            return Err(error);
         }
-        file.write_all_at(header, 0)?;
+        self.open = Some((file, made));
+        Ok(())
+    }
+
+    /// Syncs a file and its name.
+    pub fn sync(&mut self, file: u64) -> io::Result<()> {
+        self.opened(file)?.sync()?;
+        self.sync_folder()
+    }
+
+    /// Overwrites bytes at once, without a sync: to take something back.
+    pub fn overwrite(&mut self, file: u64, place: u64, bytes: &[u8]) -> io::Result<()> {
+        self.opened(file)?.write_at(place, bytes)
+    }
+
+    /// Gives back the room behind that many bytes.
+    pub fn shorten(&mut self, file: u64, bytes: u64) -> io::Result<()> {
+        let opened = self.folder.directory.open_file(&name(file))?;
+        opened.set_length(bytes)
+    }
+
+    /// Removes a file. With `sync`, no loss of power brings it back.
+    pub fn remove(&mut self, file: u64, sync: bool) -> io::Result<()> {
+        self.folder.directory.remove(&name(file))?;
         if sync {
-            file.sync_all()?;
             self.sync_folder()?;
         }
         Ok(())
     }
 
-    fn sync_folder(&self) -> io::Result<()> {
-        File::open(&self.folder.path)?.sync_all()
+    /// Says that groups up to this one are stored. Without a sync: a loss of power may
+    /// leave an earlier one.
+    pub fn set_watermark(&mut self, group: u64) -> io::Result<()> {
+        self.watermark.write_at(0, &watermark::encode(group))
+    }
+
+    /// Begins a write, with a sync of the file's data after it or without; only when none
+    /// is under way.
+    pub fn begin(&mut self, file: u64, place: u64, bytes: Vec<u8>, sync: bool) {
+        match self.opened(file) {
+            Ok(file) => {
+                let count = bytes.len();
+                let transfer = Transfer::new(file, place, count, sync, bytes);
+                self.engine.begin(transfer);
+            }
+            Err(error) => self.ended.push(Ended::Done {
+                memory: bytes,
+                result: Err((Stage::Transfer, error)),
+            }),
+        }
+    }
+
+    /// What has become of the write under way; with `wait`, waits for news.
+    pub fn take_ended(&mut self, wait: bool) -> io::Result<Option<Ended<Vec<u8>>>> {
+        if self.ended.is_empty() {
+            self.engine.collect(wait, &mut self.ended)?;
+        }
+        let has_news = !self.ended.is_empty();
+        Ok(has_news.then(|| self.ended.remove(0)))
+    }
+
+    /// Readable when there is news; `None` if there always is right after a write began.
+    pub fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+        self.engine.descriptor()
+    }
+
+    /// For people: "io_uring".
+    pub fn name(&self) -> String {
+        self.engine.name()
     }
 }
 
@@ -226,134 +288,23 @@ impl OwnFolder {
 /// # Errors
 /// When it cannot be made.
 pub(crate) fn begin(path: &Path) -> Result<(), StoreError> {
-    let made = make(path).and_then(|()| {
-        let file = path.join(WATERMARK);
-        if file.exists() {
-            return Ok(());
-        }
-        // Under another name first: it is there wholly or not at all.
-        let unfinished = path.join(format!("{WATERMARK}.new"));
-        let mut options = OpenOptions::new();
-        options
-            .write(true)
-            .create(true)
-            .truncate(true)
-            .mode(OWNER_ONLY);
-        let mut made = options.open(&unfinished)?;
-        made.write_all(&watermark::encode(0))?;
-        made.sync_all()?;
-        std::fs::rename(unfinished, file)?;
-        File::open(path)?.sync_all()
-    });
-    made.map_err(|error| StoreError::Io {
-        attempted: format!("making {}", path.display()),
-        error,
-    })
+    let made = make_private(path)
+        .and_then(|()| Directory::open(path))
+        .and_then(|directory| begin_in(&directory));
+    made.map_err(|error| failed("making", path, error))
 }
 
-fn make_engine(sync: bool, io: StoreIo) -> io::Result<Box<dyn Engine>> {
-    match (io, sync) {
-        (StoreIo::Auto | StoreIo::Plain, false) => Ok(Box::new(Inline::default())),
-        (StoreIo::Plain, true) => Ok(Box::new(Threaded::start("asked for")?)),
-        (StoreIo::Uring, _) => Ok(Box::new(Uring::new()?)),
-        (StoreIo::Auto, true) => match Uring::new() {
-            Ok(uring) => Ok(Box::new(uring)),
-            // Not there, or not allowed.
-            Err(error) => {
-                let reason = format!("io_uring: {error}");
-                Ok(Box::new(Threaded::start(&reason)?))
-            }
-        },
+fn begin_in(directory: &Directory) -> io::Result<()> {
+    match directory.open_to_read(WATERMARK) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+        other => return other.map(drop),
     }
-}
-
-impl ReadFiles for OwnFolder {
-    fn files(&self) -> io::Result<Vec<u64>> {
-        self.folder.files()
-    }
-
-    fn length(&self, file: u64) -> io::Result<u64> {
-        self.folder.length(file)
-    }
-
-    fn read_at(&self, file: u64, place: u64, into: &mut [u8]) -> io::Result<usize> {
-        self.folder.read_at(file, place, into)
-    }
-
-    fn watermark(&self) -> io::Result<Option<u64>> {
-        self.folder.watermark()
-    }
-
-    fn path(&self, file: u64) -> PathBuf {
-        self.folder.path(file)
-    }
-
-    fn folder(&self) -> PathBuf {
-        self.folder.folder()
-    }
-}
-
-impl Disk for OwnFolder {
-    fn create(&mut self, file: u64, bytes: u64, header: &[u8], sync: bool) -> io::Result<()> {
-        let path = self.folder.path(file);
-        let mut options = OpenOptions::new();
-        let made = options
-            .read(true)
-            .write(true)
-            .create_new(true)
-            .mode(OWNER_ONLY)
-            .open(&path)?;
-        if let Err(error) = self.fill_new(&made, bytes, header, sync) {
-            // It would take room that is needed.
-            let _ = std::fs::remove_file(&path);
-            return Err(error);
-        }
-        self.open = Some((file, Arc::new(made)));
-        Ok(())
-    }
-
-    fn sync(&mut self, file: u64) -> io::Result<()> {
-        self.opened(file)?.sync_all()?;
-        self.sync_folder()
-    }
-
-    fn overwrite(&mut self, file: u64, place: u64, bytes: &[u8]) -> io::Result<()> {
-        self.opened(file)?.write_all_at(bytes, place)
-    }
-
-    fn shorten(&mut self, file: u64, bytes: u64) -> io::Result<()> {
-        let path = self.folder.path(file);
-        OpenOptions::new().write(true).open(path)?.set_len(bytes)
-    }
-
-    fn remove(&mut self, file: u64, sync: bool) -> io::Result<()> {
-        std::fs::remove_file(self.folder.path(file))?;
-        if sync {
-            self.sync_folder()?;
-        }
-        Ok(())
-    }
-
-    fn set_watermark(&mut self, group: u64) -> io::Result<()> {
-        self.watermark.write_all_at(&watermark::encode(group), 0)
-    }
-
-    fn begin(&mut self, write: Write) {
-        match self.opened(write.file) {
-            Ok(file) => self.engine.begin(file, write),
-            Err(error) => self.engine.refuse(write, error),
-        }
-    }
-
-    fn take_ended(&mut self, wait: bool) -> io::Result<Option<Ended>> {
-        self.engine.take_ended(wait)
-    }
-
-    fn descriptor(&self) -> Option<BorrowedFd<'_>> {
-        self.engine.descriptor()
-    }
-
-    fn name(&self) -> String {
-        self.engine.name()
-    }
+    // Under another name first: it is there wholly or not at all.
+    let unfinished = format!("{WATERMARK}.new");
+    directory.remove(&unfinished)?;
+    let made = directory.create(&unfinished)?;
+    made.write_at(0, &watermark::encode(0))?;
+    made.sync()?;
+    directory.rename(&unfinished, WATERMARK)?;
+    directory.sync()
 }

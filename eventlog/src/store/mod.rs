@@ -4,8 +4,7 @@
 //! | module | what |
 //! |---|---|
 //! | `format` | the bytes |
-//! | `disk` | what is needed of the world; `folder` is the real one, `faulty` that of tests |
-//! | `engine`, `uring`, `plain` | how the real one writes |
+//! | `folder` | the files in their directory, and the write under way |
 //! | `appender` | groups: one is written while the next gathers |
 //! | `contents` | rows, and where they lie |
 //! | `watermark` | how far files were stored, beside them |
@@ -13,34 +12,16 @@
 
 pub(crate) mod appender;
 pub(crate) mod contents;
-pub mod disk;
-mod engine;
-pub mod faulty;
 pub(crate) mod folder;
 pub(crate) mod format;
-mod plain;
 pub(crate) mod read;
 pub(crate) mod replay;
-mod uring;
 pub(crate) mod walk;
 mod watermark;
 
 use format::FILE_VERSION;
 use std::path::PathBuf;
 use thiserror::Error;
-
-/// How a store writes its files.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum StoreIo {
-    /// What is best for what is asked: without syncs, plain writes (they end in
-    /// memory); with syncs, io_uring, or a thread where there is none.
-    #[default]
-    Auto,
-    /// io_uring, or no store.
-    Uring,
-    /// Plain system calls; those that sync, in a thread.
-    Plain,
-}
 
 /// Why a store cannot be, or cannot go on.
 #[derive(Debug, Error)]

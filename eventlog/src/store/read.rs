@@ -5,7 +5,7 @@ mod tests;
 
 use super::StoreError;
 use super::contents::{Contents, End, Part, Tracked};
-use super::disk::ReadFiles;
+use super::folder::Folder;
 use super::format::{Entries, Entry};
 use super::walk::{Bookmark, Walk, read_header};
 use crate::logbook::ReadError;
@@ -26,7 +26,7 @@ pub(crate) struct Question {
 /// Reads what files hold of the contents.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Reader<'a> {
-    pub files: &'a dyn ReadFiles,
+    pub files: &'a Folder,
     pub contents: &'a Contents,
 }
 

@@ -2,7 +2,7 @@
 //! at its folder. EL-3
 
 use super::contents::{Contents, FileState};
-use super::disk::ReadFiles;
+use super::folder::Folder;
 use super::format::{Entries, Entry, FileEnd, FileHeader, HeaderError, PAGE_BYTES};
 use super::walk::{Group, Walk, read_header};
 use super::{FILE_VERSION, StoreError};
@@ -27,7 +27,7 @@ pub(crate) struct Found {
 ///
 /// # Errors
 /// When one of them cannot be read, is damaged, or is not there.
-pub(crate) fn replay(files: &dyn ReadFiles) -> Result<Found, StoreError> {
+pub(crate) fn replay(files: &Folder) -> Result<Found, StoreError> {
     // Before the files: a logger that lives only adds to them.
     let stored = files.watermark().map_err(|error| StoreError::Io {
         attempted: format!("reading how far {} was written", files.folder().display()),
@@ -65,7 +65,7 @@ pub(crate) fn replay(files: &dyn ReadFiles) -> Result<Found, StoreError> {
 }
 
 struct Replay<'a> {
-    files: &'a dyn ReadFiles,
+    files: &'a Folder,
     found: Found,
 }
 

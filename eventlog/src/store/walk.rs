@@ -1,6 +1,6 @@
 //! From group to group through a file.
 
-use super::disk::ReadFiles;
+use super::folder::Folder;
 use super::format::{
     FileHeader, GROUP_HEADER_BYTES, GroupHeader, HeaderError, LINE_BYTES, PAGE_BYTES,
 };
@@ -39,7 +39,7 @@ impl Bookmark {
 /// Reads a file's groups one after the other.
 #[derive(Debug)]
 pub(crate) struct Walk<'a> {
-    files: &'a dyn ReadFiles,
+    files: &'a Folder,
     file: u64,
     salt: u64,
     place: u64,
@@ -51,7 +51,7 @@ pub(crate) struct Walk<'a> {
 
 /// The header of a file.
 pub(crate) fn read_header(
-    files: &dyn ReadFiles,
+    files: &Folder,
     file: u64,
 ) -> io::Result<Result<FileHeader, HeaderError>> {
     let mut page = vec![0; PAGE_BYTES as usize];
@@ -61,7 +61,7 @@ pub(crate) fn read_header(
 
 impl<'a> Walk<'a> {
     /// From a group's place on.
-    pub fn new(files: &'a dyn ReadFiles, header: &FileHeader, place: u64, end: u64) -> Self {
+    pub fn new(files: &'a Folder, header: &FileHeader, place: u64, end: u64) -> Self {
         Self {
             files,
             file: header.file,
@@ -74,12 +74,7 @@ impl<'a> Walk<'a> {
     }
 
     /// Goes on where somebody stopped.
-    pub fn resume(
-        files: &'a dyn ReadFiles,
-        header: &FileHeader,
-        bookmark: Bookmark,
-        end: u64,
-    ) -> Self {
+    pub fn resume(files: &'a Folder, header: &FileHeader, bookmark: Bookmark, end: u64) -> Self {
         Self {
             window: bookmark.window,
             window_start: bookmark.window_start,

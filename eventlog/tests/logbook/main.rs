@@ -10,14 +10,15 @@ use batches::Which;
 use core::ops::ControlFlow;
 use refrain_eventlog::LoggerId;
 use refrain_eventlog::acceptor::Beginning;
-use refrain_eventlog::logbook::{Archive, Logbook, LogbookOptions, ReadError, StoreIo, Verdict};
+use refrain_eventlog::logbook::{Archive, Logbook, LogbookOptions, ReadError, Verdict};
 use refrain_logging::determinant::EventIndex;
 use refrain_ring::{Clock, Incarnation, Rank};
+use refrain_storage::Io;
 use rustix::event::{PollFd, PollFlags, poll};
 
 const JOB: u64 = 77 << 33 | 5;
 
-fn options(sync: bool, io: StoreIo) -> LogbookOptions {
+fn options(sync: bool, io: Io) -> LogbookOptions {
     LogbookOptions {
         logger: LoggerId(2),
         sync,
@@ -28,22 +29,22 @@ fn options(sync: bool, io: StoreIo) -> LogbookOptions {
 }
 
 /// All ways to write that there are here.
-fn ways() -> Vec<(bool, StoreIo)> {
+fn ways() -> Vec<(bool, Io)> {
     let all = [
-        (false, StoreIo::Auto),
-        (true, StoreIo::Auto),
-        (false, StoreIo::Plain),
-        (true, StoreIo::Plain),
-        (false, StoreIo::Uring),
-        (true, StoreIo::Uring),
+        (false, Io::Auto),
+        (true, Io::Auto),
+        (false, Io::Plain),
+        (true, Io::Plain),
+        (false, Io::Uring),
+        (true, Io::Uring),
     ];
-    let can = |way: &(bool, StoreIo)| {
+    let can = |way: &(bool, Io)| {
         let folder = tempfile::tempdir().expect("a folder");
         match Logbook::open(folder.path(), options(way.0, way.1)) {
             Ok(_) => true,
             Err(error) => {
                 println!("skipped {way:?}: {error}");
-                assert_eq!(way.1, StoreIo::Uring, "everything else goes everywhere");
+                assert_eq!(way.1, Io::Uring, "everything else goes everywhere");
                 false
             }
         }
@@ -145,7 +146,7 @@ fn what_was_stored_is_there_after_a_restart() {
 #[test]
 fn settled_without_syncs_is_durable_too() {
     let folder = tempfile::tempdir().expect("a folder");
-    let mut logbook = Logbook::open(folder.path(), options(false, StoreIo::Auto)).expect("new");
+    let mut logbook = Logbook::open(folder.path(), options(false, Io::Auto)).expect("new");
     logbook.hello(JOB, Rank(0), Incarnation(0)).expect("new");
     logbook
         .accept(JOB, &which(0, 0, 0, 5).bytes())
@@ -157,7 +158,7 @@ fn settled_without_syncs_is_durable_too() {
 #[test]
 fn a_rank_reads_from_a_number_or_a_clock_on() {
     let folder = tempfile::tempdir().expect("a folder");
-    let mut logbook = Logbook::open(folder.path(), options(false, StoreIo::Auto)).expect("new");
+    let mut logbook = Logbook::open(folder.path(), options(false, Io::Auto)).expect("new");
     logbook.hello(JOB, Rank(0), Incarnation(0)).expect("new");
     let batches: Vec<_> = (0..1000).map(|n| which(0, 0, n * 10, 10).bytes()).collect();
     for batch in &batches {
@@ -194,7 +195,7 @@ fn a_rank_reads_from_a_number_or_a_clock_on() {
 fn what_is_trimmed_is_said_and_its_files_go() {
     for sync in [false, true] {
         let folder = tempfile::tempdir().expect("a folder");
-        let io = StoreIo::Auto;
+        let io = Io::Auto;
         let mut logbook = Logbook::open(folder.path(), options(sync, io)).expect("new");
         let files = || {
             std::fs::read_dir(folder.path())
@@ -256,9 +257,8 @@ fn what_is_trimmed_is_said_and_its_files_go() {
 #[test]
 fn a_replica_that_was_away_is_brought_up_to_date() {
     let folders = [(); 2].map(|()| tempfile::tempdir().expect("a folder"));
-    let [mut up, mut away] = [0, 1].map(|n: usize| {
-        Logbook::open(folders[n].path(), options(false, StoreIo::Auto)).expect("new")
-    });
+    let [mut up, mut away] = [0, 1]
+        .map(|n: usize| Logbook::open(folders[n].path(), options(false, Io::Auto)).expect("new"));
     for logbook in [&mut up, &mut away] {
         logbook.hello(JOB, Rank(0), Incarnation(0)).expect("new");
         for n in 0..10 {
@@ -302,7 +302,7 @@ fn a_replica_that_was_away_is_brought_up_to_date() {
     // A new replica, when the others have given up the beginning. GC-1
     up.trim(JOB, Rank(0), Clock(1 << 40));
     let folder = tempfile::tempdir().expect("a folder");
-    let mut new = Logbook::open(folder.path(), options(false, StoreIo::Auto)).expect("new");
+    let mut new = Logbook::open(folder.path(), options(false, Io::Auto)).expect("new");
     new.hello(JOB, Rank(0), Incarnation(1)).expect("new");
     let source = up.row(JOB, Rank(0)).expect("it has it");
     new.follow(JOB, Rank(0), source, &life)
@@ -326,7 +326,7 @@ fn a_replica_that_was_away_is_brought_up_to_date() {
 #[test]
 fn a_logbook_that_cannot_keep_up_says_so() {
     let folder = tempfile::tempdir().expect("a folder");
-    let mut logbook = Logbook::open(folder.path(), options(false, StoreIo::Auto)).expect("new");
+    let mut logbook = Logbook::open(folder.path(), options(false, Io::Auto)).expect("new");
     logbook.hello(JOB, Rank(0), Incarnation(0)).expect("new");
     let refused = (0..100_000).find_map(|n| {
         let batch = which(0, 0, n * 1024, 1024).bytes();

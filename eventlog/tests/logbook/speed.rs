@@ -2,13 +2,14 @@
 //! --ignored --nocapture`.
 
 use super::{JOB, Which, options, serve};
-use refrain_eventlog::logbook::{Logbook, LogbookOptions, Refusal, StoreIo};
+use refrain_eventlog::logbook::{Logbook, LogbookOptions, Refusal};
 use refrain_ring::{Incarnation, Rank};
+use refrain_storage::Io;
 use std::time::Instant;
 
 const RANKS: u32 = 16;
 
-fn events_per_second(sync: bool, io: StoreIo, count: u16, rounds: u64) -> (f64, String) {
+fn events_per_second(sync: bool, io: Io, count: u16, rounds: u64) -> (f64, String) {
     let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a folder");
     let options = LogbookOptions {
         continues: false,

@@ -2,13 +2,13 @@
 
 use crate::batches::Life;
 use refrain_eventlog::client::ServerAddress;
-use refrain_eventlog::logbook::StoreIo;
 use refrain_eventlog::ring::{RingIdentity, RingMemory, RingWriter};
 use refrain_eventlog::server::ring_name::RingName;
 use refrain_eventlog::server::{Server, ServerOptions};
 use refrain_eventlog::{Level, LoggerId};
 use refrain_logging::determinant::EventIndex;
 use refrain_ring::{Incarnation, Rank};
+use refrain_storage::Io;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use std::fs::File;
 use std::os::unix::net::UnixStream;
@@ -67,7 +67,7 @@ fn a_server_that_took_something_from_a_ring_at_its_start_sleeps() {
     leave_ring(&data, LoggerId(4));
     let mut options = ServerOptions::new(data, LoggerId(4), Level::Durable);
     options.listen = vec![ServerAddress::Unix(folder.path().join("socket"))];
-    options.io = StoreIo::Plain;
+    options.io = Io::Plain;
     let mut server = Server::bind(options, |_: &str| {}).expect("a server");
     let before = cpu_time();
     server.serve_until(in_a_second()).expect("served");

@@ -6,11 +6,12 @@ use crate::dice::Dice;
 use core::ops::ControlFlow;
 use refrain_eventlog::LoggerId;
 use refrain_eventlog::acceptor::Refusal;
-use refrain_eventlog::logbook::{Logbook, LogbookOptions, ReadError, StoreIo, Ticket, Verdict};
-use refrain_eventlog::store::faulty::FaultyDisk;
+use refrain_eventlog::logbook::{Logbook, LogbookOptions, ReadError, Ticket, Verdict};
 use refrain_logging::determinant::EventIndex;
 use refrain_logging::determinant::batch::BatchHeader;
 use refrain_ring::{Clock, Incarnation, Rank};
+use refrain_storage::Io;
+use refrain_storage::simulated::SimulatedDisk;
 
 pub const JOBS: [u64; 2] = [7, 7 << 40];
 pub const RANKS: u32 = 3;
@@ -44,7 +45,7 @@ struct RowModel {
 }
 
 pub struct Driver {
-    pub disk: FaultyDisk,
+    pub disk: SimulatedDisk,
     pub logbook: Logbook,
     pub sync: bool,
     rows: Vec<RowModel>,
@@ -58,7 +59,7 @@ pub fn options(sync: bool) -> LogbookOptions {
     LogbookOptions {
         logger: LoggerId(1),
         sync,
-        io: StoreIo::Auto,
+        io: Io::Auto,
         continues: false,
         segment_bytes: 0,
     }
@@ -81,8 +82,8 @@ pub fn read_all(
 }
 
 impl Driver {
-    pub fn new(disk: FaultyDisk, sync: bool, seed: u64) -> Result<Self, String> {
-        let logbook = Logbook::open_on(Box::new(disk.clone()), &options(sync));
+    pub fn new(disk: SimulatedDisk, sync: bool, seed: u64) -> Result<Self, String> {
+        let logbook = Logbook::open_on(disk.clone().into(), &options(sync));
         let ranks = JOBS
             .iter()
             .flat_map(|&job| (0..RANKS).map(move |rank| (job, rank)));
@@ -341,8 +342,8 @@ impl Driver {
     }
 
     /// The process is dead; another one comes, with this disk. EL-3
-    pub fn restart(&mut self, disk: FaultyDisk, only_durable: bool) -> Result<(), String> {
-        let opened = Logbook::open_on(Box::new(disk.clone()), &options(self.sync));
+    pub fn restart(&mut self, disk: SimulatedDisk, only_durable: bool) -> Result<(), String> {
+        let opened = Logbook::open_on(disk.clone().into(), &options(self.sync));
         let logbook = opened.map_err(|error| format!("it does not open: {error}"))?;
         for model in &mut self.rows {
             let promised = match only_durable {

@@ -1,8 +1,8 @@
 //! A disk that is full, or broken.
 
 use crate::driver::{Driver, End};
-use crate::{disk, seed};
-use refrain_eventlog::store::faulty::{Failure, Kind};
+use crate::{after_power_loss, disk, seed};
+use refrain_storage::simulated::{Failure, Kind};
 
 #[test]
 fn a_full_disk_is_waited_for() {
@@ -61,7 +61,7 @@ fn after_a_failed_sync_nothing_that_was_not_durable_counts_as_durable() {
         let disk = driver.disk.after_death(seed);
         driver.restart(disk, true).expect("EL-3");
         driver.check_reading();
-        let disk = driver.disk.after_power_loss(seed);
+        let disk = after_power_loss(&driver.disk, seed);
         driver.restart(disk, true).expect("EL-3");
     }
 }

@@ -12,7 +12,8 @@ mod driver;
 mod failures;
 
 use driver::{Driver, End};
-use refrain_eventlog::store::faulty::{FaultyDisk, FaultyOptions};
+use refrain_storage::Directory;
+use refrain_storage::simulated::SimulatedDisk;
 
 fn seed() -> u64 {
     let given = std::env::var("EVENTLOG_SEED").ok();
@@ -21,12 +22,16 @@ fn seed() -> u64 {
     seed
 }
 
-fn disk(seed: u64) -> FaultyDisk {
-    FaultyDisk::new(FaultyOptions {
-        seed,
-        room_bytes: u64::MAX,
-        late_percent: 30,
-    })
+fn disk(seed: u64) -> SimulatedDisk {
+    SimulatedDisk::new(seed)
+}
+
+/// What is found after a loss of power: the watermark is never synced, and may be gone.
+fn after_power_loss(disk: &SimulatedDisk, seed: u64) -> SimulatedDisk {
+    let after = disk.after_power_loss(seed);
+    let directory = Directory::from(after.clone());
+    directory.remove("watermark").expect("a disk that works");
+    after
 }
 
 const STEPS: u32 = 250;
@@ -38,19 +43,19 @@ enum Disaster {
 }
 
 fn run_until(stop_at: Option<u64>, seed: u64, sync: bool, disaster: Disaster) -> u64 {
-    let disk = disk(seed);
+    let mut driver = Driver::new(disk(seed), sync, seed).expect("nothing was written yet");
+    let begun = driver.disk.steps();
     if let Some(step) = stop_at {
-        disk.stop_at(step);
+        driver.disk.stop_at(begun + step);
     }
-    let mut driver = Driver::new(disk, sync, seed).expect("nothing was written yet");
     let mut end = driver.work(STEPS);
-    let steps = driver.disk.steps();
+    let steps = driver.disk.steps() - begun;
     // Three lives, the later ones ended at other steps.
     for life in 1..4 {
         let seed = seed ^ life << 32 ^ stop_at.unwrap_or(0) << 8;
         let disk = match disaster {
             Disaster::Death => driver.disk.after_death(seed),
-            Disaster::PowerLoss => driver.disk.after_power_loss(seed),
+            Disaster::PowerLoss => after_power_loss(&driver.disk, seed),
         };
         if let Err(wrong) = driver.restart(disk, disaster == Disaster::PowerLoss) {
             panic!("step {stop_at:?} of seed {seed}, life {life}, {disaster:?}: {wrong}");

@@ -46,15 +46,15 @@ pub fn way(name: &str) -> Result<WayChoice, JobError> {
         None if name == VERBS => WayChoice::Provider(VERBS.into()),
         Some(("ofi", VERBS)) => {
             return Err(JobError::Config(
-                "--event-way: of libfabric's provider verbs nobody knows what its completions mean: \
-                 choose verbs, which does without libfabric"
+                "--event-way: libfabric's provider verbs does not document its completions: \
+                 choose verbs, which needs no libfabric"
                     .into(),
             ));
         }
         Some(("ofi", provider)) if !provider.is_empty() => WayChoice::Provider(provider.into()),
         _ => {
             return Err(JobError::Config(format!(
-                "--event-way: there is no way {name:?}: choose one of auto, shm, messages, verbs, ofi:PROVIDER"
+                "--event-way: unknown way {name:?}: choose one of auto, shm, messages, verbs, ofi:PROVIDER"
             )));
         }
     })
@@ -63,7 +63,7 @@ pub fn way(name: &str) -> Result<WayChoice, JobError> {
 /// The event loggers of a job, as `--event-loggers` names them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Loggers {
-    /// The launcher starts so many shards.
+    /// The launcher starts this number of shards.
     Started(u32),
     /// They run already: of each shard its replicas.
     Running(Vec<Vec<ServerAddress>>),
@@ -84,7 +84,7 @@ pub fn loggers(text: &str) -> Result<Loggers, JobError> {
         return match shards {
             1..=SHARDS_MAX => Ok(Loggers::Started(shards)),
             _ => Err(JobError::Config(format!(
-                "--event-loggers {shards}: at least 1 and at most {SHARDS_MAX} are started"
+                "--event-loggers {shards}: use 1 to {SHARDS_MAX}"
             ))),
         };
     }
@@ -99,14 +99,14 @@ pub fn loggers(text: &str) -> Result<Loggers, JobError> {
         .collect::<Result<_, _>>()
         .map_err(|error| {
             JobError::Config(format!(
-                "--event-loggers: {error}; or a number, which are started then. \
-                 Shards are separated by commas, replicas of one by plus signs"
+                "--event-loggers: {error}; or use a number of shards to start. \
+                 Separate shards by commas, replicas of a shard by plus signs"
             ))
         })?;
     let replicas = shards.first().map_or(0, Vec::len);
     if replicas > REPLICAS_MAX as usize || shards.iter().any(|shard| shard.len() != replicas) {
         return Err(JobError::Config(format!(
-            "--event-loggers: each shard has the same number of replicas, at most {REPLICAS_MAX}"
+            "--event-loggers: name the same number of replicas for each shard, at most {REPLICAS_MAX}"
         )));
     }
     Ok(Loggers::Running(shards))
@@ -117,7 +117,7 @@ pub(super) fn named<T: Copy>(option: &str, name: &str, all: &[(&str, T)]) -> Res
     found.map(|(_, value)| *value).ok_or_else(|| {
         let names: Vec<&str> = all.iter().map(|(name, _)| *name).collect();
         JobError::Config(format!(
-            "{option}: there is no {name:?}: choose one of {}",
+            "{option}: unknown value {name:?}: choose one of {}",
             names.join(", ")
         ))
     })

@@ -2,19 +2,17 @@
 //! command line, the launcher, ranks and `refrain info` use.
 
 pub mod events;
-mod fabric;
 pub mod library;
 pub mod provider;
 pub mod verbs;
 
-pub use fabric::FabricChoice;
 pub use refrain_transport::fabric::ofi::Provider;
 
 use crate::JobError;
 use crate::config::{Divergence, JobConfig};
+use core::fmt;
 use refrain_logging::Member;
-use refrain_logging::store::disk::DiskEngine;
-use std::path::Path;
+use refrain_storage::Io;
 
 /// One thing that can be chosen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -106,126 +104,79 @@ pub fn divergence(name: &str) -> Result<Divergence, JobError> {
 }
 
 /// How the log is written to disk, by the names that `--spill-io` takes.
-pub const SPILL_IO: [(&str, DiskEngine); 3] = [
-    ("auto", DiskEngine::Auto),
-    ("uring", DiskEngine::Uring),
-    ("plain", DiskEngine::Plain),
+pub const SPILL_IO: [(&str, Io); 3] = [
+    ("auto", Io::Auto),
+    ("uring", Io::Uring),
+    ("plain", Io::Plain),
 ];
 
 /// The disk engine that has this name.
 ///
 /// # Errors
 /// [`JobError::Config`], with all names that exist.
-pub fn spill_io(name: &str) -> Result<DiskEngine, JobError> {
+pub fn spill_io(name: &str) -> Result<Io, JobError> {
     events::named("--spill-io", name, &SPILL_IO)
 }
 
 fn unknown(kind: &str, choices: &[Choice], name: &str) -> JobError {
     let names: Vec<&str> = choices.iter().map(|choice| choice.name).collect();
     JobError::Config(format!(
-        "there is no {kind} {name:?}: choose one of {}",
+        "unknown {kind} {name:?}: choose one of {}",
         names.join(", ")
     ))
 }
 
-/// What `auto` stands for on this host, and why; `verbs` is the RDMA port that
-/// would be used, or why none, `providers` are those of libfabric, or why there are
-/// none.
-pub fn auto_fabric(
-    verbs: Result<&str, &str>,
-    providers: Result<&[Provider], &str>,
-) -> (String, String) {
-    let inside = "nothing is faster between ranks of one host than shm";
-    if let Ok(port) = verbs {
-        return (
-            "shm, verbs between hosts".into(),
-            format!("{inside}; there is an RDMA port ({port})"),
-        );
-    }
-    match providers.map(provider::best) {
-        Ok(Some(best)) => (
-            format!("shm, ofi:{} between hosts", best.provider.name),
-            format!("{inside}; {}", best.reason),
-        ),
-        Ok(None) => (
-            "shm".into(),
-            format!("{inside}; no provider of libfabric can be used between hosts"),
-        ),
-        Err(why) => (
-            "shm".into(),
-            format!("{inside}; between hosts nothing is available: {why}"),
-        ),
-    }
-}
-
-/// A fabric as found on this machine.
+/// A value of `--fabric`.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Availability {
-    /// The fabric, or the library it will use.
-    pub name: &'static str,
-    /// It can be chosen now.
-    pub usable: bool,
-    /// What was found, and why it can or cannot be used.
-    pub reason: String,
+pub enum FabricChoice {
+    /// Per pair of ranks, by where they run.
+    Auto,
+    /// Shared memory.
+    Shm,
+    /// An RDMA device, by libibverbs.
+    Verbs,
+    /// libfabric, by this provider or (`None`) the best that is usable.
+    Ofi(Option<String>),
 }
 
-/// All fabrics as found on this machine; the arguments are as those of
-/// [`auto_fabric`].
-pub fn fabrics(
-    verbs: Result<&str, &str>,
-    providers: Result<&[Provider], &str>,
-) -> Vec<Availability> {
-    let (ofi_usable, ofi) = match providers {
-        Err(why) => (false, why.to_owned()),
-        Ok(found) => match provider::usable_names(found) {
-            names if names.is_empty() => (false, "no provider of libfabric can be used".into()),
-            names => (
-                true,
-                format!("{} (refrain info --providers)", names.join(", ")),
-            ),
-        },
-    };
-    vec![
-        Availability {
-            name: "shm",
-            usable: true,
-            reason: "built in, needs nothing".into(),
-        },
-        Availability {
-            name: "verbs",
-            usable: verbs.is_ok(),
-            reason: verbs.map_or_else(str::to_owned, |port| {
-                format!("{port} (refrain info --verbs)")
-            }),
-        },
-        Availability {
-            name: "ofi",
-            usable: ofi_usable,
-            reason: ofi,
-        },
-    ]
+impl FabricChoice {
+    /// Reads a name as given to `--fabric`.
+    ///
+    /// # Errors
+    /// [`JobError::Config`], with all names that exist.
+    pub fn parse(name: &str) -> Result<Self, JobError> {
+        match (name, name.strip_prefix("ofi:")) {
+            ("auto", _) => Ok(Self::Auto),
+            ("shm", _) => Ok(Self::Shm),
+            ("verbs", _) => Ok(Self::Verbs),
+            ("ofi", _) => Ok(Self::Ofi(None)),
+            (_, Some("")) => Err(JobError::Config(
+                "ofi: has no provider: name one (ofi:tcp), or use ofi for the best".into(),
+            )),
+            // A zero byte ends a name in libfabric.
+            (_, Some(provider)) if !provider.contains('\0') => {
+                Ok(Self::Ofi(Some(provider.to_owned())))
+            }
+            _ => Err(unknown("fabric", FABRICS, name)),
+        }
+    }
 }
 
-/// The version of libfabric, as `1.17`, or one line as [`providers`] has it.
-///
-/// # Errors
-/// That line.
-pub fn library_version(library: Option<&Path>) -> Result<String, String> {
-    provider::library_version(library).map_err(|error| error.to_string())
-}
-
-/// The providers of libfabric, or one line that says why there are none and
-/// what to do.
-///
-/// # Errors
-/// That line.
-pub fn providers(library: Option<&Path>) -> Result<Vec<Provider>, String> {
-    provider::installed(library).map_err(|error| error.to_string())
+/// As `--fabric` takes it.
+impl fmt::Display for FabricChoice {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Auto => f.write_str("auto"),
+            Self::Shm => f.write_str("shm"),
+            Self::Verbs => f.write_str("verbs"),
+            Self::Ofi(None) => f.write_str("ofi"),
+            Self::Ofi(Some(provider)) => write!(f, "ofi:{provider}"),
+        }
+    }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::provider::tests::{broken, working};
     use super::*;
 
     #[test]
@@ -239,7 +190,7 @@ mod tests {
         let message = check_fabric("tcp").unwrap_err().to_string();
         assert_eq!(
             message,
-            "there is no fabric \"tcp\": choose one of auto, shm, verbs, ofi, ofi:PROVIDER"
+            "unknown fabric \"tcp\": choose one of auto, shm, verbs, ofi, ofi:PROVIDER"
         );
         let message = check_protocol("").unwrap_err().to_string();
         assert!(message.contains("none, pessimist"), "{message}");
@@ -251,44 +202,37 @@ mod tests {
     }
 
     #[test]
-    fn auto_says_what_it_takes_between_hosts_or_why_nothing() {
-        let found = [working("tcp"), working("sockets"), broken("verbs")];
-        let none = Err("no device");
-        let (stands_for, why) = auto_fabric(none, Ok(&found));
-        assert_eq!(stands_for, "shm, ofi:tcp between hosts");
-        assert!(why.contains("best of tcp, sockets"), "{why}");
-        let (stands_for, _) = auto_fabric(none, Ok(&[broken("verbs")]));
-        assert_eq!(stands_for, "shm");
-        let (stands_for, why) = auto_fabric(none, Err("libfabric.so.1 is missing: install it"));
-        assert_eq!(stands_for, "shm");
-        assert!(why.contains("install it"), "{why}");
-        let (stands_for, why) = auto_fabric(Ok("rxe0:1"), Ok(&found));
-        assert_eq!(stands_for, "shm, verbs between hosts");
-        assert!(why.contains("rxe0:1"), "{why}");
+    fn names_are_read_and_written_alike() {
+        for name in [
+            "auto",
+            "shm",
+            "verbs",
+            "ofi",
+            "ofi:tcp",
+            "ofi:tcp;ofi_rxm",
+            "ofi:shm",
+        ] {
+            assert_eq!(FabricChoice::parse(name).unwrap().to_string(), name);
+        }
+        assert_eq!(
+            FabricChoice::parse("ofi:tcp;ofi_rxm").unwrap(),
+            FabricChoice::Ofi(Some("tcp;ofi_rxm".into()))
+        );
     }
 
     #[test]
-    fn what_is_found_is_listed_with_the_reason() {
-        let state = |providers: Result<&[Provider], &str>| {
-            let mut found = fabrics(Err("no device"), providers);
-            assert_eq!(found.remove(0).name, "shm");
-            let verbs = found.remove(0);
-            assert_eq!((verbs.usable, &*verbs.reason), (false, "no device"));
-            let ofi = found.remove(0);
-            (ofi.usable, ofi.reason)
-        };
-        let (usable, reason) = state(Ok(&[working("tcp"), broken("udp")]));
-        assert!(usable && reason.starts_with("tcp ("), "{reason}");
-        assert!(!state(Ok(&[broken("udp")])).0);
-        assert_eq!(state(Err("no library")), (false, "no library".into()));
-    }
-
-    #[test]
-    fn verbs_are_listed_with_the_reason() {
-        let state = |port| fabrics(port, Err("no library")).remove(1);
-        let (without, with) = (state(Err("install it")), state(Ok("rxe0, port 1")));
-        assert_eq!((without.name, with.name), ("verbs", "verbs"));
-        assert_eq!((without.usable, &*without.reason), (false, "install it"));
-        assert!(with.usable && with.reason.starts_with("rxe0, port 1"));
+    fn what_is_no_name_is_refused() {
+        for (name, words) in [
+            ("", "auto, shm, verbs, ofi"),
+            ("OFI", "auto, shm, verbs, ofi"),
+            ("ofi;tcp", "ofi:PROVIDER"),
+            ("shm:", "auto, shm, verbs, ofi"),
+            ("verbs:", "auto, shm, verbs, ofi"),
+            ("ofi:", "has no provider"),
+            ("ofi:t\0cp", "ofi:PROVIDER"),
+        ] {
+            let message = FabricChoice::parse(name).unwrap_err().to_string();
+            assert!(message.contains(words), "{name:?}: {message}");
+        }
     }
 }

@@ -104,7 +104,7 @@ fn check(found: &[Provider], name: &str) -> Result<(), JobError> {
             format!("libfabric's provider {name:?} cannot be used here: {why}; usable are {usable}")
         }
         None => format!(
-            "libfabric has no provider {name:?} on this machine: choose one of {usable} (refrain info --providers says more)"
+            "libfabric has no provider {name:?} on this machine: choose one of {usable} (see refrain info --providers)"
         ),
     }))
 }
@@ -154,10 +154,10 @@ pub fn best_name(found: &[Provider]) -> Result<(String, String), JobError> {
 }
 
 #[cfg(test)]
-pub(super) mod tests {
+mod tests {
     use super::*;
 
-    pub(in crate::choice) fn working(name: &str) -> Provider {
+    fn working(name: &str) -> Provider {
         Provider {
             name: name.into(),
             version: (1, 17),
@@ -170,7 +170,7 @@ pub(super) mod tests {
         }
     }
 
-    pub(in crate::choice) fn broken(name: &str) -> Provider {
+    fn broken(name: &str) -> Provider {
         Provider {
             usable: Err(format!("no {name} today")),
             ..working(name)

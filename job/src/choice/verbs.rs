@@ -12,8 +12,8 @@ use std::path::Path;
 /// may call theirs by different names.
 pub const DEVICE_VARIABLE: &str = "REFRAIN_VERBS_DEVICE";
 
-/// How many peers libfabric makes its queues for. Where nobody says it takes 256,
-/// for which soft-RoCE has no room.
+/// How many peers libfabric makes its queues for. Its default is 256, for
+/// which soft-RoCE has no room.
 const PEERS_VARIABLE: &str = "FI_UNIVERSE_SIZE";
 /// No fewer: event loggers are peers, too.
 const PEERS_MIN: u32 = 16;

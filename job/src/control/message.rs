@@ -46,7 +46,7 @@ pub enum ToLauncher {
         /// A descriptor (shared memory) travels with this message.
         memory: bool,
     },
-    /// Asks for a key. Answered with [`ToRank::Value`] when somebody has put it.
+    /// Asks for a key. Answered with [`ToRank::Value`] when a rank has put it.
     Get {
         /// The name.
         key: String,

@@ -274,10 +274,10 @@ impl ControlPlane {
         self.send(&format!("publishing {key:?}"), &message, memory)
     }
 
-    /// What was put under `key`. Blocks until somebody has.
+    /// What was put under `key`. Blocks until a rank has.
     ///
     /// # Errors
-    /// When the job is being ended (also because nobody is left who could put
+    /// When the job is being ended (also because no rank is left that could put
     /// it), or the launcher is gone.
     pub fn get(&mut self, key: &str) -> Result<(Vec<u8>, Option<OwnedFd>), JobError> {
         let attempted = format!("looking up {key:?}");
@@ -345,7 +345,7 @@ impl ControlPlane {
         }
     }
 
-    /// What the launcher has told meanwhile, one by one; asks nobody.
+    /// The next message that the launcher sent without a request; does not block.
     pub fn next_news(&mut self) -> Option<News> {
         self.news.pop_front()
     }
@@ -537,7 +537,7 @@ impl ControlPlane {
                 attempted: ATTEMPTED.into(),
                 error: IoError::new(
                     ErrorKind::InvalidData,
-                    "the launcher answered what nobody had asked",
+                    "the launcher sent an answer without a request",
                 ),
             }),
         }

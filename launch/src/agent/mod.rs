@@ -9,19 +9,22 @@
 //!
 //! | file | subject |
 //! |---|---|
-//! | `calling` | finding the launcher |
-//! | `serving` | the loop |
+//! | `service` | the loop |
 //! | `ranks` | the ranks of the host, and the memory that they have shared |
 //!
 //! Docs: `docs/guide/hosts.md`.
 
-mod calling;
 mod ranks;
-mod serving;
+mod service;
 
-use super::hosts::invitation::{Invitation, LINE_BYTES_MAX, NotAnInvitation};
-use refrain_wire::WireError;
-use std::io::{self, BufRead as _, Read as _};
+use crate::hosts::invitation::{Invitation, LINE_BYTES_MAX, NotAnInvitation};
+use crate::hosts::message::{AGENT, FromAgent};
+use refrain_wire::{Connection, WireError};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use std::io::{self, BufRead as _, ErrorKind, Read as _};
+use std::net::{IpAddr, SocketAddr};
+use std::os::fd::AsFd as _;
+use std::time::{Duration, Instant};
 use thiserror::Error;
 
 /// Why an agent could not serve.
@@ -31,13 +34,13 @@ pub enum AgentError {
     #[error(transparent)]
     Invitation(#[from] NotAnInvitation),
     /// It was told nothing.
-    #[error("the standard input cannot be read: {0}")]
+    #[error("stdin cannot be read: {0}")]
     Input(#[from] io::Error),
     /// It cannot reach the launcher.
     #[error("the launcher cannot be reached from this host: {0}")]
     Unreachable(String),
-    /// The launcher is gone, or somebody tampers with the connection.
-    #[error("the launcher is lost: {0}")]
+    /// The launcher is gone, or the connection was tampered with.
+    #[error("the connection to the launcher is lost: {0}")]
     Lost(#[from] WireError),
 }
 
@@ -53,8 +56,81 @@ pub fn run() -> Result<(), AgentError> {
         .take(LINE_BYTES_MAX)
         .read_line(&mut line)?;
     let invitation: Invitation = line.parse()?;
-    match calling::call(&invitation)? {
-        Some(wire) => serving::serve(wire, invitation.host),
+    match call(&invitation)? {
+        Some(wire) => service::serve(wire, invitation.host),
         None => Ok(()),
     }
+}
+
+/// How long one address may take.
+const ADDRESS_MAX: Duration = Duration::from_secs(5);
+/// How often all are tried: strangers may have been in front of the door.
+const ROUNDS: u32 = 3;
+
+/// Says hello to the launcher. `None`: it does not wait any more.
+fn call(invitation: &Invitation) -> Result<Option<Connection>, AgentError> {
+    let mut addresses: Vec<IpAddr> = where_ssh_came_from().into_iter().collect();
+    for address in &invitation.addresses {
+        if !addresses.contains(address) {
+            addresses.push(*address);
+        }
+    }
+    let mut tried = Vec::new();
+    for _ in 0..ROUNDS {
+        tried.clear();
+        for address in &addresses {
+            let address = SocketAddr::new(*address, invitation.port);
+            match try_at(address, invitation) {
+                Ok(wire) => return Ok(Some(wire)),
+                Err(_) if is_dismissed() => return Ok(None),
+                Err(error) => tried.push(format!("{address}: {error}")),
+            }
+        }
+    }
+    Err(AgentError::Unreachable(tried.join("; ")))
+}
+
+fn try_at(address: SocketAddr, invitation: &Invitation) -> Result<Connection, WireError> {
+    let until = Instant::now() + ADDRESS_MAX;
+    let mut wire = Connection::begin_tcp(address, Some(&invitation.secret), &AGENT)?;
+    wire.say(&FromAgent::Hello {
+        host: invitation.host,
+    })?;
+    while !wire.is_proven() || wire.unsent_bytes() > 0 {
+        wait(&wire, until)?;
+        wire.flush()?;
+        wire.receive()?;
+    }
+    Ok(wire)
+}
+
+/// Sleeps until there is something to read or to send.
+fn wait(wire: &Connection, until: Instant) -> io::Result<()> {
+    let stdin = io::stdin();
+    let mut polled = [
+        PollFd::from_borrowed_fd(wire.as_fd(), wire.interest()),
+        PollFd::new(&stdin, PollFlags::IN),
+    ];
+    let left = until.saturating_duration_since(Instant::now());
+    let left = Timespec::try_from(left).map_err(io::Error::other)?;
+    match rustix::io::retry_on_intr(|| poll(&mut polled, Some(&left)))? {
+        0 => Err(ErrorKind::TimedOut.into()),
+        _ if polled[0].revents().is_empty() => Err(ErrorKind::UnexpectedEof.into()),
+        _ => Ok(()),
+    }
+}
+
+/// Whether stdin is closed: the launcher does not wait any more.
+fn is_dismissed() -> bool {
+    let stdin = io::stdin();
+    let mut polled = [PollFd::new(&stdin, PollFlags::IN)];
+    let at_once = Timespec::default();
+    let ready = rustix::io::retry_on_intr(|| poll(&mut polled, Some(&at_once)));
+    ready.is_ok() && !polled[0].revents().is_empty()
+}
+
+/// The launcher's host, as sshd has seen it: the way back that is known to exist.
+fn where_ssh_came_from() -> Option<IpAddr> {
+    let connection = std::env::var("SSH_CONNECTION").ok()?;
+    connection.split_ascii_whitespace().next()?.parse().ok()
 }

@@ -3,7 +3,7 @@
 use crate::child::RankChild;
 use crate::hosts::message::{FromAgent, Life, OUTPUT_BYTES_MAX};
 use crate::link::Link;
-use crate::memory::Memory;
+use crate::link::Memory;
 use crate::sink::Stream;
 use crate::verdict::End;
 use refrain_job::control::message::{Accompanied as _, ToLauncher, ToRank};
@@ -234,8 +234,7 @@ impl AgentRank {
         }
     }
 
-    /// Reads each stream so often at most. Of one that has ended everything: nobody
-    /// fills it any more.
+    /// Reads each stream at most `times` times; of an ended process, until its end.
     fn read(&mut self, times: usize, shared: &mut Shared, words: &mut Vec<FromAgent>) {
         for pipe in &mut self.pipes {
             for _ in 0..times {

@@ -145,7 +145,7 @@ fn a_fence_that_an_ended_rank_misses_is_stuck() {
 }
 
 #[test]
-fn a_get_is_stuck_only_when_nobody_is_left_to_put() {
+fn a_get_is_stuck_only_when_no_rank_is_left_to_put() {
     let mut board = Board::new(3);
     board.get(0, "k").unwrap();
     assert_eq!(board.stuck(|rank| rank == 1), None, "rank 2 may put it");

@@ -2,7 +2,7 @@
 
 use super::message::{ToAgent, Whom};
 use crate::link::Link;
-use crate::memory::Memory;
+use crate::link::Memory;
 use crate::output::Output;
 use crate::process::RankProcess;
 use crate::verdict::End;

@@ -1,22 +1,20 @@
-//! Starting the agents of a job, and waiting until all have called and are ready.
+//! Starts the agents of a job, and waits until all have connected and are ready.
 
-use super::calling::Caller;
+use super::caller::{Caller, check_setup};
 use super::invitation::Invitation;
 use super::message::{AGENT, FromAgent, Refusal, Setup, ToAgent};
-use super::telling::check_setup;
 use super::{Arm, Host, Hosts, HostsSpec, listing};
 use crate::LaunchError;
-use crate::addresses;
 use crate::signals::Signals;
 use crate::start::tell_differing_addresses;
 use refrain_job::JobError;
 use refrain_job::config::JobConfig;
 use refrain_wire::{Connection, Door, Secret};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use std::io;
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
+use std::{fs, io};
 
 /// How long agents may take to call and to say that they are ready.
 const READY_MAX: Duration = Duration::from_secs(60);
@@ -70,7 +68,7 @@ pub fn gather(
         waiting: Vec::new(),
         unnamed: Vec::new(),
     };
-    let addresses = addresses::of_this_host();
+    let addresses = addresses_of_this_host();
     for (number, host) in spec.hosts.iter().enumerate() {
         let ranks = (0..setup.size).filter(|rank| of_rank[*rank as usize] == number);
         let ranks: Vec<u32> = ranks.collect();
@@ -98,7 +96,7 @@ pub fn gather(
 }
 
 /// Agents on one machine (containers, network namespaces) do not see each other's
-/// ranks: where those run on the same cores, each is told of all.
+/// ranks: ranks on the same cores are sent to each agent.
 fn share_cores(hosts: &mut [Host], boots: &[u128]) {
     let cores: Vec<Vec<u32>> = hosts.iter().map(|host| host.config.cores.clone()).collect();
     let own: Vec<u32> = hosts.iter().map(|host| host.config.ranks_on_host).collect();
@@ -195,11 +193,11 @@ impl Gathering<'_> {
             .filter(|waiting| waiting.ready.is_none());
         let names: Vec<&str> = late.map(|waiting| waiting.name.as_str()).collect();
         let why = match self.door.trouble() {
-            None => "from there, this host must be reachable by TCP (any port); or a firewall is between them".into(),
-            Some(error) => format!("this host could not let them in: {error}"),
+            None => "they must reach this host by TCP at any port: check firewalls".into(),
+            Some(error) => format!("this host could not accept connections: {error}"),
         };
         JobError::Config(format!(
-            "the agents on {} have not called within {} s: {why}",
+            "the agents on {} did not connect within {} s: {why}",
             names.join(", "),
             READY_MAX.as_secs()
         ))
@@ -281,7 +279,7 @@ impl Waiting {
             },
             Refusal::System => JobError::Control {
                 attempted: reason,
-                error: io::Error::other("the agent there could not do it"),
+                error: io::Error::other("the agent failed"),
             }
             .into(),
         }
@@ -299,5 +297,64 @@ impl Drop for Gathering<'_> {
         for waiting in &mut self.waiting {
             waiting.caller.end(give_up_at);
         }
+    }
+}
+
+/// Lists them, the loopback's last. Empty lists only where `/proc` is missing.
+fn addresses_of_this_host() -> Vec<IpAddr> {
+    let trie = fs::read_to_string("/proc/net/fib_trie").unwrap_or_default();
+    let six = fs::read_to_string("/proc/net/if_inet6").unwrap_or_default();
+    let four = of_trie(&trie).into_iter().map(IpAddr::V4);
+    let mut all: Vec<IpAddr> = four.chain(of_interfaces(&six).map(IpAddr::V6)).collect();
+    all.sort_by_key(IpAddr::is_loopback);
+    all
+}
+
+/// `/proc/net/fib_trie`: a local address is a line `|-- ADDRESS`, and one below it
+/// says `/32 host LOCAL`.
+fn of_trie(text: &str) -> Vec<Ipv4Addr> {
+    let mut found: Vec<Ipv4Addr> = Vec::new();
+    let mut last = None;
+    for line in text.lines().map(str::trim) {
+        if let Some(address) = line.strip_prefix("|-- ") {
+            last = address.parse().ok();
+        } else if line == "/32 host LOCAL" {
+            found.extend(last.filter(|address| !found.contains(address)));
+        }
+    }
+    found
+}
+
+/// `/proc/net/if_inet6`: 32 digits, the interface, prefix length, scope, flags, name.
+/// Link-local addresses (scope 20) mean nothing without an interface.
+fn of_interfaces(text: &str) -> impl Iterator<Item = Ipv6Addr> {
+    text.lines().filter_map(|line| {
+        let mut words = line.split_ascii_whitespace();
+        let digits = words.next()?;
+        let is_wide = words.nth(2)? != "20";
+        let bits = u128::from_str_radix(digits, 16).ok();
+        bits.filter(|_| is_wide).map(Ipv6Addr::from_bits)
+    })
+}
+
+#[cfg(test)]
+mod addresses_tests {
+    use super::*;
+
+    #[test]
+    fn local_addresses_are_found_once_and_loopback_is_last() {
+        let trie = "Main:\n  +-- 0.0.0.0/0 3 0 5\n     |-- 0.0.0.0\n        /0 universe UNICAST\n\
+                    \x20    |-- 10.1.0.0\n        /16 link UNICAST\n     |-- 10.1.0.7\n\
+                    \x20       /32 host LOCAL\n     |-- 10.1.255.255\n        /32 link BROADCAST\n\
+                    Local:\n     |-- 10.1.0.7\n        /32 host LOCAL\n     |-- 127.0.0.1\n\
+                    \x20       /32 host LOCAL\n";
+        let found = of_trie(trie);
+        assert_eq!(found, [Ipv4Addr::new(10, 1, 0, 7), Ipv4Addr::LOCALHOST]);
+        let six = "fe800000000000000000000000000001 02 40 20 80 eth0\n\
+                   20010db8000000000000000000000007 02 40 00 80 eth0\nrubbish\n";
+        let found: Vec<Ipv6Addr> = of_interfaces(six).collect();
+        assert_eq!(found, ["2001:db8::7".parse::<Ipv6Addr>().unwrap()]);
+        let here = addresses_of_this_host();
+        assert!(here.is_sorted_by_key(IpAddr::is_loopback), "{here:?}");
     }
 }

@@ -38,13 +38,11 @@ pub struct Invitation {
 pub enum NotAnInvitation {
     /// By the launcher of another version.
     #[error(
-        "the launcher is of version {0}, this agent of version {CONTROL_VERSION}: install the same refrain on all hosts"
+        "the launcher has version {0}, this agent version {CONTROL_VERSION}: install the same refrain on all hosts"
     )]
     Version(u8),
-    /// By nobody.
-    #[error(
-        "refrain agent is started by refrain run, which tells it on standard input whom to call"
-    )]
+    /// Not by a launcher.
+    #[error("refrain agent needs an invitation on stdin: use refrain run, which starts it")]
     Nothing,
 }
 

@@ -20,7 +20,7 @@ pub struct HostSlots {
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum NotAHost {
     /// One entry of `--host`.
-    #[error("--host: {entry:?}: {why}: say NAME or NAME:SLOTS, separated by commas")]
+    #[error("--host: {entry:?}: {why}: use NAME or NAME:SLOTS, separated by commas")]
     Entry {
         /// As given.
         entry: String,
@@ -28,7 +28,7 @@ pub enum NotAHost {
         why: String,
     },
     /// A line of a hostfile.
-    #[error("{file}:{line}: {why}: say NAME or NAME slots=N")]
+    #[error("{file}:{line}: {why}: use NAME or NAME slots=N")]
     Line {
         /// The file.
         file: PathBuf,
@@ -47,7 +47,7 @@ pub enum NotAHost {
     },
     /// More ranks than slots.
     #[error(
-        "{} do not fit on {} with {}: name more hosts, or say slots=N for each",
+        "{} do not fit on {} with {}: name more hosts, or more slots",
         count(u64::from(*ranks), "rank"), count(*hosts as u64, "host"), count(*slots, "slot")
     )]
     Full {
@@ -118,9 +118,9 @@ fn parse_hostfile(text: &str) -> Result<Vec<HostSlots>, (usize, String)> {
         let mut slots = None;
         for word in words {
             let value = word.strip_prefix("slots=");
-            let value = value.ok_or_else(|| (number, format!("{word:?} is not understood")))?;
+            let value = value.ok_or_else(|| (number, format!("{word:?} is unknown")))?;
             if slots.replace(value).is_some() {
-                return Err((number, "slots= is there twice".into()));
+                return Err((number, "slots= is given twice".into()));
             }
         }
         hosts.push(host(name, slots).map_err(|why| (number, why))?);
@@ -132,13 +132,13 @@ fn host(name: &str, slots: Option<&str>) -> Result<HostSlots, String> {
     let is_word = |letter: char| letter.is_ascii_alphanumeric() || "-._@:%".contains(letter);
     let known = as_ssh_has_it(name);
     if known.is_empty() || known.starts_with('-') || !known.chars().all(is_word) {
-        return Err(format!("{name:?} is no host's name"));
+        return Err(format!("{name:?} is not a host name"));
     }
     let slots = match slots {
         None => 1,
         Some(text) => match text.parse() {
             Ok(slots @ 1..) => slots,
-            _ => return Err(format!("{text:?} is no number of slots (1 or more)")),
+            _ => return Err(format!("{text:?} is not a number of slots (1 or more)")),
         },
     };
     Ok(HostSlots { name: known, slots })
@@ -214,16 +214,16 @@ mod tests {
     #[test]
     fn what_is_wrong_is_told_with_its_place() {
         for (text, words) in [
-            ("", "\"\" is no host's name"),
-            ("a,,b", "\"\" is no host's name"),
-            ("a:0", "no number of slots"),
-            ("a:x", "no number of slots"),
-            ("-oProxyCommand=x", "no host's name"),
-            ("a;reboot", "no host's name"),
-            ("[fe80::1", "no host's name"),
-            ("[]:2", "no host's name"),
-            ("a[fe80::1]", "no host's name"),
-            ("[fe80::1]:x", "no number of slots"),
+            ("", "\"\" is not a host name"),
+            ("a,,b", "\"\" is not a host name"),
+            ("a:0", "not a number of slots"),
+            ("a:x", "not a number of slots"),
+            ("-oProxyCommand=x", "not a host name"),
+            ("a;reboot", "not a host name"),
+            ("[fe80::1", "not a host name"),
+            ("[]:2", "not a host name"),
+            ("a[fe80::1]", "not a host name"),
+            ("[fe80::1]:x", "not a number of slots"),
         ] {
             let error = parse_hosts(text).unwrap_err().to_string();
             assert!(error.contains(words), "{text}: {error}");
@@ -234,8 +234,8 @@ mod tests {
             std::fs::write(&path, text).unwrap();
             read_hostfile(&path).unwrap_err().to_string()
         };
-        assert!(refusal("a\nb slot=2\n").contains("hosts:2: \"slot=2\" is not understood"));
-        assert!(refusal("a slots=\n").contains("hosts:1: \"\" is no number"));
+        assert!(refusal("a\nb slot=2\n").contains("hosts:2: \"slot=2\" is unknown"));
+        assert!(refusal("a slots=\n").contains("hosts:1: \"\" is not a number"));
         assert!(refusal("a slots=1 slots=2").contains("twice"));
         assert!(refusal("# nobody\n").contains("names no host"));
         let absent = read_hostfile(&folder.path().join("absent")).unwrap_err();

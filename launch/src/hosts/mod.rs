@@ -1,26 +1,24 @@
-//! Jobs over several hosts, as the launcher has them: on each host an agent, which
-//! starts the host's ranks and passes on what they and the launcher say to each
-//! other (`launcher::agent`). Docs: `docs/guide/hosts.md`.
+//! Jobs over several hosts, at the launcher: on each host an agent, which
+//! starts the ranks of the host and forwards messages between them and the
+//! launcher (`crate::agent`). Docs: `docs/guide/hosts.md`.
 //!
 //! | file | subject |
 //! |---|---|
 //! | `listing` | `--host`, `--hostfile`, which rank runs where; pure |
-//! | `invitation` | the line that tells an agent whom to call, and how it proves itself; pure |
+//! | `invitation` | the line that tells an agent whom to call, and the secret; pure |
 //! | `message` | what launcher and agents say; pure |
-//! | `telling` | whether and how hosts can be told what they are to do; pure |
-//! | `calling` | starting the agent on one host, by ssh |
+//! | `caller` | starting the agent on one host, by ssh |
 //! | `gathering` | starting all agents, and waiting until all have called |
 //! | `far` | a rank's process on another host, as the launcher has it |
-//! | `hearing` | what agents say while the job runs |
+//! | `reports` | what agents say while the job runs |
 
-mod calling;
+mod caller;
 mod far;
 mod gathering;
-mod hearing;
 pub mod invitation;
 mod listing;
 pub mod message;
-mod telling;
+mod reports;
 
 pub use far::{Arm, FarProcess};
 pub(super) use gathering::gather;
@@ -28,7 +26,7 @@ pub use listing::{HostSlots, NotAHost, parse_hosts, read_hostfile};
 
 use super::output::Output;
 use super::process::RankProcess;
-use calling::Caller;
+use caller::Caller;
 use message::ToAgent;
 use refrain_job::JobError;
 use refrain_job::config::JobConfig;
@@ -80,7 +78,7 @@ pub struct Hosts {
 }
 
 impl Hosts {
-    /// Starts a life of a rank; whether that succeeds is told later.
+    /// Starts a life of a rank; the agent reports success or failure later.
     pub(super) fn start(
         &self,
         rank: u32,
@@ -106,7 +104,7 @@ impl Hosts {
         match found.find(|(_, other)| *other != fabric) {
             None => Ok(fabric.clone()),
             Some((name, other)) => Err(JobError::Config(format!(
-                "--fabric: {first} would take {fabric}, {name} {other}: name the provider, as --fabric ofi:PROVIDER"
+                "--fabric: {first} chooses {fabric}, {name} {other}: name the provider with --fabric ofi:PROVIDER"
             ))),
         }
     }
@@ -196,7 +194,7 @@ pub(super) fn check(spec: &super::JobSpec) -> Result<(), JobError> {
     ];
     match refused.iter().find(|(is_asked, _)| *is_asked) {
         Some((_, what)) => Err(JobError::Config(format!(
-            "{what} does not work with --host and --hostfile: start the ranks on one host, or do without"
+            "{what} cannot be combined with --host and --hostfile: use one host, or leave it out"
         ))),
         None => Ok(()),
     }

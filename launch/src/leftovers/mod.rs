@@ -14,19 +14,15 @@
 //!   [`RINGS_SUFFIX`] or [`CHECKPOINTS_SUFFIX`] at the end.
 //! - What libfabric's shm provider leaves in `/dev/shm` (`segments`).
 
-mod locking;
-mod process;
 mod segments;
 
-pub(crate) use locking::lock;
-
-use locking::is_in_use;
-use process::start_time;
+use core::time::Duration;
+use rustix::fs::FlockOperation;
 use rustix::process::geteuid;
-use std::fs;
-use std::io;
-use std::os::unix::fs::MetadataExt;
+use std::fs::{File, OpenOptions};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::{fs, io};
 
 /// What the names of a job's files begin with, for the launcher `process`.
 /// `None` when that process does not exist.
@@ -174,6 +170,76 @@ fn owner_of(name: &str) -> Option<(u32, u64)> {
     Some((process.parse().ok()?, start.parse().ok()?))
 }
 
+/// A folder without any lock may be of loggers that start just now.
+const YOUNG: Duration = Duration::from_secs(60);
+
+/// Locks a folder that was just made, as long as the file is open.
+///
+/// # Errors
+/// Of the system.
+pub(crate) fn lock(folder: &Path) -> io::Result<File> {
+    // Its name is there only when it is locked.
+    let new = folder.join("new-lock");
+    let mut options = OpenOptions::new();
+    // Or another user could lock it.
+    options.create(true).truncate(true).write(true).mode(0o600);
+    let lock = options.open(&new)?;
+    rustix::fs::flock(&lock, FlockOperation::NonBlockingLockExclusive)?;
+    fs::rename(new, folder.join(LOCK))?;
+    Ok(lock)
+}
+
+/// Whether a logger still writes there, or may be about to: that of a launcher
+/// in another container that shares the folder, whose process id means nothing
+/// here. Each logger locks its own folder, a launcher those of rings and checkpoints.
+fn is_in_use(path: &Path) -> bool {
+    let inner = fs::read_dir(path).into_iter().flatten().flatten();
+    let folders = inner.map(|entry| entry.path()).chain([path.to_owned()]);
+    let locks: Vec<_> = folders
+        .filter_map(|folder| File::open(folder.join(LOCK)).ok())
+        .collect();
+    let is_held = |lock: &File| {
+        let locked = rustix::fs::flock(lock, FlockOperation::NonBlockingLockExclusive);
+        locked.is_err()
+    };
+    let is_young = || {
+        let age = fs::metadata(path).and_then(|metadata| metadata.modified());
+        age.is_ok_and(|made| made.elapsed().is_ok_and(|age| age < YOUNG))
+    };
+    locks.iter().any(is_held) || locks.is_empty() && is_young()
+}
+
+/// When a process was started, in clock ticks since boot (field 22 of
+/// `/proc/ID/stat`).
+fn start_time(process: u32) -> Option<u64> {
+    field(process, 22)?.parse().ok()
+}
+
+/// Whether any thread of `process` may still run. One that has ended and waits
+/// to be reaped runs no more, but its id is not used again either; it may never
+/// be reaped (a container without an init).
+pub(super) fn is_alive(process: u32) -> bool {
+    match field(process, 3).as_deref() {
+        None => false,
+        Some("Z" | "X") => has_other_threads(process),
+        Some(_) => true,
+    }
+}
+
+/// A process whose first thread has ended looks like a dead one while its other
+/// threads run.
+fn has_other_threads(process: u32) -> bool {
+    fs::read_dir(format!("/proc/{process}/task")).is_ok_and(|threads| threads.count() > 1)
+}
+
+/// A field of `/proc/ID/stat` behind the command, counted from 1.
+fn field(process: u32, number: usize) -> Option<String> {
+    let stat = fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
+    // The command (field 2) is in parentheses and may hold anything.
+    let (_, fields) = stat.rsplit_once(')')?;
+    fields.split_whitespace().nth(number - 3).map(str::to_owned)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -292,5 +358,31 @@ mod tests {
         remove(&[segments::FOLDER.into()]);
         assert!(!segment.0.exists());
         assert!(living.0.exists());
+    }
+}
+
+#[cfg(test)]
+mod process_tests {
+    use super::*;
+    use rustix::process::{WaitId, WaitIdOptions, waitid};
+    use std::process::{Command, Stdio};
+
+    #[test]
+    fn a_process_lives_until_it_has_ended_reaped_or_not() {
+        assert!(is_alive(std::process::id()));
+        assert!(!is_alive(4_194_999), "above the largest process id");
+        let mut child = Command::new("cat").stdin(Stdio::piped()).spawn().unwrap();
+        assert!(is_alive(child.id()), "it waits for input");
+        child.kill().unwrap();
+        let id = rustix::process::Pid::from_child(&child);
+        waitid(
+            WaitId::Pid(id),
+            WaitIdOptions::EXITED | WaitIdOptions::NOWAIT,
+        )
+        .unwrap();
+        assert_eq!(field(child.id(), 3).as_deref(), Some("Z"));
+        assert!(!is_alive(child.id()), "killed, not reaped");
+        child.wait().unwrap();
+        assert!(!is_alive(child.id()));
     }
 }

@@ -1,4 +1,4 @@
-//! What each event logger of a job is told: its command line and its environment.
+//! The command line and environment of each event logger of a job.
 
 use refrain_eventlog::Level;
 use refrain_eventlog::remote::VERBS;
@@ -93,10 +93,10 @@ pub fn environment(config: &JobConfig, ranks: u32) -> Vec<(OsString, OsString)> 
     verbs::environment(config, ranks).into_iter().collect()
 }
 
-/// Ports that nobody listens at now, of each shard those of its replicas. A logger that
-/// is started again listens where it did, so the launcher chooses; should somebody else
-/// take one meanwhile, the logger says so and the job ends. Of all addresses of this
-/// host: ranks are told the one by which their agent has reached it.
+/// Free ports, for each shard those of its replicas. A restarted logger listens at the same
+/// port, so the launcher chooses; if another process takes one meanwhile, the logger reports
+/// it and the job ends. Of all addresses of this host: ranks get the one by which their
+/// agent has reached it.
 pub fn free_ports(shards: u32, replicas: u32) -> Result<Vec<Vec<SocketAddr>>, JobError> {
     let mut held = Vec::new();
     let mut choose = || -> io::Result<SocketAddr> {

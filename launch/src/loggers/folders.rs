@@ -54,7 +54,7 @@ impl Directory {
         // The folder for temporary files is not Refrain's to make.
         directory.make(directory.is_kept).map_err(|error| {
             JobError::Config(format!(
-                "the event loggers' folder {} cannot be made: {error}: name one with --event-dir",
+                "the event loggers' folder {} cannot be created: {error}: name one with --event-dir",
                 directory.path.display()
             ))
         })?;
@@ -81,7 +81,7 @@ impl Directory {
         let locked = made.and_then(|()| leftovers::lock(&directory.path));
         let lock = locked.map_err(|error| {
             JobError::Config(format!(
-                "the folder of the event loggers' rings, {}, cannot be made: {error}: name one for it with --event-rings, for verbs one in memory",
+                "the folder {} of the event loggers' rings cannot be created: {error}: name one with --event-rings, in memory for verbs",
                 directory.path.display()
             ))
         })?;
@@ -91,7 +91,9 @@ impl Directory {
 
     fn temporary(parent: &Path, job: u64, suffix: &str) -> Result<Self, JobError> {
         let launcher = leftovers::file_prefix(std::process::id()).ok_or_else(|| {
-            JobError::Config("/proc is needed to name the event loggers' files, mount it".into())
+            JobError::Config(
+                "/proc is missing, which names of the event loggers' folders need: mount it".into(),
+            )
         })?;
         Ok(Self {
             path: parent.join(format!("{launcher}{job:016x}{suffix}")),
@@ -113,7 +115,7 @@ fn parent_of_rings(asked: Option<&Path>, config: &JobConfig) -> Result<Option<Pa
         return match path.canonicalize() {
             Ok(path) => Ok(Some(path)),
             Err(error) => Err(JobError::Config(format!(
-                "--event-rings {}: {error}: make the folder",
+                "--event-rings {}: {error}: create the folder",
                 path.display()
             ))),
         };
@@ -150,7 +152,7 @@ mod tests {
         assert!(error.to_string().contains("--event-rings"), "{error}");
     }
 
-    /// Whoever cleans up in another container does not know this process.
+    /// `refrain clean` in another container does not see this process.
     #[test]
     fn rings_are_gone_with_the_job_and_not_before() {
         let folder = tempfile::tempdir().expect("a folder");
@@ -168,6 +170,6 @@ mod tests {
         fs::create_dir(&foreign).expect("a new folder");
         File::create(foreign.join(leftovers::LOCK)).expect("a new file");
         leftovers::remove(&[folder.path().to_owned()]);
-        assert!(!foreign.exists(), "nobody locks it any more");
+        assert!(!foreign.exists(), "it is not locked any more");
     }
 }

@@ -83,7 +83,7 @@ fn what_a_dead_life_printed_goes_only_if_its_events_were_stable() {
     rank.print("b\n");
     rank.print("c\n");
     assert_eq!(rank.taken(), "a\n");
-    rank.page.note_stable(2); // nobody has looked since
+    rank.page.note_stable(2); // not read since
     rank.die_and_begin(0);
     assert_eq!(rank.taken(), "b\n");
     rank.print("a\nb\n");

@@ -16,6 +16,9 @@ pub const CHUNK_HEAD_BYTES: usize = CHUNK_HEADER_BYTES;
 /// Where the checked part of a record header ends and its checksum begins.
 pub(crate) const CHECK_OFFSET: usize = 40;
 
+/// In the word of the used bytes.
+const HAS_INTERNAL_BIT: u32 = 63;
+
 /// The header of a chunk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ChunkHeader {
@@ -36,9 +39,11 @@ pub struct ChunkHeader {
 pub struct Seal {
     /// Bytes of header and records: what lies behind means nothing.
     pub used_bytes: u32,
-    /// Lowest sequence number of a record in this chunk.
+    /// Records of internal streams are in this chunk; which ones they say themselves.
+    pub has_internal: bool,
+    /// Lowest sequence number of a record of the program's stream in this chunk.
     pub ssn_low: Ssn,
-    /// One past the highest sequence number of the log up to the end of this
+    /// Of the program's stream one past the highest sequence number of the log up to the end of this
     /// chunk.
     pub ssn_end: Ssn,
     /// The job.
@@ -139,6 +144,7 @@ impl ChunkHeader {
         ];
         if let Some(seal) = self.seal {
             words[3] |= u64::from(seal.used_bytes) << 32;
+            words[3] |= u64::from(seal.has_internal) << HAS_INTERNAL_BIT;
             words[4] = seal.ssn_low.0;
             words[5] = seal.ssn_end.0;
             words[6] = seal.job;
@@ -155,8 +161,8 @@ impl ChunkHeader {
     /// checksum.
     pub fn decode(bytes: &[u8]) -> Result<Self, ChunkError> {
         let words = read_words(bytes)?;
-        let used_bytes = (words[3] >> 32) as u32;
-        let seal = if used_bytes == 0 && words[4..] == [0; 4] {
+        let used_bytes = ((words[3] & !(1 << HAS_INTERNAL_BIT)) >> 32) as u32;
+        let seal = if words[3] >> 32 == 0 && words[4..] == [0; 4] {
             None
         } else {
             if (words[7] >> 32) as u32 != head_check(&words) {
@@ -164,6 +170,7 @@ impl ChunkHeader {
             }
             Some(Seal {
                 used_bytes,
+                has_internal: words[3] >> HAS_INTERNAL_BIT != 0,
                 ssn_low: Ssn(words[4]),
                 ssn_end: Ssn(words[5]),
                 job: words[6],

@@ -9,7 +9,7 @@
 //! | 6..8 | `flags` | [`RecordHeader::WANT_ACK`] |
 //! | 8..12 | `incarnation` | of the sender |
 //! | 12..16 | `source` | rank of the sender |
-//! | 16..24 | `ssn` | sequence number of the message |
+//! | 16..24 | `ssn` | the message: its stream in the upper 12 bits, its number there in the lower 52 |
 //! | 24..28 | `context` | communication context |
 //! | 28..32 | `tag` | |
 //! | 32..40 | `extent` | kinds that begin a message: bytes of the whole message; `Fragment`: its offset in the message; `Link`: id of the next chunk |
@@ -21,7 +21,7 @@ use crate::{Incarnation, Rank, Ssn};
 use thiserror::Error;
 
 /// Version of the record header. A reader refuses every other.
-pub const RECORD_VERSION: u8 = 1;
+pub const RECORD_VERSION: u8 = 2;
 
 /// Bytes of a header.
 pub(crate) const HEADER_BYTES: usize = 48;

@@ -10,12 +10,16 @@ macro_rules! name {
         #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
         #[repr(transparent)]
         pub struct $name(pub $inner);
+    };
+}
 
-        impl fmt::Display for $name {
+macro_rules! prints_its_number {
+    ($($name:ident)*) => {
+        $(impl fmt::Display for $name {
             fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 fmt::Display::fmt(&self.0, f)
             }
-        }
+        })*
     };
 }
 
@@ -29,8 +33,15 @@ name!(
     Incarnation(u32)
 );
 name!(
-    /// Send sequence number: counts the messages of one channel (context,
-    /// source, destination) or of one pair of ranks, from 0.
+    /// A stream of a pair of ranks: 0 holds the program's messages, each other
+    /// one those of one internal operation at a time. STREAM-1
+    Stream(u16)
+);
+name!(
+    /// Send sequence number: the stream of a pair of ranks in the upper 12 bits,
+    /// the count of messages in it, from 0, in the lower 52. Numbers of the
+    /// program's messages are plain counts. Only numbers of one stream have an
+    /// order. STREAM-1
     Ssn(u64)
 );
 name!(
@@ -44,6 +55,18 @@ name!(
     Position(u64)
 );
 
+prints_its_number! { Rank Incarnation Stream Clock Position }
+
+impl fmt::Display for Ssn {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(&self.count(), f)?;
+        match self.is_program() {
+            true => Ok(()),
+            false => write!(f, " of stream {}", self.stream()),
+        }
+    }
+}
+
 impl Rank {
     /// The rank as an index into per-rank tables.
     #[inline]
@@ -52,8 +75,57 @@ impl Rank {
     }
 }
 
+impl Stream {
+    /// The program's messages.
+    pub const PROGRAM: Stream = Stream(0);
+    /// The highest.
+    pub const MAX: Stream = Stream((1 << (64 - Ssn::COUNT_BITS)) - 1);
+
+    /// The place of an internal stream in a table of those.
+    ///
+    /// # Panics
+    /// For [`Stream::PROGRAM`].
+    #[inline]
+    pub fn internal_index(self) -> usize {
+        usize::from(self.0)
+            .checked_sub(1)
+            .expect("an internal stream")
+    }
+}
+
 impl Ssn {
-    /// The sequence number of the next message.
+    /// Bits of the count.
+    pub const COUNT_BITS: u32 = 52;
+
+    /// The first message of a stream.
+    #[inline]
+    #[must_use]
+    pub fn first(stream: Stream) -> Ssn {
+        Ssn(u64::from(stream.0) << Self::COUNT_BITS)
+    }
+
+    /// The stream.
+    #[inline]
+    #[must_use]
+    pub fn stream(self) -> Stream {
+        Stream((self.0 >> Self::COUNT_BITS) as u16)
+    }
+
+    /// Messages before it in its stream.
+    #[inline]
+    #[must_use]
+    pub fn count(self) -> u64 {
+        self.0 & ((1 << Self::COUNT_BITS) - 1)
+    }
+
+    /// Whether the message is the program's.
+    #[inline]
+    #[must_use]
+    pub fn is_program(self) -> bool {
+        self.0 >> Self::COUNT_BITS == 0
+    }
+
+    /// The sequence number of the next message of the stream.
     #[inline]
     #[must_use]
     pub fn next(self) -> Ssn {

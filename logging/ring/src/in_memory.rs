@@ -1,7 +1,7 @@
 //! Looking at a log's own chunks in memory, for the rank that writes them.
 
 use crate::writer::{CHUNK_HEADER_BYTES, ChannelLog, ChunkEntry, Place};
-use crate::{Arena, CHUNK_BYTES, Position, Ssn};
+use crate::{Arena, CHUNK_BYTES, Frontier, Position};
 
 /// Where a chunk of a log is, as far as memory is concerned.
 #[derive(Debug, PartialEq, Eq)]
@@ -61,14 +61,14 @@ impl ChannelLog {
         }
     }
 
-    /// The first chunk in memory that ends beyond `ssn`; else the one being
-    /// filled, where such a message would come.
-    pub fn find(&self, ssn: Ssn) -> u64 {
+    /// The first chunk in memory that ends beyond `from` in some stream; else the one
+    /// being filled, where such a message would come.
+    pub fn find(&self, from: &Frontier) -> u64 {
         let trimmed = self.trimmed().0 / CHUNK_BYTES as u64;
         let last = self.tail().0 / CHUNK_BYTES as u64;
         let ends_beyond = |sequence: &u64| {
             let entry = self.entry_of(*sequence);
-            entry.is_some_and(|entry| entry.ssn_end > ssn)
+            entry.is_some_and(|entry| !entry.ends.is_within(from))
         };
         (trimmed..last).find(ends_beyond).unwrap_or(last)
     }

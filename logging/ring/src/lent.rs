@@ -5,7 +5,7 @@ use crate::chunk::{CHECK_OFFSET, ChunkHeader, Seal, record_check};
 use crate::header::HEADER_BYTES;
 use crate::writer::{CHUNK_HEADER_BYTES, ChannelLog};
 use crate::{
-    Incarnation, Position, Rank, RecordHeader, RecordKind, Region, Ssn, payload_offset,
+    Frontier, Incarnation, Position, Rank, RecordHeader, RecordKind, Region, Ssn, payload_offset,
     record_bytes,
 };
 
@@ -20,7 +20,7 @@ pub struct LentChunk {
     destination: Rank,
     incarnation: Incarnation,
     used_bytes: u32,
-    ssn_end: Ssn,
+    ends: Frontier,
 }
 
 /// How the loan of a chunk ended.
@@ -40,7 +40,7 @@ impl LentChunk {
         log: &ChannelLog,
         sequence: u64,
         used_bytes: usize,
-        ssn_end: Ssn,
+        ends: Frontier,
     ) -> Self {
         let (source, destination, incarnation) = log.identity();
         Self {
@@ -51,7 +51,7 @@ impl LentChunk {
             destination,
             incarnation,
             used_bytes: used_bytes as u32,
-            ssn_end,
+            ends,
         }
     }
 
@@ -80,10 +80,10 @@ impl LentChunk {
         self.used_bytes as usize
     }
 
-    /// One past the highest sequence number of the log up to the end of this
-    /// chunk.
-    pub fn ssn_end(&self) -> Ssn {
-        self.ssn_end
+    /// Of each stream one past the highest sequence number of the log up to the end
+    /// of this chunk.
+    pub fn ends(&self) -> &Frontier {
+        &self.ends
     }
 
     /// Position behind the chunk.
@@ -96,19 +96,24 @@ impl LentChunk {
     /// the records are not disturbed, as none looks at these fields.
     pub fn seal(&mut self, job: u64) -> Seal {
         let mut checks = crc32fast::Hasher::new();
-        let mut ssn_low = self.ssn_end;
+        let ssn_end = self.ends.program;
+        let (mut ssn_low, mut has_internal) = (ssn_end, false);
         let mut at = CHUNK_HEADER_BYTES;
         while at < self.used_bytes() {
             let (record_bytes, ssn, check) = self.check_record(at);
             checks.update(&check.to_le_bytes());
-            ssn_low = ssn_low.min(ssn);
+            match ssn.is_program() {
+                true => ssn_low = ssn_low.min(ssn),
+                false => has_internal = true,
+            }
             at += record_bytes;
         }
         debug_assert_eq!(at, self.used_bytes(), "the last record ends the chunk");
         let seal = Seal {
             used_bytes: self.used_bytes,
+            has_internal,
             ssn_low,
-            ssn_end: self.ssn_end,
+            ssn_end,
             job,
             records_check: checks.finalize(),
         };

@@ -22,6 +22,7 @@ mod ahead;
 mod arena;
 pub mod chunk;
 pub mod copy;
+mod frontier;
 mod header;
 mod identity;
 #[cfg(not(loom))]
@@ -39,10 +40,11 @@ mod sync;
 mod writer;
 
 pub use arena::{Arena, ArenaFull, CHUNK_BYTES, ChunkId, Commit};
+pub use frontier::Frontier;
 pub use header::{
     HeaderError, RECORD_VERSION, RecordHeader, RecordKind, payload_offset, record_bytes,
 };
-pub use identity::{Clock, Incarnation, Position, Rank, Ssn};
+pub use identity::{Clock, Incarnation, Position, Rank, Ssn, Stream};
 #[cfg(not(loom))]
 pub use in_memory::InMemory;
 #[cfg(not(loom))]

@@ -9,7 +9,8 @@
 use crate::ahead::{DiskAhead, Found};
 use crate::chunk::{CHUNK_HEAD_BYTES, ChunkError, ChunkReader};
 use crate::{
-    Arena, CHUNK_BYTES, ChannelLog, InMemory, Incarnation, Position, Rank, RecordHeader, Ssn,
+    Arena, CHUNK_BYTES, ChannelLog, Frontier, InMemory, Incarnation, Position, Rank, RecordHeader,
+    Ssn,
 };
 use core::fmt;
 use thiserror::Error;
@@ -27,13 +28,13 @@ pub struct Writer<'a> {
     /// All records before are published.
     pub posted: Position,
     /// All messages below are free, in memory and on disk. LOG-4
-    pub horizon: Ssn,
+    pub horizon: &'a Frontier,
 }
 
 /// The disk under one channel's log.
 pub trait DiskChunks {
-    /// The first chunk on disk that ends beyond `ssn`.
-    fn find(&self, ssn: Ssn) -> Option<u64>;
+    /// The first chunk on disk that ends beyond `from` in some stream.
+    fn find(&self, from: &Frontier) -> Option<u64>;
 
     /// Begins to read a chunk and names the read; `None` when it is not on disk.
     fn begin_read(&mut self, sequence: u64) -> Option<u64>;
@@ -54,7 +55,8 @@ pub enum Progress {
     /// All that was published so far was given.
     End,
     /// A horizon has passed what was to come: messages below are free, and part
-    /// of them is gone. From that message on reading goes on.
+    /// of them is gone. From [`ReadBack::from`] on reading goes on; this is its
+    /// message of the program's stream.
     Passed(Ssn),
 }
 
@@ -107,7 +109,7 @@ const AHEAD_MAX: usize = 8;
 /// A reader of one channel's log; see the [module](self).
 pub struct ReadBack {
     identity: (Rank, Rank, Incarnation),
-    from: Ssn,
+    from: Frontier,
     /// Once the reader has found where to begin.
     place: Option<Place>,
     /// From the chunk to be read on.
@@ -145,10 +147,10 @@ impl fmt::Debug for ReadBack {
 
 impl ReadBack {
     /// A reader of all messages of `log` from `from` on.
-    pub fn new(log: &ChannelLog, from: Ssn) -> Self {
+    pub fn new(log: &ChannelLog, from: impl Into<Frontier>) -> Self {
         Self {
             identity: log.identity(),
-            from,
+            from: from.into(),
             place: None,
             ahead: DiskAhead::new(log.identity()),
             present: None,
@@ -158,6 +160,11 @@ impl ReadBack {
     /// The receiver.
     pub fn destination(&self) -> Rank {
         self.identity.1
+    }
+
+    /// The first message of each stream that is given; a horizon may have moved it on.
+    pub fn from(&self) -> &Frontier {
+        &self.from
     }
 
     /// Chunks in memory for this reader alone, or on their way there.
@@ -194,7 +201,7 @@ impl ReadBack {
             Some(place) => place,
             None => {
                 if self.is_passed(writer) {
-                    return Ok(Progress::Passed(self.from));
+                    return Ok(Progress::Passed(self.from.program));
                 }
                 *self
                     .place
@@ -241,14 +248,14 @@ impl ReadBack {
 
     /// What a horizon has passed may be gone in part: it is not given.
     fn is_passed(&mut self, writer: Writer<'_>) -> bool {
-        let is_passed = self.from < writer.horizon;
-        self.from = self.from.max(writer.horizon);
+        let is_passed = !writer.horizon.is_within(&self.from);
+        self.from.raise(writer.horizon);
         is_passed
     }
 
     /// The first chunk with messages that are to be given.
     fn first(&self, writer: Writer<'_>, disk: &dyn DiskChunks) -> Result<u64, ReadBackError> {
-        first_chunk(writer.log, self.from, disk)
+        first_chunk(writer.log, &self.from, disk)
     }
 
     fn lost(&self, sequence: u64) -> ReadBackError {
@@ -274,7 +281,7 @@ impl ReadBack {
         }
         let next = self.first(writer, disk)?.max(sequence + 1);
         self.place = Some(Place::start_of(next));
-        Ok(Progress::Passed(self.from))
+        Ok(Progress::Passed(self.from.program))
     }
 
     /// Begins to read the chunks from the present one on that are on disk only.
@@ -301,7 +308,7 @@ impl ReadBack {
         let mut reader = ChunkReader::checked(bytes, place.offset).map_err(fail)?;
         let mut given = 0;
         while let Some(record) = reader.next_record().map_err(fail)? {
-            if record.header.ssn >= self.from {
+            if !self.from.is_beyond(record.header.ssn) {
                 give(&record.header, record.payload);
                 given += 1;
             }
@@ -314,14 +321,14 @@ impl ReadBack {
 /// The first chunk with messages from `from` on.
 pub(crate) fn first_chunk(
     log: &ChannelLog,
-    from: Ssn,
+    from: &Frontier,
     disk: &dyn DiskChunks,
 ) -> Result<u64, ReadBackError> {
     let in_memory = log.find(from);
     let freed = log.trimmed().0 / CHUNK_BYTES as u64;
     match disk.find(from) {
         Some(on_disk) => Ok(on_disk.min(in_memory)),
-        None if log.ssn_trimmed() > from => Err(lost(log.identity().1, freed - 1)),
+        None if !log.ends_trimmed().is_within(from) => Err(lost(log.identity().1, freed - 1)),
         None => Ok(in_memory),
     }
 }

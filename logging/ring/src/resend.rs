@@ -20,7 +20,8 @@ use crate::arena::BorrowedChunk;
 use crate::chunk::{CHUNK_HEAD_BYTES, ChunkHeader};
 use crate::read_back::{ChunkBytes, DiskChunks, ReadBackError, first_chunk, lost};
 use crate::{
-    Arena, CHUNK_BYTES, ChannelLog, ChunkId, Frame, Incarnation, Position, Rank, Ssn, record_bytes,
+    Arena, CHUNK_BYTES, ChannelLog, ChunkId, Frame, Frontier, Incarnation, Position, Rank,
+    record_bytes,
 };
 use core::fmt;
 use std::collections::VecDeque;
@@ -40,7 +41,7 @@ pub struct Lane<'a> {
     /// All records before are published.
     pub posted: Position,
     /// All messages below are free, in memory and on disk. LOG-4
-    pub horizon: Ssn,
+    pub horizon: &'a Frontier,
     /// The lane does not read the log before here any more.
     pub released: Position,
 }
@@ -63,7 +64,7 @@ pub enum Resent {
 /// ([`Resend::holds_memory`]).
 pub struct Resend {
     identity: (Rank, Rank, Incarnation),
-    from: Ssn,
+    from: Frontier,
     /// Where the next record begins, once it is known where to begin at all.
     next: Option<Position>,
     /// The lane reads chunks that the log itself has in memory.
@@ -107,7 +108,7 @@ impl fmt::Debug for Resend {
 
 impl Resend {
     /// To give all messages of `log` from `from` on, on a lane that has just begun.
-    pub fn new(log: &ChannelLog, from: Ssn) -> Self {
+    pub fn new(log: &ChannelLog, from: Frontier) -> Self {
         Self {
             identity: log.identity(),
             from,
@@ -125,9 +126,9 @@ impl Resend {
         self.identity.1
     }
 
-    /// The first message that is given; a horizon may have moved it on.
-    pub fn from(&self) -> Ssn {
-        self.from
+    /// The first message of each stream that is given; a horizon may have moved it on.
+    pub fn from(&self) -> &Frontier {
+        &self.from
     }
 
     /// Whether a read of the disk is this one's.
@@ -189,8 +190,8 @@ impl Resend {
         assert_eq!(lane.log.identity(), self.identity, "another log");
         self.release(lane.released);
         if self.next.is_none() {
-            self.from = self.from.max(lane.horizon);
-            self.go_to_chunk(first_chunk(lane.log, self.from, disk)?);
+            self.from.raise(lane.horizon);
+            self.go_to_chunk(first_chunk(lane.log, &self.from, disk)?);
         }
         self.pass_released(&lane);
         loop {
@@ -239,7 +240,7 @@ impl Resend {
             .expect("what this rank has published, or a checksum has proved");
         let bytes = record_bytes(header.payload_bytes as usize) as u64;
         self.next = Some(Position(next.0 + bytes));
-        (header.ssn >= self.from).then_some(frame)
+        (!self.from.is_beyond(header.ssn)).then_some(frame)
     }
 
     /// A chunk that is in memory, its own or a recalled one.
@@ -347,8 +348,8 @@ impl Resend {
         lane: &Lane<'_>,
         disk: &dyn DiskChunks,
     ) -> Result<Recall, ReadBackError> {
-        self.from = self.from.max(lane.horizon);
-        let next = first_chunk(lane.log, self.from, disk)?;
+        self.from.raise(lane.horizon);
+        let next = first_chunk(lane.log, &self.from, disk)?;
         if next <= sequence {
             return Err(lost(self.destination(), sequence));
         }

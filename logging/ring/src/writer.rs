@@ -17,8 +17,8 @@ mod lending;
 use crate::header::{HEADER_BYTES, LINE_BYTES, payload_offset, record_bytes};
 use crate::sync::{Ordering, fence};
 use crate::{
-    Arena, ArenaFull, CHUNK_BYTES, ChunkId, Incarnation, Position, Rank, RecordHeader, RecordKind,
-    Region, Ssn,
+    Arena, ArenaFull, CHUNK_BYTES, ChunkId, Frontier, Incarnation, Position, Rank, RecordHeader,
+    RecordKind, Region, Ssn,
 };
 use std::collections::VecDeque;
 use thiserror::Error;
@@ -117,8 +117,9 @@ impl Frame {
 #[derive(Debug)]
 pub(crate) struct ChunkEntry {
     pub(crate) chunk: ChunkId,
-    /// One past the highest SSN with a record in this chunk or before it.
-    pub(crate) ssn_end: Ssn,
+    /// Of each stream one past the highest SSN with a record in this chunk or before
+    /// it.
+    pub(crate) ends: Frontier,
     /// Bytes of header and records; 0 while the chunk is being filled.
     pub(crate) used_bytes: usize,
     pub(crate) place: Place,
@@ -143,8 +144,8 @@ pub struct ChannelLog {
     chunks: VecDeque<ChunkEntry>,
     /// Chunks trimmed so far: the sequence number of `chunks[0]`.
     chunks_trimmed: u64,
-    /// One past the highest SSN in them.
-    ssn_trimmed: Ssn,
+    /// Of each stream one past the highest SSN in them.
+    ends_trimmed: Frontier,
     window_chunks: usize,
     tail: Position,
     tail_offset: usize,
@@ -178,7 +179,7 @@ impl ChannelLog {
             incarnation,
             chunks: VecDeque::new(),
             chunks_trimmed: 0,
-            ssn_trimmed: Ssn(0),
+            ends_trimmed: Frontier::default(),
             window_chunks,
             tail: Position(0),
             tail_offset: 0,
@@ -202,9 +203,10 @@ impl ChannelLog {
         Position(self.chunks_trimmed * CHUNK_BYTES as u64)
     }
 
-    /// One past the highest SSN with a record in the memory that was freed.
-    pub fn ssn_trimmed(&self) -> Ssn {
-        self.ssn_trimmed
+    /// Of each stream one past the highest SSN with a record in the memory that was
+    /// freed.
+    pub fn ends_trimmed(&self) -> &Frontier {
+        &self.ends_trimmed
     }
 
     /// Whose log it is, to whom, in which life.
@@ -334,7 +336,7 @@ impl ChannelLog {
         self.tail_offset += record;
         self.reserved_until = self.tail_offset;
         let entry = self.chunks.back_mut().expect("a record lies in a chunk");
-        entry.ssn_end = entry.ssn_end.max(header.ssn.next());
+        entry.ends.raise_to(header.ssn.next());
         Frame {
             position,
             offset: room.offset,
@@ -388,9 +390,9 @@ impl ChannelLog {
 
     /// Frees whole chunks whose messages all lie below `horizon`: delivered
     /// before a checkpoint of the receiver that is stable and published. LOG-4
-    pub fn trim_below(&mut self, arena: &mut Arena, horizon: Ssn, released: Position) {
+    pub fn trim_below(&mut self, arena: &mut Arena, horizon: &Frontier, released: Position) {
         self.trim_while(arena, |entry, end| {
-            end <= released && (entry.ssn_end <= horizon || entry.place == Place::Disk)
+            end <= released && (entry.place == Place::Disk || entry.ends.is_within(horizon))
         });
     }
 
@@ -411,8 +413,9 @@ impl ChannelLog {
                 break;
             }
             arena.give_back(oldest.chunk);
-            self.ssn_trimmed = oldest.ssn_end;
-            self.chunks.pop_front();
+            if let Some(oldest) = self.chunks.pop_front() {
+                self.ends_trimmed = oldest.ends;
+            }
             self.chunks_trimmed += 1;
         }
     }
@@ -447,13 +450,13 @@ impl ChannelLog {
             self.write_link(region, self.tail_offset, next);
         }
         let used_bytes = (self.tail.0 % CHUNK_BYTES as u64) as usize;
-        let ssn_end = self.chunks.back_mut().map_or(Ssn(0), |complete| {
+        let ends = self.chunks.back_mut().map(|complete| {
             complete.used_bytes = used_bytes;
-            complete.ssn_end
+            complete.ends.clone()
         });
         self.chunks.push_back(ChunkEntry {
             chunk: next,
-            ssn_end,
+            ends: ends.unwrap_or_default(),
             used_bytes: 0,
             place: Place::Memory,
         });
@@ -510,4 +513,4 @@ impl ChannelLog {
 }
 
 /// First word of a chunk in use: "rfrnchk" and the version.
-pub(crate) const CHUNK_MAGIC: u64 = u64::from_le_bytes(*b"rfrnchk\x01");
+pub(crate) const CHUNK_MAGIC: u64 = u64::from_le_bytes(*b"rfrnchk\x02");

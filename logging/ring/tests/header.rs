@@ -33,7 +33,7 @@ fn fragment() -> RecordHeader {
 const FRAGMENT_BYTES: [u8; RecordHeader::BYTES] = [
     0x03, 0x02, 0x01, 0x00,                         // payload_bytes
     3,                                              // kind
-    1,                                              // version
+    2,                                              // version
     1, 0,                                           // flags
     0x14, 0x13, 0x12, 0x11,                         // incarnation
     0x24, 0x23, 0x22, 0x21,                         // source
@@ -74,7 +74,7 @@ fn kinds_and_flags_have_these_numbers() {
         assert_eq!(RecordHeader::decode(&header.encode()), Ok(header));
     }
     assert_eq!(RecordHeader::WANT_ACK, 1);
-    assert_eq!(RECORD_VERSION, 1);
+    assert_eq!(RECORD_VERSION, 2);
 }
 
 #[test]

@@ -11,8 +11,8 @@
 mod lure;
 
 use refrain_ring::{
-    Arena, ArenaFull, CHUNK_BYTES, ChannelLog, ChannelReader, Incarnation, Position, Rank,
-    RecordHeader, RecordKind, ReserveError, Ssn,
+    Arena, ArenaFull, CHUNK_BYTES, ChannelLog, ChannelReader, Frontier, Incarnation, Position,
+    Rank, RecordHeader, RecordKind, ReserveError, Ssn, Stream,
 };
 use std::cell::Cell;
 use std::collections::HashSet;
@@ -218,9 +218,18 @@ fn what_was_only_received_is_kept() {
     // SSN 0, 1 | 2, 3 | 4, 5.
     channel.send_chunks(&mut arena, 3);
     let tail = channel.log.tail();
-    let covered = [(0, 0), (1, 0), (2, 1), (3, 1), (4, 2), (u64::MAX, 2)];
+    let covered = [
+        (0, 0),
+        (1, 0),
+        (2, 1),
+        (3, 1),
+        (4, 2),
+        ((1 << Ssn::COUNT_BITS) - 1, 2),
+    ];
     for (horizon, chunks) in covered {
-        channel.log.trim_below(&mut arena, Ssn(horizon), tail);
+        channel
+            .log
+            .trim_below(&mut arena, &Ssn(horizon).into(), tail);
         assert_eq!(channel.trimmed_chunks(), chunks, "horizon {horizon}");
     }
 }
@@ -234,9 +243,37 @@ fn what_a_checkpoint_covers_is_kept_until_it_is_released() {
     channel.send_chunks(&mut arena, 3);
     for (released, chunks) in [(0, 0), (CHUNK - 1, 0), (CHUNK, 1), (3 * CHUNK, 2)] {
         let log = &mut channel.log;
-        log.trim_below(&mut arena, Ssn(6), Position(released));
+        log.trim_below(&mut arena, &Ssn(6).into(), Position(released));
         assert_eq!(channel.trimmed_chunks(), chunks, "released {released}");
     }
+}
+
+// LOG-4, STREAM-3
+/// A chunk goes when the checkpoint covers it in every stream.
+#[test]
+fn each_stream_of_a_chunk_decides() {
+    let mut arena = Arena::heap(5 * CHUNK_BYTES);
+    let mut channel = Channel::new(5);
+    let internal = Ssn::first(Stream(2));
+    let next = internal.next();
+    // Each chunk has room for two.
+    for ssn in [Ssn(0), internal, Ssn(1), Ssn(2), next, Ssn(3), Ssn(4)] {
+        channel.send_as(&mut arena, ssn).expect("room");
+    }
+    let tail = channel.log.tail();
+    let mut horizon = Frontier::from(Ssn(9));
+    channel.log.trim_below(&mut arena, &horizon, tail);
+    assert_eq!(channel.trimmed_chunks(), 0, "stream 2 has nothing covered");
+    horizon.raise_to(next);
+    channel.log.trim_below(&mut arena, &horizon, tail);
+    assert_eq!(channel.trimmed_chunks(), 2, "its second message is kept");
+    assert_eq!(
+        *channel.log.ends_trimmed(),
+        Frontier::from(next).max(&Ssn(3).into())
+    );
+    horizon.raise_to(next.next());
+    channel.log.trim_below(&mut arena, &horizon, tail);
+    assert_eq!(channel.trimmed_chunks(), 3);
 }
 
 // LOG-4
@@ -251,7 +288,9 @@ fn the_youngest_message_of_a_chunk_decides() {
     }
     let tail = channel.log.tail();
     for (horizon, chunks) in [(9, 0), (10, 2)] {
-        channel.log.trim_below(&mut arena, Ssn(horizon), tail);
+        channel
+            .log
+            .trim_below(&mut arena, &Ssn(horizon).into(), tail);
         assert_eq!(channel.trimmed_chunks(), chunks, "horizon {horizon}");
     }
 }

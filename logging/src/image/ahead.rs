@@ -3,9 +3,9 @@
 //! three times as long here: each of its pages is taken from the system first.)
 
 use super::contents::{Contents, Opened};
-use crate::store::disk::memory::{AlignedBuffer, BLOCK_BYTES};
 use crossbeam_channel::{Receiver, Sender, unbounded};
 use refrain_ring::CHUNK_BYTES;
+use refrain_storage::{AlignedBuffer, BLOCK_BYTES};
 use rustix::fs::OFlags;
 use std::collections::HashMap;
 use std::fmt;

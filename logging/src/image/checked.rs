@@ -131,7 +131,14 @@ pub(super) fn is_chunk(header: &ChunkHeader, key: &LogKey, sequence: u64) -> boo
 }
 
 fn says_what_it_holds(seal: &Seal, records: &[(RecordHeader, usize)]) -> bool {
-    let ssns = || records.iter().map(|(header, _)| header.ssn);
+    let mut all = records.iter().map(|(header, _)| header.ssn);
+    if seal.has_internal != all.any(|ssn| !ssn.is_program()) {
+        return false;
+    }
+    let ssns = || {
+        let ssns = records.iter().map(|(header, _)| header.ssn);
+        ssns.filter(|ssn| ssn.is_program())
+    };
     let low = ssns()
         .min()
         .map_or(seal.ssn_end, |low| low.min(seal.ssn_end));
@@ -151,7 +158,8 @@ pub(super) fn header_in_memory(bytes: &[u8; CHUNK_HEAD_BYTES]) -> Option<ChunkHe
     }
 }
 
-/// One past the highest SSN up to the end of a chunk, as far as it says.
+/// One past the highest SSN of the program's stream up to the end of a chunk, as far as
+/// it says.
 pub(super) fn ssn_end(seal: Option<&Seal>) -> Option<Ssn> {
     seal.map(|seal| seal.ssn_end)
 }

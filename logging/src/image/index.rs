@@ -54,7 +54,7 @@ pub struct LogSummary {
     pub sequences: Option<(u64, u64)>,
     /// Bytes of headers and records of the chunks on disk.
     pub used_bytes: u64,
-    /// Numbers of the messages in the sealed chunks: the lowest, and one past
+    /// Numbers of the program's messages in the sealed chunks: the lowest, and one past
     /// the highest.
     pub ssns: Option<Range<u64>>,
 }
@@ -148,8 +148,8 @@ impl LogIndex {
         }
     }
 
-    /// The chunk from which on all records with an SSN of at least `from` are
-    /// found: behind the last that is known to end below.
+    /// The chunk from which on all records of the program's stream with an SSN of at
+    /// least `from` are found: behind the last that is known to end below.
     pub fn begin_of(&self, from: Ssn, run: Range<u64>) -> u64 {
         let ends_below = |copies: &[Copy]| {
             let mut ends = copies
@@ -163,6 +163,19 @@ impl LogIndex {
             .rev()
             .find(|(_, copies)| ends_below(copies));
         below.map_or(run.start, |(sequence, _)| sequence + 1)
+    }
+
+    /// The same of records of all streams: besides, behind chunks that are known to hold
+    /// no internal ones.
+    pub fn begin_of_all(&self, from: Ssn, run: Range<u64>) -> u64 {
+        let begin = self.begin_of(from, run.clone());
+        let has_none = |copies: &[Copy]| {
+            let mut seals = copies.iter().filter_map(|copy| copy.chunk.seal);
+            seals.any(|seal| !seal.has_internal)
+        };
+        let mut before = self.chunks.range(run.start..begin);
+        let internal = before.find(|(_, copies)| !has_none(copies));
+        internal.map_or(begin, |(sequence, _)| *sequence)
     }
 
     pub fn summary(&self) -> LogSummary {

@@ -31,7 +31,7 @@ pub use files::{Launcher, SegmentFile, StrangeFile, WhyStrange};
 pub use index::{ChunkPlace, LogSummary};
 pub use memory::RankMemory;
 pub use messages::Messages;
-pub use records::{CopyFault, LogExtent, LogRecord, ReadFailure, Records};
+pub use records::{CopyFault, LogExtent, LogRecord, ReadFailure, Records, Wanted};
 pub use verify::{Finding, LogVerification, Verdict, Verification};
 
 use crate::segment::Channel;
@@ -249,29 +249,38 @@ impl LogImage {
     /// # Errors
     /// When there is no such log.
     pub fn extent(&self, key: &LogKey) -> Result<LogExtent, ReadFailure> {
-        Ok(Records::new(self, key, Ssn(0))?.extent().clone())
+        Ok(Records::new(self, key, Ssn(0).into())?.extent().clone())
     }
 
-    /// The records of a log in their order, without those of messages below
-    /// `from`. Begins at the first chunk that can hold any of these.
+    /// The records of a log in their order, those of wanted messages only: of one
+    /// stream from an SSN on, or of all. Begins at the first chunk that can hold any of
+    /// these.
     ///
     /// # Errors
     /// When there is no such log.
-    pub fn records(&self, key: &LogKey, from: Ssn) -> Result<Records<'_>, ReadFailure> {
-        Records::new(self, key, from)
+    pub fn records(
+        &self,
+        key: &LogKey,
+        wanted: impl Into<Wanted>,
+    ) -> Result<Records<'_>, ReadFailure> {
+        Records::new(self, key, wanted.into())
     }
 
-    /// The messages of a log from SSN `from` on, put together; in the order in
-    /// which they become complete.
+    /// The wanted messages of a log, put together; in the order in which they become
+    /// complete.
     ///
     /// # Errors
     /// When there is no such log.
-    pub fn messages(&self, key: &LogKey, from: Ssn) -> Result<Messages<'_>, ReadFailure> {
-        Ok(Messages::new(self.records(key, from)?))
+    pub fn messages(
+        &self,
+        key: &LogKey,
+        wanted: impl Into<Wanted>,
+    ) -> Result<Messages<'_>, ReadFailure> {
+        Ok(Messages::new(self.records(key, wanted)?))
     }
 
-    /// As [`LogImage::messages`], for who reads on: `begun` is where some message
-    /// below `from` begins. Nothing before its chunk is read again: in the memory of
+    /// As [`LogImage::messages`], for who reads on: `begun` is where some message before
+    /// all wanted ones begins. Nothing before its chunk is read again: in the memory of
     /// the dead no chunk says where it ends, and a search begins at the beginning.
     ///
     /// # Errors
@@ -279,10 +288,10 @@ impl LogImage {
     pub fn messages_behind(
         &self,
         key: &LogKey,
-        from: Ssn,
+        wanted: impl Into<Wanted>,
         begun: Position,
     ) -> Result<Messages<'_>, ReadFailure> {
-        let mut records = self.records(key, from)?;
+        let mut records = self.records(key, wanted)?;
         records.skip_to(begun);
         Ok(Messages::new(records))
     }

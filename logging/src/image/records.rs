@@ -6,7 +6,7 @@ use super::index::{ChunkPlace, Copy, LogIndex};
 use super::{LogImage, LogKey};
 use core::fmt;
 use core::ops::Range;
-use refrain_ring::{CHUNK_BYTES, Position, RecordHeader, Ssn};
+use refrain_ring::{CHUNK_BYTES, Frontier, Position, RecordHeader, Ssn, Stream};
 use thiserror::Error;
 
 /// Chunks that the system is asked to read ahead: 4 MiB, so that the disk works
@@ -96,13 +96,43 @@ fn list(copies: &[CopyFault]) -> String {
     copies.join("; ")
 }
 
+/// Which messages of a log are wanted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Wanted {
+    /// Those of one stream, from this one on.
+    Stream(Ssn),
+    /// Those of all streams, from these on.
+    All(Frontier),
+}
+
+impl From<Ssn> for Wanted {
+    fn from(ssn: Ssn) -> Self {
+        Self::Stream(ssn)
+    }
+}
+
+impl From<Frontier> for Wanted {
+    fn from(from: Frontier) -> Self {
+        Self::All(from)
+    }
+}
+
+impl Wanted {
+    fn has(&self, ssn: Ssn) -> bool {
+        match self {
+            Self::Stream(from) => ssn.stream() == from.stream() && ssn >= *from,
+            Self::All(from) => !from.is_beyond(ssn),
+        }
+    }
+}
+
 /// A stream of records; each lives until the next is asked for.
 #[derive(Debug)]
 pub struct Records<'a> {
     image: &'a LogImage,
     key: LogKey,
     index: &'a LogIndex,
-    from: Ssn,
+    wanted: Wanted,
     extent: LogExtent,
     /// The chunk to be loaded next, and the one up to which reading was asked for.
     next_chunk: u64,
@@ -116,13 +146,17 @@ pub struct Records<'a> {
 }
 
 impl<'a> Records<'a> {
-    pub(super) fn new(image: &'a LogImage, key: &LogKey, from: Ssn) -> Result<Self, ReadFailure> {
+    pub(super) fn new(
+        image: &'a LogImage,
+        key: &LogKey,
+        wanted: Wanted,
+    ) -> Result<Self, ReadFailure> {
         let index = image.logs.get(key).ok_or(ReadFailure::NoLog(*key))?;
         let mut records = Self {
             image,
             key: *key,
             index,
-            from,
+            wanted,
             extent: LogExtent {
                 chunks: 0..0,
                 chunks_before_gap: 0,
@@ -138,7 +172,13 @@ impl<'a> Records<'a> {
         };
         records.find_extent();
         let chunks = records.extent.chunks.clone();
-        records.next_chunk = index.begin_of(from, chunks);
+        records.next_chunk = match &records.wanted {
+            Wanted::Stream(from) if from.is_program() => index.begin_of(*from, chunks),
+            // Which internal messages a chunk holds only its records say.
+            // Behind all of the program's.
+            Wanted::Stream(_) => index.begin_of_all(Ssn::first(Stream(1)), chunks),
+            Wanted::All(from) => index.begin_of_all(from.program, chunks),
+        };
         records.asked_until = records.next_chunk;
         records.chunk = CheckedChunk::default();
         Ok(records)
@@ -169,10 +209,11 @@ impl<'a> Records<'a> {
         self.extent.chunks_before_gap = index.chunks.range(..first).count();
     }
 
-    /// Leaves out the chunks before that of a position. Messages begin in the order
-    /// of their numbers, so those from `from` on begin behind any that is below.
+    /// Leaves out the chunks before that of a position. Messages of a stream begin in the
+    /// order of their numbers, so those that are wanted begin behind any that is below.
     pub(super) fn skip_to(&mut self, begun: Position) {
-        self.next_chunk = self.next_chunk.max(begun.0 / CHUNK_BYTES as u64);
+        let chunk = begun.0 / CHUNK_BYTES as u64;
+        self.next_chunk = self.next_chunk.max(chunk);
         self.asked_until = self.next_chunk;
     }
 
@@ -197,7 +238,7 @@ impl<'a> Records<'a> {
     pub fn next(&mut self) -> Result<Option<LogRecord<'_>>, ReadFailure> {
         loop {
             while let Some((header, _, _)) = self.chunk.record(self.next_record) {
-                if header.ssn >= self.from {
+                if self.wanted.has(header.ssn) {
                     return Ok(self.take_record());
                 }
                 self.next_record += 1;

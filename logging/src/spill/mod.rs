@@ -22,7 +22,7 @@ use channel::ChannelIndex;
 use core::time::Duration;
 use files::Files;
 use health::Health;
-use refrain_ring::{CHUNK_BYTES, Incarnation, LentChunk, LoanEnd, Rank, Ssn};
+use refrain_ring::{CHUNK_BYTES, Frontier, Incarnation, LentChunk, LoanEnd, Rank};
 use std::collections::VecDeque;
 
 /// Settings of one rank's spilling.
@@ -339,7 +339,7 @@ impl<S: Store> SpillLog<S> {
             Ok(()) => {
                 self.statistics.chunks_written += 1;
                 self.statistics.bytes_written += chunk.used_bytes() as u64;
-                if channel.add(chunk.sequence(), chunk.ssn_end(), file) {
+                if channel.add(chunk.sequence(), chunk.ends(), file) {
                     self.files.keeps(file);
                 }
                 self.files.write_ended(file, &mut self.store);
@@ -375,7 +375,7 @@ impl<S: Store> SpillLog<S> {
     }
 
     /// Everything of a channel below `horizon` is free. LOG-4
-    pub fn trim(&mut self, destination: Rank, horizon: Ssn) {
+    pub fn trim(&mut self, destination: Rank, horizon: &Frontier) {
         let channel = &mut self.channels[destination.index()];
         let mut freed = Vec::new();
         channel.trim(horizon, |file| freed.push(file));
@@ -396,9 +396,9 @@ impl<S: Store> SpillLog<S> {
     }
 
     /// The chunk from which on a reader finds all messages of a channel from
-    /// `ssn` on, if it is on disk: the first chunk that ends beyond it.
-    pub fn find(&self, destination: Rank, ssn: Ssn) -> Option<u64> {
-        self.channels[destination.index()].find(ssn)
+    /// `from` on, if it is on disk: the first chunk that ends beyond it in some stream.
+    pub fn find(&self, destination: Rank, from: &Frontier) -> Option<u64> {
+        self.channels[destination.index()].find(from)
     }
 
     /// Where a chunk is on disk: sequence number of the first chunk of its file, which is

@@ -5,7 +5,7 @@
 //! in any order and at any later time. The log above it never waits inside a
 //! call.
 //!
-//! Contract, held by the suite in `store/conformance.rs` on every store:
+//! Contract, held by the suite in `conformance` on every store:
 //! - Operations on one file may be reordered. The log submits nothing to a file
 //!   before its `Open` has completed, no `Open` with `reuse` and no `Delete`
 //!   while anything else on that file is under way, nothing after a `Delete`.
@@ -19,10 +19,11 @@
 //!   is read after that.
 
 pub mod disk;
+#[cfg(any(test, feature = "test-doubles"))]
 pub mod faulty;
 
-#[cfg(any(test, feature = "conformance"))]
-pub mod conformance;
+#[cfg(test)]
+mod conformance;
 
 use crate::segment::FileHeader;
 use refrain_ring::LentChunk;

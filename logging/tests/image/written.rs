@@ -123,7 +123,7 @@ impl Writing {
     /// chunks of it.
     pub fn overwrite(&mut self, count: usize) {
         let end = Position((count * CHUNK_BYTES) as u64);
-        self.log.trim_below(&mut self.arena, Ssn(0), end);
+        self.log.trim_below(&mut self.arena, &Ssn(0).into(), end);
         let mut other = log_of(key(9));
         for _ in 0..count {
             let longest = ChannelLog::PAYLOAD_BYTES_MAX;

@@ -246,7 +246,7 @@ impl Channel {
         assert_eq!(chunk.as_ref().map(LentChunk::sequence), expected);
         let chunk = chunk?;
         self.places[chunk.sequence() as usize] = Place::Lent;
-        assert_eq!(chunk.ssn_end(), self.ssn_end(chunk.sequence()));
+        assert_eq!(*chunk.ends(), self.ssn_end(chunk.sequence()).into());
         Some(chunk)
     }
 
@@ -271,7 +271,7 @@ impl Channel {
             }
             trimmed += 1;
         }
-        self.log.trim_below(arena, horizon, released);
+        self.log.trim_below(arena, &horizon.into(), released);
         assert_eq!(self.log.trimmed(), Position(trimmed * CHUNK));
     }
 

@@ -326,7 +326,7 @@ impl Platter {
             other => other,
         };
         if outcome == Outcome::Success {
-            entry.written.push((chunk.sequence(), chunk.ssn_end()));
+            entry.written.push((chunk.sequence(), chunk.ends().program));
         }
         Some(Completion::Written {
             file,

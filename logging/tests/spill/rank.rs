@@ -321,7 +321,7 @@ impl RankUnderTest {
             Some(RankBug::TrimsTheDiskAhead) => Ssn(horizon.0 + 2),
             _ => horizon,
         };
-        self.spill.trim(Rank(channel as u32), told);
+        self.spill.trim(Rank(channel as u32), &told.into());
     }
 
     fn trim(&mut self, channel: usize) {

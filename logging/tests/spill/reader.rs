@@ -6,7 +6,7 @@ use crate::disk::Disk;
 use refrain_logging::spill::SpillLog;
 use refrain_logging::store::{ChunkBuffer, ReadToken, StoreError};
 use refrain_ring::read_back::{ChunkBytes, DiskChunks, Progress, ReadBack, ReadBackError, Writer};
-use refrain_ring::{Arena, Rank, Ssn};
+use refrain_ring::{Arena, Frontier, Rank, Ssn};
 
 pub struct Reader {
     pub channel: usize,
@@ -25,8 +25,8 @@ pub struct OneChannel<'a> {
 }
 
 impl DiskChunks for OneChannel<'_> {
-    fn find(&self, ssn: Ssn) -> Option<u64> {
-        self.spill.find(self.destination, ssn)
+    fn find(&self, from: &Frontier) -> Option<u64> {
+        self.spill.find(self.destination, from)
     }
 
     fn begin_read(&mut self, sequence: u64) -> Option<u64> {
@@ -87,7 +87,7 @@ impl Reader {
             log: &of.log,
             arena,
             posted: of.posted(),
-            horizon,
+            horizon: &horizon.into(),
         };
         let mut disk = OneChannel {
             spill,

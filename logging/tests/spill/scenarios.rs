@@ -9,7 +9,8 @@ use refrain_logging::store::{FileNumber, Operation};
 use refrain_ring::chunk::ChunkReader;
 use refrain_ring::read_back::{Progress, ReadBack, ReadBackError, Writer};
 use refrain_ring::{
-    Arena, CHUNK_BYTES, ChannelLog, LentChunk, LoanEnd, Rank, RecordHeader, RecordKind, Ssn,
+    Arena, CHUNK_BYTES, ChannelLog, Frontier, LentChunk, LoanEnd, Rank, RecordHeader, RecordKind,
+    Ssn,
 };
 
 struct Story {
@@ -111,7 +112,7 @@ impl Story {
             log: &self.logs[0],
             arena: &self.arena,
             posted: self.logs[0].tail(),
-            horizon: Ssn(0),
+            horizon: &Frontier::default(),
         };
         let mut disk = OneChannel {
             spill: &mut self.spill,
@@ -200,7 +201,7 @@ fn a_file_whose_chunks_got_free_while_they_were_written_keeps_no_room_from_other
     let refused = story.spill.takes(Rank(1), 0, story.now);
     assert_eq!(refused, Err(Refused::Full));
     story.disk.platter().horizons[0] = Ssn(1);
-    story.spill.trim(Rank(0), Ssn(1));
+    story.spill.trim(Rank(0), &Ssn(1).into());
     story.act(Outcome::Success);
     story.put(1);
 }
@@ -221,7 +222,7 @@ fn a_channel_goes_on_in_the_file_that_it_left() {
     };
     for channel in [0, 1] {
         story.disk.platter().horizons[channel] = Ssn(1);
-        story.spill.trim(Rank(channel as u32), Ssn(1));
+        story.spill.trim(Rank(channel as u32), &Ssn(1).into());
     }
     story.put(0);
     assert_eq!(open(&story), (FileNumber(2), Some(FileNumber(0))));
@@ -241,7 +242,7 @@ fn what_cannot_be_removed_ends_nothing_and_keeps_its_place() {
     }
     for channel in 0..FILES {
         story.disk.platter().horizons[channel] = Ssn(1);
-        story.spill.trim(Rank(channel as u32), Ssn(1));
+        story.spill.trim(Rank(channel as u32), &Ssn(1).into());
     }
     let mut told = Vec::new();
     while !story.disk.platter().asked.is_empty() {
@@ -293,7 +294,7 @@ fn a_damaged_chunk_gives_no_record_and_is_asked_for_again() {
     story.act(Outcome::Success);
     story.act(Outcome::Success);
     let log = &mut story.logs[0];
-    log.trim_below(&mut story.arena, Ssn(0), log.tail());
+    log.trim_below(&mut story.arena, &Ssn(0).into(), log.tail());
     assert_eq!(log.trimmed().0, CHUNK_BYTES as u64);
     let mut reader = ReadBack::new(log, Ssn(0));
     for _ in 0..3 {
@@ -325,7 +326,7 @@ fn another_chunk_than_was_asked_for_is_refused() {
         story.act(Outcome::Success);
     }
     let log = &mut story.logs[0];
-    log.trim_below(&mut story.arena, Ssn(0), log.tail());
+    log.trim_below(&mut story.arena, &Ssn(0).into(), log.tail());
     let mut reader = ReadBack::new(log, Ssn(0));
     assert_eq!(story.step(&mut reader), Ok(Progress::Waiting));
     let mut reads = Vec::new();

@@ -1,11 +1,11 @@
 //! Where a rank stands, as bytes.
 
-use refrain_ring::{Clock, Rank, Ssn};
+use refrain_ring::{Clock, Frontier, Rank, Ssn};
 use refrain_transport::engine::{Beginning, Delivered, ToSelf};
 use thiserror::Error;
 
 /// Version of the engine part. A reader refuses every other.
-pub const ENGINE_VERSION: u8 = 1;
+pub const ENGINE_VERSION: u8 = 2;
 
 const MAGIC: [u8; 7] = *b"rfrneng";
 const CHECKSUM_BYTES: usize = 4;
@@ -40,11 +40,11 @@ pub fn encode_engine(rank: Rank, beginning: &Beginning) -> Vec<u8> {
     // The length, when it is known.
     put(&mut out, 0);
     out.extend_from_slice(&rank.0.to_le_bytes());
-    out.extend_from_slice(&(beginning.next_ssns.len() as u32).to_le_bytes());
+    out.extend_from_slice(&(beginning.next.len() as u32).to_le_bytes());
     put(&mut out, beginning.clock.0);
-    for (next_ssn, delivered) in beginning.next_ssns.iter().zip(&beginning.delivered) {
-        put(&mut out, next_ssn.0);
-        put(&mut out, delivered.until.0);
+    for (next, delivered) in beginning.next.iter().zip(&beginning.delivered) {
+        put_frontier(&mut out, next);
+        put_frontier(&mut out, &delivered.until);
         put(&mut out, delivered.except.len() as u64);
         delivered.except.iter().for_each(|ssn| put(&mut out, ssn.0));
     }
@@ -61,6 +61,12 @@ pub fn encode_engine(rank: Rank, beginning: &Beginning) -> Vec<u8> {
     let checksum = crc32c::crc32c(&out);
     out.extend_from_slice(&checksum.to_le_bytes());
     out
+}
+
+/// How many streams it names, and its message of each.
+pub(super) fn put_frontier(out: &mut Vec<u8>, frontier: &Frontier) {
+    put(out, frontier.all().count() as u64);
+    frontier.all().for_each(|ssn| put(out, ssn.0));
 }
 
 fn put(out: &mut Vec<u8>, word: u64) {
@@ -100,7 +106,7 @@ pub fn decode_engine(bytes: &[u8]) -> Result<(Rank, Beginning), EnginePartError>
         ..Beginning::default()
     };
     for _ in 0..size {
-        beginning.next_ssns.push(Ssn(fields.u64()?));
+        beginning.next.push(fields.frontier()?);
         beginning.delivered.push(fields.delivered()?);
     }
     for _ in 0..fields.u64()? {
@@ -115,11 +121,12 @@ pub fn decode_engine(bytes: &[u8]) -> Result<(Rank, Beginning), EnginePartError>
 
 /// What every checkpoint fulfils.
 fn check(rank: Rank, beginning: &Beginning) -> Result<(), &'static str> {
-    let own_next = beginning.next_ssns.get(rank.0 as usize);
-    let own_next = *own_next.ok_or("the job has no such rank")?;
+    let own_next = beginning.next.get(rank.0 as usize);
+    let own_next = own_next.ok_or("the job has no such rank")?;
     for delivered in &beginning.delivered {
         let except = &delivered.except;
-        if !except.is_sorted_by(|a, b| a < b) || except.last() >= Some(&delivered.until) {
+        let were_sent = except.iter().all(|ssn| delivered.until.is_beyond(*ssn));
+        if !except.is_sorted_by(|a, b| a < b) || !were_sent {
             return Err("a message is missing twice, or was not sent");
         }
     }
@@ -128,11 +135,15 @@ fn check(rank: Rank, beginning: &Beginning) -> Result<(), &'static str> {
         .iter()
         .map(|message| message.ssn)
         .collect();
-    if !own.is_sorted_by(|a, b| a < b) || own.last() >= Some(&own_next) {
+    let were_sent = own.iter().all(|ssn| own_next.is_beyond(*ssn));
+    if !own.is_sorted_by(|a, b| a < b) || !were_sent {
         return Err("messages of the rank to itself are out of order, or were not sent");
     }
     Ok(())
 }
+
+/// What is wrong with a frontier.
+pub(super) const STRANGE_STREAMS: &str = "its streams are not in their order";
 
 /// What is left to be read.
 struct Fields<'a> {
@@ -158,9 +169,18 @@ impl Fields<'_> {
         Ok(u64::from_le_bytes(self.take()?))
     }
 
+    fn frontier(&mut self) -> Result<Frontier, EnginePartError> {
+        let mut ssns = Vec::new();
+        for _ in 0..self.u64()? {
+            ssns.push(Ssn(self.u64()?));
+        }
+        let frontier = Frontier::of_all(&ssns);
+        frontier.ok_or(EnginePartError::Contradiction(STRANGE_STREAMS))
+    }
+
     fn delivered(&mut self) -> Result<Delivered, EnginePartError> {
         let mut delivered = Delivered {
-            until: Ssn(self.u64()?),
+            until: self.frontier()?,
             except: Vec::new(),
         };
         for _ in 0..self.u64()? {

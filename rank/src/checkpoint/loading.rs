@@ -1,7 +1,7 @@
 //! Putting the log of a checkpoint into the engine of a later life.
 
 use super::log_part::{LogPartError, LogReader};
-use refrain_ring::{Rank, RecordHeader, Ssn};
+use refrain_ring::{Frontier, Rank, RecordHeader, Ssn};
 use refrain_transport::engine::{Engine, EngineError};
 use refrain_transport::protocol::Protocol;
 use std::io::Read;
@@ -36,7 +36,7 @@ pub enum LoadError {
         found_source: Rank,
         /// To whom.
         found_destination: Rank,
-        /// Where it ends.
+        /// Where it ends, of the program's stream.
         found_until: Ssn,
     },
     /// The engine has no memory for it.
@@ -55,14 +55,14 @@ pub struct LogLoading {
 
 impl LogLoading {
     /// Begins to load the log of `source` to `destination`, of a checkpoint in
-    /// which `until` is the number of the next message to it.
+    /// which `until` is the number of the next message to it, in each stream.
     ///
     /// # Errors
     /// When it is another one, or none.
     pub fn begin(
         from: &mut dyn Read,
         (source, destination): (Rank, Rank),
-        until: Ssn,
+        until: &Frontier,
     ) -> Result<Self, LoadError> {
         let reader = LogReader::begin(from)?;
         let found = (reader.source(), reader.destination(), reader.until());
@@ -70,7 +70,7 @@ impl LogLoading {
             return Err(LoadError::Another {
                 found_source: found.0,
                 found_destination: found.1,
-                found_until: found.2,
+                found_until: found.2.program,
             });
         }
         Ok(Self {

@@ -1,15 +1,17 @@
 //! The un-freed log to one rank, as a stream of records. Nothing of it is held in
 //! memory but the record that is read.
 
-use refrain_ring::{HeaderError, Rank, RecordHeader, RecordKind, Ssn};
+use super::engine_part::{STRANGE_STREAMS, put_frontier};
+use refrain_ring::{Frontier, HeaderError, Rank, RecordHeader, RecordKind, Ssn, Stream};
+use std::collections::BTreeMap;
 use std::io::{self, Read, Write};
 use thiserror::Error;
 
 /// Version of the log part. A reader refuses every other.
-pub const LOG_VERSION: u8 = 1;
+pub const LOG_VERSION: u8 = 2;
 
 const MAGIC: [u8; 7] = *b"rfrnulg";
-const HEAD_BYTES: usize = 24;
+const HEAD_BYTES: usize = 16;
 const CHECKSUM_BYTES: usize = 4;
 
 /// Why a stream is not a log part of this version.
@@ -46,7 +48,7 @@ pub struct LogWriter {
 
 impl LogWriter {
     /// Begins the log from `source` to `destination`; `until`: the number of the
-    /// next message to it.
+    /// next message to it, in each stream.
     ///
     /// # Errors
     /// When it cannot be written.
@@ -54,19 +56,18 @@ impl LogWriter {
         out: &mut dyn Write,
         source: Rank,
         destination: Rank,
-        until: Ssn,
+        until: &Frontier,
     ) -> io::Result<Self> {
         let mut head = [0; HEAD_BYTES];
         head[..7].copy_from_slice(&MAGIC);
         head[7] = LOG_VERSION;
         head[8..12].copy_from_slice(&source.0.to_le_bytes());
         head[12..16].copy_from_slice(&destination.0.to_le_bytes());
-        head[16..].copy_from_slice(&until.0.to_le_bytes());
         let mut writer = Self {
             checksum: 0,
             records: 0,
         };
-        writer.put(out, &head, &[])?;
+        writer.put(out, &head, &encoded(until))?;
         Ok(writer)
     }
 
@@ -89,11 +90,10 @@ impl LogWriter {
     ///
     /// # Errors
     /// When it cannot be written.
-    pub fn end(mut self, out: &mut dyn Write, kept_from: Ssn) -> io::Result<()> {
+    pub fn end(mut self, out: &mut dyn Write, kept_from: &Frontier) -> io::Result<()> {
         let mut end = [0; RecordHeader::BYTES];
         end[8..16].copy_from_slice(&self.records.to_le_bytes());
-        end[16..24].copy_from_slice(&kept_from.0.to_le_bytes());
-        self.put(out, &end, &[])
+        self.put(out, &end, &encoded(kept_from))
     }
 
     fn put(&mut self, out: &mut dyn Write, head: &[u8], payload: &[u8]) -> io::Result<()> {
@@ -102,6 +102,12 @@ impl LogWriter {
         out.write_all(payload)?;
         out.write_all(&self.checksum.to_le_bytes())
     }
+}
+
+fn encoded(frontier: &Frontier) -> Vec<u8> {
+    let mut words = Vec::new();
+    put_frontier(&mut words, frontier);
+    words
 }
 
 fn checksum(before: u32, head: &[u8], payload: &[u8]) -> u32 {
@@ -122,11 +128,13 @@ struct Unfinished {
 pub struct LogReader {
     source: Rank,
     destination: Rank,
-    until: Ssn,
+    until: Frontier,
     checksum: u32,
     records: u64,
-    /// The present message, also when all of it is read.
-    message: Option<Unfinished>,
+    /// The latest message of each stream, also when all of it is read.
+    messages: BTreeMap<Stream, Unfinished>,
+    /// The stream of the present one.
+    present: Stream,
     payload: Vec<u8>,
 }
 
@@ -147,13 +155,14 @@ impl LogReader {
         let mut reader = Self {
             source: Rank(word(8) as u32),
             destination: Rank((word(8) >> 32) as u32),
-            until: Ssn(word(16)),
+            until: Frontier::default(),
             checksum: 0,
             records: 0,
-            message: None,
+            messages: BTreeMap::new(),
+            present: Stream::PROGRAM,
             payload: Vec::new(),
         };
-        reader.check(from, &head)?;
+        reader.until = reader.frontier(from, &head)?;
         Ok(reader)
     }
 
@@ -167,9 +176,9 @@ impl LogReader {
         self.destination
     }
 
-    /// The number of the next message, which is not in it.
-    pub fn until(&self) -> Ssn {
-        self.until
+    /// The number of the next message of each stream, which is not in it.
+    pub fn until(&self) -> &Frontier {
+        &self.until
     }
 
     /// The next record, or none at the end.
@@ -183,8 +192,8 @@ impl LogReader {
         let head: [u8; RecordHeader::BYTES] = take(from)?;
         self.payload.clear();
         if head[..8] == [0; 8] {
-            self.check(from, &head)?;
-            return self.check_end(&head).map(|()| None);
+            let kept_from = self.frontier(from, &head)?;
+            return self.check_end(&head, &kept_from).map(|()| None);
         }
         let header = RecordHeader::decode(&head)?;
         self.payload.resize(header.payload_bytes as usize, 0);
@@ -198,6 +207,21 @@ impl LogReader {
         Ok(Some((header, &self.payload)))
     }
 
+    /// Reads a frontier behind `head`, and checks both.
+    fn frontier(&mut self, from: &mut dyn Read, head: &[u8]) -> Result<Frontier, LogPartError> {
+        let streams: [u8; 8] = take(from)?;
+        self.payload = streams.to_vec();
+        let mut ssns = Vec::new();
+        // More there are not; what is not whole has another checksum.
+        for _ in 0..u64::from_le_bytes(streams).min(u64::from(Stream::MAX.0) + 1) {
+            let ssn: [u8; 8] = take(from)?;
+            self.payload.extend_from_slice(&ssn);
+            ssns.push(Ssn(u64::from_le_bytes(ssn)));
+        }
+        self.check(from, head)?;
+        Frontier::of_all(&ssns).ok_or(LogPartError::Contradiction(STRANGE_STREAMS))
+    }
+
     fn check(&mut self, from: &mut dyn Read, head: &[u8]) -> Result<(), LogPartError> {
         self.checksum = checksum(self.checksum, head, &self.payload);
         let found: [u8; CHECKSUM_BYTES] = take(from)?;
@@ -207,8 +231,8 @@ impl LogReader {
         }
     }
 
-    /// Each message from its first byte to its last, in the order of their
-    /// numbers.
+    /// Each message from its first byte to its last, those of a stream in the order of
+    /// their numbers.
     fn follow(&mut self, header: &RecordHeader) -> Result<(), &'static str> {
         if header.source != self.source {
             return Err("a record of another rank");
@@ -216,18 +240,22 @@ impl LogReader {
         let payload_bytes = u64::from(header.payload_bytes);
         match header.kind {
             RecordKind::Eager => {
-                let is_after = |message: Unfinished| message.ssn < header.ssn;
-                if header.ssn >= self.until || !self.message.is_none_or(is_after) {
+                let stream = header.ssn.stream();
+                let is_after = |message: &Unfinished| message.ssn < header.ssn;
+                let latest = self.messages.get(&stream);
+                if !self.until.is_beyond(header.ssn) || !latest.is_none_or(is_after) {
                     return Err("a message out of order");
                 }
-                self.message = Some(Unfinished {
+                let message = Unfinished {
                     ssn: header.ssn,
                     message_bytes: header.extent,
                     read_bytes: payload_bytes,
-                });
+                };
+                self.messages.insert(stream, message);
+                self.present = stream;
             }
             RecordKind::Fragment => {
-                let message = self.message.as_mut();
+                let message = self.messages.get_mut(&self.present);
                 let message = message.filter(|message| {
                     message.ssn == header.ssn
                         && message.read_bytes == header.extent
@@ -243,18 +271,25 @@ impl LogReader {
         Ok(())
     }
 
-    fn check_end(&self, end: &[u8; RecordHeader::BYTES]) -> Result<(), LogPartError> {
+    fn check_end(
+        &self,
+        end: &[u8; RecordHeader::BYTES],
+        kept_from: &Frontier,
+    ) -> Result<(), LogPartError> {
         let word = |at: usize| u64::from_le_bytes(core::array::from_fn(|byte| end[at + byte]));
-        let kept_from = Ssn(word(16));
-        let is_whole = |message: Unfinished| {
-            message.read_bytes == message.message_bytes && message.ssn.next() == self.until
+        let ends_with = |until: Ssn| {
+            let message = self.messages.get(&until.stream());
+            message.is_some_and(|message| {
+                message.read_bytes == message.message_bytes && message.ssn.next() == until
+            })
         };
-        if word(8) != self.records || end[24..] != [0; 24] {
+        if word(8) != self.records || end[16..] != [0; 32] {
             return Err(LogPartError::Contradiction(
                 "its end belongs to another log",
             ));
         }
-        if kept_from < self.until && !self.message.is_some_and(is_whole) {
+        let mut kept = self.until.all();
+        if !kept.all(|until| kept_from.of(until.stream()) >= until || ends_with(until)) {
             return Err(LogPartError::Contradiction("its last messages are missing"));
         }
         Ok(())

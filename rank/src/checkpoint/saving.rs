@@ -2,7 +2,7 @@
 
 use super::log_part::LogWriter;
 use core::ops::ControlFlow;
-use refrain_ring::{Rank, RecordHeader, RecordKind, Ssn};
+use refrain_ring::{Frontier, Rank, RecordHeader, RecordKind};
 use refrain_transport::engine::{Beginning, Engine, Progress, ReadBack, ReadBackError};
 use refrain_transport::protocol::Protocol;
 use std::io::{self, Write};
@@ -38,16 +38,16 @@ pub struct LogSaving {
     reader: ReadBack,
     writer: Option<LogWriter>,
     position: Written,
-    until: Ssn,
+    until: Frontier,
 }
 
 /// How far the messages are written.
 #[derive(Debug)]
 struct Written {
     /// All messages before are written, or free.
-    next: Ssn,
+    next: Frontier,
     /// All before are free.
-    kept_from: Ssn,
+    kept_from: Frontier,
     /// Bytes of the present message that are still to come.
     left_bytes: u64,
 }
@@ -67,13 +67,13 @@ impl LogSaving {
         beginning: &Beginning,
         out: &mut dyn Write,
     ) -> Result<Self, SaveError> {
-        let until = beginning.next_ssns[destination.index()];
+        let until = beginning.next[destination.index()].clone();
         let kept_from = engine.log_kept_from(destination);
         Ok(Self {
-            reader: engine.read_back(destination, kept_from),
-            writer: Some(LogWriter::begin(out, source, destination, until)?),
+            reader: engine.read_back(destination, &kept_from),
+            writer: Some(LogWriter::begin(out, source, destination, &until)?),
             position: Written {
-                next: kept_from,
+                next: kept_from.clone(),
                 kept_from,
                 left_bytes: 0,
             },
@@ -96,19 +96,19 @@ impl LogSaving {
         let Some(writer) = &mut self.writer else {
             return Ok(Saved::Done);
         };
-        let (until, position) = (self.until, &mut self.position);
+        let (until, position) = (&self.until, &mut self.position);
         let mut written = Ok(());
         let progress = engine.read_on(&mut self.reader, &mut |header, payload| {
-            if header.ssn < until && written.is_ok() {
+            if until.is_beyond(header.ssn) && written.is_ok() {
                 written = writer.record(out, header, payload);
                 position.pass(header);
             }
         })?;
         written?;
         Ok(match progress {
-            Progress::Passed(kept_from) => {
-                position.kept_from = kept_from;
-                position.next = position.next.max(kept_from);
+            Progress::Passed(_) => {
+                position.kept_from = self.reader.from().clone();
+                position.next.raise(&position.kept_from);
                 Saved::Some
             }
             Progress::Records(_) => Saved::Some,
@@ -120,11 +120,11 @@ impl LogSaving {
     }
 
     fn end_if_done(&mut self, out: &mut dyn Write) -> Result<ControlFlow<Saved>, SaveError> {
-        if self.position.next < self.until {
+        if !self.until.is_within(&self.position.next) {
             return Ok(ControlFlow::Continue(()));
         }
         if let Some(writer) = self.writer.take() {
-            writer.end(out, self.position.kept_from)?;
+            writer.end(out, &self.position.kept_from)?;
         }
         Ok(ControlFlow::Break(Saved::Done))
     }
@@ -137,7 +137,7 @@ impl Written {
         }
         self.left_bytes -= u64::from(header.payload_bytes).min(self.left_bytes);
         if self.left_bytes == 0 {
-            self.next = self.next.max(header.ssn.next());
+            self.next.raise_to(header.ssn.next());
         }
     }
 }

@@ -6,7 +6,7 @@ use refrain_rank::checkpoint::{
     LoadError, Loaded, LogLoading, LogPartError, LogReader, LogSaving, LogWriter, Saved,
 };
 use refrain_rank::protocol::Logging;
-use refrain_ring::{Incarnation, Rank, RecordHeader, RecordKind, Ssn};
+use refrain_ring::{Frontier, Incarnation, Rank, RecordHeader, RecordKind, Ssn};
 use refrain_transport::engine::{Beginning, Delivered, Engine, EngineOptions};
 use refrain_transport::fabric::sim::{Network, Options};
 
@@ -48,21 +48,21 @@ fn records(messages: u64) -> Vec<(RecordHeader, Vec<u8>)> {
 
 fn written(records: &[(RecordHeader, Vec<u8>)], until: u64, kept_from: u64) -> Vec<u8> {
     let mut out = Vec::new();
-    let begun = LogWriter::begin(&mut out, CHANNEL.0, CHANNEL.1, Ssn(until));
+    let begun = LogWriter::begin(&mut out, CHANNEL.0, CHANNEL.1, &Ssn(until).into());
     let mut writer = begun.expect("memory takes it");
     for (header, payload) in records {
         let put = writer.record(&mut out, header, payload);
         put.expect("memory takes it");
     }
     writer
-        .end(&mut out, Ssn(kept_from))
+        .end(&mut out, &Ssn(kept_from).into())
         .expect("memory takes it");
     out
 }
 
 fn beginning(until: u64) -> Beginning {
     Beginning {
-        next_ssns: vec![Ssn(until), Ssn(0)],
+        next: vec![Ssn(until).into(), Frontier::default()],
         delivered: vec![Delivered::default(); 2],
         ..Beginning::default()
     }
@@ -94,7 +94,8 @@ fn what_is_loaded_is_saved_again() {
         let state = beginning(until);
         let mut engine = later_life(&state, 4 << 20);
         let mut from = &bytes[..];
-        let mut loading = LogLoading::begin(&mut from, CHANNEL, Ssn(until)).expect("its log");
+        let mut loading =
+            LogLoading::begin(&mut from, CHANNEL, &Ssn(until).into()).expect("its log");
         let mut rounds = 0..ROUNDS_MAX;
         while loading.step(&mut engine, &mut from).expect("it is whole") != Loaded::Done {
             rounds.next().expect("it comes to an end");
@@ -130,7 +131,7 @@ fn a_log_without_room_says_so() {
     let bytes = written(&records(60), until, FIRST);
     let mut engine = later_life(&beginning(until), 512 << 10);
     let mut from = &bytes[..];
-    let mut loading = LogLoading::begin(&mut from, CHANNEL, Ssn(until)).expect("its log");
+    let mut loading = LogLoading::begin(&mut from, CHANNEL, &Ssn(until).into()).expect("its log");
     let mut steps = (0..ROUNDS_MAX).map(|_| loading.step(&mut engine, &mut from));
     let waits = |step: &Result<Loaded, LoadError>| matches!(step, Ok(Loaded::Waiting));
     assert!(steps.any(|step| waits(&step)));
@@ -184,7 +185,7 @@ fn another_log_is_refused() {
         ((Rank(0), Rank(0)), FIRST + 3),
         (CHANNEL, FIRST + 4),
     ] {
-        let refused = LogLoading::begin(&mut &bytes[..], channel, Ssn(until));
+        let refused = LogLoading::begin(&mut &bytes[..], channel, &Ssn(until).into());
         assert!(matches!(refused, Err(LoadError::Another { .. })));
     }
 }

@@ -1,6 +1,6 @@
 //! [`World`]: a rank's view of its job, and MPI's blocking point-to-point
 //! operations. Requests live in a [`Scope`], or where their buffers are given by
-//! pointer, in the [table](requests) of the world.
+//! pointer, in a table of the world.
 
 #![allow(
     unsafe_code,

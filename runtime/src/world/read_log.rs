@@ -85,7 +85,8 @@ struct Reading {
 
 impl Reading {
     fn take(&mut self, header: &RecordHeader, payload: &[u8], each: &mut impl FnMut(Logged<'_>)) {
-        if self.broken.is_some() {
+        // Internal messages are not the program's.
+        if self.broken.is_some() || !header.ssn.is_program() {
             return;
         }
         // Positions are not asked for.

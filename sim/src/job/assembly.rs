@@ -206,10 +206,10 @@ impl Assembly<'_> {
             if planted == Some(Planted::DeliveredForgotten) {
                 state.delivered.fill(Delivered::default());
             }
-            let next_ssns = state.next_ssns.clone();
+            let next = state.next.clone();
             engine = engine.with_beginning(state);
             if planted != Some(Planted::LogLeftOut) {
-                load_logs(&mut engine, rank, &next_ssns, part, mortal)?;
+                load_logs(&mut engine, rank, &next, part, mortal)?;
             }
             if planted == Some(Planted::HorizonEarly) {
                 engine.publish_horizon();

@@ -66,7 +66,7 @@ impl Mortality {
 
     /// What a planted bug makes of it.
     fn bent(&self, peer: Rank, control: Control) -> Control {
-        let Control::Restart { ssn } = control else {
+        let Control::Restart { ssn, others } = control else {
             return control;
         };
         let begun = self.begun.get(&peer).copied().unwrap_or(Ssn(0));
@@ -75,7 +75,7 @@ impl Mortality {
             Some(Planted::VoidForgotten) => ssn.max(begun),
             _ => ssn,
         };
-        Control::Restart { ssn }
+        Control::Restart { ssn, others }
     }
 
     fn tell_posted(&self, end: &SimFabric, peer: Rank) {
@@ -177,7 +177,10 @@ impl Sink for Listening<'_> {
     fn control(&mut self, source: Rank, control: Control) {
         let is_later = self.to.incarnation > Incarnation(0);
         let control = match control {
-            Control::Restart { .. } if self.forgets && is_later => Control::Restart { ssn: Ssn(0) },
+            Control::Restart { ssn, others } if self.forgets && is_later => Control::Restart {
+                ssn: Ssn::first(ssn.stream()),
+                others,
+            },
             control => control,
         };
         self.sink.control(source, control);

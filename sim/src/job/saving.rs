@@ -5,7 +5,7 @@ use crate::mortal::Mortal;
 use crate::recollect::EnginePart;
 use core::fmt::Display;
 use refrain_rank::checkpoint::{Loaded, LogLoading, LogSaving, Saved, encode_engine};
-use refrain_ring::{Rank, Ssn};
+use refrain_ring::{Frontier, Rank};
 use refrain_transport::engine::{Beginning, Engine, Horizon};
 use refrain_transport::protocol::Protocol;
 
@@ -47,7 +47,7 @@ impl Saving {
         &mut self,
         engine: &mut Engine<impl Protocol>,
     ) -> Result<Option<EnginePart>, String> {
-        while self.logs.len() < self.state.next_ssns.len() {
+        while self.logs.len() < self.state.next.len() {
             let to = Rank(self.logs.len() as u32);
             if to == self.rank {
                 self.logs.push(Vec::new());
@@ -89,14 +89,14 @@ impl Saving {
 pub fn load_logs(
     engine: &mut Engine<impl Protocol>,
     rank: Rank,
-    next_ssns: &[Ssn],
+    next: &[Frontier],
     part: &EnginePart,
     mortal: &Mortal,
 ) -> Result<(), String> {
     let others = (0..).map(Rank).zip(&part.logs);
     for (to, log) in others.filter(|(to, _)| *to != rank) {
         let mut from = &log[..];
-        let until = next_ssns[to.index()];
+        let until = &next[to.index()];
         let loading = LogLoading::begin(&mut from, (rank, to), until);
         let mut loading = loading.map_err(|error| broken(&error))?;
         let mut left = STEPS_MAX;

@@ -2,7 +2,6 @@
 //! stay.
 
 use super::JOB;
-use super::disk::MortalDisk;
 use super::host::{FetchState, LoggerChannel, LoggerHost, Rings};
 use super::ledger::{Ledger, batches_in};
 use super::network::{Network, Spark, TalkId};
@@ -14,23 +13,22 @@ use refrain_eventlog::logbook::{Archive, Logbook, LogbookOptions};
 use refrain_eventlog::server::Limits;
 use refrain_eventlog::server::host::Wanted;
 use refrain_eventlog::server::service::{Service, ServiceOptions};
-use refrain_eventlog::store::faulty::{FaultyDisk, FaultyOptions};
 use refrain_eventlog::{Level, LoggerId};
 use refrain_logging::determinant::EventIndex;
 use refrain_logging::determinant::batch::BatchHeader;
 use refrain_ring::Rank;
+use refrain_storage::Directory;
+use refrain_storage::simulated::SimulatedDisk;
 use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::rc::Rc;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Bytes of a file: many files in a short run.
 const SEGMENT_BYTES: u64 = 64 << 10;
 /// Ticks before a disk that does not go on is tried again.
 const DISK_PAUSE: u64 = 50;
 /// How often, in percent, a disk has no news yet.
-const DISK_LATE_PERCENT: u64 = 40;
+const DISK_LATE_PERCENT: u32 = 40;
 
 /// What all loggers of a shard share.
 #[derive(Clone, Debug)]
@@ -50,9 +48,9 @@ pub(super) struct Logger {
     mortal: Mortal,
     pub(super) spark: Spark,
     service: Option<Service<LoggerHost>>,
-    disk: FaultyDisk,
+    disk: SimulatedDisk,
     seed: u64,
-    is_slow: Arc<AtomicBool>,
+    is_slow: bool,
     is_full: bool,
     lost_power: bool,
     rings: Rings,
@@ -67,11 +65,8 @@ pub(super) type Wish = (Wanted, Rc<RefCell<FetchState>>);
 
 impl Logger {
     pub(super) fn new(number: usize, shard: Shard, mortal: Mortal, seed: u64) -> Self {
-        let disk = FaultyDisk::new(FaultyOptions {
-            seed,
-            room_bytes: u64::MAX,
-            late_percent: DISK_LATE_PERCENT,
-        });
+        let disk = SimulatedDisk::new(seed);
+        disk.set_late(DISK_LATE_PERCENT);
         let mut logger = Self {
             number,
             shard,
@@ -80,7 +75,7 @@ impl Logger {
             service: None,
             disk,
             seed,
-            is_slow: Arc::default(),
+            is_slow: false,
             is_full: false,
             lost_power: false,
             rings: Rings::default(),
@@ -120,16 +115,17 @@ impl Logger {
     fn open(&mut self) -> Result<Service<LoggerHost>, String> {
         let options = self.logbook_options();
         let logger = options.logger;
-        let disk = MortalDisk {
-            inner: self.disk.clone(),
-            mortal: self.mortal.clone(),
-            logger: self.number,
-            ledger: self.shard.ledger.clone(),
-            is_slow: self.is_slow.clone(),
-            under_way: None,
-        };
-        let logbook =
-            Logbook::open_on(Box::new(disk), &options).map_err(|error| error.to_string())?;
+        let mortal = self.mortal.clone();
+        self.disk.gate(move || mortal.act(|| ()).is_some());
+        let (number, ledger) = (self.number, self.shard.ledger.clone());
+        let held = move |bytes: &[u8]| ledger.holds(number, &batches_in(bytes));
+        self.disk.show(held);
+        self.disk.stall(self.is_slow);
+        // What is there is opened on a full disk, too.
+        self.disk.set_room(u64::MAX);
+        let logbook = Logbook::open_on(self.disk.clone().into(), &options);
+        self.set_full(self.is_full);
+        let logbook = logbook.map_err(|error| error.to_string())?;
         let host = LoggerHost {
             logger: self.number,
             network: self.shard.network.clone(),
@@ -205,6 +201,8 @@ impl Logger {
         };
         if lost_power {
             self.rings.borrow_mut().clear();
+            // It is never synced, and may be gone.
+            let _ = Directory::from(self.disk.clone()).remove("watermark");
         }
         self.begin();
         // What nobody has synced since the loss is not counted.
@@ -227,7 +225,7 @@ impl Logger {
     /// at: what was trimmed stays. Returns the end that is left.
     fn cut_files(&self, rank: Rank, kept: EventIndex) -> Result<EventIndex, String> {
         let options = self.logbook_options();
-        let disk = Box::new(self.disk.clone());
+        let disk = self.disk.clone().into();
         let mut logbook = Logbook::open_on(disk, &options).map_err(|error| error.to_string())?;
         let Some(row) = logbook.row(JOB, rank).cloned() else {
             return Ok(EventIndex(0));
@@ -254,7 +252,7 @@ impl Logger {
     /// write under way may go on when its process has died.
     fn count_again(&self, lost_power: bool) {
         let mut headers = Vec::new();
-        if let Ok(archive) = Archive::open_on(Box::new(self.disk.clone())) {
+        if let Ok(archive) = Archive::open_on(self.disk.clone().into()) {
             for holding in archive.holdings() {
                 let rank = Rank(holding.rank);
                 let from = EventIndex(holding.first);
@@ -276,7 +274,8 @@ impl Logger {
     }
 
     pub(super) fn set_slow(&mut self, is_slow: bool) {
-        self.is_slow.store(is_slow, Ordering::Relaxed);
+        self.is_slow = is_slow;
+        self.disk.stall(is_slow);
     }
 
     /// Whether it has something to do now.
@@ -307,7 +306,7 @@ impl Logger {
         match moved {
             Ok(moved) => {
                 self.has_more = moved;
-                let is_stuck = self.is_full || self.is_slow.load(Ordering::Relaxed);
+                let is_stuck = self.is_full || self.is_slow;
                 if is_stuck && !moved {
                     self.disk_try_at = now + DISK_PAUSE;
                 }

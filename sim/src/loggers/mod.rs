@@ -19,7 +19,6 @@
 //!   first, `quorum` for the second.
 
 mod client;
-mod disk;
 mod fetching;
 mod host;
 mod ledger;

@@ -338,7 +338,7 @@ impl Oracle for Channels {
             Happening::Began(life) => self.began(*life),
             Happening::Resumed { life, saved, .. } => self.resumed(*life, &saved.beginning),
             Happening::Fenced(by, of) if self.is_present(*by) => self.fenced(*by, of.rank),
-            Happening::PostedControl(life, to, Control::Restart { ssn })
+            Happening::PostedControl(life, to, Control::Restart { ssn, .. })
                 if self.is_present(*life) =>
             {
                 self.missed[(*to, life.rank)] = Some(*ssn);

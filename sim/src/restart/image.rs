@@ -58,8 +58,9 @@ impl Life {
             match self.bug {
                 Some(Bug::UnreceivedSaved) => delivered.except.clear(),
                 Some(Bug::ReceivedForgotten) => {
-                    delivered.until = Ssn(delivered.until.0.saturating_sub(1));
-                    delivered.except.retain(|ssn| *ssn < delivered.until);
+                    let until = &mut delivered.until;
+                    until.set(Ssn(until.program.0.saturating_sub(1)));
+                    delivered.except.retain(|ssn| until.is_beyond(*ssn));
                 }
                 _ => {}
             }

@@ -165,7 +165,8 @@ impl Start<'_> {
         let own = Rank(self.rank as u32);
         let beginning = self.beginning()?;
         let begun = beginning.as_ref().map(|beginning| {
-            let until = |delivered: &refrain_transport::engine::Delivered| delivered.until.0;
+            let until =
+                |delivered: &refrain_transport::engine::Delivered| delivered.until.program.0;
             beginning.delivered.iter().map(until).collect()
         });
         let begun: Begun = Rc::new(RefCell::new(begun.unwrap_or_else(|| vec![0; ranks])));
@@ -243,7 +244,7 @@ impl Start<'_> {
         image: &Image,
     ) -> Result<LifeEngine, String> {
         let own = Rank(self.rank as u32);
-        let until = beginning.next_ssns.clone();
+        let until = beginning.next.clone();
         let mut engine = engine.with_beginning(beginning);
         for (to, log) in (0..).map(Rank).zip(&image.logs) {
             if to == own || self.bug() == Some(Bug::LogNotSaved) {
@@ -252,7 +253,7 @@ impl Start<'_> {
             let from = &mut &log[..];
             let broken = |error: refrain_rank::checkpoint::LoadError| error.to_string();
             let mut loading =
-                LogLoading::begin(from, (own, to), until[to.index()]).map_err(broken)?;
+                LogLoading::begin(from, (own, to), &until[to.index()]).map_err(broken)?;
             while loading.step(&mut engine, from).map_err(broken)? != Loaded::Done {}
         }
         Ok(engine)

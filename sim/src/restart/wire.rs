@@ -26,7 +26,7 @@ pub(super) struct Wire {
 impl Wire {
     /// What is said instead, if anything is.
     fn spoilt(&self, peer: Rank, control: Control) -> Option<Control> {
-        let Control::Restart { ssn } = control else {
+        let Control::Restart { ssn, others } = control else {
             let is_lost = self.bug == Some(Bug::NeverAnswered)
                 && matches!(control, Control::AskMatched { .. });
             return (!is_lost).then_some(control);
@@ -37,7 +37,7 @@ impl Wire {
             Some(Bug::RestartFromStart | Bug::DuplicateCounts) => Ssn(0),
             _ => ssn,
         };
-        Some(Control::Restart { ssn })
+        Some(Control::Restart { ssn, others })
     }
 }
 

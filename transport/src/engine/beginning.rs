@@ -7,7 +7,7 @@ use super::stored::{Message, Parts, Stored};
 use super::{Engine, EngineError};
 use crate::matching::Envelope;
 use crate::protocol::Protocol;
-use refrain_ring::{Clock, Rank, RecordHeader, RecordKind, Ssn};
+use refrain_ring::{Clock, Frontier, Rank, RecordHeader, RecordKind, Ssn};
 use thiserror::Error;
 
 /// What of a rank's engine belongs to a checkpoint, but for the log.
@@ -15,9 +15,9 @@ use thiserror::Error;
 pub struct Beginning {
     /// The operation that was counted last.
     pub clock: Clock,
-    /// By receiver: the number of the next message to it. All before are in the
-    /// log, or free.
-    pub next_ssns: Vec<Ssn>,
+    /// By receiver: the number of the next message to it, in each stream. All before are
+    /// in the log, or free.
+    pub next: Vec<Frontier>,
     /// By sender: which of its messages the program has got.
     pub delivered: Vec<Delivered>,
     /// Messages of the rank to itself that it has not received, in their order.
@@ -47,6 +47,14 @@ pub enum NotBetween {
     OpenReceive {
         /// Its id in events.
         posted_at: Clock,
+    },
+    /// An internal operation was begun and its end was not seen. STREAM-5
+    #[error(
+        "an internal operation that was begun at clock {begun_at} is open: complete it before a checkpoint"
+    )]
+    OpenOperation {
+        /// Its id in events.
+        begun_at: Clock,
     },
     /// A message was taken by a matched probe and not received.
     #[error(
@@ -86,6 +94,9 @@ impl<P: Protocol> Engine<P> {
     /// # Errors
     /// When something is open that a later life could not go on with.
     pub fn state(&self) -> Result<Beginning, NotBetween> {
+        if let Some(begun_at) = self.operations.oldest() {
+            return Err(NotBetween::OpenOperation { begun_at });
+        }
         if let Some((posted_at, is_detached)) = self.requests.any_receive() {
             return Err(match is_detached {
                 true => NotBetween::Dropping,
@@ -97,10 +108,10 @@ impl<P: Protocol> Engine<P> {
         }
         self.none_taken()?;
         let ranks = (0..self.options.size).map(Rank);
-        let next_ssn = |to: Rank| self.outbox.destination(to).next_ssn;
+        let next = |to: Rank| self.outbox.destination(to).next.clone();
         Ok(Beginning {
             clock: self.clock,
-            next_ssns: ranks.clone().map(next_ssn).collect(),
+            next: ranks.clone().map(next).collect(),
             delivered: ranks.map(|source| self.delivered(source)).collect(),
             to_self: self.messages_to_self(),
         })
@@ -116,7 +127,9 @@ impl<P: Protocol> Engine<P> {
 
     /// Every message is there for the next receive.
     fn none_taken(&self) -> Result<(), NotBetween> {
-        if self.inbox.matcher.unexpected_count() == self.inbox.messages.len() {
+        let inbox = &self.inbox;
+        let internal = inbox.internal.unexpected_count();
+        if inbox.matcher.unexpected_count() + internal == inbox.messages.len() {
             return Ok(());
         }
         let is_there = |index: usize, message: &Message| {
@@ -124,7 +137,9 @@ impl<P: Protocol> Engine<P> {
             of_source.any(|(_, _, at)| *at == index)
         };
         let mut messages = self.inbox.messages.iter();
-        let taken = messages.find(|(index, message)| !is_there(*index, message));
+        let is_taken =
+            |index, message: &Message| message.ssn.is_program() && !is_there(index, message);
+        let taken = messages.find(|(index, message)| is_taken(*index, message));
         taken.map_or(Ok(()), |(_, message)| {
             Err(NotBetween::TakenMessage {
                 source_rank: message.envelope.source,
@@ -155,10 +170,10 @@ impl<P: Protocol> Engine<P> {
     #[must_use]
     pub fn with_beginning(self, beginning: Beginning) -> Self {
         let size = self.options.size as usize;
-        assert_eq!(beginning.next_ssns.len(), size, "ranks of the job");
+        assert_eq!(beginning.next.len(), size, "ranks of the job");
         assert_eq!(beginning.delivered.len(), size, "ranks of the job");
         let mut engine = self.with_clock(beginning.clock);
-        engine.outbox.begin_with(&beginning.next_ssns);
+        engine.outbox.begin_with(&beginning.next);
         for (source, delivered) in engine.inbox.sources.iter_mut().zip(&beginning.delivered) {
             source.begin_with(delivered);
         }
@@ -233,12 +248,12 @@ impl super::outbox::Outbox {
         found.map(|(to, _)| to)
     }
 
-    fn begin_with(&mut self, next_ssns: &[Ssn]) {
-        for (destination, next_ssn) in self.destinations.iter_mut().zip(next_ssns) {
-            destination.next_ssn = *next_ssn;
-            destination.begins = *next_ssn;
-            destination.logged_until = *next_ssn;
-            destination.sends_from = Some(*next_ssn);
+    fn begin_with(&mut self, next: &[Frontier]) {
+        for (destination, next) in self.destinations.iter_mut().zip(next) {
+            destination.next = next.clone();
+            destination.begins = next.clone();
+            destination.logged_until = next.clone();
+            destination.sends_from = Some(next.clone());
         }
     }
 
@@ -263,9 +278,9 @@ impl super::outbox::Outbox {
 }
 
 impl super::outbox::Destination {
-    /// The first message that is in the log, in memory or on disk.
-    pub fn kept_from(&self) -> Ssn {
-        self.begins.max(self.horizon)
+    /// Of each stream the first message that is in the log, in memory or on disk.
+    pub fn kept_from(&self) -> Frontier {
+        self.begins.clone().max(&self.horizon)
     }
 
     fn log_again(
@@ -275,9 +290,11 @@ impl super::outbox::Destination {
         means: &mut LogMeans<'_>,
     ) -> Result<(), refrain_ring::ReserveError> {
         let is_fragment = header.kind == RecordKind::Fragment;
+        let stream = header.ssn.stream();
+        let (begins, logged_until) = (self.begins.of(stream), self.logged_until.of(stream));
         let follows = match is_fragment {
-            true => header.ssn.next() == self.logged_until && self.begins < self.logged_until,
-            false => header.ssn < self.next_ssn,
+            true => header.ssn.next() == logged_until && begins < logged_until,
+            false => self.next.is_beyond(header.ssn),
         };
         assert!(
             follows && self.is_clear_of_sends(),
@@ -290,10 +307,10 @@ impl super::outbox::Destination {
         let frame = (self.log).append(means.arena, payload.len(), true, *header, fill)?;
         frame.publish(means.arena.region());
         if !is_fragment {
-            if header.ssn != self.logged_until || self.begins == self.logged_until {
-                self.begins = header.ssn;
+            if header.ssn != logged_until || begins == logged_until {
+                self.begins.set(header.ssn);
             }
-            self.logged_until = header.ssn.next();
+            self.logged_until.set(header.ssn.next());
         }
         Ok(())
     }

@@ -21,20 +21,22 @@ pub(super) struct Delivery<'a, P> {
 }
 
 impl<P: Protocol> Delivery<'_, P> {
-    #[inline]
+    // Inlined always, down to the payload: a compiler that counts callers would not,
+    // and a message takes 30 % more instructions on its way in.
+    #[inline(always)]
     fn begin(&mut self, arrival: &Arrival<'_>) -> Disposition {
         let header = arrival.header;
         let source = &mut self.inbox.sources[header.source.index()];
-        // One branch: `|`.
-        if (header.ssn != source.next_ssn) | source.has_missing() {
+        // One branch: `|`. Internal messages go there, too.
+        if (header.ssn != source.next.program) | source.has_missing() {
             return self.begin_again(arrival);
         }
-        source.next_ssn = header.ssn.next();
+        source.next.program = header.ssn.next();
         self.enter(arrival)
     }
 
     /// A message that has not been here before.
-    #[inline]
+    #[inline(always)]
     pub(super) fn enter(&mut self, arrival: &Arrival<'_>) -> Disposition {
         let begun = Begun::of(arrival.header);
         self.statistics.bytes_received += begun.bytes;
@@ -44,7 +46,17 @@ impl<P: Protocol> Delivery<'_, P> {
         }
     }
 
-    #[inline]
+    /// The same of an internal message. STREAM-4
+    pub(super) fn enter_internal(&mut self, arrival: &Arrival<'_>) -> Disposition {
+        let begun = Begun::of(arrival.header);
+        self.statistics.bytes_received += begun.bytes;
+        match self.inbox.place_internal(&begun.envelope) {
+            Place::Receive(id) => self.begin_matched(&begun, id, arrival.payload),
+            place => self.begin_unexpected(&begun, place, arrival),
+        }
+    }
+
+    #[inline(always)]
     fn begin_matched(&mut self, begun: &Begun, id: RequestId, payload: Payload<'_>) -> Disposition {
         self.inbox
             .match_made(begun, id, self.requests, self.protocol);
@@ -52,7 +64,7 @@ impl<P: Protocol> Delivery<'_, P> {
     }
 
     /// The payload of a matched message's first record.
-    #[inline]
+    #[inline(always)]
     pub(super) fn first_payload(
         &mut self,
         begun: &Begun,

@@ -143,6 +143,14 @@ pub enum EngineError {
         /// How many messages differ, how much, and the first difference.
         what: String,
     },
+    /// More internal operations than there are streams.
+    #[error(
+        "{open} internal operations are open, as many as a rank may have: complete one before the next"
+    )]
+    NoStream {
+        /// How many.
+        open: usize,
+    },
     /// The system gave no log memory.
     #[error(transparent)]
     Log(ArenaFull),

@@ -70,7 +70,7 @@ impl<P: Protocol> Engine<P> {
         let source = &mut self.inbox.sources[peer.index()];
         source.fenced = false;
         let restart = is_later.then(|| source.first_missing());
-        self.outbox.connect(peer, restart, source.horizon_told);
+        self.outbox.connect(peer, restart, &source.horizon_told);
         Ok(())
     }
 

@@ -4,7 +4,7 @@
 //! is landing in a receive's buffer the landing ends first.
 
 use super::buffer::ReceiveBuffer;
-use super::request::{RequestId, State};
+use super::request::{Kind, RequestId, State};
 use super::{Engine, EngineError};
 use crate::protocol::Protocol;
 use core::time::Duration;
@@ -25,7 +25,11 @@ impl<P: Protocol> Engine<P> {
     /// A receive that exists is cancelled first, which is an operation of the
     /// clock. That of a send is none: which sends are requests at all is timing.
     pub fn detach(&mut self, id: RequestId) {
-        if self.requests.get(id).is_some_and(|it| it.is_receive) {
+        if self
+            .requests
+            .get(id)
+            .is_some_and(|it| it.kind == Kind::Receive)
+        {
             self.cancel(id);
         }
         let Some(request) = self.requests.get_mut(id) else {
@@ -44,7 +48,8 @@ impl<P: Protocol> Engine<P> {
                     self.end_landings(id);
                 }
             }
-            State::Done(_) => self.requests.remove(id),
+            State::Done(_) => self.retire(id),
+            State::Operating => {}
         }
     }
 

@@ -3,7 +3,7 @@
 use super::Engine;
 use crate::control::Control;
 use crate::protocol::Protocol;
-use refrain_ring::{Clock, Rank, Ssn};
+use refrain_ring::{Clock, Frontier, Rank, Ssn};
 
 /// What was delivered to the program at one time, as a checkpoint that is taken
 /// then covers it. A plain value: a checkpoint keeps it until it is stable.
@@ -11,7 +11,7 @@ use refrain_ring::{Clock, Rank, Ssn};
 pub struct Horizon {
     clock: Clock,
     /// By source.
-    delivered: Vec<Ssn>,
+    delivered: Vec<Frontier>,
 }
 
 impl Horizon {
@@ -20,13 +20,13 @@ impl Horizon {
         self.clock
     }
 
-    /// The first message of `source` that the program had not got yet; all
-    /// before are covered.
+    /// The first message of the program's stream of `source` that the program had not
+    /// got yet; all before are covered.
     ///
     /// # Panics
     /// When the job has no such rank.
     pub fn delivered(&self, source: Rank) -> Ssn {
-        self.delivered[source.index()]
+        self.delivered[source.index()].program
     }
 }
 
@@ -41,7 +41,20 @@ impl<P: Protocol> Engine<P> {
         let sources = (0..self.options.size).map(Rank);
         Horizon {
             clock: before.map_or(self.clock, |before| before.min(self.clock)),
-            delivered: sources.map(|source| self.inbox.horizon(source)).collect(),
+            delivered: sources.map(|source| self.delivered_of(source)).collect(),
+        }
+    }
+
+    /// What an open operation has got belongs to it until it is over: a life that
+    /// begins before its start asks for it again. STREAM-5
+    fn delivered_of(&self, source: Rank) -> Frontier {
+        let delivered = self.inbox.horizon(source);
+        match self.operations.is_any_open() {
+            false => delivered,
+            true => {
+                let told = &self.inbox.sources[source.index()].horizon_told;
+                delivered.with_internal_of(told)
+            }
         }
     }
 
@@ -55,11 +68,13 @@ impl<P: Protocol> Engine<P> {
             self.protocol.checkpoint_published(horizon.clock);
         }
         let mark = self.gate.mark();
-        for (source, ssn) in (0..).map(Rank).zip(&horizon.delivered) {
-            let is_news = self.inbox.sources[source.index()].tell_horizon(*ssn);
-            if is_news && source != self.options.rank {
-                let control = Control::Horizon { ssn: *ssn };
-                self.outbox.push_control(source, control, mark);
+        for (source, delivered) in (0..).map(Rank).zip(&horizon.delivered) {
+            for ssn in delivered.all() {
+                let is_news = self.inbox.sources[source.index()].tell_horizon(ssn);
+                if is_news && source != self.options.rank {
+                    let control = Control::Horizon { ssn };
+                    self.outbox.push_control(source, control, mark);
+                }
             }
         }
     }

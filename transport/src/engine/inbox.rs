@@ -11,12 +11,16 @@ use crate::control::Control;
 use crate::fabric::{self, Arrival, Attributes, Disposition, Fabric};
 use crate::matching::{Envelope, Matcher};
 use crate::protocol::{Event, Protocol};
-use refrain_ring::{Clock, Rank, RecordHeader, RecordKind, Ssn};
+use refrain_ring::{Clock, Frontier, Rank, RecordHeader, RecordKind, Ssn};
 use slab::Slab;
 
 #[derive(Debug)]
 pub(super) struct Inbox {
+    /// Of the program.
     pub matcher: Matcher<RequestId, usize>,
+    /// Of internal operations: what is there no receive or probe of the program
+    /// finds, whatever its pattern. STREAM-4
+    pub internal: Matcher<RequestId, usize>,
     pub messages: Slab<Message>,
     pub landings: Landings,
     pub sources: Vec<Source>,
@@ -73,6 +77,7 @@ impl Inbox {
         };
         Self {
             matcher: Matcher::new(),
+            internal: Matcher::new(),
             messages: Slab::new(),
             landings: Landings::default(),
             sources: (0..size).map(source).collect(),
@@ -98,6 +103,14 @@ impl Inbox {
             return self.place_from_records(begun, requests);
         }
         match self.matcher.take_posted(&begun.envelope) {
+            Some((_, id)) => Place::Receive(id),
+            None => Place::Queue,
+        }
+    }
+
+    /// The same of an internal message, of which records say nothing. STREAM-4
+    pub fn place_internal(&mut self, envelope: &Envelope) -> Place {
+        match self.internal.take_posted(envelope) {
             Some((_, id)) => Place::Receive(id),
             None => Place::Queue,
         }
@@ -276,7 +289,8 @@ impl Inbox {
             unseen = must_wait.then_some("a receive from any source");
         }
         if let Some(before) = &mut self.unseen {
-            let is_behind = |it: &Unseen| it.source == source && it.ssn < begun.ssn;
+            let is_program = begun.ssn.is_program();
+            let is_behind = |it: &Unseen| is_program && it.source == source && it.ssn < begun.ssn;
             if unseen.is_none() && before.iter().any(is_behind) {
                 unseen = Some("a receive behind one from any source");
             }
@@ -303,19 +317,21 @@ impl Inbox {
         self.sources[source.index()].delivered(its.map(|(_, message)| message.ssn))
     }
 
-    /// First message of `source` that is not wholly delivered to the program;
-    /// all below may be freed once a checkpoint is stable. LOG-4
-    pub fn horizon(&self, source: Rank) -> Ssn {
+    /// Of each stream the first message of `source` that is not wholly delivered; all
+    /// below may be freed once a checkpoint is stable. LOG-4
+    pub fn horizon(&self, source: Rank) -> Frontier {
         let state = &self.sources[source.index()];
         let waiting = self
             .messages
             .iter()
             .filter(|(_, message)| message.envelope.source == source);
         let under_way = state.assembling.iter().map(|(ssn, _)| *ssn);
+        let mut horizon = state.first_missing();
         waiting
             .map(|(_, message)| message.ssn)
             .chain(under_way)
-            .fold(state.first_missing(), Ssn::min)
+            .for_each(|ssn| horizon.lower_to(ssn));
+        horizon
     }
 }
 

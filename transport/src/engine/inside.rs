@@ -49,12 +49,13 @@ impl<P: Protocol> fmt::Debug for Inside<'_, P> {
             packed_again: _,
             settling,
             has_read: _,
+            operations,
             completed: _,
         } = self.0;
         write!(f, "{gate:?} {clock:?} {requests:?} {outbox:?} {lives:?} ")?;
         write!(
             f,
-            "{has_asked} {closed_for:?} {published:?} {plays_again} {settling:?} {unrecorded:?} "
+            "{has_asked} {closed_for:?} {published:?} {plays_again} {settling:?} {unrecorded:?} {operations:?} "
         )?;
         write_inbox(inbox, f)
     }
@@ -63,6 +64,7 @@ impl<P: Protocol> fmt::Debug for Inside<'_, P> {
 fn write_inbox(inbox: &Inbox, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     let Inbox {
         matcher,
+        internal,
         messages,
         landings,
         sources,
@@ -82,6 +84,9 @@ fn write_inbox(inbox: &Inbox, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     // Which receives are posted, and in which order, is in the requests.
     for source in (0..sources.len() as u32).map(Rank) {
         for unexpected in matcher.unexpected_of(source) {
+            write!(f, "{unexpected:?} ")?;
+        }
+        for unexpected in internal.unexpected_of(source) {
             write!(f, "{unexpected:?} ")?;
         }
     }

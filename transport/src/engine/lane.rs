@@ -4,7 +4,7 @@
 //! Packing into the log goes on in every state. Where nothing is posted frames
 //! are published all the same, as soon as the gate lets them: then they can be
 //! read in the log, go to disk and be freed. A peer that has come back says which
-//! message it misses first. What is published from there on is posted again, read
+//! message it misses first, of each stream (STREAM-3). What is published from there on is posted again, read
 //! from the log ([`Resend`]); where the log has not come so far, as in a rank
 //! that itself began anew, the messages before are *suppressed*.
 
@@ -18,7 +18,7 @@ use crate::gate::Mark;
 use crate::protocol::Protocol;
 use core::fmt;
 use refrain_ring::resend::{Lane as ResendLane, Resend, Resent};
-use refrain_ring::{Frame, Position, Rank, RecordKind, Ssn};
+use refrain_ring::{Frame, Frontier, Position, Rank, RecordKind, Ssn, Stream};
 use std::rc::Rc;
 
 /// Bytes posted again to one peer before others, and arrivals, have their turn.
@@ -31,10 +31,10 @@ pub(super) enum Lane {
     Live,
     /// Nothing: the peer is not connected.
     Down,
-    /// Nothing: it has not said yet what it misses.
-    Awaiting,
-    /// Nothing before this message, which the log has not come to.
-    Suppressing(Ssn),
+    /// Nothing: it has not said yet what it misses of every stream. What it has said.
+    Awaiting(Vec<Ssn>),
+    /// Nothing before a message that it misses; the log has come to none.
+    Suppressing(Frontier),
     /// What was published before, from the message on that the peer missed.
     CatchingUp(Box<CatchUp>),
 }
@@ -57,7 +57,7 @@ impl fmt::Debug for CatchUp {
     }
 }
 
-/// The record that is to be published next.
+/// The record of a stream that is to be published next.
 #[derive(Clone, Copy)]
 struct NextRecord {
     ssn: Ssn,
@@ -73,7 +73,7 @@ impl Lane {
     /// Whether the peer gets this message by an earlier connection only, if at
     /// all.
     pub fn suppresses(&self, ssn: Ssn) -> bool {
-        matches!(self, Self::Suppressing(from) if ssn < *from)
+        matches!(self, Self::Suppressing(from) if from.is_beyond(ssn))
     }
 }
 
@@ -96,7 +96,7 @@ impl Destination {
                 });
                 released
             }
-            Lane::Down | Lane::Awaiting | Lane::Suppressing(_) => Position(u64::MAX),
+            Lane::Down | Lane::Awaiting(_) | Lane::Suppressing(_) => Position(u64::MAX),
             Lane::CatchingUp(catch_up) => {
                 let released = fabric.released(to);
                 catch_up.resend.release(released);
@@ -115,8 +115,10 @@ impl Destination {
                 return;
             }
             let region = means.arena.region();
-            if let Lane::Suppressing(from) = self.lane
-                && frame.header(region).is_ok_and(|header| header.ssn >= from)
+            if let Lane::Suppressing(from) = &self.lane
+                && frame
+                    .header(region)
+                    .is_ok_and(|header| !from.is_beyond(header.ssn))
             {
                 self.end_suppressing();
                 return;
@@ -133,46 +135,69 @@ impl Destination {
         self.lane = Lane::Live;
     }
 
-    fn next_record(&self, means: &mut Means<'_>) -> NextRecord {
-        if let Some((frame, _)) = self.packed.front() {
-            let header = frame.header(means.log.arena.region());
-            let header = header.expect("this rank has packed it");
+    fn next_record(&self, stream: Stream, means: &mut Means<'_>) -> NextRecord {
+        let region = means.log.arena.region();
+        let headers = self.packed.iter().map(|(frame, _)| frame.header(region));
+        let mut headers = headers.map(|header| header.expect("this rank has packed it"));
+        if let Some(header) = headers.find(|header| header.ssn.stream() == stream) {
             return NextRecord {
                 ssn: header.ssn,
                 begins_message: header.kind != RecordKind::Fragment,
             };
         }
-        self.next_packed(means.requests)
+        self.next_packed(stream, means.requests)
     }
 
     /// The record that is to be packed next.
-    fn next_packed(&self, requests: &mut Requests) -> NextRecord {
+    fn next_packed(&self, stream: Stream, requests: &mut Requests) -> NextRecord {
         let mut queued = self.queue.iter();
         let first = queued.find_map(|id| {
             let sending = requests.sending(*id)?;
-            Some(NextRecord {
+            let next = NextRecord {
                 ssn: sending.ssn,
                 begins_message: !sending.announced,
-            })
+            };
+            (sending.ssn.stream() == stream).then_some(next)
         });
         first.unwrap_or(NextRecord {
-            ssn: self.next_ssn,
+            ssn: self.next.of(stream),
             begins_message: true,
         })
     }
 
-    /// The peer misses this message and all that follow it.
-    fn begin_lane(&mut self, from: Ssn, means: &mut Means<'_>) {
-        let next = self.next_record(means);
-        let is_ahead = next.ssn < from || next.ssn == from && next.begins_message;
-        self.lane = if is_ahead {
-            Lane::Suppressing(from)
-        } else {
-            Lane::CatchingUp(Box::new(CatchUp {
+    /// Whether nothing that is published belongs to a message from `from` on.
+    fn is_before(&self, from: &Frontier, means: &mut Means<'_>) -> bool {
+        self.next.all().all(|ssn| {
+            let next = self.next_record(ssn.stream(), means);
+            let from = from.of(ssn.stream());
+            next.ssn < from || next.ssn == from && next.begins_message
+        })
+    }
+
+    /// Whether the record that is to be published next, of any stream, belongs to a
+    /// message from `from` on, or nothing before `from` is still to come.
+    fn comes_to(&self, from: &Frontier, means: &mut Means<'_>) -> bool {
+        let packed = self.packed.front().map(|(frame, _)| {
+            let header = frame.header(means.log.arena.region());
+            header.expect("this rank has packed it").ssn
+        });
+        let mut queued = self.queue.iter();
+        let next = packed.or_else(|| queued.find_map(|id| Some(means.requests.sending(*id)?.ssn)));
+        match next {
+            Some(ssn) => !from.is_beyond(ssn),
+            None => from.is_within(&self.next),
+        }
+    }
+
+    /// The peer misses these messages and all that follow them.
+    fn begin_lane(&mut self, from: Frontier, means: &mut Means<'_>) {
+        self.lane = match self.is_before(&from, means) {
+            true => Lane::Suppressing(from),
+            false => Lane::CatchingUp(Box::new(CatchUp {
                 resend: Resend::new(&self.log, from),
                 mailbox: Rc::default(),
                 refused: None,
-            }))
+            })),
         };
     }
 
@@ -217,7 +242,7 @@ impl Destination {
             log: &self.log,
             arena: &mut *means.arena,
             posted,
-            horizon: self.horizon,
+            horizon: &self.horizon,
             released: means.fabric.released(to),
         };
         let mut disk = Disk {
@@ -248,24 +273,29 @@ impl Outbox {
     }
 
     /// A peer was connected. If one of the two began anew (`restart`: the first
-    /// message of the peer that is missing here) nothing is posted to it before it
+    /// messages of the peer that are missing here) nothing is posted to it before it
     /// has said what it misses, and what it may free is told again. REC-3
-    pub fn connect(&mut self, peer: Rank, restart: Option<Ssn>, horizon_told: Ssn) {
+    pub fn connect(&mut self, peer: Rank, restart: Option<Frontier>, horizon_told: &Frontier) {
         let destination = &mut self.destinations[peer.index()];
-        let Some(ssn) = restart else {
+        let Some(restart) = restart else {
             destination.lane = Lane::Live;
             return;
         };
-        destination.lane = Lane::Awaiting;
+        destination.lane = Lane::Awaiting(Vec::new());
         let mark = Mark::default();
-        self.push_control(peer, Control::Restart { ssn }, mark);
-        if horizon_told > Ssn(0) {
-            self.push_control(peer, Control::Horizon { ssn: horizon_told }, mark);
+        let others = restart.all().count() as u32 - 1;
+        for ssn in restart.all() {
+            self.push_control(peer, Control::Restart { ssn, others }, mark);
+        }
+        for ssn in horizon_told.all().filter(|ssn| ssn.count() > 0) {
+            self.push_control(peer, Control::Horizon { ssn }, mark);
         }
     }
 
-    /// A peer misses a message, and all that follow it. Returns whether it is the
-    /// first word of any life of the peer to this life, which is a later one. REC-3
+    /// A peer misses a message of a stream, and all that follow it there; it says the
+    /// same of `others`. Returns what it misses of all streams if that is now known, and
+    /// is the first word of any life of the peer to this life, which is a later one.
+    /// REC-3
     ///
     /// # Errors
     /// When what it misses is not in the log any more.
@@ -273,34 +303,42 @@ impl Outbox {
         &mut self,
         from: Rank,
         ssn: Ssn,
+        others: u32,
         means: &mut Means<'_>,
-    ) -> Result<bool, EngineError> {
+    ) -> Result<Option<Frontier>, EngineError> {
         let destination = &mut self.destinations[from.index()];
-        if !matches!(destination.lane, Lane::Awaiting) {
-            return Ok(false);
+        let Lane::Awaiting(said) = &mut destination.lane else {
+            return Ok(None);
+        };
+        said.push(ssn);
+        if said.len() <= others as usize {
+            return Ok(None);
         }
+        let mut misses = Frontier::default();
+        said.iter().for_each(|ssn| misses.raise_to(*ssn));
         let kept_from = destination.kept_from();
-        if ssn < kept_from {
+        if let Some(kept_from) = kept_from.first_beyond(&misses) {
             return Err(EngineError::Freed {
                 peer: from,
-                ssn,
+                ssn: misses.of(kept_from.stream()),
                 kept_from,
             });
         }
         let sends_from = destination.sends_from.take();
-        if let Some(sends_from) = sends_from {
-            means.statistics.sends_suppressed += ssn.0.saturating_sub(sends_from.0);
+        for ssn in misses.all().filter(|_| sends_from.is_some()) {
+            let begins = sends_from.as_ref().map_or(0, |it| it.of(ssn.stream()).0);
+            means.statistics.sends_suppressed += ssn.0.saturating_sub(begins);
         }
         destination.publish_packed(&mut means.log);
-        destination.begin_lane(ssn, means);
+        destination.begin_lane(misses.clone(), means);
         // Those after it come again, and are answered then.
         let unanswered = destination.unanswered.iter().map(|(of, _)| *of);
-        let asked: Vec<Ssn> = unanswered.filter(|of| *of < ssn).collect();
+        let asked: Vec<Ssn> = unanswered.filter(|of| misses.is_beyond(*of)).collect();
         for ssn in asked {
             self.push_control(from, Control::AskMatched { ssn }, Mark::default());
         }
         self.note_backlog(from);
-        Ok(sends_from.is_some())
+        Ok(sends_from.map(|_| misses))
     }
 
     /// Moves a lane on that is not live.
@@ -330,8 +368,8 @@ impl Outbox {
     #[cold]
     pub(super) fn is_behind(&mut self, to: Rank, means: &mut Means<'_>) -> bool {
         let destination = &mut self.destinations[to.index()];
-        if let Lane::Suppressing(from) = destination.lane
-            && destination.next_record(means).ssn >= from
+        if let Lane::Suppressing(from) = &destination.lane
+            && destination.comes_to(from, means)
         {
             destination.end_suppressing();
         }
@@ -356,15 +394,15 @@ impl<P: Protocol> Engine<P> {
     pub fn is_away(&self, peer: Rank) -> bool {
         matches!(
             self.outbox.destination(peer).lane,
-            Lane::Down | Lane::Awaiting
+            Lane::Down | Lane::Awaiting(_)
         )
     }
 
-    /// The first message to `to` that is kept, in memory or on disk. LOG-4
+    /// Of each stream the first message to `to` that is kept, in memory or on disk. LOG-4
     ///
     /// # Panics
     /// When the job has no such rank.
-    pub fn log_kept_from(&self, to: Rank) -> Ssn {
+    pub fn log_kept_from(&self, to: Rank) -> Frontier {
         self.outbox.destination(to).kept_from()
     }
 }

@@ -3,7 +3,7 @@
 use super::{Engine, Stall};
 use crate::divergence::Comparison;
 use crate::protocol::Protocol;
-use refrain_ring::{Rank, Ssn};
+use refrain_ring::{Rank, Ssn, Stream};
 
 /// Counters of one rank since its start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -58,12 +58,13 @@ impl<P: Protocol> Engine<P> {
         self.options.size
     }
 
-    /// The first message of `source` that has not wholly come.
+    /// The first message of the program's stream of `source` that has not wholly come.
     ///
     /// # Panics
     /// When the job has no such rank.
     pub fn first_missing(&self, source: Rank) -> Ssn {
-        self.inbox.sources[source.index()].first_missing()
+        let source = &self.inbox.sources[source.index()];
+        source.first_missing_of(Stream::PROGRAM)
     }
 
     /// Counters.
@@ -138,22 +139,22 @@ impl<P: Protocol> Engine<P> {
         self.outbox.log_bytes_appended()
     }
 
-    /// The first message to `to` that is in log memory with all that follow it;
-    /// earlier ones are free, or on disk. LOG-4
+    /// The first message of the program's stream to `to` that is in log memory with all
+    /// that follow it; earlier ones are free, or on disk. LOG-4
     ///
     /// # Panics
     /// When the job has no such rank.
     pub fn log_begins(&self, to: Rank) -> Ssn {
-        self.outbox.destination(to).log.ssn_trimmed()
+        self.outbox.destination(to).log.ends_trimmed().program
     }
 
-    /// The first message to `to` that its horizon has not passed: all earlier
-    /// ones may be freed. LOG-4
+    /// The first message of the program's stream to `to` that its horizon has not
+    /// passed: all earlier ones may be freed. LOG-4
     ///
     /// # Panics
     /// When the job has no such rank.
     pub fn log_horizon(&self, to: Rank) -> Ssn {
-        self.outbox.destination(to).horizon()
+        self.outbox.destination(to).horizon.program
     }
 
     /// The fabric's name.

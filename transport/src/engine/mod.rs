@@ -21,6 +21,9 @@
 //! stay in a log that keeps them anyway until they are wanted, and are staged at
 //! once where the log is used again.
 //!
+//! Beside the program's messages there are those of internal operations, whose steps
+//! are issued by progress at any time ([`InternalOperation`], docs/design/internal-operations.md).
+//!
 //! Peers may die and come back, and the rank itself may be a later life
 //! ([`Engine::fence`], [`Engine::connect`], [`Engine::with_beginning`]): the two
 //! tell each other what they miss, and each posts it again from its log before
@@ -40,6 +43,7 @@ mod landing;
 mod lane;
 mod limits;
 mod looking;
+mod operation;
 mod outbox;
 mod probing;
 mod read_back;
@@ -63,6 +67,7 @@ pub use error::EngineError;
 pub use horizon::Horizon;
 pub use inside::Inside;
 pub use looking::Statistics;
+pub use operation::InternalOperation;
 pub use read_back::ReadBack;
 pub use refrain_ring::read_back::{Progress, ReadBackError};
 pub use request::{Outcome, RequestId, Status};
@@ -78,10 +83,11 @@ use crate::protocol::Protocol;
 use crate::spill::Spill;
 use delivery::Delivery;
 use inbox::Inbox;
+use operation::Operations;
 use outbox::{LogMeans, Means, Outbox};
 use refrain_ring::copy::STREAM_BYTES_MIN;
-use refrain_ring::{Arena, Clock, Incarnation, Rank, RecordKind, Ssn};
-use request::{Request, Requests, Sending, State, Way};
+use refrain_ring::{Arena, Clock, Incarnation, Rank, RecordKind, Ssn, Stream};
+use request::{Kind, Request, Requests, Sending, State, Way};
 use source::{Lives, lives_at_start};
 use spilling::Spilling;
 use unrecorded::Unrecorded;
@@ -201,6 +207,7 @@ pub struct Engine<P: Protocol> {
     settling: Mark,
     /// A part of a log was read, and the next is asked for.
     has_read: bool,
+    operations: Operations,
     /// Requests of one completion: memory that is used again.
     completed: Vec<Clock>,
 }
@@ -318,6 +325,7 @@ impl<P: Protocol> Engine<P> {
             halt: None,
             settling: Mark::default(),
             has_read: false,
+            operations: Operations::default(),
             completed: Vec::new(),
             options,
             fabric,
@@ -396,6 +404,18 @@ impl<P: Protocol> Engine<P> {
             false => self.count(),
             true => self.tick_to_send(&mut buffer, to)?,
         };
+        self.send_on(Stream::PROGRAM, clock, buffer, to)
+    }
+
+    /// Begins a send on a stream that is counted, or that is no operation by itself.
+    #[inline(always)]
+    fn send_on(
+        &mut self,
+        stream: Stream,
+        clock: Clock,
+        buffer: SendBuffer,
+        to: SendTo,
+    ) -> Result<Started, EngineError> {
         let bytes = buffer.message_bytes();
         if self.gate.is_closed() {
             self.advance_protocol(self.gate.mark());
@@ -403,7 +423,7 @@ impl<P: Protocol> Engine<P> {
         self.statistics.messages_sent += 1;
         self.statistics.bytes_sent += bytes;
         if to.rank == self.options.rank {
-            let ssn = self.outbox.next_ssn(to.rank);
+            let ssn = self.outbox.next_ssn(to.rank, stream);
             return Ok(self.send_to_self(clock, Sending::new(buffer, to, ssn)));
         }
         let destination = &mut self.outbox.destinations[to.rank.index()];
@@ -411,19 +431,19 @@ impl<P: Protocol> Engine<P> {
             return Err(self.longer_than_log(bytes));
         }
         if bytes > destination.limits.at_once_bytes_max || !destination.is_clear() {
-            return self.send_in_turn(clock, buffer, to);
+            return self.send_in_turn(stream, clock, buffer, to);
         }
         let Some(pass) = self.gate.pass() else {
-            return self.send_in_turn(clock, buffer, to);
+            return self.send_in_turn(stream, clock, buffer, to);
         };
         // The common case: one record, at once.
-        let ssn = destination.next_ssn;
+        let ssn = destination.next.of(stream);
         let header = to.header(RecordKind::Eager, ssn, bytes);
         let log = &mut means!(self).log;
         let is_staged = destination.limits.staged_bytes.contains(&bytes)
             && (destination.stage(&buffer, 0, bytes as usize, true, header, log)).is_some();
         if is_staged {
-            destination.next_ssn = ssn.next();
+            destination.next.raise_to(ssn.next());
         } else {
             if !destination.log.has_room(bytes as usize) {
                 destination.before_chunk(log);
@@ -433,9 +453,9 @@ impl<P: Protocol> Engine<P> {
             let fill = |place: &mut [u8]| buffer.pack(0, place, target);
             let appended = (destination.log).append(log.arena, bytes as usize, true, header, fill);
             let Ok(frame) = appended else {
-                return self.send_in_turn(clock, buffer, to);
+                return self.send_in_turn(stream, clock, buffer, to);
             };
-            destination.next_ssn = ssn.next();
+            destination.next.raise_to(ssn.next());
             if log.fabric.post(pass, to.rank, &frame).is_err() {
                 destination.packed.push_back((frame, log.gate.mark()));
                 self.outbox.note_backlog(to.rank);
@@ -451,7 +471,7 @@ impl<P: Protocol> Engine<P> {
             announced: true,
             ..Sending::new(buffer, to, ssn)
         };
-        let id = self.requests.add(clock, State::Sending(sending));
+        let id = (self.requests).add(clock, Kind::Send, State::Sending(sending));
         self.outbox.await_answer(to.rank, ssn, id);
         Ok(Started::Pending(id))
     }
@@ -459,13 +479,16 @@ impl<P: Protocol> Engine<P> {
     /// A send that takes more than one record, or has others before it.
     fn send_in_turn(
         &mut self,
+        stream: Stream,
         clock: Clock,
         buffer: SendBuffer,
         to: SendTo,
     ) -> Result<Started, EngineError> {
-        let ssn = self.outbox.next_ssn(to.rank);
+        let ssn = self.outbox.next_ssn(to.rank, stream);
         let sending = Sending::new(buffer, to, ssn);
-        let id = self.requests.add(clock, State::Sending(sending));
+        let id = self
+            .requests
+            .add(clock, Kind::Send, State::Sending(sending));
         self.outbox.enqueue(to.rank, id);
         if let Err(error) = self.outbox.pump(to.rank, means!(self)) {
             // The caller has no name for it; its number on the channel is given.
@@ -505,8 +528,9 @@ impl<P: Protocol> Engine<P> {
     /// Forgets a request that is done.
     #[inline]
     pub fn retire(&mut self, id: RequestId) {
-        if self.plays_again {
-            self.saw_end(id);
+        // One branch: `|`.
+        if self.plays_again | self.operations.is_any_open() {
+            self.note_end(id);
         }
         self.requests.remove(id);
     }
@@ -586,7 +610,7 @@ impl<P: Protocol> Engine<P> {
                 Control::Horizon { ssn } => {
                     self.outbox.horizon(from, ssn, means!(self));
                 }
-                Control::Restart { ssn } => self.peer_misses(from, ssn),
+                Control::Restart { ssn, others } => self.peer_misses(from, ssn, others),
                 Control::AskMatched { ssn } => self.inbox.answer_again(from, ssn),
             }
         }
@@ -600,10 +624,10 @@ impl<P: Protocol> Engine<P> {
 
     /// REC-3
     #[cold]
-    fn peer_misses(&mut self, peer: Rank, ssn: Ssn) {
-        match self.outbox.restart(peer, ssn, means!(self)) {
-            Ok(true) => self.note_what_peer_misses(peer, ssn),
-            Ok(false) => {}
+    fn peer_misses(&mut self, peer: Rank, ssn: Ssn, others: u32) {
+        match self.outbox.restart(peer, ssn, others, means!(self)) {
+            Ok(Some(misses)) => self.note_what_peer_misses(peer, misses),
+            Ok(None) => {}
             Err(error) => drop(self.inbox.violation.get_or_insert(error)),
         }
     }

@@ -11,8 +11,8 @@ use crate::fabric::{Attributes, Fabric, Refusal};
 use crate::gate::{Gate, Mark};
 use refrain_ring::resend::Resend;
 use refrain_ring::{
-    Arena, ChannelLog, Frame, Incarnation, Position, Rank, RecordHeader, RecordKind, ReserveError,
-    Ssn,
+    Arena, ChannelLog, Frame, Frontier, Incarnation, Position, Rank, RecordHeader, RecordKind,
+    ReserveError, Ssn, Stream,
 };
 use std::collections::VecDeque;
 
@@ -31,7 +31,8 @@ pub(super) struct Destination {
     /// Gives the memory back from which the lane was caught up, when the peer has
     /// let go of it.
     pub recalled: Option<Resend>,
-    pub next_ssn: Ssn,
+    /// Of each stream the number of the next message. STREAM-1
+    pub next: Frontier,
     /// Rendezvous sends that are cleared to send; they go first.
     pub cleared: VecDeque<RequestId>,
     /// Sends in the order of their SSN that are not wholly packed.
@@ -41,14 +42,14 @@ pub(super) struct Destination {
     /// Packed frames that wait for the gate or the fabric.
     pub packed: VecDeque<(Frame, Mark)>,
     /// All messages below are in a stable checkpoint of the receiver. LOG-4
-    pub horizon: Ssn,
+    pub horizon: Frontier,
     /// The first message of this life's log: those before belong to a checkpoint,
     /// and had been freed.
-    pub begins: Ssn,
+    pub begins: Frontier,
     /// One past the last message that was put into it from a checkpoint.
-    pub logged_until: Ssn,
+    pub logged_until: Frontier,
     /// Where a later life begins to send, until the peer has said what it has.
-    pub sends_from: Option<Ssn>,
+    pub sends_from: Option<Frontier>,
 }
 
 #[derive(Debug)]
@@ -91,15 +92,15 @@ impl Outbox {
             },
             lane_begins: Position(0),
             recalled: None,
-            next_ssn: Ssn(0),
+            next: Frontier::default(),
             cleared: VecDeque::new(),
             queue: VecDeque::new(),
             unanswered: Vec::new(),
             packed: VecDeque::new(),
-            horizon: Ssn(0),
-            begins: Ssn(0),
-            logged_until: Ssn(0),
-            sends_from: (incarnation > Incarnation(0)).then_some(Ssn(0)),
+            horizon: Frontier::default(),
+            begins: Frontier::default(),
+            logged_until: Frontier::default(),
+            sends_from: (incarnation > Incarnation(0)).then(Frontier::default),
         };
         Self {
             destinations: (0..size).map(destination).collect(),
@@ -119,12 +120,9 @@ impl Outbox {
         self.destinations.iter().map(|to| to.log.tail().0).sum()
     }
 
-    /// Gives the next message its number.
-    pub fn next_ssn(&mut self, to: Rank) -> Ssn {
-        let destination = &mut self.destinations[to.index()];
-        let ssn = destination.next_ssn;
-        destination.next_ssn = ssn.next();
-        ssn
+    /// Gives the next message of a stream its number.
+    pub fn next_ssn(&mut self, to: Rank, stream: Stream) -> Ssn {
+        self.destinations[to.index()].next.take_next(stream)
     }
 
     /// Queues a send behind those before it.
@@ -354,12 +352,12 @@ impl Outbox {
         }
     }
 
-    /// A receiver's checkpoint covers all messages below `ssn`. LOG-4
+    /// A receiver's checkpoint covers all messages below `ssn` in its stream. LOG-4
     pub fn horizon(&mut self, from: Rank, ssn: Ssn, means: &mut Means<'_>) {
         let destination = &mut self.destinations[from.index()];
-        destination.horizon = destination.horizon.max(ssn);
+        destination.horizon.raise_to(ssn);
         destination.trim(means.log.fabric, means.log.arena);
-        means.log.spilling.trim(from, ssn);
+        means.log.spilling.trim(from, &destination.horizon);
     }
 
     /// Messages of any length go through a log that is freed as they go.
@@ -431,11 +429,6 @@ impl Destination {
         self.trim(means.fabric, means.arena);
     }
 
-    /// All messages below are free. LOG-4
-    pub fn horizon(&self) -> Ssn {
-        self.horizon
-    }
-
     /// Everything before this position was posted, so its records are published.
     pub fn posted(&self) -> Position {
         let waiting = self.packed.front();
@@ -445,7 +438,7 @@ impl Destination {
     pub fn trim(&mut self, fabric: &mut dyn Fabric, arena: &mut Arena) {
         let released = self.released(self.rank, fabric);
         if self.limits.keeps_payload {
-            self.log.trim_below(arena, self.horizon, released);
+            self.log.trim_below(arena, &self.horizon, released);
         } else {
             self.log.trim_released(arena, released);
         }

@@ -8,7 +8,7 @@ use core::fmt;
 use refrain_ring::read_back::{
     ChunkBytes, DiskChunks, Progress, ReadBack as LogReader, ReadBackError, Writer,
 };
-use refrain_ring::{Rank, RecordHeader, Ssn};
+use refrain_ring::{Frontier, Rank, RecordHeader};
 use std::cell::RefCell;
 use std::rc::{Rc, Weak};
 
@@ -29,12 +29,12 @@ impl fmt::Debug for ReadBack {
 }
 
 impl<P: Protocol> Engine<P> {
-    /// A reader of all messages sent to `destination` from number `from` on; only
-    /// of use with a protocol that keeps payload. Does not wait for anything.
+    /// A reader of all messages sent to `destination` from `from` on, of all streams;
+    /// only of use with a protocol that keeps payload. Does not wait for anything.
     ///
     /// # Panics
     /// When the job has no such rank.
-    pub fn read_back(&self, destination: Rank, from: Ssn) -> ReadBack {
+    pub fn read_back(&self, destination: Rank, from: impl Into<Frontier>) -> ReadBack {
         ReadBack {
             reader: LogReader::new(&self.outbox.destination(destination).log, from),
             mailbox: Rc::default(),
@@ -63,7 +63,7 @@ impl<P: Protocol> Engine<P> {
             log: &destination.log,
             arena: &self.arena,
             posted: destination.posted(),
-            horizon: destination.horizon(),
+            horizon: &destination.horizon,
         };
         let mut disk = Disk {
             spilling: &mut self.spilling,
@@ -76,6 +76,13 @@ impl<P: Protocol> Engine<P> {
     }
 }
 
+impl ReadBack {
+    /// The first message of each stream that is given; a horizon may have moved it on.
+    pub fn from(&self) -> &Frontier {
+        self.reader.from()
+    }
+}
+
 /// The disk under one channel, for one reader.
 pub(super) struct Disk<'a> {
     pub spilling: &'a mut Spilling,
@@ -84,8 +91,8 @@ pub(super) struct Disk<'a> {
 }
 
 impl DiskChunks for Disk<'_> {
-    fn find(&self, ssn: Ssn) -> Option<u64> {
-        self.spilling.disk()?.find(self.to, ssn)
+    fn find(&self, from: &Frontier) -> Option<u64> {
+        self.spilling.disk()?.find(self.to, from)
     }
 
     fn begin_read(&mut self, sequence: u64) -> Option<u64> {

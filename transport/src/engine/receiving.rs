@@ -1,7 +1,7 @@
 //! Receives: begun, matched at once if their message is there, taken back.
 
 use super::buffer::ReceiveBuffer;
-use super::request::{Receiving, RequestId, State, Status};
+use super::request::{Kind, Receiving, RequestId, State, Status};
 use super::{Engine, Matched};
 use crate::matching::Pattern;
 use crate::protocol::Protocol;
@@ -62,6 +62,24 @@ impl<P: Protocol> Engine<P> {
         buffer: ReceiveBuffer,
         any_source: bool,
     ) -> RequestId {
+        let is_logged = any_source | self.inbox.every_reception;
+        self.add_receiving(clock, Kind::Receive, buffer, any_source, is_logged)
+    }
+
+    /// A receive of an internal operation. STREAM-4
+    pub(super) fn add_step(&mut self, clock: Clock, buffer: ReceiveBuffer) -> RequestId {
+        self.add_receiving(clock, Kind::Step, buffer, false, false)
+    }
+
+    #[inline(always)]
+    fn add_receiving(
+        &mut self,
+        clock: Clock,
+        kind: Kind,
+        buffer: ReceiveBuffer,
+        any_source: bool,
+        is_logged: bool,
+    ) -> RequestId {
         self.statistics.receives += 1;
         let status = Status {
             source: self.options.rank,
@@ -72,14 +90,14 @@ impl<P: Protocol> Engine<P> {
         let receiving = Receiving {
             buffer,
             any_source,
-            is_logged: any_source | self.inbox.every_reception,
+            is_logged,
             in_limbo: false,
             posted: None,
             status,
             arrived_bytes: 0,
             landings: 0,
         };
-        self.requests.add(clock, State::Receiving(receiving))
+        self.requests.add(clock, kind, State::Receiving(receiving))
     }
 
     pub(super) fn deliver(&mut self, index: usize, id: RequestId) {
@@ -105,7 +123,7 @@ impl<P: Protocol> Engine<P> {
             return;
         };
         let posted_at = request.posted_at;
-        if !request.is_receive {
+        if request.kind != Kind::Receive {
             return;
         }
         if self.plays_again && self.cancel_again(clock, id, posted_at) {

@@ -180,6 +180,10 @@ impl Inbox {
             rehearsal.held.push(index);
             return;
         }
+        if !ssn.is_program() {
+            self.internal.push_unexpected(envelope, index);
+            return;
+        }
         let id = self.matcher.push_unexpected(envelope, index);
         if let Some(rehearsal) = &mut self.rehearsal {
             rehearsal.waiting.insert((envelope.source, ssn), id);

@@ -9,7 +9,7 @@ use crate::matching::Pattern;
 use crate::past::{Answer, Compared, Fate, Past, PastSends, Recorded, SentAgain};
 use crate::protocol::Protocol;
 use refrain_ring::copy::Target;
-use refrain_ring::{Clock, Rank, Ssn};
+use refrain_ring::{Clock, Rank, Ssn, Stream};
 
 impl<P: Protocol> Engine<P> {
     /// With records of an earlier life: what they tell happens again, and is no
@@ -37,12 +37,21 @@ impl<P: Protocol> Engine<P> {
     /// Whether earlier lives have sent messages that this one has still to send again.
     /// REC-8
     pub fn is_comparing(&mut self) -> bool {
-        let (own, outbox) = (self.options.rank, &mut self.outbox);
+        let (own, outbox) = (self.options.rank, &self.outbox);
         let Some(sends) = &mut self.past_sends else {
             return false;
         };
+        let unrecorded = self.unrecorded.as_ref();
+        let compares = |ssn: Ssn| unrecorded.is_none_or(|it| it.compares(ssn.stream()));
         let peers = (0..self.options.size).map(Rank).filter(|peer| *peer != own);
-        let mut next = peers.map(|peer| (peer, outbox.destination(peer).next_ssn));
+        let of = |peer: Rank| {
+            outbox
+                .destination(peer)
+                .next
+                .all()
+                .map(move |ssn| (peer, ssn))
+        };
+        let mut next = peers.flat_map(of).filter(|(_, ssn)| compares(*ssn));
         next.any(|(peer, ssn)| sends.has_from(peer, ssn))
     }
 
@@ -134,7 +143,7 @@ impl<P: Protocol> Engine<P> {
             return Whereabouts::Gone("there is no such rank");
         }
         let is_missing = match source == self.options.rank {
-            true => ssn >= self.outbox.destination(source).next_ssn,
+            true => !self.outbox.destination(source).next.is_beyond(ssn),
             false => self.inbox.sources[source.index()].misses_unmatched(ssn),
         };
         self.inbox.whereabouts(source, ssn, is_missing)
@@ -336,15 +345,29 @@ impl<P: Protocol> Engine<P> {
         to: SendTo,
     ) -> Result<Clock, EngineError> {
         let clock = self.tick_again();
+        self.send_again(clock, Stream::PROGRAM, buffer, to)?;
+        Ok(clock)
+    }
+
+    /// The same of one that is no operation of its own.
+    #[cold]
+    pub(super) fn send_again(
+        &mut self,
+        clock: Clock,
+        stream: Stream,
+        buffer: &mut SendBuffer,
+        to: SendTo,
+    ) -> Result<(), EngineError> {
         // Nothing may be sent behind a contradiction. REC-8, REC-9
         if let Some(violation) = self.inbox.violation.take() {
             return Err(violation);
         }
-        if to.rank == self.options.rank || self.past_sends.is_none() {
-            return Ok(clock);
+        let unrecorded = self.unrecorded.as_ref();
+        let compares = unrecorded.is_none_or(|unrecorded| unrecorded.compares(stream));
+        if to.rank == self.options.rank || self.past_sends.is_none() || !compares {
+            return Ok(());
         }
-        self.compare(clock, buffer, to)?;
-        Ok(clock)
+        self.compare(clock, stream, buffer, to)
     }
 
     /// Where bytes differ and the rank goes on, the message is that of the life
@@ -352,10 +375,11 @@ impl<P: Protocol> Engine<P> {
     fn compare(
         &mut self,
         clock: Clock,
+        stream: Stream,
         buffer: &mut SendBuffer,
         to: SendTo,
     ) -> Result<(), EngineError> {
-        let ssn = self.outbox.destination(to.rank).next_ssn;
+        let ssn = self.outbox.destination(to.rank).next.of(stream);
         let sends = self.past_sends.as_mut();
         let Some(sends) = sends.and_then(|sends| sends.has(to.rank, ssn).then_some(sends)) else {
             return Ok(());

@@ -3,7 +3,7 @@
 use super::SendTo;
 use super::buffer::{ReceiveBuffer, SendBuffer};
 use crate::matching::PostedId;
-use refrain_ring::{Clock, Rank, Ssn};
+use refrain_ring::{Clock, Rank, Ssn, Stream};
 use slab::Slab;
 
 /// Names a request of one engine. Stale names are recognised.
@@ -40,16 +40,29 @@ pub(super) struct Request {
     generation: u32,
     /// Its id in events: the clock at its post.
     pub posted_at: Clock,
-    pub is_receive: bool,
+    pub kind: Kind,
     pub state: State,
     /// Nobody will ask for it: forget it when it is done.
     pub detached: bool,
+}
+
+/// What a request is, done or not.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    Send,
+    Receive,
+    /// An internal operation: what the program waits for.
+    Operation(Stream),
+    /// A receive of an internal operation.
+    Step,
 }
 
 #[derive(Debug)]
 pub(super) enum State {
     Sending(Sending),
     Receiving(Receiving),
+    /// Until it is finished.
+    Operating,
     Done(Outcome),
 }
 
@@ -97,13 +110,13 @@ pub(super) struct Requests {
 impl Requests {
     // Inlined always, so that the request is built in its place.
     #[inline(always)]
-    pub fn add(&mut self, posted_at: Clock, state: State) -> RequestId {
+    pub fn add(&mut self, posted_at: Clock, kind: Kind, state: State) -> RequestId {
         self.generations = self.generations.wrapping_add(1);
         let generation = self.generations;
         let index = self.slab.insert(Request {
             generation,
             posted_at,
-            is_receive: matches!(state, State::Receiving(_)),
+            kind,
             state,
             detached: false,
         });
@@ -218,14 +231,14 @@ impl Requests {
 
     /// Clock at the post of the oldest receive that exists, done or not.
     pub fn oldest_receive(&self) -> Option<Clock> {
-        let receives = self.slab.iter().filter(|(_, request)| request.is_receive);
+        let receives = self.slab.iter().filter(|(_, it)| it.kind == Kind::Receive);
         receives.map(|(_, request)| request.posted_at).min()
     }
 
     /// Clock at the post of a receive that exists, and whether its buffer was given
     /// up; first of those that were not.
     pub fn any_receive(&self) -> Option<(Clock, bool)> {
-        let receives = self.slab.iter().filter(|(_, request)| request.is_receive);
+        let receives = self.slab.iter().filter(|(_, it)| it.kind == Kind::Receive);
         let receives = receives.map(|(_, request)| (request.posted_at, request.detached));
         receives.min_by_key(|(posted_at, is_detached)| (*is_detached, *posted_at))
     }

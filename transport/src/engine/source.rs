@@ -2,7 +2,7 @@
 //! missing, and which are void.
 
 use super::request::RequestId;
-use refrain_ring::{Rank, Ssn};
+use refrain_ring::{Frontier, Rank, Ssn, Stream};
 use std::collections::BTreeMap;
 
 /// Where the further fragments of a message go.
@@ -15,32 +15,33 @@ pub(super) enum Target {
 /// Which messages of a sender were delivered to the program.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Delivered {
-    /// All before this one,
-    pub until: Ssn,
+    /// All before, in each stream,
+    pub until: Frontier,
     /// but for these, in ascending order: they had not been received, or had not
     /// come wholly.
     pub except: Vec<Ssn>,
 }
 
 impl Delivered {
-    /// The first message that was not delivered.
+    /// The first message of the program's stream that was not delivered.
     pub fn first_missing(&self) -> Ssn {
-        self.except.first().map_or(self.until, |first| *first)
+        let first = self.except.first().filter(|ssn| ssn.is_program());
+        first.map_or(self.until.program, |first| *first)
     }
 }
 
 /// The receiving side of one peer.
 #[derive(Debug, Default)]
 pub(super) struct Source {
-    /// The SSN of the message that has not begun to arrive in any life of the
+    /// Of each stream the message that has not begun to arrive in any life of the
     /// sender.
-    pub next_ssn: Ssn,
+    pub next: Frontier,
     /// Messages of which fragments are still to come, or to land for a receive.
     pub assembling: Vec<(Ssn, Target)>,
     /// Messages below the next that have to come again: to whom their match or
     /// place in the order of arrivals belongs, if they have one. REC-7
     pub missing: BTreeMap<Ssn, Option<Target>>,
-    pub horizon_told: Ssn,
+    pub horizon_told: Frontier,
     /// Frames that are kept in this sender's log.
     pub in_place: usize,
     /// Frames may be left readable in its log.
@@ -69,22 +70,31 @@ impl Source {
         !self.missing.is_empty()
     }
 
-    /// The first message that is missing, and with which its sender starts again.
-    /// REC-3
-    pub fn first_missing(&self) -> Ssn {
-        let missing = self.missing.first_key_value();
-        missing.map_or(self.next_ssn, |(ssn, _)| *ssn)
+    /// Of each stream the first message that is missing, and with which its sender
+    /// starts again. REC-3
+    pub fn first_missing(&self) -> Frontier {
+        let mut first = self.next.clone();
+        self.missing.keys().for_each(|ssn| first.lower_to(*ssn));
+        first
     }
 
-    /// Takes the first record of a message in. A sender sends each message that
-    /// is missing, in their order; the others as a whole are duplicates.
+    /// The first message of a stream that is missing.
+    pub fn first_missing_of(&self, stream: Stream) -> Ssn {
+        let mut missing = self.missing.range(Ssn::first(stream)..);
+        let first = missing.next().map(|(ssn, _)| *ssn);
+        let first = first.filter(|ssn| ssn.stream() == stream);
+        first.unwrap_or(self.next.of(stream))
+    }
+
+    /// Takes the first record of a message in. A sender sends each message of a stream
+    /// that is missing, in their order; the others as a whole are duplicates.
     pub fn judge(&mut self, ssn: Ssn) -> Judgement {
-        let expected = self.first_missing();
+        let expected = self.first_missing_of(ssn.stream());
         if expected < ssn {
             return Judgement::Gap(expected);
         }
-        if ssn == self.next_ssn {
-            self.next_ssn = ssn.next();
+        if ssn == self.next.of(ssn.stream()) {
+            self.next.raise_to(ssn.next());
             return Judgement::New;
         }
         match self.missing.remove(&ssn) {
@@ -96,14 +106,14 @@ impl Source {
 
     /// Whether a message has not begun to arrive, or has to come again.
     pub fn misses(&self, ssn: Ssn) -> bool {
-        ssn >= self.next_ssn || self.missing.contains_key(&ssn)
+        !self.next.is_beyond(ssn) || self.missing.contains_key(&ssn)
     }
 
     /// Whether a message is missing and has no match.
     pub fn misses_unmatched(&self, ssn: Ssn) -> bool {
         let is_matched = |target: &Option<Target>| matches!(target, Some(Target::Request(_)));
         let missing = self.missing.get(&ssn);
-        ssn >= self.next_ssn || missing.is_some_and(|target| !is_matched(target))
+        !self.next.is_beyond(ssn) || missing.is_some_and(|target| !is_matched(target))
     }
 
     /// A message is void: it has to come again from its first record on.
@@ -127,8 +137,8 @@ impl Source {
     /// It is to be told that all its messages before `ssn` are free; returns
     /// whether that is news. LOG-4
     pub fn tell_horizon(&mut self, ssn: Ssn) -> bool {
-        let is_news = ssn > self.horizon_told;
-        self.horizon_told = self.horizon_told.max(ssn);
+        let is_news = ssn > self.horizon_told.of(ssn.stream());
+        self.horizon_told.raise_to(ssn);
         is_news
     }
 
@@ -139,14 +149,14 @@ impl Source {
         except.sort_unstable();
         except.dedup();
         Delivered {
-            until: self.next_ssn,
+            until: self.next.clone(),
             except,
         }
     }
 
     /// Begins where an earlier life had these delivered.
     pub fn begin_with(&mut self, delivered: &Delivered) {
-        self.next_ssn = delivered.until;
+        self.next = delivered.until.clone();
         self.missing = delivered.except.iter().map(|ssn| (*ssn, None)).collect();
     }
 }

@@ -164,7 +164,7 @@ impl Spilling {
     }
 
     /// All messages to `to` below `horizon` are free. LOG-4
-    pub fn trim(&mut self, to: Rank, horizon: refrain_ring::Ssn) {
+    pub fn trim(&mut self, to: Rank, horizon: &refrain_ring::Frontier) {
         if let Some(disk) = &mut self.disk {
             disk.trim(to, horizon);
         }

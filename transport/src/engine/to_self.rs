@@ -1,7 +1,7 @@
 //! Messages of a rank to itself.
 
 use super::inbox::{Begun, Place};
-use super::request::{Sending, State};
+use super::request::{Kind, Sending, State};
 use super::stored::{Message, Parts, Stored};
 use super::{Engine, Started};
 use crate::matching::Envelope;
@@ -29,7 +29,10 @@ impl<P: Protocol> Engine<P> {
             want_ack: false,
             rendezvous: false,
         };
-        let place = self.inbox.place(&begun, &self.requests);
+        let place = match begun.ssn.is_program() {
+            true => self.inbox.place(&begun, &self.requests),
+            false => self.inbox.place_internal(&begun.envelope),
+        };
         if let Place::Receive(id) = place {
             self.inbox
                 .match_made(&begun, id, &mut self.requests, &mut self.protocol);
@@ -46,7 +49,10 @@ impl<P: Protocol> Engine<P> {
         let ssn = sending.ssn;
         let synchronous = sending.to.synchronous;
         let outcome = sending.outcome();
-        let completes = synchronous.then(|| self.requests.add(clock, State::Sending(sending)));
+        let completes = synchronous.then(|| {
+            self.requests
+                .add(clock, Kind::Send, State::Sending(sending))
+        });
         let index = self.inbox.messages.insert(Message {
             envelope,
             ssn,

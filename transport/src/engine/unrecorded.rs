@@ -21,20 +21,24 @@
 //! They are looked at with the first event; what this life sends after it is not
 //! compared.
 //!
+//! An internal operation that is open at the first event may have come farther in an
+//! earlier life: progress issues its steps. So its stream is compared when it is over,
+//! and no message behind its own can have been sent before. STREAM-6
+//!
 //! [`Control::Restart`]: crate::control::Control::Restart
 
 use super::{Engine, EngineError, RequestId};
 use crate::past::PastSends;
 use crate::protocol::Protocol;
-use refrain_ring::{Clock, Rank, Ssn};
+use refrain_ring::{Clock, Frontier, Rank, Ssn, Stream};
 use std::collections::BTreeMap;
 
 /// What a later life knows of this, until it has sent all that its peers have.
 #[derive(Debug)]
 pub(super) struct Unrecorded {
-    /// Peers that may have more than this life has sent: the first message that
+    /// Peers that may have more than this life has sent: the first messages that
     /// each misses, once it has said so.
-    ahead: BTreeMap<Rank, Option<Ssn>>,
+    ahead: BTreeMap<Rank, Option<Frontier>>,
     first: Option<FirstEvent>,
 }
 
@@ -53,8 +57,11 @@ pub(super) struct Unseen {
 struct FirstEvent {
     clock: Clock,
     what: &'static str,
-    /// The next message to each rank then.
-    next_ssns: Vec<Ssn>,
+    /// The next messages to each rank then; of streams that were open, when their
+    /// operation was over.
+    next: Vec<Frontier>,
+    /// Streams whose operation was open then, and is still.
+    open: Vec<Stream>,
 }
 
 impl Unrecorded {
@@ -66,33 +73,47 @@ impl Unrecorded {
             first: None,
         }
     }
+
+    /// Whether what is sent on a stream may have been sent by an earlier life, as far
+    /// as the first event tells.
+    pub fn compares(&self, stream: Stream) -> bool {
+        let first = self.first.as_ref();
+        first.is_none_or(|first| first.open.contains(&stream))
+    }
 }
 
 impl FirstEvent {
     /// Whether a peer that misses `misses` first has nothing that comes after this.
-    fn check(&self, peer: Rank, misses: Ssn) -> Result<(), EngineError> {
-        let sent = self.next_ssns[peer.index()];
-        if misses <= sent {
-            return Ok(());
-        }
-        Err(self.record_missing(peer))
-    }
-
-    /// Whether logs of earlier lives have nothing that comes after this.
-    fn check_logs(&self, own: Rank, sends: &mut dyn PastSends) -> Result<(), EngineError> {
-        let mut next = (0..).map(Rank).zip(&self.next_ssns);
-        match next.find(|(peer, ssn)| *peer != own && sends.has_from(*peer, **ssn)) {
-            Some((peer, _)) => Err(self.record_missing(peer)),
+    fn check(&self, peer: Rank, misses: &Frontier) -> Result<(), EngineError> {
+        let sent = &self.next[peer.index()];
+        let is_over = |stream| !self.open.contains(&stream);
+        let mut beyond = misses.all().filter(|ssn| !sent.is_beyond(*ssn));
+        match beyond.find(|ssn| *ssn != sent.of(ssn.stream()) && is_over(ssn.stream())) {
+            Some(ssn) => Err(self.record_missing(peer, sent.of(ssn.stream()))),
             None => Ok(()),
         }
     }
 
-    fn record_missing(&self, peer: Rank) -> EngineError {
+    /// Whether logs of earlier lives have nothing that comes after this.
+    fn check_logs(&self, own: Rank, sends: &mut dyn PastSends) -> Result<(), EngineError> {
+        let peers = (0..).map(Rank).zip(&self.next);
+        let of = |(peer, next): (Rank, &'_ Frontier)| {
+            next.all().map(move |ssn| (peer, ssn)).collect::<Vec<_>>()
+        };
+        let mut next = peers.filter(|(peer, _)| *peer != own).flat_map(of);
+        let is_over = |ssn: &Ssn| !self.open.contains(&ssn.stream());
+        match next.find(|(peer, ssn)| is_over(ssn) && sends.has_from(*peer, *ssn)) {
+            Some((peer, ssn)) => Err(self.record_missing(peer, ssn)),
+            None => Ok(()),
+        }
+    }
+
+    fn record_missing(&self, peer: Rank, first: Ssn) -> EngineError {
         EngineError::RecordMissing {
             clock: self.clock,
             what: self.what,
             peer,
-            first: self.next_ssns[peer.index()],
+            first,
         }
     }
 }
@@ -121,10 +142,11 @@ impl<P: Protocol> Engine<P> {
         let first = FirstEvent {
             clock,
             what,
-            next_ssns: destinations.map(|it| it.next_ssn).collect(),
+            next: destinations.map(|it| it.next.clone()).collect(),
+            open: self.operations.open_streams().collect(),
         };
         let said = unrecorded.ahead.iter();
-        let mut said = said.filter_map(|(peer, misses)| Some((*peer, (*misses)?)));
+        let mut said = said.filter_map(|(peer, misses)| Some((*peer, misses.as_ref()?)));
         let mut checked = said.try_for_each(|(peer, misses)| first.check(peer, misses));
         if let Some(sends) = &mut self.past_sends {
             let own = self.options.rank;
@@ -135,9 +157,45 @@ impl<P: Protocol> Engine<P> {
             return;
         }
         unrecorded.first = Some(first);
-        unrecorded.ahead.retain(|_, misses| misses.is_none());
         self.inbox.unseen = None;
-        self.end_comparison();
+        self.compared_all_streams();
+    }
+
+    /// Where no stream is open any more that was at the first event, only peers are
+    /// left that have not said what they miss.
+    fn compared_all_streams(&mut self) {
+        let Some(Unrecorded { ahead, first }) = &mut self.unrecorded else {
+            return;
+        };
+        if first.as_ref().is_some_and(|first| first.open.is_empty()) {
+            ahead.retain(|_, misses| misses.is_none());
+            self.end_comparison();
+        }
+    }
+
+    /// The operation of a stream is over: it has sent all that it sends. STREAM-6
+    #[cold]
+    pub(super) fn stream_is_over(&mut self, stream: Stream) {
+        let Some(Unrecorded { ahead, first }) = &mut self.unrecorded else {
+            return;
+        };
+        let Some(first) = first.as_mut().filter(|it| it.open.contains(&stream)) else {
+            return;
+        };
+        first.open.retain(|open| *open != stream);
+        let destinations = self.outbox.destinations.iter();
+        for (next, destination) in first.next.iter_mut().zip(destinations) {
+            next.raise_to(destination.next.of(stream));
+        }
+        let mut said = ahead.iter();
+        let checked = said.try_for_each(|(peer, misses)| match misses {
+            Some(misses) => first.check(*peer, misses),
+            None => Ok(()),
+        });
+        if let Err(error) = checked {
+            self.inbox.violation.get_or_insert(error);
+        }
+        self.compared_all_streams();
     }
 
     /// The program was told how this receive ended. REC-9
@@ -150,7 +208,7 @@ impl<P: Protocol> Engine<P> {
     }
 
     /// The first word of a peer in this life: what it has of earlier ones. REC-9
-    pub(super) fn note_what_peer_misses(&mut self, peer: Rank, misses: Ssn) {
+    pub(super) fn note_what_peer_misses(&mut self, peer: Rank, misses: Frontier) {
         let Some(unrecorded) = &mut self.unrecorded else {
             return;
         };
@@ -158,10 +216,13 @@ impl<P: Protocol> Engine<P> {
             unrecorded.ahead.insert(peer, Some(misses));
             return;
         };
-        if let Err(error) = first.check(peer, misses) {
+        if let Err(error) = first.check(peer, &misses) {
             self.inbox.violation.get_or_insert(error);
         }
-        unrecorded.ahead.remove(&peer);
+        match first.open.is_empty() {
+            true => unrecorded.ahead.remove(&peer),
+            false => unrecorded.ahead.insert(peer, Some(misses)),
+        };
     }
 
     /// Ends this when no peer and no log has more than this life has sent.
@@ -170,7 +231,7 @@ impl<P: Protocol> Engine<P> {
             return;
         };
         while let Some((peer, Some(misses))) = unrecorded.ahead.first_key_value()
-            && *misses <= self.outbox.destination(*peer).next_ssn
+            && misses.is_within(&self.outbox.destination(*peer).next)
         {
             unrecorded.ahead.pop_first();
         }

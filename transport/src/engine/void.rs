@@ -129,15 +129,16 @@ impl Inbox {
 }
 
 impl<P: Protocol> Delivery<'_, P> {
-    /// The first record of a message, from a sender that was connected again or
-    /// that breaks the rules. Judged per message: a duplicate's further records
+    /// The first record of a message: of an internal one, or from a sender that was
+    /// connected again or that breaks the rules. Judged per message: a duplicate's further records
     /// are nobody's.
     #[cold]
     pub(super) fn begin_again(&mut self, arrival: &Arrival<'_>) -> Disposition {
         let header = arrival.header;
         let source = &mut self.inbox.sources[header.source.index()];
         match source.judge(header.ssn) {
-            Judgement::New => return self.enter(arrival),
+            Judgement::New if header.ssn.is_program() => return self.enter(arrival),
+            Judgement::New => return self.enter_internal(arrival),
             Judgement::Void(target) => return self.restart(arrival, target),
             Judgement::Duplicate => {
                 self.statistics.duplicates += 1;
@@ -185,7 +186,7 @@ impl<P: Protocol> Delivery<'_, P> {
     pub(super) fn stray_fragment(&mut self, header: &RecordHeader) -> Disposition {
         let source = &self.inbox.sources[header.source.index()];
         if source.misses(header.ssn) {
-            self.gap(header, source.first_missing());
+            self.gap(header, source.first_missing_of(header.ssn.stream()));
         } else {
             // Of a message that was received before a restart of its sender.
             self.statistics.duplicates += 1;

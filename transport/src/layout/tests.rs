@@ -192,6 +192,25 @@ fn buffers_are_checked() {
 }
 
 #[test]
+fn a_layout_before_its_buffer_is_refused() {
+    let layout = Layout::signed(&[(-3, 2), (1, 1)], -8, 3).unwrap();
+    assert_eq!(layout.message_bytes(), 9);
+    assert_eq!((layout.extent_bytes(), layout.span_bytes()), (21, 2));
+    let before = LayoutError::Before { before_bytes: 19 };
+    assert_eq!(layout.check_send(usize::MAX), Err(before));
+    assert_eq!(layout.clone().with_extent(-8).extent_bytes(), -8);
+    let back = [(-3, 2), (1, 1), (-11, 2), (-7, 1), (-19, 2), (-15, 1)];
+    assert_eq!(pieces(&layout, 0, usize::MAX), back);
+    let ends = Layout::signed(&[(i64::MIN, 1), (i64::MAX - 1, 1)], 0, 1);
+    assert!(matches!(ends, Err(LayoutError::Span { .. })), "{ends:?}");
+    let beyond = Layout::signed(&[(i64::MAX, 1)], 0, 1);
+    assert!(
+        matches!(beyond, Err(LayoutError::Block { .. })),
+        "{beyond:?}"
+    );
+}
+
+#[test]
 fn interleaved_items_overlap_only_where_both_exist() {
     // item 4 would meet the second field of item 0
     let fields = [(0, 4), (16, 4)];

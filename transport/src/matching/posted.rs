@@ -48,7 +48,7 @@ impl<R, M> Matcher<R, M> {
     ///
     /// MPI-4.1, 3.5: of the receives that a message satisfies, the one that was
     /// posted first gets it.
-    #[inline]
+    #[inline(always)]
     pub fn take_posted(&mut self, envelope: &Envelope) -> Option<(Pattern, R)> {
         let exact = self.exact_receives.oldest(envelope);
         let before = exact.map_or(u64::MAX, |(_, index)| self.receives.number(index));

@@ -41,11 +41,15 @@ impl<R, M> Matcher<R, M> {
 
     /// Takes the first unexpected message, in arrival order, that the pattern
     /// accepts: a receive.
-    #[inline]
+    #[inline(always)]
     pub fn take_unexpected(&mut self, pattern: &Pattern) -> Option<(Envelope, M)> {
         if self.messages.count() == 0 {
             return None;
         }
+        self.take_first(pattern)
+    }
+
+    fn take_first(&mut self, pattern: &Pattern) -> Option<(Envelope, M)> {
         let Some(envelope) = pattern.exact() else {
             return self
                 .first_unexpected(pattern)

@@ -1,7 +1,7 @@
 //! A disk in memory, slow on purpose: what an engine gives it comes back after
 //! some polls, and reads end last come, first served.
 
-use refrain_ring::{CHUNK_BYTES, LentChunk, LoanEnd, Rank, Ssn};
+use refrain_ring::{CHUNK_BYTES, Frontier, LentChunk, LoanEnd, Rank};
 use refrain_transport::spill::{Spill, SpillEvent};
 use std::cell::RefCell;
 use std::collections::{BTreeMap, VecDeque};
@@ -13,8 +13,8 @@ const DEPTH: usize = 3;
 #[derive(Default)]
 struct Platter {
     /// By receiver and chunk: the end of its messages, its bytes.
-    chunks: BTreeMap<(Rank, u64), (Ssn, Vec<u8>)>,
-    horizons: BTreeMap<Rank, Ssn>,
+    chunks: BTreeMap<(Rank, u64), (Frontier, Vec<u8>)>,
+    horizons: BTreeMap<Rank, Frontier>,
     writes: VecDeque<LentChunk>,
     reads: VecDeque<(u64, Vec<u8>)>,
     next_token: u64,
@@ -62,9 +62,9 @@ impl Spill for MemoryDisk {
         let mut chunk = platter.writes.pop_front()?;
         chunk.seal(1);
         let horizon = platter.horizons.get(&chunk.destination());
-        if horizon.is_none_or(|horizon| chunk.ssn_end() > *horizon) {
+        if horizon.is_none_or(|horizon| !chunk.ends().is_within(horizon)) {
             let place = (chunk.destination(), chunk.sequence());
-            let kept = (chunk.ssn_end(), chunk.bytes().to_vec());
+            let kept = (chunk.ends().clone(), chunk.bytes().to_vec());
             platter.chunks.insert(place, kept);
         }
         Some(SpillEvent::Returned(chunk, LoanEnd::OnDisk))
@@ -75,20 +75,20 @@ impl Spill for MemoryDisk {
         platter.writes.len() + platter.reads.len()
     }
 
-    fn trim(&mut self, destination: Rank, horizon: Ssn) {
+    fn trim(&mut self, destination: Rank, horizon: &Frontier) {
         let platter = &mut *self.0.borrow_mut();
-        platter.horizons.insert(destination, horizon);
+        platter.horizons.insert(destination, horizon.clone());
         platter
             .chunks
-            .retain(|(rank, _), (ssn_end, _)| *rank != destination || *ssn_end > horizon);
+            .retain(|(rank, _), (ends, _)| *rank != destination || !ends.is_within(horizon));
     }
 
-    fn find(&self, destination: Rank, ssn: Ssn) -> Option<u64> {
+    fn find(&self, destination: Rank, from: &Frontier) -> Option<u64> {
         let platter = self.0.borrow();
         let of_channel = platter
             .chunks
             .range((destination, 0)..=(destination, u64::MAX));
-        let mut beyond = of_channel.filter(|(_, (ssn_end, _))| *ssn_end > ssn);
+        let mut beyond = of_channel.filter(|(_, (ends, _))| !ends.is_within(from));
         beyond.next().map(|((_, sequence), _)| *sequence)
     }
 

@@ -20,6 +20,7 @@ mod matching_order;
 mod memory;
 mod mixed;
 mod networks;
+mod operations;
 mod probes;
 mod read_back;
 mod recorder;

@@ -1,7 +1,7 @@
 //! Which chunks go to disk first, and what a rank is told when none go. LOG-3
 
 use crate::rig::{Rig, Setup, from, to};
-use refrain_ring::{CHUNK_BYTES, LentChunk, LoanEnd, Rank, Ssn};
+use refrain_ring::{CHUNK_BYTES, Frontier, LentChunk, LoanEnd, Rank};
 use refrain_transport::engine::Stall;
 use refrain_transport::fabric::sim::Options;
 use refrain_transport::spill::{Spill, SpillEvent};
@@ -42,9 +42,9 @@ impl Spill for Disk {
         self.writes.borrow().len()
     }
 
-    fn trim(&mut self, _: Rank, _: Ssn) {}
+    fn trim(&mut self, _: Rank, _: &Frontier) {}
 
-    fn find(&self, _: Rank, _: Ssn) -> Option<u64> {
+    fn find(&self, _: Rank, _: &Frontier) -> Option<u64> {
         None
     }
 

@@ -2,50 +2,17 @@
 
 use super::*;
 use crate::LoggerId;
-use crate::logbook::{Logbook, LogbookOptions, Refusal, StoreIo};
-use crate::store::folder::Folder;
+use crate::logbook::{Logbook, LogbookOptions, Refusal};
 use crate::store::replay::replay;
-use core::cell::Cell;
 use refrain_logging::determinant::batch::{HEADER_BYTES, job_tag};
 use refrain_ring::Incarnation;
-use std::io;
-use std::path::{Path, PathBuf};
+use refrain_storage::simulated::SimulatedDisk;
+use refrain_storage::{Directory, Io};
 
 const JOB: u64 = 7;
 const RANKS: u32 = 2;
 const BATCHES: u64 = 3000;
 const PIECE_BYTES: usize = 64 << 10;
-
-/// Counts what is read.
-#[derive(Debug)]
-struct Counted {
-    files: Folder,
-    bytes: Cell<u64>,
-}
-
-impl ReadFiles for Counted {
-    fn files(&self) -> io::Result<Vec<u64>> {
-        self.files.files()
-    }
-
-    fn length(&self, file: u64) -> io::Result<u64> {
-        self.files.length(file)
-    }
-
-    fn read_at(&self, file: u64, place: u64, into: &mut [u8]) -> io::Result<usize> {
-        let bytes = self.files.read_at(file, place, into)?;
-        self.bytes.set(self.bytes.get() + bytes as u64);
-        Ok(bytes)
-    }
-
-    fn path(&self, file: u64) -> PathBuf {
-        self.files.path(file)
-    }
-
-    fn folder(&self) -> PathBuf {
-        self.files.folder()
-    }
-}
 
 /// A batch of two determinants.
 fn batch(rank: u32, number: u64) -> Vec<u8> {
@@ -65,15 +32,16 @@ fn batch(rank: u32, number: u64) -> Vec<u8> {
 }
 
 /// Rows of some ranks, in files of a megabyte.
-fn write(folder: &Path) {
+fn written() -> SimulatedDisk {
+    let disk = SimulatedDisk::new(1);
     let options = LogbookOptions {
         logger: LoggerId(2),
         sync: false,
-        io: StoreIo::Plain,
+        io: Io::Plain,
         continues: false,
         segment_bytes: 1 << 20,
     };
-    let mut logbook = Logbook::open(folder, options).expect("a folder");
+    let mut logbook = Logbook::open_on(disk.clone().into(), &options).expect("an empty disk");
     for rank in 0..RANKS {
         logbook.hello(JOB, Rank(rank), Incarnation(0)).expect("new");
     }
@@ -89,6 +57,7 @@ fn write(folder: &Path) {
         }
     }
     logbook.settle().expect("a disk that works");
+    disk
 }
 
 /// All of a row, in pieces, from a number on.
@@ -127,12 +96,8 @@ fn read_in_pieces(reader: &Reader<'_>, from: u64) -> Vec<u8> {
 // EL-5
 #[test]
 fn pieces_go_on_where_the_last_has_ended() {
-    let folder = tempfile::tempdir().expect("a folder");
-    write(folder.path());
-    let files = Counted {
-        files: Folder::open(folder.path()).expect("a folder"),
-        bytes: Cell::new(0),
-    };
+    let disk = written();
+    let files = Folder::from(Directory::from(disk.clone()));
     let found = replay(&files).expect("they are whole");
     let mut contents = found.contents;
     for tracked in &mut contents.rows {
@@ -145,14 +110,14 @@ fn pieces_go_on_where_the_last_has_ended() {
         contents: &contents,
     };
     for from in [0, 1001] {
-        files.bytes.set(0);
+        let before = disk.read_bytes();
         let all = read_in_pieces(&reader, from);
         // One that begins before is given whole.
         let expected: Vec<u8> = (from / 2..BATCHES)
             .flat_map(|number| batch(1, number))
             .collect();
         assert!(all == expected, "the row from {from} on");
-        let bytes = files.bytes.get();
+        let bytes = disk.read_bytes() - before;
         assert!(bytes < there * 3 / 2, "{bytes} bytes of {there}");
     }
 }
@@ -160,9 +125,7 @@ fn pieces_go_on_where_the_last_has_ended() {
 /// Where the row was cut meanwhile, the bookmark is of a place that does not count.
 #[test]
 fn a_bookmark_that_is_nowhere_is_passed_over() {
-    let folder = tempfile::tempdir().expect("a folder");
-    write(folder.path());
-    let files = Folder::open(folder.path()).expect("a folder");
+    let files = Folder::from(Directory::from(written()));
     let mut contents = replay(&files).expect("they are whole").contents;
     for tracked in &mut contents.rows {
         tracked.written = tracked.end();

@@ -34,9 +34,9 @@ impl ChannelLog {
         let entry = &self.chunks[at];
         let offset = arena.offset_of(entry.chunk);
         let region = arena.region().clone();
-        let (used_bytes, ssn_end) = (entry.used_bytes, entry.ssn_end);
+        let (used_bytes, ends) = (entry.used_bytes, entry.ends.clone());
         Some(LentChunk::new(
-            region, offset, self, sequence, used_bytes, ssn_end,
+            region, offset, self, sequence, used_bytes, ends,
         ))
     }
 

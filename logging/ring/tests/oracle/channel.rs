@@ -384,7 +384,7 @@ impl Channel {
             // LOG-4
             Trim::Horizon => {
                 self.log
-                    .trim_below(&mut memory.arena, self.horizon, self.released);
+                    .trim_below(&mut memory.arena, &self.horizon.into(), self.released);
             }
         }
         while self.may_free_oldest() {

@@ -3,7 +3,7 @@
 use crate::writer::{Record, Writer};
 use refrain_ring::read_back::{ChunkBytes, ReadBackError};
 use refrain_ring::resend::{Lane as Given, Resend, Resent};
-use refrain_ring::{CHUNK_BYTES, ChannelReader, ChunkId, Frame, Position, Ssn};
+use refrain_ring::{CHUNK_BYTES, ChannelReader, ChunkId, Frame, Frontier, Position};
 
 /// How frames come to the receiver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,7 +34,7 @@ pub struct Lane {
 }
 
 impl Lane {
-    pub fn new(writer: &Writer, from: Ssn, kind: Kind) -> Self {
+    pub fn new(writer: &Writer, from: Frontier, kind: Kind) -> Self {
         Self {
             kind,
             resend: Resend::new(&writer.log, from),
@@ -53,7 +53,7 @@ impl Lane {
         self.kind
     }
 
-    pub fn from(&self) -> Ssn {
+    pub fn from(&self) -> &Frontier {
         self.resend.from()
     }
 
@@ -73,12 +73,12 @@ impl Lane {
 
     pub fn resend(&mut self, writer: &mut Writer, records: usize) {
         for _ in 0..records {
-            let (posted, horizon) = (writer.posted(), writer.horizon);
+            let posted = writer.posted();
             let given = Given {
                 log: &writer.log,
                 arena: &mut writer.arena,
                 posted,
-                horizon,
+                horizon: &writer.horizon,
                 released: self.released,
             };
             self.is_at_end = false;
@@ -105,7 +105,7 @@ impl Lane {
         let next = next.expect("nothing more is published");
         assert_eq!(
             frame.position, next.position,
-            "from {from} a frame is left out"
+            "from {from:?} a frame is left out"
         );
         assert_eq!(frame.header(writer.arena.region()), Ok(next.header));
         self.given_to = Some(next.end());
@@ -175,7 +175,9 @@ impl Lane {
         let from = self.resend.from();
         let mut expected = writer.published_from(from);
         let next = expected.find(|record| Some(record.position) >= self.read_to);
-        if found.header.ssn < from || next.is_some_and(|next| found.position < next.position) {
+        if from.is_beyond(found.header.ssn)
+            || next.is_some_and(|next| found.position < next.position)
+        {
             let mut known = writer.records.iter();
             let known = known.find(|record| record.position == found.position);
             verify(found, known.expect("it was packed"));

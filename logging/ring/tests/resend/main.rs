@@ -1,6 +1,6 @@
 //! A log is given once more, from any message on, while it grows, moves to disk
 //! and is freed: a model knows every record, and whatever a lane brings must be
-//! that, bit by bit. LOG-2, REC-3
+//! that, bit by bit, whichever streams are mixed in the log. LOG-2, REC-3, STREAM-3
 
 #![cfg(not(loom))]
 
@@ -13,6 +13,7 @@ mod writer;
 use fixed_seed::cases;
 use lane::{Kind, Lane};
 use proptest::prelude::*;
+use refrain_ring::Stream;
 use refrain_ring::read_back::ReadBackError;
 use writer::Writer;
 
@@ -20,7 +21,11 @@ use writer::Writer;
 #[derive(Clone, Copy, Debug)]
 enum Step {
     /// A message is packed; a long one is announced, its payload packed later.
-    Send { bytes: usize, announced: bool },
+    Send {
+        stream: Stream,
+        bytes: usize,
+        announced: bool,
+    },
     /// The rest of the oldest announced message is packed.
     Rest,
     /// So many records are published.
@@ -29,8 +34,8 @@ enum Step {
     Lend,
     /// The disk gives the oldest one back; whether it took it.
     TakeBack { on_disk: bool },
-    /// So many more messages are delivered before a checkpoint.
-    Horizon(u64),
+    /// So many more messages of a stream are delivered before a checkpoint.
+    Horizon(Stream, u64),
     /// The log gives its memory free.
     Trim,
     /// Others take chunks of the arena.
@@ -49,15 +54,19 @@ enum Step {
     DiskRead { which: usize, fails: bool },
 }
 
+fn streams() -> impl Strategy<Value = Stream> {
+    (0u16..4).prop_map(|stream| Stream(stream.saturating_sub(1)))
+}
+
 fn steps() -> impl Strategy<Value = Vec<Step>> {
     let step = prop_oneof![
-        10 => (prop_oneof![0usize..200, 30_000usize..120_000], any::<bool>())
-            .prop_map(|(bytes, announced)| Step::Send { bytes, announced }),
+        10 => (streams(), prop_oneof![0usize..200, 30_000usize..120_000], any::<bool>())
+            .prop_map(|(stream, bytes, announced)| Step::Send { stream, bytes, announced }),
         3 => Just(Step::Rest),
         8 => (1usize..8).prop_map(Step::Publish),
         6 => Just(Step::Lend),
         6 => prop::bool::weighted(0.9).prop_map(|on_disk| Step::TakeBack { on_disk }),
-        1 => (0u64..6).prop_map(Step::Horizon),
+        2 => (streams(), 0u64..6).prop_map(|(stream, messages)| Step::Horizon(stream, messages)),
         4 => Just(Step::Trim),
         1 => (1usize..5).prop_map(Step::Hog),
         1 => Just(Step::Unhog),
@@ -100,12 +109,16 @@ impl World {
 
     fn step(&mut self, step: Step) {
         match step {
-            Step::Send { bytes, announced } => self.writer.send(bytes, announced),
+            Step::Send {
+                stream,
+                bytes,
+                announced,
+            } => self.writer.send(stream, bytes, announced),
             Step::Rest => self.writer.send_rest(),
             Step::Publish(records) => self.writer.publish(records),
             Step::Lend => self.writer.lend(),
             Step::TakeBack { on_disk } => self.writer.take_back(on_disk),
-            Step::Horizon(messages) => self.writer.move_horizon(messages),
+            Step::Horizon(stream, messages) => self.writer.move_horizon(stream, messages),
             Step::Trim => self.trim(),
             Step::Hog(chunks) => self.writer.hog(chunks),
             Step::Unhog => self.writer.unhog(),

@@ -3,7 +3,7 @@
 use crate::World;
 use crate::lane::Kind;
 use refrain_ring::read_back::ReadBackError;
-use refrain_ring::{CHUNK_BYTES, Position, Ssn};
+use refrain_ring::{CHUNK_BYTES, Position, Ssn, Stream};
 
 /// Two of these fill a chunk.
 const HALF_CHUNK: usize = 120_000;
@@ -15,7 +15,7 @@ impl World {
     fn send_chunks(&mut self, chunks: usize) {
         for _ in 0..2 * chunks {
             let before = self.writer.records.len();
-            self.writer.send(HALF_CHUNK, false);
+            self.writer.send(Stream::PROGRAM, HALF_CHUNK, false);
             assert_eq!(self.writer.records.len(), before + 1, "there is room");
         }
         self.writer.publish(usize::MAX);
@@ -159,10 +159,10 @@ fn a_horizon_passes_chunks_that_were_to_come() {
         assert_eq!(world.resend(), None);
         world.disk_answers();
         assert_eq!(world.resend(), None);
-        world.writer.move_horizon(15);
+        world.writer.move_horizon(Stream::PROGRAM, 15);
         world.lane_comes_to_the_end();
         let lane = world.lane.as_ref().expect("it is connected");
-        assert_eq!(lane.from(), Ssn(15));
+        assert_eq!(lane.from().program, Ssn(15));
     }
 }
 
@@ -173,7 +173,7 @@ fn a_horizon_passes_all_that_is_on_disk() {
         let mut world = World::with_chunks_on_disk(6, 5);
         world.connect(0, kind);
         assert_eq!(world.resend(), None);
-        world.writer.move_horizon(1000);
+        world.writer.move_horizon(Stream::PROGRAM, 1000);
         world.disk_answers();
         world.resend();
         world.send_chunks(1);

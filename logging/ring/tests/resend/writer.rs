@@ -2,8 +2,8 @@
 
 use refrain_ring::read_back::DiskChunks;
 use refrain_ring::{
-    Arena, CHUNK_BYTES, ChannelLog, Frame, Incarnation, LentChunk, LoanEnd, Position, Rank,
-    RecordHeader, RecordKind, Ssn, record_bytes,
+    Arena, CHUNK_BYTES, ChannelLog, Frame, Frontier, Incarnation, LentChunk, LoanEnd, Position,
+    Rank, RecordHeader, RecordKind, Ssn, Stream, record_bytes,
 };
 use std::collections::{BTreeMap, VecDeque};
 
@@ -39,7 +39,7 @@ impl Record {
 /// Chunks on disk: what is in them, and where their messages end.
 #[derive(Default)]
 pub struct Disk {
-    chunks: BTreeMap<u64, (Ssn, Vec<u8>)>,
+    chunks: BTreeMap<u64, (Frontier, Vec<u8>)>,
     next_token: u64,
     /// Reads under way: token and chunk.
     pub reads: Vec<(u64, u64)>,
@@ -57,9 +57,10 @@ impl Disk {
 }
 
 impl DiskChunks for Disk {
-    fn find(&self, ssn: Ssn) -> Option<u64> {
+    fn find(&self, from: &Frontier) -> Option<u64> {
         let mut chunks = self.chunks.iter();
-        chunks.find(|(_, (end, _))| *end > ssn).map(|(at, _)| *at)
+        let found = chunks.find(|(_, (ends, _))| !ends.is_within(from));
+        found.map(|(at, _)| *at)
     }
 
     fn begin_read(&mut self, sequence: u64) -> Option<u64> {
@@ -75,12 +76,12 @@ pub struct Writer {
     pub log: ChannelLog,
     pub arena: Arena,
     pub disk: Disk,
-    pub horizon: Ssn,
+    pub horizon: Frontier,
     pub records: Vec<Record>,
     packed: VecDeque<Frame>,
     announced: VecDeque<Ssn>,
     lent: VecDeque<LentChunk>,
-    next_ssn: Ssn,
+    next: Frontier,
     hog: ChannelLog,
 }
 
@@ -92,20 +93,26 @@ impl Writer {
             log: ChannelLog::new(source, incarnation, destination, window_bytes),
             arena: Arena::heap(arena_chunks * CHUNK_BYTES),
             disk: Disk::default(),
-            horizon: Ssn(0),
+            horizon: Frontier::default(),
             records: Vec::new(),
             packed: VecDeque::new(),
             announced: VecDeque::new(),
             lent: VecDeque::new(),
-            next_ssn: Ssn(0),
+            next: Frontier::default(),
             hog: ChannelLog::new(source, incarnation, Rank(9), u64::MAX),
         }
     }
 
-    /// A message that a receiver may miss: one that no horizon covers.
-    pub fn from(&self, any: u64) -> Ssn {
-        let range = self.next_ssn.0 + 1 - self.horizon.0;
-        Ssn(self.horizon.0 + any % range)
+    /// What a receiver may miss: from a message of each stream on that no horizon
+    /// covers.
+    pub fn from(&self, any: u64) -> Frontier {
+        let mut from = self.horizon.clone();
+        for (place, next) in self.next.all().enumerate() {
+            let horizon = self.horizon.of(next.stream());
+            let range = next.0 + 1 - horizon.0;
+            from.raise_to(Ssn(horizon.0 + (any >> place) % range));
+        }
+        from
     }
 
     /// All records before are published.
@@ -115,21 +122,21 @@ impl Writer {
     }
 
     /// The published records from a message on.
-    pub fn published_from(&self, from: Ssn) -> impl Iterator<Item = &Record> {
+    pub fn published_from(&self, from: &Frontier) -> impl Iterator<Item = &Record> {
         let posted = self.posted();
         let records = self.records.iter();
-        records.filter(move |record| record.header.ssn >= from && record.position < posted)
+        records.filter(move |it| !from.is_beyond(it.header.ssn) && it.position < posted)
     }
 
-    pub fn send(&mut self, bytes: usize, announced: bool) {
-        let ssn = self.next_ssn;
+    pub fn send(&mut self, stream: Stream, bytes: usize, announced: bool) {
+        let ssn = self.next.of(stream);
         let kind = match announced {
             true => RecordKind::Rendezvous,
             false => RecordKind::Eager,
         };
         let now = if announced { 0 } else { bytes };
         if self.pack(ssn, kind, now) {
-            self.next_ssn = ssn.next();
+            self.next.raise_to(ssn.next());
             if announced {
                 self.announced.push_back(ssn);
             }
@@ -191,8 +198,8 @@ impl Writer {
         };
         let end = if on_disk {
             chunk.seal(7);
-            let written = (chunk.ssn_end(), chunk.bytes().to_vec());
-            if chunk.ssn_end() > self.horizon {
+            let written = (chunk.ends().clone(), chunk.bytes().to_vec());
+            if !chunk.ends().is_within(&self.horizon) {
                 self.disk.chunks.insert(chunk.sequence(), written);
             }
             LoanEnd::OnDisk
@@ -202,19 +209,25 @@ impl Writer {
         self.log.take_back(&chunk, end);
     }
 
-    pub fn move_horizon(&mut self, messages: u64) {
-        let published = self.published_from(Ssn(0)).last();
-        let end = published.map_or(0, |record| record.header.ssn.0);
+    pub fn move_horizon(&mut self, stream: Stream, messages: u64) {
+        let from = Frontier::default();
+        let of_stream = |ssn: &Ssn| ssn.stream() == stream;
+        let published = self.published_from(&from).map(|it| it.header.ssn);
+        let end = published.filter(of_stream).last();
+        let end = end.unwrap_or(Ssn::first(stream));
         // What was announced and is not whole is not delivered.
-        let whole = self.announced.front().map_or(end, |ssn| ssn.0);
-        self.horizon = Ssn((self.horizon.0 + messages).min(whole).max(self.horizon.0));
-        let horizon = self.horizon;
-        self.disk.chunks.retain(|_, (end, _)| *end > horizon);
+        let whole = self.announced.iter().copied().find(of_stream);
+        let covered = Ssn(self.horizon.of(stream).0 + messages);
+        self.horizon.raise_to(covered.min(whole.unwrap_or(end)));
+        let horizon = &self.horizon;
+        self.disk
+            .chunks
+            .retain(|_, (ends, _)| !ends.is_within(horizon));
     }
 
     pub fn trim(&mut self, free: Option<Position>) {
         let free = free.unwrap_or(Position(u64::MAX)).min(self.posted());
-        self.log.trim_below(&mut self.arena, self.horizon, free);
+        self.log.trim_below(&mut self.arena, &self.horizon, free);
     }
 
     pub fn hog(&mut self, chunks: usize) {

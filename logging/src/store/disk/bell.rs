@@ -44,22 +44,16 @@ impl Bell {
         self.asleep.store(false, Ordering::Relaxed);
     }
 
-    /// Readable when it has been rung.
-    pub fn descriptor(&self) -> BorrowedFd<'_> {
-        self.counter.as_fd()
-    }
-
-    /// Takes note of its ringing.
-    pub fn silence(&self) {
-        let _ = rustix::io::read(&self.counter, &mut [0; 8]);
-    }
-
-    /// Sleeps until it rings.
-    pub fn wait(&self) -> io::Result<()> {
-        let mut watched = [PollFd::new(&self.counter, PollFlags::IN)];
+    /// Sleeps until it rings, or the other descriptor is readable.
+    pub fn wait(&self, other: Option<BorrowedFd<'_>>) -> io::Result<()> {
+        let bell = self.counter.as_fd();
+        let mut watched =
+            [bell, other.unwrap_or(bell)].map(|it| PollFd::from_borrowed_fd(it, PollFlags::IN));
         match poll(&mut watched, None) {
-            Ok(_) => self.silence(),
-            Err(Errno::INTR) => {}
+            Ok(_) if watched[0].revents().contains(PollFlags::IN) => {
+                let _ = rustix::io::read(&self.counter, &mut [0; 8]);
+            }
+            Ok(_) | Err(Errno::INTR) => {}
             Err(error) => return Err(error.into()),
         }
         Ok(())
@@ -83,7 +77,7 @@ mod tests {
         bell.fall_asleep();
         bell.ring();
         assert!(rung(&bell));
-        bell.silence();
+        bell.wait(None).unwrap();
         bell.ring();
         assert!(!rung(&bell), "it has been woken already");
         bell.fall_asleep();

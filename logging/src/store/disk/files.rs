@@ -1,31 +1,29 @@
 //! The store's files: their names, and which of them are open.
 
-use super::directory::{Directory, take_room, write_all};
-use super::memory::AlignedBuffer;
 use crate::segment::{FILE_HEADER_BYTES, FileHeader};
 use crate::store::{FileNumber, StoreError};
+use refrain_storage::{AlignedBuffer, Directory, File};
 use rustix::io::Errno;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
-use std::os::fd::OwnedFd;
-use std::rc::Rc;
 
 /// Files whose names are taken, of one channel and first chunk, at most.
 const SAME_NAME_MAX: u32 = 10_000;
 
 #[derive(Debug)]
-struct File {
+struct Known {
     name: String,
     slots: u32,
-    descriptor: Option<Rc<OwnedFd>>,
+    open: Option<File>,
     last_use: u64,
 }
 
 /// All files of a store.
 #[derive(Debug)]
-pub(super) struct Files {
+pub(in crate::store) struct Files {
     directory: Directory,
-    files: BTreeMap<FileNumber, File>,
+    prefix: String,
+    files: BTreeMap<FileNumber, Known>,
     /// Those that are open, by their last use.
     open: BTreeSet<(u64, FileNumber)>,
     open_max: usize,
@@ -34,9 +32,10 @@ pub(super) struct Files {
 }
 
 impl Files {
-    pub fn new(directory: Directory, open_max: usize) -> Self {
+    pub fn new(directory: Directory, prefix: String, open_max: usize) -> Self {
         Self {
             directory,
+            prefix,
             files: BTreeMap::new(),
             open: BTreeSet::new(),
             open_max: open_max.max(1),
@@ -45,15 +44,34 @@ impl Files {
         }
     }
 
-    pub fn is_direct(&self) -> bool {
-        self.directory.is_direct()
+    /// The same files in a copy of the directory.
+    #[cfg(any(test, feature = "test-doubles"))]
+    pub fn in_copy(&self, directory: Directory) -> Self {
+        let mut copy = Self::new(directory, self.prefix.clone(), self.open_max);
+        let known = self.files.iter().map(|(file, known)| {
+            let closed = Known {
+                name: known.name.clone(),
+                slots: known.slots,
+                open: None,
+                last_use: 0,
+            };
+            (*file, closed)
+        });
+        copy.files = known.collect();
+        copy
+    }
+
+    /// Slots of a file that is there.
+    #[cfg(any(test, feature = "test-doubles"))]
+    pub fn slots(&self, file: FileNumber) -> Option<u32> {
+        self.files.get(&file).map(|known| known.slots)
     }
 
     /// What is tried with a file, for errors.
     pub fn attempt(&self, doing: &str, file: FileNumber) -> String {
         match self.files.get(&file) {
             Some(known) => {
-                let path = self.directory.path_of(&known.name);
+                let path = self.directory.path(&known.name);
                 format!("{doing} {}", path.display())
             }
             None => format!("{doing} file {}, which is not there", file.0),
@@ -63,29 +81,28 @@ impl Files {
     /// Makes a file with room for all its slots. Leaves none behind when that
     /// fails.
     pub fn make(&mut self, file: FileNumber, header: &FileHeader) -> Result<(), StoreError> {
-        let (name, descriptor) = self.make_named(header)?;
-        let made = take_room(&descriptor, header.file_bytes())
-            .and_then(|()| self.write_header(&descriptor, header));
+        let (name, made_file) = self.make_named(header)?;
+        let made = self.fill(&made_file, header);
         if let Err(error) = made {
             let attempted = format!(
                 "making {} with {} bytes",
-                self.directory.path_of(&name).display(),
+                self.directory.path(&name).display(),
                 header.file_bytes()
             );
             let removed = self.directory.remove(&name);
             return Err(and_left(StoreError { attempted, error }, removed));
         }
-        self.add(file, header, name, Rc::new(descriptor));
+        self.add(file, header, name, made_file);
         Ok(())
     }
 
-    fn make_named(&mut self, header: &FileHeader) -> Result<(String, OwnedFd), StoreError> {
+    fn make_named(&mut self, header: &FileHeader) -> Result<(String, File), StoreError> {
         for attempt in 1..=SAME_NAME_MAX {
             let name = self.name(header, attempt);
-            match self.with_descriptors(|directory| directory.make(&name)) {
+            match self.with_descriptors(|directory| directory.create(&name)) {
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
                 Err(error) => return Err(self.failed("making", &name, error)),
-                Ok(descriptor) => return Ok((name, descriptor)),
+                Ok(file) => return Ok((name, file)),
             }
         }
         let error = io::ErrorKind::AlreadyExists.into();
@@ -96,7 +113,7 @@ impl Files {
     /// could not be written in the first place.
     fn name(&self, header: &FileHeader, attempt: u32) -> String {
         let name = header.name();
-        let prefix = self.directory.prefix();
+        let prefix = &self.prefix;
         match (attempt, name.strip_suffix(".log")) {
             (2.., Some(stem)) => format!("{prefix}{stem}-{attempt}.log"),
             _ => format!("{prefix}{name}"),
@@ -123,7 +140,7 @@ impl Files {
         header: &FileHeader,
         old: FileNumber,
     ) -> Result<(), StoreError> {
-        let descriptor = self.descriptor(old)?;
+        let opened = self.open(old)?;
         let fail = |files: &Self, error| StoreError {
             attempted: files.attempt("using again", old),
             error,
@@ -134,14 +151,13 @@ impl Files {
         }
         // Nothing to do, unless somebody has cut it. The header comes before the
         // name: readers go by the header.
-        take_room(&descriptor, header.file_bytes())
-            .and_then(|()| self.write_header(&descriptor, header))
+        self.fill(&opened, header)
             .map_err(|error| fail(self, error))?;
         let name = self
             .rename(old, header)
             .map_err(|error| fail(self, error))?;
         self.forget(old);
-        self.add(file, header, name, descriptor);
+        self.add(file, header, name, opened);
         Ok(())
     }
 
@@ -152,7 +168,7 @@ impl Files {
             if name == *old {
                 return Ok(name);
             }
-            match self.directory.rename(old, &name) {
+            match self.directory.rename_to_new(old, &name) {
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
                 other => return other.map(|()| name),
             }
@@ -160,9 +176,11 @@ impl Files {
         Err(io::ErrorKind::AlreadyExists.into())
     }
 
-    fn write_header(&mut self, descriptor: &OwnedFd, header: &FileHeader) -> io::Result<()> {
+    /// Gives a file its room and its header.
+    fn fill(&mut self, file: &File, header: &FileHeader) -> io::Result<()> {
+        file.take_room(header.file_bytes())?;
         self.header.bytes_mut().copy_from_slice(&header.encode());
-        write_all(descriptor, self.header.bytes(), 0)
+        file.write_at(0, self.header.bytes())
     }
 
     /// Removes a file.
@@ -175,34 +193,32 @@ impl Files {
         removed.map_err(|error| StoreError { attempted, error })
     }
 
-    /// The descriptor of a file that is there.
-    pub fn descriptor(&mut self, file: FileNumber) -> Result<Rc<OwnedFd>, StoreError> {
+    /// A file that is there, open.
+    pub fn open(&mut self, file: FileNumber) -> Result<File, StoreError> {
         let Some(known) = self.files.get(&file) else {
             return Err(StoreError {
                 attempted: self.attempt("opening", file),
                 error: io::ErrorKind::NotFound.into(),
             });
         };
-        let descriptor = match &known.descriptor {
-            Some(descriptor) => descriptor.clone(),
+        let opened = match &known.open {
+            Some(open) => open.clone(),
             None => {
                 let name = known.name.clone();
-                match self.with_descriptors(|directory| directory.open(&name)) {
-                    Ok(descriptor) => Rc::new(descriptor),
-                    Err(error) => return Err(self.failed("opening", &name, error)),
-                }
+                self.with_descriptors(|directory| directory.open_file(&name))
+                    .map_err(|error| self.failed("opening", &name, error))?
             }
         };
-        self.used(file, descriptor.clone());
-        Ok(descriptor)
+        self.used(file, opened.clone());
+        Ok(opened)
     }
 
-    /// Opens something; when there are no descriptors left, once more with those
-    /// that nobody needs now.
+    /// Opens something; when there are no descriptors left, once more without the files
+    /// that are idle.
     fn with_descriptors(
         &mut self,
-        open: impl Fn(&Directory) -> io::Result<OwnedFd>,
-    ) -> io::Result<OwnedFd> {
+        open: impl Fn(&Directory) -> io::Result<File>,
+    ) -> io::Result<File> {
         match open(&self.directory) {
             Err(error) if is_lack_of_descriptors(&error) => {
                 self.close_down_to(0);
@@ -212,48 +228,41 @@ impl Files {
         }
     }
 
-    fn add(
-        &mut self,
-        file: FileNumber,
-        header: &FileHeader,
-        name: String,
-        descriptor: Rc<OwnedFd>,
-    ) {
-        let new = File {
+    fn add(&mut self, file: FileNumber, header: &FileHeader, name: String, opened: File) {
+        let new = Known {
             name,
             slots: header.slots,
-            descriptor: None,
+            open: None,
             last_use: 0,
         };
         self.files.insert(file, new);
-        self.used(file, descriptor);
+        self.used(file, opened);
     }
 
-    fn used(&mut self, file: FileNumber, descriptor: Rc<OwnedFd>) {
+    fn used(&mut self, file: FileNumber, opened: File) {
         self.uses += 1;
         let uses = self.uses;
         if let Some(known) = self.files.get_mut(&file) {
             self.open.remove(&(known.last_use, file));
             known.last_use = uses;
-            known.descriptor = Some(descriptor);
+            known.open = Some(opened);
             self.open.insert((uses, file));
         }
         self.close_down_to(self.open_max);
     }
 
-    /// Closes files until so many are open: those not used for longest, and none
-    /// on which something is under way.
+    /// Closes files until this many are open: those that were not used for longest, and
+    /// none on which something is under way.
     fn close_down_to(&mut self, open_max: usize) {
         let mut excess = self.open.len().saturating_sub(open_max);
         let files = &mut self.files;
         self.open.retain(|(_, number)| {
-            let file = files.get_mut(number).filter(|_| excess > 0);
-            let idle = file.filter(|file| {
-                let users = file.descriptor.as_ref().map_or(0, Rc::strong_count);
-                users <= 1
-            });
-            let Some(idle) = idle else { return true };
-            idle.descriptor = None;
+            let known = files.get_mut(number).filter(|_| excess > 0);
+            let is_idle = |known: &Known| !known.open.as_ref().is_some_and(File::is_shared);
+            let Some(idle) = known.filter(|known| is_idle(known)) else {
+                return true;
+            };
+            idle.open = None;
             excess -= 1;
             false
         });
@@ -266,7 +275,7 @@ impl Files {
     }
 
     fn failed(&self, doing: &str, name: &str, error: io::Error) -> StoreError {
-        let path = self.directory.path_of(name);
+        let path = self.directory.path(name);
         let advice = if is_lack_of_descriptors(&error) {
             " (raise the limit of open files, `ulimit -n`)"
         } else {

@@ -3,8 +3,7 @@
 //!
 //! The rank's thread only hands over and polls: it never waits, and makes a
 //! system call only to wake the other thread when that sleeps. That thread seals
-//! chunks and moves bytes by one of two engines, io_uring (several transfers
-//! under way) or plain reads and writes, past the page cache where the file
+//! chunks and moves bytes by an engine of `refrain-storage`, io_uring or plain calls, past the page cache where the file
 //! system can. What cannot be had is gone without: direct I/O, room taken in
 //! advance, io_uring ([`DiskStore::describe`] tells). No signal handler of the
 //! program runs there.
@@ -14,37 +13,28 @@
 //! `-3`... stands before its `.log`.
 
 mod bell;
-mod directory;
-mod engine;
-mod files;
-pub(crate) mod memory;
+pub(super) mod files;
 mod options;
-mod plain;
-mod signals;
-mod transfer;
-mod uring;
-mod worker;
+pub(super) mod pool;
+pub(super) mod worker;
 
 #[cfg(test)]
 mod tests;
 
-pub use options::{DiskEngine, DiskError, DiskOptions};
+pub use options::{DiskError, DiskOptions};
 
 use super::{Completion, Operation, Store};
 use bell::Bell;
 use crossbeam_channel::{Receiver, Sender, bounded, unbounded};
-use directory::Directory;
-use engine::{Engine, MakeEngine};
 use files::Files;
-use memory::Pool;
-use plain::Plain;
+use pool::Pool;
+use refrain_storage::{Directory, Engine, Inline, Io, with_signals_blocked};
 use std::collections::VecDeque;
 use std::fmt;
 use std::io;
 use std::sync::Arc;
 use std::thread::JoinHandle;
-use uring::Uring;
-use worker::{Command, Worker};
+use worker::{Command, Work, Worker};
 
 /// Most transfers under way at once.
 const UNDER_WAY_MAX: usize = 1024;
@@ -76,56 +66,51 @@ impl DiskStore {
     /// When no files can be made there, the cores are not this process's, or the
     /// system has no thread or no io_uring and that was demanded.
     pub fn new(options: DiskOptions) -> Result<Self, DiskError> {
-        let under_way_max = options.under_way_max.clamp(1, UNDER_WAY_MAX);
-        let make_engine: MakeEngine = match options.engine {
-            DiskEngine::Plain => Box::new(|bell| Ok(Box::new(Plain::new(bell.clone(), None)))),
-            DiskEngine::Uring => Box::new(move |bell| {
-                let uring = Uring::new(bell.clone(), under_way_max)?;
-                Ok(Box::new(uring))
-            }),
-            DiskEngine::Auto if directory::is_memory(&options.directory) => Box::new(|bell| {
-                // A write is a copy: the ring would only have another thread of
-                // the kernel make it.
-                let reason = Some("tmpfs".to_owned());
-                Ok(Box::new(Plain::new(bell.clone(), reason)))
-            }),
-            DiskEngine::Auto => Box::new(move |bell| {
-                Ok(uring_or_plain(
-                    bell,
-                    Uring::new(bell.clone(), under_way_max),
-                ))
-            }),
+        let (io, under_way_max) = (options.engine, options.under_way_max);
+        let make_engine = move |directory: &Directory| {
+            let uring = || directory.engine(Io::Uring, under_way_max.clamp(1, UNDER_WAY_MAX));
+            Ok(match io {
+                Io::Uring => uring()?,
+                // A write is a copy: io_uring would have another thread make it.
+                Io::Auto if directory.is_memory() => plain(Some("tmpfs".into())),
+                Io::Auto => uring_or_plain(uring()),
+                Io::Plain | Io::Thread => plain(None),
+            })
         };
-        Self::with_engine(options, make_engine)
+        Self::with_engine(options, Box::new(make_engine))
     }
 
     fn with_engine(options: DiskOptions, make_engine: MakeEngine) -> Result<Self, DiskError> {
-        let directory = Directory::new(&options.directory, &options.file_prefix)?;
+        if options.file_prefix.contains('/') {
+            return Err(DiskError::Prefix(options.file_prefix));
+        }
+        let directory = Directory::open(&options.directory)
+            .map_err(|error| DiskError::of_directory(&options.directory, error))?;
+        let directory = directory
+            .past_the_page_cache()
+            .map_err(|error| DiskError::of_probe(&options.directory, error))?;
         let bell = Arc::new(Bell::new().map_err(DiskError::Thread)?);
         let (send_command, commands) = unbounded();
         let (send_completion, completions) = unbounded();
         let (report, reported) = bounded(1);
         let thread_bell = bell.clone();
         let body = move || {
-            let started = start(options, directory, thread_bell, make_engine);
-            let (files, engine, bell, job) = match started {
-                Ok(parts) => parts,
+            let started = start(&options, &directory, make_engine);
+            let engine = match started {
+                Ok(engine) => engine,
                 Err(error) => return drop(report.send(Err(error))),
             };
-            let how = if files.is_direct() {
-                "direct"
-            } else {
-                "buffered"
-            };
-            let _ = report.send(Ok(format!("{}, {how}", engine.name())));
+            let access = directory.access();
+            let _ = report.send(Ok(format!("{}, {access}", engine.name())));
             let worker = Worker {
                 commands,
                 completions: send_completion,
-                bell,
-                files,
+                bell: thread_bell,
+                files: Files::new(directory, options.file_prefix, options.descriptors_max),
                 engine,
+                is_direct: access == "direct",
                 pool: Pool::new(SPARE_BUFFERS_MAX),
-                job,
+                job: options.job,
                 queue: VecDeque::new(),
                 ended: Vec::new(),
                 closing: false,
@@ -134,7 +119,7 @@ impl DiskStore {
             worker.run();
         };
         let builder = std::thread::Builder::new().name("refrain-spill".into());
-        let thread = signals::with_all_blocked(|| builder.spawn(body))
+        let thread = with_signals_blocked(|| builder.spawn(body))
             .and_then(|started| started)
             .map_err(DiskError::Thread)?;
         let started = reported.recv().unwrap_or_else(|_| {
@@ -164,32 +149,28 @@ impl DiskStore {
     }
 }
 
-type Parts = (Files, Box<dyn Engine>, Arc<Bell>, u64);
+/// Makes the engine, in the thread that is going to use it.
+type MakeEngine = Box<dyn FnOnce(&Directory) -> io::Result<Box<dyn Engine<Work>>> + Send>;
 
 /// What the thread does first.
 fn start(
-    options: DiskOptions,
-    directory: Directory,
-    bell: Arc<Bell>,
+    options: &DiskOptions,
+    directory: &Directory,
     make_engine: MakeEngine,
-) -> Result<Parts, DiskError> {
+) -> Result<Box<dyn Engine<Work>>, DiskError> {
     if let Some(cores) = &options.cores {
         rustix::thread::sched_setaffinity(None, cores)
             .map_err(|error| DiskError::Cores(error.into()))?;
     }
-    let engine = make_engine(&bell).map_err(DiskError::Uring)?;
-    let files = Files::new(directory, options.descriptors_max);
-    Ok((files, engine, bell, options.job))
+    make_engine(directory).map_err(DiskError::Uring)
 }
 
-fn uring_or_plain(bell: &Arc<Bell>, uring: io::Result<Uring>) -> Box<dyn Engine> {
-    match uring {
-        Ok(uring) => Box::new(uring),
-        Err(error) => {
-            let reason = format!("no io_uring: {error}");
-            Box::new(Plain::new(bell.clone(), Some(reason)))
-        }
-    }
+fn plain(reason: Option<String>) -> Box<dyn Engine<Work>> {
+    Box::new(Inline::new(reason))
+}
+
+fn uring_or_plain(uring: io::Result<Box<dyn Engine<Work>>>) -> Box<dyn Engine<Work>> {
+    uring.unwrap_or_else(|error| plain(Some(format!("no io_uring: {error}"))))
 }
 
 impl Store for DiskStore {

@@ -1,21 +1,10 @@
 //! How a [`DiskStore`](super::DiskStore) is to be, and why there is none.
 
+use refrain_storage::Io;
 use rustix::thread::CpuSet;
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use thiserror::Error;
-
-/// How bytes are moved between memory and files.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum DiskEngine {
-    /// io_uring where the system allows it, else plain writes.
-    #[default]
-    Auto,
-    /// io_uring or nothing.
-    Uring,
-    /// Plain writes, one after the other.
-    Plain,
-}
 
 /// Settings of a store on disk.
 #[derive(Clone, Debug)]
@@ -26,8 +15,9 @@ pub struct DiskOptions {
     pub file_prefix: String,
     /// The job that chunks are sealed with.
     pub job: u64,
-    /// How bytes are moved.
-    pub engine: DiskEngine,
+    /// How bytes are moved. `Auto` is plain where io_uring is not allowed, and `Thread` is
+    /// `Plain`: the store has a thread anyway.
+    pub engine: Io,
     /// Writes and reads under way at once, at most: 1 to 1024.
     pub under_way_max: usize,
     /// Files held open at once while nothing is under way on them, at most.
@@ -44,7 +34,7 @@ impl DiskOptions {
             directory: directory.into(),
             file_prefix: file_prefix.into(),
             job,
-            engine: DiskEngine::Auto,
+            engine: Io::Auto,
             under_way_max: 16,
             descriptors_max: 64,
             cores: None,
@@ -97,4 +87,30 @@ pub enum DiskError {
     /// No thread, or none of the means to wake it.
     #[error("no thread to write the log: {0}; raise the limits of processes and open files")]
     Thread(#[source] io::Error),
+}
+
+impl DiskError {
+    /// Of opening a directory.
+    pub(super) fn of_directory(directory: &Path, error: io::Error) -> Self {
+        let directory = directory.to_owned();
+        match error.kind() {
+            io::ErrorKind::NotFound => Self::Missing(directory),
+            io::ErrorKind::NotADirectory => Self::NotADirectory(directory),
+            _ => Self::NotWritable { directory, error },
+        }
+    }
+
+    /// Of writing a first file.
+    pub(super) fn of_probe(directory: &Path, error: io::Error) -> Self {
+        let directory = directory.to_owned();
+        match error.kind() {
+            io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => {
+                Self::NotWritable { directory, error }
+            }
+            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
+                Self::NoRoom { directory, error }
+            }
+            _ => Self::Probe { directory, error },
+        }
+    }
 }

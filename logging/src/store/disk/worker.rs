@@ -1,19 +1,104 @@
 //! The store's thread: takes operations, seals, and answers each once.
 
 use super::bell::Bell;
-use super::engine::{Ended, Engine};
 use super::files::Files;
-use super::memory::{BLOCK_BYTES, Pool};
-use super::transfer::{Next, Transfer, Work};
-use crate::store::{ChunkBuffer, Completion, FileNumber, Operation, StoreError};
+use super::pool::{Pool, PooledBuffer};
+use crate::segment::slot_offset;
+use crate::store::{ChunkBuffer, Completion, FileNumber, Operation, ReadToken, StoreError};
 use crossbeam_channel::{Receiver, Sender, TryRecvError};
 use refrain_ring::{CHUNK_BYTES, LentChunk};
+use refrain_storage::{BLOCK_BYTES, Bytes, Ended, Engine, Inline, Memory, Transfer};
 use std::collections::VecDeque;
 use std::io;
-use std::os::fd::OwnedFd;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::rc::Rc;
 use std::sync::Arc;
+
+/// The memory of a transfer, and what it is for.
+#[derive(Debug)]
+pub(in crate::store) enum Work {
+    /// A sealed chunk, from its own memory or from a copy.
+    Write {
+        file: FileNumber,
+        slot: u32,
+        chunk: LentChunk,
+        copy: Option<PooledBuffer>,
+    },
+    Read {
+        file: FileNumber,
+        slot: u32,
+        buffer: PooledBuffer,
+        token: ReadToken,
+    },
+}
+
+impl Memory for Work {
+    fn bytes(&mut self) -> Bytes<'_> {
+        match self {
+            Self::Write {
+                copy: Some(copy), ..
+            } => Bytes::Write(copy.bytes()),
+            Self::Write { chunk, .. } => Bytes::Write(chunk.chunk_bytes()),
+            Self::Read { buffer, .. } => Bytes::Read(buffer.bytes_mut()),
+        }
+    }
+}
+
+impl Work {
+    /// Begins it on an engine, if its file is there.
+    pub fn begin(self, files: &mut Files, engine: &mut dyn Engine<Self>) -> Result<(), Completion> {
+        let (file, slot, bytes) = match &self {
+            Self::Write {
+                file, slot, chunk, ..
+            } => (*file, *slot, written_bytes(chunk)),
+            Self::Read { file, slot, .. } => (*file, *slot, CHUNK_BYTES),
+        };
+        match files.open(file) {
+            Ok(open) => {
+                engine.begin(Transfer::new(open, slot_offset(slot), bytes, false, self));
+                Ok(())
+            }
+            Err(error) => Err(self.ended(Err(error))),
+        }
+    }
+
+    /// Its completion.
+    pub fn ended(self, result: Result<(), StoreError>) -> Completion {
+        match self {
+            Self::Write { file, chunk, .. } => Completion::Written {
+                file,
+                chunk,
+                result,
+            },
+            Self::Read {
+                file,
+                buffer,
+                token,
+                ..
+            } => Completion::Read {
+                token,
+                file,
+                result: result.map(|()| ChunkBuffer::new(buffer)),
+            },
+        }
+    }
+
+    /// What was tried with it.
+    pub fn attempt(&self, files: &Files) -> String {
+        match self {
+            Self::Write { file, slot, .. } => {
+                files.attempt(&format!("writing slot {slot} of"), *file)
+            }
+            Self::Read { file, slot, .. } => {
+                files.attempt(&format!("reading slot {slot} of"), *file)
+            }
+        }
+    }
+}
+
+/// Bytes that are written of a chunk: whole blocks.
+pub(in crate::store) fn written_bytes(chunk: &LentChunk) -> usize {
+    chunk.used_bytes().next_multiple_of(BLOCK_BYTES)
+}
 
 /// What the store's thread is told.
 #[derive(Debug)]
@@ -29,13 +114,15 @@ pub(super) struct Worker {
     pub completions: Sender<Completion>,
     pub bell: Arc<Bell>,
     pub files: Files,
-    pub engine: Box<dyn Engine>,
+    pub engine: Box<dyn Engine<Work>>,
+    /// Whether places, lengths and addresses must be of whole blocks.
+    pub is_direct: bool,
     pub pool: Pool,
     pub job: u64,
     /// Taken and not begun.
     pub queue: VecDeque<Command>,
     /// What has ended and is not answered yet.
-    pub ended: Vec<Ended>,
+    pub ended: Vec<Ended<Work>>,
     /// The store is gone: ends when nothing is left to do.
     pub closing: bool,
     /// Why nothing is done any more.
@@ -65,13 +152,22 @@ impl Worker {
                 return Ok(());
             }
             self.bell.fall_asleep();
-            let has_nothing = self.commands.is_empty() && !self.closing;
-            let is_waiting = self.engine.under_way() > 0;
-            let sleep = has_nothing || (self.commands.is_empty() && is_waiting);
-            let collected = self.engine.collect(sleep, &mut self.ended);
+            let slept = self.sleep();
             self.bell.wake_up();
-            collected?;
+            slept?;
+            self.engine.collect(false, &mut self.ended)?;
             self.answer_ended();
+        }
+    }
+
+    /// Until there is a command or something to collect, if there is neither now.
+    fn sleep(&self) -> io::Result<()> {
+        let is_waiting = self.engine.under_way() > 0;
+        let descriptor = self.engine.descriptor().filter(|_| is_waiting);
+        let has_ended = is_waiting && descriptor.is_none();
+        match has_ended || !self.commands.is_empty() || self.closing && !is_waiting {
+            true => Ok(()),
+            false => self.bell.wait(descriptor),
         }
     }
 
@@ -127,21 +223,22 @@ impl Worker {
                 self.answer(Completion::Opened { file, result });
             }
             Command::Operation(Operation::Write { file, slot, chunk }) => {
-                self.begin_write(file, slot, chunk);
+                let copy = self.copy(&chunk);
+                self.transfer(Work::Write {
+                    file,
+                    slot,
+                    chunk,
+                    copy,
+                });
             }
             Command::Operation(Operation::Read { file, slot, token }) => {
-                match self.files.descriptor(file) {
-                    Err(error) => self.answer(Completion::Read {
-                        token,
-                        file,
-                        result: Err(error),
-                    }),
-                    Ok(descriptor) => {
-                        let buffer = self.pool.take();
-                        let work = Work::Read { buffer, token };
-                        self.transfer(descriptor, (file, slot), CHUNK_BYTES, work);
-                    }
-                }
+                let buffer = self.pool.take();
+                self.transfer(Work::Read {
+                    file,
+                    slot,
+                    buffer,
+                    token,
+                });
             }
             Command::Operation(Operation::Delete { file }) => {
                 let result = self.files.delete(file);
@@ -151,91 +248,35 @@ impl Worker {
         }
     }
 
-    fn begin_write(&mut self, file: FileNumber, slot: u32, chunk: LentChunk) {
-        let descriptor = match self.files.descriptor(file) {
-            Ok(descriptor) => descriptor,
-            Err(error) => {
-                return self.answer(Completion::Written {
-                    file,
-                    chunk,
-                    result: Err(error),
-                });
-            }
-        };
-        let direct = self.files.is_direct();
-        let bytes = chunk.used_bytes().next_multiple_of(BLOCK_BYTES);
-        let is_aligned = chunk
-            .chunk_bytes()
-            .as_ptr()
-            .addr()
-            .is_multiple_of(BLOCK_BYTES);
-        // Memory that is no log's arena: the heap of tests.
-        let copy = (direct && !is_aligned).then(|| {
+    /// For memory that is no log's arena: the heap of tests.
+    fn copy(&self, chunk: &LentChunk) -> Option<PooledBuffer> {
+        let place = chunk.chunk_bytes().as_ptr().addr();
+        let needs_copy = self.is_direct && !place.is_multiple_of(BLOCK_BYTES);
+        needs_copy.then(|| {
+            let bytes = written_bytes(chunk);
             let mut copy = self.pool.take();
             copy.bytes_mut()[..bytes].copy_from_slice(&chunk.chunk_bytes()[..bytes]);
             copy
-        });
-        let work = Work::Write { chunk, copy };
-        self.transfer(descriptor, (file, slot), bytes, work);
+        })
     }
 
-    fn transfer(
-        &mut self,
-        descriptor: Rc<OwnedFd>,
-        place: (FileNumber, u32),
-        bytes: usize,
-        work: Work,
-    ) {
-        let direct = self.files.is_direct();
-        self.engine
-            .begin(Transfer::new(descriptor, place, direct, bytes, work));
-    }
-
-    fn answer_ended(&mut self) {
-        self.ended.reverse();
-        while let Some(Ended {
-            mut transfer,
-            result,
-        }) = self.ended.pop()
-        {
-            match transfer.advance(result) {
-                Next::Again => self.engine.begin(transfer),
-                Next::Done => self.answer_transfer(transfer, Ok(())),
-                Next::Failed(error) => self.answer_transfer(transfer, Err(error)),
-            }
+    fn transfer(&mut self, work: Work) {
+        if let Err(completion) = work.begin(&mut self.files, &mut *self.engine) {
+            self.answer(completion);
         }
     }
 
-    fn answer_transfer(&mut self, transfer: Transfer, result: io::Result<()>) {
-        let Transfer {
-            descriptor,
-            file,
-            slot,
-            work,
-            ..
-        } = transfer;
-        // Closed first, so that the next operation on the file finds it idle.
-        drop(descriptor);
-        let fail = |doing, error| StoreError {
-            attempted: self.files.attempt(&format!("{doing} slot {slot} of"), file),
-            error,
-        };
-        let completion = match work {
-            Work::Write { chunk, .. } => Completion::Written {
-                file,
-                chunk,
-                result: result.map_err(|error| fail("writing", error)),
-            },
-            Work::Read { buffer, token } => Completion::Read {
-                token,
-                file,
-                result: match result {
-                    Ok(()) => Ok(ChunkBuffer::new(buffer)),
-                    Err(error) => Err(fail("reading", error)),
-                },
-            },
-        };
-        self.answer(completion);
+    fn answer_ended(&mut self) {
+        for ended in core::mem::take(&mut self.ended) {
+            if let Ended::Done { memory, result } = ended {
+                let attempted = || memory.attempt(&self.files);
+                let result = result.map_err(|(_, error)| StoreError {
+                    attempted: attempted(),
+                    error,
+                });
+                self.answer(memory.ended(result));
+            }
+        }
     }
 
     fn answer(&self, completion: Completion) {
@@ -254,11 +295,14 @@ impl Worker {
                 break;
             }
         }
-        for Ended { transfer, .. } in std::mem::take(&mut self.ended) {
-            let error = io::Error::other(format!("the store has failed: {why}"));
-            self.answer_transfer(transfer, Err(error));
+        for ended in core::mem::take(&mut self.ended) {
+            if let Ended::Done { memory, .. } = ended {
+                let attempted = memory.attempt(&self.files);
+                let error = io::Error::other(format!("the store has failed: {why}"));
+                self.answer(memory.ended(Err(StoreError { attempted, error })));
+            }
         }
-        self.engine = Box::new(super::plain::Plain::new(self.bell.clone(), None));
+        self.engine = Box::new(Inline::new(None));
         self.broken = Some(why);
     }
 

@@ -53,7 +53,7 @@ impl RankUnderTest {
             let first = chunks
                 .clone()
                 .find(|sequence| on_disk(sequence) && of.ssn_end(*sequence) > ssn);
-            assert_eq!(self.spill.find(destination, ssn), first);
+            assert_eq!(self.spill.find(destination, &ssn.into()), first);
         }
     }
 

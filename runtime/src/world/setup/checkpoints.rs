@@ -66,10 +66,10 @@ pub(super) fn newest(store: &Store, membership: &Membership) -> Result<Option<Op
     let (rank, engine) = decode_engine(&bytes)
         .map_err(|error| Error::Config(format!("checkpoint {number}: {error}")))?;
     let size = membership.size as usize;
-    if rank != membership.rank || engine.next_ssns.len() != size {
+    if rank != membership.rank || engine.next.len() != size {
         return Err(Error::Config(format!(
             "checkpoint {number} is of rank {rank} of {} ranks, this is rank {} of {size}",
-            engine.next_ssns.len(),
+            engine.next.len(),
             membership.rank
         )));
     }
@@ -107,7 +107,7 @@ impl Opened {
         mut self,
         engine: &mut Engine,
         membership: &Membership,
-        next_ssns: &[refrain_ring::Ssn],
+        next: &[refrain_ring::Frontier],
         longest: Duration,
     ) -> Result<Restored, Error> {
         let mut memory = BTreeMap::new();
@@ -128,7 +128,7 @@ impl Opened {
                         engine,
                         membership.rank,
                         to,
-                        next_ssns[to.index()],
+                        &next[to.index()],
                         section,
                         longest,
                     )?;
@@ -150,7 +150,7 @@ fn load_log(
     engine: &mut Engine,
     own: Rank,
     to: Rank,
-    until: refrain_ring::Ssn,
+    until: &refrain_ring::Frontier,
     section: Section<'_>,
     longest: Duration,
 ) -> Result<(), Error> {

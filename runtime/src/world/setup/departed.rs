@@ -13,7 +13,9 @@ use refrain_logging::assembly::Message;
 use refrain_logging::image::{LogImage, LogKey, ReadFailure};
 use refrain_logging::segment::Channel;
 use refrain_rank::dead_rank::open_log;
-use refrain_ring::{Frame, Incarnation, Position, Rank, RecordHeader, RecordKind, Region, Ssn};
+use refrain_ring::{
+    Frame, Frontier, Incarnation, Position, Rank, RecordHeader, RecordKind, Region, Ssn,
+};
 use refrain_transport::control::Control;
 use refrain_transport::fabric::{
     Address, Arrival, Attributes, Disposition, Fabric, FabricError, Landing, Payload, Place,
@@ -38,7 +40,7 @@ pub(super) struct DepartedPeers {
     /// The own log memory.
     region: Region,
     /// By rank; `None`: this one.
-    peers: Vec<Option<Peer>>,
+    peers: Vec<Option<DepartedPeer>>,
     /// The answers that peers would have sent.
     answers: VecDeque<(Rank, Control)>,
     idle: Duration,
@@ -47,14 +49,16 @@ pub(super) struct DepartedPeers {
 
 /// A peer, as its log shows it.
 #[derive(Debug)]
-struct Peer {
+struct DepartedPeer {
     image: LogImage,
     key: LogKey,
     incarnation: Incarnation,
     /// All messages of this rank before this one have arrived there.
-    received_until: Ssn,
-    /// Connected, and asked for messages: the next that is to be read.
-    next: Option<Ssn>,
+    received_until: Frontier,
+    /// What it is said to miss, until all streams are.
+    asked: Vec<Ssn>,
+    /// Connected, and asked for messages: the next of each stream to be read.
+    next: Option<Frontier>,
     /// Where a message begins that was read: nothing before it is read again.
     begun: Position,
     ahead: VecDeque<Message>,
@@ -63,22 +67,22 @@ struct Peer {
 
 /// The logs that the fabric reads.
 pub(super) struct Collected {
-    peers: Vec<Option<Peer>>,
+    peers: Vec<Option<DepartedPeer>>,
 }
 
 impl Collected {
     /// Opens the logs that the launcher holds. `sent_before`: by rank, the number of
-    /// the first message that this life sends.
+    /// the first message of each stream that this life sends.
     pub(super) fn of(
         control: &mut ControlPlane,
         config: &JobConfig,
         membership: &Membership,
-        sent_before: Option<&[Ssn]>,
+        sent_before: Option<&[Frontier]>,
     ) -> Result<Self, Error> {
         let departed = control.departed()?;
         let folder = config.spill_dir.as_ref().map(Path::new);
         let own = control.remains();
-        let mut peers: Vec<Option<Peer>> = (0..membership.size).map(|_| None).collect();
+        let mut peers: Vec<Option<DepartedPeer>> = (0..membership.size).map(|_| None).collect();
         for Departed {
             rank,
             incarnation,
@@ -86,16 +90,17 @@ impl Collected {
         } in departed
         {
             let image = open_log(memory, folder, Some(membership.rank))?;
-            let before = sent_before.map_or(Ssn(0), |all| all[rank.index()]);
+            let before = sent_before.map(|all| all[rank.index()].clone());
             let sent = match &own {
                 Some((life, memory)) => sent_to(rank, (*life, memory), folder, membership)?,
-                None => Ssn(0),
+                None => Frontier::default(),
             };
-            peers[rank.index()] = Some(Peer {
+            peers[rank.index()] = Some(DepartedPeer {
                 image,
                 key: key(membership.job, (rank, incarnation), membership.rank),
                 incarnation,
-                received_until: before.max(sent),
+                received_until: sent.max(&before.unwrap_or_default()),
+                asked: Vec::new(),
                 next: None,
                 begun: Position(0),
                 ahead: VecDeque::new(),
@@ -149,14 +154,14 @@ fn key(job: u64, (source, incarnation): (Rank, Incarnation), destination: Rank) 
     }
 }
 
-/// One past the last message that an earlier life of this rank has sent to a peer,
-/// as far as its log says. All were received: it has passed the last fence.
+/// Of each stream one past the last message that an earlier life of this rank has sent
+/// to a peer, as far as its log says. All were received: it has passed the last fence.
 fn sent_to(
     peer: Rank,
     (life, memory): (Incarnation, &OwnedFd),
     folder: Option<&Path>,
     membership: &Membership,
-) -> Result<Ssn, Error> {
+) -> Result<Frontier, Error> {
     let broken = |error: &dyn core::fmt::Display| {
         Error::Config(format!(
             "rank {} cannot replay, since its own log cannot be read: {error}",
@@ -167,28 +172,29 @@ fn sent_to(
     let image = open_log(memory, folder, Some(peer))?;
     let key = key(membership.job, (membership.rank, life), peer);
     let Some((_, summary)) = image.logs().find(|(of, _)| *of == key) else {
-        return Ok(Ssn(0));
+        return Ok(Frontier::default());
     };
     let sealed = summary.ssns.map_or(Ssn(0), |ssns| Ssn(ssns.end));
     let mut records = image
-        .records(&key, sealed)
+        .records(&key, Frontier::from(sealed))
         .map_err(|error| broken(&error))?;
-    let mut end = sealed;
+    let mut end = Frontier::from(sealed);
     while let Some(record) = records.next().map_err(|error| broken(&error))? {
-        end = end.max(record.header.ssn.next());
+        end.raise_to(record.header.ssn.next());
     }
     Ok(end)
 }
 
-impl Peer {
+impl DepartedPeer {
     /// Reads messages ahead, if none is left.
     fn read(&mut self) -> Result<(), ReadFailure> {
-        let Some(from) = self
-            .next
-            .filter(|_| self.ahead.is_empty() && !self.has_ended)
-        else {
+        let Some(next) = &mut self.next else {
             return Ok(());
         };
+        if !self.ahead.is_empty() || self.has_ended {
+            return Ok(());
+        }
+        let from = next.clone();
         let mut messages = match self.image.messages_behind(&self.key, from, self.begun) {
             // It has sent nothing, or nothing that is left.
             Err(ReadFailure::NoLog(_)) => {
@@ -204,7 +210,7 @@ impl Peer {
                 break;
             };
             bytes += message.bytes.len() + size_of::<Message>();
-            self.next = Some(message.ssn.next());
+            next.raise_to(message.ssn.next());
             self.begun = message.position;
             self.ahead.push_back(message);
         }
@@ -217,7 +223,12 @@ impl Peer {
 }
 
 /// Hands a message to the engine in frames; returns how many there were.
-fn hand_over(message: &Message, peer: &Peer, bytes_max: usize, sink: &mut dyn Sink) -> usize {
+fn hand_over(
+    message: &Message,
+    peer: &DepartedPeer,
+    bytes_max: usize,
+    sink: &mut dyn Sink,
+) -> usize {
     let source = peer.key.channel.source;
     let (mut offset, mut frames) = (0, 0);
     loop {
@@ -260,12 +271,12 @@ fn hand_over(message: &Message, peer: &Peer, bytes_max: usize, sink: &mut dyn Si
 }
 
 impl DepartedPeers {
-    fn peer(&mut self, rank: Rank) -> Option<&mut Peer> {
+    fn peer(&mut self, rank: Rank) -> Option<&mut DepartedPeer> {
         self.peers.get_mut(rank.index())?.as_mut()
     }
 
     fn has_more(&self) -> bool {
-        !self.answers.is_empty() || self.peers.iter().flatten().any(Peer::has_more)
+        !self.answers.is_empty() || self.peers.iter().flatten().any(DepartedPeer::has_more)
     }
 
     fn no_such_message(&mut self) -> FabricError {
@@ -311,6 +322,7 @@ impl Fabric for DepartedPeers {
     fn disconnect(&mut self, peer: Rank) {
         if let Some(peer) = self.peer(peer) {
             (peer.next, peer.has_ended) = (None, true);
+            peer.asked.clear();
             peer.ahead.clear();
         }
     }
@@ -332,16 +344,25 @@ impl Fabric for DepartedPeers {
         let Some(peer) = self.peer(to) else {
             return Err(Refusal::NotConnected(to));
         };
-        let answer = match control {
-            Control::Restart { ssn } => {
-                peer.next = Some(ssn);
-                let ssn = peer.received_until;
-                Some(Control::Restart { ssn })
+        match control {
+            Control::Restart { ssn, others } => {
+                peer.asked.push(ssn);
+                if peer.asked.len() > others as usize {
+                    let next = peer.next.insert(Frontier::default());
+                    peer.asked.drain(..).for_each(|ssn| next.raise_to(ssn));
+                    let until: Vec<Ssn> = peer.received_until.all().collect();
+                    let others = until.len() as u32 - 1;
+                    let answers = until
+                        .into_iter()
+                        .map(|ssn| Control::Restart { ssn, others });
+                    self.answers.extend(answers.map(|answer| (to, answer)));
+                }
             }
-            Control::AskMatched { ssn } => Some(Control::Matched { ssn }),
-            Control::ClearToSend { .. } | Control::Matched { .. } | Control::Horizon { .. } => None,
-        };
-        self.answers.extend(answer.map(|answer| (to, answer)));
+            Control::AskMatched { ssn } => {
+                self.answers.push_back((to, Control::Matched { ssn }));
+            }
+            Control::ClearToSend { .. } | Control::Matched { .. } | Control::Horizon { .. } => {}
+        }
         Ok(())
     }
 

@@ -207,10 +207,7 @@ impl Joining<'_> {
         found: &Found<'_>,
     ) -> Result<Means, Error> {
         let (config, membership) = (self.config, self.membership);
-        let sent_before = found
-            .opened
-            .as_ref()
-            .map(|opened| &*opened.engine.next_ssns);
+        let sent_before = found.opened.as_ref().map(|opened| &*opened.engine.next);
         let collected = Collected::of(control, config, membership, sent_before)?;
         let (shm, arena, window_bytes) = self.memory(member)?;
         let mut attributes = shm.attributes().clone();
@@ -291,13 +288,13 @@ impl Joining<'_> {
             return Ok((engine, WorldPart::default(), None));
         };
         let beginning = core::mem::take(&mut opened.engine);
-        let next_ssns = beginning.next_ssns.clone();
+        let next = beginning.next.clone();
         let world = opened.world;
         let mut engine = engine.with_beginning(beginning);
         let restored = opened.load(
             &mut engine,
             membership,
-            &next_ssns,
+            &next,
             Duration::from_millis(self.config.log_full_wait_ms),
         )?;
         // It is stable; the life that took it may have died before it said so. GC-1

@@ -22,7 +22,7 @@ pub(super) fn log_size(
         .unwrap_or_else(|| default_log_bytes(config.ranks_on_host));
     if budget < LOG_BYTES_MIN {
         return Err(Error::Config(format!(
-            "--log-memory {budget}: the least is {LOG_BYTES_MIN} bytes"
+            "--log-memory {budget}: the minimum is {LOG_BYTES_MIN} bytes"
         )));
     }
     // A later life takes the place of one that had as much; what is missing now is

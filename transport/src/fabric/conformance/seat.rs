@@ -8,7 +8,7 @@ use crate::gate::{Gate, Pass};
 use refrain_ring::read_back::DiskChunks;
 use refrain_ring::resend::{Lane, Resend, Resent};
 use refrain_ring::{
-    CHUNK_BYTES, ChannelLog, Frame, Position, Rank, RecordHeader, Ssn, record_bytes,
+    CHUNK_BYTES, ChannelLog, Frame, Frontier, Position, Rank, RecordHeader, Ssn, record_bytes,
 };
 use std::collections::BTreeMap;
 
@@ -41,7 +41,7 @@ const KEPT_CHUNKS: u64 = 12;
 struct NoDisk;
 
 impl DiskChunks for NoDisk {
-    fn find(&self, _ssn: Ssn) -> Option<u64> {
+    fn find(&self, _from: &Frontier) -> Option<u64> {
         None
     }
 
@@ -101,7 +101,7 @@ impl Seat {
     /// just been connected. REC-3
     pub(super) fn send_again(&mut self, to: Rank, from: u64) {
         let outbox = self.outbox(to);
-        outbox.again = Some((Resend::new(&outbox.log, Ssn(from)), None));
+        outbox.again = Some((Resend::new(&outbox.log, Ssn(from).into()), None));
     }
 
     /// Sends one more kept frame; `None` when all that was published is sent.
@@ -117,7 +117,7 @@ impl Seat {
                     log: &outbox.log,
                     arena: &mut self.endpoint.arena,
                     posted,
-                    horizon: Ssn(0),
+                    horizon: &Frontier::default(),
                     released,
                 };
                 match resend.step(lane, &mut NoDisk).expect("all is in memory") {

@@ -5,15 +5,21 @@ use crate::disk::MemoryDisk;
 use crate::memory::{Room, receive_buffer, send_buffer};
 use crate::recorder::{Recorder, TestProtocol};
 use crate::rig::UNTOUCHED;
-use refrain_ring::{Incarnation, Rank, RecordHeader, RecordKind, Ssn};
+use refrain_ring::{Frontier, Incarnation, Rank, RecordHeader, RecordKind};
 use refrain_transport::engine::{
-    Beginning, Engine, EngineError, EngineOptions, Horizon, Progress, ReadBack, RequestId, SendTo,
-    Started,
+    Beginning, Engine, EngineError, EngineOptions, Horizon, InternalOperation, Progress, ReadBack,
+    RequestId, SendTo, Started,
 };
 use refrain_transport::fabric::sim::Network;
 use refrain_transport::fabric::{Address, Fabric};
-use refrain_transport::matching::Pattern;
+use refrain_transport::matching::{Envelope, Pattern};
 use std::collections::BTreeMap;
+
+/// Some messages are those of internal operations: their order among the others is not
+/// kept, and streams are mixed in the logs. STREAM-3
+fn is_internal(number: usize) -> bool {
+    number % 4 == 1
+}
 
 /// Rounds in which a log of a checkpoint must find room.
 const ROUNDS_MAX: usize = 10_000;
@@ -44,7 +50,7 @@ struct Saving {
     checkpoint: Checkpoint,
     horizon: Horizon,
     /// By receiver, with the first message that is not written wholly.
-    readers: Vec<Option<(ReadBack, Ssn)>>,
+    readers: Vec<Option<(ReadBack, Frontier)>>,
 }
 
 pub struct Life {
@@ -58,6 +64,8 @@ pub struct Life {
     seen: Seen,
     receives: BTreeMap<usize, (RequestId, Room)>,
     sends: BTreeMap<usize, RequestId>,
+    /// By message, and whether it is sent.
+    operations: BTreeMap<(usize, bool), InternalOperation>,
     saving: Option<Saving>,
     /// Of a checkpoint that is stable and not published.
     unpublished: Option<Horizon>,
@@ -128,6 +136,7 @@ impl Life {
             seen: from.map_or(0, |from| from.seen),
             receives: BTreeMap::new(),
             sends: BTreeMap::new(),
+            operations: BTreeMap::new(),
             saving: None,
             unpublished: None,
         }
@@ -211,7 +220,19 @@ impl Life {
             tag: message.tag,
             synchronous: message.synchronous,
         };
-        let started = self.engine.start_send(send_buffer(&room), to);
+        let buffer = send_buffer(&room);
+        let started = match is_internal(number) {
+            false => self.engine.start_send(buffer, to),
+            true => {
+                let operation = self.engine.begin_internal().expect("a free stream");
+                let context = number as u32;
+                let started =
+                    self.engine
+                        .send_internal(&operation, buffer, SendTo { context, ..to });
+                self.operations.insert((number, true), operation);
+                started
+            }
+        };
         if let Started::Pending(id) = started.expect("the log can hold it") {
             self.sends.insert(number, id);
         }
@@ -220,15 +241,24 @@ impl Life {
 
     /// One that was sent before the checkpoint is complete.
     fn wait_send(&mut self, number: usize) -> bool {
-        let Some(id) = self.sends.get(&number).copied() else {
-            return true;
-        };
-        if self.engine.outcome(id).is_none() {
-            return false;
+        if let Some(id) = self.sends.get(&number).copied() {
+            if self.engine.outcome(id).is_none() {
+                return false;
+            }
+            self.engine.retire(id);
+            self.sends.remove(&number);
         }
-        self.engine.retire(id);
-        self.sends.remove(&number);
+        self.end_operation((number, true));
         true
+    }
+
+    /// The program is told that the operation of a message is complete.
+    fn end_operation(&mut self, of: (usize, bool)) {
+        if let Some(operation) = self.operations.remove(&of) {
+            let id = operation.id();
+            self.engine.finish_internal(operation);
+            self.engine.retire(id);
+        }
     }
 
     fn receive(&mut self, program: &Program, number: usize, rooms: &mut Vec<Room>) -> bool {
@@ -241,7 +271,20 @@ impl Life {
             tag: Some(message.tag),
         };
         let buffer = receive_buffer(&room, message.bytes);
-        let id = self.engine.start_receive(buffer, pattern);
+        let id = match is_internal(number) {
+            false => self.engine.start_receive(buffer, pattern),
+            true => {
+                let operation = self.engine.begin_internal().expect("a free stream");
+                let envelope = Envelope {
+                    context: number as u32,
+                    source: Rank(message.from as u32),
+                    tag: message.tag,
+                };
+                let id = self.engine.receive_internal(&operation, buffer, envelope);
+                self.operations.insert((number, false), operation);
+                id
+            }
+        };
         self.receives.insert(number, (id, room));
         true
     }
@@ -266,6 +309,7 @@ impl Life {
         );
         self.seen = see(self.seen, number, &found);
         self.receives.remove(&number);
+        self.end_operation((number, false));
         true
     }
 
@@ -278,15 +322,15 @@ impl Life {
         let reader = |to: u32| {
             let from = self.engine.log_kept_from(Rank(to));
             let is_other = Rank(to) != self.rank;
-            is_other.then(|| (self.engine.read_back(Rank(to), from), from))
+            is_other.then(|| (self.engine.read_back(Rank(to), &from), from))
         };
         self.saving = Some(Saving {
-            readers: (0..beginning.next_ssns.len() as u32).map(reader).collect(),
+            readers: (0..beginning.next.len() as u32).map(reader).collect(),
             horizon: self.engine.horizon(),
             checkpoint: Checkpoint {
                 next_step: 0,
                 seen: self.seen,
-                logs: vec![Vec::new(); beginning.next_ssns.len()],
+                logs: vec![Vec::new(); beginning.next.len()],
                 beginning,
             },
         });
@@ -301,11 +345,11 @@ impl Life {
             logs, beginning, ..
         } = &mut saving.checkpoint;
         for (to, entry) in saving.readers.iter_mut().enumerate() {
-            let until = beginning.next_ssns[to];
+            let until = &beginning.next[to];
             let Some((reader, written)) = entry else {
                 continue;
             };
-            if *written >= until {
+            if until.is_within(written) {
                 *entry = None;
                 continue;
             }
@@ -328,8 +372,8 @@ impl Life {
 fn read_some(
     engine: &mut Engine<TestProtocol>,
     reader: &mut ReadBack,
-    written: &mut Ssn,
-    until: Ssn,
+    written: &mut Frontier,
+    until: &Frontier,
     log: &mut SavedLog,
 ) {
     let mut left_bytes = 0;
@@ -339,7 +383,7 @@ fn read_some(
         left_bytes = header.extent - read_bytes;
     }
     let progress = engine.read_on(reader, &mut |header, payload| {
-        if header.ssn >= until {
+        if !until.is_beyond(header.ssn) {
             return;
         }
         if header.kind != RecordKind::Fragment {
@@ -347,12 +391,12 @@ fn read_some(
         }
         left_bytes -= payload.len() as u64;
         if left_bytes == 0 {
-            *written = header.ssn.next();
+            written.raise_to(header.ssn.next());
         }
         log.push((*header, payload.to_vec()));
     });
-    if let Progress::Passed(kept_from) = progress.expect("the log can be read") {
-        *written = (*written).max(kept_from);
+    if let Progress::Passed(_) = progress.expect("the log can be read") {
+        written.raise(reader.from());
     }
 }
 

@@ -5,5 +5,5 @@ mod by_chance;
 mod job;
 mod life;
 mod program;
-mod scenes;
+pub mod scenes;
 mod unrecorded;

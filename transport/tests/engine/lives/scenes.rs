@@ -17,7 +17,7 @@ const ROUNDS: usize = 400;
 const LONG: usize = 200_000;
 
 /// Two ranks; a later life of either begins at the beginning.
-pub(super) struct Pair {
+pub struct Pair {
     pub(super) network: Network,
     means: Means,
     pub(super) lives: [Option<Life>; 2],
@@ -25,7 +25,7 @@ pub(super) struct Pair {
 }
 
 impl Pair {
-    pub(super) fn new(options: Options) -> Self {
+    pub fn new(options: Options) -> Self {
         Self::with(
             options,
             Means {
@@ -54,11 +54,11 @@ impl Pair {
         }
     }
 
-    pub(super) fn engine(&mut self, rank: usize) -> &mut Engine<TestProtocol> {
+    pub fn engine(&mut self, rank: usize) -> &mut Engine<TestProtocol> {
         &mut self.lives[rank].as_mut().expect("it lives").engine
     }
 
-    pub(super) fn settle(&mut self) {
+    pub fn settle(&mut self) {
         for _ in 0..ROUNDS {
             self.network.step();
             self.lives.iter_mut().flatten().for_each(|life| {
@@ -68,14 +68,14 @@ impl Pair {
     }
 
     /// The first life of a rank dies, and its peer fences it.
-    pub(super) fn lay_down(&mut self, rank: usize) {
+    pub fn lay_down(&mut self, rank: usize) {
         self.network.kill(Rank(rank as u32));
         self.lives[rank] = None;
         self.engine(1 - rank).fence(Rank(rank as u32));
     }
 
     /// The next life begins, and the two are connected.
-    pub(super) fn raise(&mut self, rank: usize, incarnation: u32) {
+    pub fn raise(&mut self, rank: usize, incarnation: u32) {
         let own = (Rank(rank as u32), Incarnation(incarnation));
         let life = Life::begin(&self.network, self.means, own, None, &[]);
         let address = life.address.clone();
@@ -88,6 +88,19 @@ impl Pair {
             .engine(rank)
             .connect(Rank(1 - rank as u32), of_peer, &at);
         connected.expect("it lives");
+    }
+
+    /// Events of a rank are logged and not stable from now on.
+    pub fn hold_commits(&self, rank: usize) {
+        let life = self.lives[rank].as_ref().expect("it lives");
+        life.protocol.hold_commits();
+    }
+
+    /// Memory that lives as long as the pair.
+    pub fn room(&mut self, bytes: &[u8]) -> Room {
+        let room = Room::holding(bytes);
+        self.rooms.push(room.clone());
+        room
     }
 
     pub(super) fn send(&mut self, rank: usize, to: SendTo, bytes: &[u8]) -> Option<RequestId> {

@@ -90,8 +90,7 @@ fn probe(pair: &mut Pair) {
 }
 
 fn hold_commits(pair: &Pair) {
-    let life = pair.lives[0].as_ref().expect("it lives");
-    life.protocol.hold_commits();
+    pair.hold_commits(0);
 }
 
 fn receive_any(pair: &mut Pair) -> RequestId {

@@ -3,13 +3,14 @@
 use super::{ENGINES, child, names, options};
 use crate::store::Store;
 use crate::store::conformance::{Harness, Place, run_all};
-use crate::store::disk::{DiskEngine, DiskStore};
+use crate::store::disk::DiskStore;
 use crate::store::faulty::LeftFile;
+use refrain_storage::Io;
 use std::path::Path;
 use tempfile::TempDir;
 
 struct OnDisk {
-    engine: DiskEngine,
+    engine: Io,
     place: Place,
     directory: TempDir,
 }

@@ -3,8 +3,9 @@
 use super::{ENGINES, PREFIX, child, driver, names, options};
 use crate::segment::slot_offset;
 use crate::store::conformance::{Chunks, Place, header};
-use crate::store::disk::{DiskEngine, DiskError, DiskOptions, DiskStore};
+use crate::store::disk::{DiskError, DiskOptions, DiskStore};
 use refrain_ring::CHUNK_BYTES;
+use refrain_storage::Io;
 use std::fs::{self, OpenOptions};
 use std::io::ErrorKind;
 
@@ -15,10 +16,10 @@ fn what_is_wrong_is_told_with_what_to_do() {
     let file = directory.path().join("file");
     fs::write(&file, "").unwrap();
     let make = |options: DiskOptions| DiskStore::new(options).unwrap_err();
-    let error = make(options(&missing, DiskEngine::Auto));
+    let error = make(options(&missing, Io::Auto));
     assert!(matches!(error, DiskError::Missing(_)), "{error}");
     assert!(error.to_string().contains("nowhere"), "{error}");
-    let error = make(options(&file, DiskEngine::Auto));
+    let error = make(options(&file, Io::Auto));
     assert!(matches!(error, DiskError::NotADirectory(_)), "{error}");
     let error = make(DiskOptions::new(directory.path(), "a/b", 1));
     assert!(matches!(error, DiskError::Prefix(_)), "{error}");
@@ -32,7 +33,7 @@ fn a_directory_that_cannot_be_written() {
     }
     let directory = tempfile::tempdir().unwrap();
     let _mount = child::Mount::new("tmpfs", "ro", directory.path());
-    let error = DiskStore::new(options(directory.path(), DiskEngine::Auto)).unwrap_err();
+    let error = DiskStore::new(options(directory.path(), Io::Auto)).unwrap_err();
     assert!(matches!(error, DiskError::NotWritable { .. }), "{error}");
 }
 
@@ -65,7 +66,7 @@ fn no_room_is_told_as_such_and_leaves_nothing_half_made() {
     }
     // Not even a first block.
     fs::write(directory.path().join("other"), vec![1; 4 << 20]).unwrap();
-    let error = DiskStore::new(options(directory.path(), DiskEngine::Auto)).unwrap_err();
+    let error = DiskStore::new(options(directory.path(), Io::Auto)).unwrap_err();
     assert!(matches!(error, DiskError::NoRoom { .. }), "{error}");
     assert_eq!(names(directory.path()), ["other"]);
 }
@@ -133,7 +134,7 @@ fn a_strangers_file_is_not_touched() {
     };
     fs::write(path(0), "mine").unwrap();
     fs::write(path(2), "mine").unwrap();
-    let mut driver = driver(options(directory.path(), DiskEngine::Auto));
+    let mut driver = driver(options(directory.path(), Io::Auto));
     let file = driver.open(header(0, 0, 2), None);
     driver.open(header(0, 2, 2), Some(file));
     drop(driver);

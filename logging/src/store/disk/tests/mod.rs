@@ -7,14 +7,15 @@ mod failing;
 mod limits;
 mod threads;
 
-use super::{DiskEngine, DiskOptions, DiskStore};
+use super::{DiskOptions, DiskStore};
 use crate::store::conformance::{Driver, JOB, Place};
+use refrain_storage::Io;
 use std::path::Path;
 
 pub(super) const PREFIX: &str = "refrain-1-2-";
-pub(super) const ENGINES: [DiskEngine; 2] = [DiskEngine::Uring, DiskEngine::Plain];
+pub(super) const ENGINES: [Io; 2] = [Io::Uring, Io::Plain];
 
-pub(super) fn options(directory: &Path, engine: DiskEngine) -> DiskOptions {
+pub(super) fn options(directory: &Path, engine: Io) -> DiskOptions {
     DiskOptions {
         engine,
         ..DiskOptions::new(directory, PREFIX, JOB)

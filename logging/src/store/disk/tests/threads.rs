@@ -2,7 +2,8 @@
 
 use super::{ENGINES, driver, options};
 use crate::store::conformance::{Chunks, Place, header};
-use crate::store::disk::{DiskEngine, DiskError, DiskOptions, DiskStore};
+use crate::store::disk::{DiskError, DiskOptions, DiskStore};
+use refrain_storage::Io;
 use rustix::thread::{CpuSet, sched_getaffinity};
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -85,7 +86,7 @@ fn cores_that_do_not_exist_are_an_error() {
     let directory = tempfile::tempdir().unwrap();
     let options = DiskOptions {
         cores: Some(CpuSet::new()),
-        ..options(directory.path(), DiskEngine::Plain)
+        ..options(directory.path(), Io::Plain)
     };
     let error = DiskStore::new(options).unwrap_err();
     assert!(matches!(error, DiskError::Cores(_)), "{error}");

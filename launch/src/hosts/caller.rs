@@ -1,0 +1,237 @@
+//! Starts the agent of one host, by ssh or the command of `--ssh`; checks that the setup of
+//! the job fits a message.
+
+use super::HostsSpec;
+use super::invitation::{Invitation, LOCAL_NAME};
+use super::message::{AGENT, Setup, ToAgent};
+use crate::{LaunchError, fencing, program, spawn};
+use bytes::BytesMut;
+use refrain_job::JobError;
+use refrain_wire::FrameError;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open};
+use std::ffi::{OsStr, OsString};
+use std::io;
+use std::io::Write as _;
+use std::os::fd::OwnedFd;
+use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::ffi::OsStringExt as _;
+use std::os::unix::process::ExitStatusExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdin, ExitStatus, Stdio};
+use std::time::Instant;
+
+/// What reaches a host, unless told otherwise.
+const SSH: [&str; 2] = ["ssh", "-oBatchMode=yes"];
+
+/// What has started the agent: ssh, or the agent itself.
+#[derive(Debug)]
+pub struct Caller {
+    pub(super) child: Child,
+    pub(super) pidfd: OwnedFd,
+    /// The agent ends when this is closed.
+    pub(super) stdin: Option<ChildStdin>,
+    /// It ended, and that is known.
+    pub(super) has_ended: bool,
+    /// What leads to the host: a command follows. `None`: it is this one.
+    way: Option<String>,
+}
+
+impl Caller {
+    /// Starts the agent on one host.
+    ///
+    /// # Errors
+    /// [`LaunchError::Program`] when there is no ssh here, [`JobError::Control`] of the system.
+    pub(super) fn start(
+        spec: &HostsSpec,
+        name: &str,
+        invitation: &Invitation,
+    ) -> Result<Self, LaunchError> {
+        let failed = |error| JobError::Control {
+            attempted: format!("starting an agent on {name}"),
+            error,
+        };
+        let refrain = match &spec.refrain {
+            Some(path) => path.clone(),
+            None => program::refrain("an agent on each host")?,
+        };
+        let way = (name != LOCAL_NAME).then(|| way(spec, name));
+        let (command, arguments) = match &way {
+            None => (refrain, vec!["agent".into()]),
+            Some(words) => {
+                let mut words = words.iter().cloned();
+                let command = PathBuf::from(words.next().unwrap_or_default());
+                let rest = words.chain([quoted(&refrain), "agent".into()]);
+                (program::resolve(&command)?, rest.collect())
+            }
+        };
+        let mut child =
+            spawn::spawn_service(&command, &arguments, &[], Stdio::piped()).map_err(failed)?;
+        match invite(&mut child, invitation) {
+            Ok(pidfd) => Ok(Self {
+                stdin: child.stdin.take(),
+                child,
+                pidfd,
+                has_ended: false,
+                way: way.map(|words| words.join(OsStr::new(" ")).to_string_lossy().into_owned()),
+            }),
+            Err(error) => {
+                let _ = child.kill();
+                let _ = child.wait();
+                Err(failed(error).into())
+            }
+        }
+    }
+
+    /// It has ended before the agent was ready.
+    pub(super) fn gone(&self, name: &str, status: ExitStatus) -> LaunchError {
+        let how = match (status.code(), status.signal()) {
+            (Some(code), _) => format!("ended with status {code}"),
+            (None, signal) => format!("was killed by signal {}", signal.unwrap_or(0)),
+        };
+        let advice = match (&self.way, status.code()) {
+            (Some(way), Some(255)) => {
+                format!("the host is unreachable or refuses the login: try `{way} true`")
+            }
+            (Some(_), Some(126 | 127)) => {
+                "refrain is missing at this path: install it there, or set --remote-refrain"
+                    .to_owned()
+            }
+            _ => "see its output".to_owned(),
+        };
+        JobError::Config(format!(
+            "host {name}: the remote shell command {how} before the agent was ready: {advice}"
+        ))
+        .into()
+    }
+
+    /// Waits a while for its end, then kills it.
+    pub(super) fn end(&mut self, give_up_at: Instant) {
+        drop(self.stdin.take());
+        let mut polled = [PollFd::new(&self.pidfd, PollFlags::IN)];
+        let _ = rustix::io::retry_on_intr(|| {
+            let left = give_up_at.saturating_duration_since(Instant::now());
+            poll(&mut polled, Timespec::try_from(left).ok().as_ref())
+        });
+        fencing::signal(Pid::from_child(&self.child), &self.pidfd, Signal::KILL);
+        let _ = self.child.wait();
+    }
+}
+
+/// ssh and the host's name; the command that is to run there follows.
+fn way(spec: &HostsSpec, name: &str) -> Vec<OsString> {
+    let default = || SSH.map(OsString::from).to_vec();
+    let ssh = Some(spec.ssh.clone()).filter(|ssh| !ssh.is_empty());
+    let mut words = ssh.unwrap_or_else(default);
+    words.push(name.into());
+    words
+}
+
+/// Gives the invitation to what will start the agent.
+fn invite(child: &mut Child, invitation: &Invitation) -> io::Result<OwnedFd> {
+    // Fits a pipe. One that has ended already is noticed by its end.
+    let said = child.stdin.as_mut().map_or(Ok(()), |stdin| {
+        stdin.write_all(invitation.to_line().as_bytes())
+    });
+    match said {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(error),
+        _ => Ok(pidfd_open(Pid::from_child(child), PidfdFlags::empty())?),
+    }
+}
+
+/// Checks that the setup fits a message.
+///
+/// # Errors
+/// [`JobError::Config`]: why not, and what to do.
+pub(super) fn check_setup(setup: &Setup) -> Result<(), JobError> {
+    let ranks = (0..setup.size).collect();
+    let setup = ToAgent::Setup(Box::new(Setup {
+        ranks,
+        ..setup.clone()
+    }));
+    let why = match AGENT.encode(&setup, &mut BytesMut::new()) {
+        Ok(()) => return Ok(()),
+        Err(FrameError::Unencodable) => {
+            "a path of the program, its folder or the settings is not UTF-8 and cannot be sent to other hosts: rename it".to_owned()
+        }
+        Err(error) => format!(
+            "the program's arguments and environment are too long for other hosts: {error}: put them into a file"
+        ),
+    };
+    Err(JobError::Config(why))
+}
+
+/// ssh gives the command to a shell.
+pub(super) fn quoted(path: &Path) -> OsString {
+    let is_plain = |byte: &u8| byte.is_ascii_alphanumeric() || b"/._-+".contains(byte);
+    let bytes = path.as_os_str().as_bytes();
+    if bytes.iter().all(is_plain) {
+        return path.into();
+    }
+    // Of bytes: a path need not be text.
+    let parts: Vec<&[u8]> = bytes.split(|byte| *byte == b'\'').collect();
+    let quoted = parts.join(&br"'\''"[..]);
+    OsString::from_vec([b"'", &quoted[..], b"'"].concat())
+}
+
+#[cfg(test)]
+mod telling_tests {
+    use super::*;
+    use std::path::PathBuf;
+    use std::process::Command;
+
+    /// A shell on the other side finds the very path, whatever bytes it has.
+    #[test]
+    fn a_shell_reads_a_quoted_path_as_it_is() {
+        let paths: [&[u8]; 7] = [
+            b"/usr/bin/refrain",
+            b"/a b/refrain",
+            b"/it's/'twice'/refrain",
+            b"/$HOME/`x`/refrain;exit 3",
+            b"/line\nbreak/refrain",
+            b"/latin1-\xe9 ;exit 3",
+            b"~/refrain",
+        ];
+        for path in paths {
+            let path = PathBuf::from(OsString::from_vec(path.to_vec()));
+            let mut script = OsString::from("printf %s ");
+            script.push(quoted(&path));
+            let said = Command::new("sh").arg("-c").arg(script).output();
+            let said = said.expect("there is a shell");
+            assert!(said.status.success(), "{path:?}");
+            assert_eq!(OsString::from_vec(said.stdout), path.as_os_str());
+        }
+    }
+
+    /// What no message holds is refused before any host is called.
+    #[test]
+    fn what_other_hosts_cannot_be_told_is_refused_with_the_remedy() {
+        let setup = |argument_bytes| Setup {
+            job: 1,
+            size: 100_000,
+            ranks: Vec::new(),
+            program: "/bin/true".into(),
+            arguments: vec!["x".repeat(argument_bytes).into()],
+            environment: Vec::new(),
+            folder: None,
+            pin: false,
+            config: Box::default(),
+        };
+        check_setup(&setup(100_000)).expect("it fits");
+        let error = check_setup(&setup(2 << 20)).expect_err("it does not");
+        assert!(error.to_string().contains("into a file"), "{error}");
+        let latin = OsString::from_vec(b"/home/andr\xe9".to_vec());
+        let no_text = Setup {
+            folder: Some(latin.clone().into()),
+            ..setup(1)
+        };
+        let error = check_setup(&no_text).expect_err("it is no text");
+        assert!(error.to_string().contains("rename it"), "{error}");
+        // Arguments need not be text.
+        let arguments = Setup {
+            arguments: vec![latin],
+            ..setup(1)
+        };
+        check_setup(&arguments).expect("bytes can be told");
+    }
+}

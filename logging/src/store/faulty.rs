@@ -1,0 +1,449 @@
+//! [`MemoryStore`]: a store on a simulated disk that behaves as badly as disks may.
+//!
+//! For tests and the simulator: no clock, no thread, no file; what it does follows from
+//! its seed and from calls of its [`MemoryDisk`]. Completions come late and in any
+//! order; operations fail, for a while or for good; the disk has an end; it stalls; and
+//! [`MemoryDisk::crash`] gives the bytes that a killed process could leave. It also
+//! holds the log to its side of the contract, and panics when that is broken.
+
+use super::disk::files::Files;
+use super::disk::pool::Pool;
+use super::disk::worker::{Work, written_bytes};
+use super::{Completion, FileNumber, Operation, Store, StoreError};
+use crate::segment::slot_offset;
+use refrain_storage::simulated::{self, Dice, SimulatedDisk};
+use refrain_storage::{Directory, Ended, Engine, Io, Transfer};
+use std::collections::{BTreeSet, VecDeque};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+pub use refrain_storage::simulated::Failure;
+
+/// Settings of a store in memory.
+#[derive(Clone, Debug)]
+pub struct MemoryOptions {
+    /// All chance follows from it.
+    pub seed: u64,
+    /// The beginning of the names of files.
+    pub file_prefix: String,
+    /// The job that chunks are sealed with.
+    pub job: u64,
+    /// How completions come.
+    pub delivery: Delivery,
+    /// Room for all files together, in bytes.
+    pub room_bytes: u64,
+}
+
+/// How completions come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Delivery {
+    /// At once, in order.
+    InOrder,
+    /// In any order; a poll gives none with this chance, in percent (below 100).
+    Shuffled {
+        /// Of polls in vain.
+        late_percent: u32,
+    },
+    /// When [`MemoryDisk::end`] says so.
+    ByHand,
+}
+
+/// Kinds of operations.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// Making a file, or using one again.
+    Open,
+    /// Writing a chunk.
+    Write,
+    /// Reading one.
+    Read,
+    /// Removing a file.
+    Delete,
+}
+
+/// How often operations fail.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum How {
+    /// This number of times, the next ones.
+    Next(u32),
+    /// With this chance, in percent.
+    Percent(u32),
+    /// Always.
+    Always,
+}
+
+/// Something that goes wrong.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Fault {
+    /// With which operations.
+    pub on: Kind,
+    /// With what.
+    pub failure: Failure,
+    /// How often.
+    pub how: How,
+}
+
+/// A file as it is found on the disk.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LeftFile {
+    /// Its name.
+    pub name: String,
+    /// All its bytes.
+    pub bytes: Vec<u8>,
+}
+
+#[derive(Debug)]
+struct State {
+    options: MemoryOptions,
+    stalled: bool,
+    faults: Vec<Fault>,
+    numbers: BTreeSet<FileNumber>,
+    under_way: VecDeque<Operation>,
+    ended: VecDeque<Completion>,
+    dice: Dice,
+    disk: SimulatedDisk,
+    files: Files,
+    engine: Box<dyn Engine<Work>>,
+    pool: Pool,
+}
+
+/// A store in memory; see the [module](self).
+#[derive(Debug)]
+pub struct MemoryStore {
+    state: Arc<Mutex<State>>,
+}
+
+/// The other end of a [`MemoryStore`]: what happens to it.
+#[derive(Clone, Debug)]
+pub struct MemoryDisk {
+    state: Arc<Mutex<State>>,
+}
+
+/// A panic in between is a test that fails: the disk is worth looking at still.
+fn lock(state: &Mutex<State>) -> MutexGuard<'_, State> {
+    state.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl MemoryStore {
+    /// An empty store.
+    ///
+    /// # Panics
+    /// Never: a simulated disk always has an engine.
+    pub fn new(options: MemoryOptions) -> Self {
+        let disk = SimulatedDisk::new(options.seed);
+        disk.set_room(options.room_bytes);
+        let directory = Directory::from(disk.clone());
+        let state = State {
+            stalled: false,
+            faults: Vec::new(),
+            numbers: BTreeSet::new(),
+            under_way: VecDeque::new(),
+            ended: VecDeque::new(),
+            dice: Dice::new(options.seed),
+            engine: directory.engine(Io::Auto, 1).expect("an engine"),
+            disk,
+            files: Files::new(directory, options.file_prefix.clone(), usize::MAX),
+            pool: Pool::new(1),
+            options,
+        };
+        Self {
+            state: Arc::new(Mutex::new(state)),
+        }
+    }
+
+    /// To let things happen to it, also when a log has it.
+    pub fn disk(&self) -> MemoryDisk {
+        let state = self.state.clone();
+        MemoryDisk { state }
+    }
+}
+
+impl Store for MemoryStore {
+    /// # Panics
+    /// When the caller breaks the contract.
+    fn submit(&mut self, operation: Operation) {
+        lock(&self.state).submit(operation);
+    }
+
+    fn poll(&mut self) -> Option<Completion> {
+        lock(&self.state).poll()
+    }
+
+    fn describe(&self) -> String {
+        "in memory".into()
+    }
+}
+
+impl Drop for MemoryStore {
+    fn drop(&mut self) {
+        if !std::thread::panicking() {
+            let mut state = lock(&self.state);
+            while !state.under_way.is_empty() {
+                state.end(0);
+            }
+            state.ended.clear();
+        }
+    }
+}
+
+impl State {
+    fn submit(&mut self, mut operation: Operation) {
+        self.check_contract(&operation);
+        if let Operation::Write { chunk, .. } = &mut operation {
+            chunk.seal(self.options.job);
+        }
+        self.under_way.push_back(operation);
+    }
+
+    fn check_contract(&mut self, operation: &Operation) {
+        match operation {
+            Operation::Open {
+                file,
+                header,
+                reuse,
+            } => {
+                assert!(self.numbers.insert(*file), "{file:?} was used before");
+                if let Some(old) = reuse {
+                    self.check_idle(*old);
+                    let slots = self.files.slots(*old);
+                    assert_eq!(slots, Some(header.slots), "a file of another length");
+                }
+            }
+            Operation::Write { file, slot, .. } | Operation::Read { file, slot, .. } => {
+                assert!(!self.is_leaving(*file), "{file:?} is being taken away");
+                let slots = self.files.slots(*file);
+                let slots = slots.unwrap_or_else(|| panic!("{file:?} is not there"));
+                assert!(*slot < slots, "{file:?} has no slot {slot}");
+            }
+            Operation::Delete { file } => self.check_idle(*file),
+        }
+    }
+
+    fn check_idle(&self, file: FileNumber) {
+        assert!(self.files.slots(file).is_some(), "{file:?} is not there");
+        let busy = self.under_way.iter().any(|other| match other {
+            Operation::Write { file: used, .. } | Operation::Read { file: used, .. } => {
+                *used == file
+            }
+            _ => false,
+        });
+        assert!(
+            !busy && !self.is_leaving(file),
+            "something is under way on {file:?}"
+        );
+    }
+
+    fn is_leaving(&self, file: FileNumber) -> bool {
+        self.under_way.iter().any(|other| match other {
+            Operation::Open { reuse, .. } => *reuse == Some(file),
+            Operation::Delete { file: left } => *left == file,
+            _ => false,
+        })
+    }
+
+    fn poll(&mut self) -> Option<Completion> {
+        if self.ended.is_empty() && !self.stalled && !self.under_way.is_empty() {
+            match self.options.delivery {
+                Delivery::InOrder => self.end(0),
+                Delivery::Shuffled { late_percent } => {
+                    if !self.dice.percent(late_percent) {
+                        let index = self.dice.below(self.under_way.len());
+                        self.end(index);
+                    }
+                }
+                Delivery::ByHand => {}
+            }
+        }
+        self.ended.pop_front()
+    }
+
+    fn end(&mut self, index: usize) {
+        let operation = self.under_way.remove(index);
+        let completion = self.carry_out(operation.expect("an operation under way"));
+        self.ended.push_back(completion);
+    }
+
+    fn carry_out(&mut self, operation: Operation) -> Completion {
+        let (kind, of_disk) = match operation {
+            // Of its header, new or not.
+            Operation::Open { .. } => (Kind::Open, simulated::Kind::WriteAt),
+            Operation::Write { .. } => (Kind::Write, simulated::Kind::Write),
+            Operation::Read { .. } => (Kind::Read, simulated::Kind::Read),
+            Operation::Delete { .. } => (Kind::Delete, simulated::Kind::Remove),
+        };
+        if let Some(failure) = self.fault(kind) {
+            self.disk.fail(of_disk, failure, 1);
+        }
+        let completion = match operation {
+            Operation::Open {
+                file,
+                header,
+                reuse,
+            } => Completion::Opened {
+                file,
+                result: match reuse {
+                    Some(old) => self.files.reuse(file, &header, old),
+                    None => self.files.make(file, &header),
+                },
+            },
+            Operation::Write { file, slot, chunk } => self.transfer(Work::Write {
+                file,
+                slot,
+                chunk,
+                copy: None,
+            }),
+            Operation::Read { file, slot, token } => {
+                let buffer = self.pool.take();
+                self.transfer(Work::Read {
+                    file,
+                    slot,
+                    buffer,
+                    token,
+                })
+            }
+            Operation::Delete { file } => Completion::Deleted {
+                file,
+                result: self.files.delete(file),
+            },
+        };
+        self.disk.heal();
+        completion
+    }
+
+    fn transfer(&mut self, work: Work) -> Completion {
+        if let Err(completion) = work.begin(&mut self.files, &mut *self.engine) {
+            return completion;
+        }
+        let mut ended = Vec::new();
+        let collected = self.engine.collect(true, &mut ended);
+        collected.expect("a simulated disk tells of every transfer");
+        let Some(Ended::Done { memory, result }) = ended.pop() else {
+            panic!("a transfer without a sync has one end");
+        };
+        let attempted = memory.attempt(&self.files);
+        memory.ended(result.map_err(|(_, error)| StoreError { attempted, error }))
+    }
+
+    /// Whether an operation fails now.
+    fn fault(&mut self, kind: Kind) -> Option<Failure> {
+        for fault in self.faults.iter_mut().filter(|fault| fault.on == kind) {
+            let fails = match &mut fault.how {
+                How::Next(0) => false,
+                How::Next(times) => {
+                    *times -= 1;
+                    true
+                }
+                How::Percent(percent) => self.dice.percent(*percent),
+                How::Always => true,
+            };
+            if fails {
+                return Some(fault.failure);
+            }
+        }
+        None
+    }
+
+    fn crash(&mut self) -> Vec<LeftFile> {
+        let mut dice = self.dice.clone();
+        let mut disk = self.disk.after_death(dice.any());
+        let mut files = self.files.in_copy(disk.clone().into());
+        for operation in &self.under_way {
+            // Not at all, in part, wholly.
+            let progress = dice.below(3);
+            if progress == 0 {
+                continue;
+            }
+            if progress == 1 {
+                disk.stop_at(disk.steps() + dice.below(3) as u64);
+            }
+            match operation {
+                Operation::Open {
+                    file,
+                    header,
+                    reuse: Some(old),
+                } => drop(files.reuse(*file, header, *old)),
+                Operation::Open { file, header, .. } => drop(files.make(*file, header)),
+                Operation::Write { file, slot, chunk } => {
+                    let bytes = chunk.chunk_bytes()[..written_bytes(chunk)].to_vec();
+                    let mut engine = Directory::from(disk.clone()).engine(Io::Auto, 1);
+                    if let (Ok(file), Ok(engine)) = (files.open(*file), &mut engine) {
+                        let place = slot_offset(*slot);
+                        engine.begin(Transfer::new(file, place, bytes.len(), false, bytes));
+                        drop(engine.collect(true, &mut Vec::new()));
+                    }
+                }
+                Operation::Read { .. } => {}
+                Operation::Delete { file } => drop(files.delete(*file)),
+            }
+            if progress == 1 {
+                disk = disk.after_death(dice.any());
+                files = files.in_copy(disk.clone().into());
+            }
+        }
+        self.dice = dice;
+        left(&disk)
+    }
+}
+
+fn left(disk: &SimulatedDisk) -> Vec<LeftFile> {
+    let files = disk.files().into_iter();
+    files
+        .map(|(name, bytes)| LeftFile { name, bytes })
+        .collect()
+}
+
+impl MemoryDisk {
+    /// Operations that have not ended.
+    pub fn under_way(&self) -> usize {
+        lock(&self.state).under_way.len()
+    }
+
+    /// Ends one operation, counted in the order of submission; its completion comes with
+    /// the next poll.
+    ///
+    /// # Panics
+    /// When there is no such operation.
+    pub fn end(&self, index: usize) {
+        lock(&self.state).end(index);
+    }
+
+    /// With `true` nothing ends any more by itself; with `false` it does again.
+    pub fn stall(&self, stalled: bool) {
+        lock(&self.state).stalled = stalled;
+    }
+
+    /// Changes how completions come.
+    pub fn deliver(&self, delivery: Delivery) {
+        lock(&self.state).options.delivery = delivery;
+    }
+
+    /// From now on operations fail, after earlier faults that fit.
+    pub fn fail(&self, fault: Fault) {
+        lock(&self.state).faults.push(fault);
+    }
+
+    /// No operation fails any more.
+    pub fn heal(&self) {
+        lock(&self.state).faults.clear();
+    }
+
+    /// Room for all files together, in bytes. Files that are there stay.
+    pub fn set_room_bytes(&self, room_bytes: u64) {
+        lock(&self.state).disk.set_room(room_bytes);
+    }
+
+    /// The files as they are.
+    pub fn files(&self) -> Vec<LeftFile> {
+        left(&lock(&self.state).disk)
+    }
+
+    /// The files as they could be found if the process were killed, or its host reset,
+    /// now: each operation that is under way has not happened, has happened, or has
+    /// happened in part; of a write, any of its sectors of 512 bytes. The store goes on
+    /// unharmed; ask again for another outcome.
+    pub fn crash(&self) -> Vec<LeftFile> {
+        lock(&self.state).crash()
+    }
+}
+
+#[cfg(test)]
+mod tests;

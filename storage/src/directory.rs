@@ -1,0 +1,302 @@
+//! A [`Directory`] and its [`File`]s: real ones, or those of a simulated disk. All calls
+//! block; transfers that do not are those of an [`Engine`].
+//!
+//! Files are made for their owner alone, whatever the umask. A name is one part of a
+//! path. Nothing is stable before its sync: content by [`File::sync`], names by
+//! [`Directory::sync`].
+
+use crate::engine::{Bytes, Engine, Inline, Io, Memory};
+#[cfg(any(test, feature = "test-doubles"))]
+use crate::simulated::{SimulatedDisk, SimulatedFile};
+use crate::system::{SystemDirectory, SystemFile};
+use crate::thread::Threaded;
+use crate::uring::Uring;
+use std::fmt;
+use std::io;
+use std::os::fd::BorrowedFd;
+use std::path::{Path, PathBuf};
+
+/// Where files are. Clones are the same one.
+#[derive(Clone, Debug)]
+pub struct Directory(Place);
+
+#[derive(Clone, Debug)]
+enum Place {
+    System(SystemDirectory),
+    #[cfg(any(test, feature = "test-doubles"))]
+    Simulated(SimulatedDisk),
+}
+
+/// An open file. Clones are the same one.
+#[derive(Clone, Debug)]
+pub struct File(Handle);
+
+#[derive(Clone, Debug)]
+enum Handle {
+    System(SystemFile),
+    #[cfg(any(test, feature = "test-doubles"))]
+    Simulated(SimulatedFile),
+}
+
+/// Calls the same method of either kind.
+macro_rules! either {
+    ($kind:ident, $this:expr, $inner:ident => $call:expr) => {
+        match &$this.0 {
+            $kind::System($inner) => $call,
+            #[cfg(any(test, feature = "test-doubles"))]
+            $kind::Simulated($inner) => $call,
+        }
+    };
+}
+
+#[cfg(any(test, feature = "test-doubles"))]
+impl From<SimulatedDisk> for Directory {
+    fn from(disk: SimulatedDisk) -> Self {
+        Self(Place::Simulated(disk))
+    }
+}
+
+impl From<SystemFile> for File {
+    fn from(file: SystemFile) -> Self {
+        Self(Handle::System(file))
+    }
+}
+
+#[cfg(any(test, feature = "test-doubles"))]
+impl From<SimulatedFile> for File {
+    fn from(file: SimulatedFile) -> Self {
+        Self(Handle::Simulated(file))
+    }
+}
+
+impl Directory {
+    /// A directory that is there; the process may change its own afterwards.
+    ///
+    /// # Errors
+    /// Of the system; `NotADirectory` where something else is there.
+    pub fn open(path: &Path) -> io::Result<Self> {
+        SystemDirectory::open(path).map(|directory| Self(Place::System(directory)))
+    }
+
+    /// The same for files that are written past the page cache where the file system
+    /// can: places, lengths and addresses of transfers are multiples of
+    /// [`BLOCK_BYTES`](crate::BLOCK_BYTES). Writes a first file, of which nothing stays.
+    ///
+    /// # Errors
+    /// When no file can be made and written there.
+    pub fn past_the_page_cache(self) -> io::Result<Self> {
+        match self.0 {
+            Place::System(directory) => Ok(Self(Place::System(directory.probe()?))),
+            #[cfg(any(test, feature = "test-doubles"))]
+            Place::Simulated(_) => Ok(self),
+        }
+    }
+
+    /// The names in it, in any order.
+    ///
+    /// # Errors
+    /// Of the system.
+    pub fn names(&self) -> io::Result<Vec<String>> {
+        either!(Place, self, directory => directory.names())
+    }
+
+    /// Makes an empty file, to be written and read.
+    ///
+    /// # Errors
+    /// Of the system; `AlreadyExists` where the name is taken.
+    pub fn create(&self, name: &str) -> io::Result<File> {
+        either!(Place, self, directory => directory.create(name).map(File::from))
+    }
+
+    /// Opens a file, to be written and read.
+    ///
+    /// # Errors
+    /// Of the system.
+    pub fn open_file(&self, name: &str) -> io::Result<File> {
+        either!(Place, self, directory => directory.open_file(name).map(File::from))
+    }
+
+    /// Opens a file, to be read through the page cache.
+    ///
+    /// # Errors
+    /// Of the system.
+    pub fn open_to_read(&self, name: &str) -> io::Result<File> {
+        either!(Place, self, directory => directory.open_to_read(name).map(File::from))
+    }
+
+    /// Renames a file atomically; a file with the new name is replaced.
+    ///
+    /// # Errors
+    /// Of the system.
+    pub fn rename(&self, from: &str, to: &str) -> io::Result<()> {
+        either!(Place, self, directory => directory.rename(from, to))
+    }
+
+    /// Renames a file.
+    ///
+    /// # Errors
+    /// Of the system; `AlreadyExists` where the new name is taken.
+    pub fn rename_to_new(&self, from: &str, to: &str) -> io::Result<()> {
+        either!(Place, self, directory => directory.rename_to_new(from, to))
+    }
+
+    /// Removes a file; it may be gone already.
+    ///
+    /// # Errors
+    /// Of the system.
+    pub fn remove(&self, name: &str) -> io::Result<()> {
+        either!(Place, self, directory => directory.remove(name))
+    }
+
+    /// Syncs the names: what was created, renamed and removed survives a loss of power.
+    ///
+    /// # Errors
+    /// Of the system.
+    pub fn sync(&self) -> io::Result<()> {
+        either!(Place, self, directory => directory.sync())
+    }
+
+    /// The path of a name; that of the directory for "".
+    pub fn path(&self, name: &str) -> PathBuf {
+        either!(Place, self, directory => directory.path(name))
+    }
+
+    /// An engine for files of this directory, with `under_way_max` transfers at once, or
+    /// fewer.
+    ///
+    /// # Errors
+    /// When io_uring was demanded and is not there, or the system gives no thread.
+    pub fn engine<M>(&self, io: Io, under_way_max: usize) -> io::Result<Box<dyn Engine<M>>>
+    where
+        M: Memory + fmt::Debug + Send,
+    {
+        let is_memory = match &self.0 {
+            Place::System(directory) => directory.is_memory(),
+            #[cfg(any(test, feature = "test-doubles"))]
+            Place::Simulated(disk) => return Ok(Box::new(disk.engine(under_way_max))),
+        };
+        let threaded = |reason| Threaded::start(under_way_max, reason);
+        Ok(match io {
+            Io::Plain => Box::new(Inline::new(None)),
+            Io::Thread => Box::new(threaded(None)?),
+            Io::Uring => Box::new(Uring::new(under_way_max)?),
+            // A write is a copy: io_uring would have another thread make it.
+            Io::Auto if is_memory => Box::new(Inline::new(Some("tmpfs".into()))),
+            Io::Auto => match Uring::new(under_way_max) {
+                Ok(uring) => Box::new(uring),
+                // Not there, or not allowed.
+                Err(error) => Box::new(threaded(Some(format!("no io_uring: {error}")))?),
+            },
+        })
+    }
+
+    /// Whether it is of tmpfs.
+    pub fn is_memory(&self) -> bool {
+        either!(Place, self, directory => directory.is_memory())
+    }
+
+    /// "direct", or "buffered".
+    pub fn access(&self) -> &'static str {
+        let is_direct = either!(Place, self, directory => directory.is_direct());
+        if is_direct { "direct" } else { "buffered" }
+    }
+}
+
+impl File {
+    /// Its length in bytes.
+    ///
+    /// # Errors
+    /// Of the system.
+    pub fn length(&self) -> io::Result<u64> {
+        either!(Handle, self, file => file.length())
+    }
+
+    /// Cuts the file, or fills it with zeros.
+    ///
+    /// # Errors
+    /// Of the system.
+    pub fn set_length(&self, bytes: u64) -> io::Result<()> {
+        either!(Handle, self, file => file.set_length(bytes))
+    }
+
+    /// Makes the file at least `bytes` long, and takes the room for that now where the
+    /// file system can.
+    ///
+    /// # Errors
+    /// Of the system; `StorageFull` where there is no room.
+    pub fn take_room(&self, bytes: u64) -> io::Result<()> {
+        either!(Handle, self, file => file.take_room(bytes))
+    }
+
+    /// Reads at a place, as far as the file goes; returns how many bytes.
+    ///
+    /// # Errors
+    /// Of the system.
+    pub fn read_at(&self, place: u64, into: &mut [u8]) -> io::Result<usize> {
+        either!(Handle, self, file => file.read_at(place, into))
+    }
+
+    /// Writes all bytes at a place.
+    ///
+    /// # Errors
+    /// Of the system; the content at the place is unknown then.
+    pub fn write_at(&self, place: u64, bytes: &[u8]) -> io::Result<()> {
+        either!(Handle, self, file => file.write_at(place, bytes))
+    }
+
+    /// Syncs content and length: they survive a loss of power. After an error, what was
+    /// not synced before counts as lost.
+    ///
+    /// # Errors
+    /// Of the system.
+    pub fn sync(&self) -> io::Result<()> {
+        either!(Handle, self, file => file.sync())
+    }
+
+    /// Asks the system to read these bytes into the page cache.
+    pub fn read_ahead(&self, place: u64, bytes: u64) {
+        either!(Handle, self, file => file.read_ahead(place, bytes));
+    }
+
+    /// Whether a clone of it is held elsewhere, for instance by a transfer.
+    pub fn is_shared(&self) -> bool {
+        either!(Handle, self, file => file.is_shared())
+    }
+
+    pub(crate) fn is_direct(&self) -> bool {
+        either!(Handle, self, file => file.is_direct())
+    }
+
+    pub(crate) fn sync_data(&self) -> io::Result<()> {
+        match &self.0 {
+            Handle::System(file) => file.sync_data(),
+            #[cfg(any(test, feature = "test-doubles"))]
+            Handle::Simulated(file) => file.sync(),
+        }
+    }
+
+    /// One piece of a transfer, by one call.
+    pub(crate) fn transfer(&self, place: u64, rest: Bytes<'_>) -> io::Result<usize> {
+        self.system().transfer(place, rest)
+    }
+
+    pub(crate) fn descriptor(&self) -> BorrowedFd<'_> {
+        self.system().descriptor()
+    }
+
+    fn system(&self) -> &SystemFile {
+        match &self.0 {
+            Handle::System(file) => file,
+            #[cfg(any(test, feature = "test-doubles"))]
+            Handle::Simulated(_) => panic!("an engine of the system for a simulated file"),
+        }
+    }
+
+    #[cfg(any(test, feature = "test-doubles"))]
+    pub(crate) fn simulated(&self) -> &SimulatedFile {
+        match &self.0 {
+            Handle::Simulated(file) => file,
+            Handle::System(_) => panic!("a simulated engine for a file of the system"),
+        }
+    }
+}

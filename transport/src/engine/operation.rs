@@ -1,0 +1,192 @@
+//! Internal operations: steps that progress issues by itself, at other times in each
+//! life, such as those of a collective that does not block.
+//!
+//! An operation begins and ends with calls of the program. Between them its steps are
+//! sent on a stream of its own, count nothing and make no events: what another life
+//! must know of them follows from the call that began it. STREAM-1 to STREAM-6,
+//! docs/design/internal-operations.md
+
+use super::buffer::{ReceiveBuffer, SendBuffer};
+use super::request::{Kind, Outcome, RequestId, State, Status};
+use super::{Engine, EngineError, SendTo, Started};
+use crate::matching::{Envelope, Pattern};
+use crate::protocol::Protocol;
+use refrain_ring::{Clock, Stream};
+
+/// An operation under way, as those hold it that issue its steps.
+#[derive(Debug)]
+pub struct InternalOperation {
+    id: RequestId,
+    stream: Stream,
+    begun_at: Clock,
+}
+
+impl InternalOperation {
+    /// Its request: what the program waits for. Its id in events is the clock at which
+    /// the operation began.
+    pub fn id(&self) -> RequestId {
+        self.id
+    }
+
+    /// Its stream.
+    pub fn stream(&self) -> Stream {
+        self.stream
+    }
+}
+
+/// Which streams have an operation.
+#[derive(Debug, Default)]
+pub(super) struct Operations {
+    /// By internal stream: when its operation began.
+    begun_at: Vec<Option<Clock>>,
+    open: usize,
+}
+
+impl Operations {
+    #[inline]
+    pub fn is_any_open(&self) -> bool {
+        self.open > 0
+    }
+
+    /// Streams of operations whose end the program has not seen.
+    pub fn open_streams(&self) -> impl Iterator<Item = Stream> {
+        let streams = (1..).map(Stream).zip(&self.begun_at);
+        streams.filter_map(|(stream, begun_at)| begun_at.map(|_| stream))
+    }
+
+    /// Clock at the beginning of the oldest operation that is open.
+    pub fn oldest(&self) -> Option<Clock> {
+        self.begun_at.iter().copied().flatten().min()
+    }
+
+    /// The lowest stream that is free: the same in each life. STREAM-2
+    fn take(&mut self, clock: Clock) -> Option<Stream> {
+        let free = self.begun_at.iter().position(Option::is_none);
+        let index = free.unwrap_or(self.begun_at.len());
+        let stream = Stream(u16::try_from(index + 1).ok()?);
+        if stream > Stream::MAX {
+            return None;
+        }
+        match free {
+            Some(index) => self.begun_at[index] = Some(clock),
+            None => self.begun_at.push(Some(clock)),
+        }
+        self.open += 1;
+        Some(stream)
+    }
+
+    fn give_back(&mut self, stream: Stream) {
+        let begun_at = self.begun_at[stream.internal_index()].take();
+        self.open -= usize::from(begun_at.is_some());
+    }
+}
+
+impl<P: Protocol> Engine<P> {
+    /// Begins an internal operation, as one operation of the clock. Its end is waited
+    /// for by [its request](InternalOperation::id), as that of a send; whoever tells the program
+    /// of it [retires](Engine::retire) the request, and the stream is free again.
+    /// STREAM-2
+    ///
+    /// # Errors
+    /// When as many are open as there are streams.
+    pub fn begin_internal(&mut self) -> Result<InternalOperation, EngineError> {
+        let begun_at = self.tick();
+        let stream = self.operations.take(begun_at);
+        let stream = stream.ok_or(EngineError::NoStream {
+            open: self.operations.open,
+        })?;
+        let kind = Kind::Operation(stream);
+        let id = self.requests.add(begun_at, kind, State::Operating);
+        Ok(InternalOperation {
+            id,
+            stream,
+            begun_at,
+        })
+    }
+
+    /// Begins a send of an operation. No operation of the clock: its number is that of
+    /// the next message on the stream, so the operation issues its sends to each rank in
+    /// one order in all lives. It passes the gate as every emission. STREAM-3, GATE-1
+    ///
+    /// # Errors
+    /// As [`Engine::start_send`].
+    ///
+    /// # Panics
+    /// When the job has no such rank.
+    pub fn send_internal(
+        &mut self,
+        operation: &InternalOperation,
+        mut buffer: SendBuffer,
+        to: SendTo,
+    ) -> Result<Started, EngineError> {
+        let InternalOperation {
+            stream, begun_at, ..
+        } = *operation;
+        if self.plays_again {
+            self.send_again(begun_at, stream, &mut buffer, to)?;
+        }
+        self.send_on(stream, begun_at, buffer, to)
+    }
+
+    /// Begins a receive of an operation: of the next internal message with just this
+    /// envelope. No operation of the clock, and no event whatever the protocol logs: the
+    /// match follows from the order of the source's stream, if no other operation that
+    /// is under way there sends messages with this envelope. STREAM-4
+    ///
+    /// # Panics
+    /// When the job has no such rank.
+    pub fn receive_internal(
+        &mut self,
+        operation: &InternalOperation,
+        buffer: ReceiveBuffer,
+        from: Envelope,
+    ) -> RequestId {
+        let pattern = Pattern {
+            context: from.context,
+            source: Some(from.source),
+            tag: Some(from.tag),
+        };
+        let id = self.add_step(operation.begun_at, buffer);
+        match self.inbox.internal.take_unexpected(&pattern) {
+            Some((_, index)) => self.deliver(index, id),
+            None => self.post_internal(id, pattern),
+        }
+        id
+    }
+
+    fn post_internal(&mut self, id: RequestId, pattern: Pattern) {
+        let posted = self.inbox.internal.post(pattern, id);
+        if let Some(receiving) = self.requests.receiving(id) {
+            receiving.posted = Some(posted);
+        }
+    }
+
+    /// All steps of an operation have ended, and their requests are retired: its own is
+    /// complete.
+    pub fn finish_internal(&mut self, operation: InternalOperation) {
+        let status = Status {
+            source: self.options.rank,
+            tag: 0,
+            bytes: 0,
+            cancelled: false,
+        };
+        let outcome = Outcome {
+            status,
+            truncated_to: None,
+        };
+        self.requests.finish(operation.id, outcome);
+    }
+
+    /// The program is told of the end of a request.
+    #[cold]
+    pub(super) fn note_end(&mut self, id: RequestId) {
+        if self.plays_again {
+            self.saw_end(id);
+        }
+        let kind = self.requests.get(id).map(|request| request.kind);
+        if let Some(Kind::Operation(stream)) = kind {
+            self.operations.give_back(stream);
+            self.stream_is_over(stream);
+        }
+    }
+}

@@ -1,0 +1,319 @@
+//! Internal operations: what their steps leave alone, what they match, and which
+//! streams they have.
+
+use crate::lives::scenes::Pair;
+use crate::memory::{receive_buffer, send_buffer};
+use crate::networks;
+use crate::recorder::found;
+use crate::rig::{Receipt, Rig, Sent, Setup, UNTOUCHED, all_from, from, from_any, payload, to};
+use refrain_ring::{Rank, Ssn, Stream};
+use refrain_transport::engine::{EngineError, InternalOperation, NotBetween, SendTo, Started};
+use refrain_transport::matching::{Envelope, Pattern};
+
+const ANY: Pattern = Pattern {
+    context: 0,
+    source: None,
+    tag: None,
+};
+
+fn envelope(source: u32, tag: i32) -> Envelope {
+    Envelope {
+        context: 0,
+        source: Rank(source),
+        tag,
+    }
+}
+
+impl Rig {
+    fn begin_internal(&mut self, rank: usize) -> InternalOperation {
+        let begun = self.engines[rank].begin_internal();
+        begun.expect("a stream is free")
+    }
+
+    fn send_internal(
+        &mut self,
+        from: usize,
+        operation: &InternalOperation,
+        to: SendTo,
+        bytes: &[u8],
+    ) -> Sent {
+        let room = self.room(bytes);
+        let buffer = send_buffer(&room);
+        let started = self.engines[from].send_internal(operation, buffer, to);
+        Sent {
+            from,
+            room,
+            started: started.expect("the log can hold it"),
+        }
+    }
+
+    fn receive_internal(
+        &mut self,
+        at: usize,
+        operation: &InternalOperation,
+        from: Envelope,
+        bytes: usize,
+    ) -> Receipt {
+        let room = self.room(&vec![UNTOUCHED; bytes]);
+        let buffer = receive_buffer(&room, bytes);
+        let id = self.engines[at].receive_internal(operation, buffer, from);
+        Receipt { at, id, room }
+    }
+
+    /// The program is told that it is complete.
+    fn end_operation(&mut self, rank: usize, operation: InternalOperation) {
+        let id = operation.id();
+        self.engines[rank].finish_internal(operation);
+        assert!(self.engines[rank].outcome(id).is_some());
+        self.engines[rank].retire(id);
+    }
+}
+
+/// Of all lengths, with the receive first or not, synchronous or not; the clock stays
+/// where the operation began, and nothing is an event.
+// STREAM-4
+#[test]
+fn steps_count_nothing_and_make_no_events() {
+    for network in networks::all() {
+        for keeps in [false, true] {
+            let setup = Setup::new(network.clone());
+            let setup = if keeps { setup.keeping(8 << 20) } else { setup };
+            let mut rig = setup.build();
+            let operations = [0, 1].map(|rank| rig.begin_internal(rank));
+            let begun = [0, 1].map(|rank: usize| rig.engines[rank].now());
+            for (tag, bytes) in (0..).zip([0, 1, 100, 20_000, 100_000]) {
+                for (posted_first, synchronous) in [(true, false), (false, false), (false, true)] {
+                    let data = payload(tag as u64, bytes);
+                    let to = SendTo {
+                        synchronous,
+                        ..to(1, tag)
+                    };
+                    let (sent, receipt) = if posted_first {
+                        let from = envelope(0, tag);
+                        let receipt = rig.receive_internal(1, &operations[1], from, bytes);
+                        (rig.send_internal(0, &operations[0], to, &data), receipt)
+                    } else {
+                        let sent = rig.send_internal(0, &operations[0], to, &data);
+                        rig.settle();
+                        let from = envelope(0, tag);
+                        (sent, rig.receive_internal(1, &operations[1], from, bytes))
+                    };
+                    let (outcome, received) = rig.finish_receive(&receipt);
+                    assert!(received == data);
+                    assert_eq!(outcome.status.source, Rank(0));
+                    rig.finish_send(&sent);
+                }
+            }
+            for (rank, operation) in operations.into_iter().enumerate() {
+                assert_eq!(rig.engines[rank].now(), begun[rank]);
+                rig.end_operation(rank, operation);
+                assert!(rig.protocols[rank].events().is_empty());
+            }
+            rig.end();
+        }
+    }
+}
+
+/// With the same context, tag and source: whatever the program asks for.
+// STREAM-4
+#[test]
+fn the_program_and_operations_never_get_each_other_s_messages() {
+    for network in networks::all() {
+        let mut rig = Setup::new(network).build();
+        let operations = [0, 1].map(|rank| rig.begin_internal(rank));
+        // Receives of any source and tag wait before an internal message comes,
+        let first = rig.receive(1, ANY, 8);
+        rig.send_internal(0, &operations[0], to(1, 1), &payload(1, 8));
+        rig.settle();
+        assert!(!rig.is_received(&first));
+        // and none is found when it is there.
+        for pattern in [ANY, from(0, 1), all_from(0), from_any(1)] {
+            assert!(rig.engines[1].find(&pattern).is_none());
+            assert!(rig.engines[1].take_matched(&pattern).is_none());
+        }
+        // A receive of an operation waits, and one of the program gets the message.
+        let early = rig.receive_internal(1, &operations[1], envelope(0, 2), 8);
+        rig.send(0, to(1, 2), &payload(2, 8));
+        assert!(rig.finish_receive(&first).1 == payload(2, 8));
+        rig.send(0, to(1, 1), &payload(3, 8));
+        rig.settle();
+        assert!(!rig.is_received(&early));
+        let late = rig.receive_internal(1, &operations[1], envelope(0, 1), 8);
+        assert!(rig.finish_receive(&late).1 == payload(1, 8));
+        rig.expect(1, from(0, 1), &payload(3, 8));
+        rig.send_internal(0, &operations[0], to(1, 2), &payload(4, 8));
+        assert!(rig.finish_receive(&early).1 == payload(4, 8));
+        // To itself, too.
+        rig.send_internal(1, &operations[1], to(1, 5), &payload(5, 8));
+        assert!(rig.engines[1].find(&ANY).is_none());
+        let own = rig.receive_internal(1, &operations[1], envelope(1, 5), 8);
+        assert!(rig.finish_receive(&own).1 == payload(5, 8));
+        let [zero, one] = operations;
+        rig.end_operation(0, zero);
+        rig.end_operation(1, one);
+        rig.end();
+    }
+}
+
+/// The lowest one that is free; an operation that is complete keeps its own until the
+/// program is told.
+// STREAM-2
+#[test]
+fn an_operation_has_the_lowest_free_stream_until_the_program_sees_its_end() {
+    let mut rig = Setup::new(networks::calm()).build();
+    let clock = rig.engines[0].now().0;
+    let [one, two, three] = [1, 2, 3].map(|stream| {
+        let operation = rig.begin_internal(0);
+        assert_eq!(operation.stream(), Stream(stream));
+        assert_eq!(rig.engines[0].now().0, clock + u64::from(stream));
+        operation
+    });
+    let id = two.id();
+    let begun_at = rig.engines[0].posted_at(id);
+    assert_eq!(begun_at.map(|it| it.0), Some(clock + 2), "its id in events");
+    rig.engines[0].finish_internal(two);
+    let four = rig.begin_internal(0);
+    assert_eq!(four.stream(), Stream(4), "nobody has seen that two is over");
+    rig.engines[0].retire(id);
+    rig.end_operation(0, one);
+    let again = [1, 2, 5].map(|stream| {
+        let operation = rig.begin_internal(0);
+        assert_eq!(operation.stream(), Stream(stream));
+        operation
+    });
+    let all = again.into_iter().chain([three, four]);
+    all.for_each(|operation| rig.end_operation(0, operation));
+    rig.end();
+}
+
+// STREAM-2
+#[test]
+fn more_operations_than_streams_are_an_error() {
+    let mut rig = Setup::new(networks::calm()).build();
+    let mut operations: Vec<_> = (0..Stream::MAX.0).map(|_| rig.begin_internal(0)).collect();
+    let refused = rig.engines[0].begin_internal();
+    assert!(matches!(refused, Err(EngineError::NoStream { open: 4095 })));
+    let last = operations.pop().expect("many");
+    rig.end_operation(0, last);
+    operations.push(rig.begin_internal(0));
+    for operation in operations {
+        rig.end_operation(0, operation);
+    }
+    rig.end();
+}
+
+/// Whenever steps are issued, the program's messages have the same numbers.
+// STREAM-1
+#[test]
+fn numbers_of_the_program_s_messages_do_not_depend_on_steps() {
+    let matches = |steps_before: [usize; 4]| {
+        let mut rig = Setup::new(networks::calm()).build();
+        let operation = rig.begin_internal(0);
+        for (tag, steps) in (0..).zip(steps_before) {
+            for _ in 0..steps {
+                rig.send_internal(0, &operation, to(1, 9), &payload(9, 8));
+            }
+            rig.send(0, to(1, tag), &payload(tag as u64, 8));
+        }
+        for tag in 0..4 {
+            let receipt = rig.receive(1, from_any(tag), 8);
+            rig.finish_receive(&receipt);
+        }
+        rig.protocols[1].matches()
+    };
+    let numbers: Vec<Ssn> = matches([0; 4]).into_iter().map(|(_, _, ssn)| ssn).collect();
+    assert_eq!(numbers, [0, 1, 2, 3].map(Ssn));
+    for steps_before in [[3, 0, 0, 1], [0, 2, 2, 2], [1, 0, 7, 0]] {
+        assert_eq!(matches(steps_before), matches([0; 4]));
+    }
+}
+
+/// No checkpoint is taken with an open operation, and none frees what it has got.
+// STREAM-5
+#[test]
+fn an_open_operation_keeps_what_it_has_got() {
+    let mut rig = Setup::new(networks::calm()).keeping(1 << 20).build();
+    let operations = [0, 1].map(|rank| rig.begin_internal(rank));
+    for message in 0..3 {
+        rig.send_internal(0, &operations[0], to(1, 1), &payload(message, 8));
+        rig.send(0, to(1, 1), &payload(message, 8));
+        let receipt = rig.receive_internal(1, &operations[1], envelope(0, 1), 8);
+        assert!(rig.finish_receive(&receipt).1 == payload(message, 8));
+        rig.expect(1, from(0, 1), &payload(message, 8));
+    }
+    let open = rig.engines[1].state();
+    let begun_at = rig.engines[1].posted_at(operations[1].id());
+    let begun_at = begun_at.expect("it is open");
+    assert_eq!(open, Err(NotBetween::OpenOperation { begun_at }));
+    rig.engines[1].publish_horizon();
+    rig.settle();
+    let kept = rig.engines[0].log_kept_from(Rank(1));
+    assert_eq!(kept.of(Stream::PROGRAM), Ssn(3));
+    assert_eq!(kept.of(Stream(1)).count(), 0);
+    let [zero, one] = operations;
+    rig.end_operation(1, one);
+    assert!(rig.engines[1].state().is_ok());
+    rig.engines[1].publish_horizon();
+    rig.settle();
+    let kept = rig.engines[0].log_kept_from(Rank(1));
+    assert_eq!(kept.of(Stream(1)).count(), 3);
+    rig.end_operation(0, zero);
+    rig.end();
+}
+
+/// Rank 0 has sent two steps and died. In its next life the program sees an event
+/// without a record when this many are sent again, and others come later.
+fn later_life(before: usize, behind: usize) -> Option<EngineError> {
+    let network = networks::all().into_iter().next();
+    let mut pair = Pair::new(network.expect("one"));
+    let step = |pair: &mut Pair, operation: &InternalOperation, message| {
+        let room = pair.room(&payload(message, 8));
+        let sent = pair
+            .engine(0)
+            .send_internal(operation, send_buffer(&room), to(1, 1));
+        sent.map(|started| assert!(matches!(started, Started::Done(_) | Started::Pending(_))))
+    };
+    let operation = pair.engine(0).begin_internal().expect("a free stream");
+    for message in 0..2 {
+        step(&mut pair, &operation, message).expect("nothing is wrong yet");
+    }
+    pair.settle();
+    pair.lay_down(0);
+    pair.raise(0, 1);
+    pair.settle();
+    let operation = pair.engine(0).begin_internal().expect("a free stream");
+    for message in 0..before {
+        step(&mut pair, &operation, message as u64).expect("nothing is wrong yet");
+    }
+    pair.hold_commits(0);
+    let clock = pair.engine(0).tick();
+    pair.engine(0).note_probe(clock, &found(Rank(1)), Ssn(0));
+    for message in before..before + behind {
+        let sent = step(&mut pair, &operation, message as u64);
+        sent.expect("it may still come to all of them");
+    }
+    pair.settle();
+    let id = operation.id();
+    pair.engine(0).finish_internal(operation);
+    pair.engine(0).retire(id);
+    pair.engine(0).progress().err()
+}
+
+/// An operation may have been farther in the earlier life, but not when it is over.
+// STREAM-6
+// REC-9
+#[test]
+fn an_open_stream_is_compared_when_its_operation_is_over() {
+    for (before, behind) in [(0, 2), (1, 1), (2, 0), (2, 1), (0, 3)] {
+        let error = later_life(before, behind);
+        assert!(error.is_none(), "{before}, {behind}: {error:?}");
+    }
+    for (before, behind) in [(0, 0), (1, 0), (0, 1)] {
+        let error = later_life(before, behind);
+        let Some(EngineError::RecordMissing { peer, first, .. }) = error else {
+            panic!("{before}, {behind}: {error:?}");
+        };
+        assert_eq!((peer, first.stream()), (Rank(1), Stream(1)));
+        assert_eq!(first.count(), (before + behind) as u64);
+    }
+}
