@@ -98,9 +98,7 @@ const CONNECT_MAX: Duration = STRANGER_WAIT;
 /// Why there is no conversation, and what to do.
 fn unreachable(error: &WireError) -> String {
     match error {
-        WireError::Unproven | WireError::Secure(_) => format!(
-            "{error}: name the file of its --secret with --checkpoint-secret, or none if it has none"
-        ),
+        WireError::Unproven | WireError::Secure(_) => "it does not know the secret: name the file of its --secret with --checkpoint-secret, or none if it has none".into(),
         WireError::Timeout => "it has accepted the connection and does not answer: continue it if it is stopped, or choose another place".into(),
         WireError::Io(error) if error.kind() == ErrorKind::PermissionDenied => error.to_string(),
         WireError::Frame(error) => error.to_string(),

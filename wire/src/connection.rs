@@ -380,8 +380,8 @@ impl Connection {
                 }
             }
         }
-        if self.outgoing.capacity() > READ_BYTES {
-            // A burst is no reason to hold its memory for ever.
+        // A burst is no reason to hold its memory for ever.
+        if self.outgoing.try_reclaim(READ_BYTES + 1) {
             self.outgoing = BytesMut::new();
         }
         Ok(())

@@ -27,13 +27,13 @@ mod writer;
 
 pub use delivery::Delivery;
 pub use libfabric::LibfabricPort;
-pub use port::{EndpointPort, Port, PortError, ProviderPort, WritingEndpoint};
+pub use port::{EndpointPort, Port, PortError, ProviderPort};
 pub use rings::{Loaded, RemoteRings, RingKey};
 pub use verbs::{VERBS, VerbsPort};
 pub use writer::RemoteWriter;
 
 use refrain_libfabric::Error;
-use refrain_native::LoadError;
+use refrain_libfabric::native::LoadError;
 use thiserror::Error as ThisError;
 
 /// What can go wrong with one-sided commits.

@@ -8,8 +8,9 @@ use crate::message::RemoteRing;
 use crate::ring::RingMemory;
 use core::fmt::Debug;
 use core::time::Duration;
-use refrain_native::{Completion, MemoryId, Part, Refused};
-use refrain_ring::Region;
+use refrain_libfabric::native::{
+    Access, CompletionOf, MemoryId, MessageEndpoint, Part, Refused, RemoteMemory,
+};
 use std::time::Instant;
 
 /// Writes parts of an image of a ring to the same places of the ring itself.
@@ -66,87 +67,40 @@ pub enum PortError {
     },
 }
 
-/// What a port needs of an endpoint.
-pub trait WritingEndpoint: Debug {
-    /// How it names peers.
-    type Peer: Copy + Debug;
-    /// Its errors.
-    type Error: Clone + Debug + Into<PortError>;
-
-    /// A write that could not be begun for so long, while it was tried, never will be;
-    /// `None`: this
-    /// endpoint says itself when it never will.
-    const REFUSED_MAX: Option<Duration>;
-
-    /// Registers the whole of a region for own operations.
-    ///
-    /// # Errors
-    /// The provider's.
-    fn register(&mut self, region: &Region) -> Result<MemoryId, Self::Error>;
-
-    /// Makes a peer known.
-    ///
-    /// # Errors
-    /// The bytes are no address.
-    fn insert(&mut self, address: &[u8]) -> Result<Self::Peer, Self::Error>;
-
-    /// Writes a part to a peer's memory. The completion that brings `token` back
-    /// says that it lies there. EL-1
-    ///
-    /// # Errors
-    /// [`Refused`].
-    fn write_placed(
-        &mut self,
-        peer: Self::Peer,
-        part: Part,
-        remote_address: u64,
-        key: u64,
-        token: u64,
-    ) -> Result<(), Refused<Self::Error>>;
-
-    /// Appends what has completed, and moves everything along.
-    ///
-    /// # Errors
-    /// The endpoint is of no use any more.
-    fn poll(
-        &mut self,
-        out: &mut Vec<Completion<Self::Peer, Self::Error>>,
-    ) -> Result<(), Self::Error>;
-
-    /// See [`Port::is_connected`].
-    fn is_connected(&self, _peer: Self::Peer) -> bool {
-        true
-    }
-}
-
 /// RMA writes by an endpoint into one ring.
 #[derive(Debug)]
-pub struct EndpointPort<E: WritingEndpoint> {
+pub struct EndpointPort<E: MessageEndpoint> {
     endpoint: E,
     logger: E::Peer,
-    base: u64,
-    key: u64,
+    ring: RemoteMemory,
     memory: MemoryId,
+    /// A write that could not be begun for so long, while it was tried, never will be;
+    /// `None`: the endpoint says itself when it never will.
+    refused_max: Option<Duration>,
     refusals: Refusals,
     opened: Instant,
-    completions: Vec<Completion<E::Peer, E::Error>>,
+    completions: Vec<CompletionOf<E>>,
 }
 
-impl<E: WritingEndpoint> EndpointPort<E> {
+impl<E: MessageEndpoint<Error: Into<PortError>>> EndpointPort<E> {
     /// For writing out of that image into that ring.
     pub(super) fn over(
         mut endpoint: E,
+        refused_max: Option<Duration>,
         remote: &RemoteRing,
         (image, writes_max): (&RingMemory, usize),
     ) -> Result<Self, PortError> {
-        let memory = endpoint.register(&image::region_of(image));
+        let memory = endpoint.register(&image::region_of(image), Access::LOCAL);
         let logger = endpoint.insert(&remote.address);
         Ok(Self {
             memory: memory.map_err(Into::into)?,
             logger: logger.map_err(Into::into)?,
             endpoint,
-            base: remote.base,
-            key: remote.key,
+            ring: RemoteMemory {
+                key: remote.key,
+                base: remote.base,
+            },
+            refused_max,
             refusals: Refusals::default(),
             opened: Instant::now(),
             completions: Vec::with_capacity(writes_max),
@@ -156,7 +110,7 @@ impl<E: WritingEndpoint> EndpointPort<E> {
     /// Whether it may be tried again.
     #[cold]
     fn refused(&mut self) -> Result<bool, PortError> {
-        let Some(refused_max) = E::REFUSED_MAX else {
+        let Some(refused_max) = self.refused_max else {
             return Ok(false);
         };
         if self.refusals.refused(self.opened.elapsed()) < refused_max {
@@ -168,7 +122,7 @@ impl<E: WritingEndpoint> EndpointPort<E> {
     }
 }
 
-impl<E: WritingEndpoint> Port for EndpointPort<E> {
+impl<E: MessageEndpoint<Error: Into<PortError>>> Port for EndpointPort<E> {
     type Error = PortError;
 
     #[inline]
@@ -184,9 +138,12 @@ impl<E: WritingEndpoint> Port for EndpointPort<E> {
             offset,
             bytes,
         };
-        let to = self.base + offset as u64;
-        let (logger, key) = (self.logger, self.key);
-        match self.endpoint.write_placed(logger, part, to, key, token) {
+        let to = RemoteMemory {
+            base: self.ring.base + offset as u64,
+            ..self.ring
+        };
+        // EL-1
+        match self.endpoint.write(self.logger, part, to, token) {
             Ok(()) => {
                 self.refusals.taken();
                 Ok(true)
@@ -283,34 +240,3 @@ impl From<PortError> for RemoteError {
         }
     }
 }
-
-/// The methods of [`WritingEndpoint`] by those of a native library's endpoint.
-macro_rules! writing_methods {
-    () => {
-        fn register(&mut self, region: &Region) -> Result<MemoryId, Error> {
-            self.register(region, 0, region.bytes(), Access::LOCAL)
-        }
-
-        fn insert(&mut self, address: &[u8]) -> Result<PeerAddress, Error> {
-            self.insert(address)
-        }
-
-        #[inline]
-        fn write_placed(
-            &mut self,
-            peer: PeerAddress,
-            part: Part,
-            remote_address: u64,
-            key: u64,
-            token: u64,
-        ) -> Result<(), Refused> {
-            self.write(peer, part, remote_address, key, true, token)
-        }
-
-        #[inline]
-        fn poll(&mut self, out: &mut Vec<Completion>) -> Result<(), Error> {
-            self.poll(out)
-        }
-    };
-}
-pub(in crate::remote) use writing_methods;

@@ -6,7 +6,7 @@ use crate::message::RemoteRing;
 use crate::ring::RingMemory;
 use core::fmt::Debug;
 use core::time::Duration;
-use refrain_native::{MemoryId, RemoteMemory};
+use refrain_libfabric::native::{MemoryId, RemoteMemory};
 use refrain_ring::Region;
 use refrain_verbs::PortChoice;
 use std::os::fd::BorrowedFd;

@@ -105,4 +105,4 @@ impl Error {
 }
 
 /// Why an operation was not begun.
-pub type Refused = refrain_native::Refused<Error>;
+pub type Refused = crate::native::Refused<Error>;

@@ -6,10 +6,10 @@
 )]
 
 use crate::constants::FI_ENOMEM;
+use crate::native::text;
 use crate::sys::attributes::*;
 use crate::{EndpointType, Error, Library, Version};
 use core::ptr::NonNull;
-use refrain_native::text;
 
 /// How a provider moves operations along.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -6,6 +6,7 @@
 //!
 //! - [`Library`] loads a file and asks its providers what they offer.
 //! - [`Info`] is one offer.
+//! - [`native`] is what it has in common with the bindings of libibverbs.
 //! - [`Endpoint`] is everything that one rank opens of an offer. It sends and
 //!   receives messages out of registered memory, reads and writes the memory of
 //!   peers, and reports [`Completion`]s.
@@ -27,6 +28,7 @@ mod error;
 mod hints;
 mod info;
 mod library;
+pub mod native;
 mod query;
 mod sys;
 
@@ -38,4 +40,4 @@ pub use error::{Error, Refused};
 pub use hints::{EndpointType, Hints, MR_MODES_HANDLED};
 pub use info::{AddressVectorType, Info, Progress};
 pub use library::{Library, Version};
-pub use refrain_native::{Access, Kind, MemoryId, Part, RemoteMemory, TOKEN_OF_INJECTED};
+pub use native::{Access, Kind, MemoryId, Part, RemoteMemory, TOKEN_OF_INJECTED};

@@ -6,10 +6,10 @@
 )]
 
 use crate::Error;
+use crate::native::{LoadError, Native, Symbols, text};
 use crate::sys::attributes::{fi_fabric_attr, fi_info};
 use crate::sys::objects::fid_fabric;
 use core::ffi::{c_char, c_int, c_void};
-use refrain_native::{LoadError, Native, Symbols, text};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 

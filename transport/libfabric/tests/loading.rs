@@ -1,7 +1,7 @@
 //! Files that are no usable libfabric give one clear error each.
 
+use refrain_libfabric::native::{LoadError, Obstacle};
 use refrain_libfabric::{Error, Hints, Library};
-use refrain_native::{LoadError, Obstacle};
 use std::path::Path;
 
 fn error_of(path: &Path) -> LoadError {

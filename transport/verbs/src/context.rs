@@ -7,7 +7,7 @@ use crate::sys::types::{ibv_context, ibv_device};
 use crate::{Error, Library};
 use core::ffi::c_int;
 use core::ptr::NonNull;
-use refrain_native::text;
+use refrain_libfabric::native::text;
 use std::fs::File;
 use std::path::{Path, PathBuf};
 

@@ -82,4 +82,4 @@ impl Error {
 }
 
 /// Why an operation was not begun.
-pub type Refused = refrain_native::Refused<Error>;
+pub type Refused = refrain_libfabric::native::Refused<Error>;

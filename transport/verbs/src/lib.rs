@@ -36,4 +36,6 @@ pub use gid::{Gid, GidType, Reach};
 pub use library::Library;
 pub use memory_lock::MemoryLock;
 pub use port::{LinkLayer, Port, PortState};
-pub use refrain_native::{Access, Kind, MemoryId, Part, RemoteMemory, TOKEN_OF_INJECTED};
+pub use refrain_libfabric::native::{
+    Access, Kind, MemoryId, Part, RemoteMemory, TOKEN_OF_INJECTED,
+};

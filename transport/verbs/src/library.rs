@@ -7,7 +7,7 @@
 
 use crate::sys::types::*;
 use core::ffi::{c_char, c_int, c_uint, c_void};
-use refrain_native::{LoadError, Native, Symbols, text};
+use refrain_libfabric::native::{LoadError, Native, Symbols, text};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 

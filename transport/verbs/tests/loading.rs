@@ -1,6 +1,6 @@
 //! Files that are no libibverbs give one clear error each.
 
-use refrain_native::Obstacle;
+use refrain_libfabric::native::Obstacle;
 use refrain_verbs::Library;
 use std::path::Path;
 

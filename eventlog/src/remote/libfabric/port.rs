@@ -2,27 +2,14 @@
 
 use super::offer;
 use crate::message::RemoteRing;
-use crate::remote::port::{EndpointPort, WritingEndpoint, check_provider, writing_methods};
+use crate::remote::port::{EndpointPort, check_provider};
 use crate::remote::{Delivery, RemoteError};
 use crate::ring::RingMemory;
-use core::time::Duration;
-use refrain_libfabric::{
-    Access, Completion, Endpoint, EndpointOptions, Error, MemoryId, Part, PeerAddress, Refused,
-};
-use refrain_ring::Region;
+use refrain_libfabric::{Endpoint, EndpointOptions};
 use std::path::Path;
 
 /// RMA writes over libfabric, asked for with *delivery complete*.
 pub type LibfabricPort = EndpointPort<Endpoint>;
-
-impl WritingEndpoint for Endpoint {
-    type Peer = PeerAddress;
-    type Error = Error;
-
-    const REFUSED_MAX: Option<Duration> = None;
-
-    writing_methods!();
-}
 
 impl LibfabricPort {
     /// Opens an endpoint for writing out of that image. Connects with the first
@@ -44,6 +31,6 @@ impl LibfabricPort {
             operations_max: writes_max,
         };
         let endpoint = Endpoint::open(&library, &info, &options)?;
-        Ok(Self::over(endpoint, remote, room)?)
+        Ok(Self::over(endpoint, None, remote, room)?)
     }
 }

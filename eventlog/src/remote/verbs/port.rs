@@ -2,38 +2,21 @@
 
 use super::{VERBS, choose_port};
 use crate::message::RemoteRing;
-use crate::remote::port::{EndpointPort, WritingEndpoint, check_provider, writing_methods};
+use crate::remote::port::{EndpointPort, check_provider};
 use crate::remote::{Delivery, Port, RemoteError};
 use crate::ring::RingMemory;
 use core::time::Duration;
-use refrain_ring::Region;
-use refrain_verbs::{
-    Access, Completion, Endpoint, EndpointOptions, Error, MemoryId, Part, PeerAddress, PortChoice,
-    Refused,
-};
+use refrain_verbs::{Endpoint, EndpointOptions, PortChoice};
 use std::path::Path;
 
 /// A write and the read behind it.
 const REQUESTS_EACH: usize = 2;
+/// Behind that, the device takes no writes, or the logger's port is not connected.
+const REFUSED_MAX: Duration = Duration::from_secs(10);
 
 /// RMA writes over verbs, each with a read of its last bytes behind it: when that
 /// completes, the bytes are in the logger's memory. EL-1
 pub type VerbsPort = EndpointPort<Endpoint>;
-
-impl WritingEndpoint for Endpoint {
-    type Peer = PeerAddress;
-    type Error = Error;
-
-    /// Behind that, the device takes no writes, or the logger's port is not
-    /// connected.
-    const REFUSED_MAX: Option<Duration> = Some(Duration::from_secs(10));
-
-    writing_methods!();
-
-    fn is_connected(&self, peer: PeerAddress) -> bool {
-        self.is_connected(peer)
-    }
-}
 
 impl VerbsPort {
     /// Opens an endpoint for writing out of that image, and begins to connect.
@@ -55,7 +38,7 @@ impl VerbsPort {
             ..EndpointOptions::default()
         };
         let endpoint = Endpoint::open(&library, &chosen, &options)?;
-        let mut port = Self::over(endpoint, remote, room)?;
+        let mut port = Self::over(endpoint, Some(REFUSED_MAX), remote, room)?;
         // The first greeting leaves now, not with the first batch.
         port.poll(|_| ())?;
         Ok(port)

@@ -5,11 +5,11 @@
 use super::operations::Operation;
 use super::{Endpoint, PeerAddress, closed};
 use crate::constants::{FI_EAGAIN, FI_EAVAIL};
+use crate::native::text;
 use crate::sys::attributes::{fi_cq_err_entry, fi_cq_msg_entry};
 use crate::sys::inline;
 use crate::{Error, Kind, TOKEN_OF_INJECTED};
 use core::mem::{MaybeUninit, zeroed};
-use refrain_native::text;
 use std::os::fd::BorrowedFd;
 
 /// Entries read at once.
@@ -18,7 +18,7 @@ const BATCH: usize = 32;
 const BATCHES_MAX: usize = 16;
 
 /// An operation is over.
-pub type Completion = refrain_native::Completion<PeerAddress, Error>;
+pub type Completion = crate::native::Completion<PeerAddress, Error>;
 
 /// An error entry; newer libraries write more than API 1.17 knows of.
 #[repr(C)]

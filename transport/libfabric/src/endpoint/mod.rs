@@ -1,6 +1,7 @@
 //! Everything that one rank opens of a provider's offer.
 
 mod completion;
+mod contract;
 mod message;
 mod neighbours;
 mod objects;

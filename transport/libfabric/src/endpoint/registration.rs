@@ -5,11 +5,11 @@
 use super::Endpoint;
 use super::objects::Opened;
 use crate::constants::*;
+use crate::native::check_registered;
 use crate::sys::inline;
 use crate::sys::objects::fid_mr;
 use crate::{Access, Error, Info, MemoryId, Part, RemoteMemory};
 use core::ffi::c_void;
-use refrain_native::check_registered;
 use refrain_ring::Region;
 
 pub(super) struct Registration {

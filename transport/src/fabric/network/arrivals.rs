@@ -1,7 +1,6 @@
 //! What arrives: whose it is, and what becomes of operations that are over.
 
 use super::Network;
-use super::endpoint::{CompletionOf, MessageEndpoint};
 use super::operation::Operation;
 use super::taking::{Body, Handed, take};
 use super::waiting::Greetings;
@@ -9,6 +8,7 @@ use super::wire::{
     BRIEF_BYTES, BRIEF_KIND, BriefHeader, Kind, WIRE_BYTES, WireHeader, nearest, nearest_u16,
 };
 use crate::fabric::Sink;
+use refrain_libfabric::native::{CompletionOf, MessageEndpoint};
 use refrain_ring::Incarnation;
 
 impl<E: MessageEndpoint> Network<E> {

@@ -1,14 +1,14 @@
 //! What is due to peers: acknowledgements, what has to be sent again, what had to
 //! wait, questions, and receives for the provider.
 
-use super::endpoint::MessageEndpoint;
 use super::lane::{Owed, Step};
 use super::operation::token_of_receive;
 use super::transmit::{Body, Outgoing};
 use super::wire::Kind;
 use super::{Network, data, native};
 use core::time::Duration;
-use refrain_native::Refused;
+use refrain_libfabric::native::MessageEndpoint;
+use refrain_libfabric::native::Refused;
 use refrain_ring::Rank;
 
 impl<E: MessageEndpoint> Network<E> {

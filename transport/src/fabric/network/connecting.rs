@@ -3,12 +3,12 @@
 use super::Network;
 use super::address::NetworkAddress;
 use super::choices::CONTROL_CREDITS;
-use super::endpoint::{MessageEndpoint, Removal};
 use super::lane::{Patience, PatienceOptions, Receiving, Sending};
 use super::operation::Operation;
 use super::peer::Peer;
 use crate::fabric::{Address, FabricError};
 use core::time::Duration;
+use refrain_libfabric::native::{MessageEndpoint, Removal};
 use refrain_ring::{Incarnation, Rank};
 use std::collections::BTreeMap;
 

@@ -1,6 +1,5 @@
 //! The network as a [`Fabric`].
 
-use super::endpoint::MessageEndpoint;
 use super::lane::Owed;
 use super::peer::Peer;
 use super::{IDLE_POLLS, Network, POLLS_PER_LOOK, RECORD_HEAD_BYTES, data, native, sent, whole};
@@ -10,6 +9,7 @@ use crate::fabric::{
 };
 use crate::gate::Pass;
 use core::time::Duration;
+use refrain_libfabric::native::MessageEndpoint;
 use refrain_ring::{Frame, Incarnation, Position, Rank, RecordHeader};
 
 impl<E: MessageEndpoint> Fabric for Network<E> {

@@ -5,13 +5,13 @@
     reason = "lets the provider write into memory that a sink has lent for a landing"
 )]
 
-use super::endpoint::MessageEndpoint;
 use super::operation::token_of_read;
 use super::peer::Peer;
 use super::slots::Slots;
 use crate::fabric::{Landed, Landing};
 use core::time::Duration;
-use refrain_native::{Refused, RemoteMemory};
+use refrain_libfabric::native::MessageEndpoint;
+use refrain_libfabric::native::{Refused, RemoteMemory};
 use refrain_ring::Rank;
 use slab::Slab;
 use std::collections::VecDeque;

@@ -24,7 +24,6 @@ mod attention;
 mod choices;
 mod connecting;
 mod contract;
-mod endpoint;
 mod fetching;
 pub mod lane;
 mod operation;
@@ -38,8 +37,7 @@ mod waiting;
 pub mod wire;
 
 pub use choices::{Choices, Limits, Overrides, Way};
-pub(super) use endpoint::native_methods;
-pub use endpoint::{CompletionOf, EndpointError, MessageEndpoint, Removal};
+pub use refrain_libfabric::native::MessageEndpoint;
 
 use super::{Attributes, FabricError, Place};
 use address::NetworkAddress;
@@ -47,7 +45,7 @@ use core::time::Duration;
 use fetching::Fetching;
 use lane::Sent;
 use peer::Peer;
-use refrain_native::{Access, LoadError, MemoryId};
+use refrain_libfabric::native::{Access, CompletionOf, EndpointError, LoadError, MemoryId};
 use refrain_ring::{Frame, Incarnation, Position, Rank, RecordKind, Region};
 use slots::Slots;
 use std::borrow::Cow;

@@ -1,9 +1,9 @@
 //! One connected peer.
 
 use super::address::NetworkAddress;
-use super::endpoint::MessageEndpoint;
 use super::lane::{Patience, Receiving, Sending};
 use core::time::Duration;
+use refrain_libfabric::native::MessageEndpoint;
 use refrain_ring::{Incarnation, Rank};
 use std::collections::BTreeMap;
 

@@ -6,8 +6,8 @@
     reason = "reads and writes registered memory that the device shares"
 )]
 
-use super::endpoint::MessageEndpoint;
-use refrain_native::{Access, MemoryId, Part};
+use refrain_libfabric::native::MessageEndpoint;
+use refrain_libfabric::native::{Access, MemoryId, Part};
 use refrain_ring::Region;
 
 /// Slots of one size in one registered piece of memory.

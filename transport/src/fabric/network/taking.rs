@@ -1,11 +1,11 @@
 //! What a connected peer has sent: checked, counted, and handed to the sink.
 
-use super::endpoint::MessageEndpoint;
 use super::lane::{Counters, Verdict};
 use super::peer::Peer;
 use super::wire::{BriefHeader, Kind, WireHeader};
 use crate::control::{CONTROL_BYTES, Control};
 use crate::fabric::{Arrival, Disposition, FabricError, Landing, Payload, Place, Sink};
+use refrain_libfabric::native::MessageEndpoint;
 use refrain_ring::{
     HeaderError, Incarnation, Position, Rank, RecordHeader, RecordKind, payload_offset,
 };

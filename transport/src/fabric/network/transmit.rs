@@ -1,7 +1,6 @@
 //! How messages leave: header and body in one message, copied by the provider
 //! when it is small enough, else sent from where they lie.
 
-use super::endpoint::MessageEndpoint;
 use super::lane::Counters;
 use super::operation::token_of_send;
 use super::peer::Peer;
@@ -9,7 +8,8 @@ use super::slots::Slots;
 use super::wire::{BRIEF_BYTES, BriefHeader, Kind, WIRE_BYTES, WireHeader, connection_key};
 use crate::control::CONTROL_BYTES;
 use core::time::Duration;
-use refrain_native::{MemoryId, Part, Refused};
+use refrain_libfabric::native::MessageEndpoint;
+use refrain_libfabric::native::{MemoryId, Part, Refused};
 use refrain_ring::{Incarnation, Rank, RecordHeader, RecordKind};
 
 /// What follows the header.

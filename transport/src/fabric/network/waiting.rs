@@ -1,13 +1,13 @@
 //! How a rank sleeps, and how it greets its neighbours at the start.
 
 use super::Network;
-use super::endpoint::{CompletionOf, MessageEndpoint};
 use super::lane::Owed;
 use super::operation::Operation;
 use super::transmit::{Body, Outgoing};
 use super::wire::{Kind, WireHeader};
 use crate::fabric::FabricError;
 use core::time::Duration;
+use refrain_libfabric::native::{CompletionOf, MessageEndpoint};
 use refrain_ring::Rank;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::os::fd::OwnedFd;

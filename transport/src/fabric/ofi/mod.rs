@@ -1,7 +1,6 @@
 //! libfabric: every provider with reliable endpoints without connections
 //! (`FI_EP_RDM`) as a [`Network`].
 
-mod endpoint;
 mod providers;
 mod ways;
 

@@ -2,8 +2,6 @@
 //! message is one request with its bytes in it, and one doorbell; one completion
 //! tells of sixteen.
 
-mod endpoint;
-
 pub use super::network::Overrides;
 pub use refrain_verbs::{Chosen, Device, PortChoice};
 

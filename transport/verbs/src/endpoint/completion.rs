@@ -25,7 +25,7 @@ const POLLS_PER_LOOK: u32 = 64;
 const POLLS_PER_LOOK_EXPECTING: u32 = 8;
 
 /// An operation is over.
-pub type Completion = refrain_native::Completion<PeerAddress, Error>;
+pub type Completion = refrain_libfabric::native::Completion<PeerAddress, Error>;
 
 impl Endpoint {
     /// Appends what has completed to `out`. Makes and mends connections, too: call

@@ -8,6 +8,7 @@
 mod address;
 mod completion;
 mod connections;
+mod contract;
 mod counters;
 mod datagrams;
 mod device;

@@ -8,7 +8,7 @@ use crate::sys::constants::*;
 use crate::sys::types::{ibv_mr, ibv_pd};
 use crate::{Access, Error, Library, MemoryId, Part, Refused, RemoteMemory};
 use core::ffi::c_int;
-use refrain_native::check_registered;
+use refrain_libfabric::native::check_registered;
 use refrain_ring::Region;
 
 /// Registered memory; the device forgets it before it may be unmapped.

@@ -5,10 +5,10 @@
     reason = "declares what the fabric must promise of a read"
 )]
 
-use super::super::endpoint::{CompletionOf, EndpointError, MessageEndpoint, Removal};
 use core::fmt;
 use core::ptr::NonNull;
-use refrain_native::{Access, Kind, MemoryId, Part, Refused, RemoteMemory};
+use refrain_libfabric::native::{Access, Kind, MemoryId, Part, Refused, RemoteMemory};
+use refrain_libfabric::native::{CompletionOf, EndpointError, MessageEndpoint, Removal};
 use refrain_ring::Region;
 use std::os::fd::BorrowedFd;
 
@@ -129,6 +129,16 @@ impl MessageEndpoint for Rare {
         token: u64,
     ) -> Result<(), Refused<Trouble>> {
         self.tokens.push((token, from));
+        Ok(())
+    }
+
+    fn write(
+        &mut self,
+        _to: u32,
+        _part: Part,
+        _remote: RemoteMemory,
+        _token: u64,
+    ) -> Result<(), Refused<Trouble>> {
         Ok(())
     }
 

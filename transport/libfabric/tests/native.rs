@@ -2,7 +2,7 @@
 
 #![allow(unsafe_code, reason = "loads libraries")]
 
-use refrain_native::{LoadError, Native, Obstacle, Symbols};
+use refrain_libfabric::native::{LoadError, Native, Obstacle, Symbols};
 use std::path::Path;
 
 static NATIVE: Native = Native {

@@ -1,13 +1,14 @@
-//! libfabric's endpoint as one that the network takes.
+//! libfabric's endpoint by the contract of both libraries.
 
-#![allow(unsafe_code, reason = "passes on what the fabric promises of a read")]
+#![allow(unsafe_code, reason = "passes on what users promise of a read")]
 
-use crate::fabric::network::{EndpointError, MessageEndpoint, Removal, native_methods};
-use core::ptr::NonNull;
-use refrain_libfabric::constants::FI_MR_LOCAL;
-use refrain_libfabric::{
+use crate::constants::FI_MR_LOCAL;
+use crate::native::{EndpointError, MessageEndpoint, Removal};
+use crate::native_methods;
+use crate::{
     Access, Completion, Endpoint, Error, MemoryId, Part, PeerAddress, Refused, RemoteMemory,
 };
+use core::ptr::NonNull;
 use refrain_ring::Region;
 use std::os::fd::BorrowedFd;
 

@@ -1,13 +1,13 @@
-//! What the fabric needs of a message endpoint: [`MessageEndpoint`].
+//! What users of an endpoint may expect: [`MessageEndpoint`].
 //!
 //! Messages go from registered memory to a peer that is known by its address, whole,
 //! in order while nothing breaks, into whichever receive was posted first; memory
-//! of peers can be read, perhaps. There are no connections that the fabric knows of.
-//! All calls are dispatched statically.
+//! of peers can be read and written, perhaps. There are no connections in the
+//! interface. All calls are dispatched statically.
 
+use super::{Access, Completion, MemoryId, Part, Refused, RemoteMemory};
 use core::fmt::{Debug, Display};
 use core::ptr::NonNull;
-use refrain_native::{Access, Completion, MemoryId, Part, Refused, RemoteMemory};
 use refrain_ring::Region;
 use std::os::fd::BorrowedFd;
 
@@ -126,7 +126,7 @@ pub trait MessageEndpoint: Debug + Sized {
     /// `to .. to + bytes` stays writable and is not touched by anybody until the
     /// completion has brought `token` back or the endpoint was closed; if `local` is
     /// given, it lies within that memory.
-    #[expect(unsafe_code, reason = "declares what the fabric must promise")]
+    #[expect(unsafe_code, reason = "declares what users must promise")]
     unsafe fn read(
         &mut self,
         from: Self::Peer,
@@ -135,6 +135,25 @@ pub trait MessageEndpoint: Debug + Sized {
         remote: RemoteMemory,
         token: u64,
     ) -> Result<(), Refused<Self::Error>>;
+
+    /// Writes a part to memory of a peer. The completion that brings `token` back says that
+    /// it lies there.
+    ///
+    /// # Errors
+    /// [`Refused`].
+    fn write(
+        &mut self,
+        to: Self::Peer,
+        part: Part,
+        remote: RemoteMemory,
+        token: u64,
+    ) -> Result<(), Refused<Self::Error>>;
+
+    /// Whether operations find a connection to a peer. Until then it is polled, also where
+    /// there is nothing to do: only so does one come about.
+    fn is_connected(&self, _peer: Self::Peer) -> bool {
+        true
+    }
 
     /// Appends what has completed, and moves everything along.
     ///
@@ -160,8 +179,10 @@ pub trait MessageEndpoint: Debug + Sized {
     fn close(&mut self) -> Result<(), Self::Error>;
 }
 
-/// The methods of [`MessageEndpoint`] that endpoints of native libraries have under
-/// the same names.
+/// The methods of [`MessageEndpoint`] that endpoints of both libraries have under the same
+/// names.
+#[doc(hidden)]
+#[macro_export]
 macro_rules! native_methods {
     () => {
         fn register(&mut self, region: &Region, access: Access) -> Result<MemoryId, Error> {
@@ -196,6 +217,17 @@ macro_rules! native_methods {
         }
 
         #[inline]
+        fn write(
+            &mut self,
+            to: PeerAddress,
+            part: Part,
+            remote: RemoteMemory,
+            token: u64,
+        ) -> Result<(), Refused> {
+            self.write(to, part, remote.base, remote.key, true, token)
+        }
+
+        #[inline]
         fn poll(&mut self, out: &mut Vec<Completion>) -> Result<(), Error> {
             self.poll(out)
         }
@@ -213,4 +245,3 @@ macro_rules! native_methods {
         }
     };
 }
-pub(in crate::fabric) use native_methods;

@@ -5,7 +5,7 @@
     reason = "loading a library runs its initialisers, and the types of its symbols cannot be checked"
 )]
 
-use crate::{LoadError, Obstacle};
+use super::{LoadError, Obstacle};
 use core::ffi::{CStr, c_char, c_void};
 use libloading::os::unix::{Library, RTLD_LOCAL, RTLD_NOW};
 use std::path::{Path, PathBuf};

@@ -1,13 +1,14 @@
-//! The endpoint over libibverbs as one that the network takes.
+//! The endpoint over libibverbs by the contract of both libraries.
 
-#![allow(unsafe_code, reason = "passes on what the fabric promises of a read")]
+#![allow(unsafe_code, reason = "passes on what users promise of a read")]
 
-use crate::fabric::network::{EndpointError, MessageEndpoint, Removal, native_methods};
-use core::ptr::NonNull;
-use refrain_ring::Region;
-use refrain_verbs::{
+use crate::{
     Access, Completion, Endpoint, Error, MemoryId, Part, PeerAddress, Refused, RemoteMemory,
 };
+use core::ptr::NonNull;
+use refrain_libfabric::native::{EndpointError, MessageEndpoint, Removal};
+use refrain_libfabric::native_methods;
+use refrain_ring::Region;
 use std::os::fd::BorrowedFd;
 
 /// Of this many sends to one peer at least one says when it is over.
@@ -72,5 +73,9 @@ impl MessageEndpoint for Endpoint {
 
     fn has_sent_all(&mut self) -> bool {
         self.has_sent_all()
+    }
+
+    fn is_connected(&self, peer: PeerAddress) -> bool {
+        self.is_connected(peer)
     }
 }

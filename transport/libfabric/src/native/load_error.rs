@@ -1,6 +1,6 @@
 //! Why a library cannot be used.
 
-use crate::Native;
+use super::Native;
 use std::path::Path;
 use thiserror::Error as ThisError;
 
