@@ -4,10 +4,10 @@
 //! Few seeds: `ci/test` runs thousands by `refrain-sim`. GATE-1, GATE-2, GATE-3,
 //! GATE-4, EL-3, EL-5, LOG-1, LOG-2, LOG-4, GC-1, FENCE-1
 
-use refrain_sim::job::run;
 use refrain_sim::plan::{Plan, Wishes};
 use refrain_sim::planted::{Known, Planted};
 use refrain_sim::shrink::shrink;
+use refrain_sim::world::run;
 
 const SEEDS: u64 = 40;
 

@@ -11,6 +11,7 @@
 use super::pairs::Pairs;
 use super::{Oracle, Witness, breach, index};
 use crate::happening::{Breach, Happening, Life};
+use crate::plan::Process;
 use crate::program::{
     Answer, Call, Ended, From, RequestNumber, STAMP_BYTES, Stamp, garbage, is_part,
 };
@@ -336,6 +337,10 @@ impl Oracle for Channels {
     fn see(&mut self, happening: &Happening<'_>, _world: &dyn Witness) -> Result<(), Breach> {
         match happening {
             Happening::Began(life) => self.began(*life),
+            Happening::Died(Process::Rank(rank)) => self.began(Life {
+                rank: *rank,
+                incarnation: self.receiving[rank.index()].incarnation,
+            }),
             Happening::Resumed { life, saved, .. } => self.resumed(*life, &saved.beginning),
             Happening::Fenced(by, of) if self.is_present(*by) => self.fenced(*by, of.rank),
             Happening::PostedControl(life, to, Control::Restart { ssn })

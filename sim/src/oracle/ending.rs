@@ -5,6 +5,7 @@
 use super::pairs::Pairs;
 use super::{Oracle, Witness, breach, index};
 use crate::happening::{Breach, Happening, Life};
+use crate::plan::Process;
 use crate::program::{Answer, Call, Stamp};
 use crate::reference::Beginning;
 use refrain_ring::{Incarnation, Rank, Ssn};
@@ -127,6 +128,10 @@ impl Oracle for Ending {
             |life: &Life| self.ranks[life.rank.index()].incarnation == life.incarnation;
         match happening {
             Happening::Began(life) => self.began(*life),
+            Happening::Died(Process::Rank(rank)) => self.began(Life {
+                rank: *rank,
+                incarnation: self.ranks[rank.index()].incarnation,
+            }),
             Happening::Resumed { life, saved, .. } => self.resumed(*life, &saved.beginning),
             Happening::Called(life, _, call) if is_present(life) => self.called(*life, call),
             Happening::Answered(life, _, answer) if is_present(life) => {

@@ -11,6 +11,7 @@
 use super::pairs::Pairs;
 use super::{Oracle, Witness, breach, index};
 use crate::happening::{Breach, Happening, Life, event_clock};
+use crate::plan::Process;
 use crate::program::{Call, Stamp};
 use refrain_ring::{Clock, Incarnation, Rank, RecordHeader, RecordKind, Ssn};
 use refrain_transport::control::Control;
@@ -252,6 +253,10 @@ impl Oracle for Gate {
     fn see(&mut self, happening: &Happening<'_>, world: &dyn Witness) -> Result<(), Breach> {
         match happening {
             Happening::Began(life) => self.began(*life),
+            Happening::Died(Process::Rank(rank)) => self.began(Life {
+                rank: *rank,
+                incarnation: self.lives[rank.index()].incarnation,
+            }),
             Happening::Resumed { life, saved, .. } => {
                 self.resumed(*life, &saved.beginning.next_ssn_to);
             }

@@ -185,6 +185,15 @@ impl Logs {
         self.ranks[life.rank.index()].incarnation = life.incarnation;
     }
 
+    /// Its next life has what its checkpoint had.
+    fn died(&mut self, rank: Rank) {
+        let newest = self.restarts(rank).next();
+        let delivered = newest.map(|(_, taken)| taken.delivered.clone());
+        if let Some(delivered) = delivered {
+            self.ranks[rank.index()].delivered = delivered;
+        }
+    }
+
     /// Others began to be sent, or stayed with the life before.
     fn resumed(&mut self, life: Life, number: u32) {
         let present = &mut self.ranks[life.rank.index()];
@@ -356,7 +365,10 @@ impl Oracle for Logs {
                 receiver,
                 first,
             } => return self.freed(*sender, *receiver, *first),
-            Happening::Died(Process::Rank(rank)) => return self.forgotten(*rank, world),
+            Happening::Died(Process::Rank(rank)) => {
+                self.died(*rank);
+                return self.forgotten(*rank, world);
+            }
             _ => {}
         }
         Ok(())

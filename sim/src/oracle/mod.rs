@@ -34,7 +34,9 @@ mod tests;
 
 use crate::happening::{Breach, Happening};
 use crate::program::without_garbage;
+use crate::world::explored::hash_words;
 use refrain_ring::{Clock, Incarnation, Rank, Ssn};
+use std::hash::{DefaultHasher, Hash};
 
 /// What an oracle may ask of the job. Answers are the job's, not the engine's:
 /// they come from the simulated loggers, the launcher and the plan.
@@ -114,6 +116,20 @@ impl Oracles {
             orphan: orphan::Orphans::new(ranks),
             ending: ending::Ending::new(ranks),
             outcome: outcome::Outcomes::new(ranks),
+        }
+    }
+
+    /// Hashes all that they remember, but for what the next life of a dead rank makes
+    /// void.
+    pub fn hash_into(&self, is_dead: impl Fn(Rank) -> bool, hash: &mut DefaultHasher) {
+        hash_words(hash, &(&self.gate, &self.channel, &self.fence, &self.log));
+        hash_words(hash, &(&self.order, &self.ending, &self.orphan.sent));
+        let ranks = self.orphan.ranks.iter().zip(&self.outcome.ranks);
+        for (rank, (orphan, outcome)) in (0..).map(Rank).zip(ranks) {
+            match is_dead(rank) {
+                true => orphan.seen.hash(hash),
+                false => hash_words(hash, &(orphan, outcome)),
+            }
         }
     }
 

@@ -6,6 +6,7 @@
 
 use super::{Oracle, Witness, breach};
 use crate::happening::{Breach, Happening, Life, event_clock};
+use crate::plan::Process;
 use crate::program::Call;
 use core::ops::RangeInclusive;
 use refrain_logging::determinant::told::Told;
@@ -122,6 +123,14 @@ impl Oracle for Order {
             Happening::Began(life) => {
                 self.lives[life.rank.index()] = Present {
                     incarnation: life.incarnation,
+                    ..Present::default()
+                };
+                Ok(())
+            }
+            Happening::Died(Process::Rank(rank)) => {
+                let present = &mut self.lives[rank.index()];
+                *present = Present {
+                    incarnation: present.incarnation,
                     ..Present::default()
                 };
                 Ok(())

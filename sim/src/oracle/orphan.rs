@@ -20,12 +20,12 @@ const NAME: &str = "orphan";
 #[derive(Debug)]
 pub struct Orphans {
     /// By (sender, receiver).
-    sent: Pairs<Sent>,
-    ranks: Vec<Told>,
+    pub(super) sent: Pairs<Sent>,
+    pub(super) ranks: Vec<Told>,
 }
 
 #[derive(Debug, Default)]
-struct Sent {
+pub(super) struct Sent {
     /// Of each message: digest and tag.
     made: Vec<(u64, i32)>,
     /// The first so many were posted, at least in part.
@@ -33,7 +33,7 @@ struct Sent {
 }
 
 #[derive(Clone, Debug, Default)]
-struct Told {
+pub(super) struct Told {
     /// The life that is there.
     latest: Incarnation,
     /// The life that plays: loggers take events of the one before until the next
@@ -41,7 +41,7 @@ struct Told {
     plays: Incarnation,
     happened: Choices,
     /// Words that people have seen.
-    seen: Vec<u64>,
+    pub(super) seen: Vec<u64>,
     /// How many of them the life that is there has printed, or has behind it.
     printed_again: usize,
 }

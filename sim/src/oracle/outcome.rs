@@ -19,7 +19,7 @@ const NAME: &str = "outcome";
 /// See the [module](self).
 #[derive(Debug)]
 pub struct Outcomes {
-    ranks: Vec<Told>,
+    pub(super) ranks: Vec<Told>,
 }
 
 /// What was seen of a rank, in the lives that led to the one that is there.

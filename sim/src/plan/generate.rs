@@ -64,6 +64,7 @@ impl Plan {
             ranks,
             protocol: wishes.protocol.unwrap_or(drawn),
             rounds,
+            scripts: Vec::new(),
             loggers: shape::loggers(&mut chance(3)),
             network: shape::network(&mut chance(4)),
             log: super::LogPlan {

@@ -44,6 +44,23 @@ pub struct RoundPlan {
     pub prints: Vec<Rank>,
 }
 
+/// One operation of a program that is written down. Each is waited for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Operation {
+    /// Sends one record to this rank.
+    Send(usize),
+    /// Sends a message of two records to this rank.
+    SendLong(usize),
+    /// Sends to this rank, and waits until the message is matched.
+    SendMatched(usize),
+    /// Receives from any rank.
+    Any,
+    /// Receives from this rank.
+    From(usize),
+    /// A checkpoint.
+    Checkpoint,
+}
+
 /// A process of the job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Process {
@@ -191,6 +208,8 @@ pub struct Plan {
     pub protocol: ProtocolPlan,
     /// What they do.
     pub rounds: Vec<RoundPlan>,
+    /// By rank: what it does, of a job that is explored; else empty.
+    pub scripts: Vec<Vec<Operation>>,
     /// Who keeps their events.
     pub loggers: LoggersPlan,
     /// What is between them.
@@ -211,6 +230,11 @@ impl Plan {
         let messages = self.rounds.iter().flat_map(|round| &round.messages);
         let its = messages.filter(|message| message.from == rank);
         its.map(|message| u64::from(message.bytes)).sum()
+    }
+
+    /// Whether an explorer decides what happens, not the seed.
+    pub fn is_explored(&self) -> bool {
+        !self.scripts.is_empty()
     }
 
     /// Whether loggers lose events that they acknowledged. REC-9

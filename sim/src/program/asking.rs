@@ -228,12 +228,12 @@ impl Program {
     }
 }
 
-const WILD: From = From {
+pub(super) const WILD: From = From {
     source: None,
     tag: Some(TAG_WILD),
 };
 
-fn named(source: Rank) -> From {
+pub(super) fn named(source: Rank) -> From {
     From {
         source: Some(source),
         tag: Some(TAG_NAMED),

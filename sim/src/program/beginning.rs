@@ -1,12 +1,15 @@
 //! How a round begins: sends, some of its receives, looks.
 
+use super::asking::{WILD, named};
 use super::rounds::{Asked, Kind, Phase, Program};
 use super::script::Sending;
 use super::stamp::{Stamp, fold, payload};
 use super::style::{Order, Style};
 use super::{Call, From, TAG_NAMED, TAG_NEVER, TAG_WILD};
+use crate::plan::Operation;
 use fastrand::Rng;
 use refrain_ring::Rank;
+use std::rc::Rc;
 
 /// What a round begins with.
 #[derive(Clone, Copy, Debug)]
@@ -135,6 +138,47 @@ impl Program {
                 self.asked = Asked::Nothing;
                 Some(Call::Bytes { count })
             }
+        }
+    }
+
+    /// The next call of a program that is written down.
+    pub(super) fn operate(&mut self) -> Call {
+        self.asked = Asked::Nothing;
+        if let Some(open) = self.open.first() {
+            return Call::Wait(open.number);
+        }
+        let is_send = |it: &&Operation| {
+            use Operation::{Send, SendLong, SendMatched};
+            matches!(it, Send(_) | SendLong(_) | SendMatched(_))
+        };
+        let script = Rc::clone(&self.script);
+        let Some(operation) = script.operations.get(self.place) else {
+            return Call::Finish;
+        };
+        let sent = script.operations[..self.place].iter().filter(is_send);
+        self.place += 1;
+        match *operation {
+            Operation::Send(_) | Operation::SendLong(_) | Operation::SendMatched(_) => {
+                self.send(&script.rounds[0].sends[sent.count()])
+            }
+            Operation::Any => {
+                self.asked = Asked::Kind(self.next_wild());
+                Call::Recv {
+                    from: WILD,
+                    room_bytes: script.wild_room,
+                }
+            }
+            Operation::From(source) => {
+                let source = Rank(source as u32);
+                let kind = self.next_named(source);
+                self.asked = Asked::Kind(kind);
+                let index = self.named_begun[source.index()] - 1;
+                Call::Recv {
+                    from: named(source),
+                    room_bytes: script.named_bytes(source, index),
+                }
+            }
+            Operation::Checkpoint => Call::Checkpoint,
         }
     }
 

@@ -9,6 +9,7 @@ use super::{Answer, Call, RequestNumber, TakenNumber};
 use crate::plan::Plan;
 use fastrand::Rng;
 use refrain_ring::Rank;
+use std::hash::{Hash, Hasher};
 use std::rc::Rc;
 
 /// The program of one rank, between two calls.
@@ -66,6 +67,8 @@ pub struct Program {
     /// By source: which messages were received, a bit each.
     pub(super) received: Vec<Vec<u64>>,
     pub(super) tries_left: u32,
+    /// Of a program that is written down: operations that have begun.
+    pub(super) place: usize,
     pub(super) way: Way,
     pub(super) complaint: Option<String>,
 }
@@ -153,10 +156,14 @@ impl Program {
             named_begun: vec![0; ranks],
             received: vec![Vec::new(); ranks],
             tries_left: 0,
+            place: 0,
             way: Way::Wait,
             complaint: None,
         };
-        program.begin_round();
+        match plan.is_explored() {
+            true => program.style.tested_percent = 0,
+            false => program.begin_round(),
+        }
         program
     }
 
@@ -194,8 +201,20 @@ impl Program {
         expected.map(|of| of.len() as u64).sum()
     }
 
+    /// Hashes where it is, but for what follows from the plan.
+    pub fn hash_into(&self, hash: &mut impl Hasher) {
+        (self.state, self.round, self.place, self.wild_begun).hash(hash);
+        (&self.named_begun, &self.received, self.tries_left).hash(hash);
+        for open in &self.open {
+            (open.number, open.is_cancelled).hash(hash);
+        }
+    }
+
     /// `None`: nothing is asked, but something is otherwise now.
     fn step(&mut self) -> Option<Call> {
+        if !self.script.operations.is_empty() {
+            return Some(self.operate());
+        }
         if let Some(then) = self.then.pop() {
             return self.follow(then);
         }

@@ -1,6 +1,6 @@
 //! What one rank has to send and to receive, round by round.
 
-use crate::plan::Plan;
+use crate::plan::{Operation, Plan};
 use refrain_ring::Rank;
 
 /// The tag of messages that are received from their source by name.
@@ -51,7 +51,12 @@ pub(super) struct Script {
     pub named: Vec<Vec<u32>>,
     /// Room for any message that is received from any source.
     pub wild_room: usize,
+    /// Of a program that is written down; its sends are those of the first round.
+    pub operations: Vec<Operation>,
 }
+
+/// Bytes of a message of two records in an explored job.
+const LONG_BYTES: usize = 72;
 
 impl Script {
     pub fn new(plan: &Plan, rank: Rank) -> Self {
@@ -61,7 +66,11 @@ impl Script {
             expected: vec![Vec::new(); ranks],
             named: vec![Vec::new(); ranks],
             wild_room: super::STAMP_BYTES,
+            operations: plan.scripts.get(rank.index()).cloned().unwrap_or_default(),
         };
+        if plan.is_explored() {
+            script.write_down(plan, rank);
+        }
         let mut sent = vec![0; ranks];
         let mut wild_until = 0;
         for planned in &plan.rounds {
@@ -94,6 +103,37 @@ impl Script {
             script.rounds.push(round);
         }
         script
+    }
+
+    /// A rank that receives from any rank receives all its messages so.
+    fn write_down(&mut self, plan: &Plan, rank: Rank) {
+        let is_named = |to: usize| !plan.scripts[to].contains(&Operation::Any);
+        let mut round = Round::default();
+        let mut sent = vec![0; plan.scripts.len()];
+        for (from, operations) in (0..).map(Rank).zip(&plan.scripts) {
+            for operation in operations {
+                let (to, bytes) = match *operation {
+                    Operation::Send(to) | Operation::SendMatched(to) => (to, super::STAMP_BYTES),
+                    Operation::SendLong(to) => (to, LONG_BYTES),
+                    Operation::Any | Operation::From(_) | Operation::Checkpoint => continue,
+                };
+                if to == rank.index() {
+                    self.expect(from, is_named(to), bytes);
+                }
+                if from == rank {
+                    round.sends.push(Sending {
+                        to: Rank(to as u32),
+                        is_named: is_named(to),
+                        bytes,
+                        is_synchronous: matches!(operation, Operation::SendMatched(_)),
+                        number: sent[to],
+                    });
+                    sent[to] += 1;
+                }
+            }
+        }
+        round.named_until = self.named.iter().map(|of| of.len() as u32).collect();
+        self.rounds.push(round);
     }
 
     fn expect(&mut self, from: Rank, is_named: bool, bytes: usize) {

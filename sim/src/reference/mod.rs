@@ -171,6 +171,12 @@ impl Beginning {
             delivered: vec![Delivered::default(); ranks as usize],
         }
     }
+
+    /// By source: one past the last message that was delivered.
+    pub fn begun(&self) -> Vec<Ssn> {
+        let of = |of: &Delivered| of.and.last().map_or(of.before, |last| last.next());
+        self.delivered.iter().map(of).collect()
+    }
 }
 
 impl Reference {

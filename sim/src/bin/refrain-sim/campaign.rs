@@ -4,8 +4,8 @@ use crate::arguments::Arguments;
 use crate::progress::Progress;
 use crate::run;
 use crate::tally::Tally;
-use refrain_sim::job::Failure;
 use refrain_sim::planted::Planted;
+use refrain_sim::world::Failure;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 

@@ -32,13 +32,13 @@ fn main() -> ExitCode {
             true
         }
         Ok(Task::Explore(size)) => {
-            let exploration = refrain_sim::exhaustive::run(&size);
+            let exploration = refrain_sim::model::run(&size);
             println!("{exploration}");
             exploration.counterexample.is_none()
         }
         Ok(Task::ExploreRestarts(sizes)) => sizes.iter().fold(true, |all, (name, size)| {
             let began = Instant::now();
-            let exploration = refrain_sim::restart::run(size);
+            let exploration = refrain_sim::world::explored::run(size);
             let seconds = began.elapsed().as_secs_f64();
             println!("restart-{name}: {exploration} ({seconds:.1} s)");
             all & exploration.counterexample.is_none()

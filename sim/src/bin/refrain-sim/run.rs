@@ -1,8 +1,8 @@
 //! One run, with whatever may become of it.
 
 use refrain_sim::happening::Breach;
-use refrain_sim::job::{Failure, Totals};
 use refrain_sim::plan::Plan;
+use refrain_sim::world::{Failure, Totals};
 use std::cell::RefCell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -38,7 +38,7 @@ pub fn checked(plan: &Plan, twice: bool, is_loud: bool) -> Result<Totals, Box<Fa
 
 fn once(plan: &Plan, is_loud: bool) -> Result<Totals, Box<Failure>> {
     // Nothing of a run is looked at again.
-    let run = AssertUnwindSafe(|| refrain_sim::job::run(plan, is_loud));
+    let run = AssertUnwindSafe(|| refrain_sim::world::run(plan, is_loud));
     catch_unwind(run).unwrap_or_else(|_| {
         let what = PANIC.with(|last| last.borrow().clone());
         Err(failure("panic", what))

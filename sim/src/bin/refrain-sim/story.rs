@@ -2,9 +2,9 @@
 
 use crate::arguments::Arguments;
 use crate::run;
-use refrain_sim::job::Failure;
 use refrain_sim::plan::Plan;
 use refrain_sim::shrink::shrink;
+use refrain_sim::world::Failure;
 
 /// Plans that are tried for a smaller one, at most.
 const PLANS_MAX: u32 = 600;

@@ -1,6 +1,6 @@
 //! What many runs came to.
 
-use refrain_sim::job::{FaultCounts, Totals};
+use refrain_sim::world::{FaultCounts, Totals};
 use std::fmt;
 
 /// The sum of runs.
