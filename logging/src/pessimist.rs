@@ -6,6 +6,7 @@ use crate::determinant::EventIndex;
 use crate::determinant::batch::{BATCH_BYTES_MAX, BatchHeader};
 use crate::determinant::recorder::{Counts, Foreseen, Identity, Recorder};
 use core::hash::{Hash, Hasher};
+use refrain_ring::Clock;
 use std::collections::VecDeque;
 
 /// Where batches become stable.
@@ -36,6 +37,51 @@ pub trait Commits {
     /// Whether a commit is, as a rule, stable when it has begun: then nothing is
     /// won by beginning early.
     fn is_instant(&self) -> bool;
+
+    /// An event is about to be recorded.
+    #[inline]
+    fn note_event(&mut self) {}
+
+    /// Events, counted from the first, that something other than the engine's
+    /// emissions waits for.
+    #[inline]
+    fn wanted(&self) -> u64 {
+        0
+    }
+
+    /// [`Pessimist::advance`] or [`Pessimist::leave`] has moved commits on.
+    #[inline]
+    fn advanced(&mut self, advance: Advance) {
+        let _ = advance;
+    }
+
+    /// Determinants up to this operation will not be asked for again: they may
+    /// be dropped. GC-1
+    fn trim(&mut self, before: Clock) {
+        let _ = before;
+    }
+
+    /// The rank leaves the job, and all it has committed is stable: returns
+    /// whether nothing more is to be said. Called again until then.
+    fn leave(&mut self) -> bool {
+        true
+    }
+
+    /// Why something does not become stable, for people.
+    fn explain(&self) -> Option<String> {
+        None
+    }
+}
+
+/// The result of one [`Pessimist::advance`]; all count events from the first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Advance {
+    /// Emissions wait for these.
+    pub wanted: u64,
+    /// Known to be stable before.
+    pub stable_before: u64,
+    /// Known to be stable now.
+    pub stable: u64,
 }
 
 /// Determinants that are pending at most before a commit is begun without being
@@ -77,6 +123,8 @@ pub struct Pessimist<C> {
     under_way: VecDeque<(EventIndex, u64)>,
     /// Events that are stable, the first.
     stable: u64,
+    /// Clocks to trim at when this number of events, the first, is stable.
+    to_trim: VecDeque<(u64, Clock)>,
 }
 
 impl<C: Commits> Pessimist<C> {
@@ -93,12 +141,14 @@ impl<C: Commits> Pessimist<C> {
             covered: 0,
             under_way: VecDeque::new(),
             stable: 0,
+            to_trim: VecDeque::new(),
         }
     }
 
     /// The recorder, to be told of one event that has happened.
     #[inline]
     pub fn record(&mut self) -> &mut Recorder {
+        self.commits.note_event();
         self.recorded += 1;
         self.has_aged = false;
         &mut self.recorder
@@ -111,6 +161,23 @@ impl<C: Commits> Pessimist<C> {
     /// Returns how many events, the first, are stable. GATE-1, GATE-2
     #[inline(always)]
     pub fn advance(&mut self, wanted: u64) -> u64 {
+        let stable_before = self.stable;
+        // GATE-1: what others wait for is an emission too.
+        let to_trim = self.to_trim.front().map_or(0, |(events, _)| *events);
+        self.move_on(wanted.max(self.commits.wanted()).max(to_trim));
+        if !self.to_trim.is_empty() {
+            self.trim();
+        }
+        self.commits.advanced(Advance {
+            wanted,
+            stable_before,
+            stable: self.stable,
+        });
+        self.stable
+    }
+
+    #[inline(always)]
+    fn move_on(&mut self, wanted: u64) {
         if wanted > self.covered {
             self.commit(true);
         } else if self.is_due() {
@@ -124,7 +191,36 @@ impl<C: Commits> Pessimist<C> {
                 self.settle(end);
             }
         }
-        self.stable
+    }
+
+    /// Trims up to `before` once all that has happened is stable: loggers take
+    /// what was trimmed for stable. GC-1, EL-5
+    pub fn trim_when_stable(&mut self, before: Clock) {
+        self.to_trim.push_back((self.recorded, before));
+        self.trim();
+    }
+
+    #[cold]
+    fn trim(&mut self) {
+        while let Some((events, before)) = self.to_trim.front().copied()
+            && events <= self.stable
+        {
+            self.to_trim.pop_front();
+            self.commits.trim(before);
+        }
+    }
+
+    /// The rank leaves the job: returns whether all events are where they are to
+    /// be. Called again until then.
+    pub fn leave(&mut self) -> bool {
+        let stable_before = self.stable;
+        self.move_on(self.recorded);
+        self.commits.advanced(Advance {
+            wanted: 0,
+            stable_before,
+            stable: self.stable,
+        });
+        self.stable >= self.recorded && self.commits.leave()
     }
 
     /// Events so far.
@@ -214,13 +310,13 @@ impl<C: Commits> Pessimist<C> {
     }
 
     /// Where batches become stable.
-    pub fn commits(&mut self) -> &mut C {
-        &mut self.commits
+    pub fn commits(&self) -> &C {
+        &self.commits
     }
 
     /// Where batches become stable.
-    pub fn commits_ref(&self) -> &C {
-        &self.commits
+    pub fn commits_mut(&mut self) -> &mut C {
+        &mut self.commits
     }
 }
 
@@ -228,7 +324,7 @@ impl<C: Commits> Pessimist<C> {
 mod tests {
     use super::*;
     use crate::determinant::Matched;
-    use refrain_ring::{Clock, Incarnation, Rank, Ssn};
+    use refrain_ring::{Incarnation, Rank, Ssn};
 
     /// Acknowledges a commit at the second look after it.
     #[derive(Debug, Default)]

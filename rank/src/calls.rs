@@ -30,13 +30,18 @@ use refrain_transport::engine::{
     Status,
 };
 use refrain_transport::matching::Pattern;
+use refrain_transport::protocol::Protocol;
 
 /// Begins a send.
 ///
 /// # Errors
 /// As [`Engine::start_send`].
 #[inline]
-pub fn post_send(engine: &mut Engine, data: SendBuffer, to: SendTo) -> Result<Handle, EngineError> {
+pub fn post_send(
+    engine: &mut Engine<impl Protocol>,
+    data: SendBuffer,
+    to: SendTo,
+) -> Result<Handle, EngineError> {
     let bytes = data.message_bytes();
     Ok(match engine.start_send(data, to)? {
         Started::Done(outcome) => Handle::send(engine.now(), outcome, None),
@@ -46,14 +51,22 @@ pub fn post_send(engine: &mut Engine, data: SendBuffer, to: SendTo) -> Result<Ha
 
 /// Begins a receive.
 #[inline]
-pub fn post_receive(engine: &mut Engine, room: ReceiveBuffer, from: Pattern) -> Handle {
+pub fn post_receive(
+    engine: &mut Engine<impl Protocol>,
+    room: ReceiveBuffer,
+    from: Pattern,
+) -> Handle {
     let id = engine.start_receive(room, from);
     Handle::receive(engine.now(), id)
 }
 
 /// Begins the receive of a message that [`take`] took.
 #[inline]
-pub fn post_matched(engine: &mut Engine, room: ReceiveBuffer, message: Matched) -> Handle {
+pub fn post_matched(
+    engine: &mut Engine<impl Protocol>,
+    room: ReceiveBuffer,
+    message: Matched,
+) -> Handle {
     let id = engine.start_matched_receive(room, message);
     Handle::receive(engine.now(), id)
 }
@@ -63,7 +76,7 @@ pub fn post_matched(engine: &mut Engine, room: ReceiveBuffer, message: Matched) 
 /// nothing. One operation of the clock in any case, since whether a send is under
 /// way depends on timing.
 #[inline]
-pub fn cancel(engine: &mut Engine, handle: &Handle) {
+pub fn cancel(engine: &mut Engine<impl Protocol>, handle: &Handle) {
     match handle.id() {
         Some(id) => engine.cancel(id),
         None => drop(engine.tick()),
@@ -72,7 +85,7 @@ pub fn cancel(engine: &mut Engine, handle: &Handle) {
 
 /// The end of a blocking call that made this request; it is forgotten then.
 #[inline]
-pub fn finish(engine: &mut Engine, id: RequestId) -> Option<Outcome> {
+pub fn finish(engine: &mut Engine<impl Protocol>, id: RequestId) -> Option<Outcome> {
     let outcome = engine.outcome(id)?;
     engine.retire(id);
     engine.operation_ended();
@@ -81,7 +94,7 @@ pub fn finish(engine: &mut Engine, id: RequestId) -> Option<Outcome> {
 
 /// A wait for one request: how it ended, if it has. It is null then.
 #[inline]
-pub fn try_wait(engine: &mut Engine, handle: &mut Handle) -> Option<Outcome> {
+pub fn try_wait(engine: &mut Engine<impl Protocol>, handle: &mut Handle) -> Option<Outcome> {
     let outcome = handle.outcome(engine)?;
     handle.end(engine);
     Some(outcome)
@@ -90,7 +103,11 @@ pub fn try_wait(engine: &mut Engine, handle: &mut Handle) -> Option<Outcome> {
 /// A test of one request: how it ended, if it has; it is null then. If it is told
 /// nothing, the caller says that it [found nothing](found_nothing).
 #[inline]
-pub fn test(engine: &mut Engine, clock: Clock, handle: &mut Handle) -> Answer<Outcome> {
+pub fn test(
+    engine: &mut Engine<impl Protocol>,
+    clock: Clock,
+    handle: &mut Handle,
+) -> Answer<Outcome> {
     if engine.is_told(clock) {
         return told::test(engine, clock, handle);
     }
@@ -105,7 +122,11 @@ pub fn test(engine: &mut Engine, clock: Clock, handle: &mut Handle) -> Answer<Ou
 /// A probe that does not wait: a message that fits, if there is one. It stays. If
 /// it is told nothing, the caller says that it [found nothing](found_nothing).
 #[inline]
-pub fn look_now(engine: &mut Engine, clock: Clock, from: &Pattern) -> Answer<Status> {
+pub fn look_now(
+    engine: &mut Engine<impl Protocol>,
+    clock: Clock,
+    from: &Pattern,
+) -> Answer<Status> {
     if engine.is_told(clock) {
         return engine.told_probe(clock, from);
     }
@@ -121,7 +142,11 @@ pub fn look_now(engine: &mut Engine, clock: Clock, from: &Pattern) -> Answer<Sta
 /// [`post_matched`] can receive it then. If it is told nothing, the caller says
 /// that it [found nothing](found_nothing).
 #[inline]
-pub fn take_now(engine: &mut Engine, clock: Clock, from: &Pattern) -> Answer<Matched> {
+pub fn take_now(
+    engine: &mut Engine<impl Protocol>,
+    clock: Clock,
+    from: &Pattern,
+) -> Answer<Matched> {
     if engine.is_told(clock) {
         return engine.told_take(clock, from);
     }
@@ -135,21 +160,21 @@ pub fn take_now(engine: &mut Engine, clock: Clock, from: &Pattern) -> Answer<Mat
 
 /// A probe that waits: as [`look_now`].
 #[inline]
-pub fn look(engine: &mut Engine, clock: Clock, from: &Pattern) -> Option<Status> {
+pub fn look(engine: &mut Engine<impl Protocol>, clock: Clock, from: &Pattern) -> Option<Status> {
     let answer = look_now(engine, clock, from);
     told::awaited(engine, clock, answer)
 }
 
 /// A matched probe that waits: as [`take_now`].
 #[inline]
-pub fn take(engine: &mut Engine, clock: Clock, from: &Pattern) -> Option<Matched> {
+pub fn take(engine: &mut Engine<impl Protocol>, clock: Clock, from: &Pattern) -> Option<Matched> {
     let answer = take_now(engine, clock, from);
     told::awaited(engine, clock, answer)
 }
 
 /// A test or probe, not a wait, was told that there is nothing.
 #[inline]
-pub fn found_nothing(engine: &mut Engine, clock: Clock) {
+pub fn found_nothing(engine: &mut Engine<impl Protocol>, clock: Clock) {
     match engine.is_told(clock) {
         false => engine.note_nothing(clock),
         true => engine.answered(clock),
@@ -172,7 +197,7 @@ fn sent(to: SendTo, bytes: u64) -> Outcome {
 
 /// Tells the protocol that a timing-dependent call ended this request.
 #[inline]
-fn note_one(engine: &mut Engine, clock: Clock, handle: &Handle) {
+fn note_one(engine: &mut Engine<impl Protocol>, clock: Clock, handle: &Handle) {
     let posted_at = handle.posted_at().unwrap_or_default();
     engine.note_completion(clock, &[posted_at]);
     engine.operation_ended();

@@ -7,17 +7,17 @@ use core::time::Duration;
 use refrain_eventlog::client::Client;
 use refrain_logging::determinant::EventIndex;
 use refrain_logging::determinant::batch::BatchHeader;
-use refrain_logging::pessimist::Commits;
-use refrain_rank::protocol::{self, Advance, Commitments, Watch};
+use refrain_logging::pessimist::{Advance, Commits};
+use refrain_rank::protocol::Logging;
 use refrain_ring::Clock;
-use refrain_transport::protocol::Event;
+use refrain_transport::engine;
 use std::time::Instant;
 
 /// Commits between two looks after loggers that are lost.
 const COMMITS_PER_LOOK: u32 = 256;
 
-/// As the engine and the rank's `World` have them.
-pub(crate) type SharedEvents = protocol::SharedEvents<LoggerClient, Waiting>;
+/// The engine of a rank that is a process.
+pub(crate) type Engine = engine::Engine<Logging<LoggerClient>>;
 
 /// The client of the event logger, with a clock.
 #[derive(Debug)]
@@ -31,10 +31,11 @@ pub(crate) struct LoggerClient {
     until_look: u32,
     /// Batches by their numbers of determinants: 1, 2 to 3, 4 to 7 …
     pub(crate) batches: [u64; 11],
+    pub(crate) waiting: Waiting,
 }
 
 impl LoggerClient {
-    pub(crate) fn new(client: Client, is_instant: bool) -> Self {
+    pub(crate) fn new(client: Client, is_instant: bool, waiting: Waiting) -> Self {
         Self {
             client,
             begin: Instant::now(),
@@ -42,6 +43,7 @@ impl LoggerClient {
             has_left: false,
             until_look: COMMITS_PER_LOOK,
             batches: [0; 11],
+            waiting,
         }
     }
 
@@ -94,9 +96,28 @@ impl Commits for LoggerClient {
     fn is_instant(&self) -> bool {
         self.is_instant
     }
-}
 
-impl Commitments for LoggerClient {
+    #[inline]
+    fn note_event(&mut self) {
+        if let Some(output) = &self.waiting.output {
+            output.note_event();
+        }
+    }
+
+    // GATE-1: output is an emission.
+    #[inline]
+    fn wanted(&self) -> u64 {
+        self.waiting.output.as_ref().map_or(0, OutputGate::wanted)
+    }
+
+    #[inline]
+    fn advanced(&mut self, advance: Advance) {
+        if let Some(output) = &self.waiting.output {
+            output.note_stable(advance.stable);
+        }
+        self.waiting.advanced(advance);
+    }
+
     fn trim(&mut self, before: Clock) {
         self.client.trim(before);
     }
@@ -138,28 +159,6 @@ impl Waiting {
     /// How long an emission has been waiting.
     pub(crate) fn so_far(&self) -> Option<Duration> {
         self.since.map(|(since, _)| since.elapsed())
-    }
-}
-
-impl Watch for Waiting {
-    #[inline]
-    fn happened(&mut self, _event: &Event<'_>) {
-        if let Some(output) = &self.output {
-            output.note_event();
-        }
-    }
-
-    // GATE-1: output is an emission.
-    #[inline]
-    fn wanted(&self) -> u64 {
-        self.output.as_ref().map_or(0, OutputGate::wanted)
-    }
-
-    #[inline]
-    fn stable(&mut self, events: u64) {
-        if let Some(output) = &self.output {
-            output.note_stable(events);
-        }
     }
 
     #[inline]

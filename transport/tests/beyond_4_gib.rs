@@ -37,7 +37,7 @@ impl Protocol for KeepsNothing {
     }
 }
 
-fn engines() -> [Engine; 2] {
+fn engines() -> [Engine<KeepsNothing>; 2] {
     let ends = [0, 1].map(|rank| {
         Shm::create(ShmOptions {
             job: 4,
@@ -63,7 +63,7 @@ fn engines() -> [Engine; 2] {
             .connect(Rank(peer), Incarnation(0), &addresses[peer as usize])
             .expect("the peer is in this process");
         rank += 1;
-        Engine::new(options, arena, Box::new(fabric), Box::new(KeepsNothing))
+        Engine::new(options, arena, Box::new(fabric), KeepsNothing)
     })
 }
 

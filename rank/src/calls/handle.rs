@@ -2,6 +2,7 @@
 
 use refrain_ring::{Clock, Rank};
 use refrain_transport::engine::{Engine, Outcome, RequestId, Status};
+use refrain_transport::protocol::Protocol;
 
 /// A request as its program has it: null, a send or a receive. Null again once
 /// its end has been told.
@@ -95,7 +96,7 @@ impl Handle {
     /// A request of a scope that is over, which the engine knows no more, has
     /// ended: a send as it would have, a receive without a message.
     #[inline]
-    pub fn outcome(&self, engine: &Engine) -> Option<Outcome> {
+    pub fn outcome(&self, engine: &Engine<impl Protocol>) -> Option<Outcome> {
         match self.0 {
             State::Null => None,
             State::Send {
@@ -124,7 +125,7 @@ impl Handle {
 
     /// Its end has been told: the engine forgets it.
     #[inline]
-    pub(super) fn end(&mut self, engine: &mut Engine) {
+    pub(super) fn end(&mut self, engine: &mut Engine<impl Protocol>) {
         if let Some(id) = self.id() {
             engine.retire(id);
         }
@@ -143,6 +144,6 @@ const NO_MESSAGE: Outcome = Outcome {
     truncated_to: None,
 };
 
-fn is_stale(engine: &Engine, id: RequestId) -> bool {
+fn is_stale(engine: &Engine<impl Protocol>, id: RequestId) -> bool {
     engine.posted_at(id).is_none()
 }

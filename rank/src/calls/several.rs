@@ -3,6 +3,7 @@
 use super::{Answer, Handle, Handles, note_one, told};
 use refrain_ring::Clock;
 use refrain_transport::engine::{Engine, Outcome};
+use refrain_transport::protocol::Protocol;
 
 /// Whether there is nothing to wait for.
 #[inline]
@@ -13,7 +14,7 @@ pub fn are_null<H: Handles + ?Sized>(handles: &H) -> bool {
 /// A wait for any: as [`test_any`].
 #[inline]
 pub fn try_any<H: Handles + ?Sized>(
-    engine: &mut Engine,
+    engine: &mut Engine<impl Protocol>,
     clock: Clock,
     handles: &mut H,
 ) -> Option<(usize, Outcome)> {
@@ -26,7 +27,7 @@ pub fn try_any<H: Handles + ?Sized>(
 /// [found nothing](super::found_nothing).
 #[inline]
 pub fn test_any<H: Handles + ?Sized>(
-    engine: &mut Engine,
+    engine: &mut Engine<impl Protocol>,
     clock: Clock,
     handles: &mut H,
 ) -> Answer<(usize, Outcome)> {
@@ -43,7 +44,7 @@ pub fn test_any<H: Handles + ?Sized>(
 
 /// A wait for some: as [`test_some`].
 pub fn try_some<H: Handles + ?Sized>(
-    engine: &mut Engine,
+    engine: &mut Engine<impl Protocol>,
     clock: Clock,
     handles: &mut H,
 ) -> Option<Vec<(usize, Outcome)>> {
@@ -55,7 +56,7 @@ pub fn try_some<H: Handles + ?Sized>(
 /// then. If it is told nothing, the caller says that it
 /// [found nothing](super::found_nothing).
 pub fn test_some<H: Handles + ?Sized>(
-    engine: &mut Engine,
+    engine: &mut Engine<impl Protocol>,
     clock: Clock,
     handles: &mut H,
 ) -> Answer<Vec<(usize, Outcome)>> {
@@ -81,7 +82,7 @@ pub fn test_some<H: Handles + ?Sized>(
 /// all have. They are null then.
 #[inline]
 pub fn try_all<H: Handles + ?Sized>(
-    engine: &mut Engine,
+    engine: &mut Engine<impl Protocol>,
     handles: &mut H,
 ) -> Option<Vec<Option<Outcome>>> {
     has_all_ended(engine, handles).then(|| end_all(engine, handles))
@@ -90,7 +91,7 @@ pub fn try_all<H: Handles + ?Sized>(
 /// A test of all, as [`try_all`]. If it is told nothing, the caller says that it
 /// [found nothing](super::found_nothing).
 pub fn test_all<H: Handles + ?Sized>(
-    engine: &mut Engine,
+    engine: &mut Engine<impl Protocol>,
     clock: Clock,
     handles: &mut H,
 ) -> Answer<Vec<Option<Outcome>>> {
@@ -116,19 +117,22 @@ pub(super) fn all<H: Handles + ?Sized>(handles: &H) -> impl Iterator<Item = &Han
 }
 
 #[inline]
-fn first_ended<H: Handles + ?Sized>(engine: &Engine, handles: &H) -> Option<(usize, Outcome)> {
+fn first_ended<H: Handles + ?Sized>(
+    engine: &Engine<impl Protocol>,
+    handles: &H,
+) -> Option<(usize, Outcome)> {
     all(handles)
         .enumerate()
         .find_map(|(index, handle)| Some((index, handle.outcome(engine)?)))
 }
 
 #[inline]
-fn has_all_ended<H: Handles + ?Sized>(engine: &Engine, handles: &H) -> bool {
+fn has_all_ended<H: Handles + ?Sized>(engine: &Engine<impl Protocol>, handles: &H) -> bool {
     all(handles).all(|handle| handle.is_null() || handle.outcome(engine).is_some())
 }
 
 pub(super) fn end_all<H: Handles + ?Sized>(
-    engine: &mut Engine,
+    engine: &mut Engine<impl Protocol>,
     handles: &mut H,
 ) -> Vec<Option<Outcome>> {
     let outcomes = all(handles).map(|handle| handle.outcome(engine)).collect();
@@ -137,7 +141,11 @@ pub(super) fn end_all<H: Handles + ?Sized>(
 }
 
 #[inline]
-pub(super) fn end<H: Handles + ?Sized>(engine: &mut Engine, handles: &mut H, index: usize) {
+pub(super) fn end<H: Handles + ?Sized>(
+    engine: &mut Engine<impl Protocol>,
+    handles: &mut H,
+    index: usize,
+) {
     let mut handle = *handles.get(index);
     handle.end(engine);
     handles.clear(index);
@@ -145,7 +153,12 @@ pub(super) fn end<H: Handles + ?Sized>(engine: &mut Engine, handles: &mut H, ind
 
 /// Tells the protocol that a timing-dependent call ended these requests, all of
 /// them: a replay has to end the same ones.
-fn note<H: Handles + ?Sized>(engine: &mut Engine, clock: Clock, handles: &H, ended: &[usize]) {
+fn note<H: Handles + ?Sized>(
+    engine: &mut Engine<impl Protocol>,
+    clock: Clock,
+    handles: &H,
+    ended: &[usize],
+) {
     if let [index] = ended {
         return note_one(engine, clock, handles.get(*index));
     }

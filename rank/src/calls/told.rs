@@ -5,12 +5,17 @@ use super::several::{all, end, end_all};
 use super::{Answer, Handle, Handles};
 use refrain_ring::Clock;
 use refrain_transport::engine::{Engine, Outcome};
+use refrain_transport::protocol::Protocol;
 
 /// The answer to a call whose end depends on timing and that waits: it goes on
 /// until it is told something. For a rank that plays its past again it cannot be
 /// that it is told nothing: the next progress fails. REC-8
 #[inline]
-pub fn awaited<T>(engine: &mut Engine, clock: Clock, answer: Answer<T>) -> Option<T> {
+pub fn awaited<T>(
+    engine: &mut Engine<impl Protocol>,
+    clock: Clock,
+    answer: Answer<T>,
+) -> Option<T> {
     match answer {
         Answer::Told(told) => Some(told),
         Answer::NotYet => None,
@@ -25,7 +30,7 @@ pub fn awaited<T>(engine: &mut Engine, clock: Clock, answer: Answer<T>) -> Optio
 
 /// A wait that found nothing never ended.
 #[cold]
-fn waits_in_vain(engine: &mut Engine, clock: Clock) {
+fn waits_in_vain(engine: &mut Engine<impl Protocol>, clock: Clock) {
     engine.diverged(
         clock,
         "it found nothing, or could not, and waits until it finds something now".into(),
@@ -33,13 +38,17 @@ fn waits_in_vain(engine: &mut Engine, clock: Clock) {
 }
 
 #[cold]
-pub(super) fn test(engine: &mut Engine, clock: Clock, handle: &mut Handle) -> Answer<Outcome> {
+pub(super) fn test(
+    engine: &mut Engine<impl Protocol>,
+    clock: Clock,
+    handle: &mut Handle,
+) -> Answer<Outcome> {
     ended(engine, clock, core::slice::from_mut(handle), true).map(|ended| ended[0].1)
 }
 
 #[cold]
 pub(super) fn test_any<H: Handles + ?Sized>(
-    engine: &mut Engine,
+    engine: &mut Engine<impl Protocol>,
     clock: Clock,
     handles: &mut H,
 ) -> Answer<(usize, Outcome)> {
@@ -48,7 +57,7 @@ pub(super) fn test_any<H: Handles + ?Sized>(
 
 #[cold]
 pub(super) fn test_some<H: Handles + ?Sized>(
-    engine: &mut Engine,
+    engine: &mut Engine<impl Protocol>,
     clock: Clock,
     handles: &mut H,
 ) -> Answer<Vec<(usize, Outcome)>> {
@@ -57,7 +66,7 @@ pub(super) fn test_some<H: Handles + ?Sized>(
 
 #[cold]
 pub(super) fn test_all<H: Handles + ?Sized>(
-    engine: &mut Engine,
+    engine: &mut Engine<impl Protocol>,
     clock: Clock,
     handles: &mut H,
 ) -> Answer<Vec<Option<Outcome>>> {
@@ -86,7 +95,7 @@ pub(super) fn test_all<H: Handles + ?Sized>(
 
 /// Ends what records say that the call ended, when all of it has ended.
 fn ended<H: Handles + ?Sized>(
-    engine: &mut Engine,
+    engine: &mut Engine<impl Protocol>,
     clock: Clock,
     handles: &mut H,
     only_one: bool,
@@ -117,7 +126,7 @@ fn ended<H: Handles + ?Sized>(
 
 /// Which of them records say that the call ended, in their order.
 fn chosen<H: Handles + ?Sized>(
-    engine: &mut Engine,
+    engine: &mut Engine<impl Protocol>,
     clock: Clock,
     handles: &H,
 ) -> Answer<Vec<usize>> {

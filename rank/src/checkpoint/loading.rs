@@ -3,6 +3,7 @@
 use super::log_part::{LogPartError, LogReader};
 use refrain_ring::{Rank, RecordHeader, Ssn};
 use refrain_transport::engine::{Engine, EngineError};
+use refrain_transport::protocol::Protocol;
 use std::io::Read;
 use thiserror::Error;
 
@@ -84,7 +85,11 @@ impl LogLoading {
     ///
     /// # Errors
     /// When the checkpoint is damaged or cannot be read, or there is no memory.
-    pub fn step(&mut self, engine: &mut Engine, from: &mut dyn Read) -> Result<Loaded, LoadError> {
+    pub fn step(
+        &mut self,
+        engine: &mut Engine<impl Protocol>,
+        from: &mut dyn Read,
+    ) -> Result<Loaded, LoadError> {
         let to = self.reader.destination();
         if let Some((header, payload)) = &self.waiting {
             if !engine.log_again(to, header, payload)? {

@@ -4,6 +4,7 @@ use super::log_part::LogWriter;
 use core::ops::ControlFlow;
 use refrain_ring::{Rank, RecordHeader, RecordKind, Ssn};
 use refrain_transport::engine::{Beginning, Engine, Progress, ReadBack, ReadBackError};
+use refrain_transport::protocol::Protocol;
 use std::io::{self, Write};
 use thiserror::Error;
 
@@ -61,7 +62,7 @@ impl LogSaving {
     /// # Panics
     /// When the job has no such rank.
     pub fn begin(
-        engine: &Engine,
+        engine: &Engine<impl Protocol>,
         (source, destination): (Rank, Rank),
         beginning: &Beginning,
         out: &mut dyn Write,
@@ -84,7 +85,11 @@ impl LogSaving {
     ///
     /// # Errors
     /// When the log cannot be read or the checkpoint not be written.
-    pub fn step(&mut self, engine: &mut Engine, out: &mut dyn Write) -> Result<Saved, SaveError> {
+    pub fn step(
+        &mut self,
+        engine: &mut Engine<impl Protocol>,
+        out: &mut dyn Write,
+    ) -> Result<Saved, SaveError> {
         if let ControlFlow::Break(saved) = self.end_if_done(out)? {
             return Ok(saved);
         }

@@ -5,6 +5,7 @@ use crate::pair::{Pair, Saw, to};
 use refrain_rank::calls;
 use refrain_ring::{Clock, Rank, Ssn};
 use refrain_transport::matching::Pattern;
+use refrain_transport::protocol::Protocol;
 
 fn receive_from_any(pair: &mut Pair) {
     let anything = Pattern {
@@ -25,7 +26,7 @@ fn receive_from_any(pair: &mut Pair) {
 #[test]
 fn a_send_waits_for_the_events_before_it() {
     let mut pair = Pair::new();
-    pair.events.borrow_mut().commitments_mut().is_held = true;
+    pair.ledger().is_held = true;
     receive_from_any(&mut pair);
     assert!(matches!(pair.seen()[..], [Saw::Match(_)]));
     let sent = calls::post_send(&mut pair.rank, send_buffer(), to(0, 1));
@@ -34,12 +35,12 @@ fn a_send_waits_for_the_events_before_it() {
     assert!(pair.rank.awaits_commit());
     let why = pair.rank.explain_gate();
     assert_eq!(why.as_deref(), Some("held by the test"));
-    assert_eq!(pair.events.borrow().progress(), (1, 0));
-    pair.events.borrow_mut().commitments_mut().is_held = false;
+    assert_eq!(pair.progress(), (1, 0));
+    pair.ledger().is_held = false;
     pair.settle();
     assert!(!pair.rank.has_unposted());
-    assert_eq!(pair.events.borrow().progress(), (1, 1));
-    assert_eq!(pair.events.borrow().counts().matches, 1);
+    assert_eq!(pair.progress(), (1, 1));
+    assert_eq!(pair.events().counts().matches, 1);
 }
 
 /// A rank that answers each message has the next commit ready before its message is
@@ -53,8 +54,8 @@ fn who_waits_makes_the_next_commit_ready() {
         sent.expect("there is room");
         pair.settle();
     }
-    assert_eq!(pair.events.borrow().progress(), (10, 10));
-    assert_eq!(pair.events.borrow().commitments().foreseen, 8);
+    assert_eq!(pair.progress(), (10, 10));
+    assert_eq!(pair.events().commits().foreseen, 8);
 }
 
 /// What others than the engine wait for is committed without a send, and told
@@ -65,10 +66,10 @@ fn what_a_watch_waits_for_is_committed() {
     let mut pair = Pair::new();
     receive_from_any(&mut pair);
     pair.settle();
-    assert_eq!(pair.events.borrow().progress(), (1, 0), "nothing waits");
-    pair.events.borrow_mut().watch_mut().wanted = 1;
+    assert_eq!(pair.progress(), (1, 0), "nothing waits");
+    pair.ledger().wanted = 1;
     pair.settle();
-    assert_eq!(pair.events.borrow().watch().stable, 1);
+    assert_eq!(pair.events().commits().told_stable, 1);
 }
 
 /// The determinants of two generations of checkpoints are kept: when one is
@@ -88,7 +89,7 @@ fn two_generations_of_determinants_are_kept() {
     }
     pair.settle();
     assert_eq!(
-        pair.events.borrow().commitments().trims[..],
+        pair.events().commits().trims[..],
         clocks[..3],
         "each time what lies before the last but one"
     );
@@ -105,29 +106,32 @@ fn two_generations_of_determinants_are_kept() {
 #[test]
 fn nothing_is_given_up_before_it_is_stable() {
     let mut pair = Pair::new();
-    pair.events.borrow_mut().commitments_mut().is_held = true;
+    pair.ledger().is_held = true;
     for _ in 0..3 {
         receive_from_any(&mut pair);
         pair.rank.publish_horizon();
         pair.settle();
     }
-    assert_eq!(pair.events.borrow().commitments().trims, []);
-    pair.events.borrow_mut().commitments_mut().is_held = false;
+    assert_eq!(pair.events().commits().trims, []);
+    pair.ledger().is_held = false;
     pair.settle();
-    assert_eq!(pair.events.borrow().progress(), (3, 3));
-    assert_eq!(pair.events.borrow().commitments().trims.len(), 3);
+    assert_eq!(pair.progress(), (3, 3));
+    assert_eq!(pair.events().commits().trims.len(), 3);
 }
 
 /// A rank leaves when all that happened is stable, and loggers know.
 #[test]
 fn a_rank_leaves_when_everything_is_stable() {
     let mut pair = Pair::new();
-    pair.events.borrow_mut().commitments_mut().is_held = true;
+    pair.ledger().is_held = true;
     receive_from_any(&mut pair);
-    assert!(!pair.rank.leave_protocol());
-    assert_eq!(pair.events.borrow().commitments().leaves, 0);
-    pair.events.borrow_mut().commitments_mut().is_held = false;
-    assert!(!pair.rank.leave_protocol(), "loggers have not answered");
-    assert!(pair.rank.leave_protocol());
-    assert!(pair.peer.leave_protocol(), "nobody to tell");
+    assert!(!pair.rank.protocol_mut().leave());
+    assert_eq!(pair.events().commits().leaves, 0);
+    pair.ledger().is_held = false;
+    assert!(
+        !pair.rank.protocol_mut().leave(),
+        "loggers have not answered"
+    );
+    assert!(pair.rank.protocol_mut().leave());
+    assert!(pair.peer.protocol_mut().leave(), "nobody to tell");
 }

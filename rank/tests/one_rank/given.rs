@@ -15,7 +15,7 @@ fn ask(pair: &mut Pair, fresh: i64) {
 #[test]
 fn a_number_is_an_event_that_a_send_waits_for() {
     let mut pair = Pair::new();
-    pair.events.borrow_mut().commitments_mut().is_held = true;
+    pair.ledger().is_held = true;
     ask(&mut pair, 7);
     let clock = pair.rank.tick();
     let mut bytes = *b"seed";
@@ -23,17 +23,17 @@ fn a_number_is_an_event_that_a_send_waits_for() {
     assert_eq!(&bytes, b"seed");
     let number = Saw::Number(refrain_ring::Clock(1), 0, 7);
     assert_eq!(pair.seen(), [number, Saw::Bytes(clock, b"seed".to_vec())]);
-    assert_eq!(pair.events.borrow().counts().batches, 0, "no commit");
+    assert_eq!(pair.events().counts().batches, 0, "no commit");
     assert!(!pair.rank.awaits_commit());
 
     let sent = calls::post_send(&mut pair.rank, send_buffer(), to(0, 1));
     sent.expect("there is room");
-    assert_eq!(pair.events.borrow().counts().batches, 1, "both in one");
+    assert_eq!(pair.events().counts().batches, 1, "both in one");
     pair.settle();
     assert!(pair.rank.awaits_commit());
     let first = refrain_ring::Rank(1);
     assert_eq!(pair.peer.first_missing(first).0, 0, "it is held back");
-    pair.events.borrow_mut().commitments_mut().is_held = false;
+    pair.ledger().is_held = false;
     pair.settle();
     assert_eq!(pair.peer.first_missing(first).0, 1);
 }
@@ -47,10 +47,10 @@ fn a_program_that_only_asks_commits_full_batches() {
     for number in 0..100_000 {
         assert!(pair.rank.has_room_for_events());
         ask(&mut pair, number);
-        let (recorded, stable) = pair.events.borrow().progress();
+        let (recorded, stable) = pair.progress();
         assert!(recorded - stable <= 1024, "{recorded}, {stable}");
     }
-    let counts = pair.events.borrow().counts();
+    let counts = pair.events().counts();
     assert!((100..400).contains(&counts.batches), "{counts:?}");
 }
 
@@ -59,7 +59,7 @@ fn a_program_that_only_asks_commits_full_batches() {
 #[test]
 fn a_program_that_only_asks_waits_for_loggers_that_are_behind() {
     let mut pair = Pair::new();
-    pair.events.borrow_mut().commitments_mut().is_held = true;
+    pair.ledger().is_held = true;
     let mut asked = 0;
     while pair.rank.has_room_for_events() {
         ask(&mut pair, asked);
@@ -70,6 +70,6 @@ fn a_program_that_only_asks_waits_for_loggers_that_are_behind() {
     assert!(pair.rank.awaits_commit(), "as an emission does");
     pair.settle();
     assert!(!pair.rank.has_room_for_events());
-    pair.events.borrow_mut().commitments_mut().is_held = false;
+    pair.ledger().is_held = false;
     assert!(pair.rank.has_room_for_events());
 }

@@ -5,9 +5,9 @@ use refrain_logging::Member;
 use refrain_logging::determinant::EventIndex;
 use refrain_logging::determinant::batch::BatchHeader;
 use refrain_logging::determinant::recorder::Identity;
-use refrain_logging::pessimist::{Commits, Pessimist};
+use refrain_logging::pessimist::{Advance, Commits, Pessimist};
 use refrain_rank::calls::{self, Handle};
-use refrain_rank::protocol::{Commitments, Events, Logging, SharedEvents, Watch};
+use refrain_rank::protocol::Logging;
 use refrain_ring::{Clock, Incarnation, Rank};
 use refrain_transport::engine::{Engine, EngineOptions, SendTo};
 use refrain_transport::fabric::Fabric;
@@ -31,6 +31,10 @@ pub struct Ledger {
     pub is_held: bool,
     pub trims: Vec<Clock>,
     pub leaves: u32,
+    /// As output would.
+    pub wanted: u64,
+    /// Events of which it was told that they are stable.
+    pub told_stable: u64,
 }
 
 impl Commits for Ledger {
@@ -65,9 +69,15 @@ impl Commits for Ledger {
     fn is_instant(&self) -> bool {
         true
     }
-}
 
-impl Commitments for Ledger {
+    fn wanted(&self) -> u64 {
+        self.wanted
+    }
+
+    fn advanced(&mut self, advance: Advance) {
+        self.told_stable = advance.stable;
+    }
+
     fn trim(&mut self, before: Clock) {
         self.trims.push(before);
     }
@@ -94,18 +104,24 @@ pub enum Saw {
     Nothing(Clock),
 }
 
-/// Who looks on.
-#[derive(Debug, Default)]
-pub struct Seen {
-    pub events: Vec<Saw>,
-    /// As output would.
-    pub wanted: u64,
-    pub stable: u64,
+/// The real protocol, and the events that it is given.
+#[derive(Debug)]
+pub struct Watched {
+    inner: Logging<Ledger>,
+    seen: Vec<Saw>,
 }
 
-impl Watch for Seen {
-    fn happened(&mut self, event: &Event<'_>) {
-        self.events.push(match event {
+impl Protocol for Watched {
+    fn name(&self) -> &'static str {
+        self.inner.name()
+    }
+
+    fn keeps_payload(&self) -> bool {
+        self.inner.keeps_payload()
+    }
+
+    fn event(&mut self, event: Event<'_>) -> bool {
+        self.seen.push(match &event {
             Event::Match { request, .. } => Saw::Match(*request),
             Event::Probe { clock, .. } => Saw::Probe(*clock),
             Event::Completion { clock, requests } => Saw::Completion(*clock, requests.to_vec()),
@@ -114,22 +130,38 @@ impl Watch for Seen {
             Event::Bytes { clock, bytes } => Saw::Bytes(*clock, bytes.to_vec()),
             Event::Nothing { clock } => Saw::Nothing(*clock),
         });
+        self.inner.event(event)
     }
 
-    fn wanted(&self) -> u64 {
-        self.wanted
+    fn advance(&mut self, wanted: u64) -> u64 {
+        self.inner.advance(wanted)
     }
 
-    fn stable(&mut self, events: u64) {
-        self.stable = events;
+    fn operation_ended(&mut self) {
+        self.inner.operation_ended();
+    }
+
+    fn idle(&mut self) {
+        self.inner.idle();
+    }
+
+    fn checkpoint_published(&mut self, clock: Clock) {
+        self.inner.checkpoint_published(clock);
+    }
+
+    fn leave(&mut self) -> bool {
+        self.inner.leave()
+    }
+
+    fn explain(&self) -> Option<String> {
+        self.inner.explain()
     }
 }
 
 pub struct Pair {
     network: Network,
-    pub peer: Engine,
-    pub rank: Engine,
-    pub events: SharedEvents<Ledger, Seen>,
+    pub peer: Engine<Watched>,
+    pub rank: Engine<Watched>,
 }
 
 impl Pair {
@@ -150,11 +182,7 @@ impl Pair {
             incarnation: Incarnation(0),
         };
         let pessimist = Pessimist::new(identity, EventIndex(0), Ledger::default());
-        let events = Events::shared(pessimist, Seen::default());
-        let mut protocols: Vec<Box<dyn Protocol>> = vec![
-            Box::new(Logging::<Ledger, ()>::new(Member::Pessimist, None)),
-            Box::new(Logging::new(Member::Pessimist, Some(events.clone()))),
-        ];
+        let mut protocols = vec![None, Some(pessimist)];
         let [peer, rank] = started.map(|(fabric, arena)| {
             let rank = Rank(2 - protocols.len() as u32);
             let options = EngineOptions {
@@ -163,13 +191,16 @@ impl Pair {
                 size: 2,
                 window_bytes: LOG_BYTES as u64,
             };
-            Engine::new(options, arena, Box::new(fabric), protocols.remove(0))
+            let protocol = Watched {
+                inner: Logging::new(Member::Pessimist, protocols.remove(0)),
+                seen: Vec::new(),
+            };
+            Engine::new(options, arena, Box::new(fabric), protocol)
         });
         Self {
             network,
             peer,
             rank,
-            events,
         }
     }
 
@@ -194,8 +225,28 @@ impl Pair {
     }
 
     /// What was seen since the last call.
-    pub fn seen(&self) -> Vec<Saw> {
-        std::mem::take(&mut self.events.borrow_mut().watch_mut().events)
+    pub fn seen(&mut self) -> Vec<Saw> {
+        std::mem::take(&mut self.rank.protocol_mut().seen)
+    }
+
+    /// The events of the rank.
+    pub fn events(&self) -> &Pessimist<Ledger> {
+        self.rank
+            .protocol()
+            .inner
+            .events()
+            .expect("they are logged")
+    }
+
+    /// Events so far, and how many of them, the first, are known to be stable.
+    pub fn progress(&self) -> (u64, u64) {
+        (self.events().recorded(), self.events().stable())
+    }
+
+    /// Where the events of the rank become stable.
+    pub fn ledger(&mut self) -> &mut Ledger {
+        let events = self.rank.protocol_mut().inner.events_mut();
+        events.expect("they are logged").commits_mut()
     }
 }
 

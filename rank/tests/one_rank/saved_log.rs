@@ -1,5 +1,6 @@
 //! The log of a checkpoint: into the engine of a later life, and out of it again.
 
+use crate::pair::Ledger;
 use refrain_logging::Member;
 use refrain_rank::checkpoint::{
     LoadError, Loaded, LogLoading, LogPartError, LogReader, LogSaving, LogWriter, Saved,
@@ -67,7 +68,7 @@ fn beginning(until: u64) -> Beginning {
     }
 }
 
-fn later_life(beginning: &Beginning, log_bytes: usize) -> Engine {
+fn later_life(beginning: &Beginning, log_bytes: usize) -> Engine<Logging<Ledger>> {
     let network = Network::new(Options::calm(1));
     let (fabric, arena) = network.start(CHANNEL.0, Incarnation(3), log_bytes);
     let options = EngineOptions {
@@ -76,9 +77,8 @@ fn later_life(beginning: &Beginning, log_bytes: usize) -> Engine {
         size: 2,
         window_bytes: log_bytes as u64,
     };
-    let protocol = Logging::<crate::pair::Ledger, ()>::new(Member::Pessimist, None);
-    Engine::new(options, arena, Box::new(fabric), Box::new(protocol))
-        .with_beginning(beginning.clone())
+    let protocol = Logging::new(Member::Pessimist, None);
+    Engine::new(options, arena, Box::new(fabric), protocol).with_beginning(beginning.clone())
 }
 
 /// Bit by bit the same, but for the life that it belongs to; and a log without

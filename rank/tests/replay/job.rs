@@ -11,13 +11,14 @@ use refrain_logging::determinant::{Determinant, EventIndex};
 use refrain_logging::image::{LogImage, RankMemory, Selection};
 use refrain_logging::pessimist::{Commits, Pessimist};
 use refrain_rank::past::{Records, Sends};
-use refrain_rank::protocol::{Commitments, Events, Logging};
-use refrain_ring::{Clock, Incarnation, Rank, Region};
+use refrain_rank::protocol::Logging;
+use refrain_ring::{Incarnation, Rank, Region};
 use refrain_transport::divergence::DivergencePolicy;
 use refrain_transport::engine::{Engine, EngineError, EngineOptions, SendTo};
 use refrain_transport::fabric::Fabric;
 use refrain_transport::fabric::sim::{Network, Options};
 use refrain_transport::past::PastSends;
+use refrain_transport::protocol::Protocol;
 use std::cell::RefCell;
 use std::rc::Rc;
 
@@ -72,18 +73,6 @@ impl Commits for Batches {
     }
 }
 
-impl Commitments for Batches {
-    fn trim(&mut self, _: Clock) {}
-
-    fn leave(&mut self) -> bool {
-        true
-    }
-
-    fn explain(&self) -> Option<String> {
-        None
-    }
-}
-
 /// What a job is like in all lives.
 #[derive(Clone, Copy, Debug)]
 pub struct Setting {
@@ -94,8 +83,11 @@ pub struct Setting {
     pub member: Member,
 }
 
+/// Of any rank of a life.
+pub type LoggedEngine = Engine<Logging<Batches>>;
+
 pub struct Life {
-    pub engines: Vec<Engine>,
+    pub engines: Vec<LoggedEngine>,
     pub network: Network,
     /// Of rank 0.
     pub logs: Logs,
@@ -226,11 +218,10 @@ impl Setting {
                         rank,
                         incarnation: incarnation(rank),
                     };
-                    let pessimist = Pessimist::new(identity, batches.end(), batches.clone());
-                    Events::shared(pessimist, ())
+                    Pessimist::new(identity, batches.end(), batches.clone())
                 });
-                let protocol = Logging::<Batches, ()>::new(self.member, events);
-                let engine = Engine::new(options, arena, Box::new(fabric), Box::new(protocol));
+                let protocol = Logging::new(self.member, events);
+                let engine = Engine::new(options, arena, Box::new(fabric), protocol);
                 match rank {
                     Rank(0) => {
                         let records = Records::new(&row).expect("they agree");
@@ -289,6 +280,6 @@ impl Life {
 
     /// All that has happened is in batches.
     pub fn flush(&mut self) {
-        assert!(self.engines[0].leave_protocol());
+        assert!(self.engines[0].protocol_mut().leave());
     }
 }

@@ -8,6 +8,7 @@ use refrain_rank::calls::{self, Answer, Handle, Handles};
 use refrain_ring::{Clock, Rank};
 use refrain_transport::engine::{Engine, EngineError, Matched, Outcome, SendTo, Status};
 use refrain_transport::matching::Pattern;
+use refrain_transport::protocol::Protocol;
 use std::hash::DefaultHasher;
 
 /// Bytes of the longest message.
@@ -120,7 +121,7 @@ impl Program {
     }
 
     /// Goes on by one look. Whether it was told anything.
-    pub fn step(&mut self, engine: &mut Engine) -> Result<bool, EngineError> {
+    pub fn step(&mut self, engine: &mut Engine<impl Protocol>) -> Result<bool, EngineError> {
         let (clock, call) = match self.asked.take() {
             Some(asked) => asked,
             None => {
@@ -213,7 +214,11 @@ impl Program {
         }
     }
 
-    fn begin(&mut self, engine: &mut Engine, call: &Call) -> Result<(), EngineError> {
+    fn begin(
+        &mut self,
+        engine: &mut Engine<impl Protocol>,
+        call: &Call,
+    ) -> Result<(), EngineError> {
         match call {
             Call::Receive(pattern) => {
                 let room = Room::empty(MESSAGE_BYTES_MAX);
@@ -268,7 +273,12 @@ impl Program {
         }));
     }
 
-    fn look(&mut self, engine: &mut Engine, clock: Clock, call: &Call) -> Answer<Said> {
+    fn look(
+        &mut self,
+        engine: &mut Engine<impl Protocol>,
+        clock: Clock,
+        call: &Call,
+    ) -> Answer<Said> {
         let one = |answer: Answer<Outcome>| answer.map(|outcome| vec![(0, outcome)]);
         let (numbers, ended): (Vec<usize>, _) = match call {
             Call::Receive(_) | Call::ReceiveTaken | Call::Send { .. } | Call::Cancel(_) => {

@@ -1,6 +1,6 @@
 //! What is sent again is compared with what the life before had sent. REC-8
 
-use crate::job::{JOB, Life, Setting};
+use crate::job::{JOB, Life, LoggedEngine, Setting};
 use crate::room::Room;
 use refrain_logging::Member;
 use refrain_logging::image::{LogImage, Selection};
@@ -8,7 +8,7 @@ use refrain_rank::calls;
 use refrain_rank::past::Sends;
 use refrain_ring::{Clock, Incarnation, Rank};
 use refrain_transport::divergence::DivergencePolicy;
-use refrain_transport::engine::{Engine, EngineError, SendTo};
+use refrain_transport::engine::{EngineError, SendTo};
 
 /// Of several fragments; together they are more than is read ahead at once.
 const BYTES: usize = 200_000;
@@ -80,7 +80,7 @@ impl Sender {
         self.engine().comparison().messages
     }
 
-    fn engine(&mut self) -> &mut Engine {
+    fn engine(&mut self) -> &mut LoggedEngine {
         &mut self.life.engines[0]
     }
 

@@ -59,7 +59,7 @@ impl Player {
         handle
     }
 
-    pub fn engine(&mut self) -> &mut refrain_transport::engine::Engine {
+    pub fn engine(&mut self) -> &mut crate::job::LoggedEngine {
         &mut self.life.engines[0]
     }
 

@@ -4,6 +4,7 @@ use super::World;
 use crate::Error;
 use core::time::Duration;
 use refrain_transport::engine::EngineError;
+use refrain_transport::protocol::Protocol as _;
 use std::time::Instant;
 
 /// How long a rank that leaves waits until its log is acknowledged.
@@ -51,12 +52,12 @@ impl World {
         } else {
             DRAIN_MAX
         };
-        while !self.engine.leave_protocol() {
+        while !self.engine.protocol_mut().leave() {
             if began.elapsed() >= longest {
                 return match self.gates_output {
                     true => Err(Error::EventsNotStable {
                         waited: began.elapsed(),
-                        why: self.engine.explain_protocol().unwrap_or_default(),
+                        why: self.engine.protocol().explain().unwrap_or_default(),
                     }),
                     false => Ok(()),
                 };

@@ -37,7 +37,7 @@ pub(crate) use time::unix_ns;
 
 use crate::Error;
 use crate::control::ControlPlane;
-use crate::protocol::SharedEvents;
+use crate::protocol::Engine;
 use crate::statistics::{EventStatistics, Statistics};
 use checkpoint::Checkpoints;
 use forked::OfThisProcess;
@@ -47,9 +47,8 @@ use peers::Peers;
 use recovering::Recovering;
 use refrain_rank::calls;
 use refrain_ring::{Clock, Incarnation, Rank};
-use refrain_transport::engine::{
-    Engine, Matched, Outcome, ReceiveBuffer, RequestId, SendBuffer, Started,
-};
+use refrain_transport::engine::{Matched, Outcome, ReceiveBuffer, RequestId, SendBuffer, Started};
+use refrain_transport::protocol::Protocol as _;
 use time::JobTime;
 use waiting::{LogWatch, Patience};
 
@@ -60,8 +59,6 @@ pub struct World {
     size: u32,
     incarnation: Incarnation,
     engine: OfThisProcess<Engine>,
-    /// Shared with the engine's protocol.
-    events: Option<SharedEvents>,
     tells_statistics: bool,
     /// What this rank prints waits for its events.
     gates_output: bool,
@@ -126,7 +123,7 @@ impl World {
 
     /// The protocol in use.
     pub fn protocol(&self) -> &str {
-        self.engine.protocol_name()
+        self.engine.protocol().name()
     }
 
     /// Sends and returns when the data may be changed again, which is as soon
@@ -331,10 +328,9 @@ impl World {
     }
 
     fn logged(&self) -> EventStatistics {
-        let Some(events) = &self.events else {
+        let Some(events) = self.engine.protocol().events() else {
             return EventStatistics::default();
         };
-        let events = events.borrow();
         let counts = events.counts();
         EventStatistics {
             matches: counts.matches,
@@ -349,8 +345,8 @@ impl World {
             payload_bytes: counts.payload_bytes,
             batch_bytes: counts.batch_bytes,
             commits: counts.batches,
-            batches: events.commitments().batches,
-            waits: events.watch().waits.clone(),
+            batches: events.commits().batches,
+            waits: events.commits().waiting.waits.clone(),
         }
     }
 

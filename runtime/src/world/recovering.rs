@@ -3,8 +3,8 @@
 use super::World;
 use crate::Error;
 use crate::control::message::{DifferenceFigures, RecoveryFigures, ReplayFigures};
+use crate::protocol::Engine;
 use refrain_ring::{Clock, Rank};
-use refrain_transport::engine::Engine;
 use std::time::{Duration, Instant};
 
 /// What a later life has done so far.

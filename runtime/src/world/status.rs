@@ -4,6 +4,7 @@ use super::World;
 use super::wishes::{Channel, Memory, Want};
 use crate::Error;
 use crate::control::message::StatusFigures;
+use crate::statistics::GateWaits;
 use core::time::Duration;
 use refrain_ring::Rank;
 use std::time::Instant;
@@ -19,12 +20,11 @@ impl World {
     fn status_figures(&self) -> StatusFigures {
         let statistics = self.engine.statistics();
         let (log_bytes, log_bytes_max) = self.engine.log_bytes();
-        let of_events = |events: &crate::protocol::SharedEvents| {
-            let events = events.borrow();
-            let waits = &events.watch().waits;
-            (waits.count(), waits.total_ns / 1000)
-        };
-        let (gate_waits, gate_wait_us) = self.events.as_ref().map_or((0, 0), of_events);
+        let waits = self
+            .engine
+            .protocol()
+            .events()
+            .map(|events| &events.commits().waiting.waits);
         let before = self.checkpoints.traffic_before;
         StatusFigures {
             received_bytes: statistics.bytes_received - before.received_bytes,
@@ -32,8 +32,8 @@ impl World {
             log_bytes,
             log_bytes_max,
             disk_bytes: self.engine.log_bytes_on_disk().unwrap_or(0),
-            gate_waits,
-            gate_wait_us,
+            gate_waits: waits.map_or(0, GateWaits::count),
+            gate_wait_us: waits.map_or(0, |waits| waits.total_ns / 1000),
             heeds_requests: self.checkpoints.heeds_requests,
         }
     }

@@ -157,10 +157,8 @@ impl World {
         if !self.engine.awaits_commit() {
             return Ok(());
         }
-        let waited = self
-            .events
-            .as_ref()
-            .and_then(|events| events.borrow().watch().so_far());
+        let events = self.engine.protocol().events();
+        let waited = events.and_then(|events| events.commits().waiting.so_far());
         match waited.filter(|waited| *waited >= self.patience.events_wait) {
             None => Ok(()),
             Some(waited) => Err(Error::EventsNotStable {

@@ -375,7 +375,7 @@ impl World {
             let held = &mut self.loggers[replica][rank];
             if let Phase::Running(pessimist) = &process.phase {
                 // Whatever it may have sent and was not taken yet.
-                let mut sender = pessimist.commits_ref().committer.clone();
+                let mut sender = pessimist.commits().committer.clone();
                 while let Some(batch) = sender.next_for(replica) {
                     held.late.push_back(Arc::from(batch));
                     sender.sent(replica);

@@ -225,7 +225,7 @@ impl Process {
         match &self.phase {
             Phase::Unlogged => None,
             Phase::Seeking(seeking) => Some(&seeking.commits.committer),
-            Phase::Running(pessimist) => Some(&pessimist.commits_ref().committer),
+            Phase::Running(pessimist) => Some(&pessimist.commits().committer),
         }
     }
 
@@ -233,7 +233,7 @@ impl Process {
         match &mut self.phase {
             Phase::Unlogged => None,
             Phase::Seeking(seeking) => Some(&mut seeking.commits.committer),
-            Phase::Running(pessimist) => Some(&mut pessimist.commits().committer),
+            Phase::Running(pessimist) => Some(&mut pessimist.commits_mut().committer),
         }
     }
 

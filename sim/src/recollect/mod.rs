@@ -24,6 +24,7 @@ use refrain_logging::segment::Channel;
 use refrain_logging::store::faulty::LeftFile;
 use refrain_ring::{Clock, Position, Rank, RecordHeader, Region, Ssn};
 use refrain_transport::engine::{Engine, Progress, ReadBack};
+use refrain_transport::protocol::Protocol;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// A message that was read back.
@@ -58,7 +59,7 @@ pub struct Asking {
 
 impl Asking {
     /// Asks for all messages to `receiver` from number `from` on. REC-3
-    pub fn new(engine: &Engine, receiver: Rank, from: Ssn) -> Self {
+    pub fn new(engine: &Engine<impl Protocol>, receiver: Rank, from: Ssn) -> Self {
         Self {
             reader: engine.read_back(receiver, from),
             from,
@@ -72,7 +73,7 @@ impl Asking {
     /// # Errors
     /// When the log cannot be read, or does not reach back to the first message
     /// that was asked for. LOG-2, LOG-4
-    pub fn step(&mut self, engine: &mut Engine) -> Result<Heard, String> {
+    pub fn step(&mut self, engine: &mut Engine<impl Protocol>) -> Result<Heard, String> {
         let (assembly, messages) = (&mut self.assembly, &mut self.messages);
         let mut damage = None;
         let mut give = |header: &RecordHeader, payload: &[u8]| match assembly.add(

@@ -1,11 +1,9 @@
 //! What a life of a rank is made of: real parts over simulated ones.
 
-use super::events::SimCommitments;
-use super::events::Watched;
+use super::events::{SimCommitments, Watched};
 use super::fabric::RankFabric;
 use super::log_disk::MortalStore;
-use super::rank::Joining;
-use super::rank::{Parts, Printing, RankProcess, Resume, SimEvents};
+use super::rank::{Joining, Parts, RankProcess, Resume, SimEngine};
 use super::saving::load_logs;
 use super::stage::Stage;
 use crate::loggers::JOB;
@@ -23,10 +21,9 @@ use refrain_logging::spill::{SpillLog, SpillOptions};
 use refrain_logging::store::faulty::{Delivery, MemoryOptions, MemoryStore};
 use refrain_rank::checkpoint::decode_engine;
 use refrain_rank::past::{Records, Sends};
-use refrain_rank::protocol::{Events, Logging};
+use refrain_rank::protocol::Logging;
 use refrain_rank::spilling::{Spilling, Surroundings};
-use refrain_ring::Arena;
-use refrain_ring::{Clock, Rank, Ssn};
+use refrain_ring::{Arena, Clock, Rank, Ssn};
 use refrain_transport::divergence::DivergencePolicy;
 use refrain_transport::engine::{Delivered, Engine, EngineOptions};
 use refrain_transport::fabric::sim::{Faults, Network, Options, SimFabric, TICK_NS};
@@ -133,12 +130,11 @@ impl Assembly<'_> {
             incarnation: life.incarnation,
         };
         let pessimist = Pessimist::new(identity, start, commitments);
-        let events: SimEvents = Events::shared(pessimist, Printing::default());
         let member = match plan.protocol {
             ProtocolPlan::Pessimist => Member::Pessimist,
             ProtocolPlan::PessimistClassic => Member::PessimistClassic,
         };
-        let logging = Logging::new(member, Some(events.clone()));
+        let logging = Logging::new(member, Some(pessimist));
         let mut protocol = Watched::new(logging, life, self.stage.clone(), plan.planted);
         if let (Some(Planted::ReplayedRecorded), Some(past)) = (plan.planted, &past) {
             protocol.record_again(&past.events);
@@ -157,7 +153,7 @@ impl Assembly<'_> {
         };
         let (stage, planted) = (self.stage.clone(), plan.planted);
         let fabric = RankFabric::new(fabric, life, mortal.clone(), stage, planted, begun);
-        let mut engine = Engine::new(options, arena, Box::new(fabric), Box::new(protocol))
+        let mut engine = Engine::new(options, arena, Box::new(fabric), protocol)
             .with_clock(Clock(plan.first_clock));
         let mut disk = None;
         if plan.log.disk_bytes > 0 {
@@ -193,7 +189,6 @@ impl Assembly<'_> {
             resume,
             memory,
             disk,
-            events,
             stage: self.stage.clone(),
             planted: plan.planted,
             ranks: plan.ranks,
@@ -205,11 +200,11 @@ impl Assembly<'_> {
     /// REC-2, REC-8
     fn begin_again(
         &self,
-        engine: Engine,
+        engine: SimEngine,
         rank: Rank,
         past: &LifeBefore,
         mortal: &Mortal,
-    ) -> Result<Engine, String> {
+    ) -> Result<SimEngine, String> {
         let planted = self.plan.planted;
         let mut engine = engine;
         if let Some(part) = &past.resume.saved.engine {

@@ -1,13 +1,14 @@
 //! A program's calls on a real engine, one after the other: its requests, their memory,
 //! and what calls on them come to.
 
+use super::rank::SimEngine;
 use super::room::Room;
 use crate::happening::Life;
 use crate::program::{Answer, Call, Ended, Found, From, RequestNumber, TakenNumber};
 use fastrand::Rng;
 use refrain_rank::calls::{self, Answer as Told, Handle, Handles};
 use refrain_ring::Clock;
-use refrain_transport::engine::{Engine, EngineError, Matched, Outcome, SendTo, Status};
+use refrain_transport::engine::{EngineError, Matched, Outcome, SendTo, Status};
 use refrain_transport::matching::Pattern;
 use std::hash::{Hash, Hasher};
 
@@ -105,7 +106,7 @@ impl Caller {
     /// Those of the engine.
     pub fn begin(
         &mut self,
-        engine: &mut Engine,
+        engine: &mut SimEngine,
         call: &Call,
     ) -> Result<Option<Answer>, EngineError> {
         if let Some(posted) = self.post(engine, call)? {
@@ -143,7 +144,7 @@ impl Caller {
         Ok(self.ask(engine, call))
     }
 
-    fn post(&mut self, engine: &mut Engine, call: &Call) -> Result<Option<Answer>, EngineError> {
+    fn post(&mut self, engine: &mut SimEngine, call: &Call) -> Result<Option<Answer>, EngineError> {
         let (handle, room, is_receive) = match call {
             Call::Isend {
                 to,
@@ -180,7 +181,7 @@ impl Caller {
     }
 
     /// The answer to a call that has begun, if there is one.
-    pub fn ask(&mut self, engine: &mut Engine, call: &Call) -> Option<Answer> {
+    pub fn ask(&mut self, engine: &mut SimEngine, call: &Call) -> Option<Answer> {
         let clock = engine.now();
         match self.look(engine, call) {
             Told::Told(answer) => Some(answer),
@@ -195,7 +196,7 @@ impl Caller {
         }
     }
 
-    fn look(&mut self, engine: &mut Engine, call: &Call) -> Told<Answer> {
+    fn look(&mut self, engine: &mut SimEngine, call: &Call) -> Told<Answer> {
         let clock = engine.now();
         match call {
             // It was something else: the next progress fails. REC-8
@@ -228,7 +229,7 @@ impl Caller {
         }
     }
 
-    fn received(&mut self, engine: &mut Engine) -> Option<Answer> {
+    fn received(&mut self, engine: &mut SimEngine) -> Option<Answer> {
         let ended = self.requests.finish(engine, self.receiving?)?;
         self.receiving = None;
         Some(Answer::Ended(vec![ended]))
@@ -236,7 +237,7 @@ impl Caller {
 
     fn one(
         &mut self,
-        engine: &mut Engine,
+        engine: &mut SimEngine,
         clock: Clock,
         number: RequestNumber,
         is_test: bool,
@@ -247,7 +248,7 @@ impl Caller {
 
     fn several(
         &mut self,
-        engine: &mut Engine,
+        engine: &mut SimEngine,
         clock: Clock,
         chosen: &[RequestNumber],
         which: Several,
@@ -365,7 +366,7 @@ impl Requests {
     }
 
     /// The end of a blocking call that made this request, if it has ended.
-    pub fn finish(&mut self, engine: &mut Engine, number: RequestNumber) -> Option<Ended> {
+    pub fn finish(&mut self, engine: &mut SimEngine, number: RequestNumber) -> Option<Ended> {
         let outcome = calls::finish(engine, self.handle(number).id()?)?;
         Some(self.end(number, &outcome))
     }
@@ -373,7 +374,7 @@ impl Requests {
     /// A wait for one, or a test.
     pub fn one(
         &mut self,
-        engine: &mut Engine,
+        engine: &mut SimEngine,
         clock: Clock,
         number: RequestNumber,
         is_test: bool,
@@ -392,7 +393,7 @@ impl Requests {
     /// A wait or test for several.
     pub fn several(
         &mut self,
-        engine: &mut Engine,
+        engine: &mut SimEngine,
         clock: Clock,
         chosen: &[RequestNumber],
         which: Several,

@@ -8,7 +8,6 @@ use crate::planted::Planted;
 use refrain_logging::determinant::batch::BatchHeader;
 use refrain_logging::determinant::{Determinant, EventIndex};
 use refrain_logging::pessimist::Commits;
-use refrain_rank::protocol::Commitments;
 use refrain_ring::{Clock, Incarnation};
 use refrain_transport::protocol::{Event, Protocol};
 use std::cell::RefCell;
@@ -32,6 +31,16 @@ impl<P: Protocol> Watched<P> {
             stage,
             planted,
         }
+    }
+
+    /// The real protocol.
+    pub fn inner(&self) -> &P {
+        &self.inner
+    }
+
+    /// The real protocol.
+    pub fn inner_mut(&mut self) -> &mut P {
+        &mut self.inner
     }
 
     /// As [`Planted::ReplayedRecorded`] has it.
@@ -255,6 +264,8 @@ pub struct SimCommitments {
     planted: Option<Planted>,
     /// The batch that may be the next.
     prepared: Option<Vec<u8>>,
+    /// Output waits for these events, counted from the first.
+    pub wanted: u64,
 }
 
 impl SimCommitments {
@@ -265,6 +276,7 @@ impl SimCommitments {
             begun: start,
             planted,
             prepared: None,
+            wanted: 0,
         }
     }
 
@@ -311,9 +323,11 @@ impl Commits for SimCommitments {
     fn is_instant(&self) -> bool {
         false
     }
-}
 
-impl Commitments for SimCommitments {
+    fn wanted(&self) -> u64 {
+        self.wanted
+    }
+
     fn trim(&mut self, before: Clock) {
         match &mut self.store {
             EventStore::Loggers(client) => client.trim(before),

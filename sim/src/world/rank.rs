@@ -2,7 +2,7 @@
 //! rank in the job: a life, or what is left of the last.
 
 use super::calls::Caller;
-use super::events::{EventStore, SimCommitments};
+use super::events::{EventStore, SimCommitments, Watched};
 use super::explored::hash_words;
 use super::recovery::Collecting;
 use super::saving::Saving;
@@ -13,29 +13,16 @@ use crate::mortal::Mortal;
 use crate::planted::Planted;
 use crate::program::{Answer, Call, Program, litter};
 use crate::recollect::{Saved, Tally};
+use refrain_logging::pessimist::Pessimist;
 use refrain_logging::store::faulty::MemoryDisk;
-use refrain_rank::protocol::{SharedEvents, Watch};
+use refrain_rank::protocol::Logging;
 use refrain_ring::{Clock, Incarnation, Rank, Region, Ssn};
 use refrain_transport::engine::{Beginning, Engine, EngineError, Horizon};
-use std::cell::Cell;
 use std::collections::VecDeque;
 use std::hash::{DefaultHasher, Hash, Hasher};
-use std::rc::Rc;
 
-/// What was printed waits for its events, and they are to be committed for it.
-#[derive(Debug, Default)]
-pub struct Printing {
-    wanted: Rc<Cell<u64>>,
-}
-
-impl Watch for Printing {
-    fn wanted(&self) -> u64 {
-        self.wanted.get()
-    }
-}
-
-/// The events of a simulated rank.
-pub type SimEvents = SharedEvents<SimCommitments, Printing>;
+/// The engine of a simulated rank.
+pub type SimEngine = Engine<Watched<Logging<SimCommitments>>>;
 
 /// What a program does now.
 #[derive(Debug)]
@@ -71,17 +58,15 @@ pub struct RankProcess {
     /// Its death.
     pub mortal: Mortal,
     /// Its engine.
-    pub engine: Engine,
+    pub engine: SimEngine,
     program: Program,
     tally: Tally,
     caller: Caller,
     doing: Doing,
-    events: SimEvents,
     /// Words on their way to people, each with the events before it.
     prints: VecDeque<(u64, u64)>,
     /// Words that people have seen in a life before, and that come again.
     seen_before: usize,
-    wanted: Rc<Cell<u64>>,
     /// The number of the checkpoint that was taken last.
     checkpoints: u32,
     /// Of the checkpoint that is being written; of the newest that is stable.
@@ -121,9 +106,8 @@ impl core::fmt::Debug for RankProcess {
 pub struct Parts {
     pub life: Life,
     pub mortal: Mortal,
-    pub engine: Engine,
+    pub engine: SimEngine,
     pub program: Program,
-    pub events: SimEvents,
     pub stage: Stage,
     pub planted: Option<Planted>,
     pub ranks: u32,
@@ -148,7 +132,6 @@ pub struct Resume {
 impl RankProcess {
     /// A program that begins.
     pub fn new(parts: Parts) -> Self {
-        let wanted = Rc::clone(&parts.events.borrow().watch().wanted);
         let resume = parts.resume.as_ref();
         let beginning = resume.map(|resume| &resume.saved.beginning);
         let tally = resume.map(|resume| Tally::of(&resume.saved));
@@ -165,10 +148,8 @@ impl RankProcess {
             tally: tally.unwrap_or_else(|| Tally::new(parts.ranks)),
             caller: caller.unwrap_or_default().of_life(parts.life),
             doing: Doing::Computing(answer),
-            events: parts.events,
             prints: VecDeque::new(),
             seen_before: resume.map_or(0, |resume| resume.seen_before),
-            wanted,
             checkpoints: resume.map_or(0, |resume| resume.next_number - 1),
             taking: None,
             newest: (number > 0).then_some(horizon),
@@ -192,6 +173,11 @@ impl RankProcess {
         self.steps_left = Some(steps);
         // Nobody reads any more what it prints.
         self.prints.clear();
+    }
+
+    fn events_mut(&mut self) -> &mut Pessimist<SimCommitments> {
+        let logging = self.engine.protocol_mut().inner_mut();
+        logging.events_mut().expect("simulated ranks log events")
     }
 
     /// Its messages have the garbage of this life of the rank.
@@ -323,11 +309,13 @@ impl RankProcess {
         self.tally.called(&call);
         match call {
             Call::Print(word) => {
-                let (recorded, _) = self.events.borrow().progress();
+                let events = self.events_mut();
+                let recorded = events.recorded();
+                // What is printed waits for its events: they are to be committed for it.
+                events.commits_mut().wanted = recorded;
                 if self.steps_left.is_none() {
                     self.prints.push_back((word, recorded));
                 }
-                self.wanted.set(recorded);
                 Ok(self.answered(Answer::Done))
             }
             Call::Checkpoint => {
@@ -464,7 +452,7 @@ impl RankProcess {
 
     /// Lets out what was printed, as far as its events are stable. GATE-1
     fn print(&mut self) {
-        let (_, stable) = self.events.borrow().progress();
+        let stable = self.events_mut().stable();
         let around = self.planted == Some(Planted::OutputAroundGate);
         while let Some((word, before)) = self.prints.front().copied() {
             if before > stable && !around {
@@ -514,8 +502,9 @@ impl RankProcess {
         self.program.hash_into(hash);
         self.caller.hash_into(hash);
         (self.checkpoints, self.newest_number, &self.begins).hash(hash);
-        let events = self.events.borrow();
-        (events.progress(), events.counts()).hash(hash);
+        if let Some(events) = self.engine.protocol().inner().events() {
+            (events.recorded(), events.stable(), events.counts()).hash(hash);
+        }
         hash_words(hash, &(&self.tally, &self.taking, &self.newest));
         match &self.doing {
             // What it saves is at the same place as its program.

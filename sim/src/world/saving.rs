@@ -7,6 +7,7 @@ use core::fmt::Display;
 use refrain_rank::checkpoint::{Loaded, LogLoading, LogSaving, Saved, encode_engine};
 use refrain_ring::{Rank, Ssn};
 use refrain_transport::engine::{Beginning, Engine, Horizon};
+use refrain_transport::protocol::Protocol;
 
 /// A log that is not loaded in so many steps never is.
 const STEPS_MAX: u32 = 100_000;
@@ -27,7 +28,7 @@ pub struct Saving {
 
 impl Saving {
     /// Of the engine of `rank` as it stands now.
-    pub fn new(number: u32, rank: Rank, engine: &Engine, state: Beginning) -> Self {
+    pub fn new(number: u32, rank: Rank, engine: &Engine<impl Protocol>, state: Beginning) -> Self {
         Self {
             number,
             horizon: engine.horizon(),
@@ -42,7 +43,10 @@ impl Saving {
     ///
     /// # Errors
     /// When a log cannot be read.
-    pub fn step(&mut self, engine: &mut Engine) -> Result<Option<EnginePart>, String> {
+    pub fn step(
+        &mut self,
+        engine: &mut Engine<impl Protocol>,
+    ) -> Result<Option<EnginePart>, String> {
         while self.logs.len() < self.state.next_ssns.len() {
             let to = Rank(self.logs.len() as u32);
             if to == self.rank {
@@ -83,7 +87,7 @@ impl Saving {
 /// # Errors
 /// When they are not what they were, or there is no room for them.
 pub fn load_logs(
-    engine: &mut Engine,
+    engine: &mut Engine<impl Protocol>,
     rank: Rank,
     next_ssns: &[Ssn],
     part: &EnginePart,

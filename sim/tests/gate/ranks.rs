@@ -11,7 +11,7 @@ use refrain_logging::determinant::batch::BatchHeader;
 use refrain_logging::determinant::recorder::Identity;
 use refrain_logging::pessimist::{Commits, Pessimist};
 use refrain_rank::calls::{self, Handle};
-use refrain_rank::protocol::{self as rank, Events, Logging, SharedEvents, Watch};
+use refrain_rank::protocol::Logging;
 use refrain_ring::{Clock, Incarnation, Rank};
 use refrain_transport::engine::{Engine, EngineOptions, SendTo};
 use refrain_transport::fabric::Fabric;
@@ -100,30 +100,28 @@ impl Commits for Commitments {
     }
 }
 
-impl rank::Commitments for Commitments {
-    fn trim(&mut self, _before: Clock) {}
-
-    fn leave(&mut self) -> bool {
-        true
-    }
-
-    fn explain(&self) -> Option<String> {
-        None
-    }
-}
-
-/// What the check remembers of a rank's events.
-#[derive(Default)]
-struct Told {
+/// The real protocol, and what the check remembers of a rank's events.
+struct Watched {
+    inner: Logging<Commitments>,
+    /// Planted bug: a protocol that calls everything stable.
+    gate_off: bool,
     events: u64,
     /// Of the latest event.
     clock: Clock,
 }
 
-impl Watch for Told {
-    fn happened(&mut self, event: &Event<'_>) {
+impl Protocol for Watched {
+    fn name(&self) -> &'static str {
+        self.inner.name()
+    }
+
+    fn keeps_payload(&self) -> bool {
+        self.inner.keeps_payload()
+    }
+
+    fn event(&mut self, event: Event<'_>) -> bool {
         self.events += 1;
-        self.clock = match *event {
+        self.clock = match event {
             Event::Match { at, .. } => at,
             Event::Probe { clock, .. }
             | Event::Completion { clock, .. }
@@ -132,42 +130,28 @@ impl Watch for Told {
             | Event::Bytes { clock, .. }
             | Event::Nothing { clock } => clock,
         };
-    }
-}
-
-/// Planted bug: a protocol that calls everything stable.
-struct GateOff<P>(P);
-
-impl<P: Protocol> Protocol for GateOff<P> {
-    fn name(&self) -> &'static str {
-        self.0.name()
-    }
-
-    fn keeps_payload(&self) -> bool {
-        self.0.keeps_payload()
-    }
-
-    fn event(&mut self, event: Event<'_>) -> bool {
-        self.0.event(event)
+        self.inner.event(event)
     }
 
     fn advance(&mut self, wanted: u64) -> u64 {
-        self.0.advance(wanted);
-        u64::MAX
+        let stable = self.inner.advance(wanted);
+        match self.gate_off {
+            true => u64::MAX,
+            false => stable,
+        }
     }
 
     fn idle(&mut self) {
-        self.0.idle();
+        self.inner.idle();
     }
 
     fn operation_ended(&mut self) {
-        self.0.operation_ended();
+        self.inner.operation_ended();
     }
 }
 
 struct RankState {
-    engine: Engine,
-    shared: SharedEvents<Commitments, Told>,
+    engine: Engine<Watched>,
     receives: Vec<Handle>,
     /// By receiver: of each message, the clock of the latest event before it.
     sent_to: Vec<Vec<Clock>>,
@@ -213,21 +197,20 @@ impl Ranks {
             };
             let commitments = Commitments::new(setup, rank.index(), loggers);
             let pessimist = Pessimist::new(identity, EventIndex(0), commitments);
-            let shared = Events::shared(pessimist, Told::default());
             let options = EngineOptions {
                 rank,
                 incarnation: Incarnation(0),
                 size: setup.ranks,
                 window_bytes: LOG_BYTES as u64,
             };
-            let logging = Logging::new(Member::Pessimist, Some(shared.clone()));
-            let protocol: Box<dyn Protocol> = match setup.gate_off {
-                true => Box::new(GateOff(logging)),
-                false => Box::new(logging),
+            let protocol = Watched {
+                inner: Logging::new(Member::Pessimist, Some(pessimist)),
+                gate_off: setup.gate_off,
+                events: 0,
+                clock: Clock(0),
             };
             RankState {
                 engine: Engine::new(options, arena, Box::new(fabric), protocol),
-                shared,
                 receives: Vec::new(),
                 sent_to: vec![Vec::new(); setup.ranks as usize],
                 left: vec![0; setup.ranks as usize],
@@ -253,7 +236,7 @@ impl Ranks {
         self.checked(rank, |state| match what {
             0 | 1 => {
                 let tag = 1;
-                let before = state.shared.borrow().watch().clock;
+                let before = state.engine.protocol().clock;
                 state.sent_to[peer.index()].push(before);
                 let to = SendTo {
                     rank: peer,
@@ -339,7 +322,7 @@ impl Ranks {
     pub fn events_total(&self) -> u64 {
         self.ranks
             .iter()
-            .map(|rank| rank.shared.borrow().watch().events)
+            .map(|rank| rank.engine.protocol().events)
             .sum()
     }
 

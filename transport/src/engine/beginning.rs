@@ -6,6 +6,7 @@ use super::source::Delivered;
 use super::stored::{Message, Parts, Stored};
 use super::{Engine, EngineError};
 use crate::matching::Envelope;
+use crate::protocol::Protocol;
 use refrain_ring::{Clock, Rank, RecordHeader, RecordKind, Ssn};
 use thiserror::Error;
 
@@ -76,7 +77,7 @@ impl NotBetween {
     }
 }
 
-impl Engine {
+impl<P: Protocol> Engine<P> {
     /// Where this rank stands, for a checkpoint: between operations that leave
     /// nothing open but sends. With its log from
     /// [`log_kept_from`](Engine::log_kept_from) on it is all that a later life

@@ -13,14 +13,14 @@ use crate::protocol::Protocol;
 use refrain_ring::{Rank, RecordKind};
 
 /// The inbox at work during a poll.
-pub(super) struct Delivery<'a> {
+pub(super) struct Delivery<'a, P> {
     pub inbox: &'a mut Inbox,
     pub requests: &'a mut Requests,
-    pub protocol: &'a mut dyn Protocol,
+    pub protocol: &'a mut P,
     pub statistics: &'a mut Statistics,
 }
 
-impl Delivery<'_> {
+impl<P: Protocol> Delivery<'_, P> {
     #[inline]
     fn begin(&mut self, arrival: &Arrival<'_>) -> Disposition {
         let header = arrival.header;
@@ -254,7 +254,7 @@ impl Delivery<'_> {
     }
 }
 
-impl Sink for Delivery<'_> {
+impl<P: Protocol> Sink for Delivery<'_, P> {
     #[inline]
     fn frame(&mut self, arrival: Arrival<'_>) -> Disposition {
         if self.inbox.is_pressed(&arrival) {

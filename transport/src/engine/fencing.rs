@@ -3,9 +3,10 @@
 use super::giving_up::{ROUND, ROUNDS_MAX};
 use super::{Engine, EngineError};
 use crate::fabric::Address;
+use crate::protocol::Protocol;
 use refrain_ring::{Incarnation, Rank};
 
-impl Engine {
+impl<P: Protocol> Engine<P> {
     /// Fences a peer: nothing of its present incarnation arrives any more, and
     /// it is no fault that what was on its way is lost.
     ///

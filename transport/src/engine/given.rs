@@ -4,7 +4,7 @@
 
 use super::Engine;
 use crate::past::Recorded;
-use crate::protocol::Event;
+use crate::protocol::{Event, Protocol};
 use refrain_ring::Clock;
 
 /// Events between two looks after commits, of a program that asks again and again and
@@ -13,7 +13,7 @@ const EVENTS_PER_ADVANCE: u64 = 256;
 /// Events that may be without being stable; then such a program waits.
 const UNSTABLE_MAX: u64 = 1 << 16;
 
-impl Engine {
+impl<P: Protocol> Engine<P> {
     /// The number that the operation is given which is [told](Engine::is_told).
     /// `None`: it is not what records tell, and the next progress fails. REC-8
     #[cold]

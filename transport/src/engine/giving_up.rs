@@ -6,6 +6,7 @@
 use super::buffer::ReceiveBuffer;
 use super::request::{RequestId, State};
 use super::{Engine, EngineError};
+use crate::protocol::Protocol;
 use core::time::Duration;
 use refrain_ring::Rank;
 
@@ -15,7 +16,7 @@ pub(super) const ROUNDS_MAX: u32 = 30_000;
 /// The longest that a round waits.
 pub(super) const ROUND: Duration = Duration::from_millis(1);
 
-impl Engine {
+impl<P: Protocol> Engine<P> {
     /// Gives a request's buffer back now, whatever its state. A send goes on
     /// from a copy; what a receive would get is dropped. Where payload is being
     /// written into the buffer by a peer's device this waits for its end, makes
@@ -107,7 +108,7 @@ impl Engine {
     }
 }
 
-impl Drop for Engine {
+impl<P: Protocol> Drop for Engine<P> {
     fn drop(&mut self) {
         if !self.inbox.landings.is_empty() {
             self.fabric.close();

@@ -2,6 +2,7 @@
 
 use super::Engine;
 use crate::control::Control;
+use crate::protocol::Protocol;
 use refrain_ring::{Clock, Rank, Ssn};
 
 /// What was delivered to the program at one time, as a checkpoint that is taken
@@ -29,7 +30,7 @@ impl Horizon {
     }
 }
 
-impl Engine {
+impl<P: Protocol> Engine<P> {
     /// What a checkpoint that is taken now covers: messages that were delivered
     /// to the program, and what happened until now. LOG-4
     pub fn horizon(&self) -> Horizon {

@@ -150,7 +150,7 @@ impl Inbox {
         id: RequestId,
         requests: &mut Requests,
         fabric: &mut dyn Fabric,
-        protocol: &mut dyn Protocol,
+        protocol: &mut impl Protocol,
     ) {
         let mut message = self.messages.remove(index);
         let header = Begun {
@@ -244,7 +244,7 @@ impl Inbox {
         begun: &Begun,
         id: RequestId,
         requests: &mut Requests,
-        protocol: &mut dyn Protocol,
+        protocol: &mut impl Protocol,
     ) {
         let Some(request) = requests.get_mut(id) else {
             return;

@@ -3,23 +3,24 @@
 
 use super::Engine;
 use super::inbox::Inbox;
+use crate::protocol::Protocol;
 use core::fmt;
 use refrain_ring::Rank;
 
 /// See [`Engine::inside`].
-pub struct Inside<'a>(&'a Engine);
+pub struct Inside<'a, P: Protocol>(&'a Engine<P>);
 
-impl Engine {
+impl<P: Protocol> Engine<P> {
     /// All of this engine, as words. Two engines of one rank go on in the same way
     /// if they read the same, but for addresses (`0x…`), which differ between two
     /// runs, and if what is around them is the same: options, protocol, records,
     /// fabric, disk, what is in the log and in the buffers of requests.
-    pub fn inside(&self) -> Inside<'_> {
+    pub fn inside(&self) -> Inside<'_, P> {
         Inside(self)
     }
 }
 
-impl fmt::Debug for Inside<'_> {
+impl<P: Protocol> fmt::Debug for Inside<'_, P> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         // By name, so that a new field has to be thought of.
         let Engine {

@@ -15,6 +15,7 @@ use super::{Engine, EngineError};
 use crate::control::Control;
 use crate::fabric::Fabric;
 use crate::gate::Mark;
+use crate::protocol::Protocol;
 use core::fmt;
 use refrain_ring::resend::{Lane as ResendLane, Resend, Resent};
 use refrain_ring::{Frame, Position, Rank, RecordKind, Ssn};
@@ -338,7 +339,7 @@ impl Outbox {
     }
 }
 
-impl Engine {
+impl<P: Protocol> Engine<P> {
     /// Whether a peer gets what is sent to it as soon as the gate is open: it is
     /// there, and has what it missed.
     ///

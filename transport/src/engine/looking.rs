@@ -2,6 +2,7 @@
 
 use super::{Engine, Stall};
 use crate::divergence::Comparison;
+use crate::protocol::Protocol;
 use refrain_ring::{Rank, Ssn};
 
 /// Counters of one rank since its start.
@@ -33,7 +34,7 @@ pub struct Statistics {
     pub messages_replayed: u64,
 }
 
-impl Engine {
+impl<P: Protocol> Engine<P> {
     /// Why sends do not move on, if they do not.
     pub fn stall(&self) -> Option<Stall> {
         self.outbox.stall
@@ -83,17 +84,6 @@ impl Engine {
         self.awaits_commit()
             .then(|| self.protocol.explain())
             .flatten()
-    }
-
-    /// Why not everything that happened is stable, for people.
-    pub fn explain_protocol(&self) -> Option<String> {
-        self.protocol.explain()
-    }
-
-    /// Lets the protocol end its part; returns whether it has. Asked again until
-    /// then.
-    pub fn leave_protocol(&mut self) -> bool {
-        self.protocol.leave()
     }
 
     /// Whether chunks are on their way to the disk: a thread of this rank needs a
@@ -171,9 +161,16 @@ impl Engine {
         &self.fabric.attributes().name
     }
 
-    /// The protocol's name.
-    pub fn protocol_name(&self) -> &'static str {
-        self.protocol.name()
+    /// The protocol.
+    #[inline]
+    pub fn protocol(&self) -> &P {
+        &self.protocol
+    }
+
+    /// The protocol.
+    #[inline]
+    pub fn protocol_mut(&mut self) -> &mut P {
+        &mut self.protocol
     }
 
     /// Requests that exist.

@@ -133,10 +133,10 @@ pub struct Matched {
 }
 
 /// The engine of one rank; see the [module](self).
-pub struct Engine {
+pub struct Engine<P: Protocol> {
     options: EngineOptions,
     fabric: Box<dyn Fabric>,
-    protocol: Box<dyn Protocol>,
+    protocol: P,
     /// The protocol was asked for something since it was last told that it has time.
     protocol_worked: bool,
     arena: Arena,
@@ -179,7 +179,7 @@ struct Halt {
     act: Box<dyn FnMut()>,
 }
 
-impl core::fmt::Debug for Engine {
+impl<P: Protocol> core::fmt::Debug for Engine<P> {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         f.debug_struct("Engine")
             .field("options", &self.options)
@@ -254,16 +254,11 @@ macro_rules! means {
     };
 }
 
-impl Engine {
+impl<P: Protocol> Engine<P> {
     /// An engine over a fabric whose log memory is `arena`. In a first life that
     /// fabric is connected with the first lives of all peers; in a later one with
     /// nobody yet ([`Engine::connect`]).
-    pub fn new(
-        options: EngineOptions,
-        arena: Arena,
-        fabric: Box<dyn Fabric>,
-        protocol: Box<dyn Protocol>,
-    ) -> Self {
+    pub fn new(options: EngineOptions, arena: Arena, fabric: Box<dyn Fabric>, protocol: P) -> Self {
         let keeps_payload = protocol.keeps_payload();
         let is_first = options.incarnation == Incarnation(0);
         let attributes = |peer| match peer == options.rank {
@@ -473,7 +468,7 @@ impl Engine {
         let mut delivery = Delivery {
             inbox: &mut self.inbox,
             requests: &mut self.requests,
-            protocol: &mut *self.protocol,
+            protocol: &mut self.protocol,
             statistics: &mut self.statistics,
         };
         let polled = self.fabric.poll(&mut delivery);

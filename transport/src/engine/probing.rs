@@ -2,10 +2,10 @@
 
 use super::{Engine, Matched, Status};
 use crate::matching::Pattern;
-use crate::protocol::Event;
+use crate::protocol::{Event, Protocol};
 use refrain_ring::{Clock, Ssn};
 
-impl Engine {
+impl<P: Protocol> Engine<P> {
     /// Looks for a message without taking it.
     pub fn find(&self, pattern: &Pattern) -> Option<(Status, Ssn)> {
         let (_, _, index) = self.inbox.matcher.find_unexpected(pattern)?;

@@ -3,6 +3,7 @@
 
 use super::Engine;
 use super::spilling::Spilling;
+use crate::protocol::Protocol;
 use core::fmt;
 use refrain_ring::read_back::{
     ChunkBytes, DiskChunks, Progress, ReadBack as LogReader, ReadBackError, Writer,
@@ -27,7 +28,7 @@ impl fmt::Debug for ReadBack {
     }
 }
 
-impl Engine {
+impl<P: Protocol> Engine<P> {
     /// A reader of all messages sent to `destination` from number `from` on; only
     /// of use with a protocol that keeps payload. Does not wait for anything.
     ///

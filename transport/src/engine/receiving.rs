@@ -4,9 +4,10 @@ use super::buffer::ReceiveBuffer;
 use super::request::{Receiving, RequestId, State, Status};
 use super::{Engine, Matched};
 use crate::matching::Pattern;
+use crate::protocol::Protocol;
 use refrain_ring::Clock;
 
-impl Engine {
+impl<P: Protocol> Engine<P> {
     /// Begins a receive.
     // Inlined always, as `add_receive`: the request is built in its place.
     #[inline(always)]
@@ -87,7 +88,7 @@ impl Engine {
             id,
             &mut self.requests,
             &mut *self.fabric,
-            &mut *self.protocol,
+            &mut self.protocol,
         );
         self.after_matches();
         // Its sender waits for the answer, and this rank may compute now.

@@ -7,10 +7,11 @@ use super::{Engine, EngineError, Matched, SendBuffer, SendTo, Status};
 use crate::divergence::{Comparison, DivergencePolicy, Stops};
 use crate::matching::Pattern;
 use crate::past::{Answer, Compared, Fate, Past, PastSends, Recorded, SentAgain};
+use crate::protocol::Protocol;
 use refrain_ring::copy::Target;
 use refrain_ring::{Clock, Rank, Ssn};
 
-impl Engine {
+impl<P: Protocol> Engine<P> {
     /// With records of an earlier life: what they tell happens again, and is no
     /// event. For an engine that has its [clock](Engine::with_clock), and
     /// whatever a checkpoint gives it, and has done nothing yet. REC-4

@@ -5,9 +5,10 @@ use super::request::{Sending, State};
 use super::stored::{Message, Parts, Stored};
 use super::{Engine, Started};
 use crate::matching::Envelope;
+use crate::protocol::Protocol;
 use refrain_ring::Clock;
 
-impl Engine {
+impl<P: Protocol> Engine<P> {
     /// A message to this rank goes past the fabric and the log: when the rank
     /// fails, its re-execution sends it again.
     pub(super) fn send_to_self(&mut self, clock: Clock, sending: Sending) -> Started {
@@ -31,7 +32,7 @@ impl Engine {
         let place = self.inbox.place(&begun, &self.requests);
         if let Place::Receive(id) = place {
             self.inbox
-                .match_made(&begun, id, &mut self.requests, &mut *self.protocol);
+                .match_made(&begun, id, &mut self.requests, &mut self.protocol);
             if let Some(receiving) = self.requests.receiving(id) {
                 receiving.buffer.unpack(0, &copy);
                 receiving.arrived_bytes = bytes;

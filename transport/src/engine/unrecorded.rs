@@ -25,6 +25,7 @@
 
 use super::{Engine, EngineError, RequestId};
 use crate::past::PastSends;
+use crate::protocol::Protocol;
 use refrain_ring::{Clock, Rank, Ssn};
 use std::collections::BTreeMap;
 
@@ -96,7 +97,7 @@ impl FirstEvent {
     }
 }
 
-impl Engine {
+impl<P: Protocol> Engine<P> {
     /// Leaves this check out: the bug that the simulator plants. For an engine that
     /// has done nothing yet.
     #[cfg(any(test, feature = "test-doubles"))]

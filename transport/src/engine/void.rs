@@ -12,6 +12,7 @@ use super::source::{Judgement, Target};
 use super::stored::{Message, Stored};
 use crate::control::Control;
 use crate::fabric::{Arrival, Disposition, Fabric};
+use crate::protocol::Protocol;
 use refrain_ring::{Rank, RecordHeader, Ssn};
 
 impl Message {
@@ -127,7 +128,7 @@ impl Inbox {
     }
 }
 
-impl Delivery<'_> {
+impl<P: Protocol> Delivery<'_, P> {
     /// The first record of a message, from a sender that was connected again or
     /// that breaks the rules. Judged per message: a duplicate's further records
     /// are nobody's.

@@ -2,12 +2,13 @@
 
 use super::Engine;
 use crate::gate::Mark;
+use crate::protocol::Protocol;
 use core::time::Duration;
 
 /// Sleep between two looks for the acknowledgement that a send waits for.
 const COMMIT_NAP_MAX: Duration = Duration::from_micros(50);
 
-impl Engine {
+impl<P: Protocol> Engine<P> {
     /// Whether something that would leave waits until events are stable.
     pub fn awaits_commit(&self) -> bool {
         self.gate.is_closed() && self.gate.pass_behind(self.wanted()).is_none()

@@ -107,7 +107,7 @@ pub struct Receipt {
 }
 
 pub struct Rig {
-    pub engines: Vec<Engine>,
+    pub engines: Vec<Engine<TestProtocol>>,
     pub network: Network,
     pub protocols: Vec<Recorder>,
     has_memory: Rc<Cell<bool>>,
@@ -147,8 +147,7 @@ impl Rig {
                 recorder: recorder.clone(),
                 keeps_payload: setup.keeps_payload,
             };
-            Engine::new(options, arena, (setup.over)(fabric), Box::new(protocol))
-                .with_clock(setup.clock)
+            Engine::new(options, arena, (setup.over)(fabric), protocol).with_clock(setup.clock)
         });
         Self {
             engines: engines.collect(),

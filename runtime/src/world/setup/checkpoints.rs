@@ -3,12 +3,13 @@
 use super::Membership;
 use crate::Error;
 use crate::config::JobConfig;
+use crate::protocol::Engine;
 use crate::voice::tell;
 use crate::world::checkpoint::{ENGINE_SECTION, Restored, WORLD_SECTION, WorldPart, failed};
 use refrain_checkpoint::{JobName, Place, Reading, Section, SectionKind, Store};
 use refrain_rank::checkpoint::{LoadError, Loaded, LogLoading, decode_engine};
 use refrain_ring::{Incarnation, Rank};
-use refrain_transport::engine::{Beginning, Engine};
+use refrain_transport::engine::Beginning;
 use std::collections::BTreeMap;
 use std::io;
 use std::time::{Duration, Instant};

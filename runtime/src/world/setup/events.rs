@@ -6,7 +6,7 @@ use crate::choice::events::{WayChoice, way};
 use crate::config::JobConfig;
 use crate::control::ControlPlane;
 use crate::output_gate::{self, OutputGate};
-use crate::protocol::{LoggerClient, SharedEvents, Waiting};
+use crate::protocol::{LoggerClient, Waiting};
 use core::time::Duration;
 use refrain_eventlog::Level;
 use refrain_eventlog::client::{Client, ClientOptions, ServerAddress};
@@ -15,13 +15,12 @@ use refrain_logging::Member;
 use refrain_logging::determinant::EventIndex;
 use refrain_logging::determinant::recorder::Identity;
 use refrain_logging::pessimist::Pessimist;
-use refrain_rank::protocol::Events;
 use refrain_ring::Incarnation;
 use std::os::fd::AsFd;
 
 /// A rank's way to its loggers, and what they had of its lives before.
 pub(super) struct Connected {
-    pub(super) events: SharedEvents,
+    pub(super) events: Pessimist<LoggerClient>,
     pub(super) loggers: Vec<ServerAddress>,
     pub(super) quorum: usize,
     /// One past the last determinant of the lives before.
@@ -78,14 +77,14 @@ pub(super) fn connect(
         incarnation: membership.incarnation,
     };
     let (next, follows) = (client.next(), client.follows());
-    let client = LoggerClient::new(client, by_memory && settings.level == Level::Placed);
-    let pessimist = Pessimist::new(identity, next, client);
     let output = match control.filter(|_| settings.gate_output) {
         Some(control) => Some(output_gate(control)?),
         None => None,
     };
+    let is_instant = by_memory && settings.level == Level::Placed;
+    let client = LoggerClient::new(client, is_instant, Waiting::new(output));
     Ok(Some(Connected {
-        events: Events::shared(pessimist, Waiting::new(output)),
+        events: Pessimist::new(identity, next, client),
         loggers,
         quorum,
         next,

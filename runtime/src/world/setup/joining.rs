@@ -12,15 +12,16 @@ use crate::config::JobConfig;
 use crate::control::ControlPlane;
 use crate::control::host::HostIdentity;
 use crate::control::message::RecoveryFigures;
-use crate::protocol::SharedEvents;
+use crate::protocol::{Engine, LoggerClient};
 use crate::world::checkpoint::{Checkpoints, Restored, WorldPart};
 use crate::world::peers::{Peers, Reach};
 use crate::world::recovering::{Recovering, microseconds};
 use refrain_checkpoint::Store;
+use refrain_logging::pessimist::Pessimist;
 use refrain_logging::{Member, UnknownProtocol};
 use refrain_rank::protocol::Logging;
 use refrain_ring::{Arena, Clock, Incarnation};
-use refrain_transport::engine::{Engine, EngineOptions};
+use refrain_transport::engine::EngineOptions;
 use refrain_transport::fabric::Fabric as _;
 use refrain_transport::fabric::shm::{Shm, ShmOptions};
 use refrain_transport::past::{Past, PastSends};
@@ -37,7 +38,6 @@ pub(super) struct Joining<'a> {
 /// One that has joined.
 pub(super) struct Joined {
     pub(super) engine: Engine,
-    pub(super) events: Option<SharedEvents>,
     pub(super) peers: Peers,
     pub(super) checkpoints: Checkpoints,
     pub(super) world: WorldPart,
@@ -92,7 +92,7 @@ impl Joining<'_> {
         let events = found.connected.take().map(|connected| connected.events);
         let next = found.opened.as_ref().map_or(1, |opened| opened.next);
         let opened = found.opened.take();
-        let (engine, world, restored) = self.engine(means, (member, &events), opened)?;
+        let (engine, world, restored) = self.engine(means, (member, events), opened)?;
         let records = found.records.as_deref();
         let events_until = records.map_or(Clock(0), Past::told_before);
         let mut engine = self.rehearse(engine, &mut found);
@@ -105,7 +105,6 @@ impl Joining<'_> {
                 Recovering::new(self.began, found.figures, &engine, events_until)
             }),
             engine,
-            events,
             peers,
             checkpoints: Checkpoints {
                 store: found.store,
@@ -271,7 +270,7 @@ impl Joining<'_> {
     fn engine(
         &self,
         means: Means,
-        protocol: (Member, &Option<SharedEvents>),
+        (member, events): (Member, Option<Pessimist<LoggerClient>>),
         opened: Option<Opened>,
     ) -> Result<Begun, Error> {
         let membership = self.membership;
@@ -282,10 +281,9 @@ impl Joining<'_> {
             window_bytes: means.window_bytes,
         };
         let budget_bytes = means.arena.budget_bytes();
-        let (member, events) = protocol;
-        let protocol = Logging::new(member, events.clone());
+        let protocol = Logging::new(member, events);
         let fabric = means.made.fabric;
-        let mut engine = Engine::new(options, means.arena, fabric, Box::new(protocol));
+        let mut engine = Engine::new(options, means.arena, fabric, protocol);
         if let Some(disk) = spill::disk(self.config, membership, member, budget_bytes)? {
             engine = engine.with_spill(disk);
         }

@@ -72,7 +72,6 @@ impl World {
         .inspect_err(|error| tell_launcher(error, control.as_mut()))?;
         let Joined {
             engine,
-            events,
             peers,
             checkpoints,
             world,
@@ -90,7 +89,6 @@ impl World {
             checkpoints: OfThisProcess::new(checkpoints),
             recovering,
             engine: OfThisProcess::new(engine),
-            events,
             tells_statistics: config.events.statistics,
             gates_output: config.events.gate_output,
             control,

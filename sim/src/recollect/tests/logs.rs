@@ -52,7 +52,7 @@ impl Surroundings for Quiet {
 /// Two ranks; the first sends, over a log of a few chunks and a disk.
 struct Pair {
     network: Network,
-    engines: [Engine; 2],
+    engines: [Engine<Keeping>; 2],
     memory: Region,
     disk: MemoryDisk,
     rooms: Vec<Room>,
@@ -80,7 +80,7 @@ impl Pair {
                 size: 2,
                 window_bytes: 6 * CHUNK_BYTES as u64,
             };
-            Engine::new(options, arena, Box::new(fabric), Box::new(Keeping))
+            Engine::new(options, arena, Box::new(fabric), Keeping)
         });
         let store = MemoryStore::new(MemoryOptions {
             seed,

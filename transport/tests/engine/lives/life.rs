@@ -50,7 +50,7 @@ struct Saving {
 pub struct Life {
     pub rank: Rank,
     pub incarnation: Incarnation,
-    pub engine: Engine,
+    pub engine: Engine<TestProtocol>,
     pub address: Address,
     pub protocol: Recorder,
     ranks: usize,
@@ -105,10 +105,10 @@ impl Life {
             size: means.ranks as u32,
             window_bytes: means.log_bytes as u64,
         };
-        let kept = Box::new(TestProtocol {
+        let kept = TestProtocol {
             recorder: protocol.clone(),
             keeps_payload: true,
-        });
+        };
         let mut engine = Engine::new(options, arena, fabric, kept);
         if means.has_disk {
             engine = engine.with_spill(Box::new(MemoryDisk::default()));
@@ -326,7 +326,7 @@ impl Life {
 }
 
 fn read_some(
-    engine: &mut Engine,
+    engine: &mut Engine<TestProtocol>,
     reader: &mut ReadBack,
     written: &mut Ssn,
     until: Ssn,
@@ -356,7 +356,7 @@ fn read_some(
     }
 }
 
-fn load(engine: &mut Engine, logs: &[SavedLog]) {
+fn load(engine: &mut Engine<TestProtocol>, logs: &[SavedLog]) {
     for (to, log) in (0..).map(Rank).zip(logs) {
         for (header, payload) in log {
             let mut rounds = 0..ROUNDS_MAX;

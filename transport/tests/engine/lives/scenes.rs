@@ -54,7 +54,7 @@ impl Pair {
         }
     }
 
-    pub(super) fn engine(&mut self, rank: usize) -> &mut Engine {
+    pub(super) fn engine(&mut self, rank: usize) -> &mut Engine<TestProtocol> {
         &mut self.lives[rank].as_mut().expect("it lives").engine
     }
 
@@ -461,7 +461,7 @@ fn a_protocol_that_keeps_nothing_says_so() {
         recorder: Recorder::default(),
         keeps_payload: false,
     };
-    let mut engine = Engine::new(options, arena, Box::new(fabric), Box::new(protocol));
+    let mut engine = Engine::new(options, arena, Box::new(fabric), protocol);
     let (next, _) = network.start(Rank(1), Incarnation(1), 1 << 20);
     let refused = engine.connect(Rank(1), Incarnation(1), &next.address());
     assert!(matches!(
