@@ -144,6 +144,7 @@ impl<F: FnMut(&Plan) -> bool> Shrinking<F> {
     fn plainer_shape(&mut self) {
         self.attempt(|plan| plan.network.is_rough = false);
         self.attempt(|plan| plan.network.distant_bytes_min = None);
+        self.attempt(|plan| plan.network.is_staged = false);
         self.attempt(|plan| plan.network.reads_in_place = false);
         self.attempt(|plan| plan.first_clock = 0);
         for replicas in 1..self.best.loggers.replicas {

@@ -67,11 +67,7 @@ pub(super) type Wish = (Wanted, Rc<RefCell<FetchState>>);
 
 impl Logger {
     pub(super) fn new(number: usize, shard: Shard, mortal: Mortal, seed: u64) -> Self {
-        let disk = FaultyDisk::new(FaultyOptions {
-            seed,
-            room_bytes: u64::MAX,
-            late_percent: DISK_LATE_PERCENT,
-        });
+        let disk = new_disk(seed);
         let mut logger = Self {
             number,
             shard,
@@ -184,6 +180,15 @@ impl Logger {
     pub(super) fn lose_power(&mut self) {
         self.kill();
         self.lost_power = true;
+    }
+
+    /// Its host is lost, with all that is on it.
+    pub(super) fn forget(&mut self) {
+        self.kill();
+        self.seed = self.seed.wrapping_add(1);
+        self.disk = new_disk(self.seed);
+        self.rings.borrow_mut().clear();
+        self.shard.ledger.holds_only(self.number, &[]);
     }
 
     /// It starts again over what is left.
@@ -316,6 +321,14 @@ impl Logger {
         }
         self.bury();
     }
+}
+
+fn new_disk(seed: u64) -> FaultyDisk {
+    FaultyDisk::new(FaultyOptions {
+        seed,
+        room_bytes: u64::MAX,
+        late_percent: DISK_LATE_PERCENT,
+    })
 }
 
 /// What the real server hears from its sockets before a turn.

@@ -282,6 +282,26 @@ impl Loggers {
         plan.quorum > 1 && ranks.all(|rank| shard.ledger.whole_holders(rank) == shard.replicas)
     }
 
+    /// The host of a logger is lost, if the others have all of it and any quorum of them
+    /// is one of the next life, too. Whether it is.
+    pub fn forget(&self, logger: u32) -> bool {
+        let Shared {
+            plan,
+            shard,
+            starts,
+            ..
+        } = &*self.shared;
+        let starts = starts.borrow();
+        let mut ranks = starts.keys().map(|life| life.rank);
+        let outlives = plan.quorum > 1 && plan.quorum < plan.replicas;
+        let forgets =
+            outlives && ranks.all(|rank| shard.ledger.whole_holders(rank) == shard.replicas);
+        if forgets {
+            self.shared.loggers.borrow_mut()[logger as usize].forget();
+        }
+        forgets
+    }
+
     /// The files of all loggers, which are dead, lose events of a rank, and its rings
     /// with them: about this percentage is left. Whether a quorum had held any that
     /// is gone now. REC-9

@@ -302,7 +302,8 @@ impl Channels {
         let garbage = garbage(&ended.payload);
         let before = sent.garbage.get_or_insert_with(|| garbage.to_vec());
         let both = before.len().min(garbage.len());
-        if before[..both] != garbage[..both] {
+        // No log has what a rank sends itself: its next life has its own garbage in it.
+        if before[..both] != garbage[..both] && source != life.rank {
             return wrong("other garbage than a life of it was given before");
         }
         if !is_part(&sent.payload, 0, &ended.payload)

@@ -33,6 +33,7 @@ impl fmt::Display for FaultKind {
         match self {
             Self::Kill => f.write_str("is killed"),
             Self::PowerLoss => f.write_str("loses power"),
+            Self::Forget => f.write_str("loses all that it has"),
             Self::Pause(steps) => write!(f, "pauses for {steps} steps"),
             Self::Suspect => f.write_str("is taken for dead"),
             Self::DiskFull(steps) => write!(f, "has a full disk for {steps} steps"),
@@ -125,6 +126,9 @@ impl fmt::Display for Plan {
         write!(f, "  network: {mode}{reads}")?;
         if let Some(bytes) = network.distant_bytes_min {
             write!(f, ", distant from {bytes} B")?;
+        }
+        if network.is_staged {
+            f.write_str(", short frames staged")?;
         }
         let (memory_bytes, disk_bytes) = (log.memory_bytes, log.disk_bytes);
         writeln!(f, "\n  log: {memory_bytes} B memory, {disk_bytes} B disk")?;

@@ -135,11 +135,10 @@ impl Draw<'_> {
         let (process, moment) = (self.some_logger(), self.moment());
         // What is in memory only does not promise to survive it.
         let is_durable = self.plan.loggers.level == LevelPlan::Durable;
-        let loses_power = self.rng.u32(0..3) == 0 && is_durable;
-        let kind = if loses_power {
-            FaultKind::PowerLoss
-        } else {
-            FaultKind::Kill
+        let kind = match self.rng.u32(0..6) {
+            0 | 1 if is_durable => FaultKind::PowerLoss,
+            2 => FaultKind::Forget,
+            _ => FaultKind::Kill,
         };
         self.add(process, moment, kind);
     }

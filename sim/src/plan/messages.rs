@@ -61,6 +61,8 @@ pub(super) fn rounds(
     operations: u32,
     lengths: Lengths,
 ) -> Vec<RoundPlan> {
+    // Then receives may leave the tag open, too.
+    let is_all_wild = rng.u32(0..8) == 0;
     let mut left = (ranks * operations * 10 / CALLS_PER_MESSAGE_TENTHS).max(1);
     let per_rank_max = rng.u32(2..=8);
     let (checkpoints_in_100, prints_in_100) = ([0, 10, 25][rng.usize(0..3)], rng.u32(0..40));
@@ -73,7 +75,7 @@ pub(super) fn rounds(
             ranks.filter(|_| rng.u32(0..100) < percent).collect()
         };
         rounds.push(RoundPlan {
-            messages: messages(rng, ranks, count, lengths),
+            messages: messages(rng, ranks, count, (lengths, is_all_wild)),
             style_seed: rng.u64(..),
             checkpoints: some(rng, checkpoints_in_100),
             prints: some(rng, prints_in_100),
@@ -82,7 +84,12 @@ pub(super) fn rounds(
     rounds
 }
 
-fn messages(rng: &mut Rng, ranks: u32, count: u32, lengths: Lengths) -> Vec<MessagePlan> {
+fn messages(
+    rng: &mut Rng,
+    ranks: u32,
+    count: u32,
+    (lengths, is_all_wild): (Lengths, bool),
+) -> Vec<MessagePlan> {
     let pattern = match rng.u32(0..12) {
         0 => Pattern::Gather,
         1 => Pattern::Scatter,
@@ -99,14 +106,18 @@ fn messages(rng: &mut Rng, ranks: u32, count: u32, lengths: Lengths) -> Vec<Mess
             let (from, to) = match pattern {
                 Pattern::Random => {
                     let from = rng.u32(0..ranks);
-                    (from, other(rng, from))
+                    match rng.u32(0..24) {
+                        0 if !is_all_wild => (from, from),
+                        _ => (from, other(rng, from)),
+                    }
                 }
                 Pattern::Gather => (other(rng, one), one),
                 Pattern::Scatter => (one, other(rng, one)),
                 Pattern::Ring => (index % ranks, next(index, 1)),
                 Pattern::Burst => (one, next(one, 1)),
             };
-            let is_named = rng.u32(0..100) >= wild_in_100;
+            let is_drawn = rng.u32(0..100) >= wild_in_100;
+            let is_named = from == to || is_drawn && !is_all_wild;
             MessagePlan {
                 from: Rank(from),
                 to: Rank(to),

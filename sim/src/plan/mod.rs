@@ -19,7 +19,7 @@ use refrain_ring::{CHUNK_BYTES, Rank};
 pub struct MessagePlan {
     /// Its sender.
     pub from: Rank,
-    /// Its receiver: another rank.
+    /// Its receiver; the rank itself of named messages only.
     pub to: Rank,
     /// Received by a receive that names its source; else by one that takes any.
     pub is_named: bool,
@@ -94,6 +94,9 @@ pub enum FaultKind {
     Kill,
     /// Its host loses power: what was not synced is lost, or torn. Not of ranks.
     PowerLoss,
+    /// Its host is lost: it comes back with nothing. Of a logger, where the others have
+    /// all of it and outvote it; else it dies.
+    Forget,
     /// It stands still for so many steps; what is sent to it waits.
     Pause(u64),
     /// The launcher takes a living rank for dead.
@@ -162,6 +165,8 @@ pub struct NetworkPlan {
     pub reads_in_place: bool,
     /// Payloads from this length on stay with the sender until they are fetched.
     pub distant_bytes_min: Option<u32>,
+    /// Short frames leave before they are in the log, where nothing else is done to them.
+    pub is_staged: bool,
 }
 
 /// The payload log of each rank.
@@ -241,6 +246,12 @@ impl Plan {
     pub fn loses_events(&self) -> bool {
         let mut faults = self.faults.iter();
         faults.any(|fault| matches!(fault.kind, FaultKind::LoseEvents(_)))
+    }
+
+    /// Whether all messages are received from any source.
+    pub fn is_all_wild(&self) -> bool {
+        let mut messages = self.rounds.iter().flat_map(|round| &round.messages);
+        messages.all(|message| !message.is_named)
     }
 
     /// Messages of all rounds.

@@ -36,10 +36,13 @@ pub(super) fn loggers(rng: &mut Rng) -> LoggersPlan {
 }
 
 pub(super) fn network(rng: &mut Rng) -> NetworkPlan {
+    let (is_rough, reads_in_place) = (rng.u32(0..3) > 0, rng.bool());
+    let distant_bytes_min = (rng.u32(0..3) == 0).then(|| [64, 512, 4096][rng.usize(0..3)]);
     NetworkPlan {
-        is_rough: rng.u32(0..3) > 0,
-        reads_in_place: rng.bool(),
-        distant_bytes_min: (rng.u32(0..3) == 0).then(|| [64, 512, 4096][rng.usize(0..3)]),
+        is_rough,
+        reads_in_place,
+        distant_bytes_min,
+        is_staged: !reads_in_place && distant_bytes_min.is_none() && rng.bool(),
     }
 }
 

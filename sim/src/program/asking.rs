@@ -69,7 +69,8 @@ impl Program {
 
     pub(super) fn post_wild(&mut self, kind: Kind) -> Call {
         self.next_wild();
-        self.post(kind, WILD)
+        let from = self.any_source();
+        self.post(kind, from)
     }
 
     fn post(&mut self, kind: Kind, from: From) -> Call {
@@ -184,6 +185,22 @@ impl Program {
         None
     }
 
+    fn pattern(&mut self, due: Due) -> From {
+        match due {
+            Due::Wild => self.any_source(),
+            Due::Named(source) => named(source),
+        }
+    }
+
+    /// Any message of any source that is received so.
+    fn any_source(&mut self) -> From {
+        let is_open = self.script.is_all_wild && self.chance.bool();
+        From {
+            tag: WILD.tag.filter(|_| !is_open),
+            ..WILD
+        }
+    }
+
     pub(super) fn receive(&mut self) -> Option<Call> {
         let Some(due) = self.due() else {
             return self.go_on(Phase::Complete);
@@ -201,7 +218,7 @@ impl Program {
             Due::Named(source) => self.next_named(source),
         };
         self.asked = Asked::Kind(kind);
-        let (from, room_bytes) = (pattern(due), self.kind_room(kind));
+        let (from, room_bytes) = (self.pattern(due), self.kind_room(kind));
         Some(if self.chance.bool() {
             Call::Recv { from, room_bytes }
         } else {
@@ -211,7 +228,7 @@ impl Program {
 
     /// Looks for a message that is due before it is received.
     fn find(&mut self, due: Due) -> Call {
-        let (from, takes) = (pattern(due), self.chance.bool());
+        let (from, takes) = (self.pattern(due), self.chance.bool());
         self.asked = match (takes, due) {
             (false, _) => Asked::Found,
             (true, Due::Wild) => Asked::TakeWild,
@@ -237,12 +254,5 @@ pub(super) fn named(source: Rank) -> From {
     From {
         source: Some(source),
         tag: Some(TAG_NAMED),
-    }
-}
-
-fn pattern(due: Due) -> From {
-    match due {
-        Due::Wild => WILD,
-        Due::Named(source) => named(source),
     }
 }

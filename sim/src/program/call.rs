@@ -25,7 +25,7 @@ pub struct From {
 pub enum Call {
     /// Begins a send: [`Answer::Posted`].
     Isend {
-        /// The receiver: never the rank itself.
+        /// The receiver.
         to: Rank,
         /// Its tag.
         tag: i32,

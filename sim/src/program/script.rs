@@ -51,6 +51,8 @@ pub(super) struct Script {
     pub named: Vec<Vec<u32>>,
     /// Room for any message that is received from any source.
     pub wild_room: usize,
+    /// All messages are received from any source: the tag may be left open.
+    pub is_all_wild: bool,
     /// Of a program that is written down; its sends are those of the first round.
     pub operations: Vec<Operation>,
 }
@@ -66,6 +68,7 @@ impl Script {
             expected: vec![Vec::new(); ranks],
             named: vec![Vec::new(); ranks],
             wild_room: super::STAMP_BYTES,
+            is_all_wild: plan.is_all_wild() && !plan.is_explored(),
             operations: plan.scripts.get(rank.index()).cloned().unwrap_or_default(),
         };
         if plan.is_explored() {
@@ -93,7 +96,8 @@ impl Script {
                         number: *number,
                     });
                     *number += 1;
-                } else if message.to == rank {
+                }
+                if message.to == rank {
                     script.expect(message.from, message.is_named, bytes);
                     wild_until += u64::from(!message.is_named);
                 }

@@ -83,6 +83,9 @@ impl Reference {
             tag,
             payload: Rc::from(payload),
         });
+        if to == self.rank {
+            self.deliver(to, ssn, tag, Rc::from(payload));
+        }
         let number = self.post(State::Send {
             to,
             tag,

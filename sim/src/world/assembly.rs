@@ -12,6 +12,7 @@ use crate::plan::{Plan, ProtocolPlan};
 use crate::planted::Planted;
 use crate::program::Program;
 use crate::recollect::{Remains, image_of};
+use core::ops::Range;
 use core::time::Duration;
 use refrain_logging::Member;
 use refrain_logging::determinant::recorder::Identity;
@@ -34,6 +35,8 @@ const WRITES_MAX: usize = 2;
 /// part in so many.
 const SPILL_AFTER: u64 = 4;
 
+/// Payload of frames that are staged: also less than any real fabric takes so.
+const STAGED_BYTES: Range<usize> = 4..6000;
 /// Payload of one record of an explored job, at most.
 const SMALL_FRAGMENT_BYTES: usize = 64;
 
@@ -267,6 +270,9 @@ pub fn network(plan: &Plan) -> Network {
         ..options
     }
     .reading_in_place(plan.network.reads_in_place);
+    if plan.network.is_staged {
+        options.attributes.staged_bytes = STAGED_BYTES;
+    }
     if plan.is_explored() {
         options.attributes.fragment_bytes = SMALL_FRAGMENT_BYTES;
     }

@@ -10,6 +10,7 @@
 //! | a rank's connections to loggers break: what was on its way is flushed, one-sided writes arrive in part, completions are lost | everything acknowledged; what was not is sent again |
 //! | an event logger is killed before or after any of its effects (a message sent, an operation of its disk); it starts again with its files and the rings in its host's memory | everything acknowledged |
 //! | an event logger's host loses power: what was not synced is lost or torn (level `durable` only: `placed` does not promise to survive it) | everything acknowledged |
+//! | an event logger's host is lost while the others have all that it had: it comes back with nothing | everything acknowledged |
 //! | the checkpoint store is killed, or its host loses power | every checkpoint that was called stable, two generations |
 //! | a disk (log of a rank, logger, checkpoint store) is full or does not answer for a time | everything; whoever needs it waits |
 //! | all loggers lose acknowledged events of one rank, all of them or the last, while it dies with them; nothing else goes wrong | no history: the job goes on exactly as it was, or the rank stops with the error of lost records (REC-9) |
@@ -31,6 +32,8 @@ pub struct FaultCounts {
     pub rank_kills: u64,
     /// Event loggers killed, or without power.
     pub logger_kills: u64,
+    /// Event loggers that lost all that they had.
+    pub forgotten: u64,
     /// The checkpoint store killed, or without power.
     pub checkpoint_kills: u64,
     /// Living ranks suspected.
@@ -215,7 +218,12 @@ impl World<'_> {
         }
         let faults = &mut self.faults;
         let back = match kind {
-            FaultKind::Kill | FaultKind::PowerLoss => {
+            FaultKind::Forget if self.loggers.forget(logger) => {
+                faults.forgotten += 1;
+                self.stage.tell(&Happening::Died(Process::Logger(logger)));
+                1 + self.rng.u64(0..BACK_STEPS_MAX)
+            }
+            FaultKind::Kill | FaultKind::PowerLoss | FaultKind::Forget => {
                 let is_promised = self.plan.loggers.level == LevelPlan::Durable;
                 if kind == FaultKind::PowerLoss && is_promised {
                     self.loggers.power_loss(logger);
@@ -272,7 +280,10 @@ impl World<'_> {
                 faults.disks += 1;
                 steps
             }
-            FaultKind::Suspect | FaultKind::Disconnect | FaultKind::LoseEvents(_) => return,
+            FaultKind::Suspect
+            | FaultKind::Disconnect
+            | FaultKind::LoseEvents(_)
+            | FaultKind::Forget => return,
         };
         self.checkpoints_back = Some(self.step + back);
     }

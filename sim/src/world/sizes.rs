@@ -167,6 +167,7 @@ impl Size {
                 is_rough: false,
                 reads_in_place: self.reads_in_place,
                 distant_bytes_min: None,
+                is_staged: false,
             },
             log: LogPlan {
                 memory_bytes: LOG_BYTES,

@@ -6,6 +6,7 @@ use crate::happening::{Breach, Happening};
 use crate::loggers::Loggers;
 use crate::oracle::{Oracle, Oracles, Witness};
 use refrain_ring::{Clock, Incarnation, Rank};
+use refrain_transport::protocol::Event;
 use std::cell::{Cell, RefCell};
 use std::fmt;
 use std::rc::Rc;
@@ -188,6 +189,8 @@ pub struct Totals {
     pub frames: u64,
     /// Non-deterministic events.
     pub events: u64,
+    /// The same by kind: matches, probes, completions, cancels, numbers, bytes, nothing.
+    pub kinds: [u64; 7],
     /// Checkpoints that were stable.
     pub checkpoints: u64,
     /// Later lives that collected all they needed, and were checked.
@@ -225,10 +228,25 @@ impl Audience for Judges {
         match happening {
             Happening::Called(..) => totals.calls += 1,
             Happening::Posted { .. } => totals.frames += 1,
-            Happening::Event(..) => totals.events += 1,
+            Happening::Event(_, event) => {
+                totals.events += 1;
+                totals.kinds[kind(event)] += 1;
+            }
             Happening::CheckpointStable(..) => totals.checkpoints += 1,
             _ => {}
         }
         self.oracles.borrow_mut().see(happening, &*self.facts)
+    }
+}
+
+fn kind(event: &Event<'_>) -> usize {
+    match event {
+        Event::Match { .. } => 0,
+        Event::Probe { .. } => 1,
+        Event::Completion { .. } => 2,
+        Event::Cancelled { .. } => 3,
+        Event::Number { .. } => 4,
+        Event::Bytes { .. } => 5,
+        Event::Nothing { .. } => 6,
     }
 }

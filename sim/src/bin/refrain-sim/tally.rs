@@ -20,6 +20,9 @@ impl Tally {
         sum.calls += run.calls;
         sum.frames += run.frames;
         sum.events += run.events;
+        for (sum, more) in sum.kinds.iter_mut().zip(run.kinds) {
+            *sum += more;
+        }
         sum.checkpoints += run.checkpoints;
         sum.recollections += run.recollections;
         sum.lives += run.lives;
@@ -27,6 +30,7 @@ impl Tally {
         let (faults, more) = (&mut sum.faults, &run.faults);
         faults.rank_kills += more.rank_kills;
         faults.logger_kills += more.logger_kills;
+        faults.forgotten += more.forgotten;
         faults.checkpoint_kills += more.checkpoint_kills;
         faults.suspicions += more.suspicions;
         faults.pauses += more.pauses;
@@ -55,11 +59,13 @@ impl fmt::Display for Tally {
             lives,
             stops,
             faults,
+            kinds: _,
             digest: _,
         } = self.sum;
         let FaultCounts {
             rank_kills,
             logger_kills,
+            forgotten,
             checkpoint_kills,
             suspicions,
             pauses,
@@ -74,7 +80,7 @@ impl fmt::Display for Tally {
         )?;
         writeln!(
             f,
-            "faults: {rank_kills} ranks, {logger_kills} loggers, {checkpoint_kills} checkpoint stores killed; {suspicions} suspicions, {pauses} pauses, {disconnects} disconnections, {disks} of disks"
+            "faults: {rank_kills} ranks, {logger_kills} loggers, {checkpoint_kills} checkpoint stores killed; {forgotten} loggers lost all; {suspicions} suspicions, {pauses} pauses, {disconnects} disconnections, {disks} of disks"
         )?;
         writeln!(
             f,
