@@ -49,7 +49,7 @@ fn whole_jobs_hold_and_are_the_same_again() {
 #[test]
 fn a_death_at_every_effect() {
     let mut deaths = 0;
-    for seed in 0..seeds().div_ceil(8) {
+    for seed in 0..seeds().div_ceil(16) {
         let wishes = Wishes {
             operations: 20,
             has_faults: false,

@@ -53,7 +53,7 @@ struct RankLedger {
 }
 
 #[derive(Debug)]
-struct State {
+struct LedgerState {
     quorum: usize,
     replicas: usize,
     ranks: BTreeMap<Rank, RankLedger>,
@@ -64,7 +64,7 @@ struct State {
 #[derive(Clone, Debug)]
 pub(super) struct Ledger {
     /// Behind a lock since disks must be able to have it, not for threads.
-    state: Arc<Mutex<State>>,
+    state: Arc<Mutex<LedgerState>>,
 }
 
 impl RankLedger {
@@ -138,7 +138,7 @@ impl RankLedger {
 
 impl Ledger {
     pub(super) fn new(replicas: usize, quorum: usize) -> Self {
-        let state = State {
+        let state = LedgerState {
             quorum,
             replicas,
             ranks: BTreeMap::new(),
@@ -149,7 +149,7 @@ impl Ledger {
         }
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, LedgerState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

@@ -1,8 +1,8 @@
 //! Between clients and loggers: messages, in order, and one-sided writes. What
 //! is under way arrives when the job's chance says so.
 
+use super::LoggerBug;
 use super::ledger::{Ledger, batches_in};
-use super::planted::{LoggerBug, forged, of_life};
 use crate::happening::Life;
 use crate::mortal::Mortal;
 use fastrand::Rng;
@@ -10,6 +10,7 @@ use refrain_eventlog::message::{ToClient, ToLogger};
 use refrain_eventlog::ring::{LINE_BYTES, RingIdentity, RingMemory};
 use refrain_eventlog::{Level, LoggerId};
 use refrain_logging::determinant::batch::{BATCH_BYTES_MAX, BatchHeader, HEADER_BYTES};
+use refrain_ring::Incarnation;
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, VecDeque};
 use std::rc::Rc;
@@ -586,4 +587,28 @@ fn seal_torn(memory: &RingMemory, offset: usize) {
         header.seal(&mut batch);
         memory.write(offset, &batch[..bytes]);
     }
+}
+
+/// An acknowledgement that says that it is of this batch.
+fn forged(ack: &ToClient, batch: &BatchHeader) -> Option<ToClient> {
+    let ToClient::Stable { logger, level, .. } = ack else {
+        return None;
+    };
+    Some(ToClient::Stable {
+        logger: *logger,
+        rank: batch.rank.0,
+        incarnation: batch.incarnation.0,
+        clock: batch.last_clock.0,
+        end: batch.end().0,
+        level: *level,
+    })
+}
+
+/// The same batch, as if of another life.
+fn of_life(batch: &[u8], incarnation: Incarnation) -> Option<Vec<u8>> {
+    let (mut header, _) = BatchHeader::read(batch).ok()?;
+    header.incarnation = incarnation;
+    let mut changed = batch[..header.batch_bytes()].to_vec();
+    header.seal(&mut changed);
+    Some(changed)
 }

@@ -8,17 +8,18 @@
 //! pattern fits, from one sender, the earlier goes to the receive that was
 //! posted earlier.
 
-use super::pairs::Pairs;
-use super::{Oracle, Witness, breach, index};
+use super::{Oracle, Pairs, Witness, breach, index};
 use crate::happening::{Breach, Happening, Life};
 use crate::plan::Process;
 use crate::program::{
     Answer, Call, Ended, From, RequestNumber, STAMP_BYTES, Stamp, garbage, is_part,
 };
 use crate::reference::Beginning;
+use crate::world::explored::hash_words;
 use refrain_ring::{Incarnation, Rank, RecordHeader, RecordKind, Ssn};
 use refrain_transport::control::Control;
 use std::collections::BTreeMap;
+use std::hash::{DefaultHasher, Hash};
 
 const NAME: &str = "channel";
 
@@ -28,9 +29,9 @@ pub struct Channels {
     /// By (sender, receiver).
     sent: Pairs<Vec<Sent>>,
     posting: Pairs<Posting>,
-    /// By (sender, receiver): the first message that the receiver has said it
-    /// misses, when one of the two began anew. REC-3
-    missed: Pairs<Option<Ssn>>,
+    /// By (sender, receiver): the first message that each life of the receiver has said it
+    /// misses, as long as the sender may believe that life. REC-3
+    missed: Pairs<BTreeMap<Incarnation, Ssn>>,
     /// By receiver.
     receiving: Vec<Receiving>,
     /// Events of this rank are lost: it may send other messages than those that were
@@ -93,6 +94,17 @@ impl Channels {
         self.lossy = Some(rank);
     }
 
+    /// Hashes what it remembers, but for messages that never left.
+    pub(super) fn hash_into(&self, hash: &mut DefaultHasher) {
+        hash_words(hash, &(&self.posting, &self.missed, &self.receiving));
+        for sent in &self.sent.places {
+            for sent in sent.iter().filter(|sent| sent.has_left) {
+                (&sent.payload, sent.tag, &sent.garbage).hash(hash);
+            }
+            0.hash(hash);
+        }
+    }
+
     fn began(&mut self, life: Life) {
         for posting in self.posting.row(life.rank) {
             *posting = Posting {
@@ -105,7 +117,7 @@ impl Channels {
             ..Receiving::default()
         };
         for missed in self.missed.row(life.rank) {
-            *missed = None;
+            missed.clear();
         }
     }
 
@@ -123,12 +135,13 @@ impl Channels {
     }
 
     /// The lane to a peer begins anew with the next connection.
-    fn fenced(&mut self, by: Life, of: Rank) {
-        self.posting[(by.rank, of)] = Posting {
+    fn fenced(&mut self, by: Life, of: Life) {
+        self.posting[(by.rank, of.rank)] = Posting {
             incarnation: by.incarnation,
             ..Posting::default()
         };
-        self.missed[(by.rank, of)] = None;
+        let missed = &mut self.missed[(by.rank, of.rank)];
+        missed.retain(|life, _| *life > of.incarnation);
     }
 
     fn called(&mut self, life: Life, call: &Call) -> Result<(), Breach> {
@@ -227,8 +240,12 @@ impl Channels {
                 None => return wrong("its message has not begun, or is whole already"),
             },
             RecordKind::Eager | RecordKind::Rendezvous => {
-                let begins = self.missed[(from.rank, to)];
-                if posting.next.or(begins).is_some_and(|next| next != ssn) {
+                let begins = &self.missed[(from.rank, to)];
+                let is_next = match posting.next {
+                    Some(next) => next == ssn,
+                    None => begins.is_empty() || begins.values().any(|begins| *begins == ssn),
+                };
+                if !is_next {
                     return wrong("it is not the next");
                 }
                 posting.next = Some(ssn.next());
@@ -343,11 +360,11 @@ impl Oracle for Channels {
                 incarnation: self.receiving[rank.index()].incarnation,
             }),
             Happening::Resumed { life, saved, .. } => self.resumed(*life, &saved.beginning),
-            Happening::Fenced(by, of) if self.is_present(*by) => self.fenced(*by, of.rank),
+            Happening::Fenced(by, of) if self.is_present(*by) => self.fenced(*by, *of),
             Happening::PostedControl(life, to, Control::Restart { ssn })
                 if self.is_present(*life) =>
             {
-                self.missed[(*to, life.rank)] = Some(*ssn);
+                self.missed[(*to, life.rank)].insert(life.incarnation, *ssn);
             }
             Happening::Called(life, _, call) if self.is_present(*life) => {
                 return self.called(*life, call);

@@ -2,8 +2,7 @@
 //! sent to it, each message once; and where nothing went wrong that stops a
 //! program, all are over.
 
-use super::pairs::Pairs;
-use super::{Oracle, Witness, breach, index};
+use super::{Oracle, Pairs, Witness, breach, index};
 use crate::happening::{Breach, Happening, Life};
 use crate::plan::Process;
 use crate::program::{Answer, Call, Stamp};

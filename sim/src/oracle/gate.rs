@@ -8,8 +8,7 @@
 //! clear-to-send for a named receive tells no program anything (GATE-4), nor does
 //! a horizon.
 
-use super::pairs::Pairs;
-use super::{Oracle, Witness, breach, index};
+use super::{Oracle, Pairs, Witness, breach, index};
 use crate::happening::{Breach, Happening, Life, event_clock};
 use crate::plan::Process;
 use crate::program::{Call, Stamp};

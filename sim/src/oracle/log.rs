@@ -8,13 +8,14 @@
 //! then, bit for bit (LOG-1, LOG-2, LOG-5), and so is one that was delivered. One
 //! that waits behind the gate need not be: its sender will make it again.
 
-use super::pairs::Pairs;
-use super::{Oracle, Witness, breach, digest, index};
+use super::{Oracle, Pairs, Witness, breach, digest, index};
 use crate::happening::{Breach, Happening, Life};
 use crate::plan::Process;
 use crate::program::{Answer, Call, Stamp};
+use crate::world::explored::hash_words;
 use refrain_ring::{Clock, Incarnation, Rank, RecordHeader, Ssn};
 use std::collections::{BTreeMap, BTreeSet};
+use std::hash::{DefaultHasher, Hash};
 
 const NAME: &str = "log";
 
@@ -179,6 +180,17 @@ impl Logs {
     fn restarts(&self, rank: Rank) -> impl Iterator<Item = (&u32, &Taken)> {
         let checkpoints = self.ranks[rank.index()].checkpoints.iter().rev();
         checkpoints.filter(|(_, taken)| taken.is_stable).take(2)
+    }
+
+    /// Hashes what it remembers, but for messages that never left.
+    pub(super) fn hash_into(&self, hash: &mut DefaultHasher) {
+        hash_words(hash, &(&self.kept, &self.ranks));
+        for sent in &self.sent.places {
+            for sent in sent.iter().filter(|sent| sent.left_bytes.is_some()) {
+                (sent.left_bytes, sent.is_delivered).hash(hash);
+            }
+            0.hash(hash);
+        }
     }
 
     fn began(&mut self, life: Life) {

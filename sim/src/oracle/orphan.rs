@@ -7,8 +7,7 @@
 //! that in the reference ([`Orphans::judge_again`]). REC-2, REC-5, REC-8
 
 use super::choices::{Choices, determinant};
-use super::pairs::Pairs;
-use super::{Oracle, Witness, breach, digest, index};
+use super::{Oracle, Pairs, Witness, breach, digest, index};
 use crate::happening::{Breach, Happening, Life};
 use crate::program::{Call, Stamp};
 use refrain_logging::determinant::Determinant;
@@ -27,9 +26,9 @@ pub struct Orphans {
 #[derive(Debug, Default)]
 pub(super) struct Sent {
     /// Of each message: digest and tag.
-    made: Vec<(u64, i32)>,
+    pub(super) made: Vec<(u64, i32)>,
     /// The first so many were posted, at least in part.
-    posted: usize,
+    pub(super) posted: usize,
 }
 
 #[derive(Clone, Debug, Default)]

@@ -2,9 +2,9 @@
 
 use super::events::{SimCommitments, Watched};
 use super::fabric::RankFabric;
-use super::log_disk::MortalStore;
+use super::log::MortalStore;
+use super::log::load_logs;
 use super::rank::{Joining, Parts, RankProcess, Resume, SimEngine};
-use super::saving::load_logs;
 use super::stage::Stage;
 use crate::loggers::JOB;
 use crate::mortal::Mortal;

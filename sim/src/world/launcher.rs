@@ -178,13 +178,16 @@ impl World<'_> {
         let (News::Down(of) | News::Up(of, _)) = &news;
         let (of, by) = (*of, process.life);
         let connected = process.engine.connected(of.rank);
-        let is_fenced;
+        // Which life is heard no more, if one is.
+        let mut fenced = None;
         let told = match news {
             News::Down(_) => {
                 let is_its = connected.is_none_or(|it| it <= of.incarnation);
-                is_fenced = is_its || planted == Some(Planted::StaleDown);
-                if is_fenced && planted != Some(Planted::NoFence) {
-                    process.engine.fence(of.rank);
+                if is_its || planted == Some(Planted::StaleDown) {
+                    fenced = Some(of);
+                    if planted != Some(Planted::NoFence) {
+                        process.engine.fence(of.rank);
+                    }
                 }
                 Incarnation(of.incarnation.0 + 1)
             }
@@ -198,12 +201,13 @@ impl World<'_> {
                     what: format!("{by} connects {of}: {error}"),
                 })?;
                 // A later life fences the one before it.
-                is_fenced = connected.is_some_and(|before| before < of.incarnation);
+                let before = connected.filter(|before| *before < of.incarnation);
+                fenced = before.map(|incarnation| Life { incarnation, ..of });
                 of.incarnation
             }
         };
         self.facts.tell(rank, of.rank, told);
-        if is_fenced {
+        if let Some(of) = fenced {
             self.stage.tell(&Happening::Fenced(by, of));
         }
         Ok(())

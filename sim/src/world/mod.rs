@@ -15,11 +15,10 @@ pub mod explored;
 mod fabric;
 mod faults;
 mod launcher;
-mod log_disk;
+mod log;
 mod rank;
 mod recovery;
 pub(crate) mod room;
-mod saving;
 mod seeded;
 mod sizes;
 mod stage;
@@ -51,6 +50,14 @@ use stage::{Facts, Judges};
 use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::rc::Rc;
+#[cfg(test)]
+use {
+    crate::program::Program,
+    refrain_logging::determinant::recorder::{Identity, Recorder},
+    refrain_logging::determinant::row::determinants,
+    refrain_logging::determinant::{Determinant, EventIndex},
+    refrain_ring::Clock,
+};
 
 /// A job; see the [module](self).
 struct World<'a> {
@@ -351,4 +358,85 @@ impl World<'_> {
             ),
         }
     }
+}
+
+/// What a run without faults came to, by rank: for tests of what judges runs.
+#[cfg(test)]
+pub(crate) struct Recorded {
+    /// Its events, as the real recorder tells them.
+    pub records: Vec<Vec<Determinant>>,
+    pub programs: Vec<Program>,
+    pub prints: Vec<Vec<u64>>,
+    /// Its last operation.
+    pub clocks: Vec<Clock>,
+}
+
+/// Runs a plan without faults, with other timing than its own.
+#[cfg(test)]
+pub(crate) fn record(plan: &Plan, timing: u64) -> Recorded {
+    let plan = &Plan {
+        seed: timing,
+        faults: Vec::new(),
+        ..plan.clone()
+    };
+    let mut world = World::new(plan, false);
+    let ended = world.run();
+    ended.unwrap_or_else(|breach| panic!("{plan}{breach}"));
+    let oracles = world.oracles.borrow();
+    let processes = world.slots.iter().map(|slot| match slot {
+        RankSlot::Living(process) => process,
+        other => unreachable!("{other:?} at the end"),
+    });
+    Recorded {
+        records: (world
+            .ranks()
+            .map(|rank| recorded(rank, oracles.outcome.happened(rank))))
+        .collect(),
+        prints: (world
+            .ranks()
+            .map(|rank| oracles.outcome.printed(rank).to_vec()))
+        .collect(),
+        programs: (processes.clone().map(|process| process.program().clone())).collect(),
+        clocks: processes.map(|process| process.engine.now()).collect(),
+    }
+}
+
+/// Events as the recorder tells them: in batches, as short as it can.
+#[cfg(test)]
+fn recorded(rank: Rank, events: &[Determinant]) -> Vec<Determinant> {
+    let identity = Identity {
+        job: crate::loggers::JOB,
+        rank,
+        incarnation: Incarnation(0),
+    };
+    let mut recorder = Recorder::new(identity, EventIndex(0));
+    let (mut batches, mut batch) = (Vec::new(), Vec::new());
+    for (number, event) in events.iter().enumerate() {
+        match event {
+            Determinant::Match {
+                at,
+                matched,
+                is_named,
+            } => recorder.matched(*at, *matched, *is_named),
+            Determinant::Probe {
+                at,
+                source,
+                ssn,
+                tag,
+                bytes,
+            } => recorder.probed(*at, *source, *ssn, *tag, *bytes),
+            Determinant::Completion { at, requests, .. } => recorder.completed(*at, requests),
+            Determinant::Cancelled { at, request } => recorder.cancelled(*at, *request),
+            Determinant::Number { at, lane, value } => recorder.number(*at, *lane, *value),
+            Determinant::Bytes { at, bytes } => recorder.bytes(*at, bytes),
+            Determinant::Nothing { at, .. } => recorder.nothing(*at),
+            Determinant::MatchCompleted { .. } => unreachable!("engines tell both apart"),
+        }
+        let is_last = number + 1 == events.len();
+        while recorder.take_batch(is_last, &mut batch).is_some() {
+            batches.push(core::mem::take(&mut batch));
+        }
+    }
+    let batches = batches.iter().map(Vec::as_slice);
+    determinants(rank, crate::loggers::JOB, batches, None).expect("as it was written")
 }

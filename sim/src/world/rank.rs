@@ -4,8 +4,8 @@
 use super::calls::Caller;
 use super::events::{EventStore, SimCommitments, Watched};
 use super::explored::hash_words;
+use super::log::Saving;
 use super::recovery::Collecting;
-use super::saving::Saving;
 use super::stage::Stage;
 use crate::checkpoints::Checkpoint;
 use crate::happening::{Breach, Happening, Life};
@@ -223,6 +223,12 @@ impl RankProcess {
     /// What its program finds wrong with what it was told.
     pub fn complaint(&self) -> Option<&str> {
         self.complaint.as_deref().or(self.program.complaint())
+    }
+
+    /// Its program.
+    #[cfg(test)]
+    pub fn program(&self) -> &Program {
+        &self.program
     }
 
     /// The state of its program.

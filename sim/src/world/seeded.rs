@@ -35,7 +35,7 @@ pub fn run(plan: &Plan, is_loud: bool) -> Result<Totals, Box<Failure>> {
 }
 
 impl World<'_> {
-    fn run(&mut self) -> Result<Totals, Breach> {
+    pub(super) fn run(&mut self) -> Result<Totals, Breach> {
         let actors = self.slots.len() as u64 + 5;
         let mut quiet = 0;
         let mut times = 0;

@@ -1,13 +1,73 @@
-//! The engine's part of a checkpoint, on its way out of a process and into the
-//! next: by the real code, as bytes for a disk. LOG-5
+//! The log of a rank: the disk under it, as a process has it that may die, and its part of a
+//! checkpoint, on its way out of a process and into the next by the real code. LOG-5
 
 use crate::mortal::Mortal;
+use crate::planted::Planted;
 use crate::recollect::EnginePart;
 use core::fmt::Display;
+use refrain_logging::store::faulty::MemoryStore;
+use refrain_logging::store::{Completion, Operation, Store};
 use refrain_rank::checkpoint::{Loaded, LogLoading, LogSaving, Saved, encode_engine};
 use refrain_ring::{Rank, Ssn};
 use refrain_transport::engine::{Beginning, Engine, Horizon};
 use refrain_transport::protocol::Protocol;
+use std::collections::VecDeque;
+
+/// A store under a process. The dead submit nothing and are told nothing.
+#[derive(Debug)]
+pub struct MortalStore {
+    inner: MemoryStore,
+    mortal: Mortal,
+    lies: bool,
+    /// What it said it has written.
+    lied: VecDeque<Completion>,
+}
+
+impl MortalStore {
+    /// The store of a process.
+    pub fn new(inner: MemoryStore, mortal: Mortal, planted: Option<Planted>) -> Self {
+        Self {
+            inner,
+            mortal,
+            lies: planted == Some(Planted::DiskLies),
+            lied: VecDeque::new(),
+        }
+    }
+}
+
+impl MortalStore {
+    fn lie(&mut self, operation: Operation) {
+        if let Operation::Write { file, chunk, .. } = operation {
+            self.lied.push_back(Completion::Written {
+                file,
+                chunk,
+                result: Ok(()),
+            });
+        }
+    }
+}
+
+impl Store for MortalStore {
+    fn submit(&mut self, operation: Operation) {
+        if let (true, Operation::Write { .. }) = (self.lies, &operation) {
+            return self.lie(operation);
+        }
+        let inner = &mut self.inner;
+        // What the dead would have submitted is dropped with its chunk.
+        self.mortal.act(|| inner.submit(operation));
+    }
+
+    fn poll(&mut self) -> Option<Completion> {
+        match self.mortal.is_dead() {
+            true => None,
+            false => self.lied.pop_front().or_else(|| self.inner.poll()),
+        }
+    }
+
+    fn describe(&self) -> String {
+        self.inner.describe()
+    }
+}
 
 /// A log that is not loaded in so many steps never is.
 const STEPS_MAX: u32 = 100_000;
