@@ -26,10 +26,6 @@ fn lent_chunks(chunks: usize, payload_bytes: usize) -> (Arena, Vec<LentChunk>) {
     let mut lent = Vec::with_capacity(chunks);
     let mut ssn = Ssn(0);
     while lent.len() < chunks {
-        let mut reservation = log
-            .reserve(&mut arena, payload_bytes, true)
-            .expect("one chunk more than are lent");
-        log.payload_mut(&arena, &mut reservation).fill(0x5a);
         let header = RecordHeader {
             payload_bytes: 0,
             kind: RecordKind::Eager,
@@ -42,7 +38,8 @@ fn lent_chunks(chunks: usize, payload_bytes: usize) -> (Arena, Vec<LentChunk>) {
             extent: payload_bytes as u64,
         };
         ssn = ssn.next();
-        log.append(&arena, reservation, header)
+        log.append(&mut arena, payload_bytes, true, header, |it| it.fill(0x5a))
+            .expect("one chunk more than are lent")
             .publish(arena.region());
         lent.extend(log.lend(&arena, log.tail()));
     }

@@ -84,7 +84,9 @@ fn pieces(criterion: &mut Criterion) {
         group.bench_function(name, |bencher| {
             bencher.iter(|| {
                 let pieces = layout.pieces(black_box(0), MESSAGE_BYTES);
-                pieces.fold(0, |sum, piece| sum ^ piece.buffer_offset ^ piece.bytes)
+                pieces.fold(0, |sum, piece| {
+                    sum ^ piece.buffer_offset as usize ^ piece.bytes
+                })
             });
         });
     }

@@ -51,17 +51,6 @@ impl Channel {
     /// Packs and publishes a message; whether there was room.
     #[inline]
     fn send(&mut self, message: &[u8]) -> Result<(), ReserveError> {
-        let mut reservation = self.log.reserve(&mut self.arena, message.len(), true)?;
-        let payload = self.log.payload_mut(&self.arena, &mut reservation);
-        // SAFETY: a whole reservation is as long as the message, and apart from it.
-        unsafe {
-            into_log(
-                message.as_ptr(),
-                payload.as_mut_ptr(),
-                message.len(),
-                self.target,
-            );
-        }
         let header = RecordHeader {
             payload_bytes: 0,
             kind: RecordKind::Eager,
@@ -74,7 +63,12 @@ impl Channel {
             extent: message.len() as u64,
         };
         self.next_ssn = self.next_ssn.next();
-        let frame = self.log.append(&self.arena, reservation, header);
+        let (from, bytes, target) = (message.as_ptr(), message.len(), self.target);
+        let fill = |payload: &mut [u8]| {
+            // SAFETY: a whole record is as long as the message, and apart from it.
+            unsafe { into_log(from, payload.as_mut_ptr(), bytes, target) }
+        };
+        let frame = (self.log).append(&mut self.arena, bytes, true, header, fill)?;
         frame.publish(self.arena.region());
         Ok(())
     }

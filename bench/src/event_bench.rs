@@ -9,12 +9,12 @@
 use comfy_table::presets::NOTHING;
 use comfy_table::{CellAlignment, Table};
 use miette::{IntoDiagnostic, WrapErr, miette};
-use refrain::choice::events::{WayChoice, way};
-use refrain::choice::library::{LIBFABRIC, LIBIBVERBS, NamedLibrary};
 use refrain::{Incarnation, Rank, Ssn};
 use refrain_eventlog::Level;
 use refrain_eventlog::client::{Client, ClientOptions, ServerAddress};
 use refrain_eventlog::message::Way;
+use refrain_job::choice::events::{WayChoice, way};
+use refrain_job::choice::library::{LIBFABRIC, LIBIBVERBS, NamedLibrary};
 use refrain_logging::determinant::Matched;
 use refrain_logging::determinant::recorder::{Identity, Recorder};
 use refrain_ring::Clock;
@@ -33,18 +33,17 @@ const WAIT_MAX: Duration = Duration::from_secs(30);
 /// Commits and events that an event logger takes in a second.
 #[derive(Clone, Debug, clap::Args)]
 pub struct Arguments {
-    /// A folder on the disk that the logger is to write to; its files are removed
-    /// at the end. Default: the folder for temporary files
+    /// Folder of the logger's files, which are removed at the end [default: the temporary folder]
     #[arg(value_name = "DIR")]
     pub folder: Option<PathBuf>,
-    /// Clients
+    /// Number of clients
     #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..=64))]
     pub clients: u32,
-    /// Events of a batch, one line for each
+    /// Events per batch, one line each
     #[arg(long, value_name = "N,…", value_delimiter = ',', default_value = "1,64",
           value_parser = clap::value_parser!(u64).range(1..=1024))]
     pub batch: Vec<u64>,
-    /// How clients commit, one line for each: shm, messages or ofi:PROVIDER
+    /// How clients send events, one line each: shm, messages or ofi:PROVIDER
     #[arg(
         long,
         value_name = "WAY,…",
@@ -52,7 +51,7 @@ pub struct Arguments {
         default_value = "shm,messages"
     )]
     pub way: Vec<String>,
-    /// What makes an event stable, one line for each: placed, durable
+    /// When an event is stable, one line each: placed, durable
     #[arg(
         long,
         value_name = "LEVEL,…",
@@ -60,13 +59,13 @@ pub struct Arguments {
         default_value = "placed,durable"
     )]
     pub stable: Vec<String>,
-    /// Seconds for each line
+    /// Seconds per line
     #[arg(long, default_value_t = 2.0)]
     pub seconds: f64,
-    /// Times that each line is measured, in turn; the median is shown
+    /// Measurements per line, of which the median is printed
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=100))]
     pub rounds: u32,
-    /// Print one JSON object a line instead of the table
+    /// Print one JSON object per line instead of the table
     #[arg(long)]
     pub json: bool,
 }
@@ -100,7 +99,7 @@ pub fn run(arguments: &Arguments) -> miette::Result<ExitCode> {
     for way_name in &arguments.way {
         let choice = way(way_name).into_diagnostic()?;
         for stable in &arguments.stable {
-            let level = refrain::choice::events::level(stable).into_diagnostic()?;
+            let level = refrain_job::choice::events::level(stable).into_diagnostic()?;
             for batch in &arguments.batch {
                 lines.push((
                     way_name.clone(),

@@ -3,11 +3,11 @@
 
 use clap::Parser;
 use miette::IntoDiagnostic;
-use refrain::choice::provider;
 use refrain_bench::netpipe::{self, Arguments};
 use refrain_eventlog::client::ServerAddress;
 use refrain_eventlog::server::{Server, ServerOptions};
 use refrain_eventlog::{Level, LoggerId};
+use refrain_job::choice::provider;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use signal_hook::consts::SIGTERM;

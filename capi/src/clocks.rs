@@ -58,7 +58,7 @@ pub fn attach() {
     let attached = unsafe { mem::transmute::<*mut c_void, Attach>(attach)(VERSION, &ENGINE) };
     if attached == 2 {
         eprintln!(
-            "refrain: before refrain_init the program got more times or random bytes than can be recorded (60 KiB): in a later life of this rank the rest of them differs. Get them after refrain_init, or see docs/recording-clocks.md"
+            "refrain: before refrain_init the program got more times or random bytes than can be recorded (60 KiB): in a later life of this rank the rest of them differs. Get them after refrain_init, or see docs/design/recording-clocks.md"
         );
     }
 }

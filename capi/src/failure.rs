@@ -1,7 +1,7 @@
 //! What a call of C comes to when it fails: a code and a text.
 
 use core::fmt;
-use refrain::Error;
+use refrain::{Ended, Error};
 
 /// `enum refrain_error` of the header, without `REFRAIN_OK`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -72,10 +72,22 @@ impl Failure {
     }
 }
 
+/// The end of one of several requests: a failure when its message was too long.
+pub fn whole(ended: &Ended) -> Result<(), Failure> {
+    match ended.status() {
+        Ok(_) => Ok(()),
+        Err(error) => Err(Failure::new(
+            Code::Truncated,
+            format_args!("request {} of the call: {error}", ended.index),
+        )),
+    }
+}
+
 impl From<Error> for Failure {
     fn from(error: Error) -> Self {
         let code = match &error {
-            Error::Truncated { .. } => Code::Truncated,
+            Error::Truncated { .. } | Error::TooLong(_) => Code::Truncated,
+            Error::Request { .. } => Code::Request,
             Error::NoSuchRank { .. } => Code::Rank,
             Error::Argument(_) => Code::Argument,
             Error::LogFull(_) => Code::LogFull,
@@ -83,9 +95,9 @@ impl From<Error> for Failure {
             Error::Fabric(_) => Code::Fabric,
             Error::Engine(_) => Code::Engine,
             Error::Control { .. } => Code::Control,
-            Error::Aborted(_) | Error::Interrupted { .. } => Code::Aborted,
+            Error::Aborted(_) => Code::Aborted,
             Error::Forked => Code::World,
-            Error::Program { .. } | Error::Config(_) => Code::Config,
+            Error::Config(_) => Code::Config,
         };
         Self::new(code, error)
     }

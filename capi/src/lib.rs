@@ -4,7 +4,7 @@
 //!
 //! What it promises: no argument that the header calls wrong is followed, and no
 //! panic leaves it ([`border`]). Handles are numbers that are looked up
-//! ([`table`], [`present`]), so one that is over is an error and not a dangling
+//! (in the world, and in [`present`]), so one that is over is an error and not a dangling
 //! pointer. Memory is the caller's; everything that trusts a pointer is in
 //! [`memory`]. It leaves no trace in what the program has never written, which would
 //! differ in the program's next life: it has a heap ([`heap`]) and stacks
@@ -25,5 +25,4 @@ mod program;
 mod protected;
 mod same_memory;
 mod status;
-mod table;
 mod thread;

@@ -4,7 +4,7 @@
 
 use super::failure::Failure;
 use core::ffi::c_void;
-use refrain::{Incoming, Outgoing};
+use refrain::{ReceiveBuffer, SendBuffer};
 
 /// Where an answer goes.
 #[derive(Debug)]
@@ -74,16 +74,14 @@ impl<T: Copy> Array<T> {
         Ok(Self { base, count })
     }
 
-    pub fn read(&self) -> impl Iterator<Item = T> {
-        // SAFETY: readable by the promise at its construction.
-        (0..self.count).map(|index| unsafe { self.base.add(index).read() })
-    }
-
-    /// The first of them; there has to be one.
-    pub fn first(&self) -> T {
-        assert!(self.count > 0);
-        // SAFETY: as in `read`.
-        unsafe { self.base.read() }
+    /// They themselves.
+    pub fn values(&mut self) -> &mut [T] {
+        if self.base.is_null() {
+            return &mut [];
+        }
+        // SAFETY: readable and writable by the promise at its construction; aligned,
+        // and no longer than memory can be.
+        unsafe { core::slice::from_raw_parts_mut(self.base, self.count) }
     }
 
     /// Beyond its end nothing happens.
@@ -131,21 +129,21 @@ fn some_address(base: *mut c_void) -> *mut u8 {
 /// Data to send.
 ///
 /// # Safety
-/// As [`Outgoing::raw`].
-pub unsafe fn outgoing(data: *const c_void, bytes: usize) -> Result<Outgoing<'static>, Failure> {
+/// As [`SendBuffer::bytes`].
+pub unsafe fn outgoing(data: *const c_void, bytes: usize) -> Result<SendBuffer, Failure> {
     check_bytes("data", data, bytes)?;
     // SAFETY: the caller's promise, and the length was checked.
-    Ok(unsafe { Outgoing::raw(some_address(data.cast_mut()), bytes) })
+    Ok(unsafe { SendBuffer::bytes(some_address(data.cast_mut()), bytes) })
 }
 
 /// Room to receive into.
 ///
 /// # Safety
-/// As [`Incoming::raw`].
-pub unsafe fn incoming(buffer: *mut c_void, bytes: usize) -> Result<Incoming<'static>, Failure> {
+/// As [`ReceiveBuffer::bytes`].
+pub unsafe fn incoming(buffer: *mut c_void, bytes: usize) -> Result<ReceiveBuffer, Failure> {
     check_bytes("buffer", buffer, bytes)?;
     // SAFETY: the caller's promise, and the length was checked.
-    Ok(unsafe { Incoming::raw(some_address(buffer), bytes) })
+    Ok(unsafe { ReceiveBuffer::bytes(some_address(buffer), bytes) })
 }
 
 /// Memory that belongs to checkpoints.

@@ -3,53 +3,27 @@
 use super::failure::{Code, Failure};
 use super::memory::Protected;
 use super::protected::{Found, Sections};
-use super::status::Status;
-use super::table::{Handle, Table};
 use core::time::Duration;
-use refrain::{Error, Message, Request, Scope, World};
+use refrain::{Ended, Error, Message, MessageHandle, World};
 
 /// What `refrain_init` makes.
 #[derive(Debug)]
 pub struct Program {
     world: World,
-    requests: Table<Request>,
-    messages: Table<Message>,
     protected: Sections,
     /// What this life goes on from, while the program has not loaded it.
     found: Option<Found>,
-    /// Requests of one call.
-    lent: Vec<Request>,
-}
-
-/// How a call ended that may have met a message longer than its buffer: then both
-/// are there.
-#[derive(Debug)]
-pub struct Ended {
-    pub status: Option<Status>,
-    pub result: Result<(), Failure>,
-}
-
-impl From<Result<refrain::Status, Error>> for Ended {
-    fn from(result: Result<refrain::Status, Error>) -> Self {
-        Self {
-            status: match &result {
-                Ok(status) => Some((*status).into()),
-                Err(error) => Status::of_truncated(error),
-            },
-            result: result.map(drop).map_err(Failure::from),
-        }
-    }
+    /// How requests of one call ended: memory that is used again.
+    ended: Vec<Ended>,
 }
 
 impl Program {
     pub fn new(world: World) -> Self {
         Self {
             world,
-            requests: Table::new(),
-            messages: Table::new(),
             protected: Sections::default(),
             found: None,
-            lent: Vec::new(),
+            ended: Vec::new(),
         }
     }
 
@@ -98,9 +72,13 @@ impl Program {
         }
     }
 
-    /// For operations with requests: they outlive the call.
-    fn scope(&mut self) -> Result<Scope<'_, 'static>, Failure> {
-        Ok(self.ready()?.lasting_scope())
+    /// For operations on several requests: with a place for the end of each.
+    pub fn ready_for(&mut self, count: usize) -> Result<(&mut World, &mut [Ended]), Failure> {
+        self.ready()?;
+        if self.ended.len() < count {
+            self.ended.resize(count, Ended::default());
+        }
+        Ok((&mut self.world, &mut self.ended[..count]))
     }
 
     /// Ends the job's part that is C's: nothing may be open.
@@ -113,7 +91,8 @@ impl Program {
     }
 
     fn nothing_is_open(&self, call: &str) -> Result<(), Failure> {
-        let (requests, messages) = (self.requests.count(), self.messages.count());
+        let requests = self.world.request_count();
+        let messages = self.world.message_count();
         if requests == 0 && messages == 0 {
             return Ok(());
         }
@@ -125,78 +104,16 @@ impl Program {
         ))
     }
 
-    // ---- requests ----
-
-    /// Begins a request.
-    pub fn begin(
-        &mut self,
-        begin: impl FnOnce(&mut Scope<'_, 'static>) -> Result<Request, Error>,
-    ) -> Result<Handle, Failure> {
-        let request = begin(&mut self.scope()?)?;
-        Ok(self.requests.insert(request))
-    }
-
-    /// Runs a call on some requests and returns their handles as they are then:
-    /// null where the call has ended them. A null handle stands for a null request.
-    pub fn on_requests<T>(
-        &mut self,
-        handles: impl Iterator<Item = Handle>,
-        call: impl FnOnce(&mut Scope<'_, 'static>, &mut [Request]) -> T,
-    ) -> Result<(T, Vec<Handle>), Failure> {
-        self.ready()?;
-        let mut requests = core::mem::take(&mut self.lent);
-        let mut handles: Vec<Handle> = handles.collect();
-        let lent = self.lend(&handles, &mut requests);
-        let result = lent.and_then(|()| Ok(call(&mut self.scope()?, &mut requests)));
-        for (request, handle) in requests.drain(..).zip(&mut handles) {
-            if handle.is_null() {
-                continue;
-            }
-            if request.is_null() {
-                self.requests.end(*handle);
-                *handle = Handle::NULL;
-            } else {
-                self.requests.give_back(*handle, request);
-            }
-        }
-        self.lent = requests;
-        Ok((result?, handles))
-    }
-
-    /// As far as the first that is not good.
-    fn lend(&mut self, handles: &[Handle], to: &mut Vec<Request>) -> Result<(), Failure> {
-        for (index, handle) in handles.iter().enumerate() {
-            let request = match handle.is_null() {
-                true => Some(Request::null()),
-                false => self.requests.lend(*handle),
-            };
-            to.push(request.ok_or_else(|| {
-                Failure::new(
-                    Code::Request,
-                    format_args!("request {index} of the call has ended already, is named twice, or is of another world"),
-                )
-            })?);
-        }
-        Ok(())
-    }
-
     // ---- messages of matched probes ----
 
-    pub fn keep(&mut self, message: Message) -> Handle {
-        self.messages.insert(message)
-    }
-
     /// Takes a message for its receive.
-    pub fn take(&mut self, handle: Handle) -> Result<Message, Failure> {
-        self.ready()?;
-        let message = self.messages.lend(handle).ok_or_else(|| {
+    pub fn take(&mut self, handle: MessageHandle) -> Result<Message, Failure> {
+        self.ready()?.take(handle).ok_or_else(|| {
             Failure::new(
                 Code::Request,
                 "the message is null, was received already, or is of another world",
             )
-        })?;
-        self.messages.end(handle);
-        Ok(message)
+        })
     }
 
     // ---- checkpoints ----

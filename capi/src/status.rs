@@ -1,6 +1,6 @@
 //! What C learns of a message.
 
-use refrain::Error;
+use refrain::{Ended, Error};
 
 /// `refrain_status` of the header.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -10,21 +10,12 @@ pub struct Status {
     source: i32,
     tag: i32,
     cancelled: i32,
-    reserved: i32,
+    truncated: i32,
 }
 
 const _: () = assert!(size_of::<Status>() == 24 && align_of::<Status>() == 8);
 
 impl Status {
-    fn new(source: u32, tag: i32, bytes: u64) -> Self {
-        Self {
-            bytes,
-            source: source as i32,
-            tag,
-            ..Self::default()
-        }
-    }
-
     /// Of a message that was longer than its buffer; `None` for other errors.
     pub fn of_truncated(error: &Error) -> Option<Self> {
         match *error {
@@ -33,7 +24,13 @@ impl Status {
                 tag,
                 message_bytes,
                 ..
-            } => Some(Self::new(source_rank.0, tag, message_bytes)),
+            } => Some(Self {
+                bytes: message_bytes,
+                source: source_rank.0 as i32,
+                tag,
+                cancelled: 0,
+                truncated: 1,
+            }),
             _ => None,
         }
     }
@@ -42,8 +39,20 @@ impl Status {
 impl From<refrain::Status> for Status {
     fn from(status: refrain::Status) -> Self {
         Self {
+            bytes: status.bytes,
+            source: status.source.0 as i32,
+            tag: status.tag,
             cancelled: status.cancelled.into(),
-            ..Self::new(status.source.0, status.tag, status.bytes)
+            truncated: 0,
+        }
+    }
+}
+
+impl From<&Ended> for Status {
+    fn from(ended: &Ended) -> Self {
+        Self {
+            truncated: ended.truncated_to.is_some().into(),
+            ..ended.status.into()
         }
     }
 }

@@ -35,6 +35,17 @@ fn a_later_life_is_answered_as_the_first() {
     }
 }
 
+/// Each 256 random bytes are an operation.
+// REC-4 REC-8
+#[test]
+fn random_bytes_that_signals_interrupt_are_whole_in_each_life() {
+    let Some(program) = program() else { return };
+    let options = "--protocol pessimist --kill 1@clock=1500,0@clock=1500";
+    let ended = program.job(2, options, "interrupted 40");
+    let ended = same_in_each_life(ended, "interrupted");
+    assert_eq!(ended.deaths(), 2, "{}", ended.err);
+}
+
 /// What makes the difference: without the library each question shows it.
 // REC-8
 #[test]

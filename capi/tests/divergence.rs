@@ -55,10 +55,7 @@ fn bytes_that_mean_nothing_do_not_stop_a_job() {
         assert_eq!(ended.out, "garbage: 40 rounds\n");
         assert_eq!(ended.deaths(), 2, "{kind}: {}", ended.err);
         assert_says(&ended, &[words, "rank 0 sent other bytes in its replay"]);
-        assert_says(
-            &ended,
-            &["the replay of rank 0 had other bytes in messages"],
-        );
+        assert_says(&ended, &["the replay of rank 0 sent other bytes"]);
         assert!(!ended.err.contains("rank 1 sent other"), "{}", ended.err);
     }
     let ended = run(&program, "", "none").expect_success();
@@ -80,7 +77,7 @@ fn bytes_of_the_first_life_outlive_several_deaths() {
         assert!(ended.err.contains(&last_life), "{}", ended.err);
         for words in [
             "rank 0 sent other bytes in its replay",
-            "the replay of rank 0 had other bytes in messages",
+            "the replay of rank 0 sent other bytes",
         ] {
             assert_eq!(ended.err.matches(words).count(), 1, "{}", ended.err);
         }

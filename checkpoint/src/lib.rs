@@ -2,7 +2,7 @@
 //!
 //! | module | what |
 //! |---|---|
-//! | [`mod@format`] | the bytes (docs/checkpoint-format.md) |
+//! | [`mod@format`] | the bytes (docs/formats/checkpoint-format.md) |
 //! | [`packing`], [`unpacking`] | from sections to strips of bytes and back, with every check: pure |
 //! | [`store`] | what a rank uses: [`Store`], [`Writing`], [`Reading`] |
 //! | [`folder`] | checkpoints in a folder: which count, which go |
@@ -31,7 +31,12 @@ pub mod message;
 pub mod packing;
 pub mod place;
 pub mod policy;
+#[cfg(feature = "server")]
 pub mod server;
+#[cfg_attr(
+    not(feature = "server"),
+    allow(dead_code, reason = "the server uses the rest")
+)]
 mod socket;
 pub mod store;
 pub mod unpacking;

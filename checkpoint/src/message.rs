@@ -1,5 +1,5 @@
 //! What ranks and a checkpoint server say to each other
-//! (docs/checkpoint-server.md). One conversation writes one checkpoint, or reads
+//! (docs/design/checkpoint-server.md). One conversation writes one checkpoint, or reads
 //! one.
 
 use crate::error::{CheckpointError, Damaged};

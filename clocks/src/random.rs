@@ -30,12 +30,40 @@ fn below(end: u32) -> u32 {
     ((u64::from(of_system()) * u64::from(end)) >> 32) as u32
 }
 
+/// As `arc4random_buf` of glibc: ends the process where the system refuses.
 fn fill(into: *mut c_void, bytes: usize) {
+    // SAFETY: `into` are `bytes` bytes.
+    let given = unsafe { all_of(into, bytes, 0) };
+    if given != bytes as isize {
+        let why = b"refrain: arc4random: the system refuses getrandom\n";
+        // SAFETY: the text is that long; what fails after it is not seen.
+        unsafe {
+            libc::write(libc::STDERR_FILENO, why.as_ptr().cast(), why.len());
+            libc::abort();
+        }
+    }
+}
+
+/// All `bytes` random bytes: a signal ends the system's call after 256 of them, in one life
+/// and not in the next. Less, or -1, where the system refuses.
+///
+/// # Safety
+/// `into` are `bytes` bytes.
+unsafe fn all_of(into: *mut c_void, bytes: usize, flags: c_uint) -> isize {
     let mut done = 0;
-    while done < bytes {
+    loop {
         // SAFETY: `into` are `bytes` bytes.
-        let given = unsafe { next::getrandom(into.byte_add(done), bytes - done, 0) };
-        done += usize::try_from(given).unwrap_or(0);
+        let given = unsafe { next::getrandom(into.byte_add(done), bytes - done, flags) };
+        match usize::try_from(given) {
+            Ok(given) => done += given,
+            // SAFETY: each thread has one.
+            Err(_) if unsafe { *libc::__errno_location() } == libc::EINTR => {}
+            Err(_) if done == 0 => return -1,
+            Err(_) => return done as isize,
+        }
+        if done == bytes {
+            return done as isize;
+        }
     }
 }
 
@@ -60,11 +88,13 @@ fn answer_number(state: &State, fresh: u32) -> u32 {
 // SAFETY: as the C library's function of this name.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn getrandom(into: *mut c_void, bytes: usize, flags: c_uint) -> isize {
+    let Some(state) = state::asked() else {
+        // SAFETY: as the caller promises.
+        return unsafe { next::getrandom(into, bytes, flags) };
+    };
     // SAFETY: as the caller promises.
-    let given = unsafe { next::getrandom(into, bytes, flags) };
-    if let Ok(given) = usize::try_from(given)
-        && let Some(state) = state::asked()
-    {
+    let given = unsafe { all_of(into, bytes, flags) };
+    if let Ok(given) = usize::try_from(given) {
         // SAFETY: the system has written as many.
         unsafe { answer(state, into, given) };
     }

@@ -1,5 +1,5 @@
-//! The event logger: where determinants become stable (docs/protocol.md, EL-1
-//! to EL-5; docs/event-logger.md).
+//! The event logger: where determinants become stable (docs/design/protocol.md, EL-1
+//! to EL-5; docs/design/event-logger.md).
 //!
 //! A client (a rank) writes [batches](refrain_logging::determinant::batch) into
 //! a [`ring`] of its own in the logger's memory: over shared memory by stores,
@@ -26,11 +26,14 @@
 pub mod acceptor;
 pub mod client;
 pub mod framing;
+#[cfg(feature = "server")]
 pub mod logbook;
 pub mod message;
 pub mod remote;
 pub mod ring;
+#[cfg(feature = "server")]
 pub mod server;
+#[cfg(feature = "server")]
 pub mod store;
 mod watched;
 

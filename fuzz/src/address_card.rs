@@ -1,9 +1,9 @@
 //! The card that a rank publishes: its host and its addresses.
 
 use crate::input::Input;
-use refrain::Incarnation;
-use refrain::control::card::{Card, CardError};
-use refrain::control::host::HostIdentity;
+use refrain_job::control::card::{Card, CardError};
+use refrain_job::control::host::HostIdentity;
+use refrain_ring::Incarnation;
 
 /// Checks both directions.
 pub fn check(bytes: &[u8]) {

@@ -1,4 +1,4 @@
-//! The decoder of checkpoints (docs/checkpoint-format.md).
+//! The decoder of checkpoints (docs/formats/checkpoint-format.md).
 
 use crate::input::Input;
 use refrain_checkpoint::SectionKind;

@@ -1,4 +1,4 @@
-//! The engine part of a checkpoint (docs/checkpoint-parts.md).
+//! The engine part of a checkpoint (docs/formats/checkpoint-parts.md).
 
 use crate::input::Input;
 use refrain_rank::checkpoint::{EnginePartError, decode_engine, encode_engine};

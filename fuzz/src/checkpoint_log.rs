@@ -1,4 +1,4 @@
-//! The log part of a checkpoint (docs/checkpoint-parts.md).
+//! The log part of a checkpoint (docs/formats/checkpoint-parts.md).
 
 use crate::input::Input;
 use refrain_rank::checkpoint::{LogPartError, LogReader, LogWriter};

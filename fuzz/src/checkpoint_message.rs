@@ -1,5 +1,5 @@
 //! What clients and checkpoint servers say to each other
-//! (docs/checkpoint-server.md).
+//! (docs/design/checkpoint-server.md).
 
 use crate::input::Input;
 use refrain_checkpoint::buffer::Strip;

@@ -1,4 +1,4 @@
-//! The control frame (docs/wire-format.md).
+//! The control frame (docs/formats/wire-format.md).
 
 use crate::input::Input;
 use refrain_ring::{Incarnation, Rank, Ssn};

@@ -1,4 +1,4 @@
-//! Batches of determinants (docs/event-format.md).
+//! Batches of determinants (docs/formats/event-format.md).
 
 use crate::input::Input;
 use refrain_logging::determinant::batch::{

@@ -1,4 +1,4 @@
-//! The event logger's files (docs/event-files.md): whatever is in a folder, it is
+//! The event logger's files (docs/formats/event-files.md): whatever is in a folder, it is
 //! read without a panic, and what is read is in order.
 
 use crate::input::Input;
@@ -197,7 +197,9 @@ mod tests {
         let mut file = header(1);
         file.extend(&seeds()[0]);
         let archive = Archive::open_on(Box::new(Folder([(1, file)].into())));
-        let holdings = archive.expect("as docs/event-files.md says").holdings();
+        let holdings = archive
+            .expect("as docs/formats/event-files.md says")
+            .holdings();
         assert_eq!((holdings[0].first, holdings[0].end), (2, 6));
     }
 }

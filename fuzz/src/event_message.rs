@@ -1,4 +1,4 @@
-//! The messages between clients and event loggers (docs/event-logger.md).
+//! The messages between clients and event loggers (docs/design/event-logger.md).
 
 use crate::input::Input;
 use refrain_eventlog::framing::{FrameError, FrameReader, encode};

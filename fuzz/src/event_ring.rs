@@ -1,5 +1,5 @@
 //! A ring in an event logger's memory, full of a hostile client's bytes: what
-//! the server and its successor take out of it (docs/event-logger.md, EL-2).
+//! the server and its successor take out of it (docs/design/event-logger.md, EL-2).
 //!
 //! The bytes are read as a list of writes: a place (two bytes, in lines), a
 //! length (two bytes) and what is written there; behind it comes a checksum that

@@ -1,4 +1,4 @@
-//! The header of a segment file (docs/log-format.md).
+//! The header of a segment file (docs/formats/log-format.md).
 
 use crate::input::Input;
 use refrain_logging::segment::{Channel, FILE_HEADER_BYTES, FileHeader, FileHeaderError};

@@ -1,11 +1,11 @@
-//! The messages between launcher and ranks (docs/wire-format.md).
+//! The messages between launcher and ranks (docs/formats/wire-format.md).
 
 use crate::input::Input;
-use refrain::config::{JobConfig, VerbsConfig};
-use refrain::control::framing::{
+use refrain_job::config::{JobConfig, VerbsConfig};
+use refrain_job::control::framing::{
     BODY_BYTES_MAX, FrameError, HEADER_BYTES, MAGIC, Reassembly, decode, encode,
 };
-use refrain::control::message::{StatusFigures, ToLauncher, ToRank};
+use refrain_job::control::message::{StatusFigures, ToLauncher, ToRank};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::fmt::Debug;

@@ -1,4 +1,4 @@
-//! Whole folders of segment files, read as a log (docs/log-format.md).
+//! Whole folders of segment files, read as a log (docs/formats/log-format.md).
 
 use crate::input::Input;
 use crate::originals::{CHUNKS, JOB, ORIGINALS, RECORDS, accident};

@@ -41,33 +41,37 @@ pub(crate) static RECORDS: LazyLock<Vec<Vec<Original>>> = LazyLock::new(|| {
         .collect()
 });
 
+fn header(ssn: u64, message_bytes: u64) -> RecordHeader {
+    RecordHeader {
+        payload_bytes: 0,
+        kind: RecordKind::Eager,
+        flags: 0,
+        incarnation: Incarnation(0),
+        source: Rank(0),
+        ssn: Ssn(ssn),
+        context: 1,
+        tag: 2,
+        extent: message_bytes,
+    }
+}
+
 fn chunks_to(destination: Rank, generation: u8) -> Vec<Vec<u8>> {
     let mut arena = Arena::heap((CHUNKS + 1) * CHUNK_BYTES);
     let mut log = ChannelLog::new(Rank(0), Incarnation(1), destination, u64::MAX);
     for chunk in 0..CHUNKS as u64 {
         for (index, bytes) in [5_u64, 300, 0, 700, 40].into_iter().enumerate() {
             let ssn = chunk * 5 + index as u64;
-            let mut reservation = log.reserve(&mut arena, bytes as usize, true).expect("room");
-            let payload = log.payload_mut(&arena, &mut reservation);
-            for (at, byte) in payload.iter_mut().enumerate() {
-                *byte = (at as u8).wrapping_mul(3) ^ ssn as u8 ^ generation;
-            }
-            let header = RecordHeader {
-                payload_bytes: 0,
-                kind: RecordKind::Eager,
-                flags: 0,
-                incarnation: Incarnation(0),
-                source: Rank(0),
-                ssn: Ssn(ssn),
-                context: 1,
-                tag: 2,
-                extent: bytes,
-            };
-            log.append(&arena, reservation, header)
-                .publish(arena.region());
+            let header = header(ssn, bytes);
+            let frame = log.append(&mut arena, bytes as usize, true, header, |payload| {
+                for (at, byte) in payload.iter_mut().enumerate() {
+                    *byte = (at as u8).wrapping_mul(3) ^ ssn as u8 ^ generation;
+                }
+            });
+            frame.expect("room").publish(arena.region());
         }
         // What does not fit begins the next chunk.
-        drop(log.reserve(&mut arena, ChannelLog::PAYLOAD_BYTES_MAX, true));
+        let longest = ChannelLog::PAYLOAD_BYTES_MAX;
+        drop(log.append_if(&mut arena, longest, true, header(0, 0), |_, _| false));
     }
     let mut chunks = Vec::new();
     while let Some(mut chunk) = log.lend(&arena, Position(u64::MAX)) {

@@ -1,4 +1,4 @@
-//! The record header of the log (docs/log-format.md).
+//! The record header of the log (docs/formats/log-format.md).
 
 use crate::input::Input;
 use refrain_ring::{

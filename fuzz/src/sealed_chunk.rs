@@ -1,5 +1,5 @@
 //! Chunks read back, from disk or from a dead rank's memory
-//! (docs/log-format.md).
+//! (docs/formats/log-format.md).
 
 use crate::input::Input;
 use crate::originals::{ORIGINALS, RECORDS, accident};

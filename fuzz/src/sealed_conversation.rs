@@ -1,4 +1,4 @@
-//! Conversations between those who share a secret (docs/hosts.md).
+//! Conversations between those who share a secret (docs/guide/hosts.md).
 
 use refrain_secure::{Secret, SecureError, Session};
 

@@ -1,7 +1,7 @@
-//! Sizes on the command line (docs/user-guide.md).
+//! Sizes on the command line (docs/guide/user-guide.md).
 
 use crate::input::Input;
-use refrain::size::{SizeError, parse};
+use refrain_launch::size::{SizeError, parse};
 
 /// Checks texts, and numbers with every unit.
 pub fn check(bytes: &[u8]) {

@@ -1,5 +1,5 @@
 //! What endpoints of verbs tell each other before they are connected
-//! (docs/verbs-connections.md).
+//! (docs/design/verbs-connections.md).
 
 use crate::input::Input;
 use core::time::Duration;

@@ -1,4 +1,4 @@
-//! The wire header of the `ofi` fabric (docs/wire-format.md).
+//! The wire header of the `ofi` fabric (docs/formats/wire-format.md).
 
 use crate::input::Input;
 use refrain_ring::{Incarnation, Rank};

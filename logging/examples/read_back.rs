@@ -63,9 +63,6 @@ fn write(folder: &Path, chunks: u64) -> Result<Vec<PathBuf>, Box<dyn Error>> {
     let mut files = Vec::new();
     let mut file: Option<File> = None;
     for ssn in 0.. {
-        let mut reservation = log.reserve(&mut arena, PAYLOAD_BYTES, true)?;
-        let payload = log.payload_mut(&arena, &mut reservation);
-        payload.fill(ssn as u8);
         let header = RecordHeader {
             payload_bytes: 0,
             kind: RecordKind::Eager,
@@ -77,7 +74,8 @@ fn write(folder: &Path, chunks: u64) -> Result<Vec<PathBuf>, Box<dyn Error>> {
             tag: 0,
             extent: PAYLOAD_BYTES as u64,
         };
-        log.append(&arena, reservation, header)
+        let fill = |payload: &mut [u8]| payload.fill(ssn as u8);
+        log.append(&mut arena, PAYLOAD_BYTES, true, header, fill)?
             .publish(arena.region());
         let Some(mut chunk) = log.lend(&arena, Position(u64::MAX)) else {
             continue;

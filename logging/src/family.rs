@@ -1,4 +1,4 @@
-//! The protocol family (docs/protocol.md): which members exist, and what each
+//! The protocol family (docs/design/protocol.md): which members exist, and what each
 //! of them keeps.
 
 use core::str::FromStr;

@@ -1,5 +1,5 @@
 //! The pessimistic protocol: no emission before every earlier determinant is
-//! stable (docs/protocol.md, the gate; Open MPI-V, section 3). Pure: what
+//! stable (docs/design/protocol.md, the gate; Open MPI-V, section 3). Pure: what
 //! becomes of batches is behind [`Commits`].
 
 use crate::determinant::EventIndex;
@@ -266,15 +266,19 @@ impl<C: Commits> Pessimist<C> {
 
     #[inline]
     fn commit(&mut self, flush: bool) {
-        match self.ahead.foreseen.take() {
+        let is_all = match self.ahead.foreseen.take() {
             Some(it) if self.recorder.take_foreseen(&it) => {
                 self.commits.commit_prepared(it.header(), &self.ahead.batch);
+                true
             }
-            _ => self.commit_batches(flush),
-        }
+            _ => {
+                self.commit_batches(flush);
+                !self.recorder.has_pending(true)
+            }
+        };
         self.committed = self.recorded;
         self.has_aged = false;
-        if !self.recorder.has_pending(true) && self.covered < self.recorded {
+        if is_all && self.covered < self.recorded {
             self.covered = self.recorded;
             let end = self.recorder.next();
             // Over shared memory it is stable already, as a rule.

@@ -7,6 +7,7 @@
 
 pub mod calls;
 pub mod checkpoint;
+pub mod dead_rank;
 pub mod past;
 pub mod protocol;
 pub mod spilling;

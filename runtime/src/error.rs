@@ -1,6 +1,9 @@
 //! Everything that can go wrong for a program that uses the library.
 
+use crate::Ended;
 use core::fmt;
+use refrain_job::JobError;
+use refrain_rank::dead_rank::DeadRankError;
 use refrain_ring::Rank;
 use refrain_transport::engine::Stall;
 use thiserror::Error;
@@ -22,6 +25,18 @@ pub enum Error {
         message_bytes: u64,
         /// The receive's room.
         buffer_bytes: u64,
+    },
+    /// Requests of a call on several met messages that were longer than their
+    /// buffers. All that ended are here: none is lost.
+    #[error("{}", truncated(.0))]
+    TooLong(Vec<Ended>),
+    /// A handle of a call does not name a request.
+    #[error(
+        "request {index} of the call has ended already, is named twice, or is of another world"
+    )]
+    Request {
+        /// Which handle of the call.
+        index: usize,
     },
     /// A rank that the job does not have.
     #[error("rank {rank} does not exist: the job has ranks 0 to {last}")]
@@ -65,14 +80,6 @@ pub enum Error {
     /// The launcher ends the job.
     #[error("the job is being ended: {0}")]
     Aborted(String),
-    /// The program that was to be started cannot be.
-    #[error("{reason}")]
-    Program {
-        /// What was tried and what to do.
-        reason: String,
-        /// It exists, but may not be executed.
-        found: bool,
-    },
     /// A child that a rank's process has forked calls the library.
     #[error(
         "this process was forked by the process of a rank: only the process that joined the job may call the library; a child may run another program (exec) or exit"
@@ -81,14 +88,15 @@ pub enum Error {
     /// The job's settings cannot be used.
     #[error("{0}")]
     Config(String),
-    /// A signal to the launcher ended the job before its ranks were started.
-    #[error("the job was ended by {name} before its ranks were started")]
-    Interrupted {
-        /// As shells have it: 128 + signal.
-        status: u8,
-        /// The signal's name.
-        name: String,
-    },
+}
+
+/// Names the requests whose messages were too long.
+fn truncated(ended: &[Ended]) -> String {
+    let truncated = ended.iter().filter_map(|ended| {
+        let error = ended.status().err()?;
+        Some(format!("request {} of the call: {error}", ended.index))
+    });
+    truncated.collect::<Vec<_>>().join("; ")
 }
 
 /// Why a payload log is full.
@@ -132,6 +140,29 @@ impl fmt::Display for LogFull {
                 ": raise --log-memory, give it a disk with --spill-dir, or publish checkpoints more often",
             ),
         }
+    }
+}
+
+impl From<JobError> for Error {
+    fn from(error: JobError) -> Self {
+        match error {
+            JobError::Argument(reason) => Self::Argument(reason),
+            JobError::Config(reason) => Self::Config(reason),
+            JobError::Control { attempted, error } => Self::Control { attempted, error },
+            JobError::Aborted(reason) => Self::Aborted(reason),
+        }
+    }
+}
+
+impl From<DeadRankError> for Error {
+    fn from(error: DeadRankError) -> Self {
+        Self::Config(error.to_string())
+    }
+}
+
+impl From<refrain_transport::layout::LayoutError> for Error {
+    fn from(error: refrain_transport::layout::LayoutError) -> Self {
+        Self::Argument(error.to_string())
     }
 }
 

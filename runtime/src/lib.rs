@@ -1,8 +1,9 @@
-//! What makes a job of ranks: the launcher and its control plane, and the API
-//! that programs use.
+//! The library of a program: [`World`], its requests, statistics and checkpoints.
 //!
-//! A program calls [`World::init`] and talks; `refrain run -n N -- program`
+//! A program calls [`World::init`] and communicates; `refrain run -n N -- program`
 //! starts it. Started without a launcher a program is a job of one rank.
+//!
+//! Must never know: how processes are started and ended.
 //!
 //! ```no_run
 //! use refrain::{World, from, to};
@@ -20,30 +21,18 @@
 //! # Ok::<(), refrain::Error>(())
 //! ```
 
-pub mod choice;
-pub mod config;
-pub mod control;
-pub mod dead_rank;
 mod error;
-pub mod launcher;
-pub mod leftovers;
-pub mod machine;
-mod output_gate;
 mod protocol;
-pub mod same_memory;
-pub mod seconds;
-pub mod size;
-pub mod statistics;
 mod stdio;
-mod voice;
 mod world;
 
 pub use error::{Error, LogFull};
+pub use refrain_job::statistics::{self, Statistics};
 pub use refrain_ring::{Incarnation, Rank, Ssn, placement};
 pub use refrain_transport::engine::Stall;
 pub use refrain_transport::layout::Layout;
-pub use statistics::Statistics;
 pub use world::{
-    Checkpointed, Destination, Image, Incoming, Logged, Message, Outgoing, Request, Restored,
-    Scope, Source, Status, World, check_process, from, from_any, to,
+    Checkpointed, Ended, Image, Incoming, Logged, Message, MessageHandle, Outgoing, ReceiveBuffer,
+    Request, Restored, Scope, SendBuffer, SendTo, Source, Status, World, check_process, from,
+    from_any, to,
 };

@@ -1,10 +1,10 @@
 //! The events of a rank that is a process: the client of the event logger, with
 //! a clock, and what is told of waiting for it.
 
-use crate::output_gate::OutputGate;
-use crate::statistics::GateWaits;
 use core::time::Duration;
 use refrain_eventlog::client::Client;
+use refrain_job::output_gate::OutputGate;
+use refrain_job::statistics::GateWaits;
 use refrain_logging::determinant::EventIndex;
 use refrain_logging::determinant::batch::BatchHeader;
 use refrain_logging::pessimist::{Advance, Commits};

@@ -20,7 +20,7 @@
 //! | `blocking` | one over a socket that blocks |
 //! | `door` | a server's listeners, and the connections in front of them: bounded in number and time |
 //!
-//! Docs: `docs/hosts.md`.
+//! Docs: `docs/guide/hosts.md`.
 
 mod address;
 mod blocking;

@@ -1,5 +1,5 @@
 //! Whole jobs hold, are the same again, and planted bugs are found; what
-//! `docs/simulation.md` says of them is true.
+//! `docs/design/simulation.md` says of them is true.
 //!
 //! Few seeds: `ci/test` runs thousands by `refrain-sim`. GATE-1, GATE-2, GATE-3,
 //! GATE-4, EL-3, EL-5, LOG-1, LOG-2, LOG-4, GC-1, FENCE-1
@@ -96,7 +96,7 @@ fn a_planted_bug_is_found_and_its_plan_shrinks() {
 /// The table of planted bugs is that of the code.
 #[test]
 fn the_document_names_every_planted_bug() {
-    let document = include_str!("../../docs/simulation.md");
+    let document = include_str!("../../docs/design/simulation.md");
     let row = |line: &str| {
         let mut cells = line.strip_prefix("| `")?.split(" | ");
         let name = cells.next()?.trim_end_matches('`').to_owned();

@@ -64,7 +64,7 @@ fn planted_bugs_are_found() {
 }
 
 /// Planted: replicas that are let in by `first_kept` alone, without marks, may be
-/// counted with what another life wrote (see docs/model-checking.md).
+/// counted with what another life wrote (see docs/design/model-checking.md).
 // EL-3, EL-5, FENCE-1
 #[test]
 fn lives_that_leave_no_mark_are_found() {

@@ -7,7 +7,7 @@
 //! A few bytes that differ are padding, memory that the program never wrote, a
 //! timing: the receiver has the first life's bytes, and the rank goes on. Most of
 //! the bytes of many long messages are another history: the rank stops. The
-//! figures are explained in docs/recovery.md.
+//! figures are explained in docs/design/recovery.md.
 
 use crate::past::SentAgain;
 use core::fmt;

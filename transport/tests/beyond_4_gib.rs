@@ -11,6 +11,7 @@ use refrain_transport::fabric::shm::{Shm, ShmOptions};
 use refrain_transport::layout::Layout;
 use refrain_transport::matching::Pattern;
 use refrain_transport::protocol::{Event, Protocol};
+use std::sync::Arc;
 
 /// One block, sent again and again: its length divides no power of two, so that
 /// an offset that wraps is seen.
@@ -87,6 +88,7 @@ fn a_message_beyond_4_gib_arrives_whole() {
         .map(|i| (i.wrapping_mul(2_654_435_761) >> 24) as u8)
         .collect();
     let layout = Layout::vector(BLOCKS, BLOCK_BYTES, 0).expect("a send may name bytes twice");
+    let layout = Arc::new(layout);
     let message_bytes = (BLOCKS * BLOCK_BYTES) as u64;
     assert!(message_bytes > 1 << 32);
     let mut room = vec![0u8; message_bytes as usize];
@@ -100,7 +102,8 @@ fn a_message_beyond_4_gib_arrives_whole() {
     let buffer = unsafe { ReceiveBuffer::bytes(room.as_mut_ptr(), room.len()) };
     let receive = receiver.start_receive(buffer, pattern);
     // SAFETY: block and layout live unchanged until the send is complete.
-    let buffer = unsafe { SendBuffer::laid_out(block.as_ptr(), &layout) };
+    let buffer = unsafe { SendBuffer::laid_out(block.as_ptr(), 1, &layout) };
+    let buffer = buffer.expect("fewer than 2^64 bytes");
     let to = SendTo {
         rank: Rank(1),
         context: 0,

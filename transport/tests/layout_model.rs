@@ -115,7 +115,7 @@ proptest! {
         prop_assert_eq!(layout.span_bytes(), sample.span());
         prop_assert_eq!(layout.overlaps(), sample.overlaps());
         let run = (sample.addresses.windows(2)).all(|pair| pair[0] + 1 == pair[1]);
-        let first = sample.addresses.first().copied().unwrap_or(0);
+        let first = sample.addresses.first().map_or(0, |first| *first as isize);
         prop_assert_eq!(layout.is_contiguous(), run.then_some(first));
     }
 
@@ -130,7 +130,8 @@ proptest! {
         let mut named = Vec::new();
         for piece in sample.layout.pieces(offset as u64, bytes) {
             prop_assert!(piece.bytes > 0);
-            named.extend(piece.buffer_offset..piece.buffer_offset + piece.bytes);
+            let begin = piece.buffer_offset as usize;
+            named.extend(begin..begin + piece.bytes);
         }
         prop_assert_eq!(named, &sample.addresses[offset..end]);
     }

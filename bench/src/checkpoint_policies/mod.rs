@@ -7,8 +7,8 @@
 mod plot;
 mod report;
 
-use refrain::size;
 use refrain_checkpoint::policy::{Settings, compare};
+use refrain_launch::size;
 use report::Report;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -20,16 +20,16 @@ pub struct Arguments {
     /// Ranks of the job
     #[arg(short = 'n', long, value_name = "N", default_value_t = 16, value_parser = clap::value_parser!(u32).range(2..=512))]
     pub ranks: u32,
-    /// Turns: in each all messages of the pattern are sent once
+    /// Number of turns; in each, all messages of the pattern are sent once
     #[arg(long, default_value_t = 20_000, value_parser = clap::value_parser!(u64).range(1..=10_000_000))]
     pub turns: u64,
     /// Bytes of a message
     #[arg(long, value_name = "SIZE", default_value = "64K", value_parser = size::parse)]
     pub message: u64,
-    /// Bytes of a rank's memory, in each of its checkpoints beside its log
+    /// Memory of a rank, part of each checkpoint beside the log
     #[arg(long, value_name = "SIZE", default_value = "64M", value_parser = size::parse)]
     pub state: u64,
-    /// Bytes of checkpoints that can be written in a turn
+    /// Checkpoint bytes that can be written per turn
     #[arg(long, value_name = "SIZE", default_value = "16M", value_parser = size::parse)]
     pub bandwidth: u64,
     /// Turns between two checkpoints of a rank, with the policy interval
@@ -38,7 +38,7 @@ pub struct Arguments {
     /// Write the figures to a file, as JSON
     #[arg(long, value_name = "FILE")]
     pub json: Option<PathBuf>,
-    /// Draw them
+    /// Plot the figures
     #[arg(long, value_name = "FILE")]
     pub svg: Option<PathBuf>,
 }

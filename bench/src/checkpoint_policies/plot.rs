@@ -5,7 +5,7 @@ use super::report::{Figures, Report, ratio};
 use plotters::coord::Shift;
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
-use refrain::size::Size;
+use refrain_launch::size::Size;
 
 // Pixels of the drawing.
 const WIDTH: i32 = 1080;

@@ -2,8 +2,8 @@
 
 use comfy_table::presets::NOTHING;
 use comfy_table::{CellAlignment, Table};
-use refrain::size::Size;
 use refrain_checkpoint::policy::{Choice, Comparison, Row};
+use refrain_launch::size::Size;
 use serde::Serialize;
 
 /// What came out, and under which settings.

@@ -4,7 +4,7 @@
 use super::ExperimentError;
 use crate::interrupt::Interrupt;
 use crate::launched_job;
-use refrain::launcher::Recovery;
+use refrain_launch::Recovery;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{PidfdFlags, Signal, kill_process, pidfd_open};
 use serde::Deserialize;

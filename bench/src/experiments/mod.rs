@@ -12,6 +12,7 @@
 //! medians with quartiles. Every job must end with the line of one in which nothing
 //! fails, or the experiment fails.
 
+mod check;
 mod error;
 pub mod faults;
 mod jobs;
@@ -21,6 +22,7 @@ pub mod rollback;
 mod summary;
 pub mod survivors;
 
+pub use check::{CheckArguments, check};
 pub use error::ExperimentError;
 
 /// 0 to `count`, each turn beginning with the next one: so that nobody is always

@@ -18,13 +18,13 @@ const HEADER_LINE_ONLY: &str = "     ──            ";
 /// Where results go.
 #[derive(Clone, Debug, clap::Args)]
 pub struct Reporting {
-    /// Write all that was measured to a file, as JSON.
+    /// Write all measurements to a file, as JSON.
     #[arg(long, value_name = "FILE")]
     pub json: Option<PathBuf>,
-    /// Draw it to a file, as SVG.
+    /// Plot them to a file, as SVG.
     #[arg(long, value_name = "FILE")]
     pub svg: Option<PathBuf>,
-    /// Show no progress.
+    /// Print no progress.
     #[arg(long)]
     pub quiet: bool,
 }

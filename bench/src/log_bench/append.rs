@@ -152,18 +152,16 @@ impl<S: Store> SpillingLog<S> {
         while done < message_bytes {
             let left = usize::try_from(message_bytes - done).unwrap_or(usize::MAX);
             let longest = left.min(FRAGMENT_BYTES);
-            let mut reservation = match self.log.reserve(&mut self.arena, longest, false) {
-                Ok(reservation) => reservation,
+            let header = self.header(done, message_bytes);
+            let fill = |place: &mut [u8]| place.copy_from_slice(&source[..place.len()]);
+            let frame = match (self.log).append(&mut self.arena, longest, false, header, fill) {
+                Ok(frame) => frame,
                 Err(ReserveError::Arena(_) | ReserveError::Window) => {
                     self.wait(interrupt)?;
                     continue;
                 }
             };
-            let place = self.log.payload_mut(&self.arena, &mut reservation);
-            place.copy_from_slice(&source[..place.len()]);
-            let fragment_bytes = place.len() as u64;
-            let header = self.header(done, message_bytes);
-            let frame = self.log.append(&self.arena, reservation, header);
+            let fragment_bytes = frame.payload_bytes() as u64;
             frame.publish(self.arena.region());
             done += fragment_bytes;
             self.payload_bytes += fragment_bytes;

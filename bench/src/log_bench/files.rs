@@ -2,7 +2,7 @@
 
 use super::LogBenchError;
 use crate::disk;
-use refrain::leftovers;
+use refrain_launch::leftovers;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -20,7 +20,7 @@ pub use report::Report;
 
 use crate::disk::{self, Access, Lane, Load, Transferred, Until, Way};
 use crate::interrupt::{Interrupt, STATUS_INTERRUPTED};
-use refrain::size;
+use refrain_launch::size;
 use refrain_logging::store::disk::DiskEngine;
 use refrain_ring::CHUNK_BYTES;
 use std::path::PathBuf;
@@ -48,16 +48,16 @@ pub enum SpillIo {
 /// log read back. Its files are removed at the end.
 #[derive(Clone, Debug, clap::Args)]
 pub struct Arguments {
-    /// A folder on the disk
+    /// Folder on the disk
     #[arg(value_name = "DIR")]
     pub folder: PathBuf,
-    /// Length of the log; twice as much must be free
+    /// Length of the log; the disk needs twice this space
     #[arg(long, value_name = "SIZE", default_value = "10G", value_parser = size::parse)]
     pub size: u64,
     /// Memory of the log
     #[arg(long, value_name = "SIZE", default_value = "64M", value_parser = size::parse)]
     pub log_memory: u64,
-    /// How much of the log stays in memory before writing begins
+    /// Log size above which the log is written
     #[arg(long, value_name = "SIZE", default_value = "0", value_parser = size::parse)]
     pub spill_after: u64,
     /// Bytes of each message
@@ -66,7 +66,7 @@ pub struct Arguments {
     /// How the files of the log are written
     #[arg(long, value_enum, default_value_t = SpillIo::Auto)]
     pub spill_io: SpillIo,
-    /// Writes under way at once, at most
+    /// Maximum number of writes in flight
     #[arg(long, value_name = "N", default_value_t = 8)]
     pub in_flight: u64,
     /// Print one JSON object instead of the table

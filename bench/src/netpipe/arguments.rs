@@ -3,10 +3,11 @@
 use super::log_budget::{LogRoom, default_budget_bytes, message_cost_bytes};
 use super::sizes::{Point, format_size, series};
 use super::{NetpipeError, fabrics};
-use refrain::choice::library::{LIBFABRIC, LIBIBVERBS};
-use refrain::choice::{self, Choice};
-use refrain::seconds::{self, Limit};
-use refrain::{machine, size};
+use refrain_job::choice::library::{LIBFABRIC, LIBIBVERBS};
+use refrain_job::choice::{self, Choice};
+use refrain_job::machine;
+use refrain_launch::seconds::{self, Limit};
+use refrain_launch::size;
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -69,20 +70,17 @@ pub struct Arguments {
         default_value = "auto"
     )]
     pub fabric: Vec<String>,
-    /// The libfabric that the ofi fabric and fi_pingpong use: a file; default:
-    /// REFRAIN_LIBFABRIC, or the installed one
+    /// File of libfabric, also for fi_pingpong [default: $REFRAIN_LIBFABRIC or libfabric.so.1]
     #[arg(long, value_name = "FILE")]
     pub libfabric: Option<String>,
-    /// The libibverbs that the verbs fabric uses: a file; default:
-    /// REFRAIN_LIBIBVERBS, or the installed one
+    /// File of libibverbs [default: $REFRAIN_LIBIBVERBS or libibverbs.so.1]
     #[arg(long, value_name = "FILE")]
     pub libibverbs: Option<String>,
-    /// How long a rank on the fabrics ofi and verbs may leave the greeting at the start
-    /// unanswered, and a provider's error about it may last
+    /// Time limit for the peer to answer at the start, and for a provider's error about it; of
+    /// ofi and verbs
     #[arg(long, value_name = "SECONDS", default_value = "30", value_parser = seconds::milliseconds)]
     pub peer_timeout: u64,
-    /// After how long without an answer a rank on the fabrics ofi and verbs counts
-    /// as lost, or off
+    /// Silence after which the peer is taken for dead; of ofi and verbs
     #[arg(long, value_name = "SECONDS|off", default_value = "off", value_parser = seconds::limit)]
     pub suspect_after: Limit,
     /// Protocols to compare, interleaved size by size: none, pessimist
@@ -93,45 +91,40 @@ pub struct Arguments {
         default_value = "none,pessimist"
     )]
     pub protocol: Vec<String>,
-    /// How to receive: from the other rank by name, or from any source with wait_any
+    /// Source of receives: the other rank, or any with wait_any
     #[arg(long, value_enum, default_value_t = Receive::Named)]
     pub receive: Receive,
-    /// Smallest message, in bytes or as 64K, 4MiB
+    /// Smallest message, such as 64 or 4MiB
     #[arg(long, value_name = "SIZE", default_value = "1", value_parser = size::parse)]
     pub min: u64,
     /// Largest message
     #[arg(long, value_name = "SIZE", default_value = "4M", value_parser = size::parse)]
     pub max: u64,
-    /// Measure each size also this many bytes smaller and larger, where sizes
-    /// are far enough apart; 0: not
+    /// Also measure each size plus and minus BYTES; 0: do not
     #[arg(long, value_name = "BYTES", default_value_t = 3)]
     pub perturbation: u64,
-    /// Time per size, fabric and protocol, split over the rounds
+    /// Time per size, fabric and protocol, divided by the rounds
     #[arg(long, value_name = "SECONDS", default_value_t = 0.25)]
     pub time_per_size: f64,
-    /// Turns that each fabric and protocol has per size
+    /// Rounds per size, in which fabrics and protocols alternate
     #[arg(long, default_value_t = 5)]
     pub rounds: u32,
-    /// Both ranks send at once
+    /// Send from both ranks at once
     #[arg(long, conflicts_with = "stream")]
     pub bidirectional: bool,
-    /// Windows of messages in one direction
+    /// Send windows of messages in one direction
     #[arg(long)]
     pub stream: bool,
-    /// Write each size, fabric and protocol as one JSON object a line
+    /// Write one JSON object per size, fabric and protocol
     #[arg(long, value_name = "FILE")]
     pub json: Option<PathBuf>,
-    /// Draw latency and bandwidth
+    /// Plot latency and bandwidth
     #[arg(long, value_name = "FILE.svg")]
     pub plot: Option<PathBuf>,
-    /// Measure in the same sweep what else is installed and comparable: for shm
-    /// NetPIPE over Open MPI or MPICH, fi_pingpong, ucx_perftest; for
-    /// ofi:PROVIDER fi_pingpong on the same provider, and NetPIPE over Open MPI
-    /// where that can be told to use the same wire
+    /// Also measure installed peers: NetPIPE over MPI, fi_pingpong, ucx_perftest
     #[arg(long)]
     pub peers: bool,
-    /// Memory for the payload log of each rank; default: 512M, or an eighth of
-    /// the available memory
+    /// Memory of the payload log per rank [default: 512M, or 1/8 of the available memory]
     #[arg(long, value_name = "SIZE", value_parser = size::parse)]
     pub log_memory: Option<u64>,
     /// Where the log goes beyond its memory, and how far.
@@ -140,10 +133,10 @@ pub struct Arguments {
     /// Where events become stable.
     #[command(flatten)]
     pub events: events::Options,
-    /// Show perturbed sizes in the table too
+    /// Print perturbed sizes in the table
     #[arg(long)]
     pub all_sizes: bool,
-    /// No progress bar, no remarks
+    /// Print no progress bar and no remarks
     #[arg(long, short)]
     pub quiet: bool,
 }

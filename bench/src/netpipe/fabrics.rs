@@ -2,8 +2,8 @@
 
 use super::NetpipeError;
 use super::arguments::wrong;
-use refrain::choice;
-use refrain::choice::library::{LIBFABRIC, NamedLibrary};
+use refrain_job::choice;
+use refrain_job::choice::library::{LIBFABRIC, NamedLibrary};
 use std::path::{Path, PathBuf};
 
 /// What a fabric's name begins with when libfabric is below it.

@@ -49,6 +49,7 @@
 
 mod arguments;
 mod buffer;
+mod check;
 mod command;
 mod disk_alone;
 mod driver;
@@ -69,6 +70,7 @@ mod sizes;
 mod table;
 
 pub use arguments::{Arguments, Mode, Receive};
+pub use check::{CheckArguments, check};
 pub use error::NetpipeError;
 pub use rank::rank_main;
 pub(crate) use sizes::format_size;

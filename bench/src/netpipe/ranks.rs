@@ -7,8 +7,8 @@ use super::driver::Contestant;
 use super::fabrics::is_open;
 use super::rank::{ANSWERS_VARIABLE, COMMANDS_VARIABLE};
 use crate::interrupt::Interrupt;
-use refrain::config::{JobConfig, VerbsConfig};
-use refrain::launcher::{EventLoggerSpec, FaultSpec, Job, JobSpec, Outcome, Output};
+use refrain_job::config::{JobConfig, VerbsConfig};
+use refrain_launch::{EventLoggerSpec, FaultSpec, Job, JobSpec, Outcome, Output};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::pipe::{PipeFlags, pipe_with};
 use std::fs::File;
@@ -89,7 +89,7 @@ impl Ranks {
                 ..settings.events.loggers.clone()
             },
             faults: FaultSpec::default(),
-            hosts: refrain::launcher::HostsSpec::default(),
+            hosts: refrain_launch::HostsSpec::default(),
         })
         .map_err(|error| NetpipeError::Job {
             job: job_name(fabric, protocol),

@@ -6,10 +6,10 @@ use super::super::border;
 use super::super::failure::Failure;
 use super::super::memory::{Out, incoming, outgoing};
 use super::super::present::{self, WorldHandle};
-use super::super::program::Ended;
 use super::super::status::Status;
 use super::{destination, source};
 use core::ffi::{c_int, c_void};
+use refrain::Error;
 
 // SAFETY: the name is the library's own; callers keep to what `refrain.h` asks.
 #[unsafe(no_mangle)]
@@ -59,10 +59,9 @@ unsafe extern "C" fn refrain_recv(
         // SAFETY: as the header asks of the caller.
         let (room, out) = unsafe { (incoming(buffer, bytes)?, Out::optional("status", status)?) };
         let from = source(from, tag)?;
-        let ended = present::with(world, |program| {
-            Ok(Ended::from(program.ready()?.recv(room, from)))
-        })?;
-        told(ended, out)
+        present::with(world, |program| {
+            told(program.ready()?.recv(room, from), out)
+        })
     })
 }
 
@@ -91,17 +90,23 @@ unsafe extern "C" fn refrain_sendrecv(
             )
         };
         let (to, from) = (destination(to, to_tag)?, source(from, from_tag)?);
-        let ended = present::with(world, |program| {
-            Ok(Ended::from(program.ready()?.sendrecv(data, to, room, from)))
-        })?;
-        told(ended, out)
+        present::with(world, |program| {
+            told(program.ready()?.sendrecv(data, to, room, from), out)
+        })
     })
 }
 
-/// Hands on a status where there is one.
-pub(super) fn told(ended: Ended, mut out: Out<Status>) -> Result<(), Failure> {
-    if let Some(status) = ended.status {
+/// Hands on a status where there is one: also of a message that was too long.
+pub(super) fn told(
+    received: Result<refrain::Status, Error>,
+    mut out: Out<Status>,
+) -> Result<(), Failure> {
+    let status = match &received {
+        Ok(status) => Some((*status).into()),
+        Err(error) => Status::of_truncated(error),
+    };
+    if let Some(status) = status {
         out.set(status);
     }
-    ended.result
+    Ok(received.map(drop)?)
 }

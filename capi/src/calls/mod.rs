@@ -10,14 +10,14 @@ mod several;
 
 use super::failure::Failure;
 use core::ffi::c_int;
-use refrain::{Destination, Source, from, from_any, to};
+use refrain::{SendTo, Source, from, from_any, to};
 
 /// `REFRAIN_ANY_SOURCE`
 const ANY_SOURCE: c_int = -1;
 /// `REFRAIN_ANY_TAG`
 const ANY_TAG: c_int = c_int::MIN;
 
-fn destination(rank: c_int, tag: c_int) -> Result<Destination, Failure> {
+fn destination(rank: c_int, tag: c_int) -> Result<SendTo, Failure> {
     if tag == ANY_TAG {
         return Err(Failure::argument("a message cannot be sent with any tag"));
     }

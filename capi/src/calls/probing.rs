@@ -5,12 +5,11 @@
 use super::super::border;
 use super::super::memory::{Array, Out, incoming};
 use super::super::present::{self, WorldHandle};
-use super::super::program::Ended;
 use super::super::status::Status;
-use super::super::table::Handle;
 use super::blocking::told;
 use super::source;
 use core::ffi::{c_int, c_void};
+use refrain::{MessageHandle, Request};
 
 // SAFETY: the name is the library's own; callers keep to what `refrain.h` asks.
 #[unsafe(no_mangle)]
@@ -63,7 +62,7 @@ unsafe extern "C" fn refrain_mprobe(
     world: *mut WorldHandle,
     from: c_int,
     tag: c_int,
-    message: *mut Handle,
+    message: *mut MessageHandle,
     status: *mut Status,
 ) -> c_int {
     border::call(|| {
@@ -78,7 +77,7 @@ unsafe extern "C" fn refrain_mprobe(
         let (handle, status) = present::with(world, |program| {
             let message = program.ready()?.mprobe(from)?;
             let status = message.status;
-            Ok((program.keep(message), status))
+            Ok((program.ready()?.keep(message), status))
         })?;
         place.set(handle);
         out.set(status.into());
@@ -93,7 +92,7 @@ unsafe extern "C" fn refrain_improbe(
     from: c_int,
     tag: c_int,
     found: *mut c_int,
-    message: *mut Handle,
+    message: *mut MessageHandle,
     status: *mut Status,
 ) -> c_int {
     border::call(|| {
@@ -108,10 +107,11 @@ unsafe extern "C" fn refrain_improbe(
         let mut is_there = unsafe { Out::required("found", found) }?;
         let from = source(from, tag)?;
         let taken = present::with(world, |program| {
-            let message = program.ready()?.improbe(from)?;
+            let world = program.ready()?;
+            let message = world.improbe(from)?;
             Ok(message.map(|message| {
                 let status = message.status;
-                (program.keep(message), status)
+                (world.keep(message), status)
             }))
         })?;
         is_there.set(taken.is_some().into());
@@ -129,7 +129,7 @@ unsafe extern "C" fn refrain_mrecv(
     world: *mut WorldHandle,
     buffer: *mut c_void,
     bytes: usize,
-    message: *mut Handle,
+    message: *mut MessageHandle,
     status: *mut Status,
 ) -> c_int {
     border::call(|| {
@@ -137,12 +137,11 @@ unsafe extern "C" fn refrain_mrecv(
         let (room, out) = unsafe { (incoming(buffer, bytes)?, Out::optional("status", status)?) };
         // SAFETY: likewise.
         let mut place = unsafe { Array::required("message", message, 1) }?;
-        let ended = present::with(world, |program| {
-            let message = program.take(place.first())?;
-            Ok(Ended::from(program.ready()?.mrecv(room, message)))
-        })?;
-        place.set(0, Handle::NULL);
-        told(ended, out)
+        present::with(world, |program| {
+            let message = program.take(place.values()[0])?;
+            place.set(0, MessageHandle::default());
+            told(program.ready()?.mrecv(room, message), out)
+        })
     })
 }
 
@@ -152,8 +151,8 @@ unsafe extern "C" fn refrain_imrecv(
     world: *mut WorldHandle,
     buffer: *mut c_void,
     bytes: usize,
-    message: *mut Handle,
-    request: *mut Handle,
+    message: *mut MessageHandle,
+    request: *mut Request,
 ) -> c_int {
     border::call(|| {
         // SAFETY: as the header asks of the caller.
@@ -161,12 +160,11 @@ unsafe extern "C" fn refrain_imrecv(
             unsafe { (incoming(buffer, bytes)?, Out::required("request", request)?) };
         // SAFETY: likewise.
         let mut place = unsafe { Array::required("message", message, 1) }?;
-        let handle = present::with(world, |program| {
-            let message = program.take(place.first())?;
-            program.begin(|scope| scope.imrecv(room, message))
-        })?;
-        place.set(0, Handle::NULL);
-        begun.set(handle);
-        Ok(())
+        present::with(world, |program| {
+            let message = program.take(place.values()[0])?;
+            place.set(0, MessageHandle::default());
+            begun.set(program.ready()?.start_matched_receive(room, message));
+            Ok(())
+        })
     })
 }

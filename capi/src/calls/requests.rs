@@ -3,16 +3,13 @@
 #![allow(unsafe_code, reason = "functions for C, which lends its buffers")]
 
 use super::super::border;
-use super::super::failure::Failure;
 use super::super::memory::{Array, Out, incoming, outgoing};
 use super::super::present::{self, WorldHandle};
-use super::super::program::Ended;
 use super::super::status::Status;
-use super::super::table::Handle;
 use super::blocking::told;
 use super::{destination, source};
 use core::ffi::{c_int, c_void};
-use refrain::{Request, Scope};
+use refrain::Request;
 
 // SAFETY: the name is the library's own; callers keep to what `refrain.h` asks.
 #[unsafe(no_mangle)]
@@ -22,17 +19,17 @@ unsafe extern "C" fn refrain_isend(
     bytes: usize,
     to: c_int,
     tag: c_int,
-    request: *mut Handle,
+    request: *mut Request,
 ) -> c_int {
     border::call(|| {
         // SAFETY: as the header asks of the caller.
         let (data, mut out) =
             unsafe { (outgoing(data, bytes)?, Out::required("request", request)?) };
         let to = destination(to, tag)?;
-        out.set(present::with(world, |program| {
-            program.begin(|scope| scope.isend(data, to))
-        })?);
-        Ok(())
+        present::with(world, |program| {
+            out.set(program.ready()?.start_send(data, to)?);
+            Ok(())
+        })
     })
 }
 
@@ -44,17 +41,17 @@ unsafe extern "C" fn refrain_issend(
     bytes: usize,
     to: c_int,
     tag: c_int,
-    request: *mut Handle,
+    request: *mut Request,
 ) -> c_int {
     border::call(|| {
         // SAFETY: as the header asks of the caller.
         let (data, mut out) =
             unsafe { (outgoing(data, bytes)?, Out::required("request", request)?) };
-        let to = destination(to, tag)?;
-        out.set(present::with(world, |program| {
-            program.begin(|scope| scope.issend(data, to))
-        })?);
-        Ok(())
+        let to = destination(to, tag)?.synchronous();
+        present::with(world, |program| {
+            out.set(program.ready()?.start_send(data, to)?);
+            Ok(())
+        })
     })
 }
 
@@ -66,29 +63,29 @@ unsafe extern "C" fn refrain_irecv(
     bytes: usize,
     from: c_int,
     tag: c_int,
-    request: *mut Handle,
+    request: *mut Request,
 ) -> c_int {
     border::call(|| {
         // SAFETY: as the header asks of the caller.
         let (room, mut out) =
             unsafe { (incoming(buffer, bytes)?, Out::required("request", request)?) };
         let from = source(from, tag)?;
-        out.set(present::with(world, |program| {
-            program.begin(|scope| scope.irecv(room, from))
-        })?);
-        Ok(())
+        present::with(world, |program| {
+            out.set(program.ready()?.start_receive(room, from)?);
+            Ok(())
+        })
     })
 }
 
 // SAFETY: the name is the library's own; callers keep to what `refrain.h` asks.
 #[unsafe(no_mangle)]
-unsafe extern "C" fn refrain_cancel(world: *mut WorldHandle, request: *mut Handle) -> c_int {
+unsafe extern "C" fn refrain_cancel(world: *mut WorldHandle, request: *mut Request) -> c_int {
     border::call(|| {
         // SAFETY: as the header asks of the caller.
-        let request = unsafe { Array::required("request", request, 1) }?;
-        Ok(on_one(world, request, |scope, request| {
-            scope.cancel(request)
-        })??)
+        let mut request = unsafe { Array::required("request", request, 1) }?;
+        present::with(world, |program| {
+            Ok(program.ready()?.cancel(request.values()[0])?)
+        })
     })
 }
 
@@ -96,21 +93,21 @@ unsafe extern "C" fn refrain_cancel(world: *mut WorldHandle, request: *mut Handl
 #[unsafe(no_mangle)]
 unsafe extern "C" fn refrain_wait(
     world: *mut WorldHandle,
-    request: *mut Handle,
+    request: *mut Request,
     status: *mut Status,
 ) -> c_int {
     border::call(|| {
         // SAFETY: as the header asks of the caller.
-        let (request, out) = unsafe {
+        let (mut request, out) = unsafe {
             (
                 Array::required("request", request, 1)?,
                 Out::optional("status", status)?,
             )
         };
-        let ended = on_one(world, request, |scope, request| {
-            Ended::from(scope.wait(request))
-        })?;
-        told(ended, out)
+        present::with(world, |program| {
+            let ended = program.ready()?.wait(&mut request.values()[0])?;
+            told(ended.status(), out)
+        })
     })
 }
 
@@ -118,13 +115,13 @@ unsafe extern "C" fn refrain_wait(
 #[unsafe(no_mangle)]
 unsafe extern "C" fn refrain_test(
     world: *mut WorldHandle,
-    request: *mut Handle,
+    request: *mut Request,
     done: *mut c_int,
     status: *mut Status,
 ) -> c_int {
     border::call(|| {
         // SAFETY: as the header asks of the caller.
-        let (request, mut is_done) = unsafe {
+        let (mut request, mut is_done) = unsafe {
             (
                 Array::required("request", request, 1)?,
                 Out::required("done", done)?,
@@ -132,31 +129,10 @@ unsafe extern "C" fn refrain_test(
         };
         // SAFETY: likewise.
         let out = unsafe { Out::optional("status", status) }?;
-        let answer = on_one(world, request, |scope, request| {
-            scope
-                .test(request)
-                .transpose()
-                .map(|ended| (Ended::from(ended), request.is_null()))
-        })?;
-        let Some((ended, is_over)) = answer else {
-            is_done.set(0);
-            return Ok(());
-        };
-        is_done.set(is_over.into());
-        told(ended, out)
-    })
-}
-
-fn on_one<T>(
-    world: *mut WorldHandle,
-    mut place: Array<Handle>,
-    call: impl FnOnce(&mut Scope<'_, 'static>, &mut Request) -> T,
-) -> Result<T, Failure> {
-    let (result, handles) = present::with(world, |program| {
-        program.on_requests(core::iter::once(place.first()), |scope, requests| {
-            call(scope, &mut requests[0])
+        present::with(world, |program| {
+            let ended = program.ready()?.test(&mut request.values()[0])?;
+            is_done.set(ended.is_some().into());
+            ended.map_or(Ok(()), |ended| told(ended.status(), out))
         })
-    })?;
-    place.set(0, handles[0]);
-    Ok(result)
+    })
 }

@@ -3,33 +3,32 @@
 #![allow(unsafe_code, reason = "functions for C, which lends its arrays")]
 
 use super::super::border;
-use super::super::failure::Failure;
+use super::super::failure::{Failure, whole};
 use super::super::memory::{Array, Out};
 use super::super::present::{self, WorldHandle};
+use super::super::program::Program;
 use super::super::status::Status;
-use super::super::table::Handle;
 use core::ffi::c_int;
-use refrain::{Error, Request, Scope};
+use refrain::{Ended, Request};
 
 /// `REFRAIN_NONE`
 const NONE: usize = usize::MAX;
-
-type OneEnd = Result<Option<(usize, refrain::Status)>, Error>;
-type SomeEnds = Result<Vec<(usize, refrain::Status)>, Error>;
 
 // SAFETY: the name is the library's own; callers keep to what `refrain.h` asks.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn refrain_wait_any(
     world: *mut WorldHandle,
     count: usize,
-    requests: *mut Handle,
+    requests: *mut Request,
     index: *mut usize,
     status: *mut Status,
 ) -> c_int {
     border::call(|| {
         // SAFETY: as the header asks of the caller.
         let places = unsafe { Any::new(count, requests, index, status) }?;
-        places.end(world, |scope, requests| scope.wait_any(requests))
+        places.end(world, |program, requests| {
+            Ok(program.ready()?.wait_any(requests)?)
+        })
     })
 }
 
@@ -38,14 +37,16 @@ unsafe extern "C" fn refrain_wait_any(
 unsafe extern "C" fn refrain_test_any(
     world: *mut WorldHandle,
     count: usize,
-    requests: *mut Handle,
+    requests: *mut Request,
     index: *mut usize,
     status: *mut Status,
 ) -> c_int {
     border::call(|| {
         // SAFETY: as the header asks of the caller.
         let places = unsafe { Any::new(count, requests, index, status) }?;
-        places.end(world, |scope, requests| scope.test_any(requests))
+        places.end(world, |program, requests| {
+            Ok(program.ready()?.test_any(requests)?)
+        })
     })
 }
 
@@ -54,7 +55,7 @@ unsafe extern "C" fn refrain_test_any(
 unsafe extern "C" fn refrain_wait_some(
     world: *mut WorldHandle,
     count: usize,
-    requests: *mut Handle,
+    requests: *mut Request,
     ended: *mut usize,
     indices: *mut usize,
     statuses: *mut Status,
@@ -62,7 +63,11 @@ unsafe extern "C" fn refrain_wait_some(
     border::call(|| {
         // SAFETY: as the header asks of the caller.
         let places = unsafe { Ends::new(count, requests, ended, indices, statuses) }?;
-        places.end(world, |scope, requests| scope.wait_some(requests))
+        places.end(world, |program, requests| {
+            let (world, ended) = program.ready_for(requests.len())?;
+            let count = world.wait_some(requests, ended)?;
+            Ok(&ended[..count])
+        })
     })
 }
 
@@ -71,7 +76,7 @@ unsafe extern "C" fn refrain_wait_some(
 unsafe extern "C" fn refrain_test_some(
     world: *mut WorldHandle,
     count: usize,
-    requests: *mut Handle,
+    requests: *mut Request,
     ended: *mut usize,
     indices: *mut usize,
     statuses: *mut Status,
@@ -79,7 +84,11 @@ unsafe extern "C" fn refrain_test_some(
     border::call(|| {
         // SAFETY: as the header asks of the caller.
         let places = unsafe { Ends::new(count, requests, ended, indices, statuses) }?;
-        places.end(world, |scope, requests| scope.test_some(requests))
+        places.end(world, |program, requests| {
+            let (world, ended) = program.ready_for(requests.len())?;
+            let count = world.test_some(requests, ended)?;
+            Ok(&ended[..count])
+        })
     })
 }
 
@@ -88,20 +97,22 @@ unsafe extern "C" fn refrain_test_some(
 unsafe extern "C" fn refrain_wait_all(
     world: *mut WorldHandle,
     count: usize,
-    requests: *mut Handle,
+    requests: *mut Request,
     statuses: *mut Status,
 ) -> c_int {
     border::call(|| {
         // SAFETY: as the header asks of the caller.
-        let (requests, mut out) = unsafe {
+        let (mut requests, mut out) = unsafe {
             (
                 Array::required("requests", requests, count)?,
                 Array::optional("statuses", statuses, count)?,
             )
         };
-        let ended = on_all(world, requests, |scope, requests| scope.wait_all(requests))??;
-        set_all(&mut out, &ended);
-        Ok(())
+        present::with(world, |program| {
+            let (world, ended) = program.ready_for(count)?;
+            world.wait_all(requests.values(), ended)?;
+            set_all(&mut out, ended)
+        })
     })
 }
 
@@ -110,13 +121,13 @@ unsafe extern "C" fn refrain_wait_all(
 unsafe extern "C" fn refrain_test_all(
     world: *mut WorldHandle,
     count: usize,
-    requests: *mut Handle,
+    requests: *mut Request,
     done: *mut c_int,
     statuses: *mut Status,
 ) -> c_int {
     border::call(|| {
         // SAFETY: as the header asks of the caller.
-        let (requests, mut out) = unsafe {
+        let (mut requests, mut out) = unsafe {
             (
                 Array::required("requests", requests, count)?,
                 Array::optional("statuses", statuses, count)?,
@@ -124,35 +135,29 @@ unsafe extern "C" fn refrain_test_all(
         };
         // SAFETY: likewise.
         let mut is_done = unsafe { Out::required("done", done) }?;
-        let ended = on_all(world, requests, |scope, requests| scope.test_all(requests))??;
-        is_done.set(ended.is_some().into());
-        set_all(&mut out, ended.as_deref().unwrap_or_default());
-        Ok(())
+        present::with(world, |program| {
+            let (world, ended) = program.ready_for(count)?;
+            let have_ended = world.test_all(requests.values(), ended)?;
+            is_done.set(have_ended.into());
+            match have_ended {
+                true => set_all(&mut out, ended),
+                false => Ok(()),
+            }
+        })
     })
 }
 
-fn set_all(out: &mut Array<Status>, statuses: &[refrain::Status]) {
-    for (index, status) in statuses.iter().enumerate() {
-        out.set(index, (*status).into());
+/// All statuses; then a failure for the first message that was too long.
+fn set_all(out: &mut Array<Status>, ended: &[Ended]) -> Result<(), Failure> {
+    for (place, ended) in ended.iter().enumerate() {
+        out.set(place, ended.into());
     }
-}
-
-fn on_all<T>(
-    world: *mut WorldHandle,
-    mut places: Array<Handle>,
-    call: impl FnOnce(&mut Scope<'_, 'static>, &mut [Request]) -> T,
-) -> Result<T, Failure> {
-    let (result, handles) =
-        present::with(world, |program| program.on_requests(places.read(), call))?;
-    for (index, handle) in handles.into_iter().enumerate() {
-        places.set(index, handle);
-    }
-    Ok(result)
+    ended.iter().try_for_each(whole)
 }
 
 /// What the calls that end one of several requests are given.
 struct Any {
-    requests: Array<Handle>,
+    requests: Array<Request>,
     index: Out<usize>,
     status: Out<Status>,
 }
@@ -162,7 +167,7 @@ impl Any {
     /// As those of [`Array`] and [`Out`].
     unsafe fn new(
         count: usize,
-        requests: *mut Handle,
+        requests: *mut Request,
         index: *mut usize,
         status: *mut Status,
     ) -> Result<Self, Failure> {
@@ -179,38 +184,23 @@ impl Any {
     fn end(
         mut self,
         world: *mut WorldHandle,
-        call: impl FnOnce(&mut Scope<'_, 'static>, &mut [Request]) -> OneEnd,
+        call: impl FnOnce(&mut Program, &mut [Request]) -> Result<Option<Ended>, Failure>,
     ) -> Result<(), Failure> {
         self.index.set(NONE);
-        let (result, ended) = on_all(world, self.requests, |scope, requests| {
-            let open: Vec<bool> = requests.iter().map(|request| !request.is_null()).collect();
-            let result = call(scope, requests);
-            let mut now = requests.iter().zip(open);
-            // Also of one that failed.
-            (
-                result,
-                now.position(|(request, was_open)| was_open && request.is_null()),
-            )
-        })?;
-        if let Some(index) = ended {
-            self.index.set(index);
-        }
-        match &result {
-            Ok(Some((_, status))) => self.status.set((*status).into()),
-            Ok(None) => {}
-            Err(error) => {
-                if let Some(status) = Status::of_truncated(error) {
-                    self.status.set(status);
-                }
-            }
-        }
-        Ok(result.map(drop)?)
+        present::with(world, |program| {
+            let Some(ended) = call(program, self.requests.values())? else {
+                return Ok(());
+            };
+            self.index.set(ended.index);
+            self.status.set((&ended).into());
+            whole(&ended)
+        })
     }
 }
 
 /// What the calls that end some of several requests are given.
 struct Ends {
-    requests: Array<Handle>,
+    requests: Array<Request>,
     ended: Out<usize>,
     indices: Array<usize>,
     statuses: Array<Status>,
@@ -221,7 +211,7 @@ impl Ends {
     /// As those of [`Array`] and [`Out`].
     unsafe fn new(
         count: usize,
-        requests: *mut Handle,
+        requests: *mut Request,
         ended: *mut usize,
         indices: *mut usize,
         statuses: *mut Status,
@@ -240,15 +230,16 @@ impl Ends {
     fn end(
         mut self,
         world: *mut WorldHandle,
-        call: impl FnOnce(&mut Scope<'_, 'static>, &mut [Request]) -> SomeEnds,
+        call: impl for<'a> FnOnce(&'a mut Program, &mut [Request]) -> Result<&'a [Ended], Failure>,
     ) -> Result<(), Failure> {
         self.ended.set(0);
-        let ended = on_all(world, self.requests, call)??;
-        self.ended.set(ended.len());
-        for (place, (index, status)) in ended.into_iter().enumerate() {
-            self.indices.set(place, index);
-            self.statuses.set(place, status.into());
-        }
-        Ok(())
+        present::with(world, |program| {
+            let ended = call(program, self.requests.values())?;
+            self.ended.set(ended.len());
+            for (place, ended) in ended.iter().enumerate() {
+                self.indices.set(place, ended.index);
+            }
+            set_all(&mut self.statuses, ended)
+        })
     }
 }

@@ -4,7 +4,7 @@
  * clocks QUESTION [ROUNDS]
  *
  * QUESTION: seed (asked before refrain_init, and nothing later), time, usage, random,
- * process, fork. */
+ * interrupted, process, fork. */
 #define _GNU_SOURCE
 #include "refrain.h"
 
@@ -113,6 +113,27 @@ static void ask_random(struct answers *answers)
     add(answers, sum);
 }
 
+static void on_alarm(int number)
+{
+    (void)number;
+}
+
+/* A signal ends the system's call behind its first 256 bytes. */
+static void ask_interrupted(struct answers *answers)
+{
+    static char many[32768];
+    uint64_t sum = 0;
+    struct itimerval every = {{0, 20}, {0, 20}}, never = {{0, 0}, {0, 0}};
+    signal(SIGALRM, on_alarm);
+    setitimer(ITIMER_REAL, &every, NULL);
+    ssize_t given = getrandom(many, sizeof many, 0);
+    setitimer(ITIMER_REAL, &never, NULL);
+    add(answers, (uint64_t)given);
+    for (ssize_t i = 0; i < given; i++)
+        sum = sum * 31 + (unsigned char)many[i];
+    add(answers, sum);
+}
+
 static void ask_process(struct answers *answers)
 {
     cpu_set_t cores;
@@ -157,6 +178,8 @@ static void ask(const char *question, struct answers *answers)
         ask_usage(answers);
     else if (strcmp(question, "random") == 0)
         ask_random(answers);
+    else if (strcmp(question, "interrupted") == 0)
+        ask_interrupted(answers);
     else if (strcmp(question, "process") == 0)
         ask_process(answers);
     else if (strcmp(question, "fork") == 0)

@@ -1,4 +1,4 @@
-//! The bytes of a checkpoint: docs/checkpoint-format.md.
+//! The bytes of a checkpoint: docs/formats/checkpoint-format.md.
 //!
 //! A page with the header, then pieces of sections one behind the other, then a
 //! piece that makes it whole. Pieces never cross a multiple of [`STRIP_BYTES`]:

@@ -1,5 +1,5 @@
 //! A checkpoint server: a folder of checkpoints for ranks that reach it over
-//! sockets (docs/checkpoint-server.md).
+//! sockets (docs/design/checkpoint-server.md).
 //!
 //! | module | what |
 //! |---|---|

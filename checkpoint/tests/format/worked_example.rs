@@ -1,11 +1,11 @@
-//! The example in docs/checkpoint-format.md is what the code writes, byte by
+//! The example in docs/formats/checkpoint-format.md is what the code writes, byte by
 //! byte.
 
 use crate::strips::{Content, header, pack, unpack};
 use refrain_checkpoint::SectionKind;
 use std::fmt::Write;
 
-const DOCUMENT: &str = include_str!("../../../docs/checkpoint-format.md");
+const DOCUMENT: &str = include_str!("../../../docs/formats/checkpoint-format.md");
 
 fn dump(bytes: &[u8], begin: usize) -> String {
     let mut text = String::new();

@@ -1,4 +1,5 @@
-//! Relative links and anchors in the documents lead somewhere.
+//! Relative links and anchors in the documents lead somewhere, and so does each
+//! `docs/…` that code, scripts and error texts name.
 
 use crate::report::Finding::{self, Wrong};
 use crate::tree::Tree;
@@ -27,7 +28,28 @@ pub fn check(tree: &Tree) -> Vec<Finding> {
             }
         }
     }
+    // The checks' own tests name documents as examples.
+    for (path, text) in tree
+        .files()
+        .filter(|(path, _)| !path.starts_with("ci/check/"))
+    {
+        for (index, line) in text.lines().enumerate() {
+            for named in documents_named_in(line).filter(|named| !tree.has(named)) {
+                findings.push(Wrong(format!("{path}:{} there is no {named}", index + 1)));
+            }
+        }
+    }
     findings
+}
+
+/// Files below `docs/` that a line names.
+fn documents_named_in(line: &str) -> impl Iterator<Item = &str> {
+    line.split(|c: char| !(c.is_ascii_alphanumeric() || matches!(c, '/' | '.' | '-' | '_')))
+        .map(|word| word.trim_start_matches("../").trim_end_matches('.'))
+        .filter(|word| {
+            word.strip_prefix("docs/")
+                .is_some_and(|file| file.contains('.'))
+        })
 }
 
 fn problem_of(
@@ -129,6 +151,16 @@ mod tests {
         assert_eq!(wrong("[x](b.md#two-words-here) [s](#own)\n\n## Own\n"), 0);
         assert_eq!(wrong("[x][ref]\n\n[ref]: b.md\n"), 0);
         assert_eq!(wrong("`[x](gone.md)`\n\n```\n[x](gone.md)\n```\n"), 0);
+    }
+
+    #[test]
+    fn documents_that_code_names_exist() {
+        let wrong = |line: &str| check(&Tree::of(&[("docs/a/b.md", ""), ("c.rs", line)])).len();
+        assert_eq!(
+            wrong("//! It: docs/a/b.md. See `docs/a`, docs.rs and `docs/…`."),
+            0
+        );
+        assert_eq!(wrong("include_str!(\"../../docs/b.md\") // docs/a/c.md"), 2);
     }
 
     #[test]

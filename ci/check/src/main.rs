@@ -5,13 +5,13 @@
 //! nothing of the crates that it checks.
 
 mod arrows;
-mod experiment_output;
 mod hosts;
 mod lengths;
 mod links;
 mod list_file;
+mod measure;
 mod names;
-mod netpipe_output;
+mod paths;
 mod report;
 mod rules;
 mod rust_source;
@@ -19,44 +19,31 @@ mod tree;
 mod unsafe_code;
 mod versions;
 
-use netpipe_output::Expected;
 use report::Report;
 use std::path::Path;
 use std::process::{Command, ExitCode};
 use tree::Tree;
 
 const USAGE: &str = "usage: refrain-check tree ROOT
-       refrain-check netpipe-output FILE PROTOCOL... [--fabric FABRIC]... [--peer NAME]...
-       refrain-check experiment-output FILE EXPERIMENT
+       refrain-check measure ROOT
 
-tree            checks the source tree at ROOT
-netpipe-output  checks the JSON lines that `refrain netpipe --json` wrote: each
-                fabric with each protocol, and the peers, are there
-experiment-output
-                checks the JSON that `refrain bench EXPERIMENT --json` wrote";
+tree     checks the source tree at ROOT
+measure  prints lines, files, functions and circles between files, by crate";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
     let outcome = match words.as_slice() {
-        ["tree", root] => check_tree(Path::new(root)),
-        ["netpipe-output", file, expected @ ..] => match Expected::parse(expected) {
-            Some(expected) => check_netpipe_output(Path::new(file), &expected),
-            None => Err(USAGE.to_owned()),
-        },
-        ["experiment-output", file, experiment] => {
-            check_experiment_output(Path::new(file), experiment)
-        }
+        ["tree", root] => check_tree(Path::new(root)).map(|it| (it.to_string(), it.failed())),
+        ["measure", root] => Tree::read(Path::new(root))
+            .and_then(|tree| measure::table(&tree))
+            .map(|table| (table, false)),
         _ => Err(USAGE.to_owned()),
     };
     match outcome {
-        Ok(report) => {
-            print!("{report}");
-            if report.failed() {
-                ExitCode::FAILURE
-            } else {
-                ExitCode::SUCCESS
-            }
+        Ok((text, failed)) => {
+            print!("{text}");
+            ExitCode::from(u8::from(failed))
         }
         Err(error) => {
             eprintln!("refrain-check: {error}");
@@ -74,12 +61,13 @@ fn check_tree(root: &Path) -> Result<Report, String> {
         unsafe_code::check(&tree),
     );
     report.section(
-        "every rule of docs/protocol.md has code and a test",
+        "every rule of docs/design/protocol.md has code and a test",
         rules::check(&tree),
     );
     report.section("names say something", names::check(&tree));
     report.section("files fit their limits", lengths::check(&tree));
     report.section("links lead somewhere", links::check(&tree));
+    report.section("documents name code that exists", paths::check(&tree));
     report.section(
         "documents say the versions of the code",
         versions::check(&tree),
@@ -91,28 +79,6 @@ fn check_tree(root: &Path) -> Result<Report, String> {
     report.section(
         "crates depend only downwards",
         arrows::check(&tree, &metadata),
-    );
-    Ok(report)
-}
-
-fn check_netpipe_output(file: &Path, expected: &Expected<'_>) -> Result<Report, String> {
-    let text = std::fs::read_to_string(file)
-        .map_err(|error| format!("cannot read {}: {error}", file.display()))?;
-    let mut report = Report::default();
-    report.section(
-        "netpipe writes what it promises",
-        netpipe_output::check(&text, expected),
-    );
-    Ok(report)
-}
-
-fn check_experiment_output(file: &Path, experiment: &str) -> Result<Report, String> {
-    let text = std::fs::read_to_string(file)
-        .map_err(|error| format!("cannot read {}: {error}", file.display()))?;
-    let mut report = Report::default();
-    report.section(
-        "an experiment writes what it promises",
-        experiment_output::check(&text, experiment),
     );
     Ok(report)
 }

@@ -1,4 +1,4 @@
-//! Every rule that `docs/protocol.md` names is cited by code and by a test, or
+//! Every rule that `docs/design/protocol.md` names is cited by code and by a test, or
 //! stands in `ci/rules-open.txt` with the reason why not yet.
 
 use crate::list_file::entries;
@@ -7,7 +7,7 @@ use crate::rust_source::RustSource;
 use crate::tree::Tree;
 use std::collections::{BTreeMap, BTreeSet};
 
-const RULES: &str = "docs/protocol.md";
+const RULES: &str = "docs/design/protocol.md";
 const OPEN: &str = "ci/rules-open.txt";
 
 /// Where a rule is cited: the first place of each sort.

@@ -43,6 +43,8 @@ pub struct RustSource {
     pub unsafe_uses: Vec<UnsafeUse>,
     /// Every attribute that permits it.
     pub unsafe_allowances: Vec<UnsafeAllowance>,
+    /// The lines of every function with a body.
+    pub functions: Vec<RangeInclusive<usize>>,
     test_lines: Vec<RangeInclusive<usize>>,
 }
 
@@ -73,6 +75,9 @@ impl RustSource {
                         kind,
                     });
                 }
+                TokenTree::Ident(word) if word == "fn" => {
+                    self.note_function(word.span().start().line, &tokens[index + 1..]);
+                }
                 TokenTree::Group(group) => {
                     if group.delimiter() == Delimiter::Bracket && is_test_attribute(group) {
                         let first = group.span().start().line;
@@ -84,6 +89,20 @@ impl RustSource {
                 }
                 _ => {}
             }
+        }
+    }
+
+    fn note_function(&mut self, first: usize, rest: &[TokenTree]) {
+        let is_named = matches!(rest.first(), Some(TokenTree::Ident(_)));
+        let end = rest.iter().find_map(|token| match token {
+            TokenTree::Group(group) if group.delimiter() == Delimiter::Brace => {
+                Some(Some(group.span().end().line))
+            }
+            TokenTree::Punct(punct) if punct.as_char() == ';' => Some(None),
+            _ => None,
+        });
+        if let (true, Some(Some(last))) = (is_named, end) {
+            self.functions.push(first..=last);
         }
     }
 

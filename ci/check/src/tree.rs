@@ -60,6 +60,13 @@ impl Tree {
         self.files.get(path).map(String::as_str)
     }
 
+    /// The path as the tree keeps it, if there is such a text file.
+    pub fn known_path(&self, path: &str) -> Option<&str> {
+        self.files
+            .get_key_value(path)
+            .map(|(path, _)| path.as_str())
+    }
+
     /// Whether a file or folder of that path exists.
     pub fn has(&self, path: &str) -> bool {
         let inside = format!("{path}/");

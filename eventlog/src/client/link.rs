@@ -5,13 +5,12 @@ use super::committer::{Acknowledgement, Committer};
 use super::connection::ConnectionError;
 use super::network::{Network, Wire};
 use super::remote_ring::RemoteRing;
-use super::shared_ring::{Placement, SharedRing};
 use super::survey::Survey;
 use super::{ClientOptions, ServerAddress};
 use crate::Level;
 use crate::message::{Begins, Hello, PROTOCOL_VERSION, ToClient, ToLogger, Way, Welcome};
 use crate::remote::RemoteError;
-use crate::ring::RingIdentity;
+use crate::ring::{Placement, RingIdentity, RingWriter};
 use core::time::Duration;
 use refrain_logging::determinant::EventIndex;
 use refrain_ring::{Clock, Incarnation, Rank};
@@ -30,7 +29,7 @@ const TOO_LOW: &str =
 #[derive(Debug)]
 enum Path<N: Network> {
     /// By stores into its ring.
-    Ring(SharedRing),
+    Ring(RingWriter),
     /// By RMA writes into its ring.
     Remote(Box<RemoteRing<N::Port>>),
     /// As messages.
@@ -114,7 +113,7 @@ impl<N: Network> Link<N> {
 
     /// The ring, when batches are placed there by stores.
     #[inline]
-    pub fn placing_ring(&mut self) -> Option<&mut SharedRing> {
+    pub fn placing_ring(&mut self) -> Option<&mut RingWriter> {
         match &mut self.phase {
             Phase::Joined {
                 path: Path::Ring(ring),
@@ -479,12 +478,12 @@ impl<N: Network> Link<N> {
 }
 
 fn place_batches<N: Network>(
-    ring: &mut SharedRing,
+    ring: &mut RingWriter,
     index: usize,
     with: &mut Surroundings<'_, N>,
 ) -> Result<(), Trouble> {
     while let Some(batch) = with.committer.next_for(index) {
-        match ring.place(batch) {
+        match ring.place(batch, false) {
             Placement::Placed if with.options.level == Level::Placed => {
                 with.committer.placed(index);
             }
@@ -568,7 +567,7 @@ fn open_path<N: Network>(
                 logger: welcome.logger,
                 start: welcome.end(),
             };
-            SharedRing::open(ring, bell, &identity, options.level)
+            RingWriter::open(ring, bell, &identity, options.level)
                 .map(Path::Ring)
                 .map_err(Trouble::refusal)
         }

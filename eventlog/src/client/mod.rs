@@ -12,7 +12,6 @@ mod link;
 pub mod network;
 pub mod read;
 mod remote_ring;
-mod shared_ring;
 mod survey;
 
 pub use connection::ConnectionError;
@@ -21,6 +20,7 @@ pub use refrain_secure::{NotAnAddress, ServerAddress};
 
 use crate::Level;
 use crate::message::Way;
+use crate::ring::Placement;
 use committer::Committer;
 use core::time::Duration;
 use link::{Link, Surroundings, Trouble};
@@ -29,7 +29,6 @@ use refrain_logging::determinant::EventIndex;
 use refrain_logging::determinant::batch::BatchHeader;
 use refrain_ring::{Clock, Incarnation, Rank};
 use refrain_verbs::PortChoice;
-use shared_ring::{Placement, SharedRing};
 use std::time::Instant;
 use thiserror::Error;
 
@@ -270,7 +269,7 @@ impl<N: Network> Client<N> {
     #[inline]
     pub fn commit(&mut self, header: &BatchHeader, batch: &[u8]) {
         if self.places_directly {
-            self.place_everywhere(header, batch, SharedRing::place);
+            self.place_everywhere(header, batch, false);
         } else {
             self.keep_and_send(header, batch);
         }
@@ -279,7 +278,10 @@ impl<N: Network> Client<N> {
     /// Stores a batch that may be the next in every ring, but for what makes it one.
     pub fn prepare(&mut self, batch: &[u8]) {
         let rings = self.links.iter_mut().filter_map(Link::placing_ring);
-        rings.for_each(|ring| ring.prepare(batch));
+        // Where there is no room, nothing is prepared.
+        rings.for_each(|ring| {
+            let _ = ring.prepare(batch);
+        });
     }
 
     /// [`Client::commit`] of the very batch that was last prepared, with no commit
@@ -290,7 +292,7 @@ impl<N: Network> Client<N> {
     #[inline(always)]
     pub fn commit_prepared(&mut self, header: &BatchHeader, batch: &[u8]) {
         if self.places_directly {
-            self.place_everywhere(header, batch, SharedRing::place_prepared);
+            self.place_everywhere(header, batch, true);
         } else {
             self.keep_and_send(header, batch);
         }
@@ -298,18 +300,13 @@ impl<N: Network> Client<N> {
 
     /// Nothing is under way: the batch is stable at once, and never kept.
     #[inline(always)]
-    fn place_everywhere(
-        &mut self,
-        header: &BatchHeader,
-        batch: &[u8],
-        place: impl Fn(&mut SharedRing, &[u8]) -> Placement,
-    ) {
+    fn place_everywhere(&mut self, header: &BatchHeader, batch: &[u8], is_prepared: bool) {
         let mut wants_emptying = false;
         for index in 0..self.links.len() {
             let Some(ring) = self.links[index].placing_ring() else {
                 continue;
             };
-            if place(ring, batch) != Placement::Placed {
+            if ring.place(batch, is_prepared) != Placement::Placed {
                 return self.keep_after(index, header, batch);
             }
             wants_emptying |= ring.wants_emptying();

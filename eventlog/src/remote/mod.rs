@@ -2,7 +2,7 @@
 //! logger's memory, and the completion that says that they lie there is the
 //! acknowledgement. By a provider of libfabric, whose writes are asked for with
 //! *delivery complete*, or by [`VERBS`], where a read goes behind each write.
-//! EL-1; docs/event-remote.md
+//! EL-1; docs/design/event-remote.md
 //!
 //! - [`RemoteRings`] is the server's part: it registers rings for remote writing
 //!   and revokes that again (FENCE-1). The server's poll loop calls it.

@@ -28,7 +28,7 @@ const WRITES_MAX: usize = 64;
 /// client joins the logger again, which tells it where to go on, and writes into
 /// another ring with another writer. The same batch again does no harm. GATE-3
 ///
-/// Not every provider says that the logger has died (see docs/event-remote.md).
+/// Not every provider says that the logger has died (see docs/design/event-remote.md).
 /// Whoever owns the writer holds a socket to the same logger, whose end says it.
 #[derive(Debug)]
 pub struct RemoteWriter<P: Port = ProviderPort> {

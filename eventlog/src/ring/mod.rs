@@ -38,6 +38,7 @@ mod writer;
 pub use memory::RingMemory;
 pub use reader::RingReader;
 pub use remains::RingRemains;
+pub(crate) use writer::Placement;
 pub use writer::{Full, RingWriter};
 
 use crate::LoggerId;

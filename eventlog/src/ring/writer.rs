@@ -1,13 +1,43 @@
 //! The client's side of a ring in shared memory.
+//!
+//! With [`Level::Placed`] a batch is where it is to be once it is stored there:
+//! the ring is a file, and a server that starts again drains the rings that it
+//! finds. That holds even before anything notices that the server is dead: the
+//! next server finds what is stored then. A batch must not be stored and counted
+//! after the last look at its ring. So a server that gives up a ring (one that
+//! starts again, or one that fences this life) sets `CLOSED`, *then* takes out
+//! what is there once more, and only then answers; a client stores, *then* looks
+//! at `CLOSED`. With a full fence between the two steps on both sides, one of
+//! them sees the other: the batch is taken, or this client knows that it may not
+//! be and sends it to the next ring (which takes it twice without harm, GATE-3).
+//!
+//! The same fences make sure that with [`Level::Durable`] a server that goes to
+//! sleep either sees the batch or is rung.
 
-use super::{Cursor, RingMemory, word};
+use super::{Cursor, DATA_BYTES, RingIdentity, RingMemory, word};
+use crate::Level;
 use core::sync::atomic::{Ordering, fence};
 use refrain_logging::determinant::EventIndex;
 use refrain_ring::Clock;
+use std::os::fd::OwnedFd;
+
+/// The server is rung when so much was stored since it was rung last.
+const RING_BELL_BYTES: u64 = DATA_BYTES as u64 / 4;
 
 /// The ring has no room: the server has not stored enough of it yet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Full;
+
+/// The result of [`RingWriter::place`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Placement {
+    /// The batch is in the ring.
+    Placed,
+    /// There is no room for it yet.
+    Full,
+    /// The server may not take it.
+    Closed,
+}
 
 /// Writes batches into a ring.
 #[derive(Debug)]
@@ -17,20 +47,67 @@ pub struct RingWriter {
     consumed: Cursor,
     /// A batch lies at `next`, but for its first word.
     is_prepared: bool,
+    /// Wakes the server.
+    bell: Option<OwnedFd>,
+    level: Level,
+    /// Where the bell was rung last.
+    rung: Cursor,
 }
 
 impl RingWriter {
-    /// Writes into a ring that nobody has written to yet.
+    /// Writes into a ring that has no batch yet, without a bell.
     pub fn new(memory: RingMemory) -> Self {
         Self {
             memory,
             next: Cursor::default(),
             consumed: Cursor::default(),
             is_prepared: false,
+            bell: None,
+            level: Level::Placed,
+            rung: Cursor::default(),
         }
     }
 
-    /// Places a batch: it is in the logger's memory when this returns. EL-1
+    /// Maps a ring that came with a welcome; `identity` is what it has to say.
+    pub(crate) fn open(
+        ring: OwnedFd,
+        bell: OwnedFd,
+        identity: &RingIdentity,
+        level: Level,
+    ) -> Result<Self, String> {
+        let memory = RingMemory::open(ring).map_err(|error| format!("its ring: {error}"))?;
+        let found = memory.identity();
+        if found != *identity {
+            return Err(format!("its ring is {found:?} and not {identity:?}"));
+        }
+        Ok(Self {
+            bell: Some(bell),
+            level,
+            ..Self::new(memory)
+        })
+    }
+
+    /// Places a batch, as far as the server is sure to take it. EL-1
+    /// `is_prepared`: it is the batch of the last [`RingWriter::prepare`].
+    #[inline(always)]
+    pub(crate) fn place(&mut self, batch: &[u8], is_prepared: bool) -> Placement {
+        let written = match is_prepared {
+            true => self.write_prepared(batch),
+            false => self.write(batch),
+        };
+        if written == Err(Full) {
+            return Placement::Full;
+        }
+        if self.is_closed() {
+            return Placement::Closed;
+        }
+        if self.level == Level::Durable && self.server_sleeps() {
+            self.ring_bell();
+        }
+        Placement::Placed
+    }
+
+    /// Stores a batch: it is in the logger's memory when this returns. EL-1
     ///
     /// # Errors
     /// [`Full`]: nothing was written.
@@ -43,8 +120,8 @@ impl RingWriter {
         Ok(())
     }
 
-    /// Stores all but the first word of a batch that may be the next: nobody takes
-    /// it. EL-2
+    /// Stores all but the first word of a batch that may be the next: no reader
+    /// takes it. EL-2
     ///
     /// # Errors
     /// [`Full`]: nothing was written.
@@ -56,8 +133,8 @@ impl RingWriter {
         Ok(())
     }
 
-    /// [`RingWriter::write`] of the batch that was prepared last, if anything
-    /// was. EL-1
+    /// [`RingWriter::write`] of the batch that was prepared last, if any was
+    /// since the last write. EL-1
     ///
     /// # Errors
     /// [`Full`]: nothing was written.
@@ -75,7 +152,7 @@ impl RingWriter {
     fn find_room(&mut self, batch: &[u8]) -> Result<(), Full> {
         if self.next.is_full(batch.len(), self.consumed) {
             // Shared, and rarely moved: only looked at when it must have moved.
-            self.consumed = Cursor(self.memory.load(word::CONSUMED));
+            self.consumed = self.consumed();
             if self.next.is_full(batch.len(), self.consumed) {
                 return Err(Full);
             }
@@ -93,8 +170,8 @@ impl RingWriter {
         Cursor(self.memory.load(word::CONSUMED))
     }
 
-    /// One past the last durable determinant, and its clock. GATE-3: whose they
-    /// are, the ring's identity says.
+    /// One past the last durable determinant, and its clock, which may be of a
+    /// later one. GATE-3: whose they are, the ring's identity says.
     pub fn durable(&self) -> (EventIndex, Clock) {
         let end = self.memory.load(word::DURABLE_END);
         (
@@ -106,6 +183,7 @@ impl RingWriter {
     /// This client was fenced, or cut off, or the server ended: it has to join
     /// again. Asked after a write: either this says so, or what was written is
     /// sure to be taken. EL-3
+    #[inline]
     pub fn is_closed(&self) -> bool {
         // Pairs with the fence of RingMemory::close.
         fence(Ordering::SeqCst);
@@ -119,5 +197,25 @@ impl RingWriter {
         // word and load the other's.
         fence(Ordering::SeqCst);
         self.memory.load(word::SLEEPS) != 0
+    }
+
+    /// Whether it is time to ring the server, and to see whether it lives.
+    #[inline]
+    pub(crate) fn wants_emptying(&self) -> bool {
+        self.next.0 - self.rung.0 >= RING_BELL_BYTES
+    }
+
+    /// Whether the server was rung for everything that is there.
+    pub(crate) fn was_rung(&self) -> bool {
+        self.rung == self.next
+    }
+
+    /// Wakes the server, which then takes out what is there.
+    pub(crate) fn ring_bell(&mut self) {
+        self.rung = self.next;
+        if let Some(bell) = &self.bell {
+            // An eventfd takes no more only when it is sure to wake.
+            let _ = rustix::io::write(bell, &1u64.to_ne_bytes());
+        }
     }
 }

@@ -46,7 +46,7 @@ pub struct ServerOptions {
     /// Where its files lie.
     pub folder: PathBuf,
     /// Where its rings lie, if not there: a folder of its own, which outlives its
-    /// process. Devices of verbs need one in memory (docs/event-remote.md).
+    /// process. Devices of verbs need one in memory (docs/design/event-remote.md).
     pub rings: Option<PathBuf>,
     /// Where it listens.
     pub listen: Vec<ServerAddress>,

@@ -1,4 +1,4 @@
-//! The bytes of a file: docs/event-files.md says why they are so.
+//! The bytes of a file: docs/formats/event-files.md says why they are so.
 //!
 //! A page with the file's header, then groups, each at a multiple of
 //! [`LINE_BYTES`], one behind the other; the rest is 0. A group is what one

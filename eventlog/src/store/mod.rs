@@ -1,5 +1,5 @@
 //! Files of batches: appended by many ranks, synced in groups, read back. The
-//! format, and why it is so, is in docs/event-files.md.
+//! format, and why it is so, is in docs/formats/event-files.md.
 //!
 //! | module | what |
 //! |---|---|

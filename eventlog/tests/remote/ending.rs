@@ -105,7 +105,7 @@ pub fn kill_a_logger(setup: &Setup) {
     for is_in_the_middle in [false, true] {
         if setup.provider == "shm" && is_in_the_middle {
             println!(
-                "  skipped a kill in the middle: shm leaves locks behind (docs/event-remote.md)"
+                "  skipped a kill in the middle: shm leaves locks behind (docs/design/event-remote.md)"
             );
             continue;
         }
@@ -195,7 +195,7 @@ fn kill(setup: &Setup, is_in_the_middle: bool) {
 fn killed_clients_disturb_nobody() {
     with_every_provider(|setup| {
         if setup.provider == "shm" {
-            println!("  skipped: shm leaves locks behind (docs/event-remote.md)");
+            println!("  skipped: shm leaves locks behind (docs/design/event-remote.md)");
             return;
         }
         let folder = tempfile::tempdir().unwrap();

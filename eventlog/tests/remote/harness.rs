@@ -94,8 +94,7 @@ fn missing(name: &str, error: &dyn core::fmt::Display) {
     println!("skipped {name}: {error}");
 }
 
-/// Runs `test` with each provider of each library, but for `sockets`, which has a
-/// module of its own, and by verbs.
+/// Runs `test` with each provider of each library, and by verbs.
 pub fn with_every_provider(test: impl Fn(&Setup)) {
     with_providers(&["shm", "tcp;ofi_rxm", "tcp", "net"], &test);
     if only().is_some_and(|names| !names.iter().any(|name| name == VERBS)) {

@@ -7,7 +7,6 @@ mod ending;
 mod harness;
 mod hostile;
 mod joining_often;
-mod over_sockets;
 mod placing;
 mod server;
 mod sleeping;

@@ -1,5 +1,5 @@
 //! What a chunk says of itself, and how its bytes are checked: the form in which
-//! chunks go to disk and are found in a dead rank's memory (docs/log-format.md).
+//! chunks go to disk and are found in a dead rank's memory (docs/formats/log-format.md).
 //!
 //! Pure functions of bytes: nothing here trusts what it reads.
 

@@ -1,6 +1,6 @@
 //! Copies into and out of the log, by the widest means that the processor has.
 //!
-//! What was measured (docs/performance.md): a log that is retained streams
+//! What was measured (docs/design/performance.md): a log that is retained streams
 //! through memory, where ordinary stores first fetch every line that they
 //! overwrite; non-temporal stores do not, and take 1.3-1.5 × less time from
 //! 4 KiB on. A log that is reused at once stays in the cache, where ordinary

@@ -49,4 +49,4 @@ pub use in_memory::InMemory;
 pub use lent::{LentChunk, LoanEnd};
 pub use reader::{ChannelReader, ReadError, Record};
 pub use region::{Owner, Region};
-pub use writer::{ChannelLog, Frame, Reservation, ReserveError};
+pub use writer::{ChannelLog, Frame, ReserveError};

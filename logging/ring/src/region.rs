@@ -6,7 +6,11 @@
     reason = "the one place that turns mapped memory into words, headers and payload slices"
 )]
 
+use crate::Frame;
+#[cfg(not(loom))]
+use crate::payload_offset;
 use crate::sync::{AtomicU64, Ordering};
+use crate::writer::Room;
 use std::sync::Arc;
 
 /// Memory shared by one writer and its readers.
@@ -162,8 +166,9 @@ impl Region {
         [a, b, c, d, check].map(u64::from_le)
     }
 
-    /// Stores a word that nobody depends on: a checksum.
-    pub(crate) fn store_word(&self, offset: usize, word: u64) {
+    /// Stores a word that no reader depends on: a checksum. Tests damage a log by it.
+    #[doc(hidden)]
+    pub fn store_word(&self, offset: usize, word: u64) {
         self.word(offset).store(word.to_le(), Ordering::Release);
     }
 
@@ -232,17 +237,17 @@ impl Region {
         unsafe { core::slice::from_raw_parts(self.at(offset), crate::CHUNK_BYTES) }
     }
 
-    /// Payload bytes of a record that is reserved and not yet published.
-    #[inline]
-    pub(crate) fn payload_mut<'a>(
-        &'a self,
-        reservation: &'a mut crate::Reservation,
-    ) -> &'a mut [u8] {
-        let (offset, bytes) = reservation.payload_range();
-        assert!(offset + bytes <= self.bytes, "payload outside its region");
-        // SAFETY: in bounds; the one reservation of these bytes is borrowed
+    /// Payload bytes of a record that is not published.
+    #[inline(always)]
+    pub(crate) fn payload_mut<'a>(&'a self, room: &'a mut Room) -> &'a mut [u8] {
+        let offset = room.offset + payload_offset(room.payload_bytes);
+        assert!(
+            offset + room.payload_bytes <= self.bytes,
+            "payload outside its region"
+        );
+        // SAFETY: in bounds; the log has one room at a time, which is borrowed
         // exclusively, and readers do not look beyond the last published word.
-        unsafe { core::slice::from_raw_parts_mut(self.at(offset), bytes) }
+        unsafe { core::slice::from_raw_parts_mut(self.at(offset), room.payload_bytes) }
     }
 
     /// Payload bytes of a published record.
@@ -262,6 +267,16 @@ impl Region {
     #[inline]
     pub(crate) fn load_first_word(&self, offset: usize) -> u64 {
         u64::from_le(self.word(offset).load(Ordering::Acquire))
+    }
+
+    /// Makes the frame's record visible to readers. One that is already may be on
+    /// its way to disk: nothing is stored there.
+    #[inline]
+    pub fn publish(&self, frame: &Frame) {
+        if frame.first_word != 0 {
+            let word = frame.first_word.to_le();
+            self.word(frame.offset).store(word, Ordering::Release);
+        }
     }
 
     /// Publishes the line at `offset`, and all that was written before it.
@@ -342,6 +357,10 @@ impl Region {
                 [first, a, b, c]
             }
         }
+    }
+
+    pub(crate) fn payload_mut<'a>(&'a self, _room: &'a mut Room) -> &'a mut [u8] {
+        &mut []
     }
 
     pub(crate) fn payload(&self, _offset: usize, bytes: usize) -> &[u8] {

@@ -1,10 +1,9 @@
 //! [`ChannelLog`]: the sender's side of one channel's log.
 //!
-//! Appending goes in three steps, so that a record may be packed while an
-//! earlier determinant is still on its way (pack now, publish when stable):
-//! [`reserve`](ChannelLog::reserve) finds room, [`append`](ChannelLog::append)
-//! writes the header once the payload is in place, and the returned [`Frame`]
-//! publishes it when it is posted.
+//! [`append`](ChannelLog::append) finds room, has the payload packed there and
+//! writes the header. The [`Frame`] that it returns is published when it is posted:
+//! a record may be packed while an earlier determinant is not stable (pack now,
+//! publish when stable).
 //!
 //! A reader polls the first word of the place behind the last record. That
 //! place may hold old payload, which must never be taken for a record: so the
@@ -15,7 +14,7 @@
 
 mod lending;
 
-use crate::header::{LINE_BYTES, payload_offset, record_bytes};
+use crate::header::{HEADER_BYTES, LINE_BYTES, payload_offset, record_bytes};
 use crate::sync::{Ordering, fence};
 use crate::{
     Arena, ArenaFull, CHUNK_BYTES, ChunkId, Incarnation, Position, Rank, RecordHeader, RecordKind,
@@ -48,29 +47,10 @@ pub enum ReserveError {
     Arena(#[from] ArenaFull),
 }
 
-/// Room for one record, not yet visible to anybody.
-#[derive(Debug)]
-pub struct Reservation {
-    position: Position,
-    offset: usize,
-    payload_bytes: usize,
-}
-
-impl Reservation {
-    /// How many payload bytes there is room for.
-    #[inline]
-    pub fn payload_bytes(&self) -> usize {
-        self.payload_bytes
-    }
-
-    #[cfg(not(loom))]
-    #[inline]
-    pub(crate) fn payload_range(&self) -> (usize, usize) {
-        (
-            self.offset + payload_offset(self.payload_bytes),
-            self.payload_bytes,
-        )
-    }
+/// Room for one record at the tail.
+pub(crate) struct Room {
+    pub(crate) offset: usize,
+    pub(crate) payload_bytes: usize,
 }
 
 /// A packed record that is to be posted.
@@ -83,10 +63,19 @@ pub struct Frame {
     /// Bytes of header, gap and payload from `offset` on.
     pub bytes: usize,
     /// 0: the record is published already.
-    first_word: u64,
+    pub(crate) first_word: u64,
 }
 
 impl Frame {
+    /// Bytes of payload, which are the last of the frame.
+    #[inline]
+    pub fn payload_bytes(&self) -> usize {
+        match self.bytes {
+            0..=LINE_BYTES => self.bytes - HEADER_BYTES,
+            bytes => bytes - LINE_BYTES,
+        }
+    }
+
     /// The record's header, as it was appended. For the rank that wrote it.
     #[cfg(not(loom))]
     #[inline]
@@ -118,13 +107,10 @@ impl Frame {
         Some((frame, header))
     }
 
-    /// Makes the record visible to readers of `region`. One that is already may
-    /// be on its way to disk: nothing is stored there.
+    /// As [`Region::publish`].
     #[inline]
     pub fn publish(&self, region: &Region) {
-        if self.first_word != 0 {
-            region.publish_first_word(self.offset, self.first_word);
-        }
+        region.publish(self);
     }
 }
 
@@ -165,8 +151,8 @@ pub struct ChannelLog {
     /// From the tail to here, in the present chunk, all first words of lines
     /// are 0.
     cleared_until: usize,
-    /// End of the latest reservation; beyond the tail, its payload may have
-    /// been written without an append.
+    /// End of the record for which room was made last; beyond the tail, it was
+    /// declined, and its payload may have been written.
     reserved_until: usize,
     /// All chunks before this one (by sequence number) have been lent.
     lent_until: u64,
@@ -247,22 +233,62 @@ impl ChannelLog {
         self.chunks.front().map(|entry| entry.chunk)
     }
 
-    /// Reserves a record for up to `payload_bytes_max` bytes of payload. With
-    /// `whole` unset the room may be less, so that chunks are filled to their
-    /// end; ask again for the rest.
+    /// Appends a record of up to `payload_bytes_max` bytes of payload, which `fill`
+    /// writes. With `whole` unset the record may be shorter, so that chunks are filled
+    /// to their end: append the rest as a further record. The header's payload length,
+    /// incarnation and source are set here. The record is not visible before its frame
+    /// is published, and frames are published in order.
     ///
     /// # Errors
     /// When there is no room; nothing has changed then.
     ///
     /// # Panics
     /// When a whole record is longer than [`Self::PAYLOAD_BYTES_MAX`].
+    // Inlined always: returned through memory, the frame would be read again
+    // before its stores are forwarded, which costs a small send 15 ns.
     #[inline(always)]
-    pub fn reserve(
+    pub fn append(
         &mut self,
         arena: &mut Arena,
         payload_bytes_max: usize,
         whole: bool,
-    ) -> Result<Reservation, ReserveError> {
+        header: RecordHeader,
+        fill: impl FnOnce(&mut [u8]),
+    ) -> Result<Frame, ReserveError> {
+        let mut room = self.reserve(arena, payload_bytes_max, whole)?;
+        fill(arena.region().payload_mut(&mut room));
+        Ok(self.seal(arena, &room, self.stamp(header, &room)))
+    }
+
+    /// The same of a record that `fill` may decline: then nothing is appended, and
+    /// what `fill` has written does not count. `fill` gets the record's header, too.
+    ///
+    /// # Errors
+    /// As [`ChannelLog::append`].
+    ///
+    /// # Panics
+    /// As [`ChannelLog::append`].
+    pub fn append_if(
+        &mut self,
+        arena: &mut Arena,
+        payload_bytes_max: usize,
+        whole: bool,
+        header: RecordHeader,
+        fill: impl FnOnce(&RecordHeader, &mut [u8]) -> bool,
+    ) -> Result<Option<Frame>, ReserveError> {
+        let mut room = self.reserve(arena, payload_bytes_max, whole)?;
+        let header = self.stamp(header, &room);
+        let is_filled = fill(&header, arena.region().payload_mut(&mut room));
+        Ok(is_filled.then(|| self.seal(arena, &room, header)))
+    }
+
+    #[inline(always)]
+    fn reserve(
+        &mut self,
+        arena: &mut Arena,
+        payload_bytes_max: usize,
+        whole: bool,
+    ) -> Result<Room, ReserveError> {
         let longest = Self::PAYLOAD_BYTES_MAX;
         assert!(
             !whole || payload_bytes_max <= longest,
@@ -279,7 +305,7 @@ impl ChannelLog {
             payload_bytes_max
         };
         if self.reserved_until != self.tail_offset {
-            // An earlier reservation was dropped: its payload lies there.
+            // An earlier record was declined: its payload lies there.
             self.cleared_until = self.tail_offset + LINE_BYTES;
         }
         let behind = self.tail_offset + record_bytes(payload_bytes);
@@ -291,70 +317,37 @@ impl ChannelLog {
             self.cleared_until = behind + LINE_BYTES;
         }
         self.reserved_until = behind;
-        Ok(Reservation {
-            position: self.tail,
+        Ok(Room {
             offset: self.tail_offset,
             payload_bytes,
         })
     }
 
-    /// The payload bytes of a reservation, to be filled.
-    #[cfg(not(loom))]
-    #[inline]
-    pub fn payload_mut<'a>(
-        &self,
-        arena: &'a Arena,
-        reservation: &'a mut Reservation,
-    ) -> &'a mut [u8] {
-        arena.region().payload_mut(reservation)
-    }
-
-    /// Writes the header of a filled reservation; its identity fields and
-    /// payload length are set here. The frame is not visible before it is
-    /// published, and frames are published in order.
+    /// Writes the header of a record whose payload is in place.
     #[inline(always)]
-    pub fn append(
-        &mut self,
-        arena: &Arena,
-        reservation: Reservation,
-        header: RecordHeader,
-    ) -> Frame {
-        let record = record_bytes(reservation.payload_bytes);
-        // Only behind the latest reservation a line is known to be cleared: a
-        // longer one may have been filled after it.
-        assert!(
-            reservation.position == self.tail && reservation.offset + record == self.reserved_until,
-            "reservations are appended in order, one at a time"
-        );
-        let header = RecordHeader {
-            payload_bytes: reservation.payload_bytes as u32,
-            incarnation: self.incarnation,
-            source: self.source,
-            ..header
-        };
-        let region = arena.region();
+    fn seal(&mut self, arena: &Arena, room: &Room, header: RecordHeader) -> Frame {
+        let position = self.tail;
         let [first_word, rest @ ..] = header.words();
-        region.write_header_rest(reservation.offset, &rest);
+        arena.region().write_header_rest(room.offset, &rest);
+        let record = record_bytes(room.payload_bytes);
         self.tail = Position(self.tail.0 + record as u64);
         self.tail_offset += record;
         self.reserved_until = self.tail_offset;
-        let entry = self
-            .chunks
-            .back_mut()
-            .expect("a reservation lies in a chunk");
+        let entry = self.chunks.back_mut().expect("a record lies in a chunk");
         entry.ssn_end = entry.ssn_end.max(header.ssn.next());
         Frame {
-            position: reservation.position,
-            offset: reservation.offset,
-            bytes: payload_offset(reservation.payload_bytes) + reservation.payload_bytes,
+            position,
+            offset: room.offset,
+            bytes: payload_offset(room.payload_bytes) + room.payload_bytes,
             first_word,
         }
     }
 
-    /// A header with this log's identity, as [`ChannelLog::append`] writes it.
-    #[inline]
-    pub fn stamp(&self, header: RecordHeader) -> RecordHeader {
+    /// With this log's identity, and the length of the payload.
+    #[inline(always)]
+    fn stamp(&self, header: RecordHeader, room: &Room) -> RecordHeader {
         RecordHeader {
+            payload_bytes: room.payload_bytes as u32,
             incarnation: self.incarnation,
             source: self.source,
             ..header
@@ -491,7 +484,7 @@ impl ChannelLog {
     }
 
     /// Empties the chunk and says what it holds, for those who find it after
-    /// this process is gone (docs/log-format.md). Killed in between, it leaves
+    /// this process is gone (docs/formats/log-format.md). Killed in between, it leaves
     /// a chunk that says nothing, never one that claims what was in it before.
     fn begin_chunk(&self, region: &Region, start: usize, sequence: u64) {
         region.clear_first_word(start);

@@ -9,29 +9,35 @@ use refrain_ring::{
     RecordKind, Ssn,
 };
 
+const FRAGMENT: RecordHeader = RecordHeader {
+    payload_bytes: 0,
+    kind: RecordKind::Fragment,
+    flags: 0,
+    incarnation: Incarnation(0),
+    source: Rank(0),
+    ssn: Ssn(0),
+    context: 0,
+    tag: 0,
+    extent: 0,
+};
+
 /// A sealed chunk with one record of each payload length, and the arena that it
 /// lies in as chunk 0.
 fn sealed(payloads: &[usize]) -> (Arena, Vec<u8>) {
     let mut arena = Arena::heap(2 * CHUNK_BYTES);
     let mut log = ChannelLog::new(Rank(0), Incarnation(0), Rank(1), u64::MAX);
     for (ssn, bytes) in payloads.iter().enumerate() {
-        let mut reservation = log.reserve(&mut arena, *bytes, true).expect("room");
-        log.payload_mut(&arena, &mut reservation).fill(0xee);
         let header = RecordHeader {
-            payload_bytes: 0,
-            kind: RecordKind::Fragment,
-            flags: 0,
-            incarnation: Incarnation(0),
-            source: Rank(0),
             ssn: Ssn(ssn as u64),
-            context: 0,
-            tag: 0,
-            extent: 0,
+            ..FRAGMENT
         };
-        log.append(&arena, reservation, header)
-            .publish(arena.region());
+        let frame = log.append(&mut arena, *bytes, true, header, |payload| {
+            payload.fill(0xee)
+        });
+        frame.expect("room").publish(arena.region());
     }
-    drop(log.reserve(&mut arena, ChannelLog::PAYLOAD_BYTES_MAX, true));
+    let longest = ChannelLog::PAYLOAD_BYTES_MAX;
+    drop(log.append_if(&mut arena, longest, true, FRAGMENT, |_, _| false));
     let mut chunk = log.lend(&arena, Position(u64::MAX)).expect("a full one");
     chunk.seal(5);
     let bytes = chunk.bytes().to_vec();

@@ -16,8 +16,6 @@ fn chunk_bytes(is_sealed: bool) -> Vec<u8> {
     let mut log = ChannelLog::new(Rank(1), Incarnation(2), Rank(3), u64::MAX);
     let longest = ChannelLog::PAYLOAD_BYTES_MAX;
     for bytes in LENGTHS.into_iter().chain([longest]) {
-        let mut reservation = log.reserve(&mut arena, bytes, true).expect("room");
-        log.payload_mut(&arena, &mut reservation).fill(bytes as u8);
         let header = RecordHeader {
             payload_bytes: 0,
             kind: RecordKind::Fragment,
@@ -29,8 +27,9 @@ fn chunk_bytes(is_sealed: bool) -> Vec<u8> {
             tag: 0,
             extent: 0,
         };
-        log.append(&arena, reservation, header)
-            .publish(arena.region());
+        let fill = |payload: &mut [u8]| payload.fill(bytes as u8);
+        let frame = log.append(&mut arena, bytes, true, header, fill);
+        frame.expect("room").publish(arena.region());
     }
     let mut chunk = log.lend(&arena, log.tail()).expect("a complete chunk");
     if is_sealed {

@@ -42,13 +42,13 @@ fn reader_of(chunks: usize, damage: &dyn Fn(usize) -> [u8; LINE_BYTES]) -> Chann
     let mut log = ChannelLog::new(Rank(0), Incarnation(0), Rank(1), 3 * CHUNK_BYTES as u64);
     for _ in 0..chunks {
         let payload_bytes = ChannelLog::PAYLOAD_BYTES_MAX;
-        let mut reservation = log.reserve(&mut arena, payload_bytes, true).expect("room");
-        let payload = log.payload_mut(&arena, &mut reservation);
-        for (index, line) in payload.chunks_exact_mut(LINE_BYTES).enumerate() {
-            line.copy_from_slice(&damage(index));
-        }
         let whole = header(RecordKind::Eager, 0, payload_bytes as u64);
-        log.append(&arena, reservation, whole).publish(&region);
+        let frame = log.append(&mut arena, payload_bytes, true, whole, |payload| {
+            for (index, line) in payload.chunks_exact_mut(LINE_BYTES).enumerate() {
+                line.copy_from_slice(&damage(index));
+            }
+        });
+        frame.expect("room").publish(&region);
     }
     let mut reader = ChannelReader::new(region, 0, ChunkId(0)).expect("chunk 0 exists");
     reader.advance(0);
@@ -95,13 +95,17 @@ fn a_first_chunk_out_of_the_arena_is_refused() {
     }
 }
 
+/// Appends and publishes a record without payload.
+fn append(log: &mut ChannelLog, arena: &mut Arena, header: RecordHeader) {
+    let frame = log.append(arena, 0, true, header, |_| {});
+    frame.expect("room").publish(arena.region());
+}
+
 /// A log of one record, in the chunk that is next.
 fn one_record(arena: &mut Arena, incarnation: u32, destination: u32) {
     let (source, incarnation) = (Rank(0), Incarnation(incarnation));
     let mut log = ChannelLog::new(source, incarnation, Rank(destination), 0);
-    let reservation = log.reserve(arena, 0, true).expect("room");
-    let frame = log.append(arena, reservation, header(RecordKind::Eager, 0, 0));
-    frame.publish(arena.region());
+    append(&mut log, arena, header(RecordKind::Eager, 0, 0));
 }
 
 /// Chunks say whose they are and in which order they come: a link leads on in the
@@ -112,15 +116,10 @@ fn links_to_other_logs_and_back_are_refused() {
         let mut arena = Arena::heap(3 * CHUNK_BYTES);
         let region = arena.region().clone();
         let mut log = ChannelLog::new(Rank(0), Incarnation(0), Rank(1), 0);
-        let reservation = log.reserve(&mut arena, 0, true).expect("room");
-        log.append(&arena, reservation, header(RecordKind::Eager, 0, 0))
-            .publish(&region);
+        append(&mut log, &mut arena, header(RecordKind::Eager, 0, 0));
         one_record(&mut arena, life, destination);
         for chunk in [0, 1, 2] {
-            let reservation = log.reserve(&mut arena, 0, true).expect("room");
-            let link = header(RecordKind::Link, 0, chunk);
-            let frame = log.append(&arena, reservation, link);
-            frame.publish(&region);
+            append(&mut log, &mut arena, header(RecordKind::Link, 0, chunk));
             let mut reader = ChannelReader::new(region.clone(), 0, ChunkId(0)).expect("chunk 0");
             for _ in 0..=chunk {
                 reader.advance(0);
@@ -145,9 +144,7 @@ fn links_that_lead_to_links_are_refused() {
     let mut arena = Arena::heap(2 * CHUNK_BYTES);
     let region = arena.region().clone();
     let mut log = ChannelLog::new(Rank(0), Incarnation(0), Rank(1), 0);
-    let reservation = log.reserve(&mut arena, 0, true).expect("room");
-    let link = header(RecordKind::Link, 0, 0);
-    log.append(&arena, reservation, link).publish(&region);
+    append(&mut log, &mut arena, header(RecordKind::Link, 0, 0));
     let mut reader = ChannelReader::new(region, 0, ChunkId(0)).expect("chunk 0 exists");
     assert_stuck(&mut reader, ReadError::Link(0));
 }

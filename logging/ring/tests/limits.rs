@@ -59,8 +59,7 @@ impl Channel {
     }
 
     fn send_as(&mut self, arena: &mut Arena, ssn: Ssn) -> Result<usize, ReserveError> {
-        let reservation = self.log.reserve(arena, HALF, true)?;
-        let frame = self.log.append(arena, reservation, eager(ssn));
+        let frame = self.log.append(arena, HALF, true, eager(ssn), |_| {})?;
         frame.publish(arena.region());
         Ok(frame.offset)
     }
@@ -262,7 +261,10 @@ fn a_piece_of_any_message_fits() {
     for bytes in [ChannelLog::PAYLOAD_BYTES_MAX + 1, 5 << 30, usize::MAX] {
         let mut arena = Arena::heap(2 * CHUNK_BYTES);
         let mut channel = Channel::new(2);
-        let piece = channel.log.reserve(&mut arena, bytes, false).expect("room");
+        let piece = channel
+            .log
+            .append(&mut arena, bytes, false, eager(Ssn(0)), |_| {});
+        let piece = piece.expect("room");
         assert_eq!(piece.payload_bytes(), ChannelLog::PAYLOAD_BYTES_MAX);
     }
 }
@@ -272,39 +274,33 @@ fn a_piece_of_any_message_fits() {
 fn a_whole_record_beyond_a_chunk_is_a_mistake_of_the_caller() {
     let mut arena = Arena::heap(2 * CHUNK_BYTES);
     let bytes = ChannelLog::PAYLOAD_BYTES_MAX + 1;
-    let _ = Channel::new(2).log.reserve(&mut arena, bytes, true);
-}
-
-#[test]
-#[should_panic(expected = "one at a time")]
-fn two_reservations_of_one_place_are_a_mistake_of_the_caller() {
-    let mut arena = Arena::heap(2 * CHUNK_BYTES);
-    let mut channel = Channel::new(2);
-    let stale = channel.log.reserve(&mut arena, 8, true).expect("room");
-    channel.send(&mut arena).expect("room");
-    channel.log.append(&arena, stale, eager(Ssn(1)));
+    let mut log = Channel::new(2).log;
+    let _ = log.append(&mut arena, bytes, true, eager(Ssn(0)), |_| {});
 }
 
 /// Sends `payload_bytes` lures; the number of the message is their seed.
 fn send_lures(channel: &mut Channel, arena: &mut Arena, payload_bytes: usize) {
     let ssn = channel.next_ssn;
     channel.next_ssn = ssn.next();
-    let reservation = channel.log.reserve(arena, payload_bytes, true);
-    let mut reservation = reservation.expect("room");
-    lure::fill(channel.log.payload_mut(arena, &mut reservation), ssn.0);
     let header = RecordHeader {
         extent: payload_bytes as u64,
         ..eager(ssn)
     };
-    let frame = channel.log.append(arena, reservation, header);
-    frame.publish(arena.region());
+    let log = &mut channel.log;
+    let frame = log.append(arena, payload_bytes, true, header, |payload| {
+        lure::fill(payload, ssn.0);
+    });
+    frame.expect("room").publish(arena.region());
 }
 
-/// Fills a reservation with lures and drops it.
+/// Fills a record with lures and declines it.
 fn drop_lures(channel: &mut Channel, arena: &mut Arena, payload_bytes: usize) {
-    let reservation = channel.log.reserve(arena, payload_bytes, true);
-    let payload = &mut reservation.expect("room");
-    lure::fill(channel.log.payload_mut(arena, payload), 99);
+    let log = &mut channel.log;
+    let declined = log.append_if(arena, payload_bytes, true, eager(Ssn(0)), |_, payload| {
+        lure::fill(payload, 99);
+        false
+    });
+    assert!(declined.expect("room").is_none());
 }
 
 fn reader_of(channel: &Channel, arena: &Arena, first_chunk_offset: usize) -> ChannelReader {
@@ -325,10 +321,10 @@ fn expect_lures(reader: &mut ChannelReader, ssn: u64, payload_bytes: usize) {
     assert!(next.is_none(), "never published: {next:?}");
 }
 
-/// What a dropped reservation left behind is never read, whatever was cleared
-/// before or after it was dropped.
+/// What a declined record left behind is never read, whatever was cleared before
+/// or after.
 #[test]
-fn a_dropped_reservation_leaves_no_record() {
+fn a_declined_record_leaves_nothing() {
     // The longest one reaches the end of the chunk.
     for dropped in [0, 64, 1000, 5000, 100_000, ChannelLog::PAYLOAD_BYTES_MAX] {
         for (before, after) in [(false, false), (false, true), (true, false), (true, true)] {
@@ -404,15 +400,4 @@ fn a_log_without_a_chunk_clears_nothing() {
     let before = lure::bytes(&region, 0..region.bytes());
     Channel::new(2).log.clear_ahead(&arena);
     assert!(before == lure::bytes(&region, 0..region.bytes()));
-}
-
-#[test]
-#[should_panic(expected = "one at a time")]
-fn a_reservation_that_another_has_replaced_is_a_mistake_of_the_caller() {
-    let mut arena = Arena::heap(2 * CHUNK_BYTES);
-    let mut channel = Channel::new(2);
-    let replaced = channel.log.reserve(&mut arena, 8, true).expect("room");
-    // Its payload lies where the reader would look behind the first one.
-    drop_lures(&mut channel, &mut arena, 1000);
-    channel.log.append(&arena, replaced, eager(Ssn(0)));
 }

@@ -71,7 +71,8 @@ impl Sender {
     fn open(arena: &mut Arena, destination: Rank) -> (Self, Receiver) {
         let mut log = ChannelLog::new(SOURCE, INCARNATION, destination, 2 * CHUNK);
         // The log begins when it first needs room; its receiver is told where.
-        let _room = log.reserve(arena, 0, true).expect("room");
+        let none = log.append_if(arena, 0, true, message(destination, 0), |_, _| false);
+        assert!(none.expect("room").is_none());
         let first = log.first_chunk().expect("the log has begun");
         let reader = ChannelReader::new(arena.region().clone(), 0, first);
         let receiver = Receiver {
@@ -88,10 +89,10 @@ impl Sender {
     }
 
     fn pack(&mut self, arena: &mut Arena) -> Result<Frame, ReserveError> {
-        let reservation = self.log.reserve(arena, 0, true)?;
         let header = message(self.destination, self.next_ssn);
+        let frame = self.log.append(arena, 0, true, header, |_| {})?;
         self.next_ssn += 1;
-        Ok(self.log.append(arena, reservation, header))
+        Ok(frame)
     }
 
     fn send(&mut self, arena: &mut Arena) -> Result<(), ReserveError> {
@@ -164,14 +165,14 @@ fn publication() {
 }
 
 /// Lines are cleared before, between and behind records while a reader looks
-/// on: what is published stays, also beyond a reservation that was dropped.
+/// on: what is published stays, also beyond a record that was declined.
 #[test]
 fn publication_between_clearings() {
     explore(|| {
         let mut arena = Arena::heap(2 * CHUNK_BYTES);
         let (mut sender, mut receiver) = Sender::open(&mut arena, Rank(1));
         let sending = thread::spawn(move || {
-            // The reservation that began the log was dropped.
+            // The record that began the log was declined.
             sender.log.clear_ahead(&arena);
             let frame = sender.pack(&mut arena).expect("room");
             sender.log.clear_ahead(&arena);

@@ -28,7 +28,7 @@ enum Step {
     },
     ClearAhead,
     /// Whether lines are also cleared while records are being packed.
-    ClearWhilePacking(bool),
+    ClearAfterPacking(bool),
     Abandon {
         bytes: usize,
     },
@@ -82,7 +82,7 @@ impl World {
             Step::PackOn => channel.pack_on(memory),
             Step::PackToEnd { lines } => channel.pack_to_end(memory, lines),
             Step::ClearAhead => channel.clear_ahead(memory),
-            Step::ClearWhilePacking(clears) => channel.set_clears_while_packing(clears),
+            Step::ClearAfterPacking(clears) => channel.set_clears_after_packing(clears),
             Step::Abandon { bytes } => channel.abandon(memory, bytes),
             Step::Publish { records } => channel.publish(memory, records),
             Step::Read { records } => channel.read(records),
@@ -154,7 +154,7 @@ fn step() -> impl Strategy<Value = Step> {
         // Lines are cleared 16 to 64 ahead.
         1 => (0..80usize).prop_map(|lines| Step::PackToEnd { lines }),
         6 => Just(Step::ClearAhead),
-        1 => any::<bool>().prop_map(Step::ClearWhilePacking),
+        1 => any::<bool>().prop_map(Step::ClearAfterPacking),
         3 => bytes().prop_map(|bytes| Step::Abandon { bytes }),
         8 => records.clone().prop_map(|records| Step::Publish { records }),
         8 => records.prop_map(|records| Step::Read { records }),

@@ -1,9 +1,9 @@
 //! Determinants: the logged outcomes of non-deterministic operations.
 //!
-//! Which operations have one is the table of docs/protocol.md (Open MPI-V,
+//! Which operations have one is the table of docs/design/protocol.md (Open MPI-V,
 //! sections 2.3 and 3.2); the engine creates them where they happen, the
 //! [`recorder`] merges and counts them, a [`batch`] carries them to the event
-//! logger. The format is in docs/event-format.md.
+//! logger. The format is in docs/formats/event-format.md.
 //!
 //! A rank's determinants are numbered from 0 ([`EventIndex`]), over all its
 //! incarnations: a gap is a loss, a number met twice is a repetition.

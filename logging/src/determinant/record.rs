@@ -1,5 +1,5 @@
 //! The payload of a batch: each determinant as what it differs in from what
-//! those before it in the batch let expect (docs/event-format.md).
+//! those before it in the batch let expect (docs/formats/event-format.md).
 
 mod alone;
 mod decoder;

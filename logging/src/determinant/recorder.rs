@@ -361,7 +361,7 @@ impl Recorder {
 
     /// Makes the batch that [`Recorder::take_batch`] will give if the next event is
     /// the match that the last two let expect, for a rank that has time now and none
-    /// when it comes (docs/decisions.md). `None`: nothing is expected, or something
+    /// when it comes (docs/design/decisions.md). `None`: nothing is expected, or something
     /// is pending. Changes nothing but `batch`.
     pub fn foresee(&mut self, batch: &mut Vec<u8>) -> Option<Foreseen> {
         if !self.pending.is_empty() || self.run.is_some() {

@@ -9,7 +9,7 @@
 //! - A log is the contiguous run of chunks up to its last whole one: behind a
 //!   gap the log begins, what lies before was freed. A chunk whose place is empty
 //!   in a file behind which the log went on is no gap: it was left out
-//!   (docs/log-format.md).
+//!   (docs/formats/log-format.md).
 //! - A chunk may be there more than once: in memory, on disk, in two files after
 //!   a failed write. Any whole copy will do.
 //! - Records and messages are streamed in the order of the log, with a memory of

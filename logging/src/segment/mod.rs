@@ -1,4 +1,4 @@
-//! Segment files: chunks of one channel on disk (docs/log-format.md).
+//! Segment files: chunks of one channel on disk (docs/formats/log-format.md).
 //!
 //! A file holds the chunks `first_sequence .. first_sequence + slots` of one
 //! channel, each in its own slot, so that the place of a chunk follows from its

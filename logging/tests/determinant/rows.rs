@@ -134,7 +134,7 @@ proptest! {
     }
 }
 
-/// docs/protocol.md, Traps: "A batch of several determinants of which only the
+/// docs/design/protocol.md, Traps: "A batch of several determinants of which only the
 /// first is kept. Round trips are tested with 0, 1, 2 and many."
 #[test]
 fn trap_every_determinant_of_a_batch_is_kept() {
@@ -147,7 +147,7 @@ fn trap_every_determinant_of_a_batch_is_kept() {
     }
 }
 
-/// docs/protocol.md, Traps: "32-bit counters, and sentinels inside the range of
+/// docs/design/protocol.md, Traps: "32-bit counters, and sentinels inside the range of
 /// a counter. Tests start near 2³² and 2⁶⁴."
 #[test]
 fn trap_clocks_and_numbers_pass_2_to_the_32_and_reach_2_to_the_64() {

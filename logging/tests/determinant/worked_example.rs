@@ -1,4 +1,4 @@
-//! The example in docs/event-format.md is what the code writes, byte by byte.
+//! The example in docs/formats/event-format.md is what the code writes, byte by byte.
 
 use refrain_logging::determinant::batch::BatchHeader;
 use refrain_logging::determinant::record::decode;
@@ -7,7 +7,7 @@ use refrain_logging::determinant::{Determinant, EventIndex, Matched};
 use refrain_ring::{Clock, Incarnation, Rank, Ssn};
 use std::fmt::Write;
 
-const DOCUMENT: &str = include_str!("../../../docs/event-format.md");
+const DOCUMENT: &str = include_str!("../../../docs/formats/event-format.md");
 
 fn dump(bytes: &[u8]) -> String {
     let mut text = String::new();

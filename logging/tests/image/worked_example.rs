@@ -1,4 +1,4 @@
-//! The example in docs/log-format.md is what the code writes, byte by byte.
+//! The example in docs/formats/log-format.md is what the code writes, byte by byte.
 
 use crate::written::{Writing, key};
 use refrain_logging::image::{LogImage, LogKey, Selection};
@@ -6,7 +6,7 @@ use refrain_logging::segment::{Channel, FileHeader};
 use refrain_ring::{Incarnation, LoanEnd, Rank, RecordKind, Ssn};
 use std::fmt::Write;
 
-const DOCUMENT: &str = include_str!("../../../docs/log-format.md");
+const DOCUMENT: &str = include_str!("../../../docs/formats/log-format.md");
 
 fn example_key() -> LogKey {
     LogKey {

@@ -30,6 +30,18 @@ pub struct Written {
     pub position: u64,
 }
 
+const FRAGMENT: RecordHeader = RecordHeader {
+    payload_bytes: 0,
+    kind: RecordKind::Fragment,
+    flags: 0,
+    incarnation: Incarnation(0),
+    source: Rank(0),
+    ssn: Ssn(0),
+    context: 0,
+    tag: 0,
+    extent: 0,
+};
+
 /// A log that is being written.
 pub struct Writing {
     pub key: LogKey,
@@ -51,25 +63,20 @@ impl Writing {
     /// Appends one record. A fragment may be cut; how much of it was written.
     pub fn record(&mut self, kind: RecordKind, ssn: u64, extent: u64, payload: &[u8]) -> usize {
         let whole = kind != RecordKind::Fragment;
-        let mut reservation = self
-            .log
-            .reserve(&mut self.arena, payload.len(), whole)
-            .expect("room");
-        let bytes = reservation.payload_bytes();
-        let to = self.log.payload_mut(&self.arena, &mut reservation);
-        to.copy_from_slice(&payload[..bytes]);
         let header = RecordHeader {
-            payload_bytes: 0,
             kind,
-            flags: 0,
-            incarnation: Incarnation(0),
-            source: Rank(0),
             ssn: Ssn(ssn),
             context: 7,
             tag: -3,
             extent,
+            ..FRAGMENT
         };
-        let frame = self.log.append(&self.arena, reservation, header);
+        let fill = |place: &mut [u8]| place.copy_from_slice(&payload[..place.len()]);
+        let frame = self
+            .log
+            .append(&mut self.arena, payload.len(), whole, header, fill)
+            .expect("room");
+        let bytes = frame.payload_bytes();
         frame.publish(self.arena.region());
         self.records.push(Written {
             kind,
@@ -89,7 +96,11 @@ impl Writing {
     /// Begins a new chunk, which holds nothing yet.
     pub fn end_chunk(&mut self) {
         let longest = ChannelLog::PAYLOAD_BYTES_MAX;
-        drop(self.log.reserve(&mut self.arena, longest, true));
+        let arena = &mut self.arena;
+        drop(
+            self.log
+                .append_if(arena, longest, true, FRAGMENT, |_, _| false),
+        );
     }
 
     /// Seals the next `count` complete chunks, or as many as there are; their
@@ -116,22 +127,8 @@ impl Writing {
         let mut other = log_of(key(9));
         for _ in 0..count {
             let longest = ChannelLog::PAYLOAD_BYTES_MAX;
-            drop(other.reserve(&mut self.arena, longest, true));
-            let reservation = other.reserve(&mut self.arena, longest, true).expect("room");
-            let header = RecordHeader {
-                payload_bytes: 0,
-                kind: RecordKind::Fragment,
-                flags: 0,
-                incarnation: Incarnation(0),
-                source: Rank(0),
-                ssn: Ssn(0),
-                context: 0,
-                tag: 0,
-                extent: 0,
-            };
-            other
-                .append(&self.arena, reservation, header)
-                .publish(self.arena.region());
+            let frame = other.append(&mut self.arena, longest, true, FRAGMENT, |_| {});
+            frame.expect("room").publish(self.arena.region());
         }
     }
 

@@ -149,24 +149,24 @@ impl Channel {
         bytes: u64,
     ) -> Option<u64> {
         let wanted = bytes.min(ChannelLog::PAYLOAD_BYTES_MAX as u64) as usize;
-        let mut reservation = match self.log.reserve(arena, wanted, wanted == 0) {
-            Ok(reservation) => reservation,
-            Err(error) => return self.assert_refused(arena, &error),
-        };
         let seed = (self.records.len() as u64) << 20 | u64::from(self.destination.0);
-        fill(self.log.payload_mut(arena, &mut reservation), seed);
-        let header = self.log.stamp(RecordHeader {
-            payload_bytes: reservation.payload_bytes() as u32,
+        let mut header = RecordHeader {
+            payload_bytes: 0,
             kind,
             flags: (seed >> 20) as u16 & RecordHeader::WANT_ACK,
-            incarnation: Incarnation(0),
-            source: Rank(0),
+            incarnation: INCARNATION,
+            source: SOURCE,
             ssn,
             context: seed as u32,
             tag: -(ssn.0 as i32),
             extent,
-        });
-        let frame = self.log.append(arena, reservation, header);
+        };
+        let lures = |place: &mut [u8]| fill(place, seed);
+        let frame = match self.log.append(arena, wanted, wanted == 0, header, lures) {
+            Ok(frame) => frame,
+            Err(error) => return self.assert_refused(arena, &error),
+        };
+        header.payload_bytes = frame.payload_bytes() as u32;
         self.records.push(Expected {
             header,
             seed,

@@ -21,8 +21,6 @@ struct Story {
 }
 
 fn append(log: &mut ChannelLog, arena: &mut Arena, ssn: u64, bytes: usize) -> usize {
-    let reservation = log.reserve(arena, bytes, bytes == 0).expect("room");
-    let payload_bytes = reservation.payload_bytes();
     let header = RecordHeader {
         payload_bytes: 0,
         kind: RecordKind::Fragment,
@@ -34,9 +32,10 @@ fn append(log: &mut ChannelLog, arena: &mut Arena, ssn: u64, bytes: usize) -> us
         tag: 0,
         extent: 0,
     };
-    let frame = log.append(arena, reservation, header);
+    let frame = log.append(arena, bytes, bytes == 0, header, |_| {});
+    let frame = frame.expect("room");
     frame.publish(arena.region());
-    payload_bytes
+    frame.payload_bytes()
 }
 
 impl Story {

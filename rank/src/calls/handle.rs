@@ -62,7 +62,7 @@ impl Handle {
 
     /// A send; `id`: unless it is complete.
     #[inline]
-    pub(super) fn send(posted_at: Clock, outcome: Outcome, id: Option<RequestId>) -> Self {
+    pub fn send(posted_at: Clock, outcome: Outcome, id: Option<RequestId>) -> Self {
         Self(State::Send {
             posted_at,
             outcome,

@@ -47,45 +47,48 @@ pub fn try_some<H: Handles + ?Sized>(
     engine: &mut Engine<impl Protocol>,
     clock: Clock,
     handles: &mut H,
-) -> Option<Vec<(usize, Outcome)>> {
-    let answer = test_some(engine, clock, handles);
+    ended: impl FnMut(usize, Outcome),
+) -> Option<usize> {
+    let answer = test_some(engine, clock, handles, ended);
     told::awaited(engine, clock, answer)
 }
 
-/// A test for some: all that have ended, by index, if any has. They are null
-/// then. If it is told nothing, the caller says that it
-/// [found nothing](super::found_nothing).
+/// A test for some: gives all that have ended, by index, to `ended`, and returns how
+/// many there are, if any. They are null then. If it is told nothing, the caller says
+/// that it [found nothing](super::found_nothing).
 pub fn test_some<H: Handles + ?Sized>(
     engine: &mut Engine<impl Protocol>,
     clock: Clock,
     handles: &mut H,
-) -> Answer<Vec<(usize, Outcome)>> {
+    mut ended: impl FnMut(usize, Outcome),
+) -> Answer<usize> {
     if engine.is_told(clock) {
-        return told::test_some(engine, clock, handles);
+        return told::test_some(engine, clock, handles, ended);
     }
     if first_ended(engine, handles).is_none() {
         return Answer::Nothing;
     }
-    let ended: Vec<(usize, Outcome)> = all(handles)
-        .enumerate()
-        .filter_map(|(index, handle)| Some((index, handle.outcome(engine)?)))
-        .collect();
-    let indices: Vec<usize> = ended.iter().map(|(index, _)| *index).collect();
-    note(engine, clock, handles, &indices);
-    indices
-        .iter()
-        .for_each(|index| end(engine, handles, *index));
-    Answer::Told(ended)
+    note(engine, clock, handles);
+    let mut count = 0;
+    for index in 0..handles.count() {
+        if let Some(outcome) = handles.get(index).outcome(engine) {
+            end(engine, handles, index);
+            ended(index, outcome);
+            count += 1;
+        }
+    }
+    Answer::Told(count)
 }
 
-/// A wait for all: how they ended, in their order, `None` of null ones; only when
-/// all have. They are null then.
+/// A wait for all: gives to `ended` how each has ended, by index, but for null ones;
+/// only when all have. They are null then.
 #[inline]
 pub fn try_all<H: Handles + ?Sized>(
     engine: &mut Engine<impl Protocol>,
     handles: &mut H,
-) -> Option<Vec<Option<Outcome>>> {
-    has_all_ended(engine, handles).then(|| end_all(engine, handles))
+    ended: impl FnMut(usize, Outcome),
+) -> Option<()> {
+    has_all_ended(engine, handles).then(|| end_all(engine, handles, ended))
 }
 
 /// A test of all, as [`try_all`]. If it is told nothing, the caller says that it
@@ -94,21 +97,20 @@ pub fn test_all<H: Handles + ?Sized>(
     engine: &mut Engine<impl Protocol>,
     clock: Clock,
     handles: &mut H,
-) -> Answer<Vec<Option<Outcome>>> {
-    if engine.is_told(clock) && !are_null(handles) {
-        return told::test_all(engine, clock, handles);
+    ended: impl FnMut(usize, Outcome),
+) -> Answer<()> {
+    let are_null = are_null(handles);
+    if engine.is_told(clock) && !are_null {
+        return told::test_all(engine, clock, handles, ended);
     }
     if !has_all_ended(engine, handles) {
         return Answer::Nothing;
     }
-    let indices: Vec<usize> = (0..handles.count())
-        .filter(|index| !handles.get(*index).is_null())
-        .collect();
     // Of null requests only: deterministic.
-    if !indices.is_empty() {
-        note(engine, clock, handles, &indices);
+    if !are_null {
+        note(engine, clock, handles);
     }
-    Answer::Told(end_all(engine, handles))
+    Answer::Told(end_all(engine, handles, ended))
 }
 
 #[inline]
@@ -134,10 +136,14 @@ fn has_all_ended<H: Handles + ?Sized>(engine: &Engine<impl Protocol>, handles: &
 pub(super) fn end_all<H: Handles + ?Sized>(
     engine: &mut Engine<impl Protocol>,
     handles: &mut H,
-) -> Vec<Option<Outcome>> {
-    let outcomes = all(handles).map(|handle| handle.outcome(engine)).collect();
-    (0..handles.count()).for_each(|index| end(engine, handles, index));
-    outcomes
+    mut ended: impl FnMut(usize, Outcome),
+) {
+    for index in 0..handles.count() {
+        if let Some(outcome) = handles.get(index).outcome(engine) {
+            end(engine, handles, index);
+            ended(index, outcome);
+        }
+    }
 }
 
 #[inline]
@@ -151,21 +157,12 @@ pub(super) fn end<H: Handles + ?Sized>(
     handles.clear(index);
 }
 
-/// Tells the protocol that a timing-dependent call ended these requests, all of
-/// them: a replay has to end the same ones.
-fn note<H: Handles + ?Sized>(
-    engine: &mut Engine<impl Protocol>,
-    clock: Clock,
-    handles: &H,
-    ended: &[usize],
-) {
-    if let [index] = ended {
-        return note_one(engine, clock, handles.get(*index));
-    }
-    let posted: Vec<Clock> = ended
-        .iter()
-        .filter_map(|index| handles.get(*index).posted_at())
-        .collect();
-    engine.note_completion(clock, &posted);
+/// Tells the protocol that a timing-dependent call ends the requests that have ended,
+/// all of them: a replay has to end the same ones.
+fn note<H: Handles + ?Sized>(engine: &mut Engine<impl Protocol>, clock: Clock, handles: &H) {
+    engine.note_completions(clock, |engine, requests| {
+        let ended = all(handles).filter(|handle| handle.outcome(engine).is_some());
+        requests.extend(ended.filter_map(Handle::posted_at));
+    });
     engine.operation_ended();
 }

@@ -60,8 +60,15 @@ pub(super) fn test_some<H: Handles + ?Sized>(
     engine: &mut Engine<impl Protocol>,
     clock: Clock,
     handles: &mut H,
-) -> Answer<Vec<(usize, Outcome)>> {
-    ended(engine, clock, handles, false)
+    mut give: impl FnMut(usize, Outcome),
+) -> Answer<usize> {
+    ended(engine, clock, handles, false).map(|ended| {
+        let count = ended.len();
+        ended
+            .into_iter()
+            .for_each(|(index, outcome)| give(index, outcome));
+        count
+    })
 }
 
 #[cold]
@@ -69,7 +76,8 @@ pub(super) fn test_all<H: Handles + ?Sized>(
     engine: &mut Engine<impl Protocol>,
     clock: Clock,
     handles: &mut H,
-) -> Answer<Vec<Option<Outcome>>> {
+    give: impl FnMut(usize, Outcome),
+) -> Answer<()> {
     let indices = match chosen(engine, clock, handles) {
         Answer::Told(indices) => indices,
         Answer::Nothing => return Answer::Nothing,
@@ -88,9 +96,9 @@ pub(super) fn test_all<H: Handles + ?Sized>(
     if !indices.iter().all(have_ended) {
         return Answer::NotYet;
     }
-    let outcomes = end_all(engine, handles);
+    end_all(engine, handles, give);
     engine.answered(clock);
-    Answer::Told(outcomes)
+    Answer::Told(())
 }
 
 /// Ends what records say that the call ended, when all of it has ended.

@@ -3,7 +3,7 @@
 //! ([`LogSaving`], [`LogLoading`]). LOG-5
 //!
 //! Bytes on a disk, or of another host: every read checks them, and never takes
-//! damage for a checkpoint (docs/checkpoint-parts.md). Where they are kept, and
+//! damage for a checkpoint (docs/formats/checkpoint-parts.md). Where they are kept, and
 //! what else is in a checkpoint, is others' affair.
 
 mod engine_part;

@@ -4,8 +4,21 @@ use crate::empty::{receive_buffer, send_buffer};
 use crate::pair::{Pair, Saw, from, to};
 use refrain_rank::calls::{self, Handle};
 use refrain_ring::{Clock, Rank};
-use refrain_transport::engine::SendTo;
+use refrain_transport::engine::{Outcome, SendTo};
 use refrain_transport::matching::Pattern;
+
+/// A wait for some: those that have ended, by index.
+fn try_some(
+    pair: &mut Pair,
+    clock: Clock,
+    handles: &mut [Handle],
+) -> Option<Vec<(usize, Outcome)>> {
+    let mut ended = Vec::new();
+    let give = |index, outcome| ended.push((index, outcome));
+    let count = calls::try_some(&mut pair.rank, clock, handles, give)?;
+    assert_eq!(count, ended.len());
+    Some(ended)
+}
 
 fn posted(handles: &[Handle]) -> Vec<Clock> {
     let posted = handles.iter().map(|handle| handle.posted_at());
@@ -20,11 +33,11 @@ fn a_wait_for_some_tells_of_all_that_it_ends() {
     let mut handles = [1, 2, 3, 4].map(|tag| pair.receive(tag));
     let clocks = posted(&handles);
     let clock = pair.rank.tick();
-    assert!(calls::try_some(&mut pair.rank, clock, &mut handles[..]).is_none());
+    assert_eq!(try_some(&mut pair, clock, &mut handles), None);
     assert_eq!(pair.seen(), [], "a wait that goes on is no event");
     [4, 2, 1].into_iter().for_each(|tag| pair.send(tag));
     pair.settle();
-    let ended = calls::try_some(&mut pair.rank, clock, &mut handles[..]).expect("three have");
+    let ended = try_some(&mut pair, clock, &mut handles).expect("three have");
     let indices: Vec<usize> = ended.iter().map(|(index, _)| *index).collect();
     assert_eq!(indices, [0, 1, 3]);
     let all_three = vec![clocks[0], clocks[1], clocks[3]];
@@ -63,9 +76,14 @@ fn a_wait_for_all_is_no_event_and_a_test_of_all_is() {
         pair.send(1);
         pair.settle();
         let clock = pair.rank.tick();
-        let ask = |pair: &mut Pair, handles: &mut [Handle]| match is_test {
-            true => calls::test_all(&mut pair.rank, clock, handles).told(),
-            false => calls::try_all(&mut pair.rank, handles),
+        let ask = |pair: &mut Pair, handles: &mut [Handle]| {
+            let mut ended = vec![None; handles.len()];
+            let give = |index: usize, outcome| ended[index] = Some(outcome);
+            let told = match is_test {
+                true => calls::test_all(&mut pair.rank, clock, handles, give).told(),
+                false => calls::try_all(&mut pair.rank, handles, give),
+            };
+            told.map(|()| ended)
         };
         assert_eq!(ask(&mut pair, &mut handles), None);
         assert!(!calls::are_null(&handles[..]), "all of them or none");
@@ -145,7 +163,7 @@ fn requests_of_a_scope_that_is_over_are_told_as_others_are() {
     assert_eq!(ended.map(|(at, _)| at), Some(1));
     assert_eq!(pair.seen(), [Saw::Completion(clock, vec![clocks[1]])]);
     let clock = pair.rank.tick();
-    let ended = calls::try_some(&mut pair.rank, clock, &mut handles[..]).expect("three have");
+    let ended = try_some(&mut pair, clock, &mut handles).expect("three have");
     let [receive, at_once, later] = ended[..] else {
         panic!("{ended:?}");
     };

@@ -197,7 +197,7 @@ fn other_requests_than_those_that_ended() {
         let mut handles = [0, 1, 2].map(|tag| player.receive(from(1, tag)));
         let clock = player.engine().tick();
         if tests_all {
-            let told = calls::test_all(player.engine(), clock, &mut handles[..]);
+            let told = calls::test_all(player.engine(), clock, &mut handles[..], |_, _| {});
             assert_eq!(told, Answer::NotYet);
             assert_diverged(&mut player, 4, "tests others for their common end now");
         } else {

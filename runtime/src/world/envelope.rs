@@ -9,14 +9,6 @@ use refrain_transport::matching::Pattern;
 /// Contexts from here on belong to the library.
 pub(super) const CONTEXT_RESERVED_MIN: u32 = refrain_rank::past::CONTEXT_RESERVED_MIN;
 
-/// Where a message goes: made by [`to`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Destination {
-    pub(super) rank: Rank,
-    pub(super) tag: i32,
-    pub(super) context: u32,
-}
-
 /// Where a message may come from: made by [`from`] and [`from_any`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Source {
@@ -26,11 +18,12 @@ pub struct Source {
 }
 
 /// To `rank`, with tag 0 in context 0.
-pub fn to(rank: u32) -> Destination {
-    Destination {
+pub fn to(rank: u32) -> SendTo {
+    SendTo {
         rank: Rank(rank),
         tag: 0,
         context: 0,
+        synchronous: false,
     }
 }
 
@@ -49,21 +42,6 @@ pub fn from_any() -> Source {
         rank: None,
         tag: Some(0),
         context: 0,
-    }
-}
-
-impl Destination {
-    /// With this tag.
-    #[must_use]
-    pub fn tag(self, tag: i32) -> Self {
-        Self { tag, ..self }
-    }
-
-    /// In this context: messages of different contexts never meet. Contexts
-    /// from 0xffff0000 on are the library's.
-    #[must_use]
-    pub fn context(self, context: u32) -> Self {
-        Self { context, ..self }
     }
 }
 
@@ -92,50 +70,16 @@ impl Source {
 
 impl World {
     #[inline]
-    pub(super) fn send_to(&self, to: Destination, synchronous: bool) -> Result<SendTo, Error> {
-        super::forked::check()?;
-        self.check_rank(to.rank)?;
-        check_context(to.context)?;
-        Ok(SendTo {
-            rank: to.rank,
-            context: to.context,
-            tag: to.tag,
-            synchronous,
-        })
-    }
-
-    #[inline]
     pub(super) fn pattern(&self, from: Source) -> Result<Pattern, Error> {
         if let Some(rank) = from.rank {
-            self.check_rank(rank)?;
+            self.check(rank, from.context)?;
+        } else {
+            self.check(self.rank, from.context)?;
         }
-        check_context(from.context)?;
         Ok(Pattern {
             context: from.context,
             source: from.rank,
             tag: from.tag,
         })
     }
-
-    #[inline]
-    fn check_rank(&self, rank: Rank) -> Result<(), Error> {
-        if rank.0 < self.size {
-            Ok(())
-        } else {
-            Err(Error::NoSuchRank {
-                rank,
-                last: self.size - 1,
-            })
-        }
-    }
-}
-
-#[inline]
-fn check_context(context: u32) -> Result<(), Error> {
-    if context < CONTEXT_RESERVED_MIN {
-        return Ok(());
-    }
-    Err(Error::Argument(format!(
-        "context {context:#x} is the library's: use one below {CONTEXT_RESERVED_MIN:#x}"
-    )))
 }

@@ -34,13 +34,19 @@ pub(super) fn watch() -> Result<(), Error> {
     check()
 }
 
+/// Whether this process is a child of the one that joined the job.
+#[inline]
+pub(super) fn is_child() -> bool {
+    IS_CHILD.load(Ordering::Relaxed)
+}
+
 /// Whether this process may call the library.
 ///
 /// # Errors
 /// In a child that was forked after [`World::init`](crate::World::init).
 #[inline]
 pub fn check() -> Result<(), Error> {
-    match IS_CHILD.load(Ordering::Relaxed) {
+    match is_child() {
         false => Ok(()),
         true => Err(Error::Forked),
     }

@@ -1,5 +1,6 @@
 //! [`World`]: a rank's view of its job, and MPI's blocking point-to-point
-//! operations. Requests live in a [`Scope`].
+//! operations. Requests live in a [`Scope`], or where their buffers are given by
+//! pointer, in the [table](requests) of the world.
 
 #![allow(
     unsafe_code,
@@ -13,11 +14,11 @@ mod forked;
 mod leaving;
 mod news;
 mod only;
-mod payload;
 mod peers;
 mod read_log;
 mod recovering;
 mod request;
+mod requests;
 mod scope;
 mod setup;
 mod status;
@@ -26,34 +27,36 @@ mod waiting;
 mod wishes;
 
 pub use checkpoint::{Checkpointed, Image, Restored};
-pub use envelope::{Destination, Source, from, from_any, to};
+pub use envelope::{Source, from, from_any, to};
 pub use forked::check as check_process;
-pub use payload::{Incoming, Outgoing};
 pub use read_log::Logged;
-pub use request::{Request, Status};
+pub use refrain_transport::engine::{Incoming, Outgoing, ReceiveBuffer, SendBuffer, SendTo};
+pub use request::{Ended, Request, Status};
+pub use requests::MessageHandle;
 pub use scope::Scope;
-pub(crate) use setup::default_bytes as default_log_bytes;
-pub(crate) use time::unix_ns;
 
 use crate::Error;
-use crate::control::ControlPlane;
 use crate::protocol::Engine;
-use crate::statistics::{EventStatistics, Statistics};
 use checkpoint::Checkpoints;
+use envelope::CONTEXT_RESERVED_MIN;
 use forked::OfThisProcess;
 use news::Attention;
 use only::Only;
 use peers::Peers;
 use recovering::Recovering;
+use refrain_job::control::ControlPlane;
+use refrain_job::statistics::{EventStatistics, Statistics};
 use refrain_rank::calls;
 use refrain_ring::{Clock, Incarnation, Rank};
-use refrain_transport::engine::{Matched, Outcome, ReceiveBuffer, RequestId, SendBuffer, Started};
+use refrain_transport::engine::{Matched, Outcome, RequestId, Started};
 use refrain_transport::protocol::Protocol as _;
+use request::{Entry, Table};
 use time::JobTime;
 use waiting::{LogWatch, Patience};
 
 /// A rank's view of its job. Not for concurrent callers: every operation takes
-/// `&mut self`, and the type is neither `Send` nor `Sync`.
+/// `&mut self`, and the type is not `Sync`. It may move to another thread between two
+/// calls.
 pub struct World {
     rank: Rank,
     size: u32,
@@ -73,10 +76,10 @@ pub struct World {
     recovering: Option<Recovering>,
     job_time: JobTime,
     barriers: u64,
-    scopes: u64,
+    requests: Table<Entry>,
+    messages: Table<Message>,
     /// Memory of the scope before, empty.
-    spare_begun: Vec<RequestId>,
-    /// Not shared with other threads either.
+    spare_begun: Vec<Request>,
     _only: Only,
 }
 
@@ -134,41 +137,46 @@ impl World {
     /// For a rank that does not exist, a full log, a broken fabric, the end of
     /// the job.
     #[inline]
-    pub fn send<'a>(
-        &mut self,
-        data: impl Into<Outgoing<'a>>,
-        to: Destination,
-    ) -> Result<(), Error> {
-        self.send_and_wait(data.into(), to, false)
+    pub fn send<'a>(&mut self, data: impl Into<Outgoing<'a>>, to: SendTo) -> Result<(), Error> {
+        self.check(to.rank, to.context)?;
+        // SAFETY: `data` is borrowed until this call returns, and by then the
+        // send is done or detached.
+        let buffer = unsafe { data.into().lent() };
+        match self.engine.start_send(buffer, to)? {
+            Started::Done(_) => Ok(()),
+            Started::Pending(id) => self.finish(id).map(|_| ()),
+        }
     }
 
     /// Sends and returns when the receiver has matched the message.
     ///
     /// # Errors
     /// As [`World::send`].
-    pub fn ssend<'a>(
-        &mut self,
-        data: impl Into<Outgoing<'a>>,
-        to: Destination,
-    ) -> Result<(), Error> {
-        self.send_and_wait(data.into(), to, true)
+    pub fn ssend<'a>(&mut self, data: impl Into<Outgoing<'a>>, to: SendTo) -> Result<(), Error> {
+        self.send(data, to.synchronous())
     }
 
+    /// Whether messages to a rank, in this context, may be sent or received.
     #[inline]
-    fn send_and_wait(
-        &mut self,
-        data: Outgoing<'_>,
-        to: Destination,
-        synchronous: bool,
-    ) -> Result<(), Error> {
-        let to = self.send_to(to, synchronous)?;
-        // SAFETY: `data` is borrowed until this call returns, and by then the
-        // send is done or detached.
-        let buffer = unsafe { send_buffer(&data) };
-        match self.engine.start_send(buffer, to)? {
-            Started::Done(_) => Ok(()),
-            Started::Pending(id) => self.finish(id).map(|_| ()),
+    fn check(&self, rank: Rank, context: u32) -> Result<(), Error> {
+        if (rank.0 < self.size) & (context < CONTEXT_RESERVED_MIN) & !forked::is_child() {
+            return Ok(());
         }
+        Err(self.refused(rank, context))
+    }
+
+    #[cold]
+    fn refused(&self, rank: Rank, context: u32) -> Error {
+        if forked::is_child() {
+            return Error::Forked;
+        }
+        if rank.0 >= self.size {
+            let last = self.size - 1;
+            return Error::NoSuchRank { rank, last };
+        }
+        Error::Argument(format!(
+            "context {context:#x} is the library's: use one below {CONTEXT_RESERVED_MIN:#x}"
+        ))
     }
 
     /// Receives the earliest message that fits, waiting for it.
@@ -185,7 +193,7 @@ impl World {
         let pattern = self.pattern(from)?;
         // SAFETY: the buffer is borrowed until this call returns, and by then
         // the receive is done or detached.
-        let buffer = unsafe { receive_buffer(&buffer.into()) };
+        let buffer = unsafe { buffer.into().lent() };
         let id = self.engine.start_receive(buffer, pattern);
         self.finish(id)
     }
@@ -197,16 +205,17 @@ impl World {
     pub fn sendrecv<'a, 'b>(
         &mut self,
         data: impl Into<Outgoing<'a>>,
-        to: Destination,
+        to: SendTo,
         buffer: impl Into<Incoming<'b>>,
         from: Source,
     ) -> Result<Status, Error> {
-        let (to, pattern) = (self.send_to(to, false)?, self.pattern(from)?);
+        self.check(to.rank, to.context)?;
+        let pattern = self.pattern(from)?;
         // SAFETY: as in `recv`.
-        let room = unsafe { receive_buffer(&buffer.into()) };
+        let room = unsafe { buffer.into().lent() };
         let receive = self.engine.start_receive(room, pattern);
-        // SAFETY: as in `send_and_wait`.
-        let data = unsafe { send_buffer(&data.into()) };
+        // SAFETY: as in `send`.
+        let data = unsafe { data.into().lent() };
         let sent = match self.engine.start_send(data, to) {
             Ok(Started::Done(_)) => Ok(()),
             Ok(Started::Pending(id)) => self.finish(id).map(|_| ()),
@@ -280,7 +289,7 @@ impl World {
         message: Message,
     ) -> Result<Status, Error> {
         // SAFETY: as in `recv`.
-        let buffer = unsafe { receive_buffer(&buffer.into()) };
+        let buffer = unsafe { buffer.into().lent() };
         let id = self.engine.start_matched_receive(buffer, message.matched);
         self.finish(id)
     }
@@ -392,39 +401,5 @@ impl core::fmt::Debug for World {
 /// A request's end as the program sees it.
 #[inline]
 fn status_of(outcome: Outcome) -> Result<Status, Error> {
-    match outcome.truncated_to {
-        None => Ok(outcome.status.into()),
-        Some(buffer_bytes) => Err(Error::Truncated {
-            source_rank: outcome.status.source,
-            tag: outcome.status.tag,
-            message_bytes: outcome.status.bytes,
-            buffer_bytes,
-        }),
-    }
-}
-
-/// # Safety
-/// The data must outlive the send, or the send be detached before.
-#[inline]
-unsafe fn send_buffer(data: &Outgoing<'_>) -> SendBuffer {
-    // SAFETY: the caller's promise; `Outgoing` has checked the layout's span.
-    unsafe {
-        match data.layout {
-            None => SendBuffer::bytes(data.base, data.bytes),
-            Some(layout) => SendBuffer::laid_out(data.base, layout),
-        }
-    }
-}
-
-/// # Safety
-/// The room must outlive the receive, or the receive be detached before.
-#[inline]
-unsafe fn receive_buffer(room: &Incoming<'_>) -> ReceiveBuffer {
-    // SAFETY: the caller's promise; `Incoming` has checked the layout's span.
-    unsafe {
-        match room.layout {
-            None => ReceiveBuffer::bytes(room.base, room.bytes),
-            Some(layout) => ReceiveBuffer::laid_out(room.base, layout),
-        }
-    }
+    Ended::new(0, outcome).status()
 }

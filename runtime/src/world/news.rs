@@ -7,8 +7,8 @@
 use super::World;
 use super::peers::Published;
 use crate::Error;
-use crate::control::News;
 use core::time::Duration;
+use refrain_job::control::News;
 use refrain_ring::{Incarnation, Rank};
 use refrain_transport::engine::EngineError;
 use std::time::Instant;
@@ -73,7 +73,7 @@ impl World {
             // Its own next life has connections again.
             EngineError::Closed { .. } if self.attention.peers_may_return => {
                 return match &mut self.control {
-                    Some(control) => Err(control.ask_for_next_life(self.rank)),
+                    Some(control) => Err(control.ask_for_next_life(self.rank).into()),
                     None => Err(error.into()),
                 };
             }

@@ -1,27 +1,50 @@
 //! One world at a time: a scope lends the world that its requests belong to, and
-//! with a second one at hand the two could be swapped under it.
+//! with a second one at hand the two could be swapped under it. And why a world
+//! may move to another thread.
 
+#![allow(unsafe_code, reason = "declares that a world may move between threads")]
+
+use super::World;
 use crate::Error;
-use std::cell::Cell;
-use std::marker::PhantomData;
+use core::sync::atomic::{AtomicBool, Ordering};
 
-thread_local! {
-    /// A world of this thread exists. No world leaves its thread.
-    static EXISTS: Cell<bool> = const { Cell::new(false) };
-}
+/// A world of this process exists.
+static EXISTS: AtomicBool = AtomicBool::new(false);
 
-/// Held by the only world of a thread.
+// SAFETY: a world is used by one thread at a time, since every operation borrows it
+// exclusively, and nothing that it consists of belongs to a thread:
+//
+// - Fabric, disk and records are behind traits that simulators implement too, on
+//   one thread. Those of a world are `Send`: `setup` boxes them so.
+// - Reference counts that are not atomic (chunks that the log's arena lends,
+//   mailboxes of reads of the log) have all their owners inside the engine, or in
+//   calls that borrow the world until they return: they move with it.
+// - The arena's function that takes memory holds the segment alone, which is
+//   `Send`.
+// - Buffers of requests are memory of the program, by pointer. Those of blocking
+//   calls are given back before the call returns. A scope borrows the world, so
+//   that it cannot move meanwhile; and whoever lends a buffer by pointer
+//   (`SendBuffer::bytes`, `ReceiveBuffer::bytes`) promises that no thread touches it until the
+//   request has ended.
+// - Providers of libfabric are asked for `FI_THREAD_DOMAIN`: accesses exclude each
+//   other, from whatever thread. Objects of libibverbs are usable from any.
+// - The disk's ring of one issuer is used by the disk's own thread. `membarrier` is
+//   registered for the process, and a sleeper waits by a word in memory or by
+//   poll(2).
+unsafe impl Send for World {}
+
+/// Held by the only world of a process.
 #[derive(Debug)]
-pub(super) struct Only(PhantomData<*const ()>);
+pub(super) struct Only(());
 
 impl Only {
     /// # Errors
     /// When there is one.
     pub(super) fn claim() -> Result<Self, Error> {
-        match EXISTS.replace(true) {
-            false => Ok(Self(PhantomData)),
+        match EXISTS.swap(true, Ordering::Acquire) {
+            false => Ok(Self(())),
             true => Err(Error::Config(
-                "World::init was called while there is a world already: a process is one rank; pass that world on to whoever needs it, or end it with World::finalize first"
+                "World::init was called while there is a world already: a process is one rank; pass that world on to whatever needs it, or end it with World::finalize first"
                     .into(),
             )),
         }
@@ -30,7 +53,7 @@ impl Only {
 
 impl Drop for Only {
     fn drop(&mut self) {
-        EXISTS.set(false);
+        EXISTS.store(false, Ordering::Release);
     }
 }
 
@@ -38,11 +61,23 @@ impl Drop for Only {
 mod tests {
     use crate::World;
 
+    fn is_send<T: Send>() {}
+
     #[test]
-    fn there_is_one_world_at_a_time() {
-        let first = World::init().expect("a job of one rank");
+    fn there_is_one_world_at_a_time_on_whatever_thread() {
+        is_send::<World>();
+        let mut first = World::init().expect("a job of one rank");
         let error = World::init().expect_err("there is one");
         assert!(error.to_string().contains("World::finalize"), "{error}");
+        let first = std::thread::spawn(move || {
+            World::init().expect_err("there is one in the process");
+            first.send(&[7], crate::to(0)).expect("it fits the log");
+            first
+        });
+        let mut first = first.join().expect("it does not panic");
+        let mut byte = [0];
+        first.recv(&mut byte, crate::from(0)).expect("it was sent");
+        assert_eq!(byte, [7]);
         first.finalize().expect("nothing is under way");
         let second = World::init().expect("the first has ended");
         drop(second);

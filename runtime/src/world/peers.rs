@@ -1,8 +1,8 @@
 //! How the other ranks are reached, from what they publish of themselves.
 
 use crate::Error;
-use crate::control::card::Card;
-use crate::control::host::HostIdentity;
+use refrain_job::control::card::Card;
+use refrain_job::control::host::HostIdentity;
 use refrain_ring::{Incarnation, Rank};
 use refrain_transport::fabric::network::address::NetworkAddress;
 use refrain_transport::fabric::{Address, FabricError, mixed};

@@ -2,8 +2,8 @@
 
 use super::World;
 use crate::Error;
-use crate::control::message::{DifferenceFigures, RecoveryFigures, ReplayFigures};
 use crate::protocol::Engine;
+use refrain_job::control::message::{DifferenceFigures, RecoveryFigures, ReplayFigures};
 use refrain_ring::{Clock, Rank};
 use std::time::{Duration, Instant};
 
@@ -138,7 +138,7 @@ impl World {
         figures.differing_bytes = comparison.differing_bytes;
         figures.first_difference = comparison.first.as_ref().map(DifferenceFigures::from);
         match &mut self.control {
-            Some(control) => control.tell_recovered(figures),
+            Some(control) => Ok(control.tell_recovered(figures)?),
             None => Ok(()),
         }
     }

@@ -1,11 +1,16 @@
-//! Requests and what is known of messages.
+//! Requests: handles to entries of a table, and what is known of messages.
 
+#[cfg(test)]
+mod tests;
+
+use crate::Error;
 use refrain_rank::calls::{Handle, Handles};
 use refrain_ring::Rank;
-use refrain_transport::engine::{self, RequestId};
+use refrain_transport::engine::{self, Outcome, ReceiveBuffer, SendBuffer, SendTo};
+use refrain_transport::matching::Pattern;
 
 /// What is known of a message that was received, sent or found.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Status {
     /// Its sender (of a send: its receiver).
     pub source: Rank,
@@ -35,25 +40,258 @@ impl From<engine::Status> for Status {
     }
 }
 
-/// A request of a [`Scope`](super::Scope). It is null once its completion has
-/// been told; a persistent one is inactive then, and can be started again.
-///
-/// One that is kept beyond its scope is complete: a send as it would have been, a
-/// receive as a cancelled one.
+/// How one of several requests ended.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Ended {
+    /// Which request of the call.
+    pub index: usize,
+    /// What is known of its message.
+    pub status: Status,
+    /// The message was longer than the receive's buffer, which has this many bytes:
+    /// the rest is lost.
+    pub truncated_to: Option<u64>,
+}
+
+impl Ended {
+    #[inline]
+    pub(super) fn new(index: usize, outcome: Outcome) -> Self {
+        Self {
+            index,
+            status: outcome.status.into(),
+            truncated_to: outcome.truncated_to,
+        }
+    }
+
+    /// The status of a whole message.
+    ///
+    /// # Errors
+    /// [`Error::Truncated`].
+    #[inline]
+    pub fn status(&self) -> Result<Status, Error> {
+        match self.truncated_to {
+            None => Ok(self.status),
+            Some(buffer_bytes) => Err(Error::Truncated {
+                source_rank: self.status.source,
+                tag: self.status.tag,
+                message_bytes: self.status.bytes,
+                buffer_bytes,
+            }),
+        }
+    }
+}
+
+/// Names an entry of a [`Table`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(C)]
+pub struct Key {
+    /// Of all entries that the table ever had, from 1: none comes again. 0: null.
+    serial: u64,
+    slot: u64,
+}
+
+/// A request of a [`World`](super::World): a number that the world looks up. It is
+/// null once its completion has been returned; copies that are used after that are
+/// refused. A persistent request stays, inactive, and can be started again.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(transparent)]
+pub struct Request(pub(super) Key);
+
+impl Request {
+    /// A request that stands for nothing.
+    pub const NULL: Self = Self(Key { serial: 0, slot: 0 });
+
+    /// A request that stands for nothing.
+    pub fn null() -> Self {
+        Self::NULL
+    }
+
+    /// Whether it stands for nothing.
+    #[inline]
+    pub fn is_null(&self) -> bool {
+        *self == Self::NULL
+    }
+}
+
+/// Values by key. Keys of values that were removed are recognised.
 #[derive(Debug)]
-pub struct Request {
-    pub(super) handle: Handle,
-    /// Scope and number of the template of a persistent request.
-    pub(super) template: Option<(u64, usize)>,
+pub(super) struct Table<T> {
+    slots: Vec<Slot<T>>,
+    free: Vec<usize>,
+    made: u64,
 }
 
-/// The requests of one call, and those that their scope has begun.
-pub(super) struct Held<'a> {
+#[derive(Debug)]
+struct Slot<T> {
+    serial: u64,
+    /// `None`: free.
+    value: Option<T>,
+}
+
+impl<T> Table<T> {
+    /// An empty table, of which an earlier life has given this many keys.
+    pub fn after(made: u64) -> Self {
+        Self {
+            slots: Vec::new(),
+            free: Vec::new(),
+            made,
+        }
+    }
+
+    /// Keys given so far.
+    pub fn made(&self) -> u64 {
+        self.made
+    }
+
+    /// Values in the table.
+    pub fn count(&self) -> usize {
+        self.slots.len() - self.free.len()
+    }
+
+    #[inline]
+    pub fn insert(&mut self, value: T) -> Key {
+        self.made += 1;
+        let slot = Slot {
+            serial: self.made,
+            value: Some(value),
+        };
+        let index = match self.free.pop() {
+            Some(index) => {
+                self.slots[index] = slot;
+                index
+            }
+            None => {
+                self.slots.push(slot);
+                self.slots.len() - 1
+            }
+        };
+        Key {
+            serial: self.made,
+            slot: index as u64,
+        }
+    }
+
+    #[inline]
+    pub fn get(&self, key: Key) -> Option<&T> {
+        let slot = self.slots.get(usize::try_from(key.slot).ok()?)?;
+        slot.value.as_ref().filter(|_| slot.serial == key.serial)
+    }
+
+    #[inline]
+    pub fn get_mut(&mut self, key: Key) -> Option<&mut T> {
+        let slot = self.slots.get_mut(usize::try_from(key.slot).ok()?)?;
+        slot.value.as_mut().filter(|_| slot.serial == key.serial)
+    }
+
+    #[inline]
+    pub fn remove(&mut self, key: Key) -> Option<T> {
+        self.get(key)?;
+        let index = key.slot as usize;
+        self.free.push(index);
+        self.slots[index].value.take()
+    }
+}
+
+/// A request in the table.
+#[derive(Debug)]
+pub(super) struct Entry {
+    /// Null: persistent, and inactive.
+    pub handle: Handle,
+    /// What a persistent request does at each start.
+    pub template: Option<Box<Template>>,
+    /// The present call names it.
+    is_named: bool,
+}
+
+#[derive(Debug)]
+pub(super) enum Template {
+    Send { data: SendBuffer, to: SendTo },
+    Receive { room: ReceiveBuffer, from: Pattern },
+}
+
+impl Entry {
+    #[inline]
+    pub fn once(handle: Handle) -> Self {
+        Self {
+            handle,
+            template: None,
+            is_named: false,
+        }
+    }
+
+    pub fn persistent(template: Template) -> Self {
+        Self {
+            handle: Handle::NULL,
+            template: Some(Box::new(template)),
+            is_named: false,
+        }
+    }
+}
+
+impl Table<Entry> {
+    /// The operation of a request; null for one that stands for nothing or is
+    /// inactive.
+    ///
+    /// # Errors
+    /// [`Error::Request`].
+    #[inline]
+    pub fn operation(&self, request: Request) -> Result<Handle, Error> {
+        match self.get(request.0) {
+            Some(entry) => Ok(entry.handle),
+            None if request.is_null() => Ok(Handle::NULL),
+            None => Err(Error::Request { index: 0 }),
+        }
+    }
+
+    /// Whether there is something to wait for.
+    #[inline]
+    pub fn is_active(&self, request: Request) -> bool {
+        let entry = self.get(request.0);
+        entry.is_some_and(|entry| !entry.handle.is_null())
+    }
+
+    /// Each of them must be null or in the table, and named once.
+    ///
+    /// # Errors
+    /// [`Error::Request`].
+    pub fn check(&mut self, requests: &[Request]) -> Result<(), Error> {
+        let name = |request: &Request| match self.get_mut(request.0) {
+            Some(entry) => !core::mem::replace(&mut entry.is_named, true),
+            None => request.is_null(),
+        };
+        let good = requests.iter().map(name).take_while(|is_good| *is_good);
+        let good = good.count();
+        for request in &requests[..good] {
+            if let Some(entry) = self.get_mut(request.0) {
+                entry.is_named = false;
+            }
+        }
+        match good == requests.len() {
+            true => Ok(()),
+            false => Err(Error::Request { index: good }),
+        }
+    }
+
+    /// The end of its operation has been returned: it is null, or inactive.
+    #[inline]
+    pub fn end(&mut self, request: &mut Request) {
+        let Some(entry) = self.get_mut(request.0) else {
+            return;
+        };
+        entry.handle = Handle::NULL;
+        if entry.template.is_none() {
+            self.remove(request.0);
+            *request = Request::NULL;
+        }
+    }
+}
+
+/// The requests of one call.
+pub(super) struct Chosen<'a> {
+    pub table: &'a mut Table<Entry>,
     pub requests: &'a mut [Request],
-    pub begun: &'a mut Vec<RequestId>,
 }
 
-impl Handles for Held<'_> {
+impl Handles for Chosen<'_> {
     #[inline]
     fn count(&self) -> usize {
         self.requests.len()
@@ -61,39 +299,12 @@ impl Handles for Held<'_> {
 
     #[inline]
     fn get(&self, index: usize) -> &Handle {
-        &self.requests[index].handle
+        let entry = self.table.get(self.requests[index].0);
+        entry.map_or(&Handle::NULL, |entry| &entry.handle)
     }
 
     #[inline]
     fn clear(&mut self, index: usize) {
-        let handle = &mut self.requests[index].handle;
-        if let Some(id) = handle.id() {
-            forget(self.begun, id);
-        }
-        *handle = Handle::NULL;
-    }
-}
-
-/// The request is over: its scope need not wait for it.
-#[inline]
-pub(super) fn forget(begun: &mut Vec<RequestId>, id: RequestId) {
-    if begun.last() == Some(&id) {
-        begun.pop();
-    }
-}
-
-impl Request {
-    /// A request that stands for nothing.
-    pub fn null() -> Self {
-        Self {
-            handle: Handle::NULL,
-            template: None,
-        }
-    }
-
-    /// Whether there is nothing to wait for: null, or persistent and inactive.
-    #[inline]
-    pub fn is_null(&self) -> bool {
-        self.handle.is_null()
+        self.table.end(&mut self.requests[index]);
     }
 }

@@ -9,46 +9,24 @@
     reason = "lends buffers to the engine for the time of the scope"
 )]
 
-use super::request::{Held, forget};
-use super::{
-    Destination, Incoming, Message, Outgoing, Request, Source, Status, World, receive_buffer,
-    send_buffer, status_of,
-};
+use super::{Ended, Incoming, Message, Outgoing, Request, SendTo, Source, Status, World};
 use crate::Error;
 use core::marker::PhantomData;
-use refrain_rank::calls::{self, Handle};
-use refrain_transport::engine::{Outcome, RequestId};
 
-/// Non-blocking operations on buffers that live as long as `'env`.
+/// Non-blocking operations on buffers that live as long as `'env`. Its requests end
+/// with it: then their handles are over.
 #[derive(Debug)]
 pub struct Scope<'s, 'env> {
     world: &'s mut World,
-    /// Requests begun here; those that are over are swept out now and then.
-    begun: Vec<RequestId>,
+    /// Operations begun here; those that are over are swept out now and then.
+    begun: Vec<Request>,
     sweep_at: usize,
-    /// Its requests outlive it.
-    lasts: bool,
-    /// Tells this scope's persistent requests from those of others.
-    serial: u64,
-    templates: Vec<Template<'env>>,
+    /// Persistent requests.
+    prepared: Vec<Request>,
     env: PhantomData<core::cell::Cell<&'env mut ()>>,
 }
 
-/// What a persistent request does at each start.
-#[derive(Debug)]
-enum Template<'env> {
-    Send {
-        data: Outgoing<'env>,
-        to: Destination,
-        synchronous: bool,
-    },
-    Receive {
-        room: Incoming<'env>,
-        from: Source,
-    },
-}
-
-/// Requests begun before the first sweep.
+/// Operations begun before the first sweep.
 const SWEEP_MIN: usize = 64;
 
 impl World {
@@ -74,44 +52,26 @@ impl World {
         &mut self,
         f: impl FnOnce(&mut Scope<'_, 'env>) -> Result<R, Error>,
     ) -> Result<R, Error> {
-        let mut scope = self.begin_scope(false);
-        let result = f(&mut scope)?;
-        scope.finish_rest()?;
-        Ok(result)
-    }
-
-    /// A scope whose requests go on when it ends: they can be given to any later
-    /// scope of this world. For programs that keep requests from one call to the
-    /// next, which is why the buffers live for ever; a program in another language
-    /// answers for its own ([`Incoming::raw`]). Persistent requests end with the
-    /// scope.
-    pub fn lasting_scope(&mut self) -> Scope<'_, 'static> {
-        self.begin_scope(true)
-    }
-
-    #[inline]
-    fn begin_scope<'env>(&mut self, lasts: bool) -> Scope<'_, 'env> {
-        self.scopes += 1;
         let begun = core::mem::take(&mut self.spare_begun);
-        Scope {
-            serial: self.scopes,
+        let mut scope = Scope {
             world: self,
             begun,
             sweep_at: SWEEP_MIN,
-            lasts,
-            templates: Vec::new(),
+            prepared: Vec::new(),
             env: PhantomData,
-        }
+        };
+        let result = f(&mut scope)?;
+        scope.finish_rest()?;
+        Ok(result)
     }
 }
 
 impl Drop for Scope<'_, '_> {
     /// Also after a panic: no request keeps a buffer beyond the scope.
     fn drop(&mut self) {
-        for id in self.begun.drain(..) {
-            if !self.lasts {
-                self.world.engine.detach(id);
-            }
+        for mut request in self.begun.drain(..).chain(self.prepared.drain(..)) {
+            // It may have ended already.
+            let _ = self.world.free(&mut request);
         }
         // Its memory serves the next scope: a warm scope allocates nothing.
         self.world.spare_begun = core::mem::take(&mut self.begun);
@@ -129,16 +89,11 @@ impl<'env> Scope<'_, 'env> {
     /// # Errors
     /// As [`World::send`].
     #[inline]
-    pub fn isend(
-        &mut self,
-        data: impl Into<Outgoing<'env>>,
-        to: Destination,
-    ) -> Result<Request, Error> {
-        let handle = self.begin_send(&data.into(), to, false)?;
-        Ok(Request {
-            handle,
-            template: None,
-        })
+    pub fn isend(&mut self, data: impl Into<Outgoing<'env>>, to: SendTo) -> Result<Request, Error> {
+        // SAFETY: the data outlives the scope, and the scope the request.
+        let data = unsafe { data.into().lent() };
+        let request = self.world.start_send(data, to)?;
+        Ok(self.remember(request))
     }
 
     /// Begins a send that completes when the receiver has matched it.
@@ -148,13 +103,9 @@ impl<'env> Scope<'_, 'env> {
     pub fn issend(
         &mut self,
         data: impl Into<Outgoing<'env>>,
-        to: Destination,
+        to: SendTo,
     ) -> Result<Request, Error> {
-        let handle = self.begin_send(&data.into(), to, true)?;
-        Ok(Request {
-            handle,
-            template: None,
-        })
+        self.isend(data, to.synchronous())
     }
 
     /// Begins a receive.
@@ -167,11 +118,10 @@ impl<'env> Scope<'_, 'env> {
         buffer: impl Into<Incoming<'env>>,
         from: Source,
     ) -> Result<Request, Error> {
-        let handle = self.begin_receive(buffer.into(), from)?;
-        Ok(Request {
-            handle,
-            template: None,
-        })
+        // SAFETY: the buffer outlives the scope, and the scope the request.
+        let room = unsafe { buffer.into().lent() };
+        let request = self.world.start_receive(room, from)?;
+        Ok(self.remember(request))
     }
 
     /// Begins the receive of a message that a matched probe took.
@@ -184,12 +134,9 @@ impl<'env> Scope<'_, 'env> {
         message: Message,
     ) -> Result<Request, Error> {
         // SAFETY: the buffer outlives the scope, and the scope the request.
-        let buffer = unsafe { receive_buffer(&buffer.into()) };
-        let handle = calls::post_matched(&mut self.world.engine, buffer, message.matched);
-        Ok(Request {
-            handle: self.remember(handle),
-            template: None,
-        })
+        let room = unsafe { buffer.into().lent() };
+        let request = self.world.start_matched_receive(room, message);
+        Ok(self.remember(request))
     }
 
     /// Prepares a send that can be started again and again.
@@ -199,14 +146,13 @@ impl<'env> Scope<'_, 'env> {
     pub fn send_init(
         &mut self,
         data: impl Into<Outgoing<'env>>,
-        to: Destination,
+        to: SendTo,
     ) -> Result<Request, Error> {
-        self.world.send_to(to, false)?;
-        Ok(self.prepare(Template::Send {
-            data: data.into(),
-            to,
-            synchronous: false,
-        }))
+        // SAFETY: the data outlives the scope, and the scope the request.
+        let data = unsafe { data.into().lent() };
+        let request = self.world.prepare_send(data, to)?;
+        self.prepared.push(request);
+        Ok(request)
     }
 
     /// Prepares a synchronous send that can be started again and again.
@@ -216,14 +162,9 @@ impl<'env> Scope<'_, 'env> {
     pub fn ssend_init(
         &mut self,
         data: impl Into<Outgoing<'env>>,
-        to: Destination,
+        to: SendTo,
     ) -> Result<Request, Error> {
-        self.world.send_to(to, true)?;
-        Ok(self.prepare(Template::Send {
-            data: data.into(),
-            to,
-            synchronous: true,
-        }))
+        self.send_init(data, to.synchronous())
     }
 
     /// Prepares a receive that can be started again and again.
@@ -235,17 +176,11 @@ impl<'env> Scope<'_, 'env> {
         buffer: impl Into<Incoming<'env>>,
         from: Source,
     ) -> Result<Request, Error> {
-        self.world.pattern(from)?;
-        let room = buffer.into();
-        Ok(self.prepare(Template::Receive { room, from }))
-    }
-
-    fn prepare(&mut self, template: Template<'env>) -> Request {
-        self.templates.push(template);
-        Request {
-            handle: Handle::NULL,
-            template: Some((self.serial, self.templates.len() - 1)),
-        }
+        // SAFETY: the buffer outlives the scope, and the scope the request.
+        let room = unsafe { buffer.into().lent() };
+        let request = self.world.prepare_receive(room, from)?;
+        self.prepared.push(request);
+        Ok(request)
     }
 
     /// Starts a persistent request.
@@ -253,90 +188,57 @@ impl<'env> Scope<'_, 'env> {
     /// # Errors
     /// When the request is not persistent, or still active.
     pub fn start(&mut self, request: &mut Request) -> Result<(), Error> {
-        let template = request
-            .template
-            .filter(|(serial, _)| *serial == self.serial);
-        let template = template.and_then(|(_, index)| self.templates.get(index));
-        let Some(template) = template else {
-            return Err(Error::Argument(
-                "start: the request is not a persistent one of this scope".into(),
-            ));
-        };
-        if !request.is_null() {
-            return Err(Error::Argument(
-                "start: the persistent request is still active: wait for it first".into(),
-            ));
-        }
-        request.handle = match *template {
-            Template::Send {
-                data,
-                to,
-                synchronous,
-            } => self.begin_send(&data, to, synchronous)?,
-            Template::Receive { ref room, from } => {
-                // SAFETY: the one request that may use it is idle.
-                let room = unsafe { room.again() };
-                self.begin_receive(room, from)?
-            }
-        };
+        self.world.start(*request)?;
+        self.remember(*request);
         Ok(())
     }
 
-    /// Cancels a receive, unless it has matched already. It still must be
-    /// waited for; its status tells what came of it. Of a send, or of a null
-    /// request, it does nothing. One operation of the rank's clock in any case.
+    /// As [`World::cancel`].
     ///
     /// # Errors
-    /// None today.
+    /// As [`World::cancel`].
     pub fn cancel(&mut self, request: &mut Request) -> Result<(), Error> {
-        calls::cancel(&mut self.world.engine, &request.handle);
-        Ok(())
+        self.world.cancel(*request)
+    }
+
+    /// Whether there is something to wait for: not for null requests, nor for
+    /// persistent ones that are inactive.
+    pub fn is_active(&self, request: &Request) -> bool {
+        self.world.is_active(*request)
     }
 
     #[inline]
-    fn begin_send(
-        &mut self,
-        data: &Outgoing<'env>,
-        to: Destination,
-        synchronous: bool,
-    ) -> Result<Handle, Error> {
-        let to = self.world.send_to(to, synchronous)?;
-        // SAFETY: the data outlives the scope, and the scope the request.
-        let buffer = unsafe { send_buffer(data) };
-        let handle = calls::post_send(&mut self.world.engine, buffer, to)?;
-        Ok(self.remember(handle))
-    }
-
-    #[inline]
-    fn begin_receive(&mut self, buffer: Incoming<'env>, from: Source) -> Result<Handle, Error> {
-        let pattern = self.world.pattern(from)?;
-        // SAFETY: the buffer outlives the scope, and the scope the request.
-        let room = unsafe { receive_buffer(&buffer) };
-        let handle = calls::post_receive(&mut self.world.engine, room, pattern);
-        Ok(self.remember(handle))
-    }
-
-    #[inline]
-    fn remember(&mut self, handle: Handle) -> Handle {
-        if let Some(id) = handle.id() {
-            if self.begun.len() >= self.sweep_at {
-                let engine = &self.world.engine;
-                self.begun.retain(|id| engine.posted_at(*id).is_some());
-                self.sweep_at = SWEEP_MIN.max(2 * self.begun.len());
-            }
-            self.begun.push(id);
+    fn remember(&mut self, request: Request) -> Request {
+        if self.begun.len() >= self.sweep_at {
+            let world = &self.world;
+            self.begun.retain(|request| world.is_active(*request));
+            self.sweep_at = SWEEP_MIN.max(2 * self.begun.len());
         }
-        handle
+        self.begun.push(request);
+        request
+    }
+
+    /// The scope need not wait for requests that are over: mostly the last.
+    #[inline]
+    fn forget_ended(&mut self) {
+        while let Some(last) = self.begun.last()
+            && !self.world.is_active(*last)
+        {
+            self.begun.pop();
+        }
     }
 
     fn finish_rest(&mut self) -> Result<(), Error> {
         let mut first_error = None;
-        while let Some(id) = self.begun.pop() {
-            if self.world.engine.posted_at(id).is_some()
+        while let Some(mut request) = self.begun.pop() {
+            let operation = self.world.requests.operation(request);
+            if let Ok(operation) = operation
+                && let Some(id) = operation.id()
                 && let Err(error) = self.world.finish(id)
             {
                 first_error.get_or_insert(error);
             }
+            self.world.requests.end(&mut request);
         }
         first_error.map_or(Ok(()), Err)
     }
@@ -346,21 +248,12 @@ impl<'env> Scope<'_, 'env> {
     /// Waits for one request. A null one is complete.
     ///
     /// # Errors
-    /// [`Error::Truncated`] as [`World::recv`]; else as [`World::send`].
+    /// [`Error::Truncated`] as [`World::recv`]; else as [`World::wait`].
     #[inline]
     pub fn wait(&mut self, request: &mut Request) -> Result<Status, Error> {
-        self.world.engine.tick();
-        if request.is_null() {
-            return Ok(self.empty());
-        }
-        let (id, handle) = (request.handle.id(), &mut request.handle);
-        let outcome = self
-            .world
-            .block_until(|world| calls::try_wait(&mut world.engine, handle))?;
-        if let Some(id) = id {
-            forget(&mut self.begun, id);
-        }
-        status_of(outcome)
+        let ended = self.world.wait(request)?;
+        self.forget_ended();
+        ended.status()
     }
 
     /// Asks whether one request is complete. A null one is. An event, of sends as
@@ -369,77 +262,45 @@ impl<'env> Scope<'_, 'env> {
     /// # Errors
     /// As [`Scope::wait`].
     pub fn test(&mut self, request: &mut Request) -> Result<Option<Status>, Error> {
-        let clock = self.world.engine.tick();
-        if request.is_null() {
-            return Ok(Some(self.empty()));
-        }
-        self.world.make_progress()?;
-        let (id, handle) = (request.handle.id(), &mut request.handle);
-        let told = self
-            .world
-            .until_told(|world| calls::test(&mut world.engine, clock, handle))?;
-        let Some(outcome) = told else {
-            self.world.found_nothing(clock)?;
-            return Ok(None);
-        };
-        if let Some(id) = id {
-            forget(&mut self.begun, id);
-        }
-        status_of(outcome).map(Some)
+        let ended = self.world.test(request)?;
+        self.forget_ended();
+        ended.map(|ended| ended.status()).transpose()
     }
 
     /// Waits for one of several requests and returns its index. `None` when all
     /// are null.
     ///
     /// # Errors
-    /// As [`Scope::wait`].
+    /// [`Error::TooLong`]; else as [`World::wait`].
     #[inline]
     pub fn wait_any(&mut self, requests: &mut [Request]) -> Result<Option<(usize, Status)>, Error> {
-        let clock = self.world.engine.tick();
-        if requests.iter().all(Request::is_null) {
-            return Ok(None);
-        }
-        let (world, mut held) = self.held(requests);
-        let (index, outcome) =
-            world.block_until(|world| calls::try_any(&mut world.engine, clock, &mut held))?;
-        Ok(Some((index, status_of(outcome)?)))
+        let ended = self.world.wait_any(requests)?;
+        self.forget_ended();
+        ended.map(one_status).transpose()
     }
 
     /// Asks whether one of several requests is complete. `None` when none is,
     /// or all are null.
     ///
     /// # Errors
-    /// As [`Scope::wait`].
+    /// As [`Scope::wait_any`].
     pub fn test_any(&mut self, requests: &mut [Request]) -> Result<Option<(usize, Status)>, Error> {
-        let clock = self.world.engine.tick();
-        if requests.iter().all(Request::is_null) {
-            return Ok(None);
-        }
-        self.world.make_progress()?;
-        let (world, mut held) = self.held(requests);
-        let told =
-            world.until_told(|world| calls::test_any(&mut world.engine, clock, &mut held))?;
-        let Some((index, outcome)) = told else {
-            world.found_nothing(clock)?;
-            return Ok(None);
-        };
-        Ok(Some((index, status_of(outcome)?)))
+        let ended = self.world.test_any(requests)?;
+        self.forget_ended();
+        ended.map(one_status).transpose()
     }
 
     /// Waits until at least one request is complete and returns all that are,
     /// by index. Empty only when all are null.
     ///
     /// # Errors
-    /// As [`Scope::wait`], after all that are complete have been taken.
+    /// As [`Scope::wait_any`], after all that are complete have been taken.
     pub fn wait_some(&mut self, requests: &mut [Request]) -> Result<Vec<(usize, Status)>, Error> {
-        let clock = self.world.engine.tick();
-        if requests.iter().all(Request::is_null) {
-            return Ok(Vec::new());
-        }
-        let (world, mut held) = self.held(requests);
-        let ended =
-            world.block_until(|world| calls::try_some(&mut world.engine, clock, &mut held))?;
-        statuses_of(ended)
+        let mut ended = vec![Ended::default(); requests.len()];
+        let count = self.world.wait_some(requests, &mut ended)?;
+        ended.truncate(count);
+        self.forget_ended();
+        whole(ended, |ended| (ended.index, ended.status))
     }
 
     /// Takes all requests that are complete, by index.
@@ -447,31 +308,23 @@ impl<'env> Scope<'_, 'env> {
     /// # Errors
     /// As [`Scope::wait_some`].
     pub fn test_some(&mut self, requests: &mut [Request]) -> Result<Vec<(usize, Status)>, Error> {
-        let clock = self.world.engine.tick();
-        if requests.iter().all(Request::is_null) {
-            return Ok(Vec::new());
-        }
-        self.world.make_progress()?;
-        let (world, mut held) = self.held(requests);
-        let told =
-            world.until_told(|world| calls::test_some(&mut world.engine, clock, &mut held))?;
-        let Some(ended) = told else {
-            world.found_nothing(clock)?;
-            return Ok(Vec::new());
-        };
-        statuses_of(ended)
+        let mut ended = vec![Ended::default(); requests.len()];
+        let count = self.world.test_some(requests, &mut ended)?;
+        ended.truncate(count);
+        self.forget_ended();
+        whole(ended, |ended| (ended.index, ended.status))
     }
 
     /// Waits for all requests; statuses come in their order, that of a null
     /// request is empty.
     ///
     /// # Errors
-    /// As [`Scope::wait`], after all are complete.
+    /// As [`Scope::wait_any`], after all are complete.
     pub fn wait_all(&mut self, requests: &mut [Request]) -> Result<Vec<Status>, Error> {
-        self.world.engine.tick();
-        let (world, mut held) = self.held(requests);
-        let ended = world.block_until(|world| calls::try_all(&mut world.engine, &mut held))?;
-        self.all_statuses_of(ended)
+        let mut ended = vec![Ended::default(); requests.len()];
+        self.world.wait_all(requests, &mut ended)?;
+        self.forget_ended();
+        whole(ended, |ended| ended.status)
     }
 
     /// Asks whether all requests are complete, and takes all of them or none.
@@ -479,45 +332,27 @@ impl<'env> Scope<'_, 'env> {
     /// # Errors
     /// As [`Scope::wait_all`].
     pub fn test_all(&mut self, requests: &mut [Request]) -> Result<Option<Vec<Status>>, Error> {
-        let clock = self.world.engine.tick();
-        self.world.make_progress()?;
-        let (world, mut held) = self.held(requests);
-        let told =
-            world.until_told(|world| calls::test_all(&mut world.engine, clock, &mut held))?;
-        let Some(ended) = told else {
-            world.found_nothing(clock)?;
-            return Ok(None);
-        };
-        self.all_statuses_of(ended).map(Some)
-    }
-
-    fn empty(&self) -> Status {
-        Status {
-            source: self.world.rank,
-            tag: 0,
-            bytes: 0,
-            cancelled: false,
-        }
-    }
-
-    #[inline]
-    fn held<'a>(&'a mut self, requests: &'a mut [Request]) -> (&'a mut World, Held<'a>) {
-        let begun = &mut self.begun;
-        (self.world, Held { requests, begun })
-    }
-
-    fn all_statuses_of(&self, ended: Vec<Option<Outcome>>) -> Result<Vec<Status>, Error> {
-        let empty = self.empty();
-        ended
-            .into_iter()
-            .map(|outcome| outcome.map_or(Ok(empty), status_of))
-            .collect()
+        let mut ended = vec![Ended::default(); requests.len()];
+        let have_ended = self.world.test_all(requests, &mut ended)?;
+        self.forget_ended();
+        have_ended
+            .then(|| whole(ended, |ended| ended.status))
+            .transpose()
     }
 }
 
-fn statuses_of(ended: Vec<(usize, Outcome)>) -> Result<Vec<(usize, Status)>, Error> {
-    ended
-        .into_iter()
-        .map(|(index, outcome)| Ok((index, status_of(outcome)?)))
-        .collect()
+#[inline]
+fn one_status(ended: Ended) -> Result<(usize, Status), Error> {
+    match ended.truncated_to {
+        None => Ok((ended.index, ended.status)),
+        Some(_) => Err(Error::TooLong(vec![ended])),
+    }
+}
+
+/// The statuses of whole messages; an error has all.
+fn whole<T>(ended: Vec<Ended>, status: impl Fn(&Ended) -> T) -> Result<Vec<T>, Error> {
+    match ended.iter().any(|ended| ended.truncated_to.is_some()) {
+        false => Ok(ended.iter().map(status).collect()),
+        true => Err(Error::TooLong(ended)),
+    }
 }

@@ -3,9 +3,9 @@
 use super::World;
 use super::wishes::{Channel, Memory, Want};
 use crate::Error;
-use crate::control::message::StatusFigures;
-use crate::statistics::GateWaits;
 use core::time::Duration;
+use refrain_job::control::message::StatusFigures;
+use refrain_job::statistics::GateWaits;
 use refrain_ring::Rank;
 use std::time::Instant;
 
@@ -41,7 +41,7 @@ impl World {
     pub(super) fn tell_status(&mut self) -> Result<(), Error> {
         let figures = self.status_figures();
         match &mut self.control {
-            Some(control) => control.tell_status(figures),
+            Some(control) => Ok(control.tell_status(figures)?),
             None => Ok(()),
         }
     }

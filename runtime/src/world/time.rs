@@ -3,11 +3,12 @@
 
 use super::World;
 use crate::Error;
-use crate::config::JobConfig;
 use core::time::Duration;
+use refrain_job::config::JobConfig;
+use refrain_job::machine::unix_ns;
 use refrain_logging::determinant::Determinant;
 use refrain_rank::calls;
-use std::time::{Instant, SystemTime};
+use std::time::Instant;
 
 /// The lane of [`World::time`].
 const TIME_LANE: u8 = 0;
@@ -51,12 +52,6 @@ impl JobTime {
         self.began_ns = self.began_ns.saturating_add(behind_ns);
         now_ns.saturating_add(behind_ns)
     }
-}
-
-/// The time of this host, in nanoseconds since 1970.
-pub(crate) fn unix_ns() -> u64 {
-    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
-    since.map_or(0, |since| u64::try_from(since.as_nanos()).unwrap_or(0))
 }
 
 impl World {

@@ -40,7 +40,7 @@ pub(super) struct Patience {
 }
 
 impl Patience {
-    pub(super) fn new(config: &crate::config::JobConfig) -> Self {
+    pub(super) fn new(config: &refrain_job::config::JobConfig) -> Self {
         let shared = config.ranks_on_host > config.cores_on_host;
         let default = if shared {
             SPIN_SHARED_CORE

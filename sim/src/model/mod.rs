@@ -1,6 +1,6 @@
 //! The core of the pessimistic protocol, explored exhaustively: every order in
 //! which receives, batches, acknowledgements, deaths and new lives of a small
-//! job can come. docs/model-checking.md says what that shows, and what not.
+//! job can come. docs/design/model-checking.md says what that shows, and what not.
 //!
 //! The transitions call the real pure cores, which are part of the state: the
 //! gate, the pessimist with its recorder, the committer, the acceptor's rows, and how
@@ -108,7 +108,7 @@ pub enum Operation {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Joining {
     /// Planted: the hello says only from where on the life can send
-    /// (`first_kept`), and a life leaves no mark (docs/model-checking.md).
+    /// (`first_kept`), and a life leaves no mark (docs/design/model-checking.md).
     FirstKept,
     /// As the server does it: the hello says where the life begins and who wrote
     /// what is before, and the row keeps that it began.

@@ -3,7 +3,7 @@
 //!
 //! A [`Reference`] plays a program again. Messages are delivered to it in the
 //! order of their channels ([`Reference::deliver`]); what depended on timing the
-//! [`Choices`] say, in the words of docs/protocol.md's table; everything else
+//! [`Choices`] say, in the words of docs/design/protocol.md's table; everything else
 //! follows from MPI's rules:
 //!
 //! - Every call but the last three is one operation: the clock goes on by one.

@@ -400,13 +400,18 @@ impl Requests {
     ) -> Told<Vec<Ended>> {
         let all = &mut self.all;
         let mut handles = Chosen { all, chosen };
-        let ended: Told<Vec<(usize, Outcome)>> = match which {
-            Several::Any => calls::test_any(engine, clock, &mut handles).map(|one| vec![one]),
-            Several::Some => calls::test_some(engine, clock, &mut handles),
-            Several::All => Told::free(calls::try_all(engine, &mut handles)).map(numbered),
-            Several::TestedAll => calls::test_all(engine, clock, &mut handles).map(numbered),
+        let mut ended = Vec::new();
+        let mut give = |index, outcome| ended.push((index, outcome));
+        let answer = match which {
+            Several::Any => {
+                let one = calls::test_any(engine, clock, &mut handles);
+                one.map(|(index, outcome)| give(index, outcome))
+            }
+            Several::Some => calls::test_some(engine, clock, &mut handles, give).map(|_count| ()),
+            Several::All => Told::free(calls::try_all(engine, &mut handles, give)),
+            Several::TestedAll => calls::test_all(engine, clock, &mut handles, give),
         };
-        ended.map(|ended| {
+        answer.map(|()| {
             let ended = ended.into_iter();
             ended
                 .map(|(index, outcome)| self.end(chosen[index], &outcome))
@@ -432,11 +437,4 @@ impl Requests {
             payload: request.room.read(received as usize),
         }
     }
-}
-
-fn numbered(outcomes: Vec<Option<Outcome>>) -> Vec<(usize, Outcome)> {
-    let numbered = outcomes.into_iter().enumerate();
-    numbered
-        .filter_map(|(index, outcome)| Some((index, outcome?)))
-        .collect()
 }

@@ -1,5 +1,5 @@
 //! The world at the sizes of an explorer: lives that die at every moment and meet again
-//! in every order. docs/model-checking.md says what that shows, and what not.
+//! in every order. docs/design/model-checking.md says what that shows, and what not.
 //!
 //! An engine cannot be copied. So a state is the sequence of actions that leads to it,
 //! and each step begins at the beginning. All oracles see every effect; their memory is

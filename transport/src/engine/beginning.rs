@@ -249,10 +249,9 @@ impl super::outbox::Outbox {
         payload: &[u8],
         means: &mut Means<'_>,
     ) -> Result<bool, EngineError> {
-        let keeps_payload = self.keeps_payload;
         loop {
             let destination = &mut self.destinations[to.index()];
-            match destination.log_again(to, header, payload, keeps_payload, &mut means.log) {
+            match destination.log_again(header, payload, &mut means.log) {
                 Ok(()) => return Ok(true),
                 Err(stop)
                     if self.may_end_by_reclaiming(&stop, means)
@@ -271,10 +270,8 @@ impl super::outbox::Destination {
 
     fn log_again(
         &mut self,
-        to: Rank,
         header: &RecordHeader,
         payload: &[u8],
-        keeps_payload: bool,
         means: &mut LogMeans<'_>,
     ) -> Result<(), refrain_ring::ReserveError> {
         let is_fragment = header.kind == RecordKind::Fragment;
@@ -287,14 +284,11 @@ impl super::outbox::Destination {
             "a checkpoint's record out of order"
         );
         if !self.log.has_room(payload.len()) {
-            self.before_chunk(to, keeps_payload, means);
+            self.before_chunk(means);
         }
-        let arena = &mut *means.arena;
-        let mut reservation = self.log.reserve(arena, payload.len(), true)?;
-        let place = self.log.payload_mut(arena, &mut reservation);
-        place.copy_from_slice(payload);
-        let frame = self.log.append(arena, reservation, *header);
-        frame.publish(arena.region());
+        let fill = |place: &mut [u8]| place.copy_from_slice(payload);
+        let frame = (self.log).append(means.arena, payload.len(), true, *header, fill)?;
+        frame.publish(means.arena.region());
         if !is_fragment {
             if header.ssn != self.logged_until || self.begins == self.logged_until {
                 self.begins = header.ssn;

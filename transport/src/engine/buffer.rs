@@ -1,4 +1,5 @@
-//! The user's buffers while an operation is under way.
+//! The user's buffers: borrowed for a call ([`Outgoing`], [`Incoming`]), and lent to
+//! an operation by pointer ([`SendBuffer`], [`ReceiveBuffer`]).
 
 #![allow(
     unsafe_code,
@@ -6,28 +7,73 @@
 )]
 
 use crate::fabric::Landing;
-use crate::layout::Layout;
-use core::ptr::NonNull;
-use refrain_ring::copy::{Target, into_log, out_of_log};
+use crate::layout::{Layout, LayoutError};
+use core::marker::PhantomData;
+use core::ptr::{NonNull, copy_nonoverlapping, with_exposed_provenance_mut};
+use refrain_ring::copy::{STREAM_BYTES_MIN, Target, into_log, out_of_log};
+use std::sync::Arc;
 
 /// Data being sent: bytes of the user, or the engine's own copy of them.
 #[derive(Debug)]
 pub struct SendBuffer {
     base: *const u8,
     message_bytes: u64,
-    /// Null for bytes in one piece.
-    layout: *const Layout,
-    /// Set when the user's buffer had to be given back early, or other bytes are sent.
-    owned: Option<Box<[u8]>>,
+    shape: Shape,
+}
+
+/// How the bytes of a message lie.
+#[derive(Debug)]
+enum Shape {
+    /// In one piece at the base.
+    Piece,
+    /// As copies of a layout, each an extent behind the one before.
+    Layout(Arc<Layout>),
+    /// The same, of the engine: the user's buffer had to be given back early, or
+    /// other bytes are sent.
+    Owned(#[expect(dead_code, reason = "keeps the memory of the base")] Box<[u8]>),
 }
 
 /// Room being received into.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct ReceiveBuffer {
     base: *mut u8,
     room_bytes: u64,
-    /// Null for room in one piece.
-    layout: *const Layout,
+    /// `None`: in one piece.
+    layout: Option<Arc<Layout>>,
+}
+
+/// Data to send: bytes, or those of them that a [`Layout`] picks.
+#[derive(Debug)]
+pub struct Outgoing<'a> {
+    buffer: SendBuffer,
+    borrow: PhantomData<&'a [u8]>,
+}
+
+/// Room to receive into: bytes, or those of them that a [`Layout`] picks.
+#[derive(Debug)]
+pub struct Incoming<'a> {
+    room: ReceiveBuffer,
+    borrow: PhantomData<&'a mut [u8]>,
+}
+
+/// Where `count` layouts lie in one piece, if they do.
+fn one_piece(base: *mut u8, count: u64, layout: &Layout) -> Option<*mut u8> {
+    let begin = layout.is_contiguous()?;
+    let is_dense = layout.extent_bytes() as u64 == layout.message_bytes();
+    (count == 1 || is_dense).then(|| base.wrapping_offset(begin))
+}
+
+/// At address 0 the offsets of layouts are addresses.
+fn with_addresses(base: *mut u8) -> *mut u8 {
+    match base.is_null() {
+        true => with_exposed_provenance_mut(0),
+        false => base,
+    }
+}
+
+fn message_bytes(count: u64, layout: &Layout) -> Result<u64, LayoutError> {
+    let bytes = layout.message_bytes().checked_mul(count);
+    bytes.ok_or(LayoutError::Message)
 }
 
 impl SendBuffer {
@@ -35,29 +81,45 @@ impl SendBuffer {
     ///
     /// # Safety
     /// The bytes must stay readable and unchanged until the send is complete or
-    /// detached.
+    /// detached, or its engine is dropped.
     #[inline]
     pub unsafe fn bytes(base: *const u8, bytes: usize) -> Self {
         Self {
             base,
             message_bytes: bytes as u64,
-            layout: core::ptr::null(),
-            owned: None,
+            shape: Shape::Piece,
         }
     }
 
-    /// Bytes that `layout` picks from `base`.
+    /// Bytes that `count` layouts pick from `base`, each beginning an extent of the
+    /// layout behind the one before. With a null base the offsets of the layout are
+    /// addresses.
+    ///
+    /// # Errors
+    /// [`LayoutError::Message`].
     ///
     /// # Safety
-    /// As [`SendBuffer::bytes`], for `layout.span_bytes()` bytes; and the layout
-    /// must live as long.
-    pub unsafe fn laid_out(base: *const u8, layout: &Layout) -> Self {
-        Self {
-            base,
-            message_bytes: layout.message_bytes(),
-            layout,
-            owned: None,
-        }
+    /// As [`SendBuffer::bytes`], for all bytes that the layouts pick. Where their
+    /// addresses come from integers, they must be exposed.
+    pub unsafe fn laid_out(
+        base: *const u8,
+        count: u64,
+        layout: &Arc<Layout>,
+    ) -> Result<Self, LayoutError> {
+        let base = with_addresses(base.cast_mut());
+        let message_bytes = message_bytes(count, layout)?;
+        Ok(match one_piece(base, count, layout) {
+            Some(base) => Self {
+                base,
+                message_bytes,
+                shape: Shape::Piece,
+            },
+            None => Self {
+                base,
+                message_bytes,
+                shape: Shape::Layout(Arc::clone(layout)),
+            },
+        })
     }
 
     /// Bytes that the engine has itself.
@@ -65,8 +127,23 @@ impl SendBuffer {
         Self {
             base: bytes.as_ptr(),
             message_bytes: bytes.len() as u64,
-            layout: core::ptr::null(),
-            owned: Some(bytes),
+            shape: Shape::Owned(bytes),
+        }
+    }
+
+    /// The same bytes, for a further send.
+    ///
+    /// # Safety
+    /// As where the buffer was made, also for that send.
+    pub unsafe fn again(&self) -> Self {
+        Self {
+            base: self.base,
+            message_bytes: self.message_bytes,
+            shape: match &self.shape {
+                Shape::Piece => Shape::Piece,
+                Shape::Layout(layout) => Shape::Layout(Arc::clone(layout)),
+                Shape::Owned(_) => unreachable!("only sends that are under way have copies"),
+            },
         }
     }
 
@@ -80,22 +157,19 @@ impl SendBuffer {
     #[inline]
     pub(super) fn pack(&self, offset: u64, out: &mut [u8], target: Target) {
         debug_assert!(offset + out.len() as u64 <= self.message_bytes());
-        // SAFETY: null, or alive by the constructor's contract.
-        match unsafe { self.layout.as_ref() } {
-            // SAFETY: inside the user's buffer, by the constructor's contract;
-            // log memory and user memory are apart.
-            None => unsafe {
-                into_log(
-                    self.base.add(offset as usize),
-                    out.as_mut_ptr(),
-                    out.len(),
-                    target,
-                );
-            },
-            Some(layout) => {
-                // SAFETY: the user lent the layout's whole span for reading.
-                let user = unsafe { core::slice::from_raw_parts(self.base, layout.span_bytes()) };
-                layout.pack(user, offset, out);
+        if let Shape::Layout(layout) = &self.shape {
+            // SAFETY: the user lent these bytes for reading.
+            unsafe { layout.pack_several(self.base, self.message_bytes, offset, out) };
+            return;
+        }
+        let (to, bytes) = (out.as_mut_ptr(), out.len());
+        // SAFETY: inside the user's buffer, by the constructor's contract; log
+        // memory and user memory are apart.
+        unsafe {
+            let from = self.base.add(offset as usize);
+            match bytes < STREAM_BYTES_MIN {
+                true => copy_nonoverlapping(from, to, bytes),
+                false => into_log(from, to, bytes, target),
             }
         }
     }
@@ -109,9 +183,7 @@ impl SendBuffer {
             &mut copy[packed_bytes as usize..],
             Target::Cached,
         );
-        self.base = copy.as_ptr();
-        self.layout = core::ptr::null();
-        self.owned = Some(copy);
+        *self = Self::owned(copy);
     }
 }
 
@@ -120,35 +192,47 @@ impl ReceiveBuffer {
     ///
     /// # Safety
     /// The bytes must stay writable and untouched by others until the receive
-    /// is complete, cancelled or detached.
+    /// is complete, cancelled or detached, or its engine is dropped.
     #[inline]
     pub unsafe fn bytes(base: *mut u8, bytes: usize) -> Self {
         Self {
             base,
             room_bytes: bytes as u64,
-            layout: core::ptr::null(),
+            layout: None,
         }
     }
 
-    /// Room that `layout` picks from `base`.
+    /// Room that `count` layouts pick from `base`, as [`SendBuffer::laid_out`].
+    ///
+    /// # Errors
+    /// [`LayoutError::Message`], [`LayoutError::Overlap`].
     ///
     /// # Safety
-    /// As [`ReceiveBuffer::bytes`], for `layout.span_bytes()` bytes; and the
-    /// layout must live as long.
-    pub unsafe fn laid_out(base: *mut u8, layout: &Layout) -> Self {
-        Self {
-            base,
-            room_bytes: layout.message_bytes(),
-            layout,
+    /// As [`ReceiveBuffer::bytes`], for all bytes that the layouts pick. No two of
+    /// the layouts pick the same.
+    pub unsafe fn laid_out(
+        base: *mut u8,
+        count: u64,
+        layout: &Arc<Layout>,
+    ) -> Result<Self, LayoutError> {
+        if layout.overlaps() {
+            return Err(LayoutError::Overlap);
         }
+        let base = with_addresses(base);
+        let piece = one_piece(base, count, layout);
+        Ok(Self {
+            base: piece.unwrap_or(base),
+            room_bytes: message_bytes(count, layout)?,
+            layout: piece.is_none().then(|| Arc::clone(layout)),
+        })
     }
 
     /// No room: everything that comes is dropped.
     pub(super) fn nowhere() -> Self {
         Self {
-            base: core::ptr::NonNull::dangling().as_ptr(),
+            base: NonNull::dangling().as_ptr(),
             room_bytes: 0,
-            layout: core::ptr::null(),
+            layout: None,
         }
     }
 
@@ -167,19 +251,15 @@ impl ReceiveBuffer {
         if data.is_empty() {
             return;
         }
-        // SAFETY: null, or alive by the constructor's contract.
-        match unsafe { self.layout.as_ref() } {
+        match &self.layout {
             // SAFETY: clipped to the user's buffer; log and user memory are apart.
             None => unsafe {
                 out_of_log(data.as_ptr(), self.base.add(offset as usize), data.len());
             },
-            Some(layout) => {
-                // SAFETY: the user lent the layout's whole span, to this request
-                // alone.
-                let user =
-                    unsafe { core::slice::from_raw_parts_mut(self.base, layout.span_bytes()) };
-                layout.unpack(offset, data, user);
-            }
+            // SAFETY: clipped to bytes that the user lent to this request alone.
+            Some(layout) => unsafe {
+                layout.unpack_several(self.room_bytes, offset, data, self.base);
+            },
         }
     }
 
@@ -188,20 +268,106 @@ impl ReceiveBuffer {
     /// over, nor gives the buffer back, before that landing has ended.
     pub(super) fn lend(&self, offset: u64, bytes: usize, token: u64) -> Option<Landing> {
         let end = offset.checked_add(bytes as u64)?;
-        if end > self.room_bytes {
+        if end > self.room_bytes || self.layout.is_some() {
             return None;
         }
-        // SAFETY: null, or alive by the constructor's contract.
-        let begin = match unsafe { self.layout.as_ref() } {
-            None => 0,
-            Some(layout) => layout.is_contiguous()?,
-        };
         // SAFETY: inside the user's buffer, which is this request's alone until
         // the receive is over.
         unsafe {
-            let to = self.base.add(begin + offset as usize);
+            let to = self.base.add(offset as usize);
             Some(Landing::new(NonNull::new(to)?, bytes, token))
         }
+    }
+}
+
+impl<'a> Outgoing<'a> {
+    /// Those bytes of `data` that `layout` picks, in its order.
+    ///
+    /// # Errors
+    /// When the layout reaches beyond `data`.
+    pub fn with_layout(data: &'a [u8], layout: &Arc<Layout>) -> Result<Self, LayoutError> {
+        layout.check_send(data.len())?;
+        // SAFETY: all of the layout lies in `data`, which is borrowed for `'a`.
+        let buffer = unsafe { SendBuffer::laid_out(data.as_ptr(), 1, layout) }?;
+        Ok(Self {
+            buffer,
+            borrow: PhantomData,
+        })
+    }
+
+    /// The buffer, for an operation.
+    ///
+    /// # Safety
+    /// The operation is complete or detached, or its engine dropped, before the
+    /// borrow ends.
+    #[inline]
+    pub unsafe fn lent(self) -> SendBuffer {
+        self.buffer
+    }
+}
+
+impl<'a> Incoming<'a> {
+    /// Those bytes of `room` that `layout` picks, in its order.
+    ///
+    /// # Errors
+    /// When the layout reaches beyond `room`, or names a byte twice.
+    pub fn with_layout(room: &'a mut [u8], layout: &Arc<Layout>) -> Result<Self, LayoutError> {
+        layout.check_receive(room.len())?;
+        // SAFETY: all of the layout lies in `room`, which is borrowed for `'a`.
+        let room = unsafe { ReceiveBuffer::laid_out(room.as_mut_ptr(), 1, layout) }?;
+        Ok(Self {
+            room,
+            borrow: PhantomData,
+        })
+    }
+
+    /// The buffer, for an operation.
+    ///
+    /// # Safety
+    /// As [`Outgoing::lent`].
+    #[inline]
+    pub unsafe fn lent(self) -> ReceiveBuffer {
+        self.room
+    }
+}
+
+impl From<SendBuffer> for Outgoing<'_> {
+    /// The promise was given where the buffer was made.
+    #[inline]
+    fn from(buffer: SendBuffer) -> Self {
+        Self {
+            buffer,
+            borrow: PhantomData,
+        }
+    }
+}
+
+impl From<ReceiveBuffer> for Incoming<'_> {
+    /// The promise was given where the buffer was made.
+    #[inline]
+    fn from(room: ReceiveBuffer) -> Self {
+        Self {
+            room,
+            borrow: PhantomData,
+        }
+    }
+}
+
+impl<'a, T: AsRef<[u8]> + ?Sized> From<&'a T> for Outgoing<'a> {
+    #[inline]
+    fn from(data: &'a T) -> Self {
+        let data = data.as_ref();
+        // SAFETY: borrowed for `'a`; no operation keeps it for longer.
+        unsafe { SendBuffer::bytes(data.as_ptr(), data.len()) }.into()
+    }
+}
+
+impl<'a, T: AsMut<[u8]> + ?Sized> From<&'a mut T> for Incoming<'a> {
+    #[inline]
+    fn from(room: &'a mut T) -> Self {
+        let room = room.as_mut();
+        // SAFETY: borrowed for `'a`, exclusively; no operation keeps it for longer.
+        unsafe { ReceiveBuffer::bytes(room.as_mut_ptr(), room.len()) }.into()
     }
 }
 

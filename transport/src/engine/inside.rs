@@ -49,6 +49,7 @@ impl<P: Protocol> fmt::Debug for Inside<'_, P> {
             packed_again: _,
             settling,
             has_read: _,
+            completed: _,
         } = self.0;
         write!(f, "{gate:?} {clock:?} {requests:?} {outbox:?} {lives:?} ")?;
         write!(

@@ -2,6 +2,7 @@
 
 use crate::fabric::Attributes;
 use core::ops::Range;
+use refrain_ring::copy::Target;
 use refrain_ring::{CHUNK_BYTES, ChannelLog, record_bytes};
 
 /// Left at the end of a chunk as too short for a fragment: an upper bound, not
@@ -19,6 +20,10 @@ pub(super) struct Limits {
     /// Longer messages would wait for ever: a log keeps the beginning of a
     /// message until its end was received.
     pub message_bytes_max: u64,
+    /// The log keeps its payload.
+    pub keeps_payload: bool,
+    /// Frames that are kept go around the cache.
+    pub target: Target,
     /// Messages that leave before they are in the log, if they are kept there.
     pub staged_bytes: Range<u64>,
 }
@@ -33,6 +38,11 @@ impl Limits {
         let eager_bytes_max = kept_bytes.map_or(attributes.eager_bytes_max, |_| u64::MAX);
         Self {
             fragment_bytes: fragment_bytes as u64,
+            keeps_payload: kept_bytes.is_some(),
+            target: match kept_bytes {
+                Some(_) => Target::Streaming,
+                None => Target::Cached,
+            },
             eager_bytes_max,
             at_once_bytes_max: eager_bytes_max.min(fragment_bytes as u64),
             staged_bytes: if kept_bytes.is_some() {

@@ -3,7 +3,9 @@
 //! Deterministic given the order of calls and arrivals; never blocks and reads
 //! no clock: whoever calls loops over [`Engine::progress`] and
 //! [`Engine::wait`]. Not for concurrent callers: everything takes `&mut self`,
-//! and the raw buffers inside make the type neither `Send` nor `Sync`.
+//! and the raw buffers inside make the type neither `Send` nor `Sync`. Whether it
+//! may move to another thread depends on what it is made of, and on lenders of
+//! buffers: its owner decides.
 //!
 //! A message takes one of three ways. *Eager in one frame*: packed into the log
 //! and posted by the call that sends it. *Eager in fragments*: the same, frame
@@ -56,7 +58,7 @@ mod void;
 mod waiting;
 
 pub use beginning::{Beginning, NotBetween, ToSelf};
-pub use buffer::{ReceiveBuffer, SendBuffer};
+pub use buffer::{Incoming, Outgoing, ReceiveBuffer, SendBuffer};
 pub use error::EngineError;
 pub use horizon::Horizon;
 pub use inside::Inside;
@@ -77,7 +79,8 @@ use crate::spill::Spill;
 use delivery::Delivery;
 use inbox::Inbox;
 use outbox::{LogMeans, Means, Outbox};
-use refrain_ring::{Arena, Clock, Incarnation, Rank, Ssn};
+use refrain_ring::copy::STREAM_BYTES_MIN;
+use refrain_ring::{Arena, Clock, Incarnation, Rank, RecordKind, Ssn};
 use request::{Request, Requests, Sending, State, Way};
 use source::{Lives, lives_at_start};
 use spilling::Spilling;
@@ -103,7 +106,7 @@ pub struct EngineOptions {
 }
 
 /// Where a message goes.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SendTo {
     /// The receiver.
     pub rank: Rank,
@@ -113,6 +116,33 @@ pub struct SendTo {
     pub tag: i32,
     /// Complete only when matched.
     pub synchronous: bool,
+}
+
+impl SendTo {
+    /// With this tag.
+    #[inline]
+    #[must_use]
+    pub fn tag(self, tag: i32) -> Self {
+        Self { tag, ..self }
+    }
+
+    /// In this context: messages of different contexts never meet. Contexts
+    /// from 0xffff0000 on are the library's.
+    #[inline]
+    #[must_use]
+    pub fn context(self, context: u32) -> Self {
+        Self { context, ..self }
+    }
+
+    /// Complete only when matched.
+    #[inline]
+    #[must_use]
+    pub fn synchronous(self) -> Self {
+        Self {
+            synchronous: true,
+            ..self
+        }
+    }
 }
 
 /// A send that has begun.
@@ -171,6 +201,8 @@ pub struct Engine<P: Protocol> {
     settling: Mark,
     /// A part of a log was read, and the next is asked for.
     has_read: bool,
+    /// Requests of one completion: memory that is used again.
+    completed: Vec<Clock>,
 }
 
 /// What happens when an operation is about to be counted.
@@ -214,28 +246,16 @@ impl Sending {
     fn new(buffer: SendBuffer, to: SendTo, ssn: Ssn) -> Self {
         Self {
             buffer,
-            to: to.rank,
-            context: to.context,
-            tag: to.tag,
+            to,
             ssn,
             packed_bytes: 0,
             announced: false,
-            synchronous: to.synchronous,
             way: Way::Eager,
         }
     }
 
     fn outcome(&self) -> Outcome {
-        let status = Status {
-            source: self.to,
-            tag: self.tag,
-            bytes: self.buffer.message_bytes(),
-            cancelled: false,
-        };
-        Outcome {
-            status,
-            truncated_to: None,
-        }
+        sent(self.to, self.buffer.message_bytes())
     }
 }
 
@@ -298,6 +318,7 @@ impl<P: Protocol> Engine<P> {
             halt: None,
             settling: Mark::default(),
             has_read: false,
+            completed: Vec::new(),
             options,
             fabric,
             protocol,
@@ -385,23 +406,54 @@ impl<P: Protocol> Engine<P> {
             let ssn = self.outbox.next_ssn(to.rank);
             return Ok(self.send_to_self(clock, Sending::new(buffer, to, ssn)));
         }
-        if bytes > self.outbox.message_bytes_max(to.rank) {
+        let destination = &mut self.outbox.destinations[to.rank.index()];
+        if bytes > destination.limits.message_bytes_max {
             return Err(self.longer_than_log(bytes));
         }
-        match self.outbox.send_now(&buffer, to, means!(self)) {
-            Some(_) if !to.synchronous => Ok(Started::Done(sent(to, bytes))),
-            Some(ssn) => {
-                let sending = Sending {
-                    packed_bytes: bytes,
-                    announced: true,
-                    ..Sending::new(buffer, to, ssn)
-                };
-                let id = self.requests.add(clock, State::Sending(sending));
-                self.outbox.await_answer(to.rank, ssn, id);
-                Ok(Started::Pending(id))
-            }
-            None => self.send_in_turn(clock, buffer, to),
+        if bytes > destination.limits.at_once_bytes_max || !destination.is_clear() {
+            return self.send_in_turn(clock, buffer, to);
         }
+        let Some(pass) = self.gate.pass() else {
+            return self.send_in_turn(clock, buffer, to);
+        };
+        // The common case: one record, at once.
+        let ssn = destination.next_ssn;
+        let header = to.header(RecordKind::Eager, ssn, bytes);
+        let log = &mut means!(self).log;
+        let is_staged = destination.limits.staged_bytes.contains(&bytes)
+            && (destination.stage(&buffer, 0, bytes as usize, true, header, log)).is_some();
+        if is_staged {
+            destination.next_ssn = ssn.next();
+        } else {
+            if !destination.log.has_room(bytes as usize) {
+                destination.before_chunk(log);
+            }
+            let target = destination.limits.target;
+            // LOG-1: this is the log's copy and the network's at once.
+            let fill = |place: &mut [u8]| buffer.pack(0, place, target);
+            let appended = (destination.log).append(log.arena, bytes as usize, true, header, fill);
+            let Ok(frame) = appended else {
+                return self.send_in_turn(clock, buffer, to);
+            };
+            destination.next_ssn = ssn.next();
+            if log.fabric.post(pass, to.rank, &frame).is_err() {
+                destination.packed.push_back((frame, log.gate.mark()));
+                self.outbox.note_backlog(to.rank);
+            } else if bytes < STREAM_BYTES_MIN as u64 {
+                destination.log.clear_ahead(log.arena);
+            }
+        }
+        if !to.synchronous {
+            return Ok(Started::Done(sent(to, bytes)));
+        }
+        let sending = Sending {
+            packed_bytes: bytes,
+            announced: true,
+            ..Sending::new(buffer, to, ssn)
+        };
+        let id = self.requests.add(clock, State::Sending(sending));
+        self.outbox.await_answer(to.rank, ssn, id);
+        Ok(Started::Pending(id))
     }
 
     /// A send that takes more than one record, or has others before it.

@@ -1,6 +1,5 @@
 //! What leaves: packs messages into the channel logs and posts the frames.
 
-use super::buffer::SendBuffer;
 use super::lane::Lane;
 use super::limits::Limits;
 use super::request::{RequestId, Requests, Way};
@@ -10,7 +9,6 @@ use super::{EngineError, SendTo, Statistics, finish_send};
 use crate::control::Control;
 use crate::fabric::{Attributes, Fabric, Refusal};
 use crate::gate::{Gate, Mark};
-use refrain_ring::copy::{STREAM_BYTES_MIN, Target};
 use refrain_ring::resend::Resend;
 use refrain_ring::{
     Arena, ChannelLog, Frame, Incarnation, Position, Rank, RecordHeader, RecordKind, ReserveError,
@@ -24,6 +22,7 @@ pub(super) const BURST_BYTES: u64 = 128 << 10;
 /// The sending side of one peer.
 #[derive(Debug)]
 pub(super) struct Destination {
+    pub rank: Rank,
     pub log: ChannelLog,
     pub limits: Limits,
     pub lane: Lane,
@@ -58,9 +57,6 @@ pub(super) struct Outbox {
     /// Peers for whom something waits, in any of the queues.
     backlog: Vec<Rank>,
     pub(super) controls: VecDeque<(Rank, Control, Mark)>,
-    /// Frames go around the cache: they are kept.
-    target: Target,
-    pub(super) keeps_payload: bool,
     pub stall: Option<Stall>,
     /// A burst has ended before what waits: nobody announces that it goes on.
     is_mid_burst: bool,
@@ -84,9 +80,9 @@ impl Outbox {
         kept_bytes: Option<u64>,
         of: impl Fn(Rank) -> &'a Attributes,
     ) -> Self {
-        let keeps_payload = kept_bytes.is_some();
         let log_bytes = kept_bytes.map(|budget_bytes| budget_bytes.min(window_bytes));
         let destination = |to: u32| Destination {
+            rank: Rank(to),
             log: ChannelLog::new(rank, incarnation, Rank(to), window_bytes),
             limits: Limits::new(of(Rank(to)), log_bytes),
             lane: match incarnation {
@@ -109,12 +105,6 @@ impl Outbox {
             destinations: (0..size).map(destination).collect(),
             backlog: Vec::new(),
             controls: VecDeque::new(),
-            target: if keeps_payload {
-                Target::Streaming
-            } else {
-                Target::Cached
-            },
-            keeps_payload,
             stall: None,
             is_mid_burst: false,
         }
@@ -122,12 +112,6 @@ impl Outbox {
 
     pub fn destination(&self, to: Rank) -> &Destination {
         &self.destinations[to.index()]
-    }
-
-    /// The longest message that a peer can be sent.
-    #[inline]
-    pub fn message_bytes_max(&self, to: Rank) -> u64 {
-        self.destinations[to.index()].limits.message_bytes_max
     }
 
     /// Bytes that all logs have taken so far.
@@ -141,60 +125,6 @@ impl Outbox {
         let ssn = destination.next_ssn;
         destination.next_ssn = ssn.next();
         ssn
-    }
-
-    /// The common case: one record, at once, and its number. `None` when
-    /// something is in the way; nothing has happened then.
-    #[inline]
-    pub fn send_now(
-        &mut self,
-        buffer: &SendBuffer,
-        to: SendTo,
-        means: &mut Means<'_>,
-    ) -> Option<Ssn> {
-        let bytes = buffer.message_bytes();
-        let destination = &mut self.destinations[to.rank.index()];
-        if bytes > destination.limits.at_once_bytes_max || !destination.is_clear() {
-            return None;
-        }
-        let pass = means.log.gate.pass()?;
-        let ssn = destination.next_ssn;
-        let record = Record {
-            kind: RecordKind::Eager,
-            to: to.rank,
-            context: to.context,
-            tag: to.tag,
-            ssn,
-            extent: bytes,
-            offset: 0,
-            payload_bytes: bytes as usize,
-            whole: true,
-            want_ack: to.synchronous,
-        };
-        let log = Logging {
-            keeps_payload: self.keeps_payload,
-            target: self.target,
-        };
-        if destination.limits.staged_bytes.contains(&bytes)
-            && destination
-                .stage(buffer, &record, log, &mut means.log)
-                .is_some()
-        {
-            destination.next_ssn = ssn.next();
-            return Some(ssn);
-        }
-        let packed = destination
-            .pack(buffer, &record, log, &mut means.log)
-            .ok()?;
-        destination.next_ssn = ssn.next();
-        if means.log.fabric.post(pass, to.rank, &packed.frame).is_err() {
-            let mark = means.log.gate.mark();
-            destination.packed.push_back((packed.frame, mark));
-            self.note_backlog(to.rank);
-        } else if bytes < STREAM_BYTES_MIN as u64 {
-            destination.log.clear_ahead(means.log.arena);
-        }
-        Some(ssn)
     }
 
     /// Queues a send behind those before it.
@@ -347,45 +277,35 @@ impl Outbox {
             bytes - sending.packed_bytes
         };
         let payload_bytes = rest.min(destination.limits.fragment_bytes) as usize;
-        let record = Record {
-            kind: match (sending.announced, sending.way) {
-                (true, _) => RecordKind::Fragment,
-                (false, Way::Eager) => RecordKind::Eager,
-                (false, Way::Rendezvous) => RecordKind::Rendezvous,
-            },
-            to,
-            context: sending.context,
-            tag: sending.tag,
-            ssn: sending.ssn,
-            extent: if sending.announced {
-                sending.packed_bytes
-            } else {
-                bytes
-            },
-            offset: sending.packed_bytes,
-            payload_bytes,
-            whole: payload_bytes == 0,
-            want_ack: sending.synchronous && !sending.announced,
+        let (kind, extent) = match (sending.announced, sending.way) {
+            (true, _) => (RecordKind::Fragment, sending.packed_bytes),
+            (false, Way::Eager) => (RecordKind::Eager, bytes),
+            (false, Way::Rendezvous) => (RecordKind::Rendezvous, bytes),
         };
-        let log = Logging {
-            keeps_payload: self.keeps_payload,
-            target: self.target,
-        };
-        let staged = destination.stage(&sending.buffer, &record, log, &mut means.log);
-        let payload_bytes = match staged {
-            Some(payload_bytes) => payload_bytes,
+        let header = sending.to.header(kind, sending.ssn, extent);
+        let (buffer, offset, whole) = (&sending.buffer, sending.packed_bytes, payload_bytes == 0);
+        let log = &mut means.log;
+        let frame = match destination.stage(buffer, offset, payload_bytes, whole, header, log) {
+            Some(frame) => frame,
             None => {
-                let buffer = &sending.buffer;
-                let packed = destination.pack(buffer, &record, log, &mut means.log)?;
-                let mark = means.log.gate.mark();
-                destination.packed.push_back((packed.frame, mark));
-                packed.payload_bytes
+                if !destination.log.has_room(payload_bytes) {
+                    destination.before_chunk(log);
+                }
+                let target = destination.limits.target;
+                // LOG-1: this is the log's copy and the network's at once.
+                let fill = |place: &mut [u8]| buffer.pack(offset, place, target);
+                let frame =
+                    (destination.log).append(log.arena, payload_bytes, whole, header, fill)?;
+                destination.packed.push_back((frame, log.gate.mark()));
+                frame
             }
         };
+        let payload_bytes = frame.payload_bytes() as u64;
         sending.packed_bytes += payload_bytes;
         sending.announced = true;
         let whole = sending.packed_bytes == bytes && !only_announce;
-        let unanswered = only_announce || whole && sending.way == Way::Eager && sending.synchronous;
+        let unanswered =
+            only_announce || whole && sending.way == Way::Eager && sending.to.synchronous;
         let ssn = sending.ssn;
         if unanswered || whole {
             destination.step_down(id);
@@ -430,7 +350,7 @@ impl Outbox {
             && sending.announced
             && sending.ssn == ssn
         {
-            sending.synchronous = false;
+            sending.to.synchronous = false;
         }
     }
 
@@ -438,7 +358,7 @@ impl Outbox {
     pub fn horizon(&mut self, from: Rank, ssn: Ssn, means: &mut Means<'_>) {
         let destination = &mut self.destinations[from.index()];
         destination.horizon = destination.horizon.max(ssn);
-        destination.trim(from, self.keeps_payload, means.log.fabric, means.log.arena);
+        destination.trim(means.log.fabric, means.log.arena);
         means.log.spilling.trim(from, ssn);
     }
 
@@ -451,8 +371,8 @@ impl Outbox {
 
     /// Frees what may be freed on every channel, for one that needs memory.
     pub fn trim_all(&mut self, fabric: &mut dyn Fabric, arena: &mut Arena) {
-        for (rank, destination) in self.destinations.iter_mut().enumerate() {
-            destination.trim(Rank(rank as u32), self.keeps_payload, fabric, arena);
+        for destination in &mut self.destinations {
+            destination.trim(fabric, arena);
         }
     }
 }
@@ -465,51 +385,22 @@ pub(super) struct LogMeans<'a> {
     pub spilling: &'a mut Spilling,
 }
 
-/// How records go into the log.
-#[derive(Clone, Copy)]
-pub(super) struct Logging {
-    pub keeps_payload: bool,
-    pub target: Target,
-}
-
-/// A record to be packed.
-pub(super) struct Record {
-    kind: RecordKind,
-    pub to: Rank,
-    context: u32,
-    tag: i32,
-    ssn: Ssn,
-    extent: u64,
-    /// Where its payload begins in the message.
-    pub offset: u64,
-    pub payload_bytes: usize,
-    /// The payload may not be cut to fill the end of a chunk.
-    pub whole: bool,
-    want_ack: bool,
-}
-
-/// A frame that was packed.
-struct Packed {
-    frame: Frame,
-    payload_bytes: u64,
-}
-
-impl Record {
-    pub fn header(&self, payload_bytes: usize) -> RecordHeader {
+impl SendTo {
+    /// The header of a record of the message `ssn`. Its identity and the length of
+    /// its payload come from the log.
+    #[inline(always)]
+    pub(super) fn header(&self, kind: RecordKind, ssn: Ssn, extent: u64) -> RecordHeader {
+        let wants_ack = self.synchronous && kind != RecordKind::Fragment;
         RecordHeader {
-            payload_bytes: payload_bytes as u32,
-            kind: self.kind,
-            flags: if self.want_ack {
-                RecordHeader::WANT_ACK
-            } else {
-                0
-            },
+            payload_bytes: 0,
+            kind,
+            flags: if wants_ack { RecordHeader::WANT_ACK } else { 0 },
             incarnation: Incarnation(0),
             source: Rank(0),
-            ssn: self.ssn,
+            ssn,
             context: self.context,
             tag: self.tag,
-            extent: self.extent,
+            extent,
         }
     }
 }
@@ -517,7 +408,7 @@ impl Record {
 impl Destination {
     /// Whether a new send would be first in line.
     #[inline]
-    fn is_clear(&self) -> bool {
+    pub fn is_clear(&self) -> bool {
         // One branch: `&`.
         self.has_nothing_waiting() & self.lane.is_live()
     }
@@ -532,42 +423,12 @@ impl Destination {
         self.has_nothing_waiting() && matches!(self.lane, Lane::Down)
     }
 
-    /// Copies the next bytes of a send into the log. LOG-1: this is the log's
-    /// copy and the network's at once.
-    // Inlined always: returned through memory, the frame would be read again
-    // before its stores are forwarded, which costs a small send 15 ns.
-    #[inline(always)]
-    fn pack(
-        &mut self,
-        buffer: &SendBuffer,
-        record: &Record,
-        log: Logging,
-        means: &mut LogMeans<'_>,
-    ) -> Result<Packed, ReserveError> {
-        if !self.log.has_room(record.payload_bytes) {
-            self.before_chunk(record.to, log.keeps_payload, means);
-        }
-        let arena = &mut *means.arena;
-        let mut reservation = self
-            .log
-            .reserve(arena, record.payload_bytes, record.whole)?;
-        let payload_bytes = reservation.payload_bytes();
-        let payload = self.log.payload_mut(arena, &mut reservation);
-        buffer.pack(record.offset, payload, log.target);
-        let header = record.header(payload_bytes);
-        let frame = self.log.append(arena, reservation, header);
-        Ok(Packed {
-            frame,
-            payload_bytes: payload_bytes as u64,
-        })
-    }
-
     /// A chunk is about to be taken: those that are free come first, the one
     /// freed last is still in the cache.
     #[cold]
-    pub fn before_chunk(&mut self, to: Rank, keeps_payload: bool, means: &mut LogMeans<'_>) {
-        means.spilling.before_chunk(to, self, means.arena);
-        self.trim(to, keeps_payload, means.fabric, means.arena);
+    pub fn before_chunk(&mut self, means: &mut LogMeans<'_>) {
+        means.spilling.before_chunk(self.rank, self, means.arena);
+        self.trim(means.fabric, means.arena);
     }
 
     /// All messages below are free. LOG-4
@@ -581,15 +442,9 @@ impl Destination {
         waiting.map_or(self.log.tail(), |(frame, _)| frame.position)
     }
 
-    pub fn trim(
-        &mut self,
-        to: Rank,
-        keeps_payload: bool,
-        fabric: &mut dyn Fabric,
-        arena: &mut Arena,
-    ) {
-        let released = self.released(to, fabric);
-        if keeps_payload {
+    pub fn trim(&mut self, fabric: &mut dyn Fabric, arena: &mut Arena) {
+        let released = self.released(self.rank, fabric);
+        if self.limits.keeps_payload {
             self.log.trim_below(arena, self.horizon, released);
         } else {
             self.log.trim_released(arena, released);

@@ -43,6 +43,17 @@ impl<P: Protocol> Engine<P> {
         self.note(Event::Completion { clock, requests });
     }
 
+    /// Tells the protocol of a timing-dependent completion of requests that `collect`
+    /// names.
+    pub fn note_completions(&mut self, clock: Clock, collect: impl FnOnce(&Self, &mut Vec<Clock>)) {
+        // Memory that is used again.
+        let mut requests = core::mem::take(&mut self.completed);
+        requests.clear();
+        collect(self, &mut requests);
+        self.note_completion(clock, &requests);
+        self.completed = requests;
+    }
+
     /// Tells the protocol of a receive that was taken back.
     pub(super) fn note_cancelled(&mut self, clock: Clock, request: Clock) {
         self.note(Event::Cancelled { clock, request });

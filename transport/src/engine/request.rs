@@ -1,5 +1,6 @@
 //! Requests: operations that are under way, or done and not yet asked for.
 
+use super::SendTo;
 use super::buffer::{ReceiveBuffer, SendBuffer};
 use crate::matching::PostedId;
 use refrain_ring::{Clock, Rank, Ssn};
@@ -55,14 +56,11 @@ pub(super) enum State {
 #[derive(Debug)]
 pub(super) struct Sending {
     pub buffer: SendBuffer,
-    pub to: Rank,
-    pub context: u32,
-    pub tag: i32,
+    pub to: SendTo,
     pub ssn: Ssn,
     pub packed_bytes: u64,
     /// Its first record is in the log.
     pub announced: bool,
-    pub synchronous: bool,
     pub way: Way,
 }
 

@@ -6,49 +6,49 @@
 //! made while the message travels. LOG-1: it is there before the send completes.
 
 use super::buffer::SendBuffer;
-use super::outbox::{Destination, LogMeans, Logging, Record};
+use super::outbox::{Destination, LogMeans};
 use refrain_ring::copy::Target;
+use refrain_ring::{Frame, RecordHeader};
 
 impl Destination {
-    /// Sends a frame if the fabric takes it now; how many bytes of payload it
-    /// has then. If not, nothing has happened.
+    /// Sends up to `payload_bytes_max` bytes of a message from `offset` on, if the
+    /// fabric takes them now. If not, nothing has happened.
     pub(super) fn stage(
         &mut self,
         buffer: &SendBuffer,
-        record: &Record,
-        log: Logging,
+        offset: u64,
+        payload_bytes_max: usize,
+        whole: bool,
+        header: RecordHeader,
         means: &mut LogMeans<'_>,
-    ) -> Option<u64> {
+    ) -> Option<Frame> {
         let lengths = &self.limits.staged_bytes;
-        if !self.lane.is_live() {
-            return None;
-        }
-        if !lengths.contains(&(record.payload_bytes as u64)) || !self.packed.is_empty() {
+        if !self.lane.is_live()
+            || !lengths.contains(&(payload_bytes_max as u64))
+            || !self.packed.is_empty()
+        {
             return None;
         }
         let pass = means.gate.pass()?;
         let least = lengths.start as usize;
-        if !self.log.has_room(record.payload_bytes) {
-            self.before_chunk(record.to, log.keeps_payload, means);
+        if !self.log.has_room(payload_bytes_max) {
+            self.before_chunk(means);
         }
-        let arena = &mut *means.arena;
+        let (to, target) = (self.rank, self.limits.target);
+        let fabric = &mut *means.fabric;
+        let leave = |header: &RecordHeader, payload: &mut [u8]| {
+            let mut fill = |place: &mut [u8]| buffer.pack(offset, place, Target::Cached);
+            let is_taken =
+                payload.len() >= least && fabric.stage(pass, to, header, &mut fill).is_ok();
+            if is_taken {
+                buffer.pack(offset, payload, target);
+            }
+            is_taken
+        };
         // LOG-3: what the log has no room for does not leave.
-        let reserved = self.log.reserve(arena, record.payload_bytes, record.whole);
-        let mut reservation = reserved.ok()?;
-        let payload_bytes = reservation.payload_bytes();
-        if payload_bytes < least {
-            return None;
-        }
-        let header = self.log.stamp(record.header(payload_bytes));
-        let mut fill = |place: &mut [u8]| buffer.pack(record.offset, place, Target::Cached);
-        means
-            .fabric
-            .stage(pass, record.to, &header, &mut fill)
-            .ok()?;
-        let payload = self.log.payload_mut(arena, &mut reservation);
-        buffer.pack(record.offset, payload, log.target);
-        let frame = self.log.append(arena, reservation, header);
-        means.fabric.staged(record.to, &frame);
-        Some(payload_bytes as u64)
+        let appended = (self.log).append_if(means.arena, payload_bytes_max, whole, header, leave);
+        let frame = appended.ok()??;
+        means.fabric.staged(to, &frame);
+        Some(frame)
     }
 }

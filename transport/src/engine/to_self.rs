@@ -13,9 +13,9 @@ impl<P: Protocol> Engine<P> {
     /// fails, its re-execution sends it again.
     pub(super) fn send_to_self(&mut self, clock: Clock, sending: Sending) -> Started {
         let envelope = Envelope {
-            context: sending.context,
+            context: sending.to.context,
             source: self.options.rank,
-            tag: sending.tag,
+            tag: sending.to.tag,
         };
         let bytes = sending.buffer.message_bytes();
         let mut copy = vec![0; bytes as usize];
@@ -44,7 +44,7 @@ impl<P: Protocol> Engine<P> {
         let mut parts = Parts::default();
         parts.push(0, Stored::Copied(copy.into()));
         let ssn = sending.ssn;
-        let synchronous = sending.synchronous;
+        let synchronous = sending.to.synchronous;
         let outcome = sending.outcome();
         let completes = synchronous.then(|| self.requests.add(clock, State::Sending(sending)));
         let index = self.inbox.messages.insert(Message {

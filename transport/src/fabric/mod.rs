@@ -297,6 +297,11 @@ pub struct Landing {
     token: u64,
 }
 
+// SAFETY: its memory is the landing's alone until it has ended, whatever thread
+// writes there.
+#[expect(unsafe_code, reason = "moves with its fabric")]
+unsafe impl Send for Landing {}
+
 impl Landing {
     /// Memory for the whole payload of a frame; `token` comes back with
     /// [`Sink::landed`].

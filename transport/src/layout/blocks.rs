@@ -7,8 +7,8 @@ use std::sync::Arc;
 /// A run of buffer bytes. Never empty, except in [`Blocks::one`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Block {
-    /// Where it begins in the item's part of the buffer.
-    pub(super) offset: usize,
+    /// Where it begins, from the address of its item.
+    pub(super) offset: isize,
     pub(super) bytes: usize,
     /// Where it begins in the item's part of the message.
     pub(super) start: u64,
@@ -23,8 +23,8 @@ pub(super) enum Blocks {
 
 impl Block {
     /// Behind its last byte in the buffer.
-    fn end(&self) -> usize {
-        self.offset + self.bytes
+    pub(super) fn end(&self) -> isize {
+        self.offset + self.bytes as isize
     }
 
     /// Behind its last byte in the message.
@@ -34,7 +34,7 @@ impl Block {
 }
 
 impl Blocks {
-    pub(super) fn one(offset: usize, bytes: usize) -> Self {
+    pub(super) fn one(offset: isize, bytes: usize) -> Self {
         Blocks::One(Block {
             offset,
             bytes,
@@ -43,17 +43,25 @@ impl Blocks {
     }
 
     /// Drops empty blocks, merges those that follow one another.
-    pub(super) fn checked(blocks: &[(usize, usize)]) -> Result<Self, LayoutError> {
+    pub(super) fn checked(
+        blocks: impl ExactSizeIterator<Item = (i128, u128)>,
+    ) -> Result<Self, LayoutError> {
         let mut merged: Vec<Block> = Vec::with_capacity(blocks.len());
         let mut start = 0_u64;
-        for &(offset, bytes) in blocks.iter().filter(|(_, bytes)| *bytes > 0) {
-            if offset > SPAN_BYTES_MAX || bytes > SPAN_BYTES_MAX - offset {
-                return Err(LayoutError::Block {
-                    offset_bytes: offset,
-                    bytes,
-                });
+        for (offset_bytes, bytes) in blocks.filter(|(_, bytes)| *bytes > 0) {
+            let error = LayoutError::Block {
+                offset_bytes,
+                bytes,
+            };
+            let end = offset_bytes + bytes as i128;
+            let offset = isize::try_from(offset_bytes).map_err(|_| error)?;
+            if end > SPAN_BYTES_MAX as i128 || bytes > SPAN_BYTES_MAX as u128 {
+                return Err(error);
             }
-            match merged.last_mut().filter(|last| last.end() == offset) {
+            let bytes = bytes as usize;
+            let joins =
+                |last: &&mut Block| last.end() == offset && last.bytes <= SPAN_BYTES_MAX - bytes;
+            match merged.last_mut().filter(joins) {
                 Some(last) => last.bytes += bytes,
                 None => merged.push(Block {
                     offset,
@@ -84,15 +92,19 @@ impl Blocks {
         self.as_slice().last().map_or(0, Block::stop)
     }
 
-    /// Behind the last byte in the buffer.
-    pub(super) fn end(&self) -> usize {
-        self.as_slice().iter().map(Block::end).max().unwrap_or(0)
+    /// The lowest byte, and behind the highest.
+    pub(super) fn bounds(&self) -> (isize, isize) {
+        let low = self.as_slice().iter().map(|block| block.offset).min();
+        let end = self.as_slice().iter().map(Block::end).max();
+        (low.unwrap_or(0), end.unwrap_or(0))
     }
 
-    /// Whether any two blocks of `count` items at a stride of `extent` share a
-    /// byte.
+    /// Whether any two blocks of `count` items at a stride of `extent`, in either
+    /// direction, share a byte.
     pub(super) fn overlap(&self, extent: usize, count: usize) -> bool {
         let mut blocks = self.as_slice().to_vec();
+        let (low, _) = self.bounds();
+        blocks.iter_mut().for_each(|block| block.offset -= low);
         if !blocks.is_sorted_by_key(|block| block.offset) {
             blocks.sort_unstable_by_key(|block| block.offset);
         }
@@ -102,12 +114,13 @@ impl Blocks {
         let (Some(first), Some(last)) = (blocks.first(), blocks.last()) else {
             return false;
         };
-        let items_apart = count < 2 || last.end() - first.offset <= extent;
+        let items_apart = count < 2 || (last.end() - first.offset) as usize <= extent;
         !items_apart && items_overlap(&blocks, extent, count)
     }
 }
 
-/// Whether blocks of different items share a byte, when items are interleaved.
+/// Whether blocks of different items share a byte, when items are interleaved and
+/// no offset is negative.
 ///
 /// Byte `b` of item `i` is at `b + i * extent`: two bytes can meet only if they
 /// are the same modulo `extent`, and do so if their quotients are less than
@@ -121,7 +134,8 @@ fn items_overlap(blocks: &[Block], extent: usize, count: usize) -> bool {
     }
     let mut edges = Vec::with_capacity(4 * blocks.len());
     for block in blocks {
-        let (quotient, begin) = (block.offset / extent, block.offset % extent);
+        let offset = block.offset as usize;
+        let (quotient, begin) = (offset / extent, offset % extent);
         let end = begin + block.bytes;
         edges.extend([(begin, true, quotient), (end.min(extent), false, quotient)]);
         if end > extent {

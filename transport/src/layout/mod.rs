@@ -16,7 +16,7 @@ mod tests;
 
 pub use pieces::{Piece, Pieces};
 
-use blocks::Blocks;
+use blocks::{Block, Blocks};
 use thiserror::Error;
 
 /// No buffer is longer: the limit of Rust's allocations and slices.
@@ -25,13 +25,28 @@ const SPAN_BYTES_MAX: usize = isize::MAX as usize;
 /// Which bytes of a buffer make up a message. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Layout {
-    /// One item; the message is `count` of them at a stride of `extent_bytes`.
+    /// One item; the message is `count` of them, each `stride_bytes` behind the one
+    /// before.
     blocks: Blocks,
-    extent_bytes: usize,
+    stride_bytes: isize,
     count: usize,
     message_bytes: u64,
-    span_bytes: usize,
+    /// The lowest byte, from the buffer's address, and behind the highest.
+    low: isize,
+    end: isize,
+    /// From one such layout to the next, where several make up a message.
+    extent_bytes: isize,
     overlaps: bool,
+}
+
+/// Blocks at a stride: a layout, or several where that is the same.
+#[derive(Clone, Copy, Debug)]
+struct Items<'a> {
+    blocks: &'a [Block],
+    stride: isize,
+    count: usize,
+    item_bytes: u64,
+    message_bytes: u64,
 }
 
 /// Why blocks are not a layout, or a layout does not suit a buffer.
@@ -43,9 +58,9 @@ pub enum LayoutError {
     )]
     Block {
         /// Where the block begins.
-        offset_bytes: usize,
+        offset_bytes: i128,
         /// Its length.
-        bytes: usize,
+        bytes: u128,
     },
     /// The repeated blocks end beyond every possible buffer.
     #[error(
@@ -53,9 +68,9 @@ pub enum LayoutError {
     )]
     Span {
         /// How many items.
-        count: usize,
+        count: u128,
         /// From one to the next.
-        stride_bytes: usize,
+        stride_bytes: i128,
     },
     /// More message bytes than a 64-bit number counts (blocks overlap).
     #[error("the blocks of a layout add up to more than 2^64 message bytes: it repeats too often")]
@@ -70,6 +85,14 @@ pub enum LayoutError {
         /// Length that is there.
         buffer_bytes: usize,
     },
+    /// The layout begins before its buffer.
+    #[error(
+        "the layout begins {before_bytes} bytes before its buffer: give the buffer by its address, or use offsets from 0"
+    )]
+    Before {
+        /// How far.
+        before_bytes: usize,
+    },
     /// Some byte would be received twice.
     #[error(
         "the blocks of a layout to receive into overlap: only layouts to send from may name a byte twice"
@@ -79,13 +102,19 @@ pub enum LayoutError {
 
 impl Layout {
     /// The first `bytes` of the buffer.
+    ///
+    /// # Panics
+    /// When no buffer can be so long.
     pub fn contiguous(bytes: usize) -> Self {
+        assert!(bytes <= SPAN_BYTES_MAX, "no buffer has {bytes} bytes");
         Self {
             blocks: Blocks::one(0, bytes),
-            extent_bytes: bytes,
+            stride_bytes: bytes as isize,
             count: 1,
             message_bytes: bytes as u64,
-            span_bytes: bytes,
+            low: 0,
+            end: bytes as isize,
+            extent_bytes: bytes as isize,
             overlaps: false,
         }
     }
@@ -101,7 +130,7 @@ impl Layout {
         block_bytes: usize,
         stride_bytes: usize,
     ) -> Result<Self, LayoutError> {
-        Self::repeated(Blocks::checked(&[(0, block_bytes)])?, stride_bytes, count)
+        Self::structure(&[(0, block_bytes)], stride_bytes, count)
     }
 
     /// Blocks of (offset, length) in bytes, in message order, which need not be
@@ -110,10 +139,10 @@ impl Layout {
     /// # Errors
     /// [`LayoutError::Block`] or [`LayoutError::Message`].
     pub fn indexed(blocks: &[(usize, usize)]) -> Result<Self, LayoutError> {
-        Self::repeated(Blocks::checked(blocks)?, 0, 1)
+        Self::structure(blocks, 0, 1)
     }
 
-    /// `count` structs at a stride of `extent_bytes`, of each the fields of
+    /// `count` structs at a stride of `stride_bytes`, of each the fields of
     /// (offset, length) in bytes, in message order (MPI's struct, resized).
     ///
     /// # Errors
@@ -121,34 +150,75 @@ impl Layout {
     /// [`LayoutError::Message`].
     pub fn structure(
         fields: &[(usize, usize)],
-        extent_bytes: usize,
+        stride_bytes: usize,
         count: usize,
     ) -> Result<Self, LayoutError> {
-        Self::repeated(Blocks::checked(fields)?, extent_bytes, count)
+        let wide = |&(offset, bytes): &(usize, usize)| (offset as i128, bytes as u128);
+        let blocks = Blocks::checked(fields.iter().map(wide))?;
+        Self::repeated(blocks, stride_bytes as i128, count as u128)
     }
 
-    fn repeated(blocks: Blocks, stride_bytes: usize, count: usize) -> Result<Self, LayoutError> {
+    /// `count` items at a stride of `stride_bytes`, of each the blocks of (offset,
+    /// length) in bytes, in message order. Offsets and stride have either sign. With
+    /// a buffer at address 0 the offsets are addresses (MPI's bottom).
+    ///
+    /// # Errors
+    /// As [`Layout::structure`].
+    pub fn signed(
+        blocks: &[(i64, u64)],
+        stride_bytes: i64,
+        count: u64,
+    ) -> Result<Self, LayoutError> {
+        let wide = |&(offset, bytes): &(i64, u64)| (offset.into(), bytes.into());
+        let blocks = Blocks::checked(blocks.iter().map(wide))?;
+        Self::repeated(blocks, stride_bytes.into(), count.into())
+    }
+
+    /// The same bytes, of which the next such layout begins `extent_bytes` behind
+    /// (MPI's resized). Without it the next one begins behind the highest byte.
+    #[must_use]
+    pub fn with_extent(self, extent_bytes: i64) -> Self {
+        let extent_bytes = extent_bytes as isize;
+        Self {
+            extent_bytes,
+            ..self
+        }
+    }
+
+    fn repeated(blocks: Blocks, stride_bytes: i128, count: u128) -> Result<Self, LayoutError> {
         if count == 0 || blocks.bytes() == 0 {
             return Ok(Self::contiguous(0));
         }
-        let span_bytes = (count - 1)
-            .checked_mul(stride_bytes)
-            .and_then(|last| last.checked_add(blocks.end()))
-            .filter(|&span| span <= SPAN_BYTES_MAX)
-            .ok_or(LayoutError::Span {
-                count,
-                stride_bytes,
-            })?;
-        let message_bytes = (blocks.bytes())
-            .checked_mul(count as u64)
+        let error = LayoutError::Span {
+            count,
+            stride_bytes,
+        };
+        let last = (count - 1)
+            .try_into()
+            .ok()
+            .and_then(|last: i128| last.checked_mul(stride_bytes))
+            .ok_or(error)?;
+        let (low, end) = blocks.bounds();
+        let (low, end) = (low as i128 + last.min(0), end as i128 + last.max(0));
+        let is_possible = end - low <= SPAN_BYTES_MAX as i128;
+        let in_range = |bound| isize::try_from(bound).ok().filter(|_| is_possible);
+        let (low, end) = (in_range(low).zip(in_range(end))).ok_or(error)?;
+        let message_bytes = u64::try_from(count)
+            .ok()
+            .and_then(|count| blocks.bytes().checked_mul(count))
             .ok_or(LayoutError::Message)?;
-        let overlaps = blocks.overlap(stride_bytes, count);
+        let count = usize::try_from(count).map_err(|_| error)?;
+        // A single item may have any stride.
+        let stride_bytes = stride_bytes as isize;
+        let overlaps = blocks.overlap(stride_bytes.unsigned_abs(), count);
         let layout = Self {
             blocks,
-            extent_bytes: stride_bytes,
+            stride_bytes,
             count,
             message_bytes,
-            span_bytes,
+            low,
+            end,
+            extent_bytes: end - low,
             overlaps,
         };
         Ok(layout.merged())
@@ -157,7 +227,7 @@ impl Layout {
     /// Blocks that follow one another without a gap become one block.
     fn merged(mut self) -> Self {
         if let [block] = *self.blocks.as_slice()
-            && block.bytes == self.extent_bytes
+            && block.bytes as isize == self.stride_bytes
         {
             self.blocks = Blocks::one(block.offset, block.bytes * self.count);
             self.count = 1;
@@ -171,16 +241,22 @@ impl Layout {
         self.message_bytes
     }
 
-    /// Bytes that the buffer must have at least.
+    /// Bytes that the buffer must have at least, from its address on.
     #[inline]
     pub fn span_bytes(&self) -> usize {
-        self.span_bytes
+        self.end.max(0) as usize
+    }
+
+    /// From one such layout to the next, where several make up a message.
+    #[inline]
+    pub fn extent_bytes(&self) -> isize {
+        self.extent_bytes
     }
 
     /// Where the message begins in the buffer if it lies there in one piece;
     /// an empty one does at 0.
     #[inline]
-    pub fn is_contiguous(&self) -> Option<usize> {
+    pub fn is_contiguous(&self) -> Option<isize> {
         match self.blocks.as_slice() {
             [] => Some(0),
             [block] if self.count == 1 => Some(block.offset),
@@ -198,11 +274,15 @@ impl Layout {
     /// Whether a message can be sent from a buffer of this length.
     ///
     /// # Errors
-    /// [`LayoutError::Buffer`].
+    /// [`LayoutError::Buffer`] or [`LayoutError::Before`].
     pub fn check_send(&self, buffer_bytes: usize) -> Result<(), LayoutError> {
-        if self.span_bytes > buffer_bytes {
+        if self.low < 0 {
+            let before_bytes = self.low.unsigned_abs();
+            return Err(LayoutError::Before { before_bytes });
+        }
+        if self.span_bytes() > buffer_bytes {
             return Err(LayoutError::Buffer {
-                span_bytes: self.span_bytes,
+                span_bytes: self.span_bytes(),
                 buffer_bytes,
             });
         }
@@ -212,7 +292,7 @@ impl Layout {
     /// Whether a message can be received into a buffer of this length.
     ///
     /// # Errors
-    /// [`LayoutError::Buffer`] or [`LayoutError::Overlap`].
+    /// As [`Layout::check_send`], and [`LayoutError::Overlap`].
     pub fn check_receive(&self, buffer_bytes: usize) -> Result<(), LayoutError> {
         if self.overlaps {
             return Err(LayoutError::Overlap);
@@ -221,12 +301,31 @@ impl Layout {
     }
 
     /// Where `bytes` of the message from `offset` on lie in the buffer, in
-    /// message order. Ends early where the message does. Every piece lies
-    /// within [`span_bytes`](Self::span_bytes) and none is empty.
+    /// message order. Ends early where the message does. None is empty.
     ///
     /// Takes O(log blocks) to find the beginning.
     #[inline]
     pub fn pieces(&self, offset: u64, bytes: usize) -> Pieces<'_> {
-        Pieces::new(self, offset, bytes)
+        Pieces::new(self.items(), offset, bytes)
+    }
+
+    #[inline]
+    fn items(&self) -> Items<'_> {
+        Items {
+            blocks: self.blocks.as_slice(),
+            stride: self.stride_bytes,
+            count: self.count,
+            item_bytes: self.blocks.bytes(),
+            message_bytes: self.message_bytes,
+        }
+    }
+}
+
+impl Items<'_> {
+    /// How many of `bytes` from `offset` on are in the message.
+    #[inline]
+    fn clip(&self, offset: u64, bytes: usize) -> usize {
+        let left = self.message_bytes.saturating_sub(offset);
+        usize::try_from(left).map_or(bytes, |left| left.min(bytes))
     }
 }

@@ -1,25 +1,25 @@
 //! Walking part of a message through its buffer.
 
-use super::Layout;
+use super::Items;
 use super::blocks::Block;
 use core::iter::FusedIterator;
 
 /// Bytes that follow one another both in the buffer and in the message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Piece {
-    /// Where they begin in the buffer.
-    pub buffer_offset: usize,
+    /// Where they begin, from the buffer's address.
+    pub buffer_offset: isize,
     /// How many; never 0.
     pub bytes: usize,
 }
 
-/// The pieces of part of a message; see [`Layout::pieces`].
+/// The pieces of part of a message; see [`Layout::pieces`](super::Layout::pieces).
 #[derive(Clone, Debug)]
 pub struct Pieces<'a> {
     blocks: &'a [Block],
-    extent: usize,
+    stride: isize,
     /// Where the present item begins in the buffer.
-    item: usize,
+    item: isize,
     /// The present block, and how many of its bytes are behind us.
     block: usize,
     done: usize,
@@ -28,19 +28,18 @@ pub struct Pieces<'a> {
 
 impl<'a> Pieces<'a> {
     #[inline]
-    pub(super) fn new(layout: &'a Layout, offset: u64, bytes: usize) -> Self {
-        let blocks = layout.blocks.as_slice();
-        let left = layout.clip(offset, bytes);
+    pub(super) fn new(items: Items<'a>, offset: u64, bytes: usize) -> Self {
+        let left = items.clip(offset, bytes);
         let mut pieces = Self {
-            blocks,
-            extent: layout.extent_bytes,
+            blocks: items.blocks,
+            stride: items.stride,
             item: 0,
             block: 0,
             done: 0,
             left,
         };
         if left > 0 && offset > 0 {
-            pieces.seek(offset, layout.blocks.bytes());
+            pieces.seek(offset, items.item_bytes);
         }
         pieces
     }
@@ -54,7 +53,7 @@ impl<'a> Pieces<'a> {
             (offset / item_bytes, offset % item_bytes)
         };
         // the casts lose nothing: items and block lengths were counted in usize
-        self.item = item as usize * self.extent;
+        self.item = item as isize * self.stride;
         self.block = self.blocks.partition_point(|block| block.start <= within) - 1;
         self.done = (within - self.blocks[self.block].start) as usize;
     }
@@ -76,7 +75,7 @@ impl Iterator for Pieces<'_> {
         }
         let block = self.blocks[self.block];
         let piece = Piece {
-            buffer_offset: self.item + block.offset + self.done,
+            buffer_offset: self.item + block.offset + self.done as isize,
             bytes: self.left.min(block.bytes - self.done),
         };
         self.left -= piece.bytes;
@@ -85,19 +84,10 @@ impl Iterator for Pieces<'_> {
         if self.block == self.blocks.len() {
             self.block = 0;
             // behind the last item it may wrap, and is not used any more
-            self.item = self.item.wrapping_add(self.extent);
+            self.item = self.item.wrapping_add(self.stride);
         }
         Some(piece)
     }
 }
 
 impl FusedIterator for Pieces<'_> {}
-
-impl Layout {
-    /// How many of `bytes` from `offset` on are in the message.
-    #[inline]
-    pub(super) fn clip(&self, offset: u64, bytes: usize) -> usize {
-        let left = self.message_bytes.saturating_sub(offset);
-        usize::try_from(left).map_or(bytes, |left| left.min(bytes))
-    }
-}

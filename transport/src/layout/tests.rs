@@ -5,7 +5,9 @@ use super::*;
 
 const GIB: usize = 1 << 30;
 
-fn pieces(layout: &Layout, offset: u64, bytes: usize) -> Vec<(usize, usize)> {
+const GIB_OFFSET: isize = 1 << 30;
+
+fn pieces(layout: &Layout, offset: u64, bytes: usize) -> Vec<(isize, usize)> {
     let pieces = layout.pieces(offset, bytes);
     pieces.map(|p| (p.buffer_offset, p.bytes)).collect()
 }
@@ -102,15 +104,15 @@ fn messages_beyond_4_gib_are_walked_as_others_are() {
     let offset = (9 << 30) - 1;
     assert_eq!(
         pieces(&vector, offset, 2),
-        [(11 * GIB - 1, 1), (12 * GIB, 1)]
+        [(11 * GIB_OFFSET - 1, 1), (12 * GIB_OFFSET, 1)]
     );
     let structure = Layout::structure(&[(8, 8), (0, 8)], 16, GIB).unwrap();
     assert_eq!(
         pieces(&structure, (12 << 30) + 4, 8),
-        [(12 * GIB + 12, 4), (12 * GIB, 4)]
+        [(12 * GIB_OFFSET + 12, 4), (12 * GIB_OFFSET, 4)]
     );
     let indexed = Layout::indexed(&[(5 * GIB, 3 * GIB), (0, 5 * GIB)]).unwrap();
-    assert_eq!(pieces(&indexed, 7 << 30, 9), [(4 * GIB, 9)]);
+    assert_eq!(pieces(&indexed, 7 << 30, 9), [(4 * GIB_OFFSET, 9)]);
 }
 
 #[test]
@@ -131,16 +133,16 @@ fn a_small_buffer_can_make_a_message_beyond_4_gib() {
 #[test]
 fn layouts_beyond_every_buffer_are_refused() {
     const MAX: usize = SPAN_BYTES_MAX;
-    let block = |offset_bytes, bytes| {
+    let block = |offset: usize, bytes: usize| {
         Some(LayoutError::Block {
-            offset_bytes,
-            bytes,
+            offset_bytes: offset as i128,
+            bytes: bytes as u128,
         })
     };
-    let span = |count, stride_bytes| {
+    let span = |count: usize, stride: usize| {
         Some(LayoutError::Span {
-            count,
-            stride_bytes,
+            count: count as u128,
+            stride_bytes: stride as i128,
         })
     };
     assert_eq!(Layout::indexed(&[(MAX, 1)]).err(), block(MAX, 1));
@@ -170,7 +172,10 @@ fn messages_of_2_to_the_64_bytes_are_refused() {
     );
     let longest = Layout::indexed(&[(0, half), (0, half), (0, 1)]).unwrap();
     assert_eq!(longest.message_bytes(), u64::MAX);
-    assert_eq!(pieces(&longest, u64::MAX - 2, 9), [(half - 1, 1), (0, 1)]);
+    assert_eq!(
+        pieces(&longest, u64::MAX - 2, 9),
+        [(half as isize - 1, 1), (0, 1)]
+    );
 }
 
 #[test]

@@ -28,9 +28,8 @@ pub use envelope::{Envelope, Pattern};
 pub use posted::PostedId;
 pub use unexpected::UnexpectedId;
 
-use posted::Posted;
-use refrain_ring::Rank;
-use unexpected::Unexpected;
+use directory::Directory;
+use pool::{List, Pool};
 
 /// Posted receives with values `R`, unexpected messages with values `M`.
 ///
@@ -41,95 +40,28 @@ use unexpected::Unexpected;
 /// Ids are never used twice: one whose entry is gone finds nothing.
 #[derive(Debug)]
 pub struct Matcher<R, M> {
-    posted: Posted<R>,
-    unexpected: Unexpected<M>,
+    /// Receives; each is on one list: that of its envelope if it is exact, else the
+    /// wildcards'.
+    receives: Pool<(Pattern, R), 1>,
+    exact_receives: Directory,
+    wildcards: List,
+    /// Messages; each is on two lists: of all messages, and of its envelope.
+    messages: Pool<(Envelope, M), 2>,
+    messages_by_envelope: Directory,
+    arrivals: List,
 }
 
 impl<R, M> Matcher<R, M> {
     /// Without receives and messages.
     pub fn new() -> Self {
         Self {
-            posted: Posted::new(),
-            unexpected: Unexpected::new(),
+            receives: Pool::new(),
+            exact_receives: Directory::new(),
+            wildcards: List::EMPTY,
+            messages: Pool::new(),
+            messages_by_envelope: Directory::new(),
+            arrivals: List::EMPTY,
         }
-    }
-
-    /// Posts a receive that no unexpected message satisfies.
-    #[inline]
-    pub fn post(&mut self, pattern: Pattern, value: R) -> PostedId {
-        self.posted.push(pattern, value)
-    }
-
-    /// Takes a posted receive back; `None` if it was matched or cancelled.
-    #[inline]
-    pub fn cancel(&mut self, id: PostedId) -> Option<R> {
-        self.posted.remove(id).map(|(_, value)| value)
-    }
-
-    /// Takes the earliest posted receive that accepts the message.
-    #[inline]
-    pub fn take_posted(&mut self, envelope: &Envelope) -> Option<(Pattern, R)> {
-        self.posted.take(envelope)
-    }
-
-    /// The receive that [`take_posted`](Self::take_posted) would take.
-    pub fn find_posted(&self, envelope: &Envelope) -> Option<&R> {
-        self.posted.find(envelope)
-    }
-
-    /// How many receives wait.
-    #[inline]
-    pub fn posted_count(&self) -> usize {
-        self.posted.count()
-    }
-
-    /// Adds a message that no posted receive accepts.
-    #[inline]
-    pub fn push_unexpected(&mut self, envelope: Envelope, value: M) -> UnexpectedId {
-        self.unexpected.push(envelope, value)
-    }
-
-    /// Takes the first unexpected message, in arrival order, that the pattern
-    /// accepts: a receive.
-    #[inline]
-    pub fn take_unexpected(&mut self, pattern: &Pattern) -> Option<(Envelope, M)> {
-        if self.unexpected.count() == 0 {
-            return None;
-        }
-        self.unexpected.take(pattern)
-    }
-
-    /// The message that [`take_unexpected`](Self::take_unexpected) would take:
-    /// a probe.
-    #[inline]
-    pub fn find_unexpected(&self, pattern: &Pattern) -> Option<(UnexpectedId, &Envelope, &M)> {
-        self.unexpected.find(pattern)
-    }
-
-    /// Takes the message of a probe: a matched probe. `None` if it is gone.
-    #[inline]
-    pub fn remove_unexpected(&mut self, id: UnexpectedId) -> Option<(Envelope, M)> {
-        self.unexpected.remove(id)
-    }
-
-    /// The value of a message that is still there.
-    #[inline]
-    pub fn unexpected_value(&self, id: UnexpectedId) -> Option<&M> {
-        self.unexpected.get(id)
-    }
-
-    /// The messages of one sender in arrival order. Scans all messages.
-    pub fn unexpected_of(
-        &self,
-        source: Rank,
-    ) -> impl Iterator<Item = (UnexpectedId, &Envelope, &M)> {
-        self.unexpected.of(source)
-    }
-
-    /// How many messages wait.
-    #[inline]
-    pub fn unexpected_count(&self) -> usize {
-        self.unexpected.count()
     }
 }
 

@@ -2,6 +2,7 @@
 //! promises beyond them.
 
 use super::*;
+use refrain_ring::Rank;
 
 const ANY: Pattern = Pattern {
     context: 0,
@@ -267,6 +268,6 @@ fn warm_queues_take_no_more_memory() {
         assert!(matcher.take_posted(&message(99, 0)).is_some());
         assert!(matcher.take_unexpected(&ANY).is_some());
     }
-    assert_eq!(matcher.posted.slots_and_places(), (2, 64));
-    assert_eq!(matcher.unexpected.slots_and_places(), (1, 64));
+    assert_eq!(matcher.posted_slots_and_places(), (2, 64));
+    assert_eq!(matcher.unexpected_slots_and_places(), (1, 64));
 }

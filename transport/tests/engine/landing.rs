@@ -6,6 +6,7 @@ use crate::recorder::Noted;
 use crate::rig::{Receipt, Rig, Setup, UNTOUCHED, from, from_any, payload, synchronous, to};
 use refrain_transport::fabric::sim::{Event, LaneKind, Options};
 use refrain_transport::layout::Layout;
+use std::sync::Arc;
 
 /// Distant from 1000 bytes on, in a network in which a landing is under way for
 /// a while.
@@ -39,16 +40,16 @@ fn whole(rig: &mut Rig) -> Receipt {
 }
 
 fn contiguous_layout(rig: &mut Rig) -> Receipt {
-    let layout = Box::leak(Box::new(Layout::indexed(&[(16, 8000)]).expect("small")));
+    let layout = Arc::new(Layout::indexed(&[(16, 8000)]).expect("small"));
     let room = rig.room(&[UNTOUCHED; 8016]);
-    let buffer = receive_layout(&room, layout);
+    let buffer = receive_layout(&room, &layout);
     rig.receive_into(1, from(0, 1), room, buffer)
 }
 
 fn vector_layout(rig: &mut Rig) -> Receipt {
-    let layout = Box::leak(Box::new(Layout::vector(80, 100, 101).expect("small")));
+    let layout = Arc::new(Layout::vector(80, 100, 101).expect("small"));
     let room = rig.room(&[UNTOUCHED; 8079]);
-    let buffer = receive_layout(&room, layout);
+    let buffer = receive_layout(&room, &layout);
     rig.receive_into(1, from(0, 1), room, buffer)
 }
 

@@ -4,11 +4,12 @@ use crate::memory::{receive_layout, send_layout};
 use crate::networks;
 use crate::rig::{Rig, Sent, Setup, UNTOUCHED, from, payload, to};
 use refrain_transport::layout::Layout;
+use std::sync::Arc;
 
 /// Blocks of (offset, bytes) in message order, and their layout.
 struct Shape {
     blocks: Vec<(usize, usize)>,
-    layout: Layout,
+    layout: Arc<Layout>,
     room_bytes: usize,
 }
 
@@ -30,7 +31,7 @@ impl Shape {
         let room_bytes = layout.span_bytes() + 5;
         Self {
             blocks,
-            layout,
+            layout: Arc::new(layout),
             room_bytes,
         }
     }

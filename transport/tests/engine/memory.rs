@@ -9,6 +9,7 @@ use refrain_transport::engine::{ReceiveBuffer, SendBuffer};
 use refrain_transport::layout::Layout;
 use std::cell::Cell;
 use std::rc::Rc;
+use std::sync::Arc;
 
 /// Memory of a simulated program. Made of cells, so that a test may look at
 /// it, and overwrite it, while an engine holds its address; everything runs on
@@ -49,12 +50,12 @@ pub fn send_buffer(room: &Room) -> SendBuffer {
 }
 
 /// Lends what a layout picks of a room to a send.
-pub fn send_layout(room: &Room, layout: &Layout) -> SendBuffer {
+pub fn send_layout(room: &Room, layout: &Arc<Layout>) -> SendBuffer {
     layout
         .check_send(room.0.len())
         .expect("the layout is of this room");
     // SAFETY: as above; the layout's span was checked.
-    unsafe { SendBuffer::laid_out(room.base(), layout) }
+    unsafe { SendBuffer::laid_out(room.base(), 1, layout) }.expect("a message of this size")
 }
 
 /// Lends the first `bytes` of a room to a receive.
@@ -65,10 +66,10 @@ pub fn receive_buffer(room: &Room, bytes: usize) -> ReceiveBuffer {
 }
 
 /// Lends what a layout picks of a room to a receive.
-pub fn receive_layout(room: &Room, layout: &Layout) -> ReceiveBuffer {
+pub fn receive_layout(room: &Room, layout: &Arc<Layout>) -> ReceiveBuffer {
     layout
         .check_receive(room.0.len())
         .expect("the layout is of this room");
     // SAFETY: as above; the layout's span was checked.
-    unsafe { ReceiveBuffer::laid_out(room.base(), layout) }
+    unsafe { ReceiveBuffer::laid_out(room.base(), 1, layout) }.expect("no overlap")
 }

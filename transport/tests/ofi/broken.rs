@@ -22,10 +22,8 @@ const LOST_AFTER: Duration = Duration::from_secs(2);
 in_processes! {
     over_tcp => breaks("tcp", false, 1, After::GoesOn);
     over_net => breaks("net", false, 2, After::GoesOn);
-    over_sockets => breaks("sockets", false, 3, After::GoesOn);
     over_tcp_of_the_second_library => breaks("tcp", true, 4, After::GoesOn);
     over_tcp_under_rxm_of_the_second_library => breaks("tcp;ofi_rxm", true, 5, After::GoesOn);
-    over_sockets_of_the_second_library => breaks("sockets", true, 6, After::GoesOn);
 }
 
 /// What holds after a connection broke.

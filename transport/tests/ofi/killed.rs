@@ -20,14 +20,11 @@ const ENDLESS: u64 = 1 << 40;
 in_processes! {
     over_tcp => killed("tcp", false, 1);
     over_shm => killed("shm", false, 2);
-    over_sockets => killed("sockets", false, 3);
     over_net => killed("net", false, 4);
     over_tcp_with_reads => killed_with_reads("tcp", false, 5);
-    over_sockets_with_reads => killed_with_reads("sockets", false, 6);
     over_tcp_of_the_second_library => killed("tcp", true, 7);
     over_tcp_under_rxm_of_the_second_library => killed("tcp;ofi_rxm", true, 8);
     over_shm_of_the_second_library => killed("shm", true, 9);
-    over_sockets_of_the_second_library => killed("sockets", true, 10);
 }
 
 fn killed(provider: &str, second: bool, seed: u64) {

@@ -19,20 +19,16 @@ const FRAMES: u64 = 400;
 in_processes! {
     stopped_over_tcp => stopped("tcp", false);
     stopped_over_shm => stopped("shm", false);
-    stopped_over_sockets => stopped("sockets", false);
     stopped_over_net => stopped("net", false);
     stopped_over_tcp_of_the_second_library => stopped("tcp", true);
     stopped_over_tcp_under_rxm_of_the_second_library => stopped("tcp;ofi_rxm", true);
     stopped_over_shm_of_the_second_library => stopped("shm", true);
-    stopped_over_sockets_of_the_second_library => stopped("sockets", true);
     nobody_over_tcp => nobody("tcp", false);
     nobody_over_shm => nobody("shm", false);
-    nobody_over_sockets => nobody("sockets", false);
     nobody_over_net => nobody("net", false);
     nobody_over_tcp_of_the_second_library => nobody("tcp", true);
     nobody_over_tcp_under_rxm_of_the_second_library => nobody("tcp;ofi_rxm", true);
     nobody_over_shm_of_the_second_library => nobody("shm", true);
-    nobody_over_sockets_of_the_second_library => nobody("sockets", true);
 }
 
 fn stopped(provider: &str, second: bool) {

@@ -17,12 +17,10 @@ const RECORD_HEADS: [usize; 2] = [48, 64];
 in_processes! {
     over_tcp => sizes("tcp", false);
     over_shm => sizes("shm", false);
-    over_sockets => sizes("sockets", false);
     over_net => sizes("net", false);
     over_tcp_of_the_second_library => sizes("tcp", true);
     over_tcp_under_rxm_of_the_second_library => sizes("tcp;ofi_rxm", true);
     over_shm_of_the_second_library => sizes("shm", true);
-    over_sockets_of_the_second_library => sizes("sockets", true);
 }
 
 fn overrides() -> Vec<Overrides> {

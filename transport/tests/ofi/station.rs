@@ -217,14 +217,11 @@ impl Station {
             number: flow.frames,
         };
         let bytes = name.payload_bytes(&self.sizes);
-        let Ok(mut reservation) = flow.log.reserve(&mut self.arena, bytes, true) else {
+        let (arena, header) = (&mut self.arena, name.header(bytes));
+        let Ok(frame) = (flow.log).append(arena, bytes, true, header, |it| name.fill(it)) else {
             return false;
         };
-        name.fill(flow.log.payload_mut(&self.arena, &mut reservation));
-        flow.waiting = Some(
-            flow.log
-                .append(&self.arena, reservation, name.header(bytes)),
-        );
+        flow.waiting = Some(frame);
         flow.frames += 1;
         true
     }

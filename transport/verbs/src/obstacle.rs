@@ -4,7 +4,7 @@ use crate::{Chosen, Device, GidType, LinkLayer, Port, PortState, Reach, Transpor
 
 /// How a machine without RDMA hardware gets a device.
 pub(crate) const SOFT_ROCE: &str = "soft-RoCE makes a device of any network interface: \
-     modprobe rdma_rxe && rdma link add rxe0 type rxe netdev INTERFACE (see docs/rdma.md)";
+     modprobe rdma_rxe && rdma link add rxe0 type rxe netdev INTERFACE (see docs/guide/rdma.md)";
 /// The largest payload of a packet.
 const LARGE_PACKET_BYTES: u32 = 4096;
 /// What an interface needs for it, with all headers there are.

@@ -20,25 +20,25 @@ pub struct Arguments {
     /// Ranks of the job
     #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..=64))]
     ranks: u32,
-    /// Runs have 0 to N faults
+    /// Maximum number of faults per run
     #[arg(long, value_name = "N", default_value_t = 9, value_parser = clap::value_parser!(u32).range(1..=1000))]
     faults: u32,
     /// Cells along each dimension of the grid
     #[arg(long, value_name = "CELLS", default_value_t = 1024)]
     size: usize,
-    /// How often all cells change
+    /// Number of iterations over all cells
     #[arg(long, value_name = "N", default_value_t = 2000, value_parser = clap::value_parser!(u64).range(1..))]
     iterations: u64,
-    /// Each rank takes a checkpoint every so many iterations; 0: never
+    /// Iterations between two checkpoints of a rank; 0: no checkpoints
     #[arg(long, value_name = "ITERATIONS", default_value_t = 50)]
     checkpoint_every: u64,
-    /// How often everything is measured
+    /// Number of measurements
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..))]
     repetitions: u32,
-    /// What moments and ranks are chosen from
+    /// Seed of the random times and ranks
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// What carries messages
+    /// Fabric of messages
     #[arg(long, default_value = "auto")]
     fabric: String,
     #[command(flatten)]

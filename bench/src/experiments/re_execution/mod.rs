@@ -25,34 +25,32 @@ const HEADER_BYTES: u64 = 64;
 /// Ranks that play everything again.
 #[derive(Clone, Debug, clap::Args, Serialize)]
 pub struct Arguments {
-    /// Ranks of the ring; 0 to all of them play again
+    /// Ranks of the ring, of which 0 to N replay
     #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u32).range(2..=i64::from(RANKS_MAX)))]
     ranks: u32,
-    /// How many tokens go round at once; as many as ranks: all send and receive at
-    /// the same time
+    /// Number of tokens in the ring
     #[arg(long, value_name = "K", default_value_t = 1)]
     tokens: u32,
-    /// Lengths of tokens, at least 16 bytes, separated by commas
-    #[arg(long, value_name = "SIZES", value_delimiter = ',', value_parser = refrain::size::parse,
+    /// Token lengths of at least 16 bytes, separated by commas
+    #[arg(long, value_name = "SIZES", value_delimiter = ',', value_parser = refrain_launch::size::parse,
           default_value = "64,1K,4K,16K,64K,256K,1M")]
     sizes: Vec<u64>,
-    /// Length of what rank 0 sends, the first that plays again: it receives tokens of
-    /// the other lengths, and is receive-bound
-    #[arg(long, value_name = "SIZE", value_parser = refrain::size::parse)]
+    /// Token length that rank 0 sends, which replays first and is then receive-bound
+    #[arg(long, value_name = "SIZE", value_parser = refrain_launch::size::parse)]
     answers: Option<u64>,
-    /// Receive from any source: each reception is an event that is told again
+    /// Receive from any source, so that each receive is a logged event
     #[arg(long)]
     any: bool,
-    /// How much each rank sends, at most
-    #[arg(long, value_name = "SIZE", default_value = "128M", value_parser = refrain::size::parse)]
+    /// Maximum number of bytes that a rank sends
+    #[arg(long, value_name = "SIZE", default_value = "128M", value_parser = refrain_launch::size::parse)]
     volume: u64,
-    /// How many tokens each rank sends, at most
+    /// Maximum number of tokens that a rank sends
     #[arg(long, value_name = "TURNS", default_value_t = 50_000, value_parser = clap::value_parser!(u64).range(1..))]
     turns: u64,
-    /// How often everything is measured
+    /// Number of measurements
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..))]
     repetitions: u32,
-    /// What carries messages
+    /// Fabric of messages
     #[arg(long, default_value = "auto")]
     fabric: String,
     #[command(flatten)]

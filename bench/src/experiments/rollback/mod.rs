@@ -33,19 +33,19 @@ pub struct Arguments {
     /// Cells along each dimension of the grid
     #[arg(long, value_name = "CELLS", default_value_t = 1024)]
     size: usize,
-    /// How often all cells change
+    /// Number of iterations over all cells
     #[arg(long, value_name = "N", default_value_t = 2000, value_parser = clap::value_parser!(u64).range(1..))]
     iterations: u64,
-    /// Checkpoints are so many iterations apart
+    /// Iterations between two checkpoints
     #[arg(long, value_name = "ITERATIONS", default_value_t = 200, value_parser = clap::value_parser!(u64).range(1..))]
     checkpoint_every: u64,
-    /// The rank dies after so much of the time that a job without a fault takes
+    /// Time of the death, as a part of the time of a job without faults
     #[arg(long, value_name = "PART", default_value_t = 0.7, value_parser = part)]
     at: f64,
-    /// How often everything is measured
+    /// Number of measurements
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..))]
     repetitions: u32,
-    /// What carries messages
+    /// Fabric of messages
     #[arg(long, default_value = "auto")]
     fabric: String,
     #[command(flatten)]

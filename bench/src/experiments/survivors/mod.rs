@@ -22,7 +22,7 @@ use super::report::{Progress, Reporting, status};
 use super::{ExperimentError, milliseconds};
 use crate::workload::pairs::{COURSE_FILE, Note, STANDSTILLS_FILE, Standstill};
 use course::Course;
-use refrain::launcher::Recovery;
+use refrain_launch::Recovery;
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use serde::Serialize;
 use std::process::ExitCode;
@@ -33,23 +33,22 @@ const VICTIM: u32 = 3;
 /// Ranks that do not need the dead one.
 #[derive(Clone, Debug, clap::Args, Serialize)]
 pub struct Arguments {
-    /// How many jobs
+    /// Number of jobs
     #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..))]
     repetitions: u32,
-    /// Deaths in each
+    /// Deaths per job
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=1000))]
     deaths: u32,
-    /// Seconds between two of them
+    /// Seconds between two deaths
     #[arg(long, value_name = "SECONDS", default_value_t = 0.5, value_parser = seconds)]
     every: f64,
     /// Length of a message
     #[arg(long, value_name = "BYTES", default_value_t = 64, value_parser = clap::value_parser!(u64).range(8..=1 << 20))]
     bytes: u64,
-    /// The rank that dies takes a checkpoint every so many messages; 0: never, and it
-    /// plays everything again
+    /// Messages between two checkpoints of the killed rank; 0: no checkpoints
     #[arg(long, value_name = "MESSAGES", default_value_t = 0)]
     checkpoint_every: u64,
-    /// What carries messages
+    /// Fabric of messages
     #[arg(long, default_value = "auto")]
     fabric: String,
     #[command(flatten)]

@@ -7,7 +7,7 @@ use crate::experiments::milliseconds;
 use crate::experiments::report::{print, say};
 use crate::experiments::summary::Summary;
 use crate::netpipe::machine;
-use refrain::launcher::Recovery;
+use refrain_launch::Recovery;
 
 /// Of its rate outside a survivor keeps so much, at least.
 const RATE_MIN: f64 = 0.95;

@@ -1,9 +1,9 @@
 //! The options about where events become stable.
 
 use super::{NetpipeError, wrong};
-use refrain::choice::events;
-use refrain::config::{EventConfig, Quorum};
-use refrain::launcher::EventLoggerSpec;
+use refrain_job::choice::events;
+use refrain_job::config::{EventConfig, Quorum};
+use refrain_launch::EventLoggerSpec;
 
 /// Where events become stable.
 #[derive(Clone, Debug, clap::Args)]
@@ -47,7 +47,7 @@ pub struct EventSettings {
 impl Options {
     /// Checks the options.
     pub fn check(self) -> Result<EventSettings, NetpipeError> {
-        let refused = |option, error: refrain::Error| {
+        let refused = |option, error: refrain_job::JobError| {
             wrong(option, error.to_string(), "see refrain run --help")
         };
         if !(1..=events::REPLICAS_MAX).contains(&self.event_replicas) {

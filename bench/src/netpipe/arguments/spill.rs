@@ -5,7 +5,7 @@ use crate::disk;
 use crate::netpipe::disk_alone;
 use crate::netpipe::log_budget::{LogRoom, TIMES_IN_MEMORY, TIMES_WITH_DISK};
 use crate::netpipe::sizes::format_size;
-use refrain::size;
+use refrain_launch::size;
 use std::path::{Path, PathBuf};
 
 /// Logs beyond this are a typing error.

@@ -6,6 +6,7 @@ use super::verify::Post;
 use crate::workload::payload;
 use crate::workload::prng::combine;
 use refrain::Layout;
+use std::sync::Arc;
 
 /// Bytes on either side of a receive's room that nobody may touch.
 const GUARD_BYTES: usize = 64;
@@ -17,7 +18,7 @@ pub struct SendBuffer {
     /// The message where its shape has it, other bytes between.
     pub data: Vec<u8>,
     /// Its layout, unless it is a plain slice.
-    pub layout: Option<Layout>,
+    pub layout: Option<Arc<Layout>>,
 }
 
 impl SendBuffer {

@@ -180,7 +180,7 @@ impl Execution<'_, '_, '_> {
             done[*place] = true;
             let owner = self.pending[chosen[*place]].owner;
             ensure!(
-                requests[*place].is_null(),
+                !self.scope.is_active(&requests[*place]),
                 "{completion:?} completed a request of {owner:?} and left it active"
             );
             ensure!(
@@ -190,7 +190,7 @@ impl Execution<'_, '_, '_> {
         }
         for (place, request) in requests.into_iter().enumerate() {
             ensure!(
-                done[place] || !request.is_null(),
+                done[place] || self.scope.is_active(&request),
                 "{completion:?} took away a request that is not complete"
             );
             self.pending[chosen[place]].request = request;

@@ -10,9 +10,9 @@ use crate::workload::error::{WorkloadError, ensure};
 use crate::workload::prng::{Prng, combine};
 use crate::workload::watchdog::Watchdog;
 use refrain::{
-    Destination, Incoming, Layout, Outgoing, Request, Scope, Source, Status, World, from, from_any,
-    to,
+    Incoming, Layout, Outgoing, Request, Scope, SendTo, Source, Status, World, from, from_any, to,
 };
+use std::sync::Arc;
 
 /// Runs a round on this rank and verifies all that it received. Returns a
 /// checksum of what was received, which the plan determines.
@@ -113,7 +113,7 @@ pub(super) struct Execution<'x, 's, 'env> {
     rank: u32,
     pub(super) prng: Prng,
     outgoing: &'env [SendBuffer],
-    layouts: &'env [Option<Layout>],
+    layouts: &'env [Option<Arc<Layout>>],
     first: Vec<Option<&'env mut [u8]>>,
     second: Vec<Option<&'env mut [u8]>>,
     /// In the order of posting.
@@ -210,7 +210,9 @@ impl<'env> Execution<'_, '_, 'env> {
         let outgoing: &'env [SendBuffer] = self.outgoing;
         let buffer = &outgoing[message];
         Ok(match &buffer.layout {
-            Some(layout) => Outgoing::with_layout(&buffer.data, layout)?,
+            Some(layout) => {
+                Outgoing::with_layout(&buffer.data, layout).map_err(refrain::Error::from)?
+            }
             None => Outgoing::from(&buffer.data),
         })
     }
@@ -222,9 +224,9 @@ impl<'env> Execution<'_, '_, 'env> {
             &mut self.first
         };
         let room = rooms[slot].take().expect("the plan uses each buffer once");
-        let layouts: &'env [Option<Layout>] = self.layouts;
+        let layouts: &'env [Option<Arc<Layout>>] = self.layouts;
         Ok(match &layouts[slot] {
-            Some(layout) => Incoming::with_layout(room, layout)?,
+            Some(layout) => Incoming::with_layout(room, layout).map_err(refrain::Error::from)?,
             None => Incoming::from(room),
         })
     }
@@ -280,7 +282,7 @@ impl<'env> Execution<'_, '_, 'env> {
             self.scope.send_init(data, destination(message))?
         };
         ensure!(
-            request.is_null(),
+            !self.scope.is_active(&request),
             "a persistent request is active before it was started"
         );
         Ok(request)
@@ -293,7 +295,7 @@ impl<'env> Execution<'_, '_, 'env> {
                 let room = self.room(slot, false)?;
                 let mut request = self.scope.recv_init(room, source(pattern))?;
                 ensure!(
-                    request.is_null(),
+                    !self.scope.is_active(&request),
                     "a persistent request is active before it was started"
                 );
                 let post = self.note_post(slot, pattern, false);
@@ -467,7 +469,7 @@ impl<'env> Execution<'_, '_, 'env> {
             self.ledger.note(&self.round.messages[messages[0]]);
             self.scope.start(&mut request)?;
             ensure!(
-                !request.is_null(),
+                self.scope.is_active(&request),
                 "a persistent request is inactive after it was started"
             );
             self.wait_somehow(&mut request)??;
@@ -483,7 +485,7 @@ impl<'env> Execution<'_, '_, 'env> {
             let post = self.note_post(slot, pattern, false);
             self.scope.start(&mut request)?;
             ensure!(
-                !request.is_null(),
+                self.scope.is_active(&request),
                 "a persistent request is inactive after it was started"
             );
             let result = self.wait_somehow(&mut request)?;
@@ -508,7 +510,7 @@ impl<'env> Execution<'_, '_, 'env> {
             }
         };
         ensure!(
-            request.is_null(),
+            !self.scope.is_active(request),
             "a request is active after it was completed"
         );
         Ok(result)
@@ -531,7 +533,7 @@ impl<'env> Execution<'_, '_, 'env> {
     }
 }
 
-fn destination(message: &Message) -> Destination {
+fn destination(message: &Message) -> SendTo {
     to(message.destination)
         .tag(message.tag)
         .context(message.context)

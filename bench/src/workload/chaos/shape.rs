@@ -3,6 +3,7 @@
 
 use crate::workload::prng::Prng;
 use refrain::Layout;
+use std::sync::Arc;
 
 /// Most pieces that a random shape has.
 const PIECES_MAX: usize = 4096;
@@ -151,7 +152,7 @@ impl Shape {
     ///
     /// # Errors
     /// When the library refuses a shape that it should take.
-    pub fn layout(&self) -> Result<Option<Layout>, refrain::Error> {
+    pub fn layout(&self) -> Result<Option<Arc<Layout>>, refrain::Error> {
         let layout = match self {
             Self::Plain(_) => return Ok(None),
             Self::Contiguous(bytes) => Ok(Layout::contiguous(*bytes)),
@@ -168,7 +169,7 @@ impl Shape {
             } => Layout::structure(fields, *extent_bytes, *count),
         };
         layout
-            .map(Some)
+            .map(|layout| Some(Arc::new(layout)))
             .map_err(|error| refrain::Error::Argument(format!("{self:?}: {error}")))
     }
 }

@@ -3,6 +3,7 @@
 use super::decomposition::AXES;
 use super::grid::{CELL_BYTES, Grid};
 use refrain::Layout;
+use std::sync::Arc;
 
 /// The outermost own cells on one side of an axis, in the order of memory.
 #[derive(Clone, Copy, Debug)]
@@ -91,7 +92,7 @@ impl FaceBytes {
     ///
     /// # Errors
     /// None that a grid in memory can cause.
-    pub fn layout(&self) -> Result<Layout, refrain::Error> {
+    pub fn layout(&self) -> Result<Arc<Layout>, refrain::Error> {
         match self {
             Self::Vector {
                 count,
@@ -104,7 +105,8 @@ impl FaceBytes {
                 count,
             } => Layout::structure(pieces, *extent_bytes, *count),
         }
-        .map_err(|error| refrain::Error::Argument(error.to_string()))
+        .map(Arc::new)
+        .map_err(refrain::Error::from)
     }
 
     /// The bytes that it picks.

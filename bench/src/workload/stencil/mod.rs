@@ -14,6 +14,7 @@ use decomposition::{AXES, Decomposition};
 use face::Face;
 use grid::{CELL_BYTES, Grid};
 use refrain::{Layout, Outgoing, Scope, Status, World, from, to};
+use std::sync::Arc;
 
 const CONTEXT: u32 = 1;
 /// Sections of a checkpoint: iterations and checksum; the cells with their ghosts.
@@ -200,7 +201,7 @@ fn wrap_around(grid: &mut Grid, axes: &[usize]) {
 struct Side {
     face: Face,
     neighbour: u32,
-    layout: Layout,
+    layout: Arc<Layout>,
     bytes: usize,
     send_tag: i32,
     receive_tag: i32,

@@ -4,7 +4,7 @@
 use super::{Memory, lure};
 use refrain_ring::{
     CHUNK_BYTES, ChannelLog, ChannelReader, Frame, Position, Rank, RecordHeader, RecordKind,
-    Reservation, Ssn, payload_offset, record_bytes,
+    ReserveError, Ssn, payload_offset, record_bytes,
 };
 use std::collections::VecDeque;
 
@@ -67,7 +67,7 @@ pub struct Channel {
     next_seed: u64,
     packing: Option<Packing>,
     announced: VecDeque<Packing>,
-    clears_while_packing: bool,
+    clears_after_packing: bool,
     packed: VecDeque<(Frame, Expected)>,
     published: VecDeque<Expected>,
     /// Read, and in memory that is not trimmed.
@@ -94,7 +94,7 @@ impl Channel {
             next_seed: (number as u64) << 32,
             packing: None,
             announced: VecDeque::new(),
-            clears_while_packing: false,
+            clears_after_packing: false,
             packed: VecDeque::new(),
             published: VecDeque::new(),
             kept: VecDeque::new(),
@@ -138,10 +138,9 @@ impl Channel {
                 packed => packing.bytes - packed.unwrap_or(0),
             };
             let whole = announces || packing.kind == Kind::Whole;
-            let Some(reservation) = self.reserve(memory, left, whole) else {
+            if !self.append(memory, left, whole, announces) {
                 return;
-            };
-            self.append(memory, reservation, announces);
+            }
         }
     }
 
@@ -152,19 +151,30 @@ impl Channel {
         self.pack(memory, Message { kind, bytes });
     }
 
-    /// Reserves, scribbles and thinks better of it.
+    /// Scribbles where the next record goes, and declines it.
     pub fn abandon(&mut self, memory: &mut Memory, bytes: usize) {
-        if let Some(mut reservation) = self.reserve(memory, bytes, false) {
-            let payload = self.log.payload_mut(&memory.arena, &mut reservation);
+        let (room, before) = (self.room(), self.observe(memory));
+        let header = lure::header(u64::from(u32::MAX));
+        let log = &mut self.log;
+        let declined = log.append_if(&mut memory.arena, bytes, false, header, |_, payload| {
             lure::fill(payload, u64::from(u32::MAX));
-            if self.clears_while_packing {
-                self.clear_ahead(memory);
-            }
+            false
+        });
+        let fits = self.fits(room, bytes, false);
+        match declined {
+            Ok(frame) => assert!(frame.is_none()),
+            Err(error) => return self.refused(memory, &error, fits, before),
+        }
+        if !fits {
+            self.begin_chunk(memory, self.log.tail());
+        }
+        if self.clears_after_packing {
+            self.clear_ahead(memory);
         }
     }
 
-    pub fn set_clears_while_packing(&mut self, clears: bool) {
-        self.clears_while_packing = clears;
+    pub fn set_clears_after_packing(&mut self, clears: bool) {
+        self.clears_after_packing = clears;
     }
 
     /// Clears lines, in the chunk that is being filled and nowhere else. What
@@ -181,43 +191,25 @@ impl Channel {
         );
     }
 
-    fn reserve(&mut self, memory: &mut Memory, left: usize, whole: bool) -> Option<Reservation> {
-        let room = self.room();
-        let fits = record_bytes(left) <= room || (!whole && room >= CUT_BYTES_MIN);
-        let before = self.observe(memory);
-        let reservation = match self.log.reserve(&mut memory.arena, left, whole) {
-            Ok(reservation) => reservation,
-            Err(error) => {
-                assert!(!fits, "{error}, with room for {room} bytes");
-                assert_eq!(before, self.observe(memory), "a refusal changes nothing");
-                memory.assert_refused(&error, self.log.held_bytes(), self.window_bytes);
-                return None;
-            }
-        };
-        if !fits {
-            self.begin_chunk(memory);
-        }
-        let payload_bytes = reservation.payload_bytes();
-        if payload_bytes != left {
-            assert!(payload_bytes < left && !whole);
-            assert_eq!(
-                record_bytes(payload_bytes),
-                self.room(),
-                "a record that is cut fills its chunk"
-            );
-        }
-        Some(reservation)
+    fn fits(&self, room: usize, left: usize, whole: bool) -> bool {
+        record_bytes(left) <= room || (!whole && room >= CUT_BYTES_MIN)
+    }
+
+    fn refused(&self, memory: &Memory, error: &ReserveError, fits: bool, before: [u64; 5]) {
+        assert!(!fits, "{error}, where it fits");
+        assert_eq!(before, self.observe(memory), "a refusal changes nothing");
+        memory.assert_refused(error, self.log.held_bytes(), self.window_bytes);
     }
 
     /// The log went on in a further chunk, or began.
-    fn begin_chunk(&mut self, memory: &mut Memory) {
+    fn begin_chunk(&mut self, memory: &mut Memory, begin: Position) {
         let sequence = self.chunks_trimmed + self.chunks.len() as u64;
         let chunk = memory.taken((self.number, sequence));
         let ssn_end = self.chunks.back().map_or(Ssn(0), |(_, ssn_end)| *ssn_end);
         self.chunks.push_back((chunk, ssn_end));
         assert!(self.log.held_bytes() <= self.window_bytes);
         let start = sequence * CHUNK_BYTES as u64 + LINE_BYTES as u64;
-        assert_eq!(self.log.tail(), Position(start));
+        assert_eq!(begin, Position(start));
         if self.reader.is_none() {
             let first = self.log.first_chunk().expect("the log has begun");
             assert_eq!(first.0, chunk);
@@ -227,24 +219,47 @@ impl Channel {
         }
     }
 
-    fn append(&mut self, memory: &Memory, mut reservation: Reservation, announces: bool) {
+    /// Packs the next record of the message being packed; whether there was room.
+    fn append(&mut self, memory: &mut Memory, left: usize, whole: bool, announces: bool) -> bool {
+        let (room, before) = (self.room(), self.observe(memory));
+        let fits = self.fits(room, left, whole);
         let seed = self.next_seed;
-        self.next_seed += 1;
-        let payload_bytes = reservation.payload_bytes();
-        lure::fill(self.log.payload_mut(&memory.arena, &mut reservation), seed);
-        if self.clears_while_packing {
-            self.clear_ahead(memory);
-        }
-        let header = self.header_of_next(payload_bytes, announces);
         // The log itself says who sends, and how much.
         let given = RecordHeader {
             payload_bytes: 12345,
             source: Rank(77),
             incarnation: Default::default(),
-            ..header
+            ..self.header_of_next(announces)
         };
-        let position = self.log.tail();
-        let frame = self.log.append(&memory.arena, reservation, given);
+        let log = &mut self.log;
+        let packed = log.append(&mut memory.arena, left, whole, given, |payload| {
+            lure::fill(payload, seed);
+        });
+        let frame = match packed {
+            Ok(frame) => frame,
+            Err(error) => {
+                self.refused(memory, &error, fits, before);
+                return false;
+            }
+        };
+        self.next_seed += 1;
+        let position = match fits {
+            true => Position(before[0]),
+            false => {
+                self.begin_chunk(memory, frame.position);
+                frame.position
+            }
+        };
+        let payload_bytes = frame.payload_bytes();
+        if payload_bytes != left {
+            assert!(payload_bytes < left && !whole);
+            assert_eq!(self.room(), 0, "a record that is cut fills its chunk");
+        }
+        let header = RecordHeader {
+            payload_bytes: payload_bytes as u32,
+            ..self.header_of_next(announces)
+        };
+        self.go_on_packing(payload_bytes, announces);
         let (chunk, ssn_end) = self.chunks.back_mut().expect("a chunk is held");
         *ssn_end = (*ssn_end).max(header.ssn.next());
         assert_eq!(frame.position, position);
@@ -260,22 +275,22 @@ impl Channel {
             seed,
         };
         self.packed.push_back((frame, expected));
-        if self.clears_while_packing {
+        if self.clears_after_packing {
             self.clear_ahead(memory);
         }
+        true
     }
 
-    /// The header of the next record of the message being packed, and the
-    /// message's progress.
-    fn header_of_next(&mut self, payload_bytes: usize, announces: bool) -> RecordHeader {
-        let mut packing = self.packing.take().expect("a message is being packed");
+    /// The header of the next record of the message being packed.
+    fn header_of_next(&self, announces: bool) -> RecordHeader {
+        let packing = self.packing.as_ref().expect("a message is being packed");
         let (kind, extent) = match packing.packed {
             None if announces => (RecordKind::Rendezvous, packing.bytes),
             None => (RecordKind::Eager, packing.bytes),
             Some(offset) => (RecordKind::Fragment, offset),
         };
-        let header = RecordHeader {
-            payload_bytes: payload_bytes as u32,
+        RecordHeader {
+            payload_bytes: 0,
             kind,
             flags: (packing.ssn.0 % 2) as u16,
             incarnation: lure::INCARNATION,
@@ -284,7 +299,12 @@ impl Channel {
             context: self.number as u32,
             tag: -(packing.bytes as i32),
             extent: extent as u64,
-        };
+        }
+    }
+
+    /// So much more of the message is packed.
+    fn go_on_packing(&mut self, payload_bytes: usize, announces: bool) {
+        let mut packing = self.packing.take().expect("a message is being packed");
         let packed = packing.packed.unwrap_or(0) + payload_bytes;
         packing.packed = Some(packed);
         if packed < packing.bytes {
@@ -294,7 +314,6 @@ impl Channel {
                 self.packing = Some(packing);
             }
         }
-        header
     }
 
     /// Publishes the oldest packed records.

@@ -27,6 +27,11 @@ pub fn is_filled(payload: &[u8], seed: u64) -> bool {
         .all(|(index, line)| *line == line_of(seed, index)[..line.len()])
 }
 
+/// The first header that `seed` names.
+pub fn header(seed: u64) -> RecordHeader {
+    RecordHeader::decode(&line_of(seed, 0)).expect("a sound header")
+}
+
 fn line_of(seed: u64, index: usize) -> [u8; 64] {
     let number = seed.rotate_left(20) ^ index as u64;
     let kind = match index % 4 {
@@ -70,14 +75,12 @@ pub fn used_region(first_chunk_offset: usize, chunks: usize) -> Region {
     let mut log = ChannelLog::new(SOURCE, INCARNATION, Rank(0), u64::MAX);
     // A short record in front, so that lures begin on every line.
     for payload_bytes in [0, ChannelLog::PAYLOAD_BYTES_MAX].into_iter().cycle() {
-        let mut reservation = match log.reserve(&mut arena, payload_bytes, false) {
-            Ok(reservation) => reservation,
+        let lures = |place: &mut [u8]| fill(place, FORMER);
+        match log.append(&mut arena, payload_bytes, false, header(FORMER), lures) {
+            Ok(frame) => frame.publish(&region),
             Err(ReserveError::Arena(ArenaFull::Budget { .. })) => return region,
             Err(other) => panic!("{other}"),
-        };
-        fill(log.payload_mut(&arena, &mut reservation), FORMER);
-        let header = RecordHeader::decode(&line_of(FORMER, 0)).expect("a sound header");
-        log.append(&arena, reservation, header).publish(&region);
+        }
     }
     unreachable!("an arena is finite")
 }

@@ -146,26 +146,25 @@ impl Writer {
     }
 
     fn pack(&mut self, ssn: Ssn, kind: RecordKind, bytes: usize) -> bool {
-        let Ok(mut reservation) = self.log.reserve(&mut self.arena, bytes, true) else {
-            return false;
-        };
         let seed = self.records.len() as u64;
         let fill = (0..bytes as u64).map(|at| (at * 31 + seed * 7 + (at >> 8)) as u8);
         let payload: Vec<u8> = fill.collect();
-        let room = self.log.payload_mut(&self.arena, &mut reservation);
-        room.copy_from_slice(&payload);
-        let header = self.log.stamp(RecordHeader {
+        let (source, _, incarnation) = IDENTITY;
+        let header = RecordHeader {
             payload_bytes: bytes as u32,
             kind,
             flags: 0,
-            incarnation: Incarnation(0),
-            source: Rank(0),
+            incarnation,
+            source,
             ssn,
             context: 9,
             tag: seed as i32,
             extent: bytes as u64,
-        });
-        let frame = self.log.append(&self.arena, reservation, header);
+        };
+        let fill = |place: &mut [u8]| place.copy_from_slice(&payload);
+        let Ok(frame) = self.log.append(&mut self.arena, bytes, true, header, fill) else {
+            return false;
+        };
         self.packed.push_back(frame);
         self.records.push(Record {
             header,
@@ -220,12 +219,12 @@ impl Writer {
 
     pub fn hog(&mut self, chunks: usize) {
         for _ in 0..chunks {
-            let Ok(mut taken) = self.hog.reserve(&mut self.arena, 200_000, true) else {
-                return;
-            };
             // Where others were: nothing may be read there any more.
-            self.hog.payload_mut(&self.arena, &mut taken).fill(0xee);
-            self.hog.append(&self.arena, taken, HOGGED);
+            let fill = |place: &mut [u8]| place.fill(0xee);
+            let taken = (self.hog).append(&mut self.arena, 200_000, true, HOGGED, fill);
+            if taken.is_err() {
+                return;
+            }
         }
     }
 

@@ -71,14 +71,6 @@ impl Chunks {
             _ => self.random() % 60_000,
         } as usize;
         let seed = self.random();
-        let mut record = self
-            .log
-            .reserve(&mut self.arena, payload_bytes, true)
-            .expect("room for the chunks that were asked for");
-        let payload = self.log.payload_mut(&self.arena, &mut record);
-        for (index, byte) in payload.iter_mut().enumerate() {
-            *byte = (seed.wrapping_mul(index as u64 + 1) >> 40) as u8;
-        }
         let header = RecordHeader {
             payload_bytes: payload_bytes as u32,
             kind: RecordKind::Eager,
@@ -91,7 +83,13 @@ impl Chunks {
             extent: payload_bytes as u64,
         };
         self.ssn += 1;
-        let frame = self.log.append(&self.arena, record, header);
-        frame.publish(self.arena.region());
+        let frame = (self.log).append(&mut self.arena, payload_bytes, true, header, |payload| {
+            for (index, byte) in payload.iter_mut().enumerate() {
+                *byte = (seed.wrapping_mul(index as u64 + 1) >> 40) as u8;
+            }
+        });
+        frame
+            .expect("room for the chunks that were asked for")
+            .publish(self.arena.region());
     }
 }

@@ -3,9 +3,9 @@
 
 use super::{Checkpointed, Traffic, World};
 use crate::Error;
-use crate::voice::tell;
 use core::fmt;
 use refrain_checkpoint::{CheckpointError, SectionKind, Writing};
+use refrain_job::stderr::report;
 use refrain_rank::checkpoint::{LogSaving, SaveError, Saved, encode_engine};
 use refrain_ring::Rank;
 use refrain_transport::engine::{Beginning, NotBetween};
@@ -21,7 +21,8 @@ pub(in crate::world) const WORLD_SECTION: u64 = 1;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(in crate::world) struct WorldPart {
     pub(in crate::world) barriers: u64,
-    pub(in crate::world) scopes: u64,
+    /// Requests made so far.
+    pub(in crate::world) requests: u64,
     /// Fences passed.
     pub(in crate::world) fences: u64,
     /// The last time that the program got, in nanoseconds since the job began.
@@ -93,7 +94,7 @@ pub(super) fn take(
     mark_output(world, number)?;
     let stable = writing.commit().map_err(|error| failed(&error))?;
     for left in &stable.left {
-        tell(format_args!("rank {}: {left}", world.rank));
+        report(format_args!("rank {}: {left}", world.rank));
     }
     if let Some(control) = &mut world.control {
         control.tell_stable(number, stable.bytes, log_bytes)?;
@@ -138,7 +139,7 @@ fn mark_output(world: &mut World, number: u64) -> Result<(), Error> {
     let _ = io::stdout().flush();
     crate::stdio::flush_of_c();
     match &mut world.control {
-        Some(control) => control.mark_output(number),
+        Some(control) => Ok(control.mark_output(number)?),
         None => Ok(()),
     }
 }
@@ -147,7 +148,7 @@ fn mark_output(world: &mut World, number: u64) -> Result<(), Error> {
 fn write_own(world: &mut World, state: &Beginning, writing: &mut Writing) -> Result<(), Error> {
     let part = WorldPart {
         barriers: world.barriers,
-        scopes: world.scopes,
+        requests: world.requests.made(),
         fences: world.control.as_ref().map_or(0, |it| it.fences_passed()),
         time_ns: world.job_time.last_ns(),
     };

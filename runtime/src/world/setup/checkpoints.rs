@@ -2,11 +2,11 @@
 
 use super::Membership;
 use crate::Error;
-use crate::config::JobConfig;
 use crate::protocol::Engine;
-use crate::voice::tell;
 use crate::world::checkpoint::{ENGINE_SECTION, Restored, WORLD_SECTION, WorldPart, failed};
 use refrain_checkpoint::{JobName, Place, Reading, Section, SectionKind, Store};
+use refrain_job::config::JobConfig;
+use refrain_job::stderr::report;
 use refrain_rank::checkpoint::{LoadError, Loaded, LogLoading, decode_engine};
 use refrain_ring::{Incarnation, Rank};
 use refrain_transport::engine::Beginning;
@@ -53,11 +53,11 @@ pub(super) fn newest(store: &Store, membership: &Membership) -> Result<Option<Op
         return Ok(None);
     };
     for damaged in reading.passed_over() {
-        tell(format_args!("rank {}: {damaged}", membership.rank));
+        report(format_args!("rank {}: {damaged}", membership.rank));
     }
     let number = reading.number();
     if !reading.passed_over().is_empty() {
-        tell(format_args!(
+        report(format_args!(
             "rank {} goes on from the older checkpoint {number}: the job ends if another rank has already freed messages that this one needs",
             membership.rank
         ));

@@ -6,13 +6,13 @@
 
 use super::Membership;
 use crate::Error;
-use crate::config::JobConfig;
-use crate::control::{ControlPlane, Departed};
-use crate::dead_rank;
 use core::time::Duration;
+use refrain_job::config::JobConfig;
+use refrain_job::control::{ControlPlane, Departed};
 use refrain_logging::assembly::Message;
 use refrain_logging::image::{LogImage, LogKey, ReadFailure};
 use refrain_logging::segment::Channel;
+use refrain_rank::dead_rank::open_log;
 use refrain_ring::{Frame, Incarnation, Position, Rank, RecordHeader, RecordKind, Region, Ssn};
 use refrain_transport::control::Control;
 use refrain_transport::fabric::{
@@ -85,7 +85,7 @@ impl Collected {
             memory,
         } in departed
         {
-            let image = dead_rank::open_log_to(memory, folder, Some(membership.rank))?;
+            let image = open_log(memory, folder, Some(membership.rank))?;
             let before = sent_before.map_or(Ssn(0), |all| all[rank.index()]);
             let sent = match &own {
                 Some((life, memory)) => sent_to(rank, (*life, memory), folder, membership)?,
@@ -164,7 +164,7 @@ fn sent_to(
         ))
     };
     let memory = memory.try_clone().map_err(|error| broken(&error))?;
-    let image = dead_rank::open_log_to(memory, folder, Some(peer))?;
+    let image = open_log(memory, folder, Some(peer))?;
     let key = key(membership.job, (membership.rank, life), peer);
     let Some((_, summary)) = image.logs().find(|(of, _)| *of == key) else {
         return Ok(Ssn(0));

@@ -2,15 +2,15 @@
 
 use super::Membership;
 use crate::Error;
-use crate::choice::events::{WayChoice, way};
-use crate::config::JobConfig;
-use crate::control::ControlPlane;
-use crate::output_gate::{self, OutputGate};
 use crate::protocol::{LoggerClient, Waiting};
 use core::time::Duration;
 use refrain_eventlog::Level;
 use refrain_eventlog::client::{Client, ClientOptions, ServerAddress};
 use refrain_eventlog::message::Way;
+use refrain_job::choice::events::{WayChoice, way};
+use refrain_job::config::JobConfig;
+use refrain_job::control::ControlPlane;
+use refrain_job::output_gate::{self, OutputGate};
 use refrain_logging::Member;
 use refrain_logging::determinant::EventIndex;
 use refrain_logging::determinant::recorder::Identity;
@@ -68,7 +68,7 @@ pub(super) fn connect(
         libfabric: config.libfabric.clone(),
         libibverbs: config.verbs.library.clone(),
         provider,
-        verbs_port: crate::choice::verbs::port(&config.verbs),
+        verbs_port: refrain_job::choice::verbs::port(&config.verbs),
     })
     .map_err(|error| Error::Config(error.to_string()))?;
     let identity = Identity {

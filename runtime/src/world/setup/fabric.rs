@@ -10,14 +10,14 @@ use super::Membership;
 use super::explain::explain;
 use super::neighbours::{Greetings, Neighbours, greetings};
 use crate::Error;
-use crate::choice::{self, FabricChoice, provider};
-use crate::config::JobConfig;
-use crate::control::ControlPlane;
-use crate::control::card::Card;
-use crate::control::host::HostIdentity;
-use crate::voice::tell;
 use crate::world::peers::{Peers, Published, Reach, STRANGER};
 use core::time::Duration;
+use refrain_job::choice::{self, FabricChoice, provider};
+use refrain_job::config::JobConfig;
+use refrain_job::control::ControlPlane;
+use refrain_job::control::card::Card;
+use refrain_job::control::host::HostIdentity;
+use refrain_job::stderr::report;
 use refrain_ring::{Incarnation, Rank, Region};
 use refrain_transport::fabric::mixed::{Mixed, Side};
 use refrain_transport::fabric::network::{MessageEndpoint, Network, NetworkOptions, Overrides};
@@ -41,7 +41,7 @@ pub(super) struct Making<'a> {
 
 /// A rank's fabric.
 pub(super) struct Made {
-    pub(super) fabric: Box<dyn Fabric>,
+    pub(super) fabric: Box<dyn Fabric + Send>,
     pub(super) peers: Peers,
     /// Ranks that are still to be connected, by the engine: this life or theirs is
     /// a later one. REC-3
@@ -95,7 +95,7 @@ impl Making<'_> {
     }
 
     /// One network between all, also within a host.
-    fn make_far<E: MessageEndpoint + 'static>(
+    fn make_far<E: MessageEndpoint<Peer: Send, Error: Send> + Send + 'static>(
         mut self,
         shm: &Shm,
         mut network: Network<E>,
@@ -158,7 +158,7 @@ impl Making<'_> {
     }
 
     /// Shared memory within each host, a network between them.
-    fn make_mixed<E: MessageEndpoint + 'static>(
+    fn make_mixed<E: MessageEndpoint<Peer: Send, Error: Send> + Send + 'static>(
         mut self,
         shm: Shm,
         network: Network<E>,
@@ -199,7 +199,7 @@ impl Making<'_> {
 
     fn connect(
         &self,
-        mut fabric: Box<dyn Fabric>,
+        mut fabric: Box<dyn Fabric + Send>,
         peers: Peers,
         published: &[(Rank, Published)],
     ) -> Result<Made, Error> {
@@ -351,8 +351,8 @@ impl Making<'_> {
         value: &[u8],
         memory: Option<&Arc<std::os::fd::OwnedFd>>,
     ) -> Result<(), Error> {
-        self.control
-            .put(key, value, memory.map(|memory| memory.as_fd()))
+        let memory = memory.map(|memory| memory.as_fd());
+        Ok(self.control.put(key, value, memory)?)
     }
 
     fn neighbours(&self, own: HostIdentity, published: &[(Rank, Published)]) -> Neighbours {
@@ -366,7 +366,7 @@ impl Making<'_> {
     fn explain(&self, neighbours: &Neighbours, far: Option<(&str, &str)>) {
         if self.config.verbose && self.membership.rank == Rank(0) {
             let line = explain(&self.config.fabric, neighbours.pairs(), far);
-            tell(line);
+            report(line);
         }
     }
 

@@ -7,16 +7,16 @@ use super::events::Connected;
 use super::fabric::{Made, Making};
 use super::{Membership, events, log_size, past, spill};
 use crate::Error;
-use crate::choice::{self, FabricChoice};
-use crate::config::JobConfig;
-use crate::control::ControlPlane;
-use crate::control::host::HostIdentity;
-use crate::control::message::RecoveryFigures;
 use crate::protocol::{Engine, LoggerClient};
 use crate::world::checkpoint::{Checkpoints, Restored, WorldPart};
 use crate::world::peers::{Peers, Reach};
 use crate::world::recovering::{Recovering, microseconds};
 use refrain_checkpoint::Store;
+use refrain_job::choice::{self, FabricChoice};
+use refrain_job::config::JobConfig;
+use refrain_job::control::ControlPlane;
+use refrain_job::control::host::HostIdentity;
+use refrain_job::control::message::RecoveryFigures;
 use refrain_logging::pessimist::Pessimist;
 use refrain_logging::{Member, UnknownProtocol};
 use refrain_rank::protocol::Logging;
@@ -51,8 +51,8 @@ struct Found<'a> {
     figures: RecoveryFigures,
     connected: Option<Connected>,
     collecting: past::Collecting<'a>,
-    records: Option<Box<dyn Past>>,
-    sends: Option<Box<dyn PastSends>>,
+    records: Option<Box<dyn Past + Send>>,
+    sends: Option<Box<dyn PastSends + Send>>,
 }
 
 /// Memory and what reaches others.

@@ -2,27 +2,14 @@
 
 use super::Membership;
 use crate::Error;
-use crate::config::JobConfig;
+use refrain_job::config::JobConfig;
+use refrain_job::machine::{LOG_BYTES_MIN, available_memory_bytes, default_log_bytes};
 use refrain_logging::Member;
 use refrain_ring::{CHUNK_BYTES, Incarnation};
 
 /// A channel's window when its log is reused: small enough to stay in a
 /// second-level cache, large enough for the receiver to lag a little.
 const REUSED_WINDOW_BYTES: u64 = 1 << 20;
-/// Log memory of a rank, unless set or the machine is small.
-const LOG_BYTES_DEFAULT: u64 = 512 << 20;
-/// The least that a log can work with: two chunks a channel.
-const LOG_BYTES_MIN: u64 = 4 * CHUNK_BYTES as u64;
-
-/// Log memory of one rank where it is not given: a share of what the machine has
-/// now.
-pub(crate) fn default_bytes(ranks_on_host: u32) -> u64 {
-    let ranks = u64::from(ranks_on_host.max(1));
-    let available = crate::machine::available_memory_bytes();
-    let share = available.map_or(LOG_BYTES_DEFAULT, |bytes| bytes / 2 / ranks);
-    LOG_BYTES_DEFAULT.min(share).max(LOG_BYTES_MIN)
-}
-
 /// Log memory of this rank and the most that one channel may hold of it.
 pub(super) fn log_size(
     config: &JobConfig,
@@ -32,16 +19,16 @@ pub(super) fn log_size(
     let ranks = u64::from(config.ranks_on_host.max(1));
     let budget = config
         .log_memory_bytes
-        .unwrap_or_else(|| default_bytes(config.ranks_on_host));
+        .unwrap_or_else(|| default_log_bytes(config.ranks_on_host));
     if budget < LOG_BYTES_MIN {
         return Err(Error::Config(format!(
-            "--log-memory {budget}: the least is {LOG_BYTES_MIN} bytes"
+            "--log-memory {budget}: the minimum is {LOG_BYTES_MIN} bytes"
         )));
     }
     // A later life takes the place of one that had as much; what is missing now is
     // with the others.
     let is_first = membership.incarnation == Incarnation(0);
-    let available = crate::machine::available_memory_bytes().filter(|_| is_first);
+    let available = available_memory_bytes().filter(|_| is_first);
     if let Some(available) = available.filter(|available| budget.saturating_mul(ranks) > *available)
     {
         return Err(Error::Config(format!(

@@ -15,19 +15,18 @@ mod neighbours;
 mod past;
 mod spill;
 
-pub(crate) use log_size::default_bytes;
-
 use super::World;
 use super::forked::{self, OfThisProcess};
 use super::news::Attention;
 use super::only::Only;
+use super::request::Table;
 use super::time::JobTime;
 use super::waiting::{LogWatch, Patience};
 use crate::Error;
-use crate::config::JobConfig;
-use crate::control::ControlPlane;
 use joining::{Joined, Joining};
 use low_numbers::LowNumbers;
+use refrain_job::config::JobConfig;
+use refrain_job::control::ControlPlane;
 use refrain_ring::{Incarnation, Rank};
 use refrain_transport::fabric::FabricError;
 use std::time::Instant;
@@ -94,7 +93,8 @@ impl World {
             control,
             job_time: JobTime::new(&config, world.time_ns),
             barriers: world.barriers,
-            scopes: world.scopes,
+            requests: Table::after(world.requests),
+            messages: Table::after(0),
             spare_begun: Vec::new(),
             _only: only,
         };

@@ -1,6 +1,6 @@
 //! Which ranks are on this host, and whom each greets. Pure.
 
-use crate::control::host::HostIdentity;
+use refrain_job::control::host::HostIdentity;
 use refrain_ring::Rank;
 use refrain_transport::fabric::mixed::Side;
 

@@ -5,14 +5,14 @@
 use super::Membership;
 use super::events::Connected;
 use crate::Error;
-use crate::config::JobConfig;
-use crate::control::{ControlPlane, News};
-use crate::dead_rank;
-use crate::voice::tell;
 use core::time::Duration;
 use refrain_eventlog::client::read::{ReadRequest, read_events};
+use refrain_job::config::JobConfig;
+use refrain_job::control::{ControlPlane, News};
+use refrain_job::stderr::report;
 use refrain_logging::determinant::EventIndex;
 use refrain_logging::determinant::row::determinants;
+use refrain_rank::dead_rank::open_log;
 use refrain_rank::past::{Records, Sends};
 use refrain_ring::Clock;
 use refrain_transport::past::{Past, PastSends};
@@ -29,7 +29,7 @@ pub(super) struct Collecting<'a> {
 impl Collecting<'_> {
     /// All events behind the checkpoint, in order, or an error. The client's
     /// connection has fenced earlier lives. REC-2, EL-5
-    pub(super) fn records(&self, connected: &Connected) -> Result<Box<dyn Past>, Error> {
+    pub(super) fn records(&self, connected: &Connected) -> Result<Box<dyn Past + Send>, Error> {
         let rank = self.membership.rank;
         let broken = |error: &dyn core::fmt::Display| {
             Error::Config(format!(
@@ -56,7 +56,7 @@ impl Collecting<'_> {
 
     /// What earlier lives have sent, as far as it is there. What cannot be read is not
     /// compared, and is sent as this life makes it.
-    pub(super) fn sends(&self, control: &mut ControlPlane) -> Option<Box<dyn PastSends>> {
+    pub(super) fn sends(&self, control: &mut ControlPlane) -> Option<Box<dyn PastSends + Send>> {
         // They came right behind the welcome, before any other news.
         let is_remains = |news: &News| matches!(news, News::Remains { .. });
         let mut sends = Sends::new(self.membership.job, self.membership.rank);
@@ -66,16 +66,16 @@ impl Collecting<'_> {
         }) = control.next_news_if(is_remains)
         {
             let folder = self.config.spill_dir.as_ref().map(Path::new);
-            match dead_rank::open_log(memory, folder) {
+            match open_log(memory, folder, None) {
                 Ok(image) => sends.add_life(image, incarnation),
                 Err(error) => {
                     let rank = self.membership.rank;
-                    tell(format_args!(
+                    report(format_args!(
                         "rank {rank}: what its life {incarnation} sent is not compared: {error}"
                     ));
                 }
             }
         }
-        (!sends.is_empty()).then(|| -> Box<dyn PastSends> { Box::new(sends) })
+        (!sends.is_empty()).then(|| -> Box<dyn PastSends + Send> { Box::new(sends) })
     }
 }

@@ -2,17 +2,19 @@
 
 use super::Membership;
 use crate::Error;
-use crate::choice;
-use crate::config::JobConfig;
-use crate::voice::{Voice, tell};
+use core::time::Duration;
+use refrain_job::choice;
+use refrain_job::config::JobConfig;
+use refrain_job::stderr::report;
 use refrain_logging::Member;
 use refrain_logging::spill::{SpillLog, SpillOptions};
 use refrain_logging::store::Store;
 use refrain_logging::store::disk::{DiskOptions, DiskStore};
-use refrain_rank::spilling::Spilling;
+use refrain_rank::spilling::{Spilling, Surroundings};
 use refrain_ring::Rank;
 use refrain_transport::spill::Spill;
 use rustix::thread::CpuSet;
+use std::time::Instant;
 
 /// Writes under way at once: enough for the disks that queue most of it, few
 /// enough that a small log memory is not all on its way.
@@ -25,7 +27,7 @@ pub(super) fn disk(
     membership: &Membership,
     member: Member,
     budget_bytes: u64,
-) -> Result<Option<Box<dyn Spill>>, Error> {
+) -> Result<Option<Box<dyn Spill + Send>>, Error> {
     let Some(directory) = config.spill_dir.as_ref().filter(|_| member.keeps_payload()) else {
         return Ok(None);
     };
@@ -39,7 +41,7 @@ pub(super) fn disk(
         writes_max: WRITES_MAX.min(chunks / 2).max(1) as usize,
     };
     let store = DiskStore::new(DiskOptions {
-        engine: choice::spill::io(&config.spill_io)?,
+        engine: choice::spill_io(&config.spill_io)?,
         under_way_max: 2 * options.writes_max,
         cores: cores(config),
         ..DiskOptions::new(directory, &*config.spill_prefix, membership.job)
@@ -47,11 +49,18 @@ pub(super) fn disk(
     .map_err(|error| Error::Config(format!("--spill-dir {directory}: {error}")))?;
     if config.verbose && membership.rank == Rank(0) {
         let store = store.describe();
-        tell(format_args!("the log goes to {directory}: {store}"));
+        report(format_args!("the log goes to {directory}: {store}"));
     }
     let after_bytes = config.spill_after_bytes.unwrap_or(budget_bytes / 2);
     let log = SpillLog::new(options, store);
-    let spilling = Spilling::new(log, directory.clone(), after_bytes, Voice::new());
+    let spilling = Spilling::new(
+        log,
+        directory.clone(),
+        after_bytes,
+        ProcessSurroundings {
+            begin: Instant::now(),
+        },
+    );
     Ok(Some(Box::new(spilling)))
 }
 
@@ -60,4 +69,20 @@ fn cores(config: &JobConfig) -> Option<CpuSet> {
     let mut set = CpuSet::new();
     config.cores.iter().for_each(|core| set.set(*core as usize));
     (!config.cores.is_empty()).then_some(set)
+}
+
+/// The surroundings of spilling in a process: its clock, and its standard error.
+#[derive(Debug)]
+struct ProcessSurroundings {
+    begin: Instant,
+}
+
+impl Surroundings for ProcessSurroundings {
+    fn now(&self) -> Duration {
+        self.begin.elapsed()
+    }
+
+    fn tell(&mut self, words: &str) {
+        report(words);
+    }
 }

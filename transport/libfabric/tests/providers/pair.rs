@@ -37,7 +37,7 @@ pub fn with_every_provider(test: impl Fn(&Library, &Info)) {
     static ALONE: Mutex<()> = Mutex::new(());
     let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     for library in libraries() {
-        for provider in ["shm", "tcp;ofi_rxm", "tcp", "net", "sockets"] {
+        for provider in ["shm", "tcp;ofi_rxm", "tcp", "net"] {
             match library.infos(&hints(provider)) {
                 Ok(infos) => {
                     println!("libfabric {} {}", library.version(), infos[0].provider());

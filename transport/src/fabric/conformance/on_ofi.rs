@@ -1,6 +1,6 @@
 //! The suite on libfabric: several endpoints in this process, every provider
 //! that any machine has, with the library of the system and a second one
-//! (`REFRAIN_LIBFABRIC_SECOND`, see docs/testing.md). Verbs under libfabric need a
+//! (`REFRAIN_LIBFABRIC_SECOND`, see docs/design/testing.md). Verbs under libfabric need a
 //! device, which the guest of `ci/softroce` has; elsewhere they are skipped.
 
 use super::greeting::alone_on_libfabric;
@@ -19,10 +19,8 @@ fn harness(
     overrides: Overrides,
 ) -> impl Harness {
     let temper = Temper {
-        // `sockets` has threads, which wait for a processor where others use them; so
-        // has soft-RoCE.
+        // soft-RoCE has threads, which wait for a processor where others use them.
         silence: match provider {
-            "sockets" => Duration::from_millis(250),
             VERBS => Duration::from_millis(50),
             _ => Duration::from_millis(3),
         },
@@ -158,15 +156,11 @@ fn shm_of_the_second_library_keeps_the_contract() {
 on_providers! {
     tcp_keeps_the_contract: "tcp", second false, AS_CHOSEN;
     shm_keeps_the_contract: "shm", second false, AS_CHOSEN;
-    sockets_keeps_the_contract: "sockets", second false, AS_CHOSEN;
     net_keeps_the_contract: "net", second false, AS_CHOSEN;
     tcp_of_the_second_library_keeps_the_contract: "tcp", second true, AS_CHOSEN;
     tcp_under_rxm_of_the_second_library_keeps_the_contract: "tcp;ofi_rxm", second true, AS_CHOSEN;
-    sockets_of_the_second_library_keeps_the_contract: "sockets", second true, AS_CHOSEN;
     tcp_with_reads_keeps_the_contract: "tcp", second false, ALL_READ;
     shm_with_reads_keeps_the_contract: "shm", second false, ALL_READ;
-    sockets_with_reads_keeps_the_contract: "sockets", second false, ALL_READ;
     net_with_reads_keeps_the_contract: "net", second false, ALL_READ;
     tcp_with_reads_of_the_second_library_keeps_the_contract: "tcp", second true, ALL_READ;
-    sockets_with_reads_of_the_second_library_keeps_the_contract: "sockets", second true, ALL_READ;
 }

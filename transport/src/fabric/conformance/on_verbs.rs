@@ -1,6 +1,6 @@
 //! The suite on verbs: several endpoints of this process on one device, real or
 //! soft-RoCE. Where there is none it is skipped, and says why; the guest of
-//! `ci/softroce` has one (docs/testing.md).
+//! `ci/softroce` has one (docs/design/testing.md).
 
 use super::on_network::{NetworkHarness, Temper};
 use super::rig::Rig;

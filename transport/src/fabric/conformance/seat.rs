@@ -7,7 +7,9 @@ use crate::fabric::{FabricError, RELEASED_WHOLLY, Refusal};
 use crate::gate::{Gate, Pass};
 use refrain_ring::read_back::DiskChunks;
 use refrain_ring::resend::{Lane, Resend, Resent};
-use refrain_ring::{CHUNK_BYTES, ChannelLog, Frame, Position, Rank, RecordHeader, Ssn};
+use refrain_ring::{
+    CHUNK_BYTES, ChannelLog, Frame, Position, Rank, RecordHeader, Ssn, record_bytes,
+};
 use std::collections::BTreeMap;
 
 /// Posts refused in a row after which a lane counts as full: more than bad luck.
@@ -159,18 +161,17 @@ impl Seat {
         self.outbox(to);
         let outbox = self.outboxes.get_mut(&to).expect("just made");
         let arena = &mut self.endpoint.arena;
-        let Ok(mut reservation) = outbox.log.reserve(arena, payload_bytes, true) else {
-            return false;
-        };
         let name = Name {
             source,
             incarnation,
             destination: to,
             number: outbox.frames,
         };
-        name.fill(outbox.log.payload_mut(arena, &mut reservation));
         let header = name.header(payload_bytes);
-        let frame = outbox.log.append(arena, reservation, header);
+        let fill = |payload: &mut [u8]| name.fill(payload);
+        let Ok(frame) = (outbox.log).append(arena, payload_bytes, true, header, fill) else {
+            return false;
+        };
         outbox
             .kept
             .iter_mut()
@@ -248,10 +249,9 @@ impl Seat {
         header: RecordHeader,
     ) -> bool {
         let arena = &mut self.endpoint.arena;
-        let reservation = log
-            .reserve(arena, payload_bytes, true)
+        let frame = log
+            .append(arena, payload_bytes, true, header, |_| {})
             .expect("an empty log has room");
-        let frame = log.append(arena, reservation, header);
         (0..REFUSALS_MAX).any(|_| {
             let is_posted = self.endpoint.fabric.post(pass(), to, &frame).is_ok();
             if !is_posted {
@@ -289,9 +289,6 @@ impl Seat {
         let endpoint = &mut self.endpoint;
         let (rank, incarnation) = (endpoint.rank, endpoint.incarnation);
         let mut log = ChannelLog::new(rank, incarnation, Rank(9), endpoint.window_bytes);
-        let reservation = log
-            .reserve(&mut endpoint.arena, 0, true)
-            .expect("an empty log has room");
         let number = 0;
         let name = Name {
             source: rank,
@@ -299,24 +296,27 @@ impl Seat {
             destination: Rank(9),
             number,
         };
-        log.append(&endpoint.arena, reservation, name.header(0))
+        log.append(&mut endpoint.arena, 0, true, name.header(0), |_| {})
+            .expect("an empty log has room")
     }
 
     /// Sends an empty frame, and writes bytes into the log where the frame
     /// behind it would begin.
     pub(super) fn send_with_garbage_behind(&mut self, to: Rank, bytes: &[u8]) -> bool {
-        self.outbox(to);
-        let outbox = self.outboxes.get_mut(&to).expect("just made");
-        // Given up, but it still lends the bytes behind the next short record.
-        let mut beyond = outbox
-            .log
-            .reserve(&mut self.endpoint.arena, 1000, true)
-            .expect("an empty log has room");
-        let sent = self.try_send(to, 0) && self.post_waiting(to);
-        let arena = &self.endpoint.arena;
-        let log = &self.outboxes[&to].log;
-        log.payload_mut(arena, &mut beyond)[..bytes.len()].copy_from_slice(bytes);
-        sent
+        if !self.post_waiting(to) || !self.pack(to, 0) {
+            return false;
+        }
+        let frame = self.outbox(to).waiting.expect("just packed");
+        let behind = frame.offset + record_bytes(0);
+        let is_sent = self.post_waiting(to);
+        let region = self.endpoint.arena.region();
+        // The first word comes last: it is what the reader polls.
+        for (index, word) in bytes.chunks(8).enumerate().rev() {
+            let mut padded = [0; 8];
+            padded[..word.len()].copy_from_slice(word);
+            region.store_word(behind + index * 8, u64::from_le_bytes(padded));
+        }
+        is_sent
     }
 
     pub(super) fn poll(&mut self) -> usize {

@@ -89,8 +89,6 @@ impl Bench {
     }
 
     fn frame(&mut self) -> Frame {
-        let reserved = self.log.reserve(&mut self.arena, 8, true);
-        let reservation = reserved.expect("the window has room");
         let header = RecordHeader {
             payload_bytes: 8,
             kind: RecordKind::Eager,
@@ -102,7 +100,7 @@ impl Bench {
             tag: 0,
             extent: 8,
         };
-        self.log.append(&self.arena, reservation, header)
+        (self.log.append(&mut self.arena, 8, true, header, |_| {})).expect("the window has room")
     }
 
     fn post(&mut self, frame: &Frame) -> Result<(), Refusal> {

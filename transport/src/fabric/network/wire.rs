@@ -1,6 +1,6 @@
 //! The header before everything that the `ofi` fabric sends.
 //!
-//! Format (little endian, [`WIRE_BYTES`] bytes; docs/wire-format.md):
+//! Format (little endian, [`WIRE_BYTES`] bytes; docs/formats/wire-format.md):
 //!
 //! | bytes | field |
 //! |---|---|

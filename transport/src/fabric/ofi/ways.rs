@@ -22,7 +22,7 @@ pub fn choices(info: &Info, size: u32, overrides: Overrides) -> Choices {
     Choices::new(way, limits, size, overrides)
 }
 
-/// Measured in docs/performance.md.
+/// Measured in docs/design/performance.md.
 fn way(provider: &str, version: u32) -> Way {
     let is = |name: &str| provider.split(';').any(|layer| layer == name);
     if is("ofi_rxm") && (is("tcp") || is("net")) {

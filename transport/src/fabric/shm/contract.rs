@@ -9,6 +9,7 @@ use crate::fabric::{
 };
 use crate::gate::Pass;
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release, SeqCst};
+use core::sync::atomic::{compiler_fence, fence};
 use core::time::Duration;
 use refrain_ring::{CHUNK_BYTES, Frame, Incarnation, Position, Rank};
 use std::sync::Arc;
@@ -18,7 +19,27 @@ fn life_word(receiver: Incarnation) -> u64 {
     u64::from(receiver.0) + 1
 }
 
+/// The sender's half of [`wake`]: between a store for `peer` and a look at what it
+/// asks for.
+#[inline(always)]
+fn after_store(peer: &Peer) {
+    if peer.both_answer_barriers {
+        compiler_fence(SeqCst);
+    } else {
+        fence(SeqCst);
+    }
+}
+
 impl Shm {
+    /// After a store for `peer`: rings, unless it polls this lane.
+    #[inline]
+    fn ring_if_asked(&self, peer: &Peer) {
+        after_store(peer);
+        if self.own.lane(peer.rank).ring.load(Relaxed) != 0 {
+            self.ring(peer);
+        }
+    }
+
     fn new_peer(&self, rank: Rank, incarnation: Incarnation, segment: Segment) -> Peer {
         let head = segment.head();
         Peer {
@@ -72,7 +93,7 @@ impl Shm {
         };
         let lane = peer.segment.lane(self.options.rank);
         if peer.incoming.publish_released(lane) {
-            wake::after_post(peer.both_answer_barriers);
+            after_store(peer);
             if lane.waits_for_room.load(Relaxed) == 1 && lane.waits_for_room.swap(0, SeqCst) == 1 {
                 let peer = &self.peers[rank.index()];
                 peer.iter().for_each(|peer| self.ring(peer));
@@ -156,7 +177,7 @@ impl Fabric for Shm {
         let Some(Some(state)) = self.peers.get_mut(peer.index()) else {
             return Err(Refusal::NotConnected(peer));
         };
-        frame.publish(&self.region);
+        self.region.publish(frame);
         if !state.has_begun {
             state.has_begun = true;
             let chunk = (frame.offset - arena_offset(self.options.size)) / CHUNK_BYTES;

@@ -138,9 +138,6 @@ mod tests {
     fn a_log_outlives_its_rank() {
         let (file, mut arena) = segment_of(OPTIONS);
         let mut log = ChannelLog::new(OPTIONS.rank, OPTIONS.incarnation, Rank(2), 8 << 20);
-        let mut reservation = log.reserve(&mut arena, 5, true).expect("room");
-        log.payload_mut(&arena, &mut reservation)
-            .copy_from_slice(b"hello");
         let header = RecordHeader {
             payload_bytes: 5,
             kind: RecordKind::Eager,
@@ -152,8 +149,9 @@ mod tests {
             tag: 0,
             extent: 5,
         };
-        log.append(&arena, reservation, header)
-            .publish(arena.region());
+        let fill = |payload: &mut [u8]| payload.copy_from_slice(b"hello");
+        let frame = log.append(&mut arena, 5, true, header, fill);
+        frame.expect("room").publish(arena.region());
         let chunk = log.first_chunk().expect("it was begun");
         drop((log, arena));
 

@@ -40,7 +40,7 @@ pub const HOT_LANES_MAX: usize = 32;
 /// Polls without a frame after which a lane may be dropped for another.
 const COLD_AFTER_POLLS: u32 = 4096;
 /// Long messages flow best in pieces that pass through the first-level cache
-/// while the other side copies the one before (docs/performance.md).
+/// while the other side copies the one before (docs/design/performance.md).
 const FRAGMENT_BYTES: usize = 16 << 10;
 
 /// What a rank brings to the fabric.

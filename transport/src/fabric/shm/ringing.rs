@@ -6,15 +6,6 @@ use core::sync::atomic::Ordering::{Relaxed, SeqCst};
 use refrain_ring::Rank;
 
 impl Shm {
-    /// After a store for `peer`: rings, unless it polls this lane.
-    #[inline]
-    pub(super) fn ring_if_asked(&self, peer: &Peer) {
-        wake::after_post(peer.both_answer_barriers);
-        if self.own.lane(peer.rank).ring.load(Relaxed) != 0 {
-            self.ring(peer);
-        }
-    }
-
     #[cold]
     pub(super) fn ring(&self, peer: &Peer) {
         let me = self.options.rank.index();

@@ -4,7 +4,7 @@
 //! process maps it or holds its descriptor, so a killed job leaves nothing, and
 //! a dead rank's log stays readable for its neighbours and the launcher. Its
 //! rank writes most of it; peers write the fields that say so. The layout is in
-//! docs/wire-format.md.
+//! docs/formats/wire-format.md.
 
 #![allow(
     unsafe_code,

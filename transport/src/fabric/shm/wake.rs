@@ -9,7 +9,7 @@
 //! sender only keeps the compiler from turning the two around. Where the
 //! kernel does not offer it, both sides use full fences.
 
-use core::sync::atomic::{AtomicU32, Ordering, compiler_fence, fence};
+use core::sync::atomic::{AtomicU32, Ordering, fence};
 use core::time::Duration;
 use rustix::thread::futex;
 
@@ -19,16 +19,6 @@ pub(super) fn register() -> bool {
     membarrier_query()
         .contains(MembarrierQuery::GLOBAL_EXPEDITED | MembarrierQuery::REGISTER_GLOBAL_EXPEDITED)
         && membarrier(MembarrierCommand::RegisterGlobalExpedited).is_ok()
-}
-
-/// The sender's half: between posting and looking at the ring flag.
-#[inline]
-pub(super) fn after_post(both_answer_barriers: bool) {
-    if both_answer_barriers {
-        compiler_fence(Ordering::SeqCst);
-    } else {
-        fence(Ordering::SeqCst);
-    }
 }
 
 /// The receiver's half: between raising flags and looking a last time.

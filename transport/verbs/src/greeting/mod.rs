@@ -1,5 +1,5 @@
 //! How two endpoints agree on a pair of queue pairs, over datagrams that may be
-//! lost, repeated and overtaken. docs/verbs-connections.md says what and why.
+//! lost, repeated and overtaken. docs/design/verbs-connections.md says what and why.
 //!
 //! A reliable queue pair is bound once, to one queue pair of the other side, and
 //! works only if that one is bound to it. When one breaks, both sides need fresh

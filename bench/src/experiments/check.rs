@@ -1,0 +1,237 @@
+//! Checks what `refrain bench EXPERIMENT --json` wrote, for `ci/test`: it is complete,
+//! and ranks did die.
+
+use super::ExperimentError;
+use serde_json::Value;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+/// Arguments of the check.
+#[derive(Debug, clap::Args)]
+pub struct CheckArguments {
+    /// The file.
+    file: PathBuf,
+    /// The experiment that it is of.
+    experiment: String,
+}
+
+/// Runs the check and prints what it found.
+///
+/// # Errors
+/// If the file cannot be read.
+pub fn check(arguments: &CheckArguments) -> miette::Result<ExitCode> {
+    let CheckArguments { file, experiment } = arguments;
+    let text =
+        std::fs::read_to_string(file).map_err(ExperimentError::system("cannot read the output"))?;
+    Ok(match read(&text, experiment) {
+        Ok(runs) => {
+            println!("note: {experiment}: {runs} runs");
+            ExitCode::SUCCESS
+        }
+        Err(problem) => {
+            println!("wrong: {experiment}: {problem}");
+            ExitCode::FAILURE
+        }
+    })
+}
+
+fn read(text: &str, experiment: &str) -> Result<usize, String> {
+    let document: Value = serde_json::from_str(text).map_err(|error| error.to_string())?;
+    if document["experiment"] != experiment {
+        return Err(format!("the file is of {}", document["experiment"]));
+    }
+    if document["machine"].as_str().is_none_or(str::is_empty) {
+        return Err("the machine is missing".into());
+    }
+    let runs = list(&document["runs"])?;
+    let settings = &document["settings"];
+    match experiment {
+        "re-execution" => re_execution(settings, runs),
+        "faults" => faults(settings, runs),
+        "rollback" => rollback(runs),
+        "survivors" => survivors(settings, runs),
+        _ => Err("there is no such experiment".into()),
+    }?;
+    Ok(runs.len())
+}
+
+fn list(value: &Value) -> Result<&Vec<Value>, String> {
+    let list = value.as_array().filter(|list| !list.is_empty());
+    list.ok_or_else(|| "nothing was measured".to_owned())
+}
+
+fn count(value: &Value, name: &str) -> Result<u64, String> {
+    value[name]
+        .as_u64()
+        .ok_or_else(|| format!("a {name} is no count: {}", value[name]))
+}
+
+/// Above 0.
+fn positive(value: &Value, name: &str) -> Result<f64, String> {
+    value[name]
+        .as_f64()
+        .filter(|number| *number > 0.0)
+        .ok_or_else(|| format!("a {name} is not above 0: {}", value[name]))
+}
+
+/// Every size with every number of ranks that replay.
+fn re_execution(settings: &Value, runs: &[Value]) -> Result<(), String> {
+    for size in list(&settings["sizes"])? {
+        for again in 0..=count(settings, "ranks")? {
+            let run = runs
+                .iter()
+                .find(|run| run["bytes"] == *size && run["again"] == again)
+                .ok_or_else(|| format!("{size} bytes, {again} again: not measured"))?;
+            positive(run, "first_s")?;
+            positive(run, "wall_s")?;
+            if again > 0 {
+                positive(run, "again_s")?;
+            } else if !run["again_s"].is_null() {
+                return Err("a rank replayed without a death".into());
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Every number of faults, compared; and some of them killed.
+fn faults(settings: &Value, runs: &[Value]) -> Result<(), String> {
+    let mut deaths = 0;
+    for faults in 0..=count(settings, "faults")? {
+        let run = runs
+            .iter()
+            .find(|run| run["faults"] == faults)
+            .ok_or_else(|| format!("{faults} faults: not measured"))?;
+        positive(run, "wall_s")?;
+        positive(run, "relative")?;
+        if count(run, "deaths")? > faults {
+            return Err("more ranks died than were killed".into());
+        }
+        deaths += count(run, "deaths")?;
+    }
+    match deaths {
+        0 => Err("no rank died".into()),
+        _ => Ok(()),
+    }
+}
+
+/// Each way, with and without a fault.
+fn rollback(runs: &[Value]) -> Result<(), String> {
+    for way in ["beginning", "coordinated", "logging"] {
+        let run = runs
+            .iter()
+            .find(|run| run["way"] == way)
+            .ok_or_else(|| format!("{way}: not measured"))?;
+        positive(&run["calm"], "wall_s")?;
+        positive(&run["fault"], "wall_s")?;
+    }
+    Ok(())
+}
+
+/// Each death with its recovery, and the rate meanwhile.
+fn survivors(settings: &Value, runs: &[Value]) -> Result<(), String> {
+    for run in runs {
+        positive(run, "outside_per_s")?;
+        let recoveries = list(&run["recoveries"])?;
+        if recoveries.len() as u64 > count(settings, "deaths")? {
+            return Err("more ranks died than were killed".into());
+        }
+        for name in ["during", "standstill_ms", "around"] {
+            let found = list(&run[name])?.len();
+            if found > recoveries.len() {
+                let deaths = recoveries.len();
+                return Err(format!("{deaths} deaths, but {name} of {found}"));
+            }
+        }
+        // A rank that dies again in its replay has no figures.
+        let finished = recoveries.iter().map(figures).find(Result::is_ok);
+        finished.unwrap_or_else(|| figures(&recoveries[0]))?;
+    }
+    Ok(())
+}
+
+/// The times that the launcher reports.
+fn figures(recovery: &Value) -> Result<(), String> {
+    count(recovery, "noticed_us")?;
+    count(recovery, "total_us")?;
+    count(&recovery["figures"], "first_message_us")?;
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    /// The problem, if there is one.
+    fn problem(experiment: &str, settings: Value, runs: Value) -> Option<String> {
+        let text = json!({
+            "experiment": experiment, "machine": "m", "settings": settings, "runs": runs,
+        });
+        read(&text.to_string(), experiment).err()
+    }
+
+    #[test]
+    fn re_execution_has_every_size_with_every_number_of_ranks() {
+        let settings = json!({"sizes": [64], "ranks": 1});
+        let calm = json!({"bytes": 64, "again": 0, "first_s": 1.0, "again_s": null, "wall_s": 2.0});
+        let again = json!({"bytes": 64, "again": 1, "first_s": 1.0, "again_s": 0.5,
+                           "restart_s": null, "wall_s": 2.0});
+        let of = |runs| problem("re-execution", settings.clone(), runs);
+        assert_eq!(of(json!([calm, again])), None);
+        assert!(of(json!([calm])).unwrap().contains("1 again: not measured"));
+        assert!(of(json!([])).unwrap().contains("nothing was measured"));
+        let mut not_again = again.clone();
+        not_again["again_s"] = json!(null);
+        assert!(of(json!([calm, not_again])).unwrap().contains("again_s"));
+    }
+
+    #[test]
+    fn faults_have_deaths_and_are_compared() {
+        let settings = json!({"faults": 1});
+        let run = |faults: u64, deaths: u64, relative: f64| json!({"faults": faults, "deaths": deaths, "wall_s": 1.0, "relative": relative});
+        let of = |runs| problem("faults", settings.clone(), runs);
+        assert_eq!(of(json!([run(0, 0, 1.0), run(1, 1, 1.1)])), None);
+        let none = of(json!([run(0, 0, 1.0), run(1, 0, 1.1)]));
+        assert!(none.unwrap().contains("no rank died"));
+        assert!(of(json!([run(0, 1, 1.0), run(1, 1, 1.1)])).is_some());
+        assert!(of(json!([run(0, 0, 1.0), run(1, 1, 0.0)])).is_some());
+        assert!(of(json!([run(0, 0, 1.0)])).is_some());
+    }
+
+    #[test]
+    fn rollback_has_each_way() {
+        let run =
+            |way: &str| json!({"way": way, "calm": {"wall_s": 1.0}, "fault": {"wall_s": 2.0}});
+        let of = |runs| problem("rollback", json!({}), runs);
+        let all = json!([run("logging"), run("beginning"), run("coordinated")]);
+        assert_eq!(of(all), None);
+        let two = json!([run("logging"), run("beginning")]);
+        assert!(of(two).unwrap().contains("coordinated"));
+    }
+
+    #[test]
+    fn survivors_have_a_rate_for_each_death() {
+        let settings = json!({"deaths": 1});
+        let recovery = json!({"noticed_us": 1, "total_us": 2, "figures": {"first_message_us": 3}});
+        let run = json!({"outside_per_s": 9.0, "during": [1.0], "standstill_ms": [30.0],
+                         "around": [[1.0]], "recoveries": [recovery]});
+        let of = |run: &Value| problem("survivors", settings.clone(), json!([run]));
+        assert_eq!(of(&run), None);
+        let mut rates = run.clone();
+        rates["during"] = json!([1.0, 1.0]);
+        assert!(of(&rates).unwrap().contains("during of 2"));
+        let mut unfinished = run.clone();
+        unfinished["recoveries"][0]["total_us"] = json!(null);
+        assert!(of(&unfinished).unwrap().contains("total_us"));
+    }
+
+    #[test]
+    fn it_must_be_of_this_experiment_and_machine() {
+        assert!(read("{", "faults").is_err());
+        let other = json!({"experiment": "rollback", "machine": "m", "runs": [1]}).to_string();
+        assert!(read(&other, "faults").unwrap_err().contains("rollback"));
+        let nowhere = json!({"experiment": "faults", "machine": "", "runs": [1]}).to_string();
+        assert!(read(&nowhere, "faults").unwrap_err().contains("machine"));
+    }
+}

@@ -1,0 +1,50 @@
+//! `refrain bench`: experiments, and long jobs with faults.
+
+use clap::{Args, Subcommand};
+use refrain_bench::experiments;
+use std::process::ExitCode;
+
+/// Arguments of `refrain bench`.
+#[derive(Args)]
+pub struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Run random jobs with and without killed ranks and compare them; status 1 if any differ.
+    Soak(refrain_bench::soak::Arguments),
+    /// Compare the policies of --checkpoint-policy on simulated traffic.
+    CheckpointPolicies(refrain_bench::checkpoint_policies::Arguments),
+    /// Measure the speed of replay (MPICH-V2, figure 10).
+    ReExecution(experiments::re_execution::Arguments),
+    /// Measure the run time of a job with 0 to 9 faults (MPICH-V2, figure 11).
+    Faults(experiments::faults::Arguments),
+    /// Compare the restart of one rank with that of all (user-level message logging, table 2).
+    Rollback(experiments::rollback::Arguments),
+    /// Measure the loss of ranks that do not communicate with the dead one.
+    Survivors(experiments::survivors::Arguments),
+    /// Check what `refrain netpipe --json` wrote.
+    #[command(hide = true)]
+    CheckNetpipe(refrain_bench::netpipe::CheckArguments),
+    /// Check what `refrain bench EXPERIMENT --json` wrote.
+    #[command(hide = true)]
+    CheckExperiment(experiments::CheckArguments),
+}
+
+/// Runs one of the commands.
+pub fn run(arguments: &Arguments) -> miette::Result<ExitCode> {
+    match &arguments.command {
+        Command::Soak(arguments) => refrain_bench::soak::run(arguments),
+        Command::CheckpointPolicies(arguments) => {
+            refrain_bench::checkpoint_policies::run(arguments)
+        }
+        Command::ReExecution(arguments) => experiments::re_execution::run(arguments),
+        Command::Faults(arguments) => experiments::faults::run(arguments),
+        Command::Rollback(arguments) => experiments::rollback::run(arguments),
+        Command::Survivors(arguments) => experiments::survivors::run(arguments),
+        Command::CheckNetpipe(arguments) => refrain_bench::netpipe::check(arguments),
+        Command::CheckExperiment(arguments) => experiments::check(arguments),
+    }
+}

@@ -1,0 +1,233 @@
+//! The events of a rank, out of a folder or from a running event logger.
+
+use super::Where;
+use crate::secret;
+use core::time::Duration;
+use miette::{Report, miette};
+use refrain_eventlog::client::ServerAddress;
+use refrain_eventlog::client::read::{ReadRequest, list, read_events};
+use refrain_eventlog::logbook::Archive;
+use refrain_eventlog::message::Holding;
+use refrain_logging::determinant::batch::BatchHeader;
+use refrain_logging::determinant::record::decode;
+use refrain_logging::determinant::{Determinant, EventIndex};
+use refrain_ring::Rank;
+use std::collections::BTreeMap;
+use std::fs;
+use std::ops::ControlFlow;
+use std::path::{Path, PathBuf};
+
+/// Where events come from.
+pub enum Source {
+    /// Files: the folders of the loggers, also of living ones.
+    Folders(Vec<PathBuf>),
+    /// The replicas of one shard.
+    Loggers(Vec<ServerAddress>, Duration),
+}
+
+/// One batch, decoded.
+pub struct Batch {
+    /// As it came.
+    pub header: BatchHeader,
+    /// What it has.
+    pub determinants: Vec<Determinant>,
+}
+
+impl Source {
+    /// Finds out what is meant.
+    pub fn new(place: &Where) -> miette::Result<Self> {
+        let is_address = ["unix:", "tcp:"]
+            .iter()
+            .any(|scheme| place.source.starts_with(scheme));
+        if is_address {
+            let addresses = place.source.split('+').map(str::parse);
+            let addresses = addresses
+                .collect::<Result<Vec<ServerAddress>, _>>()
+                .map_err(Report::msg)?;
+            let addresses = match &place.secret {
+                Some(file) => {
+                    let secret = secret::read("--secret", file)?;
+                    let sealed = |it: ServerAddress| it.sealed(&secret);
+                    addresses.into_iter().map(sealed).collect()
+                }
+                None => addresses,
+            };
+            return Ok(Self::Loggers(
+                addresses,
+                Duration::from_millis(place.timeout),
+            ));
+        }
+        let folders = folders(Path::new(&place.source))?;
+        Ok(Self::Folders(folders))
+    }
+
+    /// What there is of each rank, in the longest row that was found.
+    pub fn holdings(&self) -> miette::Result<Vec<Holding>> {
+        let mut longest: BTreeMap<(u64, u32), Holding> = BTreeMap::new();
+        let mut add = |holdings: Vec<Holding>| {
+            for holding in holdings {
+                let key = (holding.job, holding.rank);
+                let is_longer = |known: &Holding| {
+                    (holding.incarnation, holding.end) > (known.incarnation, known.end)
+                };
+                if longest.get(&key).is_none_or(is_longer) {
+                    longest.insert(key, holding);
+                }
+            }
+        };
+        match self {
+            Self::Folders(folders) => {
+                for folder in folders {
+                    add(Archive::open(folder).map_err(Report::msg)?.holdings());
+                }
+            }
+            Self::Loggers(addresses, timeout) => {
+                for address in addresses {
+                    add(list(address, *timeout).map_err(Report::msg)?);
+                }
+            }
+        }
+        Ok(longest.into_values().collect())
+    }
+
+    /// The one job that there is, or that was asked for.
+    pub fn of_job(&self, job: Option<u64>) -> miette::Result<Vec<Holding>> {
+        let mut holdings = self.holdings()?;
+        let mut jobs: Vec<u64> = holdings.iter().map(|holding| holding.job).collect();
+        jobs.dedup();
+        let names = || {
+            let names: Vec<String> = jobs.iter().map(|job| format!("{job:x}")).collect();
+            names.join(", ")
+        };
+        match (job, jobs.as_slice()) {
+            (None, [] | [_]) => {}
+            (None, _) => {
+                return Err(miette!(
+                    "events of several jobs: choose one with --job: {}",
+                    names()
+                ));
+            }
+            (Some(job), _) if !jobs.contains(&job) => {
+                return Err(miette!(
+                    "no events of job {job:x}: choose one of: {}",
+                    names()
+                ));
+            }
+            (Some(job), _) => holdings.retain(|holding| holding.job == job),
+        }
+        Ok(holdings)
+    }
+
+    /// Hands out a rank's batches in order.
+    pub fn read(
+        &self,
+        holding: &Holding,
+        from: EventIndex,
+        each: &mut dyn FnMut(Batch) -> ControlFlow<()>,
+    ) -> miette::Result<()> {
+        let from = from.max(EventIndex(holding.first));
+        match self {
+            Self::Folders(folders) => read_folder(folders, holding, from, each),
+            Self::Loggers(addresses, timeout) => {
+                let request = ReadRequest {
+                    job: holding.job,
+                    rank: Rank(holding.rank),
+                    from,
+                    after_clock: None,
+                    until: from,
+                    follows: None,
+                    quorum: addresses.len(),
+                    timeout: *timeout,
+                };
+                let row = read_events(addresses, &request).map_err(Report::msg)?;
+                for (header, payload) in row.batches() {
+                    if each(decoded(header, payload)?).is_break() {
+                        break;
+                    }
+                }
+                Ok(())
+            }
+        }
+    }
+}
+
+fn read_folder(
+    folders: &[PathBuf],
+    holding: &Holding,
+    from: EventIndex,
+    each: &mut dyn FnMut(Batch) -> ControlFlow<()>,
+) -> miette::Result<()> {
+    for folder in folders {
+        let archive = Archive::open(folder).map_err(Report::msg)?;
+        if !archive.holdings().contains(holding) {
+            continue;
+        }
+        let mut damaged = None;
+        let read = archive.read(holding.job, Rank(holding.rank), from, None, &mut |bytes| {
+            match BatchHeader::read(bytes)
+                .map_err(Report::msg)
+                .and_then(|(header, payload)| decoded(header, payload))
+            {
+                Ok(batch) => each(batch),
+                Err(error) => {
+                    damaged = Some(error);
+                    ControlFlow::Break(())
+                }
+            }
+        });
+        read.map_err(Report::msg)?;
+        return damaged.map_or(Ok(()), Err);
+    }
+    Err(miette!(
+        "the events of rank {} changed during the read, since their logger is running: try again",
+        holding.rank
+    ))
+}
+
+fn decoded(header: BatchHeader, payload: &[u8]) -> miette::Result<Batch> {
+    let determinants = decode(&header, payload).map_err(|error| {
+        miette!(
+            "batch of rank {} from event {}: {error}",
+            header.rank,
+            header.first
+        )
+    })?;
+    Ok(Batch {
+        header,
+        determinants,
+    })
+}
+
+/// The folder itself, if it is a logger's, or those of the loggers in it.
+fn folders(path: &Path) -> miette::Result<Vec<PathBuf>> {
+    let cannot = |error| miette!("{} cannot be read: {error}", path.display());
+    let entries: Vec<PathBuf> = fs::read_dir(path)
+        .map_err(cannot)?
+        .flatten()
+        .map(|entry| entry.path())
+        .collect();
+    let is_of_logger = |path: &PathBuf| {
+        let name = path.file_name().and_then(|name| name.to_str());
+        name.is_some_and(|name| name.starts_with("events-"))
+    };
+    if entries.iter().any(is_of_logger) {
+        return Ok(vec![path.into()]);
+    }
+    let mut loggers: Vec<PathBuf> = entries
+        .into_iter()
+        .filter(|entry| {
+            let files = fs::read_dir(entry).into_iter().flatten().flatten();
+            files
+                .map(|file| file.path())
+                .any(|file| is_of_logger(&file))
+        })
+        .collect();
+    loggers.sort();
+    if loggers.is_empty() {
+        return Err(miette!(
+            "{} has no files of event loggers: name the --event-dir of a job, or an event logger's own folder",
+            path.display()
+        ));
+    }
+    Ok(loggers)
+}

@@ -1,0 +1,95 @@
+//! `refrain`: starts and measures jobs, and shows what a machine supports.
+
+mod bench;
+mod checkpointd;
+mod clean;
+mod eventlogger;
+mod events;
+mod info;
+mod log;
+mod ports;
+mod providers;
+mod run;
+mod secret;
+mod statistics;
+mod verbs;
+
+use clap::{Parser, Subcommand};
+use miette::IntoDiagnostic;
+use std::process::ExitCode;
+
+/// Serves a launcher on another host.
+fn agent() -> miette::Result<ExitCode> {
+    refrain_launch::agent::run().into_diagnostic()?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// RDMA-native message passing with message logging.
+#[derive(Parser)]
+#[command(name = "refrain", version, arg_required_else_help = true)]
+struct CommandLine {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+#[allow(
+    clippy::large_enum_variant,
+    reason = "there is one, and it is read once"
+)]
+enum Command {
+    /// Run a job.
+    Run(run::Arguments),
+    /// Serve a launcher on another host; started by `run --host`.
+    #[command(hide = true)]
+    Agent,
+    /// Show the fabrics, devices and limits of this machine.
+    Info(info::Arguments),
+    /// Remove files of jobs that were killed.
+    Clean(clean::Arguments),
+    /// Run a checkpoint server.
+    #[command(name = "checkpointd")]
+    CheckpointServer(checkpointd::Arguments),
+    /// Run an event logger.
+    #[command(name = "eventlogger")]
+    EventLogger(eventlogger::Arguments),
+    /// List, print or verify payload logs in a folder.
+    Log(log::Arguments),
+    /// Print or count the events of event loggers.
+    Events(events::Arguments),
+    /// Run experiments and long jobs with faults.
+    Bench(bench::Arguments),
+    /// Measure latency and bandwidth between two ranks, with each protocol.
+    Netpipe(refrain_bench::netpipe::Arguments),
+    /// Serve as a measuring rank; started by `netpipe`.
+    #[command(hide = true)]
+    NetpipeRank,
+}
+
+/// Lines of reports are not wrapped: a command in them can be copied.
+fn leave_lines_whole() {
+    let handler = || miette::MietteHandlerOpts::new().wrap_lines(false).build();
+    // Fails only if there is a hook already.
+    let _ = miette::set_hook(Box::new(move |_| Box::new(handler())));
+}
+
+fn main() -> ExitCode {
+    leave_lines_whole();
+    let result = match CommandLine::parse().command {
+        Command::Run(arguments) => run::run(arguments),
+        Command::Agent => agent(),
+        Command::Info(arguments) => info::run(&arguments),
+        Command::Clean(arguments) => clean::run(arguments),
+        Command::CheckpointServer(arguments) => checkpointd::run(arguments),
+        Command::EventLogger(arguments) => eventlogger::run(arguments),
+        Command::Log(arguments) => log::run(&arguments),
+        Command::Events(arguments) => events::run(&arguments),
+        Command::Bench(arguments) => bench::run(&arguments),
+        Command::Netpipe(arguments) => refrain_bench::netpipe::run(arguments),
+        Command::NetpipeRank => refrain_bench::netpipe::rank_main(),
+    };
+    result.unwrap_or_else(|report| {
+        refrain_job::stderr::print(format_args!("{report:?}"));
+        ExitCode::FAILURE
+    })
+}

@@ -1,0 +1,312 @@
+//! `refrain info --verbs`: RDMA devices, and what is in the way of their use.
+
+use comfy_table::Table;
+use comfy_table::presets::NOTHING;
+use refrain_launch::size::Size;
+use refrain_verbs::{
+    Chosen, Device, DeviceLimits, LinkLayer, MemoryLock, Port, PortChoice, Transport, choose,
+};
+use std::fmt::Write as _;
+use std::fs;
+
+/// What is known beside the devices.
+pub struct Surroundings<'a> {
+    /// The file that the loader took for libibverbs.
+    pub file: Option<String>,
+    /// How much memory a process may lock.
+    pub memory_lock: MemoryLock,
+    /// Log memory of one rank where none is given, in bytes.
+    pub log_bytes: u64,
+    /// Bytes that a queue pair of a device takes along, or why it is not known.
+    pub inline_bytes: &'a dyn Fn(&str) -> Result<u32, String>,
+}
+
+/// All about every device, or one line that says what is missing.
+pub fn text(found: Result<&[Device], &str>, around: &Surroundings<'_>) -> String {
+    let devices = match found {
+        Ok(devices) => devices,
+        Err(why) => return format!("{why}\n"),
+    };
+    let chosen = choose(devices, &PortChoice::default());
+    if devices.is_empty() {
+        return chosen.map_or_else(|error| format!("{}\n", error.words()), |_| String::new());
+    }
+    let mut text = String::new();
+    let mut line = |name: &str, value: &str| {
+        let _ = writeln!(text, "{name:<14}{value}");
+    };
+    line("libibverbs", around.file.as_deref().unwrap_or("loaded"));
+    match &chosen {
+        Ok(chosen) => line("verbs takes", &chosen.to_string()),
+        Err(_) => line("verbs takes", "nothing: see below"),
+    }
+    line("memory lock", &memory_lock(around));
+    let _ = writeln!(text, "\n{}", table(devices).trim_fmt());
+    for device in devices.iter().filter(|device| device.refusal.is_none()) {
+        let _ = write!(text, "\n{}", details(device, around));
+    }
+    let notes = notes(devices);
+    if !notes.is_empty() {
+        text.push('\n');
+    }
+    for note in notes {
+        let _ = writeln!(text, "{note}");
+    }
+    text
+}
+
+/// A row for each port, for `refrain info`; empty without devices.
+pub fn summary(devices: &[Device]) -> String {
+    if devices.is_empty() {
+        return String::new();
+    }
+    let mut text = "\nverbs ports\n".to_owned();
+    for row in table(devices).trim_fmt().lines() {
+        let _ = writeln!(text, "  {row}");
+    }
+    // What is in the way of all stands with the fabric already.
+    let chosen = choose(devices, &PortChoice::default());
+    for caution in chosen.iter().flat_map(Chosen::cautions) {
+        let _ = writeln!(text, "  {caution}");
+    }
+    text
+}
+
+/// What is in the way, and what could be better.
+fn notes(devices: &[Device]) -> Vec<String> {
+    let mut notes = Vec::new();
+    for device in devices {
+        if let Some(obstacle) = device.obstacle() {
+            notes.push(obstacle);
+            continue;
+        }
+        for port in &device.ports {
+            notes.extend(port.obstacle(&device.name));
+            notes.extend(chosen_on(device, port).iter().flat_map(Chosen::cautions));
+        }
+    }
+    notes
+}
+
+/// The port as it would be used.
+fn chosen_on(device: &Device, port: &Port) -> Option<Chosen> {
+    let wanted = PortChoice {
+        port: Some(port.number),
+        ..PortChoice::default()
+    };
+    choose(std::slice::from_ref(device), &wanted).ok()
+}
+
+fn table(devices: &[Device]) -> Table {
+    let mut table = Table::new();
+    table.load_preset(NOTHING).set_header([
+        "port",
+        "state",
+        "link",
+        "interface",
+        "speed",
+        "packet",
+        "address",
+    ]);
+    for device in devices {
+        if device.ports.is_empty() {
+            table.add_row([device.name.as_str(), "not opened"]);
+        }
+        for port in &device.ports {
+            table.add_row([
+                format!("{}:{}", device.name, port.number),
+                port.state.to_string(),
+                port.link_layer.to_string(),
+                port.interface.clone().unwrap_or_else(|| "-".into()),
+                speed(port.speed_mbit_s),
+                port.mtu_active_bytes.to_string(),
+                address(device, port),
+            ]);
+        }
+    }
+    for column in table.column_iter_mut() {
+        column.set_padding((0, 2));
+    }
+    table
+}
+
+/// How peers would reach the port.
+fn address(device: &Device, port: &Port) -> String {
+    match chosen_on(device, port) {
+        None => "-".into(),
+        Some(Chosen {
+            gid_index: Some(index),
+            ..
+        }) => port.gid(index).map_or_else(
+            || "-".into(),
+            |gid| format!("{gid} (GID {index}, {})", gid.kind),
+        ),
+        Some(chosen) => format!("LID {}", chosen.lid),
+    }
+}
+
+fn speed(mbit_s: u32) -> String {
+    match mbit_s {
+        0 => "-".into(),
+        _ if mbit_s.is_multiple_of(1000) => format!("{} Gbit/s", mbit_s / 1000),
+        _ => format!("{:.1} Gbit/s", f64::from(mbit_s) / 1000.0),
+    }
+}
+
+fn details(device: &Device, around: &Surroundings<'_>) -> String {
+    let mut text = format!("{}\n", device.name);
+    let mut line = |name: &str, value: String| {
+        let _ = writeln!(text, "  {name:<14}{value}");
+    };
+    line("GUID", guid(device.node_guid));
+    line("made by", maker(device));
+    for (name, value) in limits(&device.limits) {
+        line(name, value);
+    }
+    let inline = (around.inline_bytes)(&device.name);
+    line(
+        "inline",
+        inline.map_or_else(
+            |why| why,
+            |bytes| format!("{bytes} bytes in a work request"),
+        ),
+    );
+    for port in &device.ports {
+        line(&format!("port {}", port.number), port_line(port));
+        let chosen = chosen_on(device, port).and_then(|chosen| chosen.gid_index);
+        for gid in &port.gids {
+            let remark = match gid.is_here {
+                _ if chosen == Some(gid.index) => ", chosen",
+                true => "",
+                false => ", of another network namespace",
+            };
+            let interface = gid.interface.as_deref().unwrap_or("-");
+            line(
+                &format!("  GID {}", gid.index),
+                format!("{gid}, {}, {interface}{remark}", gid.kind),
+            );
+        }
+    }
+    text
+}
+
+fn port_line(port: &Port) -> String {
+    let mut words = format!(
+        "{} ({}), {}, {}, packets of {} bytes ({} at most), messages to {}",
+        port.state,
+        port.physical_state_words(),
+        port.link_layer,
+        speed(port.speed_mbit_s),
+        port.mtu_active_bytes,
+        port.mtu_max_bytes,
+        Size(port.message_max_bytes.into()),
+    );
+    if port.link_layer == LinkLayer::InfiniBand {
+        let _ = write!(
+            words,
+            ", LID {}, subnet manager's LID {}",
+            port.lid, port.subnet_manager_lid
+        );
+    }
+    words
+}
+
+fn limits(limits: &DeviceLimits) -> [(&'static str, String); 5] {
+    [
+        (
+            "queue pairs",
+            format!(
+                "{}, each with {} work requests of {} pieces of memory",
+                limits.queue_pairs, limits.work_requests, limits.pieces
+            ),
+        ),
+        (
+            "shared queues",
+            format!(
+                "{}, each with {} work requests of {} pieces of memory",
+                limits.shared_queues, limits.shared_requests, limits.shared_pieces
+            ),
+        ),
+        (
+            "completions",
+            format!(
+                "{} queues, each with {}",
+                limits.completion_queues, limits.completions
+            ),
+        ),
+        (
+            "reads",
+            format!(
+                "{} begun, {} answered at a time by a queue pair",
+                limits.reads_begun, limits.reads_answered
+            ),
+        ),
+        (
+            "registrations",
+            match limits.registration_bytes {
+                u64::MAX => format!("{}, of any size", limits.registrations),
+                bytes => format!("{}, of {} at most", limits.registrations, Size(bytes)),
+            },
+        ),
+    ]
+}
+
+/// As ibstat(8) writes it.
+fn guid(guid: u64) -> String {
+    let part = |shift: u32| (guid >> shift) & 0xffff;
+    format!(
+        "{:04x}:{:04x}:{:04x}:{:04x}",
+        part(48),
+        part(32),
+        part(16),
+        part(0)
+    )
+}
+
+fn maker(device: &Device) -> String {
+    let speaks = match device.transport {
+        Transport::InfiniBand => "",
+        Transport::Iwarp => ", iWARP",
+        Transport::Other => ", of its own protocol",
+    };
+    let firmware = match device.firmware.as_str() {
+        "" => String::new(),
+        version => format!(", firmware {version}"),
+    };
+    format!(
+        "vendor {:#x}, part {}, revision {}{firmware}{speaks}",
+        device.vendor_id, device.vendor_part_id, device.hardware_version
+    )
+}
+
+/// What a process may lock, and whether a log fits.
+pub fn memory_lock_words(lock: MemoryLock, log_bytes: u64) -> String {
+    match lock {
+        MemoryLock::Unlimited => "unlimited".into(),
+        MemoryLock::Bytes(bytes) => format!(
+            "{} KiB a process (ulimit -l); shm needs none, a NIC locks the log{}",
+            bytes >> 10,
+            if lock.allows(log_bytes) {
+                String::new()
+            } else {
+                format!(
+                    ", {} MiB unless --log-memory says less: raise the limit (docs/guide/rdma.md)",
+                    log_bytes >> 20
+                )
+            }
+        ),
+    }
+}
+
+fn memory_lock(around: &Surroundings<'_>) -> String {
+    memory_lock_words(around.memory_lock, around.log_bytes)
+}
+
+/// The file of libibverbs among the maps of this process.
+pub fn loaded_file() -> Option<String> {
+    let maps = fs::read_to_string("/proc/self/maps").ok()?;
+    crate::providers::file_in(&maps, "libibverbs").map(str::to_owned)
+}
+
+#[cfg(test)]
+mod tests;

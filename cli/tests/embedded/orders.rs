@@ -1,0 +1,203 @@
+//! The launcher asks ranks how they are and orders checkpoints. The ranks speak the
+//! control protocol, and answer what each test says.
+
+use refrain_job::choice::events::Loggers;
+use refrain_job::config::{JobConfig, RecoveryConfig};
+use refrain_launch::{EventLoggerSpec, FaultSpec, Job, JobSpec, Outcome, Output};
+use std::path::PathBuf;
+
+fn program() -> PathBuf {
+    let mut program = std::env::current_exe().expect("it runs");
+    program.pop();
+    program.set_file_name("examples");
+    program.join("refrain-test-rank")
+}
+
+/// A job of three ranks under a policy, with a folder for which `$` stands in `steps`;
+/// they are cut at blanks.
+fn play(policy: &str, steps: &str) -> Outcome {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().to_str().expect("text");
+    let arguments =
+        format!("address first:ask later:begin=0 later:meet later:recovered=1 {steps} last-fence");
+    let arguments = arguments
+        .split_whitespace()
+        .map(|step| step.replace('$', path).into());
+    // Nobody connects to it.
+    let nowhere = "unix:/nowhere".parse().expect("an address");
+    let spec = JobSpec {
+        program: program(),
+        arguments: arguments.collect(),
+        environment: Vec::new(),
+        ranks: 3,
+        config: JobConfig {
+            protocol: "pessimist".into(),
+            recovery: RecoveryConfig {
+                max_restarts: 8,
+                checkpoint_policy: policy.into(),
+                checkpoint_every_ms: 5,
+                ..RecoveryConfig::default()
+            },
+            ..JobConfig::default()
+        },
+        output: Output::Plain,
+        pin: false,
+        descriptors: Vec::new(),
+        event_loggers: EventLoggerSpec {
+            loggers: Loggers::Running(vec![vec![nowhere]]),
+            ..EventLoggerSpec::default()
+        },
+        faults: FaultSpec::default(),
+        hosts: refrain_launch::HostsSpec::default(),
+    };
+    let outcome = Job::start(spec)
+        .expect("it starts")
+        .wait()
+        .expect("it ends");
+    assert_eq!(
+        (outcome.status, &outcome.failure),
+        (0, &None),
+        "{outcome:?}"
+    );
+    outcome
+}
+
+/// How often each was told to take a checkpoint.
+fn orders(outcome: &Outcome) -> Vec<u64> {
+    let counts = outcome.checkpoints.iter();
+    counts.map(|counts| counts.orders).collect()
+}
+
+#[test]
+fn all_have_their_turn() {
+    for policy in ["round-robin", "interval"] {
+        let steps = "figures=1,1 heed=3 0:touch=$/0 1:touch=$/1 2:touch=$/2 \
+             serve-until=$/0 serve-until=$/1 serve-until=$/2";
+        let outcome = play(policy, steps);
+        let orders = orders(&outcome);
+        assert!(
+            orders.iter().all(|orders| *orders >= 3),
+            "{policy} {orders:?}"
+        );
+        let stable = outcome.checkpoints.iter().map(|counts| counts.stable);
+        assert!(stable.zip(&orders).all(|(stable, told)| stable <= *told));
+        if policy == "round-robin" {
+            let most = orders.iter().max();
+            assert!(
+                orders.iter().all(|it| it + 1 >= *most.unwrap_or(&0)),
+                "{orders:?}"
+            );
+        }
+    }
+}
+
+/// Rank 2 receives all that is sent: nobody else's checkpoint would free much. Its
+/// figures are there first: whoever has told alone is asked.
+#[test]
+fn adaptive_asks_the_one_whose_checkpoint_frees_most() {
+    for policy in ["adaptive", "ratio"] {
+        let outcome = play(
+            policy,
+            "2:figures=1000000,0 fence 0:figures=10,500000 1:figures=10,500000 \
+             2:heed=6 2:touch=$/done serve-until=$/done",
+        );
+        let orders = orders(&outcome);
+        assert!(orders[2] >= 6, "{policy} {orders:?}");
+        // A round may come when rank 2 has had enough and the others have not heard of it:
+        // whoever is told then answers nothing, and nobody else is told for a second.
+        assert!(orders[0] + orders[1] <= 1, "{policy} {orders:?}");
+    }
+}
+
+#[test]
+fn with_none_nobody_is_asked() {
+    let outcome = play("none", "figures=1000000,1 fence unasked fence unasked");
+    assert_eq!(outcome.checkpoints, []);
+}
+
+/// Rank 0 is asked first, and takes none: it does not hold the others up. Rank 1
+/// knows of no checkpoints, and is not asked.
+#[test]
+fn who_takes_no_checkpoint_does_not_block_the_others() {
+    let outcome = play(
+        "adaptive",
+        "0:deaf 0:figures=1000000000,0 2:figures=1000,1000 2:heed=4 2:touch=$/done \
+         serve-until=$/done",
+    );
+    let orders = orders(&outcome);
+    assert!(
+        orders[0] >= 1 && orders[1] == 0 && orders[2] >= 4,
+        "{orders:?}"
+    );
+    assert_eq!(outcome.checkpoints[0].stable, 0);
+}
+
+/// Killed when it was told, and had not done it: its next life is told again.
+// REC-6
+#[test]
+fn a_death_does_not_end_the_orders() {
+    for policy in ["round-robin", "adaptive"] {
+        let outcome = play(
+            policy,
+            "figures=1000,1 1:heed=1 1:die=2/$/d 1:heed=2 1:touch=$/done serve-until=$/done",
+        );
+        assert_eq!(outcome.recoveries.len(), 2, "{policy} {outcome:?}");
+        assert!(outcome.checkpoints[1].stable >= 4, "{policy} {outcome:?}");
+    }
+}
+
+/// Whatever the policy, and also when the rank dies meanwhile.
+// LOG-3
+#[test]
+fn a_full_log_asks_for_the_checkpoint_that_frees_it() {
+    let outcome = play(
+        "none",
+        "0:want=2 2:heed=1 2:touch=$/done serve-until=$/done",
+    );
+    assert_eq!(orders(&outcome), [0, 0, 1]);
+    let outcome = play(
+        "none",
+        "2:first:deaf fence 0:want=2 2:first:serve-until=$/wanted 2:die=1/$/d 2:heed=1 2:touch=$/done \
+         0:touch=$/wanted serve-until=$/done",
+    );
+    assert_eq!(outcome.recoveries.len(), 1, "{outcome:?}");
+    let orders = orders(&outcome);
+    assert!(orders[2] >= 1 && orders[..2] == [0, 0], "{orders:?}");
+    assert_eq!(outcome.checkpoints[2].stable, 1);
+}
+
+/// A policy that nobody could go on from is an error before anything runs.
+#[test]
+fn policies_are_for_jobs_that_recover() {
+    let start = |policy: &str, max_restarts| {
+        let spec = JobSpec {
+            program: program(),
+            arguments: Vec::new(),
+            environment: Vec::new(),
+            ranks: 1,
+            config: JobConfig {
+                recovery: RecoveryConfig {
+                    max_restarts,
+                    checkpoint_policy: policy.into(),
+                    ..RecoveryConfig::default()
+                },
+                ..JobConfig::default()
+            },
+            output: Output::Plain,
+            pin: false,
+            descriptors: Vec::new(),
+            event_loggers: EventLoggerSpec::default(),
+            faults: FaultSpec::default(),
+            hosts: refrain_launch::HostsSpec::default(),
+        };
+        Job::start(spec).err().map(|error| error.to_string())
+    };
+    let refused = start("adaptive", 0).expect("it is refused");
+    assert!(
+        refused.contains("--checkpoint-policy adaptive"),
+        "{refused}"
+    );
+    let refused = start("often", 0).expect("it is refused");
+    assert!(refused.contains("round-robin, adaptive"), "{refused}");
+    assert_eq!(start("none", 0), None);
+}

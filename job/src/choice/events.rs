@@ -1,0 +1,170 @@
+//! Where events become stable: settings by their names.
+
+use crate::JobError;
+use crate::config::Quorum;
+use refrain_eventlog::Level;
+use refrain_eventlog::client::ServerAddress;
+use refrain_eventlog::message::Way;
+use refrain_eventlog::remote::VERBS;
+
+/// How a rank commits to a logger, as chosen by name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum WayChoice {
+    /// Shared memory where the logger is on the same host, else messages.
+    Auto,
+    /// This one.
+    Fixed(Way),
+    /// RMA writes by this provider of libfabric, or by verbs.
+    Provider(String),
+}
+
+/// The level that has this name.
+///
+/// # Errors
+/// [`JobError::Config`], with all names that exist.
+pub fn level(name: &str) -> Result<Level, JobError> {
+    named("--stable", name, &Level::ALL)
+}
+
+/// The quorum that has this name.
+///
+/// # Errors
+/// [`JobError::Config`], with all names that exist.
+pub fn quorum(name: &str) -> Result<Quorum, JobError> {
+    named("--stable-quorum", name, &Quorum::ALL)
+}
+
+/// The way that has this name.
+///
+/// # Errors
+/// [`JobError::Config`], with all names that exist.
+pub fn way(name: &str) -> Result<WayChoice, JobError> {
+    Ok(match name.split_once(':') {
+        None if name == "auto" => WayChoice::Auto,
+        None if name == "shm" => WayChoice::Fixed(Way::SharedMemory),
+        None if name == "messages" => WayChoice::Fixed(Way::Messages),
+        None if name == VERBS => WayChoice::Provider(VERBS.into()),
+        Some(("ofi", VERBS)) => {
+            return Err(JobError::Config(
+                "--event-way: libfabric's provider verbs does not document its completions: \
+                 choose verbs, which needs no libfabric"
+                    .into(),
+            ));
+        }
+        Some(("ofi", provider)) if !provider.is_empty() => WayChoice::Provider(provider.into()),
+        _ => {
+            return Err(JobError::Config(format!(
+                "--event-way: unknown way {name:?}: choose one of auto, shm, messages, verbs, ofi:PROVIDER"
+            )));
+        }
+    })
+}
+
+/// The event loggers of a job, as `--event-loggers` names them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Loggers {
+    /// The launcher starts so many shards.
+    Started(u32),
+    /// They run already: of each shard its replicas.
+    Running(Vec<Vec<ServerAddress>>),
+}
+
+/// Shards that a launcher starts at most.
+pub const SHARDS_MAX: u32 = 64;
+/// Replicas of one shard at most.
+pub const REPLICAS_MAX: u32 = 9;
+
+/// Reads `K`, or addresses: shards separated by commas, the replicas of one by
+/// plus signs.
+///
+/// # Errors
+/// [`JobError::Config`] with what can be said instead.
+pub fn loggers(text: &str) -> Result<Loggers, JobError> {
+    if let Ok(shards) = text.parse::<u32>() {
+        return match shards {
+            1..=SHARDS_MAX => Ok(Loggers::Started(shards)),
+            _ => Err(JobError::Config(format!(
+                "--event-loggers {shards}: use 1 to {SHARDS_MAX}"
+            ))),
+        };
+    }
+    let shard = |text: &str| {
+        text.split('+')
+            .map(str::parse)
+            .collect::<Result<Vec<ServerAddress>, _>>()
+    };
+    let shards: Vec<Vec<ServerAddress>> = text
+        .split(',')
+        .map(shard)
+        .collect::<Result<_, _>>()
+        .map_err(|error| {
+            JobError::Config(format!(
+                "--event-loggers: {error}; or use a number of shards to start. \
+                 Separate shards by commas, replicas of a shard by plus signs"
+            ))
+        })?;
+    let replicas = shards.first().map_or(0, Vec::len);
+    if replicas > REPLICAS_MAX as usize || shards.iter().any(|shard| shard.len() != replicas) {
+        return Err(JobError::Config(format!(
+            "--event-loggers: name the same number of replicas for each shard, at most {REPLICAS_MAX}"
+        )));
+    }
+    Ok(Loggers::Running(shards))
+}
+
+pub(super) fn named<T: Copy>(option: &str, name: &str, all: &[(&str, T)]) -> Result<T, JobError> {
+    let found = all.iter().find(|(known, _)| *known == name);
+    found.map(|(_, value)| *value).ok_or_else(|| {
+        let names: Vec<&str> = all.iter().map(|(name, _)| *name).collect();
+        JobError::Config(format!(
+            "{option}: unknown value {name:?}: choose one of {}",
+            names.join(", ")
+        ))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_read_and_others_are_answered_with_all_that_exist() {
+        assert_eq!(level("durable").unwrap(), Level::Durable);
+        assert_eq!(quorum("all").unwrap(), Quorum::All);
+        assert_eq!(way("shm").unwrap(), WayChoice::Fixed(Way::SharedMemory));
+        assert_eq!(way("ofi:tcp").unwrap(), WayChoice::Provider("tcp".into()));
+        assert_eq!(way("verbs").unwrap(), WayChoice::Provider("verbs".into()));
+        let error = way("ofi:verbs").unwrap_err().to_string();
+        assert!(error.contains("choose verbs"), "{error}");
+        for (error, names) in [
+            (level("safe").unwrap_err(), "placed, durable"),
+            (quorum("2").unwrap_err(), "majority, all"),
+            (
+                way("ofi:").unwrap_err(),
+                "auto, shm, messages, verbs, ofi:PROVIDER",
+            ),
+        ] {
+            assert!(error.to_string().ends_with(names), "{error}");
+        }
+    }
+
+    #[test]
+    fn loggers_are_a_number_or_addresses() {
+        assert_eq!(loggers("3").unwrap(), Loggers::Started(3));
+        let Loggers::Running(shards) = loggers("unix:/a+unix:/b,unix:/c+tcp:h:1").unwrap() else {
+            panic!("addresses are not started");
+        };
+        assert_eq!(shards.len(), 2);
+        assert_eq!(shards[1][1].to_string(), "tcp:h:1");
+        for wrong in ["0", "65", "", "unix:/a,", "unix:/a+unix:/b,unix:/c", "here"] {
+            assert!(loggers(wrong).is_err(), "{wrong:?}");
+        }
+    }
+
+    #[test]
+    fn a_majority_is_more_than_half() {
+        let majorities = [1, 2, 3, 4, 5].map(|replicas| Quorum::Majority.of(replicas));
+        assert_eq!(majorities, [1, 2, 2, 3, 3]);
+        assert_eq!(Quorum::All.of(3), 3);
+    }
+}

@@ -1,0 +1,110 @@
+//! Which file a native library is loaded from: the one that the command line names,
+//! else the one of the environment, else what the loader finds.
+
+use crate::JobError;
+use crate::config::JobConfig;
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+/// A native library whose file can be named.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NamedLibrary {
+    /// The option that names it.
+    pub option: &'static str,
+    /// The variable of the environment that does where the command line does not.
+    pub variable: &'static str,
+    /// What the loader looks for where neither does.
+    pub file: &'static str,
+}
+
+/// For the fabric `ofi`.
+pub const LIBFABRIC: NamedLibrary = NamedLibrary {
+    option: "--libfabric",
+    variable: "REFRAIN_LIBFABRIC",
+    file: "libfabric.so.1",
+};
+
+/// For the fabric `verbs`.
+pub const LIBIBVERBS: NamedLibrary = NamedLibrary {
+    option: "--libibverbs",
+    variable: "REFRAIN_LIBIBVERBS",
+    file: "libibverbs.so.1",
+};
+
+/// Takes the files from the environment that were not given, and makes paths
+/// independent of the folder that a rank may change to.
+///
+/// # Errors
+/// [`JobError::Config`]: a name that cannot be passed on.
+pub fn resolve(config: &mut JobConfig) -> Result<(), JobError> {
+    LIBFABRIC.resolve(&mut config.libfabric)?;
+    LIBIBVERBS.resolve(&mut config.verbs.library)
+}
+
+impl NamedLibrary {
+    /// The file that the environment names.
+    pub fn of_environment(&self) -> Option<OsString> {
+        std::env::var_os(self.variable).filter(|file| !file.is_empty())
+    }
+
+    /// The file that was given, else the one that the environment names.
+    pub fn or_of_environment(&self, given: Option<PathBuf>) -> Option<PathBuf> {
+        given.or_else(|| Some(self.of_environment()?.into()))
+    }
+
+    /// Leaves a file that is not given to the environment of this process.
+    pub fn fill_in(&self, given: &mut Option<String>) {
+        if given.is_none() {
+            *given = self
+                .of_environment()
+                .and_then(|file| file.into_string().ok());
+        }
+    }
+
+    fn resolve(&self, given: &mut Option<String>) -> Result<(), JobError> {
+        let named = given
+            .take()
+            .map(Into::into)
+            .or_else(|| self.of_environment());
+        let Some(file) = named else { return Ok(()) };
+        let has_folder = file.as_encoded_bytes().contains(&b'/');
+        // Without one the loader looks for it in its own folders.
+        let file = if has_folder {
+            std::path::absolute(&file).map_or(file, Into::into)
+        } else {
+            file
+        };
+        let file = file.into_string().map_err(|file| {
+            JobError::Config(format!(
+                "the library file {} cannot be passed to ranks: its name is not UTF-8",
+                file.display()
+            ))
+        })?;
+        *given = Some(file);
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_library_in_a_folder_gets_a_whole_path_and_a_bare_name_stays() {
+        let named = |file: &str| {
+            let mut config = JobConfig {
+                libfabric: Some(file.into()),
+                ..JobConfig::default()
+            };
+            config.verbs.library = Some(format!("{file}.verbs"));
+            resolve(&mut config).unwrap();
+            let verbs = config.verbs.library.unwrap();
+            let (libfabric, _) = verbs.rsplit_once(".verbs").unwrap();
+            assert_eq!(config.libfabric.as_deref(), Some(libfabric));
+            libfabric.to_owned()
+        };
+        assert_eq!(named("libfabric.so.2"), "libfabric.so.2");
+        assert_eq!(named("/a/b.so"), "/a/b.so");
+        assert!(named("./b.so").starts_with('/'));
+    }
+}

@@ -1,0 +1,240 @@
+//! Which provider of libfabric serves a job.
+
+use super::FabricChoice;
+use crate::JobError;
+use crate::config::JobConfig;
+use refrain_transport::fabric::FabricError;
+use refrain_transport::fabric::ofi::{self, Provider};
+use std::path::Path;
+
+/// Providers by how well they serve between hosts, the best first: NICs with
+/// remote memory access, then the host's network.
+const ORDER: [&str; 10] = [
+    "cxi", "efa", "opx", "psm3", "psm2", "verbs", "usnic", "tcp", "net", "sockets",
+];
+/// Providers that do not lead to other hosts.
+const ONE_HOST: [&str; 2] = ["shm", "sm2"];
+
+/// What libfabric offers on this machine.
+///
+/// # Errors
+/// [`JobError::Config`] when the library cannot be used: what was tried and what to
+/// do.
+pub fn installed(library: Option<&Path>) -> Result<Vec<Provider>, JobError> {
+    ofi::providers(library).map_err(|error| unusable(&error))
+}
+
+/// The version of libfabric, as `1.17`.
+///
+/// # Errors
+/// As [`installed`].
+pub fn library_version(library: Option<&Path>) -> Result<String, JobError> {
+    ofi::library_version(library).map_err(|error| unusable(&error))
+}
+
+fn unusable(error: &FabricError) -> JobError {
+    JobError::Config(format!("the fabric ofi cannot be used: {error}"))
+}
+
+/// The best provider between hosts, and why it is.
+#[derive(Clone, Debug)]
+pub struct Best<'a> {
+    /// The provider.
+    pub provider: &'a Provider,
+    /// `best of tcp, sockets`.
+    pub reason: String,
+}
+
+/// The best usable provider that leads to other hosts.
+pub fn best(found: &[Provider]) -> Option<Best<'_>> {
+    let mut usable: Vec<&Provider> = found
+        .iter()
+        .filter(|provider| provider.usable.is_ok() && !ONE_HOST.contains(&core(&provider.name)))
+        .collect();
+    // A layer above a provider (tcp;ofi_rxm) is second to the provider itself.
+    usable.sort_by_key(|provider| (place(&provider.name), provider.name.len()));
+    usable.dedup_by(|a, b| a.name == b.name);
+    let names: Vec<&str> = usable
+        .iter()
+        .map(|provider| provider.name.as_str())
+        .collect();
+    let reason = match names[..] {
+        [_] => "the only provider here that leads to other hosts".into(),
+        _ => format!("best of {}", names.join(", ")),
+    };
+    usable.first().map(|provider| Best { provider, reason })
+}
+
+/// The provider proper: `tcp` of `tcp;ofi_rxm`.
+fn core(name: &str) -> &str {
+    name.split(';').next().unwrap_or(name)
+}
+
+fn place(name: &str) -> usize {
+    let known = ORDER.iter().position(|known| *known == core(name));
+    known.unwrap_or(ORDER.len())
+}
+
+/// Names of the usable ones, each once.
+pub fn usable_names(found: &[Provider]) -> Vec<&str> {
+    let mut names: Vec<&str> = found
+        .iter()
+        .filter(|provider| provider.usable.is_ok())
+        .map(|provider| provider.name.as_str())
+        .collect();
+    names.dedup();
+    names
+}
+
+/// Whether `name` means a usable provider: itself, or (`tcp`) a layer above it
+/// (`tcp;ofi_rxm`), which libfabric adds by itself.
+fn check(found: &[Provider], name: &str) -> Result<(), JobError> {
+    let meant = || {
+        found
+            .iter()
+            .filter(|provider| provider.name == name || core(&provider.name) == name)
+    };
+    if meant().any(|provider| provider.usable.is_ok()) {
+        return Ok(());
+    }
+    let usable = usable_names(found).join(", ");
+    let why = meant().find_map(|provider| provider.usable.as_ref().err());
+    Err(JobError::Config(match why {
+        Some(why) => {
+            format!("libfabric's provider {name:?} cannot be used here: {why}; usable are {usable}")
+        }
+        None => format!(
+            "libfabric has no provider {name:?} on this machine: choose one of {usable} (see refrain info --providers)"
+        ),
+    }))
+}
+
+/// Finds and checks, before any rank is started, what a job with `--fabric ofi`
+/// needs: afterwards `config` names a provider. A job that may not
+/// need libfabric is not asked for it.
+///
+/// # Errors
+/// [`JobError::Config`]: an unknown or unusable provider, a library that cannot be
+/// used.
+pub fn resolve(config: &mut JobConfig) -> Result<(), JobError> {
+    let FabricChoice::Ofi(provider) = FabricChoice::parse(&config.fabric)? else {
+        return Ok(());
+    };
+    let found = installed(config.libfabric.as_ref().map(Path::new))?;
+    match provider {
+        Some(name) => check(&found, &name),
+        None => {
+            let name = best_name(&found)?.0;
+            config.fabric = FabricChoice::Ofi(Some(name)).to_string();
+            Ok(())
+        }
+    }
+}
+
+/// Name of the best provider between hosts, and why it is.
+///
+/// # Errors
+/// [`JobError::Config`] when there is none: all that were found, with their reasons.
+pub fn best_name(found: &[Provider]) -> Result<(String, String), JobError> {
+    let reasons = || {
+        let each = found.iter().map(|provider| match &provider.usable {
+            Ok(()) => format!("{} stays on one host", provider.name),
+            Err(why) => format!("{}: {why}", provider.name),
+        });
+        each.collect::<Vec<_>>().join("; ")
+    };
+    best(found)
+        .map(|best| (best.provider.name.clone(), best.reason))
+        .ok_or_else(|| {
+            JobError::Config(format!(
+                "libfabric has no provider here that leads to other hosts ({})",
+                reasons()
+            ))
+        })
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::*;
+
+    pub(in crate::choice) fn working(name: &str) -> Provider {
+        Provider {
+            name: name.into(),
+            version: (1, 17),
+            usable: Ok(()),
+            long_messages: "messages",
+            sleeps: "descriptor",
+            inject_bytes: 64,
+            message_completion: "",
+            write_completion: "",
+        }
+    }
+
+    pub(in crate::choice) fn broken(name: &str) -> Provider {
+        Provider {
+            usable: Err(format!("no {name} today")),
+            ..working(name)
+        }
+    }
+
+    fn best_of(names: &[&str]) -> Option<String> {
+        let found: Vec<Provider> = names.iter().map(|name| working(name)).collect();
+        best(&found).map(|best| best.provider.name.clone())
+    }
+
+    #[test]
+    fn tcp_is_best_unless_a_nic_does_better() {
+        assert_eq!(
+            best_of(&["shm", "sockets", "tcp;ofi_rxm", "tcp", "net"]).unwrap(),
+            "tcp"
+        );
+        assert_eq!(best_of(&["sockets", "tcp;ofi_rxm"]).unwrap(), "tcp;ofi_rxm");
+        assert_eq!(best_of(&["tcp", "verbs;ofi_rxm"]).unwrap(), "verbs;ofi_rxm");
+        assert_eq!(best_of(&["tcp", "verbs", "efa"]).unwrap(), "efa");
+        assert_eq!(best_of(&["strange", "sockets"]).unwrap(), "sockets");
+        assert_eq!(best_of(&["shm", "sm2"]), None, "they stay on one host");
+        assert_eq!(
+            best(&[broken("verbs"), working("tcp")])
+                .unwrap()
+                .provider
+                .name,
+            "tcp"
+        );
+    }
+
+    #[test]
+    fn the_reason_names_those_that_were_chosen_from() {
+        let found = [working("sockets"), broken("verbs"), working("tcp")];
+        assert_eq!(best(&found).unwrap().reason, "best of tcp, sockets");
+        let only = best(&found[..1]).unwrap().reason;
+        assert!(only.contains("only"), "{only}");
+        let message = best_name(&[broken("udp"), working("shm")])
+            .unwrap_err()
+            .to_string();
+        assert!(
+            message.contains("udp: no udp today") && message.contains("shm stays on one host"),
+            "{message}"
+        );
+    }
+
+    #[test]
+    fn a_provider_is_meant_by_its_own_name_or_its_layers() {
+        let found = [
+            broken("tcp"),
+            working("tcp;ofi_rxm"),
+            broken("udp"),
+            working("shm"),
+        ];
+        for name in ["tcp", "tcp;ofi_rxm", "shm"] {
+            check(&found, name).unwrap();
+        }
+        let message = check(&found, "udp").unwrap_err().to_string();
+        assert!(message.contains("no udp today"), "{message}");
+        let message = check(&found, "warp").unwrap_err().to_string();
+        assert!(
+            message.contains("\"warp\"") && message.contains("tcp;ofi_rxm, shm"),
+            "{message}"
+        );
+        check(&found, "ofi_rxm").unwrap_err();
+    }
+}

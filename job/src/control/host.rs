@@ -1,0 +1,134 @@
+//! Which host a rank runs on.
+
+use crate::JobError;
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+
+const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
+const NETWORK_NAMESPACE: &str = "/proc/self/ns/net";
+
+/// Set by agents: which host of the job their ranks run on, counted from 1.
+pub const HOST_VARIABLE: &str = "REFRAIN_HOST";
+
+/// What ranks on one host have in common: the boot of its kernel, the network
+/// namespace, and the agent that has started them. A namespace counts as a host of
+/// its own: its ranks have their own network addresses, as containers have, and
+/// reach others by them. So does what two agents have started on one machine:
+/// memory does not travel between agents.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct HostIdentity {
+    boot: u128,
+    /// The kernel counts namespaces with 32 bits.
+    network_namespace: u32,
+    /// 0: the launcher itself.
+    agent: u32,
+}
+
+impl HostIdentity {
+    /// Bytes of an encoded identity.
+    pub const BYTES: usize = 24;
+
+    /// The host that this process runs on.
+    ///
+    /// # Errors
+    /// When `/proc` does not say.
+    pub fn of_this_process() -> Result<Self, JobError> {
+        let failed = |path: &str, error| JobError::Control {
+            attempted: format!("finding out which host this rank runs on ({path})"),
+            error,
+        };
+        let text = fs::read_to_string(BOOT_ID).map_err(|error| failed(BOOT_ID, error))?;
+        let boot = boot_of(&text).ok_or_else(|| {
+            let error = std::io::Error::new(std::io::ErrorKind::InvalidData, format!("{text:?}"));
+            failed(BOOT_ID, error)
+        })?;
+        let namespace = fs::metadata(NETWORK_NAMESPACE)
+            .map_err(|error| failed(NETWORK_NAMESPACE, error))?
+            .ino();
+        let agent = std::env::var(HOST_VARIABLE).ok();
+        Ok(Self {
+            boot,
+            network_namespace: namespace as u32,
+            agent: agent.and_then(|agent| agent.parse().ok()).unwrap_or(0),
+        })
+    }
+
+    /// Which boot of which kernel.
+    pub fn boot(self) -> u128 {
+        self.boot
+    }
+
+    /// Encodes the identity.
+    pub fn encode(self) -> [u8; Self::BYTES] {
+        let mut bytes = [0; Self::BYTES];
+        bytes[..16].copy_from_slice(&self.boot.to_le_bytes());
+        bytes[16..20].copy_from_slice(&self.network_namespace.to_le_bytes());
+        bytes[20..].copy_from_slice(&self.agent.to_le_bytes());
+        bytes
+    }
+
+    /// Decodes an identity: any bytes are one.
+    pub fn decode(bytes: &[u8; Self::BYTES]) -> Self {
+        let (boot, rest) = bytes.split_at(16);
+        let (namespace, agent) = rest.split_at(4);
+        Self {
+            boot: u128::from_le_bytes(boot.try_into().expect("16 bytes")),
+            network_namespace: u32::from_le_bytes(namespace.try_into().expect("4 bytes")),
+            agent: u32::from_le_bytes(agent.try_into().expect("4 bytes")),
+        }
+    }
+}
+
+/// The number in a text like `4c1a1e52-…-9d7e2b1f0c55`.
+fn boot_of(text: &str) -> Option<u128> {
+    let digits: String = text.trim().split('-').collect();
+    let is_whole = digits.len() == 32 && digits.bytes().all(|digit| digit.is_ascii_hexdigit());
+    is_whole
+        .then(|| u128::from_str_radix(&digits, 16).ok())
+        .flatten()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn this_process_is_where_it_is() {
+        let here = HostIdentity::of_this_process().unwrap();
+        assert_eq!(here, HostIdentity::of_this_process().unwrap());
+        assert_ne!(here.boot, 0);
+        assert_ne!(here.network_namespace, 0);
+    }
+
+    #[test]
+    fn boot_namespace_and_agent_tell_hosts_apart() {
+        let host = |boot, network_namespace, agent| HostIdentity {
+            boot,
+            network_namespace,
+            agent,
+        };
+        let here = host(u128::MAX - 7, 4_026_531_840, 1);
+        assert_eq!(HostIdentity::decode(&here.encode()), here);
+        for other in [
+            host(7, 4_026_531_840, 1),
+            host(u128::MAX - 7, 4_026_531_841, 1),
+            host(u128::MAX - 7, 4_026_531_840, 2),
+        ] {
+            assert_ne!(other, here);
+            assert_ne!(HostIdentity::decode(&other.encode()), here);
+        }
+    }
+
+    #[test]
+    fn a_boot_id_is_read_or_refused() {
+        assert_eq!(boot_of("00000000-0000-0000-0000-0000000000ff\n"), Some(255));
+        for text in [
+            "",
+            "x",
+            "00000000-0000-0000-0000-0000000000",
+            "+".repeat(32).as_str(),
+        ] {
+            assert_eq!(boot_of(text), None, "{text:?}");
+        }
+    }
+}

@@ -1,0 +1,678 @@
+//! The control plane: how ranks find each other and agree with their launcher.
+//!
+//! Each rank has one Unix stream socket to the launcher, made as a socketpair
+//! before the fork: it has no name in the file system, so there is nothing to
+//! clean up however a job ends. Over it ranks publish addresses
+//! ([`put`](ControlPlane::put)), look others' up ([`get`](ControlPlane::get)),
+//! wait for each other ([`fence`](ControlPlane::fence)) and leave. It is slow
+//! (one thread of the launcher serves all ranks) and not for data.
+//!
+//! [`framing`] is pure; [`socket`] carries bytes and descriptors.
+
+pub mod card;
+pub mod claim;
+pub mod framing;
+pub mod host;
+pub mod message;
+pub mod socket;
+
+use crate::{JobError, Statistics, config::JobConfig};
+use message::{RecoveryFigures, ReplayFigures, StatusFigures, ToLauncher, ToRank};
+use refrain_ring::{Incarnation, Rank};
+use rustix::io::Errno;
+use rustix::net::{RecvFlags, SendFlags};
+use socket::{ReceiveError, Receiver};
+use std::collections::VecDeque;
+use std::io::{Error as IoError, ErrorKind};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+/// A rank's connection to its launcher.
+///
+/// Once the launcher ends the job every call fails with [`JobError::Aborted`].
+#[derive(Debug)]
+pub struct ControlPlane {
+    socket: OwnedFd,
+    receiver: Receiver,
+    job: u64,
+    rank: Rank,
+    size: u32,
+    incarnation: Incarnation,
+    config: JobConfig,
+    /// Fences passed: the number of the next.
+    generation: u64,
+    /// Fences that were begun: one more while this rank waits in one.
+    fences_begun: u64,
+    stopped: Option<String>,
+    is_alone: bool,
+    /// What came in between, in its order.
+    news: VecDeque<News>,
+}
+
+/// What the launcher tells without having been asked.
+#[derive(Debug)]
+pub enum News {
+    /// What the life before this one has left in memory.
+    Remains {
+        /// Whose.
+        incarnation: Incarnation,
+        /// Its segment.
+        memory: OwnedFd,
+    },
+    /// What a rank that has passed the last fence has left in memory.
+    Departed(Departed),
+    /// A rank is dead and fenced. FENCE-1
+    Down {
+        /// Which.
+        rank: Rank,
+        /// Which life of it, and all before.
+        incarnation: Incarnation,
+    },
+    /// A life of a rank can be reached.
+    Up {
+        /// Which rank.
+        rank: Rank,
+        /// Which life.
+        incarnation: Incarnation,
+        /// What it has put under its address key.
+        card: Vec<u8>,
+        /// With the descriptor that it put there.
+        memory: Option<OwnedFd>,
+    },
+    /// A checkpoint of this rank would be of use now.
+    CheckpointWanted,
+    /// How this rank is, is asked.
+    StatusAsked,
+}
+
+/// A rank that has passed the last fence of the job.
+#[derive(Debug)]
+pub struct Departed {
+    /// Which rank.
+    pub rank: Rank,
+    /// The life of it that passed the fence.
+    pub incarnation: Incarnation,
+    /// The segment of that life.
+    pub memory: OwnedFd,
+}
+
+/// What a rank does that is in a fence.
+const FENCING: &str = "waiting for all ranks";
+
+fn lost(attempted: &str, error: impl Into<IoError>) -> JobError {
+    JobError::Control {
+        attempted: format!("{attempted}: the launcher cannot be reached, it may have been killed"),
+        error: error.into(),
+    }
+}
+
+fn receive_failed(attempted: &str, error: ReceiveError) -> JobError {
+    match error {
+        ReceiveError::Closed => lost(
+            attempted,
+            IoError::new(ErrorKind::ConnectionReset, "connection closed"),
+        ),
+        ReceiveError::Os(error) => lost(attempted, error),
+        other => JobError::Control {
+            attempted: format!("{attempted}: the launcher's answer cannot be used"),
+            error: IoError::new(ErrorKind::InvalidData, other),
+        },
+    }
+}
+
+fn out_of_turn(attempted: &str, message: &ToRank) -> JobError {
+    JobError::Control {
+        attempted: format!("{attempted}: the launcher said something else"),
+        error: IoError::new(ErrorKind::InvalidData, format!("{message:?}")),
+    }
+}
+
+impl News {
+    /// A message that is no answer; `Err`: it is one.
+    fn of(message: ToRank, memory: Option<OwnedFd>) -> Result<Self, (ToRank, Option<OwnedFd>)> {
+        Ok(match (message, memory) {
+            (ToRank::Remains { incarnation }, Some(memory)) => Self::Remains {
+                incarnation: Incarnation(incarnation),
+                memory,
+            },
+            (ToRank::Departed { rank, incarnation }, Some(memory)) => Self::Departed(Departed {
+                rank: Rank(rank),
+                incarnation: Incarnation(incarnation),
+                memory,
+            }),
+            (ToRank::Down { rank, incarnation }, _) => Self::Down {
+                rank: Rank(rank),
+                incarnation: Incarnation(incarnation),
+            },
+            (
+                ToRank::Up {
+                    rank,
+                    incarnation,
+                    card,
+                    ..
+                },
+                memory,
+            ) => Self::Up {
+                rank: Rank(rank),
+                incarnation: Incarnation(incarnation),
+                card,
+                memory,
+            },
+            (ToRank::CheckpointWanted, _) => Self::CheckpointWanted,
+            (ToRank::AskStatus, _) => Self::StatusAsked,
+            answer => return Err(answer),
+        })
+    }
+}
+
+impl ControlPlane {
+    /// Joins the job that this process was started for. `Ok(None)`: not started
+    /// by a launcher.
+    ///
+    /// # Errors
+    /// When the environment is of another job, when this process has joined
+    /// already, or when the launcher is gone or of another version.
+    pub fn from_environment() -> Result<Option<Self>, JobError> {
+        claim::claim()?.map(Self::join).transpose()
+    }
+
+    /// Joins the job at the other end of `socket`.
+    fn join(socket: OwnedFd) -> Result<Self, JobError> {
+        const ATTEMPTED: &str = "joining the job";
+        let mut control = Self {
+            socket,
+            receiver: Receiver::default(),
+            job: 0,
+            rank: Rank(0),
+            size: 0,
+            incarnation: Incarnation(0),
+            config: JobConfig::default(),
+            generation: 0,
+            fences_begun: 0,
+            stopped: None,
+            is_alone: false,
+            news: VecDeque::new(),
+        };
+        control.send(
+            ATTEMPTED,
+            &ToLauncher::Hello {
+                process: std::process::id(),
+            },
+            None,
+        )?;
+        match control.receive(ATTEMPTED)? {
+            (
+                ToRank::Welcome {
+                    job,
+                    rank,
+                    size,
+                    incarnation,
+                    config,
+                    alone,
+                },
+                None,
+            ) => {
+                control.job = job;
+                control.rank = Rank(rank);
+                control.size = size;
+                control.incarnation = Incarnation(incarnation);
+                control.config = *config;
+                control.is_alone = alone;
+                Ok(control)
+            }
+            (other, _) => Err(out_of_turn(ATTEMPTED, &other)),
+        }
+    }
+
+    /// Which rank this process is.
+    pub fn rank(&self) -> Rank {
+        self.rank
+    }
+
+    /// How many ranks the job has.
+    pub fn size(&self) -> u32 {
+        self.size
+    }
+
+    /// How often this rank was started before.
+    pub fn incarnation(&self) -> Incarnation {
+        self.incarnation
+    }
+
+    /// Names the job on this host.
+    pub fn job(&self) -> u64 {
+        self.job
+    }
+
+    /// The job's settings, the same on every rank.
+    pub fn config(&self) -> &JobConfig {
+        &self.config
+    }
+
+    /// How many fences this rank has passed.
+    pub fn fences_passed(&self) -> u64 {
+        self.generation
+    }
+
+    /// A later life that goes on from a checkpoint has passed as many.
+    pub fn set_fences_passed(&mut self, fences: u64) {
+        self.generation = fences;
+        self.fences_begun = fences;
+    }
+
+    /// Publishes `value`, and a descriptor (shared memory) with it, under
+    /// `key`. A later value replaces an earlier one for those who ask later.
+    ///
+    /// # Errors
+    /// When the job is being ended, the launcher is gone, or the value is
+    /// longer than [`framing::BODY_BYTES_MAX`].
+    pub fn put(
+        &mut self,
+        key: &str,
+        value: &[u8],
+        memory: Option<BorrowedFd<'_>>,
+    ) -> Result<(), JobError> {
+        let message = ToLauncher::Put {
+            key: key.into(),
+            value: value.into(),
+            memory: memory.is_some(),
+        };
+        self.send(&format!("publishing {key:?}"), &message, memory)
+    }
+
+    /// What was put under `key`. Blocks until somebody has.
+    ///
+    /// # Errors
+    /// When the job is being ended (also because nobody is left who could put
+    /// it), or the launcher is gone.
+    pub fn get(&mut self, key: &str) -> Result<(Vec<u8>, Option<OwnedFd>), JobError> {
+        let attempted = format!("looking up {key:?}");
+        self.send(&attempted, &ToLauncher::Get { key: key.into() }, None)?;
+        match self.receive(&attempted)? {
+            (
+                ToRank::Value {
+                    key: found, value, ..
+                },
+                memory,
+            ) if found == key => Ok((value, memory)),
+            (other, _) => Err(out_of_turn(&attempted, &other)),
+        }
+    }
+
+    /// Blocks until every rank of the job has called it as often as this one.
+    ///
+    /// # Errors
+    /// When the job is being ended (also because a rank has left and will not
+    /// come), or the launcher is gone.
+    pub fn fence(&mut self) -> Result<(), JobError> {
+        self.begin_fence(false)?;
+        let message = self.receive(FENCING)?.0;
+        self.pass_fence(message)
+    }
+
+    /// Says that this rank has reached the next fence, and does not wait. Until
+    /// [`fence_passed`](Self::fence_passed) has said so, nothing else may be
+    /// asked for. `last`: behind it this rank has left the job in order.
+    ///
+    /// # Errors
+    /// As [`fence`](Self::fence).
+    pub fn begin_fence(&mut self, last: bool) -> Result<(), JobError> {
+        let generation = self.generation;
+        self.send(FENCING, &ToLauncher::Fence { generation, last }, None)?;
+        self.fences_begun += 1;
+        Ok(())
+    }
+
+    /// Whether every rank has reached the fence that was begun. Does not block.
+    ///
+    /// # Errors
+    /// As [`fence`](Self::fence).
+    pub fn fence_passed(&mut self) -> Result<bool, JobError> {
+        // A look at how the job is may have read the answer.
+        if self.is_in_fence()
+            && let Some((message, _)) = self.receive_now(FENCING)?
+        {
+            self.pass_fence(message)?;
+        }
+        Ok(!self.is_in_fence())
+    }
+
+    fn is_in_fence(&self) -> bool {
+        self.fences_begun > self.generation
+    }
+
+    fn pass_fence(&mut self, message: ToRank) -> Result<(), JobError> {
+        match message {
+            ToRank::FenceDone { generation } if generation == self.generation => {
+                self.generation += 1;
+                Ok(())
+            }
+            other => Err(out_of_turn(FENCING, &other)),
+        }
+    }
+
+    /// What the launcher has told meanwhile, one by one; asks nobody.
+    pub fn next_news(&mut self) -> Option<News> {
+        self.news.pop_front()
+    }
+
+    /// The oldest news, if it is of this kind.
+    pub fn next_news_if(&mut self, is_wanted: impl FnOnce(&News) -> bool) -> Option<News> {
+        let is_next = self.news.front().is_some_and(is_wanted);
+        is_next.then(|| self.news.pop_front()).flatten()
+    }
+
+    /// Whether all ranks have passed the last fence: this later life connects to no peer.
+    pub fn is_alone(&self) -> bool {
+        self.is_alone
+    }
+
+    /// The logs of all peers, for a life that is alone. Blocks until all have come.
+    ///
+    /// # Errors
+    /// When the job is being ended, or the launcher is gone.
+    pub fn departed(&mut self) -> Result<Vec<Departed>, JobError> {
+        const ATTEMPTED: &str = "waiting for the logs of ranks that have left";
+        let is_departed = |news: &News| matches!(news, News::Departed(_));
+        let peers = self.size as usize - 1;
+        while self.news.iter().filter(|news| is_departed(news)).count() < peers {
+            if let Some((message, _)) = self.take(ATTEMPTED)? {
+                return Err(out_of_turn(ATTEMPTED, &message));
+            }
+            if self.news.iter().filter(|news| is_departed(news)).count() < peers {
+                self.receiver
+                    .read(self.socket.as_fd(), RecvFlags::empty())
+                    .map_err(|error| receive_failed(ATTEMPTED, error))?;
+            }
+        }
+        let (mut departed, mut others) = (Vec::with_capacity(peers), VecDeque::new());
+        for news in self.news.drain(..) {
+            match news {
+                News::Departed(of) => departed.push(of),
+                other => others.push_back(other),
+            }
+        }
+        self.news = others;
+        Ok(departed)
+    }
+
+    /// A copy of the descriptor of what the newest earlier life has left in memory,
+    /// with its number; it stays in the news.
+    pub fn remains(&self) -> Option<(Incarnation, OwnedFd)> {
+        self.news.iter().rev().find_map(|news| match news {
+            News::Remains {
+                incarnation,
+                memory,
+            } => Some((*incarnation, memory.try_clone().ok()?)),
+            _ => None,
+        })
+    }
+
+    /// A later life says from which checkpoint it goes on; 0: from the beginning.
+    /// Returns when the launcher has read what this process has printed until now:
+    /// that came from the program's start, not from behind the checkpoint.
+    ///
+    /// # Errors
+    /// As [`get`](Self::get).
+    pub fn tell_beginning(&mut self, checkpoint: u64) -> Result<(), JobError> {
+        const ATTEMPTED: &str = "going on from a checkpoint";
+        self.send(ATTEMPTED, &ToLauncher::Beginning { checkpoint }, None)?;
+        self.marked(ATTEMPTED, checkpoint)
+    }
+
+    /// Returns when the launcher has noted that all output up to here lies before
+    /// this checkpoint.
+    ///
+    /// # Errors
+    /// As [`get`](Self::get).
+    pub fn mark_output(&mut self, checkpoint: u64) -> Result<(), JobError> {
+        const ATTEMPTED: &str = "marking the output before a checkpoint";
+        self.send(ATTEMPTED, &ToLauncher::Mark { checkpoint }, None)?;
+        self.marked(ATTEMPTED, checkpoint)
+    }
+
+    fn marked(&mut self, attempted: &str, checkpoint: u64) -> Result<(), JobError> {
+        match self.receive(attempted)? {
+            (ToRank::Marked { checkpoint: marked }, _) if marked == checkpoint => Ok(()),
+            (other, _) => Err(out_of_turn(attempted, &other)),
+        }
+    }
+
+    /// Says that a checkpoint is begun.
+    ///
+    /// # Errors
+    /// When the job is being ended, or the launcher is gone.
+    pub fn tell_taking(&mut self, checkpoint: u64) -> Result<(), JobError> {
+        let message = ToLauncher::Taking { checkpoint };
+        self.send("telling of a checkpoint", &message, None)
+    }
+
+    /// Says that a checkpoint is stable: its length, and about how much of it is of
+    /// the rank's own log.
+    ///
+    /// # Errors
+    /// When the job is being ended, or the launcher is gone.
+    pub fn tell_stable(
+        &mut self,
+        checkpoint: u64,
+        bytes: u64,
+        log_bytes: u64,
+    ) -> Result<(), JobError> {
+        let message = ToLauncher::Stable {
+            checkpoint,
+            bytes,
+            log_bytes,
+        };
+        self.send("telling of a checkpoint", &message, None)
+    }
+
+    /// Says how this rank is.
+    ///
+    /// # Errors
+    /// When the job is being ended, or the launcher is gone.
+    pub fn tell_status(&mut self, figures: StatusFigures) -> Result<(), JobError> {
+        let figures = Box::new(figures);
+        self.send("telling its status", &ToLauncher::Status { figures }, None)
+    }
+
+    /// Says that a checkpoint of another rank would make room in this one's log.
+    /// LOG-3
+    ///
+    /// # Errors
+    /// When the job is being ended, or the launcher is gone.
+    pub fn want_checkpoint(&mut self, of: Rank) -> Result<(), JobError> {
+        let message = ToLauncher::WantCheckpoint { of: of.0 };
+        self.send("asking for a checkpoint", &message, None)
+    }
+
+    /// Says that a life of a rank does not answer any more.
+    ///
+    /// # Errors
+    /// When the job is being ended, or the launcher is gone.
+    pub fn suspect(&mut self, rank: Rank, incarnation: Incarnation) -> Result<(), JobError> {
+        let message = ToLauncher::Suspect {
+            rank: rank.0,
+            incarnation: incarnation.0,
+        };
+        self.send("telling that a rank is lost", &message, None)
+    }
+
+    /// Asks to be killed and started again, and returns only if the job is being
+    /// ended, or the launcher is gone.
+    pub fn ask_for_next_life(&mut self, own: Rank) -> JobError {
+        const ATTEMPTED: &str = "waiting to be started again";
+        if let Err(error) = self.suspect(own, self.incarnation) {
+            return error;
+        }
+        loop {
+            if let Err(error) = self.receive(ATTEMPTED) {
+                return error;
+            }
+        }
+    }
+
+    /// Reports the replay progress of this life.
+    ///
+    /// # Errors
+    /// When the job is being ended, or the launcher is gone.
+    pub fn tell_replaying(&mut self, figures: ReplayFigures) -> Result<(), JobError> {
+        let message = ToLauncher::Replaying { figures };
+        self.send("reporting the progress of a recovery", &message, None)
+    }
+
+    /// Says that everything that is known of earlier lives was played again.
+    ///
+    /// # Errors
+    /// When the job is being ended, or the launcher is gone.
+    pub fn tell_recovered(&mut self, figures: RecoveryFigures) -> Result<(), JobError> {
+        let figures = Box::new(figures);
+        let message = ToLauncher::Recovered { figures };
+        self.send("telling of a recovery", &message, None)
+    }
+
+    /// Without blocking: has the launcher gone, or told this rank to stop? What
+    /// else it has said waits in [`next_news`](Self::next_news). One system call.
+    ///
+    /// # Errors
+    /// [`JobError::Aborted`], or [`JobError::Control`] when the launcher is gone.
+    pub fn check(&mut self) -> Result<(), JobError> {
+        const ATTEMPTED: &str = "asking how the job is";
+        self.refuse_when_stopped()?;
+        match self.receive_now(ATTEMPTED)? {
+            None => Ok(()),
+            Some((message, _)) if self.is_in_fence() => self.pass_fence(message),
+            Some(_) => Err(JobError::Control {
+                attempted: ATTEMPTED.into(),
+                error: IoError::new(
+                    ErrorKind::InvalidData,
+                    "the launcher sent an answer without a request",
+                ),
+            }),
+        }
+    }
+
+    /// Tells the launcher what this rank has done.
+    ///
+    /// # Errors
+    /// When the job is being ended, or the launcher is gone.
+    pub fn tell_statistics(&mut self, figures: Statistics) -> Result<(), JobError> {
+        let figures = Box::new(figures);
+        self.send("telling figures", &ToLauncher::Statistics { figures }, None)
+    }
+
+    /// Tells the launcher that this rank leaves in order: its exit with
+    /// status 0 is then no failure. Does not wait for anybody.
+    ///
+    /// # Errors
+    /// When the job is being ended, or the launcher is gone.
+    pub fn finalize(&mut self) -> Result<(), JobError> {
+        self.send("leaving the job", &ToLauncher::Finalize, None)
+    }
+
+    /// Asks the launcher to end the job, which it reports with `message` as
+    /// the reason. The caller should exit soon, with a status other than 0.
+    pub fn abort(&mut self, message: &str) {
+        // Long reasons are cut rather than refused: this is the last word.
+        let message = message.chars().take(4096).collect();
+        // A launcher that is gone or ending the job already needs no telling.
+        let _ = self.send("aborting the job", &ToLauncher::Abort { message }, None);
+    }
+
+    fn refuse_when_stopped(&self) -> Result<(), JobError> {
+        match &self.stopped {
+            Some(reason) => Err(JobError::Aborted(reason.clone())),
+            None => Ok(()),
+        }
+    }
+
+    fn send(
+        &mut self,
+        attempted: &str,
+        message: &ToLauncher,
+        memory: Option<BorrowedFd<'_>>,
+    ) -> Result<(), JobError> {
+        self.refuse_when_stopped()?;
+        let frame = framing::encode(message)
+            .map_err(|error| JobError::Argument(format!("{attempted}: {error}")))?;
+        let (mut rest, mut memory) = (frame.as_slice(), memory);
+        while !rest.is_empty() {
+            match socket::send(self.socket.as_fd(), rest, memory, SendFlags::empty()) {
+                Ok(sent) => {
+                    rest = &rest[sent..];
+                    memory = None;
+                }
+                // It may have said why before it closed.
+                Err(Errno::PIPE | Errno::CONNRESET) => return Err(self.last_words(attempted)),
+                Err(error) => return Err(lost(attempted, error)),
+            }
+        }
+        Ok(())
+    }
+
+    /// Why the launcher has closed the socket.
+    fn last_words(&mut self, attempted: &str) -> JobError {
+        loop {
+            if let Err(error) = self.receive(attempted) {
+                return error;
+            }
+        }
+    }
+
+    /// The next message, if one has come.
+    fn receive_now(
+        &mut self,
+        attempted: &str,
+    ) -> Result<Option<(ToRank, Option<OwnedFd>)>, JobError> {
+        loop {
+            // A stop may have come in one read with the answer before it.
+            if let Some(message) = self.take(attempted)? {
+                return Ok(Some(message));
+            }
+            match self.receiver.read(self.socket.as_fd(), RecvFlags::DONTWAIT) {
+                Ok(true) => {}
+                Ok(false) => return Ok(None),
+                Err(error) => return Err(receive_failed(attempted, error)),
+            }
+        }
+    }
+
+    /// Blocks for the next message.
+    fn receive(&mut self, attempted: &str) -> Result<(ToRank, Option<OwnedFd>), JobError> {
+        loop {
+            if let Some(message) = self.take(attempted)? {
+                return Ok(message);
+            }
+            self.receiver
+                .read(self.socket.as_fd(), RecvFlags::empty())
+                .map_err(|error| receive_failed(attempted, error))?;
+        }
+    }
+
+    /// The next message that has been read; a stop is an error from then on.
+    fn take(&mut self, attempted: &str) -> Result<Option<(ToRank, Option<OwnedFd>)>, JobError> {
+        loop {
+            match self.receiver.next_message::<ToRank>() {
+                Ok(Some((ToRank::Stop { reason }, _))) => {
+                    self.stopped = Some(reason);
+                    return self.refuse_when_stopped().map(|()| None);
+                }
+                Ok(Some((message, memory))) => match News::of(message, memory) {
+                    Ok(news) => self.news.push_back(news),
+                    Err(answer) => return Ok(Some(answer)),
+                },
+                Ok(None) => return Ok(None),
+                Err(error) => return Err(receive_failed(attempted, error)),
+            }
+        }
+    }
+}
+
+/// The control socket, to be polled for readability beside other descriptors;
+/// [`ControlPlane::check`] then says what it means.
+impl AsFd for ControlPlane {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+}
+
+#[cfg(test)]
+mod tests;

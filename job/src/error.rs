@@ -1,0 +1,25 @@
+//! What can go wrong between a launcher and a rank.
+
+use thiserror::Error;
+
+/// What went wrong, what was attempted and what to do about it.
+#[derive(Debug, Error)]
+pub enum JobError {
+    /// An argument outside its limits.
+    #[error("{0}")]
+    Argument(String),
+    /// The job's settings cannot be used.
+    #[error("{0}")]
+    Config(String),
+    /// The launcher or its control socket failed.
+    #[error("{attempted}: {error}")]
+    Control {
+        /// What was attempted, and what to do about it.
+        attempted: String,
+        /// The system's error.
+        error: std::io::Error,
+    },
+    /// The launcher ends the job.
+    #[error("the job is being ended: {0}")]
+    Aborted(String),
+}

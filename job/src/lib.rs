@@ -1,0 +1,29 @@
+//! What a launcher and the ranks of its job agree on: the settings of the job, the
+//! messages of the control plane, and the names by which fabrics, protocols and ways
+//! to event loggers are chosen.
+//!
+//! | module | subject |
+//! |---|---|
+//! | [`config`] | the settings that the launcher sends to each rank |
+//! | [`choice`] | names of fabrics, protocols, event loggers and native libraries |
+//! | [`control`] | the control socket: messages, framing, and a rank's end of it |
+//! | [`output_gate`] | the page that holds back output until its events are stable |
+//! | [`statistics`] | what a rank reports about itself |
+//! | [`same_memory`] | `--same-memory` |
+//! | [`machine`] | memory and clock of the host |
+//! | [`stderr`] | lines on standard error |
+//!
+//! Must never know: the API of programs, how processes are started.
+
+pub mod choice;
+pub mod config;
+pub mod control;
+mod error;
+pub mod machine;
+pub mod output_gate;
+pub mod same_memory;
+pub mod statistics;
+pub mod stderr;
+
+pub use error::JobError;
+pub use statistics::Statistics;

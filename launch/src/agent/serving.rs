@@ -1,0 +1,243 @@
+//! The agent's loop.
+
+use super::AgentError;
+use super::ranks::{AgentRank, Shared};
+use crate::LaunchError;
+use crate::hosts::message::{FromAgent, Life, Refusal, Setup, ToAgent, Whom};
+use crate::hosts::wire::{Wire, WireError};
+use crate::leftovers;
+use crate::start::{self, Prepared, Wanted};
+use refrain_job::JobError;
+use refrain_job::control::host::{HOST_VARIABLE, HostIdentity};
+use refrain_job::control::message::ToLauncher;
+use refrain_job::stderr::report;
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::io::Errno;
+use rustix::process::Signal;
+use std::os::fd::AsFd;
+
+/// With more than this waiting for the launcher nothing is taken from ranks.
+const UNSENT_BYTES_MAX: usize = 4 << 20;
+
+/// What an agent has.
+struct Agent {
+    host: u32,
+    ranks: Vec<AgentRank>,
+    shared: Shared,
+    /// `None`: not told yet what to do. After the ranks, so that nobody uses what is
+    /// removed with it.
+    prepared: Option<Prepared>,
+    /// Last: when it is closed everything has ended.
+    wire: Wire,
+}
+
+/// Serves the launcher until it says that the job is over.
+pub(super) fn serve(wire: Wire, host: u32) -> Result<(), AgentError> {
+    let mut agent = Agent {
+        wire,
+        host,
+        ranks: Vec::new(),
+        shared: Shared::default(),
+        prepared: None,
+    };
+    // What came with the handshake waits already.
+    while agent.hear()? {
+        agent.look_at_ranks()?;
+        agent.wire.flush()?;
+        if agent.wait()? {
+            break;
+        }
+    }
+    Ok(())
+}
+
+impl Drop for Agent {
+    fn drop(&mut self) {
+        // All at once, before each is waited for.
+        self.ranks.iter().for_each(|rank| rank.child().kill_group());
+    }
+}
+
+impl Agent {
+    /// Sleeps until something is to be done. `true`: the standard input is closed,
+    /// the launcher is gone.
+    fn wait(&mut self) -> Result<bool, AgentError> {
+        let stdin = std::io::stdin();
+        let mut polled = vec![
+            PollFd::new(&stdin, PollFlags::IN),
+            PollFd::from_borrowed_fd(self.wire.as_fd(), self.wire.interest()),
+        ];
+        let mut owners = Vec::new();
+        if self.wire.unsent_bytes() < UNSENT_BYTES_MAX {
+            for (index, rank) in self.ranks.iter().enumerate() {
+                for (descriptor, events) in rank.interests() {
+                    polled.push(PollFd::from_borrowed_fd(descriptor, events));
+                    owners.push(index);
+                }
+            }
+        }
+        match poll(&mut polled, None) {
+            Ok(_) | Err(Errno::INTR) => {}
+            Err(error) => return Err(WireError::Os(error.into()).into()),
+        }
+        let is_ready = |polled: &PollFd<'_>| !polled.revents().is_empty();
+        // Nobody says anything there any more.
+        let is_dismissed = is_ready(&polled[0]);
+        let of_ranks = polled[2..].iter().zip(owners);
+        let ready = of_ranks.filter(|(polled, _)| is_ready(polled));
+        let ready: Vec<usize> = ready.map(|(_, index)| index).collect();
+        for index in ready {
+            self.ranks[index].is_ready = true;
+        }
+        Ok(is_dismissed)
+    }
+
+    /// Does what the launcher says. `false`: the job is over.
+    fn hear(&mut self) -> Result<bool, AgentError> {
+        let received = self.wire.receive();
+        while let Some(word) = self.wire.next_message::<ToAgent>()? {
+            match word {
+                ToAgent::Setup(setup) => self.set_up(*setup)?,
+                ToAgent::Unpin => {
+                    if let Some(prepared) = &mut self.prepared {
+                        prepared.starter.unpin();
+                    }
+                }
+                ToAgent::Start { life } => self.start(life)?,
+                ToAgent::Say {
+                    life,
+                    message,
+                    memory,
+                } => {
+                    let living = self.ranks.iter_mut().find(|rank| rank.life == life);
+                    let said = living.map(|rank| rank.say(&message, memory, &self.shared));
+                    if let Some(Err(reason)) = said {
+                        self.wire.say(&FromAgent::Misunderstood { life, reason })?;
+                    }
+                }
+                ToAgent::Signal { life, whom, signal } => self.signal(life, whom, signal),
+                ToAgent::LetGo { number } => self.shared.let_go(number),
+                ToAgent::Took {
+                    life,
+                    stream,
+                    bytes,
+                } => {
+                    let living = self.ranks.iter_mut().find(|rank| rank.life == life);
+                    if let Some(rank) = living {
+                        rank.took(stream, bytes);
+                    }
+                }
+                ToAgent::End => return Ok(false),
+            }
+        }
+        received?;
+        Ok(true)
+    }
+
+    fn signal(&self, life: Life, whom: Whom, signal: i32) {
+        let living = self.ranks.iter().find(|rank| rank.life == life);
+        let (Some(rank), Some(signal)) = (living, Signal::from_named_raw(signal)) else {
+            return;
+        };
+        match whom {
+            Whom::Own => rank.child().signal_own(signal),
+            Whom::Group if !rank.has_ended() => rank.child().signal(signal),
+            Whom::Group => {}
+            Whom::Rest => rank.child().kill_group(),
+        }
+    }
+
+    fn look_at_ranks(&mut self) -> Result<(), AgentError> {
+        if self.wire.unsent_bytes() >= UNSENT_BYTES_MAX {
+            return Ok(());
+        }
+        for rank in self.ranks.iter_mut().filter(|rank| rank.is_ready) {
+            for word in rank.look(&mut self.shared) {
+                self.wire.say(&word)?;
+                if let (FromAgent::Heard { message, .. }, Some(prepared)) =
+                    (&word, &mut self.prepared)
+                    && let ToLauncher::Recovered { .. } = **message
+                {
+                    let (rank, incarnation) = rank.life;
+                    let lines = prepared.spilled.caught_up(rank as usize, incarnation);
+                    lines.iter().for_each(report);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Prepares this host, or says why it cannot.
+    fn set_up(&mut self, setup: Setup) -> Result<(), AgentError> {
+        if let Some(folder) = &setup.folder {
+            // Not there: the ranks start where ssh has come in.
+            let _ = std::env::set_current_dir(folder);
+        }
+        // As the launcher does on its own host.
+        leftovers::remove(&leftovers::folders());
+        let mut environment = setup.environment;
+        environment.push((HOST_VARIABLE.into(), (self.host + 1).to_string().into()));
+        let wanted = Wanted {
+            program: setup.program,
+            arguments: setup.arguments,
+            environment,
+            ranks: setup.ranks,
+            size: setup.size,
+            pin: setup.pin,
+            piped: true,
+            reads_stdin: false,
+            descriptors: Vec::new(),
+        };
+        let mut config = setup.config;
+        let answer = match start::prepare(&mut config, wanted, setup.job) {
+            Ok(prepared) => {
+                let differing_addresses = prepared.differing_addresses.clone();
+                self.prepared = Some(prepared);
+                let identity = HostIdentity::of_this_process();
+                let boot = identity.map_or(0, HostIdentity::boot);
+                FromAgent::Ready {
+                    config,
+                    boot,
+                    differing_addresses,
+                }
+            }
+            Err(error) => FromAgent::Refused {
+                refusal: refusal(&error),
+                reason: error.to_string(),
+            },
+        };
+        Ok(self.wire.say(&answer)?)
+    }
+
+    fn start(&mut self, life: Life) -> Result<(), AgentError> {
+        let Some(prepared) = &self.prepared else {
+            return Ok(());
+        };
+        let (rank, incarnation) = life;
+        let started = prepared.starter.start(rank, incarnation);
+        let started = started.and_then(|(child, link)| AgentRank::new(life, child, link));
+        let answer = match started {
+            Ok(started) => {
+                let process = started.child().id();
+                // The life before was fenced, and is gone.
+                self.ranks.retain(|other| other.life.0 != rank);
+                self.ranks.push(started);
+                FromAgent::Started { life, process }
+            }
+            Err(error) => FromAgent::CannotStart {
+                life,
+                reason: prepared.starter.cannot_start(rank, error).to_string(),
+            },
+        };
+        Ok(self.wire.say(&answer)?)
+    }
+}
+
+fn refusal(error: &LaunchError) -> Refusal {
+    match error {
+        LaunchError::Program { found: true, .. } => Refusal::ProgramUnusable,
+        LaunchError::Program { found: false, .. } => Refusal::ProgramMissing,
+        LaunchError::Job(JobError::Argument(_) | JobError::Config(_)) => Refusal::Config,
+        _ => Refusal::System,
+    }
+}

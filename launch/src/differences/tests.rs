@@ -1,0 +1,80 @@
+//! Texts about differing replays, and what becomes of a job's outcome.
+
+use super::*;
+use crate::recoveries::Cause;
+use refrain_job::control::message::DifferenceFigures;
+
+fn figures(differing: u64) -> RecoveryFigures {
+    RecoveryFigures {
+        compared: 100,
+        compared_bytes: 2400,
+        differing,
+        differing_bytes: 4 * differing,
+        first_difference: (differing > 0).then(|| DifferenceFigures {
+            operation: 7,
+            receiver: 1,
+            message: 2,
+            context: 0,
+            tag: 5,
+            bytes: 24,
+            ranges: vec![(4, 8)],
+            has_more: false,
+        }),
+        ..RecoveryFigures::default()
+    }
+}
+
+fn recovery(rank: u32, figures: Option<RecoveryFigures>) -> Recovery {
+    Recovery {
+        rank,
+        incarnation: 0,
+        signal: 9,
+        cause: Cause::Unknown,
+        noticed_us: None,
+        started_us: 0,
+        joined_us: None,
+        total_us: None,
+        figures,
+    }
+}
+
+#[test]
+fn a_rank_is_explained_once_it_differs() {
+    assert_eq!(explain(3, &figures(0)), None);
+    let line = explain(3, &figures(2)).expect("it differs");
+    let begin = "rank 3 sent other bytes in its replay than before: \
+         2 of 100 compared messages differ, in 8 of 2400 bytes; operation 7: \
+         message 2 to rank 1 (context 0, tag 5, 24 bytes) has other bytes at 4..7; ";
+    assert!(line.starts_with(begin), "{line}");
+    for option in ["--record-clocks", "--same-memory", "--divergence stop"] {
+        assert!(line.contains(option), "{line}");
+    }
+}
+
+#[test]
+fn a_job_that_differed_has_a_status_of_its_own() {
+    let all = [
+        recovery(0, None),
+        recovery(1, Some(figures(0))),
+        recovery(5, Some(figures(2))),
+        recovery(3, Some(figures(1))),
+        recovery(5, Some(figures(2))),
+    ];
+    let good = Outcome::new(0, None);
+    assert_eq!(conclude(good.clone(), &all[..2]), (good.clone(), None));
+    let (outcome, line) = conclude(good, &all);
+    assert_eq!((outcome.status, line), (DIFFERED, None));
+    let summary = outcome.failure.expect("it says why");
+    let begin = "the replay of 2 ranks sent other bytes than before: \
+         5 of 400 compared messages differ, in 20 of 9600 bytes; \
+         first difference: rank 5, operation 7: message 2 to rank 1";
+    assert!(summary.starts_with(begin), "{summary}");
+}
+
+#[test]
+fn a_job_that_failed_keeps_its_status_and_says_both() {
+    let failed = Outcome::new(3, Some("rank 1 exited".into()));
+    let (outcome, line) = conclude(failed.clone(), &[recovery(5, Some(figures(2)))]);
+    assert_eq!(outcome, failed);
+    assert!(line.expect("a line").contains("the replay of rank 5 sent"));
+}

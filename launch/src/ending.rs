@@ -1,0 +1,400 @@
+//! The end of a job.
+//!
+//! Running → Ending (ranks are told to stop) → Killed (those that did not are
+//! killed) → Flushing (all processes are gone, output is being written) →
+//! Over. A job whose ranks all end well goes from Running to Flushing.
+
+use super::board::Stuck;
+use super::differences::{self, DIFFERED};
+use super::recoveries::Cause;
+use super::sink::{LostStream, Stream};
+use super::verdict::{self, End, Membership, Verdict};
+use super::{Job, Outcome};
+use refrain_job::control::message::ToRank;
+use rustix::io::Errno;
+use rustix::process::Signal;
+use signal_hook::consts::SIGKILL;
+use std::io::Write as _;
+use std::time::{Duration, Instant};
+
+/// How long ranks may take to end when they are told to.
+const GRACE: Duration = Duration::from_secs(3);
+
+/// Where a job is.
+#[derive(Debug)]
+pub enum Phase {
+    /// Ranks run.
+    Running,
+    /// Ranks are told to stop and will be killed at a time.
+    Ending {
+        /// When.
+        kill_at: Instant,
+        /// The job's outcome, as known so far.
+        outcome: Outcome,
+        /// The rank that aborted the job: its own exit status is the outcome's.
+        aborted_by: Option<usize>,
+    },
+    /// Ranks are killed, and waited for.
+    Killed {
+        /// The job's outcome.
+        outcome: Outcome,
+    },
+    /// Ranks are gone; output is being written.
+    Flushing {
+        /// The job's outcome.
+        outcome: Outcome,
+        /// When to give up a reader that does not read. `None` (after a good
+        /// end): never.
+        give_up_at: Option<Instant>,
+    },
+    /// Nothing is left to do.
+    Over {
+        /// The job's outcome.
+        outcome: Outcome,
+    },
+}
+
+impl Phase {
+    /// When something has to be done even if nothing happens.
+    pub fn deadline(&self) -> Option<Instant> {
+        match self {
+            Phase::Ending { kill_at, .. } => Some(*kill_at),
+            Phase::Flushing { give_up_at, .. } => *give_up_at,
+            _ => None,
+        }
+    }
+}
+
+/// Why a stream of the launcher's own cannot be written, for people.
+fn unwritable(stream: Stream, error: Errno) -> String {
+    let name = match stream {
+        Stream::Out => "standard output",
+        Stream::Err => "standard error",
+    };
+    let advice = match error {
+        Errno::NOSPC | Errno::DQUOT => ": make room on the disk that it goes to",
+        Errno::FBIG => ": the file is as long as ulimit -f allows",
+        _ => "",
+    };
+    format!(
+        "the job's {name} cannot be written: {}{advice}",
+        std::io::Error::from(error)
+    )
+}
+
+impl Job {
+    pub(super) fn is_running(&self) -> bool {
+        matches!(self.phase, Phase::Running)
+    }
+
+    /// Tells all ranks to stop, unless that has happened; the first reason
+    /// given is the job's outcome. `spared` is only killed if it does not end
+    /// by itself.
+    fn end(&mut self, outcome: Outcome, signal: Signal, spared: Option<usize>) {
+        if !self.is_running() {
+            return;
+        }
+        self.lives.iter_mut().for_each(|lives| lives.pending = None);
+        let reason = outcome
+            .failure
+            .clone()
+            .unwrap_or_else(|| "the output of the job has no reader".into());
+        for (index, rank) in self.ranks.iter_mut().enumerate() {
+            if rank.end.is_some() || Some(index) == spared {
+                continue;
+            }
+            // A reason is far shorter than a message may be.
+            let _ = rank.link.send(
+                &ToRank::Stop {
+                    reason: reason.clone(),
+                },
+                None,
+            );
+            rank.signal(signal);
+            // A stopped process would not see it.
+            rank.signal(Signal::CONT);
+        }
+        self.phase = Phase::Ending {
+            kill_at: Instant::now() + GRACE,
+            outcome,
+            aborted_by: spared,
+        };
+    }
+
+    /// Ends the job because of a rank.
+    pub(super) fn fail(&mut self, status: i32, failure: String) {
+        self.end(Outcome::new(status, Some(failure)), Signal::TERM, None);
+    }
+
+    /// Ends the job as `rank` asked for.
+    pub(super) fn abort(&mut self, rank: usize, message: &str) {
+        let failure = Some(format!("rank {rank} aborted the job: {message}"));
+        self.end(Outcome::new(1, failure), Signal::TERM, Some(rank));
+    }
+
+    /// Ends the job because its output cannot be written. If only the reader is gone, the
+    /// job ends without a message, as a program that gets SIGPIPE.
+    pub(super) fn output_closed(&mut self, lost: LostStream) {
+        let LostStream { stream, error } = lost;
+        let closed = match error {
+            Errno::PIPE => Outcome::new(verdict::signal_status(signal_hook::consts::SIGPIPE), None),
+            error => Outcome::new(1, Some(unwritable(stream, error))),
+        };
+        match &mut self.phase {
+            // All went well but for the output.
+            Phase::Flushing { outcome, .. } if matches!(outcome.status, 0 | DIFFERED) => {
+                *outcome = closed;
+            }
+            _ => self.end(closed, Signal::TERM, None),
+        }
+    }
+
+    /// Ends the job because the launcher was told to; the second time at once.
+    pub(super) fn end_by_signal(&mut self, number: i32) {
+        let failure = format!("the job was ended by {}", verdict::signal_name(number));
+        let outcome = Outcome::new(verdict::signal_status(number), Some(failure));
+        match &mut self.phase {
+            Phase::Running => {
+                let signal = Signal::from_named_raw(number).unwrap_or(Signal::TERM);
+                self.end(outcome, signal, None);
+            }
+            Phase::Ending { kill_at, .. } => *kill_at = Instant::now(),
+            Phase::Flushing { give_up_at, .. } => *give_up_at = Some(Instant::now()),
+            Phase::Killed { .. } | Phase::Over { .. } => {}
+        }
+    }
+
+    /// Does what is due by the clock.
+    pub(super) fn keep_time(&mut self) {
+        if self
+            .phase
+            .deadline()
+            .is_none_or(|deadline| Instant::now() < deadline)
+        {
+            return;
+        }
+        self.phase = match std::mem::replace(&mut self.phase, Phase::Running) {
+            Phase::Ending {
+                outcome,
+                aborted_by: _,
+                kill_at: _,
+            } => {
+                for rank in &self.ranks {
+                    rank.kill_group();
+                }
+                Phase::Killed { outcome }
+            }
+            Phase::Flushing { outcome, .. } => Phase::Over { outcome },
+            other => other,
+        };
+    }
+
+    /// Judges ranks that were found ended together; with reasons why they are not
+    /// started again.
+    pub(super) fn judge(&mut self, ended: &[(usize, End, Option<String>)]) {
+        for (rank, end, _) in ended {
+            if let Phase::Ending {
+                outcome,
+                aborted_by: Some(aborter),
+                ..
+            } = &mut self.phase
+                && aborter == rank
+                && let End::Exited(status @ 1..) = end
+            {
+                outcome.status = *status;
+            }
+        }
+        let verdicts = ended.iter().filter_map(|(rank, end, why)| {
+            let mut verdict = verdict::judge(
+                *rank,
+                *end,
+                self.ranks[*rank].membership,
+                self.cause(*rank, *end),
+            )?;
+            if *end == End::Killed(SIGKILL)
+                && self.cause(*rank, *end) == Cause::Unknown
+                && let Some(hint) = self.out_of_memory.hint()
+            {
+                verdict.failure = format!("{}; {hint}", verdict.failure);
+            }
+            if let Some(why) = why {
+                verdict.failure = format!("{}; {why}", verdict.failure);
+            }
+            Some(verdict)
+        });
+        // The first of equals: `max_by_key` would take the last.
+        let worst = verdicts.reduce(|a, b| if b.weight > a.weight { b } else { a });
+        if let Some(Verdict {
+            status, failure, ..
+        }) = worst
+        {
+            self.fail(status, failure);
+        }
+    }
+
+    /// A rank was killed after all had left, and is not started again: the others go
+    /// on, and the job's status says it.
+    pub(super) fn note_late(&mut self, rank: usize, end: End, why: &str) {
+        if let Some(verdict) = verdict::judge(rank, end, Membership::Left, self.cause(rank, end)) {
+            let failure = format!("{}; it had left the job before; {why}", verdict.failure);
+            let late = Outcome::new(verdict.status, Some(failure));
+            self.late.get_or_insert(late);
+        }
+    }
+
+    /// Ends a job that waits for what cannot come.
+    pub(super) fn judge_waiting(&mut self) {
+        let is_over =
+            |rank: usize| self.ranks[rank].end.is_some() && !self.lives[rank].is_awaited();
+        let Some(Stuck { waiter, gone }) = self.board.stuck(is_over) else {
+            return;
+        };
+        // REC-6: one that was shot, or has died, is about to be found dead: it waits for
+        // nothing, and its next life comes to where it waited.
+        let is_dying = |rank: usize| {
+            let process = &self.ranks[rank];
+            process.end.is_none() && (self.lives[rank].shot.is_some() || process.has_ended())
+        };
+        if (0..self.ranks.len()).any(is_dying) {
+            return;
+        }
+        let waits = self
+            .board
+            .waiting(waiter)
+            .map(|waiting| waiting.describe())
+            .unwrap_or_default();
+        let missed = gone.and_then(|rank| Some((rank, self.ranks[rank].end?)));
+        let failure = match missed {
+            Some((rank, end)) => {
+                let how = verdict::describe(end, self.ranks[rank].membership);
+                format!("rank {rank} {how}, while rank {waiter} waits {waits}")
+            }
+            None => format!(
+                "all ranks wait for each other (rank {waiter} waits {waits}, which no rank can provide): \
+                 check that all ranks make the same calls"
+            ),
+        };
+        self.fail(1, failure);
+    }
+
+    /// All ranks have ended: kills what they left, takes the output that is
+    /// still in the pipes, and reaps.
+    pub(super) fn conclude(&mut self) {
+        for rank in &self.ranks {
+            rank.kill_group();
+        }
+        for (index, rank) in self.ranks.iter_mut().enumerate() {
+            let mut dropped_bytes = 0;
+            for output in &mut rank.outputs {
+                let sink = super::serve::sink_of(&mut self.out, &mut self.err, output.stream);
+                dropped_bytes += output.conclude(rank.gate.as_ref(), sink.buffer());
+            }
+            if dropped_bytes > 0 {
+                // GATE-1: nobody may see what might never have happened.
+                let _ = writeln!(
+                    self.err.buffer(),
+                    "refrain: {dropped_bytes} bytes that rank {index} printed are not shown: the events before them were not stable when it ended"
+                );
+            }
+        }
+        self.tell_untold();
+        self.ranks.clear();
+        self.conclude_phase();
+    }
+
+    fn conclude_phase(&mut self) {
+        self.phase = match std::mem::replace(&mut self.phase, Phase::Running) {
+            Phase::Running => Phase::Flushing {
+                outcome: self.late.take().unwrap_or_else(|| Outcome::new(0, None)),
+                give_up_at: None,
+            },
+            Phase::Ending { outcome, .. } | Phase::Killed { outcome } => Phase::Flushing {
+                outcome,
+                give_up_at: Some(Instant::now() + GRACE),
+            },
+            other => other,
+        };
+        if let Phase::Flushing { outcome, .. } = &mut self.phase {
+            let known = outcome.clone();
+            let (concluded, line) = differences::conclude(known, self.recoveries.ended());
+            *outcome = concluded;
+            self.say(line);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::board::Fencing;
+    use crate::recoveries::Shot;
+    use crate::{EventLoggerSpec, FaultSpec, JobSpec, Output};
+    use refrain_job::config::JobConfig;
+
+    fn sleeping() -> Job {
+        Job::start(JobSpec {
+            program: "sleep".into(),
+            arguments: vec!["1000".into()],
+            environment: Vec::new(),
+            ranks: 2,
+            config: JobConfig::default(),
+            output: Output::Plain,
+            pin: false,
+            descriptors: Vec::new(),
+            event_loggers: EventLoggerSpec::default(),
+            faults: FaultSpec::default(),
+            hosts: crate::HostsSpec::default(),
+        })
+        .unwrap()
+    }
+
+    /// All wait in a fence, which does not open as one of them was shot and nobody has
+    /// seen it die.
+    // REC-6
+    #[test]
+    fn a_job_is_not_stuck_while_one_that_was_shot_has_yet_to_be_found_dead() {
+        let mut job = sleeping();
+        for rank in 0..2 {
+            let reached = job.board.fence(rank, 0, true, |rank| rank != 1);
+            assert_eq!(reached, Ok(Fencing::Waits));
+        }
+        job.lives[1].shot = Some(Shot {
+            at: Instant::now(),
+            cause: Cause::Kill,
+        });
+        job.judge_waiting();
+        assert!(job.is_running());
+        job.lives[1].shot = None;
+        job.judge_waiting();
+        assert!(!job.is_running());
+    }
+
+    #[test]
+    fn the_second_signal_ends_the_grace_and_the_first_is_the_status() {
+        let mut job = sleeping();
+        assert_eq!(job.phase.deadline(), None);
+        let before = Instant::now();
+        job.end_by_signal(signal_hook::consts::SIGINT);
+        assert!(job.phase.deadline().unwrap() >= before + GRACE);
+        job.end_by_signal(signal_hook::consts::SIGTERM);
+        assert!(job.phase.deadline().unwrap() <= Instant::now());
+        assert_eq!(job.wait().unwrap().status, 130);
+    }
+
+    #[test]
+    fn the_first_reason_holds() {
+        let mut job = sleeping();
+        job.fail(7, "first".into());
+        job.fail(8, "second".into());
+        job.output_closed(LostStream {
+            stream: Stream::Out,
+            error: Errno::PIPE,
+        });
+        job.end_by_signal(signal_hook::consts::SIGTERM);
+        let outcome = job.wait().unwrap();
+        assert_eq!(
+            (outcome.status, outcome.failure.as_deref()),
+            (7, Some("first"))
+        );
+    }
+}

@@ -1,0 +1,185 @@
+//! Killing and stopping ranks as it is told, and those that are taken for lost.
+
+use super::Job;
+use super::injecting::{Action, FaultSpec, Schedule, Target};
+use super::recoveries::{Cause, Shot};
+use super::restarting::Departure;
+use super::suspecting::Suspicion;
+use super::verdict::Membership;
+use refrain_job::JobError;
+use rustix::process::Signal;
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
+
+/// The faults of a job.
+#[derive(Debug)]
+pub struct Faults {
+    spec: FaultSpec,
+    begin: Instant,
+    schedule: Schedule,
+    suspicion: Option<Suspicion>,
+}
+
+impl Faults {
+    /// For a job of so many ranks and event loggers.
+    ///
+    /// # Errors
+    /// [`JobError::Argument`] for faults of what is not there.
+    pub fn new(mut spec: FaultSpec, ranks: u32, loggers: usize) -> Result<Self, JobError> {
+        spec.check(ranks, loggers).map_err(JobError::Argument)?;
+        let mut seed = 0;
+        if let Some(random) = &mut spec.kill_random {
+            seed = *random.seed.get_or_insert_with(seed_of_now);
+        }
+        let begin = Instant::now();
+        let suspicion = spec
+            .suspect_after
+            .map(|after| Suspicion::new(ranks as usize, after, begin));
+        Ok(Self {
+            schedule: Schedule::new(&spec, seed),
+            spec,
+            begin,
+            suspicion,
+        })
+    }
+
+    /// At which clock the first life of a rank is to kill itself.
+    pub fn kill_at_clock(&self, rank: u32) -> Option<u64> {
+        self.spec.kill_at_clock(rank)
+    }
+
+    /// When something is to be done.
+    pub fn next_due(&self) -> Option<Instant> {
+        let scheduled = self.schedule.next_due();
+        let scheduled = scheduled.and_then(|at| self.begin.checked_add(at));
+        let look = self.suspicion.as_ref().map(Suspicion::next_look);
+        scheduled.into_iter().chain(look).min()
+    }
+
+    /// The whole job was stopped.
+    pub fn forgive(&mut self) {
+        if let Some(suspicion) = &mut self.suspicion {
+            suspicion.forgive();
+        }
+    }
+}
+
+/// Seeds are told, so short ones are better.
+fn seed_of_now() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH);
+    since.map_or(0, |since| {
+        u64::from(since.subsec_nanos()) ^ since.as_secs() & 0xffff_ffff
+    })
+}
+
+impl Job {
+    /// All ranks run: time begins.
+    pub(super) fn begin_faults(&mut self) {
+        self.faults.begin = Instant::now();
+        if let Some(seed) = self.faults.spec.kill_random.and_then(|random| random.seed) {
+            self.say(Some(format!("--kill-random: the seed is {seed}")));
+        }
+    }
+
+    /// Does what is due.
+    pub(super) fn inject_faults(&mut self) {
+        let now = self.faults.begin.elapsed();
+        while let Some(action) = self.faults.schedule.take_due(now) {
+            match action {
+                Action::Kill(Target::Rank(rank), cause) => self.shoot(rank as usize, cause),
+                Action::Kill(Target::EventLogger(logger), _) => self.loggers.kill(logger as usize),
+                Action::Stop(rank, length) => {
+                    let incarnation = self.lives[rank as usize].incarnation;
+                    if self.signal_life(rank as usize, Signal::STOP) {
+                        let until = now.saturating_add(length);
+                        self.faults
+                            .schedule
+                            .add(until, Action::Continue(rank, incarnation));
+                    }
+                }
+                Action::Continue(rank, incarnation) => {
+                    if self.lives[rank as usize].incarnation == incarnation {
+                        self.signal_life(rank as usize, Signal::CONT);
+                    }
+                }
+                Action::KillAny => self.shoot_any(),
+            }
+        }
+        self.look_for_stopped();
+    }
+
+    fn shoot_any(&mut self) {
+        let living: Vec<usize> = (0..self.ranks.len())
+            .filter(|rank| self.is_to_be_hit(*rank))
+            .collect();
+        if let Some(chosen) = self.faults.schedule.choose(living.len()) {
+            self.shoot(living[chosen], Cause::KillRandom);
+        }
+    }
+
+    /// Whether a rank runs, and has not left or would be started again.
+    fn is_to_be_hit(&self, rank: usize) -> bool {
+        let process = &self.ranks[rank];
+        let has_left = process.membership == Membership::Left;
+        let comes_again = || self.restarts_ranks() && self.departure(rank) == Departure::Behind;
+        process.end.is_none() && (!has_left || comes_again())
+    }
+
+    fn shoot(&mut self, rank: usize, cause: Cause) {
+        let at = Instant::now();
+        if self.signal_life(rank, Signal::KILL) {
+            self.lives[rank].shot = Some(Shot { at, cause });
+        }
+    }
+
+    /// Signals the processes of a rank. `false`: it has left, or its process has ended.
+    fn signal_life(&mut self, rank: usize, signal: Signal) -> bool {
+        let is_to_be_hit = self.is_to_be_hit(rank);
+        if is_to_be_hit {
+            self.ranks[rank].signal_own(signal);
+        } else {
+            let line = match self.lives[rank].is_awaited() {
+                true => format!("rank {rank} waits for its restart and gets no signal"),
+                false => format!("rank {rank} has left the job and gets no signal"),
+            };
+            self.say_of(rank, Some(line));
+        }
+        is_to_be_hit
+    }
+
+    /// A peer, or the rank itself, has given this life up: it is ended, unless it has ended anyway.
+    /// FENCE-1
+    pub(super) fn suspect(&mut self, rank: usize, incarnation: u32, cause: Cause) {
+        let is_this = self
+            .lives
+            .get(rank)
+            .is_some_and(|it| it.incarnation == incarnation);
+        // A peer that has passed the last fence ends when it likes.
+        if is_this && !self.past_last_fence && self.restarts_ranks() && self.is_to_be_hit(rank) {
+            self.shoot(rank, cause);
+        }
+    }
+
+    /// FENCE-1: who counts as lost is killed before somebody takes its place.
+    fn look_for_stopped(&mut self) {
+        let now = Instant::now();
+        let Some(suspicion) = &mut self.faults.suspicion else {
+            return;
+        };
+        if !suspicion.is_due(now) {
+            return;
+        }
+        let mut lost = Vec::new();
+        for (rank, process) in self.ranks.iter().enumerate() {
+            let incarnation = self.lives[rank].incarnation;
+            let is_lost = suspicion.see(rank, incarnation, process.is_stopped(), now);
+            if is_lost && process.end.is_none() && self.lives[rank].shot.is_none() {
+                lost.push(rank);
+            }
+        }
+        for rank in lost {
+            if self.is_to_be_hit(rank) {
+                self.shoot(rank, Cause::Suspected);
+            }
+        }
+    }
+}

@@ -1,0 +1,238 @@
+//! What agents say while the job runs.
+
+use super::message::{FromAgent, Life, ToAgent};
+use super::{Host, Hosts};
+use crate::Job;
+use crate::memory::Memory;
+use crate::serve::sink_of;
+use crate::start::Place;
+use crate::verdict::End;
+use signal_hook::consts::SIGKILL;
+use std::time::Instant;
+
+impl Hosts {
+    /// Reads what an agent has sent; `Err`: it is lost, and why. What it said before
+    /// that comes as well.
+    fn hear(&mut self, number: usize) -> (Vec<FromAgent>, Result<(), String>) {
+        let mut heard = Vec::new();
+        let Some(wire) = &mut self.hosts[number].wire else {
+            return (heard, Ok(()));
+        };
+        let received = wire.receive();
+        loop {
+            match wire.next_message() {
+                Ok(Some(message)) => heard.push(message),
+                Ok(None) => break,
+                Err(error) => return (heard, Err(error.to_string())),
+            }
+        }
+        (
+            heard,
+            received.map(|_| ()).map_err(|error| error.to_string()),
+        )
+    }
+
+    fn host(&mut self, number: usize) -> &mut Host {
+        &mut self.hosts[number]
+    }
+}
+
+impl Job {
+    fn hosts(&mut self) -> Option<&mut Hosts> {
+        match &mut self.place {
+            Place::Here(_) => None,
+            Place::There(hosts) => Some(hosts),
+        }
+    }
+
+    /// Hears an agent; ranks that have ended are noted by what follows.
+    pub(crate) fn hear_agent(&mut self, number: usize) {
+        let Some(hosts) = self.hosts() else { return };
+        let (heard, going_on) = hosts.hear(number);
+        for message in heard {
+            self.take_word(number, message);
+        }
+        if let Err(why) = going_on {
+            self.lose_host(number, &why);
+        }
+    }
+
+    /// What has started an agent has ended.
+    pub(crate) fn agent_ended(&mut self, number: usize) {
+        // It may have said why.
+        self.hear_agent(number);
+        let Some(hosts) = self.hosts() else { return };
+        let host = hosts.host(number);
+        host.caller.has_ended = true;
+        let status = host.caller.child.try_wait();
+        let how = status
+            .ok()
+            .flatten()
+            .map_or(String::new(), |status| format!(" ({status})"));
+        self.lose_host(number, &format!("it has ended{how}"));
+    }
+
+    /// Sends to all agents what is to be said. Whether one was lost by that: what
+    /// follows is to be done at once.
+    pub(crate) fn flush_hosts(&mut self) -> bool {
+        let Some(hosts) = self.hosts() else {
+            return false;
+        };
+        let lost = hosts.flush();
+        let has_lost = !lost.is_empty();
+        for (number, why) in lost {
+            self.lose_host(number, &why);
+        }
+        has_lost
+    }
+
+    /// The same, and waits until all is sent, or the time is over.
+    pub(crate) fn flush_hosts_until(&mut self, give_up_at: Instant) {
+        let Some(hosts) = self.hosts() else { return };
+        for (number, why) in hosts.flush_until(give_up_at) {
+            self.lose_host(number, &why);
+        }
+    }
+
+    fn take_word(&mut self, number: usize, message: FromAgent) {
+        match message {
+            FromAgent::Started { life, process } => {
+                if let Some(far) = self.living(life).and_then(|rank| self.ranks[rank].as_far()) {
+                    far.started(process);
+                }
+            }
+            FromAgent::CannotStart { life, reason } => {
+                if let Some(rank) = self.living(life) {
+                    self.fail(1, format!("rank {rank} cannot be started: {reason}"));
+                    self.mark_ended(rank);
+                }
+            }
+            FromAgent::Heard {
+                life,
+                message,
+                memory,
+            } => {
+                let arm = self.hosts().map(|hosts| hosts.host(number).arm.clone());
+                // Also that of one that is gone: the agent has to hear of it.
+                let memory = memory
+                    .zip(arm)
+                    .map(|(memory, arm)| Memory::there(&arm, memory));
+                if let Some(rank) = self.living(life) {
+                    self.ranks[rank].link.pass_on(*message, memory);
+                    self.hear(rank);
+                }
+            }
+            FromAgent::Misunderstood { life, reason } => {
+                if let Some(rank) = self.living(life) {
+                    self.fail(1, format!("rank {rank} sent an invalid message: {reason}"));
+                }
+            }
+            FromAgent::Output {
+                life,
+                stream,
+                bytes,
+            } => {
+                if let Some(rank) = self.living(life) {
+                    let mut outputs = self.ranks[rank].outputs.iter_mut();
+                    if let Some(output) = outputs.find(|output| output.stream == stream) {
+                        output.pass_on(&bytes);
+                    }
+                }
+            }
+            FromAgent::Ended {
+                life,
+                end,
+                true_end,
+                unfenced,
+            } => {
+                if let Some(far) = self.living(life).and_then(|rank| self.ranks[rank].as_far()) {
+                    far.ended(end, true_end, unfenced);
+                }
+            }
+            FromAgent::Hello { .. } | FromAgent::Ready { .. } | FromAgent::Refused { .. } => {
+                self.lose_host(number, "it has said what belongs to the start");
+            }
+        }
+    }
+
+    /// The rank whose life this is, if it still is the one that counts.
+    fn living(&mut self, life: Life) -> Option<usize> {
+        let rank = life.0 as usize;
+        let process = self.ranks.get_mut(rank)?;
+        let is_this = process.as_far().is_some_and(|far| far.life() == life);
+        is_this.then_some(rank)
+    }
+
+    fn mark_ended(&mut self, rank: usize) {
+        let killed = End::Killed(SIGKILL);
+        if let Some(far) = self.ranks[rank].as_far() {
+            far.ended(killed, killed, None);
+        }
+    }
+
+    /// An agent is gone: its ranks end with it, which cannot be seen from here. The
+    /// job ends: nobody may take the place of one that perhaps still runs. FENCE-1
+    fn lose_host(&mut self, number: usize, why: &str) {
+        let Some(hosts) = self.hosts() else { return };
+        let host = hosts.host(number);
+        if host.wire.take().is_none() {
+            return;
+        }
+        drop(host.caller.stdin.take());
+        let (name, ranks) = (host.name.clone(), host.ranks.clone());
+        let list: Vec<String> = ranks.iter().map(ToString::to_string).collect();
+        self.fail(
+            1,
+            format!(
+                "host {name}: the connection to the agent is lost: {why}. Its ranks ({}) are lost and cannot be restarted elsewhere",
+                list.join(", ")
+            ),
+        );
+        if !self.ranks.is_empty() {
+            ranks
+                .iter()
+                .for_each(|rank| self.mark_ended(*rank as usize));
+        }
+    }
+
+    /// Takes the output that agents have passed on, as far as it is read, and says
+    /// so.
+    pub(crate) fn take_relayed(&mut self) {
+        for (rank, process) in self.ranks.iter_mut().enumerate() {
+            for output in &mut process.outputs {
+                let sink = sink_of(&mut self.out, &mut self.err, output.stream);
+                while output.has_relayed() && !sink.is_full() {
+                    output.read(process.gate.as_ref(), sink.buffer());
+                }
+                let bytes = output.take_read() as u32;
+                if let (1.., Place::There(hosts)) = (bytes, &self.place) {
+                    hosts.hosts[hosts.of_rank[rank]].arm.push(ToAgent::Took {
+                        life: (rank as u32, self.lives[rank].incarnation),
+                        stream: output.stream,
+                        bytes,
+                    });
+                }
+            }
+        }
+    }
+
+    /// Whether agents have passed on what there is room for now: no descriptor says so,
+    /// and they may wait for nothing else.
+    pub(crate) fn can_take_relayed(&mut self) -> bool {
+        let mut outputs = self.ranks.iter().flat_map(|process| &process.outputs);
+        outputs.any(|output| {
+            let sink = sink_of(&mut self.out, &mut self.err, output.stream);
+            output.has_relayed() && !sink.is_full()
+        })
+    }
+
+    /// Ranks of other hosts whose end was told and not noted.
+    pub(crate) fn told_ends(&mut self) -> Vec<usize> {
+        let ranks = self.ranks.iter_mut().enumerate();
+        let told = ranks.filter_map(|(rank, process)| {
+            let is_told = process.as_far().is_some_and(|far| far.end().is_some());
+            (is_told && process.end.is_none()).then_some(rank)
+        });
+        told.collect()
+    }
+}

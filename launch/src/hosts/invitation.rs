@@ -1,0 +1,150 @@
+//! The line that tells an agent whom to call, and how it proves itself. It goes
+//! over ssh's standard input: neither a command line nor an environment shows it.
+//!
+//! `refrain-agent VERSION JOB HOST SECRET PORT ADDRESS,…`
+
+use refrain_job::control::framing::CONTROL_VERSION;
+use refrain_secure::Secret;
+use std::net::IpAddr;
+use std::str::FromStr;
+use thiserror::Error;
+
+const NAME: &str = "refrain-agent";
+/// Longer lines are none.
+pub const LINE_BYTES_MAX: u64 = 16 << 10;
+/// A host of many containers may have hundreds of addresses, most of which lead nowhere.
+const ADDRESSES_MAX: usize = 64;
+/// What the conversation is about; nothing else that knows the secret is meant.
+pub const PURPOSE: &str = "refrain: launcher and agent";
+
+/// The host that needs no ssh.
+pub const LOCAL_NAME: &str = "localhost";
+
+/// See the [module](self).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Invitation {
+    /// Names the job.
+    pub job: u64,
+    /// Which of its hosts the agent is on.
+    pub host: u32,
+    /// What only the launcher and its agents know.
+    pub secret: Secret,
+    /// Where the launcher listens.
+    pub port: u16,
+    /// Its addresses, the best first.
+    pub addresses: Vec<IpAddr>,
+}
+
+/// Why a line is no invitation. Does not repeat it: it may hold a secret.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+pub enum NotAnInvitation {
+    /// By the launcher of another version.
+    #[error(
+        "the launcher has version {0}, this agent version {CONTROL_VERSION}: install the same refrain on all hosts"
+    )]
+    Version(u16),
+    /// By nobody.
+    #[error("refrain agent needs an invitation on stdin: use refrain run, which starts it")]
+    Nothing,
+}
+
+impl Invitation {
+    /// The line, with its end. Of many addresses it has the first.
+    pub fn to_line(&self) -> String {
+        let addresses = self.addresses.iter().take(ADDRESSES_MAX);
+        let addresses: Vec<String> = addresses.map(ToString::to_string).collect();
+        format!(
+            "{NAME} {CONTROL_VERSION} {} {} {} {} {}\n",
+            self.job,
+            self.host,
+            self.secret.to_text(),
+            self.port,
+            addresses.join(",")
+        )
+    }
+}
+
+impl FromStr for Invitation {
+    type Err = NotAnInvitation;
+
+    fn from_str(line: &str) -> Result<Self, NotAnInvitation> {
+        let mut words = line.strip_suffix('\n').unwrap_or(line).split(' ');
+        let mut word = || words.next().ok_or(NotAnInvitation::Nothing);
+        fn read<T: FromStr>(word: &str) -> Result<T, NotAnInvitation> {
+            word.parse().map_err(|_| NotAnInvitation::Nothing)
+        }
+        if word()? != NAME {
+            return Err(NotAnInvitation::Nothing);
+        }
+        let version: u16 = read(word()?)?;
+        if version != CONTROL_VERSION {
+            return Err(NotAnInvitation::Version(version));
+        }
+        let (job, host, secret, port) = (word()?, word()?, word()?, word()?);
+        let addresses = word()?.split(',').map(read).collect::<Result<_, _>>()?;
+        if words.next().is_some() {
+            return Err(NotAnInvitation::Nothing);
+        }
+        Ok(Self {
+            job: read(job)?,
+            host: read(host)?,
+            secret: read(secret)?,
+            port: read(port)?,
+            addresses,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn invitation() -> Invitation {
+        Invitation {
+            job: 7,
+            host: 1,
+            secret: Secret::from_bytes([0xab; 32]),
+            port: 4711,
+            addresses: vec!["10.0.0.1".parse().unwrap(), "fe80::1".parse().unwrap()],
+        }
+    }
+
+    #[test]
+    fn an_invitation_is_read_as_it_was_written() {
+        let line = invitation().to_line();
+        assert_eq!(line.parse(), Ok(invitation()));
+        assert!(line.len() < LINE_BYTES_MAX as usize);
+    }
+
+    /// However many addresses a host has, the agent reads a whole line.
+    #[test]
+    fn a_host_of_many_addresses_fits_a_line() {
+        let many = (0..5000_u16).map(|last| {
+            std::net::Ipv6Addr::from([0xfd00, 0xabcd, 0xef01, 0x2345, 0x6789, 0xabcd, 0xef01, last])
+        });
+        let invitation = Invitation {
+            addresses: many.map(IpAddr::V6).collect(),
+            ..invitation()
+        };
+        let line = invitation.to_line();
+        assert!(line.len() < LINE_BYTES_MAX as usize);
+        let read: Invitation = line.parse().unwrap();
+        assert_eq!(read.addresses, invitation.addresses[..ADDRESSES_MAX]);
+    }
+
+    #[test]
+    fn other_lines_are_refused_and_not_repeated() {
+        let line = invitation().to_line();
+        let next = CONTROL_VERSION + 1;
+        let newer = line.replacen(&format!(" {CONTROL_VERSION} "), &format!(" {next} "), 1);
+        let error = newer.parse::<Invitation>().unwrap_err();
+        assert_eq!(error, NotAnInvitation::Version(next));
+        let cut: Vec<String> = (0..line.len() - 9).map(|at| line[..at].into()).collect();
+        let others = ["", "\n", "hello", "refrain-agent"].map(String::from);
+        let longer = format!("{} more\n", line.trim_end());
+        for text in others.into_iter().chain(cut).chain([longer]) {
+            let error = text.parse::<Invitation>().unwrap_err();
+            assert!(!error.to_string().contains("abab"), "{error}");
+        }
+    }
+}

@@ -1,0 +1,253 @@
+//! The hosts of a job: `--host a,b:4`, `--hostfile FILE`, and which rank runs where.
+//! Pure.
+//!
+//! A line of a hostfile, as Open MPI has them: `NAME [slots=N]`; what follows a `#`
+//! is said to people alone.
+
+use std::path::{Path, PathBuf};
+use thiserror::Error;
+
+/// A host, and how many ranks it takes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HostSlots {
+    /// As ssh knows it; `localhost` is this host, without ssh.
+    pub name: String,
+    /// At least 1.
+    pub slots: u32,
+}
+
+/// Text that names no hosts.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum NotAHost {
+    /// One entry of `--host`.
+    #[error("--host: {entry:?}: {why}: use NAME or NAME:SLOTS, separated by commas")]
+    Entry {
+        /// As given.
+        entry: String,
+        /// What is wrong with it.
+        why: String,
+    },
+    /// A line of a hostfile.
+    #[error("{file}:{line}: {why}: use NAME or NAME slots=N")]
+    Line {
+        /// The file.
+        file: PathBuf,
+        /// Counted from 1.
+        line: usize,
+        /// What is wrong.
+        why: String,
+    },
+    /// The file cannot be read, or has no host.
+    #[error("--hostfile {file}: {why}")]
+    File {
+        /// The file.
+        file: PathBuf,
+        /// What is wrong.
+        why: String,
+    },
+    /// More ranks than slots.
+    #[error(
+        "{} do not fit on {} with {}: name more hosts, or more slots",
+        count(u64::from(*ranks), "rank"), count(*hosts as u64, "host"), count(*slots, "slot")
+    )]
+    Full {
+        /// How many ranks.
+        ranks: u32,
+        /// How many hosts.
+        hosts: usize,
+        /// All their slots.
+        slots: u64,
+    },
+}
+
+fn count(number: u64, what: &str) -> String {
+    let plural = if number == 1 { "" } else { "s" };
+    format!("{number} {what}{plural}")
+}
+
+/// The hosts of `--host`.
+///
+/// # Errors
+/// The entry that is wrong, and why.
+pub fn parse_hosts(text: &str) -> Result<Vec<HostSlots>, NotAHost> {
+    let entry = |entry: &str| {
+        let (name, slots) = name_and_slots(entry);
+        host(name, slots).map_err(|why| NotAHost::Entry {
+            entry: entry.into(),
+            why,
+        })
+    };
+    text.split(',').map(entry).collect()
+}
+
+/// Addresses of IPv6 have colons themselves: slots are behind their brackets.
+fn name_and_slots(entry: &str) -> (&str, Option<&str>) {
+    match entry.rsplit_once(':') {
+        Some((name, slots)) if !name.contains(':') || name.ends_with(']') => (name, Some(slots)),
+        _ => (entry, None),
+    }
+}
+
+/// The hosts of a file.
+///
+/// # Errors
+/// File, line and what is wrong there.
+pub fn read_hostfile(path: &Path) -> Result<Vec<HostSlots>, NotAHost> {
+    let file = |why: String| NotAHost::File {
+        file: path.into(),
+        why,
+    };
+    let text = std::fs::read_to_string(path).map_err(|error| file(error.to_string()))?;
+    let hosts = parse_hostfile(&text).map_err(|(line, why)| NotAHost::Line {
+        file: path.into(),
+        line,
+        why,
+    })?;
+    match hosts.is_empty() {
+        true => Err(file("names no host".into())),
+        false => Ok(hosts),
+    }
+}
+
+fn parse_hostfile(text: &str) -> Result<Vec<HostSlots>, (usize, String)> {
+    let mut hosts = Vec::new();
+    for (number, line) in (1..).zip(text.lines()) {
+        let entry = line.split('#').next().unwrap_or_default();
+        let mut words = entry.split_ascii_whitespace();
+        let Some(name) = words.next() else { continue };
+        let mut slots = None;
+        for word in words {
+            let value = word.strip_prefix("slots=");
+            let value = value.ok_or_else(|| (number, format!("{word:?} is unknown")))?;
+            if slots.replace(value).is_some() {
+                return Err((number, "slots= is given twice".into()));
+            }
+        }
+        hosts.push(host(name, slots).map_err(|why| (number, why))?);
+    }
+    Ok(hosts)
+}
+
+fn host(name: &str, slots: Option<&str>) -> Result<HostSlots, String> {
+    let is_word = |letter: char| letter.is_ascii_alphanumeric() || "-._@:%".contains(letter);
+    let known = as_ssh_has_it(name);
+    if known.is_empty() || known.starts_with('-') || !known.chars().all(is_word) {
+        return Err(format!("{name:?} is not a host name"));
+    }
+    let slots = match slots {
+        None => 1,
+        Some(text) => match text.parse() {
+            Ok(slots @ 1..) => slots,
+            _ => return Err(format!("{text:?} is not a number of slots (1 or more)")),
+        },
+    };
+    Ok(HostSlots { name: known, slots })
+}
+
+/// Without brackets: `user@[fe80::1]` is `user@fe80::1` there.
+fn as_ssh_has_it(name: &str) -> String {
+    match name.strip_suffix(']').and_then(|it| it.split_once('[')) {
+        Some((user, address)) if user.is_empty() || user.ends_with('@') => {
+            format!("{user}{address}")
+        }
+        _ => name.into(),
+    }
+}
+
+/// Which host each rank runs on: slot by slot, in the order of the list. A host
+/// that is named again is the first of its name.
+///
+/// # Errors
+/// There are too few slots.
+pub fn place(ranks: u32, hosts: &[HostSlots]) -> Result<Vec<usize>, NotAHost> {
+    let first = |name: &str| hosts.iter().position(|host| host.name == name);
+    let slots = hosts.iter().flat_map(|host| {
+        let index = first(&host.name).into_iter();
+        index.flat_map(|index| (0..host.slots).map(move |_| index))
+    });
+    let placed: Vec<usize> = slots.take(ranks as usize).collect();
+    match placed.len() == ranks as usize {
+        true => Ok(placed),
+        false => Err(NotAHost::Full {
+            ranks,
+            hosts: hosts.len(),
+            slots: hosts.iter().map(|host| u64::from(host.slots)).sum(),
+        }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn on(name: &str, slots: u32) -> HostSlots {
+        HostSlots {
+            name: name.into(),
+            slots,
+        }
+    }
+
+    #[test]
+    fn lists_and_files_name_hosts_and_slots() {
+        let listed = parse_hosts("a,user@b.c:4,a:2").unwrap();
+        assert_eq!(listed, [on("a", 1), on("user@b.c", 4), on("a", 2)]);
+        let text = "# ours\n\na slots=2 # fast\n  b\nc\tslots=1\n";
+        let read = parse_hostfile(text).unwrap();
+        assert_eq!(read, [on("a", 2), on("b", 1), on("c", 1)]);
+    }
+
+    #[test]
+    fn addresses_have_colons_of_their_own() {
+        let listed = parse_hosts("fe80::1%eth0,[fe80::2]:4,me@[::1]:2,[fe80::3],10.0.0.1:3");
+        let expected = [
+            on("fe80::1%eth0", 1),
+            on("fe80::2", 4),
+            on("me@::1", 2),
+            on("fe80::3", 1),
+            on("10.0.0.1", 3),
+        ];
+        assert_eq!(listed.unwrap(), expected);
+        let read = parse_hostfile("fe80::1 slots=2\n[fe80::1]").unwrap();
+        assert_eq!(read, [on("fe80::1", 2), on("fe80::1", 1)], "one host");
+    }
+
+    #[test]
+    fn what_is_wrong_is_told_with_its_place() {
+        for (text, words) in [
+            ("", "\"\" is not a host name"),
+            ("a,,b", "\"\" is not a host name"),
+            ("a:0", "not a number of slots"),
+            ("a:x", "not a number of slots"),
+            ("-oProxyCommand=x", "not a host name"),
+            ("a;reboot", "not a host name"),
+            ("[fe80::1", "not a host name"),
+            ("[]:2", "not a host name"),
+            ("a[fe80::1]", "not a host name"),
+            ("[fe80::1]:x", "not a number of slots"),
+        ] {
+            let error = parse_hosts(text).unwrap_err().to_string();
+            assert!(error.contains(words), "{text}: {error}");
+        }
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("hosts");
+        let refusal = |text: &str| {
+            std::fs::write(&path, text).unwrap();
+            read_hostfile(&path).unwrap_err().to_string()
+        };
+        assert!(refusal("a\nb slot=2\n").contains("hosts:2: \"slot=2\" is unknown"));
+        assert!(refusal("a slots=\n").contains("hosts:1: \"\" is no number"));
+        assert!(refusal("a slots=1 slots=2").contains("twice"));
+        assert!(refusal("# nobody\n").contains("names no host"));
+        let absent = read_hostfile(&folder.path().join("absent")).unwrap_err();
+        assert!(absent.to_string().contains("absent"), "{absent}");
+    }
+
+    #[test]
+    fn ranks_take_slots_in_order() {
+        let hosts = [on("a", 2), on("b", 1), on("a", 1)];
+        assert_eq!(place(4, &hosts).unwrap(), [0, 0, 1, 0]);
+        assert_eq!(place(1, &hosts).unwrap(), [0]);
+        let error = place(5, &hosts).unwrap_err().to_string();
+        assert!(error.contains("5 ranks do not fit on 3 hosts with 4 slots"));
+    }
+}

@@ -1,0 +1,287 @@
+//! What is to go wrong on purpose, and when. Pure: times count from the start of
+//! the job and come in.
+
+use super::recoveries::Cause;
+use std::collections::BTreeSet;
+use std::str::FromStr;
+use std::time::Duration;
+use thiserror::Error;
+
+/// Whom to kill.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Target {
+    /// A rank.
+    Rank(u32),
+    /// An event logger that the launcher has started, by its number.
+    EventLogger(u32),
+}
+
+/// When.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Moment {
+    /// So long after the start of the job.
+    After(Duration),
+    /// When the rank's clock is there, in its first life.
+    Clock(u64),
+}
+
+/// `--kill`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Kill {
+    /// Whom.
+    pub target: Target,
+    /// When.
+    pub moment: Moment,
+}
+
+/// `--pause`: a rank is stopped (SIGSTOP) for a while, which looks like its death
+/// and is none.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Pause {
+    /// Which rank.
+    pub rank: u32,
+    /// After the start of the job.
+    pub at: Duration,
+    /// How long.
+    pub length: Duration,
+}
+
+/// `--kill-random`: ranks are killed at exponentially distributed times.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct KillRandom {
+    /// The mean time between two kills in the whole job.
+    pub mean: Duration,
+    /// `None`: another one each time, which is told.
+    pub seed: Option<u64>,
+}
+
+/// What is to go wrong, and what counts as gone wrong.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct FaultSpec {
+    /// Who is killed when.
+    pub kills: Vec<Kill>,
+    /// Ranks that are killed at random.
+    pub kill_random: Option<KillRandom>,
+    /// Ranks that are stopped for a while.
+    pub pauses: Vec<Pause>,
+    /// `--suspect-ranks-after`: a rank that is stopped for longer counts as lost;
+    /// it is killed, and started again. `None`: never.
+    pub suspect_after: Option<Duration>,
+}
+
+/// Why a text is no fault.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+pub enum FaultSpecError {
+    /// Of [`Kill`].
+    #[error("use TARGET@WHEN, such as 3@1.5 (rank 3 after 1.5 s), 3@clock=1000 or eventlogger.0@2")]
+    Kill,
+    /// An event logger has no clock.
+    #[error("event loggers have no clock: use seconds, such as eventlogger.0@2")]
+    LoggerClock,
+    /// Of [`Pause`].
+    #[error("use RANK@SECONDS:DURATION, such as 3@1.5:0.2 (rank 3 after 1.5 s for 0.2 s)")]
+    Pause,
+    /// Of [`KillRandom`].
+    #[error(
+        "use the average seconds between two kills, such as 2.5, and optionally a seed, such as 2.5,42"
+    )]
+    KillRandom,
+}
+
+fn seconds(text: &str) -> Option<Duration> {
+    Duration::try_from_secs_f64(text.parse().ok()?).ok()
+}
+
+impl FromStr for Kill {
+    type Err = FaultSpecError;
+
+    fn from_str(text: &str) -> Result<Self, FaultSpecError> {
+        let (target, moment) = text.split_once('@').ok_or(FaultSpecError::Kill)?;
+        let number = |text: &str| text.parse().map_err(|_| FaultSpecError::Kill);
+        let target = match target.strip_prefix("eventlogger.") {
+            Some(logger) => Target::EventLogger(number(logger)?),
+            None => Target::Rank(number(target)?),
+        };
+        let moment = match moment.strip_prefix("clock=") {
+            Some(_) if matches!(target, Target::EventLogger(_)) => {
+                return Err(FaultSpecError::LoggerClock);
+            }
+            Some(clock) => Moment::Clock(clock.parse().map_err(|_| FaultSpecError::Kill)?),
+            None => Moment::After(seconds(moment).ok_or(FaultSpecError::Kill)?),
+        };
+        Ok(Self { target, moment })
+    }
+}
+
+impl FromStr for Pause {
+    type Err = FaultSpecError;
+
+    fn from_str(text: &str) -> Result<Self, FaultSpecError> {
+        let parse = || {
+            let (rank, times) = text.split_once('@')?;
+            let (at, length) = times.split_once(':')?;
+            Some(Self {
+                rank: rank.parse().ok()?,
+                at: seconds(at)?,
+                length: seconds(length)?,
+            })
+        };
+        parse().ok_or(FaultSpecError::Pause)
+    }
+}
+
+impl FromStr for KillRandom {
+    type Err = FaultSpecError;
+
+    fn from_str(text: &str) -> Result<Self, FaultSpecError> {
+        let parse = || {
+            let (mean, seed) = match text.split_once(',') {
+                Some((mean, seed)) => (mean, Some(seed.parse().ok()?)),
+                None => (text, None),
+            };
+            let mean = seconds(mean).filter(|mean| !mean.is_zero())?;
+            Some(Self { mean, seed })
+        };
+        parse().ok_or(FaultSpecError::KillRandom)
+    }
+}
+
+impl FaultSpec {
+    /// Refuses faults of what is not there, for a job of so many ranks and event
+    /// loggers.
+    ///
+    /// # Errors
+    /// Which one, for people.
+    pub fn check(&self, ranks: u32, loggers: usize) -> Result<(), String> {
+        let mut clocks = BTreeSet::new();
+        let ranks_named = self.pauses.iter().map(|pause| ("--pause", pause.rank));
+        let killed = self.kills.iter().filter_map(|kill| match kill.target {
+            Target::Rank(rank) => Some(("--kill", rank)),
+            Target::EventLogger(_) => None,
+        });
+        if let Some((option, rank)) = killed.chain(ranks_named).find(|(_, rank)| *rank >= ranks) {
+            return Err(format!(
+                "{option} {rank}@…: the job has ranks 0 to {}",
+                ranks - 1
+            ));
+        }
+        for kill in &self.kills {
+            match (kill.target, kill.moment) {
+                (Target::EventLogger(logger), _) if logger as usize >= loggers => {
+                    return Err(format!(
+                        "--kill eventlogger.{logger}@…: this job starts {loggers} event loggers, numbered from 0"
+                    ));
+                }
+                (Target::Rank(rank), Moment::Clock(_)) if !clocks.insert(rank) => {
+                    return Err(format!(
+                        "--kill {rank}@clock=…: only the first incarnation is killed at a clock: name one clock"
+                    ));
+                }
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// At which clock the first life of a rank is to kill itself.
+    pub fn kill_at_clock(&self, rank: u32) -> Option<u64> {
+        self.kills.iter().find_map(|kill| match *kill {
+            Kill {
+                target: Target::Rank(killed),
+                moment: Moment::Clock(clock),
+            } if killed == rank => Some(clock),
+            _ => None,
+        })
+    }
+}
+
+/// What is to be done now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Action {
+    /// Kill somebody.
+    Kill(Target, Cause),
+    /// Stop a rank; it goes on after a while.
+    Stop(u32, Duration),
+    /// A rank may go on, if this life of it is still the one that was stopped.
+    Continue(u32, u32),
+    /// Kill any rank.
+    KillAny,
+}
+
+/// What is still to be done.
+#[derive(Debug)]
+pub struct Schedule {
+    /// The last is due first.
+    actions: Vec<(Duration, Action)>,
+    random: Option<(Duration, fastrand::Rng)>,
+}
+
+impl Schedule {
+    /// All of it; `seed` for what is random.
+    pub fn new(spec: &FaultSpec, seed: u64) -> Self {
+        let mut schedule = Self {
+            actions: Vec::new(),
+            random: None,
+        };
+        for kill in &spec.kills {
+            if let Moment::After(at) = kill.moment {
+                schedule.add(at, Action::Kill(kill.target, Cause::Kill));
+            }
+        }
+        for pause in &spec.pauses {
+            schedule.add(pause.at, Action::Stop(pause.rank, pause.length));
+        }
+        if let Some(random) = spec.kill_random {
+            schedule.random = Some((random.mean, fastrand::Rng::with_seed(seed)));
+            schedule.add_random(Duration::ZERO);
+        }
+        schedule
+    }
+
+    /// One more thing, at its time; behind those of the same time.
+    pub fn add(&mut self, at: Duration, action: Action) {
+        let place = self.actions.partition_point(|(other, _)| *other > at);
+        let place = place
+            - self.actions[..place]
+                .iter()
+                .rev()
+                .take_while(|(other, _)| *other == at)
+                .count();
+        self.actions.insert(place, (at, action));
+    }
+
+    fn add_random(&mut self, now: Duration) {
+        let Some((mean, random)) = &mut self.random else {
+            return;
+        };
+        // 1 - u is above 0.
+        let wait = mean.as_secs_f64() * -(1.0 - random.f64()).ln();
+        let wait = Duration::try_from_secs_f64(wait).unwrap_or(Duration::MAX);
+        if let Some(at) = now.checked_add(wait) {
+            self.add(at, Action::KillAny);
+        }
+    }
+
+    /// When the next thing is due.
+    pub fn next_due(&self) -> Option<Duration> {
+        self.actions.last().map(|(at, _)| *at)
+    }
+
+    /// The next thing that is due.
+    pub fn take_due(&mut self, now: Duration) -> Option<Action> {
+        let (at, action) = self.actions.pop_if(|(at, _)| *at <= now)?;
+        if action == Action::KillAny {
+            self.add_random(at);
+        }
+        Some(action)
+    }
+
+    /// One of so many, for a kill of any rank; `None` of none.
+    pub fn choose(&mut self, of: usize) -> Option<usize> {
+        let (_, random) = self.random.as_mut()?;
+        (of > 0).then(|| random.usize(..of))
+    }
+}
+
+#[cfg(test)]
+mod tests;

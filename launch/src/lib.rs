@@ -1,0 +1,341 @@
+//! The launcher: starts the ranks of a job, serves their control sockets, passes on
+//! their output, and ends the job when one of them fails. On other hosts agents do
+//! that for it.
+//!
+//! One thread and one poll(2) loop. Nothing of a job outlives it: ranks are
+//! killed by the kernel when the launcher is (`PR_SET_PDEATHSIG`), each is the
+//! leader of a process group that is killed when the job ends, sockets have no
+//! names. What is not covered: a rank's own children, if the launcher itself
+//! is killed with SIGKILL, and processes that a rank moves to another group.
+//!
+//! Ranks read nothing from standard input, except rank 0, which reads the
+//! launcher's unless that is a terminal (a rank is no foreground process, so
+//! reading from a terminal would stop it).
+//!
+//! | file | subject |
+//! |---|---|
+//! | `program` | finding the program |
+//! | `spawn` | fork and exec of one rank |
+//! | `inherited`, `same_addresses`, `same_random` | the same in each life: numbers of descriptors; addresses; stack guards |
+//! | `start`, `lives` | starting a job's ranks; what outlives their processes |
+//! | `process`, `child` | one life of a rank: its process, socket and output |
+//! | `clocks` | preloads `librefrain_clocks.so` into ranks |
+//! | `hosts`, `agent` | ranks on other hosts |
+//! | `addresses` | how this host can be reached |
+//! | `fencing` | waiting until what was killed has ended |
+//! | `restarting` | who is started again; pure |
+//! | `futile` | ranks that die again before they have caught up; pure |
+//! | `replacing` | fencing a dead rank, starting it again, telling the others |
+//! | `introductions` | who is told of whom then; pure |
+//! | `recoveries` | what is told of it; pure |
+//! | `differences` | replayed messages with other bytes: reports, exit status; pure |
+//! | `scheduling` | whom to ask for a checkpoint, and when; pure |
+//! | `ordering` | asking ranks how they are, and for checkpoints |
+//! | `injecting`, `faults` | ranks that are killed on purpose: when, pure; doing it |
+//! | `link`, `memory` | the launcher's end of a control socket; what goes over it |
+//! | `board` | put, get and fence; pure |
+//! | `requests` | from a rank's message to the board's answer |
+//! | `held` | output that waits for its events |
+//! | `output` | one stream of a rank's output |
+//! | `printed` | what of it was printed by an earlier life; pure |
+//! | `lines`, `sink` | from a rank's output to the launcher's |
+//! | `serve` | the loop |
+//! | `ending` | the end of a job |
+//! | `loggers` | the event loggers beside the ranks |
+//! | `spilled` | what ranks have spilled, and its end |
+//! | `progress` | the live view |
+//! | `out_of_memory` | whether the kernel has killed processes of the job's group |
+//! | `hushing` | limits lines about one rank; pure |
+//! | `suspecting`, `stat` | ranks that are stopped for too long; pure; `/proc` |
+//! | `verdict` | what a rank's end means; pure |
+
+mod addresses;
+pub mod agent;
+mod board;
+mod checkpoints;
+mod child;
+mod clocks;
+mod differences;
+mod ending;
+mod error;
+mod faults;
+mod fencing;
+mod futile;
+mod held;
+mod hosts;
+mod hushing;
+mod inherited;
+mod injecting;
+mod introductions;
+pub mod leftovers;
+mod limits;
+mod lines;
+mod link;
+mod lives;
+mod loggers;
+mod memory;
+mod ordering;
+mod out_of_memory;
+mod output;
+pub mod preload;
+mod printed;
+mod process;
+mod program;
+mod progress;
+mod recoveries;
+mod replacing;
+mod requests;
+mod restarting;
+mod same_addresses;
+mod same_random;
+mod scheduling;
+pub mod seconds;
+mod serve;
+mod signals;
+mod sink;
+pub mod size;
+mod spawn;
+mod spill;
+mod spilled;
+mod start;
+mod stat;
+mod suspecting;
+mod verdict;
+
+pub use differences::DIFFERED;
+pub use error::LaunchError;
+pub use hosts::{HostSlots, HostsSpec, NotAHost, parse_hosts, read_hostfile};
+pub use injecting::{FaultSpec, FaultSpecError, Kill, KillRandom, Moment, Pause, Target};
+pub use limits::RANKS_MAX;
+pub use loggers::EventLoggerSpec;
+pub use recoveries::{Cause, Recovery};
+pub use restarting::{MAX_RESTARTS_DEFAULT, can_recover};
+pub use same_addresses::can_fix_layout;
+pub use same_random::can_set_random_bytes;
+
+use board::Board;
+use checkpoints::CheckpointPlace;
+use ending::Phase;
+use faults::Faults;
+use hushing::Hush;
+use lives::Lives;
+use loggers::EventLoggers;
+use ordering::Schedule;
+use out_of_memory::OutOfMemory;
+use process::RankProcess;
+use progress::Progress;
+use recoveries::Recoveries;
+use refrain_job::{Statistics, config::JobConfig};
+use signals::Signals;
+use sink::Sink;
+use spilled::SpilledFiles;
+use start::Place;
+use std::ffi::OsString;
+use std::marker::PhantomData;
+use std::os::fd::OwnedFd;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// What becomes of the ranks' standard output and error.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Output {
+    /// Each line with its rank before it. Lines longer than 64 KiB are cut.
+    Prefixed,
+    /// Whole lines as they are. Lines longer than 64 KiB may be mixed with
+    /// other ranks' output.
+    Plain,
+    /// Ranks write to the launcher's own stdout and stderr. What a rank prints
+    /// again after its restart is seen twice.
+    Inherited,
+}
+
+/// What a job is to be.
+#[derive(Debug)]
+pub struct JobSpec {
+    /// A path, or a name to be looked for in `PATH` and beside this executable.
+    pub program: PathBuf,
+    /// Its arguments, the same for each rank.
+    pub arguments: Vec<OsString>,
+    /// Added to the launcher's own environment.
+    pub environment: Vec<(OsString, OsString)>,
+    /// How many ranks: 1 to [`RANKS_MAX`].
+    pub ranks: u32,
+    /// The settings that ranks are told. `ranks_on_host` is filled in.
+    pub config: JobConfig,
+    /// Where their output goes.
+    pub output: Output,
+    /// Pin rank r to the r-th core that the launcher may run on, if there are
+    /// at least as many cores as ranks.
+    pub pin: bool,
+    /// Extra descriptors for rank r alone: (rank, name of the environment
+    /// variable that gets the number, descriptor). Where ranks may be started
+    /// again the launcher keeps them open, for the later lives.
+    pub descriptors: Vec<(u32, String, OwnedFd)>,
+    /// The event loggers, where the protocol needs any.
+    pub event_loggers: EventLoggerSpec,
+    /// What is to go wrong, and what counts as gone wrong.
+    pub faults: FaultSpec,
+    /// Where the ranks run; nobody named: all on this host.
+    pub hosts: HostsSpec,
+}
+
+/// How a job ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Outcome {
+    /// Exit status for the launcher: that of the first rank that failed (128 +
+    /// signal for a killed one; 1 for one that failed with status 0), 128 +
+    /// signal when the launcher was told to end, 141 (as by SIGPIPE) when
+    /// its output has no reader any more, [`DIFFERED`] when replayed messages had
+    /// other bytes and all else went well, or 0.
+    pub status: i32,
+    /// What happened, for people; `None` after a good end, and when nobody
+    /// reads the output.
+    pub failure: Option<String>,
+    /// What ranks have told of themselves, by rank, where they were to
+    /// ([`EventConfig::statistics`](refrain_job::config::EventConfig::statistics)).
+    pub statistics: Vec<Option<Statistics>>,
+    /// Deaths of ranks that were started again, in the order in which they were
+    /// over.
+    pub recoveries: Vec<Recovery>,
+    /// By rank.
+    pub checkpoints: Vec<CheckpointCounts>,
+}
+
+/// What became of a rank's checkpoints, in all its lives.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub struct CheckpointCounts {
+    /// How often the rank was asked for one.
+    pub orders: u64,
+    /// How many were stable, asked for or not.
+    pub stable: u64,
+    /// Their bytes.
+    pub bytes: u64,
+}
+
+impl Outcome {
+    fn new(status: i32, failure: Option<String>) -> Self {
+        Self {
+            status,
+            failure,
+            statistics: Vec::new(),
+            recoveries: Vec::new(),
+            checkpoints: Vec::new(),
+        }
+    }
+}
+
+/// A running job. Dropping it kills all its ranks and waits for their end.
+///
+/// Stays on the thread that started it: the kernel kills ranks when that
+/// *thread* ends.
+pub struct Job {
+    ranks: Vec<RankProcess>,
+    /// By rank.
+    lives: Vec<Lives>,
+    recoveries: Recoveries,
+    /// By rank.
+    hushes: Vec<Hush>,
+    faults: Faults,
+    out_of_memory: OutOfMemory,
+    schedule: Schedule,
+    /// `--progress`.
+    progress: Option<Progress>,
+    board: Board,
+    /// All ranks have passed the last fence: their logs do not grow any more, and a rank
+    /// that is started again connects to no peer.
+    past_last_fence: bool,
+    /// After the ranks: their agents end what is left of them.
+    place: Place,
+    id: u64,
+    config: JobConfig,
+    /// What ranks have told of themselves, by rank.
+    statistics: Vec<Option<Statistics>>,
+    out: Sink,
+    err: Sink,
+    signals: Option<Signals>,
+    phase: Phase,
+    /// The outcome of a job that goes well otherwise: a rank was killed after it
+    /// had left.
+    late: Option<Outcome>,
+    /// After the ranks, so that nobody commits any more.
+    loggers: EventLoggers,
+    /// As the loggers.
+    spilled: SpilledFiles,
+    /// As the loggers.
+    _checkpoints: CheckpointPlace,
+    _not_send: PhantomData<*const ()>,
+}
+
+impl Job {
+    /// Starts all ranks.
+    ///
+    /// # Errors
+    /// [`LaunchError::Program`] for a program that cannot be started,
+    /// [`JobError::Argument`] and [`JobError::Config`] for settings outside their
+    /// limits, [`JobError::Control`] when the system refuses something. Nothing is
+    /// left running.
+    pub fn start(spec: JobSpec) -> Result<Self, LaunchError> {
+        start::start(spec, false)
+    }
+
+    /// As [`Job::start`], and from its first process and file on signals to this
+    /// process are passed on to the ranks: one that comes while ranks are being
+    /// started finds them as soon as the job is served, and nothing is left behind.
+    /// SIGINT, SIGTERM, SIGHUP and SIGQUIT (unless this process was started with
+    /// them ignored) also end the job: ranks that have not ended after 3 s, or at
+    /// the second signal, are killed. SIGUSR1, SIGUSR2, SIGTSTP and SIGCONT are
+    /// passed on, and SIGTSTP then stops this process.
+    ///
+    /// Takes the handlers of the whole process: for programs that do nothing
+    /// but run a job.
+    ///
+    /// # Errors
+    /// As [`Job::start`].
+    pub fn start_forwarding_signals(spec: JobSpec) -> Result<Self, LaunchError> {
+        start::start(spec, true)
+    }
+
+    /// Process ids of the ranks, in their order; of the lives that run now. Each is
+    /// also its process group's. Empty when the job is over.
+    pub fn processes(&self) -> Vec<u32> {
+        self.ranks.iter().map(RankProcess::id).collect()
+    }
+
+    /// Process ids of the event loggers that this launcher has started, in their
+    /// order; `None` for one that has ended.
+    pub fn event_loggers(&self) -> Vec<Option<u32>> {
+        self.loggers.processes()
+    }
+
+    /// Serves the job until it ends.
+    ///
+    /// # Errors
+    /// When the launcher itself cannot go on.
+    pub fn wait(mut self) -> Result<Outcome, LaunchError> {
+        loop {
+            if let Some(outcome) = self.serve(Duration::MAX)? {
+                return Ok(outcome);
+            }
+        }
+    }
+
+    /// Serves the job for a while (control messages, output, ends of ranks)
+    /// without blocking longer than `timeout`, unless it ends before. `Some`
+    /// when it has ended, all its processes are gone and their output is
+    /// written.
+    ///
+    /// Ranks that ask for something wait while nobody calls this.
+    ///
+    /// # Errors
+    /// When the launcher itself cannot go on.
+    pub fn serve(&mut self, timeout: Duration) -> Result<Option<Outcome>, LaunchError> {
+        Ok(serve::serve(self, timeout)?)
+    }
+}
+
+impl Drop for Job {
+    fn drop(&mut self) {
+        // All at once, before each is waited for.
+        self.ranks.iter().for_each(RankProcess::kill_group);
+    }
+}

@@ -1,0 +1,214 @@
+//! What outlives the processes of a rank.
+
+use super::futile::Stage;
+use super::memory::Memory;
+use super::recoveries::{Cause, Shot};
+use super::restarting::Allowance;
+use super::verdict::End;
+use refrain_job::control::message::ReplayFigures;
+use std::time::Instant;
+
+/// One rank over all its lives.
+#[derive(Debug)]
+pub struct Lives {
+    /// Which life runs; how often the rank was started before.
+    pub incarnation: u32,
+    /// How often it may still be.
+    pub allowance: Allowance,
+    /// This life is where the one before was, or is the first.
+    pub has_caught_up: bool,
+    /// This life has put its address.
+    pub has_address: bool,
+    /// The newest stable checkpoint, of whichever life, and since when.
+    pub checkpoint: Option<(u64, Instant)>,
+    /// Its clock is to kill the first life.
+    pub kill_at_clock: Option<u64>,
+    /// The signal with which the launcher has killed this life.
+    pub shot: Option<Shot>,
+    /// The replay progress that this life reported last.
+    pub replay: Option<ReplayFigures>,
+    /// Deaths in a row, each before the life had caught up.
+    pub futile: u32,
+    /// The rank is dead, and its next life will be started.
+    pub pending: Option<Pending>,
+    /// When this life was started.
+    pub started: Instant,
+    /// This life has all it needs of what is kept of those before.
+    has_begun: bool,
+    /// The segment that this life has put with its address.
+    segment: Option<Memory>,
+    /// Of earlier lives, with their numbers: of the last that had caught up, and of
+    /// the newest behind it.
+    remains: Vec<(u32, Memory)>,
+}
+
+/// A death whose next life is still to be started.
+#[derive(Debug)]
+pub struct Pending {
+    /// When.
+    pub start_at: Instant,
+    /// The life that died.
+    pub incarnation: u32,
+    /// How it ended.
+    pub end: End,
+    /// The launcher's own kill.
+    pub shot: Option<Shot>,
+    /// Why it was killed, as far as the launcher knows.
+    pub cause: Cause,
+    /// When its end was seen.
+    pub noticed: Instant,
+}
+
+impl Lives {
+    /// A rank that is started for the first time.
+    pub fn new(max_restarts: u32, kill_at_clock: Option<u64>) -> Self {
+        Self {
+            incarnation: 0,
+            allowance: Allowance::new(max_restarts),
+            has_caught_up: true,
+            has_address: false,
+            checkpoint: None,
+            kill_at_clock,
+            shot: None,
+            replay: None,
+            futile: 0,
+            pending: None,
+            started: Instant::now(),
+            has_begun: true,
+            segment: None,
+            remains: Vec::new(),
+        }
+    }
+
+    /// This life has put its address.
+    pub fn put_address(&mut self, segment: Option<Memory>) {
+        self.has_address = true;
+        self.segment = segment;
+        self.let_go();
+    }
+
+    /// This life says that it has everything it needs.
+    pub fn begin(&mut self) {
+        self.has_begun = true;
+        self.let_go();
+    }
+
+    /// This life has reached the point where the one before died.
+    pub fn caught_up(&mut self) {
+        self.has_caught_up = true;
+        self.futile = 0;
+        self.let_go();
+    }
+
+    /// Whether its next life is still to be started.
+    pub fn is_awaited(&self) -> bool {
+        self.pending.is_some()
+    }
+
+    /// The progress of this life, if it has not caught up.
+    pub fn stage(&self) -> Option<Stage> {
+        (!self.has_caught_up).then(|| Stage {
+            replay: self.replay,
+            lived: self.started.elapsed(),
+            has_checkpoint: self.checkpoint.is_some(),
+        })
+    }
+
+    /// Frees the memory of earlier lives as soon as this life's own has all that they
+    /// sent. REC-8
+    fn let_go(&mut self) {
+        if self.has_caught_up && self.has_begun && self.segment.is_some() {
+            self.remains.clear();
+        }
+    }
+
+    /// What earlier lives have left in memory.
+    pub fn remains(&self) -> Vec<(u32, Memory)> {
+        self.remains.clone()
+    }
+
+    /// The log memory of the life that passed the last fence, with its number. Of a
+    /// rank that has: later lives put no address.
+    pub fn last_log(&self) -> Option<(u32, Memory)> {
+        let own = self.segment.clone();
+        own.map(|segment| (self.incarnation, segment))
+            .or_else(|| self.remains.last().cloned())
+    }
+
+    /// This life has ended, and the next is started.
+    pub fn next_life(&mut self) {
+        // A life that had not begun has not looked at what was left before it.
+        if let Some(segment) = self.segment.take().filter(|_| self.has_begun) {
+            // A life that died in its replay has a part only of what the one before
+            // sent, and what it sent while another rank was away.
+            self.remains.truncate(1);
+            self.remains.push((self.incarnation, segment));
+        }
+        if !self.has_caught_up {
+            self.futile += 1;
+        }
+        self.incarnation += 1;
+        self.replay = None;
+        self.has_begun = false;
+        self.has_caught_up = false;
+        self.has_address = false;
+        self.kill_at_clock = None;
+        self.shot = None;
+    }
+
+    /// Who has killed this life, as far as is known beside [`Self::shot`]. A rank
+    /// kills itself when its clock says so.
+    pub fn likely_cause(&self, signal: i32) -> Cause {
+        match self.kill_at_clock {
+            Some(_) if signal == signal_hook::consts::SIGKILL => Cause::Kill,
+            _ => Cause::Unknown,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn segment() -> Option<Memory> {
+        Some(Memory::here(tempfile::tempfile().unwrap().into()))
+    }
+
+    fn whose(lives: &Lives) -> Vec<u32> {
+        let remains = lives.remains();
+        remains
+            .iter()
+            .map(|(incarnation, _)| *incarnation)
+            .collect()
+    }
+
+    // REC-6, REC-8
+    #[test]
+    fn lives_that_had_begun_leave_their_memory_to_the_next_that_catches_up() {
+        let mut lives = Lives::new(8, None);
+        lives.put_address(segment());
+        assert_eq!(whose(&lives), []);
+        lives.next_life();
+        assert_eq!(whose(&lives), [0]);
+        lives.put_address(segment());
+        lives.next_life(); // it had not begun
+        assert_eq!(whose(&lives), [0]);
+        lives.begin();
+        assert_eq!(whose(&lives), [0], "it has no memory of its own yet");
+        lives.next_life();
+        assert_eq!(whose(&lives), [0]);
+        for incarnation in [3, 4] {
+            lives.begin();
+            lives.put_address(segment());
+            assert_eq!(whose(&lives)[0], 0, "it has not caught up");
+            lives.next_life();
+            assert_eq!(whose(&lives), [0, incarnation], "the newest besides");
+        }
+        lives.begin();
+        lives.put_address(segment());
+        lives.caught_up();
+        assert_eq!(whose(&lives), [], "freed");
+        lives.next_life();
+        assert_eq!(whose(&lives), [5]);
+    }
+}

@@ -1,0 +1,341 @@
+//! The event loggers of a job: processes beside the ranks, started, watched,
+//! started again when they are killed, and ended with the job.
+//!
+//! | file | subject |
+//! |---|---|
+//! | `command` | what each is told; pure, but for ports |
+//! | `folders` | where their files and rings are |
+//! | `process` | starting one |
+
+mod command;
+mod folders;
+mod process;
+
+use super::fencing;
+use super::program;
+use command::Logger;
+use folders::Directory;
+use process::{LoggerProcess, describe};
+use refrain_eventlog::client::ServerAddress;
+use refrain_eventlog::logbook::Logbook;
+use refrain_job::JobError;
+use refrain_job::choice::events::{Loggers, REPLICAS_MAX, SHARDS_MAX};
+use refrain_job::config::JobConfig;
+use refrain_logging::Member;
+use refrain_secure::Secret;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::{Pid, Signal};
+use std::ffi::OsString;
+use std::net::{IpAddr, SocketAddr};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::process::ExitStatusExt;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+/// A logger that is killed is started again, but not one that so often in a row
+/// did not live …
+const QUICK_DEATHS_MAX: u32 = 10;
+/// … so long.
+const QUICK_DEATH: Duration = Duration::from_secs(1);
+/// How long loggers may take to store everything at the end.
+const STORE_MAX: Duration = Duration::from_secs(10);
+
+/// What the launcher is to do for the job's events.
+#[derive(Clone, Debug)]
+pub struct EventLoggerSpec {
+    /// `--event-loggers`.
+    pub loggers: Loggers,
+    /// `--event-replicas`: of each shard that is started.
+    pub replicas: u32,
+    /// `--event-dir`: where their files go, and stay. `None`: to a folder for
+    /// temporary files, and they are removed with the job.
+    pub directory: Option<PathBuf>,
+    /// `--event-rings`: where to make the folder for the rings that ranks write into;
+    /// it is removed with the job. `None`: in memory where ranks commit by verbs, else
+    /// the rings are with the files.
+    pub rings: Option<PathBuf>,
+    /// The program `refrain`, which is started as `refrain eventlogger`.
+    /// `None`: this program, if it is `refrain`; else the one beside it or in
+    /// `PATH`.
+    pub program: Option<PathBuf>,
+}
+
+impl Default for EventLoggerSpec {
+    fn default() -> Self {
+        Self {
+            loggers: Loggers::Started(1),
+            replicas: 1,
+            directory: None,
+            rings: None,
+            program: None,
+        }
+    }
+}
+
+/// Where the ranks are that commit to them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reach {
+    /// Here.
+    ThisHost,
+    /// Elsewhere, too: by TCP.
+    OtherHosts,
+}
+
+/// The loggers of a job. Dropping it lets them store everything, and ends them.
+#[derive(Debug)]
+pub(super) struct EventLoggers {
+    program: PathBuf,
+    environment: Vec<(OsString, OsString)>,
+    loggers: Vec<LoggerProcess>,
+    quorum: usize,
+    directory: Option<Directory>,
+    rings: Option<Directory>,
+    /// Of each shard those of its replicas; empty: only this host's ranks commit.
+    ports: Vec<Vec<SocketAddr>>,
+    /// Known to them and to the ranks, where they can be reached by TCP.
+    secret: Option<Secret>,
+}
+
+impl EventLoggers {
+    /// None.
+    fn none() -> Self {
+        Self {
+            program: PathBuf::new(),
+            environment: Vec::new(),
+            loggers: Vec::new(),
+            quorum: 0,
+            directory: None,
+            rings: None,
+            ports: Vec::new(),
+            secret: None,
+        }
+    }
+
+    /// Starts what the protocol needs, and tells the ranks' settings where it
+    /// is.
+    pub(super) fn start(
+        spec: &EventLoggerSpec,
+        config: &mut JobConfig,
+        (job, ranks): (u64, u32),
+        reach: Reach,
+    ) -> Result<Self, JobError> {
+        let member = config.protocol.parse::<Member>();
+        if !member.is_ok_and(Member::logs_events) {
+            config.events.shards = Vec::new();
+            return Ok(Self::none());
+        }
+        match &spec.loggers {
+            Loggers::Running(_) if spec.replicas > 1 => Err(JobError::Argument(format!(
+                "--event-replicas {} has no effect on running event loggers: name the replicas in --event-loggers, as tcp:HOST:PORT+tcp:HOST:PORT",
+                spec.replicas
+            ))),
+            Loggers::Running(shards) => {
+                let is_local = |it: &ServerAddress| matches!(it, ServerAddress::Unix(_));
+                let local = shards.iter().flatten().find(|address| is_local(address));
+                if let (Some(local), Reach::OtherHosts) = (local, reach) {
+                    return Err(JobError::Config(format!(
+                        "--event-loggers {local}: ranks on other hosts cannot reach this address: start the logger with --listen tcp:HOST:PORT and name that"
+                    )));
+                }
+                let texts = |shard: &Vec<ServerAddress>| {
+                    shard.iter().map(ServerAddress::to_secret_text).collect()
+                };
+                config.events.shards = shards.iter().map(texts).collect();
+                Ok(Self::none())
+            }
+            Loggers::Started(shards) => {
+                Self::start_shards(spec, *shards, config, (job, ranks, reach))
+            }
+        }
+    }
+
+    fn start_shards(
+        spec: &EventLoggerSpec,
+        shards: u32,
+        config: &mut JobConfig,
+        (job, ranks, reach): (u64, u32, Reach),
+    ) -> Result<Self, JobError> {
+        if !(1..=SHARDS_MAX).contains(&shards) || !(1..=REPLICAS_MAX).contains(&spec.replicas) {
+            return Err(JobError::Config(format!(
+                "--event-loggers {shards}, --event-replicas {}: the ranges are 1 to {SHARDS_MAX} and 1 to {REPLICAS_MAX}",
+                spec.replicas
+            )));
+        }
+        let program = match &spec.program {
+            Some(program) => program.clone(),
+            None => program::refrain(
+                "the event logger that this protocol needs; or name it in EventLoggerSpec::program, or a logger that runs in EventLoggerSpec::loggers",
+            )?,
+        };
+        let directory = Directory::of_files(spec.directory.as_deref(), job)?;
+        let rings = Directory::of_rings(spec.rings.as_deref(), config, job)?;
+        let id = |shard: u32, replica: u32| shard * spec.replicas + replica;
+        let socket = |id: u32| directory.path.join(format!("{id}.sock"));
+        let addresses: Vec<Vec<String>> = (0..shards)
+            .map(|shard| {
+                (0..spec.replicas)
+                    .map(|replica| format!("unix:{}", socket(id(shard, replica)).display()))
+                    .collect()
+            })
+            .collect();
+        let mut loggers = Self {
+            program,
+            environment: command::environment(config, ranks),
+            loggers: Vec::new(),
+            quorum: config.events.quorum.of(spec.replicas as usize),
+            directory: None,
+            rings: None,
+            ports: match reach {
+                Reach::ThisHost => Vec::new(),
+                Reach::OtherHosts => command::free_ports(shards, spec.replicas)?,
+            },
+            secret: match reach {
+                Reach::ThisHost => None,
+                Reach::OtherHosts => Some(Secret::random().map_err(|error| JobError::Control {
+                    attempted: "making a secret for the event loggers".into(),
+                    error,
+                })?),
+            },
+        };
+        for (shard, replicas) in addresses.iter().enumerate() {
+            for (replica, address) in replicas.iter().enumerate() {
+                let id = id(shard as u32, replica as u32);
+                let own = |directory: &Directory| directory.path.join(id.to_string());
+                let peers = replicas.iter().filter(|peer| *peer != address);
+                let (folder, rings) = (own(&directory), rings.as_ref().map(own));
+                // Before its first start: each start has --continue. EL-3
+                Logbook::begin(&folder)
+                    .map_err(|error| JobError::Config(format!("event logger {id}: {error}")))?;
+                let logger = Logger {
+                    id,
+                    folder: &folder,
+                    rings: rings.as_deref(),
+                    address,
+                    port: loggers.ports.get(shard).map(|ports| ports[replica]),
+                    peers: peers.map(String::as_str).collect(),
+                };
+                let arguments = logger.arguments(config)?;
+                loggers.loggers.push(LoggerProcess::new(arguments, shard));
+            }
+        }
+        loggers.rings = rings;
+        loggers.directory = Some(directory);
+        for index in 0..loggers.loggers.len() {
+            loggers.start_one(index)?;
+        }
+        config.events.shards = addresses;
+        Ok(loggers)
+    }
+
+    fn start_one(&mut self, index: usize) -> Result<(), JobError> {
+        let secret = self.secret.as_ref();
+        let started = self.loggers[index].start(&self.program, &self.environment, secret);
+        started.map_err(|error| JobError::Control {
+            attempted: format!(
+                "starting event logger {index} ({} eventlogger)",
+                self.program.display()
+            ),
+            error,
+        })
+    }
+
+    /// Their addresses, for ranks that reach this host at `host`; `None`: those that
+    /// all ranks are told.
+    pub(super) fn shards_at(&self, host: IpAddr) -> Option<Vec<Vec<String>>> {
+        let secret = self.secret.as_ref()?;
+        let address = |port: &SocketAddr| {
+            let address = SocketAddr::new(host, port.port()).to_string();
+            ServerAddress::Tcp(address).sealed(secret).to_secret_text()
+        };
+        let shard = |ports: &Vec<SocketAddr>| ports.iter().map(address).collect();
+        (!self.ports.is_empty()).then(|| self.ports.iter().map(shard).collect())
+    }
+
+    /// Readable when one of them has ended, with their numbers.
+    pub(super) fn ends(&self) -> impl Iterator<Item = (usize, BorrowedFd<'_>)> {
+        let of = |(index, logger)| {
+            let logger: &LoggerProcess = logger;
+            logger
+                .process
+                .as_ref()
+                .map(|(_, pidfd)| (index, pidfd.as_fd()))
+        };
+        self.loggers.iter().enumerate().filter_map(of)
+    }
+
+    /// Process ids, by number; `None` for one that has ended.
+    pub(super) fn processes(&self) -> Vec<Option<u32>> {
+        let id = |logger: &LoggerProcess| logger.process.as_ref().map(|(child, _)| child.id());
+        self.loggers.iter().map(id).collect()
+    }
+
+    /// Kills one, if it runs.
+    pub(super) fn kill(&self, index: usize) {
+        if let Some((child, pidfd)) = &self.loggers[index].process {
+            fencing::signal(Pid::from_child(child), pidfd, Signal::KILL);
+        }
+    }
+
+    /// One has ended: starts it again if it was killed; what is left of its
+    /// files and rings has all that it acknowledged (EL-3). Returns what is to be
+    /// said of that; `Err`: the job cannot go on.
+    pub(super) fn ended(&mut self, index: usize) -> Result<Option<String>, String> {
+        let logger = &mut self.loggers[index];
+        let Some((mut child, _)) = logger.process.take() else {
+            return Ok(None);
+        };
+        let status = child.wait().map_err(|error| error.to_string())?;
+        let how = describe(status);
+        logger.quick_deaths = match logger.started.elapsed() < QUICK_DEATH {
+            true => logger.quick_deaths + 1,
+            false => 0,
+        };
+        if status.signal().is_some() && logger.quick_deaths < QUICK_DEATHS_MAX {
+            let line = format!("event logger {index} {how}: it is restarted");
+            let started = self.start_one(index).map_err(|error| error.to_string());
+            return started.map(|()| Some(line));
+        }
+        let shard = logger.shard;
+        let left = |logger: &&LoggerProcess| logger.shard == shard && logger.process.is_some();
+        let left = self.loggers.iter().filter(left).count();
+        if left >= self.quorum {
+            return Ok(Some(format!(
+                "event logger {index} {how}: the job continues with {left} of its shard"
+            )));
+        }
+        Err(format!(
+            "event logger {index} {how}: see its output. \
+             Without {} of its shard no event becomes stable",
+            self.quorum
+        ))
+    }
+}
+
+impl Drop for EventLoggers {
+    fn drop(&mut self) {
+        let living = || {
+            self.loggers
+                .iter()
+                .filter_map(|logger| logger.process.as_ref())
+        };
+        for (child, pidfd) in living() {
+            fencing::signal(Pid::from_child(child), pidfd, Signal::TERM);
+            // A stopped one would not see it.
+            fencing::signal(Pid::from_child(child), pidfd, Signal::CONT);
+        }
+        let give_up_at = Instant::now() + STORE_MAX;
+        for (child, pidfd) in living() {
+            let mut polled = [PollFd::new(pidfd, PollFlags::IN)];
+            let _ = rustix::io::retry_on_intr(|| {
+                let left = give_up_at.saturating_duration_since(Instant::now());
+                poll(&mut polled, Timespec::try_from(left).ok().as_ref())
+            });
+            fencing::signal(Pid::from_child(child), pidfd, Signal::KILL);
+        }
+        for logger in &mut self.loggers {
+            if let Some((child, _)) = &mut logger.process {
+                let _ = child.wait();
+            }
+        }
+    }
+}

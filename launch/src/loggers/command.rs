@@ -1,0 +1,169 @@
+//! What each event logger of a job is told: its command line and its environment.
+
+use refrain_eventlog::Level;
+use refrain_eventlog::remote::VERBS;
+use refrain_job::JobError;
+use refrain_job::choice::events::{WayChoice, way};
+use refrain_job::choice::library::{LIBFABRIC, LIBIBVERBS};
+use refrain_job::choice::verbs;
+use refrain_job::config::{JobConfig, VerbsConfig};
+use std::ffi::OsString;
+use std::io;
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener};
+use std::path::Path;
+
+/// One logger among those of the job.
+pub struct Logger<'a> {
+    pub id: u32,
+    /// Of its files.
+    pub folder: &'a Path,
+    /// Of its rings; `None`: with its files.
+    pub rings: Option<&'a Path>,
+    /// Where it listens.
+    pub address: &'a str,
+    /// And for ranks of other hosts.
+    pub port: Option<SocketAddr>,
+    /// The other replicas of its shard.
+    pub peers: Vec<&'a str>,
+}
+
+impl Logger<'_> {
+    /// Its arguments.
+    pub fn arguments(&self, config: &JobConfig) -> Result<Vec<OsString>, JobError> {
+        let level = Level::ALL
+            .iter()
+            .find(|(_, level)| *level == config.events.level);
+        let mut arguments: Vec<OsString> = vec![
+            "eventlogger".into(),
+            self.folder.into(),
+            "--continue".into(),
+        ];
+        let mut option = |name: &str, value: OsString| arguments.extend([name.into(), value]);
+        option("--listen", self.address.into());
+        option("--logger", self.id.to_string().into());
+        option("--level", level.map_or("placed", |(name, _)| name).into());
+        if let Some(rings) = self.rings {
+            option("--rings", rings.into());
+        }
+        if let Some(port) = self.port {
+            option("--listen", format!("tcp:{port}").into());
+            option("--secret", "-".into());
+        }
+        for peer in &self.peers {
+            option("--peer", peer.into());
+        }
+        match way(&config.events.way)? {
+            WayChoice::Provider(provider) if provider == VERBS => {
+                option("--provider", provider.into());
+                if let Some(library) = &config.verbs.library {
+                    option(LIBIBVERBS.option, library.into());
+                }
+                port_options(&config.verbs, &mut option);
+            }
+            WayChoice::Provider(provider) => {
+                option("--provider", provider.into());
+                if let Some(library) = &config.libfabric {
+                    option(LIBFABRIC.option, library.into());
+                }
+            }
+            WayChoice::Auto | WayChoice::Fixed(_) => {}
+        }
+        Ok(arguments)
+    }
+}
+
+/// The port that the ranks of the launcher's host use, too.
+fn port_options(config: &VerbsConfig, option: &mut impl FnMut(&str, OsString)) {
+    let number = |number: Option<u8>| number.map(|number| number.to_string());
+    let all = [
+        ("--verbs-device", config.device.clone()),
+        ("--verbs-port", number(config.port)),
+        ("--verbs-gid-index", number(config.gid_index)),
+        ("--verbs-mtu", config.mtu_bytes.map(|mtu| mtu.to_string())),
+    ];
+    for (name, value) in all {
+        if let Some(value) = value {
+            option(name, value.into());
+        }
+    }
+}
+
+/// What loggers need in their environment.
+pub fn environment(config: &JobConfig, ranks: u32) -> Vec<(OsString, OsString)> {
+    verbs::environment(config, ranks).into_iter().collect()
+}
+
+/// Ports that nobody listens at now, of each shard those of its replicas. A logger that
+/// is started again listens where it did, so the launcher chooses; should somebody else
+/// take one meanwhile, the logger says so and the job ends. Of all addresses of this
+/// host: ranks are told the one by which their agent has reached it.
+pub fn free_ports(shards: u32, replicas: u32) -> Result<Vec<Vec<SocketAddr>>, JobError> {
+    let mut held = Vec::new();
+    let mut choose = || -> io::Result<SocketAddr> {
+        // Also for IPv4, where the host has IPv6 at all.
+        let both = TcpListener::bind((Ipv6Addr::UNSPECIFIED, 0));
+        let listener = both.or_else(|_| TcpListener::bind((Ipv4Addr::UNSPECIFIED, 0)))?;
+        let port = listener.local_addr()?;
+        // Held until all are chosen, so that no two are the same.
+        held.push(listener);
+        Ok(port)
+    };
+    let mut shard = || (0..replicas).map(|_| choose()).collect();
+    let ports = (0..shards).map(|_| shard()).collect::<io::Result<_>>();
+    ports.map_err(|error| JobError::Control {
+        attempted: "choosing ports for event loggers".into(),
+        error,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn told(config: &JobConfig) -> String {
+        let logger = Logger {
+            id: 3,
+            folder: Path::new("/f/3"),
+            rings: Some(Path::new("/dev/shm/r/3")),
+            address: "unix:/f/3.sock",
+            port: Some((Ipv6Addr::UNSPECIFIED, 77).into()),
+            peers: vec!["unix:/f/2.sock"],
+        };
+        let arguments = logger.arguments(config).expect("a way");
+        let words: Vec<_> = arguments
+            .iter()
+            .map(|word| word.to_string_lossy())
+            .collect();
+        words.join(" ")
+    }
+
+    #[test]
+    fn a_logger_that_offers_verbs_is_told_the_port() {
+        let mut config = JobConfig {
+            libfabric: Some("/lib".into()),
+            verbs: VerbsConfig {
+                library: None,
+                device: Some("mlx5_0".into()),
+                port: Some(2),
+                gid_index: Some(0),
+                mtu_bytes: Some(4096),
+            },
+            ..JobConfig::default()
+        };
+        let always = "eventlogger /f/3 --continue --listen unix:/f/3.sock --logger 3 --level placed \
+                      --rings /dev/shm/r/3 --listen tcp:[::]:77 --secret - --peer unix:/f/2.sock";
+        assert_eq!(told(&config), always);
+        config.events.way = "verbs".into();
+        let port = "--verbs-device mlx5_0 --verbs-port 2 --verbs-gid-index 0 --verbs-mtu 4096";
+        assert_eq!(told(&config), format!("{always} --provider verbs {port}"));
+        config.verbs = VerbsConfig {
+            library: Some("/v".into()),
+            ..VerbsConfig::default()
+        };
+        let expected = format!("{always} --provider verbs --libibverbs /v");
+        assert_eq!(told(&config), expected);
+        config.events.way = "ofi:tcp".into();
+        let expected = format!("{always} --provider tcp --libfabric /lib");
+        assert_eq!(told(&config), expected);
+    }
+}

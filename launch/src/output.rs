@@ -1,0 +1,288 @@
+//! One output stream of one rank, over all its lives: the pipe of the life that
+//! runs, and what of it may be handed on.
+
+use super::held::{HELD_BYTES_MAX, Held};
+use super::lines::Lines;
+use super::printed::{Position, Printed};
+use super::sink::Stream;
+use refrain_job::output_gate::OutputGate;
+use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
+use rustix::io::Errno;
+use std::collections::VecDeque;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::process::Child;
+
+/// How much output is read at once.
+const READ_BYTES: usize = 64 << 10;
+/// Reads of what is left in a pipe: more than its largest capacity (1 MiB). Not
+/// until its end: somebody who has left the group may hold it open, or fill it
+/// again and again.
+const DRAIN_READS: usize = 32;
+
+/// Where output comes from.
+#[derive(Debug)]
+enum Source {
+    /// It has ended.
+    None,
+    Pipe(OwnedFd),
+    /// An agent.
+    Relayed(Relayed),
+}
+
+/// What an agent has passed on.
+#[derive(Debug, Default)]
+struct Relayed {
+    waiting: VecDeque<u8>,
+    read: usize,
+}
+
+impl Relayed {
+    /// As from a pipe that is open.
+    fn read(&mut self, to: &mut [u8]) -> Result<usize, Errno> {
+        let count = self.waiting.len().min(to.len());
+        for (to, byte) in to.iter_mut().zip(self.waiting.drain(..count)) {
+            *to = byte;
+        }
+        self.read += count;
+        match count {
+            0 => Err(Errno::AGAIN),
+            count => Ok(count),
+        }
+    }
+}
+
+/// One output stream of one rank.
+#[derive(Debug)]
+pub struct Output {
+    /// Where it goes.
+    pub stream: Stream,
+    source: Source,
+    printed: Printed,
+    /// Lines whose events are not stable.
+    held: Held,
+    /// What was handed on.
+    handed_on: Position,
+    /// A later life may end a line that this one did not.
+    has_later_lives: bool,
+}
+
+impl Output {
+    /// Standard output and error of a rank, with `prefix` before each line.
+    pub fn both(prefix: Option<String>, has_later_lives: bool) -> Vec<Self> {
+        let of = |stream| Self {
+            stream,
+            source: Source::None,
+            printed: Printed::new(Lines::new(prefix.clone())),
+            held: Held::default(),
+            handed_on: Position::default(),
+            has_later_lives,
+        };
+        [Stream::Out, Stream::Err].map(of).into()
+    }
+
+    /// Takes over the end of its pipe from a life that was started.
+    ///
+    /// # Errors
+    /// Of the system.
+    pub fn connect(&mut self, child: &mut Child) -> io::Result<()> {
+        let pipe: Option<OwnedFd> = match self.stream {
+            Stream::Out => child.stdout.take().map(Into::into),
+            Stream::Err => child.stderr.take().map(Into::into),
+        };
+        if let Some(pipe) = &pipe {
+            fcntl_setfl(pipe, fcntl_getfl(pipe)? | OFlags::NONBLOCK)?;
+        }
+        self.source = pipe.map_or(Source::None, Source::Pipe);
+        Ok(())
+    }
+
+    /// From a life that an agent starts: what it has printed is
+    /// [passed on](Self::pass_on).
+    pub fn connect_far(&mut self) {
+        self.source = Source::Relayed(Relayed::default());
+    }
+
+    /// An agent has passed on what the life has printed.
+    pub fn pass_on(&mut self, bytes: &[u8]) {
+        if let Source::Relayed(relayed) = &mut self.source {
+            relayed.waiting.extend(bytes);
+        }
+    }
+
+    /// How much of what was passed on was read since the last call.
+    pub fn take_read(&mut self) -> usize {
+        match &mut self.source {
+            Source::Relayed(relayed) => std::mem::take(&mut relayed.read),
+            _ => 0,
+        }
+    }
+
+    /// Whether something that was passed on was not read.
+    pub fn has_relayed(&self) -> bool {
+        matches!(&self.source, Source::Relayed(relayed) if !relayed.waiting.is_empty())
+    }
+
+    /// The pipe, while it may bring something.
+    pub fn pipe(&self) -> Option<BorrowedFd<'_>> {
+        match &self.source {
+            Source::Pipe(pipe) => Some(pipe.as_fd()),
+            Source::None | Source::Relayed(_) => None,
+        }
+    }
+
+    /// Reads once; whole lines that are new go to `out`, or are held back until
+    /// the events that `gate` tells of are stable (GATE-1). `false`: nothing there
+    /// now, or the end.
+    pub fn read(&mut self, gate: Option<&OutputGate>, out: &mut Vec<u8>) -> bool {
+        let mut bytes = [0; READ_BYTES];
+        let read = match &mut self.source {
+            Source::None => return false,
+            Source::Pipe(pipe) => rustix::io::read(pipe, &mut bytes),
+            Source::Relayed(relayed) => relayed.read(&mut bytes),
+        };
+        match read {
+            Err(Errno::AGAIN) => false,
+            Err(Errno::INTR) => true,
+            Ok(0) | Err(_) => {
+                self.source = Source::None;
+                if !self.has_later_lives {
+                    self.pass(gate, out, Printed::finish);
+                }
+                false
+            }
+            Ok(read) => {
+                self.pass(gate, out, |printed, out| printed.take(&bytes[..read], out));
+                true
+            }
+        }
+    }
+
+    /// Reads what is in the pipe.
+    pub fn drain(&mut self, gate: Option<&OutputGate>, out: &mut Vec<u8>) {
+        let _ = (0..DRAIN_READS).find(|_| !self.read(gate, out));
+    }
+
+    fn pass(
+        &mut self,
+        gate: Option<&OutputGate>,
+        out: &mut Vec<u8>,
+        cut: impl FnOnce(&mut Printed, &mut Vec<u8>),
+    ) {
+        let Some(gate) = gate else {
+            cut(&mut self.printed, out);
+            self.handed_on = self.printed.handed_out();
+            return;
+        };
+        let mut lines = Vec::new();
+        cut(&mut self.printed, &mut lines);
+        // Counted after it was read: at least those that it can depend on.
+        let events = gate.recorded();
+        if !lines.is_empty() && events > gate.stable() {
+            gate.want(events);
+        }
+        self.held.push(events, self.printed.handed_out(), lines);
+    }
+
+    /// Hands on what is held back and waits for no more than the stable events.
+    /// GATE-1
+    pub fn release(&mut self, gate: &OutputGate, out: &mut Vec<u8>) {
+        // What is held of the life before waits for where this one begins.
+        if self.printed.has_begun() {
+            let end = self.held.release(gate.stable(), out);
+            self.handed_on = end.unwrap_or(self.handed_on);
+        }
+    }
+
+    /// Whether the output of this life waits for its events.
+    pub fn is_held(&self) -> bool {
+        self.printed.has_begun() && !self.held.is_empty()
+    }
+
+    /// More is kept than a rank may have printed; what it has not done.
+    pub fn too_long_without(&self) -> Option<&'static str> {
+        if self.printed.early_bytes() > HELD_BYTES_MAX {
+            return Some("coming to where its life before was: let it call World::init first");
+        }
+        (self.held.bytes() > HELD_BYTES_MAX).then_some(
+            "a call that would make its events stable: \
+             let it call World::progress, or do without --gate-output",
+        )
+    }
+
+    /// All that has been printed lies before this checkpoint. The rank waits.
+    pub fn mark(&mut self, checkpoint: u64, gate: Option<&OutputGate>, out: &mut Vec<u8>) {
+        self.drain(gate, out);
+        self.printed.mark(checkpoint);
+    }
+
+    /// No life will begin before the last but one stable checkpoint.
+    pub fn forget_before(&mut self, stable: u64) {
+        self.printed.forget_before(stable);
+    }
+
+    /// The life was killed: takes what is left in its pipe. What is stable goes;
+    /// what is not waits for where the next life begins.
+    pub fn end_life(&mut self, gate: Option<&OutputGate>, out: &mut Vec<u8>) {
+        self.drain(gate, out);
+        self.source = Source::None;
+        if let Some(gate) = gate {
+            self.release(gate, out);
+        }
+        self.printed.end_life(self.handed_on);
+    }
+
+    /// A later life begins with this checkpoint, and waits. What it has printed
+    /// up to now was printed on its way there. Nothing changes for a life that has
+    /// said so already.
+    ///
+    /// # Errors
+    /// A checkpoint that was never marked.
+    pub fn begin(
+        &mut self,
+        checkpoint: u64,
+        gate: Option<&OutputGate>,
+        out: &mut Vec<u8>,
+    ) -> Result<(), String> {
+        if self.printed.has_begun() {
+            return Ok(());
+        }
+        self.drain(gate, out);
+        if let Some(before) = self.printed.lines_before(checkpoint) {
+            let end = self.held.settle(before, out);
+            self.handed_on = end.unwrap_or(self.handed_on);
+        }
+        let mut known = Ok(());
+        let handed_on = self.handed_on;
+        self.pass(gate, out, |printed, out| {
+            known = printed.begin(checkpoint, handed_on, out);
+        });
+        known
+    }
+
+    /// The rank has ended: takes what is left in the pipe, and a last line that
+    /// was not ended. Returns how many bytes are dropped, since the events before
+    /// them were not stable.
+    pub fn conclude(&mut self, gate: Option<&OutputGate>, out: &mut Vec<u8>) -> usize {
+        // One that has never said where it begins began at the beginning.
+        let _ = self.begin(0, gate, out);
+        self.drain(gate, out);
+        self.source = Source::None;
+        self.pass(gate, out, Printed::finish);
+        if let Some(gate) = gate {
+            self.release(gate, out);
+        }
+        let dropped_bytes = self.held.bytes();
+        self.held.drop_all();
+        dropped_bytes
+    }
+
+    /// Whether the life has printed something else than those before it; said
+    /// once.
+    pub fn take_difference(&mut self) -> bool {
+        self.printed.take_difference()
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,177 @@
+//! Where `librefrain_clocks.so` is, and into which programs the dynamic linker preloads it.
+
+use std::fs::File;
+use std::io::Read as _;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+
+/// The library's file.
+pub const FILE: &str = "librefrain_clocks.so";
+
+/// Folders that are searched, relative to the folder of this program: where cargo builds
+/// it, the same folder, and where it is installed.
+const FOLDERS: [&str; 3] = ["deps", ".", "../lib"];
+
+/// The library, beside this program.
+///
+/// # Errors
+/// There is none, or it cannot be preloaded: why, for people.
+pub fn library() -> Result<PathBuf, String> {
+    let own = std::env::current_exe().map_err(|error| format!("this program's path: {error}"))?;
+    let folder = own.parent().unwrap_or(Path::new("/"));
+    let mut candidates = FOLDERS.iter().map(|name| match *name {
+        "." => folder.join(FILE),
+        name => folder.join(name).join(FILE),
+    });
+    let Some(library) = candidates.find(|file| file.is_file()) else {
+        return Err(format!(
+            "there is no {FILE} in {0}, {0}/deps or {0}/../lib",
+            folder.display()
+        ));
+    };
+    let path = library.as_os_str().as_encoded_bytes();
+    if path.iter().any(|byte| b" :".contains(byte)) {
+        return Err(format!(
+            "{} cannot be preloaded: its path has a blank or colon, which LD_PRELOAD takes for a separator",
+            library.display()
+        ));
+    }
+    Ok(library)
+}
+
+/// Whether the dynamic linker preloads a library into this program.
+///
+/// # Errors
+/// Why not, for people.
+pub fn is_preloaded_into(program: &Path) -> Result<(), String> {
+    const SET_ID: u32 = 0o6000;
+    let name = program.display();
+    let Ok(mut file) = File::open(program) else {
+        // It may be executable and not readable: then this is not known.
+        return Ok(());
+    };
+    let mode = file.metadata().map_or(0, |metadata| metadata.mode());
+    if mode & SET_ID != 0 {
+        return Err(format!("{name} runs as another user or group (set-id)"));
+    }
+    let mut head = Vec::new();
+    // Program headers follow the header of the file; the interpreter's name them.
+    let _ = file.by_ref().take(1 << 16).read_to_end(&mut head);
+    match linker(&head) {
+        Linker::Glibc | Linker::OfAScript => Ok(()),
+        Linker::Other(linker) => Err(format!(
+            "{name} is loaded by {linker}: its C library is not glibc"
+        )),
+        Linker::None => Err(format!("{name} is linked statically")),
+        Linker::OfOtherMachine => Err(format!("{name} is a program for another architecture")),
+    }
+}
+
+/// What loads a program's libraries.
+#[derive(Debug, PartialEq, Eq)]
+enum Linker {
+    Glibc,
+    Other(String),
+    None,
+    /// That of its interpreter, whichever that is.
+    OfAScript,
+    OfOtherMachine,
+}
+
+/// From the beginning of the program's file.
+fn linker(head: &[u8]) -> Linker {
+    const CLASS_64: u8 = 2;
+    const INTERPRETER: u64 = 3;
+    if !head.starts_with(b"\x7fELF") {
+        return Linker::OfAScript;
+    }
+    let number = |at: u64, bytes: usize| -> Option<u64> {
+        let at = usize::try_from(at).ok()?;
+        let field = head.get(at..at.checked_add(bytes)?)?;
+        let mut number = [0; 8];
+        number[..bytes].copy_from_slice(field);
+        Some(u64::from_le_bytes(number))
+    };
+    if cfg!(target_endian = "big") {
+        return Linker::Glibc;
+    }
+    if head.get(4) != Some(&CLASS_64) || !is_of_this_machine(number(18, 2)) {
+        return Linker::OfOtherMachine;
+    }
+    let interpreter = || -> Option<&[u8]> {
+        let (headers, size, count) = (number(32, 8)?, number(54, 2)?, number(56, 2)?);
+        for index in 0..count {
+            let header = headers.checked_add(index * size)?;
+            if number(header, 4)? == INTERPRETER {
+                let (at, bytes) = (number(header + 8, 8)?, number(header + 32, 8)?);
+                let end = usize::try_from(at.checked_add(bytes)?).ok()?;
+                return head.get(usize::try_from(at).ok()?..end);
+            }
+        }
+        None
+    };
+    match interpreter() {
+        None => Linker::None,
+        Some(path) => {
+            let path = String::from_utf8_lossy(path);
+            let path = path.trim_end_matches('\0');
+            let name = path.rsplit('/').next().unwrap_or(path);
+            // ld-linux-x86-64.so.2, ld-linux-aarch64.so.1, ld64.so.2
+            match name.starts_with("ld-linux") || name.starts_with("ld64") {
+                true => Linker::Glibc,
+                false => Linker::Other(path.to_owned()),
+            }
+        }
+    }
+}
+
+fn is_of_this_machine(machine: Option<u64>) -> bool {
+    match std::env::consts::ARCH {
+        "x86_64" => machine == Some(62),
+        "aarch64" => machine == Some(183),
+        _ => true,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn head_of_this_program() -> Vec<u8> {
+        let mut head = std::fs::read(std::env::current_exe().unwrap()).unwrap();
+        head.truncate(1 << 16);
+        head
+    }
+
+    #[test]
+    fn programs_are_told_apart() {
+        let head = head_of_this_program();
+        assert_eq!(linker(&head), Linker::Glibc);
+        assert_eq!(linker(b"#!/bin/sh\n"), Linker::OfAScript);
+        assert_eq!(linker(b""), Linker::OfAScript);
+        // Cut behind the header of the file no interpreter is found.
+        assert_eq!(linker(&head[..64]), Linker::None);
+        let mut other = head.clone();
+        other[18] ^= 1;
+        assert_eq!(linker(&other), Linker::OfOtherMachine);
+        let place = head.windows(8).position(|text| text == b"ld-linux");
+        let mut musl = head.clone();
+        musl[place.unwrap()..][..8].copy_from_slice(b"ld-musl-");
+        assert!(matches!(linker(&musl), Linker::Other(name) if name.contains("ld-musl")));
+        for end in 0..head.len().min(2000) {
+            let _ = linker(&head[..end]);
+        }
+    }
+
+    #[test]
+    fn a_program_with_another_user_is_not_served() {
+        use std::os::unix::fs::PermissionsExt as _;
+        let folder = tempfile::tempdir().unwrap();
+        let program = folder.path().join("program");
+        std::fs::copy(std::env::current_exe().unwrap(), &program).unwrap();
+        assert_eq!(is_preloaded_into(&program), Ok(()));
+        let set_id = std::fs::Permissions::from_mode(0o4755);
+        std::fs::set_permissions(&program, set_id).unwrap();
+        assert!(is_preloaded_into(&program).unwrap_err().contains("set-id"));
+    }
+}

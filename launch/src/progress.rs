@@ -1,0 +1,356 @@
+//! The live view of a job (`refrain run --progress`): one line on standard error,
+//! drawn anew on a terminal, every few seconds elsewhere.
+
+use super::Job;
+use super::verdict::Membership;
+use crate::size::Size;
+use refrain_job::control::message::StatusFigures;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use std::fmt::{self, Display, Formatter};
+use std::io::{self, IsTerminal};
+use std::time::{Duration, Instant};
+
+/// Between two lines on a terminal, and elsewhere.
+const REDRAW: Duration = Duration::from_millis(200);
+const REPEAT: Duration = Duration::from_secs(5);
+/// Ranks are asked how they are so long before.
+const ASK_BEFORE: Duration = Duration::from_millis(100);
+/// Back to the beginning of the line, which is emptied.
+const ERASE: &[u8] = b"\r\x1b[K";
+/// What comes behind the last column is written there, or in the next line (DECAWM).
+const NO_MARGINS: &[u8] = b"\x1b[?7l";
+const MARGINS: &[u8] = b"\x1b[?7h";
+/// What most terminals have, but the last.
+const COLUMNS: usize = 79;
+/// So many ranks are named, at most.
+const NAMED_MAX: usize = 8;
+
+/// What a rank does, as far as its launcher knows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    Starts,
+    Replays,
+    Runs,
+    Left,
+}
+
+/// A job at one moment.
+#[derive(Debug, Default)]
+struct Glance {
+    seconds: u64,
+    runs: usize,
+    left: usize,
+    /// Ranks with their lives.
+    starts: Vec<(usize, u32)>,
+    replays: Vec<(usize, u32)>,
+    recoveries: usize,
+    /// The newest stable checkpoint of each rank that has one: its number, and how
+    /// many seconds old it is.
+    checkpoints: Vec<(u64, u64)>,
+    logs: Logs,
+}
+
+/// The payload logs of a job, and what waited for events, as ranks have told.
+#[derive(Debug, Default)]
+struct Logs {
+    /// Of all ranks together, in memory and on disk.
+    memory_bytes: u64,
+    disk_bytes: u64,
+    /// What the rank that uses most has in memory, and at most.
+    fullest: (u64, u64),
+    gate_waits: u64,
+    gate_wait_us: u64,
+}
+
+impl Logs {
+    fn add(&mut self, figures: &StatusFigures) {
+        self.memory_bytes += figures.log_bytes;
+        self.disk_bytes += figures.disk_bytes;
+        let one = (figures.log_bytes, figures.log_bytes_max);
+        self.fullest = self.fullest.max(one);
+        self.gate_waits += figures.gate_waits;
+        self.gate_wait_us += figures.gate_wait_us;
+    }
+}
+
+impl Display for Logs {
+    fn fmt(&self, to: &mut Formatter<'_>) -> fmt::Result {
+        let (fullest_bytes, max_bytes) = self.fullest;
+        if let Some(percent) = (100 * fullest_bytes).checked_div(max_bytes) {
+            let memory = Size(self.memory_bytes);
+            write!(to, "; logs {memory}, up to {percent} %")?;
+        }
+        if self.disk_bytes > 0 {
+            write!(to, ", {} on disk", Size(self.disk_bytes))?;
+        }
+        if let Some(mean_us) = self.gate_wait_us.checked_div(self.gate_waits) {
+            write!(to, "; {} waits for events of {mean_us} µs", self.gate_waits)?;
+        }
+        Ok(())
+    }
+}
+
+impl Glance {
+    fn add(&mut self, rank: usize, incarnation: u32, state: State) {
+        match state {
+            State::Starts => self.starts.push((rank, incarnation)),
+            State::Replays => self.replays.push((rank, incarnation)),
+            State::Runs => self.runs += 1,
+            State::Left => self.left += 1,
+        }
+    }
+}
+
+impl Display for Glance {
+    fn fmt(&self, to: &mut Formatter<'_>) -> fmt::Result {
+        write!(to, "{} s: {} ranks run", self.seconds, self.runs)?;
+        for (ranks, what) in [(&self.starts, "start"), (&self.replays, "replay")] {
+            if !ranks.is_empty() {
+                write!(to, ", {} {what} ({})", ranks.len(), names(ranks))?;
+            }
+        }
+        if self.left > 0 {
+            write!(to, ", {} have left", self.left)?;
+        }
+        if self.recoveries > 0 {
+            write!(to, "; recoveries: {}", self.recoveries)?;
+        }
+        let numbers = || self.checkpoints.iter().map(|(number, _)| number);
+        if let (Some(first), Some(last)) = (numbers().min(), numbers().max()) {
+            let oldest = self.checkpoints.iter().map(|(_, seconds)| seconds).max();
+            let range = match first == last {
+                true => format!("checkpoint {first}"),
+                false => format!("checkpoints {first} to {last}"),
+            };
+            write!(to, "; {range}, up to {} s old", oldest.unwrap_or(&0))?;
+        }
+        write!(to, "{}", self.logs)
+    }
+}
+
+/// Ranks, and the lives of those that have several.
+fn names(ranks: &[(usize, u32)]) -> String {
+    let name = |(rank, incarnation): &(usize, u32)| match incarnation {
+        0 => rank.to_string(),
+        life => format!("{rank}.{life}"),
+    };
+    let mut names: Vec<String> = ranks.iter().take(NAMED_MAX).map(name).collect();
+    if ranks.len() > NAMED_MAX {
+        names.push("…".into());
+    }
+    names.join(" ")
+}
+
+/// When the view is shown, and whether it is.
+#[derive(Debug)]
+pub struct Progress {
+    begin: Instant,
+    next: Instant,
+    is_terminal: bool,
+    is_drawn: bool,
+    /// Ranks were asked how they are, for the next line.
+    has_asked: bool,
+}
+
+impl Progress {
+    /// From now on.
+    pub fn new() -> Self {
+        let now = Instant::now();
+        Self {
+            begin: now,
+            next: now,
+            is_terminal: io::stderr().is_terminal(),
+            is_drawn: false,
+            has_asked: false,
+        }
+    }
+
+    /// When there is something to do.
+    pub fn next(&self) -> Instant {
+        match self.has_asked {
+            true => self.next,
+            false => self.asks_at(),
+        }
+    }
+
+    fn asks_at(&self) -> Instant {
+        self.next.checked_sub(ASK_BEFORE).unwrap_or(self.next)
+    }
+
+    fn erase(&mut self) {
+        if std::mem::take(&mut self.is_drawn) {
+            write_now(ERASE);
+        }
+    }
+}
+
+/// A line for a terminal: a narrower one cuts it instead of breaking it (without
+/// automatic margins), since a line that is broken in two could not be drawn anew.
+fn drawn(line: &str) -> Vec<u8> {
+    let line: String = line.chars().take(COLUMNS).collect();
+    [ERASE, NO_MARGINS, line.as_bytes(), MARGINS].concat()
+}
+
+/// To standard error, if that takes it without blocking.
+fn write_now(bytes: &[u8]) -> bool {
+    let descriptor = rustix::stdio::stderr();
+    let mut polled = [PollFd::new(&descriptor, PollFlags::OUT)];
+    let now = Timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
+    let is_writable = matches!(poll(&mut polled, Some(&now)), Ok(ready) if ready > 0);
+    is_writable && rustix::io::write(descriptor, bytes).is_ok()
+}
+
+impl Job {
+    /// From now on a line on standard error says how the job is: drawn anew in its
+    /// place on a terminal, every few seconds elsewhere.
+    pub fn show_progress(&mut self) {
+        self.progress = Some(Progress::new());
+    }
+
+    /// Makes room for output: on a terminal it goes to where the view is.
+    pub(super) fn hide_progress(&mut self) {
+        let is_silent = self.out.is_empty() && self.err.is_empty();
+        if let Some(progress) = self.progress.as_mut().filter(|_| !is_silent) {
+            progress.erase();
+        }
+    }
+
+    /// Shows it, if it is time and nothing else is to be written.
+    pub(super) fn draw_progress(&mut self) {
+        let now = Instant::now();
+        let Some(progress) = self.progress.as_mut() else {
+            return;
+        };
+        if !matches!(self.phase, super::ending::Phase::Running) {
+            return progress.erase();
+        }
+        let asks = now >= progress.asks_at() && !progress.has_asked;
+        progress.has_asked |= asks;
+        let is_due = now >= progress.next || progress.is_terminal && !progress.is_drawn;
+        if asks {
+            self.ask_for_statuses();
+        }
+        let Some(progress) = self.progress.as_mut() else {
+            return;
+        };
+        if !is_due || !self.out.is_empty() || !self.err.is_empty() {
+            return;
+        }
+        let is_terminal = progress.is_terminal;
+        progress.next = now + if is_terminal { REDRAW } else { REPEAT };
+        progress.has_asked = false;
+        let glance = self.glance(now);
+        if is_terminal {
+            let line = drawn(&format!("refrain: {glance}"));
+            let is_drawn = write_now(&line);
+            self.progress
+                .iter_mut()
+                .for_each(|progress| progress.is_drawn |= is_drawn);
+        } else {
+            self.say(Some(glance.to_string()));
+        }
+    }
+
+    fn glance(&self, now: Instant) -> Glance {
+        let begin = self
+            .progress
+            .as_ref()
+            .map_or(now, |progress| progress.begin);
+        let mut glance = Glance {
+            seconds: (now - begin).as_secs(),
+            recoveries: self.recoveries.done(),
+            ..Glance::default()
+        };
+        for figures in self.schedule.scheduler.figures() {
+            glance.logs.add(figures);
+        }
+        for (rank, (process, lives)) in self.ranks.iter().zip(&self.lives).enumerate() {
+            let state = match process.membership {
+                _ if lives.pending.is_some() => State::Starts,
+                _ if process.end.is_some() => State::Left,
+                Membership::Left => State::Left,
+                Membership::Stranger => State::Starts,
+                Membership::Member if !lives.has_caught_up => State::Replays,
+                Membership::Member => State::Runs,
+            };
+            glance.add(rank, lives.incarnation, state);
+            if let Some((number, stable)) = lives.checkpoint {
+                glance.checkpoints.push((number, (now - stable).as_secs()));
+            }
+        }
+        glance
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_glance_is_one_line() {
+        let mut glance = Glance {
+            seconds: 12,
+            ..Glance::default()
+        };
+        for rank in 0..3 {
+            glance.add(rank, 0, State::Runs);
+        }
+        assert_eq!(glance.to_string(), "12 s: 3 ranks run");
+        glance.add(3, 2, State::Replays);
+        glance.add(4, 0, State::Starts);
+        glance.add(5, 1, State::Starts);
+        glance.add(6, 0, State::Left);
+        glance.recoveries = 2;
+        glance.checkpoints = vec![(4, 3), (3, 30)];
+        assert_eq!(
+            glance.to_string(),
+            "12 s: 3 ranks run, 2 start (4 5.1), 1 replay (3.2), 1 have left; recoveries: 2; \
+             checkpoints 3 to 4, up to 30 s old"
+        );
+    }
+
+    #[test]
+    fn a_line_is_cut_by_narrow_terminals_and_not_broken() {
+        assert_eq!(drawn("x"), b"\r\x1b[K\x1b[?7lx\x1b[?7h");
+        let drawn = String::from_utf8(drawn(&"x".repeat(200))).unwrap();
+        assert_eq!(drawn.matches('x').count(), COLUMNS);
+    }
+
+    #[test]
+    fn logs_and_waits_are_told_where_there_are_any() {
+        let told = |all: &[StatusFigures]| {
+            let mut logs = Logs::default();
+            all.iter().for_each(|figures| logs.add(figures));
+            logs.to_string()
+        };
+        assert_eq!(told(&[]), "");
+        let mut one = StatusFigures {
+            log_bytes: 3 << 18,
+            log_bytes_max: 4 << 20,
+            ..StatusFigures::default()
+        };
+        assert_eq!(told(&[one.clone()]), "; logs 768 KiB, up to 18 %");
+        one.disk_bytes = 3 << 30;
+        one.gate_waits = 2;
+        one.gate_wait_us = 90;
+        let other = StatusFigures {
+            log_bytes: 3 << 20,
+            log_bytes_max: 4 << 20,
+            gate_waits: 1,
+            ..StatusFigures::default()
+        };
+        assert_eq!(
+            told(&[one, other]),
+            "; logs 3.8 MiB, up to 75 %, 3 GiB on disk; 3 waits for events of 30 µs"
+        );
+    }
+
+    #[test]
+    fn not_all_of_a_thousand_ranks_are_named() {
+        let ranks: Vec<(usize, u32)> = (0..1000).map(|rank| (rank, 0)).collect();
+        assert_eq!(names(&ranks), "0 1 2 3 4 5 6 7 …");
+    }
+}

@@ -1,0 +1,322 @@
+//! A rank that was killed is fenced and started again, and the others are told.
+
+use super::Job;
+use super::futile::{self, Stage};
+use super::introductions::{self, Standing};
+use super::lives::Pending;
+use super::memory::Memory;
+use super::recoveries::Cause;
+use super::restarting::{self, Departure, Sequel};
+use super::start::Place;
+use super::verdict::{End, Membership};
+use refrain_job::control::message::ToRank;
+use std::io::Write as _;
+use std::time::{Duration, Instant};
+
+/// The key of a rank's address.
+pub fn address_key(rank: usize) -> String {
+    format!("address/{rank}")
+}
+
+/// That of its address for ranks on other hosts, where a job has any.
+fn far_key(rank: usize) -> String {
+    format!("far/{rank}")
+}
+
+impl Job {
+    /// What follows from the end of a rank.
+    pub(super) fn sequel(&self, rank: usize, end: End) -> Sequel {
+        let (process, lives) = (&self.ranks[rank], &self.lives[rank]);
+        let sequel = lives.allowance.sequel(
+            process.true_end(end),
+            self.departure(rank),
+            lives.has_caught_up,
+        );
+        match (sequel, lives.stage()) {
+            (Sequel::Judged(Some(why)), Some(stage)) if lives.futile > 0 => {
+                let what = futile::describe(lives.futile + 1, stage, &self.config.recovery);
+                Sequel::Judged(Some(format!("{why}; it {what}")))
+            }
+            (sequel, _) => sequel,
+        }
+    }
+
+    /// Where the last fence is for a rank.
+    pub(super) fn departure(&self, rank: usize) -> Departure {
+        let has_left = self.ranks[rank].membership == Membership::Left;
+        let mut others = (0..self.ranks.len()).filter(|other| *other != rank);
+        match (self.past_last_fence, &self.place) {
+            (false, _) if has_left => Departure::Without("not all ranks have left the job"),
+            (false, _) => Departure::Ahead,
+            (true, Place::There(_)) => Departure::Without(
+                "in a job over several hosts the logs of ranks that have left cannot be read",
+            ),
+            (true, Place::Here(_)) => match others.all(|it| self.lives[it].last_log().is_some()) {
+                true => Departure::Behind,
+                false => Departure::Without("a rank that has left had no log memory"),
+            },
+        }
+    }
+
+    /// Starts a rank again whose process has ended. REC-1, REC-6
+    pub(super) fn start_again(&mut self, rank: usize, end: End) {
+        let noticed = self.ranks[rank].noticed.unwrap_or_else(Instant::now);
+        let end = self.ranks[rank].true_end(end);
+        // FENCE-1: before anybody is told.
+        if let Err(failure) = self.ranks[rank].fence() {
+            return self.fail(
+                1,
+                format!("rank {rank} {} and {failure}", restarting::how(end)),
+            );
+        }
+        self.end_output(rank);
+        self.board.forget(rank, &[address_key(rank), far_key(rank)]);
+        let incarnation = self.lives[rank].incarnation;
+        let down = ToRank::Down {
+            rank: rank as u32,
+            incarnation,
+        };
+        // After the last fence ranks do not communicate.
+        if !self.past_last_fence {
+            for other in introductions::after_death(&self.standings(), rank) {
+                self.tell(other, &down, None);
+            }
+        }
+        let lives = &mut self.lives[rank];
+        lives.allowance.spend(end, lives.has_caught_up);
+        let (shot, cause) = (lives.shot, lives.likely_cause(signal_of(end)));
+        let stage = lives.stage();
+        lives.next_life();
+        // A rank that the launcher killed by its own options is started again at once.
+        let wait = shot.map_or_else(|| futile::wait(lives.futile), |_| Duration::ZERO);
+        lives.pending = Some(Pending {
+            start_at: Instant::now() + wait,
+            incarnation,
+            end,
+            shot,
+            cause,
+            noticed,
+        });
+        self.schedule.scheduler.died(rank);
+        self.ranks[rank].link.close();
+        if let Some(stage) = stage {
+            self.tell_futile(rank, stage, wait);
+        }
+        if wait.is_zero() {
+            self.start_next(rank);
+        }
+    }
+
+    /// Reports a rank that dies again and again before it has caught up: how much it
+    /// replayed, and which option would help.
+    fn tell_futile(&mut self, rank: usize, stage: Stage, wait: Duration) {
+        let deaths = self.lives[rank].futile;
+        if futile::is_reported(deaths) {
+            let what = futile::describe(deaths, stage, &self.config.recovery);
+            let wait = match wait.as_secs_f64() {
+                0.0 => String::new(),
+                wait => {
+                    format!(". It is restarted after {wait:.1} s, and later after each such death")
+                }
+            };
+            self.say(Some(format!("rank {rank} {what}{wait}")));
+        }
+    }
+
+    /// Starts the next lives for which it is time.
+    pub(super) fn start_awaited(&mut self) {
+        let now = Instant::now();
+        for rank in 0..self.ranks.len() {
+            let pending = self.lives[rank].pending.as_ref();
+            if pending.is_some_and(|pending| pending.start_at <= now) {
+                self.start_next(rank);
+            }
+        }
+    }
+
+    /// When the next life that is awaited is to be started.
+    pub(super) fn next_start(&self) -> Option<Instant> {
+        let pending = self.lives.iter().filter_map(|it| it.pending.as_ref());
+        pending.map(|pending| pending.start_at).min()
+    }
+
+    fn start_next(&mut self, rank: usize) {
+        let Some(pending) = self.lives[rank].pending.take() else {
+            return;
+        };
+        let next = self.lives[rank].incarnation;
+        // Until now they stayed with the dead life: the job may end meanwhile.
+        let outputs = std::mem::take(&mut self.ranks[rank].outputs);
+        match self.start_life(rank as u32, next, outputs) {
+            Ok(process) => self.ranks[rank] = process,
+            Err(error) => {
+                let how = restarting::how(pending.end);
+                return self.fail(
+                    1,
+                    format!("rank {rank} {how} and cannot be restarted: {error}"),
+                );
+            }
+        }
+        let now = Instant::now();
+        self.lives[rank].started = now;
+        let line = self.recoveries.started(
+            (rank, pending.incarnation),
+            pending.end,
+            pending.shot,
+            pending.cause,
+            (pending.noticed, now),
+        );
+        // From the second death in a row `tell_futile` reports them.
+        if self.lives[rank].futile < 2 {
+            self.say_of(rank, line);
+        }
+    }
+
+    /// Takes what a dead life has left in its pipes.
+    fn end_output(&mut self, rank: usize) {
+        let process = &mut self.ranks[rank];
+        for output in &mut process.outputs {
+            let sink = super::serve::sink_of(&mut self.out, &mut self.err, output.stream);
+            output.end_life(process.gate.as_ref(), sink.buffer());
+        }
+        process.gate = None;
+    }
+
+    /// A later life says where it begins: its output is read from now on.
+    pub(super) fn begin_life(&mut self, rank: usize, checkpoint: u64) -> Result<(), String> {
+        self.lives[rank].begin();
+        let process = &mut self.ranks[rank];
+        for output in &mut process.outputs {
+            let sink = super::serve::sink_of(&mut self.out, &mut self.err, output.stream);
+            output.begin(checkpoint, process.gate.as_ref(), sink.buffer())?;
+        }
+        Ok(())
+    }
+
+    /// All output of a rank up to now lies before a checkpoint.
+    pub(super) fn mark_output(&mut self, rank: usize, checkpoint: u64) {
+        let process = &mut self.ranks[rank];
+        for output in &mut process.outputs {
+            let sink = super::serve::sink_of(&mut self.out, &mut self.err, output.stream);
+            output.mark(checkpoint, process.gate.as_ref(), sink.buffer());
+        }
+    }
+
+    /// A rank has joined: what is left of the lives before, and who lives a later
+    /// life already.
+    pub(super) fn introduce_joined(&mut self, rank: usize) {
+        for (incarnation, memory) in self.lives[rank].remains() {
+            self.tell(rank, &ToRank::Remains { incarnation }, Some(memory));
+        }
+        if self.past_last_fence {
+            return self.hand_over_logs(rank);
+        }
+        for other in introductions::after_welcome(&self.standings(), rank) {
+            self.tell_up(rank, other);
+        }
+    }
+
+    /// What all others have sent, for a rank that meets none of them. REC-3
+    fn hand_over_logs(&mut self, rank: usize) {
+        for other in (0..self.ranks.len()).filter(|other| *other != rank) {
+            if let Some((incarnation, memory)) = self.lives[other].last_log() {
+                let departed = ToRank::Departed {
+                    rank: other as u32,
+                    incarnation,
+                };
+                self.tell(rank, &departed, Some(memory));
+            }
+        }
+    }
+
+    /// A rank has put its address: it is introduced to those who wait for it.
+    pub(super) fn introduce_address(&mut self, rank: usize) {
+        let segment = self
+            .board
+            .entry(&address_key(rank))
+            .and_then(|entry| entry.memory.clone());
+        let is_kept = self.restarts_ranks();
+        self.lives[rank].put_address(segment.filter(|_| is_kept));
+        // Also when it is put again: then with the part for other hosts.
+        for (who, of) in introductions::after_address(&self.standings(), rank) {
+            self.tell_up(who, of);
+        }
+    }
+
+    fn tell_up(&mut self, who: usize, of: usize) {
+        let Some(entry) = self.board.entry(&address_key(of)).cloned() else {
+            return;
+        };
+        let up = ToRank::Up {
+            rank: of as u32,
+            incarnation: self.lives[of].incarnation,
+            card: entry.value,
+            memory: entry.memory.is_some(),
+        };
+        self.tell(who, &up, entry.memory);
+    }
+
+    pub(super) fn tell(&mut self, who: usize, message: &ToRank, memory: Option<Memory>) {
+        if let Err(error) = self.ranks[who].link.send(message, memory) {
+            self.fail(
+                1,
+                format!("a message to rank {who} about another rank failed: {error}"),
+            );
+        }
+    }
+
+    /// Whether ranks may be started again at all.
+    pub(super) fn restarts_ranks(&self) -> bool {
+        self.config.recovery.max_restarts > 0
+    }
+
+    /// A line about a rank, unless there were many.
+    pub(super) fn say_of(&mut self, rank: usize, line: Option<String>) {
+        let line = line.and_then(|line| self.hushes[rank].pass(line, Instant::now()));
+        self.say(line);
+    }
+
+    /// Prints how many lines about each rank were left out.
+    pub(super) fn tell_untold(&mut self) {
+        for rank in 0..self.hushes.len() {
+            let unsaid = self.hushes[rank].take_unsaid();
+            if unsaid > 0 {
+                self.say(Some(format!(
+                    "{unsaid} lines about rank {rank} were omitted"
+                )));
+            }
+        }
+    }
+
+    /// Why a rank was killed, as far as is known.
+    pub(super) fn cause(&self, rank: usize, end: End) -> Cause {
+        let lives = &self.lives[rank];
+        match lives.shot {
+            Some(shot) => shot.cause,
+            None => lives.likely_cause(signal_of(end)),
+        }
+    }
+
+    /// A line of the launcher's own.
+    pub(super) fn say(&mut self, line: Option<String>) {
+        if let Some(line) = line {
+            let _ = writeln!(self.err.buffer(), "refrain: {line}");
+        }
+    }
+
+    fn standings(&self) -> Vec<Standing> {
+        let standing = |(process, lives): (&super::RankProcess, &super::Lives)| Standing {
+            incarnation: lives.incarnation,
+            is_member: process.membership == Membership::Member && process.end.is_none(),
+            has_address: lives.has_address,
+        };
+        self.ranks.iter().zip(&self.lives).map(standing).collect()
+    }
+}
+
+fn signal_of(end: End) -> i32 {
+    match end {
+        End::Killed(signal) => signal,
+        End::Exited(_) => 0,
+    }
+}

@@ -1,0 +1,305 @@
+//! Whom the launcher asks for a checkpoint, and when (MPICH-V2, section 4.6.2). Pure:
+//! time, what ranks tell and who runs come in; whom to ask what goes out.
+//!
+//! In rounds: all ranks that run are asked how they are; when all have answered, or
+//! have had the time to, the policy says whose checkpoint is worth most, and that
+//! rank is told. The next round begins when its checkpoint is stable, and no sooner
+//! than the job's `--checkpoint-every`. Whoever does not take one holds the others up
+//! for a while only, and has its next turn later.
+//!
+//! What ranks wish for because their logs are full comes first, whatever the policy
+//! and whatever is under way. LOG-3
+
+use super::CheckpointCounts;
+use refrain_checkpoint::policy::{Choice, Policy, RankStatus};
+use refrain_job::control::message::StatusFigures;
+use refrain_ring::Rank;
+use std::time::Duration;
+
+/// How long a round waits for answers: a rank that computes gives none meanwhile.
+const ANSWERS_WAIT: Duration = Duration::from_millis(100);
+/// How long nobody else is ordered to take a checkpoint when one rank was.
+const ORDER_WAIT: Duration = Duration::from_secs(1);
+/// And when it has begun. A checkpoint that fails is not told of.
+const TAKING_WAIT: Duration = Duration::from_secs(60);
+/// How often the time until the next order doubles, of who does not follow.
+const DOUBLINGS_MAX: u32 = 6;
+/// The shortest time between two rounds.
+const ROUND_MIN: Duration = Duration::from_millis(1);
+
+/// What is to be said to a rank.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Request {
+    /// How is it?
+    Status(usize),
+    /// Take a checkpoint.
+    Checkpoint(usize),
+}
+
+/// What a rank has to do, as far as its launcher knows.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Duty {
+    #[default]
+    None,
+    /// It was told to take a checkpoint.
+    Ordered { at: Duration },
+    /// It has begun one.
+    Taking { at: Duration },
+}
+
+impl Duty {
+    /// When nobody waits for it any longer.
+    fn ends(self) -> Option<Duration> {
+        match self {
+            Self::None => None,
+            Self::Ordered { at } => Some(at + ORDER_WAIT),
+            Self::Taking { at } => Some(at + TAKING_WAIT),
+        }
+    }
+}
+
+/// A rank as it is known.
+#[derive(Clone, Debug, Default)]
+struct Seen {
+    /// It has not answered yet.
+    is_asked: bool,
+    /// Of this life.
+    figures: Option<StatusFigures>,
+    /// Of its last checkpoint, without its log.
+    state_bytes: u64,
+    /// When its last checkpoint was stable; of no life in particular.
+    since: Duration,
+    duty: Duty,
+    /// Orders in a row that came to nothing.
+    refusals: u32,
+    not_before: Duration,
+    /// Logs of others are full for it. LOG-3
+    is_wished: bool,
+    counts: CheckpointCounts,
+}
+
+/// Orders checkpoints; see the [module](self).
+#[derive(Debug)]
+pub struct Scheduler {
+    policy: Policy,
+    /// Between two rounds.
+    period: Duration,
+    next_round: Duration,
+    /// Since when answers are waited for.
+    asked_at: Option<Duration>,
+    /// Of the last step.
+    stepped_at: Duration,
+    ranks: Vec<Seen>,
+}
+
+impl Scheduler {
+    /// For so many ranks; `every` as in `--checkpoint-every`.
+    pub fn new(choice: Choice, every: Duration, ranks: usize) -> Self {
+        let period = match choice {
+            // All of them within that time.
+            Choice::Interval { .. } => every / ranks.max(1) as u32,
+            _ => every,
+        };
+        let period = period.max(ROUND_MIN);
+        Self {
+            policy: Policy::new(choice),
+            period,
+            next_round: period,
+            asked_at: None,
+            stepped_at: Duration::ZERO,
+            ranks: vec![Seen::default(); ranks],
+        }
+    }
+
+    /// Whether there is nothing to do, and will not be before somebody wishes for
+    /// something.
+    pub fn is_idle(&self) -> bool {
+        let is_idle = |seen: &Seen| !seen.is_wished && seen.duty == Duty::None;
+        self.policy.choice() == Choice::None && self.ranks.iter().all(is_idle)
+    }
+
+    /// A rank says how it is.
+    pub fn answered(&mut self, rank: usize, figures: StatusFigures) {
+        let seen = &mut self.ranks[rank];
+        seen.is_asked = false;
+        seen.figures = Some(figures);
+    }
+
+    /// How ranks were when they last said so, in this life.
+    pub fn figures(&self) -> impl Iterator<Item = &StatusFigures> {
+        self.ranks.iter().filter_map(|seen| seen.figures.as_ref())
+    }
+
+    /// What became of a job's checkpoints, by rank; empty where there was none.
+    pub fn counts(&self) -> Vec<CheckpointCounts> {
+        let counts = self.ranks.iter().map(|seen| seen.counts);
+        let is_none = |counts: CheckpointCounts| counts == CheckpointCounts::default();
+        match counts.clone().all(is_none) {
+            true => Vec::new(),
+            false => counts.collect(),
+        }
+    }
+
+    /// A rank has begun a checkpoint, ordered or not.
+    pub fn begun(&mut self, rank: usize, now: Duration) {
+        self.ranks[rank].duty = Duty::Taking { at: now };
+    }
+
+    /// A rank has a new stable checkpoint: its length, and how much of it is log.
+    pub fn stable(&mut self, rank: usize, (bytes, log_bytes): (u64, u64), now: Duration) {
+        let seen = &mut self.ranks[rank];
+        seen.duty = Duty::None;
+        seen.refusals = 0;
+        seen.not_before = Duration::ZERO;
+        seen.is_wished = false;
+        seen.since = now;
+        seen.state_bytes = bytes.saturating_sub(log_bytes);
+        seen.counts.stable += 1;
+        seen.counts.bytes += bytes;
+        if let Some(figures) = &mut seen.figures {
+            (figures.received_bytes, figures.sent_bytes) = (0, 0);
+        }
+    }
+
+    /// The log of some rank is filled by messages to this one. LOG-3
+    pub fn wish(&mut self, of: usize) {
+        if let Some(seen) = self.ranks.get_mut(of) {
+            seen.is_wished = true;
+        }
+    }
+
+    /// A life is over: it has heard nothing of what the next is asked.
+    pub fn died(&mut self, rank: usize) {
+        let seen = &mut self.ranks[rank];
+        seen.is_asked = false;
+        seen.figures = None;
+        seen.duty = Duty::None;
+        seen.refusals = 0;
+        seen.not_before = Duration::ZERO;
+    }
+
+    /// Asks all that run how they are, but those that have not answered yet.
+    pub fn ask_all(&mut self, runs: &[bool]) -> Vec<Request> {
+        let mut requests = Vec::new();
+        for (rank, seen) in self.ranks.iter_mut().enumerate() {
+            if runs[rank] && !seen.is_asked {
+                seen.is_asked = true;
+                requests.push(Request::Status(rank));
+            }
+        }
+        requests
+    }
+
+    /// What is to be said now. `runs`, by rank: it has joined, plays nothing again,
+    /// and has not left.
+    pub fn step(&mut self, now: Duration, runs: &[bool]) -> Vec<Request> {
+        self.stepped_at = now;
+        self.give_up(now);
+        let mut requests = self.order_wished(now, runs);
+        if self.policy.choice() == Choice::None {
+            return requests;
+        }
+        if self.asked_at.is_none() && now >= self.next_round && !self.is_under_way() {
+            self.asked_at = Some(now);
+            requests.extend(self.ask_all(runs));
+        }
+        if let Some(asked_at) = self.asked_at
+            && (self.all_have_answered(runs) || now >= asked_at + ANSWERS_WAIT)
+        {
+            self.asked_at = None;
+            self.next_round = now + self.period;
+            requests.extend(self.order_next(now, runs));
+        }
+        requests
+    }
+
+    /// When there is something to do, if nothing happens before; that may be over by
+    /// now.
+    pub fn next_due(&self) -> Option<Duration> {
+        let of_duties = self.ranks.iter().filter_map(|seen| seen.duty.ends());
+        let wished = self.ranks.iter().filter(|seen| seen.is_wished);
+        let of_wishes = wished.map(|seen| seen.not_before);
+        let of_round = match (self.policy.choice(), self.asked_at) {
+            (Choice::None, _) => None,
+            (_, Some(asked_at)) => Some(asked_at + ANSWERS_WAIT),
+            // Its end is heard of.
+            (_, None) if self.is_under_way() => None,
+            (_, None) => Some(self.next_round),
+        };
+        let times = of_duties.chain(of_wishes).chain(of_round);
+        // What was due at the last step waits for something that happens.
+        times.filter(|at| *at > self.stepped_at).min()
+    }
+
+    fn is_under_way(&self) -> bool {
+        self.ranks.iter().any(|seen| seen.duty != Duty::None)
+    }
+
+    fn all_have_answered(&self, runs: &[bool]) -> bool {
+        let mut ranks = self.ranks.iter().zip(runs);
+        ranks.all(|(seen, runs)| !(*runs && seen.is_asked))
+    }
+
+    /// Waits no longer for those that have had their time.
+    fn give_up(&mut self, now: Duration) {
+        for seen in &mut self.ranks {
+            if seen.duty.ends().is_some_and(|ends| now >= ends) {
+                seen.duty = Duty::None;
+                seen.not_before = now + ORDER_WAIT * (1 << seen.refusals.min(DOUBLINGS_MAX));
+                seen.refusals += 1;
+            }
+        }
+    }
+
+    fn order_wished(&mut self, now: Duration, runs: &[bool]) -> Vec<Request> {
+        let may = |(rank, seen): (usize, &Seen)| {
+            let may = seen.is_wished && runs[rank] && seen.may_be_ordered(now);
+            may.then_some(rank)
+        };
+        let wished: Vec<usize> = self.ranks.iter().enumerate().filter_map(may).collect();
+        let order = |rank| self.order(rank, now);
+        wished.into_iter().map(order).collect()
+    }
+
+    fn order_next(&mut self, now: Duration, runs: &[bool]) -> Option<Request> {
+        let ranks = self.ranks.iter().zip(runs).enumerate();
+        let statuses: Vec<RankStatus> = ranks
+            .map(|(rank, (seen, runs))| seen.status(rank, *runs, now))
+            .collect();
+        let chosen = self.policy.next(milliseconds(now), &statuses)?;
+        Some(self.order(chosen.index(), now))
+    }
+
+    fn order(&mut self, rank: usize, now: Duration) -> Request {
+        let seen = &mut self.ranks[rank];
+        seen.duty = Duty::Ordered { at: now };
+        seen.counts.orders += 1;
+        Request::Checkpoint(rank)
+    }
+}
+
+impl Seen {
+    fn may_be_ordered(&self, now: Duration) -> bool {
+        self.duty == Duty::None && now >= self.not_before
+    }
+
+    fn status(&self, rank: usize, runs: bool, now: Duration) -> RankStatus {
+        let figures = self.figures.clone().unwrap_or_default();
+        RankStatus {
+            rank: Rank(rank as u32),
+            received_bytes: figures.received_bytes,
+            sent_bytes: figures.sent_bytes,
+            log_bytes: figures.log_bytes.saturating_add(figures.disk_bytes),
+            state_bytes: self.state_bytes,
+            since: milliseconds(self.since),
+            is_ready: runs && figures.heeds_requests && self.may_be_ordered(now),
+        }
+    }
+}
+
+fn milliseconds(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests;

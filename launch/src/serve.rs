@@ -1,0 +1,313 @@
+//! The launcher's loop: poll(2), then one step for each thing that is ready.
+
+use super::ending::Phase;
+use super::held::HELD_BYTES_MAX;
+use super::lives::Lives;
+use super::progress::Progress;
+use super::restarting::Sequel;
+use super::sink::{Sink, Stream};
+use super::start::Place;
+use super::verdict::End;
+use super::{Job, Outcome, signals};
+use refrain_job::JobError;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
+use rustix::process::Signal;
+use signal_hook::consts::SIGTSTP;
+use std::time::{Duration, Instant};
+
+/// Between two looks whether held output may go.
+const HELD_LOOK: Duration = Duration::from_millis(1);
+
+/// How long agents may take to be told that ranks are to stop.
+const STOP_MAX: Duration = Duration::from_secs(1);
+
+/// What a polled descriptor belongs to.
+#[derive(Clone, Copy, Debug)]
+enum Source {
+    Signals,
+    Control { rank: usize },
+    Output { rank: usize, index: usize },
+    End { rank: usize },
+    LoggerEnd { logger: usize },
+    Agent { host: usize },
+    AgentEnd { host: usize },
+    Sink,
+}
+
+pub fn serve(job: &mut Job, timeout: Duration) -> Result<Option<Outcome>, JobError> {
+    let deadline = Instant::now().checked_add(timeout);
+    loop {
+        if let Phase::Over { outcome } = &job.phase {
+            let mut outcome = outcome.clone();
+            outcome.statistics = std::mem::take(&mut job.statistics);
+            outcome.recoveries = job.recoveries.take_all();
+            outcome.checkpoints = job.schedule.scheduler.counts();
+            return Ok(Some(outcome));
+        }
+        let has_lost = job.flush_hosts();
+        let wake_at = deadline
+            .into_iter()
+            .chain((has_lost || job.can_take_relayed()).then(Instant::now))
+            .chain(job.phase.deadline())
+            .chain(job.look_at_held())
+            .chain(
+                job.progress
+                    .as_ref()
+                    .map(Progress::next)
+                    // Behind output it is drawn when that is written.
+                    .filter(|_| job.is_running() && job.out.is_empty() && job.err.is_empty()),
+            )
+            .chain(job.next_start())
+            .chain(job.faults.next_due().filter(|_| job.is_running()))
+            .chain(job.schedule.next_due().filter(|_| job.is_running()))
+            .min();
+        let ready = job.poll(wake_at)?;
+        job.step(&ready);
+        let is_over = matches!(job.phase, Phase::Over { .. });
+        if !is_over && deadline.is_some_and(|deadline| Instant::now() >= deadline) {
+            return Ok(None);
+        }
+    }
+}
+
+/// The launcher's stream that a rank's goes to.
+pub fn sink_of<'a>(out: &'a mut Sink, err: &'a mut Sink, stream: Stream) -> &'a mut Sink {
+    match stream {
+        Stream::Out => out,
+        Stream::Err => err,
+    }
+}
+
+impl Job {
+    /// Blocks until something is ready or the time has come.
+    fn poll(&self, wake_at: Option<Instant>) -> Result<Vec<Source>, JobError> {
+        let (mut polled, sources) = self.interests();
+        let timeout = wake_at.map(|at| at.saturating_duration_since(Instant::now()));
+        // Longer than the system can count is as good as for ever.
+        let timeout = timeout.and_then(|timeout| Timespec::try_from(timeout).ok());
+        match poll(&mut polled, timeout.as_ref()) {
+            Ok(_) | Err(Errno::INTR) => {}
+            Err(error) => {
+                let attempted = "waiting for the ranks of the job".into();
+                return Err(JobError::Control {
+                    attempted,
+                    error: error.into(),
+                });
+            }
+        }
+        let is_ready = |polled: &PollFd<'_>| !polled.revents().is_empty();
+        Ok(polled
+            .iter()
+            .zip(sources)
+            .filter(|(polled, _)| is_ready(polled))
+            .map(|(_, source)| source)
+            .collect())
+    }
+
+    fn interests(&self) -> (Vec<PollFd<'_>>, Vec<Source>) {
+        let mut polled = Vec::with_capacity(4 * self.ranks.len() + 3);
+        let mut sources = Vec::with_capacity(polled.capacity());
+        let mut add = |descriptor, events, source| {
+            polled.push(PollFd::from_borrowed_fd(descriptor, events));
+            sources.push(source);
+        };
+        if let Some(signals) = &self.signals {
+            add(signals.descriptor(), PollFlags::IN, Source::Signals);
+        }
+        for sink in [&self.out, &self.err] {
+            if !sink.is_empty() {
+                add(sink.descriptor(), PollFlags::OUT, Source::Sink);
+            }
+        }
+        for (logger, descriptor) in self.loggers.ends() {
+            add(descriptor, PollFlags::IN, Source::LoggerEnd { logger });
+        }
+        if let Place::There(hosts) = &self.place {
+            for (host, is_end, descriptor, events) in hosts.interests() {
+                let source = match is_end {
+                    true => Source::AgentEnd { host },
+                    false => Source::Agent { host },
+                };
+                add(descriptor, events, source);
+            }
+        }
+        for (rank, process) in self.ranks.iter().enumerate() {
+            if let Some((descriptor, events)) = process.link.interest() {
+                add(descriptor, events, Source::Control { rank });
+            }
+            for (index, output) in process.outputs.iter().enumerate() {
+                let sink = if output.stream == Stream::Out {
+                    &self.out
+                } else {
+                    &self.err
+                };
+                if let Some(pipe) = output.pipe().filter(|_| !sink.is_full()) {
+                    add(pipe, PollFlags::IN, Source::Output { rank, index });
+                }
+            }
+            if let Some((descriptor, events)) = process.end_descriptor() {
+                add(descriptor, events, Source::End { rank });
+            }
+        }
+        (polled, sources)
+    }
+
+    /// Does what is ready, then what follows from it.
+    fn step(&mut self, ready: &[Source]) {
+        let mut ended = Vec::new();
+        for source in ready {
+            match *source {
+                Source::Signals => self.take_signals(),
+                Source::Control { rank } => {
+                    self.ranks[rank].link.flush();
+                    self.hear(rank);
+                }
+                Source::Output { rank, index } => {
+                    let process = &mut self.ranks[rank];
+                    let output = &mut process.outputs[index];
+                    let sink = sink_of(&mut self.out, &mut self.err, output.stream);
+                    output.read(process.gate.as_ref(), sink.buffer());
+                }
+                Source::End { rank } => ended.extend(self.take_end(rank).map(|end| (rank, end))),
+                Source::LoggerEnd { logger } => match self.loggers.ended(logger) {
+                    Ok(line) => self.say(line),
+                    Err(failure) => self.fail(1, failure),
+                },
+                Source::Agent { host } => self.hear_agent(host),
+                Source::AgentEnd { host } => self.agent_ended(host),
+                // Written below, with what has just come.
+                Source::Sink => {}
+            }
+        }
+        self.take_relayed();
+        for rank in self.told_ends() {
+            ended.extend(self.take_end(rank).map(|end| (rank, end)));
+        }
+        self.release_output();
+        self.follow(&ended);
+        if self.is_running() {
+            self.start_awaited();
+            self.judge_waiting();
+        }
+        let awaits = self.lives.iter().any(Lives::is_awaited);
+        let have_ended = self.ranks.iter().all(|rank| rank.end.is_some());
+        if !self.ranks.is_empty() && have_ended && !awaits {
+            self.conclude();
+        }
+        self.keep_time();
+        if self.is_running() {
+            self.inject_faults();
+            self.order_checkpoints();
+        }
+        self.write_output();
+        self.draw_progress();
+    }
+
+    /// Ranks that were found ended together: those that can be are started again,
+    /// unless another end ends the job.
+    fn follow(&mut self, ended: &[(usize, End)]) {
+        let (mut again, mut judged) = (Vec::new(), Vec::new());
+        for (rank, end) in ended {
+            match self.sequel(*rank, *end) {
+                Sequel::Again if self.is_running() => again.push((*rank, *end)),
+                Sequel::Again => judged.push((*rank, *end, None)),
+                Sequel::Noted(why) => self.note_late(*rank, *end, &why),
+                Sequel::Judged(why) => judged.push((*rank, *end, why)),
+            }
+        }
+        self.judge(&judged);
+        for (rank, end) in again {
+            if self.is_running() {
+                self.start_again(rank, end);
+            }
+        }
+    }
+
+    /// Whether a rank has ended; what it said before its end is heard first.
+    fn take_end(&mut self, rank: usize) -> Option<End> {
+        let end = self.ranks[rank].look()?;
+        self.hear(rank);
+        Some(end)
+    }
+
+    /// Passes on what signals were caught.
+    pub(super) fn take_signals(&mut self) {
+        for number in self
+            .signals
+            .as_mut()
+            .map(|signals| signals.take())
+            .unwrap_or_default()
+        {
+            if signals::ends_job(number) {
+                self.end_by_signal(number);
+                continue;
+            }
+            if let Some(signal) = Signal::from_named_raw(number) {
+                self.ranks.iter().for_each(|rank| rank.signal(signal));
+            }
+            self.faults.forgive();
+            if number == SIGTSTP {
+                // Agents hear of it only as long as this process runs.
+                self.flush_hosts_until(Instant::now() + STOP_MAX);
+                // Stops this process; goes on behind it when it is continued.
+                let _ = signal_hook::low_level::emulate_default_handler(SIGTSTP);
+            }
+        }
+    }
+
+    /// Hands on the output whose events have become stable. GATE-1
+    fn release_output(&mut self) {
+        let mut too_much = None;
+        let mut different = Vec::new();
+        for (rank, process) in self.ranks.iter_mut().enumerate() {
+            for output in &mut process.outputs {
+                let sink = sink_of(&mut self.out, &mut self.err, output.stream);
+                if let Some(gate) = &process.gate {
+                    output.release(gate, sink.buffer());
+                }
+                if let Some(what) = output.too_long_without() {
+                    too_much = Some((rank, what));
+                }
+                if output.take_difference() {
+                    different.push(rank);
+                }
+            }
+        }
+        for rank in different {
+            self.say(Some(format!(
+                "rank {rank} printed other output than before its death: use --gate-output, and print no times and random numbers"
+            )));
+        }
+        if let Some((rank, what)) = too_much {
+            let most = HELD_BYTES_MAX >> 20;
+            let failure = format!("rank {rank} printed more than {most} MiB without {what}");
+            self.fail(1, failure);
+        }
+    }
+
+    /// When output that is held back has to be looked at again: nobody says when
+    /// its events are stable.
+    fn look_at_held(&self) -> Option<Instant> {
+        let mut outputs = self.ranks.iter().flat_map(|rank| &rank.outputs);
+        outputs
+            .any(|output| output.is_held())
+            .then(|| Instant::now() + HELD_LOOK)
+    }
+
+    fn write_output(&mut self) {
+        self.hide_progress();
+        let (out, err) = (self.out.flush(), self.err.flush());
+        if let Some(lost) = out.and(err).err() {
+            self.output_closed(lost);
+        }
+        if let Phase::Flushing { outcome, .. } = &self.phase
+            && self.out.is_empty()
+            && self.err.is_empty()
+        {
+            self.phase = Phase::Over {
+                outcome: outcome.clone(),
+            };
+        }
+    }
+}

@@ -1,0 +1,160 @@
+//! How a process ended, and what that means for the job. Pure.
+
+use super::recoveries::Cause;
+use serde::{Deserialize, Serialize};
+use signal_hook::consts::{
+    SIGABRT, SIGBUS, SIGFPE, SIGILL, SIGKILL, SIGPIPE, SIGSEGV, SIGXCPU, SIGXFSZ,
+};
+
+/// How a process ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum End {
+    /// With this exit status.
+    Exited(i32),
+    /// By this signal.
+    Killed(i32),
+}
+
+/// How far a rank had come in the control protocol.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Membership {
+    /// It has not said hello: it may be a program that knows nothing of us.
+    Stranger,
+    /// It has said hello.
+    Member,
+    /// It has left in order.
+    Left,
+}
+
+/// Exit status of the launcher for a job that was ended by `signal`.
+pub fn signal_status(signal: i32) -> i32 {
+    128 + signal
+}
+
+/// The name of a signal, or its number.
+pub fn signal_name(signal: i32) -> String {
+    match signal_hook::low_level::signal_name(signal) {
+        Some(name) => name.to_owned(),
+        None => format!("signal {signal}"),
+    }
+}
+
+/// A rank's end that ends the job.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Verdict {
+    /// For the launcher's own exit.
+    pub status: i32,
+    /// Which rank, what happened, what to do.
+    pub failure: String,
+    /// Among ends seen at the same moment the highest is the likely cause.
+    pub weight: u8,
+}
+
+/// Judges the end of `rank`; `None`: nothing is wrong with it. `cause`: what the
+/// launcher knows of the signal.
+pub fn judge(rank: usize, end: End, membership: Membership, cause: Cause) -> Option<Verdict> {
+    let (status, weight, what) = match end {
+        End::Killed(signal) => (signal_status(signal), 3, killed(signal, cause)),
+        End::Exited(0) if membership == Membership::Member => (
+            1,
+            1,
+            "exited with status 0 without leaving the job: a program has to call World::finalize before it ends".into(),
+        ),
+        End::Exited(0) => return None,
+        End::Exited(status) => (status, 2, format!("exited with status {status}: see its output")),
+    };
+    Some(Verdict {
+        status,
+        failure: format!("rank {rank} {what}"),
+        weight,
+    })
+}
+
+fn killed(signal: i32, cause: Cause) -> String {
+    let advice = match signal {
+        _ if cause != Cause::Unknown => cause.by(),
+        // The kernel does not say which process has sent it.
+        SIGKILL => "by another process, or by the kernel for lack of memory: see dmesg",
+        SIGSEGV | SIGILL | SIGFPE => {
+            "it crashed: allow core dumps (ulimit -c unlimited) and look at it with a debugger"
+        }
+        SIGBUS => {
+            "often shared memory without space left: see df /dev/shm and the memory limit of the container"
+        }
+        SIGABRT => "it gave up: see its output",
+        SIGPIPE => "it wrote to a pipe or socket without a reader",
+        SIGXFSZ => "it wrote a file beyond the limit for files: raise it with ulimit -f",
+        SIGXCPU => "it used more processor time than it may: raise the limit with ulimit -t",
+        _ => "by another process, or by itself",
+    };
+    format!("was killed by {} ({advice})", signal_name(signal))
+}
+
+/// What a rank's end is called in a sentence about those who wait for it.
+pub fn describe(end: End, membership: Membership) -> String {
+    let how = match end {
+        End::Exited(status) => format!("exited with status {status}"),
+        End::Killed(signal) => format!("was killed by {}", signal_name(signal)),
+    };
+    match membership {
+        Membership::Stranger => {
+            format!("{how} before it joined the job (does it call World::init?)")
+        }
+        Membership::Member => how,
+        Membership::Left => "has left the job".into(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_good_end_is_no_failure() {
+        let judged = |membership| judge(0, End::Exited(0), membership, Cause::Unknown);
+        assert_eq!(judged(Membership::Stranger), None);
+        assert_eq!(judged(Membership::Left), None);
+    }
+
+    #[test]
+    fn every_other_end_names_rank_and_status() {
+        for (end, membership, status, text) in [
+            (End::Exited(0), Membership::Member, 1, "finalize"),
+            (End::Exited(7), Membership::Left, 7, "status 7"),
+            (End::Exited(255), Membership::Stranger, 255, "status 255"),
+            (End::Killed(SIGKILL), Membership::Member, 137, "SIGKILL"),
+            (End::Killed(SIGSEGV), Membership::Stranger, 139, "SIGSEGV"),
+            (End::Killed(40), Membership::Stranger, 168, "signal 40"),
+        ] {
+            let verdict = judge(12, end, membership, Cause::Unknown).unwrap();
+            assert_eq!(verdict.status, status);
+            assert!(
+                verdict.failure.contains("rank 12") && verdict.failure.contains(text),
+                "{verdict:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn the_cause_of_a_kill_is_told_as_far_as_it_is_known() {
+        let failure = |signal, cause| {
+            let verdict = judge(3, End::Killed(signal), Membership::Member, cause);
+            verdict.unwrap().failure
+        };
+        assert_eq!(
+            failure(SIGKILL, Cause::KillRandom),
+            "rank 3 was killed by SIGKILL (by --kill-random)"
+        );
+        assert!(failure(SIGKILL, Cause::Unknown).contains("another process"));
+        assert!(failure(SIGXFSZ, Cause::Unknown).contains("ulimit -f"));
+    }
+
+    #[test]
+    fn a_kill_weighs_more_than_what_it_makes_others_do() {
+        let weight = |end, membership| judge(0, end, membership, Cause::Unknown).unwrap().weight;
+        let killed = weight(End::Killed(SIGKILL), Membership::Member);
+        let failed = weight(End::Exited(1), Membership::Member);
+        let silent = weight(End::Exited(0), Membership::Member);
+        assert!(killed > failed && failed > silent);
+    }
+}

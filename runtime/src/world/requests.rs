@@ -1,0 +1,375 @@
+//! Requests by handle: for layers above that keep requests and buffers beyond a
+//! call, such as collectives and libraries for other languages.
+//!
+//! Buffers are given by pointer: who makes a [`SendBuffer`] or [`ReceiveBuffer`]
+//! promises that the memory stays until the request has ended. The calls on several
+//! requests write what has ended into the caller's memory, and allocate nothing. A
+//! receive whose message was too long has [`Ended::truncated_to`] set; the others of
+//! the call are not affected by it.
+
+use super::request::{Chosen, Ended, Entry, Key, Request, Template};
+use super::{Message, ReceiveBuffer, SendBuffer, SendTo, Source, Status, World};
+use crate::Error;
+use refrain_rank::calls;
+use refrain_transport::engine::Outcome;
+
+/// A [`Message`] that is kept in the world. Null once it was taken.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(transparent)]
+pub struct MessageHandle(Key);
+
+impl World {
+    /// Begins a send. It ends when `data` may be changed again; a synchronous one
+    /// when the receiver has matched it.
+    ///
+    /// # Errors
+    /// As [`World::send`].
+    #[inline]
+    pub fn start_send(&mut self, data: SendBuffer, to: SendTo) -> Result<Request, Error> {
+        self.check(to.rank, to.context)?;
+        let handle = calls::post_send(&mut self.engine, data, to)?;
+        Ok(Request(self.requests.insert(Entry::once(handle))))
+    }
+
+    /// Begins a receive.
+    ///
+    /// # Errors
+    /// For a rank that does not exist.
+    #[inline]
+    pub fn start_receive(&mut self, room: ReceiveBuffer, from: Source) -> Result<Request, Error> {
+        let pattern = self.pattern(from)?;
+        let handle = calls::post_receive(&mut self.engine, room, pattern);
+        Ok(Request(self.requests.insert(Entry::once(handle))))
+    }
+
+    /// Begins the receive of a message that a matched probe took.
+    pub fn start_matched_receive(&mut self, room: ReceiveBuffer, message: Message) -> Request {
+        let handle = calls::post_matched(&mut self.engine, room, message.matched);
+        Request(self.requests.insert(Entry::once(handle)))
+    }
+
+    /// Prepares a send that can be started again and again. `data` is lent until the
+    /// request is [freed](World::free).
+    ///
+    /// # Errors
+    /// For a rank that does not exist.
+    pub fn prepare_send(&mut self, data: SendBuffer, to: SendTo) -> Result<Request, Error> {
+        self.check(to.rank, to.context)?;
+        let template = Template::Send { data, to };
+        Ok(Request(self.requests.insert(Entry::persistent(template))))
+    }
+
+    /// Prepares a receive that can be started again and again. `room` is lent until
+    /// the request is [freed](World::free).
+    ///
+    /// # Errors
+    /// For a rank that does not exist.
+    pub fn prepare_receive(&mut self, room: ReceiveBuffer, from: Source) -> Result<Request, Error> {
+        let from = self.pattern(from)?;
+        let template = Template::Receive { room, from };
+        Ok(Request(self.requests.insert(Entry::persistent(template))))
+    }
+
+    /// Starts a persistent request.
+    ///
+    /// # Errors
+    /// When the request is not persistent, or still active; as [`World::send`].
+    #[expect(unsafe_code, reason = "lends the buffer of a send once more")]
+    pub fn start(&mut self, request: Request) -> Result<(), Error> {
+        let refused = |why: &str| Err(Error::Argument(format!("start: {why}")));
+        let entry = self.requests.get(request.0);
+        let Some((entry, template)) = entry.and_then(|it| Some((it, it.template.as_deref()?)))
+        else {
+            return refused("the request is not persistent, or was freed");
+        };
+        if !entry.handle.is_null() {
+            return refused("the persistent request is still active: wait for it first");
+        }
+        super::forked::check()?;
+        let handle = match template {
+            Template::Send { data, to } => {
+                // SAFETY: lent until the request is freed.
+                let data = unsafe { data.again() };
+                calls::post_send(&mut self.engine, data, *to)?
+            }
+            Template::Receive { room, from } => {
+                calls::post_receive(&mut self.engine, room.clone(), *from)
+            }
+        };
+        if let Some(entry) = self.requests.get_mut(request.0) {
+            entry.handle = handle;
+        }
+        Ok(())
+    }
+
+    /// Cancels a receive, unless it has matched already. It still must be
+    /// waited for; its status tells what came of it. Of a send, or of a null
+    /// request, it does nothing. One operation of the rank's clock in any case.
+    ///
+    /// # Errors
+    /// [`Error::Request`].
+    pub fn cancel(&mut self, request: Request) -> Result<(), Error> {
+        let handle = self.requests.operation(request)?;
+        calls::cancel(&mut self.engine, &handle);
+        Ok(())
+    }
+
+    /// Gives a request up, active or not, and its buffer back: a receive is
+    /// cancelled, what it would get is dropped; a send goes on from a copy.
+    ///
+    /// # Errors
+    /// [`Error::Request`].
+    pub fn free(&mut self, request: &mut Request) -> Result<(), Error> {
+        let handle = self.requests.operation(*request)?;
+        if let Some(id) = handle.id() {
+            self.engine.detach(id);
+        }
+        self.requests.remove(request.0);
+        *request = Request::NULL;
+        Ok(())
+    }
+
+    /// Whether there is something to wait for: not for null requests, nor for
+    /// persistent ones that are inactive.
+    #[inline]
+    pub fn is_active(&self, request: Request) -> bool {
+        self.requests.is_active(request)
+    }
+
+    /// Requests that are neither null nor freed.
+    pub fn request_count(&self) -> usize {
+        self.requests.count()
+    }
+
+    /// Waits for one request. A null or inactive one has ended.
+    ///
+    /// # Errors
+    /// [`Error::Request`]; else as [`World::send`].
+    #[inline]
+    pub fn wait(&mut self, request: &mut Request) -> Result<Ended, Error> {
+        let mut handle = self.requests.operation(*request)?;
+        self.engine.tick();
+        if handle.is_null() {
+            return Ok(self.empty(0));
+        }
+        let outcome = self.block_until(|world| calls::try_wait(&mut world.engine, &mut handle))?;
+        self.requests.end(request);
+        Ok(Ended::new(0, outcome))
+    }
+
+    /// Asks whether one request has ended. A null or inactive one has. An event, of
+    /// sends as of receives, but for those.
+    ///
+    /// # Errors
+    /// As [`World::wait`].
+    pub fn test(&mut self, request: &mut Request) -> Result<Option<Ended>, Error> {
+        let mut handle = self.requests.operation(*request)?;
+        let clock = self.engine.tick();
+        if handle.is_null() {
+            return Ok(Some(self.empty(0)));
+        }
+        self.make_progress()?;
+        let answer = |world: &mut Self| calls::test(&mut world.engine, clock, &mut handle);
+        let Some(outcome) = self.until_told(answer)? else {
+            self.found_nothing(clock)?;
+            return Ok(None);
+        };
+        self.requests.end(request);
+        Ok(Some(Ended::new(0, outcome)))
+    }
+
+    /// Waits for one of several requests. `None` when none is active.
+    ///
+    /// # Errors
+    /// As [`World::wait`].
+    #[inline]
+    pub fn wait_any(&mut self, requests: &mut [Request]) -> Result<Option<Ended>, Error> {
+        self.requests.check(requests)?;
+        let clock = self.engine.tick();
+        if self.are_inactive(requests) {
+            return Ok(None);
+        }
+        let (index, outcome) = self.block_until(|world| {
+            let table = &mut world.requests;
+            calls::try_any(&mut world.engine, clock, &mut Chosen { table, requests })
+        })?;
+        Ok(Some(Ended::new(index, outcome)))
+    }
+
+    /// Asks whether one of several requests has ended. `None` when none has, or none
+    /// is active.
+    ///
+    /// # Errors
+    /// As [`World::wait`].
+    pub fn test_any(&mut self, requests: &mut [Request]) -> Result<Option<Ended>, Error> {
+        self.requests.check(requests)?;
+        let clock = self.engine.tick();
+        if self.are_inactive(requests) {
+            return Ok(None);
+        }
+        self.make_progress()?;
+        let told = self.until_told(|world| {
+            let table = &mut world.requests;
+            calls::test_any(&mut world.engine, clock, &mut Chosen { table, requests })
+        })?;
+        let Some((index, outcome)) = told else {
+            self.found_nothing(clock)?;
+            return Ok(None);
+        };
+        Ok(Some(Ended::new(index, outcome)))
+    }
+
+    /// Waits until at least one request has ended, and writes all that have into
+    /// `ended`; returns how many. 0 only when none is active.
+    ///
+    /// # Errors
+    /// [`Error::Argument`] when `ended` has less room than there are requests; as
+    /// [`World::wait`].
+    pub fn wait_some(
+        &mut self,
+        requests: &mut [Request],
+        ended: &mut [Ended],
+    ) -> Result<usize, Error> {
+        self.check_several(requests, ended)?;
+        let clock = self.engine.tick();
+        if self.are_inactive(requests) {
+            return Ok(0);
+        }
+        self.block_until(|world| {
+            let table = &mut world.requests;
+            let mut chosen = Chosen { table, requests };
+            calls::try_some(&mut world.engine, clock, &mut chosen, appending(ended))
+        })
+    }
+
+    /// Takes all requests that have ended, perhaps none. Else as
+    /// [`World::wait_some`].
+    ///
+    /// # Errors
+    /// As [`World::wait_some`].
+    pub fn test_some(
+        &mut self,
+        requests: &mut [Request],
+        ended: &mut [Ended],
+    ) -> Result<usize, Error> {
+        self.check_several(requests, ended)?;
+        let clock = self.engine.tick();
+        if self.are_inactive(requests) {
+            return Ok(0);
+        }
+        self.make_progress()?;
+        let told = self.until_told(|world| {
+            let table = &mut world.requests;
+            let mut chosen = Chosen { table, requests };
+            calls::test_some(&mut world.engine, clock, &mut chosen, appending(ended))
+        })?;
+        if told.is_none() {
+            self.found_nothing(clock)?;
+        }
+        Ok(told.unwrap_or(0))
+    }
+
+    /// Waits for all requests, and writes how they ended into `ended`, in their
+    /// order. Of null and inactive ones the status is empty.
+    ///
+    /// # Errors
+    /// As [`World::wait_some`].
+    pub fn wait_all(&mut self, requests: &mut [Request], ended: &mut [Ended]) -> Result<(), Error> {
+        self.check_several(requests, ended)?;
+        self.engine.tick();
+        self.empty_all(requests, ended);
+        self.block_until(|world| {
+            let table = &mut world.requests;
+            let mut chosen = Chosen { table, requests };
+            calls::try_all(&mut world.engine, &mut chosen, by_index(ended))
+        })
+    }
+
+    /// Asks whether all requests have ended; takes all of them or none. Else as
+    /// [`World::wait_all`].
+    ///
+    /// # Errors
+    /// As [`World::wait_some`].
+    pub fn test_all(
+        &mut self,
+        requests: &mut [Request],
+        ended: &mut [Ended],
+    ) -> Result<bool, Error> {
+        self.check_several(requests, ended)?;
+        let clock = self.engine.tick();
+        self.make_progress()?;
+        self.empty_all(requests, ended);
+        let told = self.until_told(|world| {
+            let table = &mut world.requests;
+            let mut chosen = Chosen { table, requests };
+            calls::test_all(&mut world.engine, clock, &mut chosen, by_index(ended))
+        })?;
+        if told.is_none() {
+            self.found_nothing(clock)?;
+        }
+        Ok(told.is_some())
+    }
+
+    /// Keeps a message that a matched probe took.
+    pub fn keep(&mut self, message: Message) -> MessageHandle {
+        MessageHandle(self.messages.insert(message))
+    }
+
+    /// Takes a message that is kept. `None`: it was taken already.
+    pub fn take(&mut self, handle: MessageHandle) -> Option<Message> {
+        self.messages.remove(handle.0)
+    }
+
+    /// Messages that are kept.
+    pub fn message_count(&self) -> usize {
+        self.messages.count()
+    }
+
+    #[inline]
+    fn are_inactive(&self, requests: &[Request]) -> bool {
+        let mut requests = requests.iter();
+        requests.all(|request| !self.requests.is_active(*request))
+    }
+
+    fn check_several(&mut self, requests: &[Request], ended: &[Ended]) -> Result<(), Error> {
+        if ended.len() < requests.len() {
+            return Err(Error::Argument(format!(
+                "{} requests need as many places for their statuses: there are {}",
+                requests.len(),
+                ended.len()
+            )));
+        }
+        self.requests.check(requests)
+    }
+
+    fn empty_all(&self, requests: &[Request], ended: &mut [Ended]) {
+        for (index, ended) in ended.iter_mut().enumerate().take(requests.len()) {
+            *ended = self.empty(index);
+        }
+    }
+
+    /// The end of a request that stands for nothing.
+    fn empty(&self, index: usize) -> Ended {
+        Ended {
+            index,
+            status: Status {
+                source: self.rank,
+                ..Status::default()
+            },
+            truncated_to: None,
+        }
+    }
+}
+
+fn appending(ended: &mut [Ended]) -> impl FnMut(usize, Outcome) {
+    let mut places = ended.iter_mut();
+    move |index, outcome| {
+        if let Some(place) = places.next() {
+            *place = Ended::new(index, outcome);
+        }
+    }
+}
+
+fn by_index(ended: &mut [Ended]) -> impl FnMut(usize, Outcome) {
+    |index, outcome| ended[index] = Ended::new(index, outcome)
+}
