@@ -1,7 +1,7 @@
 //! What a process does to the world, one effect after the other, and its death
 //! before or after any of them.
 //!
-//! Whoever has an effect for a process asks its [`Mortal`]. When the process
+//! Each effect of a process goes through its [`Mortal`]. When the process
 //! dies in the middle of a call of the real code, that call runs on to its end,
 //! but nothing that it does has an effect any more: it is as if the process had
 //! stopped there.

@@ -69,9 +69,9 @@ pub enum Planted {
     VoidForgotten,
     /// A later life does not know which receives were taken back.
     CancelForgotten,
-    /// Nobody is asked whether a synchronous send that is not sent again is
+    /// The receiver is not asked whether a synchronous send that is not sent again is
     /// matched.
-    NobodyAsked,
+    MatchNotAsked,
     /// A later life logs the bytes that its program makes now, where receivers have got
     /// others. REC-8
     FirstBytesForgotten,
@@ -176,7 +176,7 @@ impl Planted {
         known(Planted::SuppressionLeftOut, "suppression-left-out", 50),
         known(Planted::VoidForgotten, "void-forgotten", 200),
         known(Planted::CancelForgotten, "cancel-forgotten", 100),
-        known(Planted::NobodyAsked, "nobody-asked", 200),
+        known(Planted::MatchNotAsked, "match-not-asked", 200),
         known(Planted::FirstBytesForgotten, "first-bytes-forgotten", 100),
         known(Planted::LossUnnoticed, "loss-unnoticed", 200),
     ];
@@ -186,7 +186,7 @@ impl Planted {
         (Self::RestartTooFar, "pair"),
         (Self::VoidForgotten, "pair"),
         (Self::FenceLeaks, "pair"),
-        (Self::NobodyAsked, "pair"),
+        (Self::MatchNotAsked, "pair"),
         (Self::UpWithoutDown, "order"),
         (Self::StaleDown, "order"),
         (Self::RestartFromStart, "freed"),

@@ -165,7 +165,7 @@ fn for_messages(plan: &mut Plan, change: impl Fn(&mut MessagePlan)) {
         .for_each(change);
 }
 
-/// Those behind it move up; what it did its heir does, or nobody.
+/// Ranks behind it move up; its heir, if there is one, does what it did.
 fn without_rank(plan: &mut Plan, gone: Rank, heir: Option<Rank>) {
     let new_name = |rank: Rank| {
         let rank = if rank == gone { heir? } else { rank };

@@ -4,7 +4,7 @@
 use refrain_sim::explorer::Exploration;
 use refrain_sim::model::{Bug, Joining, Reading, Size, run};
 
-/// So many states at least: fewer would mean that faults do not happen.
+/// At least `states_min` states: fewer mean that faults do not happen.
 fn holds(name: &str, states_min: u64) -> Exploration {
     let size = Size::named(name).expect("a name of the list");
     let found = run(&size);

@@ -5,7 +5,7 @@ use refrain_sim::plan::Operation;
 use refrain_sim::planted::Planted;
 use refrain_sim::world::explored::{Size, run};
 
-/// So many states at least: fewer would mean that deaths do not happen.
+/// At least `states_min` states: fewer mean that deaths do not happen.
 fn holds(name: &str, size: &Size, states_min: u64) {
     let found = run(size);
     assert_eq!(found.counterexample, None, "{name}: {found}");

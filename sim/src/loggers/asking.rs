@@ -63,7 +63,7 @@ impl Fetching {
         }
     }
 
-    /// Nobody waits for it any more, or it has asked all.
+    /// The logger does not wait for it any more, or it has asked all.
     pub(super) fn is_over(&self) -> bool {
         let is_alone = Rc::strong_count(&self.state) == 1;
         self.spark.is_out() || is_alone || self.state.borrow().is_over

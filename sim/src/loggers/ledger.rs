@@ -34,7 +34,7 @@ struct Holder {
     held: HashSet<BatchId>,
     /// In its ring, which goes when all that counts in it is in the files.
     in_ring: HashSet<BatchId>,
-    /// So many batches of the row, the first, are among them.
+    /// Number of batches of the row, from the first on, that are among them.
     whole: usize,
 }
 
@@ -48,7 +48,7 @@ struct RankLedger {
     /// What has at most this clock need not be held any more.
     trimmed: Clock,
     holders: Vec<Holder>,
-    /// So many, the first, were held by a quorum once.
+    /// Number of batches, from the first on, that a quorum held once.
     reached: usize,
 }
 
@@ -242,7 +242,7 @@ impl Ledger {
         });
     }
 
-    /// Nobody asks for what has at most this clock any more. GC-1
+    /// No restart asks for what has at most this clock any more. GC-1
     pub(super) fn trimmed(&self, rank: Rank, clock: Clock) {
         self.change(rank, |ledger| ledger.trimmed = ledger.trimmed.max(clock));
     }

@@ -214,7 +214,7 @@ impl Logger {
             self.rings.borrow_mut().clear();
         }
         self.begin();
-        // What nobody has synced since the loss is not counted.
+        // What was not synced before the loss is not counted.
         if lost_power || self.service.is_some() {
             self.count_again(lost_power);
         }
@@ -469,7 +469,7 @@ impl Disk for MortalDisk {
         if self.is_slow.load(Ordering::Relaxed) && !wait {
             return Ok(None);
         }
-        // What has ended is told to nobody when the process dies of it.
+        // A process that dies of it gets no report of what has ended.
         let ended = self.act(|disk| disk.take_ended(wait))?;
         if let Some(Ended::Done { result, .. }) = &ended {
             let headers = self.under_way.take().unwrap_or_default();

@@ -62,7 +62,7 @@ pub enum LoggerBug {
     /// its fields say. GATE-3
     AckUnchecked,
     /// A client gives up batches before they are stable: who lacks them when it
-    /// joins gets them from nobody. EL-3
+    /// joins gets them from no replica. EL-3
     FreedBeforeStable,
     /// Of a batch only the first determinant is given back. EL-5
     OnlyFirstKept,
@@ -386,7 +386,7 @@ impl Loggers {
     }
 
     /// The connections of a life break: what is on its way arrives in part, and
-    /// of one-sided writes nobody is told what became of them.
+    /// of one-sided writes the outcome is unknown.
     pub fn disconnect(&self, life: Life) {
         let rng = &mut *self.shared.chance.borrow_mut();
         let network = &mut *self.shared.shard.network.borrow_mut();
@@ -402,7 +402,7 @@ impl Loggers {
         }
     }
 
-    /// All faults end: the dead start again, disks work, nobody stands still.
+    /// All faults end: dead loggers start again, disks work, no logger stands still.
     pub fn heal(&self) {
         for logger in self.shared.loggers.borrow_mut().iter_mut() {
             logger.set_full(false);

@@ -66,7 +66,7 @@ pub(super) type TalkId = u64;
 #[derive(Debug)]
 pub(super) struct Talk {
     pub(super) logger: usize,
-    /// The rank's life that talks; none: somebody who only asks.
+    /// The rank's life that talks; `None`: a reader of rows.
     pub(super) life: Option<Life>,
     pub(super) caller: Spark,
     /// On their way …
@@ -117,7 +117,7 @@ struct Flight {
     is_orphan: bool,
 }
 
-/// What a client is told of its writes.
+/// What a client knows of its writes.
 #[derive(Debug, Default)]
 pub(super) struct PortState {
     pub(super) completed: Vec<u64>,
@@ -146,7 +146,7 @@ pub(super) struct Network {
     pub(super) bug: Option<LoggerBug>,
     /// How often loggers asked whether they may sleep.
     asked: u64,
-    /// Somebody has to look at this logger: something has come.
+    /// This logger needs a turn: something has come.
     pub(super) calls: Vec<bool>,
     pub(super) lives: Vec<bool>,
 }
@@ -288,7 +288,7 @@ impl Network {
         key
     }
 
-    /// Nobody writes there any more. FENCE-1
+    /// Its memory cannot be written any more. FENCE-1
     pub(super) fn revoke(&mut self, key: u64) {
         if self.bug != Some(LoggerBug::FenceForgotten) {
             self.targets.remove(&key);
@@ -318,8 +318,8 @@ impl Network {
         });
     }
 
-    /// A logger's process is dead: its host hangs up, and nobody reaches its
-    /// memory any more. Those who had called it are told by their sockets.
+    /// A logger's process is dead: its host hangs up, and its memory cannot be
+    /// reached any more. Those who had called it are told by their sockets.
     pub(super) fn logger_died(&mut self, logger: usize) {
         self.lives[logger] = false;
         let talks = self.talks.iter().filter(|(_, talk)| talk.logger == logger);

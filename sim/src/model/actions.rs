@@ -327,7 +327,7 @@ impl World {
             return Ok(());
         };
         if let Some(committer) = self.ranks[rank].committer_mut() {
-            // The next batch is under way: else nobody would believe it.
+            // The next batch is under way: otherwise the acknowledgement is refused.
             committer.sent(replica);
         }
         if size.bug == Some(Bug::AnyIncarnation) {

@@ -79,7 +79,7 @@ impl LoggerRow {
         headers.find(|header| header.end() == at)
     }
 
-    /// What a survey is told, as `client/survey.rs` asks it.
+    /// The answer to a survey, as `client/survey.rs` asks for it.
     pub fn row_end(&self) -> RowEnd {
         let row = &self.row;
         RowEnd {
@@ -99,7 +99,8 @@ impl LoggerRow {
         }
     }
 
-    /// Asks another replica, by the server's questions. True: nobody else needs to be asked.
+    /// Asks another replica, by the server's questions. True: no other replica needs to be
+    /// asked.
     fn ask(&mut self, other: &Self, wanted: &Wanted, catch_up: &mut CatchUp) -> bool {
         let (mut inquiry, question) = Inquiry::begin(wanted.clone());
         let mut question = Some(question);

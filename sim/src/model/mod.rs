@@ -24,8 +24,8 @@
 //!
 //! # The restart exchange
 //!
-//! Its place is `World::let_out`: what a life has said is there at once for whoever
-//! begins anew, as if peers had answered (REC-3).
+//! Its place is `World::let_out`: what a life has sent is there at once for every later
+//! life of its receiver, as if peers had answered (REC-3).
 
 mod actions;
 mod loggers;
@@ -118,8 +118,7 @@ pub enum Joining {
 /// From whom a life that begins reads its determinants.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Reading {
-    /// From as many as are sure to contain one of every quorum, whoever they
-    /// are.
+    /// From any replicas that are enough to contain one of every quorum.
     AnyOfEveryQuorum,
     /// From a replica that has let the life in.
     Joined,
@@ -134,7 +133,7 @@ pub enum Bug {
     QuorumOfOne,
     /// An acknowledgement is not asked which life it is of.
     AnyIncarnation,
-    /// A hello fences nobody.
+    /// A hello fences no earlier life.
     NoFence,
     /// A life begins with what one replica says.
     SurveyOfOne,

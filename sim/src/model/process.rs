@@ -59,7 +59,7 @@ impl Commits for ModelCommits {
 /// What a life is about.
 #[derive(Clone, Debug, Hash)]
 pub(super) enum Phase {
-    /// It receives from nobody in particular: there is nothing to log.
+    /// It receives by name only: there is nothing to log.
     Unlogged,
     /// It asks what is there of the lives before, and is let in.
     Seeking(Box<Seeking>),

@@ -1,5 +1,5 @@
 //! Everything that is, and what happens by itself: programs play on, and
-//! messages leave, as far as nobody else has to do anything for it.
+//! messages leave, as far as nothing else has to happen for it.
 //!
 //! That is as good as doing it later: a receive that blocks cannot tell when a
 //! message came, and a crash before a message has left is the same as a crash
@@ -20,7 +20,7 @@ pub(super) struct Budget {
     pub losses: u8,
 }
 
-/// What has left a rank, ever: nobody in the model can see it.
+/// What has left a rank in all its lives. No process of the model knows all of it.
 #[derive(Clone, Debug, Hash)]
 pub(super) struct Said {
     /// By destination.
@@ -133,7 +133,7 @@ impl World {
     }
 
     /// Every message that the gate lets out; it arrives at once. REC-3, in
-    /// short: what a life has said is there for whoever begins anew.
+    /// short: what a life has sent is there for every later life of its receiver.
     fn let_out(&mut self, rank: usize, size: &Size) -> Result<bool, String> {
         let mut has_moved = false;
         while let Some(held) = self.ranks[rank].held.front() {

@@ -45,7 +45,7 @@ struct Sent {
     payload: Vec<u8>,
     tag: i32,
     synchronous: bool,
-    /// Somebody may have seen it.
+    /// A peer may have seen it.
     has_left: bool,
     /// The garbage in it when it was received first. REC-8
     garbage: Option<Vec<u8>>,
@@ -78,7 +78,7 @@ struct Receiving {
 }
 
 impl Channels {
-    /// Of a job with so many ranks.
+    /// Of a job with `ranks` ranks.
     pub fn new(ranks: u32) -> Self {
         Self {
             sent: Pairs::new(ranks),
@@ -176,7 +176,7 @@ impl Channels {
             garbage: None,
         };
         match sent.get(number) {
-            // Nobody has seen it: where nothing is told, it may be another.
+            // No peer has seen it: without a record, a later life may send another one.
             Some(first) if !first.has_left => {
                 sent.truncate(number);
                 sent.push(message);

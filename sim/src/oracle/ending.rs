@@ -29,7 +29,7 @@ struct Present {
 }
 
 impl Ending {
-    /// Of a job with so many ranks.
+    /// Of a job with `ranks` ranks.
     pub fn new(ranks: u32) -> Self {
         Self {
             delivered: Pairs::new(ranks),

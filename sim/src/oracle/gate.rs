@@ -59,7 +59,7 @@ struct Sends {
 }
 
 impl Gate {
-    /// Of a job with so many ranks.
+    /// Of a job with `ranks` ranks.
     pub fn new(ranks: u32) -> Self {
         Self {
             lives: vec![Present::default(); ranks as usize],
@@ -76,7 +76,7 @@ impl Gate {
         for sends in self.sends.row(life.rank) {
             *sends = Sends::default();
         }
-        // What it matched before is told by records, which are stable.
+        // What it matched before is in its records, which are stable.
         for sender in self.ranks() {
             for awaited in self.awaited[(sender, life.rank)].values_mut() {
                 (awaited.before, awaited.is_event) = (None, false);

@@ -77,7 +77,7 @@ struct Taken {
 }
 
 impl Logs {
-    /// Of a job with so many ranks.
+    /// Of a job with `ranks` ranks.
     pub fn new(ranks: u32) -> Self {
         let nothing = vec![Delivered::default(); ranks as usize];
         let beginning = Taken {
@@ -135,7 +135,7 @@ impl Logs {
         for (ssn, payload) in messages {
             match sent.get(index(*ssn)) {
                 Some(sent) if sent.digest == digest(payload) => {}
-                // Nobody has seen it: a later life made another.
+                // No peer has seen it: a later life made another one.
                 Some(sent)
                     if sent.left_bytes.is_none()
                         && self.ranks[sender.index()].incarnation > Incarnation(0) => {}
@@ -223,7 +223,7 @@ impl Logs {
             let number = index(Ssn(number));
             let digest = digest(payload);
             let is_lossy = self.lossy == Some(life.rank);
-            // Nobody has seen it: where nothing is told, it may be another.
+            // No peer has seen it: without a record, a later life may send another one.
             let may_be_another = |it: &Sent| {
                 it.left_bytes.is_none() || is_lossy && !it.is_delivered && it.digest != digest
             };

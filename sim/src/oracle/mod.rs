@@ -105,7 +105,7 @@ pub struct Oracles {
 }
 
 impl Oracles {
-    /// Of a job with so many ranks, of which nothing has happened yet.
+    /// Of a job with `ranks` ranks, before anything happens.
     pub fn new(ranks: u32) -> Self {
         Self {
             gate: gate::Gate::new(ranks),

@@ -1,5 +1,5 @@
-//! A rank's clock counts its operations one by one; what happens is told with
-//! the operation that was the latest, so that it never goes back; one call is
+//! A rank's clock counts its operations one by one; each event carries the clock of
+//! the latest operation, so that it never goes back; one call is
 //! answered before the next is made. What is new to a later life comes behind the
 //! last of its records: in an operation that has not come, when that is where records
 //! end.
@@ -34,7 +34,7 @@ struct Present {
 }
 
 impl Order {
-    /// Of a job with so many ranks.
+    /// Of a job with `ranks` ranks.
     pub fn new(ranks: u32) -> Self {
         Self {
             lives: vec![Present::default(); ranks as usize],

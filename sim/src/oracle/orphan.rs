@@ -27,7 +27,7 @@ pub struct Orphans {
 pub(super) struct Sent {
     /// Of each message: digest and tag.
     pub(super) made: Vec<(u64, i32)>,
-    /// The first so many were posted, at least in part.
+    /// Number of messages, from the first on, that were posted at least in part.
     pub(super) posted: usize,
 }
 
@@ -60,7 +60,7 @@ pub struct Again {
 }
 
 impl Orphans {
-    /// Of a job with so many ranks.
+    /// Of a job with `ranks` ranks.
     pub fn new(ranks: u32) -> Self {
         Self {
             sent: Pairs::new(ranks),
@@ -130,7 +130,7 @@ impl Orphans {
             let sent = &self.sent[(rank, *to)];
             let number = next.get(to.index()).copied().unwrap_or(0);
             let made = sent.made.get(index(Ssn(number)));
-            // What nobody saw may be another now.
+            // What no peer has seen may be another one now.
             let is_seen = number < sent.posted as u64;
             if is_seen && made != Some(&(digest(payload), *tag)) {
                 return Err(breach(
@@ -183,7 +183,7 @@ impl Orphans {
         {
             let number = Stamp::decode(payload).map_or(0, |stamp| stamp.number);
             let number = index(Ssn(number));
-            // Nobody has seen it: where nothing is told, it may be another.
+            // No peer has seen it: without a record, a later life may send another one.
             if number >= self.sent[(life.rank, *to)].posted {
                 self.sent[(life.rank, *to)].made.truncate(number);
             }
@@ -236,7 +236,7 @@ impl Oracle for Orphans {
             } => return self.resumed(*life, saved.printed, events),
             Happening::SeenBefore(life, word) => return self.seen_before(*life, *word),
             Happening::Began(life) => self.ranks[life.rank.index()].latest = life.incarnation,
-            // Of one that was replaced nobody hears or sees anything: see the fence.
+            // The fence oracle judges what a replaced life posts and prints.
             Happening::Posted { from: life, .. } | Happening::Seen(life, _)
                 if !self.is_latest(*life) => {}
             Happening::Posted {

@@ -49,7 +49,7 @@ impl Told {
 }
 
 impl Outcomes {
-    /// Of a job with so many ranks.
+    /// Of a job with `ranks` ranks.
     pub fn new(ranks: u32) -> Self {
         Self {
             ranks: (0..ranks).map(|_| Told::default()).collect(),

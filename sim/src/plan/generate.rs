@@ -143,7 +143,7 @@ enum Pattern {
     Burst,
 }
 
-/// Rounds with about so many calls of each rank.
+/// Rounds with about `operations` calls of each rank.
 fn rounds(rng: &mut Rng, ranks: u32, operations: u32, lengths: Lengths) -> Vec<RoundPlan> {
     // Then receives may leave the tag open, too.
     let is_all_wild = rng.u32(0..8) == 0;
@@ -434,7 +434,7 @@ impl Draw<'_> {
         };
         self.add(Process::Checkpoints, moment, kind);
         if self.rng.bool() {
-            // Somebody asks for what it has.
+            // A rank asks for what it has.
             self.kill_of_rank();
         }
     }

@@ -94,13 +94,13 @@ pub enum FaultKind {
     /// Its host is lost: it comes back with nothing. Of a logger, where the others have
     /// all of it and outvote it; else it dies.
     Forget,
-    /// It stands still for so many steps; what is sent to it waits.
+    /// It stands still for this many steps; what is sent to it waits.
     Pause(u64),
     /// The launcher takes a living rank for dead.
     Suspect,
-    /// Its disk is full for so many steps.
+    /// Its disk is full for this many steps.
     DiskFull(u64),
-    /// Its disk does not answer for so many steps.
+    /// Its disk does not answer for this many steps.
     DiskSlow(u64),
     /// Its connections to loggers break; what was on its way is flushed, and
     /// completions are lost.
@@ -145,7 +145,7 @@ pub enum WayPlan {
 pub struct LoggersPlan {
     /// How many.
     pub replicas: u32,
-    /// So many make a commit stable.
+    /// Number of loggers that make a commit stable.
     pub quorum: u32,
     /// What each has to have done.
     pub level: LevelPlan,

@@ -4,7 +4,7 @@ use super::rounds::{Asked, Kind, Open, Phase, Program, Then};
 use super::{Call, Found, From, RequestNumber, STAMP_BYTES, TAG_NAMED, TAG_NEVER, TAG_WILD};
 use refrain_ring::Rank;
 
-/// Of the receives: so many have less room than their message.
+/// One receive in this many has less room than its message.
 const SHORT_ONE_IN: u32 = 64;
 
 /// What a receive is for.
@@ -302,7 +302,7 @@ impl Program {
     /// Asks for the ends of open requests; `None`: no call can be sure to end.
     pub(super) fn ask(&mut self) -> Option<Call> {
         let is_last = self.phase == Phase::Complete;
-        // Before all receives are begun nobody waits for a synchronous send.
+        // Before all receives are begun no rank waits for a synchronous send.
         let is_sure = |open: &&Open| {
             open.will_end() && (is_last || open.kind != Kind::Send { synchronous: true })
         };

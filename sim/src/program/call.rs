@@ -1,4 +1,4 @@
-//! What a program asks of its rank, and what it is told.
+//! What a program asks of its rank, and the answers.
 
 use refrain_ring::Rank;
 

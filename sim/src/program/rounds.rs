@@ -13,7 +13,7 @@ use std::rc::Rc;
 
 /// The program of one rank, between two calls.
 ///
-/// **Why it always ends**, whatever it is told. In a round a rank first *begins*
+/// **Why it always ends**, whatever the answers are. In a round a rank first *begins*
 /// (sends, some receives, looks): of these calls only a wait for a receive that
 /// was cancelled blocks, and such a receive is over, or matched with a message
 /// that is on its way. Then it *receives* the rest, and then it *completes* what
@@ -37,7 +37,7 @@ use std::rc::Rc;
 /// So all ranks come to complete. Only here a synchronous send may be what a rank
 /// waits for, and by then its receiver has, or will have, begun to receive all
 /// named messages of the round without waiting for anything but messages that
-/// have been sent: it is matched. Other sends need nobody but the log, which has
+/// have been sent: it is matched. Other sends need only the log, which has
 /// room for them (the plan sees to it). Receives that get nothing are cancelled.
 /// Tests and probes that may find nothing are bounded in each round (but for at
 /// most one behind each send), calls that
@@ -182,8 +182,8 @@ impl Program {
         self.state
     }
 
-    /// What it was told that cannot be: a message that nobody sent, or one that
-    /// was sent to others, or a second time.
+    /// What is wrong with an answer: a message that was not sent, or was sent to another
+    /// rank, or came a second time.
     pub fn complaint(&self) -> Option<&str> {
         self.complaint.as_deref()
     }

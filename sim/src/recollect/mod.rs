@@ -129,7 +129,7 @@ pub struct Saved {
 pub struct EnginePart {
     /// Where it stood.
     pub state: Vec<u8>,
-    /// By receiver: the log that nobody had freed.
+    /// By receiver: the log that was not freed.
     pub logs: Vec<Vec<u8>>,
 }
 

@@ -71,7 +71,7 @@ pub struct SentMessage {
 pub struct Beginning {
     /// The program.
     pub program: Program,
-    /// What it is told first: [`Answer::Begin`], or, at a checkpoint,
+    /// Its first answer: [`Answer::Begin`], or, at a checkpoint,
     /// [`Answer::Done`].
     pub answer: Answer,
     /// The latest operation before.
@@ -291,7 +291,7 @@ impl Reference {
 
 /// Lets all ranks of a job go on until none can. Whether and why each has stopped.
 pub fn play_all(ranks: &mut [Reference]) -> Vec<Stop> {
-    // Of each rank's sends: so many were delivered.
+    // Number of each rank's sends that were delivered.
     let mut delivered = vec![0; ranks.len()];
     loop {
         let stops = ranks.iter_mut().map(Reference::run).collect();

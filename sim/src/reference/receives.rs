@@ -196,7 +196,7 @@ pub(super) struct Message {
 
 #[derive(Clone, Debug)]
 pub(super) struct Channel {
-    /// Those that nobody got yet, by number.
+    /// Messages that no receive has got yet, by number.
     pub waiting: VecDeque<Message>,
     /// The number of the next.
     next: Ssn,

@@ -49,7 +49,7 @@ pub struct RankEnd {
     pub arena: Arena,
 }
 
-/// The surroundings of spilling: the network's time, nobody who listens.
+/// The surroundings of spilling: the network's time; reports are dropped.
 #[derive(Debug)]
 struct Quiet(Network);
 
@@ -261,7 +261,7 @@ pub fn network(plan: &Plan) -> Network {
     let fence_off = plan.planted == Some(Planted::FenceLeaks);
     let mut options = Options {
         faults: Faults {
-            // Nobody may rely on being told; here nobody is.
+            // No rank may rely on notices of loss: none is given.
             loss_notice_ticks_max: None,
             fence_off,
             ..options.faults

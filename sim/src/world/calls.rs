@@ -70,8 +70,8 @@ fn found(status: Status) -> Found {
 }
 
 impl Caller {
-    /// Of a program that has made so many requests before, and taken so many
-    /// messages; none of them is open.
+    /// Of a program that has made `requests` requests and taken `taken` messages in the
+    /// lives before; none of them is open.
     pub fn after(requests: u32, taken: u32) -> Self {
         Self {
             requests: Requests::after(requests),
@@ -280,7 +280,7 @@ fn is_wait_for_some(call: &Call) -> bool {
     )
 }
 
-/// What a test or probe is told that found nothing.
+/// The answer to a test or probe that found nothing.
 fn in_vain(call: &Call) -> Answer {
     match call {
         Call::Iprobe(_) => Answer::Found(None),
@@ -341,7 +341,7 @@ pub enum Several {
 }
 
 impl Requests {
-    /// Of a program that has begun, and ended, so many before.
+    /// Of a program that has begun and ended `requests` requests before.
     pub fn after(requests: u32) -> Self {
         Self {
             all: (0..requests).map(|_| None).collect(),
@@ -419,7 +419,7 @@ impl Requests {
         })
     }
 
-    /// What the program is told; the engine is done with the memory.
+    /// The answer to the program; the engine is done with the memory.
     fn end(&mut self, number: RequestNumber, outcome: &Outcome) -> Ended {
         let request = self.all[number.0 as usize].take();
         let request = request.expect("a request ends once");

@@ -13,7 +13,7 @@ use refrain_transport::protocol::{Event, Protocol};
 use std::cell::RefCell;
 use std::rc::Rc;
 
-/// Tells what happens before the protocol is told.
+/// Reports an event to the stage before the protocol gets it.
 #[derive(Debug)]
 pub struct Watched<P> {
     inner: P,

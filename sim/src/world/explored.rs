@@ -72,7 +72,7 @@ pub enum Action {
     Die {
         /// The rank.
         rank: u8,
-        /// So many batches that were not acknowledged are stable all the same.
+        /// Number of batches that were not acknowledged and are stable all the same.
         stable: u8,
     },
     /// The next life of a dead rank begins.

@@ -65,7 +65,7 @@ impl RankFabric {
     /// What is said instead where a bug is planted; `None`: nothing.
     fn bent(&self, peer: Rank, control: Control) -> Option<Control> {
         let Control::Restart { ssn } = control else {
-            let is_lost = self.planted == Some(Planted::NobodyAsked)
+            let is_lost = self.planted == Some(Planted::MatchNotAsked)
                 && matches!(control, Control::AskMatched { .. });
             return (!is_lost).then_some(control);
         };
@@ -228,6 +228,6 @@ impl Sink for Listening<'_> {
         self.sink.landed(token, landed);
     }
 
-    /// Nobody may rely on it: the launcher is who says so.
+    /// Ignored: only the launcher decides that a peer is lost.
     fn peer_lost(&mut self, _peer: Rank) {}
 }

@@ -4,7 +4,7 @@
 //! |---|---|
 //! | a rank is killed, before or after any of its effects (a frame or control frame posted, a commit or hello sent, an operation of its log's disk begun) | the job's other ranks; every message that others may have seen of it can be made again from loggers, peers' logs and its own remains |
 //! | several ranks are killed in one step; a rank whose new life is still collecting is killed again | the same |
-//! | a rank stands still | everything; nobody gives it up but the launcher |
+//! | a rank stands still | everything; only the launcher gives it up |
 //! | a living rank is suspected | the same as for one that was killed; nothing that the old life does from then on is heard by anybody who has fenced it |
 //! | frames are delayed, overtake those of other channels, are refused; frames of the dead arrive long after, in part or never | every message, in order, once |
 //! | a rank's connections to loggers break: what was on its way is flushed, one-sided writes arrive in part, completions are lost | everything acknowledged; what was not is sent again |
@@ -12,7 +12,7 @@
 //! | an event logger's host loses power: what was not synced is lost or torn (level `durable` only: `placed` does not promise to survive it) | everything acknowledged |
 //! | an event logger's host is lost while the others have all that it had: it comes back with nothing | everything acknowledged |
 //! | the checkpoint store is killed, or its host loses power | every checkpoint that was called stable, two generations |
-//! | a disk (log of a rank, logger, checkpoint store) is full or does not answer for a time | everything; whoever needs it waits |
+//! | a disk (log of a rank, logger, checkpoint store) is full or does not answer for a time | everything; what needs the disk waits |
 //! | all loggers lose acknowledged events of one rank, all of them or the last, while it dies with them; nothing else goes wrong | no history: the job goes on exactly as it was, or the rank stops with the error of lost records (REC-9) |
 //!
 //! Loggers are not lost for ever: each starts again.

@@ -49,7 +49,7 @@ pub struct Launcher {
 }
 
 impl Launcher {
-    /// Of a job of so many ranks.
+    /// Of a job of `ranks` ranks.
     pub fn new(ranks: u32) -> Self {
         Self {
             ranks: vec![RankStatus::Fine; ranks as usize],
@@ -120,7 +120,7 @@ mod tests {
     }
 }
 
-/// News are heard in one of so many steps.
+/// A rank handles its next news in one of this many of its steps, on average.
 const LATE: u32 = 4;
 
 /// Something to tell.
@@ -151,7 +151,7 @@ impl World<'_> {
         }
     }
 
-    /// Whether somebody has not heard yet that this life is over.
+    /// Whether a rank has not handled yet that this life is over.
     pub(super) fn is_still_heard(&self, life: Life) -> bool {
         let is_it = |news: &News| matches!(news, News::Down(of) if *of == life);
         self.news.iter().any(|news| news.iter().any(is_it))
@@ -298,7 +298,7 @@ impl World<'_> {
         Ok(())
     }
 
-    /// Everybody is told to fence a rank. One whose program has not begun does it
+    /// All peers get the order to fence a rank. One whose program has not begun does it
     /// at once. FENCE-1
     fn fence(&mut self, rank: Rank) {
         let of = self.slots[rank.index()].life();

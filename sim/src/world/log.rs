@@ -69,7 +69,7 @@ impl Store for MortalStore {
     }
 }
 
-/// A log that is not loaded in so many steps never is.
+/// Steps after which a log that is not loaded counts as stuck.
 const STEPS_MAX: u32 = 100_000;
 
 /// A checkpoint whose log is being read.
@@ -141,7 +141,7 @@ impl Saving {
     }
 }
 
-/// Puts the logs of a checkpoint into an engine that begins with it. Nobody is
+/// Puts the logs of a checkpoint into an engine that begins with it. No peer is
 /// connected: only its disk can make room.
 ///
 /// # Errors

@@ -346,7 +346,9 @@ impl World<'_> {
                 RankSlot::Living(process) => {
                     format!("rank {}: {}", process.life.rank, process.explain())
                 }
-                other => format!("rank {}: {other:?}", other.life().rank),
+                RankSlot::Starting(joining) => format!("{} joins its loggers", joining.life),
+                RankSlot::Returning(_) => format!("{} collects its past", slot.life()),
+                RankSlot::Dead(life) => format!("{life} is dead"),
             })
             .collect();
         Breach {

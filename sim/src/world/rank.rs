@@ -168,10 +168,10 @@ impl RankProcess {
         }
     }
 
-    /// It was replaced, and does not know: so many steps more.
+    /// It was replaced and does not know it: it ends after `steps` more steps.
     pub fn doom(&mut self, steps: u64) {
         self.steps_left = Some(steps);
-        // Nobody reads any more what it prints.
+        // What it prints is not read any more.
         self.prints.clear();
     }
 

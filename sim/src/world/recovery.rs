@@ -275,8 +275,8 @@ impl World<'_> {
         Ok(true)
     }
 
-    /// At the end, whatever died: every log can be read back as far as somebody
-    /// might ask for it. LOG-2
+    /// At the end, whatever died: every log can be read back as far as a restart
+    /// may ask for it. LOG-2
     pub(super) fn read_all_logs(&mut self) -> Result<(), Breach> {
         let pairs = self.ranks().flat_map(|sender| {
             let others = self.ranks().filter(move |receiver| *receiver != sender);

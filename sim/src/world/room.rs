@@ -10,8 +10,8 @@ use std::cell::Cell;
 use std::rc::Rc;
 
 /// Memory of a request. Of cells, so that it may be looked at while an engine
-/// holds its address; everything runs on one thread. Whoever makes rooms keeps
-/// them until their engine has ended the request, or is gone.
+/// holds its address; everything runs on one thread. The maker of a room keeps
+/// it until their engine has ended the request, or is gone.
 #[derive(Clone, Debug)]
 pub struct Room(Rc<[Cell<u8>]>);
 

@@ -9,7 +9,7 @@ use refrain_logging::determinant::EventIndex;
 use refrain_ring::Rank;
 use refrain_transport::engine::EngineError;
 
-/// A job that does not end in so many steps never does.
+/// Steps after which a job that has not ended counts as hanging.
 const STEPS_MAX: u64 = 1_000_000;
 /// Steps in which nothing moves, per process, after which nothing will by
 /// itself.

@@ -8,7 +8,7 @@ use refrain_ring::CHUNK_BYTES;
 /// Log memory of a rank.
 const LOG_BYTES: u64 = 4 * CHUNK_BYTES as u64;
 
-/// In which order a rank is told of the lives of another.
+/// In which order a rank handles news of the lives of another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Order {
     /// As the launcher tells them.
@@ -24,7 +24,7 @@ pub struct Size {
     pub programs: Vec<Vec<Operation>>,
     /// Ranks that die, at most; one may do so more than once.
     pub deaths: u8,
-    /// In which order ranks are told of lives.
+    /// In which order ranks handle news of lives.
     pub order: Order,
     /// Ranks read messages in their senders' logs, as over shared memory.
     pub reads_in_place: bool,

@@ -17,10 +17,10 @@ pub struct Arguments {
     /// Run this seed only, and tell what it is.
     #[arg(long, value_name = "SEED")]
     seed: Option<u64>,
-    /// Run so many seeds.
+    /// Number of seeds to run.
     #[arg(long, value_name = "COUNT", value_parser = value_parser!(u64).range(1..))]
     seeds: Option<u64>,
-    /// Run seeds for so many minutes.
+    /// Minutes to run seeds for.
     #[arg(long, value_name = "MINUTES", value_parser = minutes)]
     minutes: Option<Duration>,
     /// The first seed of many.

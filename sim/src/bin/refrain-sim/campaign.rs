@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 /// Which seeds.
 #[derive(Clone, Copy, Debug)]
 pub enum Seeds {
-    /// From the first on, so many.
+    /// From the first on, a number of them.
     Count(u64, u64),
     /// From the first on, so long.
     Time(u64, Duration),
@@ -113,7 +113,7 @@ fn earlier(
     both.min_by_key(|(seed, _)| *seed)
 }
 
-/// Says nothing where nobody looks: it draws on a terminal only.
+/// Draws on a terminal only.
 pub struct Progress(ProgressBar);
 
 impl Progress {

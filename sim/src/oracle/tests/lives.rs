@@ -23,7 +23,7 @@ fn a_rank_that_ended_has_all_that_was_sent_to_it() {
             let last = received(0, 0, payload(0, 1, 24));
             stage.answered(1, 1, &last).unwrap();
         }
-        // Whoever is not over may still lack something.
+        // A rank that is not over may still lack something.
         stage.at_end().unwrap();
         stage.called(1, 1, &Call::Finish).unwrap();
         let end = stage.at_end();
