@@ -198,7 +198,7 @@ impl<P: Protocol> Protocol for Watched<P> {
 #[derive(Debug)]
 pub enum EventStore {
     /// At simulated loggers, by the real client.
-    Loggers(LoggerClient),
+    Loggers(Box<LoggerClient>),
     /// Where an explorer says so.
     Explored(ExploredEvents),
 }

@@ -105,26 +105,6 @@ fn is_death_at_effect(fault: &FaultPlan) -> bool {
     fault.kind == FaultKind::Kill && matches!(fault.moment, Moment::Effect { .. })
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_fault_is_due_once() {
-        let fault = |at| FaultPlan {
-            process: Process::Checkpoints,
-            moment: Moment::Step(at),
-            kind: FaultKind::Kill,
-        };
-        let pending = vec![fault(3), fault(7)];
-        let mut injector = Injector { pending };
-        assert_eq!(injector.due(2, |_| 0), []);
-        assert_eq!(injector.due(3, |_| 0), [fault(3)]);
-        assert_eq!(injector.due(9, |_| 0), [fault(7)]);
-        assert!(!injector.waits_for_step());
-    }
-}
-
 /// Steps until a logger or the checkpoint store is started again, at most.
 const BACK_STEPS_MAX: u64 = 300;
 
@@ -328,5 +308,25 @@ impl World<'_> {
             self.stage
                 .tell(&Happening::Restarted(Process::Logger(logger)));
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_fault_is_due_once() {
+        let fault = |at| FaultPlan {
+            process: Process::Checkpoints,
+            moment: Moment::Step(at),
+            kind: FaultKind::Kill,
+        };
+        let pending = vec![fault(3), fault(7)];
+        let mut injector = Injector { pending };
+        assert_eq!(injector.due(2, |_| 0), []);
+        assert_eq!(injector.due(3, |_| 0), [fault(3)]);
+        assert_eq!(injector.due(9, |_| 0), [fault(7)]);
+        assert!(!injector.waits_for_step());
     }
 }

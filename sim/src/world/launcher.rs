@@ -99,27 +99,6 @@ impl Launcher {
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// FENCE-1
-    #[test]
-    fn a_rank_is_fenced_before_it_starts_again() {
-        let mut launcher = Launcher::new(2);
-        let mut rng = Rng::with_seed(1);
-        launcher.lose(Rank(1), 10, &mut rng);
-        assert!(!launcher.is_idle());
-        let late = 10 + NOTICE_STEPS_MAX;
-        assert_eq!(launcher.orders(late), [Order::Fence(Rank(1))]);
-        assert_eq!(launcher.orders(late + 1000), [Order::Fence(Rank(1))]);
-        launcher.fenced(Rank(1), late, &mut rng);
-        let started = launcher.orders(late + START_STEPS_MAX);
-        assert_eq!(started, [Order::Start(Rank(1))]);
-        assert!(launcher.is_idle());
-    }
-}
-
 /// A rank handles its next news in one of this many of its steps, on average.
 const LATE: u32 = 4;
 
@@ -346,5 +325,26 @@ impl World<'_> {
             self.join(life, mortal),
             self.plan.ranks,
         )));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// FENCE-1
+    #[test]
+    fn a_rank_is_fenced_before_it_starts_again() {
+        let mut launcher = Launcher::new(2);
+        let mut rng = Rng::with_seed(1);
+        launcher.lose(Rank(1), 10, &mut rng);
+        assert!(!launcher.is_idle());
+        let late = 10 + NOTICE_STEPS_MAX;
+        assert_eq!(launcher.orders(late), [Order::Fence(Rank(1))]);
+        assert_eq!(launcher.orders(late + 1000), [Order::Fence(Rank(1))]);
+        launcher.fenced(Rank(1), late, &mut rng);
+        let started = launcher.orders(late + START_STEPS_MAX);
+        assert_eq!(started, [Order::Start(Rank(1))]);
+        assert!(launcher.is_idle());
     }
 }

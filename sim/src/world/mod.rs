@@ -214,7 +214,7 @@ impl<'a> World<'a> {
     fn join(&self, life: Life, mortal: Mortal) -> Joining {
         let events = match self.plan.is_explored() {
             true => EventStore::Explored(Default::default()),
-            false => EventStore::Loggers(self.loggers.connect(life, mortal.clone())),
+            false => EventStore::Loggers(Box::new(self.loggers.connect(life, mortal.clone()))),
         };
         Joining {
             life,
