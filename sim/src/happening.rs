@@ -79,7 +79,7 @@ pub enum Happening<'a> {
     },
     /// It can be read back whatever happens from now on.
     CheckpointStable(Rank, u32),
-    /// Everybody was told that it and all before it are not needed any more.
+    /// All peers know that it and all before it are not needed any more.
     CheckpointsSuperseded(Rank, u32),
     /// The log of a rank gave up what lies before this message.
     Freed {
@@ -264,7 +264,7 @@ impl fmt::Display for Happening<'_> {
     }
 }
 
-/// Without payloads, which nobody can read.
+/// Without payloads, which tell a reader nothing.
 fn brief(what: &impl fmt::Debug) -> String {
     let mut words = format!("{what:?}");
     while let Some(at) = words.find("payload: [") {

@@ -10,23 +10,23 @@
 //! |---|---|
 //! | [`plan`] | what a seed stands for: program, shape, faults; can be shrunk |
 //! | [`program`] | what ranks do: calls, and what they make of the answers |
-//! | `job` | the job at work: one effect after the other |
-//! | `loggers` | event loggers, their disks and the ways to them |
+//! | [`world`] | ranks, launcher and network at work, driven by a seed or by an explorer |
+//! | [`loggers`], [`checkpoints`] | event loggers, their disks and connections; the checkpoint store |
+//! | [`recollect`] | what a later life collects before its program plays again |
 //! | [`happening`] | what is seen of a job |
-//! | `oracle` | what must be true of it, always and at its end |
-//! | `reference` | the same program with the same choices, without any engine |
-//! | [`exhaustive`] | the protocol's core in every order of events, for a small job |
-//! | [`restart`] | real engines of a small job, restarted in every order of events |
-//! | [`planted`] | bugs that the oracles must find |
+//! | [`oracle`] | what must be true of it, always and at its end |
+//! | [`reference`] | the same program with the same choices, without any engine |
+//! | [`model`] | the pure cores of the protocol in every order of events, without engines |
+//! | [`explorer`] | all states that a model can reach, breadth first |
+//! | [`planted`] | bugs that oracles must find |
 //!
 //! Knows nothing of: real time, real I/O.
 
 pub mod checkpoints;
-pub mod exhaustive;
+pub mod explorer;
 pub mod happening;
-pub mod interposed;
-pub mod job;
 pub mod loggers;
+pub mod model;
 pub mod mortal;
 pub mod oracle;
 pub mod plan;
@@ -34,5 +34,5 @@ pub mod planted;
 pub mod program;
 pub mod recollect;
 pub mod reference;
-pub mod restart;
 pub mod shrink;
+pub mod world;

@@ -1,7 +1,7 @@
 //! What a process does to the world, one effect after the other, and its death
 //! before or after any of them.
 //!
-//! Whoever has an effect for a process asks its [`Mortal`]. When the process
+//! Each effect of a process goes through its [`Mortal`]. When the process
 //! dies in the middle of a call of the real code, that call runs on to its end,
 //! but nothing that it does has an effect any more: it is as if the process had
 //! stopped there.
@@ -12,11 +12,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 #[derive(Clone, Debug, Default)]
 pub struct Mortal {
     /// Behind a lock since disks must be able to have it, not for threads.
-    state: Arc<Mutex<State>>,
+    state: Arc<Mutex<Vitals>>,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct Vitals {
     is_dead: bool,
     effects: u64,
     /// Deaths to come: before (`true`) or after the effect of this number.
@@ -31,7 +31,7 @@ impl Mortal {
         mortal
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, Vitals> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

@@ -69,15 +69,31 @@ pub enum Planted {
     VoidForgotten,
     /// A later life does not know which receives were taken back.
     CancelForgotten,
-    /// Nobody is asked whether a synchronous send that is not sent again is
+    /// The receiver is not asked whether a synchronous send that is not sent again is
     /// matched.
-    NobodyAsked,
+    MatchNotAsked,
     /// A later life logs the bytes that its program makes now, where receivers have got
     /// others. REC-8
     FirstBytesForgotten,
     /// A later life does not compare what peers and logs have with what it has sent when
     /// its program sees the first event without a record. REC-9
     LossUnnoticed,
+    /// A later life asks for all messages again.
+    RestartFromStart,
+    /// The same, and a message that comes again counts as the next one.
+    DuplicateCounts,
+    /// `Up` is lost on a rank that was not told of `Down`.
+    UpWithoutDown,
+    /// `Down` of an earlier life fences the present one.
+    StaleDown,
+    /// The gate of a later life never shuts.
+    GateOpenLater,
+    /// A later life does not know the last of its records.
+    LastRecordLost,
+    /// A checkpoint takes what has come for what was received.
+    UnreceivedSaved,
+    /// A checkpoint forgets that the last message of each rank was received.
+    ReceivedForgotten,
 }
 
 /// What there is to say of a bug.
@@ -92,7 +108,7 @@ pub struct Known {
 }
 
 impl Planted {
-    /// All of them.
+    /// Those that seeds must find.
     pub const ALL: &'static [Known] = &[
         known(Planted::GateOpen, "gate-open", 20),
         known(Planted::MatchesAroundGate, "matches-around-gate", 20),
@@ -160,9 +176,27 @@ impl Planted {
         known(Planted::SuppressionLeftOut, "suppression-left-out", 50),
         known(Planted::VoidForgotten, "void-forgotten", 200),
         known(Planted::CancelForgotten, "cancel-forgotten", 100),
-        known(Planted::NobodyAsked, "nobody-asked", 200),
+        known(Planted::MatchNotAsked, "match-not-asked", 200),
         known(Planted::FirstBytesForgotten, "first-bytes-forgotten", 100),
         known(Planted::LossUnnoticed, "loss-unnoticed", 200),
+    ];
+
+    /// Those that the explorer must find, each in the restarts of this size.
+    pub const EXPLORED: &'static [(Self, &'static str)] = &[
+        (Self::RestartTooFar, "pair"),
+        (Self::VoidForgotten, "pair"),
+        (Self::FenceLeaks, "pair"),
+        (Self::MatchNotAsked, "pair"),
+        (Self::UpWithoutDown, "order"),
+        (Self::StaleDown, "order"),
+        (Self::RestartFromStart, "freed"),
+        (Self::DuplicateCounts, "freed"),
+        (Self::FreedBeforeStable, "freed"),
+        (Self::ReceivedForgotten, "freed"),
+        (Self::LogLeftOut, "saved"),
+        (Self::UnreceivedSaved, "saved"),
+        (Self::GateOpenLater, "any"),
+        (Self::LastRecordLost, "any"),
     ];
 
     /// Where it is one of the event loggers: which.

@@ -144,6 +144,7 @@ impl<F: FnMut(&Plan) -> bool> Shrinking<F> {
     fn plainer_shape(&mut self) {
         self.attempt(|plan| plan.network.is_rough = false);
         self.attempt(|plan| plan.network.distant_bytes_min = None);
+        self.attempt(|plan| plan.network.is_staged = false);
         self.attempt(|plan| plan.network.reads_in_place = false);
         self.attempt(|plan| plan.first_clock = 0);
         for replicas in 1..self.best.loggers.replicas {
@@ -164,7 +165,7 @@ fn for_messages(plan: &mut Plan, change: impl Fn(&mut MessagePlan)) {
         .for_each(change);
 }
 
-/// Those behind it move up; what it did its heir does, or nobody.
+/// Ranks behind it move up; its heir, if there is one, does what it did.
 fn without_rank(plan: &mut Plan, gone: Rank, heir: Option<Rank>) {
     let new_name = |rank: Rank| {
         let rank = if rank == gone { heir? } else { rank };

@@ -12,7 +12,7 @@
 //!
 //! `REFRAIN_SEED=n` runs one seed instead of the usual ones.
 
-#[path = "../src/job/room.rs"]
+#[path = "../src/world/room.rs"]
 mod room;
 
 use fastrand::Rng;

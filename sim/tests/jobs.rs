@@ -4,10 +4,11 @@
 //! Few seeds: `ci/test` runs thousands by `refrain-sim`. GATE-1, GATE-2, GATE-3,
 //! GATE-4, EL-3, EL-5, LOG-1, LOG-2, LOG-4, GC-1, FENCE-1
 
-use refrain_sim::job::run;
-use refrain_sim::plan::{Plan, Wishes};
+use refrain_ring::Rank;
+use refrain_sim::plan::{FaultKind, FaultPlan, Moment, Plan, Process, Wishes};
 use refrain_sim::planted::{Known, Planted};
 use refrain_sim::shrink::shrink;
+use refrain_sim::world::run;
 
 const SEEDS: u64 = 40;
 
@@ -23,7 +24,7 @@ fn seeds() -> u64 {
 /// Whatever fails, nothing is that must not be, and another run is the same.
 #[test]
 fn whole_jobs_hold_and_are_the_same_again() {
-    let (mut deaths, mut recollections) = (0, 0);
+    let (mut deaths, mut recollections, mut kinds) = (0, 0, [0; 7]);
     for seed in 0..seeds() {
         let plan = plan(seed);
         let totals = run(&plan, false).unwrap_or_else(|failure| panic!("seed {seed}: {failure}"));
@@ -31,6 +32,7 @@ fn whole_jobs_hold_and_are_the_same_again() {
         assert_eq!(again, Ok(totals), "seed {seed}");
         deaths += totals.faults.rank_kills;
         recollections += totals.recollections;
+        (kinds.iter_mut().zip(totals.kinds)).for_each(|(sum, more)| *sum += more);
     }
     println!(
         "{} seeds: {deaths} deaths, {recollections} checked",
@@ -38,6 +40,42 @@ fn whole_jobs_hold_and_are_the_same_again() {
     );
     // Else there was nothing to see.
     assert!(deaths > SEEDS / 4 && recollections > SEEDS / 8);
+    assert!(kinds.iter().all(|count| *count > 10), "{kinds:?}");
+}
+
+/// A rank dies before and after each of its effects: of what it records, what it sends,
+/// what its disk does.
+// REC-3, REC-4, REC-5, REC-6, REC-7
+#[test]
+fn a_death_at_every_effect() {
+    let mut deaths = 0;
+    for seed in 0..seeds().div_ceil(16) {
+        let wishes = Wishes {
+            operations: 20,
+            has_faults: false,
+            ..Wishes::default()
+        };
+        let calm = Plan::generate(seed, &wishes);
+        for (rank, before) in (0..calm.ranks).flat_map(|rank| [(rank, true), (rank, false)]) {
+            for number in (0..).step_by(3) {
+                let death = FaultPlan {
+                    process: Process::Rank(Rank(rank)),
+                    moment: Moment::Effect { number, before },
+                    kind: FaultKind::Kill,
+                };
+                let mut plan = calm.clone();
+                plan.faults.push(death);
+                let totals = run(&plan, false);
+                let totals = totals.unwrap_or_else(|failure| panic!("{plan}: {failure}"));
+                if totals.faults.rank_kills == 0 {
+                    break;
+                }
+                deaths += 1;
+            }
+        }
+    }
+    println!("{deaths} deaths");
+    assert!(deaths > 200);
 }
 
 /// A bug is found, and so it is in a smaller plan.

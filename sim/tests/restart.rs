@@ -1,9 +1,11 @@
 //! Restarts of real engines, explored exhaustively: no rule is broken, and each
 //! planted bug of the exchange is found.
 
-use refrain_sim::restart::{Bug, Operation, Size, run};
+use refrain_sim::plan::Operation;
+use refrain_sim::planted::Planted;
+use refrain_sim::world::explored::{Size, run};
 
-/// So many states at least: fewer would mean that deaths do not happen.
+/// At least `states_min` states: fewer mean that deaths do not happen.
 fn holds(name: &str, size: &Size, states_min: u64) {
     let found = run(size);
     assert_eq!(found.counterexample, None, "{name}: {found}");
@@ -57,8 +59,9 @@ fn two_deaths_in_every_size() {
 /// Every bug that is planted in the world breaks a rule.
 #[test]
 fn planted_bugs_are_found() {
-    for bug in Bug::ALL {
-        let found = run(&bug.shown_by());
+    for (bug, size) in Planted::EXPLORED {
+        let size = Size::named(size).expect("a name of the list");
+        let found = run(&size.with(*bug));
         let example = found.counterexample.as_ref();
         let example = example.unwrap_or_else(|| panic!("{bug:?} is not found: {found}"));
         println!("{bug:?}: {found}");

@@ -1,8 +1,16 @@
 //! What one logger asks of another, and what it makes of the answers. EL-3
+//!
+//! Pure: the server, the simulator and the model of the protocol's core call the same.
 
 use super::host::{Fetched, Wanted};
-use crate::acceptor::Row;
+use crate::acceptor::{Beginning, Fit, Refusal, Row};
 use crate::message::{HeldRow, ToClient, ToLogger};
+use refrain_logging::determinant::EventIndex;
+use refrain_logging::determinant::batch::BatchHeader;
+use refrain_ring::Rank;
+
+/// Reasons that one refusal names.
+const FAILURES_NAMED_MAX: usize = 8;
 
 /// What follows from an answer.
 #[derive(Debug, Default)]
@@ -88,5 +96,110 @@ fn take_events(batches: Vec<u8>, is_last: bool) -> Learned {
         said,
         question: None,
         is_whole: is_last,
+    }
+}
+
+/// The row of one rank, with its batches: a logbook's, or a model's.
+pub trait RowStore {
+    /// What is stored; empty where nothing is.
+    fn row(&self) -> Row;
+
+    /// See [`Row::follow`].
+    ///
+    /// # Errors
+    /// As there.
+    fn follow(&mut self, rank: Rank, source: &Row, life: &Beginning) -> Result<(), Refusal>;
+
+    /// Takes a copy of a batch from another replica.
+    ///
+    /// # Errors
+    /// The row does not accept it.
+    fn adopt(&mut self, batch: &[u8]) -> Result<(), Refusal>;
+}
+
+/// Makes a row that lacks what a life begins with like the rows of replicas that lend it.
+#[derive(Debug)]
+pub struct CatchUp {
+    rank: Rank,
+    life: Beginning,
+    /// End of what the replica lends that is asked now.
+    lends: Option<EventIndex>,
+    failures: Vec<String>,
+}
+
+impl CatchUp {
+    /// `None`: the row fits the life already.
+    pub fn begin(wanted: &Wanted) -> Option<Self> {
+        (wanted.row.fit(&wanted.life) == Fit::Lacks).then_some(Self {
+            rank: wanted.rank,
+            life: wanted.life,
+            lends: None,
+            failures: Vec::new(),
+        })
+    }
+
+    /// Takes what a replica gave. True: the row fits the life now, and no other replica
+    /// needs to be asked.
+    pub fn take(&mut self, store: &mut impl RowStore, given: Fetched) -> bool {
+        let taken = match given {
+            Fetched::Whole => return store.row().fit(&self.life) != Fit::Lacks,
+            Fetched::Failed(reason) => {
+                self.fail(reason);
+                return false;
+            }
+            Fetched::Row(source) => {
+                self.lends = source.lends(&self.life);
+                store.follow(self.rank, &source, &self.life)
+            }
+            Fetched::Batches(batches) => self.adopt(store, &batches),
+        };
+        if let Err(refusal) = taken {
+            self.fail(refusal.to_string());
+            self.lends = None;
+        }
+        false
+    }
+
+    /// Adopts the batches that begin before the end of what is lent.
+    fn adopt(&self, store: &mut impl RowStore, mut batches: &[u8]) -> Result<(), Refusal> {
+        let Some(until) = self.lends else {
+            return Ok(());
+        };
+        while !batches.is_empty() {
+            let (header, _) = BatchHeader::read(batches)?;
+            if header.rank != self.rank {
+                return Err(Refusal::UnknownRank {
+                    job: header.job_tag.into(),
+                    rank: header.rank.0,
+                });
+            }
+            if header.first >= until {
+                break;
+            }
+            let (batch, rest) = batches.split_at(header.batch_bytes());
+            store.adopt(batch)?;
+            batches = rest;
+        }
+        Ok(())
+    }
+
+    /// Each reason once, and only a few of them.
+    fn fail(&mut self, reason: String) {
+        if self.failures.len() < FAILURES_NAMED_MAX && !self.failures.contains(&reason) {
+            self.failures.push(reason);
+        }
+    }
+
+    /// Why no replica could help.
+    pub fn failures(&self) -> String {
+        match self.failures.is_empty() {
+            true => "the other replicas have it neither".into(),
+            false => self.failures.join("; "),
+        }
+    }
+
+    /// The life that begins.
+    pub fn life(&self) -> &Beginning {
+        &self.life
     }
 }

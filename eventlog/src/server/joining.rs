@@ -15,21 +15,17 @@
 //!    which is stored. Welcome.
 
 use super::connection::Role;
-use super::host::{AllAsked, Channel, Fetch, Fetched, Host, MadeRing, Wanted};
+use super::host::{AllAsked, Channel, Fetch, Host, MadeRing, Wanted};
+use super::inquiry::{CatchUp, RowStore};
 use super::served_ring::{Place, ServedRing, has_room};
 use super::service::{RankKey, Service};
 use super::writer::Writer;
 
-use crate::acceptor::{Beginning, Fit, Row};
+use crate::acceptor::{Beginning, Row};
 use crate::logbook::{Logbook, Refusal, Standing, Ticket};
 use crate::message::{Hello, RemoteRing, ToClient, Way, Welcome};
 use crate::ring::RingIdentity;
-use refrain_logging::determinant::EventIndex;
-use refrain_logging::determinant::batch::BatchHeader;
 use refrain_ring::Rank;
-
-/// Reasons that one refusal names.
-const FAILURES_TOLD_MAX: usize = 8;
 
 /// A hello that is being seen to.
 #[derive(Debug)]
@@ -45,21 +41,11 @@ enum Stage<H: Host> {
     /// The fence is stored.
     Fencing(Standing),
     /// Other replicas are asked.
-    Fetching(Fetching<H::Fetch>),
+    Fetching(H::Fetch, CatchUp),
     /// The row is what the life begins with.
     LettingIn(Beginning),
     /// What they said, and that it was let in, is stored.
     Storing(Ticket),
-}
-
-#[derive(Debug)]
-struct Fetching<F> {
-    fetch: F,
-    life: Beginning,
-    /// What is asked now lends up to there; what it has beyond is not wanted.
-    lends: Option<EventIndex>,
-    /// What the others said.
-    failures: Vec<String>,
 }
 
 /// What comes of a step.
@@ -223,7 +209,9 @@ impl<H: Host> Service<H> {
                 let standing = *standing;
                 self.see_what_lacks(&joining.hello, &standing)
             }
-            Stage::Fetching(fetching) => take_in::<H>(&mut self.logbook, fetching, &joining.hello),
+            Stage::Fetching(fetch, catch_up) => {
+                take_in::<H>(&mut self.logbook, fetch, catch_up, &joining.hello)
+            }
             Stage::LettingIn(life) => {
                 let life = *life;
                 self.let_in(&joining.hello, &life)
@@ -252,26 +240,20 @@ impl<H: Host> Service<H> {
             return Step::Answer((standing.end, standing.last_clock));
         };
         let (job, rank) = (hello.job, hello.rank());
-        let row = self.logbook.row(job, rank).cloned().unwrap_or_default();
-        if row.fit(&life) != Fit::Lacks {
-            return Step::Next(Stage::LettingIn(life));
-        }
-        if self.options.peers == 0 {
-            return Step::Refuse(lost(hello, standing, "there are no other replicas"));
-        }
         let wanted = Wanted {
             job,
             rank,
             life,
-            row,
+            row: self.logbook.row(job, rank).cloned().unwrap_or_default(),
         };
+        let Some(catch_up) = CatchUp::begin(&wanted) else {
+            return Step::Next(Stage::LettingIn(life));
+        };
+        if self.options.peers == 0 {
+            return Step::Refuse(lost(hello, standing, "there are no other replicas"));
+        }
         match self.host.fetch(wanted) {
-            Ok(fetch) => Step::Next(Stage::Fetching(Fetching {
-                fetch,
-                life,
-                lends: None,
-                failures: Vec::new(),
-            })),
+            Ok(fetch) => Step::Next(Stage::Fetching(fetch, catch_up)),
             Err(reason) => Step::Refuse(reason),
         }
     }
@@ -351,106 +333,65 @@ fn hello_again(logbook: &mut Logbook, hello: &Hello) -> Result<Standing, Refusal
     logbook.hello(hello.job, hello.rank(), hello.incarnation())
 }
 
-/// Adopts what has come. Asks on until the row is what the life begins with.
+/// The row of one rank in the logbook.
+struct OwnRow<'a> {
+    logbook: &'a mut Logbook,
+    key: RankKey,
+}
+
+impl RowStore for OwnRow<'_> {
+    fn row(&self) -> Row {
+        let row = self.logbook.row(self.key.0, self.key.1);
+        row.cloned().unwrap_or_default()
+    }
+
+    fn follow(&mut self, rank: Rank, source: &Row, life: &Beginning) -> Result<(), Refusal> {
+        self.logbook.follow(self.key.0, rank, source, life)
+    }
+
+    fn adopt(&mut self, batch: &[u8]) -> Result<(), Refusal> {
+        self.logbook.adopt(self.key.0, batch).map(|_| ())
+    }
+}
+
+/// Takes what has come, until the row is what the life begins with.
 fn take_in<H: Host>(
     logbook: &mut Logbook,
-    fetching: &mut Fetching<H::Fetch>,
+    fetch: &mut H::Fetch,
+    catch_up: &mut CatchUp,
     hello: &Hello,
 ) -> Step<H> {
     while has_room(logbook) {
-        let said = match fetching.fetch.next() {
+        let given = match fetch.next() {
             Ok(None) => return Step::Wait,
-            Ok(Some(said)) => said,
-            Err(AllAsked) => return Step::Refuse(fetching.failed(logbook, hello)),
+            Ok(Some(given)) => given,
+            Err(AllAsked) => return Step::Refuse(failed(logbook, catch_up, hello)),
         };
-        match said {
-            Fetched::Row(source) => fetching.follow(logbook, hello, &source),
-            Fetched::Batches(batches) => fetching.adopt(logbook, hello, &batches),
-            Fetched::Failed(reason) => fetching.failed_with(reason),
-            Fetched::Whole => {
-                let row = logbook.row(hello.job, hello.rank());
-                if row.is_some_and(|row| row.fit(&fetching.life) != Fit::Lacks) {
-                    return Step::Next(Stage::LettingIn(fetching.life));
-                }
-            }
+        let key = (hello.job, hello.rank());
+        if catch_up.take(
+            &mut OwnRow {
+                logbook: &mut *logbook,
+                key,
+            },
+            given,
+        ) {
+            return Step::Next(Stage::LettingIn(*catch_up.life()));
         }
     }
     Step::Wait
 }
 
-/// Adopts batches that begin before `until`.
-fn adopt(
-    logbook: &mut Logbook,
-    hello: &Hello,
-    until: EventIndex,
-    mut batches: &[u8],
-) -> Result<(), Refusal> {
-    while !batches.is_empty() {
-        let (header, _) = BatchHeader::read(batches)?;
-        check_rank(&header, hello.rank())?;
-        let (batch, rest) = batches.split_at(header.batch_bytes());
-        if header.first >= until {
-            break;
-        }
-        logbook.adopt(hello.job, batch)?;
-        batches = rest;
-    }
-    Ok(())
-}
-
-fn check_rank(header: &BatchHeader, rank: Rank) -> Result<(), Refusal> {
-    match header.rank == rank {
-        true => Ok(()),
-        false => Err(Refusal::UnknownRank {
-            job: header.job_tag.into(),
-            rank: header.rank.0,
-        }),
-    }
-}
-
-impl<F> Fetching<F> {
-    /// What differs from a replica that lends goes.
-    fn follow(&mut self, logbook: &mut Logbook, hello: &Hello, source: &Row) {
-        let followed = logbook.follow(hello.job, hello.rank(), source, &self.life);
-        self.lends = match followed {
-            Ok(()) => source.lends(&self.life),
-            Err(refusal) => {
-                self.failed_with(refusal.to_string());
-                None
-            }
-        };
-    }
-
-    fn adopt(&mut self, logbook: &mut Logbook, hello: &Hello, batches: &[u8]) {
-        let Some(until) = self.lends else {
-            return;
-        };
-        if let Err(refusal) = adopt(logbook, hello, until, batches) {
-            self.failed_with(refusal.to_string());
-            self.lends = None;
-        }
-    }
-
-    fn failed_with(&mut self, reason: String) {
-        // For people: not more than they read.
-        if self.failures.len() < FAILURES_TOLD_MAX && !self.failures.contains(&reason) {
-            self.failures.push(reason);
-        }
-    }
-
-    fn failed(&self, logbook: &mut Logbook, hello: &Hello) -> String {
-        let why = match self.failures.is_empty() {
-            true => "the other replicas have it neither".into(),
-            false => self.failures.join("; "),
-        };
-        match hello_again(logbook, hello) {
-            Ok(standing) if standing.end < hello.first_kept() => lost(hello, &standing, &why),
-            Ok(_) => format!(
-                "what is here of rank {} is not what incarnation {} begins with at {}: {why}",
-                hello.rank, hello.incarnation, self.life.start
-            ),
-            Err(refusal) => refusal.to_string(),
-        }
+fn failed(logbook: &mut Logbook, catch_up: &CatchUp, hello: &Hello) -> String {
+    let why = catch_up.failures();
+    match hello_again(logbook, hello) {
+        Ok(standing) if standing.end < hello.first_kept() => lost(hello, &standing, &why),
+        Ok(_) => format!(
+            "what is here of rank {} is not what incarnation {} begins with at {}: {why}",
+            hello.rank,
+            hello.incarnation,
+            catch_up.life().start
+        ),
+        Err(refusal) => refusal.to_string(),
     }
 }
 

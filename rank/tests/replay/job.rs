@@ -1,6 +1,5 @@
-//! A life of rank 0, whose senders send the same again in each of its lives.
+//! A life of rank 0, of three, and engines that send to it.
 
-use crate::program::{MESSAGE_BYTES_MAX, TAGS};
 use crate::room::Room;
 use fastrand::Rng;
 use refrain_logging::Member;
@@ -13,11 +12,9 @@ use refrain_logging::pessimist::{Commits, Pessimist};
 use refrain_rank::past::{Records, Sends};
 use refrain_rank::protocol::Logging;
 use refrain_ring::{Incarnation, Rank, Region};
-use refrain_transport::divergence::DivergencePolicy;
 use refrain_transport::engine::{Engine, EngineError, EngineOptions, SendTo};
 use refrain_transport::fabric::Fabric;
 use refrain_transport::fabric::sim::{Network, Options};
-use refrain_transport::past::PastSends;
 use refrain_transport::protocol::Protocol;
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -73,15 +70,9 @@ impl Commits for Batches {
     }
 }
 
-/// What a job is like in all lives.
-#[derive(Clone, Copy, Debug)]
-pub struct Setting {
-    pub seed: u64,
-    pub ranks: u32,
-    /// Of each sender.
-    pub messages: usize,
-    pub member: Member,
-}
+const RANKS: u32 = 3;
+/// Of the network and of the order of progress.
+const SEED: u64 = 3;
 
 /// Of any rank of a life.
 pub type LoggedEngine = Engine<Logging<Batches>>;
@@ -93,8 +84,6 @@ pub struct Life {
     pub logs: Logs,
     pub batches: Batches,
     rng: Rng,
-    /// By sender: what is still to be sent.
-    to_send: Vec<Vec<(SendTo, Vec<u8>)>>,
     /// Dropped after the engines.
     rooms: Vec<Room>,
 }
@@ -145,46 +134,16 @@ pub fn to_rank_0(tag: i32, synchronous: bool) -> SendTo {
     }
 }
 
-impl Setting {
-    fn messages_of(&self, source: u32) -> Vec<(SendTo, Vec<u8>)> {
-        let mut rng = Rng::with_seed(self.seed * 64 + u64::from(source));
-        let message = |ssn: usize| {
-            let bytes = match rng.u8(..8) {
-                0 => rng.usize(12..MESSAGE_BYTES_MAX),
-                _ => rng.usize(12..200),
-            };
-            let to = to_rank_0(rng.i32(..TAGS), rng.u8(..6) == 0);
-            (to, payload(source, ssn as u64, bytes))
-        };
-        let mut all: Vec<_> = (0..self.messages).map(message).collect();
-        all.reverse();
-        all
-    }
-
+impl Life {
     /// A life that begins at the beginning, with what these batches tell.
-    pub fn live(&self, number: u32, timing: u64, batches: &[Vec<u8>]) -> Life {
-        self.live_after(number, timing, batches, None)
-    }
-
-    /// The same, with what is left of the logs of the life before.
-    pub fn live_after(
-        &self,
-        number: u32,
-        timing: u64,
-        batches: &[Vec<u8>],
-        mut before: Option<Box<dyn PastSends>>,
-    ) -> Life {
-        let mut rng = Rng::with_seed(timing);
-        let mut options = match timing % 3 {
-            0 => Options::calm(timing),
-            _ => Options::rough(timing),
-        };
-        options = options.reading_in_place(rng.bool());
+    pub fn new(member: Member, number: u32, batches: &[Vec<u8>]) -> Self {
+        let mut rng = Rng::with_seed(SEED);
+        let mut options = Options::calm(SEED).reading_in_place(rng.bool());
         if rng.bool() {
             options.distant_bytes_min = Some(4096);
         }
         let network = Network::new(options);
-        let ranks = || (0..self.ranks).map(Rank);
+        let ranks = || (0..RANKS).map(Rank);
         let incarnation = |rank: Rank| Incarnation(if rank == Rank(0) { number } else { 0 });
         let (mut fabrics, arenas): (Vec<_>, Vec<_>) = ranks()
             .map(|rank| network.start(rank, incarnation(rank), LOG_BYTES))
@@ -209,7 +168,7 @@ impl Setting {
                 let options = EngineOptions {
                     rank,
                     incarnation: incarnation(rank),
-                    size: self.ranks,
+                    size: RANKS,
                     window_bytes: LOG_BYTES as u64,
                 };
                 let events = (rank == Rank(0)).then(|| {
@@ -220,16 +179,12 @@ impl Setting {
                     };
                     Pessimist::new(identity, batches.end(), batches.clone())
                 });
-                let protocol = Logging::new(self.member, events);
+                let protocol = Logging::new(member, events);
                 let engine = Engine::new(options, arena, Box::new(fabric), protocol);
                 match rank {
                     Rank(0) => {
                         let records = Records::new(&row).expect("they agree");
-                        let engine = engine.with_past(Box::new(records));
-                        match before.take() {
-                            None => engine,
-                            Some(sends) => engine.with_past_sends(sends, DivergencePolicy::Stop),
-                        }
+                        engine.with_past(Box::new(records))
                     }
                     _ => engine,
                 }
@@ -240,28 +195,14 @@ impl Setting {
             logs,
             batches,
             rng,
-            to_send: (0..self.ranks)
-                .map(|source| match source {
-                    0 => Vec::new(),
-                    _ => self.messages_of(source),
-                })
-                .collect(),
             rooms: Vec::new(),
         }
     }
-}
 
-impl Life {
-    /// Time goes on a little, senders send at random. Whether anything moved.
+    /// Time goes on a little. Whether anything moved.
     pub fn round(&mut self) -> Result<bool, EngineError> {
         let mut moved = self.network.step();
         for rank in 1..self.engines.len() {
-            if self.rng.u8(..3) == 0
-                && let Some((to, bytes)) = self.to_send[rank].pop()
-            {
-                self.send(rank, to, &bytes);
-                moved = true;
-            }
             moved |= self.engines[rank].progress().expect("nobody dies");
         }
         if self.rng.u8(..3) > 0 {

@@ -1,6 +1,6 @@
 //! What is sent again is compared with what the life before had sent. REC-8
 
-use crate::job::{JOB, Life, LoggedEngine, Setting};
+use crate::job::{JOB, Life, LoggedEngine};
 use crate::room::Room;
 use refrain_logging::Member;
 use refrain_logging::image::{LogImage, Selection};
@@ -19,15 +19,6 @@ const POLICIES: [DivergencePolicy; 3] = [
     DivergencePolicy::Warn,
     DivergencePolicy::Auto,
 ];
-
-fn setting() -> Setting {
-    Setting {
-        seed: 1,
-        ranks: 3,
-        messages: 0,
-        member: Member::Pessimist,
-    }
-}
 
 fn to(rank: u32, tag: i32) -> SendTo {
     SendTo {
@@ -58,7 +49,7 @@ impl Sender {
 
     fn new(number: u32) -> Self {
         Self {
-            life: setting().live(number, 3, &[]),
+            life: Life::new(Member::Pessimist, number, &[]),
             rooms: Vec::new(),
         }
     }

@@ -1,6 +1,6 @@
 //! Receives and messages in shapes where a wrong message could be taken.
 
-use crate::job::{Batches, JOB, Life, Setting, payload, to_rank_0};
+use crate::job::{Batches, JOB, Life, payload, to_rank_0};
 use crate::room::Room;
 use refrain_logging::Member;
 use refrain_logging::determinant::recorder::{Identity, Recorder};
@@ -40,14 +40,8 @@ impl Player {
             Some(_) => vec![batch],
             None => Vec::new(),
         };
-        let setting = Setting {
-            seed: 1,
-            ranks: 3,
-            messages: 0,
-            member,
-        };
         Self {
-            life: setting.live(1, 3, &batches),
+            life: Life::new(member, 1, &batches),
             rooms: Vec::new(),
         }
     }

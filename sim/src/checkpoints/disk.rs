@@ -83,7 +83,7 @@ impl<T> Default for Disk<T> {
 }
 
 impl<T> Disk<T> {
-    /// Makes a file of so many pieces, or makes it anew.
+    /// Makes a file of `pieces` pieces, or makes it anew.
     pub fn create(&mut self, name: Name, contents: Rc<T>, pieces: usize) {
         let file = File {
             contents,

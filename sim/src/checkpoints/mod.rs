@@ -1,6 +1,6 @@
 //! A checkpoint store, simulated: one process, one disk.
 //!
-//! **Contract.** A rank hands over a checkpoint and goes on when it is told that it
+//! **Contract.** A rank hands over a checkpoint and goes on when the store answers that it
 //! is *stable*: from then on it can be read back whatever happens to the store's
 //! process and to the power of its host. It is there wholly or not at all; the two
 //! newest stable ones of a rank are kept (GC-1). Until a checkpoint is stable the
@@ -284,7 +284,7 @@ impl<C> Checkpoints<C> {
         self.read(rank, 1)
     }
 
-    /// Whether nobody is there to read anything back.
+    /// Whether its process is dead: nothing can be read back.
     pub fn is_dead(&self) -> bool {
         self.mortal.is_dead()
     }

@@ -1,9 +1,9 @@
 //! A life's side: the real client over the simulated network.
 
+use super::LoggerBug;
 use super::Loggers;
 use super::ledger::Ledger;
 use super::network::{Network, PortState, Spark, TalkId};
-use super::planted::LoggerBug;
 use crate::happening::Life;
 use refrain_eventlog::LoggerId;
 use refrain_eventlog::client::network::{Network as ClientNetwork, Wire};
@@ -33,12 +33,12 @@ pub const TICK: Duration = Duration::from_millis(1);
 #[derive(Debug)]
 pub struct LoggerWire {
     talk: TalkId,
-    ways: Ways,
+    links: LoggerLinks,
 }
 
 /// How a life reaches its loggers.
 #[derive(Clone, Debug)]
-pub struct Ways {
+pub struct LoggerLinks {
     pub(super) network: Rc<RefCell<Network>>,
     pub(super) life: Life,
     pub(super) spark: Spark,
@@ -46,7 +46,7 @@ pub struct Ways {
     pub(super) end: Rc<Cell<EventIndex>>,
 }
 
-impl Ways {
+impl LoggerLinks {
     /// As [`LoggerBug::FreedBeforeStable`] has it.
     fn bent(&self, message: &ToLogger) -> ToLogger {
         match message {
@@ -65,14 +65,14 @@ impl Ways {
 
 impl Wire for LoggerWire {
     fn has_room(&self) -> bool {
-        self.ways.network.borrow().backlog(self.talk) < BACKLOG_MAX
+        self.links.network.borrow().backlog(self.talk) < BACKLOG_MAX
     }
 
     fn say(&mut self, message: &ToLogger) -> Result<(), WireError> {
-        let message = self.ways.bent(message);
-        let network = &self.ways.network;
+        let message = self.links.bent(message);
+        let network = &self.links.network;
         let said = self
-            .ways
+            .links
             .spark
             .act(|| network.borrow_mut().say(self.talk, message));
         match said {
@@ -87,10 +87,10 @@ impl Wire for LoggerWire {
     }
 
     fn hear(&mut self) -> Result<Option<ToClient>, WireError> {
-        if self.ways.spark.is_out() {
+        if self.links.spark.is_out() {
             return Ok(None);
         }
-        let heard = self.ways.network.borrow_mut().hear(self.talk);
+        let heard = self.links.network.borrow_mut().hear(self.talk);
         heard.map_err(|()| WireError::Closed)
     }
 
@@ -101,13 +101,13 @@ impl Wire for LoggerWire {
 
 impl Drop for LoggerWire {
     fn drop(&mut self) {
-        if let Ok(mut network) = self.ways.network.try_borrow_mut() {
+        if let Ok(mut network) = self.links.network.try_borrow_mut() {
             network.hang_up(self.talk);
         }
     }
 }
 
-impl ClientNetwork for Ways {
+impl ClientNetwork for LoggerLinks {
     type Wire = LoggerWire;
     type Port = RingPort;
 
@@ -117,7 +117,7 @@ impl ClientNetwork for Ways {
         let talk = self.network.borrow_mut().call(logger, life, spark);
         Ok(LoggerWire {
             talk: talk.ok_or(WireError::Closed)?,
-            ways: self.clone(),
+            links: self.clone(),
         })
     }
 
@@ -139,7 +139,7 @@ impl ClientNetwork for Ways {
             state: Rc::default(),
             begun: 0,
             over: 0,
-            ways: self.clone(),
+            links: self.clone(),
         };
         Ok(RemoteWriter::over(port, image))
     }
@@ -152,7 +152,7 @@ pub struct RingPort {
     state: Rc<RefCell<PortState>>,
     begun: usize,
     over: usize,
-    ways: Ways,
+    links: LoggerLinks,
 }
 
 /// What was under way was flushed.
@@ -191,7 +191,7 @@ impl Port for RingPort {
         self.begun += 1;
         let mut from = vec![0; bytes];
         image.read(offset, &mut from);
-        let Ways { network, spark, .. } = &self.ways;
+        let LoggerLinks { network, spark, .. } = &self.links;
         spark.act(|| {
             let mut network = network.borrow_mut();
             network.write((self.key, offset, token), from, &self.state, spark);
@@ -200,7 +200,7 @@ impl Port for RingPort {
     }
 
     fn poll(&mut self, mut completed: impl FnMut(u64)) -> Result<(), Flushed> {
-        if self.ways.spark.is_out() {
+        if self.links.spark.is_out() {
             return Ok(());
         }
         let tokens = core::mem::take(&mut self.state.borrow_mut().completed);
@@ -213,8 +213,8 @@ impl Port for RingPort {
 /// Commits the determinants of one life.
 #[derive(Debug)]
 pub struct LoggerClient {
-    pub(super) client: Client<Ways>,
-    pub(super) ways: Ways,
+    pub(super) client: Client<LoggerLinks>,
+    pub(super) links: LoggerLinks,
     pub(super) ledger: Ledger,
     pub(super) now: Rc<Cell<u64>>,
     pub(super) starts: Rc<RefCell<BTreeMap<Life, (Incarnation, EventIndex)>>>,
@@ -227,14 +227,14 @@ impl LoggerClient {
         let now = TICK * self.now.get() as u32;
         let end = self.client.poll(|| now);
         if !self.has_begun
-            && !self.ways.spark.is_out()
+            && !self.links.spark.is_out()
             && let Some(start) = self.client.start()
         {
             self.has_begun = true;
-            self.ways.end.set(start);
-            let Life { rank, incarnation } = self.ways.life;
+            self.links.end.set(start);
+            let Life { rank, incarnation } = self.links.life;
             let after = (self.client.follows(), start);
-            self.starts.borrow_mut().insert(self.ways.life, after);
+            self.starts.borrow_mut().insert(self.links.life, after);
             self.ledger.began(rank, incarnation, after);
         }
         end
@@ -255,8 +255,8 @@ impl LoggerClient {
 
     /// Determinants with at most this clock will not be asked for any more. GC-1
     pub fn trim(&mut self, clock: Clock) {
-        self.ledger.trimmed(self.ways.life.rank, clock);
-        let bug = self.ways.network.borrow().bug;
+        self.ledger.trimmed(self.links.life.rank, clock);
+        let bug = self.links.network.borrow().bug;
         self.client.trim(match bug {
             Some(LoggerBug::TrimTooFar) => clock.max(self.newest),
             _ => clock,
@@ -279,10 +279,10 @@ impl LoggerClient {
 
 impl Commits for LoggerClient {
     fn commit(&mut self, header: &BatchHeader, batch: &[u8]) {
-        if !self.ways.spark.is_out() {
+        if !self.links.spark.is_out() {
             self.ledger.committed(header);
         }
-        self.ways.end.set(header.end());
+        self.links.end.set(header.end());
         self.newest = header.last_clock;
         self.client.commit(header, batch);
     }

@@ -1,8 +1,8 @@
 //! The world of a simulated logger's service.
 
+use super::LoggerBug;
 use super::ledger::Ledger;
 use super::network::{Network, Spark, TalkId};
-use super::planted::LoggerBug;
 use core::fmt::Display;
 use core::time::Duration;
 use refrain_eventlog::message::{RemoteRing, ToClient, ToLogger, Way};
@@ -76,7 +76,7 @@ impl Drop for LoggerChannel {
     }
 }
 
-/// A fetch under way, as [`super::fetching`] moves it on.
+/// A fetch under way, as [`super::asking`] moves it on.
 #[derive(Debug, Default)]
 pub(super) struct FetchState {
     pub(super) said: VecDeque<Fetched>,

@@ -34,7 +34,7 @@ struct Holder {
     held: HashSet<BatchId>,
     /// In its ring, which goes when all that counts in it is in the files.
     in_ring: HashSet<BatchId>,
-    /// So many batches of the row, the first, are among them.
+    /// Number of batches of the row, from the first on, that are among them.
     whole: usize,
 }
 
@@ -48,12 +48,12 @@ struct RankLedger {
     /// What has at most this clock need not be held any more.
     trimmed: Clock,
     holders: Vec<Holder>,
-    /// So many, the first, were held by a quorum once.
+    /// Number of batches, from the first on, that a quorum held once.
     reached: usize,
 }
 
 #[derive(Debug)]
-struct State {
+struct LedgerState {
     quorum: usize,
     replicas: usize,
     ranks: BTreeMap<Rank, RankLedger>,
@@ -64,7 +64,7 @@ struct State {
 #[derive(Clone, Debug)]
 pub(super) struct Ledger {
     /// Behind a lock since disks must be able to have it, not for threads.
-    state: Arc<Mutex<State>>,
+    state: Arc<Mutex<LedgerState>>,
 }
 
 impl RankLedger {
@@ -138,7 +138,7 @@ impl RankLedger {
 
 impl Ledger {
     pub(super) fn new(replicas: usize, quorum: usize) -> Self {
-        let state = State {
+        let state = LedgerState {
             quorum,
             replicas,
             ranks: BTreeMap::new(),
@@ -149,7 +149,7 @@ impl Ledger {
         }
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, LedgerState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -242,7 +242,7 @@ impl Ledger {
         });
     }
 
-    /// Nobody asks for what has at most this clock any more. GC-1
+    /// No restart asks for what has at most this clock any more. GC-1
     pub(super) fn trimmed(&self, rank: Rank, clock: Clock) {
         self.change(rank, |ledger| ledger.trimmed = ledger.trimmed.max(clock));
     }

@@ -1,11 +1,10 @@
-//! One logger: a process that dies and starts again over a disk and rings that
-//! stay.
+//! One logger: a process that dies and starts again over a disk and rings that stay.
 
 use super::JOB;
+use super::LoggerBug;
 use super::host::{FetchState, LoggerChannel, LoggerHost, Rings};
 use super::ledger::{Ledger, batches_in};
 use super::network::{Network, Spark, TalkId};
-use super::planted::LoggerBug;
 use crate::mortal::Mortal;
 use core::ops::ControlFlow;
 use refrain_eventlog::acceptor::Beginning;
@@ -65,8 +64,7 @@ pub(super) type Wish = (Wanted, Rc<RefCell<FetchState>>);
 
 impl Logger {
     pub(super) fn new(number: usize, shard: Shard, mortal: Mortal, seed: u64) -> Self {
-        let disk = SimulatedDisk::new(seed);
-        disk.set_late(DISK_LATE_PERCENT);
+        let disk = new_disk(seed);
         let mut logger = Self {
             number,
             shard,
@@ -182,6 +180,15 @@ impl Logger {
         self.lost_power = true;
     }
 
+    /// Its host is lost, with all that is on it.
+    pub(super) fn forget(&mut self) {
+        self.kill();
+        self.seed = self.seed.wrapping_add(1);
+        self.disk = new_disk(self.seed);
+        self.rings.borrow_mut().clear();
+        self.shard.ledger.holds_only(self.number, &[]);
+    }
+
     /// It starts again over what is left.
     pub(super) fn restart(&mut self) {
         if self.service.is_some() {
@@ -205,7 +212,7 @@ impl Logger {
             let _ = Directory::from(self.disk.clone()).remove("watermark");
         }
         self.begin();
-        // What nobody has synced since the loss is not counted.
+        // What was not synced before the loss is not counted.
         if lost_power || self.service.is_some() {
             self.count_again(lost_power);
         }
@@ -315,6 +322,12 @@ impl Logger {
         }
         self.bury();
     }
+}
+
+fn new_disk(seed: u64) -> SimulatedDisk {
+    let disk = SimulatedDisk::new(seed);
+    disk.set_late(DISK_LATE_PERCENT);
+    disk
 }
 
 /// What the real server hears from its sockets before a turn.

@@ -1,4 +1,4 @@
-//! The event loggers of a job: one shard, its disks, and the ways to it.
+//! The event loggers of a job: one shard, its disks, and the links to it.
 //!
 //! Real: client, links, committer, survey, the writer's half of one-sided rings
 //! and their bookkeeping; the service with its joining, requests,
@@ -18,28 +18,24 @@
 //!   stable, only while enough live: `max(quorum, replicas + 1 - quorum)` for the
 //!   first, `quorum` for the second.
 
+mod asking;
 mod client;
-mod fetching;
 mod host;
 mod ledger;
 mod logger;
 mod network;
-mod planted;
-mod reading;
 
 pub use client::{LoggerClient, TICK};
-pub use planted::LoggerBug;
 
 use crate::happening::Life;
 use crate::mortal::Mortal;
 use crate::plan::{LevelPlan, LoggersPlan, WayPlan};
-use client::Ways;
+use asking::{Fetching, Question};
+use client::LoggerLinks;
 use fastrand::Rng;
-use fetching::Fetching;
 use ledger::Ledger;
 use logger::{Logger, Shard, Wish};
 use network::{Arrival, Network, Spark, TalkId};
-use reading::Question;
 use refrain_eventlog::Level;
 use refrain_eventlog::client::read::{ReadError, ReadRequest, read_row, read_rows};
 use refrain_eventlog::client::{Client, ClientOptions, ServerAddress};
@@ -53,6 +49,54 @@ use std::rc::Rc;
 
 /// The number of the simulated job.
 pub const JOB: u64 = 0x7265_6672_6169_6e01;
+
+/// A bug.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum LoggerBug {
+    /// A logger acknowledges when a batch has come, or was posted to its memory:
+    /// before it is where it is to be. EL-1
+    AckEarly,
+    /// Batches of a fenced life are taken for those of the latest. FENCE-1
+    FenceForgotten,
+    /// A client takes an acknowledgement for one of all that it sent, whatever
+    /// its fields say. GATE-3
+    AckUnchecked,
+    /// A client gives up batches before they are stable: who lacks them when it
+    /// joins gets them from no replica. EL-3
+    FreedBeforeStable,
+    /// Of a batch only the first determinant is given back. EL-5
+    OnlyFirstKept,
+    /// A reader of a ring does not look at checksums. EL-2
+    TornAccepted,
+    /// Everything up to the newest determinant is trimmed, instead of the
+    /// generation before. GC-1
+    TrimTooFar,
+    /// A logger that starts again does not look into the rings of the one
+    /// before. EL-3
+    RingsForgotten,
+    /// A life that recovers is also told what a dead one wrote behind its
+    /// beginning. EL-5
+    TailRead,
+    /// A server looks into its rings before it asks its provider whether it may
+    /// sleep, and not behind that.
+    SleepsOnWrites,
+}
+
+impl LoggerBug {
+    /// All of them.
+    pub const ALL: [Self; 10] = [
+        Self::AckEarly,
+        Self::FenceForgotten,
+        Self::AckUnchecked,
+        Self::FreedBeforeStable,
+        Self::OnlyFirstKept,
+        Self::TornAccepted,
+        Self::TrimTooFar,
+        Self::RingsForgotten,
+        Self::TailRead,
+        Self::SleepsOnWrites,
+    ];
+}
 
 /// All loggers of a job. Clones are the same.
 #[derive(Clone, Debug)]
@@ -156,16 +200,16 @@ impl Loggers {
             provider: None,
             verbs_port: Default::default(),
         };
-        let ways = Ways {
+        let links = LoggerLinks {
             network: shared.shard.network.clone(),
             life,
             spark: Spark::new(mortal),
             end: Rc::default(),
         };
-        let client = Client::over(ways.clone(), options);
+        let client = Client::over(links.clone(), options);
         LoggerClient {
             client: client.expect("a plan's quorum is one of its replicas"),
-            ways,
+            links,
             ledger: shared.shard.ledger.clone(),
             now: shared.now.clone(),
             starts: shared.starts.clone(),
@@ -281,6 +325,26 @@ impl Loggers {
         plan.quorum > 1 && ranks.all(|rank| shard.ledger.whole_holders(rank) == shard.replicas)
     }
 
+    /// The host of a logger is lost, if the others have all of it and any quorum of them
+    /// is one of the next life, too. Whether it is.
+    pub fn forget(&self, logger: u32) -> bool {
+        let Shared {
+            plan,
+            shard,
+            starts,
+            ..
+        } = &*self.shared;
+        let starts = starts.borrow();
+        let mut ranks = starts.keys().map(|life| life.rank);
+        let outlives = plan.quorum > 1 && plan.quorum < plan.replicas;
+        let forgets =
+            outlives && ranks.all(|rank| shard.ledger.whole_holders(rank) == shard.replicas);
+        if forgets {
+            self.shared.loggers.borrow_mut()[logger as usize].forget();
+        }
+        forgets
+    }
+
     /// The files of all loggers, which are dead, lose events of a rank, and its rings
     /// with them: about this percentage is left. Whether a quorum had held any that
     /// is gone now. REC-9
@@ -322,7 +386,7 @@ impl Loggers {
     }
 
     /// The connections of a life break: what is on its way arrives in part, and
-    /// of one-sided writes nobody is told what became of them.
+    /// of one-sided writes the outcome is unknown.
     pub fn disconnect(&self, life: Life) {
         let rng = &mut *self.shared.chance.borrow_mut();
         let network = &mut *self.shared.shard.network.borrow_mut();
@@ -338,7 +402,7 @@ impl Loggers {
         }
     }
 
-    /// All faults end: the dead start again, disks work, nobody stands still.
+    /// All faults end: dead loggers start again, disks work, no logger stands still.
     pub fn heal(&self) {
         for logger in self.shared.loggers.borrow_mut().iter_mut() {
             logger.set_full(false);

@@ -1,8 +1,8 @@
 //! Between clients and loggers: messages, in order, and one-sided writes. What
 //! is under way arrives when the job's chance says so.
 
+use super::LoggerBug;
 use super::ledger::{Ledger, batches_in};
-use super::planted::{LoggerBug, forged, of_life};
 use crate::happening::Life;
 use crate::mortal::Mortal;
 use fastrand::Rng;
@@ -10,6 +10,7 @@ use refrain_eventlog::message::{ToClient, ToLogger};
 use refrain_eventlog::ring::{LINE_BYTES, RingIdentity, RingMemory};
 use refrain_eventlog::{Level, LoggerId};
 use refrain_logging::determinant::batch::{BATCH_BYTES_MAX, BatchHeader, HEADER_BYTES};
+use refrain_ring::Incarnation;
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, VecDeque};
 use std::rc::Rc;
@@ -65,7 +66,7 @@ pub(super) type TalkId = u64;
 #[derive(Debug)]
 pub(super) struct Talk {
     pub(super) logger: usize,
-    /// The rank's life that talks; none: somebody who only asks.
+    /// The rank's life that talks; `None`: a reader of rows.
     pub(super) life: Option<Life>,
     pub(super) caller: Spark,
     /// On their way …
@@ -116,7 +117,7 @@ struct Flight {
     is_orphan: bool,
 }
 
-/// What a client is told of its writes.
+/// What a client knows of its writes.
 #[derive(Debug, Default)]
 pub(super) struct PortState {
     pub(super) completed: Vec<u64>,
@@ -145,7 +146,7 @@ pub(super) struct Network {
     pub(super) bug: Option<LoggerBug>,
     /// How often loggers asked whether they may sleep.
     asked: u64,
-    /// Somebody has to look at this logger: something has come.
+    /// This logger needs a turn: something has come.
     pub(super) calls: Vec<bool>,
     pub(super) lives: Vec<bool>,
 }
@@ -287,7 +288,7 @@ impl Network {
         key
     }
 
-    /// Nobody writes there any more. FENCE-1
+    /// Its memory cannot be written any more. FENCE-1
     pub(super) fn revoke(&mut self, key: u64) {
         if self.bug != Some(LoggerBug::FenceForgotten) {
             self.targets.remove(&key);
@@ -317,8 +318,8 @@ impl Network {
         });
     }
 
-    /// A logger's process is dead: its host hangs up, and nobody reaches its
-    /// memory any more. Those who had called it are told by their sockets.
+    /// A logger's process is dead: its host hangs up, and its memory cannot be
+    /// reached any more. Those who had called it are told by their sockets.
     pub(super) fn logger_died(&mut self, logger: usize) {
         self.lives[logger] = false;
         let talks = self.talks.iter().filter(|(_, talk)| talk.logger == logger);
@@ -586,4 +587,28 @@ fn seal_torn(memory: &RingMemory, offset: usize) {
         header.seal(&mut batch);
         memory.write(offset, &batch[..bytes]);
     }
+}
+
+/// An acknowledgement that says that it is of this batch.
+fn forged(ack: &ToClient, batch: &BatchHeader) -> Option<ToClient> {
+    let ToClient::Stable { logger, level, .. } = ack else {
+        return None;
+    };
+    Some(ToClient::Stable {
+        logger: *logger,
+        rank: batch.rank.0,
+        incarnation: batch.incarnation.0,
+        clock: batch.last_clock.0,
+        end: batch.end().0,
+        level: *level,
+    })
+}
+
+/// The same batch, as if of another life.
+fn of_life(batch: &[u8], incarnation: Incarnation) -> Option<Vec<u8>> {
+    let (mut header, _) = BatchHeader::read(batch).ok()?;
+    header.incarnation = incarnation;
+    let mut changed = batch[..header.batch_bytes()].to_vec();
+    header.seal(&mut changed);
+    Some(changed)
 }

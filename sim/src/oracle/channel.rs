@@ -8,16 +8,18 @@
 //! pattern fits, from one sender, the earlier goes to the receive that was
 //! posted earlier.
 
-use super::pairs::Pairs;
-use super::{Oracle, Witness, breach, index};
+use super::{Oracle, Pairs, Witness, breach, index};
 use crate::happening::{Breach, Happening, Life};
+use crate::plan::Process;
 use crate::program::{
     Answer, Call, Ended, From, RequestNumber, STAMP_BYTES, Stamp, garbage, is_part,
 };
 use crate::reference::Beginning;
+use crate::world::explored::hash_words;
 use refrain_ring::{Incarnation, Rank, RecordHeader, RecordKind, Ssn};
 use refrain_transport::control::Control;
 use std::collections::BTreeMap;
+use std::hash::{DefaultHasher, Hash};
 
 const NAME: &str = "channel";
 
@@ -27,9 +29,9 @@ pub struct Channels {
     /// By (sender, receiver).
     sent: Pairs<Vec<Sent>>,
     posting: Pairs<Posting>,
-    /// By (sender, receiver): the first message that the receiver has said it
-    /// misses, when one of the two began anew. REC-3
-    missed: Pairs<Option<Ssn>>,
+    /// By (sender, receiver): the first message that each life of the receiver has said it
+    /// misses, as long as the sender may believe that life. REC-3
+    missed: Pairs<BTreeMap<Incarnation, Ssn>>,
     /// By receiver.
     receiving: Vec<Receiving>,
     /// Events of this rank are lost: it may send other messages than those that were
@@ -43,7 +45,7 @@ struct Sent {
     payload: Vec<u8>,
     tag: i32,
     synchronous: bool,
-    /// Somebody may have seen it.
+    /// A peer may have seen it.
     has_left: bool,
     /// The garbage in it when it was received first. REC-8
     garbage: Option<Vec<u8>>,
@@ -76,7 +78,7 @@ struct Receiving {
 }
 
 impl Channels {
-    /// Of a job with so many ranks.
+    /// Of a job with `ranks` ranks.
     pub fn new(ranks: u32) -> Self {
         Self {
             sent: Pairs::new(ranks),
@@ -92,6 +94,17 @@ impl Channels {
         self.lossy = Some(rank);
     }
 
+    /// Hashes what it remembers, but for messages that never left.
+    pub(super) fn hash_into(&self, hash: &mut DefaultHasher) {
+        hash_words(hash, &(&self.posting, &self.missed, &self.receiving));
+        for sent in &self.sent.places {
+            for sent in sent.iter().filter(|sent| sent.has_left) {
+                (&sent.payload, sent.tag, &sent.garbage).hash(hash);
+            }
+            0.hash(hash);
+        }
+    }
+
     fn began(&mut self, life: Life) {
         for posting in self.posting.row(life.rank) {
             *posting = Posting {
@@ -104,7 +117,7 @@ impl Channels {
             ..Receiving::default()
         };
         for missed in self.missed.row(life.rank) {
-            *missed = None;
+            missed.clear();
         }
     }
 
@@ -122,12 +135,13 @@ impl Channels {
     }
 
     /// The lane to a peer begins anew with the next connection.
-    fn fenced(&mut self, by: Life, of: Rank) {
-        self.posting[(by.rank, of)] = Posting {
+    fn fenced(&mut self, by: Life, of: Life) {
+        self.posting[(by.rank, of.rank)] = Posting {
             incarnation: by.incarnation,
             ..Posting::default()
         };
-        self.missed[(by.rank, of)] = None;
+        let missed = &mut self.missed[(by.rank, of.rank)];
+        missed.retain(|life, _| *life > of.incarnation);
     }
 
     fn called(&mut self, life: Life, call: &Call) -> Result<(), Breach> {
@@ -162,7 +176,7 @@ impl Channels {
             garbage: None,
         };
         match sent.get(number) {
-            // Nobody has seen it: where nothing is told, it may be another.
+            // No peer has seen it: without a record, a later life may send another one.
             Some(first) if !first.has_left => {
                 sent.truncate(number);
                 sent.push(message);
@@ -226,8 +240,12 @@ impl Channels {
                 None => return wrong("its message has not begun, or is whole already"),
             },
             RecordKind::Eager | RecordKind::Rendezvous => {
-                let begins = self.missed[(from.rank, to)];
-                if posting.next.or(begins).is_some_and(|next| next != ssn) {
+                let begins = &self.missed[(from.rank, to)];
+                let is_next = match posting.next {
+                    Some(next) => next == ssn,
+                    None => begins.is_empty() || begins.values().any(|begins| *begins == ssn),
+                };
+                if !is_next {
                     return wrong("it is not the next");
                 }
                 posting.next = Some(ssn.next());
@@ -301,7 +319,8 @@ impl Channels {
         let garbage = garbage(&ended.payload);
         let before = sent.garbage.get_or_insert_with(|| garbage.to_vec());
         let both = before.len().min(garbage.len());
-        if before[..both] != garbage[..both] {
+        // No log has what a rank sends itself: its next life has its own garbage in it.
+        if before[..both] != garbage[..both] && source != life.rank {
             return wrong("other garbage than a life of it was given before");
         }
         if !is_part(&sent.payload, 0, &ended.payload)
@@ -336,12 +355,16 @@ impl Oracle for Channels {
     fn see(&mut self, happening: &Happening<'_>, _world: &dyn Witness) -> Result<(), Breach> {
         match happening {
             Happening::Began(life) => self.began(*life),
+            Happening::Died(Process::Rank(rank)) => self.began(Life {
+                rank: *rank,
+                incarnation: self.receiving[rank.index()].incarnation,
+            }),
             Happening::Resumed { life, saved, .. } => self.resumed(*life, &saved.beginning),
-            Happening::Fenced(by, of) if self.is_present(*by) => self.fenced(*by, of.rank),
+            Happening::Fenced(by, of) if self.is_present(*by) => self.fenced(*by, *of),
             Happening::PostedControl(life, to, Control::Restart { ssn, .. })
                 if self.is_present(*life) =>
             {
-                self.missed[(*to, life.rank)] = Some(*ssn);
+                self.missed[(*to, life.rank)].insert(life.incarnation, *ssn);
             }
             Happening::Called(life, _, call) if self.is_present(*life) => {
                 return self.called(*life, call);

@@ -2,9 +2,9 @@
 //! sent to it, each message once; and where nothing went wrong that stops a
 //! program, all are over.
 
-use super::pairs::Pairs;
-use super::{Oracle, Witness, breach, index};
+use super::{Oracle, Pairs, Witness, breach, index};
 use crate::happening::{Breach, Happening, Life};
+use crate::plan::Process;
 use crate::program::{Answer, Call, Stamp};
 use crate::reference::Beginning;
 use refrain_ring::{Incarnation, Rank, Ssn};
@@ -29,7 +29,7 @@ struct Present {
 }
 
 impl Ending {
-    /// Of a job with so many ranks.
+    /// Of a job with `ranks` ranks.
     pub fn new(ranks: u32) -> Self {
         Self {
             delivered: Pairs::new(ranks),
@@ -127,6 +127,10 @@ impl Oracle for Ending {
             |life: &Life| self.ranks[life.rank.index()].incarnation == life.incarnation;
         match happening {
             Happening::Began(life) => self.began(*life),
+            Happening::Died(Process::Rank(rank)) => self.began(Life {
+                rank: *rank,
+                incarnation: self.ranks[rank.index()].incarnation,
+            }),
             Happening::Resumed { life, saved, .. } => self.resumed(*life, &saved.beginning),
             Happening::Called(life, _, call) if is_present(life) => self.called(*life, call),
             Happening::Answered(life, _, answer) if is_present(life) => {

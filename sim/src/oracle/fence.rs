@@ -1,7 +1,7 @@
-//! What a life sends that was replaced is heard by nobody who knows of the next,
-//! and seen by nobody. FENCE-1
+//! No rank that knows of the next life hears a life that was replaced, and its output is
+//! not seen. FENCE-1
 //!
-//! What it still hears itself does no harm: nobody hears of it.
+//! What it still hears itself does no harm: it cannot pass it on.
 
 use super::{Oracle, Witness, breach};
 use crate::happening::{Breach, Happening, Life};
@@ -17,7 +17,7 @@ pub struct Fence {
 }
 
 impl Fence {
-    /// Of a job with so many ranks.
+    /// Of a job with `ranks` ranks.
     pub fn new(ranks: u32) -> Self {
         Self {
             latest: vec![None; ranks as usize],
@@ -40,7 +40,7 @@ impl Fence {
     }
 
     fn heard(&self, from: Life, to: Life, world: &dyn Witness) -> Result<(), Breach> {
-        // What a life hears that was replaced itself harms nobody.
+        // What a replaced life hears does no harm.
         if !self.is_latest(to) {
             return Ok(());
         }

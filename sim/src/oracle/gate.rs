@@ -8,9 +8,9 @@
 //! clear-to-send for a named receive tells no program anything (GATE-4), nor does
 //! a horizon.
 
-use super::pairs::Pairs;
-use super::{Oracle, Witness, breach, index};
+use super::{Oracle, Pairs, Witness, breach, index};
 use crate::happening::{Breach, Happening, Life, event_clock};
+use crate::plan::Process;
 use crate::program::{Call, Stamp};
 use refrain_ring::{Clock, Incarnation, Rank, RecordHeader, RecordKind, Ssn};
 use refrain_transport::control::Control;
@@ -59,7 +59,7 @@ struct Sends {
 }
 
 impl Gate {
-    /// Of a job with so many ranks.
+    /// Of a job with `ranks` ranks.
     pub fn new(ranks: u32) -> Self {
         Self {
             lives: vec![Present::default(); ranks as usize],
@@ -76,7 +76,7 @@ impl Gate {
         for sends in self.sends.row(life.rank) {
             *sends = Sends::default();
         }
-        // What it matched before is told by records, which are stable.
+        // What it matched before is in its records, which are stable.
         for sender in self.ranks() {
             for awaited in self.awaited[(sender, life.rank)].values_mut() {
                 (awaited.before, awaited.is_event) = (None, false);
@@ -252,6 +252,10 @@ impl Oracle for Gate {
     fn see(&mut self, happening: &Happening<'_>, world: &dyn Witness) -> Result<(), Breach> {
         match happening {
             Happening::Began(life) => self.began(*life),
+            Happening::Died(Process::Rank(rank)) => self.began(Life {
+                rank: *rank,
+                incarnation: self.lives[rank.index()].incarnation,
+            }),
             Happening::Resumed { life, saved, .. } => {
                 self.resumed(*life, &saved.beginning.next_ssn_to);
             }

@@ -8,13 +8,14 @@
 //! then, bit for bit (LOG-1, LOG-2, LOG-5), and so is one that was delivered. One
 //! that waits behind the gate need not be: its sender will make it again.
 
-use super::pairs::Pairs;
-use super::{Oracle, Witness, breach, digest, index};
+use super::{Oracle, Pairs, Witness, breach, digest, index};
 use crate::happening::{Breach, Happening, Life};
 use crate::plan::Process;
 use crate::program::{Answer, Call, Stamp};
+use crate::world::explored::hash_words;
 use refrain_ring::{Clock, Incarnation, Rank, RecordHeader, Ssn};
 use std::collections::{BTreeMap, BTreeSet};
+use std::hash::{DefaultHasher, Hash};
 
 const NAME: &str = "log";
 
@@ -76,7 +77,7 @@ struct Taken {
 }
 
 impl Logs {
-    /// Of a job with so many ranks.
+    /// Of a job with `ranks` ranks.
     pub fn new(ranks: u32) -> Self {
         let nothing = vec![Delivered::default(); ranks as usize];
         let beginning = Taken {
@@ -134,7 +135,7 @@ impl Logs {
         for (ssn, payload) in messages {
             match sent.get(index(*ssn)) {
                 Some(sent) if sent.digest == digest(payload) => {}
-                // Nobody has seen it: a later life made another.
+                // No peer has seen it: a later life made another one.
                 Some(sent)
                     if sent.left_bytes.is_none()
                         && self.ranks[sender.index()].incarnation > Incarnation(0) => {}
@@ -181,8 +182,28 @@ impl Logs {
         checkpoints.filter(|(_, taken)| taken.is_stable).take(2)
     }
 
+    /// Hashes what it remembers, but for messages that never left.
+    pub(super) fn hash_into(&self, hash: &mut DefaultHasher) {
+        hash_words(hash, &(&self.kept, &self.ranks));
+        for sent in &self.sent.places {
+            for sent in sent.iter().filter(|sent| sent.left_bytes.is_some()) {
+                (sent.left_bytes, sent.is_delivered).hash(hash);
+            }
+            0.hash(hash);
+        }
+    }
+
     fn began(&mut self, life: Life) {
         self.ranks[life.rank.index()].incarnation = life.incarnation;
+    }
+
+    /// Its next life has what its checkpoint had.
+    fn died(&mut self, rank: Rank) {
+        let newest = self.restarts(rank).next();
+        let delivered = newest.map(|(_, taken)| taken.delivered.clone());
+        if let Some(delivered) = delivered {
+            self.ranks[rank.index()].delivered = delivered;
+        }
     }
 
     /// Others began to be sent, or stayed with the life before.
@@ -202,7 +223,7 @@ impl Logs {
             let number = index(Ssn(number));
             let digest = digest(payload);
             let is_lossy = self.lossy == Some(life.rank);
-            // Nobody has seen it: where nothing is told, it may be another.
+            // No peer has seen it: without a record, a later life may send another one.
             let may_be_another = |it: &Sent| {
                 it.left_bytes.is_none() || is_lossy && !it.is_delivered && it.digest != digest
             };
@@ -356,7 +377,10 @@ impl Oracle for Logs {
                 receiver,
                 first,
             } => return self.freed(*sender, *receiver, *first),
-            Happening::Died(Process::Rank(rank)) => return self.forgotten(*rank, world),
+            Happening::Died(Process::Rank(rank)) => {
+                self.died(*rank);
+                return self.forgotten(*rank, world);
+            }
             _ => {}
         }
         Ok(())

@@ -28,13 +28,15 @@ pub mod log;
 pub mod order;
 pub mod orphan;
 pub mod outcome;
-mod pairs;
 #[cfg(test)]
 mod tests;
 
 use crate::happening::{Breach, Happening};
 use crate::program::without_garbage;
+use crate::world::explored::hash_words;
+use core::ops::{Index, IndexMut};
 use refrain_ring::{Clock, Incarnation, Rank, Ssn};
+use std::hash::{DefaultHasher, Hash};
 
 /// What an oracle may ask of the job. Answers are the job's, not the engine's:
 /// they come from the simulated loggers, the launcher and the plan.
@@ -103,7 +105,7 @@ pub struct Oracles {
 }
 
 impl Oracles {
-    /// Of a job with so many ranks, of which nothing has happened yet.
+    /// Of a job with `ranks` ranks, before anything happens.
     pub fn new(ranks: u32) -> Self {
         Self {
             gate: gate::Gate::new(ranks),
@@ -114,6 +116,25 @@ impl Oracles {
             orphan: orphan::Orphans::new(ranks),
             ending: ending::Ending::new(ranks),
             outcome: outcome::Outcomes::new(ranks),
+        }
+    }
+
+    /// Hashes all that they remember, but for what cannot matter any more: what a dead
+    /// life was told, and messages that were made and never left. What the end of the job
+    /// remembers, the channels do.
+    pub fn hash_into(&self, is_dead: impl Fn(Rank) -> bool, hash: &mut DefaultHasher) {
+        hash_words(hash, &(&self.gate, &self.fence, &self.order));
+        self.channel.hash_into(hash);
+        self.log.hash_into(hash);
+        for sent in &self.orphan.sent.places {
+            sent.made[..sent.posted].hash(hash);
+        }
+        let ranks = self.orphan.ranks.iter().zip(&self.outcome.ranks);
+        for (rank, (orphan, outcome)) in (0..).map(Rank).zip(ranks) {
+            match is_dead(rank) {
+                true => orphan.seen.hash(hash),
+                false => hash_words(hash, &(orphan, outcome)),
+            }
         }
     }
 
@@ -167,4 +188,40 @@ pub(crate) fn digest(payload: &[u8]) -> u64 {
         .iter()
         .fold(hash, |hash, byte| mix(hash, u64::from(*byte)));
     hash ^ hash >> 29
+}
+
+/// One `T` for each (from, to).
+#[derive(Clone, Debug)]
+pub(super) struct Pairs<T> {
+    ranks: usize,
+    places: Vec<T>,
+}
+
+impl<T: Default> Pairs<T> {
+    pub fn new(ranks: u32) -> Self {
+        let ranks = ranks as usize;
+        Self {
+            ranks,
+            places: (0..ranks * ranks).map(|_| T::default()).collect(),
+        }
+    }
+
+    /// All that come from this rank, by the other.
+    pub fn row(&mut self, from: Rank) -> &mut [T] {
+        &mut self.places[from.index() * self.ranks..][..self.ranks]
+    }
+}
+
+impl<T> Index<(Rank, Rank)> for Pairs<T> {
+    type Output = T;
+
+    fn index(&self, (from, to): (Rank, Rank)) -> &T {
+        &self.places[from.index() * self.ranks + to.index()]
+    }
+}
+
+impl<T> IndexMut<(Rank, Rank)> for Pairs<T> {
+    fn index_mut(&mut self, (from, to): (Rank, Rank)) -> &mut T {
+        &mut self.places[from.index() * self.ranks + to.index()]
+    }
 }

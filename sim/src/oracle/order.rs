@@ -1,11 +1,12 @@
-//! A rank's clock counts its operations one by one; what happens is told with
-//! the operation that was the latest, so that it never goes back; one call is
+//! A rank's clock counts its operations one by one; each event carries the clock of
+//! the latest operation, so that it never goes back; one call is
 //! answered before the next is made. What is new to a later life comes behind the
 //! last of its records: in an operation that has not come, when that is where records
 //! end.
 
 use super::{Oracle, Witness, breach};
 use crate::happening::{Breach, Happening, Life, event_clock};
+use crate::plan::Process;
 use crate::program::Call;
 use core::ops::RangeInclusive;
 use refrain_logging::determinant::told::Told;
@@ -33,7 +34,7 @@ struct Present {
 }
 
 impl Order {
-    /// Of a job with so many ranks.
+    /// Of a job with `ranks` ranks.
     pub fn new(ranks: u32) -> Self {
         Self {
             lives: vec![Present::default(); ranks as usize],
@@ -122,6 +123,14 @@ impl Oracle for Order {
             Happening::Began(life) => {
                 self.lives[life.rank.index()] = Present {
                     incarnation: life.incarnation,
+                    ..Present::default()
+                };
+                Ok(())
+            }
+            Happening::Died(Process::Rank(rank)) => {
+                let present = &mut self.lives[rank.index()];
+                *present = Present {
+                    incarnation: present.incarnation,
                     ..Present::default()
                 };
                 Ok(())

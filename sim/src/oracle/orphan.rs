@@ -7,8 +7,7 @@
 //! that in the reference ([`Orphans::judge_again`]). REC-2, REC-5, REC-8
 
 use super::choices::{Choices, determinant};
-use super::pairs::Pairs;
-use super::{Oracle, Witness, breach, digest, index};
+use super::{Oracle, Pairs, Witness, breach, digest, index};
 use crate::happening::{Breach, Happening, Life};
 use crate::program::{Call, Stamp};
 use refrain_logging::determinant::Determinant;
@@ -20,20 +19,20 @@ const NAME: &str = "orphan";
 #[derive(Debug)]
 pub struct Orphans {
     /// By (sender, receiver).
-    sent: Pairs<Sent>,
-    ranks: Vec<Told>,
+    pub(super) sent: Pairs<Sent>,
+    pub(super) ranks: Vec<Told>,
 }
 
 #[derive(Debug, Default)]
-struct Sent {
+pub(super) struct Sent {
     /// Of each message: digest and tag.
-    made: Vec<(u64, i32)>,
-    /// The first so many were posted, at least in part.
-    posted: usize,
+    pub(super) made: Vec<(u64, i32)>,
+    /// Number of messages, from the first on, that were posted at least in part.
+    pub(super) posted: usize,
 }
 
 #[derive(Clone, Debug, Default)]
-struct Told {
+pub(super) struct Told {
     /// The life that is there.
     latest: Incarnation,
     /// The life that plays: loggers take events of the one before until the next
@@ -41,7 +40,7 @@ struct Told {
     plays: Incarnation,
     happened: Choices,
     /// Words that people have seen.
-    seen: Vec<u64>,
+    pub(super) seen: Vec<u64>,
     /// How many of them the life that is there has printed, or has behind it.
     printed_again: usize,
 }
@@ -61,7 +60,7 @@ pub struct Again {
 }
 
 impl Orphans {
-    /// Of a job with so many ranks.
+    /// Of a job with `ranks` ranks.
     pub fn new(ranks: u32) -> Self {
         Self {
             sent: Pairs::new(ranks),
@@ -131,7 +130,7 @@ impl Orphans {
             let sent = &self.sent[(rank, *to)];
             let number = next.get(to.index()).copied().unwrap_or(0);
             let made = sent.made.get(index(Ssn(number)));
-            // What nobody saw may be another now.
+            // What no peer has seen may be another one now.
             let is_seen = number < sent.posted as u64;
             if is_seen && made != Some(&(digest(payload), *tag)) {
                 return Err(breach(
@@ -184,7 +183,7 @@ impl Orphans {
         {
             let number = Stamp::decode(payload).map_or(0, |stamp| stamp.number);
             let number = index(Ssn(number));
-            // Nobody has seen it: where nothing is told, it may be another.
+            // No peer has seen it: without a record, a later life may send another one.
             if number >= self.sent[(life.rank, *to)].posted {
                 self.sent[(life.rank, *to)].made.truncate(number);
             }
@@ -237,7 +236,7 @@ impl Oracle for Orphans {
             } => return self.resumed(*life, saved.printed, events),
             Happening::SeenBefore(life, word) => return self.seen_before(*life, *word),
             Happening::Began(life) => self.ranks[life.rank.index()].latest = life.incarnation,
-            // Of one that was replaced nobody hears or sees anything: see the fence.
+            // The fence oracle judges what a replaced life posts and prints.
             Happening::Posted { from: life, .. } | Happening::Seen(life, _)
                 if !self.is_latest(*life) => {}
             Happening::Posted {

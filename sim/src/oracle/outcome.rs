@@ -8,18 +8,18 @@ use super::choices::determinant;
 use super::{Oracle, Witness, breach, digest};
 use crate::happening::{Breach, Happening, Life};
 use crate::plan::Plan;
-use crate::program::{Call, Program};
+use crate::program::Call;
 use crate::recollect::Saved;
-use crate::reference::{Beginning, Choices, Reference, Stop};
+use crate::reference::{Choices, Stop, begin_all, play_all};
 use refrain_logging::determinant::Determinant;
-use refrain_ring::{Clock, Incarnation, Rank};
+use refrain_ring::{Incarnation, Rank};
 
 const NAME: &str = "outcome";
 
 /// See the [module](self).
 #[derive(Debug)]
 pub struct Outcomes {
-    ranks: Vec<Told>,
+    pub(super) ranks: Vec<Told>,
 }
 
 /// What was seen of a rank, in the lives that led to the one that is there.
@@ -49,7 +49,7 @@ impl Told {
 }
 
 impl Outcomes {
-    /// Of a job with so many ranks.
+    /// Of a job with `ranks` ranks.
     pub fn new(ranks: u32) -> Self {
         Self {
             ranks: (0..ranks).map(|_| Told::default()).collect(),
@@ -61,8 +61,9 @@ impl Outcomes {
     /// # Errors
     /// The first difference.
     pub fn judge(&self, plan: &Plan, states: &[Option<u64>]) -> Result<(), Breach> {
-        let mut references = self.references(plan);
-        let stops = play(&mut references);
+        let choices = self.ranks.iter().map(|told| Choices::new(&told.happened));
+        let mut references = begin_all(plan, choices.collect());
+        let stops = play_all(&mut references);
         for (rank, told) in self.ranks.iter().enumerate() {
             let (reference, stop) = (&references[rank], &stops[rank]);
             let wrong = |what: String| {
@@ -96,13 +97,16 @@ impl Outcomes {
         Ok(())
     }
 
-    fn references(&self, plan: &Plan) -> Vec<Reference> {
-        let begin = |(rank, told): (u32, &Told)| {
-            let program = Program::new(plan, Rank(rank));
-            let beginning = Beginning::new(program, plan.ranks, Clock(plan.first_clock));
-            Reference::new(Rank(rank), &beginning, Choices::new(&told.happened))
-        };
-        (0..).zip(&self.ranks).map(begin).collect()
+    /// What happened to a rank, in order.
+    #[cfg(test)]
+    pub fn happened(&self, rank: Rank) -> &[Determinant] {
+        &self.ranks[rank.index()].happened
+    }
+
+    /// What a rank printed.
+    #[cfg(test)]
+    pub fn printed(&self, rank: Rank) -> &[u64] {
+        &self.ranks[rank.index()].printed
     }
 
     /// What its records do not tell has not happened. REC-5
@@ -126,27 +130,6 @@ impl Outcomes {
             Call::Print(word) => told.printed.push(*word),
             Call::Finish => told.is_over = true,
             _ => {}
-        }
-    }
-}
-
-/// Lets all go on until none can.
-fn play(references: &mut [Reference]) -> Vec<Stop> {
-    let mut delivered = vec![0; references.len()];
-    loop {
-        let stops = references.iter_mut().map(Reference::run).collect();
-        let mut has_moved = false;
-        for from in 0..references.len() {
-            let new = references[from].sends()[delivered[from]..].to_vec();
-            delivered[from] += new.len();
-            has_moved |= !new.is_empty();
-            for sent in new {
-                let to = &mut references[sent.to.index()];
-                to.deliver(Rank(from as u32), sent.ssn, sent.tag, sent.payload);
-            }
-        }
-        if !has_moved {
-            return stops;
         }
     }
 }

@@ -1,9 +1,14 @@
-//! From a seed to a plan.
+//! From a seed to a plan: rounds, loggers, network, log, faults.
 
-use super::messages::{Lengths, rounds};
-use super::{Plan, ProtocolPlan, faults, shape};
+use super::{
+    FaultKind, FaultPlan, LevelPlan, LogPlan, LoggersPlan, MessagePlan, Moment, NetworkPlan, Plan,
+    Process, ProtocolPlan, RoundPlan, WayPlan,
+};
 use crate::planted::Planted;
+use crate::program::STAMP_BYTES;
 use fastrand::Rng;
+use refrain_logging::spill::SpillOptions;
+use refrain_ring::{CHUNK_BYTES, Rank};
 
 /// What is wanted of plans; the seed decides about the rest.
 #[derive(Clone, Copy, Debug)]
@@ -64,8 +69,9 @@ impl Plan {
             ranks,
             protocol: wishes.protocol.unwrap_or(drawn),
             rounds,
-            loggers: shape::loggers(&mut chance(3)),
-            network: shape::network(&mut chance(4)),
+            scripts: Vec::new(),
+            loggers: loggers(&mut chance(3)),
+            network: network(&mut chance(4)),
             log: super::LogPlan {
                 memory_bytes: 0,
                 disk_bytes: 0,
@@ -74,9 +80,9 @@ impl Plan {
             faults: Vec::new(),
             planted: wishes.planted,
         };
-        plan.log = shape::log(&plan, lengths);
+        plan.log = log(&plan, lengths);
         if wishes.has_faults {
-            plan.faults = faults::faults(&mut chance(5), &plan, wishes.operations);
+            plan.faults = faults(&mut chance(5), &plan, wishes.operations);
             if plan.loses_events() {
                 // REC-9 compares what peers have, not what people have seen.
                 plan.rounds
@@ -85,5 +91,376 @@ impl Plan {
             }
         }
         plan
+    }
+}
+
+/// Calls that a message costs its sender and its receiver together, in tenths.
+const CALLS_PER_MESSAGE_TENTHS: u32 = 40;
+/// The longest message.
+const BYTES_MAX: u32 = 100 << 10;
+
+/// What lengths a plan prefers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Lengths {
+    /// Some bytes; sometimes some KiB, rarely more.
+    Short,
+    /// Often so long that logs are spilled.
+    Long,
+}
+
+impl Lengths {
+    pub fn new(rng: &mut Rng) -> Self {
+        if rng.u32(0..12) == 0 {
+            Self::Long
+        } else {
+            Self::Short
+        }
+    }
+
+    fn draw(self, rng: &mut Rng) -> u32 {
+        let least = STAMP_BYTES as u32;
+        match (self, rng.u32(0..400)) {
+            (Self::Short, 0) => rng.u32(10 << 10..=BYTES_MAX),
+            (Self::Short, 1..20) => rng.u32(1 << 10..=9 << 10),
+            (Self::Long, 0..280) => rng.u32(20 << 10..=BYTES_MAX),
+            (_, 20..40) => least,
+            _ => rng.u32(least..=200),
+        }
+    }
+}
+
+/// Who sends to whom in a round.
+#[derive(Clone, Copy)]
+enum Pattern {
+    Random,
+    /// All to one.
+    Gather,
+    /// One to all.
+    Scatter,
+    /// Each to the next.
+    Ring,
+    /// One channel only.
+    Burst,
+}
+
+/// Rounds with about `operations` calls of each rank.
+fn rounds(rng: &mut Rng, ranks: u32, operations: u32, lengths: Lengths) -> Vec<RoundPlan> {
+    // Then receives may leave the tag open, too.
+    let is_all_wild = rng.u32(0..8) == 0;
+    let mut left = (ranks * operations * 10 / CALLS_PER_MESSAGE_TENTHS).max(1);
+    let per_rank_max = rng.u32(2..=8);
+    let (checkpoints_in_100, prints_in_100) = ([0, 10, 25][rng.usize(0..3)], rng.u32(0..40));
+    let mut rounds = Vec::new();
+    while left > 0 {
+        let count = rng.u32(1..=ranks * per_rank_max).min(left);
+        left -= count;
+        let some = |rng: &mut Rng, percent: u32| {
+            let ranks = (0..ranks).map(Rank);
+            ranks.filter(|_| rng.u32(0..100) < percent).collect()
+        };
+        rounds.push(RoundPlan {
+            messages: messages(rng, ranks, count, (lengths, is_all_wild)),
+            style_seed: rng.u64(..),
+            checkpoints: some(rng, checkpoints_in_100),
+            prints: some(rng, prints_in_100),
+        });
+    }
+    rounds
+}
+
+fn messages(
+    rng: &mut Rng,
+    ranks: u32,
+    count: u32,
+    (lengths, is_all_wild): (Lengths, bool),
+) -> Vec<MessagePlan> {
+    let pattern = match rng.u32(0..12) {
+        0 => Pattern::Gather,
+        1 => Pattern::Scatter,
+        2 => Pattern::Ring,
+        3 => Pattern::Burst,
+        _ => Pattern::Random,
+    };
+    let wild_in_100 = [10, 40, 70, 100][rng.usize(0..4)];
+    let one = rng.u32(0..ranks);
+    let next = |rank: u32, by: u32| (rank + by) % ranks;
+    let other = |rng: &mut Rng, rank: u32| next(rank, rng.u32(1..ranks));
+    (0..count)
+        .map(|index| {
+            let (from, to) = match pattern {
+                Pattern::Random => {
+                    let from = rng.u32(0..ranks);
+                    match rng.u32(0..24) {
+                        0 if !is_all_wild => (from, from),
+                        _ => (from, other(rng, from)),
+                    }
+                }
+                Pattern::Gather => (other(rng, one), one),
+                Pattern::Scatter => (one, other(rng, one)),
+                Pattern::Ring => (index % ranks, next(index, 1)),
+                Pattern::Burst => (one, next(one, 1)),
+            };
+            let is_drawn = rng.u32(0..100) >= wild_in_100;
+            let is_named = from == to || is_drawn && !is_all_wild;
+            MessagePlan {
+                from: Rank(from),
+                to: Rank(to),
+                is_named,
+                bytes: lengths.draw(rng),
+                is_synchronous: is_named && rng.u32(0..8) == 0,
+            }
+        })
+        .collect()
+}
+
+/// Log bytes of a frame beside its payload, at most.
+const FRAME_BYTES: u64 = 256;
+/// Least payload of a frame of many, in bytes.
+const FRAGMENT_BYTES: u64 = 4 << 10;
+
+/// All shapes that a job may have.
+fn loggers(rng: &mut Rng) -> LoggersPlan {
+    let replicas = [1, 2, 3, 3][rng.usize(0..4)];
+    // A majority, or all.
+    let majority = replicas / 2 + 1;
+    let quorum = if rng.bool() { majority } else { replicas };
+    let level = if rng.bool() {
+        LevelPlan::Placed
+    } else {
+        LevelPlan::Durable
+    };
+    let way = if rng.bool() {
+        WayPlan::Messages
+    } else {
+        WayPlan::OneSided
+    };
+    LoggersPlan {
+        replicas,
+        quorum,
+        level,
+        way,
+    }
+}
+
+fn network(rng: &mut Rng) -> NetworkPlan {
+    let (is_rough, reads_in_place) = (rng.u32(0..3) > 0, rng.bool());
+    let distant_bytes_min = (rng.u32(0..3) == 0).then(|| [64, 512, 4096][rng.usize(0..3)]);
+    NetworkPlan {
+        is_rough,
+        reads_in_place,
+        distant_bytes_min,
+        is_staged: !reads_in_place && distant_bytes_min.is_none() && rng.bool(),
+    }
+}
+
+/// Room for everything that is ever sent, in memory, or, where messages are long
+/// so that it comes to it, in memory and on disk: a job must not stand still
+/// because of its plan.
+fn log(plan: &Plan, lengths: Lengths) -> LogPlan {
+    let peers = u64::from(plan.ranks - 1);
+    let chunk = CHUNK_BYTES as u64;
+    let most = (0..plan.ranks).map(|rank| needed_bytes(plan, Rank(rank)));
+    let most = most.max().unwrap_or_default();
+    if lengths == Lengths::Long {
+        LogPlan {
+            // As little as a real rank may have: two chunks a channel, and one to
+            // bring back what a peer misses.
+            memory_bytes: (2 * peers + 1) * chunk,
+            disk_bytes: (peers * SpillOptions::DISK_BYTES_MIN).max(2 * most)
+                + SpillOptions::DISK_BYTES_MIN,
+        }
+    } else {
+        LogPlan {
+            memory_bytes: (most + 2 * peers * chunk).next_multiple_of(chunk),
+            disk_bytes: 0,
+        }
+    }
+}
+
+/// What the messages of a rank take in its log, at most.
+fn needed_bytes(plan: &Plan, rank: Rank) -> u64 {
+    let messages = plan.rounds.iter().flat_map(|round| &round.messages);
+    let its = messages.filter(|message| message.from == rank);
+    its.map(|message| {
+        let bytes = u64::from(message.bytes);
+        bytes + bytes / 2 + FRAME_BYTES * (1 + bytes / FRAGMENT_BYTES)
+    })
+    .sum()
+}
+
+/// Steps of a job for each operation of a rank, roughly.
+const STEPS_PER_OPERATION: u64 = 4;
+
+/// Where faults are drawn from.
+struct Draw<'a> {
+    rng: &'a mut Rng,
+    plan: &'a Plan,
+    /// Steps that the job takes, roughly.
+    steps: u64,
+    /// Effects that a process has, roughly.
+    effects: u64,
+    faults: Vec<FaultPlan>,
+}
+
+fn faults(rng: &mut Rng, plan: &Plan, operations: u32) -> Vec<FaultPlan> {
+    // Some seeds in which nothing goes wrong: what they find is simpler. And some in
+    // which events are lost: with other faults nothing would be promised.
+    let is_simple = rng.u32(0..6) == 0;
+    let loses_events = is_simple && rng.bool();
+    if is_simple && !loses_events {
+        return Vec::new();
+    }
+    let operations = u64::from(operations.max(1));
+    let mut draw = Draw {
+        rng,
+        plan,
+        steps: operations * STEPS_PER_OPERATION * u64::from(plan.ranks),
+        effects: operations,
+        faults: Vec::new(),
+    };
+    if loses_events {
+        let kind = FaultKind::LoseEvents(draw.rng.u8(0..100));
+        draw.add_at_step(kind, Draw::some_rank);
+    } else {
+        for _ in 0..draw.rng.u32(1..=4) {
+            draw.more();
+        }
+    }
+    draw.faults
+}
+
+impl Draw<'_> {
+    fn more(&mut self) {
+        match self.rng.u32(0..22) {
+            0..6 => self.kill_of_rank(),
+            6 => self.correlated(),
+            7 => self.again_and_again(),
+            8..12 => self.of_logger(),
+            12..14 => self.of_checkpoints(),
+            14 | 15 => self.pause(),
+            16 | 17 => self.add_at_step(FaultKind::Suspect, Self::some_rank),
+            18 | 19 => self.add_at_step(FaultKind::Disconnect, Self::some_rank),
+            _ => self.of_disk(),
+        }
+    }
+
+    fn some_rank(&mut self) -> Process {
+        Process::Rank(Rank(self.rng.u32(0..self.plan.ranks)))
+    }
+
+    fn some_logger(&mut self) -> Process {
+        Process::Logger(self.rng.u32(0..self.plan.loggers.replicas))
+    }
+
+    fn step(&mut self) -> Moment {
+        Moment::Step(self.rng.u64(0..self.steps))
+    }
+
+    fn effect(&mut self) -> Moment {
+        Moment::Effect {
+            number: self.rng.u64(0..self.effects),
+            before: self.rng.bool(),
+        }
+    }
+
+    fn moment(&mut self) -> Moment {
+        if self.rng.u32(0..3) == 0 {
+            self.step()
+        } else {
+            self.effect()
+        }
+    }
+
+    fn add(&mut self, process: Process, moment: Moment, kind: FaultKind) {
+        self.faults.push(FaultPlan {
+            process,
+            moment,
+            kind,
+        });
+    }
+
+    fn add_at_step(&mut self, kind: FaultKind, whom: impl Fn(&mut Self) -> Process) {
+        let (process, moment) = (whom(self), self.step());
+        self.add(process, moment, kind);
+    }
+
+    fn kill_of_rank(&mut self) {
+        let (process, moment) = (self.some_rank(), self.moment());
+        self.add(process, moment, FaultKind::Kill);
+    }
+
+    /// Several at the same step: ranks, and perhaps a logger with them.
+    fn correlated(&mut self) {
+        let moment = self.step();
+        let first = self.rng.u32(0..self.plan.ranks);
+        for by in 0..self.rng.u32(2..=self.plan.ranks) {
+            let rank = Rank((first + by) % self.plan.ranks);
+            self.add(Process::Rank(rank), moment, FaultKind::Kill);
+        }
+        if self.rng.bool() {
+            let logger = self.some_logger();
+            self.add(logger, moment, FaultKind::Kill);
+        }
+    }
+
+    /// The same rank, while it recovers and after.
+    fn again_and_again(&mut self) {
+        let process = self.some_rank();
+        let begin = self.rng.u64(0..self.steps);
+        let mut step = begin;
+        for _ in 0..self.rng.u32(2..=4) {
+            self.add(process, Moment::Step(step), FaultKind::Kill);
+            step += self.rng.u64(1..200);
+        }
+    }
+
+    fn of_logger(&mut self) {
+        let (process, moment) = (self.some_logger(), self.moment());
+        // What is in memory only does not promise to survive it.
+        let is_durable = self.plan.loggers.level == LevelPlan::Durable;
+        let kind = match self.rng.u32(0..6) {
+            0 | 1 if is_durable => FaultKind::PowerLoss,
+            2 => FaultKind::Forget,
+            _ => FaultKind::Kill,
+        };
+        self.add(process, moment, kind);
+    }
+
+    fn of_checkpoints(&mut self) {
+        let moment = self.moment();
+        let kind = match self.rng.bool() {
+            true => FaultKind::PowerLoss,
+            false => FaultKind::Kill,
+        };
+        self.add(Process::Checkpoints, moment, kind);
+        if self.rng.bool() {
+            // A rank asks for what it has.
+            self.kill_of_rank();
+        }
+    }
+
+    fn pause(&mut self) {
+        let steps = self.rng.u64(10..600);
+        let process = match self.rng.u32(0..4) {
+            0 => self.some_logger(),
+            _ => self.some_rank(),
+        };
+        self.add_at_step(FaultKind::Pause(steps), |_| process);
+    }
+
+    fn of_disk(&mut self) {
+        let steps = self.rng.u64(10..600);
+        let kind = if self.rng.bool() {
+            FaultKind::DiskFull(steps)
+        } else {
+            FaultKind::DiskSlow(steps)
+        };
+        let process = match self.rng.u32(0..3) {
+            // Only logs that are spilled have a disk.
+            0 if self.plan.log.disk_bytes > 0 => self.some_rank(),
+            1 => Process::Checkpoints,
+            _ => self.some_logger(),
+        };
+        self.add_at_step(kind, |_| process);
     }
 }

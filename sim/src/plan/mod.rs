@@ -3,23 +3,20 @@
 //! A [`Plan`] is plain data: made of a seed, printed, made smaller, run again.
 //! What it does not say (delays, who is next) follows from its seed.
 
-mod display;
-mod faults;
 mod generate;
-mod messages;
-mod shape;
 
 pub use generate::Wishes;
 
 use crate::planted::Planted;
 use refrain_ring::{CHUNK_BYTES, Rank};
+use std::fmt;
 
 /// One message of a round.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MessagePlan {
     /// Its sender.
     pub from: Rank,
-    /// Its receiver: another rank.
+    /// Its receiver; the rank itself of named messages only.
     pub to: Rank,
     /// Received by a receive that names its source; else by one that takes any.
     pub is_named: bool,
@@ -42,6 +39,23 @@ pub struct RoundPlan {
     pub checkpoints: Vec<Rank>,
     /// Ranks that print at its end.
     pub prints: Vec<Rank>,
+}
+
+/// One operation of a program that is written down. Each is waited for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Operation {
+    /// Sends one record to this rank.
+    Send(usize),
+    /// Sends a message of two records to this rank.
+    SendLong(usize),
+    /// Sends to this rank, and waits until the message is matched.
+    SendMatched(usize),
+    /// Receives from any rank.
+    Any,
+    /// Receives from this rank.
+    From(usize),
+    /// A checkpoint.
+    Checkpoint,
 }
 
 /// A process of the job.
@@ -77,13 +91,16 @@ pub enum FaultKind {
     Kill,
     /// Its host loses power: what was not synced is lost, or torn. Not of ranks.
     PowerLoss,
-    /// It stands still for so many steps; what is sent to it waits.
+    /// Its host is lost: it comes back with nothing. Of a logger, where the others have
+    /// all of it and outvote it; else it dies.
+    Forget,
+    /// It stands still for this many steps; what is sent to it waits.
     Pause(u64),
     /// The launcher takes a living rank for dead.
     Suspect,
-    /// Its disk is full for so many steps.
+    /// Its disk is full for this many steps.
     DiskFull(u64),
-    /// Its disk does not answer for so many steps.
+    /// Its disk does not answer for this many steps.
     DiskSlow(u64),
     /// Its connections to loggers break; what was on its way is flushed, and
     /// completions are lost.
@@ -128,7 +145,7 @@ pub enum WayPlan {
 pub struct LoggersPlan {
     /// How many.
     pub replicas: u32,
-    /// So many make a commit stable.
+    /// Number of loggers that make a commit stable.
     pub quorum: u32,
     /// What each has to have done.
     pub level: LevelPlan,
@@ -145,6 +162,8 @@ pub struct NetworkPlan {
     pub reads_in_place: bool,
     /// Payloads from this length on stay with the sender until they are fetched.
     pub distant_bytes_min: Option<u32>,
+    /// Short frames leave before they are in the log, where nothing else is done to them.
+    pub is_staged: bool,
 }
 
 /// The payload log of each rank.
@@ -191,6 +210,8 @@ pub struct Plan {
     pub protocol: ProtocolPlan,
     /// What they do.
     pub rounds: Vec<RoundPlan>,
+    /// By rank: what it does, of a job that is explored; else empty.
+    pub scripts: Vec<Vec<Operation>>,
     /// Who keeps their events.
     pub loggers: LoggersPlan,
     /// What is between them.
@@ -213,15 +234,165 @@ impl Plan {
         its.map(|message| u64::from(message.bytes)).sum()
     }
 
+    /// Whether an explorer decides what happens, not the seed.
+    pub fn is_explored(&self) -> bool {
+        !self.scripts.is_empty()
+    }
+
     /// Whether loggers lose events that they acknowledged. REC-9
     pub fn loses_events(&self) -> bool {
         let mut faults = self.faults.iter();
         faults.any(|fault| matches!(fault.kind, FaultKind::LoseEvents(_)))
     }
 
+    /// Whether all messages are received from any source.
+    pub fn is_all_wild(&self) -> bool {
+        let mut messages = self.rounds.iter().flat_map(|round| &round.messages);
+        messages.all(|message| !message.is_named)
+    }
+
     /// Messages of all rounds.
     pub fn messages(&self) -> usize {
         self.rounds.iter().map(|round| round.messages.len()).sum()
+    }
+}
+
+impl fmt::Display for Process {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Rank(rank) => write!(f, "rank {rank}"),
+            Self::Logger(logger) => write!(f, "logger {logger}"),
+            Self::Checkpoints => f.write_str("checkpoint store"),
+        }
+    }
+}
+
+impl fmt::Display for Moment {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Step(step) => write!(f, "at step {step}"),
+            Self::Effect { number, before } => {
+                let when = if *before { "before" } else { "after" };
+                write!(f, "{when} its effect {number}")
+            }
+        }
+    }
+}
+
+impl fmt::Display for FaultKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Kill => f.write_str("is killed"),
+            Self::PowerLoss => f.write_str("loses power"),
+            Self::Forget => f.write_str("loses all that it has"),
+            Self::Pause(steps) => write!(f, "pauses for {steps} steps"),
+            Self::Suspect => f.write_str("is taken for dead"),
+            Self::DiskFull(steps) => write!(f, "has a full disk for {steps} steps"),
+            Self::DiskSlow(steps) => write!(f, "has a slow disk for {steps} steps"),
+            Self::Disconnect => f.write_str("loses its connections to loggers"),
+            Self::LoseEvents(percent) => {
+                write!(
+                    f,
+                    "dies with all loggers, which keep {percent} % of its events"
+                )
+            }
+        }
+    }
+}
+
+impl fmt::Display for FaultPlan {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self {
+            process,
+            moment,
+            kind,
+        } = self;
+        write!(f, "{process} {kind} {moment}")
+    }
+}
+
+impl fmt::Display for ProtocolPlan {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Pessimist => "pessimist",
+            Self::PessimistClassic => "pessimist-classic",
+        })
+    }
+}
+
+/// `0>1:24`; `*` instead of `>`: received from any source; `!`: synchronous.
+impl fmt::Display for MessagePlan {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let kind = if self.is_named { '>' } else { '*' };
+        write!(f, "{}{kind}{}:{}", self.from, self.to, self.bytes)?;
+        f.write_str(if self.is_synchronous { "!" } else { "" })
+    }
+}
+
+impl fmt::Display for RoundPlan {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "style {:016x}", self.style_seed)?;
+        for message in &self.messages {
+            write!(f, " {message}")?;
+        }
+        for (what, ranks) in [("checkpoint", &self.checkpoints), ("print", &self.prints)] {
+            for (index, rank) in ranks.iter().enumerate() {
+                match index {
+                    0 => write!(f, ", {what} {rank}")?,
+                    _ => write!(f, " {rank}")?,
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Display for Plan {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (loggers, network, log) = (&self.loggers, &self.network, &self.log);
+        let level = match loggers.level {
+            LevelPlan::Placed => "placed",
+            LevelPlan::Durable => "durable",
+        };
+        let way = match loggers.way {
+            WayPlan::Messages => "by messages",
+            WayPlan::OneSided => "one-sided",
+        };
+        let mode = if network.is_rough { "rough" } else { "calm" };
+        let reads = if network.reads_in_place {
+            ", read in place"
+        } else {
+            ""
+        };
+        writeln!(
+            f,
+            "seed {}: {} ranks, {}, first clock {}",
+            self.seed, self.ranks, self.protocol, self.first_clock
+        )?;
+        writeln!(
+            f,
+            "  loggers: {}, quorum {}, {level}, {way}",
+            loggers.replicas, loggers.quorum
+        )?;
+        write!(f, "  network: {mode}{reads}")?;
+        if let Some(bytes) = network.distant_bytes_min {
+            write!(f, ", distant from {bytes} B")?;
+        }
+        if network.is_staged {
+            f.write_str(", short frames staged")?;
+        }
+        let (memory_bytes, disk_bytes) = (log.memory_bytes, log.disk_bytes);
+        writeln!(f, "\n  log: {memory_bytes} B memory, {disk_bytes} B disk")?;
+        if let Some(planted) = self.planted {
+            writeln!(f, "  planted: {planted:?}")?;
+        }
+        for (index, round) in self.rounds.iter().enumerate() {
+            writeln!(f, "  round {index}: {round}")?;
+        }
+        for fault in &self.faults {
+            writeln!(f, "  fault: {fault}")?;
+        }
+        Ok(())
     }
 }
 

@@ -1,10 +1,10 @@
-//! How a program receives and looks.
+//! How a program receives, looks, and asks for the ends of its requests.
 
-use super::rounds::{Asked, Kind, Phase, Program, Then};
+use super::rounds::{Asked, Kind, Open, Phase, Program, Then};
 use super::{Call, Found, From, RequestNumber, STAMP_BYTES, TAG_NAMED, TAG_NEVER, TAG_WILD};
 use refrain_ring::Rank;
 
-/// Of the receives: so many have less room than their message.
+/// One receive in this many has less room than its message.
 const SHORT_ONE_IN: u32 = 64;
 
 /// What a receive is for.
@@ -69,7 +69,8 @@ impl Program {
 
     pub(super) fn post_wild(&mut self, kind: Kind) -> Call {
         self.next_wild();
-        self.post(kind, WILD)
+        let from = self.any_source();
+        self.post(kind, from)
     }
 
     fn post(&mut self, kind: Kind, from: From) -> Call {
@@ -184,6 +185,22 @@ impl Program {
         None
     }
 
+    fn pattern(&mut self, due: Due) -> From {
+        match due {
+            Due::Wild => self.any_source(),
+            Due::Named(source) => named(source),
+        }
+    }
+
+    /// Any message of any source that is received so.
+    fn any_source(&mut self) -> From {
+        let is_open = self.script.is_all_wild && self.chance.bool();
+        From {
+            tag: WILD.tag.filter(|_| !is_open),
+            ..WILD
+        }
+    }
+
     pub(super) fn receive(&mut self) -> Option<Call> {
         let Some(due) = self.due() else {
             return self.go_on(Phase::Complete);
@@ -201,7 +218,7 @@ impl Program {
             Due::Named(source) => self.next_named(source),
         };
         self.asked = Asked::Kind(kind);
-        let (from, room_bytes) = (pattern(due), self.kind_room(kind));
+        let (from, room_bytes) = (self.pattern(due), self.kind_room(kind));
         Some(if self.chance.bool() {
             Call::Recv { from, room_bytes }
         } else {
@@ -211,7 +228,7 @@ impl Program {
 
     /// Looks for a message that is due before it is received.
     fn find(&mut self, due: Due) -> Call {
-        let (from, takes) = (pattern(due), self.chance.bool());
+        let (from, takes) = (self.pattern(due), self.chance.bool());
         self.asked = match (takes, due) {
             (false, _) => Asked::Found,
             (true, Due::Wild) => Asked::TakeWild,
@@ -228,21 +245,122 @@ impl Program {
     }
 }
 
-const WILD: From = From {
+pub(super) const WILD: From = From {
     source: None,
     tag: Some(TAG_WILD),
 };
 
-fn named(source: Rank) -> From {
+pub(super) fn named(source: Rank) -> From {
     From {
         source: Some(source),
         tag: Some(TAG_NAMED),
     }
 }
 
-fn pattern(due: Due) -> From {
-    match due {
-        Due::Wild => WILD,
-        Due::Named(source) => named(source),
+/// How it asks for the ends of requests.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum EndCall {
+    Wait,
+    WaitAny,
+    WaitSome,
+    WaitAll,
+    Test,
+    TestAny,
+    TestSome,
+    TestAll,
+}
+
+const BLOCKING: [EndCall; 4] = [
+    EndCall::Wait,
+    EndCall::WaitAny,
+    EndCall::WaitSome,
+    EndCall::WaitAll,
+];
+const TESTING: [EndCall; 4] = [
+    EndCall::Test,
+    EndCall::TestAny,
+    EndCall::TestSome,
+    EndCall::TestAll,
+];
+impl Program {
+    pub(super) fn complete(&mut self) -> Option<Call> {
+        let is_eager = |open: &Open| open.kind == Kind::Send { synchronous: false };
+        if self.open.is_empty() || (self.may_carry() && self.open.iter().all(is_eager)) {
+            return self.go_on(Phase::Print);
+        }
+        let never = self.open.iter().position(|open| !open.will_end());
+        let others = self.open.iter().any(Open::will_end);
+        if let Some(at) = never
+            && (!others || self.chance.u32(0..4) == 0)
+        {
+            let number = self.open[at].number;
+            return self.if_open(number, Call::Cancel(number));
+        }
+        self.ask()
+    }
+
+    /// Asks for the ends of open requests; `None`: no call can be sure to end.
+    pub(super) fn ask(&mut self) -> Option<Call> {
+        let is_last = self.phase == Phase::Complete;
+        // Before all receives are begun no rank waits for a synchronous send.
+        let is_sure = |open: &&Open| {
+            open.will_end() && (is_last || open.kind != Kind::Send { synchronous: true })
+        };
+        let sure: Vec<RequestNumber> = self
+            .open
+            .iter()
+            .filter(is_sure)
+            .map(|open| open.number)
+            .collect();
+        if self.tries_left > 0 && self.chance.u32(0..3) == 0 && !self.open.is_empty() {
+            self.tries_left -= 1;
+            return Some(self.test());
+        }
+        if sure.is_empty() {
+            return None;
+        }
+        if !self.style.is_monotone || !BLOCKING.contains(&self.way) {
+            self.way = BLOCKING[self.chance.usize(0..4)];
+        }
+        self.asked = Asked::Nothing;
+        let one = sure[self.chance.usize(0..sure.len())];
+        Some(match self.way {
+            EndCall::WaitAny => Call::WaitAny(self.some_with(one)),
+            EndCall::WaitSome => Call::WaitSome(self.some_with(one)),
+            EndCall::WaitAll => Call::WaitAll(self.some_of(sure, one)),
+            _ => Call::Wait(one),
+        })
+    }
+
+    /// Asks without blocking.
+    pub(super) fn test(&mut self) -> Call {
+        let one = self.open[self.chance.usize(0..self.open.len())].number;
+        self.test_with(one)
+    }
+
+    /// Asks without blocking for this one, which is open, and perhaps others.
+    pub(super) fn test_with(&mut self, one: RequestNumber) -> Call {
+        self.asked = Asked::Nothing;
+        match TESTING[self.chance.usize(0..4)] {
+            EndCall::TestAny => Call::TestAny(self.some_with(one)),
+            EndCall::TestSome => Call::TestSome(self.some_with(one)),
+            EndCall::TestAll => Call::TestAll(self.some_with(one)),
+            _ => Call::Test(one),
+        }
+    }
+
+    /// This and others of what is open.
+    fn some_with(&mut self, one: RequestNumber) -> Vec<RequestNumber> {
+        let all = self.open.iter().map(|open| open.number).collect();
+        self.some_of(all, one)
+    }
+
+    fn some_of(&mut self, mut all: Vec<RequestNumber>, one: RequestNumber) -> Vec<RequestNumber> {
+        match self.chance.u32(0..4) {
+            0 => all.retain(|number| *number == one || self.chance.bool()),
+            1 => self.chance.shuffle(&mut all),
+            _ => {}
+        }
+        all
     }
 }

@@ -1,12 +1,15 @@
-//! How a round begins: sends, some of its receives, looks.
+//! How a round begins: sends, some of its receives, looks; and everything that a program may
+//! choose in it.
 
+use super::asking::{WILD, named};
 use super::rounds::{Asked, Kind, Phase, Program};
 use super::script::Sending;
 use super::stamp::{Stamp, fold, payload};
-use super::style::{Order, Style};
 use super::{Call, From, TAG_NAMED, TAG_NEVER, TAG_WILD};
+use crate::plan::Operation;
 use fastrand::Rng;
 use refrain_ring::Rank;
+use std::rc::Rc;
 
 /// What a round begins with.
 #[derive(Clone, Copy, Debug)]
@@ -138,6 +141,47 @@ impl Program {
         }
     }
 
+    /// The next call of a program that is written down.
+    pub(super) fn operate(&mut self) -> Call {
+        self.asked = Asked::Nothing;
+        if let Some(open) = self.open.first() {
+            return Call::Wait(open.number);
+        }
+        let is_send = |it: &&Operation| {
+            use Operation::{Send, SendLong, SendMatched};
+            matches!(it, Send(_) | SendLong(_) | SendMatched(_))
+        };
+        let script = Rc::clone(&self.script);
+        let Some(operation) = script.operations.get(self.place) else {
+            return Call::Finish;
+        };
+        let sent = script.operations[..self.place].iter().filter(is_send);
+        self.place += 1;
+        match *operation {
+            Operation::Send(_) | Operation::SendLong(_) | Operation::SendMatched(_) => {
+                self.send(&script.rounds[0].sends[sent.count()])
+            }
+            Operation::Any => {
+                self.asked = Asked::Kind(self.next_wild());
+                Call::Recv {
+                    from: WILD,
+                    room_bytes: script.wild_room,
+                }
+            }
+            Operation::From(source) => {
+                let source = Rank(source as u32);
+                let kind = self.next_named(source);
+                self.asked = Asked::Kind(kind);
+                let index = self.named_begun[source.index()] - 1;
+                Call::Recv {
+                    from: named(source),
+                    room_bytes: script.named_bytes(source, index),
+                }
+            }
+            Operation::Checkpoint => Call::Checkpoint,
+        }
+    }
+
     fn send(&mut self, sending: &Sending) -> Call {
         let synchronous = sending.is_synchronous;
         self.asked = Asked::Kind(Kind::Send { synchronous });
@@ -156,6 +200,62 @@ impl Program {
             },
             payload: payload(&stamp, sending.bytes),
             synchronous,
+        }
+    }
+}
+
+/// What comes first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Order {
+    Receives,
+    Sends,
+    Mixed,
+}
+
+/// One way through a round.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Style {
+    pub order: Order,
+    /// Of the receives: begun before anything is waited for, in percent.
+    pub posted_percent: u32,
+    /// Of the others: begun with a look for their message, in percent.
+    pub probed_percent: u32,
+    /// Looks at messages and requests between sends and receives.
+    pub looks: u32,
+    /// Tests and probes that may find nothing, at most.
+    pub tries: u32,
+    /// Of the sends: tested right behind their calls, when it depends on the log
+    /// whether they are complete; in percent.
+    pub tested_percent: u32,
+    /// Receives that are taken back.
+    pub extras: u32,
+    /// Receives for which no message ever comes.
+    pub nevers: u32,
+    /// Sends may be left for the next round.
+    pub carries: bool,
+    /// One call after the other is of the same kind.
+    pub is_monotone: bool,
+}
+
+impl Style {
+    pub fn new(chance: &mut Rng) -> Self {
+        let order = match chance.u32(0..4) {
+            0 => Order::Receives,
+            1 => Order::Sends,
+            _ => Order::Mixed,
+        };
+        let is_busy = chance.u32(0..3) == 0;
+        Self {
+            order,
+            posted_percent: [0, 50, 80, 100][chance.usize(0..4)],
+            probed_percent: [0, 30, 60][chance.usize(0..3)],
+            looks: if is_busy { chance.u32(0..5) } else { 0 },
+            tries: if is_busy { 12 } else { chance.u32(0..5) },
+            tested_percent: [0, 20, 60][chance.usize(0..3)],
+            extras: u32::from(chance.u32(0..6) == 0),
+            nevers: u32::from(chance.u32(0..6) == 0),
+            carries: chance.u32(0..4) == 0,
+            is_monotone: chance.bool(),
         }
     }
 }

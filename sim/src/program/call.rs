@@ -1,4 +1,4 @@
-//! What a program asks of its rank, and what it is told.
+//! What a program asks of its rank, and the answers.
 
 use refrain_ring::Rank;
 
@@ -25,7 +25,7 @@ pub struct From {
 pub enum Call {
     /// Begins a send: [`Answer::Posted`].
     Isend {
-        /// The receiver: never the rank itself.
+        /// The receiver.
         to: Rank,
         /// Its tag.
         tag: i32,

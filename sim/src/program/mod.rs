@@ -6,12 +6,9 @@
 mod asking;
 mod beginning;
 mod call;
-mod completing;
-mod learning;
 mod rounds;
 mod script;
 mod stamp;
-mod style;
 
 pub use call::{Answer, Call, Ended, Found, From, RequestNumber, TakenNumber};
 pub use rounds::Program;

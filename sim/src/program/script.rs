@@ -1,6 +1,6 @@
 //! What one rank has to send and to receive, round by round.
 
-use crate::plan::Plan;
+use crate::plan::{Operation, Plan};
 use refrain_ring::Rank;
 
 /// The tag of messages that are received from their source by name.
@@ -51,7 +51,14 @@ pub(super) struct Script {
     pub named: Vec<Vec<u32>>,
     /// Room for any message that is received from any source.
     pub wild_room: usize,
+    /// All messages are received from any source: the tag may be left open.
+    pub is_all_wild: bool,
+    /// Of a program that is written down; its sends are those of the first round.
+    pub operations: Vec<Operation>,
 }
+
+/// Bytes of a message of two records in an explored job.
+const LONG_BYTES: usize = 72;
 
 impl Script {
     pub fn new(plan: &Plan, rank: Rank) -> Self {
@@ -61,7 +68,12 @@ impl Script {
             expected: vec![Vec::new(); ranks],
             named: vec![Vec::new(); ranks],
             wild_room: super::STAMP_BYTES,
+            is_all_wild: plan.is_all_wild() && !plan.is_explored(),
+            operations: plan.scripts.get(rank.index()).cloned().unwrap_or_default(),
         };
+        if plan.is_explored() {
+            script.write_down(plan, rank);
+        }
         let mut sent = vec![0; ranks];
         let mut wild_until = 0;
         for planned in &plan.rounds {
@@ -84,7 +96,8 @@ impl Script {
                         number: *number,
                     });
                     *number += 1;
-                } else if message.to == rank {
+                }
+                if message.to == rank {
                     script.expect(message.from, message.is_named, bytes);
                     wild_until += u64::from(!message.is_named);
                 }
@@ -94,6 +107,37 @@ impl Script {
             script.rounds.push(round);
         }
         script
+    }
+
+    /// A rank that receives from any rank receives all its messages so.
+    fn write_down(&mut self, plan: &Plan, rank: Rank) {
+        let is_named = |to: usize| !plan.scripts[to].contains(&Operation::Any);
+        let mut round = Round::default();
+        let mut sent = vec![0; plan.scripts.len()];
+        for (from, operations) in (0..).map(Rank).zip(&plan.scripts) {
+            for operation in operations {
+                let (to, bytes) = match *operation {
+                    Operation::Send(to) | Operation::SendMatched(to) => (to, super::STAMP_BYTES),
+                    Operation::SendLong(to) => (to, LONG_BYTES),
+                    Operation::Any | Operation::From(_) | Operation::Checkpoint => continue,
+                };
+                if to == rank.index() {
+                    self.expect(from, is_named(to), bytes);
+                }
+                if from == rank {
+                    round.sends.push(Sending {
+                        to: Rank(to as u32),
+                        is_named: is_named(to),
+                        bytes,
+                        is_synchronous: matches!(operation, Operation::SendMatched(_)),
+                        number: sent[to],
+                    });
+                    sent[to] += 1;
+                }
+            }
+        }
+        round.named_until = self.named.iter().map(|of| of.len() as u32).collect();
+        self.rounds.push(round);
     }
 
     fn expect(&mut self, from: Rank, is_named: bool, bytes: usize) {

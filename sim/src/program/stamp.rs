@@ -60,7 +60,7 @@ pub fn is_part(sent: &[u8], offset: usize, part: &[u8]) -> bool {
     bytes.all(|(at, (one, other))| one == other || GARBAGE.contains(&at))
 }
 
-/// A payload that nobody sent like this.
+/// A payload that was not sent like this.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum Damage {
     /// Not even a stamp.

@@ -10,18 +10,22 @@
 //! in the reference ([`Recollection::play`]), and has to make everything that
 //! others have seen of it.
 
-mod living;
-mod play;
-mod remains;
 #[cfg(test)]
 mod tests;
 
-pub use living::{Asking, Heard};
-pub use play::{EnginePart, Recollection, Saved, Tally};
-pub use remains::{Remains, image_of, of_remains};
-
-use refrain_ring::Ssn;
-use std::collections::BTreeMap;
+use crate::happening::{Breach, Life};
+use crate::oracle::orphan::Again;
+use crate::program::{Answer, Call, Program};
+use crate::reference::{Beginning, Choices, Delivered, Reference, Stop};
+use refrain_logging::assembly::{Added, Assembly};
+use refrain_logging::determinant::Determinant;
+use refrain_logging::image::{LogImage, LogKey, RankMemory, ReadFailure, Selection};
+use refrain_logging::segment::Channel;
+use refrain_logging::store::faulty::LeftFile;
+use refrain_ring::{Clock, Position, Rank, RecordHeader, Region, Ssn};
+use refrain_transport::engine::{Engine, Progress, ReadBack};
+use refrain_transport::protocol::Protocol;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// A message that was read back.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -34,3 +38,323 @@ pub struct Message {
 
 /// The messages of one channel, by number.
 pub type Messages = BTreeMap<Ssn, Message>;
+
+/// How far a request for messages has come.
+#[derive(Debug)]
+pub enum Heard {
+    /// To be asked again.
+    NotYet,
+    /// Everything that has left the peer so far.
+    All(Messages),
+}
+
+/// A request of one rank to a peer for its messages.
+#[derive(Debug)]
+pub struct Asking {
+    reader: ReadBack,
+    from: Ssn,
+    assembly: Assembly,
+    messages: Messages,
+}
+
+impl Asking {
+    /// Asks for all messages to `receiver` from number `from` on. REC-3
+    pub fn new(engine: &Engine<impl Protocol>, receiver: Rank, from: Ssn) -> Self {
+        Self {
+            reader: engine.read_back(receiver, from),
+            from,
+            assembly: Assembly::default(),
+            messages: Messages::new(),
+        }
+    }
+
+    /// Reads on, one chunk at most. Ask the same engine.
+    ///
+    /// # Errors
+    /// When the log cannot be read, or does not reach back to the first message
+    /// that was asked for. LOG-2, LOG-4
+    pub fn step(&mut self, engine: &mut Engine<impl Protocol>) -> Result<Heard, String> {
+        let (assembly, messages) = (&mut self.assembly, &mut self.messages);
+        let mut damage = None;
+        let mut give = |header: &RecordHeader, payload: &[u8]| match assembly.add(
+            header,
+            payload,
+            Position(0),
+        ) {
+            Ok(Added::Whole(message)) => {
+                let bytes = Message {
+                    tag: message.tag,
+                    payload: message.bytes,
+                };
+                messages.insert(message.ssn, bytes);
+            }
+            Ok(Added::Part | Added::WithoutBeginning) => {}
+            Err(what) => damage = Some(format!("message {}: {what}", header.ssn)),
+        };
+        let progress = engine
+            .read_on(&mut self.reader, &mut give)
+            .map_err(|error| error.to_string())?;
+        if let Some(damage) = damage {
+            return Err(damage);
+        }
+        match progress {
+            Progress::Records(_) | Progress::Waiting => Ok(Heard::NotYet),
+            Progress::Passed(first) if first <= self.from => Ok(Heard::NotYet),
+            Progress::Passed(first) => Err(format!(
+                "messages from {} on were asked for, those below {first} are gone",
+                self.from
+            )),
+            Progress::End => {
+                let mut messages = core::mem::take(&mut self.messages);
+                messages.retain(|ssn, _| *ssn >= self.from);
+                Ok(Heard::All(messages))
+            }
+        }
+    }
+}
+
+/// What a checkpoint contains.
+#[derive(Clone, Debug)]
+pub struct Saved {
+    /// The program, and what it has of its channels.
+    pub beginning: Beginning,
+    /// Words that it had printed.
+    pub printed: usize,
+    /// Where its engine stood; of the beginning there is none.
+    pub engine: Option<EnginePart>,
+}
+
+/// The engine's part of a checkpoint, as bytes. LOG-5
+#[derive(Clone, Debug, Default)]
+pub struct EnginePart {
+    /// Where it stood.
+    pub state: Vec<u8>,
+    /// By receiver: the log that was not freed.
+    pub logs: Vec<Vec<u8>>,
+}
+
+/// Counts what a program has of its channels, so that a checkpoint can be taken.
+#[derive(Clone, Debug)]
+pub struct Tally {
+    requests: u32,
+    taken: u32,
+    next_ssn_to: Vec<Ssn>,
+    delivered: Vec<(u64, BTreeSet<u64>)>,
+    printed: usize,
+}
+
+impl Tally {
+    /// Of a program that has not begun.
+    pub fn new(ranks: u32) -> Self {
+        Self {
+            requests: 0,
+            taken: 0,
+            next_ssn_to: vec![Ssn(0); ranks as usize],
+            delivered: vec![Default::default(); ranks as usize],
+            printed: 0,
+        }
+    }
+
+    /// Of a program that goes on from a checkpoint.
+    pub fn of(saved: &Saved) -> Self {
+        let beginning = &saved.beginning;
+        let delivered = beginning.delivered.iter().map(|delivered| {
+            let and = delivered.and.iter().map(|ssn| ssn.0).collect();
+            (delivered.before.0, and)
+        });
+        Self {
+            requests: beginning.requests,
+            taken: beginning.taken,
+            next_ssn_to: beginning.next_ssn_to.clone(),
+            delivered: delivered.collect(),
+            printed: saved.printed,
+        }
+    }
+
+    /// The program calls.
+    pub fn called(&mut self, call: &Call) {
+        match call {
+            Call::Isend { to, .. } => {
+                let next = &mut self.next_ssn_to[to.index()];
+                *next = next.next();
+                self.requests += 1;
+            }
+            Call::Irecv { .. } | Call::Imrecv(_) | Call::Recv { .. } => self.requests += 1,
+            Call::Print(_) => self.printed += 1,
+            _ => {}
+        }
+    }
+
+    /// The program is answered.
+    pub fn answered(&mut self, answer: &Answer) {
+        let all = match answer {
+            Answer::Ended(all) => all,
+            Answer::Taken(found) => {
+                self.taken += u32::from(found.is_some());
+                return;
+            }
+            _ => return,
+        };
+        for ended in all.iter().filter(|ended| !ended.cancelled) {
+            let Some(stamp) = crate::program::Stamp::decode(&ended.payload) else {
+                continue;
+            };
+            let (before, and) = &mut self.delivered[ended.peer.index()];
+            and.insert(stamp.number);
+            while and.remove(before) {
+                *before += 1;
+            }
+        }
+    }
+
+    /// A checkpoint of this program that is taken now.
+    pub fn save(&self, program: &Program, clock: Clock, engine: EnginePart) -> Saved {
+        let delivered = self.delivered.iter().map(|(before, and)| Delivered {
+            before: Ssn(*before),
+            and: and.iter().copied().map(Ssn).collect(),
+        });
+        Saved {
+            beginning: Beginning {
+                program: program.clone(),
+                answer: Answer::Done,
+                clock,
+                requests: self.requests,
+                taken: self.taken,
+                next_ssn_to: self.next_ssn_to.clone(),
+                delivered: delivered.collect(),
+            },
+            printed: self.printed,
+            engine: Some(engine),
+        }
+    }
+}
+
+/// All that the next life of a rank has collected.
+#[derive(Clone, Debug)]
+pub struct Recollection {
+    /// Which rank.
+    pub rank: Rank,
+    /// Its newest stable checkpoint, or its beginning.
+    pub saved: Saved,
+    /// What happened to it behind that.
+    pub determinants: Vec<Determinant>,
+    /// By sender: messages to it that were not delivered before.
+    pub messages: Vec<Messages>,
+}
+
+impl Recollection {
+    /// The first message of each sender that was not delivered before the
+    /// checkpoint: what its peers are asked for. REC-3
+    pub fn first_wanted(saved: &Saved, source: Rank) -> Ssn {
+        saved.beginning.delivered[source.index()].before
+    }
+
+    /// Plays the program again: what it makes. `may_wait`: it may wait for a message
+    /// of which only the beginning has left its sender. REC-4, REC-5
+    ///
+    /// # Errors
+    /// When it does not fit to what was collected, or when a message is missing so
+    /// that records are left over.
+    pub fn play(&self, may_wait: bool) -> Result<Again, Breach> {
+        let choices = Choices::new(&self.determinants);
+        let beginning = &self.saved.beginning;
+        let mut reference = Reference::new(self.rank, beginning, choices);
+        for (source, messages) in (0..).map(Rank).zip(&self.messages) {
+            for (ssn, message) in messages {
+                reference.deliver(source, *ssn, message.tag, message.payload.clone().into());
+            }
+        }
+        let stop = reference.run();
+        let end = self.determinants.last().map(Determinant::at);
+        let waits = may_wait && stop == Stop::Blocked;
+        let is_left_over = stop != Stop::Finished && !waits && end > Some(reference.clock());
+        if matches!(stop, Stop::Diverged { .. }) || is_left_over {
+            let clock = reference.clock();
+            let what = format!(
+                "rank {}, played again from clock {}, comes to clock {clock} ({stop:?}); its records go to {end:?}",
+                self.rank, beginning.clock
+            );
+            let oracle = "recollect";
+            return Err(Breach { oracle, what });
+        }
+        let sent = reference.sends().iter();
+        Ok(Again {
+            sent_before: beginning.next_ssn_to.iter().map(|ssn| ssn.0).collect(),
+            sent: sent
+                .map(|sent| (sent.to, sent.tag, sent.payload.to_vec()))
+                .collect(),
+            printed_before: self.saved.printed,
+            printed: reference.prints().to_vec(),
+        })
+    }
+}
+
+/// What a life left behind.
+#[derive(Clone, Debug)]
+pub struct Remains {
+    /// Whose.
+    pub life: Life,
+    /// Of which job.
+    pub job: u64,
+    /// The memory of its logs, chunks from its beginning on.
+    pub memory: Region,
+    /// The files of its logs.
+    pub files: Vec<LeftFile>,
+}
+
+/// All messages that a dead life has sent to `receiver`, from number `from` on,
+/// as far as they are whole.
+///
+/// # Errors
+/// When its log is damaged.
+pub fn of_remains(remains: &Remains, receiver: Rank, from: Ssn) -> Result<Messages, ReadFailure> {
+    let Life { rank, incarnation } = remains.life;
+    let job = remains.job;
+    let image = image_of(remains, Some(receiver));
+    let key = LogKey {
+        job,
+        channel: Channel {
+            source: rank,
+            incarnation,
+            destination: receiver,
+        },
+    };
+    let mut read = match image.messages(&key, from) {
+        // It never sent that rank anything.
+        Err(ReadFailure::NoLog(_)) => return Ok(Messages::new()),
+        read => read?,
+    };
+    let mut messages = Messages::new();
+    while let Some(message) = read.next()? {
+        let bytes = Message {
+            tag: message.tag,
+            payload: message.bytes,
+        };
+        messages.insert(message.ssn, bytes);
+    }
+    Ok(messages)
+}
+
+/// What a dead life has sent to one rank, or to all, as its memory and its files
+/// have it.
+pub fn image_of(remains: &Remains, receiver: Option<Rank>) -> LogImage {
+    let Life { rank, incarnation } = remains.life;
+    let job = remains.job;
+    let selection = Selection {
+        job: Some(job),
+        source: Some(rank),
+        incarnation: Some(incarnation),
+        destination: receiver,
+    };
+    let files = remains.files.iter();
+    let contents = files.map(|file| (file.name.clone(), file.bytes.clone()));
+    let mut image = LogImage::of_contents(contents, selection);
+    image.add_memory(RankMemory {
+        region: remains.memory.clone(),
+        arena: 0..remains.memory.bytes(),
+        job,
+        source: rank,
+        incarnation,
+    });
+    image
+}

@@ -1,6 +1,6 @@
 //! What each call comes to.
 
-use super::{Beginning, Halt, Outcome, Reference, SentMessage, State, Told};
+use super::{Beginning, Halt, Outcome, Reference, RequestState, SentMessage, Told};
 use crate::program::{Answer, Call, Ended, Found, From, RequestNumber, TakenNumber};
 use refrain_ring::{Clock, Rank};
 use std::rc::Rc;
@@ -83,7 +83,10 @@ impl Reference {
             tag,
             payload: Rc::from(payload),
         });
-        let number = self.post(State::Send {
+        if to == self.rank {
+            self.deliver(to, ssn, tag, Rc::from(payload));
+        }
+        let number = self.post(RequestState::Send {
             to,
             tag,
             bytes: payload.len() as u64,
@@ -111,7 +114,7 @@ impl Reference {
             source: Some(source),
             tag: Some(message.tag),
         };
-        Ok(Answer::Posted(self.post(State::Receive {
+        Ok(Answer::Posted(self.post(RequestState::Receive {
             from,
             room_bytes: message.payload.len(),
             got: Some((source, message)),
@@ -202,7 +205,7 @@ impl Reference {
     fn cancel(&mut self, number: RequestNumber) -> Result<Answer, Halt> {
         let at = self.place(number)?;
         let posted_at = self.open[at].posted_at;
-        if matches!(self.open[at].state, State::Send { .. }) {
+        if matches!(self.open[at].state, RequestState::Send { .. }) {
             // Never taken back: no event.
             return Ok(Answer::Done);
         }
@@ -210,14 +213,16 @@ impl Reference {
             Told::Nothing => Ok(Answer::Done),
             Told::Open => Err(Halt::Records),
             Told::Outcome(Outcome::Cancelled(request)) if *request == posted_at => {
-                let has_message =
-                    matches!(self.open[at].state, State::Receive { got: Some(_), .. });
+                let has_message = matches!(
+                    self.open[at].state,
+                    RequestState::Receive { got: Some(_), .. }
+                );
                 if has_message {
                     return Err(Halt::Diverged(
                         "its record cancels a receive that has a message".into(),
                     ));
                 }
-                self.open[at].state = State::Cancelled;
+                self.open[at].state = RequestState::Cancelled;
                 Ok(Answer::Done)
             }
             Told::Outcome(other) => Err(Halt::Diverged(format!("its record is {other:?}"))),
@@ -238,8 +243,8 @@ impl Reference {
     }
 }
 
-fn receive(from: From, room_bytes: usize) -> State {
-    State::Receive {
+fn receive(from: From, room_bytes: usize) -> RequestState {
+    RequestState::Receive {
         from,
         room_bytes,
         got: None,

@@ -58,7 +58,7 @@ pub struct Choices {
     cancelled: BTreeSet<Clock>,
     /// The first part of a set whose end is not there yet.
     unfinished: Vec<Clock>,
-    /// Before this clock everything is told.
+    /// Before this clock the records are complete.
     told_before: Clock,
 }
 
@@ -138,7 +138,7 @@ impl Choices {
         }
     }
 
-    /// Before this clock everything is told.
+    /// Before this clock the records are complete.
     pub fn told_before(&self) -> Clock {
         self.told_before
     }

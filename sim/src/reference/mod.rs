@@ -19,16 +19,13 @@
 //!   cancelled: that has no record.
 
 mod asked;
-mod channel;
 mod choices;
-mod job;
 mod receives;
 
-pub use choices::{Choices, Outcome, Told};
-pub use job::{Final, Unfinished, run_job};
-
+use crate::plan::Plan;
 use crate::program::{Answer, Call, Program, RequestNumber};
-use channel::{Channel, Message};
+pub use choices::{Choices, Outcome, Told};
+use receives::{Channel, Message};
 use refrain_ring::{Clock, Rank, Ssn};
 use std::rc::Rc;
 
@@ -74,7 +71,7 @@ pub struct SentMessage {
 pub struct Beginning {
     /// The program.
     pub program: Program,
-    /// What it is told first: [`Answer::Begin`], or, at a checkpoint,
+    /// Its first answer: [`Answer::Begin`], or, at a checkpoint,
     /// [`Answer::Done`].
     pub answer: Answer,
     /// The latest operation before.
@@ -130,11 +127,11 @@ pub struct Reference {
 struct Open {
     number: RequestNumber,
     posted_at: Clock,
-    state: State,
+    state: RequestState,
 }
 
 #[derive(Clone, Debug)]
-enum State {
+enum RequestState {
     Send {
         to: Rank,
         tag: i32,
@@ -170,6 +167,12 @@ impl Beginning {
             next_ssn_to: vec![Ssn(0); ranks as usize],
             delivered: vec![Delivered::default(); ranks as usize],
         }
+    }
+
+    /// By source: one past the last message that was delivered.
+    pub fn begun(&self) -> Vec<Ssn> {
+        let of = |of: &Delivered| of.and.last().map_or(of.before, |last| last.next());
+        self.delivered.iter().map(of).collect()
     }
 }
 
@@ -284,6 +287,43 @@ impl Reference {
     pub fn delivered(&self) -> Vec<Delivered> {
         self.channels.iter().map(Channel::delivered).collect()
     }
+}
+
+/// Lets all ranks of a job go on until none can. Whether and why each has stopped.
+pub fn play_all(ranks: &mut [Reference]) -> Vec<Stop> {
+    // Number of each rank's sends that were delivered.
+    let mut delivered = vec![0; ranks.len()];
+    loop {
+        let stops = ranks.iter_mut().map(Reference::run).collect();
+        if !deliver(ranks, &mut delivered) {
+            return stops;
+        }
+    }
+}
+
+/// All ranks of a plan at their beginnings, with these choices.
+pub fn begin_all(plan: &Plan, choices: Vec<Choices>) -> Vec<Reference> {
+    let begin = |(rank, choices): (u32, Choices)| {
+        let program = Program::new(plan, Rank(rank));
+        let beginning = Beginning::new(program, plan.ranks, Clock(plan.first_clock));
+        Reference::new(Rank(rank), &beginning, choices)
+    };
+    (0..plan.ranks).zip(choices).map(begin).collect()
+}
+
+/// Whether there was anything to deliver.
+fn deliver(ranks: &mut [Reference], delivered: &mut [usize]) -> bool {
+    let mut has_moved = false;
+    for from in 0..ranks.len() {
+        let new = ranks[from].sends()[delivered[from]..].to_vec();
+        delivered[from] += new.len();
+        has_moved |= !new.is_empty();
+        for sent in new {
+            let to = &mut ranks[sent.to.index()];
+            to.deliver(Rank(from as u32), sent.ssn, sent.tag, sent.payload);
+        }
+    }
+    has_moved
 }
 
 #[cfg(test)]

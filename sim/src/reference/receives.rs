@@ -1,12 +1,14 @@
-//! Which receive gets which message, and what a program is told of it.
+//! Messages of each source, which receive gets which of them, and what a program learns
+//! of it.
 
-use super::channel::fits;
-use super::{Halt, Open, Reference, State};
+use super::{Delivered, Halt, Open, Reference, RequestState};
 use crate::program::{Ended, From, RequestNumber};
 use refrain_ring::{Clock, Rank, Ssn};
+use std::collections::{BTreeSet, VecDeque};
+use std::rc::Rc;
 
 impl Reference {
-    pub(super) fn post(&mut self, state: State) -> RequestNumber {
+    pub(super) fn post(&mut self, state: RequestState) -> RequestNumber {
         let number = RequestNumber(self.requests);
         self.requests += 1;
         self.open.push(Open {
@@ -26,7 +28,7 @@ impl Reference {
     /// That a request is complete, or why not.
     pub(super) fn complete(&mut self, at: usize) -> Result<(), Halt> {
         let posted_at = self.open[at].posted_at;
-        let State::Receive { from, got, .. } = &self.open[at].state else {
+        let RequestState::Receive { from, got, .. } = &self.open[at].state else {
             return Ok(());
         };
         match (got, from.source) {
@@ -54,7 +56,7 @@ impl Reference {
             };
             self.check_named(first, source, message.ssn)?;
             let message = self.channels[source.index()].waiting.remove(index);
-            if let State::Receive { got, .. } = &mut self.open[first].state {
+            if let RequestState::Receive { got, .. } = &mut self.open[first].state {
                 *got = message.map(|message| (source, message));
             }
             if first == at {
@@ -68,8 +70,8 @@ impl Reference {
         let choices = &self.choices;
         self.open.iter().position(|open| match &open.state {
             // One that will be taken back gets none.
-            State::Receive { .. } if choices.is_cancelled(open.posted_at) => false,
-            State::Receive {
+            RequestState::Receive { .. } if choices.is_cancelled(open.posted_at) => false,
+            RequestState::Receive {
                 from, got: None, ..
             } => from.source.is_some() && fits(from, source, tag),
             _ => false,
@@ -94,7 +96,7 @@ impl Reference {
                 "the receive posted at {posted_at} from any source has no record"
             )));
         };
-        let State::Receive { from, got, .. } = &mut self.open[at].state else {
+        let RequestState::Receive { from, got, .. } = &mut self.open[at].state else {
             return Ok(());
         };
         let channel = &mut self.channels[source.index()];
@@ -160,10 +162,10 @@ impl Reference {
             payload: Vec::new(),
         };
         match state {
-            State::Send { to, tag, bytes } => {
+            RequestState::Send { to, tag, bytes } => {
                 (ended.peer, ended.tag, ended.bytes) = (to, tag, bytes);
             }
-            State::Receive {
+            RequestState::Receive {
                 got: Some((source, message)),
                 room_bytes,
                 ..
@@ -174,8 +176,92 @@ impl Reference {
                 let received = message.payload.len().min(room_bytes);
                 ended.payload = message.payload[..received].to_vec();
             }
-            State::Receive { got: None, .. } | State::Cancelled => ended.cancelled = true,
+            RequestState::Receive { got: None, .. } | RequestState::Cancelled => {
+                ended.cancelled = true
+            }
         }
         ended
     }
+}
+
+/// A message at its receiver.
+#[derive(Clone, Debug)]
+pub(super) struct Message {
+    pub ssn: Ssn,
+    pub tag: i32,
+    pub payload: Rc<[u8]>,
+    /// A receive from any source gets it.
+    pub is_reserved: bool,
+}
+
+#[derive(Clone, Debug)]
+pub(super) struct Channel {
+    /// Messages that no receive has got yet, by number.
+    pub waiting: VecDeque<Message>,
+    /// The number of the next.
+    next: Ssn,
+    /// Everything before this was delivered to the program,
+    before: Ssn,
+    /// and these.
+    and: BTreeSet<Ssn>,
+}
+
+impl Channel {
+    pub fn after(delivered: &Delivered) -> Self {
+        Self {
+            waiting: VecDeque::new(),
+            next: delivered.before,
+            before: delivered.before,
+            and: delivered.and.iter().copied().collect(),
+        }
+    }
+
+    pub fn deliver(&mut self, message: Message) -> bool {
+        if message.ssn < self.next {
+            return true;
+        }
+        if message.ssn > self.next {
+            return false;
+        }
+        self.next = message.ssn.next();
+        if !self.and.contains(&message.ssn) {
+            self.waiting.push_back(message);
+        }
+        true
+    }
+
+    /// A message by its number, if it waits.
+    pub fn find(&self, ssn: Ssn) -> Option<&Message> {
+        self.waiting.iter().find(|message| message.ssn == ssn)
+    }
+
+    pub fn take(&mut self, ssn: Ssn) -> Option<Message> {
+        let at = self.waiting.iter().position(|message| message.ssn == ssn)?;
+        self.waiting.remove(at)
+    }
+
+    /// Whether a message that does not wait is still to come.
+    pub fn is_to_come(&self, ssn: Ssn) -> bool {
+        ssn >= self.next
+    }
+
+    /// It was delivered to the program.
+    pub fn ended(&mut self, ssn: Ssn) {
+        self.and.insert(ssn);
+        while self.and.remove(&self.before) {
+            self.before = self.before.next();
+        }
+    }
+
+    pub fn delivered(&self) -> Delivered {
+        Delivered {
+            before: self.before,
+            and: self.and.iter().copied().collect(),
+        }
+    }
+}
+
+/// Whether a pattern means a message.
+pub(super) fn fits(from: &From, source: Rank, tag: i32) -> bool {
+    from.source.is_none_or(|named| named == source) && from.tag.is_none_or(|named| named == tag)
 }

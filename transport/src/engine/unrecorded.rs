@@ -121,7 +121,7 @@ impl FirstEvent {
 impl<P: Protocol> Engine<P> {
     /// Leaves this check out: the bug that the simulator plants. For an engine that
     /// has done nothing yet.
-    #[doc(hidden)]
+    #[cfg(any(test, feature = "test-doubles"))]
     #[must_use]
     pub fn without_record_check(mut self) -> Self {
         self.unrecorded = None;

@@ -89,12 +89,13 @@
 //! **Memory.** The region given to a fabric at its making stays mapped and
 //! registered as long as the fabric lives, and longer while a peer may read it.
 
-#[cfg(any(test, feature = "conformance"))]
+#[cfg(any(test, feature = "test-doubles"))]
 pub mod conformance;
 pub mod mixed;
 pub mod network;
 pub mod ofi;
 pub mod shm;
+#[cfg(any(test, feature = "test-doubles"))]
 pub mod sim;
 pub mod verbs;
 

@@ -2,10 +2,10 @@
 
 use crate::campaign::Seeds;
 use clap::{ArgGroup, Parser, ValueEnum, value_parser};
-use refrain_sim::exhaustive::Size;
+use refrain_sim::model::Size;
 use refrain_sim::plan::{Plan, ProtocolPlan, Wishes};
 use refrain_sim::planted::{Known, Planted};
-use refrain_sim::restart;
+use refrain_sim::world::explored;
 use std::time::Duration;
 
 /// Runs whole simulated jobs (ranks, event loggers, checkpoint store, network,
@@ -17,10 +17,10 @@ pub struct Arguments {
     /// Run this seed only, and tell what it is.
     #[arg(long, value_name = "SEED")]
     seed: Option<u64>,
-    /// Run so many seeds.
+    /// Number of seeds to run.
     #[arg(long, value_name = "COUNT", value_parser = value_parser!(u64).range(1..))]
     seeds: Option<u64>,
-    /// Run seeds for so many minutes.
+    /// Minutes to run seeds for.
     #[arg(long, value_name = "MINUTES", value_parser = minutes)]
     minutes: Option<Duration>,
     /// The first seed of many.
@@ -78,7 +78,7 @@ pub enum Task {
     /// The model is to be explored.
     Explore(Size),
     /// Restarts are to be explored, in all these sizes.
-    ExploreRestarts(Vec<(&'static str, restart::Size)>),
+    ExploreRestarts(Vec<(&'static str, explored::Size)>),
     /// Planted bugs are to be named.
     ListPlanted,
     /// All planted bugs are to be found.
@@ -101,21 +101,21 @@ fn size(name: &str) -> Result<Size, String> {
 
 /// What can be explored.
 pub fn names() -> Vec<String> {
-    let restarts = restart::Size::NAMES.map(|name| format!("restart-{name}"));
+    let restarts = explored::Size::NAMES.map(|name| format!("restart-{name}"));
     let core = Size::NAMES.map(String::from);
     let all = core.into_iter().chain(["restart".into()]);
     all.chain(restarts).collect()
 }
 
 /// All sizes of restarts, or the one with this name.
-fn restarts(name: &str) -> Option<Vec<(&'static str, restart::Size)>> {
+fn restarts(name: &str) -> Option<Vec<(&'static str, explored::Size)>> {
     let wanted = name.strip_prefix("restart")?;
     let is_wanted = |size: &str| wanted.is_empty() || wanted.strip_prefix('-') == Some(size);
-    let each = restart::Size::NAMES
+    let each = explored::Size::NAMES
         .into_iter()
         .filter(|name| is_wanted(name));
     let found: Vec<_> = each
-        .filter_map(|name| Some((name, restart::Size::named(name)?)))
+        .filter_map(|name| Some((name, explored::Size::named(name)?)))
         .collect();
     (!found.is_empty()).then_some(found)
 }

@@ -1,18 +1,17 @@
-//! Seed after seed, on several threads.
+//! Seed after seed, on several threads: how far they are, and what they came to.
 
 use crate::arguments::Arguments;
-use crate::progress::Progress;
-use crate::run;
-use crate::tally::Tally;
-use refrain_sim::job::Failure;
+use indicatif::{ProgressBar, ProgressStyle};
 use refrain_sim::planted::Planted;
+use refrain_sim::world::{Failure, FaultCounts, Totals};
+use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 /// Which seeds.
 #[derive(Clone, Copy, Debug)]
 pub enum Seeds {
-    /// From the first on, so many.
+    /// From the first on, a number of them.
     Count(u64, u64),
     /// From the first on, so long.
     Time(u64, Duration),
@@ -94,7 +93,7 @@ impl Campaign<'_> {
                 return (tally, None);
             }
             let plan = self.arguments.plan_with(seed, self.planted);
-            match run::checked(&plan, self.arguments.twice, false) {
+            match crate::checked(&plan, self.arguments.twice, false) {
                 Ok(totals) => tally.add(&totals),
                 Err(failed) => {
                     shared.end.fetch_min(seed, Ordering::Relaxed);
@@ -112,4 +111,125 @@ fn earlier(
 ) -> Option<(u64, Box<Failure>)> {
     let both = [one, other].into_iter().flatten();
     both.min_by_key(|(seed, _)| *seed)
+}
+
+/// Draws on a terminal only.
+pub struct Progress(ProgressBar);
+
+impl Progress {
+    /// Of a campaign that begins.
+    pub fn new(seeds: Seeds) -> Self {
+        let bar = match seeds {
+            Seeds::Count(_, count) => ProgressBar::new(count),
+            Seeds::Time(..) => ProgressBar::no_length(),
+        };
+        let template = match seeds {
+            Seeds::Count(..) => "{elapsed} {bar:40} {pos} of {len} seeds, {per_sec}",
+            Seeds::Time(..) => "{elapsed} {pos} seeds, {per_sec}",
+        };
+        if let Ok(style) = ProgressStyle::with_template(template) {
+            bar.set_style(style);
+        }
+        Self(bar)
+    }
+
+    /// One seed more.
+    pub fn ran(&self) {
+        self.0.inc(1);
+    }
+
+    /// The campaign is over.
+    pub fn end(&self) {
+        self.0.finish_and_clear();
+    }
+}
+
+/// The sum of runs.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Tally {
+    /// How many.
+    pub seeds: u64,
+    sum: Totals,
+}
+
+impl Tally {
+    /// Adds a run.
+    pub fn add(&mut self, run: &Totals) {
+        self.seeds += 1;
+        let sum = &mut self.sum;
+        sum.steps += run.steps;
+        sum.calls += run.calls;
+        sum.frames += run.frames;
+        sum.events += run.events;
+        for (sum, more) in sum.kinds.iter_mut().zip(run.kinds) {
+            *sum += more;
+        }
+        sum.checkpoints += run.checkpoints;
+        sum.recollections += run.recollections;
+        sum.lives += run.lives;
+        sum.stops += run.stops;
+        let (faults, more) = (&mut sum.faults, &run.faults);
+        faults.rank_kills += more.rank_kills;
+        faults.logger_kills += more.logger_kills;
+        faults.forgotten += more.forgotten;
+        faults.checkpoint_kills += more.checkpoint_kills;
+        faults.suspicions += more.suspicions;
+        faults.pauses += more.pauses;
+        faults.disconnects += more.disconnects;
+        faults.disks += more.disks;
+        faults.losses += more.losses;
+    }
+
+    /// Adds the sum of others.
+    pub fn merge(&mut self, other: &Tally) {
+        let seeds = self.seeds + other.seeds;
+        self.add(&other.sum);
+        self.seeds = seeds;
+    }
+}
+
+impl fmt::Display for Tally {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Totals {
+            steps,
+            calls,
+            frames,
+            events,
+            checkpoints,
+            recollections,
+            lives,
+            stops,
+            faults,
+            kinds: _,
+            digest: _,
+        } = self.sum;
+        let FaultCounts {
+            rank_kills,
+            logger_kills,
+            forgotten,
+            checkpoint_kills,
+            suspicions,
+            pauses,
+            disconnects,
+            disks,
+            losses,
+        } = faults;
+        writeln!(
+            f,
+            "{} seeds: {calls} calls, {frames} frames, {events} events, {checkpoints} checkpoints in {steps} steps",
+            self.seeds
+        )?;
+        writeln!(
+            f,
+            "faults: {rank_kills} ranks, {logger_kills} loggers, {checkpoint_kills} checkpoint stores killed; {forgotten} loggers lost all; {suspicions} suspicions, {pauses} pauses, {disconnects} disconnections, {disks} of disks"
+        )?;
+        writeln!(
+            f,
+            "{losses} jobs lost acknowledged events: {stops} of them stopped for it, the others went on as they were"
+        )?;
+        write!(
+            f,
+            "{lives} later lives played again and went on; {recollections} of them were checked before in the reference"
+        )
+    }
 }

@@ -2,22 +2,23 @@
 
 mod arguments;
 mod campaign;
-mod planting;
-mod progress;
-mod run;
-mod story;
-mod tally;
 
 use arguments::{Arguments, Task};
-use campaign::{Campaign, Seeds};
+use campaign::{Campaign, Seeds, Tally};
 use clap::Parser;
-use refrain_sim::planted::Planted;
+use refrain_sim::happening::Breach;
+use refrain_sim::plan::Plan;
+use refrain_sim::planted::{Known, Planted};
+use refrain_sim::shrink::shrink;
+use refrain_sim::world::{Failure, Totals};
+use std::cell::RefCell;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
-    run::remember_panics();
+    remember_panics();
     let is_well = match arguments.task() {
         Ok(Task::ListPlanted) => {
             for known in Planted::ALL {
@@ -32,22 +33,22 @@ fn main() -> ExitCode {
             true
         }
         Ok(Task::Explore(size)) => {
-            let exploration = refrain_sim::exhaustive::run(&size);
+            let exploration = refrain_sim::model::run(&size);
             println!("{exploration}");
             exploration.counterexample.is_none()
         }
         Ok(Task::ExploreRestarts(sizes)) => sizes.iter().fold(true, |all, (name, size)| {
             let began = Instant::now();
-            let exploration = refrain_sim::restart::run(size);
+            let exploration = refrain_sim::world::explored::run(size);
             let seconds = began.elapsed().as_secs_f64();
             println!("restart-{name}: {exploration} ({seconds:.1} s)");
             all & exploration.counterexample.is_none()
         }),
         Ok(Task::FindAll) => Planted::ALL
             .iter()
-            .map(|known| planting::find(&arguments, known))
+            .map(|known| find(&arguments, known))
             .fold(true, |all, found| all & found),
-        Ok(Task::Find(known)) => planting::find(&arguments, known),
+        Ok(Task::Find(known)) => find(&arguments, known),
         Ok(Task::One(seed)) => one(&arguments, seed),
         Ok(Task::Many(seeds)) => many(&arguments, seeds),
         Err(why) => {
@@ -67,16 +68,16 @@ fn one(arguments: &Arguments, seed: u64) -> bool {
     let plan = arguments.plan(seed);
     print!("{plan}");
     let began = Instant::now();
-    match run::checked(&plan, arguments.twice, arguments.trace) {
+    match checked(&plan, arguments.twice, arguments.trace) {
         Ok(totals) => {
-            let mut tally = tally::Tally::default();
+            let mut tally = Tally::default();
             tally.add(&totals);
             println!("{tally}");
             println!("digest {:016x}, {:?}", totals.digest, began.elapsed());
             true
         }
         Err(failed) => {
-            story::tell(arguments, &plan, &failed);
+            tell(arguments, &plan, &failed);
             false
         }
     }
@@ -95,7 +96,7 @@ fn many(arguments: &Arguments, seeds: Seeds) -> bool {
     match report.failed {
         None => true,
         Some((seed, failed)) => {
-            story::tell(arguments, &arguments.plan(seed), &failed);
+            tell(arguments, &arguments.plan(seed), &failed);
             false
         }
     }
@@ -107,4 +108,108 @@ fn pace(seeds: u64, elapsed: Duration) -> String {
         "{seeds} seeds in {:.1} s: {per_minute:.0} a minute",
         elapsed.as_secs_f64()
     )
+}
+
+thread_local! {
+    /// Where and why this thread panicked last.
+    static PANIC: RefCell<String> = const { RefCell::new(String::new()) };
+}
+
+/// Panics are told with the seed in which they happened, not when they do.
+fn remember_panics() {
+    std::panic::set_hook(Box::new(|panic| {
+        PANIC.with(|last| *last.borrow_mut() = panic.to_string());
+    }));
+}
+
+/// Runs a plan, `twice` if that is wanted. A panic is a failure like others.
+///
+/// # Errors
+/// What must not be.
+fn checked(plan: &Plan, twice: bool, is_loud: bool) -> Result<Totals, Box<Failure>> {
+    let totals = once(plan, is_loud)?;
+    if twice {
+        let again = once(plan, false)?;
+        if again != totals {
+            return Err(failure(
+                "simulator",
+                format!("another run of the same plan came to {again:?}, not to {totals:?}"),
+            ));
+        }
+    }
+    Ok(totals)
+}
+
+fn once(plan: &Plan, is_loud: bool) -> Result<Totals, Box<Failure>> {
+    // Nothing of a run is looked at again.
+    let run = AssertUnwindSafe(|| refrain_sim::world::run(plan, is_loud));
+    catch_unwind(run).unwrap_or_else(|_| {
+        let what = PANIC.with(|last| last.borrow().clone());
+        Err(failure("panic", what))
+    })
+}
+
+fn failure(oracle: &'static str, what: String) -> Box<Failure> {
+    Box::new(Failure {
+        step: 0,
+        breach: Breach { oracle, what },
+    })
+}
+
+/// Plans that are tried for a smaller one, at most.
+const PLANS_MAX: u32 = 600;
+
+/// Tells what failed, a smaller plan that fails in the same way, and how to run it
+/// again.
+fn tell(arguments: &Arguments, plan: &Plan, failed: &Failure) {
+    println!("\nFAILED: seed {}, {failed}", plan.seed);
+    if !arguments.no_shrink {
+        let fails = |plan: &Plan| is_same(arguments, plan, failed);
+        let small = shrink(plan, fails, PLANS_MAX);
+        if small == *plan {
+            println!("no smaller plan fails in this way");
+        } else {
+            println!("\na smaller plan that fails in the same way:\n{small}");
+            if let Err(failed) = checked(&small, arguments.twice, false) {
+                println!("  {failed}");
+            }
+        }
+    }
+    println!("\nagain: {} --trace", arguments.repeat(plan));
+}
+
+/// Whether the same oracle complains.
+fn is_same(arguments: &Arguments, plan: &Plan, failed: &Failure) -> bool {
+    let run = checked(plan, arguments.twice, false);
+    run.is_err_and(|other| other.breach.oracle == failed.breach.oracle)
+}
+
+/// Looks for a planted bug in as many seeds as are said, or as it may take.
+/// Whether it was found.
+fn find(arguments: &Arguments, known: &Known) -> bool {
+    let stated = Seeds::Count(arguments.first(), known.seeds);
+    let campaign = Campaign {
+        arguments,
+        seeds: arguments.many().unwrap_or(stated),
+        planted: Some(known.planted),
+    };
+    let report = campaign.run();
+    let seconds = report.elapsed.as_secs_f64();
+    match report.failed {
+        Some((seed, failed)) => {
+            let tried = seed - arguments.first() + 1;
+            println!(
+                "{:24} found by seed {seed}, {tried} tried, {seconds:.1} s: {failed}",
+                known.name
+            );
+            true
+        }
+        None => {
+            println!(
+                "{:24} NOT FOUND in {} seeds",
+                known.name, report.tally.seeds
+            );
+            false
+        }
+    }
 }

@@ -97,7 +97,7 @@ fn a_program_that_sends_out_of_turn_is_found() {
     let mut stage = stage(1);
     let skipped = stage.called(0, 1, &isend(0, 2, 100));
     assert_breach(skipped, "channel", "number 2 after 1");
-    // Nobody has seen it: a life that is told nothing of it may send another.
+    // No peer has seen it: a life without a record of it may send another one.
     stage.called(0, 1, &isend(0, 0, 99)).unwrap();
     stage.called(0, 1, &isend(0, 0, 100)).unwrap();
     let first = first_frame(0, 0, 100, 100);

@@ -1,11 +1,9 @@
 //! Histories made by hand: what each oracle lets pass, and what it does not.
 
 mod channel;
-mod ending;
-mod fence;
 mod gate;
+mod lives;
 mod log;
-mod order;
 mod orphan;
 mod outcome;
 

@@ -138,7 +138,7 @@ fn what_is_held_is_what_happened() {
     };
     let judged = stage.oracle.judge_held(Rank(0), &parts, None, &stable);
     judged.unwrap();
-    // Each of these was a bug of somebody: a set cut to one, the order of a set,
+    // Each of these is a known bug of an implementation: a set cut to one, the order of a set,
     // another message, a probe that fails, the first of a batch only.
     let mut cut = merged_runs.clone();
     cut[2] = part(&REQUESTS[..1], false);

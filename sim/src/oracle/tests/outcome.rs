@@ -3,9 +3,7 @@
 use super::super::outcome::{Outcomes, Told};
 use super::*;
 use crate::plan::{Plan, Wishes};
-use crate::program::Program;
-use crate::reference::tests::ideal;
-use crate::reference::{Beginning, Reference, Stop};
+use crate::reference::tests::{ended, play};
 use refrain_logging::determinant::Determinant;
 
 /// What can be changed of what was seen.
@@ -27,11 +25,12 @@ enum Change {
 /// A whole job, as it is seen, with a change; what the oracle says of it.
 fn judge(seed: u64, change: Change) -> Result<(), Breach> {
     let plan = Plan::generate(seed, &Wishes::default());
-    let ended = ideal::Job::new(&plan, seed).run().expect("it ends");
+    let ended = ended(&plan, seed);
+    let references = play(&plan, ended.choices).expect("it ends");
     let mut outcomes = Outcomes::new(plan.ranks);
     let world = World::default();
     let mut see = |happening: Happening<'_>| outcomes.see(&happening, &world);
-    for (rank, reference) in (0..).zip(references(&plan, &ended)) {
+    for (rank, reference) in (0..).zip(references) {
         let change = if rank == 0 { change } else { Change::Nothing };
         let life = life(rank);
         let mut records = ended.records[rank as usize].clone();
@@ -67,31 +66,6 @@ fn judge(seed: u64, change: Change) -> Result<(), Breach> {
         states[0] = states[0].map(|state| state ^ 1);
     }
     outcomes.judge(&plan, &states)
-}
-
-fn references(plan: &Plan, ended: &ideal::Outcome) -> Vec<Reference> {
-    let begin = |rank: u32| {
-        let program = Program::new(plan, Rank(rank));
-        let beginning = Beginning::new(program, plan.ranks, Clock(plan.first_clock));
-        let choices = ended.choices[rank as usize].clone();
-        Reference::new(Rank(rank), &beginning, choices)
-    };
-    let mut references: Vec<Reference> = (0..plan.ranks).map(begin).collect();
-    let mut delivered = vec![0; references.len()];
-    loop {
-        let stops: Vec<Stop> = references.iter_mut().map(Reference::run).collect();
-        if stops.iter().all(|stop| *stop == Stop::Finished) {
-            return references;
-        }
-        for from in 0..references.len() {
-            let new = references[from].sends()[delivered[from]..].to_vec();
-            delivered[from] += new.len();
-            for sent in new {
-                let to = &mut references[sent.to.index()];
-                to.deliver(Rank(from as u32), sent.ssn, sent.tag, sent.payload);
-            }
-        }
-    }
 }
 
 /// The events that a record stands for.

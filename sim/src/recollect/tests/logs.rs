@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::happening::Life;
-use crate::job::room::Room;
+use crate::world::room::Room;
 use core::time::Duration;
 use refrain_logging::segment::slot_offset;
 use refrain_logging::spill::{SpillLog, SpillOptions};

@@ -3,8 +3,8 @@
 use super::*;
 use crate::plan::{Plan, Wishes};
 use crate::program::{Answer, Call, Ended, Found, Program, RequestNumber, Stamp, TakenNumber};
-use crate::reference::tests::ideal;
-use crate::reference::{Beginning, Delivered, Reference, SentMessage, Stop};
+use crate::reference::tests::{ended, play};
+use crate::reference::{Beginning, Delivered, SentMessage};
 use refrain_logging::determinant::Determinant;
 use refrain_ring::{Clock, Rank};
 
@@ -24,29 +24,8 @@ impl Past {
             ..Wishes::default()
         };
         let plan = Plan::generate(seed, &wishes);
-        let ended = ideal::Job::new(&plan, seed).run().expect("it ends");
-        let mut references: Vec<Reference> = (0..)
-            .zip(&ended.choices)
-            .map(|(rank, choices)| {
-                let beginning = beginning(&plan, rank);
-                Reference::new(Rank(rank), &beginning, choices.clone())
-            })
-            .collect();
-        let mut delivered = vec![0; references.len()];
-        loop {
-            let stops: Vec<Stop> = references.iter_mut().map(Reference::run).collect();
-            if stops.iter().all(|stop| *stop == Stop::Finished) {
-                break;
-            }
-            for from in 0..references.len() {
-                let new = references[from].sends()[delivered[from]..].to_vec();
-                delivered[from] += new.len();
-                for sent in new {
-                    let to = &mut references[sent.to.index()];
-                    to.deliver(Rank(from as u32), sent.ssn, sent.tag, sent.payload);
-                }
-            }
-        }
+        let ended = ended(&plan, seed);
+        let references = play(&plan, ended.choices).expect("it ends");
         let of_each = references.iter();
         Self {
             plan,

@@ -1,6 +1,6 @@
 //! Single deaths, told one by one.
 
-use super::life::{Life, Means};
+use super::life::{Life, LogMeans};
 use crate::memory::{Room, receive_buffer, send_buffer};
 use crate::networks;
 use crate::recorder::{Recorder, TestProtocol, found};
@@ -19,7 +19,7 @@ const LONG: usize = 200_000;
 /// Two ranks; a later life of either begins at the beginning.
 pub struct Pair {
     pub(super) network: Network,
-    means: Means,
+    log: LogMeans,
     pub(super) lives: [Option<Life>; 2],
     rooms: Vec<Room>,
 }
@@ -28,28 +28,27 @@ impl Pair {
     pub fn new(options: Options) -> Self {
         Self::with(
             options,
-            Means {
-                ranks: 2,
-                log_bytes: 8 << 20,
+            LogMeans {
+                bytes: 8 << 20,
                 has_disk: false,
             },
         )
     }
 
-    fn with(options: Options, means: Means) -> Self {
+    fn with(options: Options, log: LogMeans) -> Self {
         let network = Network::new(options);
-        let [zero, one] =
-            [0, 1].map(|rank| network.start(Rank(rank), Incarnation(0), means.log_bytes));
-        let addresses = [zero.0.address(), one.0.address()];
-        let life = |rank, (fabric, arena)| {
-            let fabric: Box<dyn Fabric> = Box::new(fabric);
-            let life = (Rank(rank), Incarnation(0));
-            Some(Life::over(fabric, arena, means, life, None, &addresses))
-        };
+        let [mut zero, mut one] =
+            [0, 1].map(|rank| network.start(Rank(rank), Incarnation(0), log.bytes));
+        let [at_zero, at_one] = [zero.0.address(), one.0.address()];
+        for (end, peer, address) in [(&mut zero.0, 1, at_one), (&mut one.0, 0, at_zero)] {
+            let connected = end.connect(Rank(peer), Incarnation(0), &address);
+            connected.expect("a peer that was started");
+        }
+        let life = |rank, end| Some(Life::over(end, log, (Rank(rank), Incarnation(0))));
         Self {
             lives: [life(0, zero), life(1, one)],
             network: network.clone(),
-            means,
+            log,
             rooms: Vec::new(),
         }
     }
@@ -77,7 +76,7 @@ impl Pair {
     /// The next life begins, and the two are connected.
     pub fn raise(&mut self, rank: usize, incarnation: u32) {
         let own = (Rank(rank as u32), Incarnation(incarnation));
-        let life = Life::begin(&self.network, self.means, own, None, &[]);
+        let life = Life::begin(&self.network, self.log, own.0, own.1);
         let address = life.address.clone();
         self.lives[rank] = Some(life);
         let peer = self.lives[1 - rank].as_ref().expect("it lives");
@@ -315,12 +314,11 @@ fn the_gate_holds_what_nobody_is_there_to_get() {
 fn a_peer_that_is_down_holds_no_memory() {
     const MESSAGES: u64 = 40;
     for network in networks::all() {
-        let means = Means {
-            ranks: 2,
-            log_bytes: 2 << 20,
+        let log = LogMeans {
+            bytes: 2 << 20,
             has_disk: true,
         };
-        let mut pair = Pair::with(network, means);
+        let mut pair = Pair::with(network, log);
         pair.settle();
         pair.lay_down(1);
         let sends: Vec<_> = (0..MESSAGES)
@@ -533,8 +531,7 @@ fn messages_to_oneself_are_part_of_the_state() {
     let state = pair.engine(1).state().expect("nothing is open");
     assert_eq!(state.to_self.len(), 2);
     let network = Network::new(networks::calm());
-    let life = (Rank(1), Incarnation(1));
-    let mut later = Life::begin(&network, pair.means, life, None, &[]);
+    let mut later = Life::begin(&network, pair.log, Rank(1), Incarnation(1));
     later.engine = later.engine.with_beginning(state.clone());
     assert_eq!(later.engine.state(), Ok(state));
     pair.lives[1] = Some(later);

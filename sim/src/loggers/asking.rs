@@ -1,0 +1,227 @@
+//! Questions to loggers: of a logger that asks the other replicas for what it lacks (what a
+//! thread of the real server does with sockets, `server/catch_up.rs`, here step by step), and
+//! of a rank that recovers (the real reading of rows, of loggers that answer at once).
+
+use super::Loggers;
+use super::host::FetchState;
+use super::network::{Network, Spark, TalkId};
+use refrain_eventlog::client::read::{AnswerFault, Asks};
+use refrain_eventlog::message::{ToClient, ToLogger};
+use refrain_eventlog::server::host::{Fetched, Wanted};
+use refrain_eventlog::server::inquiry::{Inquiry, Learned};
+use refrain_wire::WireError;
+use std::cell::RefCell;
+use std::collections::VecDeque;
+use std::rc::Rc;
+
+/// Ticks that a replica may take to answer.
+const PATIENCE: u64 = 5000;
+/// How often one that does not answer is asked.
+const ROUNDS: usize = 4;
+/// Ticks between two rounds.
+const PAUSE: u64 = 500;
+/// Pieces that are held for the logger.
+const PIECES_HELD: usize = 4;
+
+/// See the [module](self).
+#[derive(Debug)]
+pub(super) struct Fetching {
+    pub(super) logger: usize,
+    wanted: Wanted,
+    state: Rc<RefCell<FetchState>>,
+    spark: Spark,
+    /// Still to be asked in this round, and in the next.
+    unasked: VecDeque<usize>,
+    failed: VecDeque<usize>,
+    round: usize,
+    /// Who is asked, over what, and until when it may say nothing.
+    asked: Option<(usize, TalkId, u64)>,
+    inquiry: Option<Inquiry>,
+    paused_until: u64,
+}
+
+impl Fetching {
+    pub(super) fn new(
+        logger: usize,
+        replicas: usize,
+        wanted: Wanted,
+        state: Rc<RefCell<FetchState>>,
+        spark: Spark,
+    ) -> Self {
+        let others = (0..replicas).filter(|other| *other != logger);
+        Self {
+            logger,
+            wanted,
+            state,
+            spark,
+            unasked: others.collect(),
+            failed: VecDeque::new(),
+            round: 1,
+            asked: None,
+            inquiry: None,
+            paused_until: 0,
+        }
+    }
+
+    /// The logger does not wait for it any more, or it has asked all.
+    pub(super) fn is_over(&self) -> bool {
+        let is_alone = Rc::strong_count(&self.state) == 1;
+        self.spark.is_out() || is_alone || self.state.borrow().is_over
+    }
+
+    /// Ends what is under way.
+    pub(super) fn end(&mut self, network: &mut Network) {
+        if let Some((_, talk, _)) = self.asked.take() {
+            network.hang_up(talk);
+        }
+    }
+
+    /// Whether there is something to do now.
+    pub(super) fn is_ready(&self, network: &Network, now: u64) -> bool {
+        if self.state.borrow().said.len() >= PIECES_HELD {
+            return false;
+        }
+        match self.asked {
+            None => now >= self.paused_until,
+            Some((_, talk, until)) => {
+                let has_heard = network.talks.get(&talk);
+                now >= until
+                    || has_heard.is_none_or(|talk| !talk.at_caller.is_empty() || talk.is_closed())
+            }
+        }
+    }
+
+    /// Goes on by one question or answer.
+    pub(super) fn step(&mut self, network: &mut Network, now: u64) {
+        match self.asked {
+            None => self.ask(network, now),
+            Some((peer, talk, until)) => self.hear(network, now, (peer, talk, until)),
+        }
+    }
+
+    fn say(&self, said: Fetched) {
+        self.state.borrow_mut().said.push_back(said);
+    }
+
+    fn ask(&mut self, network: &mut Network, now: u64) {
+        let Some(peer) = self.unasked.pop_front() else {
+            if self.failed.is_empty() || self.round == ROUNDS {
+                self.state.borrow_mut().is_over = true;
+            } else {
+                self.round += 1;
+                self.unasked = core::mem::take(&mut self.failed);
+                self.paused_until = now + PAUSE;
+            }
+            network.calls[self.logger] = true;
+            return;
+        };
+        let (inquiry, question) = Inquiry::begin(self.wanted.clone());
+        let talk = network.call(peer, None, self.spark.clone());
+        match talk {
+            Some(talk) => {
+                self.spark.act(|| network.say(talk, question));
+                self.inquiry = Some(inquiry);
+                self.asked = Some((peer, talk, now + PATIENCE));
+            }
+            None => self.fail(network, peer, "it is not there"),
+        }
+    }
+
+    fn fail(&mut self, network: &mut Network, peer: usize, why: &str) {
+        self.end(network);
+        self.failed.push_back(peer);
+        self.say(Fetched::Failed(format!("logger {peer}: {why}")));
+        network.calls[self.logger] = true;
+    }
+
+    fn hear(&mut self, network: &mut Network, now: u64, (peer, talk, until): (usize, TalkId, u64)) {
+        match network.hear(talk) {
+            Ok(Some(answer)) => {
+                let taken = self.inquiry.as_mut().map(|inquiry| inquiry.take(answer));
+                match taken.unwrap_or_else(|| Ok(Learned::default())) {
+                    Ok(learned) => self.learn(network, now, (peer, talk), learned),
+                    Err(reason) => self.fail(network, peer, &reason),
+                }
+            }
+            Ok(None) if now < until => {}
+            Ok(None) => self.fail(network, peer, "it does not answer"),
+            Err(()) => self.fail(network, peer, "it is gone"),
+        }
+    }
+
+    fn learn(
+        &mut self,
+        network: &mut Network,
+        now: u64,
+        (peer, talk): (usize, TalkId),
+        learned: Learned,
+    ) {
+        self.asked = Some((peer, talk, now + PATIENCE));
+        self.state.borrow_mut().said.extend(learned.said);
+        if let Some(question) = learned.question {
+            self.spark.act(|| network.say(talk, question));
+        }
+        if learned.is_whole {
+            self.end(network);
+        }
+        network.calls[self.logger] = true;
+    }
+}
+
+/// Turns that a logger may take to answer.
+const TURNS_MAX: usize = 400;
+
+/// A conversation with one logger, which has all the turns that it needs.
+pub(super) struct Question<'a> {
+    loggers: &'a Loggers,
+    logger: usize,
+    talk: TalkId,
+}
+
+impl<'a> Question<'a> {
+    pub(super) fn begin(loggers: &'a Loggers, logger: usize) -> Result<Self, AnswerFault> {
+        let talk = loggers.call_as_nobody(logger);
+        Ok(Self {
+            loggers,
+            logger,
+            talk: talk.ok_or(WireError::Closed)?,
+        })
+    }
+}
+
+impl Asks for Question<'_> {
+    fn ask(&mut self, question: &ToLogger) -> Result<(), AnswerFault> {
+        let mut network = self.loggers.shared.shard.network.borrow_mut();
+        match network.say(self.talk, question.clone()) {
+            true => {
+                network.arrive_at_logger(self.talk);
+                Ok(())
+            }
+            false => Err(WireError::Closed.into()),
+        }
+    }
+
+    fn answer(&mut self) -> Result<ToClient, AnswerFault> {
+        for _ in 0..TURNS_MAX {
+            let heard = {
+                let mut network = self.loggers.shared.shard.network.borrow_mut();
+                network.arrive_at_caller(self.talk);
+                network.hear(self.talk)
+            };
+            match heard {
+                Ok(Some(ToClient::Refused { reason })) => return Err(AnswerFault::Refused(reason)),
+                Ok(Some(answer)) => return Ok(answer),
+                Ok(None) => self.loggers.turn(self.logger),
+                Err(()) => return Err(WireError::Closed.into()),
+            }
+        }
+        Err(AnswerFault::Timeout(super::TICK * TURNS_MAX as u32))
+    }
+}
+
+impl Drop for Question<'_> {
+    fn drop(&mut self) {
+        let mut network = self.loggers.shared.shard.network.borrow_mut();
+        network.hang_up(self.talk);
+    }
+}

@@ -1,0 +1,464 @@
+//! The event loggers of the model: the real row of each rank and the batches in it, and
+//! how a logger lets a life in. What the server decides is in the real row and in
+//! [`CatchUp`]; in which order a logger asks the others the explorer chooses. Without
+//! marks, as it was before: planted.
+
+use super::process::{JOB, Phase, Seeking};
+use super::world::World;
+use super::{Bug, Joining, Reading, Size};
+use refrain_eventlog::LoggerId;
+use refrain_eventlog::acceptor::{Beginning, Origin, Refusal, Row, Step};
+use refrain_eventlog::client::committer::{Acknowledgement, RowEnd};
+use refrain_eventlog::message::{ToClient, ToLogger};
+use refrain_eventlog::server::host::Wanted;
+use refrain_eventlog::server::inquiry::{CatchUp, Inquiry, RowStore};
+use refrain_logging::determinant::batch::BatchHeader;
+use refrain_logging::determinant::{Determinant, EventIndex, Matched, record};
+use refrain_ring::{Clock, Incarnation, Rank};
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+/// A batch as it was sealed.
+pub(super) type Batch = Arc<[u8]>;
+
+/// What a batch says of itself.
+pub(super) fn header(batch: &[u8]) -> BatchHeader {
+    BatchHeader::peek(batch).expect("batches are not damaged in the model")
+}
+
+/// What a logger has of one rank, and what is on the way between them.
+#[derive(Clone, Debug, Default, Hash)]
+pub(super) struct LoggerRow {
+    pub row: Row,
+    pub batches: Vec<Batch>,
+    /// Batches that a dead life sent, which may arrive yet.
+    pub late: VecDeque<Batch>,
+    /// The latest acknowledgement that is on its way.
+    pub ack: Option<Acknowledgement>,
+    /// One to a dead life.
+    pub stale_ack: Option<Acknowledgement>,
+}
+
+impl LoggerRow {
+    /// As the real server takes a batch.
+    pub fn accept(&mut self, batch: &Batch, origin: Origin) -> Result<(), Refusal> {
+        let header = header(batch);
+        match self.row.judge(&header, origin)? {
+            Step::Known => return Ok(()),
+            Step::Take => {}
+            Step::CutAndTake => {
+                let clock = self.clock_before(header.first);
+                self.row.cut(&header, clock)?;
+                self.clip();
+            }
+        }
+        self.row.take(&header);
+        self.batches.push(batch.clone());
+        Ok(())
+    }
+
+    /// Forgets the batches that the row does not have any more.
+    pub fn clip(&mut self) {
+        let (first, end) = (self.row.first, self.row.end);
+        self.batches.retain(|batch| {
+            let header = header(batch);
+            header.end() > first && header.end() <= end
+        });
+    }
+
+    /// The clock of the last determinant before this one, if a batch ends there.
+    pub fn clock_before(&self, at: EventIndex) -> Option<Clock> {
+        if at == self.row.first {
+            return Some(self.row.clock_before);
+        }
+        self.batch_ending(at).map(|batch| batch.last_clock)
+    }
+
+    pub fn batch_ending(&self, at: EventIndex) -> Option<BatchHeader> {
+        let mut headers = self.batches.iter().map(|batch| header(batch));
+        headers.find(|header| header.end() == at)
+    }
+
+    /// The answer to a survey, as `client/survey.rs` asks for it.
+    pub fn row_end(&self) -> RowEnd {
+        let row = &self.row;
+        RowEnd {
+            life: row.last_incarnation(),
+            end: row.end,
+            clock: row.last_clock,
+            writer: row.writer_before(row.end).unwrap_or_default(),
+        }
+    }
+
+    /// The same, where a life leaves no trace before its first batch.
+    pub fn unmarked_end(&self) -> RowEnd {
+        let last = self.batches.last().map(|batch| header(batch).incarnation);
+        RowEnd {
+            life: last.unwrap_or_default(),
+            ..self.row_end()
+        }
+    }
+
+    /// Asks another replica, by the server's questions. True: no other replica needs to be
+    /// asked.
+    fn ask(&mut self, other: &Self, wanted: &Wanted, catch_up: &mut CatchUp) -> bool {
+        let (mut inquiry, question) = Inquiry::begin(wanted.clone());
+        let mut question = Some(question);
+        while let Some(asked) = question {
+            let learned = inquiry.take(other.answer(&asked));
+            let learned = learned.expect("a logger answers what it is asked");
+            question = learned.question;
+            for given in learned.said {
+                if catch_up.take(self, given) {
+                    return true;
+                }
+            }
+        }
+        false
+    }
+
+    fn answer(&self, question: &ToLogger) -> ToClient {
+        let ToLogger::Read { from, .. } = question else {
+            return ToClient::Row(self.row.held());
+        };
+        let is_wanted = |batch: &&Batch| header(batch).end().0 > *from;
+        let batches = self.batches.iter().filter(is_wanted);
+        ToClient::Events {
+            batches: batches.flat_map(|batch| batch.iter().copied()).collect(),
+            is_last: true,
+        }
+    }
+
+    /// Lets a life in.
+    pub fn let_in(&mut self, rank: usize, life: &Beginning) -> Result<(), Refusal> {
+        self.change(|row, clock_at| row.let_in(Rank(rank as u32), life, clock_at))
+    }
+
+    fn change(
+        &mut self,
+        change: impl FnOnce(
+            &mut Row,
+            &dyn Fn(EventIndex) -> Result<Option<Clock>, Refusal>,
+        ) -> Result<bool, Refusal>,
+    ) -> Result<(), Refusal> {
+        let mut row = self.row.clone();
+        change(&mut row, &|at| Ok(self.clock_before(at)))?;
+        self.row = row;
+        self.clip();
+        Ok(())
+    }
+
+    /// Gives up what has at most this clock. GC-1
+    pub fn trim(&mut self, clock: Clock) {
+        if !self.row.trim(clock) {
+            return;
+        }
+        let headers = self.batches.iter().map(|batch| header(batch));
+        let gone = headers.take_while(|header| header.last_clock <= clock);
+        if let Some(last) = gone.last() {
+            self.row.drop_before(last.end(), last.last_clock);
+            self.clip();
+        }
+    }
+
+    /// The matches before `until` and above a clock, in order.
+    pub fn matches(&self, until: EventIndex, after: Clock) -> Vec<Matched> {
+        let mut all = Vec::new();
+        for batch in &self.batches {
+            let (header, payload) = BatchHeader::read(batch).expect("whole");
+            let determinants = record::decode(&header, payload).expect("as it was written");
+            for (index, determinant) in (header.first.0..).zip(determinants) {
+                if let Determinant::Match { at, matched, .. } = determinant
+                    && index < until.0
+                    && at > after
+                {
+                    all.push(matched);
+                }
+            }
+        }
+        all
+    }
+}
+
+impl RowStore for LoggerRow {
+    fn row(&self) -> Row {
+        self.row.clone()
+    }
+
+    fn follow(&mut self, rank: Rank, source: &Row, life: &Beginning) -> Result<(), Refusal> {
+        self.change(|row, clock_at| row.follow(rank, source, life, clock_at))
+    }
+
+    fn adopt(&mut self, batch: &[u8]) -> Result<(), Refusal> {
+        self.accept(&Batch::from(batch), Origin::Replica)
+    }
+}
+
+impl World {
+    /// A replica hears of a life. FENCE-1
+    fn fence(&mut self, rank: usize, replica: usize, size: &Size) -> bool {
+        let incarnation = self.ranks[rank].incarnation;
+        let held = &mut self.loggers[replica][rank];
+        let is_heard = held.row.hello(Rank(rank as u32), incarnation).is_ok();
+        if size.bug != Some(Bug::NoFence) {
+            // The real row refuses them; so it does not matter when they come.
+            let row = &held.row;
+            let header = |batch: &_| header(batch);
+            held.late
+                .retain(|batch| row.judge(&header(batch), Origin::Writer).is_ok());
+        }
+        is_heard
+    }
+
+    /// A replica says what it has of the lives before.
+    pub(super) fn survey(&mut self, rank: usize, replica: usize, size: &Size) {
+        self.fence(rank, replica, size);
+        let held = &self.loggers[replica][rank];
+        let end = match size.joining {
+            Joining::FirstKept => held.unmarked_end(),
+            Joining::Marked => held.row_end(),
+        };
+        let Phase::Seeking(seeking) = &mut self.ranks[rank].phase else {
+            return;
+        };
+        seeking.note_answer(replica, end);
+        seeking.hear(replica, end, size);
+        if seeking.commits.committer.start().is_none() {
+            return;
+        }
+        let greatest = seeking.answers.iter().copied().flatten().max();
+        if size.bug == Some(Bug::RunsAtOnce) {
+            let holders = (0..size.replicas).find(|&replica| {
+                let held = &self.loggers[replica][rank];
+                Some(held.unmarked_end()) == greatest || Some(held.row_end()) == greatest
+            });
+            if let Some(holder) = holders {
+                // A life that has begun always finds what it began with.
+                let _ = self.begin(rank, &[holder]);
+            }
+        }
+    }
+
+    /// A replica is asked to let a life in. `reversed`: in which order it asks
+    /// the others.
+    pub(super) fn join(&mut self, rank: usize, replica: usize, reversed: bool, size: &Size) {
+        let Some(committer) = self.ranks[rank].committer_mut() else {
+            return;
+        };
+        let needs = committer.joins(replica);
+        let mut peers: Vec<usize> = (0..size.replicas).filter(|peer| *peer != replica).collect();
+        if reversed {
+            peers.reverse();
+        }
+        let place = match self.fence(rank, replica, size) {
+            false => None,
+            true => match size.joining {
+                Joining::FirstKept => self.let_in_from(rank, replica, needs, &peers),
+                Joining::Marked => self.let_in(rank, replica, &peers),
+            },
+        };
+        let Some(committer) = self.ranks[rank].committer_mut() else {
+            return;
+        };
+        match place {
+            None => committer.lose(replica),
+            Some((end, clock)) => {
+                // One that cannot be right loses the replica.
+                let _ = committer.welcomed(replica, LoggerId(replica as u32), end, clock);
+            }
+        }
+    }
+
+    /// Once a quorum has let a life in, it reads and runs.
+    pub(super) fn begin_if_joined(&mut self, rank: usize, size: &Size) -> Result<(), String> {
+        if size.reading != Reading::Joined || !self.is_joined(rank) {
+            return Ok(());
+        }
+        let committer = self.ranks[rank].committer();
+        let live = |replica: &usize| committer.is_some_and(|it| it.is_live(*replica));
+        let live: Vec<usize> = (0..size.replicas).filter(live).collect();
+        self.begin(rank, &live[..1])
+    }
+
+    /// Whether a life waits for nothing but its determinants.
+    pub(super) fn is_joined(&self, rank: usize) -> bool {
+        let Phase::Seeking(seeking) = &self.ranks[rank].phase else {
+            return false;
+        };
+        let committer = &seeking.commits.committer;
+        let live = (0..self.loggers.len()).filter(|replica| committer.is_live(*replica));
+        live.count() >= committer.quorum()
+    }
+
+    /// Reads from these replicas, and runs. EL-5
+    pub(super) fn begin(&mut self, rank: usize, from: &[usize]) -> Result<(), String> {
+        let Phase::Seeking(seeking) = &self.ranks[rank].phase else {
+            return Ok(());
+        };
+        let commits = seeking.commits.clone();
+        let start = commits.committer.start().unwrap_or_default();
+        let loggers = from.iter().map(|replica| &self.loggers[*replica][rank]);
+        let Some(held) = loggers.max_by_key(|held| held.unmarked_end()) else {
+            return Ok(());
+        };
+        let after = self.ranks[rank].at.clock_before();
+        if held.row.clock_before > after {
+            return Err(format!(
+                "GC-1: rank {rank} starts again from its checkpoint at {after:?}, and determinants \
+                 up to {:?} were given up",
+                held.row.clock_before
+            ));
+        }
+        let replay = held.matches(start, after);
+        let process = &mut self.ranks[rank];
+        let found = process.at.matches.len() + replay.len();
+        if found as u64 != start.0 {
+            return Err(format!(
+                "EL-5: incarnation {} of rank {rank} begins at number {start} and finds {found}",
+                process.incarnation.0
+            ));
+        }
+        process.replay = replay.into();
+        process.run(rank, commits);
+        Ok(())
+    }
+
+    /// Planted: without marks, by the first number that the life can send.
+    fn let_in_from(
+        &mut self,
+        rank: usize,
+        replica: usize,
+        needs: EventIndex,
+        peers: &[usize],
+    ) -> Option<(EventIndex, Clock)> {
+        let incarnation = self.ranks[rank].incarnation;
+        let row = &self.loggers[replica][rank].row;
+        let life_start = row.last_life().map_or(row.end, |life| life.start);
+        let is_own = is_of_life(&self.loggers[replica][rank], incarnation);
+        if needs > row.end || (needs > life_start && !is_own) {
+            let needed = match incarnation {
+                Incarnation(0) => 1,
+                _ => (peers.len() / 2).max(1),
+            };
+            let mut whole = 0;
+            for &peer in peers {
+                let theirs = self.loggers[peer][rank].clone();
+                if theirs.row.first > life_start {
+                    continue;
+                }
+                let mine = &mut self.loggers[replica][rank];
+                let is_wanted = |batch: &&Batch| header(batch).end() > life_start;
+                // A batch that is refused ends the piece, not the fetch.
+                let mut wanted = theirs.batches.iter().filter(is_wanted);
+                let _ = wanted.try_for_each(|batch| mine.accept(batch, Origin::Replica));
+                whole += 1;
+                if whole >= needed && mine.row.end >= needs {
+                    break;
+                }
+            }
+            if whole < needed || self.loggers[replica][rank].row.end < needs {
+                return None;
+            }
+        }
+        Some(common_end(&self.loggers[replica][rank], incarnation, needs))
+    }
+
+    /// As the server does it, with its core: the row becomes like one that is what the
+    /// life begins with, if it is not; then it keeps that the life has begun.
+    fn let_in(
+        &mut self,
+        rank: usize,
+        replica: usize,
+        peers: &[usize],
+    ) -> Option<(EventIndex, Clock)> {
+        let wanted = Wanted {
+            job: JOB,
+            rank: Rank(rank as u32),
+            life: self.ranks[rank].committer()?.beginning()?,
+            row: self.loggers[replica][rank].row.clone(),
+        };
+        if let Some(mut catch_up) = CatchUp::begin(&wanted) {
+            for &peer in peers {
+                let theirs = self.loggers[peer][rank].clone();
+                let mine = &mut self.loggers[replica][rank];
+                if mine.ask(&theirs, &wanted, &mut catch_up) {
+                    break;
+                }
+            }
+        }
+        let mine = &mut self.loggers[replica][rank];
+        mine.let_in(rank, &wanted.life).ok()?;
+        Some((mine.row.end, mine.row.last_clock))
+    }
+}
+
+impl Seeking {
+    /// What those have said that are lost again does not count.
+    fn note_answer(&mut self, replica: usize, answer: RowEnd) {
+        for (other, said) in self.answers.iter_mut().enumerate() {
+            if self.commits.committer.is_lost(other) {
+                *said = None;
+            }
+        }
+        self.answers[replica] = Some(answer);
+    }
+
+    /// Tells the committer what a replica has.
+    fn hear(&mut self, replica: usize, end: RowEnd, size: &Size) {
+        let committer = &mut self.commits.committer;
+        let mut say = |replica: usize, end: RowEnd| {
+            committer.joins(replica);
+            // One that cannot be right loses the replica.
+            let _ = committer.answered(replica, LoggerId(replica as u32), end);
+        };
+        match size.bug {
+            Some(Bug::SurveyOfOne) => {
+                say(replica, end);
+                for other in (0..size.replicas).filter(|other| *other != replica) {
+                    say(other, RowEnd::default());
+                }
+            }
+            // What all say is the least that was said; the first is taken back.
+            Some(Bug::ShortestAnswer) => {
+                let answers = self.answers.iter().copied().flatten();
+                let least = answers.min().unwrap_or(end);
+                for other in 0..size.replicas {
+                    if other != replica && !committer.is_lost(other) {
+                        committer.joins(other);
+                        let id = LoggerId(other as u32);
+                        let _ = committer.answered(other, id, least);
+                    }
+                }
+                committer.joins(replica);
+                let id = LoggerId(replica as u32);
+                let _ = committer.answered(replica, id, least);
+            }
+            _ => say(replica, end),
+        }
+    }
+}
+
+/// Whether a row ends with a batch of this life, or has none.
+fn is_of_life(held: &LoggerRow, incarnation: Incarnation) -> bool {
+    let last = held.batches.last();
+    last.is_none_or(|batch| header(batch).incarnation == incarnation)
+}
+
+/// Planted: up to where a row is the client's.
+fn common_end(
+    held: &LoggerRow,
+    incarnation: Incarnation,
+    needs: EventIndex,
+) -> (EventIndex, Clock) {
+    if needs >= held.row.end || is_of_life(held, incarnation) {
+        return (held.row.end, held.row.last_clock);
+    }
+    let headers = held.batches.iter().map(|batch| header(batch));
+    let last = headers.rev().find(|header| header.first < needs);
+    let clock = match last {
+        Some(batch) if batch.end() == needs => batch.last_clock,
+        Some(batch) => batch.first_clock,
+        None => Clock(0),
+    };
+    (needs, clock)
+}

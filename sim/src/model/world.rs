@@ -1,0 +1,256 @@
+//! Everything that is, and what happens by itself: programs play on, and
+//! messages leave, as far as nothing else has to happen for it.
+//!
+//! That is as good as doing it later: a receive that blocks cannot tell when a
+//! message came, and a crash before a message has left is the same as a crash
+//! before the acknowledgement came that let it go.
+
+use super::loggers::LoggerRow;
+use super::process::{Held, Phase, Process, mixed};
+use super::{Bug, Operation, Size};
+use refrain_logging::determinant::Matched;
+use refrain_ring::{Clock, Rank, Ssn};
+use refrain_transport::gate::Gate;
+
+/// Faults that may come yet.
+#[derive(Clone, Copy, Debug, Hash)]
+pub(super) struct Budget {
+    pub crashes: u8,
+    pub logger_restarts: u8,
+    pub losses: u8,
+}
+
+/// What has left a rank in all its lives. No process of the model knows all of it.
+#[derive(Clone, Debug, Hash)]
+pub(super) struct Said {
+    /// By destination.
+    pub messages: Vec<Vec<u64>>,
+    /// The events that came before the latest of them.
+    pub events: Vec<(Clock, Matched)>,
+}
+
+/// See the [module](self).
+#[derive(Clone, Debug)]
+pub struct World {
+    pub(super) ranks: Vec<Process>,
+    /// By replica and rank.
+    pub(super) loggers: Vec<Vec<LoggerRow>>,
+    pub(super) said: Vec<Said>,
+    pub(super) budget: Budget,
+}
+
+impl World {
+    pub(super) fn first(size: &Size) -> Self {
+        let ranks = size.programs.len();
+        let said = Said {
+            messages: vec![Vec::new(); ranks],
+            events: Vec::new(),
+        };
+        Self {
+            ranks: (0..ranks).map(|rank| Process::first(rank, size)).collect(),
+            loggers: vec![vec![LoggerRow::default(); ranks]; size.replicas],
+            said: vec![said; ranks],
+            budget: Budget {
+                crashes: size.crashes,
+                logger_restarts: size.logger_restarts,
+                losses: size.losses,
+            },
+        }
+    }
+
+    /// All that happens by itself.
+    pub(super) fn flow(&mut self, size: &Size) -> Result<(), String> {
+        loop {
+            let mut has_moved = false;
+            for rank in 0..self.ranks.len() {
+                while self.play(rank, size)? {
+                    has_moved = true;
+                }
+                has_moved |= self.let_out(rank, size)?;
+            }
+            if !has_moved {
+                return Ok(());
+            }
+        }
+    }
+
+    /// One operation of a program, if it does not have to be waited for.
+    fn play(&mut self, rank: usize, size: &Size) -> Result<bool, String> {
+        let process = &mut self.ranks[rank];
+        let Some(&operation) = size.programs[rank].get(process.at.place) else {
+            return Ok(false);
+        };
+        if !process.is_running() {
+            return Ok(false);
+        }
+        match operation {
+            Operation::Send(to) => {
+                self.send(rank, to)?;
+                Ok(true)
+            }
+            Operation::From(source) => {
+                let is_here = process.arrived[source].len() > process.at.given[source];
+                if is_here {
+                    process.take(source);
+                }
+                Ok(is_here)
+            }
+            Operation::Any => replayed(process),
+            Operation::Checkpoint => {
+                if process.gate.is_closed() {
+                    process.advance(true);
+                }
+                if process.gate.is_closed() {
+                    return Ok(false);
+                }
+                self.checkpoint(rank, size);
+                Ok(true)
+            }
+        }
+    }
+
+    fn send(&mut self, rank: usize, to: usize) -> Result<(), String> {
+        let process = &mut self.ranks[rank];
+        let content = mixed(&(rank, to, process.at.place, process.at.told));
+        let number = process.at.sent[to].len();
+        let before = self.said[rank].messages[to].get(number);
+        if before.is_some_and(|before| *before != content) {
+            return Err(format!(
+                "no orphan (REC-8): message {number} of rank {rank} to rank {to} is another one now"
+            ));
+        }
+        process.at.sent[to].push(content);
+        process.held.push_back(Held {
+            to,
+            mark: process.gate.mark(),
+            events_before: process.at.matches.len(),
+        });
+        process.at.place += 1;
+        if process.gate.is_closed() {
+            process.advance(true);
+        }
+        Ok(())
+    }
+
+    /// Every message that the gate lets out; it arrives at once. REC-3, in
+    /// short: what a life has sent is there for every later life of its receiver.
+    fn let_out(&mut self, rank: usize, size: &Size) -> Result<bool, String> {
+        let mut has_moved = false;
+        while let Some(held) = self.ranks[rank].held.front() {
+            let gate = &self.ranks[rank].gate;
+            if pass(gate, held, size).is_none() {
+                break;
+            }
+            let (to, events) = (held.to, held.events_before);
+            self.leave(rank, to, events)?;
+            has_moved = true;
+        }
+        for to in 0..self.ranks.len() {
+            let here = self.ranks[to].arrived[rank].len();
+            let process = &self.ranks[rank];
+            if process.left[to] > here {
+                let new = process.at.sent[to][here..process.left[to]].to_vec();
+                self.ranks[to].arrived[rank].extend(new);
+                has_moved = true;
+            }
+        }
+        Ok(has_moved)
+    }
+
+    fn leave(&mut self, rank: usize, to: usize, events: usize) -> Result<(), String> {
+        let process = &mut self.ranks[rank];
+        process.held.pop_front();
+        let number = process.left[to];
+        process.left[to] += 1;
+        let said = &mut self.said[rank];
+        if number == said.messages[to].len() {
+            said.messages[to].push(process.at.sent[to][number]);
+        }
+        let before = &process.at.matches[..events];
+        let common = before.len().min(said.events.len());
+        if before[..common] != said.events[..common] {
+            return Err(format!(
+                "no orphan: rank {rank} speaks after other events than those of which it has told"
+            ));
+        }
+        if before.len() > common {
+            said.events = before.to_vec();
+        }
+        Ok(())
+    }
+
+    /// Two generations are kept; behind the older nothing is asked for. GC-1
+    fn checkpoint(&mut self, rank: usize, size: &Size) {
+        let process = &mut self.ranks[rank];
+        process.at.place += 1;
+        let newest = process.at.clone();
+        let generations = &mut process.checkpoints;
+        generations.swap(0, 1);
+        generations[1] = newest;
+        let behind = match size.bug {
+            Some(Bug::TrimAtNewest) => &generations[1],
+            _ => &generations[0],
+        };
+        let clock = behind.clock_before();
+        let process = &self.ranks[rank];
+        let Some(committer) = process.committer() else {
+            return;
+        };
+        for (replica, loggers) in self.loggers.iter_mut().enumerate() {
+            if committer.is_live(replica) {
+                loggers[rank].trim(clock);
+            }
+        }
+    }
+
+    /// Whether every program is at its end.
+    pub(super) fn is_over(&self, size: &Size) -> bool {
+        let mut each = self.ranks.iter().zip(&size.programs);
+        each.all(|(process, program)| process.at.place == program.len() && process.held.is_empty())
+    }
+}
+
+/// A receive from any rank whose determinant is known. REC-4
+fn replayed(process: &mut Process) -> Result<bool, String> {
+    let Some(&matched) = process.replay.front() else {
+        return Ok(false);
+    };
+    let source = matched.source.0 as usize;
+    let number = process.at.given[source];
+    if matched.ssn != Ssn(number as u64) || matched.request != process.at.clock() {
+        return Err(format!(
+            "EL-5: a determinant says {matched:?} where the receive at {:?} would get number {number}",
+            process.at.clock()
+        ));
+    }
+    if process.arrived[source].len() <= number {
+        return Ok(false);
+    }
+    process.replay.pop_front();
+    process.matched(source, matched, false);
+    Ok(true)
+}
+
+fn pass(gate: &Gate, held: &Held, size: &Size) -> Option<refrain_transport::gate::Pass> {
+    match size.bug {
+        Some(Bug::GateOpen) => Some(gate.pass_unseen()),
+        _ => gate.pass_behind(held.mark),
+    }
+}
+
+/// The message that a receive from any rank gets if it takes that of `source`.
+pub(super) fn next_of(process: &Process, source: usize) -> Option<Matched> {
+    let number = process.at.given[source];
+    (process.arrived[source].len() > number).then(|| Matched {
+        request: process.at.clock(),
+        source: Rank(source as u32),
+        ssn: Ssn(number as u64),
+    })
+}
+
+/// Whether a rank waits for a message of any other, and nothing says which.
+pub(super) fn is_to_choose(process: &Process, operation: Option<&Operation>) -> bool {
+    operation == Some(&Operation::Any)
+        && process.replay.is_empty()
+        && matches!(process.phase, Phase::Running(_))
+}

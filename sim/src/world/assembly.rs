@@ -1,0 +1,283 @@
+//! What a life of a rank is made of: real parts over simulated ones.
+
+use super::events::{SimCommitments, Watched};
+use super::fabric::RankFabric;
+use super::log::MortalStore;
+use super::log::load_logs;
+use super::rank::{Joining, Parts, RankProcess, Resume, SimEngine};
+use super::stage::Stage;
+use crate::loggers::JOB;
+use crate::mortal::Mortal;
+use crate::plan::{Plan, ProtocolPlan};
+use crate::planted::Planted;
+use crate::program::Program;
+use crate::recollect::{Remains, image_of};
+use core::ops::Range;
+use core::time::Duration;
+use refrain_logging::Member;
+use refrain_logging::determinant::recorder::Identity;
+use refrain_logging::determinant::{Determinant, EventIndex};
+use refrain_logging::pessimist::Pessimist;
+use refrain_logging::spill::{SpillLog, SpillOptions};
+use refrain_logging::store::faulty::{Delivery, MemoryOptions, MemoryStore};
+use refrain_rank::checkpoint::decode_engine;
+use refrain_rank::past::{Records, Sends};
+use refrain_rank::protocol::Logging;
+use refrain_rank::spilling::{Spilling, Surroundings};
+use refrain_ring::{Arena, Clock, Rank, Ssn};
+use refrain_transport::divergence::DivergencePolicy;
+use refrain_transport::engine::{Delivered, Engine, EngineOptions};
+use refrain_transport::fabric::sim::{Faults, Network, Options, SimFabric, TICK_NS};
+
+/// Writes to the disk of a log that are under way at once, at most.
+const WRITES_MAX: usize = 2;
+/// Of the memory of a log, so much may be complete before it is spilled: one
+/// part in so many.
+const SPILL_AFTER: u64 = 4;
+
+/// Payload of frames that are staged: also less than any real fabric takes so.
+const STAGED_BYTES: Range<usize> = 4..6000;
+/// Payload of one record of an explored job, at most.
+const SMALL_FRAGMENT_BYTES: usize = 64;
+
+/// The memory and the network of a life, made before anybody begins.
+#[derive(Debug)]
+pub struct RankEnd {
+    /// Its end of the network.
+    pub fabric: SimFabric,
+    /// The memory of its logs.
+    pub arena: Arena,
+}
+
+/// The surroundings of spilling: the network's time; reports are dropped.
+#[derive(Debug)]
+struct Quiet(Network);
+
+impl Surroundings for Quiet {
+    fn now(&self) -> Duration {
+        Duration::from_nanos(self.0.now() * TICK_NS)
+    }
+
+    fn tell(&mut self, _words: &str) {}
+}
+
+/// What a later life goes on from.
+pub struct LifeBefore {
+    /// Where it begins.
+    pub resume: Resume,
+    /// What happened behind that.
+    pub events: Vec<Determinant>,
+    /// What the last life sent, as far as it is there. REC-8
+    pub remains: Vec<Remains>,
+}
+
+/// The records that are played, and what a planted bug makes of them.
+fn records(events: &[Determinant], planted: Option<Planted>) -> Vec<Determinant> {
+    let is_match = |event: &Determinant| matches!(event, Determinant::Match { .. });
+    let drops = |event: &Determinant| match planted {
+        Some(Planted::NothingIgnored) => matches!(event, Determinant::Nothing { .. }),
+        Some(Planted::CancelForgotten) => matches!(event, Determinant::Cancelled { .. }),
+        _ => false,
+    };
+    let mut events: Vec<_> = events.iter().filter(|it| !drops(it)).cloned().collect();
+    let first_match = events.iter().position(is_match);
+    if let (Some(Planted::MatchDropped), Some(first)) = (planted, first_match) {
+        events.remove(first);
+    }
+    if planted == Some(Planted::LastRecordLost) {
+        events.pop();
+    }
+    if planted == Some(Planted::NumberFresh) {
+        for event in &mut events {
+            if let Determinant::Number { value, .. } = event {
+                *value = value.wrapping_add(1);
+            }
+        }
+    }
+    events
+}
+
+/// What lives are assembled from.
+#[derive(Debug)]
+pub struct Assembly<'a> {
+    /// The plan.
+    pub plan: &'a Plan,
+    /// The network.
+    pub network: &'a Network,
+    /// Where they tell what happens.
+    pub stage: &'a Stage,
+}
+
+impl Assembly<'_> {
+    /// A life whose events have a place. A later one has a `past`. REC-1
+    ///
+    /// # Errors
+    /// When what it is to go on from cannot be used.
+    pub fn process(
+        &self,
+        joining: Joining,
+        start: EventIndex,
+        place: RankEnd,
+        past: Option<LifeBefore>,
+    ) -> Result<RankProcess, String> {
+        let Joining {
+            life,
+            mortal,
+            events,
+        } = joining;
+        let plan = self.plan;
+        let commitments = SimCommitments::new(events, start, plan.planted);
+        let identity = Identity {
+            job: JOB,
+            rank: life.rank,
+            incarnation: life.incarnation,
+        };
+        let pessimist = Pessimist::new(identity, start, commitments);
+        let member = match plan.protocol {
+            ProtocolPlan::Pessimist => Member::Pessimist,
+            ProtocolPlan::PessimistClassic => Member::PessimistClassic,
+        };
+        let logging = Logging::new(member, Some(pessimist));
+        let mut protocol = Watched::new(logging, life, self.stage.clone(), plan.planted);
+        if let (Some(Planted::ReplayedRecorded), Some(past)) = (plan.planted, &past) {
+            protocol.record_again(&past.events);
+        }
+        let options = EngineOptions {
+            rank: life.rank,
+            incarnation: life.incarnation,
+            size: plan.ranks,
+            window_bytes: plan.log.window_bytes(plan.ranks),
+        };
+        let RankEnd { fabric, arena } = place;
+        let memory = arena.region().clone();
+        let begun = match &past {
+            Some(past) => past.resume.saved.beginning.begun(),
+            None => vec![Ssn(0); plan.ranks as usize],
+        };
+        let (stage, planted) = (self.stage.clone(), plan.planted);
+        let fabric = RankFabric::new(fabric, life, mortal.clone(), stage, planted, begun);
+        let mut engine = Engine::new(options, arena, Box::new(fabric), protocol)
+            .with_clock(Clock(plan.first_clock));
+        let mut disk = None;
+        if plan.log.disk_bytes > 0 {
+            let store = store(plan.seed.wrapping_mul(31) ^ u64::from(life.rank.0));
+            disk = Some(store.disk());
+            let store = MortalStore::new(store, mortal.clone(), plan.planted);
+            let options = SpillOptions {
+                job: JOB,
+                rank: life.rank,
+                incarnation: life.incarnation,
+                size: plan.ranks,
+                disk_bytes: plan.log.disk_bytes,
+                writes_max: WRITES_MAX,
+            };
+            let after_bytes = plan.log.memory_bytes / SPILL_AFTER;
+            let log = SpillLog::new(options, store);
+            let quiet = Quiet(self.network.clone());
+            let spilling = Spilling::new(log, "the disk".into(), after_bytes, quiet);
+            engine = engine.with_spill(Box::new(spilling));
+        }
+        let mut program = Program::new(plan, life.rank);
+        let mut resume = None;
+        if let Some(past) = past {
+            engine = self.begin_again(engine, life.rank, &past, &mortal)?;
+            program = past.resume.saved.beginning.program.clone();
+            resume = Some(past.resume);
+        }
+        Ok(RankProcess::new(Parts {
+            life,
+            mortal,
+            engine,
+            program,
+            resume,
+            memory,
+            disk,
+            stage: self.stage.clone(),
+            planted: plan.planted,
+            ranks: plan.ranks,
+            spills: plan.log.disk_bytes > 0,
+        }))
+    }
+
+    /// The engine as its checkpoint has it, with what it is to play again. REC-1,
+    /// REC-2, REC-8
+    fn begin_again(
+        &self,
+        engine: SimEngine,
+        rank: Rank,
+        past: &LifeBefore,
+        mortal: &Mortal,
+    ) -> Result<SimEngine, String> {
+        let planted = self.plan.planted;
+        let mut engine = engine;
+        if let Some(part) = &past.resume.saved.engine {
+            let state = decode_engine(&part.state);
+            let (_, mut state) = state.map_err(|error| error.to_string())?;
+            if planted == Some(Planted::DeliveredForgotten) {
+                state.delivered.fill(Delivered::default());
+            }
+            let next = state.next.clone();
+            engine = engine.with_beginning(state);
+            if planted != Some(Planted::LogLeftOut) {
+                load_logs(&mut engine, rank, &next, part, mortal)?;
+            }
+            if planted == Some(Planted::HorizonEarly) {
+                engine.publish_horizon();
+            }
+        }
+        if planted == Some(Planted::LossUnnoticed) {
+            engine = engine.without_record_check();
+        }
+        let records = records(&past.events, planted);
+        let records = Records::new(&records).map_err(|error| error.to_string())?;
+        engine = engine.with_past(Box::new(records));
+        let mut sends = Sends::new(JOB, rank);
+        for remains in &past.remains {
+            sends.add_life(image_of(remains, None), remains.life.incarnation);
+        }
+        if planted != Some(Planted::FirstBytesForgotten) {
+            engine = engine.with_past_sends(Box::new(sends), DivergencePolicy::Auto);
+        }
+        Ok(engine)
+    }
+}
+
+fn store(seed: u64) -> MemoryStore {
+    MemoryStore::new(MemoryOptions {
+        seed,
+        file_prefix: String::new(),
+        job: JOB,
+        delivery: Delivery::Shuffled { late_percent: 50 },
+        room_bytes: u64::MAX,
+    })
+}
+
+/// The network of a job.
+pub fn network(plan: &Plan) -> Network {
+    let options = match plan.network.is_rough {
+        true => Options::rough(plan.seed),
+        false => Options::calm(plan.seed),
+    };
+    let fence_off = plan.planted == Some(Planted::FenceLeaks);
+    let mut options = Options {
+        faults: Faults {
+            // No rank may rely on notices of loss: none is given.
+            loss_notice_ticks_max: None,
+            fence_off,
+            ..options.faults
+        },
+        window_bytes: plan.log.window_bytes(plan.ranks),
+        ..options
+    }
+    .reading_in_place(plan.network.reads_in_place);
+    if plan.network.is_staged {
+        options.attributes.staged_bytes = STAGED_BYTES;
+    }
+    if plan.is_explored() {
+        options.attributes.fragment_bytes = SMALL_FRAGMENT_BYTES;
+    }
+    if let Some(bytes) = plan.network.distant_bytes_min {
+        options = options.distant_from(bytes as usize);
+    }
+    Network::new(options)
+}

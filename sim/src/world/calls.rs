@@ -1,0 +1,440 @@
+//! A program's calls on a real engine, one after the other: its requests, their memory,
+//! and what calls on them come to.
+
+use super::rank::SimEngine;
+use super::room::Room;
+use crate::happening::Life;
+use crate::program::{Answer, Call, Ended, Found, From, RequestNumber, TakenNumber};
+use fastrand::Rng;
+use refrain_rank::calls::{self, Answer as Told, Handle, Handles};
+use refrain_ring::Clock;
+use refrain_transport::engine::{EngineError, Matched, Outcome, SendTo, Status};
+use refrain_transport::matching::Pattern;
+use std::hash::{Hash, Hasher};
+
+const CONTEXT: u32 = 0;
+
+/// What a program has of its engine besides the engine.
+#[derive(Debug, Default)]
+pub struct Caller {
+    requests: Requests,
+    taken: Vec<Option<Matched>>,
+    /// The request of a blocking receive.
+    receiving: Option<RequestNumber>,
+    /// What it is given from outside next: something else in each life.
+    fresh: Fresh,
+}
+
+/// Numbers and bytes from outside.
+#[derive(Debug)]
+struct Fresh {
+    chance: Rng,
+    last: i64,
+}
+
+impl Default for Fresh {
+    fn default() -> Self {
+        Self {
+            chance: Rng::with_seed(0),
+            last: 0,
+        }
+    }
+}
+
+impl Fresh {
+    /// Above the one before, as times are.
+    fn number(&mut self) -> i64 {
+        self.last += self.chance.i64(1..1 << 30);
+        self.last
+    }
+
+    fn bytes(&mut self, count: usize) -> Vec<u8> {
+        (0..count).map(|_| self.chance.u8(..)).collect()
+    }
+}
+
+fn pattern(from: From) -> Pattern {
+    Pattern {
+        context: CONTEXT,
+        source: from.source,
+        tag: from.tag,
+    }
+}
+
+fn found(status: Status) -> Found {
+    Found {
+        source: status.source,
+        tag: status.tag,
+        bytes: status.bytes,
+    }
+}
+
+impl Caller {
+    /// Of a program that has made `requests` requests and taken `taken` messages in the
+    /// lives before; none of them is open.
+    pub fn after(requests: u32, taken: u32) -> Self {
+        Self {
+            requests: Requests::after(requests),
+            taken: (0..taken).map(|_| None).collect(),
+            receiving: None,
+            fresh: Fresh::default(),
+        }
+    }
+
+    /// Of this life: no other is given the same from outside.
+    #[must_use]
+    pub fn of_life(mut self, life: Life) -> Self {
+        let rank = u64::from(life.rank.0) << 32;
+        self.fresh.chance = Rng::with_seed(rank | u64::from(life.incarnation.0));
+        self
+    }
+
+    /// Hashes its open requests and what is in their memory.
+    pub fn hash_into(&self, hash: &mut impl Hasher) {
+        (self.requests.all.len(), self.taken.len(), self.receiving).hash(hash);
+        for (number, request) in self.requests.all.iter().enumerate() {
+            if let Some(request) = request {
+                (number, request.room.read(usize::MAX)).hash(hash);
+            }
+        }
+    }
+
+    /// Begins a call. The answer, if there is one already; `None`: it blocks, or
+    /// is none that an engine knows of.
+    ///
+    /// # Errors
+    /// Those of the engine.
+    pub fn begin(
+        &mut self,
+        engine: &mut SimEngine,
+        call: &Call,
+    ) -> Result<Option<Answer>, EngineError> {
+        if let Some(posted) = self.post(engine, call)? {
+            return Ok(Some(posted));
+        }
+        match call {
+            Call::Cancel(number) => {
+                calls::cancel(engine, self.requests.handle(*number));
+                return Ok(Some(Answer::Done));
+            }
+            Call::Number { lane } => {
+                let (clock, fresh) = (engine.tick(), self.fresh.number());
+                let number = calls::number(engine, clock, *lane, fresh);
+                return Ok(number.map(Answer::Number));
+            }
+            Call::Bytes { count } => {
+                let (clock, mut bytes) = (engine.tick(), self.fresh.bytes(*count));
+                let are_right = calls::bytes(engine, clock, &mut bytes);
+                return Ok(are_right.then_some(Answer::Bytes(bytes)));
+            }
+            Call::Print(_) | Call::Checkpoint | Call::Finish => return Ok(None),
+            Call::Recv { from, room_bytes } => {
+                let room = Room::empty(*room_bytes);
+                let handle = calls::post_receive(engine, room.to_receive(), pattern(*from));
+                self.receiving = Some(self.requests.add(handle, room, true));
+                return Ok(self.ask(engine, call));
+            }
+            _ => {}
+        }
+        engine.tick();
+        if waits(call) {
+            return Ok(self.ask(engine, call));
+        }
+        engine.progress()?;
+        Ok(self.ask(engine, call))
+    }
+
+    fn post(&mut self, engine: &mut SimEngine, call: &Call) -> Result<Option<Answer>, EngineError> {
+        let (handle, room, is_receive) = match call {
+            Call::Isend {
+                to,
+                tag,
+                payload,
+                synchronous,
+            } => {
+                let room = Room::holding(payload);
+                let to = SendTo {
+                    rank: *to,
+                    context: CONTEXT,
+                    tag: *tag,
+                    synchronous: *synchronous,
+                };
+                let handle = calls::post_send(engine, room.to_send(), to)?;
+                (handle, room, false)
+            }
+            Call::Irecv { from, room_bytes } => {
+                let room = Room::empty(*room_bytes);
+                let handle = calls::post_receive(engine, room.to_receive(), pattern(*from));
+                (handle, room, true)
+            }
+            Call::Imrecv(TakenNumber(number)) => {
+                let matched = self.taken[*number as usize].take();
+                let matched = matched.expect("a message is received once");
+                let room = Room::empty(matched.status.bytes as usize);
+                let handle = calls::post_matched(engine, room.to_receive(), matched);
+                (handle, room, true)
+            }
+            _ => return Ok(None),
+        };
+        let number = self.requests.add(handle, room, is_receive);
+        Ok(Some(Answer::Posted(number)))
+    }
+
+    /// The answer to a call that has begun, if there is one.
+    pub fn ask(&mut self, engine: &mut SimEngine, call: &Call) -> Option<Answer> {
+        let clock = engine.now();
+        match self.look(engine, call) {
+            Told::Told(answer) => Some(answer),
+            in_vain @ Told::Nothing if is_wait_for_some(call) => {
+                calls::awaited(engine, clock, in_vain)
+            }
+            Told::Nothing if !waits(call) => {
+                calls::found_nothing(engine, clock);
+                Some(in_vain(call))
+            }
+            Told::Nothing | Told::NotYet => None,
+        }
+    }
+
+    fn look(&mut self, engine: &mut SimEngine, call: &Call) -> Told<Answer> {
+        let clock = engine.now();
+        match call {
+            // It was something else: the next progress fails. REC-8
+            Call::Number { .. } | Call::Bytes { .. } => Told::NotYet,
+            Call::Recv { .. } => Told::free(self.received(engine)),
+            Call::Wait(number) => self.one(engine, clock, *number, false),
+            Call::Test(number) => self.one(engine, clock, *number, true),
+            Call::WaitAny(all) | Call::TestAny(all) => {
+                self.several(engine, clock, all, Several::Any)
+            }
+            Call::WaitSome(all) | Call::TestSome(all) => {
+                self.several(engine, clock, all, Several::Some)
+            }
+            Call::WaitAll(all) => self.several(engine, clock, all, Several::All),
+            Call::TestAll(all) => self.several(engine, clock, all, Several::TestedAll),
+            Call::Probe(from) | Call::Iprobe(from) => {
+                let status = calls::look_now(engine, clock, &pattern(*from));
+                status.map(|status| Answer::Found(Some(found(status))))
+            }
+            Call::Mprobe(from) | Call::Improbe(from) => {
+                let taken = calls::take_now(engine, clock, &pattern(*from));
+                taken.map(|matched| {
+                    let number = TakenNumber(self.taken.len() as u32);
+                    let found = found(matched.status);
+                    self.taken.push(Some(matched));
+                    Answer::Taken(Some((number, found)))
+                })
+            }
+            _ => Told::Nothing,
+        }
+    }
+
+    fn received(&mut self, engine: &mut SimEngine) -> Option<Answer> {
+        let ended = self.requests.finish(engine, self.receiving?)?;
+        self.receiving = None;
+        Some(Answer::Ended(vec![ended]))
+    }
+
+    fn one(
+        &mut self,
+        engine: &mut SimEngine,
+        clock: Clock,
+        number: RequestNumber,
+        is_test: bool,
+    ) -> Told<Answer> {
+        let ended = self.requests.one(engine, clock, number, is_test);
+        ended.map(Answer::Ended)
+    }
+
+    fn several(
+        &mut self,
+        engine: &mut SimEngine,
+        clock: Clock,
+        chosen: &[RequestNumber],
+        which: Several,
+    ) -> Told<Answer> {
+        let ended = self.requests.several(engine, clock, chosen, which);
+        ended.map(Answer::Ended)
+    }
+}
+
+/// Whether a call blocks until it has an answer.
+fn waits(call: &Call) -> bool {
+    matches!(
+        call,
+        Call::Recv { .. }
+            | Call::Wait(_)
+            | Call::WaitAny(_)
+            | Call::WaitSome(_)
+            | Call::WaitAll(_)
+            | Call::Probe(_)
+            | Call::Mprobe(_)
+    )
+}
+
+/// Whether it ends as timing has it.
+fn is_wait_for_some(call: &Call) -> bool {
+    matches!(
+        call,
+        Call::WaitAny(_) | Call::WaitSome(_) | Call::Probe(_) | Call::Mprobe(_)
+    )
+}
+
+/// The answer to a test or probe that found nothing.
+fn in_vain(call: &Call) -> Answer {
+    match call {
+        Call::Iprobe(_) => Answer::Found(None),
+        Call::Improbe(_) => Answer::Taken(None),
+        _ => Answer::Ended(Vec::new()),
+    }
+}
+
+/// One request of a program.
+#[derive(Debug)]
+struct Request {
+    handle: Handle,
+    /// Lent to the engine until it is over.
+    room: Room,
+    is_receive: bool,
+}
+
+/// All requests that a program has begun, by their numbers.
+#[derive(Debug, Default)]
+pub struct Requests {
+    all: Vec<Option<Request>>,
+}
+
+/// Those of one call.
+struct Chosen<'a> {
+    all: &'a mut [Option<Request>],
+    chosen: &'a [RequestNumber],
+}
+
+impl Handles for Chosen<'_> {
+    fn count(&self) -> usize {
+        self.chosen.len()
+    }
+
+    fn get(&self, index: usize) -> &Handle {
+        let request = self.all[self.chosen[index].0 as usize].as_ref();
+        request.map_or(&Handle::NULL, |request| &request.handle)
+    }
+
+    fn clear(&mut self, index: usize) {
+        if let Some(request) = &mut self.all[self.chosen[index].0 as usize] {
+            request.handle = Handle::NULL;
+        }
+    }
+}
+
+/// Which requests a call ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Several {
+    /// The first that has ended.
+    Any,
+    /// All that have.
+    Some,
+    /// All, if all have, and that is no event.
+    All,
+    /// All, if all have; that they have depends on timing.
+    TestedAll,
+}
+
+impl Requests {
+    /// Of a program that has begun and ended `requests` requests before.
+    pub fn after(requests: u32) -> Self {
+        Self {
+            all: (0..requests).map(|_| None).collect(),
+        }
+    }
+
+    /// The next request of the program.
+    pub fn add(&mut self, handle: Handle, room: Room, is_receive: bool) -> RequestNumber {
+        let number = RequestNumber(self.all.len() as u32);
+        self.all.push(Some(Request {
+            handle,
+            room,
+            is_receive,
+        }));
+        number
+    }
+
+    /// A request as the engine's calls have it.
+    pub fn handle(&self, number: RequestNumber) -> &Handle {
+        let request = self.all[number.0 as usize].as_ref();
+        request.map_or(&Handle::NULL, |request| &request.handle)
+    }
+
+    /// The end of a blocking call that made this request, if it has ended.
+    pub fn finish(&mut self, engine: &mut SimEngine, number: RequestNumber) -> Option<Ended> {
+        let outcome = calls::finish(engine, self.handle(number).id()?)?;
+        Some(self.end(number, &outcome))
+    }
+
+    /// A wait for one, or a test.
+    pub fn one(
+        &mut self,
+        engine: &mut SimEngine,
+        clock: Clock,
+        number: RequestNumber,
+        is_test: bool,
+    ) -> Told<Vec<Ended>> {
+        let Some(request) = &mut self.all[number.0 as usize] else {
+            return Told::Nothing;
+        };
+        let handle = &mut request.handle;
+        let outcome = match is_test {
+            true => calls::test(engine, clock, handle),
+            false => Told::free(calls::try_wait(engine, handle)),
+        };
+        outcome.map(|outcome| vec![self.end(number, &outcome)])
+    }
+
+    /// A wait or test for several.
+    pub fn several(
+        &mut self,
+        engine: &mut SimEngine,
+        clock: Clock,
+        chosen: &[RequestNumber],
+        which: Several,
+    ) -> Told<Vec<Ended>> {
+        let all = &mut self.all;
+        let mut handles = Chosen { all, chosen };
+        let mut ended = Vec::new();
+        let mut give = |index, outcome| ended.push((index, outcome));
+        let answer = match which {
+            Several::Any => {
+                let one = calls::test_any(engine, clock, &mut handles);
+                one.map(|(index, outcome)| give(index, outcome))
+            }
+            Several::Some => calls::test_some(engine, clock, &mut handles, give).map(|_count| ()),
+            Several::All => Told::free(calls::try_all(engine, &mut handles, give)),
+            Several::TestedAll => calls::test_all(engine, clock, &mut handles, give),
+        };
+        answer.map(|()| {
+            let ended = ended.into_iter();
+            ended
+                .map(|(index, outcome)| self.end(chosen[index], &outcome))
+                .collect()
+        })
+    }
+
+    /// The answer to the program; the engine is done with the memory.
+    fn end(&mut self, number: RequestNumber, outcome: &Outcome) -> Ended {
+        let request = self.all[number.0 as usize].take();
+        let request = request.expect("a request ends once");
+        let status = outcome.status;
+        let received = match request.is_receive && !status.cancelled {
+            true => outcome.truncated_to.unwrap_or(status.bytes),
+            false => 0,
+        };
+        Ended {
+            request: number,
+            peer: status.source,
+            tag: status.tag,
+            bytes: status.bytes,
+            cancelled: status.cancelled,
+            payload: request.room.read(received as usize),
+        }
+    }
+}

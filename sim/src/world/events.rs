@@ -1,0 +1,351 @@
+//! The protocol of a simulated rank, and where its events become stable: the real ones,
+//! watched, and changed where a bug is planted.
+
+use super::stage::Stage;
+use crate::happening::{Happening, Life};
+use crate::loggers::LoggerClient;
+use crate::planted::Planted;
+use refrain_logging::determinant::batch::BatchHeader;
+use refrain_logging::determinant::{Determinant, EventIndex};
+use refrain_logging::pessimist::Commits;
+use refrain_ring::{Clock, Incarnation};
+use refrain_transport::protocol::{Event, Protocol};
+use std::cell::RefCell;
+use std::rc::Rc;
+
+/// Reports an event to the stage before the protocol gets it.
+#[derive(Debug)]
+pub struct Watched<P> {
+    inner: P,
+    life: Life,
+    stage: Stage,
+    planted: Option<Planted>,
+}
+
+impl<P: Protocol> Watched<P> {
+    /// The protocol of a life.
+    pub fn new(inner: P, life: Life, stage: Stage, planted: Option<Planted>) -> Self {
+        Self {
+            inner,
+            life,
+            stage,
+            planted,
+        }
+    }
+
+    /// The real protocol.
+    pub fn inner(&self) -> &P {
+        &self.inner
+    }
+
+    /// The real protocol.
+    pub fn inner_mut(&mut self) -> &mut P {
+        &mut self.inner
+    }
+
+    /// As [`Planted::ReplayedRecorded`] has it.
+    pub fn record_again(&mut self, events: &[Determinant]) {
+        for event in events {
+            if let Determinant::Match {
+                at,
+                matched,
+                is_named,
+            } = event
+            {
+                self.inner.event(Event::Match {
+                    at: *at,
+                    request: matched.request,
+                    source: matched.source,
+                    ssn: matched.ssn,
+                    is_named: *is_named,
+                });
+            }
+        }
+    }
+
+    fn bent(&mut self, planted: Planted, event: Event<'_>) -> bool {
+        match (planted, event) {
+            (Planted::MatchesAroundGate, event @ Event::Match { .. })
+            | (Planted::ProbesAroundGate, event @ Event::Probe { .. }) => {
+                self.inner.event(event);
+                false
+            }
+            (Planted::NumbersAroundGate, event @ Event::Number { .. }) => {
+                self.inner.event(event);
+                false
+            }
+            (Planted::VainForgotten, Event::Nothing { .. })
+            | (Planted::NumberForgotten, Event::Number { .. }) => false,
+            (Planted::ProbeInverted, Event::Probe { clock, .. }) => {
+                self.inner.event(Event::Nothing { clock })
+            }
+            (Planted::CompletionCut, Event::Completion { clock, requests }) => {
+                let requests = &requests[..requests.len().min(1)];
+                self.inner.event(Event::Completion { clock, requests })
+            }
+            (Planted::ClockOf32Bits, event) => self.inner.event(cut(event)),
+            (_, event) => self.inner.event(event),
+        }
+    }
+}
+
+fn cut(event: Event<'_>) -> Event<'_> {
+    let cut = |clock: Clock| Clock(clock.0 & 0xffff_ffff);
+    match event {
+        Event::Match {
+            at,
+            request,
+            source,
+            ssn,
+            is_named,
+        } => Event::Match {
+            at: cut(at),
+            request: cut(request),
+            source,
+            ssn,
+            is_named,
+        },
+        Event::Probe {
+            clock,
+            source,
+            ssn,
+            tag,
+            bytes,
+        } => Event::Probe {
+            clock: cut(clock),
+            source,
+            ssn,
+            tag,
+            bytes,
+        },
+        Event::Completion { clock, requests } => Event::Completion {
+            clock: cut(clock),
+            requests,
+        },
+        Event::Cancelled { clock, request } => Event::Cancelled {
+            clock: cut(clock),
+            request: cut(request),
+        },
+        Event::Number { clock, lane, value } => Event::Number {
+            clock: cut(clock),
+            lane,
+            value,
+        },
+        Event::Bytes { clock, bytes } => Event::Bytes {
+            clock: cut(clock),
+            bytes,
+        },
+        Event::Nothing { clock } => Event::Nothing { clock: cut(clock) },
+    }
+}
+
+impl<P: Protocol> Protocol for Watched<P> {
+    fn name(&self) -> &'static str {
+        self.inner.name()
+    }
+
+    fn keeps_payload(&self) -> bool {
+        self.inner.keeps_payload()
+    }
+
+    fn logs_every_reception(&self) -> bool {
+        self.inner.logs_every_reception()
+    }
+
+    fn event(&mut self, event: Event<'_>) -> bool {
+        self.stage.tell(&Happening::Event(self.life, event.clone()));
+        match self.planted {
+            None => self.inner.event(event),
+            Some(planted) => self.bent(planted, event),
+        }
+    }
+
+    fn idle(&mut self) {
+        self.inner.idle();
+    }
+
+    fn advance(&mut self, wanted: u64) -> u64 {
+        let stable = self.inner.advance(wanted);
+        match self.planted {
+            Some(Planted::GateOpen) => u64::MAX,
+            Some(Planted::GateOpenLater) if self.life.incarnation > Incarnation(0) => u64::MAX,
+            _ => stable,
+        }
+    }
+
+    fn operation_ended(&mut self) {
+        self.inner.operation_ended();
+    }
+
+    fn checkpoint_published(&mut self, clock: Clock) {
+        self.inner.checkpoint_published(clock);
+    }
+
+    fn wants_checkpoint(&mut self) {
+        self.inner.wants_checkpoint();
+    }
+
+    fn leave(&mut self) -> bool {
+        self.inner.leave()
+    }
+
+    fn explain(&self) -> Option<String> {
+        self.inner.explain()
+    }
+}
+
+/// Where the events of a life become stable.
+#[derive(Debug)]
+pub enum EventStore {
+    /// At simulated loggers, by the real client.
+    Loggers(Box<LoggerClient>),
+    /// Where an explorer says so.
+    Explored(ExploredEvents),
+}
+
+/// The batches of a life of which an explorer says when they are stable. That quorums,
+/// fences and replicas do that right is explored in [`model`](crate::model). Clones are
+/// the same.
+#[derive(Clone, Debug, Default)]
+pub struct ExploredEvents(pub Rc<RefCell<ExploredBatches>>);
+
+/// See [`ExploredEvents`].
+#[derive(Debug, Default, Hash)]
+pub struct ExploredBatches {
+    /// One past the last determinant of the lives before.
+    pub start: EventIndex,
+    /// Begun, and not stable: with one past its last determinant.
+    pub pending: Vec<(EventIndex, Rc<[u8]>)>,
+    /// One past the last determinant that is stable.
+    pub stable: EventIndex,
+    /// What is before was given up.
+    pub trimmed: Clock,
+}
+
+impl EventStore {
+    /// Number of the first determinant of this life; `None` until a quorum has answered.
+    pub fn start(&mut self) -> Option<EventIndex> {
+        match self {
+            Self::Loggers(client) => client.start(),
+            Self::Explored(events) => Some(events.0.borrow().start),
+        }
+    }
+
+    /// What the explorer decides about.
+    pub fn explored(&self) -> ExploredEvents {
+        match self {
+            Self::Explored(events) => events.clone(),
+            Self::Loggers(_) => unreachable!("a seed decides in this job"),
+        }
+    }
+
+    /// Loggers that know the life.
+    pub fn live(&self) -> usize {
+        match self {
+            Self::Loggers(client) => client.live(),
+            Self::Explored(_) => usize::MAX,
+        }
+    }
+
+    fn stable_end(&self) -> EventIndex {
+        match self {
+            Self::Loggers(client) => client.stable_end(),
+            Self::Explored(events) => events.0.borrow().stable,
+        }
+    }
+}
+
+/// The events of a life, and what a planted bug makes of them.
+#[derive(Debug)]
+pub struct SimCommitments {
+    store: EventStore,
+    /// One past the last that was begun to be committed.
+    begun: EventIndex,
+    planted: Option<Planted>,
+    /// The batch that may be the next.
+    prepared: Option<Vec<u8>>,
+    /// Output waits for these events, counted from the first.
+    pub wanted: u64,
+}
+
+impl SimCommitments {
+    /// Over a store whose life has begun.
+    pub fn new(store: EventStore, start: EventIndex, planted: Option<Planted>) -> Self {
+        Self {
+            store,
+            begun: start,
+            planted,
+            prepared: None,
+            wanted: 0,
+        }
+    }
+
+    fn waits_behind_gate(&self) -> bool {
+        self.planted == Some(Planted::CommitBehindGate) && self.store.stable_end() < self.begun
+    }
+}
+
+impl Commits for SimCommitments {
+    fn commit(&mut self, header: &BatchHeader, batch: &[u8]) {
+        self.begun = header.end();
+        self.prepared = None;
+        match &mut self.store {
+            EventStore::Loggers(client) => client.commit(header, batch),
+            EventStore::Explored(events) => {
+                let pending = &mut events.0.borrow_mut().pending;
+                pending.push((header.end(), batch.into()));
+            }
+        }
+    }
+
+    fn prepare(&mut self, header: &BatchHeader, batch: &[u8]) {
+        assert_eq!(header.first, self.begun, "it may be the next");
+        self.prepared = Some(batch.to_vec());
+    }
+
+    fn commit_prepared(&mut self, header: &BatchHeader, batch: &[u8]) {
+        assert_eq!(self.prepared.as_deref(), Some(batch), "the very one");
+        self.commit(header, batch);
+    }
+
+    fn stable_end(&self) -> EventIndex {
+        self.store.stable_end()
+    }
+
+    fn poll(&mut self) -> EventIndex {
+        let waits = self.waits_behind_gate();
+        match &mut self.store {
+            EventStore::Loggers(client) if !waits => client.poll(),
+            store => store.stable_end(),
+        }
+    }
+
+    fn is_instant(&self) -> bool {
+        false
+    }
+
+    fn wanted(&self) -> u64 {
+        self.wanted
+    }
+
+    fn trim(&mut self, before: Clock) {
+        match &mut self.store {
+            EventStore::Loggers(client) => client.trim(before),
+            EventStore::Explored(events) => events.0.borrow_mut().trimmed = before,
+        }
+    }
+
+    fn leave(&mut self) -> bool {
+        match &mut self.store {
+            EventStore::Loggers(client) => client.leave(),
+            EventStore::Explored(_) => true,
+        }
+    }
+
+    fn explain(&self) -> Option<String> {
+        match &self.store {
+            EventStore::Loggers(client) => client.explain(),
+            EventStore::Explored(_) => None,
+        }
+    }
+}

@@ -1,0 +1,236 @@
+//! A rank's end of the network, as a process has it that may die.
+
+use super::stage::Stage;
+use crate::happening::{Happening, Life};
+use crate::mortal::Mortal;
+use crate::planted::Planted;
+use core::time::Duration;
+use refrain_ring::{Frame, Incarnation, Position, Rank, RecordHeader, RecordKind, Ssn};
+use refrain_transport::control::Control;
+use refrain_transport::fabric::sim::SimFabric;
+use refrain_transport::fabric::{
+    Address, Arrival, Attributes, Disposition, Fabric, FabricError, Landed, Landing, Place,
+    Refusal, Sink,
+};
+use refrain_transport::gate::Pass;
+
+/// A rank's end of the simulated network under a process that may die: before and after
+/// everything that it does, something may happen to it, and planted bugs change what
+/// leaves and what comes.
+#[derive(Debug)]
+pub struct RankFabric {
+    end: SimFabric,
+    life: Life,
+    mortal: Mortal,
+    stage: Stage,
+    planted: Option<Planted>,
+    /// By sender: one past the last message that began to come.
+    begun: Vec<Ssn>,
+}
+
+impl RankFabric {
+    /// The end of `life`, of which `begun` are the first messages that are missing.
+    pub fn new(
+        end: SimFabric,
+        life: Life,
+        mortal: Mortal,
+        stage: Stage,
+        planted: Option<Planted>,
+        begun: Vec<Ssn>,
+    ) -> Self {
+        Self {
+            end,
+            life,
+            mortal,
+            stage,
+            planted,
+            begun,
+        }
+    }
+
+    /// Has an effect; the dead have none, and are not told. They say nothing and hear
+    /// nothing more, and what they had posted comes to an end as the network likes.
+    fn act(
+        &mut self,
+        effect: impl FnOnce(&mut SimFabric) -> Result<(), Refusal>,
+    ) -> Result<(), Refusal> {
+        let acted = self.mortal.act(|| effect(&mut self.end));
+        if self.mortal.is_dead() {
+            let Life { rank, incarnation } = self.life;
+            self.end.network().kill_life(rank, incarnation);
+        }
+        acted.unwrap_or(Err(Refusal::Busy))
+    }
+
+    /// What is said instead where a bug is planted; `None`: nothing.
+    fn bent(&self, peer: Rank, control: Control) -> Option<Control> {
+        let Control::Restart { ssn, others } = control else {
+            let is_lost = self.planted == Some(Planted::MatchNotAsked)
+                && matches!(control, Control::AskMatched { .. });
+            return (!is_lost).then_some(control);
+        };
+        let ssn = match self.planted {
+            Some(Planted::RestartTooFar) => ssn.next(),
+            Some(Planted::VoidForgotten) => ssn.max(self.begun[peer.index()]),
+            Some(Planted::RestartFromStart | Planted::DuplicateCounts) => Ssn(0),
+            _ => ssn,
+        };
+        Some(Control::Restart { ssn, others })
+    }
+
+    fn tell_posted(&self, peer: Rank) {
+        let posted = self.end.network().last_posted();
+        let header = posted.as_deref().map(RecordHeader::decode);
+        if let (Some(bytes), Some(Ok(header))) = (&posted, header) {
+            self.stage.tell(&Happening::Posted {
+                from: self.life,
+                to: peer,
+                header: &header,
+                payload: &bytes[RecordHeader::BYTES..],
+            });
+        }
+    }
+}
+
+impl Fabric for RankFabric {
+    fn attributes(&self) -> &Attributes {
+        self.end.attributes()
+    }
+
+    fn address(&self) -> Address {
+        self.end.address()
+    }
+
+    fn connect(
+        &mut self,
+        peer: Rank,
+        incarnation: Incarnation,
+        address: &Address,
+    ) -> Result<(), FabricError> {
+        self.end.connect(peer, incarnation, address)
+    }
+
+    fn disconnect(&mut self, peer: Rank) {
+        self.end.disconnect(peer);
+    }
+
+    fn post(&mut self, pass: Pass, peer: Rank, frame: &Frame) -> Result<(), Refusal> {
+        self.act(|end| end.post(pass, peer, frame))?;
+        self.tell_posted(peer);
+        Ok(())
+    }
+
+    fn stage(
+        &mut self,
+        pass: Pass,
+        peer: Rank,
+        header: &RecordHeader,
+        fill: &mut dyn FnMut(&mut [u8]),
+    ) -> Result<(), Refusal> {
+        self.act(|end| end.stage(pass, peer, header, fill))
+    }
+
+    fn staged(&mut self, peer: Rank, frame: &Frame) {
+        self.end.staged(peer, frame);
+        self.tell_posted(peer);
+    }
+
+    fn post_control(&mut self, pass: Pass, peer: Rank, control: Control) -> Result<(), Refusal> {
+        let Some(control) = self.bent(peer, control) else {
+            return Ok(());
+        };
+        self.act(|end| end.post_control(pass, peer, control))?;
+        let told = Happening::PostedControl(self.life, peer, control);
+        self.stage.tell(&told);
+        Ok(())
+    }
+
+    fn released(&mut self, peer: Rank) -> Position {
+        self.end.released(peer)
+    }
+
+    fn poll(&mut self, sink: &mut dyn Sink) -> Result<usize, FabricError> {
+        self.end.poll(&mut Listening {
+            sink,
+            to: self.life,
+            stage: &self.stage,
+            begun: &mut self.begun,
+            planted: self.planted,
+        })
+    }
+
+    fn kept(&self, place: Place, payload_bytes: usize) -> &[u8] {
+        self.end.kept(place, payload_bytes)
+    }
+
+    fn is_drained(&mut self) -> bool {
+        self.end.is_drained()
+    }
+
+    fn let_go(&mut self, place: Place) {
+        self.end.let_go(place);
+    }
+
+    fn fetch(&mut self, place: Place, landing: Landing) {
+        self.end.fetch(place, landing);
+    }
+
+    fn close(&mut self) {
+        self.end.close();
+    }
+
+    fn wait(&mut self, timeout: Duration) {
+        self.end.wait(timeout);
+    }
+}
+
+/// Tells of whom a rank hears.
+struct Listening<'a> {
+    sink: &'a mut dyn Sink,
+    to: Life,
+    stage: &'a Stage,
+    begun: &'a mut [Ssn],
+    planted: Option<Planted>,
+}
+
+impl Sink for Listening<'_> {
+    fn frame(&mut self, arrival: Arrival<'_>) -> Disposition {
+        let mut header = *arrival.header;
+        let from = Life {
+            rank: header.source,
+            incarnation: header.incarnation,
+        };
+        self.stage.tell(&Happening::Heard { from, to: self.to });
+        if header.kind != RecordKind::Fragment {
+            let begun = &mut self.begun[from.rank.index()];
+            if self.planted == Some(Planted::DuplicateCounts) {
+                header.ssn = header.ssn.max(*begun);
+            }
+            *begun = header.ssn.next().max(*begun);
+        }
+        self.sink.frame(Arrival {
+            header: &header,
+            ..arrival
+        })
+    }
+
+    fn control(&mut self, source: Rank, control: Control) {
+        let forgets = self.planted == Some(Planted::SuppressionLeftOut)
+            && self.to.incarnation > Incarnation(0);
+        let control = match control {
+            Control::Restart { ssn, others } if forgets => Control::Restart {
+                ssn: Ssn::first(ssn.stream()),
+                others,
+            },
+            control => control,
+        };
+        self.sink.control(source, control);
+    }
+
+    fn landed(&mut self, token: u64, landed: Landed) {
+        self.sink.landed(token, landed);
+    }
+
+    /// Ignored: only the launcher decides that a peer is lost.
+    fn peer_lost(&mut self, _peer: Rank) {}
+}

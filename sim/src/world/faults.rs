@@ -1,0 +1,332 @@
+//! What goes wrong, and when.
+//!
+//! | fault | what must survive it |
+//! |---|---|
+//! | a rank is killed, before or after any of its effects (a frame or control frame posted, a commit or hello sent, an operation of its log's disk begun) | the job's other ranks; every message that others may have seen of it can be made again from loggers, peers' logs and its own remains |
+//! | several ranks are killed in one step; a rank whose new life is still collecting is killed again | the same |
+//! | a rank stands still | everything; only the launcher gives it up |
+//! | a living rank is suspected | the same as for one that was killed; nothing that the old life does from then on is heard by anybody who has fenced it |
+//! | frames are delayed, overtake those of other channels, are refused; frames of the dead arrive long after, in part or never | every message, in order, once |
+//! | a rank's connections to loggers break: what was on its way is flushed, one-sided writes arrive in part, completions are lost | everything acknowledged; what was not is sent again |
+//! | an event logger is killed before or after any of its effects (a message sent, an operation of its disk); it starts again with its files and the rings in its host's memory | everything acknowledged |
+//! | an event logger's host loses power: what was not synced is lost or torn (level `durable` only: `placed` does not promise to survive it) | everything acknowledged |
+//! | an event logger's host is lost while the others have all that it had: it comes back with nothing | everything acknowledged |
+//! | the checkpoint store is killed, or its host loses power | every checkpoint that was called stable, two generations |
+//! | a disk (log of a rank, logger, checkpoint store) is full or does not answer for a time | everything; what needs the disk waits |
+//! | all loggers lose acknowledged events of one rank, all of them or the last, while it dies with them; nothing else goes wrong | no history: the job goes on exactly as it was, or the rank stops with the error of lost records (REC-9) |
+//!
+//! Loggers are not lost for ever: each starts again.
+
+use super::World;
+use super::rank::RankSlot;
+use crate::happening::Happening;
+use crate::mortal::Mortal;
+use crate::plan::{FaultKind, FaultPlan, LevelPlan, Moment, Plan, Process};
+use refrain_logging::store::faulty::{Failure, Fault, How, Kind};
+use refrain_ring::Rank;
+
+/// Counts of what was done, by kind.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct FaultCounts {
+    /// Ranks killed, or suspected and then ended.
+    pub rank_kills: u64,
+    /// Event loggers killed, or without power.
+    pub logger_kills: u64,
+    /// Event loggers that lost all that they had.
+    pub forgotten: u64,
+    /// The checkpoint store killed, or without power.
+    pub checkpoint_kills: u64,
+    /// Living ranks suspected.
+    pub suspicions: u64,
+    /// Processes that stood still.
+    pub pauses: u64,
+    /// Connections broken.
+    pub disconnects: u64,
+    /// Disks that were full or did not answer.
+    pub disks: u64,
+    /// Ranks of which loggers lost acknowledged events.
+    pub losses: u64,
+}
+
+/// The faults of a plan that are still to come.
+#[derive(Debug)]
+pub struct Injector {
+    pending: Vec<FaultPlan>,
+}
+
+impl Injector {
+    /// Those that are not deaths at an effect, which processes carry with them.
+    pub fn new(plan: &Plan) -> Self {
+        let is_own = |fault: &&FaultPlan| !is_death_at_effect(fault);
+        let pending = plan.faults.iter().filter(is_own).copied().collect();
+        Self { pending }
+    }
+
+    /// The deaths of a process at its effects.
+    pub fn mortal(plan: &Plan, process: Process) -> Mortal {
+        let deaths = plan.faults.iter().filter_map(|fault| match fault.moment {
+            Moment::Effect { number, before }
+                if fault.process == process && is_death_at_effect(fault) =>
+            {
+                Some((number, before))
+            }
+            _ => None,
+        });
+        Mortal::new(deaths.collect())
+    }
+
+    /// Those whose time has come. `effects`: of a process, so far.
+    pub fn due(&mut self, step: u64, effects: impl Fn(Process) -> u64) -> Vec<FaultPlan> {
+        if self.pending.is_empty() {
+            return Vec::new();
+        }
+        let is_due = |fault: &FaultPlan| match fault.moment {
+            Moment::Step(at) => at <= step,
+            Moment::Effect { number, .. } => effects(fault.process) > number,
+        };
+        let (due, pending) = self.pending.iter().partition(|fault| is_due(fault));
+        self.pending = pending;
+        due
+    }
+
+    /// Nothing more goes wrong.
+    pub fn stop(&mut self) {
+        self.pending.clear();
+    }
+
+    /// Whether anything is to come at a step.
+    pub fn waits_for_step(&self) -> bool {
+        let at_step = |fault: &FaultPlan| matches!(fault.moment, Moment::Step(_));
+        self.pending.iter().any(at_step)
+    }
+}
+
+fn is_death_at_effect(fault: &FaultPlan) -> bool {
+    fault.kind == FaultKind::Kill && matches!(fault.moment, Moment::Effect { .. })
+}
+
+/// Steps until a logger or the checkpoint store is started again, at most.
+const BACK_STEPS_MAX: u64 = 300;
+
+impl World<'_> {
+    /// What goes wrong now.
+    pub(super) fn fail(&mut self) {
+        let (mortals, loggers) = (&self.mortals, &self.logger_mortals);
+        let checkpoints = &self.checkpoints_mortal;
+        let due = self.injector.due(self.step, |process| match process {
+            Process::Rank(rank) => mortals[rank.index()].effects(),
+            Process::Logger(logger) => loggers[logger as usize].effects(),
+            Process::Checkpoints => checkpoints.effects(),
+        });
+        for fault in due {
+            match fault.process {
+                Process::Rank(rank) => self.rank_fails(rank, fault.kind),
+                Process::Logger(logger) => self.logger_fails(logger, fault.kind),
+                Process::Checkpoints => self.checkpoints_fail(&fault),
+            }
+        }
+    }
+
+    fn rank_fails(&mut self, rank: Rank, kind: FaultKind) {
+        let until = |steps| Some(self.step + steps);
+        let faults = &mut self.faults;
+        match (kind, &mut self.slots[rank.index()]) {
+            (FaultKind::Kill | FaultKind::PowerLoss, slot) => {
+                if let Some(mortal) = slot.mortal() {
+                    mortal.kill();
+                }
+            }
+            (FaultKind::Pause(steps), RankSlot::Living(process)) => {
+                faults.pauses += 1;
+                process.pause_steps = steps;
+            }
+            (FaultKind::LoseEvents(percent), RankSlot::Living(process)) => {
+                process.mortal.kill();
+                self.lose_events(rank, percent);
+            }
+            (FaultKind::Suspect, RankSlot::Living(_)) => self.suspect(rank),
+            (FaultKind::Disconnect, slot) => {
+                faults.disconnects += 1;
+                self.loggers.disconnect(slot.life());
+            }
+            (FaultKind::DiskFull(steps), _) => {
+                if let Some(disk) = &self.disks[rank.index()] {
+                    faults.disks += 1;
+                    disk.fail(Fault {
+                        on: Kind::Write,
+                        failure: Failure::NoSpace,
+                        how: How::Always,
+                    });
+                    self.disk_back[rank.index()] = until(steps);
+                }
+            }
+            (FaultKind::DiskSlow(steps), _) => {
+                if let Some(disk) = &self.disks[rank.index()] {
+                    faults.disks += 1;
+                    disk.stall(true);
+                    self.disk_back[rank.index()] = until(steps);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// All loggers die, and events of a rank are lost with them. REC-9
+    fn lose_events(&mut self, rank: Rank, percent: u8) {
+        for logger in 0..self.logger_back.len() as u32 {
+            self.logger_fails(logger, FaultKind::Kill);
+        }
+        if self.loggers.lose_events(rank, percent) {
+            self.faults.losses += 1;
+            self.lossy = Some(rank);
+            let oracles = &mut *self.oracles.borrow_mut();
+            oracles.channel.lose_events(rank);
+            oracles.log.lose_events(rank);
+        }
+    }
+
+    /// A living rank is taken for dead.
+    fn suspect(&mut self, rank: Rank) {
+        self.faults.suspicions += 1;
+        self.lose(rank);
+    }
+
+    fn logger_fails(&mut self, logger: u32, kind: FaultKind) {
+        let index = logger as usize;
+        if self.logger_back[index].is_some() {
+            return;
+        }
+        let faults = &mut self.faults;
+        let back = match kind {
+            FaultKind::Forget if self.loggers.forget(logger) => {
+                faults.forgotten += 1;
+                self.stage.tell(&Happening::Died(Process::Logger(logger)));
+                1 + self.rng.u64(0..BACK_STEPS_MAX)
+            }
+            FaultKind::Kill | FaultKind::PowerLoss | FaultKind::Forget => {
+                let is_promised = self.plan.loggers.level == LevelPlan::Durable;
+                if kind == FaultKind::PowerLoss && is_promised {
+                    self.loggers.power_loss(logger);
+                } else {
+                    self.loggers.kill(logger);
+                }
+                faults.logger_kills += 1;
+                self.stage.tell(&Happening::Died(Process::Logger(logger)));
+                1 + self.rng.u64(0..BACK_STEPS_MAX)
+            }
+            FaultKind::Pause(steps) => {
+                self.loggers.pause(logger, true);
+                faults.pauses += 1;
+                steps
+            }
+            FaultKind::DiskFull(steps) => {
+                self.loggers.disk_full(logger, true);
+                faults.disks += 1;
+                steps
+            }
+            FaultKind::DiskSlow(steps) => {
+                self.loggers.disk_slow(logger, true);
+                faults.disks += 1;
+                steps
+            }
+            FaultKind::Suspect | FaultKind::Disconnect | FaultKind::LoseEvents(_) => return,
+        };
+        self.logger_back[index] = Some(self.step + back);
+    }
+
+    fn checkpoints_fail(&mut self, fault: &FaultPlan) {
+        if self.checkpoints_back.is_some() {
+            return;
+        }
+        let faults = &mut self.faults;
+        let back = match fault.kind {
+            FaultKind::Kill => {
+                self.checkpoints.kill();
+                faults.checkpoint_kills += 1;
+                1 + self.rng.u64(0..BACK_STEPS_MAX)
+            }
+            FaultKind::PowerLoss => {
+                self.checkpoints.power_loss();
+                faults.checkpoint_kills += 1;
+                1 + self.rng.u64(0..BACK_STEPS_MAX)
+            }
+            FaultKind::DiskFull(steps) => {
+                self.checkpoints.disk_full(true);
+                faults.disks += 1;
+                steps
+            }
+            FaultKind::DiskSlow(steps) | FaultKind::Pause(steps) => {
+                self.checkpoints.disk_slow(true);
+                faults.disks += 1;
+                steps
+            }
+            FaultKind::Suspect
+            | FaultKind::Disconnect
+            | FaultKind::LoseEvents(_)
+            | FaultKind::Forget => return,
+        };
+        self.checkpoints_back = Some(self.step + back);
+    }
+
+    /// What was away comes back.
+    pub(super) fn come_back(&mut self) {
+        let step = self.step;
+        let is_due = |back: &mut Option<u64>| back.take_if(|at| *at <= step).is_some();
+        for logger in 0..self.logger_back.len() {
+            if !self.loggers.lives(logger as u32) && self.logger_back[logger].is_none() {
+                // It died of one of its effects.
+                self.faults.logger_kills += 1;
+                self.logger_back[logger] = Some(step + 1 + self.rng.u64(0..BACK_STEPS_MAX));
+            }
+            if is_due(&mut self.logger_back[logger]) {
+                self.logger_comes_back(logger as u32);
+            }
+        }
+        if self.checkpoints.is_dead() && self.checkpoints_back.is_none() {
+            self.faults.checkpoint_kills += 1;
+            self.checkpoints_back = Some(step + 1 + self.rng.u64(0..BACK_STEPS_MAX));
+        }
+        if is_due(&mut self.checkpoints_back) {
+            self.checkpoints.disk_full(false);
+            self.checkpoints.disk_slow(false);
+            self.checkpoints.restart();
+        }
+        for (back, disk) in self.disk_back.iter_mut().zip(&self.disks) {
+            if let (true, Some(disk)) = (is_due(back), disk) {
+                disk.heal();
+                disk.stall(false);
+            }
+        }
+    }
+
+    fn logger_comes_back(&mut self, logger: u32) {
+        self.loggers.pause(logger, false);
+        self.loggers.disk_full(logger, false);
+        self.loggers.disk_slow(logger, false);
+        if !self.loggers.lives(logger) {
+            self.loggers.restart(logger);
+            self.stage
+                .tell(&Happening::Restarted(Process::Logger(logger)));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_fault_is_due_once() {
+        let fault = |at| FaultPlan {
+            process: Process::Checkpoints,
+            moment: Moment::Step(at),
+            kind: FaultKind::Kill,
+        };
+        let pending = vec![fault(3), fault(7)];
+        let mut injector = Injector { pending };
+        assert_eq!(injector.due(2, |_| 0), []);
+        assert_eq!(injector.due(3, |_| 0), [fault(3)]);
+        assert_eq!(injector.due(9, |_| 0), [fault(7)]);
+        assert!(!injector.waits_for_step());
+    }
+}

@@ -1,0 +1,183 @@
+//! The log of a rank: the disk under it, as a process has it that may die, and its part of a
+//! checkpoint, on its way out of a process and into the next by the real code. LOG-5
+
+use crate::mortal::Mortal;
+use crate::planted::Planted;
+use crate::recollect::EnginePart;
+use core::fmt::Display;
+use refrain_logging::store::faulty::MemoryStore;
+use refrain_logging::store::{Completion, Operation, Store};
+use refrain_rank::checkpoint::{Loaded, LogLoading, LogSaving, Saved, encode_engine};
+use refrain_ring::{Frontier, Rank};
+use refrain_transport::engine::{Beginning, Engine, Horizon};
+use refrain_transport::protocol::Protocol;
+use std::collections::VecDeque;
+
+/// A store under a process. The dead submit nothing and are told nothing.
+#[derive(Debug)]
+pub struct MortalStore {
+    inner: MemoryStore,
+    mortal: Mortal,
+    lies: bool,
+    /// What it said it has written.
+    lied: VecDeque<Completion>,
+}
+
+impl MortalStore {
+    /// The store of a process.
+    pub fn new(inner: MemoryStore, mortal: Mortal, planted: Option<Planted>) -> Self {
+        Self {
+            inner,
+            mortal,
+            lies: planted == Some(Planted::DiskLies),
+            lied: VecDeque::new(),
+        }
+    }
+}
+
+impl MortalStore {
+    fn lie(&mut self, operation: Operation) {
+        if let Operation::Write { file, chunk, .. } = operation {
+            self.lied.push_back(Completion::Written {
+                file,
+                chunk,
+                result: Ok(()),
+            });
+        }
+    }
+}
+
+impl Store for MortalStore {
+    fn submit(&mut self, operation: Operation) {
+        if let (true, Operation::Write { .. }) = (self.lies, &operation) {
+            return self.lie(operation);
+        }
+        let inner = &mut self.inner;
+        // What the dead would have submitted is dropped with its chunk.
+        self.mortal.act(|| inner.submit(operation));
+    }
+
+    fn poll(&mut self) -> Option<Completion> {
+        match self.mortal.is_dead() {
+            true => None,
+            false => self.lied.pop_front().or_else(|| self.inner.poll()),
+        }
+    }
+
+    fn describe(&self) -> String {
+        self.inner.describe()
+    }
+}
+
+/// Steps after which a log that is not loaded counts as stuck.
+const STEPS_MAX: u32 = 100_000;
+
+/// A checkpoint whose log is being read.
+#[derive(Debug)]
+pub struct Saving {
+    /// Which.
+    pub number: u32,
+    /// What the program had got when it was taken.
+    pub horizon: Horizon,
+    rank: Rank,
+    state: Beginning,
+    logs: Vec<Vec<u8>>,
+    /// The one that is being read, and what there is of it.
+    open: Option<(LogSaving, Vec<u8>)>,
+}
+
+impl Saving {
+    /// Of the engine of `rank` as it stands now.
+    pub fn new(number: u32, rank: Rank, engine: &Engine<impl Protocol>, state: Beginning) -> Self {
+        Self {
+            number,
+            horizon: engine.horizon(),
+            rank,
+            state,
+            logs: Vec::new(),
+            open: None,
+        }
+    }
+
+    /// Reads on; all of it, when it is whole.
+    ///
+    /// # Errors
+    /// When a log cannot be read.
+    pub fn step(
+        &mut self,
+        engine: &mut Engine<impl Protocol>,
+    ) -> Result<Option<EnginePart>, String> {
+        while self.logs.len() < self.state.next.len() {
+            let to = Rank(self.logs.len() as u32);
+            if to == self.rank {
+                self.logs.push(Vec::new());
+                continue;
+            }
+            let (mut log, mut bytes) = match self.open.take() {
+                Some(open) => open,
+                None => {
+                    let mut bytes = Vec::new();
+                    let channel = (self.rank, to);
+                    let log = LogSaving::begin(engine, channel, &self.state, &mut bytes);
+                    (log.map_err(|error| broken(&error))?, bytes)
+                }
+            };
+            match log
+                .step(engine, &mut bytes)
+                .map_err(|error| broken(&error))?
+            {
+                Saved::Done => self.logs.push(bytes),
+                Saved::Some => self.open = Some((log, bytes)),
+                Saved::Waiting => {
+                    self.open = Some((log, bytes));
+                    return Ok(None);
+                }
+            }
+        }
+        Ok(Some(EnginePart {
+            state: encode_engine(self.rank, &self.state),
+            logs: core::mem::take(&mut self.logs),
+        }))
+    }
+}
+
+/// Puts the logs of a checkpoint into an engine that begins with it. No peer is
+/// connected: only its disk can make room.
+///
+/// # Errors
+/// When they are not what they were, or there is no room for them.
+pub fn load_logs(
+    engine: &mut Engine<impl Protocol>,
+    rank: Rank,
+    next: &[Frontier],
+    part: &EnginePart,
+    mortal: &Mortal,
+) -> Result<(), String> {
+    let others = (0..).map(Rank).zip(&part.logs);
+    for (to, log) in others.filter(|(to, _)| *to != rank) {
+        let mut from = &log[..];
+        let until = &next[to.index()];
+        let loading = LogLoading::begin(&mut from, (rank, to), until);
+        let mut loading = loading.map_err(|error| broken(&error))?;
+        let mut left = STEPS_MAX;
+        loop {
+            let loaded = loading.step(engine, &mut from);
+            match loaded.map_err(|error| broken(&error))? {
+                Loaded::Done => break,
+                // The dead do not come to its end.
+                _ if mortal.is_dead() => return Ok(()),
+                Loaded::Some => {}
+                Loaded::Waiting if left == 0 => return Err("no room for its log".into()),
+                Loaded::Waiting => {
+                    left -= 1;
+                    engine.progress().map_err(|error| broken(&error))?;
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+fn broken(error: &dyn Display) -> String {
+    format!("the log of a checkpoint: {error}")
+}

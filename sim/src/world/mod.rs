@@ -1,0 +1,444 @@
+//! The world: ranks on real engines, event loggers, a checkpoint store, a launcher, the
+//! network between ranks, and the oracles that see all effects.
+//!
+//! It has two drivers, at the sizes of each:
+//!
+//! - [`seeded`](run): a whole job of a [plan](crate::plan). In each step one process does
+//!   one thing, chosen by the seed; before it faults happen, after it oracles are asked.
+//! - [`explored`]: a small job, in every order of arrivals, deaths and beginnings. The
+//!   explorer says which batches and checkpoints are stable.
+
+mod assembly;
+mod calls;
+mod events;
+pub mod explored;
+mod fabric;
+mod faults;
+mod launcher;
+mod log;
+mod rank;
+mod recovery;
+pub(crate) mod room;
+mod seeded;
+mod sizes;
+mod stage;
+
+pub use faults::FaultCounts;
+pub use seeded::run;
+pub use stage::{Audience, Failure, Stage, Totals};
+
+use crate::checkpoints::Checkpoints;
+use crate::happening::{Breach, Happening, Life};
+use crate::loggers::Loggers;
+use crate::mortal::Mortal;
+use crate::oracle::{Oracle, Oracles};
+use crate::plan::{Plan, Process};
+use crate::planted::Planted;
+use crate::recollect::{Remains, Saved};
+use assembly::{Assembly, RankEnd, network};
+use events::EventStore;
+use explored::LogMemories;
+use fastrand::Rng;
+use faults::Injector;
+use launcher::{Launcher, News};
+use rank::{Joining, RankProcess, RankSlot};
+use refrain_logging::store::faulty::MemoryDisk;
+use refrain_ring::{Arena, Incarnation, Rank};
+use refrain_transport::fabric::sim::Network;
+use refrain_transport::fabric::{Address, Fabric};
+use stage::{Facts, Judges};
+use std::cell::RefCell;
+use std::collections::VecDeque;
+use std::rc::Rc;
+#[cfg(test)]
+use {
+    crate::program::Program,
+    refrain_logging::determinant::recorder::{Identity, Recorder},
+    refrain_logging::determinant::row::determinants,
+    refrain_logging::determinant::{Determinant, EventIndex},
+    refrain_ring::Clock,
+};
+
+/// A job; see the [module](self).
+struct World<'a> {
+    plan: &'a Plan,
+    rng: Rng,
+    stage: Stage,
+    network: Network,
+    loggers: Loggers,
+    /// Of each rank's newest life.
+    mortals: Vec<Mortal>,
+    logger_mortals: Vec<Mortal>,
+    checkpoints_mortal: Mortal,
+    /// Steps until each logger that is dead is started again, or goes on.
+    logger_back: Vec<Option<u64>>,
+    checkpoints: Checkpoints<Saved>,
+    checkpoints_back: Option<u64>,
+    launcher: Launcher,
+    injector: Injector,
+    slots: Vec<RankSlot>,
+    /// Living ranks that were replaced.
+    zombies: Vec<RankProcess>,
+    /// By rank: whose garbage is in its messages; whether that stays, as a replaced life
+    /// leaves its log too late for the next to compare with it.
+    litters: Vec<(Incarnation, bool)>,
+    /// Before the program begins: memory and network of each rank.
+    ends: Vec<Option<RankEnd>>,
+    /// By rank: the life that can be reached, and where.
+    reachable: Vec<Option<(Life, Address)>>,
+    /// By rank: what it was told and has not heard yet.
+    news: Vec<VecDeque<News>>,
+    disks: Vec<Option<MemoryDisk>>,
+    remains: Vec<Vec<Remains>>,
+    /// Disks of logs that are full or slow: until which step.
+    disk_back: Vec<Option<u64>>,
+    facts: Rc<Facts>,
+    oracles: Rc<RefCell<Oracles>>,
+    totals: Rc<RefCell<Totals>>,
+    faults: FaultCounts,
+    step: u64,
+    is_healed: bool,
+    /// Of this rank loggers have lost acknowledged events.
+    lossy: Option<Rank>,
+    /// It has noticed that, and the job is over. REC-9
+    has_stopped: bool,
+    /// Log memory that an explorer uses again. Last: it goes back when nothing uses it.
+    memories: Option<LogMemories>,
+}
+
+impl<'a> World<'a> {
+    fn new(plan: &'a Plan, is_loud: bool) -> Self {
+        let network = network(plan);
+        let replicas = 0..plan.loggers.replicas;
+        let mortals: Vec<Mortal> = replicas
+            .map(|logger| Injector::mortal(plan, Process::Logger(logger)))
+            .collect();
+        let bug = plan.planted.and_then(Planted::of_loggers);
+        let loggers = Loggers::new(plan.loggers, mortals.clone(), plan.seed ^ 0x10_66_e5, bug);
+        let facts = Rc::new(Facts::new(plan.ranks, loggers.clone()));
+        let oracles = Rc::new(RefCell::new(Oracles::new(plan.ranks)));
+        let totals = Rc::new(RefCell::new(Totals::default()));
+        let judges = Judges {
+            oracles: Rc::clone(&oracles),
+            facts: Rc::clone(&facts),
+            totals: Rc::clone(&totals),
+        };
+        let ranks = plan.ranks as usize;
+        let checkpoints_mortal = Injector::mortal(plan, Process::Checkpoints);
+        let mut job = Self {
+            plan,
+            rng: Rng::with_seed(plan.seed),
+            stage: Stage::new(Box::new(judges), is_loud),
+            network,
+            loggers,
+            mortals: Vec::new(),
+            logger_mortals: mortals,
+            checkpoints_mortal: checkpoints_mortal.clone(),
+            logger_back: vec![None; plan.loggers.replicas as usize],
+            checkpoints: Checkpoints::new(plan, plan.seed ^ 0xc4ec4, checkpoints_mortal),
+            checkpoints_back: None,
+            launcher: Launcher::new(plan.ranks),
+            injector: Injector::new(plan),
+            slots: Vec::new(),
+            zombies: Vec::new(),
+            litters: vec![(Incarnation(0), false); ranks],
+            ends: Vec::new(),
+            reachable: Vec::new(),
+            news: vec![VecDeque::new(); ranks],
+            disks: vec![None; ranks],
+            remains: vec![Vec::new(); ranks],
+            disk_back: vec![None; ranks],
+            facts,
+            oracles,
+            totals,
+            faults: FaultCounts::default(),
+            step: 0,
+            is_healed: false,
+            lossy: None,
+            has_stopped: false,
+            memories: plan.is_explored().then(LogMemories::default),
+        };
+        job.begin();
+        job
+    }
+
+    fn ranks(&self) -> impl Iterator<Item = Rank> + use<> {
+        (0..self.plan.ranks).map(Rank)
+    }
+
+    /// Every rank gets its place and looks for its loggers.
+    fn begin(&mut self) {
+        for rank in self.ranks() {
+            let life = Life {
+                rank,
+                incarnation: Incarnation(0),
+            };
+            let end = self.connect_to_network(life);
+            let address = end.fabric.address();
+            self.ends.push(Some(end));
+            self.reachable.push(Some((life, address)));
+            let mortal = Injector::mortal(self.plan, Process::Rank(rank));
+            self.mortals.push(mortal.clone());
+            let joining = self.join(life, mortal);
+            self.stage.tell(&Happening::Began(life));
+            self.slots.push(RankSlot::Starting(Box::new(joining)));
+            self.facts.set_alive(rank, Some(life.incarnation));
+        }
+        let address = |end: &Option<RankEnd>| end.as_ref().map(|end| end.fabric.address());
+        let addresses: Vec<_> = self.ends.iter().map(address).collect();
+        for (rank, place) in self.ranks().zip(&mut self.ends) {
+            for (peer, address) in (0..).map(Rank).zip(&addresses) {
+                if let (true, Some(place), Some(address)) = (peer != rank, &mut *place, address) {
+                    let connected = place.fabric.connect(peer, Incarnation(0), address);
+                    connected.expect("a peer that was started");
+                }
+            }
+        }
+    }
+
+    /// Memory and network of a life that begins.
+    fn connect_to_network(&mut self, life: Life) -> RankEnd {
+        let Life { rank, incarnation } = life;
+        let bytes = self.plan.log.memory_bytes as usize;
+        let (fabric, arena) = match &mut self.memories {
+            None => self.network.start(rank, incarnation, bytes),
+            Some(memories) => {
+                let region = memories.lend(bytes);
+                let fabric = self.network.start_in(rank, incarnation, region.clone());
+                (fabric, Arena::new(region, 0, Box::new(|_, _| Ok(()))))
+            }
+        };
+        RankEnd { fabric, arena }
+    }
+
+    fn join(&self, life: Life, mortal: Mortal) -> Joining {
+        let events = match self.plan.is_explored() {
+            true => EventStore::Explored(Default::default()),
+            false => EventStore::Loggers(Box::new(self.loggers.connect(life, mortal.clone()))),
+        };
+        Joining {
+            life,
+            events,
+            mortal,
+        }
+    }
+
+    fn assembly(&self) -> Assembly<'_> {
+        Assembly {
+            plan: self.plan,
+            network: &self.network,
+            stage: &self.stage,
+        }
+    }
+}
+
+impl World<'_> {
+    /// What was seen in this step.
+    pub(super) fn check(&self) -> Result<(), Breach> {
+        match self.stage.first_breach() {
+            Some(breach) if !self.may_still_stop(&breach) => return Err(breach),
+            _ => {}
+        }
+        let oracle = "loggers";
+        let lost = self.loggers.breach();
+        lost.map_or(Ok(()), |what| Err(Breach { oracle, what }))
+    }
+
+    /// A rank whose records are lost does something else until it hears from its peers
+    /// what they have. If it stops then, that counts for nothing. REC-9
+    fn may_still_stop(&self, breach: &Breach) -> bool {
+        self.lossy.is_some() && matches!(breach.oracle, "channel" | "orphan")
+    }
+
+    pub(super) fn is_over(&self) -> bool {
+        self.slots.iter().all(RankSlot::is_over)
+            && self.launcher.is_idle()
+            && self.zombies.is_empty()
+            && self.news.iter().all(VecDeque::is_empty)
+            && !self.injector.waits_for_step()
+    }
+
+    /// Nothing more goes wrong, and everything works again. Whether that is
+    /// news.
+    pub(super) fn heal(&mut self) -> bool {
+        if core::mem::replace(&mut self.is_healed, true) {
+            return false;
+        }
+        self.injector.stop();
+        for back in self.logger_back.iter_mut().chain(&mut self.disk_back) {
+            *back = back.map(|_| 0);
+        }
+        self.checkpoints_back = self.checkpoints_back.map(|_| 0);
+        for slot in &mut self.slots {
+            if let RankSlot::Living(process) = slot {
+                process.pause_steps = 0;
+            }
+        }
+        self.come_back();
+        self.loggers.heal();
+        true
+    }
+
+    pub(super) fn end(&mut self) -> Result<Totals, Breach> {
+        // It has not stopped.
+        if let Some(breach) = self.stage.first_breach() {
+            return Err(breach);
+        }
+        for slot in &self.slots {
+            let waits = match slot {
+                RankSlot::Living(process) => process.holds_back() || !process.is_finished(),
+                RankSlot::Starting(_) | RankSlot::Dead(_) | RankSlot::Returning(_) => true,
+            };
+            if waits {
+                return Err(self.stands("comes to a standstill"));
+            }
+        }
+        self.heal();
+        self.check_held_back()?;
+        self.read_all_logs()?;
+        self.oracles.borrow_mut().at_end(&*self.facts)?;
+        let state = |slot: &RankSlot| match slot {
+            RankSlot::Living(process) if process.is_finished() => Some(process.state()),
+            _ => None,
+        };
+        let states: Vec<_> = self.slots.iter().map(state).collect();
+        self.oracles.borrow().outcome.judge(self.plan, &states)?;
+        Ok(self.sum())
+    }
+
+    /// What the job came to.
+    pub(super) fn sum(&mut self) -> Totals {
+        self.stage.note(self.network.digest());
+        let mut totals = *self.totals.borrow();
+        totals.steps = self.step;
+        totals.faults = self.faults;
+        totals.digest = self.stage.digest();
+        totals
+    }
+
+    /// Between the living nothing waits, unless the log has no room.
+    fn check_held_back(&self) -> Result<(), Breach> {
+        let is_living = |rank: &Rank| matches!(self.slots[rank.index()], RankSlot::Living(_));
+        let oracles = self.oracles.borrow();
+        for sender in self.ranks().filter(is_living) {
+            let RankSlot::Living(process) = &self.slots[sender.index()] else {
+                continue;
+            };
+            let others = self.ranks().filter(|other| *other != sender);
+            for receiver in others.filter(is_living) {
+                let waits = oracles.orphan.is_held_back(sender, receiver)
+                    || oracles.log.has_begun_to_send(sender, receiver);
+                if waits && process.engine.stall().is_none() {
+                    let how =
+                        format!("ends with a message of {sender} to {receiver} that never left");
+                    return Err(self.stands(&how));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) fn stands(&self, how: &str) -> Breach {
+        let slots: Vec<String> = self
+            .slots
+            .iter()
+            .map(|slot| match slot {
+                RankSlot::Living(process) => {
+                    format!("rank {}: {}", process.life.rank, process.explain())
+                }
+                RankSlot::Starting(joining) => format!("{} joins its loggers", joining.life),
+                RankSlot::Returning(_) => format!("{} collects its past", slot.life()),
+                RankSlot::Dead(life) => format!("{life} is dead"),
+            })
+            .collect();
+        Breach {
+            oracle: "liveness",
+            what: format!(
+                "the job {how}: {}; loggers: {:?}",
+                slots.join("; "),
+                self.loggers.reports().iter().take(12).collect::<Vec<_>>()
+            ),
+        }
+    }
+}
+
+/// What a run without faults came to, by rank: for tests of what judges runs.
+#[cfg(test)]
+pub(crate) struct Recorded {
+    /// Its events, as the real recorder tells them.
+    pub records: Vec<Vec<Determinant>>,
+    pub programs: Vec<Program>,
+    pub prints: Vec<Vec<u64>>,
+    /// Its last operation.
+    pub clocks: Vec<Clock>,
+}
+
+/// Runs a plan without faults, with other timing than its own.
+#[cfg(test)]
+pub(crate) fn record(plan: &Plan, timing: u64) -> Recorded {
+    let plan = &Plan {
+        seed: timing,
+        faults: Vec::new(),
+        ..plan.clone()
+    };
+    let mut world = World::new(plan, false);
+    let ended = world.run();
+    ended.unwrap_or_else(|breach| panic!("{plan}{breach}"));
+    let oracles = world.oracles.borrow();
+    let processes = world.slots.iter().map(|slot| match slot {
+        RankSlot::Living(process) => process,
+        other => unreachable!("{other:?} at the end"),
+    });
+    Recorded {
+        records: (world
+            .ranks()
+            .map(|rank| recorded(rank, oracles.outcome.happened(rank))))
+        .collect(),
+        prints: (world
+            .ranks()
+            .map(|rank| oracles.outcome.printed(rank).to_vec()))
+        .collect(),
+        programs: (processes.clone().map(|process| process.program().clone())).collect(),
+        clocks: processes.map(|process| process.engine.now()).collect(),
+    }
+}
+
+/// Events as the recorder tells them: in batches, as short as it can.
+#[cfg(test)]
+fn recorded(rank: Rank, events: &[Determinant]) -> Vec<Determinant> {
+    let identity = Identity {
+        job: crate::loggers::JOB,
+        rank,
+        incarnation: Incarnation(0),
+    };
+    let mut recorder = Recorder::new(identity, EventIndex(0));
+    let (mut batches, mut batch) = (Vec::new(), Vec::new());
+    for (number, event) in events.iter().enumerate() {
+        match event {
+            Determinant::Match {
+                at,
+                matched,
+                is_named,
+            } => recorder.matched(*at, *matched, *is_named),
+            Determinant::Probe {
+                at,
+                source,
+                ssn,
+                tag,
+                bytes,
+            } => recorder.probed(*at, *source, *ssn, *tag, *bytes),
+            Determinant::Completion { at, requests, .. } => recorder.completed(*at, requests),
+            Determinant::Cancelled { at, request } => recorder.cancelled(*at, *request),
+            Determinant::Number { at, lane, value } => recorder.number(*at, *lane, *value),
+            Determinant::Bytes { at, bytes } => recorder.bytes(*at, bytes),
+            Determinant::Nothing { at, .. } => recorder.nothing(*at),
+            Determinant::MatchCompleted { .. } => unreachable!("engines tell both apart"),
+        }
+        let is_last = number + 1 == events.len();
+        while recorder.take_batch(is_last, &mut batch).is_some() {
+            batches.push(core::mem::take(&mut batch));
+        }
+    }
+    let batches = batches.iter().map(Vec::as_slice);
+    determinants(rank, crate::loggers::JOB, batches, None).expect("as it was written")
+}

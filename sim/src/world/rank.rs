@@ -1,0 +1,585 @@
+//! One life of a rank at work: its program on the real engine; and what there is of a
+//! rank in the job: a life, or what is left of the last.
+
+use super::calls::Caller;
+use super::events::{EventStore, SimCommitments, Watched};
+use super::explored::hash_words;
+use super::log::Saving;
+use super::recovery::Collecting;
+use super::stage::Stage;
+use crate::checkpoints::Checkpoint;
+use crate::happening::{Breach, Happening, Life};
+use crate::mortal::Mortal;
+use crate::planted::Planted;
+use crate::program::{Answer, Call, Program, litter};
+use crate::recollect::{Saved, Tally};
+use refrain_logging::pessimist::Pessimist;
+use refrain_logging::store::faulty::MemoryDisk;
+use refrain_rank::protocol::Logging;
+use refrain_ring::{Clock, Incarnation, Rank, Region, Ssn};
+use refrain_transport::engine::{Beginning, Engine, EngineError, Horizon};
+use std::collections::VecDeque;
+use std::hash::{DefaultHasher, Hash, Hasher};
+
+/// The engine of a simulated rank.
+pub type SimEngine = Engine<Watched<Logging<SimCommitments>>>;
+
+/// What a program does now.
+#[derive(Debug)]
+enum Doing {
+    /// It computes, and calls next.
+    Computing(Answer),
+    /// It is in a call.
+    Blocked(Call),
+    /// It takes a checkpoint as soon as what was sent is in the log.
+    TakingCheckpoint,
+    /// What belongs to its checkpoint is read.
+    Saving(Box<Saving>),
+    /// It waits for its checkpoint to be stable.
+    Checkpointing(u32),
+    Finished,
+}
+
+/// What a step of a rank came to.
+#[derive(Debug)]
+pub enum Stepped {
+    /// It moved on.
+    Moved,
+    /// Nothing.
+    Idle,
+    /// A checkpoint is to be written.
+    Takes(Box<Checkpoint<Saved>>),
+}
+
+/// See the [module](self).
+pub struct RankProcess {
+    /// Which life.
+    pub life: Life,
+    /// Its death.
+    pub mortal: Mortal,
+    /// Its engine.
+    pub engine: SimEngine,
+    program: Program,
+    tally: Tally,
+    caller: Caller,
+    doing: Doing,
+    /// Words on their way to people, each with the events before it.
+    prints: VecDeque<(u64, u64)>,
+    /// Words that people have seen in a life before, and that come again.
+    seen_before: usize,
+    /// The number of the checkpoint that was taken last.
+    checkpoints: u32,
+    /// Of the checkpoint that is being written; of the newest that is stable.
+    taking: Option<Horizon>,
+    newest: Option<Horizon>,
+    newest_number: u32,
+    stage: Stage,
+    planted: Option<Planted>,
+    /// What the logs begin with, by receiver.
+    begins: Vec<Ssn>,
+    spills: bool,
+    /// Steps that it still stands still.
+    pub pause_steps: u64,
+    /// Steps that it still has, once it was replaced.
+    steps_left: Option<u64>,
+    memory: Region,
+    disk: Option<MemoryDisk>,
+    /// What must not be, and was.
+    complaint: Option<String>,
+    /// Whose garbage is in its messages.
+    litter: Incarnation,
+    /// It has played again what is known of the lives before, and all others lived at
+    /// that moment: its log has all that theirs had.
+    has_caught_up: bool,
+}
+
+impl core::fmt::Debug for RankProcess {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.debug_struct("RankProcess")
+            .field("life", &self.life)
+            .field("doing", &self.doing)
+            .finish_non_exhaustive()
+    }
+}
+
+/// What a life is made of.
+pub struct Parts {
+    pub life: Life,
+    pub mortal: Mortal,
+    pub engine: SimEngine,
+    pub program: Program,
+    pub stage: Stage,
+    pub planted: Option<Planted>,
+    pub ranks: u32,
+    pub spills: bool,
+    pub resume: Option<Resume>,
+    pub memory: Region,
+    pub disk: Option<MemoryDisk>,
+}
+
+/// Where a later life goes on.
+pub struct Resume {
+    /// From which checkpoint; 0: from the beginning.
+    pub number: u32,
+    /// What it contains.
+    pub saved: Saved,
+    /// The number of its own first checkpoint.
+    pub next_number: u32,
+    /// Words that people have seen and that it prints again.
+    pub seen_before: usize,
+}
+
+impl RankProcess {
+    /// A program that begins.
+    pub fn new(parts: Parts) -> Self {
+        let resume = parts.resume.as_ref();
+        let beginning = resume.map(|resume| &resume.saved.beginning);
+        let tally = resume.map(|resume| Tally::of(&resume.saved));
+        let caller = beginning.map(|from| Caller::after(from.requests, from.taken));
+        let answer = beginning.map_or(Answer::Begin, |from| from.answer.clone());
+        let number = resume.map_or(0, |resume| resume.number);
+        let horizon = parts.engine.horizon();
+        let is_first = parts.life.incarnation == Incarnation(0);
+        Self {
+            life: parts.life,
+            mortal: parts.mortal,
+            engine: parts.engine,
+            program: parts.program,
+            tally: tally.unwrap_or_else(|| Tally::new(parts.ranks)),
+            caller: caller.unwrap_or_default().of_life(parts.life),
+            doing: Doing::Computing(answer),
+            prints: VecDeque::new(),
+            seen_before: resume.map_or(0, |resume| resume.seen_before),
+            checkpoints: resume.map_or(0, |resume| resume.next_number - 1),
+            taking: None,
+            newest: (number > 0).then_some(horizon),
+            newest_number: number,
+            stage: parts.stage,
+            planted: parts.planted,
+            begins: vec![Ssn(0); parts.ranks as usize],
+            spills: parts.spills,
+            pause_steps: 0,
+            steps_left: None,
+            memory: parts.memory,
+            disk: parts.disk,
+            complaint: None,
+            litter: parts.life.incarnation,
+            has_caught_up: is_first,
+        }
+    }
+
+    /// It was replaced and does not know it: it ends after `steps` more steps.
+    pub fn doom(&mut self, steps: u64) {
+        self.steps_left = Some(steps);
+        // What it prints is not read any more.
+        self.prints.clear();
+    }
+
+    fn events_mut(&mut self) -> &mut Pessimist<SimCommitments> {
+        let logging = self.engine.protocol_mut().inner_mut();
+        logging.events_mut().expect("simulated ranks log events")
+    }
+
+    /// Its messages have the garbage of this life of the rank.
+    #[must_use]
+    pub fn with_litter(mut self, litter: Incarnation) -> Self {
+        self.litter = litter;
+        self
+    }
+
+    /// The memory of its log and its disk, for those who look when it is dead.
+    pub fn leave(&self) -> (Region, Option<MemoryDisk>) {
+        (self.memory.clone(), self.disk.clone())
+    }
+
+    fn reaches_all(&self) -> bool {
+        let peers = (0..self.engine.size()).map(Rank);
+        let mut others = peers.filter(|peer| *peer != self.life.rank);
+        others.all(|peer| self.engine.is_live(peer))
+    }
+
+    /// Whether nothing that earlier lives have left is needed any more.
+    pub fn has_caught_up(&self) -> bool {
+        self.has_caught_up
+    }
+
+    /// Whether its program is over.
+    pub fn is_finished(&self) -> bool {
+        matches!(self.doing, Doing::Finished)
+    }
+
+    /// Whether anything that would leave waits: emissions, output.
+    pub fn holds_back(&self) -> bool {
+        self.engine.awaits_commit() || !self.prints.is_empty()
+    }
+
+    /// What it does, for people.
+    pub fn explain(&self) -> String {
+        let gate = self.engine.explain_gate().unwrap_or_default();
+        let stall = self.engine.stall();
+        format!("{:?}; {gate}; stall: {stall:?}", self.doing)
+    }
+
+    /// What its program finds wrong with what it was told.
+    pub fn complaint(&self) -> Option<&str> {
+        self.complaint.as_deref().or(self.program.complaint())
+    }
+
+    /// Its program.
+    #[cfg(test)]
+    pub fn program(&self) -> &Program {
+        &self.program
+    }
+
+    /// The state of its program.
+    pub fn state(&self) -> u64 {
+        self.program.state()
+    }
+
+    /// Goes on by one call, or by one look after what it waits for.
+    ///
+    /// # Errors
+    /// Those of the engine: there should be none.
+    pub fn step(&mut self) -> Result<Stepped, EngineError> {
+        if let Some(left) = &mut self.steps_left {
+            *left = left.saturating_sub(1);
+            if *left == 0 {
+                self.mortal.kill();
+                return Ok(Stepped::Moved);
+            }
+        }
+        let doing = core::mem::replace(&mut self.doing, Doing::Finished);
+        let stepped = match doing {
+            Doing::Computing(answer) => self.call(&answer)?,
+            Doing::Blocked(call) => {
+                let moved = self.engine.progress()?;
+                match self.caller.ask(&mut self.engine, &call) {
+                    Some(answer) => self.answered(answer),
+                    None => {
+                        self.doing = Doing::Blocked(call);
+                        moved_or_idle(moved)
+                    }
+                }
+            }
+            Doing::TakingCheckpoint => {
+                let moved = self.engine.progress()?;
+                self.take_checkpoint();
+                moved_or_idle(moved || !matches!(self.doing, Doing::TakingCheckpoint))
+            }
+            Doing::Saving(saving) => {
+                let moved = self.engine.progress()?;
+                self.save(saving, moved)
+            }
+            still => {
+                self.doing = still;
+                moved_or_idle(self.engine.progress()?)
+            }
+        };
+        self.print();
+        self.tell_freed();
+        if !self.has_caught_up {
+            self.has_caught_up =
+                !self.engine.is_replaying() && self.reaches_all() && !self.engine.is_comparing();
+        }
+        Ok(stepped)
+    }
+
+    /// A step that engine and program have nothing to say against.
+    ///
+    /// # Errors
+    /// What they say.
+    pub fn checked(&self, stepped: Result<Stepped, EngineError>) -> Result<Stepped, Breach> {
+        let stepped = stepped.map_err(|error| self.broken(&error))?;
+        match self.complaint() {
+            None => Ok(stepped),
+            Some(complaint) => Err(Breach {
+                oracle: "program",
+                what: format!("{}: {complaint}", self.life),
+            }),
+        }
+    }
+
+    /// The engine does not go on.
+    pub fn broken(&self, error: &EngineError) -> Breach {
+        Breach {
+            oracle: "engine",
+            what: format!("{}: {error}", self.life),
+        }
+    }
+
+    fn call(&mut self, answer: &Answer) -> Result<Stepped, EngineError> {
+        let call = self.program.next(answer);
+        let is_operation = !matches!(call, Call::Print(_) | Call::Checkpoint | Call::Finish);
+        let clock = Clock(self.engine.now().0 + u64::from(is_operation));
+        self.stage.tell(&Happening::Called(self.life, clock, &call));
+        self.tally.called(&call);
+        match call {
+            Call::Print(word) => {
+                let events = self.events_mut();
+                let recorded = events.recorded();
+                // What is printed waits for its events: they are to be committed for it.
+                events.commits_mut().wanted = recorded;
+                if self.steps_left.is_none() {
+                    self.prints.push_back((word, recorded));
+                }
+                Ok(self.answered(Answer::Done))
+            }
+            Call::Checkpoint => {
+                self.doing = Doing::TakingCheckpoint;
+                self.take_checkpoint();
+                Ok(Stepped::Moved)
+            }
+            Call::Finish => {
+                self.doing = Doing::Finished;
+                Ok(Stepped::Moved)
+            }
+            mut call => {
+                if let Call::Isend { payload, .. } = &mut call {
+                    litter(payload, self.litter);
+                }
+                match self.caller.begin(&mut self.engine, &call)? {
+                    Some(answer) => Ok(self.answered(answer)),
+                    None => {
+                        self.doing = Doing::Blocked(call);
+                        Ok(Stepped::Moved)
+                    }
+                }
+            }
+        }
+    }
+
+    fn answered(&mut self, answer: Answer) -> Stepped {
+        let clock = self.engine.now();
+        self.tally.answered(&answer);
+        if self.planted == Some(Planted::FreedWhenReceived) {
+            self.engine.publish_horizon();
+        }
+        // The dead are told nothing.
+        if !self.mortal.is_dead() {
+            self.stage
+                .tell(&Happening::Answered(self.life, clock, &answer));
+        }
+        self.doing = Doing::Computing(answer);
+        Stepped::Moved
+    }
+
+    /// Takes a checkpoint, unless something is still on its way into the log.
+    fn take_checkpoint(&mut self) {
+        // What lies before it is not printed again.
+        if !self.prints.is_empty() {
+            self.doing = Doing::TakingCheckpoint;
+            return;
+        }
+        let state = match self.engine.state() {
+            Ok(state) => state,
+            Err(error) => {
+                if !error.ends_by_progress() {
+                    self.complaint = Some(error.to_string());
+                }
+                self.doing = Doing::TakingCheckpoint;
+                return;
+            }
+        };
+        self.checkpoints += 1;
+        let (number, clock) = (self.checkpoints, self.engine.now());
+        self.stage.tell(&Happening::CheckpointTaken {
+            life: self.life,
+            number,
+            clock,
+        });
+        let state = self.bent(state);
+        let saving = Saving::new(number, self.life.rank, &self.engine, state);
+        if self.planted == Some(Planted::FreedBeforeStable) {
+            self.engine.publish(&saving.horizon);
+        }
+        self.doing = Doing::Saving(Box::new(saving));
+    }
+
+    /// What a planted bug makes of the engine's part of a checkpoint.
+    fn bent(&self, mut state: Beginning) -> Beginning {
+        for delivered in &mut state.delivered {
+            match self.planted {
+                Some(Planted::UnreceivedSaved) => delivered.except.clear(),
+                Some(Planted::ReceivedForgotten) => {
+                    let until = &mut delivered.until;
+                    until.set(Ssn(until.program.0.saturating_sub(1)));
+                    delivered.except.retain(|ssn| until.is_beyond(*ssn));
+                }
+                _ => {}
+            }
+        }
+        state
+    }
+
+    /// Goes on reading what belongs to the checkpoint. LOG-5
+    fn save(&mut self, mut saving: Box<Saving>, moved: bool) -> Stepped {
+        let part = match saving.step(&mut self.engine) {
+            Ok(Some(part)) => part,
+            Ok(None) => {
+                self.doing = Doing::Saving(saving);
+                return moved_or_idle(moved);
+            }
+            Err(what) => {
+                self.complaint = Some(what);
+                return Stepped::Idle;
+            }
+        };
+        let (number, clock) = (saving.number, self.engine.now());
+        self.taking = Some(saving.horizon);
+        self.doing = Doing::Checkpointing(number);
+        Stepped::Takes(Box::new(Checkpoint {
+            number,
+            clock,
+            contents: self.tally.save(&self.program, clock, part),
+        }))
+    }
+
+    /// Its checkpoint is stable. What the generation before it did not need
+    /// becomes free. GC-1, LOG-4
+    pub fn checkpoint_is_stable(&mut self, number: u32) {
+        if !matches!(self.doing, Doing::Checkpointing(awaited) if awaited == number) {
+            return;
+        }
+        let newest = self.taking.take();
+        let superseded = core::mem::replace(&mut self.newest_number, number);
+        let before = core::mem::replace(&mut self.newest, newest);
+        let published = match self.planted {
+            Some(Planted::OneGeneration) => self.newest.clone(),
+            _ => before,
+        };
+        if let Some(published) = published {
+            // This one and the one before it stay.
+            let superseded = superseded.saturating_sub(1);
+            let told = Happening::CheckpointsSuperseded(self.life.rank, superseded);
+            self.stage.tell(&told);
+            self.engine.publish(&published);
+        }
+        self.answered(Answer::Done);
+    }
+
+    /// Lets out what was printed, as far as its events are stable. GATE-1
+    fn print(&mut self) {
+        let stable = self.events_mut().stable();
+        let around = self.planted == Some(Planted::OutputAroundGate);
+        while let Some((word, before)) = self.prints.front().copied() {
+            if before > stable && !around {
+                break;
+            }
+            self.prints.pop_front();
+            let (stage, life) = (&self.stage, self.life);
+            if self.seen_before > 0 {
+                self.seen_before -= 1;
+                stage.tell(&Happening::SeenBefore(life, word));
+                continue;
+            }
+            self.mortal.act(|| stage.tell(&Happening::Seen(life, word)));
+        }
+    }
+
+    fn tell_freed(&mut self) {
+        for peer in 0..self.begins.len() {
+            let receiver = Rank(peer as u32);
+            if receiver == self.life.rank {
+                continue;
+            }
+            // Memory is given back by whole chunks: a horizon says more. What is
+            // not in memory any more may be on disk.
+            let horizon = self.engine.log_horizon(receiver);
+            let first = match self.spills {
+                true => horizon,
+                false => horizon.max(self.engine.log_begins(receiver)),
+            };
+            if first > self.begins[peer] {
+                self.begins[peer] = first;
+                self.stage.tell(&Happening::Freed {
+                    sender: self.life.rank,
+                    receiver,
+                    first,
+                });
+            }
+        }
+    }
+}
+
+impl RankProcess {
+    /// Hashes all that its further conduct depends on, but for the batches that are not
+    /// stable.
+    pub fn hash_into(&self, hash: &mut DefaultHasher) {
+        self.life.incarnation.hash(hash);
+        self.program.hash_into(hash);
+        self.caller.hash_into(hash);
+        (self.checkpoints, self.newest_number, &self.begins).hash(hash);
+        if let Some(events) = self.engine.protocol().inner().events() {
+            (events.recorded(), events.stable(), events.counts()).hash(hash);
+        }
+        hash_words(hash, &(&self.tally, &self.taking, &self.newest));
+        match &self.doing {
+            // What it saves is at the same place as its program.
+            Doing::Saving(_) => hash.write_u8(0),
+            doing => hash_words(hash, doing),
+        }
+        hash_words(hash, &self.engine.inside());
+    }
+}
+
+fn moved_or_idle(moved: bool) -> Stepped {
+    match moved {
+        true => Stepped::Moved,
+        false => Stepped::Idle,
+    }
+}
+
+/// A life that joins its event loggers.
+#[derive(Debug)]
+pub struct Joining {
+    /// Which.
+    pub life: Life,
+    /// Its death.
+    pub mortal: Mortal,
+    /// Where its events become stable.
+    pub events: EventStore,
+}
+
+/// See the [module](self).
+#[derive(Debug)]
+pub enum RankSlot {
+    /// The first life, before its program begins.
+    Starting(Box<Joining>),
+    /// At work.
+    Living(Box<RankProcess>),
+    /// Dead, until the launcher starts its next life.
+    Dead(Life),
+    /// A later life, that collects what is needed to go on where the last one
+    /// was.
+    Returning(Box<Collecting>),
+}
+
+impl RankSlot {
+    /// Whose place it is, and which life.
+    pub fn life(&self) -> Life {
+        match self {
+            Self::Starting(joining) => joining.life,
+            Self::Returning(collecting) => collecting.joining.life,
+            Self::Living(process) => process.life,
+            Self::Dead(life) => *life,
+        }
+    }
+
+    /// Its death, if it lives.
+    pub fn mortal(&self) -> Option<&Mortal> {
+        match self {
+            Self::Starting(joining) => Some(&joining.mortal),
+            Self::Returning(collecting) => Some(&collecting.joining.mortal),
+            Self::Living(process) => Some(&process.mortal),
+            Self::Dead(_) => None,
+        }
+    }
+
+    /// Whether it has nothing to do any more.
+    pub fn is_over(&self) -> bool {
+        match self {
+            Self::Living(process) => process.is_finished() && !process.holds_back(),
+            Self::Starting(_) | Self::Returning(_) | Self::Dead(_) => false,
+        }
+    }
+}

@@ -1,0 +1,350 @@
+//! A later life collects what it needs to go on where the last one was, one
+//! thing after the other; then the oracles judge it. REC-1 to REC-4
+
+use super::World;
+use super::assembly::LifeBefore;
+use super::launcher::News;
+use super::rank::Resume;
+use super::rank::{Joining, RankSlot};
+use crate::happening::{Breach, Happening, Life};
+use crate::loggers::JOB;
+use crate::oracle::Oracles;
+use crate::program::Program;
+use crate::recollect::{Asking, Heard, Message, Messages, Recollection, Saved, of_remains};
+use crate::reference::Beginning;
+use refrain_logging::determinant::row::determinants;
+use refrain_logging::determinant::{Determinant, EventIndex};
+use refrain_ring::{Clock, Incarnation, Rank, Ssn};
+use refrain_transport::fabric::Fabric;
+use std::collections::BTreeMap;
+
+/// A log that is not read when it was asked so often never is.
+const ASKED_MAX: u32 = 100_000;
+/// A life takes fewer checkpoints.
+const NUMBERS_OF_A_LIFE: u32 = 10_000;
+
+/// What a later life has so far.
+#[derive(Debug)]
+pub struct Collecting {
+    /// The life.
+    pub joining: Joining,
+    /// Where it begins: number of the checkpoint, 0 for the beginning.
+    from: Option<(u32, Saved)>,
+    events: Option<Vec<Determinant>>,
+    /// By sender.
+    messages: Vec<Option<Messages>>,
+    /// Of which peer it reads.
+    asking: Option<(Rank, Asking)>,
+    /// It has everything, and the oracles have judged it.
+    is_judged: bool,
+}
+
+/// The first checkpoint of a life: no two lives share a number.
+fn first_number(life: Life) -> u32 {
+    life.incarnation.0 * NUMBERS_OF_A_LIFE + 1
+}
+
+impl Collecting {
+    /// A life that has nothing.
+    pub fn new(joining: Joining, ranks: u32) -> Self {
+        Self {
+            joining,
+            from: None,
+            events: None,
+            messages: vec![None; ranks as usize],
+            asking: None,
+            is_judged: false,
+        }
+    }
+}
+
+impl World<'_> {
+    /// A later life collects one thing more. Whether there was anything to do.
+    pub(super) fn recollect(&mut self, rank: Rank) -> Result<bool, Breach> {
+        let RankSlot::Returning(collecting) = &mut self.slots[rank.index()] else {
+            return Ok(false);
+        };
+        // Before a quorum has let it in, a later survey may find what a dead life
+        // wrote behind its beginning. FENCE-1
+        let client = &mut collecting.joining.events;
+        if client.start().is_none() || client.live() < self.plan.loggers.quorum as usize {
+            return Ok(false);
+        }
+        if collecting.from.is_none() {
+            return self.find_checkpoint(rank);
+        }
+        if collecting.events.is_none() {
+            return self.read_events(rank);
+        }
+        let missing = collecting.messages.iter().position(Option::is_none);
+        // Of what is left when events are lost the end of the job is judged.
+        let is_judged = collecting.is_judged || self.lossy == Some(rank);
+        match missing {
+            // Their logs are being made again: what is missing in them comes.
+            _ if is_judged || !self.peers_are_first_lives(rank) => self.begin_again(rank),
+            Some(peer) => self.read_messages(rank, Rank(peer as u32)),
+            None => self.play_again(rank),
+        }
+    }
+
+    /// Whether all logs of its peers are those of their first lives.
+    fn peers_are_first_lives(&self, rank: Rank) -> bool {
+        let mut peers = self.ranks().filter(|peer| *peer != rank);
+        peers.all(|peer| {
+            let remains = self.remains[peer.index()].last();
+            let life = match &self.slots[peer.index()] {
+                RankSlot::Living(process) => Some(process.life),
+                _ => remains.map(|remains| remains.life),
+            };
+            life.is_none_or(|life| life.incarnation == Incarnation(0))
+        })
+    }
+
+    /// With all that, its program plays again, on a real engine. REC-4
+    fn begin_again(&mut self, rank: Rank) -> Result<bool, Breach> {
+        let index = rank.index();
+        let dead = RankSlot::Dead(self.slots[index].life());
+        let slot = core::mem::replace(&mut self.slots[index], dead);
+        let RankSlot::Returning(collecting) = slot else {
+            unreachable!("it collects");
+        };
+        let Collecting {
+            mut joining,
+            from: Some((number, saved)),
+            events: Some(events),
+            ..
+        } = *collecting
+        else {
+            unreachable!("both were collected");
+        };
+        let Some(start) = joining.events.start() else {
+            unreachable!("a quorum has answered");
+        };
+        self.resume(joining, start, (number, saved), events)?;
+        Ok(true)
+    }
+
+    /// Where the last life is known to have been, its program goes on in this one.
+    pub(super) fn resume(
+        &mut self,
+        joining: Joining,
+        start: EventIndex,
+        (number, saved): (u32, Saved),
+        events: Vec<Determinant>,
+    ) -> Result<(), Breach> {
+        let life = joining.life;
+        let (rank, index) = (life.rank, life.rank.index());
+        self.stage.tell(&Happening::Resumed {
+            life,
+            number,
+            saved: &saved,
+            events: &events,
+        });
+        let seen = self.oracles.borrow().orphan.seen(rank).len();
+        let end = self.connect_to_network(life);
+        let address = end.fabric.address();
+        let past = LifeBefore {
+            resume: Resume {
+                number,
+                seen_before: seen.saturating_sub(saved.printed),
+                saved,
+                next_number: first_number(life),
+            },
+            events,
+            remains: self.remains[index].clone(),
+        };
+        self.live(joining, start, end, Some(past))?;
+        self.totals.borrow_mut().lives += 1;
+        let others = self.reachable.iter().flatten();
+        let ups = others.map(|(life, address)| News::Up(*life, address.clone()));
+        self.news[index] = ups.collect();
+        self.reachable[index] = Some((life, address.clone()));
+        self.tell_others(rank, &News::Up(life, address));
+        Ok(())
+    }
+
+    fn collecting(&mut self, rank: Rank) -> &mut Collecting {
+        match &mut self.slots[rank.index()] {
+            RankSlot::Returning(collecting) => collecting,
+            other => unreachable!("{other:?} collects nothing"),
+        }
+    }
+
+    /// REC-1
+    fn find_checkpoint(&mut self, rank: Rank) -> Result<bool, Breach> {
+        if self.checkpoints.is_dead() {
+            return Ok(false);
+        }
+        let newest = self.checkpoints.newest(rank);
+        let from = match newest {
+            Some(checkpoint) => (checkpoint.number, checkpoint.contents.clone()),
+            None => (0, self.beginning(rank)),
+        };
+        self.oracles.borrow().log.restarted(rank, from.0)?;
+        let next = first_number(self.slots[rank.index()].life());
+        self.checkpoints.fence(rank, from.0, next);
+        self.collecting(rank).from = Some(from);
+        Ok(true)
+    }
+
+    pub(super) fn beginning(&self, rank: Rank) -> Saved {
+        let program = Program::new(self.plan, rank);
+        let first = Clock(self.plan.first_clock);
+        Saved {
+            beginning: Beginning::new(program, self.plan.ranks, first),
+            printed: 0,
+            engine: None,
+        }
+    }
+
+    /// REC-2, EL-5
+    fn read_events(&mut self, rank: Rank) -> Result<bool, Breach> {
+        let loggers = self.loggers.clone();
+        let collecting = self.collecting(rank);
+        let Some((number, saved)) = &collecting.from else {
+            return Ok(false);
+        };
+        let after = saved.beginning.clock;
+        let after_checkpoint = (*number > 0).then_some(after);
+        let incarnation = collecting.joining.life.incarnation;
+        // Too few loggers answer: later again.
+        let Ok(batches) = loggers.read(rank, incarnation, after) else {
+            return Ok(false);
+        };
+        let batches = batches.iter().map(Vec::as_slice);
+        let events = determinants(rank, JOB, batches, after_checkpoint);
+        let events = events.map_err(|error| breach(&format!("events of rank {rank}: {error}")))?;
+        let (oracles, facts) = (self.oracles.borrow(), &*self.facts);
+        if self.lossy != Some(rank) {
+            let orphan = &oracles.orphan;
+            orphan.judge_held(rank, &events, after_checkpoint, facts)?;
+        }
+        drop(oracles);
+        self.collecting(rank).events = Some(events);
+        Ok(true)
+    }
+
+    /// REC-3, LOG-2, LOG-5
+    fn read_messages(&mut self, rank: Rank, peer: Rank) -> Result<bool, Breach> {
+        if peer == rank {
+            self.collecting(rank).messages[peer.index()] = Some(Messages::new());
+            return Ok(true);
+        }
+        let Some((_, saved)) = &self.collecting(rank).from else {
+            return Ok(false);
+        };
+        let from = Recollection::first_wanted(saved, peer);
+        let is_undead = self.zombies.iter().any(|zombie| zombie.life.rank == peer);
+        let asking = self.collecting(rank).asking.take();
+        let asking = asking.filter(|(asked, _)| *asked == peer);
+        let messages = match (
+            &mut self.slots[peer.index()],
+            self.remains[peer.index()].last(),
+        ) {
+            (RankSlot::Living(process), _) if process.pause_steps > 0 => None,
+            // Its host reads nothing before the process is gone.
+            _ if is_undead => None,
+            (RankSlot::Living(process), _) => {
+                let asking = asking.map(|(_, asking)| asking);
+                let mut asking = asking.unwrap_or_else(|| Asking::new(&process.engine, rank, from));
+                let heard = asking.step(&mut process.engine);
+                match heard.map_err(|error| breach(&format!("log of rank {peer}: {error}")))? {
+                    Heard::All(messages) => Some(messages),
+                    Heard::NotYet => {
+                        self.collecting(rank).asking = Some((peer, asking));
+                        None
+                    }
+                }
+            }
+            (_, Some(remains)) => {
+                let messages = of_remains(remains, rank, from);
+                let what = |error| breach(&format!("what is left of rank {peer}: {error}"));
+                Some(messages.map_err(what)?)
+            }
+            // It has not begun, or died before it did.
+            (_, None) => Some(Messages::new()),
+        };
+        let Some(messages) = messages else {
+            return Ok(true);
+        };
+        let payloads = payloads(&messages);
+        let oracles = self.oracles.borrow();
+        oracles.log.read_back(peer, rank, from, &payloads)?;
+        drop(oracles);
+        self.collecting(rank).messages[peer.index()] = Some(messages);
+        Ok(true)
+    }
+
+    /// At the end, whatever died: every log can be read back as far as a restart
+    /// may ask for it. LOG-2
+    pub(super) fn read_all_logs(&mut self) -> Result<(), Breach> {
+        let pairs = self.ranks().flat_map(|sender| {
+            let others = self.ranks().filter(move |receiver| *receiver != sender);
+            others.map(move |receiver| (sender, receiver))
+        });
+        for (sender, receiver) in pairs.collect::<Vec<_>>() {
+            let RankSlot::Living(process) = &mut self.slots[sender.index()] else {
+                continue;
+            };
+            let from = self.oracles.borrow().log.kept(sender, receiver);
+            let mut asking = Asking::new(&process.engine, receiver, from);
+            let wrong = |error| breach(&format!("log of rank {sender} at the end: {error}"));
+            let mut messages = None;
+            for _ in 0..ASKED_MAX {
+                if let Heard::All(all) = asking.step(&mut process.engine).map_err(wrong)? {
+                    messages = Some(all);
+                    break;
+                }
+            }
+            let Some(messages) = messages else {
+                return Err(breach(&format!(
+                    "the log of rank {sender} is never read to its end"
+                )));
+            };
+            let payloads = payloads(&messages);
+            let oracles = self.oracles.borrow();
+            oracles.log.read_back(sender, receiver, from, &payloads)?;
+        }
+        Ok(())
+    }
+
+    /// First in the reference: REC-4, REC-5, REC-8
+    fn play_again(&mut self, rank: Rank) -> Result<bool, Breach> {
+        let oracles = std::rc::Rc::clone(&self.oracles);
+        let oracles: &Oracles = &oracles.borrow();
+        let collecting = self.collecting(rank);
+        let (Some((_, saved)), Some(determinants)) =
+            (collecting.from.clone(), collecting.events.clone())
+        else {
+            unreachable!("both were collected");
+        };
+        let messages = core::mem::take(&mut collecting.messages);
+        collecting.is_judged = true;
+        let recollection = Recollection {
+            rank,
+            saved,
+            determinants,
+            messages: messages.into_iter().flatten().collect(),
+        };
+        // What was matched when its beginning came cannot be played again before
+        // its sender, who was fenced off in the middle, goes on.
+        let mut peers = self.ranks().filter(|peer| *peer != rank);
+        let waits = peers.any(|peer| oracles.log.has_begun_to_send(peer, rank));
+        let again = recollection.play(waits)?;
+        oracles.orphan.judge_again(rank, &again, waits)?;
+        self.totals.borrow_mut().recollections += u64::from(!waits);
+        Ok(true)
+    }
+}
+
+fn payloads(messages: &Messages) -> BTreeMap<Ssn, Vec<u8>> {
+    let payload = |(ssn, message): (&Ssn, &Message)| (*ssn, message.payload.clone());
+    messages.iter().map(payload).collect()
+}
+
+fn breach(what: &str) -> Breach {
+    Breach {
+        oracle: "recollect",
+        what: what.to_owned(),
+    }
+}

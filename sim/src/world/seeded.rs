@@ -1,0 +1,204 @@
+//! A whole job, driven by a seed: what is done in one step.
+
+use super::assembly::{LifeBefore, RankEnd};
+use super::rank::{Joining, RankSlot, Stepped};
+use super::{Failure, Totals, World};
+use crate::happening::{Breach, Happening};
+use crate::plan::Plan;
+use refrain_logging::determinant::EventIndex;
+use refrain_ring::Rank;
+use refrain_transport::engine::EngineError;
+
+/// Steps after which a job that has not ended counts as hanging.
+const STEPS_MAX: u64 = 1_000_000;
+/// Steps in which nothing moves, per process, after which nothing will by
+/// itself.
+const QUIET_ROUNDS: u64 = 12;
+/// Time that passes when nothing moves, in ticks.
+const QUIET_TICKS: u64 = 100_000;
+/// So often time has to pass for nothing before the job is over.
+/// Disks of logs are tried again after 5 seconds at the latest.
+const QUIET_TIMES: u32 = 60;
+
+/// Runs a plan. `is_loud`: everything that happens is printed.
+///
+/// # Errors
+/// The first thing that must not be.
+pub fn run(plan: &Plan, is_loud: bool) -> Result<Totals, Box<Failure>> {
+    let mut job = World::new(plan, is_loud);
+    job.run().map_err(|breach| {
+        Box::new(Failure {
+            step: job.step,
+            breach,
+        })
+    })
+}
+
+impl World<'_> {
+    pub(super) fn run(&mut self) -> Result<Totals, Breach> {
+        let actors = self.slots.len() as u64 + 5;
+        let mut quiet = 0;
+        let mut times = 0;
+        while !self.is_over() {
+            self.step += 1;
+            self.stage.set_step(self.step);
+            self.facts.set_step(self.step);
+            self.fail();
+            self.come_back();
+            self.launch()?;
+            let moved = self.act()?;
+            self.bury();
+            self.check()?;
+            if self.has_stopped {
+                return Ok(self.sum());
+            }
+            if self.step > STEPS_MAX {
+                return Err(self.stands("does not end"));
+            }
+            quiet = if moved { 0 } else { quiet + 1 };
+            times = if moved { 0 } else { times };
+            if quiet > QUIET_ROUNDS * actors {
+                (quiet, times) = (0, times + 1);
+                self.network.advance(QUIET_TICKS);
+                if times > QUIET_TIMES {
+                    times = 0;
+                    if !self.heal() {
+                        break;
+                    }
+                }
+            }
+        }
+        self.end()
+    }
+
+    /// Lets one process do one thing. Whether anything moved.
+    pub(super) fn act(&mut self) -> Result<bool, Breach> {
+        let ranks = self.slots.len();
+        let zombies = self.zombies.len();
+        let chosen = self.rng.usize(0..ranks + zombies + 5);
+        match chosen.checked_sub(ranks) {
+            None => self.rank_acts(Rank(chosen as u32)),
+            Some(0) => Ok(self.network.step()),
+            Some(1 | 2) => Ok(self.loggers.step(&mut self.rng, self.network.now())),
+            Some(3) => Ok(self.checkpoints_act()),
+            Some(4) => Ok(self.network.step()),
+            Some(zombie) => Ok(self.zombie_acts(zombie - 5)),
+        }
+    }
+
+    fn rank_acts(&mut self, rank: Rank) -> Result<bool, Breach> {
+        match &mut self.slots[rank.index()] {
+            RankSlot::Starting(joining) => {
+                if joining.events.start().is_some() {
+                    self.start_program(rank)?;
+                    return Ok(true);
+                }
+                Ok(false)
+            }
+            RankSlot::Living(process) if process.pause_steps > 0 => {
+                process.pause_steps -= 1;
+                Ok(true)
+            }
+            RankSlot::Living(process) => {
+                let has_news = !self.news[rank.index()].is_empty();
+                let stepped = match process.step() {
+                    Err(error) if self.lossy == Some(rank) => {
+                        return self.stops(rank, &error).map(|()| true);
+                    }
+                    stepped => process.checked(stepped)?,
+                };
+                let moved = self.stepped(rank, stepped);
+                Ok(has_news && self.heed(rank)? || moved)
+            }
+            RankSlot::Returning(_) => self.recollect(rank),
+            RankSlot::Dead(_) => Ok(false),
+        }
+    }
+
+    /// The later life of a rank of which events were lost stops. It may if an earlier
+    /// life has posted what the error says. REC-9
+    fn stops(&mut self, rank: Rank, error: &EngineError) -> Result<(), Breach> {
+        let is_right = matches!(error, EngineError::RecordMissing { peer, first, .. }
+            if first.0 < self.oracles.borrow().orphan.posted(rank, *peer));
+        if let (false, RankSlot::Living(process)) = (is_right, &self.slots[rank.index()]) {
+            return Err(process.broken(error));
+        }
+        self.totals.borrow_mut().stops += 1;
+        self.has_stopped = true;
+        Ok(())
+    }
+
+    fn stepped(&mut self, rank: Rank, stepped: Stepped) -> bool {
+        match stepped {
+            Stepped::Moved => true,
+            Stepped::Idle => false,
+            Stepped::Takes(taken) => {
+                self.checkpoints.begin(rank, *taken);
+                true
+            }
+        }
+    }
+
+    pub(super) fn start_program(&mut self, rank: Rank) -> Result<(), Breach> {
+        let dead = RankSlot::Dead(self.slots[rank.index()].life());
+        let slot = core::mem::replace(&mut self.slots[rank.index()], dead);
+        let (RankSlot::Starting(mut joining), Some(place)) = (slot, self.ends[rank.index()].take())
+        else {
+            unreachable!("a rank starts once, in its place");
+        };
+        let Some(start) = joining.events.start() else {
+            unreachable!("a quorum has answered");
+        };
+        self.live(*joining, start, place, None)
+    }
+
+    /// A life has an engine now.
+    pub(super) fn live(
+        &mut self,
+        joining: Joining,
+        start: EventIndex,
+        place: RankEnd,
+        past: Option<LifeBefore>,
+    ) -> Result<(), Breach> {
+        let life = joining.life;
+        let process = self.assembly().process(joining, start, place, past);
+        let process = process.map_err(|what| Breach {
+            oracle: "recollect",
+            what: format!("{life}: {what}"),
+        })?;
+        let index = life.rank.index();
+        let (litter, stays) = &mut self.litters[index];
+        // Explored lives have no log to compare with.
+        if !*stays && !self.plan.is_explored() {
+            *litter = life.incarnation;
+        }
+        let process = process.with_litter(*litter);
+        (_, self.disks[index]) = process.leave();
+        self.disk_back[index] = None;
+        self.slots[index] = RankSlot::Living(Box::new(process));
+        Ok(())
+    }
+
+    /// One that was replaced goes on as if nothing had happened.
+    fn zombie_acts(&mut self, zombie: usize) -> bool {
+        // What it meets is its own affair: it is about to be ended.
+        let _ = self.zombies[zombie].step();
+        true
+    }
+
+    fn checkpoints_act(&mut self) -> bool {
+        let Some((rank, number)) = self.checkpoints.step(&mut self.rng) else {
+            return !self.checkpoints.is_idle();
+        };
+        self.checkpoint_is_stable(rank, number);
+        true
+    }
+
+    /// A checkpoint can be read back from now on.
+    pub(super) fn checkpoint_is_stable(&mut self, rank: Rank, number: u32) {
+        self.stage.tell(&Happening::CheckpointStable(rank, number));
+        if let RankSlot::Living(process) = &mut self.slots[rank.index()] {
+            process.checkpoint_is_stable(number);
+        }
+    }
+}
