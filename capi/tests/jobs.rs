@@ -122,7 +122,7 @@ fn a_program_whose_messages_depend_on_the_time_survives() {
         ("--kill 1@clock=90,2@clock=35", "40 0"),
         ("--kill 0@clock=122", "40 0"),
         ("--kill 1@clock=97,2@clock=64", "40 7"),
-        ("--kill-random 0.2,3 --max-restarts 1000", "2000 200"),
+        ("--kill-random 0.2,3 --max-restarts 1000", "20000 200"),
     ] {
         let ended = survives(&program, 3, kills, arguments);
         assert!(ended.compared() > 0, "{kills}: {}", ended.err);

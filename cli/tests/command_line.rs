@@ -134,7 +134,7 @@ fn a_job_has_the_status_of_its_first_failed_rank() {
             1,
             &["rank 1 aborted", "enough"],
         ),
-        ("hello 0:garbage hang", 1, &["rank 0", "no control message"]),
+        ("hello 0:garbage hang", 1, &["rank 0", "not a frame"]),
         (
             "0:finalize 0:fence hang",
             1,

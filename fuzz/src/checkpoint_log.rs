@@ -84,7 +84,7 @@ fn from_input(input: &mut Input<'_>) -> Log {
         _ => Frontier::default().with_internal_of(&next),
     };
     for _ in 0..messages {
-        let is_internal = input.u8() % 3 == 0 && messages > 4;
+        let is_internal = input.u8().is_multiple_of(3) && messages > 4;
         let ssn = next.take_next(Stream(if is_internal { 2 } else { 0 }));
         let parts: Vec<Vec<u8>> = (0..1 + input.u8() % 3)
             .map(|_| [input.bytes(), vec![input.u8()]].concat())

@@ -47,7 +47,7 @@ pub struct Protocol {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum FrameError {
     /// Not of this protocol.
-    #[error("bytes that are no frame of the protocol \"{0}\"")]
+    #[error("the bytes are not a frame of the protocol \"{0}\"")]
     Magic(&'static str),
     /// Of another version of it.
     #[error(

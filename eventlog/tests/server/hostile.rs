@@ -62,7 +62,7 @@ fn what_is_no_frame_ends_the_connection() {
     stage.check();
     let mut wire = stage.wire();
     wire.say_bytes(b"GET / HTTP/1.1\r\n\r\n");
-    assert!(wire.refusal().contains("no frame of the protocol"));
+    assert!(wire.refusal().contains("not a frame of the protocol"));
     stage.check();
 }
 

@@ -183,7 +183,7 @@ fn a_stranger_on_the_socket_is_refused() {
         JobError::Control { error, .. } => error.to_string(),
         other => panic!("{other}"),
     };
-    assert!(message.contains("no frame of the protocol"), "{message}");
+    assert!(message.contains("not a frame of the protocol"), "{message}");
 }
 
 #[test]

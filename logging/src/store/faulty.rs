@@ -310,7 +310,7 @@ impl State {
     }
 
     fn transfer(&mut self, work: Work) -> Completion {
-        if let Err(completion) = work.begin(&mut self.files, &mut *self.engine) {
+        if let Some(completion) = work.begin(&mut self.files, &mut *self.engine) {
             return completion;
         }
         let mut ended = Vec::new();

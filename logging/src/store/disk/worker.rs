@@ -44,8 +44,8 @@ impl Memory for Work {
 }
 
 impl Work {
-    /// Begins it on an engine, if its file is there.
-    pub fn begin(self, files: &mut Files, engine: &mut dyn Engine<Self>) -> Result<(), Completion> {
+    /// Begins it on an engine. Where its file is not there, its completion.
+    pub fn begin(self, files: &mut Files, engine: &mut dyn Engine<Self>) -> Option<Completion> {
         let (file, slot, bytes) = match &self {
             Self::Write {
                 file, slot, chunk, ..
@@ -55,9 +55,9 @@ impl Work {
         match files.open(file) {
             Ok(open) => {
                 engine.begin(Transfer::new(open, slot_offset(slot), bytes, false, self));
-                Ok(())
+                None
             }
-            Err(error) => Err(self.ended(Err(error))),
+            Err(error) => Some(self.ended(Err(error))),
         }
     }
 
@@ -261,7 +261,7 @@ impl Worker {
     }
 
     fn transfer(&mut self, work: Work) {
-        if let Err(completion) = work.begin(&mut self.files, &mut *self.engine) {
+        if let Some(completion) = work.begin(&mut self.files, &mut *self.engine) {
             self.answer(completion);
         }
     }
