@@ -247,8 +247,8 @@ impl Job {
     ///
     /// # Errors
     /// [`LaunchError::Program`] for a program that cannot be started,
-    /// [`JobError::Argument`] and [`JobError::Config`] for settings outside their
-    /// limits, [`JobError::Control`] when the system refuses something. Nothing is
+    /// [`JobError::Argument`](refrain_job::JobError::Argument) and [`JobError::Config`](refrain_job::JobError::Config) for settings outside their
+    /// limits, [`JobError::Control`](refrain_job::JobError::Control) when the system refuses something. Nothing is
     /// left running.
     pub fn start(spec: JobSpec) -> Result<Self, LaunchError> {
         start::start(spec, false)

@@ -15,7 +15,7 @@
 //! | [`recollect`] | what a later life collects before its program plays again |
 //! | [`happening`] | what is seen of a job |
 //! | [`oracle`] | what must be true of it, always and at its end |
-//! | [`reference`] | the same program with the same choices, without any engine |
+//! | [`mod@reference`] | the same program with the same choices, without any engine |
 //! | [`model`] | the pure cores of the protocol in every order of events, without engines |
 //! | [`explorer`] | all states that a model can reach, breadth first |
 //! | [`planted`] | bugs that oracles must find |

@@ -87,7 +87,7 @@ pub enum Incoming<M> {
     End,
 }
 
-/// See the [module](self).
+/// A connection over a socket, sealed or plain.
 #[derive(Debug)]
 pub struct Connection {
     socket: OwnedFd,

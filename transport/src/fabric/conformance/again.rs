@@ -353,7 +353,7 @@ pub fn check_kept_of_an_earlier_life(h: &mut dyn Harness) -> Outcome {
     Outcome::Holds
 }
 
-/// [`Fabric::connect`]: an incarnation that is connected, or a lower one, is
+/// [`Fabric::connect`](crate::fabric::Fabric::connect): an incarnation that is connected, or a lower one, is
 /// refused, and that changes nothing.
 pub fn check_connected_incarnation_is_refused(h: &mut dyn Harness) -> Outcome {
     if let Some(why) = h.cannot_begin_again() {

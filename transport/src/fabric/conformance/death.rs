@@ -37,7 +37,7 @@ pub fn check_unconnected_is_refused(h: &mut dyn Harness) -> Outcome {
     Outcome::Holds
 }
 
-/// [`Fabric::connect`]: an address that is none of this fabric is refused with
+/// [`Fabric::connect`](crate::fabric::Fabric::connect): an address that is none of this fabric is refused with
 /// [`FabricError::Attach`]; so are the rank itself and another incarnation.
 pub fn check_unusable_address_is_refused(h: &mut dyn Harness) -> Outcome {
     let mut rig = Rig::new(h, 2);
