@@ -12,6 +12,8 @@ const RANKS: u32 = 2;
 /// Steps in which everything has to become stable once nothing goes wrong any
 /// more.
 const PATIENCE: u64 = 40_000;
+/// How often ranks commit a few batches and wait for them, at the end.
+const QUIET_ROUNDS: u32 = 8;
 
 #[derive(Clone, Copy, Debug)]
 pub struct Setup {
@@ -155,6 +157,27 @@ impl Run {
         for rank in &mut self.ranks {
             rank.end_undead();
         }
+        self.settle()?;
+        for _ in 0..QUIET_ROUNDS {
+            self.commit_and_wait()?;
+        }
+        for rank in 0..self.ranks.len() {
+            self.totals.read += self.ranks[rank].check_now(&self.loggers)? as u64;
+        }
+        let until = self.now + PATIENCE;
+        while !self.ranks.iter_mut().all(RankModel::leave) {
+            self.loggers.heal();
+            self.step(false)?;
+            if self.now > until {
+                return Err(format!("nobody can leave: {:?}", self.loggers.reports()));
+            }
+        }
+        self.totals.steps = self.now;
+        Ok(())
+    }
+
+    /// Everything becomes stable.
+    fn settle(&mut self) -> Result<(), String> {
         let until = self.now + PATIENCE;
         let replicas = self.setup.plan.replicas;
         while !(self.ranks.iter()).all(|rank| rank.is_all_stable(replicas)) {
@@ -172,18 +195,19 @@ impl Run {
                 ));
             }
         }
-        for rank in 0..self.ranks.len() {
-            self.totals.read += self.ranks[rank].check_now(&self.loggers)? as u64;
-        }
-        let until = self.now + PATIENCE;
-        while !self.ranks.iter_mut().all(RankModel::leave) {
-            self.loggers.heal();
-            self.step(false)?;
-            if self.now > until {
-                return Err(format!("nobody can leave: {:?}", self.loggers.reports()));
+        Ok(())
+    }
+
+    /// A rank commits a few batches while a logger may be about to sleep, and waits:
+    /// no later commit wakes the logger. EL-1
+    fn commit_and_wait(&mut self) -> Result<(), String> {
+        let rank = self.rng.usize(0..self.ranks.len());
+        for _ in 0..self.rng.u8(1..4) {
+            self.ranks[rank].commit(&mut self.rng);
+            for _ in 0..self.rng.u8(0..12) {
+                self.step(false)?;
             }
         }
-        self.totals.steps = self.now;
-        Ok(())
+        self.settle()
     }
 }
