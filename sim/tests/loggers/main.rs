@@ -61,13 +61,13 @@ fn what_was_acknowledged_is_held_and_given_back() {
     assert!(sum.read > 20 * seeds, "{sum:?}");
 }
 
-/// A life goes on from what only one logger has of the life before, and the two
-/// others agree with each other, on a longer tail of a dead one: they are not shut
-/// out, and welcome it with nothing else.
+/// A life goes on from what a logger does not have, which has a longer tail of a dead
+/// one: the logger is not shut out, and welcomes it with nothing else. That two have
+/// the same tail is what marks exclude: no seed shows it.
 // EL-3, EL-5, FENCE-1
 #[test]
-fn loggers_with_the_same_dead_tail_are_brought_to_the_life_that_goes_on() {
-    for seed in [13, 32, 35, 52, 54] {
+fn a_logger_with_a_dead_tail_is_brought_to_the_life_that_goes_on() {
+    for seed in [32, 234, 592, 693, 1195] {
         let setup = setup(seed);
         assert_eq!((setup.plan.replicas, setup.plan.quorum), (3, 2));
         let totals = run(setup).unwrap_or_else(|breach| panic!("{setup:?}: {breach}"));
