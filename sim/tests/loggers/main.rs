@@ -62,8 +62,8 @@ fn what_was_acknowledged_is_held_and_given_back() {
 }
 
 /// A life goes on from what a logger does not have, which has a longer tail of a dead
-/// one: the logger is not shut out, and welcomes it with nothing else. That two have
-/// the same tail is what marks exclude: no seed shows it.
+/// one: the logger is not shut out, and welcomes it with nothing else. No seed
+/// below 80,000 shows two loggers with the same tail.
 // EL-3, EL-5, FENCE-1
 #[test]
 fn a_logger_with_a_dead_tail_is_brought_to_the_life_that_goes_on() {
