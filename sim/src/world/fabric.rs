@@ -127,12 +127,21 @@ impl Fabric for RankFabric {
         header: &RecordHeader,
         fill: &mut dyn FnMut(&mut [u8]),
     ) -> Result<(), Refusal> {
-        self.act(|end| end.stage(pass, peer, header, fill))
+        // The frame leaves in `staged`: until then the death of the process takes it along.
+        match self.mortal.is_dead() {
+            true => Err(Refusal::Busy),
+            false => self.end.stage(pass, peer, header, fill),
+        }
     }
 
     fn staged(&mut self, peer: Rank, frame: &Frame) {
-        self.end.staged(peer, frame);
-        self.tell_posted(peer);
+        let left = self.act(|end| {
+            end.staged(peer, frame);
+            Ok(())
+        });
+        if left.is_ok() {
+            self.tell_posted(peer);
+        }
     }
 
     fn post_control(&mut self, pass: Pass, peer: Rank, control: Control) -> Result<(), Refusal> {
