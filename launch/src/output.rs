@@ -291,7 +291,7 @@ pub const HELD_BYTES_MAX: usize = 64 << 20;
 /// Whole lines that were read at once.
 #[derive(Debug)]
 struct Waiting {
-    /// So many events have to be stable first.
+    /// The number of events that must be stable first.
     events: u64,
     /// Where they end in their stream.
     end: Position,

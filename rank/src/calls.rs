@@ -71,8 +71,8 @@ pub fn post_matched(
     Handle::receive(engine.now(), id)
 }
 
-/// Begins an internal operation: what issues its steps gets the operation, the program
-/// the handle. When the program is told of its end, its stream is free again. STREAM-2
+/// Begins an internal operation. The operation is for the executor of its steps, the
+/// handle for the program. Its stream is free again when a call returns its end to the program. STREAM-2
 ///
 /// # Errors
 /// As [`Engine::begin_internal`].

@@ -417,7 +417,7 @@ impl Connection {
         }
     }
 
-    /// Reads once what is there. `false`: nothing.
+    /// Reads the available bytes once. `false`: there were none.
     ///
     /// # Errors
     /// The connection is over; what came before can still be taken.

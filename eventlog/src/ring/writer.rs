@@ -5,8 +5,8 @@
 //! finds. That holds even before anything notices that the server is dead: the
 //! next server finds what is stored then. A batch must not be stored and counted
 //! after the last look at its ring. So a server that gives up a ring (one that
-//! starts again, or one that fences this life) sets `CLOSED`, *then* takes out
-//! what is there once more, and only then answers; a client stores, *then* looks
+//! starts again, or one that fences this life) sets `CLOSED`, *then* reads the
+//! ring once more, and only then answers; a client stores, *then* looks
 //! at `CLOSED`. With a full fence between the two steps on both sides, one of
 //! them sees the other: the batch is taken, or this client knows that it may not
 //! be and sends it to the next ring (which takes it twice without harm, GATE-3).
@@ -210,7 +210,7 @@ impl RingWriter {
         self.rung == self.next
     }
 
-    /// Wakes the server, which then takes out what is there.
+    /// Wakes the server, which then reads the batches in the ring.
     pub(crate) fn ring_bell(&mut self) {
         self.rung = self.next;
         if let Some(bell) = &self.bell {

@@ -42,8 +42,8 @@ impl ChannelIndex {
         true
     }
 
-    /// Forgets all chunks that end at or below `horizon` in every stream; `freed` is told the
-    /// file of each.
+    /// Forgets all chunks that end at or below `horizon` in every stream; calls `freed`
+    /// with the file of each.
     pub fn trim(&mut self, horizon: &Frontier, mut freed: impl FnMut(FileNumber)) {
         self.horizon.raise(horizon);
         let horizon = &self.horizon;

@@ -18,8 +18,8 @@ use slab::Slab;
 pub(super) struct Inbox {
     /// Of the program.
     pub matcher: Matcher<RequestId, usize>,
-    /// Of internal operations: what is there no receive or probe of the program
-    /// finds, whatever its pattern. STREAM-4
+    /// Messages and receives of internal operations. No receive or probe of the program
+    /// finds them, whatever its pattern. STREAM-4
     pub internal: Matcher<RequestId, usize>,
     pub messages: Slab<Message>,
     pub landings: Landings,

@@ -274,7 +274,7 @@ impl Items<'_> {
     }
 }
 
-/// So many steps of so many bytes.
+/// `count` steps of `bytes` bytes.
 #[derive(Clone, Copy)]
 struct Walk {
     bytes: isize,

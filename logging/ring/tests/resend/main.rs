@@ -34,7 +34,7 @@ enum Step {
     Lend,
     /// The disk gives the oldest one back; whether it took it.
     TakeBack { on_disk: bool },
-    /// So many more messages of a stream are delivered before a checkpoint.
+    /// A checkpoint covers this number of further messages of a stream.
     Horizon(Stream, u64),
     /// The log gives its memory free.
     Trim,

@@ -19,7 +19,7 @@ enum Fate {
     Panics,
 }
 
-/// Does as it is told for the first transfers, then all well.
+/// Ends the first transfers as the test says, and all later ones without an error.
 #[derive(Debug)]
 struct Failing {
     inner: Inline<Work>,
