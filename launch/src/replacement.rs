@@ -413,7 +413,11 @@ mod introductions_tests {
         fn tell(&mut self, who: usize, of: usize) {
             let life = self.ranks[of].incarnation;
             let before = self.known.insert((who, of), life);
-            assert_ne!(before, Some(life), "the launcher reports {of} to {who} once");
+            assert_ne!(
+                before,
+                Some(life),
+                "the launcher reports {of} to {who} once"
+            );
         }
 
         fn step(&mut self, rank: usize, step: Step) {

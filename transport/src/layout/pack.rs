@@ -274,7 +274,7 @@ impl Items<'_> {
     }
 }
 
-/// `count` steps of `bytes` bytes.
+/// A walk of `count` steps, each of `bytes` bytes.
 #[derive(Clone, Copy)]
 struct Walk {
     bytes: isize,
