@@ -38,6 +38,6 @@ pub use sys::constants;
 pub use endpoint::{Completion, Endpoint, EndpointOptions, PARTS_MAX, PeerAddress};
 pub use error::{Error, Refused};
 pub use hints::{EndpointType, Hints, MR_MODES_HANDLED};
-pub use info::{AddressVectorType, Info, Progress};
+pub use info::Info;
 pub use library::{Library, Version};
 pub use native::{Access, Kind, MemoryId, Part, RemoteMemory, TOKEN_OF_INJECTED};

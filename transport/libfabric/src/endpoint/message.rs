@@ -55,7 +55,7 @@ impl Endpoint {
 
     /// Posts memory for one message, from whichever peer. Its completion brings
     /// `token` back; until then nobody else may use the part. A longer message
-    /// completes with an error ([`Error::is_truncated`]); libfabric 1.17
+    /// completes with an error (`FI_ETRUNC`); libfabric 1.17
     /// `ofi_rxm` also loses the connection by it.
     ///
     /// # Errors

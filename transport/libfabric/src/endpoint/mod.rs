@@ -127,7 +127,7 @@ impl Endpoint {
                 "the offer comes from another library; ask the one that opens",
             ));
         }
-        if info.endpoint_type() != crate::EndpointType::Rdm {
+        if !info.is_rdm() {
             return Err(Error::invalid(
                 "open an endpoint",
                 "the offer is not for a reliable endpoint without connections (FI_EP_RDM)",

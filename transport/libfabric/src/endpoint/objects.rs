@@ -10,7 +10,7 @@ use crate::endpoint::EndpointOptions;
 use crate::sys::attributes::*;
 use crate::sys::inline;
 use crate::sys::objects::*;
-use crate::{AddressVectorType, Error, Info};
+use crate::{Error, Info};
 use core::mem::zeroed;
 use core::ptr::{NonNull, null_mut};
 
@@ -169,11 +169,7 @@ fn open_vector(
 ) -> Result<Opened<fid_av>, Error> {
     // SAFETY: zero is a value of every field.
     let mut attributes: fi_av_attr = unsafe { zeroed() };
-    // Not every provider takes "unspecified".
-    attributes.type_ = match info.av_type() {
-        AddressVectorType::Map => FI_AV_MAP,
-        _ => FI_AV_TABLE,
-    };
+    attributes.type_ = info.av_type();
     attributes.count = options.av_count;
     Opened::by(info, "open the address vector", |vector| {
         // SAFETY: the domain is open, the attributes live during the call.

@@ -55,7 +55,6 @@ pub fn hints(provider: &str) -> Hints {
         provider: Some(provider.to_owned()),
         caps: FI_MSG | FI_RMA,
         node: over_sockets.then(|| "127.0.0.1".to_owned()),
-        source: over_sockets,
         ..Hints::default()
     }
 }
