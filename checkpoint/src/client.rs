@@ -4,9 +4,9 @@
 //! server is gone in the middle of it, it is over with an error; the next one
 //! reaches the server again when it is back.
 
-use crate::buffer::Strip;
 use crate::error::CheckpointError;
 use crate::message::{PROTOCOL, ToClient, ToServer};
+use crate::packing::{Strip, Strips};
 use crate::store::{Checkpoints, Found, JobName, Key, Sink, Source, Stable};
 use refrain_ring::{Incarnation, Rank};
 use refrain_wire::{Connection, Incoming, STRANGER_WAIT, ServerAddress, WireError};
@@ -209,27 +209,20 @@ impl Checkpoints for Client {
             rank: rank.0,
             life: life.map(|life| life.0),
         })?;
-        let found = match talk.hear()? {
+        let whole = match talk.hear()? {
             ToClient::Nothing => return Ok(None),
-            ToClient::Found(found) => *found,
+            ToClient::Found(whole) => *whole,
             _ => return Err(talk.unexpected()),
         };
-        let bytes = found.bytes;
-        let (header, sections, passed_over) = found.read().ok_or_else(|| talk.unexpected())?;
-        if (header.job, header.rank) != (self.job.id, rank) {
+        if (whole.header.job, whole.header.rank) != (self.job.id, rank) {
             return Err(talk.unexpected());
         }
-        Ok(Some(Found {
-            header,
-            bytes,
-            sections,
-            passed_over,
-            source: Box::new(ServerSource {
-                talk,
-                number: header.number,
-                left: bytes,
-            }),
-        }))
+        let source = Box::new(ServerSource {
+            talk,
+            number: whole.header.number,
+            left: whole.bytes,
+        });
+        Ok(Some(Found { whole, source }))
     }
 
     fn remove_all(&self) -> Result<(), CheckpointError> {
@@ -257,7 +250,9 @@ impl Checkpoints for Client {
 #[derive(Debug)]
 struct ServerSink(Talk);
 
-impl Sink for ServerSink {
+impl Strips for ServerSink {
+    type Error = CheckpointError;
+
     fn exchange(
         &mut self,
         _place: u64,
@@ -275,7 +270,9 @@ impl Sink for ServerSink {
         let sent = talk.connection.send_data(&strip.bytes()[..bytes], None);
         sent.map_err(|error| talk.why_over(error))
     }
+}
 
+impl Sink for ServerSink {
     fn commit(mut self: Box<Self>, bytes: u64) -> Result<Stable, CheckpointError> {
         let Self(talk) = &mut *self;
         talk.say(&ToServer::Commit { bytes })?;

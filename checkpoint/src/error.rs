@@ -3,12 +3,13 @@
 use crate::format::Flaw;
 use crate::packing::SectionRefused;
 use refrain_ring::{Incarnation, Rank};
+use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::io;
 use thiserror::Error;
 
 /// A checkpoint that cannot be used.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Damaged {
     /// What it is called, with its folder.
     pub file: String,

@@ -18,7 +18,6 @@
 //!
 //! Knows nothing of: engines, protocols, launchers. What sections hold is bytes.
 
-pub mod buffer;
 pub mod client;
 pub mod disk;
 pub mod error;

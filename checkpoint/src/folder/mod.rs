@@ -14,6 +14,7 @@ mod whole;
 use crate::disk::Disk;
 use crate::error::{CheckpointError, Damaged};
 use crate::format::{Flaw, Header, PAGE_BYTES};
+use crate::message::Whole;
 use crate::store::{Checkpoints, Found, JobName, Key, Sink};
 use files::{Files, all_names};
 use refrain_ring::{Incarnation, Rank};
@@ -113,11 +114,7 @@ impl Folder {
     }
 
     /// Reads all of a checkpoint and says whether it is whole.
-    fn look(
-        &self,
-        rank: Rank,
-        number: u64,
-    ) -> Result<Result<whole::Checked, Damaged>, CheckpointError> {
+    fn look(&self, rank: Rank, number: u64) -> Result<Result<Whole, Damaged>, CheckpointError> {
         let name = names::whole(&self.job, rank, number);
         let opened = self.disk.open_file(&name);
         let checked = opened.and_then(|mut input| check(&mut input));
@@ -171,27 +168,17 @@ impl Folder {
         Ok(())
     }
 
-    fn found(
-        &self,
-        rank: Rank,
-        checked: whole::Checked,
-        passed_over: Vec<Damaged>,
-    ) -> Result<Found, CheckpointError> {
-        let name = names::whole(&self.job, rank, checked.header.number);
+    fn found(&self, rank: Rank, whole: Whole) -> Result<Found, CheckpointError> {
+        let name = names::whole(&self.job, rank, whole.header.number);
         // Its writer may have died between the rename and the sync: it is not
         // given out before it is stable.
         let synced = self.disk.directory.sync();
         let source = synced.and_then(|()| self.disk.open_file(&name));
-        let source = source.map_err(|error| {
-            CheckpointError::of_system(format!("opening {}", self.path(&name)), error)
-        })?;
-        Ok(Found {
-            header: checked.header,
-            bytes: checked.bytes,
-            sections: checked.sections,
-            passed_over,
-            source: Box::new(FileSource::new(source, self.path(&name))),
-        })
+        let name = self.path(&name);
+        let input =
+            source.map_err(|error| CheckpointError::of_system(format!("opening {name}"), error))?;
+        let source = Box::new(FileSource { input, name });
+        Ok(Found { whole, source })
     }
 }
 
@@ -252,7 +239,13 @@ impl Checkpoints for Folder {
         let mut passed_over = Vec::new();
         for number in files.wholes {
             match self.look(rank, number)? {
-                Ok(checked) => return self.found(rank, checked, passed_over).map(Some),
+                Ok(whole) => {
+                    let whole = Whole {
+                        passed_over,
+                        ..whole
+                    };
+                    return self.found(rank, whole).map(Some);
+                }
                 Err(damaged) => {
                     self.damaged().insert((rank, number));
                     passed_over.push(damaged);

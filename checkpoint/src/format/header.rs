@@ -1,7 +1,8 @@
 //! The first page.
 
-use super::{FORMAT_VERSION, Flaw, is_zero, u32_at, u64_at};
+use super::{FORMAT_VERSION, Flaw, IncarnationNumber, RankNumber, is_zero, u32_at, u64_at};
 use refrain_ring::{Incarnation, Rank};
+use serde::{Deserialize, Serialize};
 
 /// Bytes of the page: what direct I/O wants lengths to be multiples of.
 pub const PAGE_BYTES: usize = 4096;
@@ -12,13 +13,15 @@ const MAGIC: [u8; 8] = *b"rfrnckpt";
 const _: () = assert!(size_of::<u64>() * 5 + 24 == HEADER_BYTES && HEADER_BYTES < PAGE_BYTES);
 
 /// Whose checkpoint it is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Header {
     /// The job.
     pub job: u64,
     /// The rank.
+    #[serde(with = "RankNumber")]
     pub rank: Rank,
     /// The life of the rank that wrote it.
+    #[serde(with = "IncarnationNumber")]
     pub incarnation: Incarnation,
     /// Which checkpoint of the rank, from 1; grows from life to life.
     pub number: u64,

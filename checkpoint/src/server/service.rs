@@ -2,10 +2,10 @@
 
 use super::Desk;
 use super::session::{Answer, Session};
-use crate::buffer::Strip;
 use crate::error::CheckpointError;
 use crate::format::STRIP_BYTES;
-use crate::message::{FoundHere, Refusal, ToClient};
+use crate::message::{Refusal, ToClient};
+use crate::packing::empty_strip;
 use crate::store::Found;
 use refrain_wire::{Connection, Door, Incoming, Notices, STRANGER_WAIT, Shutdown, WireError};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -179,7 +179,7 @@ impl Service {
     /// Until one side ends it.
     fn talk(&self, connection: &mut Connection) -> Result<(), WireError> {
         let mut session = Session::new(self.desk.clone());
-        let mut strip = Strip::new();
+        let mut strip = empty_strip();
         // A client says its first word at once.
         let mut until = Some(Instant::now() + STRANGER_WAIT);
         loop {
@@ -246,13 +246,7 @@ fn say(connection: &mut Connection, message: &ToClient) -> Result<(), WireError>
 
 /// Says what was found, and sends it.
 fn send(connection: &mut Connection, mut found: Found) -> Result<(), WireError> {
-    let said = FoundHere::new(
-        &found.header,
-        found.bytes,
-        &found.sections,
-        found.passed_over,
-    );
-    say(connection, &ToClient::Found(Box::new(said)))?;
+    say(connection, &ToClient::Found(Box::new(found.whole)))?;
     let mut strip = vec![0; STRIP_BYTES];
     loop {
         match found.source.next_strip(&mut strip) {

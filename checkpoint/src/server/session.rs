@@ -5,10 +5,10 @@
 //! whole, and what it was said to be.
 
 use super::Desk;
-use crate::buffer::Strip;
 use crate::folder::Folder;
 use crate::format::{Flaw, STRIP_BYTES};
 use crate::message::{Refusal, ToClient, ToServer};
+use crate::packing::Strip;
 use crate::store::{Checkpoints, Found, JobName, Key, Sink};
 use crate::unpacking::{Next, Unpacking};
 use refrain_ring::{Incarnation, Rank};

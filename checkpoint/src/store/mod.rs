@@ -6,12 +6,13 @@ mod writing;
 pub use reading::{Reading, Section};
 pub use writing::Writing;
 
-use crate::buffer::Strip;
 use crate::client::Client;
 use crate::disk::Disk;
-use crate::error::{CheckpointError, Damaged};
+use crate::error::CheckpointError;
 use crate::folder::Folder;
-use crate::format::{Header, SectionInfo};
+use crate::format::Header;
+use crate::message::Whole;
+use crate::packing::Strips;
 use crate::place::Place;
 use core::fmt;
 use refrain_ring::{Incarnation, Rank};
@@ -70,19 +71,7 @@ pub struct Stable {
 
 /// Takes the strips of a checkpoint. Dropped before it is committed: nothing of
 /// it stays, or nothing that counts.
-pub trait Sink: Send {
-    /// Takes the first `bytes` bytes of a strip, and puts another one there
-    /// instead. Strips come in order, all but the last whole.
-    ///
-    /// # Errors
-    /// The checkpoint cannot be written then.
-    fn exchange(
-        &mut self,
-        place: u64,
-        strip: &mut Strip,
-        bytes: usize,
-    ) -> Result<(), CheckpointError>;
-
+pub trait Sink: Strips<Error = CheckpointError> + Send {
     /// Makes it stable, all `bytes` bytes of it, and removes those that are not
     /// needed any more.
     ///
@@ -92,7 +81,7 @@ pub trait Sink: Send {
 }
 
 /// Gives the strips of a checkpoint, in order.
-pub trait Source: Send {
+pub trait Source: fmt::Debug + Send {
     /// Reads the next strip: whole, or what is left; 0 behind the end.
     ///
     /// # Errors
@@ -103,27 +92,13 @@ pub trait Source: Send {
     fn name(&self) -> String;
 }
 
-/// A whole checkpoint that was found.
+/// A whole checkpoint that was found, and its bytes.
+#[derive(Debug)]
 pub struct Found {
-    /// As it says of itself.
-    pub header: Header,
-    /// Its length.
-    pub bytes: u64,
-    /// What it holds.
-    pub sections: Vec<SectionInfo>,
-    /// Newer ones that cannot be used.
-    pub passed_over: Vec<Damaged>,
+    /// What it is.
+    pub whole: Whole,
     /// Its bytes.
     pub source: Box<dyn Source>,
-}
-
-impl fmt::Debug for Found {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Found")
-            .field("header", &self.header)
-            .field("bytes", &self.bytes)
-            .finish_non_exhaustive()
-    }
 }
 
 /// Where checkpoints of a job are kept. Contract, the same for a folder and a

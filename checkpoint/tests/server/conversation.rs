@@ -2,10 +2,9 @@
 
 use crate::content::job;
 use refrain_checkpoint::SectionKind;
-use refrain_checkpoint::buffer::Strip;
 use refrain_checkpoint::format::{Header, PAGE_BYTES, STRIP_BYTES};
 use refrain_checkpoint::message::{Refusal, ToClient, ToServer};
-use refrain_checkpoint::packing::{Packing, Strips};
+use refrain_checkpoint::packing::{Packing, Strip, Strips, empty_strip};
 use refrain_checkpoint::server::Desk;
 use refrain_checkpoint::server::session::{Answer, Session};
 use refrain_ring::{Incarnation, Rank};
@@ -35,7 +34,7 @@ fn image(number: u64, bytes: usize) -> Vec<u8> {
         salt: 7,
     };
     let mut memory = Memory::default();
-    let mut packing = Packing::new(header, Strip::new());
+    let mut packing = Packing::new(header, empty_strip());
     let begun = packing.section(SectionKind::Memory, 0, &mut memory);
     begun.unwrap().unwrap();
     packing.write(&vec![9; bytes], &mut memory).unwrap();
@@ -65,7 +64,7 @@ impl Talk {
     }
 
     fn send(&mut self, bytes: &[u8]) -> Option<ToClient> {
-        let mut strip = Strip::new();
+        let mut strip = empty_strip();
         strip.bytes_mut()[..bytes.len()].copy_from_slice(bytes);
         match self.session.strip(&mut strip, bytes.len()) {
             Answer::Nothing => None,
