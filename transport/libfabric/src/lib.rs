@@ -40,4 +40,4 @@ pub use error::{Error, Refused};
 pub use hints::{EndpointType, Hints, MR_MODES_HANDLED};
 pub use info::Info;
 pub use library::{Library, Version};
-pub use native::{Access, Kind, MemoryId, Part, RemoteMemory, TOKEN_OF_INJECTED};
+pub use native::{Access, Kind, MemoryId, MessageEndpoint, Part, RemoteMemory, TOKEN_OF_INJECTED};

@@ -37,5 +37,5 @@ pub use library::Library;
 pub use memory_lock::MemoryLock;
 pub use port::{LinkLayer, Port, PortState};
 pub use refrain_libfabric::native::{
-    Access, Kind, MemoryId, Part, RemoteMemory, TOKEN_OF_INJECTED,
+    Access, Kind, MemoryId, MessageEndpoint, Part, RemoteMemory, TOKEN_OF_INJECTED,
 };

@@ -14,6 +14,7 @@ pub use completion::Completion;
 pub use message::PARTS_MAX;
 pub use peers::PeerAddress;
 
+use crate::native::MessageEndpoint;
 use crate::{Error, Info, Kind, Library, Refused};
 use neighbours::Remains;
 use objects::Objects;
@@ -156,37 +157,6 @@ impl Endpoint {
     /// Operations in flight, posted receives included.
     pub fn operations_in_flight(&self) -> usize {
         self.operations.in_flight()
-    }
-
-    /// Closes everything, children first. Operations in flight are given up,
-    /// their completions lost. Later calls find the endpoint closed; closing
-    /// again does nothing.
-    ///
-    /// The provider `verbs` of libfabric 1.x may crash there: its endpoints are left
-    /// to the end of the process, with the memory that they may use.
-    ///
-    /// After it the provider of this process touches no memory that is used for
-    /// anything else. A peer
-    /// that was asked for data of a read by the `shm` provider may still put it
-    /// where the read wanted it: let reads complete first.
-    ///
-    /// # Errors
-    /// The first that a provider has. What could not be closed is leaked, with
-    /// all memory that operations in flight might still use.
-    pub fn close(&mut self) -> Result<(), Error> {
-        let Some(objects) = self.objects.take() else {
-            return Ok(());
-        };
-        if self.limits.stays_open {
-            self.leave_open(objects);
-            return Ok(());
-        }
-        let result = self.close_objects(objects);
-        if result.is_err() {
-            core::mem::forget(core::mem::take(&mut self.registrations));
-        }
-        self.registrations.clear();
-        result
     }
 
     /// Leaves the objects, and all memory that they may use, to the end of the process.

@@ -17,6 +17,6 @@ mod symbols;
 
 pub use endpoint::{CompletionOf, EndpointError, MessageEndpoint, Removal};
 pub use load_error::{LoadError, Obstacle};
-pub use memory::{Access, MemoryId, Part, RemoteMemory, check_registered};
+pub use memory::{Access, MemoryId, Part, RemoteMemory};
 pub use operation::{Completion, Kind, Refused, TOKEN_OF_INJECTED};
 pub use symbols::{Native, Symbols, text};

@@ -7,7 +7,7 @@ use super::failure::told;
 use super::pair::State;
 use super::send_queue::Role;
 use super::work_request::{PairId, WorkRequest};
-use super::{Endpoint, Open, PeerAddress, closed};
+use super::{Open, PeerAddress};
 use crate::sys::constants::*;
 use crate::sys::inline;
 use crate::sys::types::ibv_wc;
@@ -26,19 +26,6 @@ const POLLS_PER_LOOK_EXPECTING: u32 = 8;
 
 /// An operation is over.
 pub type Completion = refrain_libfabric::native::Completion<PeerAddress, Error>;
-
-impl Endpoint {
-    /// Appends what has completed to `out`. Makes and mends connections, too: call
-    /// it often, and whenever an operation was refused.
-    ///
-    /// # Errors
-    /// The device failed: the endpoint is of no use any more.
-    #[inline]
-    pub fn poll(&mut self, out: &mut Vec<Completion>) -> Result<(), Error> {
-        let open = self.open.as_mut().ok_or_else(closed)?;
-        open.poll(out)
-    }
-}
 
 impl Open {
     #[inline]

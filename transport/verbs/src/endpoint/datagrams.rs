@@ -60,8 +60,7 @@ impl Datagrams {
         let bytes = 2 * each * BUFFER_BYTES;
         let buffers = Region::pages(bytes);
         let library = device.library();
-        let access = Access::LOCAL;
-        let memory = Registration::new(library, &device.domain, &buffers, 0, bytes, access)?;
+        let memory = Registration::new(library, &device.domain, &buffers, Access::LOCAL)?;
         let capacity = ibv_qp_cap {
             max_send_wr: each as u32,
             max_recv_wr: each as u32,

@@ -5,7 +5,7 @@
 use super::posting::{Request, empty_piece};
 use super::registration::out_of_bounds;
 use super::send_queue::Role;
-use super::{Endpoint, Open, PeerAddress, closed};
+use super::{Open, PeerAddress};
 use crate::sys::constants::{IBV_SEND_INLINE, IBV_WR_SEND};
 use crate::sys::types::ibv_sge;
 use crate::{Error, Kind, Part, Refused};
@@ -20,66 +20,46 @@ pub(super) struct Gathered {
     pub(super) bytes: usize,
 }
 
-impl Endpoint {
-    /// Sends a message that is made of `parts`, in this order. Its completion
-    /// brings `token` back; until then nobody may write the parts. It says that the
-    /// peer's device has the message, not that the peer has seen it.
-    ///
-    /// # Errors
-    /// See [`Refused`]; also a part that is not within registered memory, more
-    /// parts or bytes than can be had, a peer that was removed.
+impl Open {
     #[inline]
-    pub fn send(&mut self, to: PeerAddress, parts: &[Part], token: u64) -> Result<(), Refused> {
-        let open = self.open.as_mut().ok_or_else(closed)?;
-        let gathered = open.gather(parts, open.message_bytes)?;
-        open.send_message(to, gathered, Role::Told(Kind::Send), token, 0)
+    pub(super) fn send(
+        &mut self,
+        to: PeerAddress,
+        parts: &[Part],
+        token: u64,
+    ) -> Result<(), Refused> {
+        let gathered = self.gather(parts, self.message_bytes)?;
+        self.send_message(to, gathered, Role::Told(Kind::Send), token, 0)
     }
 
-    /// Sends a short message that goes into the request itself: the parts are
-    /// free when this returns, and no completion comes. Failing later, it is
-    /// reported with [`crate::TOKEN_OF_INJECTED`].
-    ///
-    /// # Errors
-    /// As of [`Endpoint::send`]; also more bytes than [`Endpoint::inject_bytes`].
     #[inline]
-    pub fn inject(&mut self, to: PeerAddress, parts: &[Part]) -> Result<(), Refused> {
-        let open = self.open.as_mut().ok_or_else(closed)?;
-        let gathered = open.gather(parts, open.inline_bytes as usize)?;
+    pub(super) fn inject(&mut self, to: PeerAddress, parts: &[Part]) -> Result<(), Refused> {
+        let gathered = self.gather(parts, self.inline_bytes as usize)?;
         let flag = match gathered.bytes {
             0 => 0,
             _ => IBV_SEND_INLINE,
         };
         let token = crate::TOKEN_OF_INJECTED;
-        open.send_message(to, gathered, Role::Untold, token, flag)
+        self.send_message(to, gathered, Role::Untold, token, flag)
     }
 
-    /// Posts memory for one message, from whichever peer. Its completion brings
-    /// `token` back; until then nobody else may use the part. A longer message
-    /// completes with an error, and its connection is made anew.
-    ///
-    /// Receives are handed to the device some together; where it has only few, by the
-    /// next [`Endpoint::poll`] at the latest.
-    ///
-    /// # Errors
-    /// See [`Refused`]; also a part that is not within registered memory.
+    /// Receives are handed to the device in chains; where it has only few, by the next
+    /// poll at the latest.
     #[inline]
-    pub fn receive(&mut self, part: Part, token: u64) -> Result<(), Refused> {
-        let open = self.open.as_mut().ok_or_else(closed)?;
-        let (addr, lkey) = open.registrations.locate(&part).ok_or_else(out_of_bounds)?;
+    pub(super) fn receive(&mut self, part: Part, token: u64) -> Result<(), Refused> {
+        let (addr, lkey) = self.registrations.locate(&part).ok_or_else(out_of_bounds)?;
         let length =
             u32::try_from(part.bytes).map_err(|_| too_long(part.bytes, u32::MAX as usize))?;
         let piece = ibv_sge { addr, length, lkey };
-        if !open.receives.begin(piece, token) {
+        if !self.receives.begin(piece, token) {
             return Err(Refused::Full);
         }
-        if open.receives.has_chain() {
-            open.receives.post(&open.device, &mut open.counters)?;
+        if self.receives.has_chain() {
+            self.receives.post(&self.device, &mut self.counters)?;
         }
         Ok(())
     }
-}
 
-impl Open {
     #[inline]
     fn gather(&self, parts: &[Part], bytes_max: usize) -> Result<Gathered, Refused> {
         let mut gathered = Gathered {

@@ -41,7 +41,7 @@ pub use message::PARTS_MAX;
 pub use options::{EndpointOptions, Retry};
 pub use peers::PeerAddress;
 
-use crate::{Chosen, Error, Library};
+use crate::{Chosen, Error, Library, MessageEndpoint};
 use open::Open;
 
 /// A reliable endpoint for messages, and for reading and writing the memory of
@@ -55,7 +55,7 @@ use open::Open;
 /// with an error, messages that arrived and were not polled yet may be lost.
 ///
 /// Nothing but the device is needed for peers to read and write memory of this
-/// endpoint; greetings need [`Endpoint::poll`].
+/// endpoint; greetings need [`MessageEndpoint::poll`].
 ///
 /// It can move to another thread, but not be shared between threads.
 pub struct Endpoint {
@@ -87,11 +87,6 @@ impl Endpoint {
         })
     }
 
-    /// Bytes of the longest message that can be injected.
-    pub fn inject_bytes(&self) -> usize {
-        self.inject_bytes
-    }
-
     /// Bytes of the longest message, read or write.
     pub fn message_bytes_max(&self) -> usize {
         self.message_bytes
@@ -115,35 +110,9 @@ impl Endpoint {
             .map_or(&self.counters, |open| &open.counters)
     }
 
-    /// Whether the devices of the peers have everything that was sent, as far as
-    /// those are connected. Asked for, the device says so by and by: poll, and ask
-    /// again.
-    pub fn has_sent_all(&mut self) -> bool {
-        self.open.as_mut().is_none_or(|open| open.has_sent_all())
-    }
-
-    /// Whether messages can be sent to a peer at this moment.
-    pub fn is_connected(&self, peer: PeerAddress) -> bool {
-        let open = self.open.as_ref();
-        let peer = open.and_then(|open| open.peers.get(peer));
-        peer.is_some_and(|peer| peer.is_established)
-    }
-
-    /// Closes everything, children first. Operations in flight are given up,
-    /// their completions lost; the device touches no memory any more. Later calls
-    /// find the endpoint closed; closing again does nothing.
-    ///
-    /// Waits some milliseconds for the device.
-    ///
-    /// # Errors
-    /// The first that the device has. What could not be closed is leaked, with
-    /// all memory that operations in flight might still use.
-    pub fn close(&mut self) -> Result<(), Error> {
-        let Some(open) = self.open.take() else {
-            return Ok(());
-        };
-        self.counters = open.counters;
-        open.close()
+    #[inline]
+    fn open_mut(&mut self) -> Result<&mut Open, Error> {
+        self.open.as_deref_mut().ok_or_else(closed)
     }
 }
 

@@ -3,13 +3,14 @@
 #![allow(unsafe_code, reason = "registers memory with the device")]
 
 use super::objects::Owned;
-use super::{Endpoint, closed};
+use super::{Endpoint, Open};
 use crate::sys::constants::*;
 use crate::sys::types::{ibv_mr, ibv_pd};
 use crate::{Access, Error, Library, MemoryId, Part, Refused, RemoteMemory};
 use core::ffi::c_int;
-use refrain_libfabric::native::check_registered;
 use refrain_ring::Region;
+
+const ATTEMPTED: &str = "register memory";
 
 /// Registered memory; the device forgets it before it may be unmapped.
 pub(super) struct Registration {
@@ -27,20 +28,15 @@ unsafe impl Send for Registration {}
 
 impl Registration {
     /// # Errors
-    /// Out of bounds, or the device's.
+    /// The device's.
     pub(super) fn new(
         library: &Library,
         domain: &Owned<ibv_pd>,
         region: &Region,
-        offset: usize,
-        bytes: usize,
         access: Access,
     ) -> Result<Self, Error> {
-        const ATTEMPTED: &str = "register memory";
-        check_registered(offset, bytes, region.bytes())
-            .map_err(|words| Error::invalid(ATTEMPTED, words))?;
         let functions = library.functions();
-        let base = region.at(offset);
+        let (base, bytes) = (region.at(0), region.bytes());
         let access = flags(access) as c_int;
         // SAFETY: the domain is open and is destroyed later; the memory is mapped
         // as long as the clone of the region below.
@@ -132,6 +128,19 @@ impl Registrations {
         fits.then_some(registration.local_key)
     }
 
+    /// Of memory that was given up, a key that does not exist.
+    ///
+    /// # Panics
+    /// The memory was registered with another endpoint.
+    pub(super) fn remote_key(&self, memory: MemoryId) -> RemoteMemory {
+        let slot = self.0.get(memory.index());
+        let registration = slot.expect("memory of this endpoint").as_ref();
+        registration.map_or_else(RemoteMemory::default, |registration| RemoteMemory {
+            key: u64::from(registration.remote_key),
+            base: registration.address(0),
+        })
+    }
+
     /// Closes all, and says what went wrong first.
     pub(super) fn close(self) -> Result<(), Error> {
         let mut result = Ok(());
@@ -142,40 +151,27 @@ impl Registrations {
     }
 }
 
-impl Endpoint {
-    /// Registers `bytes` bytes of `region` from `offset` on. The region's
-    /// memory stays mapped until it is given up or the endpoint is closed.
+impl Open {
+    /// Registers memory, which stays mapped until it is given up or the endpoint is
+    /// closed.
     ///
-    /// What operations and peers do with the memory follows the discipline of
-    /// [`Region`]: the caller sees to it that nobody writes bytes that are
-    /// being sent or read, nor reads those that may be received into or written.
+    /// Operations and peers follow the discipline of [`Region`]: bytes that are sent or
+    /// read are not written meanwhile, and bytes that may be received into or written are
+    /// not read.
     ///
     /// # Errors
-    /// Out of bounds, or the device's: often that less memory may be locked
-    /// than is needed (`ulimit -l`).
-    pub fn register(
-        &mut self,
-        region: &Region,
-        offset: usize,
-        bytes: usize,
-        access: Access,
-    ) -> Result<MemoryId, Error> {
-        let open = self.open.as_mut().ok_or_else(closed)?;
-        let memory = MemoryId::of_index(open.registrations.0.len())
-            .map_err(|words| Error::invalid("register memory", words))?;
-        let device = &open.device;
-        let registration = Registration::new(
-            device.library(),
-            &device.domain,
-            region,
-            offset,
-            bytes,
-            access,
-        )?;
-        open.registrations.0.push(Some(registration));
+    /// The device's: often that less memory may be locked than is needed (`ulimit -l`).
+    pub(super) fn register(&mut self, region: &Region, access: Access) -> Result<MemoryId, Error> {
+        let memory = MemoryId::of_registration(self.registrations.0.len(), region.bytes())
+            .map_err(|words| Error::invalid(ATTEMPTED, words))?;
+        let device = &self.device;
+        let registration = Registration::new(device.library(), &device.domain, region, access)?;
+        self.registrations.0.push(Some(registration));
         Ok(memory)
     }
+}
 
+impl Endpoint {
     /// Gives up registered memory. When this returns, peers read and write it no
     /// more: the device waits for what it has begun. Operations of this endpoint
     /// that still use it fail, and with them their connections. Giving up again
@@ -184,36 +180,14 @@ impl Endpoint {
     /// # Errors
     /// The device's; the memory then stays mapped for ever.
     pub fn deregister(&mut self, memory: MemoryId) -> Result<(), Error> {
-        let open = self.open.as_mut().ok_or_else(closed)?;
-        let slot = open
-            .registrations
-            .0
-            .get_mut(memory.index())
-            .ok_or_else(|| {
-                Error::invalid(
-                    "give up registered memory",
-                    "it was registered with another endpoint",
-                )
-            })?;
+        let registrations = &mut self.open_mut()?.registrations.0;
+        let slot = registrations.get_mut(memory.index()).ok_or_else(|| {
+            Error::invalid(
+                "give up registered memory",
+                "it was registered with another endpoint",
+            )
+        })?;
         slot.take().map_or(Ok(()), Registration::close)
-    }
-
-    /// What peers need to read or write registered memory; of memory that was
-    /// given up, a key that none has.
-    ///
-    /// # Panics
-    /// The memory was registered with another endpoint.
-    pub fn remote_key(&self, memory: MemoryId) -> RemoteMemory {
-        let registration = self.open.as_ref().and_then(|open| {
-            let slot = open.registrations.0.get(memory.index());
-            slot.expect("memory of this endpoint").as_ref()
-        });
-        registration.map_or(RemoteMemory { key: 0, base: 0 }, |registration| {
-            RemoteMemory {
-                key: u64::from(registration.remote_key),
-                base: registration.address(0),
-            }
-        })
     }
 }
 

@@ -7,52 +7,37 @@ use super::message::too_long;
 use super::posting::Request;
 use super::registration::{Registration, out_of_bounds};
 use super::send_queue::Role;
-use super::{Endpoint, Open, PeerAddress, closed};
+use super::{Open, PeerAddress};
 use crate::sys::constants::{IBV_WR_RDMA_READ, IBV_WR_RDMA_WRITE};
 use crate::sys::types::ibv_sge;
-use crate::{Access, Error, Kind, MemoryId, Part, Refused};
+use crate::{Access, Error, Kind, MemoryId, Part, Refused, RemoteMemory};
 use core::ptr::NonNull;
 use refrain_ring::Region;
 
 /// So much of what was written is read back.
 const READ_BACK_BYTES: usize = 8;
 
-impl Endpoint {
-    /// Reads `bytes` bytes of a peer's memory into `to`, which lies in the
-    /// registered memory `local`. `remote_address` is the peer's
-    /// [`crate::RemoteMemory::base`] plus an offset. The completion brings `token`
-    /// back.
-    ///
-    /// # Errors
-    /// See [`Refused`]; also memory that is not within `local`.
-    ///
+impl Open {
     /// # Safety
-    /// `to .. to + bytes` is not touched by anybody until the completion with the
-    /// token was returned, or the peer was removed, or the endpoint closed.
-    #[expect(
-        clippy::too_many_arguments,
-        reason = "the two sides of a transfer, as in fi_read(3)"
-    )]
+    /// `to .. to + bytes` is not touched until the completion with the token was
+    /// returned, the peer was removed, or the endpoint closed.
     #[inline]
-    pub unsafe fn read(
+    pub(super) unsafe fn read(
         &mut self,
         from: PeerAddress,
-        to: NonNull<u8>,
+        (to, local): (NonNull<u8>, MemoryId),
         bytes: usize,
-        local: MemoryId,
-        remote_address: u64,
-        key: u64,
+        remote: RemoteMemory,
         token: u64,
     ) -> Result<(), Refused> {
-        let open = self.open.as_mut().ok_or_else(closed)?;
         let addr = to.as_ptr().addr() as u64;
-        let lkey = open
+        let lkey = self
             .registrations
             .key_of(local, addr, bytes)
             .ok_or_else(out_of_bounds)?;
-        let length = open.length(bytes)?;
-        let key = remote_key(key)?;
-        let id = open.ready_pair(from, 1)?;
+        let length = self.length(bytes)?;
+        let key = remote_key(remote.key)?;
+        let id = self.ready_pair(from, 1)?;
         let mut piece = ibv_sge { addr, length, lkey };
         let mut request = Request {
             role: Role::Told(Kind::Read),
@@ -63,44 +48,31 @@ impl Endpoint {
             flags: 0,
             pieces: &raw mut piece,
             count: usize::from(length > 0),
-            remote_address,
+            remote_address: remote.base,
             key,
         };
         // SAFETY: the memory is registered, and the caller's promise.
-        unsafe { open.post(id, core::slice::from_mut(&mut request), Kind::Read) }
+        unsafe { self.post(id, core::slice::from_mut(&mut request), Kind::Read) }
     }
 
-    /// Writes a part of registered memory into a peer's memory.
-    /// `remote_address` is the peer's [`crate::RemoteMemory::base`] plus an
-    /// offset. The completion brings `token` back; until then nobody may write
-    /// the part. With `placed` it comes when the bytes lie in the peer's memory
-    /// (EL-1): a read of the last of them goes behind the write. Without, it comes
-    /// when the part is free.
-    ///
-    /// # Errors
-    /// See [`Refused`]; also a part that is not within registered memory.
+    /// Two requests: a write, and a read of the last bytes behind it.
     #[inline]
-    pub fn write(
+    pub(super) fn write(
         &mut self,
         to: PeerAddress,
         part: Part,
-        remote_address: u64,
-        key: u64,
-        placed: bool,
+        remote: RemoteMemory,
         token: u64,
     ) -> Result<(), Refused> {
-        let open = self.open.as_mut().ok_or_else(closed)?;
-        let (addr, lkey) = open.registrations.locate(&part).ok_or_else(out_of_bounds)?;
-        let length = open.length(part.bytes)?;
-        let key = remote_key(key)?;
-        let id = open.ready_pair(to, 1 + usize::from(placed))?;
+        let (addr, lkey) = self.registrations.locate(&part).ok_or_else(out_of_bounds)?;
+        let length = self.length(part.bytes)?;
+        let key = remote_key(remote.key)?;
+        let id = self.ready_pair(to, 2)?;
         let mut piece = ibv_sge { addr, length, lkey };
-        let mut read_back = open.read_back.piece(part.bytes);
+        let mut read_back = self.read_back.piece(part.bytes);
+        let last = u64::from(length) - u64::from(read_back.length);
         let write = Request {
-            role: match placed {
-                true => Role::Half,
-                false => Role::Told(Kind::Write),
-            },
+            role: Role::Half,
             token,
             bytes: length,
             must_signal: false,
@@ -108,31 +80,22 @@ impl Endpoint {
             flags: 0,
             pieces: &raw mut piece,
             count: usize::from(length > 0),
-            remote_address,
+            remote_address: remote.base,
             key,
         };
         let read = Request {
             role: Role::Told(Kind::Write),
-            token,
-            bytes: length,
             must_signal: true,
             opcode: IBV_WR_RDMA_READ,
-            flags: 0,
             pieces: &raw mut read_back,
-            count: usize::from(length > 0),
-            remote_address: remote_address
-                .wrapping_add(u64::from(length) - u64::from(read_back.length)),
-            key,
+            remote_address: remote.base.wrapping_add(last),
+            ..write
         };
-        let mut requests = [write, read];
-        let count = 1 + usize::from(placed);
         // SAFETY: the part is of registered memory that the caller leaves alone;
-        // what is read back goes where nobody looks.
-        unsafe { open.post(id, &mut requests[..count], Kind::Write) }
+        // what is read back goes to memory that is not used otherwise.
+        unsafe { self.post(id, &mut [write, read], Kind::Write) }
     }
-}
 
-impl Open {
     #[inline]
     fn length(&self, bytes: usize) -> Result<u32, Refused> {
         match u32::try_from(bytes) {
@@ -166,8 +129,7 @@ impl ReadBack {
         let region = Region::pages(READ_BACK_BYTES);
         let library = device.library();
         let access = Access::LOCAL;
-        let memory =
-            Registration::new(library, &device.domain, &region, 0, READ_BACK_BYTES, access)?;
+        let memory = Registration::new(library, &device.domain, &region, access)?;
         Ok(Self { memory })
     }
 

@@ -2,9 +2,9 @@
 
 #![allow(unsafe_code, reason = "makes descriptors of the system")]
 
+use super::Open;
 use super::device::Device;
 use super::objects::{check, last_errno};
-use super::{Endpoint, Open};
 use crate::Error;
 use crate::sys::inline;
 use core::ffi::c_int;
@@ -71,6 +71,11 @@ impl Waiting {
         })
     }
 
+    /// Readable when there is something to do.
+    pub(super) fn descriptor(&self) -> BorrowedFd<'_> {
+        self.all.as_fd()
+    }
+
     /// Whether there is a completion event, and whether events of the device.
     fn woken_by(&self) -> (bool, bool) {
         // SAFETY: zero is a value of every field.
@@ -103,32 +108,9 @@ impl Waiting {
     }
 }
 
-impl Endpoint {
-    /// The file descriptor to wait on until it is readable. It may only be waited
-    /// on after [`Endpoint::may_sleep`] said so.
-    pub fn wait_fd(&self) -> Option<BorrowedFd<'_>> {
-        Some(self.open.as_ref()?.waiting.all.as_fd())
-    }
-
-    /// Whether nothing is left to do, so that waiting on the file descriptor
-    /// misses nothing: the device is asked to wake us. Else: poll first.
-    pub fn may_sleep(&mut self) -> bool {
-        let Some(open) = self.open.as_mut() else {
-            return false;
-        };
-        match open.may_sleep() {
-            Ok(may) => may,
-            Err(error) => {
-                // The next poll says so.
-                open.progress.fatal = Some(error);
-                false
-            }
-        }
-    }
-}
-
 impl Open {
-    fn may_sleep(&mut self) -> Result<bool, Error> {
+    /// Whether nothing is left to do: the device is asked to wake this process then.
+    pub(super) fn may_sleep(&mut self) -> Result<bool, Error> {
         self.receives.post(&self.device, &mut self.counters)?;
         let (by_completion, by_event) = self.waiting.woken_by();
         if by_event {
