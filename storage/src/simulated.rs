@@ -72,7 +72,7 @@ impl From<Failure> for io::Error {
 }
 
 /// Chance that can be repeated (SplitMix64).
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Dice(u64);
 
 impl Dice {
@@ -127,6 +127,7 @@ type Gate = Box<dyn FnMut() -> bool + Send>;
 /// Called with the bytes of each transfer that has succeeded.
 type Witness = Box<dyn FnMut(&[u8]) + Send>;
 
+#[derive(Default)]
 struct State {
     dice: Dice,
     files: Vec<Node>,
@@ -151,22 +152,9 @@ impl State {
     fn new(seed: u64) -> Self {
         Self {
             dice: Dice::new(seed),
-            files: Vec::new(),
-            names: Names::new(),
-            synced_names: Names::new(),
-            unsynced: Vec::new(),
-            under_way: Vec::new(),
-            next_number: 0,
-            faults: Vec::new(),
             room_bytes: u64::MAX,
             late_percent: 30,
-            is_stalled: false,
-            read_bytes: 0,
-            steps: 0,
-            stop_at: None,
-            gate: None,
-            has_stopped: false,
-            witness: None,
+            ..Self::default()
         }
     }
 

@@ -2,6 +2,7 @@
 
 #![allow(unsafe_code, reason = "opens and closes the library's objects")]
 
+use crate::objects::last_errno;
 use crate::obstacle::SOFT_ROCE;
 use crate::sys::types::{ibv_context, ibv_device};
 use crate::{Error, Library};
@@ -137,11 +138,6 @@ fn file(device: NonNull<ibv_device>) -> PathBuf {
     // SAFETY: a device of a list that is still there; its names end in NUL.
     let name = unsafe { text((*device.as_ptr()).dev_name.as_ptr()) };
     Path::new("/dev/infiniband").join(name)
-}
-
-/// The error number of the call before, which the library leaves in `errno`.
-fn last_errno() -> i32 {
-    std::io::Error::last_os_error().raw_os_error().unwrap_or(0)
 }
 
 fn no_list(errno: i32) -> Error {

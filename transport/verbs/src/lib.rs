@@ -19,6 +19,7 @@ mod inline_size;
 mod library;
 mod memory_lock;
 mod namespace;
+mod objects;
 mod obstacle;
 mod port;
 mod query;

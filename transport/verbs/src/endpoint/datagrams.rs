@@ -3,12 +3,12 @@
 #![allow(unsafe_code, reason = "hands buffers for datagrams to the device")]
 
 use super::device::Device;
-use super::objects::Owned;
 use super::pair::{Making, modify};
 use super::port::LocalPort;
 use super::registration::Registration;
 use super::work_request::WorkRequest;
 use crate::greeting::{Contact, GREETING_BYTES, Greeting};
+use crate::objects::Owned;
 use crate::sys::constants::*;
 use crate::sys::inline;
 use crate::sys::types::*;

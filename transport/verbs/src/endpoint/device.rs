@@ -2,9 +2,9 @@
 
 #![allow(unsafe_code, reason = "opens objects of the library")]
 
-use super::objects::{Owned, check, last_errno};
 use super::sizes::Sizes;
 use crate::context::Context;
+use crate::objects::{Owned, check, last_errno};
 use crate::sys::types::*;
 use crate::{Chosen, Error, Library};
 use core::ffi::c_int;

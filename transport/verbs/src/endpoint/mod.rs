@@ -16,7 +16,6 @@ mod drains;
 mod events;
 mod failure;
 mod message;
-mod objects;
 mod open;
 mod options;
 mod pair;

@@ -3,13 +3,13 @@
 #![allow(unsafe_code, reason = "makes and moves queue pairs of the device")]
 
 use super::device::Device;
-use super::objects::{Owned, check};
 use super::port::LocalPort;
 use super::send_queue::{MARKERS_MAX, SendQueue};
 use super::sizes::Sizes;
 use super::work_request::PairId;
 use super::{PARTS_MAX, PeerAddress, Retry, random};
 use crate::greeting::{Contact, Offer};
+use crate::objects::{Owned, check};
 use crate::sys::constants::*;
 use crate::sys::types::*;
 use crate::{Error, Library};

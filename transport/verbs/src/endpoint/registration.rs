@@ -2,8 +2,8 @@
 
 #![allow(unsafe_code, reason = "registers memory with the device")]
 
-use super::objects::Owned;
 use super::{Endpoint, Open};
+use crate::objects::Owned;
 use crate::sys::constants::*;
 use crate::sys::types::{ibv_mr, ibv_pd};
 use crate::{Access, Error, Library, MemoryId, Part, Refused, RemoteMemory};

@@ -4,8 +4,8 @@
 
 use super::Open;
 use super::device::Device;
-use super::objects::{check, last_errno};
 use crate::Error;
+use crate::objects::{check, last_errno};
 use crate::sys::inline;
 use core::ffi::c_int;
 use core::mem::zeroed;

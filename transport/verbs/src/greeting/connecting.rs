@@ -1,7 +1,7 @@
 //! One peer: the rules of [`Pairing`] with time and greetings around them.
 
 use super::pace::Pace;
-use super::pairing::{Hearing, Pairing, Step};
+use super::pairing::{Pairing, Step};
 use super::wire::{Contact, Greeting, Identity, Offer, Stage};
 use core::time::Duration;
 
@@ -80,10 +80,8 @@ impl Connecting {
             return;
         }
         let mut steps = Vec::new();
-        let heard = self
-            .pairing
-            .hear(greeting.offer, greeting.stage, &mut steps);
-        if heard == Hearing::Ignored {
+        let (offer, stage) = (greeting.offer, greeting.stage);
+        if !self.pairing.hear(offer, stage, &mut steps) {
             return;
         }
         self.contact = Some(greeting.contact);

@@ -19,7 +19,7 @@ mod wire;
 pub use connecting::{Connecting, Effect};
 pub use directory::{Directory, Gone, Standing};
 pub use pace::{CALM, REPEAT_MAX, REPEAT_MIN, SILENT_AFTER};
-pub use pairing::{Hearing, Pairing, Step};
+pub use pairing::{Pairing, Step};
 pub use wire::{
     Contact, GREETING_BYTES, GREETING_VERSION, Greeting, GreetingError, Identity, NUMBER_MAX,
     Offer, Stage,

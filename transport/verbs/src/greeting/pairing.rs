@@ -58,15 +58,6 @@ pub enum Step {
     },
 }
 
-/// What came of a greeting.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Hearing {
-    /// It is older than another, or contradicts it.
-    Ignored,
-    /// It is the newest, or says the same as the newest.
-    Taken,
-}
-
 impl Pairing {
     /// A side with its first queue pair.
     pub fn new(first: Offer) -> Self {
@@ -77,13 +68,14 @@ impl Pairing {
         }
     }
 
-    /// They say that they have this queue pair, and how far it is.
-    pub fn hear(&mut self, offer: Offer, stage: Stage, steps: &mut Vec<Step>) -> Hearing {
+    /// They say that they have this queue pair, and how far it is. Returns whether it
+    /// counts: one that is older than another, or contradicts it, is ignored.
+    pub fn hear(&mut self, offer: Offer, stage: Stage, steps: &mut Vec<Step>) -> bool {
         let is_bound = stage != Stage::Fresh;
         if let Some(known) = self.theirs
             && known.is_above(offer, is_bound)
         {
-            return Hearing::Ignored;
+            return false;
         }
         self.theirs = Some(Theirs { offer, is_bound });
         if offer.generation > self.generation {
@@ -91,7 +83,7 @@ impl Pairing {
         } else {
             self.settle(steps);
         }
-        Hearing::Taken
+        true
     }
 
     /// The fresh queue pair that was asked for is there. Says whether it is still
