@@ -3,18 +3,19 @@
 use crate::{Error, Port};
 
 /// What a device speaks.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Transport {
     /// InfiniBand's, also over Ethernet (RoCE).
     InfiniBand,
     /// iWARP, over TCP: its queue pairs need the RDMA connection manager.
     Iwarp,
-    /// Something of a maker's own.
+    /// A protocol of its maker.
+    #[default]
     Other,
 }
 
 /// A device as it was found: plain data, nothing is open.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Device {
     /// As in `/sys/class/infiniband`.
     pub name: String,

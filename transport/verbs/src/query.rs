@@ -92,21 +92,11 @@ fn found(list: &DeviceList, device: NonNull<ibv_device>) -> Device {
         name: list.name(device),
         transport,
         node_guid: list.guid(device),
-        system_guid: 0,
-        vendor_id: 0,
-        vendor_part_id: 0,
-        hardware_version: 0,
-        firmware: String::new(),
-        limits: DeviceLimits::default(),
-        ports: Vec::new(),
-        refusal: None,
+        ..Device::default()
     };
-    if let Err(error) = list
-        .open(device)
-        .and_then(|context| fill(&mut found, &context))
-    {
-        found.refusal = Some(error);
-    }
+    let opened = list.open(device);
+    let filled = opened.and_then(|context| fill(&mut found, &context));
+    found.refusal = filled.err();
     found
 }
 

@@ -46,9 +46,30 @@ pub enum Obstacle {
 impl LoadError {
     #[cold]
     pub(crate) fn new(native: &Native, tried: &Path, obstacle: Obstacle) -> Self {
+        let tried = tried.display();
+        let Native {
+            name,
+            wanted,
+            install,
+            ..
+        } = native;
+        let words = match &obstacle {
+            Obstacle::Missing { words } => {
+                format!("{tried} was not found ({words}); install {install}, or name its file")
+            }
+            Obstacle::NotLoadable { words } => format!(
+                "{tried} is no library that can be loaded here ({words}); name the file of {wanted}"
+            ),
+            Obstacle::Another { symbol } => format!(
+                "{tried} is a library but not {name} (it has no {symbol}); name the file of {wanted}"
+            ),
+            Obstacle::TooOld { version } => {
+                format!("{tried} has version {version}; install {install}, or name its file")
+            }
+        };
         Self(Box::new(Cause {
-            attempted: format!("load {}", native.name),
-            words: words(native, tried, &obstacle),
+            attempted: format!("load {name}"),
+            words,
             obstacle,
         }))
     }
@@ -66,29 +87,5 @@ impl LoadError {
     /// What is wrong with the file.
     pub fn obstacle(&self) -> &Obstacle {
         &self.0.obstacle
-    }
-}
-
-fn words(native: &Native, tried: &Path, obstacle: &Obstacle) -> String {
-    let tried = tried.display();
-    let Native {
-        name,
-        wanted,
-        install,
-        ..
-    } = native;
-    match obstacle {
-        Obstacle::Missing { words } => {
-            format!("{tried} was not found ({words}); install {install}, or name its file")
-        }
-        Obstacle::NotLoadable { words } => format!(
-            "{tried} is no library that can be loaded here ({words}); name the file of {wanted}"
-        ),
-        Obstacle::Another { symbol } => format!(
-            "{tried} is a library but not {name} (it has no {symbol}); name the file of {wanted}"
-        ),
-        Obstacle::TooOld { version } => {
-            format!("{tried} has version {version}; install {install}, or name its file")
-        }
     }
 }

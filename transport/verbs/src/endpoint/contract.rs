@@ -1,12 +1,18 @@
 //! The calls of an endpoint over libibverbs, by the contract of both libraries.
 
-#![allow(unsafe_code, reason = "passes on what users promise of a read")]
+#![allow(unsafe_code, reason = "hands memory to the device")]
 
 use super::address::Address;
-use super::closed;
-use crate::{
-    Access, Completion, Endpoint, Error, MemoryId, Part, PeerAddress, Refused, RemoteMemory,
-};
+use super::message::too_long;
+use super::peers::Peer;
+use super::posting::Request;
+use super::registration::{ATTEMPTED, Registration, out_of_bounds};
+use super::remote_memory::remote_key;
+use super::send_queue::Role;
+use super::{Completion, Endpoint, PeerAddress, closed};
+use crate::sys::constants::{IBV_SEND_INLINE, IBV_WR_RDMA_READ, IBV_WR_RDMA_WRITE};
+use crate::sys::types::ibv_sge;
+use crate::{Access, Error, Kind, MemoryId, Part, Refused, RemoteMemory, TOKEN_OF_INJECTED};
 use core::ptr::NonNull;
 use refrain_libfabric::native::{EndpointError, MessageEndpoint, Removal};
 use refrain_ring::Region;
@@ -37,7 +43,14 @@ impl MessageEndpoint for Endpoint {
     const LATE_COMPLETIONS: usize = SIGNALLED_EVERY;
 
     fn register(&mut self, region: &Region, access: Access) -> Result<MemoryId, Error> {
-        self.open_mut()?.register(region, access)
+        let open = self.open_mut()?;
+        let registered = &mut open.registrations.0;
+        let memory = MemoryId::of_registration(registered.len(), region.bytes())
+            .map_err(|words| Error::invalid(ATTEMPTED, words))?;
+        let device = &open.device;
+        let registration = Registration::new(device.library(), &device.domain, region, access)?;
+        registered.push(Some(registration));
+        Ok(memory)
     }
 
     /// Of memory that was given up, a key that does not exist.
@@ -66,7 +79,15 @@ impl MessageEndpoint for Endpoint {
     /// [`Refused::Again`]. A peer that is known, because it greeted first, keeps its
     /// address.
     fn insert(&mut self, name: &[u8]) -> Result<PeerAddress, Error> {
-        self.open_mut()?.insert_name(name)
+        let open = self.open_mut()?;
+        let address = Address::decode(name)?;
+        let known = |peer: &&Peer| peer.identity == address.identity;
+        if let Some(peer) = open.peers.iter().find(known) {
+            let address = peer.address;
+            open.strangers.remove(address);
+            return Ok(address);
+        }
+        open.insert(address)
     }
 
     /// When this returns, the peer reads and writes no memory of this endpoint any more,
@@ -91,18 +112,40 @@ impl MessageEndpoint for Endpoint {
     /// The completion says that the peer's device has the message.
     #[inline]
     fn send(&mut self, to: PeerAddress, parts: &[Part], token: u64) -> Result<(), Refused> {
-        self.open_mut()?.send(to, parts, token)
+        let open = self.open_mut()?;
+        let gathered = open.gather(parts, open.message_bytes)?;
+        open.send_message(to, gathered, Role::Told(Kind::Send), token, 0)
     }
 
     #[inline]
     fn inject(&mut self, to: PeerAddress, parts: &[Part]) -> Result<(), Refused> {
-        self.open_mut()?.inject(to, parts)
+        let open = self.open_mut()?;
+        let gathered = open.gather(parts, open.inline_bytes as usize)?;
+        let flag = match gathered.bytes {
+            0 => 0,
+            _ => IBV_SEND_INLINE,
+        };
+        open.send_message(to, gathered, Role::Untold, TOKEN_OF_INJECTED, flag)
     }
 
     /// A longer message completes with an error, and its connection is made anew.
+    ///
+    /// Receives are handed to the device in chains; where it has only few, by the next
+    /// poll at the latest.
     #[inline]
     fn receive(&mut self, part: Part, token: u64) -> Result<(), Refused> {
-        self.open_mut()?.receive(part, token)
+        let open = self.open_mut()?;
+        let (addr, lkey) = open.registrations.locate(&part).ok_or_else(out_of_bounds)?;
+        let length =
+            u32::try_from(part.bytes).map_err(|_| too_long(part.bytes, u32::MAX as usize))?;
+        let piece = ibv_sge { addr, length, lkey };
+        if !open.receives.begin(piece, token) {
+            return Err(Refused::Full);
+        }
+        if open.receives.has_chain() {
+            open.receives.post(&open.device, &mut open.counters)?;
+        }
+        Ok(())
     }
 
     // SAFETY: callers promise what the trait demands.
@@ -117,11 +160,28 @@ impl MessageEndpoint for Endpoint {
     ) -> Result<(), Refused> {
         // See `reads_into_registered_only`.
         let local = local.ok_or(Refused::Full)?;
-        // SAFETY: what this function asks of its caller.
-        unsafe {
-            self.open_mut()?
-                .read(from, (to, local), bytes, remote, token)
-        }
+        let open = self.open_mut()?;
+        let addr = to.as_ptr().addr() as u64;
+        let within = open.registrations.key_of(local, addr, bytes);
+        let lkey = within.ok_or_else(out_of_bounds)?;
+        let length = open.length(bytes)?;
+        let key = remote_key(remote.key)?;
+        let id = open.ready_pair(from, 1)?;
+        let mut piece = ibv_sge { addr, length, lkey };
+        let mut request = Request {
+            role: Role::Told(Kind::Read),
+            token,
+            bytes: length,
+            must_signal: true,
+            opcode: IBV_WR_RDMA_READ,
+            flags: 0,
+            pieces: &raw mut piece,
+            count: usize::from(length > 0),
+            remote_address: remote.base,
+            key,
+        };
+        // SAFETY: the memory is registered, and the caller's promise.
+        unsafe { open.post(id, core::slice::from_mut(&mut request), Kind::Read) }
     }
 
     /// A read of the last bytes follows the write, and completes when they lie in the
@@ -134,7 +194,37 @@ impl MessageEndpoint for Endpoint {
         remote: RemoteMemory,
         token: u64,
     ) -> Result<(), Refused> {
-        self.open_mut()?.write(to, part, remote, token)
+        let open = self.open_mut()?;
+        let (addr, lkey) = open.registrations.locate(&part).ok_or_else(out_of_bounds)?;
+        let length = open.length(part.bytes)?;
+        let key = remote_key(remote.key)?;
+        let id = open.ready_pair(to, 2)?;
+        let mut piece = ibv_sge { addr, length, lkey };
+        let mut read_back = open.read_back.piece(part.bytes);
+        let last = u64::from(length) - u64::from(read_back.length);
+        let write = Request {
+            role: Role::Half,
+            token,
+            bytes: length,
+            must_signal: false,
+            opcode: IBV_WR_RDMA_WRITE,
+            flags: 0,
+            pieces: &raw mut piece,
+            count: usize::from(length > 0),
+            remote_address: remote.base,
+            key,
+        };
+        let read = Request {
+            role: Role::Told(Kind::Write),
+            must_signal: true,
+            opcode: IBV_WR_RDMA_READ,
+            pieces: &raw mut read_back,
+            remote_address: remote.base.wrapping_add(last),
+            ..write
+        };
+        // SAFETY: the part is of registered memory that the caller leaves alone;
+        // what is read back goes to memory that is not used otherwise.
+        unsafe { open.post(id, &mut [write, read], Kind::Write) }
     }
 
     fn is_connected(&self, peer: PeerAddress) -> bool {

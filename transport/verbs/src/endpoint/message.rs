@@ -22,46 +22,7 @@ pub(super) struct Gathered {
 
 impl Open {
     #[inline]
-    pub(super) fn send(
-        &mut self,
-        to: PeerAddress,
-        parts: &[Part],
-        token: u64,
-    ) -> Result<(), Refused> {
-        let gathered = self.gather(parts, self.message_bytes)?;
-        self.send_message(to, gathered, Role::Told(Kind::Send), token, 0)
-    }
-
-    #[inline]
-    pub(super) fn inject(&mut self, to: PeerAddress, parts: &[Part]) -> Result<(), Refused> {
-        let gathered = self.gather(parts, self.inline_bytes as usize)?;
-        let flag = match gathered.bytes {
-            0 => 0,
-            _ => IBV_SEND_INLINE,
-        };
-        let token = crate::TOKEN_OF_INJECTED;
-        self.send_message(to, gathered, Role::Untold, token, flag)
-    }
-
-    /// Receives are handed to the device in chains; where it has only few, by the next
-    /// poll at the latest.
-    #[inline]
-    pub(super) fn receive(&mut self, part: Part, token: u64) -> Result<(), Refused> {
-        let (addr, lkey) = self.registrations.locate(&part).ok_or_else(out_of_bounds)?;
-        let length =
-            u32::try_from(part.bytes).map_err(|_| too_long(part.bytes, u32::MAX as usize))?;
-        let piece = ibv_sge { addr, length, lkey };
-        if !self.receives.begin(piece, token) {
-            return Err(Refused::Full);
-        }
-        if self.receives.has_chain() {
-            self.receives.post(&self.device, &mut self.counters)?;
-        }
-        Ok(())
-    }
-
-    #[inline]
-    fn gather(&self, parts: &[Part], bytes_max: usize) -> Result<Gathered, Refused> {
+    pub(super) fn gather(&self, parts: &[Part], bytes_max: usize) -> Result<Gathered, Refused> {
         let mut gathered = Gathered {
             pieces: [empty_piece(); PARTS_MAX],
             count: 0,
@@ -88,7 +49,7 @@ impl Open {
     }
 
     #[inline]
-    fn send_message(
+    pub(super) fn send_message(
         &mut self,
         to: PeerAddress,
         mut gathered: Gathered,

@@ -114,18 +114,6 @@ impl PeerAddress {
 }
 
 impl Open {
-    /// See [`Endpoint::insert`](crate::MessageEndpoint::insert).
-    pub(super) fn insert_name(&mut self, name: &[u8]) -> Result<PeerAddress, Error> {
-        let address = Address::decode(name)?;
-        let known = |peer: &&Peer| peer.identity == address.identity;
-        if let Some(peer) = self.peers.iter().find(known) {
-            let address = peer.address;
-            self.strangers.remove(address);
-            return Ok(address);
-        }
-        self.insert(address)
-    }
-
     pub(super) fn insert(&mut self, address: Address) -> Result<PeerAddress, Error> {
         const ATTEMPTED: &str = "insert the address of a peer";
         if self.peers.len() >= self.options.peers_max {

@@ -2,7 +2,7 @@
 
 #![allow(unsafe_code, reason = "registers memory with the device")]
 
-use super::{Endpoint, Open};
+use super::Endpoint;
 use crate::objects::Owned;
 use crate::sys::constants::*;
 use crate::sys::types::{ibv_mr, ibv_pd};
@@ -10,7 +10,8 @@ use crate::{Access, Error, Library, MemoryId, Part, Refused, RemoteMemory};
 use core::ffi::c_int;
 use refrain_ring::Region;
 
-const ATTEMPTED: &str = "register memory";
+/// For errors: "cannot …".
+pub(super) const ATTEMPTED: &str = "register memory";
 
 /// Registered memory; the device forgets it before it may be unmapped.
 pub(super) struct Registration {
@@ -104,7 +105,7 @@ fn explain(error: Error) -> Error {
 
 /// Everything that is registered, by [`MemoryId`].
 #[derive(Default)]
-pub(super) struct Registrations(Vec<Option<Registration>>);
+pub(super) struct Registrations(pub(super) Vec<Option<Registration>>);
 
 impl Registrations {
     pub(super) fn get(&self, memory: MemoryId) -> Option<&Registration> {
@@ -148,26 +149,6 @@ impl Registrations {
             result = result.and(registration.close());
         }
         result
-    }
-}
-
-impl Open {
-    /// Registers memory, which stays mapped until it is given up or the endpoint is
-    /// closed.
-    ///
-    /// Operations and peers follow the discipline of [`Region`]: bytes that are sent or
-    /// read are not written meanwhile, and bytes that may be received into or written are
-    /// not read.
-    ///
-    /// # Errors
-    /// The device's: often that less memory may be locked than is needed (`ulimit -l`).
-    pub(super) fn register(&mut self, region: &Region, access: Access) -> Result<MemoryId, Error> {
-        let memory = MemoryId::of_registration(self.registrations.0.len(), region.bytes())
-            .map_err(|words| Error::invalid(ATTEMPTED, words))?;
-        let device = &self.device;
-        let registration = Registration::new(device.library(), &device.domain, region, access)?;
-        self.registrations.0.push(Some(registration));
-        Ok(memory)
     }
 }
 

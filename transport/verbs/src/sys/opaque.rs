@@ -3,7 +3,6 @@
 
 use core::ffi::c_void;
 
-pub type ibv_mw = c_void;
 pub type ibv_wq = c_void;
 
 /// A function pointer: it keeps the place of the entry.

@@ -138,14 +138,6 @@ pub union ibv_wc__bindgen_ty_1 {
 }
 #[repr(C)]
 #[derive(Copy, Clone)]
-pub struct ibv_mw_bind_info {
-    pub mr: *mut ibv_mr,
-    pub addr: u64,
-    pub length: u64,
-    pub mw_access_flags: c_uint,
-}
-#[repr(C)]
-#[derive(Copy, Clone)]
 pub struct ibv_pd {
     pub context: *mut ibv_context,
     pub handle: u32,
@@ -304,34 +296,16 @@ pub struct ibv_send_wr__bindgen_ty_2__bindgen_ty_3 {
     pub remote_qkey: u32,
 }
 #[repr(C)]
+#[repr(align(4))]
 #[derive(Copy, Clone)]
-pub union ibv_send_wr__bindgen_ty_3 {
-    pub xrc: ibv_send_wr__bindgen_ty_3__bindgen_ty_1,
+pub struct ibv_send_wr__bindgen_ty_3 {
+    pub _bindgen_opaque_blob: u32,
 }
 #[repr(C)]
+#[repr(align(8))]
 #[derive(Copy, Clone)]
-pub struct ibv_send_wr__bindgen_ty_3__bindgen_ty_1 {
-    pub remote_srqn: u32,
-}
-#[repr(C)]
-#[derive(Copy, Clone)]
-pub union ibv_send_wr__bindgen_ty_4 {
-    pub bind_mw: ibv_send_wr__bindgen_ty_4__bindgen_ty_1,
-    pub tso: ibv_send_wr__bindgen_ty_4__bindgen_ty_2,
-}
-#[repr(C)]
-#[derive(Copy, Clone)]
-pub struct ibv_send_wr__bindgen_ty_4__bindgen_ty_1 {
-    pub mw: *mut ibv_mw,
-    pub rkey: u32,
-    pub bind_info: ibv_mw_bind_info,
-}
-#[repr(C)]
-#[derive(Copy, Clone)]
-pub struct ibv_send_wr__bindgen_ty_4__bindgen_ty_2 {
-    pub hdr: *mut c_void,
-    pub hdr_sz: u16,
-    pub mss: u16,
+pub struct ibv_send_wr__bindgen_ty_4 {
+    pub _bindgen_opaque_blob: [u64; 6usize],
 }
 #[repr(C)]
 #[derive(Copy, Clone)]
