@@ -8,8 +8,8 @@
 //! | 4..8 | length of the body, little endian |
 //! | 8.. | body: a message in postcard's encoding, or data as it is |
 //!
-//! Magic and version are in each frame, at the same place in all versions: a stranger and
-//! another version are recognised at their first bytes. A length above the limit of the
+//! Magic and version are in each frame, at the same place in all versions: another protocol
+//! or version is recognised by its first bytes. A length above the limit of the
 //! protocol is refused before the body comes.
 
 use bytes::{Buf as _, BufMut as _, BytesMut};

@@ -142,7 +142,7 @@ fn file(device: NonNull<ibv_device>) -> PathBuf {
 
 fn no_list(errno: i32) -> Error {
     match errno {
-        // What the kernel answers libibverbs, and tells nobody else.
+        // The kernel's answer to libibverbs.
         libc::ENOSYS => Error::invalid(
             "list the RDMA devices",
             format!(
@@ -154,8 +154,8 @@ fn no_list(errno: i32) -> Error {
     }
 }
 
-/// Why a device cannot be opened. The library tries its file in several ways and
-/// tells of the last; so the file is looked at once more.
+/// Why a device cannot be opened. The library tries its file in several ways and reports
+/// the last; so this function opens the file once more.
 fn cannot_open(name: &str, file: &Path, errno: i32) -> Error {
     let refusal = File::options().read(true).write(true).open(file).err();
     let errno = refusal

@@ -10,13 +10,13 @@ use crate::{Error, Library};
 use core::mem::zeroed;
 use core::ptr::null_mut;
 
-/// What is asked for first, in bytes; doubled as long as it is given.
+/// The first size that is tried, in bytes; it doubles while it is granted.
 const FIRST_BYTES: u32 = 32;
 
 impl Library {
     /// How many bytes a queue pair of the device takes along in a work request
-    /// (`IBV_SEND_INLINE`) at most. No device says it: queue pairs are made that
-    /// take more and more, until one is refused or takes `wished_bytes`.
+    /// (`IBV_SEND_INLINE`) at most. Devices do not report it: queue pairs are made for more
+    /// and more bytes, until one is refused or takes `wished_bytes`.
     ///
     /// # Errors
     /// There is no such device, it cannot be opened, or it makes no queue pair.

@@ -7,8 +7,8 @@ use core::ffi::c_int;
 use core::ptr::NonNull;
 use std::borrow::Cow;
 
-/// An object of the library; dropping it destroys it. What it was made with must
-/// live longer: whoever holds several declares children before parents.
+/// An object of the library, destroyed when dropped. The objects that it was made with must
+/// live longer: a struct declares children before parents.
 pub(crate) struct Owned<T> {
     raw: NonNull<T>,
     destroy: unsafe extern "C" fn(*mut T) -> c_int,
@@ -40,7 +40,7 @@ impl<T> Owned<T> {
         self.raw.as_ptr()
     }
 
-    /// Destroys it; one that the library does not let go stays for ever.
+    /// Destroys it; an object that the library does not destroy stays.
     pub(crate) fn destroy(self, attempted: &'static str) -> Result<(), Error> {
         let (raw, destroy) = (self.raw(), self.destroy);
         core::mem::forget(self);
@@ -60,7 +60,7 @@ impl<T> Drop for Owned<T> {
 pub(crate) fn check(attempted: &'static str, status: c_int) -> Result<(), Error> {
     match status {
         0 => Ok(()),
-        // Some say it by `errno`.
+        // Some report it by `errno`.
         status if status < 0 => Err(Error::system(attempted, last_errno())),
         status => Err(Error::system(attempted, status)),
     }

@@ -100,7 +100,7 @@ fn found(list: &DeviceList, device: NonNull<ibv_device>) -> Device {
     found
 }
 
-/// What an open device says of itself.
+/// The properties of an open device.
 fn fill(found: &mut Device, context: &Context) -> Result<(), Error> {
     let attributes = attributes(context, &found.name)?;
     found.system_guid = u64::from_be(attributes.sys_image_guid);
@@ -202,7 +202,7 @@ fn state(state: u32) -> PortState {
     }
 }
 
-/// Devices older than Ethernet for them do not say: then it is InfiniBand.
+/// Devices from before RoCE do not report it: they are InfiniBand.
 fn link_layer(attributes: &ibv_port_attr) -> LinkLayer {
     match u32::from(attributes.link_layer) {
         IBV_LINK_LAYER_ETHERNET => LinkLayer::Ethernet,
@@ -212,7 +212,7 @@ fn link_layer(attributes: &ibv_port_attr) -> LinkLayer {
 }
 
 /// Bytes for the number that stands for them. Omni-Path has larger ones, which a
-/// queue pair cannot be told.
+/// queue pair cannot have.
 fn mtu_bytes(number: u32) -> u32 {
     match number {
         IBV_MTU_256 => 256,
@@ -248,7 +248,7 @@ fn speed_mbit_s(speed: u8, width: u8) -> Option<u32> {
     Some(lane * lanes)
 }
 
-/// The entries that are not empty. A queue pair can be told the first 256.
+/// The entries that are not empty. A queue pair can use the first 256.
 fn gids(
     context: &Context,
     attributes: &ibv_port_attr,

@@ -57,7 +57,7 @@ impl MessageEndpoint for Endpoint {
         let mut name = vec![0; 256];
         loop {
             let mut bytes = name.len();
-            // SAFETY: the endpoint is open, the buffer as long as is said.
+            // SAFETY: the endpoint is open, the buffer has `bytes` bytes.
             let status =
                 unsafe { inline::fi_getname(endpoint, name.as_mut_ptr().cast(), &mut bytes) };
             if status == -FI_ETOOSMALL && bytes > name.len() {
@@ -212,8 +212,8 @@ impl MessageEndpoint for Endpoint {
         self.has_polled = true;
         let mut entries = [const { MaybeUninit::<fi_cq_msg_entry>::uninit() }; BATCH];
         for _ in 0..BATCHES_MAX {
-            // SAFETY: the queue is open and has entries of this format; there is
-            // room for as many as are asked for.
+            // SAFETY: the queue is open and has entries of this format; there is room for
+            // a batch.
             let count = unsafe { inline::fi_cq_read(queue, entries.as_mut_ptr().cast(), BATCH) };
             if count == -(FI_EAGAIN as isize) || count == 0 {
                 return Ok(());
@@ -244,7 +244,7 @@ impl MessageEndpoint for Endpoint {
         true
     }
 
-    /// As fi_trywait(3) says.
+    /// See fi_trywait(3).
     fn may_sleep(&mut self) -> bool {
         let objects = self.objects.as_ref();
         let Some(objects) = objects.filter(|objects| objects.wait_fd.is_some()) else {

@@ -11,10 +11,10 @@ use core::ffi::c_void;
 use core::ptr::null_mut;
 use libc::iovec;
 
-/// The most parts of one message, if the provider can have as many.
+/// The most parts of one message; a provider may have a lower limit.
 pub const PARTS_MAX: usize = 4;
 
-/// Where the bytes of a message are.
+/// The parts of a message, as the provider takes them.
 pub(super) struct Gathered {
     iov: [iovec; PARTS_MAX],
     descriptors: [*mut c_void; PARTS_MAX],

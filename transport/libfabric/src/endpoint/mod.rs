@@ -1,4 +1,4 @@
-//! Everything that one rank opens of a provider's offer.
+//! The endpoint of one rank at a provider.
 
 mod completion;
 mod contract;
@@ -50,15 +50,15 @@ impl Default for EndpointOptions {
 /// One rank's fabric, domain, address vector, completion queue (for both
 /// directions) and enabled endpoint.
 ///
-/// Completions of sends, reads and writes only say that the operation is over
-/// and its memory free again. Whether the peer has the data is not said by
-/// every provider alike (`ofi_rxm` ignores `FI_DELIVERY_COMPLETE` on messages).
+/// Completions of sends and reads report only that the operation is over and its memory
+/// free again. Providers differ in whether the peer has the data then (`ofi_rxm` ignores
+/// `FI_DELIVERY_COMPLETE` on messages).
 ///
-/// With manual progress nothing moves, also nothing that peers want of this
-/// endpoint's memory, but during [`Endpoint::poll`].
+/// With manual progress, operations of this endpoint and of its peers move only during
+/// [`MessageEndpoint::poll`].
 ///
-/// It can move to another thread, but not be shared between threads: providers
-/// are told that accesses exclude each other.
+/// It can move to another thread, but not be shared between threads: providers rely on
+/// accesses that exclude each other.
 pub struct Endpoint {
     // None after `close`.
     objects: Option<Objects>,
@@ -71,8 +71,7 @@ pub struct Endpoint {
     greeted: Vec<Vec<u8>>,
 }
 
-/// What the provider cannot do, kept near. Providers do not check all of it
-/// themselves.
+/// The provider's limits. Providers do not check all of them.
 struct Limits {
     inject_bytes: usize,
     parts: usize,
@@ -114,13 +113,13 @@ impl core::fmt::Debug for Endpoint {
 impl Endpoint {
     /// Opens and enables everything.
     ///
-    /// Of the `shm` provider, a process can have several endpoints if each
-    /// inserts the others before it polls for the first time; libfabric 2.5
-    /// crashes else. What they hold is given back when all are closed.
+    /// A process can have several endpoints of the `shm` provider if each inserts the
+    /// others before its first poll; otherwise libfabric 2.5 crashes. Their memory is freed
+    /// when all are closed.
     ///
     /// # Errors
     /// The provider's. `info` must come from `library` and describe an endpoint
-    /// of type [`crate::EndpointType::Rdm`].
+    /// of type `FI_EP_RDM`.
     pub fn open(library: &Library, info: &Info, options: &EndpointOptions) -> Result<Self, Error> {
         if !library.is_same(info.library()) {
             return Err(Error::invalid(
@@ -232,7 +231,7 @@ fn closed() -> Error {
 
 impl Drop for Endpoint {
     fn drop(&mut self) {
-        // What could not be closed is leaked; there is nobody to tell.
+        // What could not be closed is leaked.
         let _ = self.close();
     }
 }

@@ -3,9 +3,8 @@
 use super::{Endpoint, neighbours};
 use crate::native::MessageEndpoint;
 
-/// How this endpoint names a peer. Values are used again after
-/// [`Endpoint::remove`]: what comes from a peer must say which incarnation it
-/// comes from.
+/// Names a peer of this endpoint. Values are used again after a peer was removed:
+/// messages must carry the incarnation of their sender.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct PeerAddress(pub(super) u64);
 

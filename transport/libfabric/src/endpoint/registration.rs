@@ -107,10 +107,9 @@ impl Endpoint {
         Ok(memory)
     }
 
-    /// Gives up memory that was registered for peers only: their reads and
-    /// writes fail from now on. One whose beginning the provider has taken
-    /// already may still come to its end, so the region's memory stays mapped
-    /// until the endpoint is closed. Giving up again does nothing.
+    /// Deregisters memory that was registered for peers only: their reads and writes fail
+    /// from now on. A write that the provider has begun may still end, so the region's
+    /// memory stays mapped until the endpoint is closed. Deregistering again does nothing.
     ///
     /// # Errors
     /// The provider's, or the memory was registered with [`Access::LOCAL`] too:

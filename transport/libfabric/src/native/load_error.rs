@@ -4,8 +4,7 @@ use super::Native;
 use std::path::Path;
 use thiserror::Error as ThisError;
 
-/// A library cannot be used: which file was tried, what is wrong with it, and what to
-/// do.
+/// Why a library cannot be used: the file, what is wrong with it, and what to do.
 #[derive(Debug, ThisError)]
 #[error("cannot {}: {}", .0.attempted, .0.words)]
 pub struct LoadError(Box<Cause>);
@@ -20,23 +19,23 @@ struct Cause {
 /// What is wrong with a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Obstacle {
-    /// It is not there.
+    /// It does not exist.
     Missing {
         /// The loader's words.
         words: String,
     },
-    /// It cannot be loaded: no library, or one for another machine, or one that
-    /// needs others that are missing.
+    /// It cannot be loaded: it is no library, one for another machine, or one that needs
+    /// other libraries that are missing.
     NotLoadable {
         /// The loader's words.
         words: String,
     },
-    /// A library, but another one, or a very old one.
+    /// It is another library, or a very old version.
     Another {
-        /// The first symbol that it does not have, with its version.
+        /// The first missing symbol, with its version.
         symbol: String,
     },
-    /// The right one, but too old.
+    /// It is too old.
     TooOld {
         /// Its version.
         version: String,
@@ -79,7 +78,7 @@ impl LoadError {
         &self.0.attempted
     }
 
-    /// Which file was tried, why not, and what to do.
+    /// The file, the reason, and what to do.
     pub fn words(&self) -> &str {
         &self.0.words
     }

@@ -1,20 +1,20 @@
-//! Registered memory: what operations may be given, and what peers may reach.
+//! Registered memory: for operations of an endpoint and of its peers.
 
 use core::ops::BitOr;
 
-/// What may be done with registered memory. Join with `|`.
+/// Access to registered memory. Join with `|`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Access(u8);
 
 impl Access {
-    /// By operations of this endpoint, in all roles.
+    /// All operations of this endpoint.
     pub const LOCAL: Self = Self(1);
     /// Peers may read it.
     pub const REMOTE_READ: Self = Self(2);
     /// Peers may write it; by verbs they may read it, too.
     pub const REMOTE_WRITE: Self = Self(4);
 
-    /// Whether all that `other` allows is allowed.
+    /// Whether it allows everything that `other` allows.
     pub const fn allows(self, other: Self) -> bool {
         self.0 & other.0 == other.0
     }
@@ -28,12 +28,12 @@ impl BitOr for Access {
     }
 }
 
-/// Names memory that was registered with one endpoint, as long as that is open.
+/// Names memory that is registered with one endpoint, while that is open.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct MemoryId(u32);
 
 impl MemoryId {
-    /// For the registration of that number, of a region of so many bytes.
+    /// For registration number `index`, of a region of `bytes` bytes.
     ///
     /// # Errors
     /// Why it cannot be registered, in words.
@@ -56,16 +56,16 @@ impl MemoryId {
 /// Some bytes of registered memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Part {
-    /// Which.
+    /// The registered memory.
     pub memory: MemoryId,
-    /// From the beginning of what was registered, in bytes.
+    /// From the beginning of the registered memory, in bytes.
     pub offset: usize,
-    /// How many.
+    /// Length in bytes.
     pub bytes: usize,
 }
 
 impl Part {
-    /// Whether it is within memory of that many bytes.
+    /// Whether it is within `memory_bytes` bytes of memory.
     #[inline]
     pub const fn is_within(&self, memory_bytes: usize) -> bool {
         self.bytes <= memory_bytes && self.offset <= memory_bytes - self.bytes
@@ -75,10 +75,10 @@ impl Part {
 /// What a peer needs to read or write registered memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct RemoteMemory {
-    /// The key. Of verbs, in the low 32 bits.
+    /// The key; for verbs, of 32 bits.
     pub key: u64,
-    /// What an offset is added to: the virtual address, or 0 where a provider of
-    /// libfabric works without those (`FI_MR_VIRT_ADDR`).
+    /// The address of the first byte: virtual, or 0 if a provider of libfabric works
+    /// without virtual addresses (`FI_MR_VIRT_ADDR`).
     pub base: u64,
 }
 

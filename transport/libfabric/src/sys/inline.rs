@@ -7,7 +7,7 @@
 //!
 //! # Safety
 //! Of all functions here: objects are open, and opened by the calls that the
-//! manual pages name; pointers are valid as the manual page of the call says,
+//! manual pages name; pointers are valid as the manual page of the call demands,
 //! buffers and contexts of operations until the operation has completed.
 
 #![allow(unsafe_code, reason = "calls through libfabric's tables of functions")]
@@ -41,19 +41,19 @@ macro_rules! call {
 }
 
 /// # Safety
-/// As said for the module.
+/// As for the module.
 pub unsafe fn fi_close(object: *mut fid) -> c_int {
     call!(object.ops, close(object))
 }
 
 /// # Safety
-/// As said for the module.
+/// As for the module.
 pub unsafe fn fi_bind(object: *mut fid, other: *mut fid, flags: u64) -> c_int {
     call!(object.ops, bind(object, other, flags))
 }
 
 /// # Safety
-/// As said for the module.
+/// As for the module.
 pub unsafe fn fi_control(object: *mut fid, command: c_int, argument: *mut c_void) -> c_int {
     call!(object.ops, control(object, command, argument))
 }
@@ -61,7 +61,7 @@ pub unsafe fn fi_control(object: *mut fid, command: c_int, argument: *mut c_void
 /// `fi_enable` of an endpoint, `fi_mr_enable` of a registration.
 ///
 /// # Safety
-/// As said for the module.
+/// As for the module.
 pub unsafe fn fi_enable(object: *mut fid) -> c_int {
     // SAFETY: as the caller promises.
     unsafe { fi_control(object, FI_ENABLE, null_mut()) }
@@ -70,14 +70,14 @@ pub unsafe fn fi_enable(object: *mut fid) -> c_int {
 /// The file descriptor of a queue that was opened with `FI_WAIT_FD`.
 ///
 /// # Safety
-/// As said for the module.
+/// As for the module.
 pub unsafe fn get_wait_fd(queue: *mut fid, fd: &mut c_int) -> c_int {
     // SAFETY: as the caller promises; the command writes one int.
     unsafe { fi_control(queue, FI_GETWAIT, core::ptr::from_mut(fd).cast()) }
 }
 
 /// # Safety
-/// As said for the module.
+/// As for the module.
 pub unsafe fn fi_domain(
     fabric: *mut fid_fabric,
     info: *mut fi_info,
@@ -87,7 +87,7 @@ pub unsafe fn fi_domain(
 }
 
 /// # Safety
-/// As said for the module.
+/// As for the module.
 pub unsafe fn fi_trywait(fabric: *mut fid_fabric, objects: &mut [*mut fid]) -> c_int {
     call!(
         fabric.ops,
@@ -96,7 +96,7 @@ pub unsafe fn fi_trywait(fabric: *mut fid_fabric, objects: &mut [*mut fid]) -> c
 }
 
 /// # Safety
-/// As said for the module.
+/// As for the module.
 pub unsafe fn fi_endpoint(
     domain: *mut fid_domain,
     info: *mut fi_info,
@@ -106,7 +106,7 @@ pub unsafe fn fi_endpoint(
 }
 
 /// # Safety
-/// As said for the module.
+/// As for the module.
 pub unsafe fn fi_av_open(
     domain: *mut fid_domain,
     attributes: *mut fi_av_attr,
@@ -116,7 +116,7 @@ pub unsafe fn fi_av_open(
 }
 
 /// # Safety
-/// As said for the module.
+/// As for the module.
 pub unsafe fn fi_cq_open(
     domain: *mut fid_domain,
     attributes: *mut fi_cq_attr,
@@ -126,7 +126,7 @@ pub unsafe fn fi_cq_open(
 }
 
 /// # Safety
-/// As said for the module.
+/// As for the module.
 pub unsafe fn fi_mr_reg(
     domain: *mut fid_domain,
     memory: *const c_void,
@@ -152,7 +152,7 @@ pub unsafe fn fi_mr_reg(
 }
 
 /// # Safety
-/// As said for the module.
+/// As for the module.
 pub unsafe fn fi_av_insert(
     vector: *mut fid_av,
     address: *const c_void,
@@ -165,13 +165,13 @@ pub unsafe fn fi_av_insert(
 }
 
 /// # Safety
-/// As said for the module.
+/// As for the module.
 pub unsafe fn fi_av_remove(vector: *mut fid_av, handle: &mut fi_addr_t) -> c_int {
     call!(vector.ops, remove(vector, handle, 1, 0))
 }
 
 /// # Safety
-/// As said for the module.
+/// As for the module.
 pub unsafe fn fi_getname(endpoint: *mut fid_ep, address: *mut c_void, bytes: &mut usize) -> c_int {
     call!(
         endpoint.cm,
@@ -180,14 +180,14 @@ pub unsafe fn fi_getname(endpoint: *mut fid_ep, address: *mut c_void, bytes: &mu
 }
 
 /// # Safety
-/// As said for the module.
+/// As for the module.
 #[inline]
 pub unsafe fn fi_cq_read(queue: *mut fid_cq, entries: *mut c_void, count: usize) -> isize {
     call!(queue.ops, read(queue, entries, count))
 }
 
 /// # Safety
-/// As said for the module; behind `entry` there is more room than the entry of
+/// As for the module; behind `entry` there is more room than the entry of
 /// API 1.17 needs.
 pub unsafe fn fi_cq_readerr(queue: *mut fid_cq, entry: *mut fi_cq_err_entry) -> isize {
     call!(queue.ops, readerr(queue, entry, 0))
@@ -196,13 +196,13 @@ pub unsafe fn fi_cq_readerr(queue: *mut fid_cq, entry: *mut fi_cq_err_entry) -> 
 /// The provider's words for an error, or null.
 ///
 /// # Safety
-/// As said for the module.
+/// As for the module.
 pub unsafe fn fi_cq_strerror(
     queue: *mut fid_cq,
     entry: &fi_cq_err_entry,
     text: &mut [u8],
 ) -> *const c_char {
-    // SAFETY: the queue is open, and its table as long as its `size` says.
+    // SAFETY: the queue is open, and its table as long as its `size`.
     unsafe {
         let table = (*queue).ops;
         if table.is_null() || (*table).size <= offset_of!(fi_ops_cq, strerror) {
@@ -221,7 +221,7 @@ pub unsafe fn fi_cq_strerror(
 }
 
 /// # Safety
-/// As said for the module.
+/// As for the module.
 #[inline]
 pub unsafe fn fi_recv(
     endpoint: *mut fid_ep,
@@ -238,21 +238,21 @@ pub unsafe fn fi_recv(
 }
 
 /// # Safety
-/// As said for the module.
+/// As for the module.
 #[inline]
 pub unsafe fn fi_sendmsg(endpoint: *mut fid_ep, message: &fi_msg, flags: u64) -> isize {
     call!(endpoint.msg, sendmsg(endpoint, message, flags))
 }
 
 /// # Safety
-/// As said for the module.
+/// As for the module.
 #[inline]
 pub unsafe fn fi_readmsg(endpoint: *mut fid_ep, message: &fi_msg_rma, flags: u64) -> isize {
     call!(endpoint.rma, readmsg(endpoint, message, flags))
 }
 
 /// # Safety
-/// As said for the module.
+/// As for the module.
 #[inline]
 pub unsafe fn fi_writemsg(endpoint: *mut fid_ep, message: &fi_msg_rma, flags: u64) -> isize {
     call!(endpoint.rma, writemsg(endpoint, message, flags))

@@ -18,7 +18,7 @@ use refrain_libfabric::native::{EndpointError, MessageEndpoint, Removal};
 use refrain_ring::Region;
 use std::os::fd::BorrowedFd;
 
-/// Of this many sends to one peer at least one says when it is over.
+/// At least one of this number of sends to one peer is signalled.
 const SIGNALLED_EVERY: usize = 16;
 
 impl EndpointError for Error {
@@ -35,10 +35,9 @@ impl MessageEndpoint for Endpoint {
     type Peer = PeerAddress;
     type Error = Error;
 
-    /// A device sends again what was not acknowledged to it, whole packets with the
-    /// numbers they had: the other device drops those that its rank has seen. A
-    /// message that was sent twice says in its header, which is not in the log, that
-    /// it came before.
+    /// A device retransmits packets that were not acknowledged, with the same numbers: the
+    /// other device drops those that its rank has received. The header of a message that is
+    /// sent twice is not in the log, and marks it as a repetition.
     const TAKEN_IS_FREE: bool = true;
     const LATE_COMPLETIONS: usize = SIGNALLED_EVERY;
 
@@ -64,8 +63,8 @@ impl MessageEndpoint for Endpoint {
         })
     }
 
-    /// It says where greetings go, and names this endpoint. It is a secret if unknown
-    /// peers are accepted: any process that knows it may connect then.
+    /// It contains the address for greetings and the identity of this endpoint. It is a secret
+    /// if unknown clients are accepted: any process that knows it may connect then.
     fn name(&self) -> Result<Vec<u8>, Error> {
         let open = self.open.as_ref().ok_or_else(closed)?;
         let address = Address {
@@ -84,7 +83,7 @@ impl MessageEndpoint for Endpoint {
         let known = |peer: &&Peer| peer.identity == address.identity;
         if let Some(peer) = open.peers.iter().find(known) {
             let address = peer.address;
-            open.strangers.remove(address);
+            open.unknown_clients.remove(address);
             return Ok(address);
         }
         open.insert(address)
@@ -109,7 +108,7 @@ impl MessageEndpoint for Endpoint {
         false
     }
 
-    /// The completion says that the peer's device has the message.
+    /// The completion means that the peer's device has the message.
     #[inline]
     fn send(&mut self, to: PeerAddress, parts: &[Part], token: u64) -> Result<(), Refused> {
         let open = self.open_mut()?;
@@ -128,7 +127,7 @@ impl MessageEndpoint for Endpoint {
         open.send_message(to, gathered, Role::Untold, TOKEN_OF_INJECTED, flag)
     }
 
-    /// A longer message completes with an error, and its connection is made anew.
+    /// A longer message completes with an error, and its connection is replaced.
     ///
     /// Receives are handed to the device in chains; where it has only few, by the next
     /// poll at the latest.

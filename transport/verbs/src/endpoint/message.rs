@@ -13,7 +13,7 @@ use crate::{Error, Kind, Part, Refused};
 /// The most parts of one message.
 pub const PARTS_MAX: usize = 4;
 
-/// Where the bytes of a message are.
+/// The parts of a message, as the device takes them.
 pub(super) struct Gathered {
     pub(super) pieces: [ibv_sge; PARTS_MAX],
     pub(super) count: usize,
@@ -71,7 +71,7 @@ impl Open {
             key: 0,
         };
         // SAFETY: the pieces are of registered memory that stays mapped, and the
-        // caller leaves them alone until they are told to be free.
+        // caller leaves them alone until the completion.
         unsafe { self.post(id, core::slice::from_mut(&mut request), Kind::Send)? };
         self.counters.inline += u64::from(flags & IBV_SEND_INLINE != 0);
         Ok(())
@@ -91,7 +91,7 @@ fn too_many_parts() -> Refused {
 pub(super) fn too_long(bytes: usize, bytes_max: usize) -> Refused {
     Error::invalid(
         "start an operation",
-        format!("it is of {bytes} bytes, at most {bytes_max} can be had this way"),
+        format!("it has {bytes} bytes, at most {bytes_max} are possible this way"),
     )
     .into()
 }

@@ -1,5 +1,5 @@
-//! Everything that one rank opens of a device: messages to many peers, by one
-//! reliable queue pair each.
+//! The endpoint of one rank at a device: messages to many peers, by one reliable queue pair
+//! each.
 //!
 //! One shared receive queue and one completion queue serve all queue pairs. They
 //! are connected, and mended when they break, by greetings over one queue pair
@@ -29,7 +29,7 @@ mod registration;
 mod remote_memory;
 mod send_queue;
 mod sizes;
-mod strangers;
+mod unknown_clients;
 mod waiting;
 mod work_request;
 
@@ -46,12 +46,12 @@ use open::Open;
 /// A reliable endpoint for messages, and for reading and writing the memory of
 /// peers, without connections to care for.
 ///
-/// Completions of sends and of writes that are not placed only say that the
-/// operation is over and its memory free again: the peer's device has the data.
-/// Those of sends come some together, at the latest some milliseconds after.
+/// A completion of a send means that the operation is over and its memory free again: the
+/// peer's device has the data.
+/// Completions of sends come in groups, at the latest some milliseconds after.
 ///
-/// A connection that breaks is made anew, by itself. What was under way completes
-/// with an error, messages that arrived and were not polled yet may be lost.
+/// The endpoint replaces a connection that breaks. Operations under way complete with an
+/// error, and messages that arrived and were not polled yet may be lost.
 ///
 /// Nothing but the device is needed for peers to read and write memory of this
 /// endpoint; greetings need [`MessageEndpoint::poll`].
@@ -70,7 +70,7 @@ impl Endpoint {
     /// Opens everything.
     ///
     /// # Errors
-    /// The device's, or it cannot have as many entries of queues as asked for.
+    /// The device's, or its queues cannot have the requested lengths.
     pub fn open(
         library: &Library,
         chosen: &Chosen,
@@ -131,7 +131,7 @@ impl core::fmt::Debug for Endpoint {
 
 impl Drop for Endpoint {
     fn drop(&mut self) {
-        // What could not be closed is leaked; there is nobody to tell.
+        // What could not be closed is leaked.
         let _ = self.close();
     }
 }

@@ -1,4 +1,4 @@
-//! Peers: who they are, and which queue pair each has now.
+//! Peers: their identities and queue pairs.
 
 use super::Open;
 use super::address::Address;
@@ -88,7 +88,7 @@ impl Peers {
         Some(peer)
     }
 
-    /// Says whether messages can be sent to it.
+    /// Records whether messages can be sent to it.
     pub(super) fn establish(&mut self, address: PeerAddress, is_established: bool) {
         let Some(peer) = self.get_mut(address) else {
             return;

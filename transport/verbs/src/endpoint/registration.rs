@@ -65,7 +65,7 @@ impl Registration {
         self.local_key
     }
 
-    /// The device forgets it. What it does not let go stays, with the memory.
+    /// Deregisters it. If the device refuses, the memory stays mapped.
     pub(super) fn close(self) -> Result<(), Error> {
         let result = self.object.destroy("give up registered memory");
         if result.is_err() {
@@ -91,7 +91,7 @@ fn flags(access: Access) -> u32 {
     allowed.fold(0, |flags, (_, of_one)| flags | of_one)
 }
 
-/// What is usually the reason.
+/// Adds the usual reason.
 fn explain(error: Error) -> Error {
     match error.errno() {
         libc::ENOMEM => error.with_remedy(
@@ -142,7 +142,7 @@ impl Registrations {
         })
     }
 
-    /// Closes all, and says what went wrong first.
+    /// Closes all, and returns the first error.
     pub(super) fn close(self) -> Result<(), Error> {
         let mut result = Ok(());
         for registration in self.0.into_iter().flatten() {

@@ -8,7 +8,7 @@ use crate::sys::types::ibv_sge;
 use crate::{Access, Error, Refused};
 use refrain_ring::Region;
 
-/// So much of what was written is read back.
+/// Bytes at the end of a write that are read back.
 const READ_BACK_BYTES: usize = 8;
 
 impl Open {
@@ -35,7 +35,7 @@ fn no_key(key: u64) -> Refused {
     .into()
 }
 
-/// Where the ends of what was written are read to. Nobody looks at them.
+/// Memory that the ends of writes are read to; it is not used otherwise.
 pub(super) struct ReadBack {
     memory: Registration,
 }

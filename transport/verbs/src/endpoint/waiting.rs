@@ -20,12 +20,12 @@ const SHORTEST_WAIT: Duration = Duration::from_millis(1);
 pub(super) struct Waiting {
     all: OwnedFd,
     timer: OwnedFd,
-    /// The device was asked to say when the next completion comes.
+    /// The device was asked to report the next completion.
     is_armed: bool,
     timer_at: Option<Duration>,
 }
 
-/// Why one was woken.
+/// The reasons to wake.
 const COMPLETIONS: u64 = 1;
 const EVENTS: u64 = 2;
 const TIME: u64 = 3;
@@ -35,7 +35,7 @@ impl Waiting {
         const ATTEMPTED: &str = "make a descriptor to wait on";
         let owned = |fd: c_int| match fd {
             0.. => {
-                // SAFETY: just made, and nobody else has it.
+                // SAFETY: just made, and owned here alone.
                 Ok(unsafe { OwnedFd::from_raw_fd(fd) })
             }
             _ => Err(Error::system(ATTEMPTED, last_errno())),
@@ -109,7 +109,7 @@ impl Waiting {
 }
 
 impl Open {
-    /// Whether nothing is left to do: the device is asked to wake this process then.
+    /// Whether nothing is left to do; the device wakes this process then.
     pub(super) fn may_sleep(&mut self) -> Result<bool, Error> {
         self.receives.post(&self.device, &mut self.counters)?;
         let (by_completion, by_event) = self.waiting.woken_by();
@@ -157,7 +157,7 @@ impl Open {
             count += 1;
         }
         if count > 0 {
-            // SAFETY: the one queue of the channel; as many events were read.
+            // SAFETY: the one queue of the channel; `count` events were read.
             unsafe { (functions.ack_cq_events)(self.device.completions.raw(), count) };
             self.waiting.is_armed = false;
         }
