@@ -92,7 +92,7 @@ impl Disk {
         })
     }
 
-    /// How files are written, for people: "io_uring, direct".
+    /// How files are written, for messages: "io_uring, direct".
     pub fn describe(&self) -> &str {
         &self.description
     }

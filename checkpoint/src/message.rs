@@ -1,6 +1,5 @@
-//! What ranks and a checkpoint server say to each other
-//! (docs/design/checkpoint-server.md). One conversation writes one checkpoint, or reads
-//! one.
+//! Messages between ranks and a checkpoint server (docs/design/checkpoint-server.md). A
+//! session writes one checkpoint, or reads one.
 
 use crate::error::{CheckpointError, Damaged};
 use crate::format::{Header, IncarnationNumber, RankNumber, STRIP_BYTES, SectionInfo};
@@ -10,17 +9,17 @@ use serde::{Deserialize, Serialize};
 use std::io;
 use std::time::Duration;
 
-/// Version of the conversation.
+/// Version of the protocol.
 const VERSION: u8 = 3;
 
-/// How ranks and a checkpoint server talk. Data are the strips of checkpoints.
+/// The protocol between ranks and a checkpoint server. Data are the strips of checkpoints.
 pub const PROTOCOL: Protocol = Protocol {
     purpose: "refrain: checkpoint server",
     magic: *b"RC",
     version: VERSION,
     message_bytes_max: 4 << 20,
     data_bytes_max: STRIP_BYTES,
-    // A server whose disk is slow takes nothing for a while.
+    // A server with a slow disk takes nothing for a while.
     unacknowledged_max: Duration::from_secs(60),
 };
 
@@ -31,26 +30,26 @@ pub enum ToServer {
     Hello {
         /// The job.
         job: u64,
-        /// What its files' names begin with.
+        /// The prefix of its file names.
         prefix: String,
     },
     /// A checkpoint follows: strips, then [`ToServer::Commit`].
     Begin {
-        /// Whose.
+        /// The rank.
         rank: u32,
         /// The life that writes it.
         incarnation: u32,
-        /// Which.
+        /// Its number.
         number: u64,
     },
-    /// All strips were said.
+    /// All strips were sent.
     Commit {
         /// Bytes of all.
         bytes: u64,
     },
     /// Asks for the newest checkpoint of a rank.
     Newest {
-        /// Whose.
+        /// The rank.
         rank: u32,
         /// The life that asks for itself.
         life: Option<u32>,
@@ -62,7 +61,7 @@ pub enum ToServer {
 /// From the server. Strips follow [`ToClient::Found`] as they are.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ToClient {
-    /// Answers [`ToServer::Hello`]: the conversation may go on.
+    /// Answers [`ToServer::Hello`]: the session continues.
     Welcome,
     /// Strips may come.
     Begun,
@@ -146,7 +145,7 @@ pub enum Refusal {
         /// The system's words.
         error: String,
     },
-    /// Anything else, for people.
+    /// Another reason, as text.
     Other(String),
     /// There is no room for a session now, and why: the client connects again.
     Busy(String),

@@ -31,8 +31,8 @@ pub trait Strips {
 /// A section that cannot be begun; what is written otherwise stays good.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum SectionRefused {
-    /// Two with the same name could not be told apart.
-    #[error("there is a section {kind:?} {id} already: give each an id of its own")]
+    /// Another section has the same kind and id.
+    #[error("there is a section {kind:?} {id} already: use different ids")]
     Twice {
         /// Its kind.
         kind: SectionKind,
@@ -88,7 +88,7 @@ impl Packing {
         }
     }
 
-    /// Whose it is.
+    /// Its header.
     pub fn header(&self) -> &Header {
         &self.header
     }
@@ -121,7 +121,7 @@ impl Packing {
         Ok(Ok(()))
     }
 
-    /// Whether bytes have a section to go to.
+    /// Whether a section is open.
     pub fn is_open(&self) -> bool {
         self.open.is_some()
     }
@@ -172,7 +172,7 @@ impl Packing {
         Ok(total)
     }
 
-    /// Room for a piece's header, in the next strip if need be; says where.
+    /// Makes room for a piece's header, in the next strip if needed; returns its place.
     fn room_for_header<S: Strips + ?Sized>(&mut self, strips: &mut S) -> Result<usize, S::Error> {
         if self.used == STRIP_BYTES {
             self.next_strip(strips)?;
@@ -182,7 +182,7 @@ impl Packing {
         Ok(at)
     }
 
-    /// Goes on in a new strip, with the section that is open.
+    /// Continues the open section in a new strip.
     fn next_strip<S: Strips + ?Sized>(&mut self, strips: &mut S) -> Result<(), S::Error> {
         let open = self.end_piece(false);
         strips.exchange(self.place, &mut self.strip, STRIP_BYTES)?;

@@ -69,7 +69,7 @@ impl Unpacking {
         })
     }
 
-    /// Whose it is.
+    /// Its header.
     pub fn header(&self) -> &Header {
         &self.header
     }

@@ -6,7 +6,7 @@ use crate::input::Input;
 use refrain_checkpoint::format::Header;
 use refrain_checkpoint::message::{PROTOCOL, Refusal, ToClient, ToServer, Whole};
 use refrain_checkpoint::packing::{Strip, empty_strip};
-use refrain_checkpoint::server::Desk;
+use refrain_checkpoint::server::Jobs;
 use refrain_checkpoint::server::session::{Answer, Session};
 use refrain_checkpoint::{Damaged, SectionInfo, SectionKind};
 use refrain_ring::{Incarnation, Rank};
@@ -37,7 +37,7 @@ pub fn check(bytes: &[u8]) {
 /// Says anything in any order; it is answered, or was nothing.
 fn conversation(bytes: &[u8]) {
     let disk = SimulatedDisk::new(1);
-    let mut session = Session::new(Arc::new(Desk::new(Directory::from(disk))));
+    let mut session = Session::new(Arc::new(Jobs::new(Directory::from(disk))));
     let input = &mut Input::new(bytes);
     session.message(ToServer::Hello {
         job: 1,

@@ -57,8 +57,7 @@ impl Folder {
         Files::look(&self.disk, &self.job, rank)
     }
 
-    /// The life that a checkpoint is of, as its header says. `None`: it cannot be
-    /// used anyway.
+    /// The life that wrote a checkpoint, from its header. `None`: it cannot be used.
     fn incarnation_of(
         &self,
         rank: Rank,
@@ -81,7 +80,7 @@ impl Folder {
         }
     }
 
-    /// FENCE-1: nothing of an old life is let in.
+    /// FENCE-1: an old life is refused.
     fn check_life(
         &self,
         rank: Rank,
@@ -113,7 +112,7 @@ impl Folder {
         Ok(())
     }
 
-    /// Reads all of a checkpoint and says whether it is whole.
+    /// Reads all of a checkpoint and checks whether it is whole.
     fn look(&self, rank: Rank, number: u64) -> Result<Result<Whole, Damaged>, CheckpointError> {
         let name = names::whole(&self.job, rank, number);
         let opened = self.disk.open_file(&name);
@@ -150,8 +149,8 @@ impl Folder {
         })
     }
 
-    /// FENCE-1: from here on, whoever looks sees that `life` has come; also after
-    /// a loss of power.
+    /// FENCE-1: from here on, every process sees that `life` has begun, also after a loss of
+    /// power.
     fn fence(&self, rank: Rank, life: Incarnation, files: &Files) -> Result<(), CheckpointError> {
         if life == Incarnation(0) || files.fences.contains(&life) {
             return Ok(());
@@ -182,7 +181,7 @@ impl Folder {
     }
 }
 
-/// Whether the disk says that it cannot give back what it was given.
+/// Whether the disk reports that it has lost data.
 fn is_lost(error: &io::Error) -> bool {
     use rustix::io::Errno;
     let lost = [Errno::IO, Errno::BADMSG, Errno::UCLEAN].map(Errno::raw_os_error);

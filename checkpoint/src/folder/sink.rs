@@ -83,7 +83,7 @@ impl FileSink {
         Ok(())
     }
 
-    /// Removes what is not needed any more; says what cannot be.
+    /// Removes checkpoints that are not needed any more; returns failures.
     fn remove_older(&self) -> Vec<String> {
         let key = self.key;
         let files = match Files::look(&self.disk, &self.job, key.rank) {

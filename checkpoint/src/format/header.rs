@@ -12,7 +12,7 @@ const MAGIC: [u8; 8] = *b"rfrnckpt";
 
 const _: () = assert!(size_of::<u64>() * 5 + 24 == HEADER_BYTES && HEADER_BYTES < PAGE_BYTES);
 
-/// Whose checkpoint it is.
+/// The header of a checkpoint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Header {
     /// The job.
@@ -58,15 +58,15 @@ impl Header {
         if page[..8] != MAGIC {
             return Err(Flaw::Magic);
         }
-        // Before the checksum, whose place is this version's.
+        // Before the checksum, whose place depends on the version.
         let version = u32_at(page, 8);
         if version != FORMAT_VERSION {
             return Err(Flaw::Version(version));
         }
-        let (said, checksum) = page[..HEADER_BYTES].split_at(HEADER_BYTES - 4);
+        let (hashed, checksum) = page[..HEADER_BYTES].split_at(HEADER_BYTES - 4);
         let unused = [&page[20..24], &page[48..60], &page[HEADER_BYTES..]];
         let number = u64_at(page, 32);
-        if crc32fast::hash(said) != u32_at(checksum, 0)
+        if crc32fast::hash(hashed) != u32_at(checksum, 0)
             || !unused.into_iter().all(is_zero)
             || number == 0
         {

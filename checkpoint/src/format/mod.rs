@@ -27,14 +27,14 @@ pub const SECTIONS_MAX: usize = 1 << 16;
 pub enum SectionKind {
     /// A part of the engine's state.
     Engine,
-    /// What is not freed of a payload log; the id says to whom it was sent.
+    /// The part of a payload log that is not freed; the id is the destination.
     Log,
     /// Memory of the application, by its id.
     Memory,
 }
 
 impl SectionKind {
-    /// For people.
+    /// Its name, for messages.
     pub fn name(self) -> &'static str {
         match self {
             Self::Engine => "engine",
@@ -88,7 +88,7 @@ pub struct SectionInfo {
     pub bytes: u64,
 }
 
-/// Why bytes are no whole checkpoint, or not the one that was looked for.
+/// Why bytes are no whole checkpoint, or not the expected one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum Flaw {
     /// Ends before its end.
@@ -124,11 +124,11 @@ pub enum Flaw {
     /// Another job's, rank's or number's.
     #[error("it is of job {job:#x}, rank {rank}, number {number}")]
     Foreign {
-        /// Whose it is.
+        /// The job.
         job: u64,
-        /// Of which rank.
+        /// The rank.
         rank: u32,
-        /// Which of that rank.
+        /// Its number.
         number: u64,
     },
 }

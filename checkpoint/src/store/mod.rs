@@ -1,4 +1,4 @@
-//! What a rank uses: a [`Store`] of checkpoints, somewhere.
+//! The [`Store`] of a rank's checkpoints.
 
 mod reading;
 mod writing;
@@ -22,7 +22,7 @@ use std::sync::Arc;
 /// Bytes of a job's prefix, at most.
 const PREFIX_BYTES_MAX: usize = 160;
 
-/// Whose checkpoints: two jobs may share a place.
+/// The job of checkpoints: two jobs may share a place.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct JobName {
     /// Stands in every checkpoint.
@@ -50,7 +50,7 @@ impl JobName {
 /// Which checkpoint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Key {
-    /// Whose.
+    /// The rank.
     pub rank: Rank,
     /// The life that writes it.
     pub incarnation: Incarnation,
@@ -64,8 +64,8 @@ pub struct Key {
 pub struct Stable {
     /// Its length.
     pub bytes: u64,
-    /// Older ones that are not needed and could not be removed, with the reason,
-    /// for people. They are tried again with the next checkpoint.
+    /// Older ones that are not needed and could not be removed, with the
+    /// reason. The next checkpoint tries again.
     pub left: Vec<String>,
 }
 
@@ -88,7 +88,7 @@ pub trait Source: fmt::Debug + Send {
     /// It cannot be read on.
     fn next_strip(&mut self, into: &mut [u8]) -> Result<usize, CheckpointError>;
 
-    /// What it is called, for people.
+    /// Its name, for messages.
     fn name(&self) -> String;
 }
 
@@ -143,7 +143,7 @@ pub trait Checkpoints: Send + Sync {
         Ok(())
     }
 
-    /// For people: where, and how it is written.
+    /// The place and how it is written, for messages.
     fn describe(&self) -> String;
 }
 
@@ -223,7 +223,7 @@ impl Store {
             rank,
             incarnation,
             number,
-            // Nobody else can know it.
+            // It cannot be guessed.
             salt: RandomState::new().hash_one(number),
         };
         Ok(Writing::new(header, self.place.begin(key)?))
@@ -262,7 +262,7 @@ impl Store {
         self.place.remove_all()
     }
 
-    /// For people: where, and how it is written.
+    /// The place and how it is written, for messages.
     pub fn describe(&self) -> String {
         self.place.describe()
     }

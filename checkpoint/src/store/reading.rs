@@ -92,8 +92,8 @@ impl Reading {
         &self.whole.sections
     }
 
-    /// Newer checkpoints that cannot be used: this one was taken instead, and
-    /// people should know.
+    /// Newer checkpoints that cannot be used: this one was taken instead, which the caller
+    /// should report.
     pub fn passed_over(&self) -> &[Damaged] {
         &self.whole.passed_over
     }
@@ -125,7 +125,7 @@ impl Reading {
         }))
     }
 
-    /// Makes the next piece that whose content is given out.
+    /// Moves to the next piece.
     fn next_piece(&mut self) -> Result<Option<Piece>, CheckpointError> {
         loop {
             let strip = &self.strip[..self.strip_bytes];

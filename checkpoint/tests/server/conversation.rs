@@ -5,7 +5,7 @@ use refrain_checkpoint::SectionKind;
 use refrain_checkpoint::format::{Header, PAGE_BYTES, STRIP_BYTES};
 use refrain_checkpoint::message::{Refusal, ToClient, ToServer};
 use refrain_checkpoint::packing::{Packing, Strip, Strips, empty_strip};
-use refrain_checkpoint::server::Desk;
+use refrain_checkpoint::server::Jobs;
 use refrain_checkpoint::server::session::{Answer, Session};
 use refrain_ring::{Incarnation, Rank};
 use refrain_storage::Directory;
@@ -50,8 +50,8 @@ struct Talk {
 impl Talk {
     fn new() -> Self {
         let disk = SimulatedDisk::new(1);
-        let desk = Arc::new(Desk::new(Directory::from(disk.clone())));
-        let session = Session::new(desk);
+        let jobs = Arc::new(Jobs::new(Directory::from(disk.clone())));
+        let session = Session::new(jobs);
         Self { disk, session }
     }
 
@@ -164,9 +164,9 @@ fn other_names_are_refused() {
     }
     let mut talk = Talk::new();
     talk.hello();
-    let desk = Arc::new(Desk::new(Directory::from(talk.disk.clone())));
-    let mut first = Session::new(desk.clone());
-    let mut second = Session::new(desk);
+    let jobs = Arc::new(Jobs::new(Directory::from(talk.disk.clone())));
+    let mut first = Session::new(jobs.clone());
+    let mut second = Session::new(jobs);
     first.message(hello("same-"));
     let other = ToServer::Hello {
         job: 2,
