@@ -2,7 +2,7 @@
 //!
 //! Below the engine lies one fabric, or several behind one (`shm` inside a
 //! host, `ofi` between hosts). Everything the engine relies on is written
-//! here; `conformance` runs the same checks on every implementation.
+//! here; `transport/tests/conformance` runs the same checks on every implementation.
 //!
 //! # Contract
 //!
@@ -89,8 +89,6 @@
 //! **Memory.** The region given to a fabric at its making stays mapped and
 //! registered as long as the fabric lives, and longer while a peer may read it.
 
-#[cfg(any(test, feature = "test-doubles"))]
-pub mod conformance;
 pub mod mixed;
 pub mod network;
 pub mod ofi;

@@ -28,10 +28,10 @@ mod fetching;
 pub mod lane;
 mod operation;
 mod peer;
-#[cfg(test)]
-mod rare;
 mod slots;
 mod taking;
+#[cfg(test)]
+mod tests;
 mod transmit;
 mod waiting;
 pub mod wire;

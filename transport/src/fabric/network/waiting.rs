@@ -196,14 +196,14 @@ impl<E: MessageEndpoint> Network<E> {
     }
 
     /// Greets a peer, and does not wait for its answer.
-    #[cfg(test)]
-    pub(in crate::fabric) fn greet_once(&mut self, to: Rank) {
+    #[cfg(any(test, feature = "test-doubles"))]
+    pub fn greet_once(&mut self, to: Rank) {
         self.send_bare(to, Kind::Hello);
     }
 
     /// Whether a peer has answered a greeting.
-    #[cfg(test)]
-    pub(in crate::fabric) fn was_answered_by(&self, rank: Rank) -> bool {
+    #[cfg(any(test, feature = "test-doubles"))]
+    pub fn was_answered_by(&self, rank: Rank) -> bool {
         self.greetings.answers.contains(&rank)
     }
 

@@ -40,9 +40,6 @@ mod random;
 mod state;
 mod trace;
 
-#[cfg(test)]
-mod tests;
-
 pub use arrivals::POLL_CALLS_MAX;
 pub use choosing::OnItsWay;
 pub use endpoint::SimFabric;

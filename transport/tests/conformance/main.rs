@@ -1,14 +1,11 @@
 //! One suite for every fabric: each check proves a clause of the contract in
-//! the [parent module](super).
+//! `transport/src/fabric/mod.rs`.
 //!
 //! A fabric brings a [`Harness`]: endpoints of several ranks in one process,
 //! driven in turn from one thread. [`run_all`] runs every check, goes on after
 //! one that fails, and names those that failed and those that this fabric
 //! cannot show. What needs real processes (kills at any instruction, sleeping
 //! without a processor) is tested beside each fabric.
-//!
-//! Test support: built for this crate's own tests and with the feature
-//! `conformance`.
 //!
 //! Besides what is looked at by name, every check verifies of each frame that
 //! arrives: its order on its lane, its header and each byte of its payload.
@@ -17,31 +14,23 @@ mod again;
 mod death;
 mod distant;
 mod garbage;
+mod greeting;
 mod inbox;
 mod keeping;
 mod landings;
+mod on_faulty;
+mod on_mixed;
+mod on_network;
+mod on_ofi;
+mod on_shm;
+mod on_sim;
+mod on_verbs;
 mod order;
 mod pattern;
 mod progress;
 mod rig;
 mod seat;
-
-#[cfg(test)]
-mod greeting;
-#[cfg(test)]
-mod on_faulty;
-#[cfg(test)]
-mod on_mixed;
-#[cfg(test)]
-mod on_network;
-#[cfg(test)]
-mod on_ofi;
-#[cfg(test)]
-mod on_shm;
-#[cfg(test)]
-pub(super) mod on_sim;
-#[cfg(test)]
-mod on_verbs;
+mod sim_network;
 
 pub use again::*;
 pub use death::*;
@@ -52,12 +41,12 @@ pub use order::*;
 pub use progress::*;
 pub use rig::{start_all, to_check};
 
-use super::Fabric;
-use super::sim::LaneKind;
 use core::any::Any;
 use core::fmt::Debug;
 use core::time::Duration;
 use refrain_ring::{Arena, Incarnation, Rank};
+use refrain_transport::fabric::Fabric;
+use refrain_transport::fabric::sim::LaneKind;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 /// A fabric that is checked, whatever it is.

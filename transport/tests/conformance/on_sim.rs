@@ -4,19 +4,21 @@
 use super::{
     Endpoint, Harness, Outcome, check_late_frames_are_fenced, run_all, start_all, to_check,
 };
-use crate::fabric::sim::{LaneKind, Network, Options, POLL_CALLS_MAX, SimFabric, TICK_NS};
 use core::time::Duration;
 use refrain_ring::{Incarnation, Rank};
+use refrain_transport::fabric::sim::{
+    LaneKind, Network, Options, POLL_CALLS_MAX, SimFabric, TICK_NS,
+};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 /// Makes networks by one set of options.
-pub(in crate::fabric) struct SimHarness {
+pub struct SimHarness {
     options: Options,
     network: Network,
 }
 
 impl SimHarness {
-    pub(in crate::fabric) fn new(options: Options) -> Self {
+    pub fn new(options: Options) -> Self {
         Self {
             network: Network::new(options.clone()),
             options,
@@ -24,17 +26,17 @@ impl SimHarness {
     }
 
     /// The network of the job made last.
-    pub(in crate::fabric) fn network(&self) -> &Network {
+    pub fn network(&self) -> &Network {
         &self.network
     }
 
     /// Begins a new network.
-    pub(super) fn clear(&mut self) {
+    pub fn clear(&mut self) {
         self.network = Network::new(self.options.clone());
     }
 
     /// A rank, not connected with anybody.
-    pub(super) fn start(&self, rank: Rank, incarnation: Incarnation) -> Endpoint<SimFabric> {
+    pub fn start(&self, rank: Rank, incarnation: Incarnation) -> Endpoint<SimFabric> {
         let window_bytes = self.options.window_bytes;
         let log_bytes = 8 * window_bytes as usize;
         let (fabric, arena) = self.network.start(rank, incarnation, log_bytes);

@@ -1,16 +1,16 @@
 //! What frames are made of: everything follows from sender, receiver and
 //! number, so that a receiver can verify each bit.
 
-use crate::control::Control;
 use refrain_ring::{Incarnation, Rank, RecordHeader, RecordKind, Ssn};
+use refrain_transport::control::Control;
 
 /// Names one frame of one lane.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Name {
-    pub(super) source: Rank,
-    pub(super) incarnation: Incarnation,
-    pub(super) destination: Rank,
-    pub(super) number: u64,
+pub struct Name {
+    pub source: Rank,
+    pub incarnation: Incarnation,
+    pub destination: Rank,
+    pub number: u64,
 }
 
 impl Name {
@@ -26,7 +26,7 @@ impl Name {
 
     /// The frame's header. Every field has a value of its own, near the ends
     /// of its range.
-    pub(super) fn header(self, payload_bytes: usize) -> RecordHeader {
+    pub fn header(self, payload_bytes: usize) -> RecordHeader {
         let chance = self.mixed(1);
         let kind = match chance % 3 {
             0 => RecordKind::Eager,
@@ -47,14 +47,14 @@ impl Name {
         }
     }
 
-    pub(super) fn fill(self, payload: &mut [u8]) {
+    pub fn fill(self, payload: &mut [u8]) {
         let seed = self.mixed(2);
         for (index, bytes) in payload.chunks_mut(8).enumerate() {
             bytes.copy_from_slice(&word(seed, index)[..bytes.len()]);
         }
     }
 
-    pub(super) fn is_filled(self, payload: &[u8]) -> bool {
+    pub fn is_filled(self, payload: &[u8]) -> bool {
         let seed = self.mixed(2);
         payload
             .chunks(8)
@@ -64,7 +64,7 @@ impl Name {
 
     /// The control frame of this number; it carries its incarnation, which
     /// control frames do not show.
-    pub(super) fn control(self) -> Control {
+    pub fn control(self) -> Control {
         let ssn = Ssn(u64::from(self.incarnation.0) << 32 | self.number);
         match self.number % 3 {
             0 => Control::ClearToSend { ssn },
@@ -79,7 +79,7 @@ fn word(seed: u64, index: usize) -> [u8; 8] {
 }
 
 /// Incarnation that a control frame made by [`Name::control`] carries.
-pub(super) fn incarnation_of(control: Control) -> Incarnation {
+pub fn incarnation_of(control: Control) -> Incarnation {
     let (Control::ClearToSend { ssn } | Control::Matched { ssn } | Control::Horizon { ssn }) =
         control
     else {

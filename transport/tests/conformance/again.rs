@@ -3,8 +3,8 @@
 use super::rig::{Rig, connect};
 use super::seat::Seat;
 use super::{Harness, Outcome};
-use crate::fabric::{FabricError, RELEASED_WHOLLY};
 use refrain_ring::{CHUNK_BYTES, Incarnation, Position, Rank};
+use refrain_transport::fabric::{FabricError, RELEASED_WHOLLY};
 
 /// Frames that fill some chunks, if the fabric takes long ones.
 const FRAMES: u64 = 120;
@@ -353,7 +353,7 @@ pub fn check_kept_of_an_earlier_life(h: &mut dyn Harness) -> Outcome {
     Outcome::Holds
 }
 
-/// [`Fabric::connect`](crate::fabric::Fabric::connect): an incarnation that is connected, or a lower one, is
+/// [`Fabric::connect`]: an incarnation that is connected, or a lower one, is
 /// refused, and that changes nothing.
 pub fn check_connected_incarnation_is_refused(h: &mut dyn Harness) -> Outcome {
     if let Some(why) = h.cannot_begin_again() {

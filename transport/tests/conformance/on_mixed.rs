@@ -4,16 +4,16 @@
 use super::greeting::{alone_on_libfabric, greet_all};
 use super::on_sim::SimHarness;
 use super::*;
-use crate::control::Control;
-use crate::fabric::mixed::{Mixed, Side};
-use crate::fabric::network::NetworkOptions;
-use crate::fabric::ofi::{Ofi, OfiOptions, Overrides};
-use crate::fabric::shm::{Shm, ShmOptions};
-use crate::fabric::sim::{LaneKind, Network, Options, SimFabric, TICK_NS};
-use crate::fabric::{Address, Attributes, FabricError, Landing, Place, Refusal, Sink};
-use crate::gate::Pass;
 use core::time::Duration;
 use refrain_ring::{Frame, Position};
+use refrain_transport::control::Control;
+use refrain_transport::fabric::mixed::{Mixed, Side};
+use refrain_transport::fabric::network::NetworkOptions;
+use refrain_transport::fabric::ofi::{Ofi, OfiOptions, Overrides};
+use refrain_transport::fabric::shm::{Shm, ShmOptions};
+use refrain_transport::fabric::sim::{LaneKind, Network, Options, SimFabric, TICK_NS};
+use refrain_transport::fabric::{Address, Attributes, FabricError, Landing, Place, Refusal, Sink};
+use refrain_transport::gate::Pass;
 use std::path::PathBuf;
 use std::time::Instant;
 

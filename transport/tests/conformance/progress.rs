@@ -87,7 +87,7 @@ fn wait_for_a_call(rig: &mut Rig<'_>, rank: usize) {
 }
 
 /// Waits until something holds, which `holds` makes progress for.
-pub(super) fn wait_until(
+pub fn wait_until(
     rig: &mut Rig<'_>,
     rank: usize,
     what: &str,

@@ -2,9 +2,9 @@
 
 use super::seat::{REFUSALS_MAX, Seat};
 use super::{Checked, Endpoint, Harness};
-use crate::fabric::Fabric;
 use core::time::Duration;
 use refrain_ring::{Incarnation, Position, Rank, record_bytes};
+use refrain_transport::fabric::Fabric;
 
 /// Rounds of driving after which a check is stuck.
 const ROUNDS_MAX: usize = 200_000;
@@ -12,7 +12,7 @@ const ROUNDS_MAX: usize = 200_000;
 const QUIET_ROUNDS: usize = 8;
 
 /// Until when something must have happened.
-pub(super) struct Deadline {
+pub struct Deadline {
     rounds: usize,
     end: Duration,
     /// Rounds say nothing: things come in their own time.
@@ -21,7 +21,7 @@ pub(super) struct Deadline {
 
 impl Deadline {
     /// One more round without it.
-    pub(super) fn next_round(&mut self, now: Duration, what: &str) {
+    pub fn next_round(&mut self, now: Duration, what: &str) {
         self.rounds += 1;
         let is_over = self.rounds > ROUNDS_MAX && (!self.by_time || now >= self.end);
         assert!(!is_over, "it never is so that {what}");
@@ -29,20 +29,20 @@ impl Deadline {
 }
 
 /// A job under check.
-pub(super) struct Rig<'h> {
-    pub(super) harness: &'h mut dyn Harness,
-    pub(super) seats: Vec<Seat>,
+pub struct Rig<'h> {
+    pub harness: &'h mut dyn Harness,
+    pub seats: Vec<Seat>,
 }
 
 impl<'h> Rig<'h> {
-    pub(super) fn new(harness: &'h mut dyn Harness, ranks: u32) -> Self {
+    pub fn new(harness: &'h mut dyn Harness, ranks: u32) -> Self {
         let seats = harness.make(ranks).into_iter().map(Seat::new).collect();
         Self { harness, seats }
     }
 
     /// Polls one rank, or all where the harness says so, and lets time pass.
     /// True while anything moves at that rank.
-    pub(super) fn drive_one(&mut self, rank: usize) -> bool {
+    pub fn drive_one(&mut self, rank: usize) -> bool {
         let mut moving = self.harness.progress();
         if self.harness.drives_all() {
             self.poll_others(rank);
@@ -52,7 +52,7 @@ impl<'h> Rig<'h> {
     }
 
     /// Polls all ranks but one.
-    pub(super) fn poll_others(&mut self, rank: usize) {
+    pub fn poll_others(&mut self, rank: usize) {
         for (other, seat) in self.seats.iter_mut().enumerate() {
             if other != rank {
                 seat.poll();
@@ -61,7 +61,7 @@ impl<'h> Rig<'h> {
     }
 
     /// Polls every rank once and lets time pass. True while anything moves.
-    pub(super) fn drive(&mut self) -> bool {
+    pub fn drive(&mut self) -> bool {
         let mut moving = self.harness.progress();
         for seat in &mut self.seats {
             moving |= seat.poll() > 0;
@@ -70,7 +70,7 @@ impl<'h> Rig<'h> {
     }
 
     /// Begins to wait for something that must happen.
-    pub(super) fn deadline(&self) -> Deadline {
+    pub fn deadline(&self) -> Deadline {
         Deadline {
             rounds: 0,
             end: self.harness.now() + self.harness.patience(),
@@ -79,7 +79,7 @@ impl<'h> Rig<'h> {
     }
 
     /// Drives until something holds that must.
-    pub(super) fn until(&mut self, what: &str, mut holds: impl FnMut(&mut Self) -> bool) {
+    pub fn until(&mut self, what: &str, mut holds: impl FnMut(&mut Self) -> bool) {
         let mut deadline = self.deadline();
         while !holds(self) {
             deadline.next_round(self.harness.now(), what);
@@ -88,12 +88,12 @@ impl<'h> Rig<'h> {
     }
 
     /// Drives until nothing moves any more.
-    pub(super) fn settle(&mut self) {
+    pub fn settle(&mut self) {
         self.quieten(Self::drive);
     }
 
     /// Drives one rank until nothing comes to it any more.
-    pub(super) fn settle_one(&mut self, rank: usize) {
+    pub fn settle_one(&mut self, rank: usize) {
         self.quieten(|rig| rig.drive_one(rank));
     }
 
@@ -144,7 +144,7 @@ impl<'h> Rig<'h> {
     }
 
     /// Where the last record that was packed begins in the sender's log.
-    pub(super) fn last_begins_at(&mut self, from: usize, to: u32, bytes: usize) -> Position {
+    pub fn last_begins_at(&mut self, from: usize, to: u32, bytes: usize) -> Position {
         let tail = self.seats[from].outbox(Rank(to)).log.tail();
         Position(tail.0 - record_bytes(bytes) as u64)
     }
@@ -152,7 +152,7 @@ impl<'h> Rig<'h> {
     /// Posts a frame with so many bytes, or a control frame, while nobody but
     /// the sender polls (nor need anybody, unless the fabric must first find
     /// its peer).
-    pub(super) fn post_alone(&mut self, from: usize, to: u32, bytes: Option<usize>) {
+    pub fn post_alone(&mut self, from: usize, to: u32, bytes: Option<usize>) {
         let to = Rank(to);
         let mut deadline = self.deadline();
         let mut packed = false;
@@ -178,7 +178,7 @@ impl<'h> Rig<'h> {
     }
 
     /// Sends control frames until the lane is full; false if it never is.
-    pub(super) fn fill_control(&mut self, from: usize, to: u32) -> bool {
+    pub fn fill_control(&mut self, from: usize, to: u32) -> bool {
         let mut refusals = 0;
         for _ in 0..ROUNDS_MAX {
             refusals = if self.seats[from].try_control(Rank(to)) {
@@ -194,27 +194,27 @@ impl<'h> Rig<'h> {
     }
 
     /// Lets everything that was posted arrive, without polling.
-    pub(super) fn let_arrive(&mut self) {
+    pub fn let_arrive(&mut self) {
         let at_rest = (0..ROUNDS_MAX).any(|_| !self.harness.progress());
         assert!(at_rest, "the network does not come to rest");
     }
 
     /// Sends a frame, driving everybody until it is taken.
-    pub(super) fn send(&mut self, from: usize, to: u32, payload_bytes: usize) {
+    pub fn send(&mut self, from: usize, to: u32, payload_bytes: usize) {
         self.until("a frame is taken while everybody polls", |rig| {
             rig.seats[from].try_send(Rank(to), payload_bytes)
         });
     }
 
     /// Sends a control frame, driving everybody until it is taken.
-    pub(super) fn control(&mut self, from: usize, to: u32) {
+    pub fn control(&mut self, from: usize, to: u32) {
         self.until("a control frame is taken while everybody polls", |rig| {
             rig.seats[from].try_control(Rank(to))
         });
     }
 
     /// Drives until every packed frame is posted, and settles.
-    pub(super) fn flush(&mut self) {
+    pub fn flush(&mut self) {
         self.until("every packed frame is taken", |rig| {
             rig.seats.iter_mut().all(|seat| {
                 let peers: Vec<Rank> = seat.outboxes.keys().copied().collect();
@@ -226,7 +226,7 @@ impl<'h> Rig<'h> {
 
     /// Sends frames until log or lane is full, or `frames_max` are sent; the
     /// receiver does not poll. Returns how many were posted.
-    pub(super) fn fill(&mut self, from: usize, to: u32, bytes: usize, frames_max: u64) -> u64 {
+    pub fn fill(&mut self, from: usize, to: u32, bytes: usize, frames_max: u64) -> u64 {
         let mut refusals = 0;
         while refusals < REFUSALS_MAX && self.sent(from, to) < frames_max {
             if self.seats[from].try_send(Rank(to), bytes) {
@@ -241,7 +241,7 @@ impl<'h> Rig<'h> {
     }
 
     /// Drives until a rank's log for another is released to its tail.
-    pub(super) fn until_released(&mut self, from: usize, to: u32) {
+    pub fn until_released(&mut self, from: usize, to: u32) {
         self.until("the log is released to its tail", |rig| {
             let tail = rig.seats[from].outbox(Rank(to)).log.tail();
             rig.seats[from].endpoint.fabric.released(Rank(to)) == tail
@@ -249,14 +249,14 @@ impl<'h> Rig<'h> {
     }
 
     /// Frames posted from a rank to another.
-    pub(super) fn sent(&mut self, from: usize, to: u32) -> u64 {
+    pub fn sent(&mut self, from: usize, to: u32) -> u64 {
         let outbox = self.seats[from].outbox(Rank(to));
         outbox.frames - u64::from(outbox.waiting.is_some())
     }
 
     /// Starts a rank again and connects it with everybody. Returns the seat of
     /// its old life, which is not fenced by anybody who was not connected.
-    pub(super) fn replace(&mut self, rank: usize, incarnation: u32) -> Seat {
+    pub fn replace(&mut self, rank: usize, incarnation: u32) -> Seat {
         let name = Rank(rank as u32);
         let fresh = self.harness.restart(name, Incarnation(incarnation));
         let old = core::mem::replace(&mut self.seats[rank], Seat::new(fresh));
@@ -267,7 +267,7 @@ impl<'h> Rig<'h> {
     /// A rank dies and comes back, the others fence it and go on with logs that
     /// they have kept: what the new life misses of rank r begins with frame
     /// `from[r]`. REC-3
-    pub(super) fn revive(&mut self, rank: usize, incarnation: u32, from: &[u64]) {
+    pub fn revive(&mut self, rank: usize, incarnation: u32, from: &[u64]) {
         let name = Rank(rank as u32);
         let fresh = Seat::new(self.harness.restart(name, Incarnation(incarnation)));
         let old = core::mem::replace(&mut self.seats[rank], fresh);
@@ -284,7 +284,7 @@ impl<'h> Rig<'h> {
     }
 
     /// A new life of `to` misses all from frame `from` on.
-    pub(super) fn begin_again(&mut self, survivor: usize, to: usize, from: u64) {
+    pub fn begin_again(&mut self, survivor: usize, to: usize, from: u64) {
         let (rank, incarnation) = {
             let endpoint = &self.seats[survivor].endpoint;
             (endpoint.rank, endpoint.incarnation)
@@ -294,7 +294,7 @@ impl<'h> Rig<'h> {
     }
 
     /// All logs will be kept for later lives.
-    pub(super) fn keep_logs(&mut self) {
+    pub fn keep_logs(&mut self) {
         let ranks = self.seats.len();
         for from in 0..ranks {
             for to in (0..ranks).filter(|to| *to != from) {
@@ -317,7 +317,7 @@ impl<'h> Rig<'h> {
     }
 
     /// No check may leave errors that it did not take, or landings.
-    pub(super) fn finish(mut self) {
+    pub fn finish(mut self) {
         self.flush();
         self.until("landings end", |rig| {
             let mut seats = rig.seats.iter();
@@ -341,7 +341,7 @@ impl<'h> Rig<'h> {
 }
 
 /// Makes `peer` reachable for `endpoint`.
-pub(super) fn connect(endpoint: &mut Endpoint, peer: &Endpoint) {
+pub fn connect(endpoint: &mut Endpoint, peer: &Endpoint) {
     connect_with(&mut *endpoint.fabric, peer, &*peer.fabric);
 }
 

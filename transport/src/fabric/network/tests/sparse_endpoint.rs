@@ -1,4 +1,4 @@
-//! The endpoint of these tests: it does nothing but what it is told to.
+//! An endpoint without a device: the test decides what completes.
 
 #![allow(
     unsafe_code,
@@ -31,7 +31,7 @@ impl EndpointError for Trouble {
     }
 }
 
-pub type Over = CompletionOf<Rare>;
+pub type Over = CompletionOf<SparseEndpoint>;
 
 pub fn over(token: u64, peer: u32, outcome: Result<(), Trouble>) -> Over {
     Over {
@@ -45,7 +45,7 @@ pub fn over(token: u64, peer: u32, outcome: Result<(), Trouble>) -> Over {
 
 /// Takes everything, and tells what the test puts into `over`.
 #[derive(Debug, Default)]
-pub struct Rare {
+pub struct SparseEndpoint {
     pub peers: u32,
     /// Of sends and reads, with the peer.
     pub tokens: Vec<(u64, u32)>,
@@ -57,7 +57,7 @@ pub struct Rare {
     pub refuses: bool,
 }
 
-impl MessageEndpoint for Rare {
+impl MessageEndpoint for SparseEndpoint {
     type Peer = u32;
     type Error = Trouble;
 

@@ -6,9 +6,9 @@ use super::progress::wait_until;
 use super::rig::Rig;
 use super::seat::{REFUSALS_MAX, pass};
 use super::{Harness, Outcome};
-use crate::control::Control;
-use crate::fabric::Landed;
 use refrain_ring::{ChannelLog, Position, Rank, Ssn};
+use refrain_transport::control::Control;
+use refrain_transport::fabric::Landed;
 
 const NONE_DISTANT: Outcome = Outcome::Skipped("none of its frames is distant");
 
@@ -295,7 +295,7 @@ pub fn check_old_distant_places_are_lost(h: &mut dyn Harness) -> Outcome {
     Outcome::Holds
 }
 
-/// [`Fabric::close`](crate::fabric::Fabric::close): all landings end, and nothing else comes or goes.
+/// [`Fabric::close`]: all landings end, and nothing else comes or goes.
 pub fn check_close_ends_everything(h: &mut dyn Harness) -> Outcome {
     let mut rig = match distant_rig(h, 2) {
         Some((mut rig, bytes)) => {
@@ -325,7 +325,7 @@ pub fn check_close_ends_everything(h: &mut dyn Harness) -> Outcome {
     Outcome::Holds
 }
 
-/// [`Fabric::is_drained`](crate::fabric::Fabric::is_drained): true when all has come that was posted; not while a
+/// [`Fabric::is_drained`]: true when all has come that was posted; not while a
 /// payload is still to be fetched from this rank, unless its peer is gone.
 pub fn check_drained_when_all_has_come(h: &mut dyn Harness) -> Outcome {
     let (mut rig, bytes) = match distant_rig(h, 2) {

@@ -3,9 +3,9 @@
 use super::rig::{Rig, connect};
 use super::seat::{Seat, pass};
 use super::{Harness, Outcome};
-use crate::control::Control;
-use crate::fabric::{Address, FabricError, Refusal};
 use refrain_ring::{Incarnation, Rank, Ssn};
+use refrain_transport::control::Control;
+use refrain_transport::fabric::{Address, FabricError, Refusal};
 
 fn is_refused(refused: Result<(), Refusal>, rank: Rank) -> bool {
     matches!(refused, Err(Refusal::NotConnected(named)) if named == rank)
@@ -37,7 +37,7 @@ pub fn check_unconnected_is_refused(h: &mut dyn Harness) -> Outcome {
     Outcome::Holds
 }
 
-/// [`Fabric::connect`](crate::fabric::Fabric::connect): an address that is none of this fabric is refused with
+/// [`Fabric::connect`]: an address that is none of this fabric is refused with
 /// [`FabricError::Attach`]; so are the rank itself and another incarnation.
 pub fn check_unusable_address_is_refused(h: &mut dyn Harness) -> Outcome {
     let mut rig = Rig::new(h, 2);

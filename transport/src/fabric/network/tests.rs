@@ -1,9 +1,9 @@
-//! Tests with an endpoint that tells of nothing by itself, as one does whose device
-//! is asked for few completions, and whose operations are over with their peer.
+//! The network over an endpoint with sparse completions: it reports only what the test
+//! says, and removing a peer ends all operations with it.
 
 #![allow(unsafe_code, reason = "lends memory to the fabric for a landing")]
 
-mod endpoint;
+mod sparse_endpoint;
 mod trouble;
 
 use super::lane::Patience;
@@ -15,25 +15,25 @@ use crate::fabric::{
 use crate::gate::Gate;
 use core::ptr::NonNull;
 use core::time::Duration;
-use endpoint::{Rare, Trouble, over};
 use refrain_ring::{Arena, ChannelLog, Frame, Incarnation, Rank, RecordHeader, RecordKind, Ssn};
+use sparse_endpoint::{SparseEndpoint, Trouble, over};
 
 const WINDOW_BYTES: u64 = 1 << 20;
 const PEER: Rank = Rank(1);
 
 /// Rank 0 of two, its log, and its endpoint behind the fabric.
 struct Bench {
-    network: Network<Rare>,
+    network: Network<SparseEndpoint>,
     arena: Arena,
     log: ChannelLog,
 }
 
 impl Bench {
     fn new() -> Self {
-        Self::over(Rare::default(), Duration::from_secs(60))
+        Self::over(SparseEndpoint::default(), Duration::from_secs(60))
     }
 
-    fn over(endpoint: Rare, lost_after: Duration) -> Self {
+    fn over(endpoint: SparseEndpoint, lost_after: Duration) -> Self {
         let arena = Arena::heap(4 * WINDOW_BYTES as usize);
         let limits = Limits {
             message_bytes_max: 1 << 20,
@@ -57,8 +57,8 @@ impl Bench {
             endpoint,
             options,
             Choices::new(way, limits, 2, Overrides::default()),
-            "rare".into(),
-            "rare".into(),
+            "sparse".into(),
+            "sparse".into(),
             arena.region(),
         );
         Self {
@@ -159,7 +159,7 @@ fn what_was_under_way_to_a_fenced_peer_is_free_again() {
         let credits = bench.network.choices.credits;
         assert_eq!(bench.network.endpoint.tokens.len(), credits);
     }
-    assert!(posted > 4 * Network::<Rare>::messages_max(2));
+    assert!(posted > 4 * Network::<SparseEndpoint>::messages_max(2));
     bench.network.disconnect(PEER);
     assert!(
         bench.network.is_drained(),

@@ -7,8 +7,8 @@
 )]
 
 use super::pattern::Name;
-use crate::fabric::{Landed, Landing};
 use core::ptr::NonNull;
+use refrain_transport::fabric::{Landed, Landing};
 use std::cell::Cell;
 
 /// What memory holds before anything lands there.
@@ -34,7 +34,7 @@ enum Ended {
 
 /// All landings of one inbox. Its fabric is dropped before it.
 #[derive(Debug, Default)]
-pub(super) struct Landings {
+pub struct Landings {
     grounds: Vec<Ground>,
     under_way: usize,
 }
@@ -53,7 +53,7 @@ impl Ground {
 
 impl Landings {
     /// Lends memory for a frame's payload.
-    pub(super) fn lend(&mut self, name: Name, payload_bytes: usize) -> Landing {
+    pub fn lend(&mut self, name: Name, payload_bytes: usize) -> Landing {
         let memory = vec![Cell::new(UNTOUCHED); payload_bytes + GUARD_BYTES];
         let ground = Ground {
             name,
@@ -71,7 +71,7 @@ impl Landings {
     }
 
     /// A landing has ended; returns whose frame it was.
-    pub(super) fn end(&mut self, token: u64, landed: Landed) -> Name {
+    pub fn end(&mut self, token: u64, landed: Landed) -> Name {
         let ground = usize::try_from(token)
             .ok()
             .and_then(|index| self.grounds.get_mut(index))
@@ -90,12 +90,12 @@ impl Landings {
     }
 
     /// Landings that have not ended.
-    pub(super) fn under_way(&self) -> usize {
+    pub fn under_way(&self) -> usize {
         self.under_way
     }
 
     /// How the landings begun so far ended, in the order of their begin.
-    pub(super) fn ends(&self) -> Vec<Option<Landed>> {
+    pub fn ends(&self) -> Vec<Option<Landed>> {
         let end = |ground: &Ground| {
             ground.ended.as_ref().map(|ended| match ended {
                 Ended::Whole => Landed::Whole,
@@ -106,7 +106,7 @@ impl Landings {
     }
 
     /// The memory of landings that have ended is as it was then.
-    pub(super) fn verify_ended(&self) {
+    pub fn verify_ended(&self) {
         for ground in &self.grounds {
             let unchanged = match &ground.ended {
                 None => true,

@@ -1,9 +1,9 @@
 //! The suite on shared memory, several ranks in this process.
 
 use super::*;
-use crate::fabric::shm::{Shm, ShmOptions};
 use core::time::Duration;
 use refrain_ring::{Incarnation, Rank};
+use refrain_transport::fabric::shm::{Shm, ShmOptions};
 use std::time::Instant;
 
 struct ShmHarness {

@@ -7,16 +7,16 @@
 
 use super::on_sim::SimHarness;
 use super::{Endpoint, Harness, run, start_all, to_check};
-use crate::control::Control;
-use crate::fabric::sim::{LaneKind, Options, SimFabric};
-use crate::fabric::{
-    Address, Arrival, Attributes, Disposition, Fabric, FabricError, Landed, Landing, Payload,
-    Place, RELEASED_WHOLLY, Refusal, Sink,
-};
-use crate::gate::Pass;
 use core::ptr::NonNull;
 use core::time::Duration;
 use refrain_ring::{Frame, Incarnation, Position, Rank};
+use refrain_transport::control::Control;
+use refrain_transport::fabric::sim::{LaneKind, Options, SimFabric};
+use refrain_transport::fabric::{
+    Address, Arrival, Attributes, Disposition, Fabric, FabricError, Landed, Landing, Payload,
+    Place, RELEASED_WHOLLY, Refusal, Sink,
+};
+use refrain_transport::gate::Pass;
 use std::collections::BTreeMap;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -3,32 +3,32 @@
 use super::Endpoint;
 use super::inbox::{Inbox, Kept};
 use super::pattern::Name;
-use crate::fabric::{FabricError, RELEASED_WHOLLY, Refusal};
-use crate::gate::{Gate, Pass};
 use refrain_ring::read_back::DiskChunks;
 use refrain_ring::resend::{Lane, Resend, Resent};
 use refrain_ring::{
     CHUNK_BYTES, ChannelLog, Frame, Frontier, Position, Rank, RecordHeader, Ssn, record_bytes,
 };
+use refrain_transport::fabric::{FabricError, RELEASED_WHOLLY, Refusal};
+use refrain_transport::gate::{Gate, Pass};
 use std::collections::BTreeMap;
 
 /// Posts refused in a row after which a lane counts as full: more than bad luck.
-pub(super) const REFUSALS_MAX: usize = 200;
+pub const REFUSALS_MAX: usize = 200;
 
-pub(super) fn pass() -> Pass {
+pub fn pass() -> Pass {
     Gate::default().pass_unseen()
 }
 
 /// What one rank sends to another.
 #[derive(Debug)]
-pub(super) struct Outbox {
-    pub(super) log: ChannelLog,
-    pub(super) frames: u64,
-    pub(super) controls: u64,
+pub struct Outbox {
+    pub log: ChannelLog,
+    pub frames: u64,
+    pub controls: u64,
     /// Packed but refused so far.
-    pub(super) waiting: Option<Frame>,
+    pub waiting: Option<Frame>,
     /// Where each frame begins in a log that is kept for later lives.
-    pub(super) kept: Option<Vec<Position>>,
+    pub kept: Option<Vec<Position>>,
     /// The log is sent again: what gives its frames, and one that was refused.
     again: Option<(Resend, Option<Frame>)>,
     released: Position,
@@ -53,15 +53,15 @@ impl DiskChunks for NoDisk {
 /// One rank: its endpoint, and what stands in for its engine. The fabric is
 /// dropped before the memory that it may write to.
 #[derive(Debug)]
-pub(super) struct Seat {
-    pub(super) endpoint: Endpoint,
-    pub(super) inbox: Inbox,
-    pub(super) errors: Vec<FabricError>,
-    pub(super) outboxes: BTreeMap<Rank, Outbox>,
+pub struct Seat {
+    pub endpoint: Endpoint,
+    pub inbox: Inbox,
+    pub errors: Vec<FabricError>,
+    pub outboxes: BTreeMap<Rank, Outbox>,
 }
 
 impl Seat {
-    pub(super) fn new(endpoint: Endpoint) -> Self {
+    pub fn new(endpoint: Endpoint) -> Self {
         Self {
             inbox: Inbox::new(endpoint.rank),
             endpoint,
@@ -70,7 +70,7 @@ impl Seat {
         }
     }
 
-    pub(super) fn outbox(&mut self, to: Rank) -> &mut Outbox {
+    pub fn outbox(&mut self, to: Rank) -> &mut Outbox {
         let endpoint = &self.endpoint;
         self.outboxes.entry(to).or_insert_with(|| Outbox {
             log: ChannelLog::new(
@@ -89,7 +89,7 @@ impl Seat {
     }
 
     /// The log to `to`, which is empty, will be kept for later lives.
-    pub(super) fn keep_log(&mut self, to: Rank) {
+    pub fn keep_log(&mut self, to: Rank) {
         let (rank, incarnation) = (self.endpoint.rank, self.endpoint.incarnation);
         let window_bytes = KEPT_CHUNKS * CHUNK_BYTES as u64;
         let outbox = self.outbox(to);
@@ -99,13 +99,13 @@ impl Seat {
 
     /// What is kept is sent again from frame `from` on, to a life of `to` that has
     /// just been connected. REC-3
-    pub(super) fn send_again(&mut self, to: Rank, from: u64) {
+    pub fn send_again(&mut self, to: Rank, from: u64) {
         let outbox = self.outbox(to);
         outbox.again = Some((Resend::new(&outbox.log, Ssn(from).into()), None));
     }
 
     /// Sends one more kept frame; `None` when all that was published is sent.
-    pub(super) fn post_again(&mut self, to: Rank) -> Option<bool> {
+    pub fn post_again(&mut self, to: Rank) -> Option<bool> {
         let released = self.endpoint.fabric.released(to);
         let outbox = self.outboxes.get_mut(&to)?;
         let (resend, refused) = outbox.again.as_mut()?;
@@ -141,7 +141,7 @@ impl Seat {
     }
 
     /// Frames go to a new life of `to` from now on.
-    pub(super) fn begin_anew(&mut self, to: Rank) {
+    pub fn begin_anew(&mut self, to: Rank) {
         if let Some(outbox) = self.outboxes.get_mut(&to).filter(|it| it.kept.is_some()) {
             outbox.controls = 0;
             outbox.released = Position(0);
@@ -204,7 +204,7 @@ impl Seat {
     }
 
     /// Posts the frame that waits, if any; whether none waits any more.
-    pub(super) fn post_waiting(&mut self, to: Rank) -> bool {
+    pub fn post_waiting(&mut self, to: Rank) -> bool {
         while let Some(is_taken) = self.post_again(to) {
             if !is_taken {
                 return false;
@@ -225,7 +225,7 @@ impl Seat {
 
     /// Tries to send one frame; false when log or lane is full. A frame that
     /// was packed and refused counts as sent only when it is posted.
-    pub(super) fn try_send(&mut self, to: Rank, payload_bytes: usize) -> bool {
+    pub fn try_send(&mut self, to: Rank, payload_bytes: usize) -> bool {
         self.post_waiting(to) && self.pack(to, payload_bytes) && {
             self.post_waiting(to);
             true
@@ -233,7 +233,7 @@ impl Seat {
     }
 
     /// Packs a frame and publishes it, as one whose receiver is gone.
-    pub(super) fn publish_alone(&mut self, to: Rank, payload_bytes: usize) {
+    pub fn publish_alone(&mut self, to: Rank, payload_bytes: usize) {
         assert!(self.pack(to, payload_bytes), "a log that is kept has room");
         let waiting = self.outbox(to).waiting.take();
         let region = self.endpoint.arena.region().clone();
@@ -241,7 +241,7 @@ impl Seat {
     }
 
     /// Appends and posts a record of somebody else's making.
-    pub(super) fn post_record(
+    pub fn post_record(
         &mut self,
         log: &mut ChannelLog,
         to: Rank,
@@ -262,7 +262,7 @@ impl Seat {
     }
 
     /// Tries to send one control frame; false when the lane is full.
-    pub(super) fn try_control(&mut self, to: Rank) -> bool {
+    pub fn try_control(&mut self, to: Rank) -> bool {
         let (source, incarnation) = (self.endpoint.rank, self.endpoint.incarnation);
         let name = Name {
             source,
@@ -285,7 +285,7 @@ impl Seat {
     }
 
     /// A packed frame that belongs to nobody's lane.
-    pub(super) fn spare_frame(&mut self) -> Frame {
+    pub fn spare_frame(&mut self) -> Frame {
         let endpoint = &mut self.endpoint;
         let (rank, incarnation) = (endpoint.rank, endpoint.incarnation);
         let mut log = ChannelLog::new(rank, incarnation, Rank(9), endpoint.window_bytes);
@@ -302,7 +302,7 @@ impl Seat {
 
     /// Sends an empty frame, and writes bytes into the log where the frame
     /// behind it would begin.
-    pub(super) fn send_with_garbage_behind(&mut self, to: Rank, bytes: &[u8]) -> bool {
+    pub fn send_with_garbage_behind(&mut self, to: Rank, bytes: &[u8]) -> bool {
         if !self.post_waiting(to) || !self.pack(to, 0) {
             return false;
         }
@@ -319,7 +319,7 @@ impl Seat {
         is_sent
     }
 
-    pub(super) fn poll(&mut self) -> usize {
+    pub fn poll(&mut self) -> usize {
         let before = self.inbox.calls;
         match self.endpoint.fabric.poll(&mut self.inbox) {
             Ok(calls) => {
@@ -335,7 +335,7 @@ impl Seat {
     }
 
     /// Verifies all kept frames where they lie, and all that landed.
-    pub(super) fn verify_kept(&self) {
+    pub fn verify_kept(&self) {
         for kept in self.inbox.kept.iter().filter(|kept| !kept.distant) {
             self.verify_in_place(kept);
         }
@@ -353,7 +353,7 @@ impl Seat {
 
     /// Lets the kept frame at `index` go, after a last look. Every second one
     /// that is distant is fetched: that lets it go when it has landed.
-    pub(super) fn let_go(&mut self, index: usize) {
+    pub fn let_go(&mut self, index: usize) {
         let kept = self.inbox.kept[index];
         if kept.distant && kept.name.number.is_multiple_of(2) {
             return self.fetch(index);
@@ -366,7 +366,7 @@ impl Seat {
     }
 
     /// Fetches the kept distant frame at `index`.
-    pub(super) fn fetch(&mut self, index: usize) {
+    pub fn fetch(&mut self, index: usize) {
         let kept = self.inbox.kept.remove(index);
         assert!(kept.distant, "{:?} is here", kept.name);
         let landing = self.inbox.landings.lend(kept.name, kept.payload_bytes);

@@ -2,17 +2,17 @@
 //! soft-RoCE. Where there is none it is skipped, and says why; the guest of
 //! `ci/softroce` has one (docs/design/testing.md).
 
-use super::on_network::{NetworkHarness, Temper};
+use super::on_network::{NetworkHarness, NetworkTiming};
 use super::rig::Rig;
 use super::*;
-use crate::fabric::network::NetworkOptions;
-use crate::fabric::verbs::{Overrides, PortChoice, Verbs, VerbsOptions, choose};
 use refrain_ring::{Rank, Region};
+use refrain_transport::fabric::network::NetworkOptions;
+use refrain_transport::fabric::verbs::{Overrides, PortChoice, Verbs, VerbsOptions, choose};
 use refrain_verbs::Counters;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 fn harness(port: PortChoice, overrides: Overrides) -> impl Harness {
-    let temper = Temper {
+    let timing = NetworkTiming {
         // The threads of soft-RoCE wait for a processor where others use them.
         silence: Duration::from_millis(50),
         busy_rounds: 2000,
@@ -20,7 +20,7 @@ fn harness(port: PortChoice, overrides: Overrides) -> impl Harness {
     };
     NetworkHarness::new(
         0,
-        temper,
+        timing,
         move |network: NetworkOptions, region: &Region| {
             let options = VerbsOptions {
                 network,

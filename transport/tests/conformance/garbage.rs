@@ -3,10 +3,10 @@
 use super::rig::Rig;
 use super::seat::Seat;
 use super::{Harness, Outcome};
-use crate::control::{CONTROL_BYTES, Control};
-use crate::fabric::FabricError;
-use crate::fabric::sim::LaneKind;
 use refrain_ring::{ChannelLog, HeaderError, Incarnation, Rank, RecordHeader, RecordKind, Ssn};
+use refrain_transport::control::{CONTROL_BYTES, Control};
+use refrain_transport::fabric::FabricError;
+use refrain_transport::fabric::sim::LaneKind;
 
 const OFFENDER: usize = 1;
 
@@ -58,7 +58,7 @@ fn post_as(seat: &mut Seat, source: Rank, incarnation: Incarnation) {
     }
 }
 
-/// [`Fabric::poll`](crate::fabric::Fabric::poll), FENCE-1: a frame of another incarnation than the connected
+/// [`Fabric::poll`], FENCE-1: a frame of another incarnation than the connected
 /// one gives [`FabricError::WrongIncarnation`].
 pub fn check_wrong_incarnation_is_refused(h: &mut dyn Harness) -> Outcome {
     let mut rig = Rig::new(h, 3);
@@ -76,7 +76,7 @@ pub fn check_wrong_incarnation_is_refused(h: &mut dyn Harness) -> Outcome {
     Outcome::Holds
 }
 
-/// [`Fabric::poll`](crate::fabric::Fabric::poll): a frame that names another rank than its lane's gives
+/// [`Fabric::poll`]: a frame that names another rank than its lane's gives
 /// [`FabricError::WrongSource`].
 pub fn check_wrong_source_is_refused(h: &mut dyn Harness) -> Outcome {
     let mut rig = Rig::new(h, 3);
@@ -108,7 +108,7 @@ fn post_bad(rig: &mut Rig<'_>, payload_bytes: usize, bad: RecordHeader) {
     seat.outbox(Rank(0)).log = log;
 }
 
-/// [`Fabric::poll`](crate::fabric::Fabric::poll): a header that contradicts itself gives
+/// [`Fabric::poll`]: a header that contradicts itself gives
 /// [`FabricError::Garbage`]; frames before it arrive.
 pub fn check_broken_header_is_refused(h: &mut dyn Harness) -> Outcome {
     let mut rig = Rig::new(h, 3);
@@ -127,7 +127,7 @@ pub fn check_broken_header_is_refused(h: &mut dyn Harness) -> Outcome {
     Outcome::Holds
 }
 
-/// [`Fabric::poll`](crate::fabric::Fabric::poll): a link that leads out of the log gives
+/// [`Fabric::poll`]: a link that leads out of the log gives
 /// [`FabricError::BrokenLog`] (or [`FabricError::Garbage`] where no log is
 /// read).
 pub fn check_broken_link_is_refused(h: &mut dyn Harness) -> Outcome {
@@ -148,7 +148,7 @@ pub fn check_broken_link_is_refused(h: &mut dyn Harness) -> Outcome {
     Outcome::Holds
 }
 
-/// [`Fabric::poll`](crate::fabric::Fabric::poll): bytes that are no header of this version give
+/// [`Fabric::poll`]: bytes that are no header of this version give
 /// [`FabricError::Garbage`].
 pub fn check_garbage_header_is_refused(h: &mut dyn Harness) -> Outcome {
     let good = header(RecordKind::Eager, 0).encode();
@@ -190,7 +190,7 @@ fn plant(rig: &mut Rig<'_>, bytes: &[u8]) -> bool {
     planted
 }
 
-/// [`Fabric::poll`](crate::fabric::Fabric::poll): a control frame that does not decode gives
+/// [`Fabric::poll`]: a control frame that does not decode gives
 /// [`FabricError::BadControl`].
 pub fn check_garbage_control_is_refused(h: &mut dyn Harness) -> Outcome {
     let words = Control::Horizon { ssn: Ssn(0) }.encode(Rank(1), Incarnation(0));

@@ -1,6 +1,6 @@
 //! A peer in trouble: what says that it is over.
 
-use super::endpoint::{Rare, Trouble, over};
+use super::sparse_endpoint::{SparseEndpoint, Trouble, over};
 use super::{Bench, Nobody};
 use crate::fabric::Fabric;
 use core::time::Duration;
@@ -13,9 +13,9 @@ const INJECTED: u64 = u64::MAX;
 
 /// All that is short is injected, as verbs and most providers do.
 fn bench() -> Bench {
-    let endpoint = Rare {
+    let endpoint = SparseEndpoint {
         inject_bytes: 220,
-        ..Rare::default()
+        ..SparseEndpoint::default()
     };
     let mut bench = Bench::over(endpoint, LOST_AFTER);
     bench.connect(0);

@@ -3,8 +3,8 @@
 
 use super::greeting::greet_all;
 use super::*;
-use crate::fabric::network::{MessageEndpoint, Network, NetworkOptions};
 use refrain_ring::{Arena, Incarnation, Rank, Region};
+use refrain_transport::fabric::network::{MessageEndpoint, Network, NetworkOptions};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
@@ -13,7 +13,7 @@ use std::time::Instant;
 static JOBS: AtomicU64 = AtomicU64::new(1);
 
 /// How patient the checks have to be with a network.
-pub struct Temper {
+pub struct NetworkTiming {
     /// Longer than anything is on its way inside one machine, and than a rank takes to
     /// find that it is idle.
     pub silence: Duration,
@@ -27,7 +27,7 @@ pub struct Temper {
 pub struct NetworkHarness<O> {
     begin: Instant,
     open: O,
-    temper: Temper,
+    timing: NetworkTiming,
     job: u64,
     ranks: u32,
     window_bytes: u64,
@@ -36,11 +36,11 @@ pub struct NetworkHarness<O> {
 
 impl<O> NetworkHarness<O> {
     /// Of jobs with that many ranks, until [`Harness::make`] says otherwise.
-    pub fn new(ranks: u32, temper: Temper, open: O) -> Self {
+    pub fn new(ranks: u32, timing: NetworkTiming, open: O) -> Self {
         Self {
             begin: Instant::now(),
             open,
-            temper,
+            timing,
             job: 0,
             ranks,
             window_bytes: 512 << 10,
@@ -83,7 +83,7 @@ where
     O: FnMut(NetworkOptions, &Region) -> Network<E>,
 {
     fn cannot_begin_again(&self) -> Option<&'static str> {
-        self.temper.cannot_begin_again
+        self.timing.cannot_begin_again
     }
 
     fn make(&mut self, ranks: u32) -> Vec<Endpoint> {
@@ -125,11 +125,11 @@ where
     }
 
     fn silence(&self) -> Duration {
-        self.temper.silence
+        self.timing.silence
     }
 
     fn busy_rounds(&self) -> u32 {
-        self.temper.busy_rounds
+        self.timing.busy_rounds
     }
 
     fn poll_calls_max(&self) -> usize {

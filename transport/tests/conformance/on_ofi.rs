@@ -4,12 +4,12 @@
 //! device, which the guest of `ci/softroce` has; elsewhere they are skipped.
 
 use super::greeting::alone_on_libfabric;
-use super::on_network::{NetworkHarness, Temper};
+use super::on_network::{NetworkHarness, NetworkTiming};
 use super::*;
-use crate::fabric::FabricError;
-use crate::fabric::network::NetworkOptions;
-use crate::fabric::ofi::{Ofi, OfiOptions, Overrides, Provider, providers};
 use refrain_ring::{Incarnation, Rank, Region};
+use refrain_transport::fabric::FabricError;
+use refrain_transport::fabric::network::NetworkOptions;
+use refrain_transport::fabric::ofi::{Ofi, OfiOptions, Overrides, Provider, providers};
 use std::path::PathBuf;
 
 fn harness(
@@ -18,7 +18,7 @@ fn harness(
     provider: &'static str,
     overrides: Overrides,
 ) -> impl Harness {
-    let temper = Temper {
+    let timing = NetworkTiming {
         // soft-RoCE has threads, which wait for a processor where others use them.
         silence: match provider {
             VERBS => Duration::from_millis(50),
@@ -36,7 +36,7 @@ fn harness(
     };
     NetworkHarness::new(
         ranks,
-        temper,
+        timing,
         move |network: NetworkOptions, region: &Region| {
             let options = OfiOptions {
                 network,

@@ -3,18 +3,18 @@
 //! refuse sends meanwhile.
 
 use super::Endpoint;
-use crate::control::Control;
-use crate::fabric::network::{MessageEndpoint, Network};
-use crate::fabric::ofi::library_version;
-use crate::fabric::{Arrival, Disposition, Fabric, Landed, Sink};
 use core::time::Duration;
 use refrain_ring::Rank;
+use refrain_transport::control::Control;
+use refrain_transport::fabric::network::{MessageEndpoint, Network};
+use refrain_transport::fabric::ofi::library_version;
+use refrain_transport::fabric::{Arrival, Disposition, Fabric, Landed, Sink};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 /// Has each rank greet those that it reaches over a network, until all have
 /// answered.
-pub(super) fn greet_all<F: Fabric, E: MessageEndpoint>(
+pub fn greet_all<F: Fabric, E: MessageEndpoint>(
     endpoints: &mut [Endpoint<F>],
     reaches: impl Fn(Rank, Rank) -> bool,
     network: impl Fn(&mut F) -> &mut Network<E>,
@@ -44,7 +44,7 @@ pub(super) fn greet_all<F: Fabric, E: MessageEndpoint>(
 
 /// Where all tests share a process: one at a time, and the library of the system
 /// first, since its short name finds whichever is loaded.
-pub(super) fn alone_on_libfabric() -> MutexGuard<'static, ()> {
+pub fn alone_on_libfabric() -> MutexGuard<'static, ()> {
     static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
     let alone = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
     // Whether there is one shows when it is used.

@@ -1,14 +1,14 @@
-//! That the network is deterministic, that its faults happen, and that it
-//! catches an engine that breaks its promises.
+//! The simulated network: it is deterministic, its faults happen, and it catches an
+//! engine that breaks its promises.
 
-use super::{Event, LaneKind, Network, Options, SimFabric};
-use crate::control::Control;
-use crate::fabric::conformance::on_sim::SimHarness;
-use crate::fabric::conformance::{check_killed_peer_leaves_a_prefix, check_peers_interleaved};
-use crate::fabric::{Arrival, Disposition, Fabric, Sink};
-use crate::gate::{Gate, Pass};
+use super::on_sim::SimHarness;
+use super::{check_killed_peer_leaves_a_prefix, check_peers_interleaved};
 use core::time::Duration;
 use refrain_ring::{Arena, ChannelLog, Frame, Incarnation, Rank, RecordHeader, RecordKind, Ssn};
+use refrain_transport::control::Control;
+use refrain_transport::fabric::sim::{Event, LaneKind, Network, Options, SimFabric};
+use refrain_transport::fabric::{Arrival, Disposition, Fabric, Sink};
+use refrain_transport::gate::{Gate, Pass};
 
 const WINDOW_BYTES: u64 = 512 << 10;
 
@@ -40,7 +40,7 @@ impl Sink for Notes {
         self.lanes.push(LaneKind::Control);
     }
 
-    fn landed(&mut self, _token: u64, _landed: crate::fabric::Landed) {
+    fn landed(&mut self, _token: u64, _landed: refrain_transport::fabric::Landed) {
         unreachable!("no frame was fetched");
     }
 

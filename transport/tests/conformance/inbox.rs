@@ -2,46 +2,46 @@
 
 use super::landings::Landings;
 use super::pattern::{Name, incarnation_of};
-use crate::control::Control;
-use crate::fabric::{Arrival, Disposition, Landed, Payload, Place, Sink};
 use refrain_ring::{Incarnation, Rank};
+use refrain_transport::control::Control;
+use refrain_transport::fabric::{Arrival, Disposition, Landed, Payload, Place, Sink};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// A frame that was left where it is.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Kept {
-    pub(super) place: Place,
-    pub(super) name: Name,
-    pub(super) payload_bytes: usize,
+pub struct Kept {
+    pub place: Place,
+    pub name: Name,
+    pub payload_bytes: usize,
     /// Its payload is in the sender's log.
-    pub(super) distant: bool,
+    pub distant: bool,
 }
 
 /// One rank's sink: verifies order, header and payload of each frame.
 #[derive(Debug)]
-pub(super) struct Inbox {
+pub struct Inbox {
     rank: Rank,
     frames: BTreeMap<(Rank, Incarnation), u64>,
     controls: BTreeMap<(Rank, Incarnation), u64>,
     /// Lanes that begin in the middle: their first frame that is missed.
     begins: BTreeMap<(Rank, Incarnation), u64>,
     /// Frames that came before it, for each lane without a gap.
-    pub(super) before: BTreeMap<Rank, Vec<u64>>,
+    pub before: BTreeMap<Rank, Vec<u64>>,
     /// Whether arriving frames are kept.
-    pub(super) keeps: bool,
-    pub(super) kept: Vec<Kept>,
+    pub keeps: bool,
+    pub kept: Vec<Kept>,
     /// Where distant frames land.
-    pub(super) landings: Landings,
+    pub landings: Landings,
     /// Lives of which a landing was lost.
-    pub(super) lost: BTreeSet<(Rank, Incarnation)>,
+    pub lost: BTreeSet<(Rank, Incarnation)>,
     /// Whether any arrival was pressed.
-    pub(super) pressed: bool,
+    pub pressed: bool,
     /// Calls made to this sink.
-    pub(super) calls: usize,
+    pub calls: usize,
 }
 
 impl Inbox {
-    pub(super) fn new(rank: Rank) -> Self {
+    pub fn new(rank: Rank) -> Self {
         Self {
             rank,
             frames: BTreeMap::new(),
@@ -58,19 +58,19 @@ impl Inbox {
     }
 
     /// Frames that have come from one life of a rank.
-    pub(super) fn frames(&self, source: Rank, incarnation: u32) -> u64 {
+    pub fn frames(&self, source: Rank, incarnation: u32) -> u64 {
         let life = (source, Incarnation(incarnation));
         self.frames.get(&life).copied().unwrap_or(0)
     }
 
     /// Control frames that have come from one life of a rank.
-    pub(super) fn controls(&self, source: Rank, incarnation: u32) -> u64 {
+    pub fn controls(&self, source: Rank, incarnation: u32) -> u64 {
         let life = (source, Incarnation(incarnation));
         self.controls.get(&life).copied().unwrap_or(0)
     }
 
     /// What comes from a life of a rank begins with frame `from`.
-    pub(super) fn begin_at(&mut self, source: Rank, incarnation: Incarnation, from: u64) {
+    pub fn begin_at(&mut self, source: Rank, incarnation: Incarnation, from: u64) {
         self.frames.insert((source, incarnation), from);
         self.begins.insert((source, incarnation), from);
     }
