@@ -101,7 +101,7 @@ use crate::control::Control;
 use crate::gate::Pass;
 use core::ops::Range;
 use core::time::Duration;
-use refrain_ring::{Frame, HeaderError, Incarnation, Position, Rank, RecordHeader};
+use refrain_ring::{Frame, HeaderError, Incarnation, Position, Rank, ReadError, RecordHeader};
 use std::borrow::Cow;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -243,8 +243,46 @@ pub enum FabricError {
     },
 }
 
+impl FabricError {
+    /// A log of `source_rank` that cannot be read.
+    #[cold]
+    pub(crate) fn of_log(source_rank: Rank, error: ReadError) -> Self {
+        let error = match error {
+            ReadError::Link(chunk) => return Self::BrokenLog { source_rank, chunk },
+            ReadError::Header(error) => error,
+            ReadError::Overrun(payload_bytes) => HeaderError::Extent {
+                payload_bytes,
+                offset: 0,
+            },
+        };
+        Self::Garbage { source_rank, error }
+    }
+}
+
+/// FENCE-1: a frame names the rank and the incarnation that are connected on its lane.
+#[inline]
+pub(crate) fn check_sender(
+    connected: (Rank, Incarnation),
+    found: (Rank, Incarnation),
+) -> Result<(), FabricError> {
+    if found.0 != connected.0 {
+        return Err(FabricError::WrongSource {
+            lane: connected.0,
+            claimed: found.0,
+        });
+    }
+    if found.1 != connected.1 {
+        return Err(FabricError::WrongIncarnation {
+            source_rank: found.0,
+            found: found.1,
+            connected: connected.1,
+        });
+    }
+    Ok(())
+}
+
 /// Where a kept frame lies. Meaningful only to the fabric that handed it out.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Place {
     /// Whose frame it is.
     pub source: Rank,

@@ -27,7 +27,7 @@ pub fn greet_all<F: Fabric, E: MessageEndpoint>(
         for Endpoint { rank, fabric, .. } in endpoints.iter_mut() {
             for to in ranks.iter().filter(|to| reaches(*rank, **to)) {
                 let network = network(fabric);
-                if !network.was_answered_by(*to) {
+                if !network.has_answered(*to) {
                     are_answered = false;
                     network.greet_once(*to);
                 }

@@ -7,8 +7,7 @@ use super::transmit::{Body, Outgoing};
 use super::wire::Kind;
 use super::{Network, data, native};
 use core::time::Duration;
-use refrain_libfabric::native::MessageEndpoint;
-use refrain_libfabric::native::Refused;
+use refrain_libfabric::native::{MessageEndpoint, Refused};
 use refrain_ring::Rank;
 
 impl<E: MessageEndpoint> Network<E> {
@@ -114,7 +113,7 @@ impl<E: MessageEndpoint> Network<E> {
             let transmitted = self
                 .transmitter
                 .transmit(&mut self.endpoint, peer, &outgoing, now);
-            let Ok(under_way) = transmitted else {
+            let Some(under_way) = transmitted else {
                 return false;
             };
             peer.sending.resent(under_way);
@@ -129,7 +128,7 @@ impl<E: MessageEndpoint> Network<E> {
             let transmitted = self
                 .transmitter
                 .transmit(&mut self.endpoint, peer, &outgoing, now);
-            if transmitted.is_err() {
+            if transmitted.is_none() {
                 return false;
             }
             peer.sending.control_sent();
@@ -181,7 +180,7 @@ impl<E: MessageEndpoint> Network<E> {
         peer.is_lost = true;
         let connection = peer.connection;
         self.lost.push(rank);
-        self.fetching.disconnected(rank, connection);
+        self.fetching.disconnected(connection);
     }
 
     #[inline]

@@ -1,7 +1,10 @@
 //! The network as a [`Fabric`].
 
-use super::lane::Owed;
-use super::peer::Peer;
+use super::address::NetworkAddress;
+use super::choices::CONTROL_CREDITS;
+use super::lane::{Owed, Patience, Receiving, Sending};
+use super::operation::Operation;
+use super::peer::{Connection, Peer};
 use super::{IDLE_POLLS, Network, POLLS_PER_LOOK, RECORD_HEAD_BYTES, data, native, sent, whole};
 use crate::control::Control;
 use crate::fabric::{
@@ -9,8 +12,9 @@ use crate::fabric::{
 };
 use crate::gate::Pass;
 use core::time::Duration;
-use refrain_libfabric::native::MessageEndpoint;
+use refrain_libfabric::native::{MessageEndpoint, Removal};
 use refrain_ring::{Frame, Incarnation, Position, Rank, RecordHeader};
+use std::collections::BTreeMap;
 
 impl<E: MessageEndpoint> Fabric for Network<E> {
     fn attributes(&self) -> &Attributes {
@@ -30,11 +34,58 @@ impl<E: MessageEndpoint> Fabric for Network<E> {
         incarnation: Incarnation,
         address: &Address,
     ) -> Result<(), FabricError> {
-        self.connect_life(peer, incarnation, address)
+        let published = self.acceptable_address(peer, incarnation, address)?;
+        self.disconnect(peer);
+        let inserted = self.endpoint.insert(&published.name);
+        let address = inserted.map_err(|error| {
+            let reason = format!("{error} ({})", published.readable());
+            FabricError::Attach { peer, reason }
+        })?;
+        self.acceptable[peer.index()] = u64::from(incarnation.0) + 1;
+        self.connections = self.connections.wrapping_add(1);
+        let credits = self.choices.credits as u64;
+        let tell_bytes = (published.window_bytes / 4).max(1);
+        let mut receiving = Receiving::new(credits, CONTROL_CREDITS as u64, tell_bytes);
+        if self.early[peer.index()].take() >= Some(incarnation) {
+            receiving.missed_the_beginning();
+        }
+        self.peers[peer.index()] = Some(Peer {
+            rank: peer,
+            incarnation,
+            address,
+            published,
+            connection: Connection {
+                rank: peer,
+                number: self.connections,
+            },
+            sending: Sending::new(credits, CONTROL_CREDITS as u64),
+            receiving,
+            patience: Patience::new(self.options.lost_after, self.options.suspect_after),
+            is_broken: false,
+            is_lost: false,
+            has_attention: false,
+            was_answered: false,
+            has_answered: false,
+            last_error: None,
+            kept: BTreeMap::new(),
+        });
+        self.note_attention(peer);
+        Ok(())
     }
 
     fn disconnect(&mut self, peer: Rank) {
-        self.fence(peer);
+        if let Some(Some(fenced)) = self.peers.get_mut(peer.index()).map(Option::take) {
+            // FENCE-1: what it had under way belongs to a connection that is over.
+            self.attention.retain(|rank| *rank != peer);
+            self.lost.retain(|rank| *rank != peer);
+            self.fetching.disconnected(fenced.connection);
+            // What a provider cannot forget is never used again.
+            if let Ok(Removal::Over) = self.endpoint.remove(fenced.address) {
+                self.settle();
+                self.transmitter.removed(fenced.connection);
+                self.fetching.removed(fenced.connection);
+            }
+        }
     }
 
     #[inline]
@@ -65,7 +116,7 @@ impl<E: MessageEndpoint> Fabric for Network<E> {
         let transmitted = self
             .transmitter
             .transmit(&mut self.endpoint, state, &outgoing, || started.elapsed());
-        let Ok(under_way) = transmitted else {
+        let Some(under_way) = transmitted else {
             self.was_refused = true;
             return Err(Refusal::Busy);
         };
@@ -93,7 +144,7 @@ impl<E: MessageEndpoint> Fabric for Network<E> {
             .stage(&mut self.endpoint, state, header, fill, || {
                 started.elapsed()
             })
-            .map_err(|_| Refusal::Busy)
+            .ok_or(Refusal::Busy)
     }
 
     fn staged(&mut self, peer: Rank, frame: &Frame) {
@@ -202,15 +253,10 @@ impl<E: MessageEndpoint> Fabric for Network<E> {
 
     fn is_drained(&mut self) -> bool {
         self.attend(Owed::WhenIdle);
-        let is_owed = |rank: &Rank| {
-            self.peers[rank.index()]
-                .as_ref()
-                .is_some_and(|peer| peer.can_be_sent_to())
-        };
-        let is_connected = |rank: Rank, connection: u32| {
-            self.peers[rank.index()]
-                .as_ref()
-                .is_some_and(|peer| peer.connection == connection && !peer.is_lost)
+        let peer = |rank: Rank| self.peers[rank.index()].as_ref();
+        let is_owed = |rank: &Rank| peer(*rank).is_some_and(Peer::can_be_sent_to);
+        let is_connected = |connection: Connection| {
+            peer(connection.rank).is_some_and(|peer| peer.connection == connection && !peer.is_lost)
         };
         self.is_closed
             || self.endpoint.has_sent_all()
@@ -233,6 +279,51 @@ impl<E: MessageEndpoint> Fabric for Network<E> {
 }
 
 impl<E: MessageEndpoint> Network<E> {
+    /// The address of a life that may be connected now.
+    fn acceptable_address(
+        &self,
+        peer: Rank,
+        incarnation: Incarnation,
+        address: &Address,
+    ) -> Result<NetworkAddress, FabricError> {
+        let refuse = |reason: String| Err(FabricError::Attach { peer, reason });
+        if peer == self.options.rank || peer.0 >= self.options.size {
+            return refuse("only other ranks of the job can be connected".into());
+        }
+        if u64::from(incarnation.0) < self.acceptable[peer.index()] {
+            return refuse(
+                "this incarnation was connected before: only a later one may come".into(),
+            );
+        }
+        let published = match NetworkAddress::decode(&address.bytes) {
+            Ok(published) => published,
+            Err(error) => return refuse(error.to_string()),
+        };
+        let life = (published.rank, published.incarnation, published.job);
+        if life != (peer, incarnation, self.own.job) {
+            return refuse(format!(
+                "the address is of rank {} in incarnation {} of job {:x}",
+                published.rank, published.incarnation, published.job
+            ));
+        }
+        match published.mismatch(&self.own) {
+            Some(mismatch) => refuse(mismatch),
+            None => Ok(published),
+        }
+    }
+
+    /// Looks at what was polled and is over. What has arrived stays for the next poll.
+    fn settle(&mut self) {
+        for completion in core::mem::take(&mut self.batch) {
+            match Operation::of(completion.token) {
+                Operation::Receive(_) => self.batch.push(completion),
+                _ => {
+                    self.complete(completion, None);
+                }
+            }
+        }
+    }
+
     fn take_batch(&mut self, sink: &mut dyn Sink) -> usize {
         let mut calls = 0;
         let mut batch = core::mem::take(&mut self.batch);

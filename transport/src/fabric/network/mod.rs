@@ -22,7 +22,6 @@ pub mod address;
 mod arrivals;
 mod attention;
 mod choices;
-mod connecting;
 mod contract;
 mod fetching;
 pub mod lane;
@@ -42,7 +41,7 @@ pub use refrain_libfabric::native::MessageEndpoint;
 use super::{Attributes, FabricError, Place};
 use address::NetworkAddress;
 use core::time::Duration;
-use fetching::Fetching;
+use fetching::{Fetching, READS_MAX};
 use lane::Sent;
 use peer::Peer;
 use refrain_libfabric::native::{Access, CompletionOf, EndpointError, LoadError, MemoryId};
@@ -51,8 +50,7 @@ use slots::Slots;
 use std::borrow::Cow;
 use std::os::fd::OwnedFd;
 use std::time::Instant;
-use transmit::{Body, Outgoing, Transmitter};
-use waiting::Greetings;
+use transmit::{Body, Outgoing, STAGES, Transmitter};
 use wire::{Kind, WIRE_BYTES};
 
 /// Polls without anything after which even a peer that has credits left is told
@@ -62,8 +60,8 @@ const IDLE_POLLS: u32 = 64;
 const POLLS_PER_LOOK: u32 = 1024;
 /// Bytes of a record before its payload, when that is longer than a few bytes.
 const RECORD_HEAD_BYTES: usize = refrain_ring::payload_offset(usize::MAX >> 1);
-/// Messages that the provider reads from the log at a time. There is room for
-/// those, too, that it never completes after their peer died (`sockets`).
+/// Messages that the provider reads from the log at a time. There is room for those, too,
+/// that it never completes after their peer died.
 const MESSAGES_MAX: usize = 1024;
 
 /// Which rank of which job it is, and how long its peers may be in trouble.
@@ -108,7 +106,6 @@ pub struct Network<E: MessageEndpoint> {
     connections: u32,
     /// Peers to whom something is owed, or for whom something waits.
     attention: Vec<Rank>,
-    greetings: Greetings,
     /// Read from the provider and not looked at.
     batch: Vec<CompletionOf<E>>,
     /// Empty receive slots that the provider has to be given.
@@ -139,7 +136,7 @@ impl<E: MessageEndpoint> Network<E> {
     /// Operations besides receives that are under way together at most, in a job of
     /// `size` ranks: what the endpoint has to be opened for.
     pub(super) fn operations_max(size: u32) -> usize {
-        Self::messages_max(size) + Transmitter::stages_max() + Fetching::reads_max()
+        Self::messages_max(size) + STAGES + READS_MAX
     }
 
     /// Messages that are under way together at most, and not injected.
@@ -196,7 +193,6 @@ impl<E: MessageEndpoint> Network<E> {
             early: vec![None; size],
             connections: 0,
             attention: Vec::with_capacity(size),
-            greetings: Greetings::default(),
             batch: Vec::with_capacity(512),
             failures: None,
             was_refused: false,
@@ -235,10 +231,8 @@ impl<E: MessageEndpoint> Network<E> {
             choices.staged_bytes.end,
         )?;
         let must_register = endpoint.reads_into_registered_only();
-        let bounce = (must_register && choices.distant_bytes_min.is_some()).then(|| {
-            let reads_max = Fetching::reads_max();
-            Slots::new(endpoint, choices.payload_bytes_max(), reads_max)
-        });
+        let bounce = (must_register && choices.distant_bytes_min.is_some())
+            .then(|| Slots::new(endpoint, choices.payload_bytes_max(), READS_MAX));
         Ok(Memory {
             log,
             slots,

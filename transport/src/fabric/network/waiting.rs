@@ -1,11 +1,11 @@
-//! How a rank sleeps, and how it greets its neighbours at the start.
+//! How a rank sleeps, and how ranks greet each other at the start.
 
 use super::Network;
 use super::lane::Owed;
 use super::operation::Operation;
 use super::transmit::{Body, Outgoing};
 use super::wire::{Kind, WireHeader};
-use crate::fabric::FabricError;
+use crate::fabric::{Fabric as _, FabricError};
 use core::time::Duration;
 use refrain_libfabric::native::{CompletionOf, MessageEndpoint};
 use refrain_ring::Rank;
@@ -17,29 +17,6 @@ const NAP_FIRST: Duration = Duration::from_micros(20);
 const NAP_LAST: Duration = Duration::from_millis(1);
 /// Between two greetings.
 const GREET_AGAIN: Duration = Duration::from_millis(500);
-
-/// Greetings that have come and gone.
-#[derive(Debug, Default)]
-pub(super) struct Greetings {
-    /// Who has greeted and was answered.
-    pub answered: Vec<Rank>,
-    /// Who has answered.
-    pub answers: Vec<Rank>,
-}
-
-impl Greetings {
-    pub fn note(list: &mut Vec<Rank>, rank: Rank) {
-        if !list.contains(&rank) {
-            list.push(rank);
-        }
-    }
-
-    /// A later life greets anew.
-    pub fn forget(&mut self, rank: Rank) {
-        self.answered.retain(|of| *of != rank);
-        self.answers.retain(|of| *of != rank);
-    }
-}
 
 impl<E: MessageEndpoint> Network<E> {
     /// A wait ends, too, when this descriptor is readable: at once where the
@@ -115,10 +92,7 @@ impl<E: MessageEndpoint> Network<E> {
                 }
                 None => {
                     std::thread::sleep(nap.min(left));
-                    if was_refused {
-                        return;
-                    }
-                    if self.is_called() {
+                    if was_refused || self.is_called() {
                         return;
                     }
                     nap = (nap * 2).min(NAP_LAST);
@@ -130,8 +104,14 @@ impl<E: MessageEndpoint> Network<E> {
         }
     }
 
-    /// See [`Network::greet`].
-    pub(super) fn greet_and_answer(
+    /// Exchanges a greeting with other ranks, so that an address that does not answer is
+    /// found at the start: sends one to `to`, waits for its answer, and answers those of
+    /// `from`. All ranks of the job call it at about the same time, after they connected;
+    /// a rank is in `from` of the rank that it greets.
+    ///
+    /// # Errors
+    /// [`FabricError::Silent`] after `timeout`.
+    pub fn greet(
         &mut self,
         to: Option<Rank>,
         from: &[Rank],
@@ -142,36 +122,33 @@ impl<E: MessageEndpoint> Network<E> {
         let mut deferred = Vec::new();
         loop {
             let now = self.now();
-            let answered = to.is_none_or(|to| self.greetings.answers.contains(&to));
-            let waits_for = from
-                .iter()
-                .find(|rank| !self.greetings.answered.contains(rank));
-            let silent = to.filter(|_| !answered).or(waits_for.copied());
+            let unanswered = to.filter(|to| !self.has_answered(*to));
+            let has_not_greeted = |rank: &&Rank| {
+                let peer = self.peers[rank.index()].as_ref();
+                !peer.is_some_and(|peer| peer.was_answered)
+            };
+            let silent = unanswered.or_else(|| from.iter().find(has_not_greeted).copied());
             let Some(silent) = silent else {
                 break;
             };
             if now.saturating_sub(begin) >= timeout {
                 return Err(self.silent(silent, timeout));
             }
-            if let Some(to) = to.filter(|_| !answered && now >= greet_at) {
+            if let Some(to) = unanswered.filter(|_| now >= greet_at) {
                 let is_sent = self.send_bare(to, Kind::Hello);
                 greet_at = now + if is_sent { GREET_AGAIN } else { NAP_FIRST };
             }
             self.look_at_clocks();
-            self.sleep_a_little(timeout.saturating_sub(now.saturating_sub(begin)));
+            if self.batch.is_empty() {
+                let left = timeout.saturating_sub(now.saturating_sub(begin));
+                self.wait(left.min(NAP_LAST));
+            }
             self.take_greetings(&mut deferred)?;
         }
         // What else has come is handed over by the next poll.
         deferred.append(&mut self.batch);
         self.batch = deferred;
         Ok(())
-    }
-
-    /// Waits for something, but not for what has come before.
-    fn sleep_a_little(&mut self, left: Duration) {
-        if self.batch.is_empty() {
-            self.sleep(left.min(NAP_LAST));
-        }
     }
 
     /// Answers greetings among what has come, and puts the rest aside.
@@ -195,6 +172,16 @@ impl<E: MessageEndpoint> Network<E> {
                 .is_ok_and(|header| matches!(header.kind, Kind::Hello | Kind::HelloAnswer))
     }
 
+    /// A peer has greeted, or has answered a greeting.
+    #[cold]
+    pub(super) fn greeted(&mut self, by: Rank, kind: Kind) {
+        let answers = kind == Kind::Hello && self.send_bare(by, Kind::HelloAnswer);
+        if let Some(peer) = &mut self.peers[by.index()] {
+            peer.was_answered |= answers;
+            peer.has_answered |= kind == Kind::HelloAnswer;
+        }
+    }
+
     /// Greets a peer, and does not wait for its answer.
     #[cfg(any(test, feature = "test-doubles"))]
     pub fn greet_once(&mut self, to: Rank) {
@@ -202,9 +189,20 @@ impl<E: MessageEndpoint> Network<E> {
     }
 
     /// Whether a peer has answered a greeting.
-    #[cfg(any(test, feature = "test-doubles"))]
-    pub fn was_answered_by(&self, rank: Rank) -> bool {
-        self.greetings.answers.contains(&rank)
+    pub fn has_answered(&self, rank: Rank) -> bool {
+        let peer = self.peers[rank.index()].as_ref();
+        peer.is_some_and(|peer| peer.has_answered)
+    }
+
+    fn silent(&self, peer: Rank, waited: Duration) -> FabricError {
+        let state = self.peers[peer.index()].as_ref();
+        let address = state.map_or_else(String::new, |state| state.published.readable());
+        let words = state.and_then(|state| state.last_error.clone());
+        FabricError::Silent {
+            peer,
+            address: words.map_or(address.clone(), |words| format!("{address} ({words})")),
+            waited_s: waited.as_secs(),
+        }
     }
 
     /// Sends a message without a body; whether the provider took it.
@@ -228,6 +226,6 @@ impl<E: MessageEndpoint> Network<E> {
         let started = self.started;
         self.transmitter
             .transmit(&mut self.endpoint, peer, &outgoing, || started.elapsed())
-            .is_ok()
+            .is_some()
     }
 }

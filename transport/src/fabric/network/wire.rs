@@ -125,9 +125,7 @@ impl WireHeader {
             self.offset,
         ];
         let mut bytes = [0; WIRE_BYTES];
-        for (place, word) in bytes.chunks_exact_mut(8).zip(words) {
-            place.copy_from_slice(&word.to_le_bytes());
-        }
+        bytes.copy_from_slice(words.map(u64::to_le_bytes).as_flattened());
         bytes
     }
 

@@ -5,7 +5,7 @@
 
 use super::segment::{CONTROL_SLOTS, Lane};
 use crate::control::Control;
-use crate::fabric::{Arrival, Disposition, FabricError, Payload, Place, Sink};
+use crate::fabric::{Arrival, Disposition, FabricError, Payload, Place, Sink, check_sender};
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use refrain_ring::{
     CHUNK_BYTES, ChannelReader, ChunkId, Incarnation, Position, Rank, ReadError, Region,
@@ -44,9 +44,6 @@ pub(super) struct IncomingOptions {
 #[derive(Debug)]
 pub(super) struct Incoming {
     options: IncomingOptions,
-    source: Rank,
-    incarnation: Incarnation,
-    window_bytes: u64,
     /// The lane is for this life: everything in it is.
     is_open: bool,
     reader: Option<ChannelReader>,
@@ -70,9 +67,6 @@ struct Kept {
 impl Incoming {
     pub(super) fn new(options: IncomingOptions) -> Self {
         Self {
-            source: options.source,
-            incarnation: options.incarnation,
-            window_bytes: options.window_bytes,
             options,
             is_open: false,
             reader: None,
@@ -163,12 +157,12 @@ impl Incoming {
             let words = core::array::from_fn(|word| u64::from_le(slot.words[word].load(Relaxed)));
             let (control, source, incarnation) =
                 Control::decode(words).map_err(|error| FabricError::BadControl {
-                    source_rank: self.source,
+                    source_rank: self.options.source,
                     error,
                 })?;
             self.control_taken += 1;
             calls += 1;
-            self.check_identity(source, incarnation)?;
+            self.check_sender(source, incarnation)?;
             sink.control(source, control);
         }
         Ok(calls)
@@ -179,38 +173,33 @@ impl Incoming {
         if self.reader.is_none() {
             self.begin(lane)?;
         }
+        let connected = (self.options.source, self.options.incarnation);
+        let Some(reader) = &mut self.reader else {
+            return Ok(0);
+        };
         let mut calls = 0;
         while calls < BURST_FRAMES {
-            let Some(reader) = &mut self.reader else {
-                break;
-            };
             let record = match reader.peek() {
                 Ok(Some(record)) => record,
                 Ok(None) => break,
-                Err(error) => return Err(self.broken_log(error)),
+                Err(error) => return Err(FabricError::of_log(connected.0, error)),
             };
             let (header, position) = (&record.header, record.position);
-            if (header.source, header.incarnation) != (self.source, self.incarnation) {
-                return self
-                    .check_identity(header.source, header.incarnation)
-                    .map(|()| calls);
-            }
+            let payload_bytes = header.payload_bytes;
+            check_sender(connected, (header.source, header.incarnation))?;
+            let held_from = self.kept.front().map_or(position, |kept| kept.position);
             let disposition = sink.frame(Arrival {
                 header,
                 payload: Payload::Here(record.payload),
                 place: Place {
-                    source: self.source,
+                    source: connected.0,
                     position,
-                    locator: locator(self.incarnation, record.payload_offset),
+                    locator: locator(connected.1, record.payload_offset),
                 },
-                pressed: pressed(
-                    &self.kept,
-                    position,
-                    header.payload_bytes,
-                    self.window_bytes,
-                ),
+                // A window is two chunks at least, and a kept frame holds its chunk.
+                pressed: position.0 + u64::from(payload_bytes) - held_from.0
+                    > self.options.window_bytes / 4,
             });
-            let payload_bytes = header.payload_bytes;
             match disposition {
                 Disposition::Consumed => {}
                 Disposition::Keep => self.kept.push_back(Kept {
@@ -219,9 +208,7 @@ impl Incoming {
                 }),
                 Disposition::Fetch(_) => unreachable!("no frame of this fabric is distant"),
             }
-            if let Some(reader) = &mut self.reader {
-                reader.advance(payload_bytes);
-            }
+            reader.advance(payload_bytes);
             calls += 1;
         }
         Ok(calls)
@@ -234,49 +221,22 @@ impl Incoming {
             let chunk = ChunkId(u32::try_from(first - 1).unwrap_or(u32::MAX));
             let options = &self.options;
             let reader = ChannelReader::new(options.region.clone(), options.arena_offset, chunk);
-            let reader = reader.map_err(|error| self.broken_log(error))?;
+            let reader = reader.map_err(|error| FabricError::of_log(options.source, error))?;
             let (source, destination, incarnation) = reader.log();
-            self.check_identity(source, incarnation)?;
+            self.check_sender(source, incarnation)?;
             if destination != options.destination {
-                return Err(self.broken_log(ReadError::Link(first - 1)));
+                let error = ReadError::Link(first - 1);
+                return Err(FabricError::of_log(options.source, error));
             }
             self.reader = Some(reader);
         }
         Ok(())
     }
 
-    #[cold]
-    fn broken_log(&self, error: ReadError) -> FabricError {
-        let source_rank = self.source;
-        match error {
-            ReadError::Header(error) => FabricError::Garbage { source_rank, error },
-            ReadError::Link(chunk) => FabricError::BrokenLog { source_rank, chunk },
-            ReadError::Overrun(payload_bytes) => FabricError::Garbage {
-                source_rank,
-                error: refrain_ring::HeaderError::Extent {
-                    payload_bytes,
-                    offset: 0,
-                },
-            },
-        }
-    }
-
     #[inline]
-    fn check_identity(&self, source: Rank, incarnation: Incarnation) -> Result<(), FabricError> {
-        if source != self.source {
-            return Err(FabricError::WrongSource {
-                lane: self.source,
-                claimed: source,
-            });
-        }
-        if incarnation != self.incarnation {
-            return Err(FabricError::WrongIncarnation {
-                source_rank: source,
-                found: incarnation,
-                connected: self.incarnation,
-            });
-        }
-        Ok(())
+    fn check_sender(&self, source: Rank, incarnation: Incarnation) -> Result<(), FabricError> {
+        let connected = (self.options.source, self.options.incarnation);
+        check_sender(connected, (source, incarnation))
     }
 
     pub(super) fn kept(&self, place: Place, payload_bytes: usize) -> &[u8] {
@@ -304,9 +264,8 @@ impl Incoming {
 
     /// A place of an older incarnation names nothing here.
     fn kept_index(&self, place: Place) -> Option<usize> {
-        if place.locator >> LOCATOR_OFFSET_BITS
-            != locator(self.incarnation, 0) >> LOCATOR_OFFSET_BITS
-        {
+        let own = locator(self.options.incarnation, 0);
+        if place.locator >> LOCATOR_OFFSET_BITS != own >> LOCATOR_OFFSET_BITS {
             return None;
         }
         self.kept
@@ -347,17 +306,4 @@ impl Incoming {
         }
         told
     }
-}
-
-/// Whether keeping the frame at `position` could make the sender stall: a
-/// window is two chunks at least, and a kept frame holds its whole chunk.
-#[inline]
-fn pressed(
-    kept: &VecDeque<Kept>,
-    position: Position,
-    payload_bytes: u32,
-    window_bytes: u64,
-) -> bool {
-    let held_from = kept.front().map_or(position, |kept| kept.position);
-    position.0 + u64::from(payload_bytes) - held_from.0 > window_bytes / 4
 }

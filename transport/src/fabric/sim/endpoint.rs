@@ -2,8 +2,8 @@
 
 use super::LaneKind;
 use super::Network;
-use super::arrivals::Arrived;
-use super::ledger::Bytes;
+use super::arrivals::{Arrived, ArrivedFrame};
+use super::lane::Bytes;
 use super::lives::address_of;
 use super::trace::{Event, Life, Route};
 use crate::control::Control;
@@ -15,11 +15,6 @@ use crate::gate::Pass;
 use core::time::Duration;
 use refrain_ring::{Frame, Incarnation, Position, Rank, RecordHeader};
 use std::collections::BTreeMap;
-use std::rc::Rc;
-
-/// Names a kept frame: also its incarnation, so that an old place never means a
-/// new frame.
-type KeptKey = (Rank, u64, Position);
 
 #[derive(Debug)]
 struct Kept {
@@ -33,7 +28,8 @@ pub struct SimFabric {
     network: Network,
     life: Life,
     attributes: Attributes,
-    kept: BTreeMap<KeptKey, Kept>,
+    /// The locator is the incarnation of the sender.
+    kept: BTreeMap<Place, Kept>,
     /// A frame that is not in its log yet.
     staged: Option<(Route, Vec<u8>)>,
 }
@@ -55,7 +51,7 @@ impl SimFabric {
         &self.network
     }
 
-    fn hand_frame(&mut self, frame: &Handed<'_>, sink: &mut dyn Sink) {
+    fn hand_frame(&mut self, frame: ArrivedFrame, sink: &mut dyn Sink) {
         let (route, position) = (frame.route, frame.position);
         let place = Place {
             source: route.from.rank,
@@ -64,7 +60,7 @@ impl SimFabric {
         };
         let payload = &frame.bytes[RecordHeader::BYTES..];
         let disposition = sink.frame(Arrival {
-            header: frame.header,
+            header: &frame.header,
             payload: if frame.distant {
                 Payload::Distant(payload.len())
             } else {
@@ -78,41 +74,26 @@ impl SimFabric {
             Disposition::Consumed => network.consume(route, position, frame.distant),
             Disposition::Keep => {
                 network.keep(route, frame.distant);
-                let kept = Kept {
-                    bytes: Rc::clone(frame.bytes),
-                    distant: frame.distant,
-                };
-                self.kept.insert(key(place), kept);
+                let (bytes, distant) = (frame.bytes, frame.distant);
+                self.kept.insert(place, Kept { bytes, distant });
             }
             Disposition::Fetch(landing) => {
                 assert!(frame.distant, "{route:?}: the payload was here");
-                network.fetch(route, position, Rc::clone(frame.bytes), landing);
+                network.fetch(route, position, frame.bytes, landing);
             }
         }
     }
 
-    /// The way that a frame came.
+    /// The route of a frame.
     fn route_of(&self, place: Place) -> Route {
-        let incarnation = u32::try_from(place.locator).expect("made from a u32");
-        let from = Life {
-            rank: place.source,
-            incarnation: Incarnation(incarnation),
-        };
         Route {
             to: self.life,
-            from,
+            from: Life {
+                rank: place.source,
+                incarnation: Incarnation(place.locator as u32),
+            },
         }
     }
-}
-
-/// A frame on its way to the sink.
-struct Handed<'a> {
-    route: Route,
-    position: Position,
-    header: &'a RecordHeader,
-    bytes: &'a Bytes,
-    distant: bool,
-    pressed: bool,
 }
 
 /// What was lent to the network goes back to its owners.
@@ -121,10 +102,6 @@ impl Drop for SimFabric {
         let mut network = self.network.state.borrow_mut();
         network.port(self.life).landings.forget();
     }
-}
-
-fn key(place: Place) -> KeptKey {
-    (place.source, place.locator, place.position)
 }
 
 impl Fabric for SimFabric {
@@ -142,17 +119,19 @@ impl Fabric for SimFabric {
         incarnation: Incarnation,
         address: &Address,
     ) -> Result<(), FabricError> {
-        let rank = peer;
-        let peer = Life { rank, incarnation };
+        let life = Life {
+            rank: peer,
+            incarnation,
+        };
         let mut network = self.network.state.borrow_mut();
-        network.connect(self.life, peer, address)?;
-        self.kept.retain(|(source, ..), _| *source != rank);
+        network.connect(self.life, life, address)?;
+        self.kept.retain(|place, _| place.source != peer);
         Ok(())
     }
 
     fn disconnect(&mut self, peer: Rank) {
         self.network.state.borrow_mut().disconnect(self.life, peer);
-        self.kept.retain(|(source, ..), _| *source != peer);
+        self.kept.retain(|place, _| place.source != peer);
     }
 
     fn post(&mut self, _pass: Pass, peer: Rank, frame: &Frame) -> Result<(), Refusal> {
@@ -189,12 +168,8 @@ impl Fabric for SimFabric {
         assert_eq!(route.to.rank, peer, "the frame was staged for another rank");
         let mut network = self.network.state.borrow_mut();
         network.add_event(Event::Staged(route, frame.position));
-        let posted = network.post_admitted(route, frame);
-        if let Some(posted) = posted {
-            assert!(
-                *posted == *bytes,
-                "the log holds something else than what left"
-            );
+        if let Some(posted) = network.post_admitted(route, frame) {
+            assert!(*posted == *bytes, "the log differs from what was staged");
         }
     }
 
@@ -215,24 +190,7 @@ impl Fabric for SimFabric {
             let arrived = self.network.state.borrow_mut().take_arrival(self.life)?;
             match arrived {
                 None => break,
-                Some(Arrived::Frame {
-                    route,
-                    position,
-                    header,
-                    bytes,
-                    distant,
-                    pressed,
-                }) => {
-                    let frame = Handed {
-                        route,
-                        position,
-                        header: &header,
-                        bytes: &bytes,
-                        distant,
-                        pressed,
-                    };
-                    self.hand_frame(&frame, sink);
-                }
+                Some(Arrived::Frame(frame)) => self.hand_frame(frame, sink),
                 Some(Arrived::Landed(token, how)) => sink.landed(token, how),
                 Some(Arrived::Control(source, control)) => sink.control(source, control),
                 Some(Arrived::Lost(peer)) => sink.peer_lost(peer),
@@ -243,16 +201,14 @@ impl Fabric for SimFabric {
     }
 
     fn kept(&self, place: Place, payload_bytes: usize) -> &[u8] {
-        let kept = self
-            .kept
-            .get(&key(place))
-            .expect("the frame is kept: it was neither let go nor its peer disconnected");
+        let kept = self.kept.get(&place);
+        let kept = kept.expect("the frame is neither let go nor its peer disconnected");
         assert!(!kept.distant, "{place:?}: the payload is not here");
         &kept.bytes[RecordHeader::BYTES..][..payload_bytes]
     }
 
     fn let_go(&mut self, place: Place) {
-        let Some(kept) = self.kept.remove(&key(place)) else {
+        let Some(kept) = self.kept.remove(&place) else {
             return;
         };
         let route = self.route_of(place);
@@ -265,7 +221,7 @@ impl Fabric for SimFabric {
     }
 
     fn fetch(&mut self, place: Place, landing: Landing) {
-        let kept = self.kept.remove(&key(place));
+        let kept = self.kept.remove(&place);
         let route = self.route_of(place);
         let mut network = self.network.state.borrow_mut();
         match kept {

@@ -8,7 +8,7 @@
     reason = "writes into memory that is lent by pointer, as a device does"
 )]
 
-use super::ledger::Bytes;
+use super::lane::Bytes;
 use super::state::State;
 use super::trace::{Event, Life, Route};
 use crate::fabric::{Landed, Landing};

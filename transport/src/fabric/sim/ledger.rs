@@ -5,14 +5,14 @@
 //! read the log at any time until then, so an engine that breaks this promise
 //! is stopped by a panic that names the frame.
 
+use super::lane::Bytes;
 use super::trace::Route;
-use refrain_ring::{CHUNK_BYTES, ChannelReader, ChunkId, Frame, Position, ReadError, RecordHeader};
-use refrain_ring::{Region, record_bytes};
+use refrain_ring::{
+    CHUNK_BYTES, ChannelReader, ChunkId, Frame, Position, ReadError, RecordHeader, Region,
+    record_bytes,
+};
 use std::collections::VecDeque;
 use std::rc::Rc;
-
-/// A frame as it was posted: encoded header and payload.
-pub(super) type Bytes = Rc<[u8]>;
 
 #[derive(Debug)]
 struct Posted {
@@ -59,50 +59,39 @@ impl Ledger {
         }
     }
 
-    /// Reads a frame out of the log, after publishing it there. `None` once
-    /// the log is broken: what lies behind cannot be found.
+    /// Publishes a frame and reads it out of the log. `None` once the log is broken: the
+    /// records behind cannot be found.
     pub(super) fn post(&mut self, frame: &Frame) -> Option<Result<Bytes, ReadError>> {
         frame.publish(&self.region);
         if self.broken {
             return None;
         }
-        let readers = match &mut self.readers {
-            Some(readers) => readers,
-            none => match open(&self.region, frame) {
-                Ok(readers) => {
-                    // The lane begins here.
-                    self.done_to = frame.position;
-                    none.insert(readers)
-                }
-                Err(error) => {
-                    self.broken = true;
-                    return Some(Err(error));
-                }
-            },
-        };
-        match copy_at(&mut readers.posting, frame.position) {
-            Ok(copied) => {
-                let (position, end, bytes) = copied.unwrap_or_else(|| self.out_of_order(frame));
-                self.unreleased.push_back(Posted {
-                    position,
-                    end,
-                    bytes: Rc::clone(&bytes),
-                    done: false,
-                });
-                Some(Ok(bytes))
-            }
-            Err(error) => {
-                self.broken = true;
-                Some(Err(error))
-            }
-        }
+        let posted = self.read_posted(frame);
+        self.broken = posted.is_err();
+        Some(posted)
     }
 
-    fn out_of_order(&self, frame: &Frame) -> ! {
-        panic!(
-            "{:?} posted the frame at {:?} out of order: a lane begins with any record of its log, and goes on in order over published ones",
-            self.route, frame.position
-        )
+    fn read_posted(&mut self, frame: &Frame) -> Result<Bytes, ReadError> {
+        if self.readers.is_none() {
+            // The lane begins here.
+            self.readers = Some(open(&self.region, frame)?);
+            self.done_to = frame.position;
+        }
+        let readers = self.readers.as_mut().expect("opened above");
+        let copied = copy_at(&mut readers.posting, frame.position)?;
+        let (end, bytes) = copied.unwrap_or_else(|| {
+            panic!(
+                "{:?} posted the frame at {:?} out of order: a lane begins with any record of its log, and goes on in order over published ones",
+                self.route, frame.position
+            )
+        });
+        self.unreleased.push_back(Posted {
+            position: frame.position,
+            end,
+            bytes: Rc::clone(&bytes),
+            done: false,
+        });
+        Ok(bytes)
     }
 
     /// The receiver needs the frame at `position` no more. Returns the position
@@ -114,11 +103,9 @@ impl Ledger {
             .ok()?;
         self.unreleased[index].done = true;
         let before = self.done_to;
-        while self.unreleased.front().is_some_and(|posted| posted.done) {
-            if let Some(posted) = self.unreleased.pop_front() {
-                self.prove_unchanged(&posted);
-                self.done_to = posted.end;
-            }
+        while let Some(posted) = self.unreleased.pop_front_if(|posted| posted.done) {
+            self.prove_unchanged(&posted);
+            self.done_to = posted.end;
         }
         (self.done_to != before).then_some(self.done_to)
     }
@@ -129,8 +116,7 @@ impl Ledger {
         }
         let readers = self.readers.as_mut().expect("something was posted");
         let found = copy_at(&mut readers.releasing, posted.position);
-        let same = matches!(&found, Ok(Some((position, _, bytes)))
-            if *position == posted.position && *bytes == posted.bytes);
+        let same = matches!(&found, Ok(Some((_, bytes))) if *bytes == posted.bytes);
         assert!(
             same,
             "{:?}: the frame at {:?} was changed or freed before it was released",
@@ -151,10 +137,7 @@ impl Ledger {
     /// Moves the released position by what is due; whether it moved.
     pub(super) fn take_due(&mut self, now: u64) -> bool {
         let mut moved = false;
-        while let Some((due, position)) = self.notices.front().copied()
-            && due <= now
-        {
-            self.notices.pop_front();
+        while let Some((_, position)) = self.notices.pop_front_if(|(due, _)| *due <= now) {
             self.released = position;
             moved = true;
         }
@@ -202,31 +185,23 @@ fn open(region: &Region, first: &Frame) -> Result<Readers, ReadError> {
     })
 }
 
-/// Copies the record at a position that the reader comes to over published ones,
-/// if there is one: where it begins and ends, header and payload.
+/// Copies the record at a position that the reader reaches over published records, if
+/// there is one: the position behind it, and its header and payload.
 fn copy_at(
     reader: &mut ChannelReader,
     position: Position,
-) -> Result<Option<(Position, Position, Bytes)>, ReadError> {
-    let record = loop {
-        match reader.peek()? {
-            Some(record) if record.position < position => {
-                let payload_bytes = record.header.payload_bytes;
-                reader.advance(payload_bytes);
-            }
-            Some(record) if record.position == position => break reader.peek()?,
-            _ => return Ok(None),
+) -> Result<Option<(Position, Bytes)>, ReadError> {
+    while let Some(record) = reader.peek()?
+        && record.position <= position
+    {
+        let payload_bytes = record.header.payload_bytes;
+        if record.position == position {
+            let bytes = [&record.header.encode()[..], record.payload].concat();
+            let end = Position(position.0 + record_bytes(payload_bytes as usize) as u64);
+            reader.advance(payload_bytes);
+            return Ok(Some((end, bytes.into())));
         }
-    };
-    let Some(record) = record else {
-        return Ok(None);
-    };
-    let mut bytes = Vec::with_capacity(RecordHeader::BYTES + record.payload.len());
-    bytes.extend_from_slice(&record.header.encode());
-    bytes.extend_from_slice(record.payload);
-    let payload_bytes = record.header.payload_bytes;
-    let begin = record.position;
-    let end = Position(begin.0 + record_bytes(payload_bytes as usize) as u64);
-    reader.advance(payload_bytes);
-    Ok(Some((begin, end, bytes.into())))
+        reader.advance(payload_bytes);
+    }
+    Ok(None)
 }

@@ -71,18 +71,15 @@ impl State {
             return;
         };
         entry.accepts_from = u64::from(incarnation.0) + 1;
-        let rank = peer;
-        let peer = Life { rank, incarnation };
-        let (inward, outward) = (
-            Route {
-                to: life,
-                from: peer,
-            },
-            Route {
-                to: peer,
-                from: life,
-            },
-        );
+        let from = Life {
+            rank: peer,
+            incarnation,
+        };
+        let inward = Route { to: life, from };
+        let outward = Route {
+            to: from,
+            from: life,
+        };
         if let Some(link) = self.links.get_mut(&outward) {
             link.ledger.close();
         }
@@ -92,14 +89,8 @@ impl State {
             link.data.clear_arrivals();
             link.control.clear_arrivals();
         }
-        self.lose_landings(life, Some(rank));
+        self.lose_landings(life, Some(peer));
         self.add_event(Event::Fenced(inward));
-    }
-
-    pub(super) fn kill_newest(&mut self, rank: Rank) {
-        if let Some(life) = self.newest(rank) {
-            self.kill(life);
-        }
     }
 
     pub(super) fn kill(&mut self, life: Life) {
@@ -109,12 +100,10 @@ impl State {
         let later_max = self.options.faults.late_ticks_max;
         for (route, link) in &mut self.links {
             if route.from == life {
-                let random = &mut self.random;
-                let survivors = random.up_to(link.data.in_flight_count() as u64);
-                link.data.cut(survivors as usize, random.up_to(later_max));
-                let survivors = random.up_to(link.control.in_flight_count() as u64);
-                link.control
-                    .cut(survivors as usize, random.up_to(later_max));
+                for lane in [&mut link.data, &mut link.control] {
+                    let survivors = self.random.up_to(lane.in_flight().len() as u64);
+                    lane.cut(survivors as usize, self.random.up_to(later_max));
+                }
                 link.ledger.close();
             }
         }

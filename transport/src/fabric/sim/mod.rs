@@ -210,7 +210,10 @@ impl Network {
 
     /// Kills the newest life of a rank. Its endpoint does nothing any more.
     pub fn kill(&self, rank: Rank) {
-        self.state.borrow_mut().kill_newest(rank);
+        let newest = self.state.borrow().newest(rank);
+        if let Some(life) = newest {
+            self.state.borrow_mut().kill(life);
+        }
     }
 
     /// Kills a life of a rank that need not be its newest.

@@ -1,31 +1,31 @@
 //! The [`State`] of a network: lives, links and time.
 
 use super::landings::Landings;
-use super::lane::Lane;
-use super::ledger::{Bytes, Ledger};
+use super::lane::{Bytes, Lane, Packet};
+use super::ledger::Ledger;
 use super::random::Random;
 use super::trace::{Event, Life, Route, Trace};
 use super::{LaneKind, Options, TICK_NS};
 use crate::fabric::{RELEASED_WHOLLY, Refusal};
 use core::time::Duration;
-use refrain_ring::{Frame, Incarnation, Position, Rank, ReadError, RecordHeader, Region};
+use refrain_ring::{Frame, Incarnation, Position, Rank, RecordHeader, Region};
 use std::collections::BTreeMap;
 
-/// What travels on a data lane.
-#[derive(Debug)]
-pub(super) enum DataFrame {
-    /// A record, or bytes that claim to be one. Injected ones have no position.
-    Bytes(Option<Position>, Bytes),
-    /// The place in the sender's log where a record should be.
-    Broken(ReadError),
-}
-
-/// The two lanes of a route, and what the sender's log owes to them.
+/// The two lanes of a route, and which frames the sender's log still has to hold.
 #[derive(Debug)]
 pub(super) struct Link {
-    pub(super) data: Lane<DataFrame>,
-    pub(super) control: Lane<Bytes>,
+    pub(super) data: Lane,
+    pub(super) control: Lane,
     pub(super) ledger: Ledger,
+}
+
+impl Link {
+    pub(super) fn lane(&mut self, lane: LaneKind) -> &mut Lane {
+        match lane {
+            LaneKind::Data => &mut self.data,
+            LaneKind::Control => &mut self.control,
+        }
+    }
 }
 
 /// What one life knows of one peer.
@@ -105,6 +105,7 @@ impl State {
         self.ports.insert(life, port);
     }
 
+    /// The newest life of a rank.
     pub(super) fn newest(&self, rank: Rank) -> Option<Life> {
         let life = |incarnation| Life { rank, incarnation };
         self.ports
@@ -167,21 +168,15 @@ impl State {
     pub(super) fn post_admitted(&mut self, route: Route, frame: &Frame) -> Option<Bytes> {
         let due = self.due();
         let link = self.links.get_mut(&route)?;
-        let posted = link.ledger.post(frame);
-        let bytes = match &posted {
-            Some(Ok(bytes)) => Some(bytes.clone()),
-            _ => None,
-        };
-        match posted {
-            Some(Ok(bytes)) => link
-                .data
-                .send(due, DataFrame::Bytes(Some(frame.position), bytes)),
-            Some(Err(error)) => link.data.send(due, DataFrame::Broken(error)),
-            None => {}
+        let mut sent = None;
+        if let Some(bytes) = link.ledger.post(frame) {
+            sent = bytes.as_ref().ok().cloned();
+            let position = sent.as_ref().map(|_| frame.position);
+            link.data.send(due, position, bytes);
         }
         self.add_event(Event::Posted(route, LaneKind::Data, frame.position));
-        self.last_posted.clone_from(&bytes);
-        bytes
+        self.last_posted.clone_from(&sent);
+        sent
     }
 
     pub(super) fn post_control(
@@ -193,19 +188,15 @@ impl State {
         let route = self.admit(from, to, LaneKind::Control)?;
         let due = self.due();
         let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
-        let link = self.links.get_mut(&route).expect("admitted");
-        link.control.send(due, bytes.into());
+        let control = &mut self.link(route).control;
+        control.send(due, None, Ok(bytes.into()));
         self.add_event(Event::Posted(route, LaneKind::Control, Position(0)));
         Ok(())
     }
 
     pub(super) fn admit(&mut self, from: Life, to: Rank, lane: LaneKind) -> Result<Route, Refusal> {
         let route = self.route_to(from, to).ok_or(Refusal::NotConnected(to))?;
-        let link = &self.links[&route];
-        let full = match lane {
-            LaneKind::Data => link.data.is_full(),
-            LaneKind::Control => link.control.is_full(),
-        };
+        let full = self.link(route).lane(lane).is_full();
         let refused_by_chance = self.random.chance(self.options.faults.busy_per_mille);
         if full || refused_by_chance {
             // There is room again at once where there was room all the time.
@@ -224,10 +215,7 @@ impl State {
         let Some(link) = self.links.get_mut(&Route { to, from }) else {
             return false;
         };
-        match lane {
-            LaneKind::Data => link.data.send(due, DataFrame::Bytes(None, bytes.into())),
-            LaneKind::Control => link.control.send(due, bytes.into()),
-        }
+        link.lane(lane).send(due, None, Ok(bytes.into()));
         true
     }
 
@@ -262,16 +250,13 @@ impl State {
                 link.ledger.next_due(),
             ]
         });
-        let losses = self
-            .ports
-            .values()
-            .filter(|port| port.alive)
-            .flat_map(|port| &port.losses)
-            .filter(|(due, _)| *due > self.now)
-            .map(|(due, _)| *due);
-        let landings = self.ports.values().filter(|port| port.alive);
-        let landings = landings.filter_map(|port| port.landings.next_due());
-        on_links.flatten().chain(losses).chain(landings).min()
+        let alive = self.ports.values().filter(|port| port.alive);
+        let at_ports = alive.flat_map(|port| {
+            let losses = port.losses.iter().map(|(due, _)| *due);
+            let later = losses.filter(|due| *due > self.now);
+            later.chain(port.landings.next_due())
+        });
+        on_links.flatten().chain(at_ports).min()
     }
 
     pub(super) fn step(&mut self) -> bool {
@@ -313,15 +298,19 @@ impl State {
 
     /// Delivers everything that is due.
     fn deliver(&mut self) {
+        let now = self.now;
         let routes: Vec<Route> = self.links.keys().copied().collect();
         for route in routes {
-            self.deliver_data(route);
-            self.deliver_control(route);
+            for lane in [LaneKind::Data, LaneKind::Control] {
+                while let Some(packet) = self.link(route).lane(lane).take_due(now) {
+                    self.deliver_packet(route, lane, packet);
+                }
+            }
             self.deliver_releases(route);
         }
         self.deliver_landings();
         for port in self.ports.values_mut() {
-            port.woken |= port.losses.iter().any(|(due, _)| *due <= self.now);
+            port.woken |= port.losses.iter().any(|(due, _)| *due <= now);
         }
     }
 
@@ -339,8 +328,8 @@ impl State {
         outward
             .filter(|(route, _)| self.is_open(**route))
             .all(|(_, link)| {
-                link.data.in_flight_count() == 0
-                    && link.control.in_flight_count() == 0
+                link.data.next_due().is_none()
+                    && link.control.next_due().is_none()
                     && !link.ledger.owes(distant)
             })
     }
@@ -360,52 +349,24 @@ impl State {
             .expect("routes come from the links")
     }
 
-    fn deliver_data(&mut self, route: Route) {
-        let now = self.now;
-        while let Some(frame) = self.link(route).data.take_due(now) {
-            self.deliver_frame(route, frame);
-        }
-    }
-
-    pub(super) fn deliver_frame(&mut self, route: Route, frame: DataFrame) {
+    pub(super) fn deliver_packet(&mut self, route: Route, lane: LaneKind, packet: Packet) {
         if !self.is_open(route) {
-            self.link(route).data.bury();
-            self.add_event(Event::Dropped(route, LaneKind::Data));
-            return;
+            self.link(route).lane(lane).bury();
+            return self.add_event(Event::Dropped(route, lane));
         }
-        let position = match &frame {
-            DataFrame::Bytes(position, bytes) if !self.is_distant(bytes) => *position,
-            _ => None,
-        };
-        self.link(route).data.arrive(frame);
-        self.arrived(route, LaneKind::Data);
+        let is_whole = packet
+            .bytes
+            .as_ref()
+            .is_ok_and(|bytes| !self.is_distant(bytes));
+        let position = packet.position.filter(|_| is_whole);
+        self.link(route).lane(lane).arrive(packet);
+        self.port(route.to).woken = true;
+        self.add_event(Event::Arrived(route, lane));
         if let Some(position) = position
             && !self.options.attributes.reads_in_place
         {
             self.release(route, position);
         }
-    }
-
-    fn deliver_control(&mut self, route: Route) {
-        let now = self.now;
-        while let Some(frame) = self.link(route).control.take_due(now) {
-            self.deliver_control_frame(route, frame);
-        }
-    }
-
-    pub(super) fn deliver_control_frame(&mut self, route: Route, frame: Bytes) {
-        if self.is_open(route) {
-            self.link(route).control.arrive(frame);
-            self.arrived(route, LaneKind::Control);
-        } else {
-            self.link(route).control.bury();
-            self.add_event(Event::Dropped(route, LaneKind::Control));
-        }
-    }
-
-    fn arrived(&mut self, route: Route, lane: LaneKind) {
-        self.port(route.to).woken = true;
-        self.add_event(Event::Arrived(route, lane));
     }
 
     pub(super) fn deliver_releases(&mut self, route: Route) {

@@ -18,7 +18,7 @@ mod sending;
 #[cfg(test)]
 mod tests;
 
-pub use patience::{Patience, PatienceOptions, Step};
+pub use patience::{Patience, Step};
 pub use receiving::{HeldFrame, Owed, Receiving, Verdict};
 pub use sending::{Overclaim, Sending, Sent};
 

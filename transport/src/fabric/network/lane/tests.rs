@@ -67,10 +67,7 @@ impl Side {
         Self {
             sending: Sending::new(CREDITS, CONTROL_CREDITS),
             receiving: Receiving::new(CREDITS, CONTROL_CREDITS, 1 << 20),
-            patience: Patience::new(PatienceOptions {
-                lost_after: Duration::from_secs(1_000_000),
-                suspect_after: None,
-            }),
+            patience: Patience::new(Duration::from_secs(1_000_000), None),
             posted: 0,
             controls_posted: 0,
             taken: Vec::new(),

@@ -91,9 +91,7 @@ impl BriefHeader {
             u64::from(self.control_taken) | u64::from(self.held) << 16 | self.ssn.0 << 32,
             self.ssn.0 >> 32 | u64::from(self.context) << 32,
         ];
-        for (place, word) in bytes.chunks_exact_mut(8).zip(words) {
-            place.copy_from_slice(&word.to_le_bytes());
-        }
+        bytes[..40].copy_from_slice(words.map(u64::to_le_bytes).as_flattened());
         bytes[40..].copy_from_slice(&self.tag.to_le_bytes());
         bytes
     }
