@@ -68,11 +68,6 @@ impl<N: Fabric, F: Fabric> Mixed<N, F> {
         }
     }
 
-    /// The fabric to peers on this host.
-    pub fn near_mut(&mut self) -> &mut N {
-        &mut self.near
-    }
-
     /// The fabric to peers on other hosts.
     pub fn far_mut(&mut self) -> &mut F {
         &mut self.far
@@ -209,10 +204,7 @@ impl<N: Fabric, F: Fabric> Fabric for Mixed<N, F> {
     }
 
     fn why_lost(&self, peer: Rank) -> Option<String> {
-        match self.side(peer) {
-            Side::Near => self.near.why_lost(peer),
-            Side::Far => self.far.why_lost(peer),
-        }
+        self.of(peer).why_lost(peer)
     }
 
     fn kept(&self, place: Place, payload_bytes: usize) -> &[u8] {

@@ -281,6 +281,44 @@ pub(crate) fn check_sender(
     Ok(())
 }
 
+/// Which lives of each peer may still be connected. FENCE-1
+#[derive(Debug)]
+pub(crate) struct Acceptable {
+    own: Rank,
+    /// The lowest incarnation of each rank of the job that was never connected.
+    lowest: Vec<u64>,
+}
+
+impl Acceptable {
+    pub(crate) fn new(own: Rank, size: u32) -> Self {
+        let lowest = vec![0; size as usize];
+        Self { own, lowest }
+    }
+
+    /// Whether a life of `peer`, which is a rank of the job, was not connected before.
+    pub(crate) fn allows(&self, peer: Rank, incarnation: Incarnation) -> bool {
+        u64::from(incarnation.0) >= self.lowest[peer.index()]
+    }
+
+    /// Refuses whatever may not be connected.
+    pub(crate) fn check(&self, peer: Rank, incarnation: Incarnation) -> Result<(), FabricError> {
+        let reason = if peer == self.own || peer.index() >= self.lowest.len() {
+            "only other ranks of the job can be connected"
+        } else if !self.allows(peer, incarnation) {
+            "this incarnation was connected before: only a later one may come"
+        } else {
+            return Ok(());
+        };
+        let reason = reason.into();
+        Err(FabricError::Attach { peer, reason })
+    }
+
+    /// A life is connected: only later ones may come.
+    pub(crate) fn connected(&mut self, peer: Rank, incarnation: Incarnation) {
+        self.lowest[peer.index()] = u64::from(incarnation.0) + 1;
+    }
+}
+
 /// Where a kept frame lies. Meaningful only to the fabric that handed it out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Place {

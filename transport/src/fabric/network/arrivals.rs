@@ -127,7 +127,7 @@ impl<E: MessageEndpoint> Network<E> {
         let Some(peer) = connected else {
             // FENCE-1: nothing of an older life is looked at. A later one is not
             // connected yet: it will be asked to send again.
-            if u64::from(header.incarnation.0) >= self.acceptable[index] {
+            if self.acceptable.allows(header.source, header.incarnation) {
                 self.early[index] = Some(header.incarnation);
             }
             return 0;

@@ -2,7 +2,7 @@
 //! wait, questions, and receives for the provider.
 
 use super::lane::{Owed, Step};
-use super::operation::token_of_receive;
+use super::operation::Operation;
 use super::transmit::{Body, Outgoing};
 use super::wire::Kind;
 use super::{Network, data, native};
@@ -26,7 +26,10 @@ impl<E: MessageEndpoint> Network<E> {
     pub(super) fn post_receives(&mut self) {
         while let Some(slot) = self.to_post.last().copied() {
             let whole = self.slots.whole(slot);
-            match self.endpoint.receive(whole, token_of_receive(slot)) {
+            match self
+                .endpoint
+                .receive(whole, Operation::Receive(slot).token())
+            {
                 Ok(()) => {
                     self.to_post.pop();
                 }

@@ -41,7 +41,7 @@ impl<E: MessageEndpoint> Fabric for Network<E> {
             let reason = format!("{error} ({})", published.readable());
             FabricError::Attach { peer, reason }
         })?;
-        self.acceptable[peer.index()] = u64::from(incarnation.0) + 1;
+        self.acceptable.connected(peer, incarnation);
         self.connections = self.connections.wrapping_add(1);
         let credits = self.choices.credits as u64;
         let tell_bytes = (published.window_bytes / 4).max(1);
@@ -286,28 +286,19 @@ impl<E: MessageEndpoint> Network<E> {
         incarnation: Incarnation,
         address: &Address,
     ) -> Result<NetworkAddress, FabricError> {
-        let refuse = |reason: String| Err(FabricError::Attach { peer, reason });
-        if peer == self.options.rank || peer.0 >= self.options.size {
-            return refuse("only other ranks of the job can be connected".into());
-        }
-        if u64::from(incarnation.0) < self.acceptable[peer.index()] {
-            return refuse(
-                "this incarnation was connected before: only a later one may come".into(),
-            );
-        }
-        let published = match NetworkAddress::decode(&address.bytes) {
-            Ok(published) => published,
-            Err(error) => return refuse(error.to_string()),
-        };
+        self.acceptable.check(peer, incarnation)?;
+        let refuse = |reason: String| FabricError::Attach { peer, reason };
+        let published = NetworkAddress::decode(&address.bytes);
+        let published = published.map_err(|error| refuse(error.to_string()))?;
         let life = (published.rank, published.incarnation, published.job);
         if life != (peer, incarnation, self.own.job) {
-            return refuse(format!(
+            return Err(refuse(format!(
                 "the address is of rank {} in incarnation {} of job {:x}",
                 published.rank, published.incarnation, published.job
-            ));
+            )));
         }
         match published.mismatch(&self.own) {
-            Some(mismatch) => refuse(mismatch),
+            Some(mismatch) => Err(refuse(mismatch)),
             None => Ok(published),
         }
     }

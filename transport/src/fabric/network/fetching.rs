@@ -5,7 +5,7 @@
     reason = "lets the provider write into memory that a sink has lent for a landing"
 )]
 
-use super::operation::token_of_read;
+use super::operation::Operation;
 use super::peer::{Connection, Peer, peer_of};
 use super::slots::Slots;
 use crate::fabric::{Landed, Landing};
@@ -174,7 +174,7 @@ impl Fetching {
                 (to, local),
                 fetch.bytes,
                 fetch.remote,
-                token_of_read(index),
+                Operation::Read(index).token(),
             )?;
         }
         self.under_way.push_back(index);

@@ -38,7 +38,7 @@ pub mod wire;
 pub use choices::{Choices, Limits, Overrides, Way};
 pub use refrain_libfabric::native::MessageEndpoint;
 
-use super::{Attributes, FabricError, Place};
+use super::{Acceptable, Attributes, FabricError, Place};
 use address::NetworkAddress;
 use core::time::Duration;
 use fetching::{Fetching, READS_MAX};
@@ -99,8 +99,7 @@ pub struct Network<E: MessageEndpoint> {
     transmitter: Transmitter,
     fetching: Fetching,
     peers: Vec<Option<Peer<E>>>,
-    /// The lowest incarnation of each peer that was never connected. FENCE-1
-    acceptable: Vec<u64>,
+    acceptable: Acceptable,
     /// A life of each peer of which something came before it was connected.
     early: Vec<Option<Incarnation>>,
     connections: u32,
@@ -189,7 +188,7 @@ impl<E: MessageEndpoint> Network<E> {
             transmitter: memory.transmitter,
             fetching: Fetching::new(memory.bounce, endpoint.fails_namelessly()),
             peers: (0..size).map(|_| None).collect(),
-            acceptable: vec![0; size],
+            acceptable: Acceptable::new(options.rank, options.size),
             early: vec![None; size],
             connections: 0,
             attention: Vec::with_capacity(size),

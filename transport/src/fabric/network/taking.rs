@@ -1,6 +1,6 @@
 //! What a connected peer has sent: checked, counted, and handed to the sink.
 
-use super::lane::{Counters, Verdict};
+use super::lane::Counters;
 use super::peer::Peer;
 use super::wire::{BriefHeader, Kind, WireHeader};
 use crate::control::{CONTROL_BYTES, Control};
@@ -54,16 +54,12 @@ impl<E: MessageEndpoint> Peer<E> {
             return Ok(Handed::Nothing);
         }
         let handed = match (header.kind, sink) {
-            (Kind::Frame | Kind::Distant, Some(sink)) => {
-                if self.receiving.data(header.sequence) == Verdict::Drop {
-                    return Ok(Handed::Nothing);
-                }
+            (Kind::Frame | Kind::Distant, Some(sink))
+                if self.receiving.is_next(header.sequence) =>
+            {
                 self.take_frame(header, body, sink)
             }
-            (Kind::Control, Some(sink)) => {
-                if self.receiving.control(header.sequence) == Verdict::Drop {
-                    return Ok(Handed::Nothing);
-                }
+            (Kind::Control, Some(sink)) if self.receiving.is_next_control(header.sequence) => {
                 self.take_control(body, sink)
             }
             (Kind::Ask, _) => {

@@ -2,7 +2,7 @@
 //! when it is small enough, else sent from where they lie.
 
 use super::lane::Counters;
-use super::operation::token_of_send;
+use super::operation::Operation;
 use super::peer::{Connection, Peer};
 use super::slots::Slots;
 use super::wire::{BRIEF_BYTES, BriefHeader, Kind, WIRE_BYTES, WireHeader, connection_key};
@@ -167,7 +167,7 @@ impl Transmitter {
         let sent = if is_injected {
             endpoint.inject(peer.address, parts)
         } else {
-            endpoint.send(peer.address, parts, token_of_send(slot))
+            endpoint.send(peer.address, parts, Operation::Send(slot).token())
         };
         was_taken(peer, sent, now).then_some(())?;
         peer.receiving.told(counters, outgoing.kind == Kind::Again);
@@ -212,7 +212,7 @@ impl Transmitter {
         stages.fill(stage, head, bytes, fill);
         let slot = self.headers.count() + stage;
         let part = stages.part(stage, head.len() + bytes);
-        let sent = endpoint.send(peer.address, &[part], token_of_send(slot));
+        let sent = endpoint.send(peer.address, &[part], Operation::Send(slot).token());
         was_taken(peer, sent, now).then_some(())?;
         peer.receiving.told(counters, false);
         peer.patience.begun();

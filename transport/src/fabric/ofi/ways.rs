@@ -31,7 +31,7 @@ fn way(provider: &str, version: u32) -> Way {
             fragment_bytes: RXM_EAGER_BYTES - 128,
             distant_bytes_min: None,
         }
-    } else if is("tcp") || is("net") || is("sockets") || is("udp") {
+    } else if is("tcp") || is("net") || is("udp") {
         // Their reads are messages in disguise, with a question before each
         // answer, which a rank that computes does not give.
         Way {

@@ -6,10 +6,10 @@
 //! between the two, so that one of them sees the other.
 
 use super::DeadLogError;
-use super::dead::check_file;
-use super::segment::{SEGMENT_MAGIC, Segment};
+use super::dead::attach_checked;
+use super::segment::Segment;
 use super::wake;
-use core::sync::atomic::Ordering::{Acquire, SeqCst};
+use core::sync::atomic::Ordering::SeqCst;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
@@ -25,14 +25,7 @@ impl Caller {
     /// # Errors
     /// When the descriptor is not of a rank's segment, or cannot be mapped.
     pub fn new(file: Arc<OwnedFd>) -> Result<Self, DeadLogError> {
-        check_file(&file)?;
-        let segment = Segment::attach_bell(file)?;
-        let magic = segment.head().magic.load(Acquire);
-        if magic != SEGMENT_MAGIC {
-            return Err(DeadLogError::NoSegment(format!(
-                "it begins with {magic:#018x}, not {SEGMENT_MAGIC:#018x}"
-            )));
-        }
+        let segment = attach_checked(&file, Segment::attach_bell)?;
         Ok(Self { segment })
     }
 

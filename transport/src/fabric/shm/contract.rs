@@ -9,7 +9,6 @@ use crate::fabric::{
 };
 use crate::gate::Pass;
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release, SeqCst};
-use core::sync::atomic::{compiler_fence, fence};
 use core::time::Duration;
 use refrain_ring::{CHUNK_BYTES, Frame, Incarnation, Position, Rank};
 use std::sync::Arc;
@@ -19,27 +18,7 @@ fn life_word(receiver: Incarnation) -> u64 {
     u64::from(receiver.0) + 1
 }
 
-/// The sender's half of [`wake`]: between a store for `peer` and a look at what it
-/// asks for.
-#[inline(always)]
-fn after_store(peer: &Peer) {
-    if peer.both_answer_barriers {
-        compiler_fence(SeqCst);
-    } else {
-        fence(SeqCst);
-    }
-}
-
 impl Shm {
-    /// After a store for `peer`: rings, unless it polls this lane.
-    #[inline]
-    fn ring_if_asked(&self, peer: &Peer) {
-        after_store(peer);
-        if self.own.lane(peer.rank).ring.load(Relaxed) != 0 {
-            self.ring(peer);
-        }
-    }
-
     fn new_peer(&self, rank: Rank, incarnation: Incarnation, segment: Segment) -> Peer {
         let head = segment.head();
         Peer {
@@ -71,11 +50,9 @@ impl Shm {
             return Ok(0);
         };
         let lane = peer.segment.lane(self.options.rank);
-        if !peer.incoming.is_open() {
-            // Asked before it was ours, the sender may have forgotten it.
-            if peer.incoming.open(lane) && self.hot.contains(&rank) {
-                lane.ring.store(0, Relaxed);
-            }
+        // Asked before the lane was ours, the sender may have forgotten it.
+        if !peer.incoming.is_open && peer.incoming.open(lane) && self.hot.contains(&rank) {
+            lane.ring.store(0, Relaxed);
         }
         let calls = peer.incoming.poll(lane, sink);
         if calls.is_err() {
@@ -93,10 +70,9 @@ impl Shm {
         };
         let lane = peer.segment.lane(self.options.rank);
         if peer.incoming.publish_released(lane) {
-            after_store(peer);
+            peer.after_store();
             if lane.waits_for_room.load(Relaxed) == 1 && lane.waits_for_room.swap(0, SeqCst) == 1 {
-                let peer = &self.peers[rank.index()];
-                peer.iter().for_each(|peer| self.ring(peer));
+                peer.ring(self.options.rank);
             }
         }
     }
@@ -120,20 +96,10 @@ impl Fabric for Shm {
         incarnation: Incarnation,
         address: &Address,
     ) -> Result<(), FabricError> {
-        let refuse = |reason: &str| {
-            Err(FabricError::Attach {
-                peer,
-                reason: reason.into(),
-            })
-        };
-        if peer == self.options.rank || peer.0 >= self.options.size {
-            return refuse("only other ranks of the job can be connected");
-        }
-        if u64::from(incarnation.0) < self.acceptable[peer.index()] {
-            return refuse("this incarnation was connected before: only a later one may come");
-        }
+        self.acceptable.check(peer, incarnation)?;
         let Some(memory) = &address.memory else {
-            return refuse("its address carries no shared memory: is it on another host?");
+            let reason = "its address carries no shared memory: is it on another host?".into();
+            return Err(FabricError::Attach { peer, reason });
         };
         let segment = Segment::attach(Arc::clone(memory))?;
         segment::check(
@@ -144,7 +110,7 @@ impl Fabric for Shm {
             self.options.size,
         )?;
         self.disconnect(peer);
-        self.acceptable[peer.index()] = u64::from(incarnation.0) + 1;
+        self.acceptable.connected(peer, incarnation);
         self.peers[peer.index()] = Some(self.new_peer(peer, incarnation, segment));
         let lane = self.own.lane(peer);
         lane.for_life.store(life_word(incarnation), Release);
@@ -165,9 +131,8 @@ impl Fabric for Shm {
             lane.released.store(0, Relaxed);
             lane.control_taken.store(0, Relaxed);
             lane.waits_for_room.store(0, Relaxed);
-            lane.control
-                .iter()
-                .for_each(|slot| slot.sequence.store(0, Relaxed));
+            let slots = lane.control.iter();
+            slots.for_each(|slot| slot.sequence.store(0, Relaxed));
             lane.ring.store(1, Release);
         }
     }
@@ -178,18 +143,13 @@ impl Fabric for Shm {
             return Err(Refusal::NotConnected(peer));
         };
         self.region.publish(frame);
+        let lane = self.own.lane(peer);
         if !state.has_begun {
             state.has_begun = true;
             let chunk = (frame.offset - arena_offset(self.options.size)) / CHUNK_BYTES;
-            self.own
-                .lane(peer)
-                .first_chunk
-                .store(chunk as u64 + 1, Release);
+            lane.first_chunk.store(chunk as u64 + 1, Release);
         }
-        let state = self.peers[peer.index()]
-            .as_ref()
-            .ok_or(Refusal::NotConnected(peer))?;
-        self.ring_if_asked(state);
+        state.ring_if_asked(lane, self.options.rank);
         Ok(())
     }
 
@@ -206,16 +166,12 @@ impl Fabric for Shm {
         }
         let slot = &lane.control[(state.control_posted % CONTROL_SLOTS) as usize];
         let words = control.encode(self.options.rank, self.options.incarnation);
-        slot.words
-            .iter()
-            .zip(words)
-            .for_each(|(place, word)| place.store(word.to_le(), Relaxed));
+        for (place, word) in slot.words.iter().zip(words) {
+            place.store(word.to_le(), Relaxed);
+        }
         state.control_posted += 1;
         slot.sequence.store(state.control_posted, Release);
-        let state = self.peers[peer.index()]
-            .as_ref()
-            .ok_or(Refusal::NotConnected(peer))?;
-        self.ring_if_asked(state);
+        state.ring_if_asked(lane, self.options.rank);
         Ok(())
     }
 
@@ -230,7 +186,7 @@ impl Fabric for Shm {
     #[inline]
     fn poll(&mut self, sink: &mut dyn Sink) -> Result<usize, FabricError> {
         let mut calls = 0;
-        if self.is_rung() {
+        if self.is_rung(Relaxed) {
             calls += self.answer_bell(sink)?;
         }
         let mut index = 0;

@@ -45,17 +45,17 @@ pub(super) struct IncomingOptions {
 pub(super) struct Incoming {
     options: IncomingOptions,
     /// The lane is for this life: everything in it is.
-    is_open: bool,
+    pub(super) is_open: bool,
     reader: Option<ChannelReader>,
     /// Frames left in place, oldest first; those let go behind an older one wait.
     kept: VecDeque<Kept>,
     control_taken: u64,
     control_published: u64,
     released_published: Position,
-    idle_polls: u32,
+    pub(super) idle_polls: u32,
     /// The last poll found nothing, and the sender knows what it may reuse.
     settled: bool,
-    broken: bool,
+    pub(super) broken: bool,
 }
 
 #[derive(Debug)]
@@ -80,14 +80,6 @@ impl Incoming {
         }
     }
 
-    pub(super) fn is_broken(&self) -> bool {
-        self.broken
-    }
-
-    pub(super) fn is_open(&self) -> bool {
-        self.is_open
-    }
-
     /// Looks whether the sender knows of this life: before, what is in the lane
     /// is for the one before. FENCE-1
     #[cold]
@@ -98,10 +90,6 @@ impl Incoming {
 
     fn is_for_us(&self, lane: &Lane) -> bool {
         lane.for_life.load(Acquire) == self.options.life
-    }
-
-    pub(super) fn idle_polls(&self) -> u32 {
-        self.idle_polls
     }
 
     /// Whether a poll would find something.

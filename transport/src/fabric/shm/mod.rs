@@ -29,7 +29,7 @@ pub use calling::Caller;
 pub use dead::{DeadLog, DeadLogError, open_dead_log};
 pub use segment::RANKS_MAX;
 
-use super::{Attributes, FabricError};
+use super::{Acceptable, Attributes, FabricError};
 use core::sync::atomic::Ordering::{Relaxed, Release};
 use incoming::Incoming;
 use refrain_ring::{Arena, CHUNK_BYTES, ChannelLog, Incarnation, Rank, Region};
@@ -69,8 +69,7 @@ pub struct Shm {
     region: Region,
     registered: bool,
     peers: Vec<Option<Peer>>,
-    /// The lowest incarnation of each peer that was never connected. FENCE-1
-    acceptable: Vec<u64>,
+    acceptable: Acceptable,
     hot: Vec<Rank>,
 }
 
@@ -129,7 +128,7 @@ impl Shm {
             region,
             registered,
             peers: (0..options.size).map(|_| None).collect(),
-            acceptable: vec![0; options.size as usize],
+            acceptable: Acceptable::new(options.rank, options.size),
             hot: Vec::with_capacity(HOT_LANES_MAX),
         };
         Ok((fabric, arena))

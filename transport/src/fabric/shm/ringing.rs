@@ -1,24 +1,47 @@
 //! Bells: which lanes a rank polls, and how the others make themselves heard.
 
+use super::segment::Lane;
 use super::{COLD_AFTER_POLLS, HOT_LANES_MAX, Peer, Shm, wake};
 use crate::fabric::{FabricError, Sink};
-use core::sync::atomic::Ordering::{Relaxed, SeqCst};
+use core::sync::atomic::Ordering::{self, Relaxed, SeqCst};
+use core::sync::atomic::{compiler_fence, fence};
 use refrain_ring::Rank;
 
-impl Shm {
-    #[cold]
-    pub(super) fn ring(&self, peer: &Peer) {
-        let me = self.options.rank.index();
-        let bell = peer.segment.bell();
-        bell.rung[me / 64].fetch_or(1 << (me % 64), SeqCst);
-        wake::wake(&bell.sleeping);
+impl Peer {
+    /// Rings as rank `me`, after a store for this peer, unless it polls that lane.
+    #[inline]
+    pub(super) fn ring_if_asked(&self, lane: &Lane, me: Rank) {
+        self.after_store();
+        if lane.ring.load(Relaxed) != 0 {
+            self.ring(me);
+        }
     }
 
+    /// The sender's half of [`wake`]: between a store for this peer and a look at what it
+    /// asks for.
+    #[inline(always)]
+    pub(super) fn after_store(&self) {
+        if self.both_answer_barriers {
+            compiler_fence(SeqCst);
+        } else {
+            fence(SeqCst);
+        }
+    }
+
+    #[cold]
+    pub(super) fn ring(&self, me: Rank) {
+        let bell = self.segment.bell();
+        bell.rung[me.index() / 64].fetch_or(1 << (me.index() % 64), SeqCst);
+        wake::wake(&bell.sleeping);
+    }
+}
+
+impl Shm {
     #[inline]
-    pub(super) fn is_rung(&self) -> bool {
+    pub(super) fn is_rung(&self, ordering: Ordering) -> bool {
         let words = (self.options.size as usize).div_ceil(64);
         let rung = &self.own.bell().rung[..words];
-        rung.iter().any(|word| word.load(Relaxed) != 0)
+        rung.iter().any(|word| word.load(ordering) != 0)
     }
 
     /// Takes the bell and polls who has rung; they become hot where there is room.
@@ -48,7 +71,7 @@ impl Shm {
         let Some(Some(peer)) = self.peers.get(rank.index()) else {
             return;
         };
-        if peer.incoming.is_broken() || self.hot.contains(&rank) {
+        if peer.incoming.broken || self.hot.contains(&rank) {
             return;
         }
         if self.hot.len() == HOT_LANES_MAX && !self.drop_a_cold_lane() {
@@ -63,7 +86,7 @@ impl Shm {
     fn drop_a_cold_lane(&mut self) -> bool {
         let cold = self.hot.iter().position(|rank| {
             self.peer(*rank)
-                .is_none_or(|peer| peer.incoming.idle_polls() > COLD_AFTER_POLLS)
+                .is_none_or(|peer| peer.incoming.idle_polls > COLD_AFTER_POLLS)
         });
         let Some(index) = cold else { return false };
         let rank = self.hot.swap_remove(index);
@@ -86,15 +109,9 @@ impl Shm {
 
     pub(super) fn anything_new(&mut self) -> bool {
         let me = self.options.rank;
-        let words = (self.options.size as usize).div_ceil(64);
-        let rung = self.own.bell().rung[..words]
-            .iter()
-            .any(|word| word.load(SeqCst) != 0);
-        let arrived = self
-            .hot
-            .iter()
-            .filter_map(|rank| self.peer(*rank))
-            .any(|peer| peer.incoming.ready(peer.segment.lane(me)));
+        let rung = self.is_rung(SeqCst);
+        let mut hot = self.hot.iter().filter_map(|rank| self.peer(*rank));
+        let arrived = hot.any(|peer| peer.incoming.ready(peer.segment.lane(me)));
         let called = self.own.bell().called.load(SeqCst) != 0;
         rung || called || arrived || self.room_was_made()
     }
@@ -102,12 +119,8 @@ impl Shm {
     /// Whether a receiver made room since this was last looked at.
     fn room_was_made(&mut self) -> bool {
         let mut made = false;
-        for peer in self
-            .peers
-            .iter_mut()
-            .flatten()
-            .filter(|peer| peer.has_sent())
-        {
+        let peers = self.peers.iter_mut().flatten();
+        for peer in peers.filter(|peer| peer.has_sent()) {
             let lane = self.own.lane(peer.rank);
             let seen = (lane.released.load(SeqCst), lane.control_taken.load(SeqCst));
             made |= seen != core::mem::replace(&mut peer.seen, seen);

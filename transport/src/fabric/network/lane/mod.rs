@@ -19,7 +19,7 @@ mod sending;
 mod tests;
 
 pub use patience::{Patience, Step};
-pub use receiving::{HeldFrame, Owed, Receiving, Verdict};
+pub use receiving::{HeldFrame, Owed, Receiving};
 pub use sending::{Overclaim, Sending, Sent};
 
 /// What a receiver tells with every message.

@@ -20,15 +20,6 @@ pub struct HeldFrame {
     let_go: bool,
 }
 
-/// What to do with a frame.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Verdict {
-    /// It is the next one.
-    Take,
-    /// It came before, or something before it is missing.
-    Drop,
-}
-
 /// Whether the peer is owed an acknowledgement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Owed {
@@ -89,34 +80,28 @@ impl Receiving {
         self.taken
     }
 
-    /// A data frame has come.
+    /// A data frame has come; whether it is the next one, and to be taken.
     #[inline]
-    pub fn data(&mut self, sequence: u64) -> Verdict {
-        if sequence == self.taken {
-            return Verdict::Take;
-        }
-        self.out_of_order(sequence, self.taken)
+    pub fn is_next(&mut self, sequence: u64) -> bool {
+        sequence == self.taken || self.out_of_order(sequence, self.taken)
     }
 
-    /// A control frame has come.
+    /// A control frame has come; whether it is the next one, and to be taken.
     #[inline]
-    pub fn control(&mut self, sequence: u64) -> Verdict {
-        if sequence == self.control_taken {
-            return Verdict::Take;
-        }
-        self.out_of_order(sequence, self.control_taken)
+    pub fn is_next_control(&mut self, sequence: u64) -> bool {
+        sequence == self.control_taken || self.out_of_order(sequence, self.control_taken)
     }
 
-    /// A frame that came again is acknowledged again; the first one of several
-    /// that are too far is answered, the others have the same cause.
+    /// A frame that came again is acknowledged again. Of several frames that are too far
+    /// ahead the first one is answered: the others have the same cause.
     #[cold]
-    fn out_of_order(&mut self, found: u64, expected: u64) -> Verdict {
+    fn out_of_order(&mut self, found: u64, expected: u64) -> bool {
         if found < expected {
             self.asked = true;
         } else if self.missed != Some((self.taken, self.control_taken)) {
             self.missing = true;
         }
-        Verdict::Drop
+        false
     }
 
     /// The next data frame was taken, payload and all.

@@ -137,20 +137,20 @@ impl Side {
         self.patience.heard(news);
         match message.kind {
             Kind::Data { sequence, offset } => {
-                if self.receiving.data(sequence) == Verdict::Take {
+                if self.receiving.is_next(sequence) {
                     self.receiving.took(100);
                     self.taken.push(offset);
                 }
             }
             Kind::Distant { sequence, offset } => {
-                if self.receiving.data(sequence) == Verdict::Take {
+                if self.receiving.is_next(sequence) {
                     let held = self.receiving.took_distant(offset as u64, 100);
                     self.holding.push(held);
                     self.taken.push(offset);
                 }
             }
             Kind::Control { sequence, word } => {
-                if self.receiving.control(sequence) == Verdict::Take {
+                if self.receiving.is_next_control(sequence) {
                     self.receiving.took_control();
                     self.controls_taken.push(word);
                 }
