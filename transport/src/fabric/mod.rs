@@ -225,25 +225,24 @@ pub enum FabricError {
         /// How long it was waited for, in seconds.
         waited_s: u64,
     },
-    /// A native library or its provider refused something.
+    /// A native library, its provider or the operating system refused something.
     #[error("{attempted}: {words}")]
     Native {
         /// What was attempted, and what to do about it.
         attempted: String,
-        /// The library's own words.
+        /// The words of the library or the system.
         words: String,
-    },
-    /// The operating system refused something.
-    #[error("{attempted}: {error}")]
-    Os {
-        /// What was attempted, and what to do about it.
-        attempted: String,
-        /// The system's words.
-        error: std::io::Error,
     },
 }
 
 impl FabricError {
+    pub(crate) fn refused(attempted: impl Into<String>, by: &impl core::fmt::Display) -> Self {
+        Self::Native {
+            attempted: attempted.into(),
+            words: by.to_string(),
+        }
+    }
+
     /// A log of `source_rank` that cannot be read.
     #[cold]
     pub(crate) fn of_log(source_rank: Rank, error: ReadError) -> Self {

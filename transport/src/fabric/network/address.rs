@@ -8,6 +8,7 @@
 //! length: they say how long theirs is.
 
 use refrain_ring::{Incarnation, Rank};
+use std::net::{IpAddr, SocketAddr};
 use thiserror::Error;
 
 /// Version of the published address. A reader refuses every other.
@@ -150,15 +151,18 @@ impl NetworkAddress {
             return host;
         }
         let family = name.first_chunk().map(|family| u16::from_ne_bytes(*family));
+        let socket = |ip: IpAddr| {
+            let port = u16::from_be_bytes([name[2], name[3]]);
+            SocketAddr::new(ip, port).to_string()
+        };
         match (family, name.len()) {
             (Some(2), 16) => {
-                let port = u16::from_be_bytes([name[2], name[3]]);
-                format!("{}.{}.{}.{}:{port}", name[4], name[5], name[6], name[7])
+                let octets = name[4..].first_chunk::<4>().expect("sixteen bytes");
+                socket((*octets).into())
             }
             (Some(10), 28) => {
-                let port = u16::from_be_bytes([name[2], name[3]]);
-                let octets: [u8; 16] = name[8..24].try_into().expect("sixteen bytes");
-                format!("[{}]:{port}", std::net::Ipv6Addr::from(octets))
+                let octets = name[8..].first_chunk::<16>().expect("28 bytes");
+                socket((*octets).into())
             }
             _ => {
                 let text = name.strip_suffix(&[0]).unwrap_or(name);

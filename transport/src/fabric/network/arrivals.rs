@@ -50,7 +50,7 @@ impl<E: MessageEndpoint> Network<E> {
         }
         match &completion.outcome {
             Ok(()) => peer.patience.succeeded(),
-            Err(error) => peer.failed(error, self.started.elapsed()),
+            Err(error) => peer.failed(error, self.transmitter.started.elapsed()),
         }
     }
 
@@ -93,7 +93,7 @@ impl<E: MessageEndpoint> Network<E> {
                 peer.receiving.let_go(sequence);
                 peer.patience.succeeded();
             }
-            Err(error) => peer.failed(error, self.started.elapsed()),
+            Err(error) => peer.failed(error, self.transmitter.started.elapsed()),
         }
         let rank = peer.rank;
         self.note_attention(rank);

@@ -106,20 +106,16 @@ impl<E: MessageEndpoint> Network<E> {
     /// Sends what waits for one peer; whether all is sent.
     #[cold]
     pub(super) fn pump_backlog(&mut self, rank: Rank) -> bool {
-        let started = self.started;
         let Some(peer) = &mut self.peers[rank.index()] else {
             return true;
         };
-        let now = || started.elapsed();
         while let Some((sequence, sent)) = peer.sending.to_resend() {
             let outgoing = data(sequence, &sent);
-            let transmitted = self
-                .transmitter
-                .transmit(&mut self.endpoint, peer, &outgoing, now);
-            let Some(under_way) = transmitted else {
-                return false;
-            };
-            peer.sending.resent(under_way);
+            let transmitter = &mut self.transmitter;
+            match transmitter.transmit(&mut self.endpoint, peer, &outgoing) {
+                Some(under_way) => peer.sending.resent(under_way),
+                None => return false,
+            }
         }
         while let Some((sequence, words)) = peer.sending.next_control() {
             let outgoing = Outgoing {
@@ -128,13 +124,11 @@ impl<E: MessageEndpoint> Network<E> {
                 offset: 0,
                 body: Body::Words(words),
             };
-            let transmitted = self
-                .transmitter
-                .transmit(&mut self.endpoint, peer, &outgoing, now);
-            if transmitted.is_none() {
-                return false;
+            let transmitter = &mut self.transmitter;
+            match transmitter.transmit(&mut self.endpoint, peer, &outgoing) {
+                Some(_) => peer.sending.control_sent(),
+                None => return false,
             }
-            peer.sending.control_sent();
         }
         true
     }
@@ -188,9 +182,9 @@ impl<E: MessageEndpoint> Network<E> {
 
     #[inline]
     pub(super) fn pump_fetches(&mut self) {
-        let started = self.started;
+        let started = self.transmitter.started;
         self.fetching
-            .pump(&mut self.endpoint, &mut self.peers, || started.elapsed());
+            .pump(&mut self.endpoint, &mut self.peers, started);
     }
 
     pub(super) fn next_clock_at(&self) -> Option<Duration> {

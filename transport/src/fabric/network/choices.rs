@@ -89,7 +89,7 @@ impl Choices {
         // arrival, again and again.
         let cannot_be_sent = way.fragment_bytes + 1;
         way.distant_bytes_min = way.distant_bytes_min.map(|bytes| bytes.min(cannot_be_sent));
-        let slot_bytes = way.slot_payload_bytes() + 128;
+        let slot_bytes = slot_payload_bytes(way.fragment_bytes, way.distant_bytes_min) + 128;
         let slots = RECEIVE_BYTES / peers / slot_bytes;
         let credits = slots
             .saturating_sub(CONTROL_CREDITS + UNCREDITED)
@@ -123,11 +123,7 @@ impl Choices {
 
     /// The longest payload that comes in a message.
     pub fn slot_payload_bytes(&self) -> usize {
-        Way {
-            fragment_bytes: self.fragment_bytes,
-            distant_bytes_min: self.distant_bytes_min,
-        }
-        .slot_payload_bytes()
+        slot_payload_bytes(self.fragment_bytes, self.distant_bytes_min)
     }
 
     /// The longest payload of a frame.
@@ -148,12 +144,12 @@ impl Way {
             None => self.fragment_bytes = self.fragment_bytes.min(slot_payload_bytes),
         }
     }
+}
 
-    fn slot_payload_bytes(&self) -> usize {
-        self.distant_bytes_min.map_or(self.fragment_bytes, |bytes| {
-            bytes.saturating_sub(1).min(self.fragment_bytes)
-        })
-    }
+fn slot_payload_bytes(fragment_bytes: usize, distant_bytes_min: Option<usize>) -> usize {
+    distant_bytes_min.map_or(fragment_bytes, |bytes| {
+        bytes.saturating_sub(1).min(fragment_bytes)
+    })
 }
 
 #[cfg(test)]

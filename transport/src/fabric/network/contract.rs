@@ -102,20 +102,16 @@ impl<E: MessageEndpoint> Fabric for Network<E> {
             payload_bytes <= self.attributes.frame_payload_bytes_max,
             "a frame of {payload_bytes} bytes of payload: no slot has room for it"
         );
-        let distant = self
-            .choices
-            .distant_bytes_min
-            .is_some_and(|bytes_min| payload_bytes >= bytes_min);
+        let distant_bytes_min = self.choices.distant_bytes_min;
+        let distant = distant_bytes_min.is_some_and(|bytes_min| payload_bytes >= bytes_min);
         let mut sent = sent(frame, distant);
         let mut outgoing = data(state.sending.next(), &sent);
         let own = (self.options.rank, self.options.incarnation);
         if let Some(whole) = whole(frame, &self.region, &state.receiving, own, sent.distant) {
             outgoing.body = whole;
         }
-        let started = self.started;
-        let transmitted = self
-            .transmitter
-            .transmit(&mut self.endpoint, state, &outgoing, || started.elapsed());
+        let transmitter = &mut self.transmitter;
+        let transmitted = transmitter.transmit(&mut self.endpoint, state, &outgoing);
         let Some(under_way) = transmitted else {
             self.was_refused = true;
             return Err(Refusal::Busy);
@@ -139,11 +135,8 @@ impl<E: MessageEndpoint> Fabric for Network<E> {
         if !state.sending.may_post() || !state.can_be_sent_to() || !is_short {
             return Err(Refusal::Busy);
         }
-        let started = self.started;
         self.transmitter
-            .stage(&mut self.endpoint, state, header, fill, || {
-                started.elapsed()
-            })
+            .stage(&mut self.endpoint, state, header, fill)
             .ok_or(Refusal::Busy)
     }
 
@@ -224,14 +217,15 @@ impl<E: MessageEndpoint> Fabric for Network<E> {
     }
 
     fn kept(&self, place: Place, payload_bytes: usize) -> &[u8] {
-        self.connected(place)
-            .and_then(|peer| peer.kept.get(&place.position.0))
-            .and_then(|payload| payload.get(..payload_bytes))
+        let peer = self.peers.get(place.source.index());
+        peer.and_then(|peer| peer.as_ref().filter(|peer| peer.holds(place)))
+            .and_then(|peer| peer.kept.get(&place.position.0)?.get(..payload_bytes))
             .unwrap_or(&[])
     }
 
     fn let_go(&mut self, place: Place) {
-        if let Some(peer) = self.connected_mut(place)
+        if let Some(Some(peer)) = self.peers.get_mut(place.source.index())
+            && peer.holds(place)
             && peer.kept.remove(&place.position.0).is_none()
         {
             peer.receiving.let_go(place.position.0);
@@ -241,8 +235,7 @@ impl<E: MessageEndpoint> Fabric for Network<E> {
 
     fn fetch(&mut self, place: Place, landing: Landing) {
         let peer = self.peers.get(place.source.index());
-        let peer = peer.and_then(Option::as_ref);
-        match peer.filter(|peer| u64::from(peer.incarnation.0) == place.locator) {
+        match peer.and_then(|peer| peer.as_ref().filter(|peer| peer.holds(place))) {
             Some(peer) if !peer.is_lost => {
                 self.fetching.begin(peer, place.position.0, landing);
                 self.pump_fetches();

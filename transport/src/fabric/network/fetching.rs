@@ -9,10 +9,10 @@ use super::operation::Operation;
 use super::peer::{Connection, Peer, peer_of};
 use super::slots::Slots;
 use crate::fabric::{Landed, Landing};
-use core::time::Duration;
 use refrain_libfabric::native::{MessageEndpoint, Refused, RemoteMemory};
 use slab::Slab;
 use std::collections::VecDeque;
+use std::time::Instant;
 
 /// Reads under way at most.
 pub const READS_MAX: usize = 64;
@@ -100,10 +100,10 @@ impl Fetching {
         &mut self,
         endpoint: &mut E,
         peers: &mut [Option<Peer<E>>],
-        now: impl Fn() -> Duration,
+        started: Instant,
     ) {
         if !self.queue.is_empty() {
-            self.pump_queue(endpoint, peers, now);
+            self.pump_queue(endpoint, peers, started);
         }
     }
 
@@ -111,7 +111,7 @@ impl Fetching {
         &mut self,
         endpoint: &mut E,
         peers: &mut [Option<Peer<E>>],
-        now: impl Fn() -> Duration,
+        started: Instant,
     ) {
         // A peer that refuses has its later reads wait too; others have not.
         let mut refused = None;
@@ -140,7 +140,7 @@ impl Fetching {
                     self.queue.push_back(index);
                 }
                 Err(Refused::Failed(error)) => {
-                    peer.failed(&error, now());
+                    peer.failed(&error, started.elapsed());
                     self.queue.push_back(index);
                 }
             }

@@ -38,7 +38,7 @@ pub mod wire;
 pub use choices::{Choices, Limits, Overrides, Way};
 pub use refrain_libfabric::native::MessageEndpoint;
 
-use super::{Acceptable, Attributes, FabricError, Place};
+use super::{Acceptable, Attributes, FabricError};
 use address::NetworkAddress;
 use core::time::Duration;
 use fetching::{Fetching, READS_MAX};
@@ -49,7 +49,6 @@ use refrain_ring::{Frame, Incarnation, Position, Rank, RecordKind, Region};
 use slots::Slots;
 use std::borrow::Cow;
 use std::os::fd::OwnedFd;
-use std::time::Instant;
 use transmit::{Body, Outgoing, STAGES, Transmitter};
 use wire::{Kind, WIRE_BYTES};
 
@@ -115,20 +114,11 @@ pub struct Network<E: MessageEndpoint> {
     /// The provider refused a post: nothing will say when it has room again.
     was_refused: bool,
     lost: Vec<Rank>,
-    started: Instant,
     idle_polls: u32,
     polls: u32,
     is_closed: bool,
     /// A wait ends when this is readable.
     alarm: Option<OwnedFd>,
-}
-
-/// Registered memory of a fabric.
-struct Memory {
-    log: MemoryId,
-    slots: Slots,
-    transmitter: Transmitter,
-    bounce: Option<Slots>,
 }
 
 impl<E: MessageEndpoint> Network<E> {
@@ -158,10 +148,10 @@ impl<E: MessageEndpoint> Network<E> {
         region: &Region,
     ) -> Result<Self, FabricError> {
         let made = Self::make_memory(&mut endpoint, &options, &choices, region);
-        let memory = made.map_err(|error| native(&error))?;
+        let (log, slots, transmitter, bounce) = made.map_err(|error| native(&error))?;
         let remote = choices
             .distant_bytes_min
-            .map(|_| endpoint.remote_key(memory.log))
+            .map(|_| endpoint.remote_key(log))
             .unwrap_or_default();
         let own = NetworkAddress {
             rank: options.rank,
@@ -175,18 +165,24 @@ impl<E: MessageEndpoint> Network<E> {
             key: remote.key,
             base: remote.base,
         };
-        let slots = memory.slots;
         let size = options.size as usize;
         let mut fabric = Self {
-            attributes: attributes(name, &choices, options.window_bytes),
+            attributes: Attributes {
+                name,
+                reads_in_place: false,
+                frame_payload_bytes_max: choices.payload_bytes_max(),
+                fragment_bytes: choices.fragment_bytes_in(options.window_bytes),
+                eager_bytes_max: options.window_bytes / 4,
+                staged_bytes: choices.staged_bytes.clone(),
+            },
             choices,
             region: region.clone(),
             own,
             to_post: (0..slots.count()).collect(),
             repost_from: slots.count().div_ceil(4),
             slots,
-            transmitter: memory.transmitter,
-            fetching: Fetching::new(memory.bounce, endpoint.fails_namelessly()),
+            transmitter,
+            fetching: Fetching::new(bounce, endpoint.fails_namelessly()),
             peers: (0..size).map(|_| None).collect(),
             acceptable: Acceptable::new(options.rank, options.size),
             early: vec![None; size],
@@ -196,7 +192,6 @@ impl<E: MessageEndpoint> Network<E> {
             failures: None,
             was_refused: false,
             lost: Vec::new(),
-            started: Instant::now(),
             idle_polls: 0,
             polls: 0,
             is_closed: false,
@@ -208,16 +203,18 @@ impl<E: MessageEndpoint> Network<E> {
         fabric.failures.take().map_or(Ok(fabric), Err)
     }
 
+    /// Registers the log and makes the fabric's own memory: for arrivals, for departures,
+    /// and for reads where landings cannot be registered.
     fn make_memory(
         endpoint: &mut E,
         options: &NetworkOptions,
         choices: &Choices,
         region: &Region,
-    ) -> Result<Memory, E::Error> {
-        let access = if choices.distant_bytes_min.is_some() {
-            Access::LOCAL | Access::REMOTE_READ
-        } else {
-            Access::LOCAL
+    ) -> Result<(MemoryId, Slots, Transmitter, Option<Slots>), E::Error> {
+        let is_read = choices.distant_bytes_min.is_some();
+        let access = match is_read {
+            true => Access::LOCAL | Access::REMOTE_READ,
+            false => Access::LOCAL,
         };
         let log = endpoint.register(region, access)?;
         let slots = Slots::new(endpoint, slot_bytes(choices), choices.receives)?;
@@ -230,14 +227,9 @@ impl<E: MessageEndpoint> Network<E> {
             choices.staged_bytes.end,
         )?;
         let must_register = endpoint.reads_into_registered_only();
-        let bounce = (must_register && choices.distant_bytes_min.is_some())
+        let bounce = (must_register && is_read)
             .then(|| Slots::new(endpoint, choices.payload_bytes_max(), READS_MAX));
-        Ok(Memory {
-            log,
-            slots,
-            transmitter,
-            bounce: bounce.transpose()?,
-        })
+        Ok((log, slots, transmitter, bounce.transpose()?))
     }
 
     /// What it is over.
@@ -246,32 +238,7 @@ impl<E: MessageEndpoint> Network<E> {
     }
 
     fn now(&self) -> Duration {
-        self.started.elapsed()
-    }
-
-    fn connected(&self, place: Place) -> Option<&Peer<E>> {
-        self.peers
-            .get(place.source.index())?
-            .as_ref()
-            .filter(|peer| u64::from(peer.incarnation.0) == place.locator)
-    }
-
-    fn connected_mut(&mut self, place: Place) -> Option<&mut Peer<E>> {
-        self.peers
-            .get_mut(place.source.index())?
-            .as_mut()
-            .filter(|peer| u64::from(peer.incarnation.0) == place.locator)
-    }
-}
-
-fn attributes(name: Cow<'static, str>, choices: &Choices, window_bytes: u64) -> Attributes {
-    Attributes {
-        name,
-        reads_in_place: false,
-        frame_payload_bytes_max: choices.payload_bytes_max(),
-        fragment_bytes: choices.fragment_bytes_in(window_bytes),
-        eager_bytes_max: window_bytes / 4,
-        staged_bytes: choices.staged_bytes.clone(),
+        self.transmitter.started.elapsed()
     }
 }
 
@@ -335,17 +302,11 @@ fn whole(
 
 impl From<LoadError> for FabricError {
     fn from(error: LoadError) -> Self {
-        Self::Native {
-            attempted: error.attempted().to_owned(),
-            words: error.words().to_owned(),
-        }
+        Self::refused(error.attempted(), &error.words())
     }
 }
 
 /// The provider's words as the fabric's error.
 pub(super) fn native(error: &impl EndpointError) -> FabricError {
-    FabricError::Native {
-        attempted: error.attempted().to_owned(),
-        words: error.words().to_owned(),
-    }
+    FabricError::refused(error.attempted(), &error.words())
 }

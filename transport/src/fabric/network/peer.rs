@@ -2,6 +2,7 @@
 
 use super::address::NetworkAddress;
 use super::lane::{Patience, Receiving, Sending};
+use crate::fabric::Place;
 use core::time::Duration;
 use refrain_libfabric::native::MessageEndpoint;
 use refrain_ring::{Incarnation, Rank};
@@ -58,6 +59,11 @@ impl<E: MessageEndpoint> Peer<E> {
     #[inline]
     pub fn can_be_sent_to(&self) -> bool {
         !self.is_lost && !self.patience.holds_back()
+    }
+
+    /// Whether a frame with this place came on this connection.
+    pub fn holds(&self, place: Place) -> bool {
+        u64::from(self.incarnation.0) == place.locator
     }
 
     /// The provider reports an error about it.

@@ -7,9 +7,9 @@ use super::peer::{Connection, Peer};
 use super::slots::Slots;
 use super::wire::{BRIEF_BYTES, BriefHeader, Kind, WIRE_BYTES, WireHeader, connection_key};
 use crate::control::CONTROL_BYTES;
-use core::time::Duration;
 use refrain_libfabric::native::{MemoryId, MessageEndpoint, Part, Refused};
 use refrain_ring::{Incarnation, Rank, RecordHeader, RecordKind};
+use std::time::Instant;
 
 /// What follows the header.
 #[derive(Clone, Copy, Debug)]
@@ -65,6 +65,8 @@ pub struct Transmitter {
     pub job: u64,
     pub rank: Rank,
     pub incarnation: Incarnation,
+    /// When the clock of the fabric began.
+    pub started: Instant,
     log: MemoryId,
     headers: Slots,
     /// Header slots that no operation uses.
@@ -102,6 +104,7 @@ impl Transmitter {
             job,
             rank,
             incarnation,
+            started: Instant::now(),
             log,
             headers: Slots::new(endpoint, WIRE_BYTES + CONTROL_BYTES, slots)?,
             free: (SCRATCH + 1..slots).rev().collect(),
@@ -121,7 +124,6 @@ impl Transmitter {
         endpoint: &mut E,
         peer: &mut Peer<E>,
         outgoing: &Outgoing,
-        now: impl FnOnce() -> Duration,
     ) -> Option<u32> {
         let counters = peer.receiving.counters();
         let words;
@@ -169,7 +171,7 @@ impl Transmitter {
         } else {
             endpoint.send(peer.address, parts, Operation::Send(slot).token())
         };
-        was_taken(peer, sent, now).then_some(())?;
+        self.was_taken(peer, sent).then_some(())?;
         peer.receiving.told(counters, outgoing.kind == Kind::Again);
         if is_injected {
             return Some(0);
@@ -192,7 +194,6 @@ impl Transmitter {
         peer: &mut Peer<E>,
         record: &RecordHeader,
         fill: &mut dyn FnMut(&mut [u8]),
-        now: impl FnOnce() -> Duration,
     ) -> Option<()> {
         let counters = peer.receiving.counters();
         let sequence = peer.sending.next();
@@ -213,7 +214,7 @@ impl Transmitter {
         let slot = self.headers.count() + stage;
         let part = stages.part(stage, head.len() + bytes);
         let sent = endpoint.send(peer.address, &[part], Operation::Send(slot).token());
-        was_taken(peer, sent, now).then_some(())?;
+        self.was_taken(peer, sent).then_some(())?;
         peer.receiving.told(counters, false);
         peer.patience.begun();
         self.free_stages.pop();
@@ -317,17 +318,17 @@ impl Transmitter {
         let mut under_way = self.under_way.iter().flatten();
         any_under_way && under_way.any(|message| counts(message.connection))
     }
-}
 
-/// Whether the provider took a message. Its error goes to the peer's account.
-#[inline]
-fn was_taken<E: MessageEndpoint>(
-    peer: &mut Peer<E>,
-    sent: Result<(), Refused<E::Error>>,
-    now: impl FnOnce() -> Duration,
-) -> bool {
-    if let Err(Refused::Failed(error)) = &sent {
-        peer.failed(error, now());
+    /// Whether the provider took a message. Its error goes to the peer's account.
+    #[inline]
+    fn was_taken<E: MessageEndpoint>(
+        &self,
+        peer: &mut Peer<E>,
+        sent: Result<(), Refused<E::Error>>,
+    ) -> bool {
+        if let Err(Refused::Failed(error)) = &sent {
+            peer.failed(error, self.started.elapsed());
+        }
+        sent.is_ok()
     }
-    sent.is_ok()
 }

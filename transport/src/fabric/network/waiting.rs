@@ -223,9 +223,8 @@ impl<E: MessageEndpoint> Network<E> {
             offset,
             body: Body::Nothing,
         };
-        let started = self.started;
         self.transmitter
-            .transmit(&mut self.endpoint, peer, &outgoing, || started.elapsed())
+            .transmit(&mut self.endpoint, peer, &outgoing)
             .is_some()
     }
 }

@@ -1,7 +1,7 @@
 //! The contract's calls: connecting, posting, polling, waiting.
 
-use super::incoming::{Incoming, IncomingOptions};
-use super::segment::{self, CONTROL_SLOTS, Segment, arena_offset};
+use super::incoming::{Incoming, life_word};
+use super::segment::{CONTROL_SLOTS, Segment, arena_offset};
 use super::{Peer, Shm, wake};
 use crate::control::Control;
 use crate::fabric::{
@@ -13,26 +13,14 @@ use core::time::Duration;
 use refrain_ring::{CHUNK_BYTES, Frame, Incarnation, Position, Rank};
 use std::sync::Arc;
 
-/// How a lane says for which incarnation of its receiver it is.
-fn life_word(receiver: Incarnation) -> u64 {
-    u64::from(receiver.0) + 1
-}
-
 impl Shm {
     fn new_peer(&self, rank: Rank, incarnation: Incarnation, segment: Segment) -> Peer {
-        let head = segment.head();
+        let answers = segment.head().answers_barriers.load(Acquire) == 1;
+        let own = (self.options.rank, self.options.incarnation);
         Peer {
             rank,
-            both_answer_barriers: self.registered && head.answers_barriers.load(Acquire) == 1,
-            incoming: Incoming::new(IncomingOptions {
-                source: rank,
-                incarnation,
-                destination: self.options.rank,
-                life: life_word(self.options.incarnation),
-                region: segment.region(),
-                arena_offset: head.arena_offset.load(Acquire) as usize,
-                window_bytes: head.window_bytes.load(Acquire),
-            }),
+            both_answer_barriers: self.registered && answers,
+            incoming: Incoming::new((rank, incarnation), own, &segment),
             segment,
             control_posted: 0,
             control_taken: 0,
@@ -102,13 +90,7 @@ impl Fabric for Shm {
             return Err(FabricError::Attach { peer, reason });
         };
         let segment = Segment::attach(Arc::clone(memory))?;
-        segment::check(
-            &segment,
-            peer,
-            incarnation,
-            self.options.job,
-            self.options.size,
-        )?;
+        segment.check((peer, incarnation), self.options.job, self.options.size)?;
         self.disconnect(peer);
         self.acceptable.connected(peer, incarnation);
         self.peers[peer.index()] = Some(self.new_peer(peer, incarnation, segment));

@@ -3,7 +3,7 @@
 
 #![allow(unsafe_code, reason = "reads kept records again")]
 
-use super::segment::{CONTROL_SLOTS, Lane};
+use super::segment::{CONTROL_SLOTS, Lane, Segment};
 use crate::control::Control;
 use crate::fabric::{Arrival, Disposition, FabricError, Payload, Place, Sink, check_sender};
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
@@ -26,24 +26,21 @@ fn locator(incarnation: Incarnation, payload_offset: usize) -> u64 {
     u64::from(incarnation.0) << LOCATOR_OFFSET_BITS | payload_offset as u64
 }
 
-/// Whose lane it is, and where.
-#[derive(Debug)]
-pub(super) struct IncomingOptions {
-    pub source: Rank,
-    /// Of the source.
-    pub incarnation: Incarnation,
-    pub destination: Rank,
-    /// What the lane says when it is for this life of the destination.
-    pub life: u64,
-    /// Memory of the source.
-    pub region: Region,
-    pub arena_offset: usize,
-    pub window_bytes: u64,
+/// How a lane says for which incarnation of its receiver it is.
+pub(super) fn life_word(receiver: Incarnation) -> u64 {
+    u64::from(receiver.0) + 1
 }
 
 #[derive(Debug)]
 pub(super) struct Incoming {
-    options: IncomingOptions,
+    source: (Rank, Incarnation),
+    destination: Rank,
+    /// The lane's word when it is for this life of the destination.
+    life: u64,
+    /// Memory of the source.
+    region: Region,
+    arena_offset: usize,
+    window_bytes: u64,
     /// The lane is for this life: everything in it is.
     pub(super) is_open: bool,
     reader: Option<ChannelReader>,
@@ -65,9 +62,20 @@ struct Kept {
 }
 
 impl Incoming {
-    pub(super) fn new(options: IncomingOptions) -> Self {
+    /// The lane from `source`, whose segment this is, to `destination`.
+    pub(super) fn new(
+        source: (Rank, Incarnation),
+        destination: (Rank, Incarnation),
+        segment: &Segment,
+    ) -> Self {
+        let head = segment.head();
         Self {
-            options,
+            source,
+            destination: destination.0,
+            life: life_word(destination.1),
+            region: segment.region(),
+            arena_offset: head.arena_offset.load(Acquire) as usize,
+            window_bytes: head.window_bytes.load(Acquire),
             is_open: false,
             reader: None,
             kept: VecDeque::new(),
@@ -89,7 +97,7 @@ impl Incoming {
     }
 
     fn is_for_us(&self, lane: &Lane) -> bool {
-        lane.for_life.load(Acquire) == self.options.life
+        lane.for_life.load(Acquire) == self.life
     }
 
     /// Whether a poll would find something.
@@ -126,9 +134,8 @@ impl Incoming {
             self.idle_polls = self.idle_polls.saturating_add(1);
             return Ok(0);
         }
-        let taken = self
-            .poll_control(lane, sink)
-            .and_then(|calls| Ok(calls + self.poll_data(lane, sink)?));
+        let controls = self.poll_control(lane, sink);
+        let taken = controls.and_then(|calls| Ok(calls + self.poll_data(lane, sink)?));
         match taken {
             Ok(0) => self.idle_polls = self.idle_polls.saturating_add(1),
             Ok(_) => self.idle_polls = 0,
@@ -143,14 +150,12 @@ impl Incoming {
         while calls < BURST_FRAMES && self.next_control_is_there(lane) {
             let slot = &lane.control[(self.control_taken % CONTROL_SLOTS) as usize];
             let words = core::array::from_fn(|word| u64::from_le(slot.words[word].load(Relaxed)));
-            let (control, source, incarnation) =
-                Control::decode(words).map_err(|error| FabricError::BadControl {
-                    source_rank: self.options.source,
-                    error,
-                })?;
+            let source_rank = self.source.0;
+            let (control, source, incarnation) = Control::decode(words)
+                .map_err(|error| FabricError::BadControl { source_rank, error })?;
             self.control_taken += 1;
             calls += 1;
-            self.check_sender(source, incarnation)?;
+            check_sender(self.source, (source, incarnation))?;
             sink.control(source, control);
         }
         Ok(calls)
@@ -161,7 +166,7 @@ impl Incoming {
         if self.reader.is_none() {
             self.begin(lane)?;
         }
-        let connected = (self.options.source, self.options.incarnation);
+        let connected = self.source;
         let Some(reader) = &mut self.reader else {
             return Ok(0);
         };
@@ -186,7 +191,7 @@ impl Incoming {
                 },
                 // A window is two chunks at least, and a kept frame holds its chunk.
                 pressed: position.0 + u64::from(payload_bytes) - held_from.0
-                    > self.options.window_bytes / 4,
+                    > self.window_bytes / 4,
             });
             match disposition {
                 Disposition::Consumed => {}
@@ -207,30 +212,22 @@ impl Incoming {
         let first = lane.first_chunk.load(Acquire);
         if first != 0 {
             let chunk = ChunkId(u32::try_from(first - 1).unwrap_or(u32::MAX));
-            let options = &self.options;
-            let reader = ChannelReader::new(options.region.clone(), options.arena_offset, chunk);
-            let reader = reader.map_err(|error| FabricError::of_log(options.source, error))?;
+            let broken = |error| FabricError::of_log(self.source.0, error);
+            let reader = ChannelReader::new(self.region.clone(), self.arena_offset, chunk);
+            let reader = reader.map_err(broken)?;
             let (source, destination, incarnation) = reader.log();
-            self.check_sender(source, incarnation)?;
-            if destination != options.destination {
-                let error = ReadError::Link(first - 1);
-                return Err(FabricError::of_log(options.source, error));
+            check_sender(self.source, (source, incarnation))?;
+            if destination != self.destination {
+                return Err(broken(ReadError::Link(first - 1)));
             }
             self.reader = Some(reader);
         }
         Ok(())
     }
 
-    #[inline]
-    fn check_sender(&self, source: Rank, incarnation: Incarnation) -> Result<(), FabricError> {
-        let connected = (self.options.source, self.options.incarnation);
-        check_sender(connected, (source, incarnation))
-    }
-
     pub(super) fn kept(&self, place: Place, payload_bytes: usize) -> &[u8] {
-        let is_kept = self
-            .kept_index(place)
-            .is_some_and(|index| !self.kept[index].let_go);
+        let index = self.kept_index(place);
+        let is_kept = index.is_some_and(|index| !self.kept[index].let_go);
         let Some(reader) = self.reader.as_ref().filter(|_| is_kept) else {
             return &[];
         };
@@ -252,12 +249,13 @@ impl Incoming {
 
     /// A place of an older incarnation names nothing here.
     fn kept_index(&self, place: Place) -> Option<usize> {
-        let own = locator(self.options.incarnation, 0);
+        let own = locator(self.source.1, 0);
         if place.locator >> LOCATOR_OFFSET_BITS != own >> LOCATOR_OFFSET_BITS {
             return None;
         }
+        let position = |kept: &Kept| kept.position;
         self.kept
-            .binary_search_by_key(&place.position, |kept| kept.position)
+            .binary_search_by_key(&place.position, position)
             .ok()
     }
 
@@ -270,10 +268,8 @@ impl Incoming {
         let Some(reader) = &self.reader else {
             return self.publish_control(lane);
         };
-        let released = self
-            .kept
-            .front()
-            .map_or(reader.position(), |kept| kept.position);
+        let oldest = self.kept.front();
+        let released = oldest.map_or(reader.position(), |kept| kept.position);
         let chunk = |position: Position| position.0 / CHUNK_BYTES as u64;
         let told = released != self.released_published
             && (idle || chunk(released) != chunk(self.released_published));

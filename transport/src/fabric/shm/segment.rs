@@ -14,6 +14,7 @@
 use crate::control::CONTROL_BYTES;
 use crate::fabric::FabricError;
 use core::ptr::NonNull;
+use core::sync::atomic::Ordering::Acquire;
 use core::sync::atomic::{AtomicU32, AtomicU64};
 use refrain_ring::{Incarnation, Rank, Region, placement};
 use rustix::fs::{FallocateFlags, MemfdFlags, SealFlags};
@@ -151,12 +152,12 @@ impl Segment {
             reserve_pages(&file, 0, arena_offset(size))?;
             Ok(file)
         };
-        let file = make().map_err(|error| FabricError::Os {
-            attempted: format!(
+        let file = make().map_err(|error| {
+            let attempted = format!(
                 "making a shared segment of {} MiB for rank {rank} (lower --log-memory, or raise `ulimit -f` or the container's memory limit)",
                 bytes >> 20
-            ),
-            error,
+            );
+            FabricError::refused(attempted, &error)
         })?;
         Self::open(Arc::new(file), bytes)
     }
@@ -168,27 +169,19 @@ impl Segment {
 
     /// Maps a peer's segment.
     pub(super) fn attach(file: Arc<OwnedFd>) -> Result<Self, FabricError> {
-        let bytes = rustix::fs::fstat(&file)
-            .map_err(|error| FabricError::Os {
-                attempted: "looking at a peer's segment".into(),
-                error: error.into(),
-            })?
-            .st_size as usize;
-        Self::open(file, bytes)
+        let stat = rustix::fs::fstat(&file)
+            .map_err(|error| FabricError::refused("looking at a peer's segment", &error))?;
+        Self::open(file, stat.st_size as usize)
     }
 
     fn open(file: Arc<OwnedFd>, bytes: usize) -> Result<Self, FabricError> {
-        let mapping = map(&file, bytes).map_err(|error| FabricError::Os {
-            attempted: format!(
-                "mapping a shared segment of {} MiB (raise `ulimit -v`?)",
-                bytes >> 20
-            ),
-            error,
+        let mapping = map(&file, bytes).map_err(|error| {
+            let mib = bytes >> 20;
+            let attempted = format!("mapping a shared segment of {mib} MiB (raise `ulimit -v`?)");
+            FabricError::refused(attempted, &error)
         })?;
-        Ok(Self {
-            mapping: Arc::new(mapping),
-            file,
-        })
+        let mapping = Arc::new(mapping);
+        Ok(Self { mapping, file })
     }
 
     pub(super) fn file(&self) -> &Arc<OwnedFd> {
@@ -250,6 +243,50 @@ impl Segment {
         }
         // SAFETY: as above. Failure only means page faults later.
         unsafe { libc::madvise(base.cast(), bytes, libc::MADV_POPULATE_WRITE) };
+        Ok(())
+    }
+
+    /// Checks a peer's segment before anything in it is believed.
+    pub(super) fn check(
+        &self,
+        (peer, incarnation): (Rank, Incarnation),
+        job: u64,
+        size: u32,
+    ) -> Result<(), FabricError> {
+        let refuse = |reason: String| Err(FabricError::Attach { peer, reason });
+        let (bytes, head) = (self.bytes(), self.head());
+        if bytes < arena_offset(size) {
+            return refuse(format!(
+                "its segment has {bytes} bytes, too few for a job of {size} ranks"
+            ));
+        }
+        let magic = head.magic.load(Acquire);
+        if magic != SEGMENT_MAGIC {
+            return refuse(format!(
+                "its segment begins with {magic:#018x}, not {SEGMENT_MAGIC:#018x}: run the same refrain on every rank"
+            ));
+        }
+        let found = (
+            head.job.load(Acquire),
+            Rank(head.rank.load(Acquire)),
+            Incarnation(head.incarnation.load(Acquire)),
+            head.size.load(Acquire),
+        );
+        if found != (job, peer, incarnation, size) {
+            return refuse(format!(
+                "its segment is of job {:x}, rank {}, incarnation {}, {} ranks; expected job {job:x}, rank {peer}, incarnation {incarnation}, {size} ranks",
+                found.0, found.1, found.2, found.3
+            ));
+        }
+        let layout = (
+            head.arena_offset.load(Acquire),
+            head.segment_bytes.load(Acquire),
+        );
+        if layout != (arena_offset(size) as u64, bytes as u64) {
+            return refuse(
+                "its segment is laid out differently: run the same refrain on every rank".into(),
+            );
+        }
         Ok(())
     }
 
@@ -316,50 +353,4 @@ fn map(file: &OwnedFd, bytes: usize) -> io::Result<Mapping> {
         )?;
         Ok(mapping)
     }
-}
-
-/// Checks a peer's segment before anything in it is believed.
-pub(super) fn check(
-    segment: &Segment,
-    peer: Rank,
-    incarnation: Incarnation,
-    job: u64,
-    size: u32,
-) -> Result<(), FabricError> {
-    use core::sync::atomic::Ordering::Acquire;
-    let refuse = |reason: String| Err(FabricError::Attach { peer, reason });
-    if segment.bytes() < arena_offset(size) {
-        return refuse(format!(
-            "its segment has {} bytes, too few for a job of {size} ranks",
-            segment.bytes()
-        ));
-    }
-    let head = segment.head();
-    let magic = head.magic.load(Acquire);
-    if magic != SEGMENT_MAGIC {
-        return refuse(format!(
-            "its segment begins with {magic:#018x}, not {SEGMENT_MAGIC:#018x}: run the same refrain on every rank"
-        ));
-    }
-    let found = (
-        head.job.load(Acquire),
-        Rank(head.rank.load(Acquire)),
-        Incarnation(head.incarnation.load(Acquire)),
-        head.size.load(Acquire),
-    );
-    if found != (job, peer, incarnation, size) {
-        return refuse(format!(
-            "its segment is of job {:x}, rank {}, incarnation {}, {} ranks; expected job {job:x}, rank {peer}, incarnation {incarnation}, {size} ranks",
-            found.0, found.1, found.2, found.3
-        ));
-    }
-    let arena = head.arena_offset.load(Acquire);
-    if arena != arena_offset(size) as u64
-        || head.segment_bytes.load(Acquire) != segment.bytes() as u64
-    {
-        return refuse(
-            "its segment is laid out differently: run the same refrain on every rank".into(),
-        );
-    }
-    Ok(())
 }

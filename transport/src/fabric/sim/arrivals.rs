@@ -40,39 +40,34 @@ impl State {
 
     pub(super) fn has_arrivals(&self, life: Life) -> bool {
         let port = &self.ports[&life];
-        let lost = port.losses.iter();
-        port.landings.any_ended()
+        let mut losses = port.losses.iter();
+        !port.landings.ended.is_empty()
             || !self.readable(life).is_empty()
-            || lost.clone().any(|(due, _)| *due <= self.now())
+            || losses.any(|(due, _)| *due <= self.now())
     }
 
     /// The lanes to `life` on which something has arrived.
     fn readable(&self, life: Life) -> Vec<(Route, LaneKind)> {
-        let from = |rank, incarnation| Life {
-            rank: Rank(rank),
-            incarnation: Incarnation(incarnation),
-        };
-        let route = |from| Route { to: life, from };
         let fence_off = self.options.faults.fence_off;
         let port = &self.ports[&life];
         if port.closed {
             return Vec::new();
         }
-        self.links
-            .range(route(from(0, 0))..=route(from(u32::MAX, u32::MAX)))
-            .filter(|(route, _)| {
-                let from = route.from;
-                fence_off || port.connected(from.rank) == Some(from.incarnation)
-            })
-            .flat_map(|(route, link)| {
-                let lanes = [
-                    (LaneKind::Data, link.data.has_arrivals()),
-                    (LaneKind::Control, link.control.has_arrivals()),
-                ];
-                lanes.map(|(lane, any)| any.then_some((*route, lane)))
-            })
-            .flatten()
-            .collect()
+        let [first, last] = [0, u32::MAX]
+            .map(|number| Route::new(Life::new(Rank(number), Incarnation(number)), life));
+        let mut readable = Vec::new();
+        for (route, link) in self.links.range(first..=last) {
+            let connected = port.connected(route.from.rank) == Some(route.from.incarnation);
+            for (kind, lane) in [
+                (LaneKind::Data, &link.data),
+                (LaneKind::Control, &link.control),
+            ] {
+                if (fence_off || connected) && !lane.arrived.is_empty() {
+                    readable.push((*route, kind));
+                }
+            }
+        }
+        readable
     }
 
     /// Takes the next arrival for `life`, from a lane chosen by chance.
@@ -85,17 +80,17 @@ impl State {
         }
         let readable = self.readable(life);
         // Landings are one more lane.
-        let lanes = readable.len() + usize::from(self.ports[&life].landings.any_ended());
+        let lanes = readable.len() + usize::from(!self.ports[&life].landings.ended.is_empty());
         if lanes == 0 {
             return Ok(None);
         }
         let Some((route, lane)) = readable.get(self.random.index(lanes)).copied() else {
-            let ended = self.port(life).landings.take_ended();
+            let ended = self.port(life).landings.ended.pop_front();
             return Ok(ended.map(|(token, how)| Arrived::Landed(token, how)));
         };
         let link = self.link(route);
         let was_full = link.lane(lane).is_full();
-        let packet = link.lane(lane).take_arrival().expect("readable");
+        let packet = link.lane(lane).arrived.pop_front().expect("readable");
         let taken = match lane {
             LaneKind::Data => self.open_frame(route, packet),
             LaneKind::Control => self.open_control(route, packet),

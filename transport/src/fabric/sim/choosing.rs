@@ -19,7 +19,7 @@ impl Network {
     /// The frames in flight to receivers that have not fenced their senders; of each lane
     /// in its order.
     pub fn on_their_way(&self) -> Vec<OnItsWay> {
-        let state = self.state.borrow();
+        let state = self.state();
         let mut found = Vec::new();
         let links = state.links.iter();
         for (route, link) in links.filter(|(route, _)| state.is_open(**route)) {
@@ -27,7 +27,7 @@ impl Network {
                 (&link.data, LaneKind::Data),
                 (&link.control, LaneKind::Control),
             ] {
-                found.extend(lane.in_flight().map(|packet| OnItsWay {
+                found.extend(lane.in_flight.iter().map(|(_, packet)| OnItsWay {
                     route: *route,
                     lane: kind,
                     bytes: packet.bytes.as_ref().map(Rc::clone).unwrap_or_default(),
@@ -40,7 +40,7 @@ impl Network {
     /// Delivers the first frame of a lane, whenever it is due, and the releases of the
     /// route that are due. False when there is no frame.
     pub fn deliver_first(&self, route: Route, lane: LaneKind) -> bool {
-        let mut state = self.state.borrow_mut();
+        let mut state = self.state();
         if !state.links.contains_key(&route) {
             return false;
         }

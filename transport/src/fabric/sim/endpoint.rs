@@ -13,7 +13,7 @@ use crate::fabric::{
 };
 use crate::gate::Pass;
 use core::time::Duration;
-use refrain_ring::{Frame, Incarnation, Position, Rank, RecordHeader};
+use refrain_ring::{Frame, Incarnation, Position, Rank, RecordHeader, Region};
 use std::collections::BTreeMap;
 
 #[derive(Debug)]
@@ -28,6 +28,8 @@ pub struct SimFabric {
     network: Network,
     life: Life,
     attributes: Attributes,
+    /// The memory of its log.
+    region: Region,
     /// The locator is the incarnation of the sender.
     kept: BTreeMap<Place, Kept>,
     /// A frame that is not in its log yet.
@@ -35,12 +37,13 @@ pub struct SimFabric {
 }
 
 impl SimFabric {
-    pub(super) fn new(network: Network, life: Life) -> Self {
-        let attributes = network.state.borrow().options.attributes.clone();
+    pub(super) fn new(network: Network, life: Life, region: Region) -> Self {
+        let attributes = network.state().options.attributes.clone();
         Self {
             network,
             life,
             attributes,
+            region,
             kept: BTreeMap::new(),
             staged: None,
         }
@@ -69,7 +72,7 @@ impl SimFabric {
             place,
             pressed: frame.pressed,
         });
-        let mut network = self.network.state.borrow_mut();
+        let mut network = self.network.state();
         match disposition {
             Disposition::Consumed => network.consume(route, position, frame.distant),
             Disposition::Keep => {
@@ -86,21 +89,15 @@ impl SimFabric {
 
     /// The route of a frame.
     fn route_of(&self, place: Place) -> Route {
-        Route {
-            to: self.life,
-            from: Life {
-                rank: place.source,
-                incarnation: Incarnation(place.locator as u32),
-            },
-        }
+        let incarnation = Incarnation(place.locator as u32);
+        Route::new(Life::new(place.source, incarnation), self.life)
     }
 }
 
 /// What was lent to the network goes back to its owners.
 impl Drop for SimFabric {
     fn drop(&mut self) {
-        let mut network = self.network.state.borrow_mut();
-        network.port(self.life).landings.forget();
+        self.network.state().port(self.life).landings.forget();
     }
 }
 
@@ -119,24 +116,23 @@ impl Fabric for SimFabric {
         incarnation: Incarnation,
         address: &Address,
     ) -> Result<(), FabricError> {
-        let life = Life {
-            rank: peer,
-            incarnation,
-        };
-        let mut network = self.network.state.borrow_mut();
-        network.connect(self.life, life, address)?;
+        let (life, region) = (Life::new(peer, incarnation), self.region.clone());
+        let mut network = self.network.state();
+        network.connect(self.life, life, address, region)?;
         self.kept.retain(|place, _| place.source != peer);
         Ok(())
     }
 
     fn disconnect(&mut self, peer: Rank) {
-        self.network.state.borrow_mut().disconnect(self.life, peer);
+        self.network.state().disconnect(self.life, peer);
         self.kept.retain(|place, _| place.source != peer);
     }
 
     fn post(&mut self, _pass: Pass, peer: Rank, frame: &Frame) -> Result<(), Refusal> {
-        let mut network = self.network.state.borrow_mut();
-        network.post(self.life, peer, frame)
+        let mut network = self.network.state();
+        let route = network.admit(self.life, peer, LaneKind::Data)?;
+        network.post_admitted(route, frame);
+        Ok(())
     }
 
     /// The frame is on its way when it is in the log: nothing can happen in
@@ -154,7 +150,7 @@ impl Fabric for SimFabric {
             "frames of {payload_bytes} bytes of payload are not staged"
         );
         assert!(self.staged.is_none(), "one frame is staged at a time");
-        let mut network = self.network.state.borrow_mut();
+        let mut network = self.network.state();
         let route = network.admit(self.life, peer, LaneKind::Data)?;
         let mut bytes = header.encode().to_vec();
         bytes.resize(RecordHeader::BYTES + payload_bytes, 0);
@@ -166,7 +162,7 @@ impl Fabric for SimFabric {
     fn staged(&mut self, peer: Rank, frame: &Frame) {
         let (route, bytes) = self.staged.take().expect("a frame was staged");
         assert_eq!(route.to.rank, peer, "the frame was staged for another rank");
-        let mut network = self.network.state.borrow_mut();
+        let mut network = self.network.state();
         network.add_event(Event::Staged(route, frame.position));
         if let Some(posted) = network.post_admitted(route, frame) {
             assert!(*posted == *bytes, "the log differs from what was staged");
@@ -175,19 +171,18 @@ impl Fabric for SimFabric {
 
     fn post_control(&mut self, _pass: Pass, peer: Rank, control: Control) -> Result<(), Refusal> {
         let words = control.encode(self.life.rank, self.life.incarnation);
-        let mut network = self.network.state.borrow_mut();
-        network.post_control(self.life, peer, words)
+        self.network.state().post_control(self.life, peer, words)
     }
 
     fn released(&mut self, peer: Rank) -> Position {
-        self.network.state.borrow().released(self.life, peer)
+        self.network.state().released(self.life, peer)
     }
 
     fn poll(&mut self, sink: &mut dyn Sink) -> Result<usize, FabricError> {
-        let calls_max = self.network.state.borrow_mut().begin_poll(self.life);
+        let calls_max = self.network.state().begin_poll(self.life);
         let mut calls = 0;
         while calls < calls_max {
-            let arrived = self.network.state.borrow_mut().take_arrival(self.life)?;
+            let arrived = self.network.state().take_arrival(self.life)?;
             match arrived {
                 None => break,
                 Some(Arrived::Frame(frame)) => self.hand_frame(frame, sink),
@@ -212,18 +207,18 @@ impl Fabric for SimFabric {
             return;
         };
         let route = self.route_of(place);
-        let mut network = self.network.state.borrow_mut();
+        let mut network = self.network.state();
         network.let_go(route, place.position, kept.distant);
     }
 
     fn is_drained(&mut self) -> bool {
-        self.network.state.borrow().is_drained(self.life)
+        self.network.state().is_drained(self.life)
     }
 
     fn fetch(&mut self, place: Place, landing: Landing) {
         let kept = self.kept.remove(&place);
         let route = self.route_of(place);
-        let mut network = self.network.state.borrow_mut();
+        let mut network = self.network.state();
         match kept {
             Some(kept) => {
                 assert!(kept.distant, "{place:?}: the payload is here");
@@ -235,11 +230,11 @@ impl Fabric for SimFabric {
     }
 
     fn close(&mut self) {
-        self.network.state.borrow_mut().close(self.life);
+        self.network.state().close(self.life);
         self.kept.clear();
     }
 
     fn wait(&mut self, timeout: Duration) {
-        self.network.state.borrow_mut().wait(self.life, timeout);
+        self.network.state().wait(self.life, timeout);
     }
 }

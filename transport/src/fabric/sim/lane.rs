@@ -21,11 +21,12 @@ pub(super) struct Packet {
 /// A FIFO with a delay and room for `frames_max` frames.
 #[derive(Debug, Default)]
 pub(super) struct Lane {
-    in_flight: VecDeque<(u64, Packet)>,
-    arrived: VecDeque<Packet>,
+    /// With the ticks at which they are due, in order.
+    pub(super) in_flight: VecDeque<(u64, Packet)>,
+    pub(super) arrived: VecDeque<Packet>,
     last_due: u64,
     /// Frames that went to a dead receiver: they take room for ever.
-    buried: usize,
+    pub(super) buried: usize,
     /// Polled frames that still take room (kept, where frames are copied).
     pub(super) held: usize,
     frames_max: usize,
@@ -67,9 +68,8 @@ impl Lane {
     }
 
     pub(super) fn take_due(&mut self, now: u64) -> Option<Packet> {
-        self.next_due()
-            .filter(|due| *due <= now)
-            .and_then(|_| self.take_first())
+        let first = self.in_flight.pop_front_if(|(due, _)| *due <= now);
+        first.map(|(_, packet)| packet)
     }
 
     /// The first frame in flight, whenever it is due.
@@ -77,27 +77,10 @@ impl Lane {
         self.in_flight.pop_front().map(|(_, packet)| packet)
     }
 
-    /// The frames in flight, in order.
-    pub(super) fn in_flight(&self) -> impl ExactSizeIterator<Item = &Packet> {
-        self.in_flight.iter().map(|(_, packet)| packet)
-    }
-
     pub(super) fn arrive(&mut self, packet: Packet) {
         if !self.stopped {
             self.arrived.push_back(packet);
         }
-    }
-
-    pub(super) fn bury(&mut self) {
-        self.buried += 1;
-    }
-
-    pub(super) fn has_arrivals(&self) -> bool {
-        !self.arrived.is_empty()
-    }
-
-    pub(super) fn take_arrival(&mut self) -> Option<Packet> {
-        self.arrived.pop_front()
     }
 
     /// Never reads this lane again.

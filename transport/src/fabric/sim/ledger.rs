@@ -36,7 +36,7 @@ pub(super) struct Ledger {
     unreleased: VecDeque<Posted>,
     /// Releases on their way to the sender: due tick and position.
     notices: VecDeque<(u64, Position)>,
-    released: Position,
+    pub(super) released: Position,
     /// End of the last frame whose release is on its way.
     done_to: Position,
     broken: bool,
@@ -97,11 +97,9 @@ impl Ledger {
     /// The receiver needs the frame at `position` no more. Returns the position
     /// up to which the log is free now, if that moved.
     pub(super) fn done(&mut self, position: Position) -> Option<Position> {
-        let index = self
-            .unreleased
-            .binary_search_by_key(&position, |posted| posted.position)
-            .ok()?;
-        self.unreleased[index].done = true;
+        let unreleased = &mut self.unreleased;
+        let index = unreleased.binary_search_by_key(&position, |posted| posted.position);
+        unreleased[index.ok()?].done = true;
         let before = self.done_to;
         while let Some(posted) = self.unreleased.pop_front_if(|posted| posted.done) {
             self.prove_unchanged(&posted);
@@ -142,10 +140,6 @@ impl Ledger {
             moved = true;
         }
         moved
-    }
-
-    pub(super) fn released(&self) -> Position {
-        self.released
     }
 
     /// Bytes of log from the oldest frame that is not done to `position`.

@@ -1,9 +1,9 @@
 //! Who reaches whom: connecting, fencing, killing.
 
-use super::state::State;
+use super::state::{Link, State};
 use super::trace::{Event, Life, Route};
 use crate::fabric::{Address, FabricError};
-use refrain_ring::Rank;
+use refrain_ring::{Rank, Region};
 
 /// What a simulated address begins with.
 const ADDRESS_MAGIC: &[u8; 4] = b"sim\x01";
@@ -24,62 +24,49 @@ impl State {
         life: Life,
         peer: Life,
         address: &Address,
+        region: Region,
     ) -> Result<(), FabricError> {
-        self.check_connect(life, peer, address)
-            .map_err(|reason| FabricError::Attach {
-                peer: peer.rank,
-                reason: reason.to_owned(),
-            })?;
+        self.check_connect(life, peer, address)?;
         self.disconnect(life, peer.rank);
         let entry = self.port(life).peers.entry(peer.rank).or_default();
         entry.connected = Some(peer.incarnation);
         entry.accepts_from = u64::from(peer.incarnation.0);
-        let route = Route {
-            to: peer,
-            from: life,
-        };
-        self.open_link(route);
+        let route = Route::new(life, peer);
+        self.links
+            .insert(route, Link::new(route, region, &self.options));
         self.add_event(Event::Connected(route));
         Ok(())
     }
 
-    fn check_connect(&self, life: Life, peer: Life, address: &Address) -> Result<(), &'static str> {
-        if peer.rank == life.rank {
-            return Err("a rank is not connected to itself: messages to oneself stay above");
-        }
-        if address.bytes != address_of(peer).bytes {
-            return Err("the address is not that of this rank and incarnation");
-        }
-        if !self.ports.contains_key(&peer) {
-            return Err("this incarnation was never started in this network");
-        }
+    fn check_connect(&self, life: Life, peer: Life, address: &Address) -> Result<(), FabricError> {
         let port = &self.ports[&life];
-        if port.fences(peer) || port.connected(peer.rank) == Some(peer.incarnation) {
-            return Err("this incarnation was connected before: start the rank again");
-        }
-        Ok(())
+        let reason = if peer.rank == life.rank {
+            "a rank is not connected to itself: messages to oneself stay above"
+        } else if address.bytes != address_of(peer).bytes {
+            "the address is not that of this rank and incarnation"
+        } else if !self.ports.contains_key(&peer) {
+            "this incarnation was never started in this network"
+        } else if port.fences(peer) || port.connected(peer.rank) == Some(peer.incarnation) {
+            "this incarnation was connected before: start the rank again"
+        } else {
+            return Ok(());
+        };
+        let (peer, reason) = (peer.rank, reason.into());
+        Err(FabricError::Attach { peer, reason })
     }
 
     /// FENCE-1: what has arrived of this incarnation is forgotten, what still
     /// arrives is dropped.
     pub(super) fn disconnect(&mut self, life: Life, peer: Rank) {
-        let port = self.port(life);
-        let Some(entry) = port.peers.get_mut(&peer) else {
+        let Some(entry) = self.port(life).peers.get_mut(&peer) else {
             return;
         };
         let Some(incarnation) = entry.connected.take() else {
             return;
         };
         entry.accepts_from = u64::from(incarnation.0) + 1;
-        let from = Life {
-            rank: peer,
-            incarnation,
-        };
-        let inward = Route { to: life, from };
-        let outward = Route {
-            to: from,
-            from: life,
-        };
+        let from = Life::new(peer, incarnation);
+        let (inward, outward) = (Route::new(from, life), Route::new(life, from));
         if let Some(link) = self.links.get_mut(&outward) {
             link.ledger.close();
         }
@@ -94,14 +81,14 @@ impl State {
     }
 
     pub(super) fn kill(&mut self, life: Life) {
-        if !core::mem::replace(&mut self.port(life).alive, false) {
+        if core::mem::replace(&mut self.port(life).dead, true) {
             return;
         }
         let later_max = self.options.faults.late_ticks_max;
         for (route, link) in &mut self.links {
             if route.from == life {
                 for lane in [&mut link.data, &mut link.control] {
-                    let survivors = self.random.up_to(lane.in_flight().len() as u64);
+                    let survivors = self.random.up_to(lane.in_flight.len() as u64);
                     lane.cut(survivors as usize, self.random.up_to(later_max));
                 }
                 link.ledger.close();
@@ -117,7 +104,7 @@ impl State {
             return;
         };
         let now = self.now();
-        for port in self.ports.values_mut().filter(|port| port.alive) {
+        for port in self.ports.values_mut().filter(|port| !port.dead) {
             if port.connected(lost.rank) == Some(lost.incarnation) {
                 let due = now + 1 + self.random.up_to(ticks_max);
                 port.losses.push((due, lost));

@@ -48,7 +48,7 @@ pub use trace::{Event, Life, Route};
 use crate::fabric::Attributes;
 use refrain_ring::{Arena, ChannelLog, Incarnation, Rank, Region};
 use state::State;
-use std::cell::RefCell;
+use std::cell::{RefCell, RefMut};
 use std::rc::Rc;
 
 /// Nanoseconds that a tick of virtual time stands for in
@@ -203,59 +203,63 @@ impl Network {
     /// # Panics
     /// As [`Network::start`].
     pub fn start_in(&self, rank: Rank, incarnation: Incarnation, region: Region) -> SimFabric {
-        let life = Life { rank, incarnation };
-        self.state.borrow_mut().start(life, region);
-        SimFabric::new(self.clone(), life)
+        let life = Life::new(rank, incarnation);
+        self.state().start(life);
+        SimFabric::new(self.clone(), life, region)
+    }
+
+    fn state(&self) -> RefMut<'_, State> {
+        self.state.borrow_mut()
     }
 
     /// Kills the newest life of a rank. Its endpoint does nothing any more.
     pub fn kill(&self, rank: Rank) {
-        let newest = self.state.borrow().newest(rank);
-        if let Some(life) = newest {
-            self.state.borrow_mut().kill(life);
+        let mut state = self.state();
+        if let Some(life) = state.newest(rank) {
+            state.kill(life);
         }
     }
 
     /// Kills a life of a rank that need not be its newest.
     pub fn kill_life(&self, rank: Rank, incarnation: Incarnation) {
-        self.state.borrow_mut().kill(Life { rank, incarnation });
+        self.state().kill(Life::new(rank, incarnation));
     }
 
     /// Goes on to the next moment at which something is due, and delivers it.
     /// False when nothing is on its way.
     pub fn step(&self) -> bool {
-        self.state.borrow_mut().step()
+        self.state().step()
     }
 
     /// Lets time pass and delivers what is due in it.
     pub fn advance(&self, ticks: u64) {
-        self.state.borrow_mut().advance(ticks);
+        self.state().advance(ticks);
     }
 
     /// Ticks since the beginning.
     pub fn now(&self) -> u64 {
-        self.state.borrow().now()
+        self.state().now()
     }
 
     /// Puts bytes on the lane from one rank's newest life to another's, behind
     /// what was posted there. False when there is no such lane.
     pub fn inject(&self, from: Rank, to: Rank, lane: LaneKind, bytes: &[u8]) -> bool {
-        self.state.borrow_mut().inject(from, to, lane, bytes)
+        self.state().inject(from, to, lane, bytes)
     }
 
     /// The frame that was posted last, wherever: its encoded header and its
     /// payload. For those who watch what leaves.
     pub fn last_posted(&self) -> Option<Rc<[u8]>> {
-        self.state.borrow().last_posted.clone()
+        self.state().last_posted.clone()
     }
 
     /// A hash of everything that happened so far, and when.
     pub fn digest(&self) -> u64 {
-        self.state.borrow().trace.digest()
+        self.state().trace.digest()
     }
 
     /// Everything that happened so far with its tick, if the options say so.
     pub fn events(&self) -> Vec<(u64, Event)> {
-        self.state.borrow().trace.events().to_vec()
+        self.state().trace.events().to_vec()
     }
 }

@@ -20,6 +20,14 @@ pub(super) struct Link {
 }
 
 impl Link {
+    pub(super) fn new(route: Route, region: Region, options: &Options) -> Self {
+        Self {
+            data: Lane::new(options.data_lane_frames),
+            control: Lane::new(options.control_lane_frames),
+            ledger: Ledger::new(route, region),
+        }
+    }
+
     pub(super) fn lane(&mut self, lane: LaneKind) -> &mut Lane {
         match lane {
             LaneKind::Data => &mut self.data,
@@ -37,10 +45,9 @@ pub(super) struct Peer {
 }
 
 /// One life's place in the network.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Port {
-    region: Region,
-    pub(super) alive: bool,
+    pub(super) dead: bool,
     /// Its rank has closed it.
     pub(super) closed: bool,
     pub(super) woken: bool,
@@ -52,9 +59,8 @@ pub(super) struct Port {
 
 impl Port {
     pub(super) fn fences(&self, from: Life) -> bool {
-        self.peers
-            .get(&from.rank)
-            .is_some_and(|peer| u64::from(from.incarnation.0) < peer.accepts_from)
+        let peer = self.peers.get(&from.rank);
+        peer.is_some_and(|peer| u64::from(from.incarnation.0) < peer.accepts_from)
     }
 
     pub(super) fn connected(&self, peer: Rank) -> Option<Incarnation> {
@@ -87,63 +93,35 @@ impl State {
         }
     }
 
-    pub(super) fn start(&mut self, life: Life, region: Region) {
-        assert!(
-            self.newest(life.rank)
-                .is_none_or(|newest| newest.incarnation < life.incarnation),
-            "{life:?} was started before"
-        );
-        let port = Port {
-            region,
-            alive: true,
-            closed: false,
-            woken: false,
-            peers: BTreeMap::new(),
-            losses: Vec::new(),
-            landings: Landings::default(),
-        };
-        self.ports.insert(life, port);
+    pub(super) fn start(&mut self, life: Life) {
+        let newest = self.newest(life.rank);
+        assert!(newest < Some(life), "{life:?} was started before");
+        self.ports.insert(life, Port::default());
     }
 
     /// The newest life of a rank.
     pub(super) fn newest(&self, rank: Rank) -> Option<Life> {
-        let life = |incarnation| Life { rank, incarnation };
-        self.ports
-            .range(life(Incarnation(0))..=life(Incarnation(u32::MAX)))
-            .next_back()
-            .map(|(life, _)| *life)
+        let [first, last] = [0, u32::MAX].map(|number| Life::new(rank, Incarnation(number)));
+        let newest = self.ports.range(first..=last).next_back();
+        newest.map(|(life, _)| *life)
     }
 
     pub(super) fn port(&mut self, life: Life) -> &mut Port {
-        self.ports
-            .get_mut(&life)
-            .expect("an endpoint was started with its port")
+        let port = self.ports.get_mut(&life);
+        port.expect("an endpoint was started with its port")
     }
 
     pub(super) fn is_alive(&self, life: Life) -> bool {
-        self.ports[&life].alive
+        !self.ports[&life].dead
     }
 
     /// The route to a connected peer.
     pub(super) fn route_to(&self, from: Life, peer: Rank) -> Option<Route> {
-        let port = self
-            .ports
-            .get(&from)
-            .filter(|port| port.alive && !port.closed)?;
-        let incarnation = port.connected(peer)?;
-        let rank = peer;
-        let to = Life { rank, incarnation };
-        Some(Route { to, from })
-    }
-
-    pub(super) fn open_link(&mut self, route: Route) {
-        let region = self.ports[&route.from].region.clone();
-        let link = Link {
-            data: Lane::new(self.options.data_lane_frames),
-            control: Lane::new(self.options.control_lane_frames),
-            ledger: Ledger::new(route, region),
-        };
-        self.links.insert(route, link);
+        let port = &self.ports[&from];
+        let incarnation = port
+            .connected(peer)
+            .filter(|_| !port.dead && !port.closed)?;
+        Some(Route::new(from, Life::new(peer, incarnation)))
     }
 
     pub(super) fn add_event(&mut self, event: Event) {
@@ -158,12 +136,6 @@ impl State {
 
 /// Sending.
 impl State {
-    pub(super) fn post(&mut self, from: Life, to: Rank, frame: &Frame) -> Result<(), Refusal> {
-        let route = self.admit(from, to, LaneKind::Data)?;
-        self.post_admitted(route, frame);
-        Ok(())
-    }
-
     /// Returns the frame's bytes as they lie in the log, unless that is broken.
     pub(super) fn post_admitted(&mut self, route: Route, frame: &Frame) -> Option<Bytes> {
         let due = self.due();
@@ -187,9 +159,8 @@ impl State {
     ) -> Result<(), Refusal> {
         let route = self.admit(from, to, LaneKind::Control)?;
         let due = self.due();
-        let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
-        let control = &mut self.link(route).control;
-        control.send(due, None, Ok(bytes.into()));
+        let bytes = words.map(u64::to_le_bytes).as_flattened().into();
+        self.link(route).control.send(due, None, Ok(bytes));
         self.add_event(Event::Posted(route, LaneKind::Control, Position(0)));
         Ok(())
     }
@@ -212,17 +183,14 @@ impl State {
             return false;
         };
         let due = self.due();
-        let Some(link) = self.links.get_mut(&Route { to, from }) else {
-            return false;
-        };
-        link.lane(lane).send(due, None, Ok(bytes.into()));
-        true
+        let link = self.links.get_mut(&Route::new(from, to));
+        link.map(|link| link.lane(lane).send(due, None, Ok(bytes.into())))
+            .is_some()
     }
 
     pub(super) fn released(&self, from: Life, to: Rank) -> Position {
-        self.route_to(from, to).map_or(RELEASED_WHOLLY, |route| {
-            self.links[&route].ledger.released()
-        })
+        let route = self.route_to(from, to);
+        route.map_or(RELEASED_WHOLLY, |route| self.links[&route].ledger.released)
     }
 
     /// The receiver, or its memory, needs a frame of the log no more.
@@ -250,7 +218,7 @@ impl State {
                 link.ledger.next_due(),
             ]
         });
-        let alive = self.ports.values().filter(|port| port.alive);
+        let alive = self.ports.values().filter(|port| !port.dead);
         let at_ports = alive.flat_map(|port| {
             let losses = port.losses.iter().map(|(due, _)| *due);
             let later = losses.filter(|due| *due > self.now);
@@ -279,16 +247,13 @@ impl State {
     /// Until something is there for this life, or something moved at all, or
     /// the time is over.
     pub(super) fn wait(&mut self, life: Life, timeout: Duration) {
-        let spurious = self
-            .random
-            .chance(self.options.faults.spurious_wake_per_mille);
+        let per_mille = self.options.faults.spurious_wake_per_mille;
+        let spurious = self.random.chance(per_mille);
         if spurious || self.ports[&life].woken || self.has_arrivals(life) {
             return;
         }
-        let ticks = timeout.as_nanos() / u128::from(TICK_NS);
-        let end = self
-            .now
-            .saturating_add(u64::try_from(ticks).unwrap_or(u64::MAX));
+        let ticks = u64::try_from(timeout.as_nanos() / u128::from(TICK_NS));
+        let end = self.now.saturating_add(ticks.unwrap_or(u64::MAX));
         if self.next_due().is_some_and(|due| due <= end) {
             self.step();
         } else {
@@ -325,33 +290,28 @@ impl State {
     pub(super) fn is_drained(&self, life: Life) -> bool {
         let distant = |payload_bytes| self.options.is_distant(payload_bytes);
         let outward = self.links.iter().filter(|(route, _)| route.from == life);
-        outward
-            .filter(|(route, _)| self.is_open(**route))
-            .all(|(_, link)| {
-                link.data.next_due().is_none()
-                    && link.control.next_due().is_none()
-                    && !link.ledger.owes(distant)
-            })
+        let mut open = outward.filter(|(route, _)| self.is_open(**route));
+        open.all(|(_, link)| {
+            let lanes = [&link.data, &link.control];
+            lanes.iter().all(|lane| lane.in_flight.is_empty()) && !link.ledger.owes(distant)
+        })
     }
 
     /// Whether the receiver takes what arrives on a route.
     pub(super) fn is_open(&self, route: Route) -> bool {
-        self.ports.get(&route.to).is_some_and(|port| {
-            port.alive
-                && !port.closed
-                && (self.options.faults.fence_off || !port.fences(route.from))
-        })
+        let fence_off = self.options.faults.fence_off;
+        let port = &self.ports[&route.to];
+        !port.dead && !port.closed && (fence_off || !port.fences(route.from))
     }
 
     pub(super) fn link(&mut self, route: Route) -> &mut Link {
-        self.links
-            .get_mut(&route)
-            .expect("routes come from the links")
+        let link = self.links.get_mut(&route);
+        link.expect("routes come from the links")
     }
 
     pub(super) fn deliver_packet(&mut self, route: Route, lane: LaneKind, packet: Packet) {
         if !self.is_open(route) {
-            self.link(route).lane(lane).bury();
+            self.link(route).lane(lane).buried += 1;
             return self.add_event(Event::Dropped(route, lane));
         }
         let is_whole = packet
@@ -373,7 +333,7 @@ impl State {
         let now = self.now;
         let ledger = &mut self.link(route).ledger;
         if ledger.take_due(now) {
-            let released = ledger.released();
+            let released = ledger.released;
             self.port(route.from).woken = true;
             self.add_event(Event::Released(route, released));
         }

@@ -22,6 +22,18 @@ pub struct Route {
     pub from: Life,
 }
 
+impl Life {
+    pub(super) fn new(rank: Rank, incarnation: Incarnation) -> Self {
+        Self { rank, incarnation }
+    }
+}
+
+impl Route {
+    pub(super) fn new(from: Life, to: Life) -> Self {
+        Self { to, from }
+    }
+}
+
 /// One thing that happened in the network.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Event {
