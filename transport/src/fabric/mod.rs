@@ -74,7 +74,7 @@
 //! It burns no processor.
 //!
 //! **Death.** A peer may be killed between any two instructions. What it posted
-//! wholly may still arrive, what it posted partly never does, `poll` goes on
+//! wholly may still arrive, what it posted partly never does, `poll` continues
 //! for the others. Fabrics that notice a dead peer report
 //! [`Sink::peer_lost`]; none is obliged to: the job brings its own detector.
 //! After [`Fabric::disconnect`] nothing of that incarnation reaches the sink
@@ -83,7 +83,7 @@
 //! The log for it may be freed at once: what the fabric still sends from there
 //! reaches at most the incarnation that is fenced.
 //! A peer comes back by [`Fabric::connect`] with a higher incarnation, any number
-//! of times; one that was connected before is refused for ever. It may have
+//! of times; one that was connected before is refused. It may have
 //! connected, and posted, before this rank knows of it.
 //!
 //! **Memory.** The region given to a fabric at its making stays mapped and
@@ -111,7 +111,7 @@ use thiserror::Error;
 /// needed for any transmission to it.
 pub const RELEASED_WHOLLY: Position = Position(u64::MAX);
 
-/// What a fabric can do; constant over its life.
+/// Properties of a fabric, constant while it exists.
 #[derive(Clone, Debug)]
 pub struct Attributes {
     /// Its name as given to `--fabric`.
@@ -130,7 +130,7 @@ pub struct Attributes {
     pub staged_bytes: Range<usize>,
 }
 
-/// How to reach a rank: what it publishes through the job's control plane.
+/// The address of a rank, which it publishes through the job's control plane.
 #[derive(Clone, Debug)]
 pub struct Address {
     /// Opaque bytes of the fabric.
@@ -150,7 +150,7 @@ pub enum Refusal {
     NotConnected(Rank),
 }
 
-/// What is wrong with a fabric or a peer's frames.
+/// Errors of a fabric or of a peer's frames.
 #[derive(Debug, Error)]
 pub enum FabricError {
     /// A peer put something on the wire that cannot be a frame.
@@ -158,7 +158,7 @@ pub enum FabricError {
     Garbage {
         /// The peer.
         source_rank: Rank,
-        /// What is wrong with it.
+        /// The error.
         error: HeaderError,
     },
     /// A frame of an incarnation that is not the connected one.
@@ -186,7 +186,7 @@ pub enum FabricError {
     BadControl {
         /// The peer.
         source_rank: Rank,
-        /// What is wrong with it.
+        /// The error.
         error: crate::control::ControlError,
     },
     /// A log that leads nowhere: a link to a chunk that does not exist.
@@ -202,7 +202,7 @@ pub enum FabricError {
     RuleBroken {
         /// The peer.
         source_rank: Rank,
-        /// What it did.
+        /// The rule, and how it was broken.
         rule: String,
     },
     /// The peer's address cannot be used.
@@ -299,7 +299,7 @@ impl Acceptable {
         u64::from(incarnation.0) >= self.lowest[peer.index()]
     }
 
-    /// Refuses whatever may not be connected.
+    /// Refuses a life that may not be connected.
     pub(crate) fn check(&self, peer: Rank, incarnation: Incarnation) -> Result<(), FabricError> {
         let reason = if peer == self.own || peer.index() >= self.lowest.len() {
             "only other ranks of the job can be connected"
@@ -347,7 +347,7 @@ pub struct Arrival<'a> {
 pub enum Payload<'a> {
     /// Readable during the call (or longer, if kept).
     Here(&'a [u8]),
-    /// So many bytes, still in the sender's log.
+    /// Its length in bytes; it is still in the sender's log.
     Distant(usize),
 }
 
@@ -370,8 +370,7 @@ pub struct Landing {
     token: u64,
 }
 
-// SAFETY: its memory is the landing's alone until it has ended, whatever thread
-// writes there.
+// SAFETY: its memory is the landing's alone until it has ended, in any thread.
 #[expect(unsafe_code, reason = "moves with its fabric")]
 unsafe impl Send for Landing {}
 
@@ -380,8 +379,7 @@ impl Landing {
     /// [`Sink::landed`].
     ///
     /// # Safety
-    /// `to .. to + bytes` must be writable, and neither read nor written by
-    /// anybody else, until [`Sink::landed`] was called with the token or the
+    /// `to .. to + bytes` must be writable, and neither read nor written by other code, until [`Sink::landed`] was called with the token or the
     /// fabric was closed or dropped.
     #[expect(unsafe_code, reason = "declares what callers must promise")]
     #[inline]
@@ -429,7 +427,7 @@ pub enum Disposition {
     Fetch(Landing),
 }
 
-/// What is above a fabric: takes what arrives.
+/// The layer above a fabric: takes what arrives.
 pub trait Sink {
     /// A frame of the data lane.
     fn frame(&mut self, arrival: Arrival<'_>) -> Disposition;
@@ -437,17 +435,17 @@ pub trait Sink {
     fn control(&mut self, source: Rank, control: Control);
     /// A landing has ended; its memory is the sink's again.
     fn landed(&mut self, token: u64, landed: Landed);
-    /// The fabric noticed that a peer is gone (it need not).
+    /// The fabric noticed the death of a peer; it need not notice.
     fn peer_lost(&mut self, peer: Rank);
 }
 
 /// Carries frames between ranks; see the contract in the [module](self).
 pub trait Fabric {
-    /// What it can do.
+    /// Its properties.
     fn attributes(&self) -> &Attributes;
 
-    /// What it can do towards one peer; other than [`Fabric::attributes`] only
-    /// where several fabrics are behind one. Constant over its life too.
+    /// Its properties towards one peer; they differ from [`Fabric::attributes`] only where
+    /// several fabrics are behind one. Constant as well.
     fn attributes_to(&self, peer: Rank) -> &Attributes {
         let _ = peer;
         self.attributes()
@@ -518,7 +516,7 @@ pub trait Fabric {
     /// # Errors
     /// A peer that broke the rules, or a broken device: reported once. The
     /// offending lane is not read again (nor, if the fabric likes, the other
-    /// lane of that peer); other peers go on.
+    /// lane of that peer); other peers continue.
     fn poll(&mut self, sink: &mut dyn Sink) -> Result<usize, FabricError>;
 
     /// Why a peer was reported as lost, where more is known than that it is.
@@ -531,8 +529,8 @@ pub trait Fabric {
     fn kept(&self, place: Place, payload_bytes: usize) -> &[u8];
 
     /// Whether nothing more has to leave: all posted frames lie in the memory of
-    /// their receivers, and whatever this rank owes its peers (acknowledgements)
-    /// is on its way. A rank may end then. Frames to peers that are gone do not
+    /// their receivers, and all acknowledgements to peers were
+    /// sent. A rank may end then. Frames to peers that are gone do not
     /// count.
     fn is_drained(&mut self) -> bool;
 

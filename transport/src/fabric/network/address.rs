@@ -1,4 +1,4 @@
-//! What a rank publishes so that others reach it over a network.
+//! The address that a rank publishes for its peers on a network.
 //!
 //! Format (little endian): version ([`ADDRESS_VERSION`], 1 byte), length of the
 //! provider's name (1 byte), length of the endpoint's address (2 bytes), rank (4),
@@ -31,7 +31,7 @@ pub struct NetworkAddress {
     pub name: Vec<u8>,
     /// The longest message that its receives have room for, in bytes.
     pub message_bytes_max: u32,
-    /// Frames that may be on their way to it from one peer.
+    /// Frames that may be in flight to it from one peer.
     pub credits: u32,
     /// Bytes that the log of one channel holds before it waits.
     pub window_bytes: u64,
@@ -41,7 +41,7 @@ pub struct NetworkAddress {
     pub base: u64,
 }
 
-/// Why bytes are no address.
+/// Why bytes are not an address.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum AddressError {
     /// Fewer or more bytes than the address says.

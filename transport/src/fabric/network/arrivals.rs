@@ -1,4 +1,4 @@
-//! What arrives: whose it is, and what becomes of operations that are over.
+//! Completions: arriving messages, and the ends of sends and reads.
 
 use super::Network;
 use super::operation::Operation;
@@ -24,7 +24,7 @@ impl<E: MessageEndpoint> Network<E> {
             Operation::Receive(slot) => {
                 let calls = match &completion.outcome {
                     Ok(()) => self.arrived(slot, completion.bytes, sink),
-                    // A message that is too long is none of ours.
+                    // A message that is too long comes from no rank of the job.
                     Err(_) => 0,
                 };
                 self.to_post.push(slot);
@@ -103,7 +103,7 @@ impl<E: MessageEndpoint> Network<E> {
     #[inline]
     fn arrived(&mut self, slot: usize, bytes: usize, sink: Option<&mut dyn Sink>) -> usize {
         let message = self.slots.arrived(slot, bytes);
-        // What is not ours is not answered: it may come from anybody.
+        // Other messages are not answered: any process may have sent them.
         let decoded = if message.first() == Some(&BRIEF_KIND) {
             self.decode_brief(message)
         } else {

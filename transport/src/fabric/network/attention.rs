@@ -1,5 +1,5 @@
-//! What is due to peers: acknowledgements, what has to be sent again, what had to
-//! wait, questions, and receives for the provider.
+//! Work that is due: acknowledgements, frames to send again, frames that had to wait,
+//! questions, and receives for the provider.
 
 use super::lane::{Owed, Step};
 use super::operation::Operation;
@@ -42,8 +42,8 @@ impl<E: MessageEndpoint> Network<E> {
         }
     }
 
-    /// Does for peers what is due: sends again, sends control frames that had to
-    /// wait, acknowledges.
+    /// Does the work that is due: sends again, sends control frames that had to wait,
+    /// acknowledges.
     #[inline]
     pub(super) fn attend(&mut self, at_least: Owed) {
         let mut index = 0;
@@ -95,8 +95,8 @@ impl<E: MessageEndpoint> Network<E> {
         !self.send_bare(rank, kind)
     }
 
-    /// Asks a peer that was in trouble where nothing else is under way that says when
-    /// that is over; whether all is done for that.
+    /// Asks a peer after an error if no operation is in flight that would show that the error
+    /// is over. Returns false if the provider did not take the question.
     #[inline]
     fn prove(&mut self, rank: Rank) -> bool {
         let peer = self.peers[rank.index()].as_ref();

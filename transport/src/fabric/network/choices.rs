@@ -9,9 +9,9 @@ const RECEIVE_BYTES: usize = 64 << 20;
 const SLOT_BYTES_MIN: usize = 4 << 10;
 const CREDITS_MIN: usize = 4;
 const CREDITS_MAX: usize = 64;
-/// Control frames on their way to one peer at most.
+/// Most control frames in flight to one peer.
 pub const CONTROL_CREDITS: usize = 16;
-/// Receives for what has no credits: acknowledgements, questions, greetings.
+/// Receives for messages without credits: acknowledgements, questions, greetings.
 /// They are rare; more of them wait at the provider.
 const UNCREDITED: usize = 8;
 
@@ -22,7 +22,7 @@ pub struct Choices {
     pub fragment_bytes: usize,
     /// Payloads from this length on are read by the receiver; `None`: never.
     pub distant_bytes_min: Option<usize>,
-    /// Frames on their way to one peer at most.
+    /// Most frames in flight to one peer.
     pub credits: usize,
     /// Receives that are posted.
     pub receives: usize,
@@ -42,7 +42,7 @@ pub struct Way {
     pub distant_bytes_min: Option<usize>,
 }
 
-/// What a provider can do at most.
+/// The limits of a provider.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// Bytes of one message.
@@ -60,7 +60,7 @@ pub struct Overrides {
     pub fragment_bytes: Option<usize>,
     /// Payloads from this length on are read; 0: never.
     pub distant_bytes_min: Option<usize>,
-    /// Frames on their way to one peer at most.
+    /// Most frames in flight to one peer.
     pub credits: Option<usize>,
 }
 
@@ -80,13 +80,13 @@ impl Choices {
         way.fragment_bytes = way.fragment_bytes.min(longest);
         let peers = size.saturating_sub(1).max(1) as usize;
         // In a job of many ranks slots are shorter, and credits fewer: the same
-        // for all ranks, who know its size.
+        // for all ranks, which know its size.
         let slots_min = peers * (CREDITS_MIN + CONTROL_CREDITS + UNCREDITED);
         if overrides == Overrides::default() {
             way.shorten((RECEIVE_BYTES / slots_min).max(SLOT_BYTES_MIN) - 128);
         }
-        // What is longer than a slot must be read: else it would be cut off on
-        // arrival, again and again.
+        // A payload longer than a slot must be read: it would be cut off on arrival, again
+        // and again.
         let cannot_be_sent = way.fragment_bytes + 1;
         way.distant_bytes_min = way.distant_bytes_min.map(|bytes| bytes.min(cannot_be_sent));
         let slot_bytes = slot_payload_bytes(way.fragment_bytes, way.distant_bytes_min) + 128;
@@ -110,8 +110,8 @@ impl Choices {
         }
     }
 
-    /// The length of fragments in a log of so many bytes. One that is reused has
-    /// to hold several while others are acknowledged.
+    /// The length of fragments in a log of `window_bytes`. A log that is reused has to hold
+    /// several while others are acknowledged.
     pub fn fragment_bytes_in(&self, window_bytes: u64) -> usize {
         let is_tight = window_bytes < 16 * self.fragment_bytes as u64;
         if is_tight && self.distant_bytes_min.is_none() {
@@ -196,7 +196,7 @@ mod tests {
         }
     }
 
-    /// What a provider cannot do is not chosen, whatever is wished.
+    /// Overrides do not choose what a provider cannot do.
     #[test]
     fn limits_hold() {
         let limits = Limits {
@@ -204,12 +204,12 @@ mod tests {
             receives_max: 100,
             can_read: false,
         };
-        let wished = Overrides {
+        let overrides = Overrides {
             distant_bytes_min: Some(1),
             ..Overrides::default()
         };
         for way in WAYS {
-            let choices = Choices::new(way, limits, 64, wished);
+            let choices = Choices::new(way, limits, 64, overrides);
             assert_eq!(choices.distant_bytes_min, None);
             assert!(choices.receives <= 100);
             assert!(choices.slot_payload_bytes() + 256 <= 10_000);

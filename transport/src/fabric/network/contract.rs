@@ -75,11 +75,11 @@ impl<E: MessageEndpoint> Fabric for Network<E> {
 
     fn disconnect(&mut self, peer: Rank) {
         if let Some(Some(fenced)) = self.peers.get_mut(peer.index()).map(Option::take) {
-            // FENCE-1: what it had under way belongs to a connection that is over.
+            // FENCE-1: its operations belong to a connection that is over.
             self.attention.retain(|rank| *rank != peer);
             self.lost.retain(|rank| *rank != peer);
             self.fetching.disconnected(fenced.connection);
-            // What a provider cannot forget is never used again.
+            // An address that the provider cannot remove is not used again.
             if let Ok(Removal::Over) = self.endpoint.remove(fenced.address) {
                 self.settle();
                 self.transmitter.removed(fenced.connection);
@@ -296,7 +296,7 @@ impl<E: MessageEndpoint> Network<E> {
         }
     }
 
-    /// Looks at what was polled and is over. What has arrived stays for the next poll.
+    /// Handles completions of sends and reads. Arrived messages stay for the next poll.
     fn settle(&mut self) {
         for completion in core::mem::take(&mut self.batch) {
             match Operation::of(completion.token) {

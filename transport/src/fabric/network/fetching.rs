@@ -14,7 +14,7 @@ use slab::Slab;
 use std::collections::VecDeque;
 use std::time::Instant;
 
-/// Reads under way at most.
+/// Most reads in flight.
 pub const READS_MAX: usize = 64;
 
 /// One landing that has not ended.
@@ -46,7 +46,7 @@ pub struct Fetching {
     /// Registered memory to read into, where the provider demands it
     /// (`FI_MR_LOCAL`): the memory of programs is not registered.
     bounce: Option<(Slots, Vec<usize>)>,
-    /// Ended, to be told to the sink.
+    /// Ended, to be reported to the sink.
     ended: Vec<(u64, Landed)>,
 }
 
@@ -218,7 +218,7 @@ impl Fetching {
         }
         if let (Some((slots, _)), Some(slot)) = (&self.bounce, fetch.bounce) {
             let payload = slots.arrived(slot, fetch.bytes);
-            // SAFETY: the landing has room for so many bytes (looked at when it
+            // SAFETY: the landing has room for the payload (checked when it
             // began) and is the fabric's until it ended.
             unsafe {
                 core::ptr::copy_nonoverlapping(

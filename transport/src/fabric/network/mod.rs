@@ -1,22 +1,21 @@
 //! Every reliable message endpoint without connections behind one fabric: libfabric's
-//! ([`ofi`](super::ofi)) and, of any other library, whatever is a [`MessageEndpoint`].
+//! ([`ofi`](super::ofi)) and any other [`MessageEndpoint`].
 //!
 //! - A frame is sent as [wire header | record] from the registered log, and
-//!   received into posted slots; a peer sends at most as many as it has credits,
-//!   so that no receiver is overrun. (What all peers together may send beyond the
-//!   receives that a provider takes, it holds back itself.) Matching is the
+//!   received into posted slots; a peer sends no more than it has credits, so
+//!   that no receiver is overrun. (Messages beyond the receives that a provider takes
+//!   wait at the provider.) Matching is the
 //!   engine's: providers' own is not to be trusted (1.17 `shm` swallows peeked
 //!   messages).
 //! - Payload above a length is *distant* where the provider can read remote
 //!   memory well: only the record's header is sent, and the receiver reads the
 //!   payload out of the sender's log into the memory of the receive.
-//! - Nobody writes into a rank's memory one-sided: a fenced peer cannot either
+//! - No rank writes into another's memory one-sided, and so no fenced peer does
 //!   (FENCE-1).
-//! - What is acknowledged, by the receiving fabric and not by the provider, is
-//!   released. What is not is sent again from the log when a connection broke
-//!   (see [`lane`]).
+//! - Frames are released when the receiving fabric, not the provider, has acknowledged
+//!   them. Others are sent again from the log when a connection broke (see [`lane`]).
 //!
-//! *Provider* is what is below the endpoint: one of libfabric's, or a device.
+//! *Provider* means the layer below the endpoint: a provider of libfabric, or a device.
 
 pub mod address;
 mod arrivals;
@@ -52,8 +51,7 @@ use std::os::fd::OwnedFd;
 use transmit::{Body, Outgoing, STAGES, Transmitter};
 use wire::{Kind, WIRE_BYTES};
 
-/// Polls without anything after which even a peer that has credits left is told
-/// what was taken.
+/// Idle polls after which counters are reported even to a peer that has credits left.
 const IDLE_POLLS: u32 = 64;
 /// Polls between two looks at the clock.
 const POLLS_PER_LOOK: u32 = 1024;
@@ -80,7 +78,7 @@ pub struct NetworkOptions {
     /// counts as lost.
     pub lost_after: Duration,
     /// How long a peer may leave frames unanswered until it is reported as lost;
-    /// `None`: for ever. A rank that computes answers nothing meanwhile.
+    /// `None`: without limit. A rank that computes answers nothing meanwhile.
     pub suspect_after: Option<Duration>,
 }
 
@@ -102,16 +100,16 @@ pub struct Network<E: MessageEndpoint> {
     /// A life of each peer of which something came before it was connected.
     early: Vec<Option<Incarnation>>,
     connections: u32,
-    /// Peers to whom something is owed, or for whom something waits.
+    /// Peers that need an acknowledgement, or for which frames wait.
     attention: Vec<Rank>,
-    /// Read from the provider and not looked at.
+    /// Completions that were read and not handled.
     batch: Vec<CompletionOf<E>>,
     /// Empty receive slots that the provider has to be given.
     to_post: Vec<usize>,
-    /// With so many empty slots they are posted before anything else.
+    /// With this many empty slots they are posted before anything else.
     repost_from: usize,
     failures: Option<FabricError>,
-    /// The provider refused a post: nothing will say when it has room again.
+    /// The provider refused a post. It does not report when it has room again.
     was_refused: bool,
     lost: Vec<Rank>,
     idle_polls: u32,
@@ -122,13 +120,13 @@ pub struct Network<E: MessageEndpoint> {
 }
 
 impl<E: MessageEndpoint> Network<E> {
-    /// Operations besides receives that are under way together at most, in a job of
-    /// `size` ranks: what the endpoint has to be opened for.
+    /// Most operations in flight besides receives in a job of `size` ranks: the endpoint is
+    /// opened for that number.
     pub(super) fn operations_max(size: u32) -> usize {
         Self::messages_max(size) + STAGES + READS_MAX
     }
 
-    /// Messages that are under way together at most, and not injected.
+    /// Most messages in flight that are not injected.
     fn messages_max(size: u32) -> usize {
         MESSAGES_MAX + E::LATE_COMPLETIONS * size as usize
     }
@@ -232,7 +230,7 @@ impl<E: MessageEndpoint> Network<E> {
         Ok((log, slots, transmitter, bounce.transpose()?))
     }
 
-    /// What it is over.
+    /// The endpoint below.
     pub(super) fn endpoint(&self) -> &E {
         &self.endpoint
     }
@@ -247,7 +245,7 @@ fn slot_bytes(choices: &Choices) -> usize {
     WIRE_BYTES + RECORD_HEAD_BYTES + choices.slot_payload_bytes()
 }
 
-/// What has to be known of a frame until it is released.
+/// The facts about a frame that are kept until it is released.
 #[inline]
 fn sent(frame: &Frame, distant: bool) -> Sent {
     Sent {

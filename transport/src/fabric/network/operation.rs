@@ -1,7 +1,6 @@
 //! Operations of the endpoint, by their tokens.
 
-/// What the tokens of operations mean: the operation in the top byte, what it is
-/// about below.
+/// A token has the kind of operation in the top byte, and its index below.
 const SEND: u64 = 1 << 56;
 const RECEIVE: u64 = 2 << 56;
 const READ: u64 = 3 << 56;

@@ -1,4 +1,4 @@
-//! What a connected peer has sent: checked, counted, and handed to the sink.
+//! Messages of connected peers: checked, counted, and handed to the sink.
 
 use super::lane::Counters;
 use super::peer::Peer;
@@ -19,7 +19,7 @@ pub enum Body<'a> {
     Whole(BriefHeader, &'a [u8]),
 }
 
-/// What came of a message.
+/// The outcome of a message.
 pub enum Handed {
     Nothing,
     Called,

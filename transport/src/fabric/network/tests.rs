@@ -114,7 +114,7 @@ impl Bench {
         let peer = self.network.peers[1].as_mut().unwrap();
         let sequence = peer.receiving.took_distant(0, memory.len());
         let to = NonNull::new(memory.as_mut_ptr()).unwrap();
-        // SAFETY: nobody else uses the memory, and it outlives the fabric's use.
+        // SAFETY: no other code uses the memory, and it outlives the fabric's use.
         let landing = unsafe { Landing::new(to, memory.len(), token) };
         let peer = self.network.peers[1].as_ref().unwrap();
         self.network.fetching.begin(peer, sequence, landing);
@@ -122,13 +122,13 @@ impl Bench {
     }
 
     fn poll(&mut self) -> Result<usize, FabricError> {
-        self.network.poll(&mut Nobody)
+        self.network.poll(&mut NoSink)
     }
 }
 
-struct Nobody;
+struct NoSink;
 
-impl Sink for Nobody {
+impl Sink for NoSink {
     fn frame(&mut self, _arrival: Arrival<'_>) -> Disposition {
         unreachable!("nothing comes")
     }
@@ -161,10 +161,7 @@ fn what_was_under_way_to_a_fenced_peer_is_free_again() {
     }
     assert!(posted > 4 * Network::<SparseEndpoint>::messages_max(2));
     bench.network.disconnect(PEER);
-    assert!(
-        bench.network.is_drained(),
-        "nothing is under way to anybody"
-    );
+    assert!(bench.network.is_drained(), "no operation is in flight");
 }
 
 /// Completions that were polled before a peer was fenced, and looked at later, do not
@@ -193,8 +190,8 @@ fn old_completions_do_not_end_new_messages() {
     assert_eq!(tokens.len(), 9, "a header was used twice at the same time");
 }
 
-/// What a peer has taken is released though nobody says that it was sent; what was
-/// injected holds a rank until it has left.
+/// Frames that a peer has taken are released without a completion; injected messages hold
+/// a rank until they have left.
 #[test]
 fn a_rank_may_end_when_all_has_left() {
     let mut bench = Bench::new();

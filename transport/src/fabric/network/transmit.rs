@@ -16,7 +16,7 @@ use std::time::Instant;
 pub enum Body {
     /// Nothing.
     Nothing,
-    /// So many bytes of the log from `offset` on.
+    /// `bytes` bytes of the log from `offset` on.
     Log {
         /// In the region.
         offset: usize,
@@ -35,7 +35,7 @@ pub enum Body {
     },
 }
 
-/// What is to be transmitted.
+/// A message to transmit.
 #[derive(Clone, Copy, Debug)]
 pub struct Outgoing {
     /// The header's kind.
@@ -81,7 +81,7 @@ pub struct Transmitter {
 /// Header and record header, with the gap before the payload.
 const FULL_HEAD_BYTES: usize = WIRE_BYTES + refrain_ring::payload_offset(usize::MAX >> 1);
 
-/// Staged frames under way at most: they are sent from memory of the fabric.
+/// Most staged frames in flight: they are sent from memory of the fabric.
 pub const STAGES: usize = 8;
 
 impl Transmitter {
@@ -149,8 +149,8 @@ impl Transmitter {
             }
         };
         let head_bytes = head.len() + tail.len();
-        // Of what is injected nobody says that it arrived: in trouble, that is what
-        // has to be known.
+        // Injected messages have no completion. After an error a completion is needed, to
+        // know that the error is over.
         let is_injected =
             head_bytes + log_bytes <= self.inject_bytes && !peer.patience.is_troubled();
         let slot = if is_injected {
@@ -172,7 +172,8 @@ impl Transmitter {
             endpoint.send(peer.address, parts, Operation::Send(slot).token())
         };
         self.was_taken(peer, sent).then_some(())?;
-        peer.receiving.told(counters, outgoing.kind == Kind::Again);
+        peer.receiving
+            .reported(counters, outgoing.kind == Kind::Again);
         if is_injected {
             return Some(0);
         }
@@ -215,7 +216,7 @@ impl Transmitter {
         let part = stages.part(stage, head.len() + bytes);
         let sent = endpoint.send(peer.address, &[part], Operation::Send(slot).token());
         self.was_taken(peer, sent).then_some(())?;
-        peer.receiving.told(counters, false);
+        peer.receiving.reported(counters, false);
         peer.patience.begun();
         self.free_stages.pop();
         self.under_way[slot] = Some(UnderWay {

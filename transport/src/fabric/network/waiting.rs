@@ -68,7 +68,7 @@ impl<E: MessageEndpoint> Network<E> {
                 return;
             }
             let left = due.map_or(left, |due| left.min(due.saturating_sub(now)));
-            // What the provider refused has to be tried again: no sleep for that.
+            // An operation that the provider refused has to be tried again: no sleep.
             let can_sleep = self.attention.is_empty()
                 && self.to_post.is_empty()
                 && !self.fetching.waits()
@@ -145,13 +145,13 @@ impl<E: MessageEndpoint> Network<E> {
             }
             self.take_greetings(&mut deferred)?;
         }
-        // What else has come is handed over by the next poll.
+        // The next poll hands the other messages over.
         deferred.append(&mut self.batch);
         self.batch = deferred;
         Ok(())
     }
 
-    /// Answers greetings among what has come, and puts the rest aside.
+    /// Answers greetings among the completions, and puts the others aside.
     fn take_greetings(&mut self, deferred: &mut Vec<CompletionOf<E>>) -> Result<(), FabricError> {
         for completion in core::mem::take(&mut self.batch) {
             match Operation::of(completion.token) {

@@ -36,7 +36,7 @@ pub const WIRE_VERSION: u8 = 1;
 /// Bytes of an encoded header: a cache line.
 pub const WIRE_BYTES: usize = 64;
 
-/// What is sent.
+/// Kinds of messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum Kind {
@@ -46,15 +46,15 @@ pub enum Kind {
     Distant = 2,
     /// The next frame of the control lane.
     Control = 3,
-    /// Only the counters of what was taken.
+    /// Only the counters of frames taken.
     Acknowledge = 4,
-    /// So many frames were sent: acknowledge them, or say what is missing.
+    /// Numbers of the next frames: acknowledge the ones before, or ask for the missing.
     Ask = 5,
-    /// Something is missing: send again what the counters do not cover.
+    /// Frames are missing: send again all that the counters do not cover.
     Again = 6,
-    /// Are you there?
+    /// A greeting.
     Hello = 7,
-    /// I am.
+    /// The answer to a greeting.
     HelloAnswer = 8,
 }
 

@@ -13,7 +13,7 @@ use refrain_libfabric::{Endpoint, EndpointOptions};
 use refrain_ring::Region;
 use std::path::PathBuf;
 
-/// What a rank brings to the fabric.
+/// Options of the fabric.
 #[derive(Clone, Debug)]
 pub struct OfiOptions {
     /// Which rank of which job it is, and how long peers may be in trouble.

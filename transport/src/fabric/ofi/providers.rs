@@ -1,4 +1,4 @@
-//! The providers of libfabric: what they are, and what they promise.
+//! The providers of libfabric and their properties.
 
 use super::{OfiOptions, ways};
 use crate::fabric::FabricError;
@@ -7,7 +7,7 @@ use refrain_libfabric::constants::{FI_MSG, FI_ORDER_SAS, FI_RMA, FI_SOCKADDR_IN}
 use refrain_libfabric::{EndpointType, Hints, Info, Library};
 use std::path::Path;
 
-/// One provider as installed here, and what it promises.
+/// A provider as installed here, with its properties.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Provider {
     /// libfabric's name.

@@ -11,7 +11,7 @@ const RXM_EAGER_BYTES: usize = 16 << 10;
 /// a process that was killed then never ends.
 const SHM_ASKS_SINCE: u32 = 200;
 
-/// What is chosen for an offer in a job of `size` ranks.
+/// The choices for an offer in a job of `size` ranks.
 pub fn choices(info: &Info, size: u32, overrides: Overrides) -> Choices {
     let limits = Limits {
         message_bytes_max: info.message_bytes_max(),

@@ -13,7 +13,7 @@ use core::sync::atomic::Ordering::SeqCst;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
-/// The bell of a rank, outside of its job's ranks.
+/// The doorbell of a rank, outside of its job's ranks.
 #[derive(Debug)]
 pub struct Caller {
     segment: Segment,
@@ -25,15 +25,15 @@ impl Caller {
     /// # Errors
     /// When the descriptor is not of a rank's segment, or cannot be mapped.
     pub fn new(file: Arc<OwnedFd>) -> Result<Self, DeadLogError> {
-        let segment = attach_checked(&file, Segment::attach_bell)?;
+        let segment = attach_checked(&file, Segment::attach_doorbell)?;
         Ok(Self { segment })
     }
 
     /// Ends the rank's wait, or the next one if it does not wait now.
     pub fn call(&self) {
-        let bell = self.segment.bell();
-        bell.called.swap(1, SeqCst);
-        wake::wake(&bell.sleeping);
+        let doorbell = self.segment.doorbell();
+        doorbell.called.swap(1, SeqCst);
+        wake::wake(&doorbell.sleeping);
     }
 }
 
@@ -59,7 +59,7 @@ mod tests {
             window_bytes: 1 << 20,
         };
         let (fabric, _) = Shm::create(options).expect("memory");
-        let caller = Caller::new(Arc::clone(fabric.own.file())).expect("its bell");
+        let caller = Caller::new(Arc::clone(fabric.own.file())).expect("its doorbell");
         (fabric, caller)
     }
 

@@ -1,7 +1,7 @@
 //! The contract's calls: connecting, posting, polling, waiting.
 
 use super::incoming::{Incoming, life_word};
-use super::segment::{CONTROL_SLOTS, Segment, arena_offset};
+use super::segment::{CONTROL_SLOTS, Lane, Segment, arena_offset};
 use super::{Peer, Shm, wake};
 use crate::control::Control;
 use crate::fabric::{
@@ -9,9 +9,32 @@ use crate::fabric::{
 };
 use crate::gate::Pass;
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release, SeqCst};
+use core::sync::atomic::{compiler_fence, fence};
 use core::time::Duration;
 use refrain_ring::{CHUNK_BYTES, Frame, Incarnation, Position, Rank};
 use std::sync::Arc;
+
+impl Peer {
+    /// Rings as rank `me`, after a store for this peer, unless it polls that lane.
+    #[inline]
+    fn ring_if_asked(&self, lane: &Lane, me: Rank) {
+        self.after_store();
+        if lane.ring.load(Relaxed) != 0 {
+            self.ring(me);
+        }
+    }
+
+    /// The sender's half of [`wake`]: between a store for this peer and the look at
+    /// what it asks for.
+    #[inline(always)]
+    fn after_store(&self) {
+        if self.both_answer_barriers {
+            compiler_fence(SeqCst);
+        } else {
+            fence(SeqCst);
+        }
+    }
+}
 
 impl Shm {
     fn new_peer(&self, rank: Rank, incarnation: Incarnation, segment: Segment) -> Peer {
@@ -96,8 +119,7 @@ impl Fabric for Shm {
         self.peers[peer.index()] = Some(self.new_peer(peer, incarnation, segment));
         let lane = self.own.lane(peer);
         lane.for_life.store(life_word(incarnation), Release);
-        // What it posted before we were connected rang a bell that nobody could
-        // answer.
+        // Frames that it posted before this connection rang the doorbell too early.
         self.make_hot(peer);
         self.ring_self_again_unless_drained(peer);
         Ok(())
@@ -169,7 +191,7 @@ impl Fabric for Shm {
     fn poll(&mut self, sink: &mut dyn Sink) -> Result<usize, FabricError> {
         let mut calls = 0;
         if self.is_rung(Relaxed) {
-            calls += self.answer_bell(sink)?;
+            calls += self.answer_doorbell(sink)?;
         }
         let mut index = 0;
         while let Some(rank) = self.hot.get(index).copied() {
@@ -215,14 +237,14 @@ impl Fabric for Shm {
 
     fn wait(&mut self, timeout: Duration) {
         self.ask_to_be_rung(1);
-        self.own.bell().sleeping.store(1, SeqCst);
+        self.own.doorbell().sleeping.store(1, SeqCst);
         wake::before_last_look(self.registered);
         if !self.anything_new() {
-            wake::sleep(&self.own.bell().sleeping, timeout);
+            wake::sleep(&self.own.doorbell().sleeping, timeout);
         }
-        self.own.bell().sleeping.store(0, SeqCst);
+        self.own.doorbell().sleeping.store(0, SeqCst);
         // Before the caller reads what the launcher has sent: a later call stays.
-        self.own.bell().called.store(0, SeqCst);
+        self.own.doorbell().called.store(0, SeqCst);
         self.ask_to_be_rung(0);
     }
 }

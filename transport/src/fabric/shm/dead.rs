@@ -1,4 +1,4 @@
-//! The log of a rank that is dead: its segment lives as long as somebody holds
+//! The log of a rank that is dead: its segment lives as long as a process holds
 //! its descriptor, and another process of the host can read it. LOG-2
 
 use super::segment::{RANKS_MAX, SEGMENT_MAGIC, Segment, arena_offset};

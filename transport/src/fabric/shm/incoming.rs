@@ -1,5 +1,5 @@
 //! The receiver's side of one pair of lanes: reads the peer's log and control
-//! slots, and remembers what was left in place.
+//! slots, and keeps a list of the frames that were left in place.
 
 #![allow(unsafe_code, reason = "reads kept records again")]
 
@@ -44,7 +44,8 @@ pub(super) struct Incoming {
     /// The lane is for this life: everything in it is.
     pub(super) is_open: bool,
     reader: Option<ChannelReader>,
-    /// Frames left in place, oldest first; those let go behind an older one wait.
+    /// Frames left in place, oldest first. A frame that was let go stays listed until all
+    /// older ones are let go.
     kept: VecDeque<Kept>,
     control_taken: u64,
     control_published: u64,
@@ -88,8 +89,8 @@ impl Incoming {
         }
     }
 
-    /// Looks whether the sender knows of this life: before, what is in the lane
-    /// is for the one before. FENCE-1
+    /// Checks whether the sender knows this life. Until then the lane holds frames for an
+    /// earlier life. FENCE-1
     #[cold]
     pub(super) fn open(&mut self, lane: &Lane) -> bool {
         self.is_open = self.is_for_us(lane);
@@ -127,7 +128,7 @@ impl Incoming {
         quiet
     }
 
-    /// Takes what has arrived, up to a burst.
+    /// Takes frames that have arrived, up to a burst.
     #[inline]
     pub(super) fn poll(&mut self, lane: &Lane, sink: &mut dyn Sink) -> Result<usize, FabricError> {
         if self.broken || !self.is_open {
@@ -259,8 +260,8 @@ impl Incoming {
             .ok()
     }
 
-    /// Tells the sender what it may reuse: when a whole chunk has become free,
-    /// and otherwise when the lane is idle. Returns whether it told anything.
+    /// Publishes up to where the sender may reuse its log: when a whole chunk has become
+    /// free, and otherwise when the lane is idle. Returns whether it published anything.
     #[inline]
     pub(super) fn publish_released(&mut self, lane: &Lane) -> bool {
         let idle = self.idle_polls > 0;
@@ -271,23 +272,24 @@ impl Incoming {
         let oldest = self.kept.front();
         let released = oldest.map_or(reader.position(), |kept| kept.position);
         let chunk = |position: Position| position.0 / CHUNK_BYTES as u64;
-        let told = released != self.released_published
+        let published = released != self.released_published
             && (idle || chunk(released) != chunk(self.released_published));
-        if told {
+        if published {
             self.released_published = released;
             lane.released.store(released.0, Release);
         }
-        self.publish_control(lane) || told
+        self.publish_control(lane) || published
     }
 
     #[inline]
     fn publish_control(&mut self, lane: &Lane) -> bool {
         let unpublished = self.control_taken - self.control_published;
-        let told = unpublished >= CONTROL_PUBLISH_FRAMES || unpublished > 0 && self.idle_polls > 0;
-        if told {
+        let published =
+            unpublished >= CONTROL_PUBLISH_FRAMES || unpublished > 0 && self.idle_polls > 0;
+        if published {
             self.control_published = self.control_taken;
             lane.control_taken.store(self.control_taken, Release);
         }
-        told
+        published
     }
 }

@@ -3,13 +3,12 @@
 //!
 //! - A post is one release store; the receiver finds it by polling the place
 //!   where the next record will begin. A receiver polls the lanes that are busy
-//!   ([`HOT_LANES_MAX`]); senders on other lanes ring its bell.
-//! - A killed process leaves whole records or none, and nobody waits for a lock
-//!   that it held: there is none.
+//!   ([`HOT_LANES_MAX`]); senders on other lanes ring its doorbell.
+//! - A killed process leaves whole records or none, and no process waits for a
+//!   lock that it held: there are no locks.
 //! - FENCE-1: each incarnation has a memory of its own; after
-//!   [`Fabric::disconnect`](super::Fabric::disconnect) the old one is not looked at any more. What a dead
-//!   receiver could still store into *our* segment are its positions; the
-//!   launcher reaps a process before it announces the next incarnation, and a
+//!   [`Fabric::disconnect`](super::Fabric::disconnect) the old one is not read any more. A dead
+//!   receiver could still store its positions into *our* segment; the launcher reaps a process before it announces the next incarnation, and a
 //!   reaped process stores nothing.
 //! - Our lane to a peer begins anew with each of its lives, and says for which of
 //!   them it is: a new life that finds us before we know of it neither reads nor
@@ -43,7 +42,7 @@ const COLD_AFTER_POLLS: u32 = 4096;
 /// while the other side copies the one before (docs/design/performance.md).
 const FRAGMENT_BYTES: usize = 16 << 10;
 
-/// What a rank brings to the fabric.
+/// Options of the fabric.
 #[derive(Clone, Copy, Debug)]
 pub struct ShmOptions {
     /// The job; segments of other jobs are refused.
@@ -83,7 +82,7 @@ struct Peer {
     control_posted: u64,
     /// Lower bound of what the peer has taken.
     control_taken: u64,
-    /// What the peer had let go of, and taken, when that was last looked at.
+    /// The released position and the control frames taken when they were last looked at.
     seen: (u64, u64),
     has_begun: bool,
 }
@@ -157,7 +156,7 @@ fn describe(own: &Segment, options: &ShmOptions, registered: bool) {
     head.arena_offset.store(arena_offset as u64, Relaxed);
     head.segment_bytes.store(own.bytes() as u64, Relaxed);
     head.window_bytes.store(options.window_bytes, Relaxed);
-    // Receivers hear of a lane's first frame by the bell.
+    // Receivers hear of a lane's first frame by the doorbell.
     (0..options.size).for_each(|rank| own.lane(Rank(rank)).ring.store(1, Relaxed));
     head.magic.store(SEGMENT_MAGIC, Release);
 }

@@ -1,38 +1,16 @@
-//! Bells: which lanes a rank polls, and how the others make themselves heard.
+//! Doorbells: which lanes a rank polls, and how senders on the other lanes wake it.
 
-use super::segment::Lane;
 use super::{COLD_AFTER_POLLS, HOT_LANES_MAX, Peer, Shm, wake};
 use crate::fabric::{FabricError, Sink};
 use core::sync::atomic::Ordering::{self, Relaxed, SeqCst};
-use core::sync::atomic::{compiler_fence, fence};
 use refrain_ring::Rank;
 
 impl Peer {
-    /// Rings as rank `me`, after a store for this peer, unless it polls that lane.
-    #[inline]
-    pub(super) fn ring_if_asked(&self, lane: &Lane, me: Rank) {
-        self.after_store();
-        if lane.ring.load(Relaxed) != 0 {
-            self.ring(me);
-        }
-    }
-
-    /// The sender's half of [`wake`]: between a store for this peer and a look at what it
-    /// asks for.
-    #[inline(always)]
-    pub(super) fn after_store(&self) {
-        if self.both_answer_barriers {
-            compiler_fence(SeqCst);
-        } else {
-            fence(SeqCst);
-        }
-    }
-
     #[cold]
     pub(super) fn ring(&self, me: Rank) {
-        let bell = self.segment.bell();
-        bell.rung[me.index() / 64].fetch_or(1 << (me.index() % 64), SeqCst);
-        wake::wake(&bell.sleeping);
+        let doorbell = self.segment.doorbell();
+        doorbell.rung[me.index() / 64].fetch_or(1 << (me.index() % 64), SeqCst);
+        wake::wake(&doorbell.sleeping);
     }
 }
 
@@ -40,16 +18,17 @@ impl Shm {
     #[inline]
     pub(super) fn is_rung(&self, ordering: Ordering) -> bool {
         let words = (self.options.size as usize).div_ceil(64);
-        let rung = &self.own.bell().rung[..words];
+        let rung = &self.own.doorbell().rung[..words];
         rung.iter().any(|word| word.load(ordering) != 0)
     }
 
-    /// Takes the bell and polls who has rung; they become hot where there is room.
+    /// Takes the doorbell and polls the peers that have rung; they become hot where there is
+    /// room.
     #[cold]
-    pub(super) fn answer_bell(&mut self, sink: &mut dyn Sink) -> Result<usize, FabricError> {
+    pub(super) fn answer_doorbell(&mut self, sink: &mut dyn Sink) -> Result<usize, FabricError> {
         let mut calls = 0;
         for word in 0..(self.options.size as usize).div_ceil(64) {
-            let rung = &self.own.bell().rung[word];
+            let rung = &self.own.doorbell().rung[word];
             if rung.load(Relaxed) == 0 {
                 continue;
             }
@@ -103,7 +82,7 @@ impl Shm {
         if let Some(peer) = self.peer(rank)
             && peer.incoming.ready(peer.segment.lane(self.options.rank))
         {
-            self.own.bell().rung[rank.index() / 64].fetch_or(1 << (rank.index() % 64), SeqCst);
+            self.own.doorbell().rung[rank.index() / 64].fetch_or(1 << (rank.index() % 64), SeqCst);
         }
     }
 
@@ -112,7 +91,7 @@ impl Shm {
         let rung = self.is_rung(SeqCst);
         let mut hot = self.hot.iter().filter_map(|rank| self.peer(*rank));
         let arrived = hot.any(|peer| peer.incoming.ready(peer.segment.lane(me)));
-        let called = self.own.bell().called.load(SeqCst) != 0;
+        let called = self.own.doorbell().called.load(SeqCst) != 0;
         rung || called || arrived || self.room_was_made()
     }
 

@@ -26,7 +26,7 @@ use std::sync::Arc;
 pub(super) const SEGMENT_MAGIC: u64 = u64::from_le_bytes(*b"rfrnshm\x02");
 /// Log memory begins, and grows, in steps of a huge page.
 pub(super) const EXTENT_BYTES: usize = 2 << 20;
-/// Control frames under way on one lane at most.
+/// Most control frames in flight on one lane.
 pub(super) const CONTROL_SLOTS: u64 = 64;
 /// Ranks that can share one host.
 pub const RANKS_MAX: u32 = 4096;
@@ -48,10 +48,10 @@ pub(super) struct Head {
     pub window_bytes: AtomicU64,
 }
 
-/// Where a rank sleeps, and who has something for it.
+/// Where a rank sleeps, and which peers have something for it.
 #[repr(C, align(64))]
 #[derive(Debug)]
-pub(super) struct Bell {
+pub(super) struct Doorbell {
     /// Futex: 1 while the rank sleeps or is about to. Peers set it to 0.
     pub sleeping: AtomicU32,
     /// 1: the launcher has called since the rank last woke.
@@ -95,11 +95,11 @@ pub(super) struct Lane {
 }
 
 const _: () = assert!(
-    size_of::<Head>() == 64 && size_of::<Bell>() == 64 + 512 && size_of::<ControlSlot>() == 64
+    size_of::<Head>() == 64 && size_of::<Doorbell>() == 64 + 512 && size_of::<ControlSlot>() == 64
 );
 const _: () = assert!(size_of::<Lane>() == 192 + 64 * 64);
 
-const BELL_OFFSET: usize = 4096;
+const DOORBELL_OFFSET: usize = 4096;
 const LANES_OFFSET: usize = 8192;
 
 /// A mapped segment, own or of a peer.
@@ -126,7 +126,7 @@ unsafe impl Sync for Mapping {}
 
 impl Drop for Mapping {
     fn drop(&mut self) {
-        // SAFETY: the range was reserved by `map` and nobody refers to it any more.
+        // SAFETY: the range was reserved by `map` and nothing refers to it any more.
         let _ = unsafe { rustix::mm::munmap(self.reserved.as_ptr().cast(), self.reserved_bytes) };
     }
 }
@@ -162,8 +162,8 @@ impl Segment {
         Self::open(Arc::new(file), bytes)
     }
 
-    /// Maps the head and the bell of a rank's segment, and nothing else.
-    pub(super) fn attach_bell(file: Arc<OwnedFd>) -> Result<Self, FabricError> {
+    /// Maps the head and the doorbell of a rank's segment, and nothing else.
+    pub(super) fn attach_doorbell(file: Arc<OwnedFd>) -> Result<Self, FabricError> {
         Self::open(file, LANES_OFFSET)
     }
 
@@ -196,8 +196,8 @@ impl Segment {
         self.at(0)
     }
 
-    pub(super) fn bell(&self) -> &Bell {
-        self.at(BELL_OFFSET)
+    pub(super) fn doorbell(&self) -> &Doorbell {
+        self.at(DOORBELL_OFFSET)
     }
 
     #[inline]
@@ -328,7 +328,7 @@ fn map(file: &OwnedFd, bytes: usize) -> io::Result<Mapping> {
     use rustix::mm::{MapFlags, ProtFlags, mmap, mmap_anonymous};
     let reserved_bytes = bytes + EXTENT_BYTES;
     // SAFETY: a fresh reservation of address space, then the file over a part
-    // of it that belongs to nobody else.
+    // of it that nothing else uses.
     unsafe {
         let reserved = mmap_anonymous(
             core::ptr::without_provenance_mut(placement::next_address(reserved_bytes)),

@@ -1,4 +1,4 @@
-//! What a receiver takes out of the network, and the checks on it.
+//! Arrivals that a receiver takes out of the network, and the checks on them.
 
 use super::LaneKind;
 use super::lane::{Bytes, Packet};
@@ -23,7 +23,7 @@ pub(super) struct ArrivedFrame {
     pub(super) pressed: bool,
 }
 
-/// One thing for the sink.
+/// One call to the sink.
 pub(super) enum Arrived {
     Frame(ArrivedFrame),
     Landed(u64, Landed),
@@ -154,7 +154,7 @@ impl State {
         Ok(Arrived::Control(source_rank, control))
     }
 
-    /// FENCE-1: what a frame says of its sender must be what its lane says.
+    /// FENCE-1: a frame must name the sender of its lane.
     fn check(
         &self,
         route: Route,

@@ -94,7 +94,7 @@ impl SimFabric {
     }
 }
 
-/// What was lent to the network goes back to its owners.
+/// Memory that was lent to the network returns to its owners.
 impl Drop for SimFabric {
     fn drop(&mut self) {
         self.network.state().port(self.life).landings.forget();
@@ -135,8 +135,8 @@ impl Fabric for SimFabric {
         Ok(())
     }
 
-    /// The frame is on its way when it is in the log: nothing can happen in
-    /// between, and what lies there must be what left.
+    /// The frame is sent when it is in the log: nothing happens in between, and the log must
+    /// hold the staged bytes.
     fn stage(
         &mut self,
         _pass: Pass,

@@ -1,4 +1,4 @@
-//! Landings: payload of distant frames on its way into a receiver's memory.
+//! Landings: payload of distant frames in flight to a receiver's memory.
 //!
 //! As a device does, the network writes without the receiver's help, and into
 //! nothing that was taken back: a landing that ended is forgotten first.
@@ -17,14 +17,14 @@ use core::ptr::NonNull;
 use refrain_ring::{Position, Rank, RecordHeader};
 use std::collections::VecDeque;
 
-/// A payload on its way.
+/// A payload in flight.
 #[derive(Debug)]
 struct Flight {
     route: Route,
     position: Position,
     bytes: Bytes,
     landing: Landing,
-    /// When, and how. Unset: its sender is dead, and nobody notices.
+    /// When and how it ends. Unset: its sender is dead, and no peer notices.
     ends: Option<(u64, Landed)>,
 }
 
@@ -42,7 +42,7 @@ impl Landings {
         ends.map(|(due, _)| due).min()
     }
 
-    /// The endpoint is gone, and whoever lent the memory with it.
+    /// The endpoint is dropped, and the lent memory with it.
     pub(super) fn forget(&mut self) {
         self.under_way.clear();
         self.ended.clear();
@@ -107,7 +107,7 @@ impl State {
         port.woken = true;
     }
 
-    /// Ends the landings that are due, all others go on.
+    /// Ends the landings that are due.
     pub(super) fn deliver_landings(&mut self) {
         let now = self.now();
         let is_due = |flight: &mut Flight| flight.ends.is_some_and(|(due, _)| due <= now);

@@ -25,7 +25,7 @@ pub(super) struct Lane {
     pub(super) in_flight: VecDeque<(u64, Packet)>,
     pub(super) arrived: VecDeque<Packet>,
     last_due: u64,
-    /// Frames that went to a dead receiver: they take room for ever.
+    /// Frames that went to a dead receiver: they keep taking room.
     pub(super) buried: usize,
     /// Polled frames that still take room (kept, where frames are copied).
     pub(super) held: usize,

@@ -1,4 +1,4 @@
-//! The [`Ledger`]: what a sender's log owes to one receiver.
+//! The [`Ledger`]: the frames that a sender's log has to hold for one receiver.
 //!
 //! It reads each frame when it is posted, and once more when it is released:
 //! the engine must not have changed or freed it in between. A real device may
@@ -34,13 +34,13 @@ pub(super) struct Ledger {
     region: Region,
     readers: Option<Readers>,
     unreleased: VecDeque<Posted>,
-    /// Releases on their way to the sender: due tick and position.
+    /// Releases in flight to the sender: due tick and position.
     notices: VecDeque<(u64, Position)>,
     pub(super) released: Position,
-    /// End of the last frame whose release is on its way.
+    /// End of the last frame whose release is in flight.
     done_to: Position,
     broken: bool,
-    /// The sender is gone or has disconnected: it owes its log nothing more.
+    /// The sender is dead or has disconnected: the log is not checked any more.
     closed: bool,
 }
 
@@ -122,7 +122,7 @@ impl Ledger {
         );
     }
 
-    /// Tells the sender at `due`, or with the notice before it.
+    /// The sender learns of it at `due`, or with the notice before it if that is later.
     pub(super) fn notify(&mut self, due: u64, position: Position) {
         let due = self.notices.back().map_or(due, |(last, _)| due.max(*last));
         self.notices.push_back((due, position));
@@ -132,7 +132,7 @@ impl Ledger {
         self.notices.front().map(|(due, _)| *due)
     }
 
-    /// Moves the released position by what is due; whether it moved.
+    /// Applies the releases that are due; whether the position moved.
     pub(super) fn take_due(&mut self, now: u64) -> bool {
         let mut moved = false;
         while let Some((_, position)) = self.notices.pop_front_if(|(due, _)| *due <= now) {
@@ -154,7 +154,7 @@ impl Ledger {
         !self.closed && payloads.into_iter().any(of)
     }
 
-    /// The sender may do with the log as it likes from now on.
+    /// The sender may change its log from now on.
     pub(super) fn close(&mut self) {
         self.closed = true;
         self.notices.clear();

@@ -1,11 +1,11 @@
-//! Who reaches whom: connecting, fencing, killing.
+//! Connecting, fencing and killing lives.
 
 use super::state::{Link, State};
 use super::trace::{Event, Life, Route};
 use crate::fabric::{Address, FabricError};
 use refrain_ring::{Rank, Region};
 
-/// What a simulated address begins with.
+/// The first bytes of a simulated address.
 const ADDRESS_MAGIC: &[u8; 4] = b"sim\x01";
 
 pub(super) fn address_of(life: Life) -> Address {
@@ -55,8 +55,8 @@ impl State {
         Err(FabricError::Attach { peer, reason })
     }
 
-    /// FENCE-1: what has arrived of this incarnation is forgotten, what still
-    /// arrives is dropped.
+    /// FENCE-1: frames of this incarnation that have arrived are forgotten, later ones are
+    /// dropped.
     pub(super) fn disconnect(&mut self, life: Life, peer: Rank) {
         let Some(entry) = self.port(life).peers.get_mut(&peer) else {
             return;

@@ -40,7 +40,7 @@ impl Link {
 #[derive(Debug, Default)]
 pub(super) struct Peer {
     pub(super) connected: Option<Incarnation>,
-    /// FENCE-1: lower incarnations are refused for ever.
+    /// FENCE-1: lower incarnations are refused.
     pub(super) accepts_from: u64,
 }
 
@@ -244,8 +244,8 @@ impl State {
         self.now = end;
     }
 
-    /// Until something is there for this life, or something moved at all, or
-    /// the time is over.
+    /// Waits until the next delivery anywhere, or until the time is over; not at all if
+    /// this life has arrivals.
     pub(super) fn wait(&mut self, life: Life, timeout: Duration) {
         let per_mille = self.options.faults.spurious_wake_per_mille;
         let spurious = self.random.chance(per_mille);

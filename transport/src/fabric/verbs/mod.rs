@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 /// The name that goes with addresses, and that `--fabric` takes.
 const NAME: &str = "verbs";
 
-/// What a rank brings to the fabric.
+/// Options of the fabric.
 #[derive(Clone, Debug)]
 pub struct VerbsOptions {
     /// Which rank of which job it is, and how long peers may be in trouble.
@@ -69,16 +69,16 @@ impl Network<Endpoint> {
         )
     }
 
-    /// What the device was asked for so far, and what it told.
+    /// Requests to the device and its completions so far.
     pub fn counters(&self) -> &Counters {
         self.endpoint().counters()
     }
 }
 
 /// Hardware reads at line rate without the sender's processor. Below this length
-/// a message is there before a question for it would be. What is read goes through
-/// memory of the fabric, since the program's is not registered: one copy on the
-/// receiver, as of what is sent.
+/// a message arrives before a request to read would. Reads go through memory of the
+/// fabric, since the program's memory is not registered: the receiver copies once, as with
+/// messages.
 const WAY: Way = Way {
     fragment_bytes: 128 << 10,
     distant_bytes_min: Some(16 << 10),

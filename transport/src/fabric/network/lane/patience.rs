@@ -1,10 +1,10 @@
 //! When to ask a silent peer, and when to give it up.
 //!
 //! Providers differ in what they report of a dead peer: shm nothing, `net` and
-//! `tcp` refuse sends for ever with `-FI_EAGAIN`, `ofi_rxm` says `ENOTCONN` after
+//! `tcp` refuse all sends with `-FI_EAGAIN`, `ofi_rxm` says `ENOTCONN` after
 //! the first send. So the lane has clocks of its own: it asks a peer that does
 //! not acknowledge, tries again after an error, and gives a peer up when errors
-//! last, or (only if told so) when silence lasts: a rank that computes is silent
+//! last, or (only with a limit) when silence lasts: a rank that computes is silent
 //! too.
 
 #[cfg(test)]
@@ -17,14 +17,14 @@ const ASK_LAST: Duration = Duration::from_secs(60);
 const RETRY_FIRST: Duration = Duration::from_millis(10);
 const RETRY_LAST: Duration = Duration::from_secs(1);
 
-/// What is to be done about a peer.
+/// The next action about a peer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
     /// Nothing now.
     Nothing,
-    /// Ask it what it has taken.
+    /// Ask it which frames it has taken.
     Ask,
-    /// Send again what is not acknowledged: an error was long enough ago.
+    /// Send unacknowledged frames again: an error was long enough ago.
     Resend,
     /// It is lost: its provider has reported errors for so long.
     Lost(Duration),
@@ -37,7 +37,7 @@ pub enum Step {
 pub struct Patience {
     /// How long the provider may report errors until the peer is lost.
     lost_after: Duration,
-    /// How long the peer may be silent; `None`: for ever.
+    /// How long the peer may be silent; `None`: without limit.
     suspect_after: Option<Duration>,
     /// When the peer is asked, while something is unanswered.
     ask_at: Option<Duration>,
@@ -52,9 +52,9 @@ struct Trouble {
     since: Duration,
     retry_at: Duration,
     interval: Duration,
-    /// It was tried again, and nothing is known yet.
+    /// It was tried again, without an outcome yet.
     retried: bool,
-    /// Something is under way since, of which the provider will tell.
+    /// An operation was begun since, which the provider will complete.
     proves: bool,
     /// When it was tried last.
     tried_at: Option<Duration>,
@@ -198,7 +198,7 @@ impl Patience {
         });
         let silent = self.silent_since.zip(self.suspect_after);
         let silent = silent.map(|(since, limit)| since + limit);
-        // Nobody is asked who is held back: that would be due for ever.
+        // A peer that is held back is not asked: its ask would stay due.
         let ask = self.ask_at.filter(|_| !self.holds_back());
         trouble.into_iter().chain(ask).chain(silent).min()
     }

@@ -80,7 +80,8 @@ impl Side {
     fn send(&mut self, kind: Kind) {
         let counters = self.receiving.counters();
         self.wire.push_back(Message { kind, counters });
-        self.receiving.told(counters, matches!(kind, Kind::Again));
+        self.receiving
+            .reported(counters, matches!(kind, Kind::Again));
     }
 
     fn post(&mut self, distant: bool) {
@@ -171,7 +172,7 @@ impl Side {
                 self.send(Kind::Ask { next, control_next });
             }
             Step::Resend => self.sending.go_back(),
-            Step::Lost(_) | Step::Silent(_) => panic!("nobody is lost here"),
+            Step::Lost(_) | Step::Silent(_) => panic!("no peer is lost here"),
         }
         self.pump();
         self.acknowledge(Owed::WhenIdle);
@@ -375,7 +376,7 @@ fn a_frame_under_way_is_not_released() {
 }
 
 #[test]
-fn credits_stop_a_sender_and_half_of_them_are_told_at_once() {
+fn credits_stop_a_sender_and_half_of_them_are_reported_at_once() {
     let mut side = Side::new();
     let mut peer = Side::new();
     for _ in 0..2 * CREDITS {
@@ -383,8 +384,8 @@ fn credits_stop_a_sender_and_half_of_them_are_told_at_once() {
     }
     assert_eq!(side.posted, CREDITS);
     for number in 1..=CREDITS / 2 {
-        assert!(peer.wire.is_empty(), "told after {number} frames");
+        assert!(peer.wire.is_empty(), "reported after {number} frames");
         peer.arrive(side.wire.pop_front().unwrap());
     }
-    assert_eq!(peer.wire.len(), 1, "half of the credits are told");
+    assert_eq!(peer.wire.len(), 1, "half of the credits are reported");
 }

@@ -51,7 +51,7 @@ pub struct SparseEndpoint {
     pub tokens: Vec<(u64, u32)>,
     pub over: Vec<Over>,
     pub is_behind: bool,
-    /// Up to so many bytes are injected.
+    /// Most bytes that are injected.
     pub inject_bytes: usize,
     /// It takes nothing now.
     pub refuses: bool,

@@ -1,7 +1,7 @@
 //! A peer in trouble: what says that it is over.
 
 use super::sparse_endpoint::{SparseEndpoint, Trouble, over};
-use super::{Bench, Nobody};
+use super::{Bench, NoSink};
 use crate::fabric::Fabric;
 use core::time::Duration;
 use std::time::Instant;
@@ -38,18 +38,18 @@ impl Bench {
         tokens.map(|(token, _)| *token).collect()
     }
 
-    /// The peer computes, and is connected: nobody takes it for lost.
+    /// The peer computes and is connected: it does not count as lost.
     fn outlives_its_trouble(&mut self) {
         assert!(!self.patience().is_troubled());
         let began = Instant::now();
         while began.elapsed() < 2 * LOST_AFTER {
-            self.network.poll(&mut Nobody).unwrap();
+            self.network.poll(&mut NoSink).unwrap();
         }
     }
 }
 
-/// A short frame was under way when the link was cut: it is sent again so that
-/// somebody says that it left.
+/// A short frame was under way when the link was cut: it is sent again with
+/// a completion.
 #[test]
 fn a_frame_that_is_sent_again_ends_the_trouble() {
     let mut bench = bench();
@@ -85,7 +85,7 @@ fn a_read_that_ends_well_ends_the_trouble() {
 /// An acknowledgement was, and there is nothing to send again: the peer is asked,
 /// as soon as the endpoint takes it.
 #[test]
-fn who_has_nothing_to_send_again_asks() {
+fn a_rank_with_nothing_to_send_again_asks() {
     let mut bench = bench();
     bench.ends(INJECTED, Err(Trouble));
     bench.network.endpoint.refuses = true;

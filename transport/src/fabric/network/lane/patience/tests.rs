@@ -49,7 +49,7 @@ fn silence_counts_only_while_something_is_unanswered_and_if_told_so() {
 /// An error that is over is no reason to give up a peer that computes, and a rank
 /// that has computed itself tries before it gives up.
 #[test]
-fn an_error_that_is_over_loses_nobody() {
+fn an_error_that_is_over_loses_no_peer() {
     let at = Duration::from_millis;
     let mut patience = Patience::new(at(30_000), None);
     patience.failed(at(0));
@@ -81,8 +81,8 @@ fn a_lost_tail_is_found_while_the_peer_keeps_talking() {
     assert!(asked);
 }
 
-/// A peer that is held back is not asked, however long that is due: whoever sleeps until
-/// the next step sleeps.
+/// A peer that is held back is not asked, however long that is due: a rank that sleeps
+/// until the next step does sleep.
 #[test]
 fn the_next_step_lies_ahead_while_a_peer_is_held_back() {
     let at = Duration::from_millis;
