@@ -1,4 +1,4 @@
-//! What is chosen for the [`Way`] of a provider, and why.
+//! What is chosen for the [`PayloadPath`] of a provider, and why.
 
 use core::ops::Range;
 use refrain_ring::ChannelLog;
@@ -35,7 +35,7 @@ const STAGED_BYTES_MIN: usize = refrain_ring::copy::STREAM_BYTES_MIN;
 
 /// How long messages travel best over one kind of provider.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Way {
+pub struct PayloadPath {
     /// Payload bytes per frame.
     pub fragment_bytes: usize,
     /// Payloads from this length on are read by the receiver; `None`: never.
@@ -66,30 +66,32 @@ pub struct Overrides {
 
 impl Choices {
     /// For one provider in a job of `size` ranks.
-    pub fn new(mut way: Way, limits: Limits, size: u32, overrides: Overrides) -> Self {
+    pub fn new(mut path: PayloadPath, limits: Limits, size: u32, overrides: Overrides) -> Self {
         if let Some(bytes) = overrides.fragment_bytes {
-            way.fragment_bytes = bytes.clamp(64, ChannelLog::PAYLOAD_BYTES_MAX);
+            path.fragment_bytes = bytes.clamp(64, ChannelLog::PAYLOAD_BYTES_MAX);
         }
         if let Some(bytes) = overrides.distant_bytes_min {
-            way.distant_bytes_min = (bytes > 0).then_some(bytes);
+            path.distant_bytes_min = (bytes > 0).then_some(bytes);
         }
         if !limits.can_read {
-            way.distant_bytes_min = None;
+            path.distant_bytes_min = None;
         }
         let longest = limits.message_bytes_max.saturating_sub(256);
-        way.fragment_bytes = way.fragment_bytes.min(longest);
+        path.fragment_bytes = path.fragment_bytes.min(longest);
         let peers = size.saturating_sub(1).max(1) as usize;
         // In a job of many ranks slots are shorter, and credits fewer: the same
         // for all ranks, which know its size.
         let slots_min = peers * (CREDITS_MIN + CONTROL_CREDITS + UNCREDITED);
         if overrides == Overrides::default() {
-            way.shorten((RECEIVE_BYTES / slots_min).max(SLOT_BYTES_MIN) - 128);
+            path.shorten((RECEIVE_BYTES / slots_min).max(SLOT_BYTES_MIN) - 128);
         }
         // A payload longer than a slot must be read: it would be cut off on arrival, again
         // and again.
-        let cannot_be_sent = way.fragment_bytes + 1;
-        way.distant_bytes_min = way.distant_bytes_min.map(|bytes| bytes.min(cannot_be_sent));
-        let slot_bytes = slot_payload_bytes(way.fragment_bytes, way.distant_bytes_min) + 128;
+        let cannot_be_sent = path.fragment_bytes + 1;
+        path.distant_bytes_min = path
+            .distant_bytes_min
+            .map(|bytes| bytes.min(cannot_be_sent));
+        let slot_bytes = slot_payload_bytes(path.fragment_bytes, path.distant_bytes_min) + 128;
         let slots = RECEIVE_BYTES / peers / slot_bytes;
         let credits = slots
             .saturating_sub(CONTROL_CREDITS + UNCREDITED)
@@ -97,12 +99,12 @@ impl Choices {
         let credits = overrides.credits.unwrap_or(credits).max(2);
         let receives = peers.saturating_mul(credits + CONTROL_CREDITS + UNCREDITED);
         Self {
-            fragment_bytes: way.fragment_bytes,
-            distant_bytes_min: way.distant_bytes_min,
+            fragment_bytes: path.fragment_bytes,
+            distant_bytes_min: path.distant_bytes_min,
             credits,
             // Where messages are copied when they are sent.
-            staged_bytes: match way.distant_bytes_min {
-                None => STAGED_BYTES_MIN..way.fragment_bytes + 1,
+            staged_bytes: match path.distant_bytes_min {
+                None => STAGED_BYTES_MIN..path.fragment_bytes + 1,
                 Some(_) => 0..0,
             },
             // What cannot be posted, the provider holds back by itself.
@@ -136,7 +138,7 @@ impl Choices {
     }
 }
 
-impl Way {
+impl PayloadPath {
     /// Messages become no longer than that.
     fn shorten(&mut self, slot_payload_bytes: usize) {
         match &mut self.distant_bytes_min {
@@ -156,16 +158,16 @@ fn slot_payload_bytes(fragment_bytes: usize, distant_bytes_min: Option<usize>) -
 mod tests {
     use super::*;
 
-    const WAYS: [Way; 3] = [
-        Way {
+    const PATHS: [PayloadPath; 3] = [
+        PayloadPath {
             fragment_bytes: 128 << 10,
             distant_bytes_min: None,
         },
-        Way {
+        PayloadPath {
             fragment_bytes: (16 << 10) - 128,
             distant_bytes_min: None,
         },
-        Way {
+        PayloadPath {
             fragment_bytes: 128 << 10,
             distant_bytes_min: Some(16 << 10),
         },
@@ -180,16 +182,16 @@ mod tests {
             receives_max: usize::MAX >> 1,
             can_read: true,
         };
-        for way in WAYS {
+        for path in PATHS {
             for size in [1, 2, 3, 16, 100, 500, 4096] {
-                let choices = Choices::new(way, limits, size, Overrides::default());
+                let choices = Choices::new(path, limits, size, Overrides::default());
                 let slot_bytes = choices.slot_payload_bytes() + 128;
                 let bytes = choices.receives * slot_bytes;
                 let peers = size.saturating_sub(1).max(1) as usize;
                 let least = peers * (CREDITS_MIN + CONTROL_CREDITS + UNCREDITED) * SLOT_BYTES_MIN;
                 assert!(
                     bytes <= RECEIVE_BYTES.max(least),
-                    "{way:?} of {size} ranks: {choices:?} take {bytes} bytes"
+                    "{path:?} of {size} ranks: {choices:?} take {bytes} bytes"
                 );
                 assert!(choices.credits >= CREDITS_MIN && choices.fragment_bytes > 1000);
             }
@@ -208,8 +210,8 @@ mod tests {
             distant_bytes_min: Some(1),
             ..Overrides::default()
         };
-        for way in WAYS {
-            let choices = Choices::new(way, limits, 64, overrides);
+        for path in PATHS {
+            let choices = Choices::new(path, limits, 64, overrides);
             assert_eq!(choices.distant_bytes_min, None);
             assert!(choices.receives <= 100);
             assert!(choices.slot_payload_bytes() + 256 <= 10_000);

@@ -34,7 +34,7 @@ mod transmit;
 mod waiting;
 pub mod wire;
 
-pub use choices::{Choices, Limits, Overrides, Way};
+pub use choices::{Choices, Limits, Overrides, PayloadPath};
 pub use refrain_libfabric::native::MessageEndpoint;
 
 use super::{Acceptable, Attributes, FabricError};

@@ -7,7 +7,9 @@ mod sparse_endpoint;
 mod trouble;
 
 use super::lane::Patience;
-use super::{Choices, Limits, Network, NetworkOptions, Overrides, Way, address::NetworkAddress};
+use super::{
+    Choices, Limits, Network, NetworkOptions, Overrides, PayloadPath, address::NetworkAddress,
+};
 use crate::control::Control;
 use crate::fabric::{
     Address, Arrival, Disposition, Fabric, FabricError, Landed, Landing, Refusal, Sink,
@@ -40,7 +42,7 @@ impl Bench {
             receives_max: 1 << 10,
             can_read: true,
         };
-        let way = Way {
+        let path = PayloadPath {
             fragment_bytes: 16 << 10,
             distant_bytes_min: Some(8 << 10),
         };
@@ -56,7 +58,7 @@ impl Bench {
         let network = Network::over(
             endpoint,
             options,
-            Choices::new(way, limits, 2, Overrides::default()),
+            Choices::new(path, limits, 2, Overrides::default()),
             "sparse".into(),
             "sparse".into(),
             arena.region(),

@@ -1,8 +1,8 @@
 //! libfabric: every provider with reliable endpoints without connections
 //! (`FI_EP_RDM`) as a [`Network`].
 
+mod payload_path;
 mod providers;
-mod ways;
 
 pub use super::network::Overrides;
 pub use providers::{Provider, library_version, providers};
@@ -35,8 +35,8 @@ impl Network<Endpoint> {
     /// # Errors
     /// When library or provider are missing or refuse: in the provider's words.
     pub fn create(options: OfiOptions, region: &Region) -> Result<Self, FabricError> {
-        let (library, info) = providers::open(&options)?;
-        let choices = ways::choices(&info, options.network.size, options.overrides);
+        let (library, info) = providers::open(options.library.as_deref(), &options.provider)?;
+        let choices = payload_path::choices(&info, options.network.size, options.overrides);
         let operations_max = choices.receives + Self::operations_max(options.network.size);
         let opened = Endpoint::open(
             &library,

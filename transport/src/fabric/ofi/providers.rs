@@ -1,6 +1,6 @@
 //! The providers of libfabric and their properties.
 
-use super::{OfiOptions, ways};
+use super::payload_path;
 use crate::fabric::FabricError;
 use crate::fabric::network::{Overrides, native};
 use refrain_libfabric::constants::{FI_MSG, FI_ORDER_SAS, FI_RMA, FI_SOCKADDR_IN};
@@ -38,15 +38,13 @@ fn is_obsolete(provider: &str) -> bool {
 }
 
 /// Loads the library and finds the offer of a provider.
-pub(super) fn open(options: &OfiOptions) -> Result<(Library, Info), FabricError> {
-    let library = Library::load(options.library.as_deref())?;
-    match offers(&library, Some(&options.provider))?
-        .into_iter()
-        .next()
-    {
-        Some(info) => Ok((library, info)),
-        None => Err(unknown(&library, &options.provider)),
-    }
+pub(super) fn open(library: Option<&Path>, provider: &str) -> Result<(Library, Info), FabricError> {
+    let library = Library::load(library)?;
+    let first = offers(&library, Some(provider))?.into_iter().next();
+    let Some(info) = first else {
+        return Err(unknown(&library, provider));
+    };
+    Ok((library, info))
 }
 
 /// The offers of a provider, or of all, that keep the order of messages: with
@@ -138,7 +136,7 @@ pub fn providers(library: Option<&Path>) -> Result<Vec<Provider>, FabricError> {
 }
 
 fn statement(info: &Info, name: String, is_usable: bool) -> Provider {
-    let choices = ways::choices(info, 2, Overrides::default());
+    let choices = payload_path::choices(info, 2, Overrides::default());
     let version = info.provider_version();
     let reads = choices.distant_bytes_min.is_some();
     let known = Known::of(&name);

@@ -5,8 +5,7 @@
 //! says that it sleeps, and looks at `called` a last time. Both have a full fence
 //! between the two, so that one of them sees the other.
 
-use super::DeadLogError;
-use super::dead::attach_checked;
+use super::dead::{DeadLogError, attach_checked};
 use super::segment::Segment;
 use super::wake;
 use core::sync::atomic::Ordering::SeqCst;

@@ -6,7 +6,7 @@ pub use super::network::Overrides;
 pub use refrain_verbs::{Chosen, Device, PortChoice};
 
 use super::FabricError;
-use super::network::{Choices, Limits, Network, NetworkOptions, Way, native};
+use super::network::{Choices, Limits, Network, NetworkOptions, PayloadPath, native};
 use refrain_ring::Region;
 use refrain_verbs::{Counters, DeviceLimits, Endpoint, EndpointOptions, Library};
 use std::path::{Path, PathBuf};
@@ -40,7 +40,7 @@ impl Network<Endpoint> {
         let library = Library::load(options.library.as_deref())?;
         let chosen = choose_of(&library, &options.port)?;
         let mut choices = Choices::new(
-            WAY,
+            PATH,
             limits(&chosen.limits, chosen.message_max_bytes as usize),
             options.network.size,
             options.overrides,
@@ -79,7 +79,7 @@ impl Network<Endpoint> {
 /// a message arrives before a request to read would. Reads go through memory of the
 /// fabric, since the program's memory is not registered: the receiver copies once, as with
 /// messages.
-const WAY: Way = Way {
+const PATH: PayloadPath = PayloadPath {
     fragment_bytes: 128 << 10,
     distant_bytes_min: Some(16 << 10),
 };

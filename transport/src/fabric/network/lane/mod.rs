@@ -19,16 +19,5 @@ mod sending;
 mod tests;
 
 pub use patience::{Patience, Step};
-pub use receiving::{HeldFrame, Owed, Receiving};
+pub use receiving::{Counters, HeldFrame, Owed, Receiving};
 pub use sending::{Overclaim, Sending, Sent};
-
-/// The counters of a receiver, which go with every message.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
-pub struct Counters {
-    /// Data frames taken.
-    pub taken: u64,
-    /// Of these, how many of the last ones the log has to hold.
-    pub held: u32,
-    /// Control frames taken.
-    pub control_taken: u64,
-}

@@ -1,7 +1,17 @@
 //! The receiving side of one peer.
 
-use super::Counters;
 use std::collections::VecDeque;
+
+/// The counters of a receiver, which go with every message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub struct Counters {
+    /// Data frames taken.
+    pub taken: u64,
+    /// Of these, how many of the last ones the log has to hold.
+    pub held: u32,
+    /// Control frames taken.
+    pub control_taken: u64,
+}
 
 /// Most bytes of a record in the log besides its payload.
 const RECORD_BYTES: usize = 128;

@@ -1,6 +1,6 @@
 //! The sending side of one peer.
 
-use super::Counters;
+use super::receiving::Counters;
 use refrain_ring::Position;
 use std::collections::VecDeque;
 use thiserror::Error;

@@ -1,10 +1,11 @@
 //! How messages travel over each of libfabric's providers, and why.
 
-use crate::fabric::network::{Choices, Limits, Overrides, Way};
+use crate::fabric::network::{Choices, Limits, Overrides, PayloadPath};
 use refrain_libfabric::Info;
 use refrain_libfabric::constants::FI_RMA;
 
-/// What `ofi_rxm` sends without asking (FI_OFI_RXM_BUFFER_SIZE).
+const FRAGMENT_BYTES: usize = 128 << 10;
+/// The longest message that `ofi_rxm` sends without asking (FI_OFI_RXM_BUFFER_SIZE).
 const RXM_EAGER_BYTES: usize = 16 << 10;
 
 /// From this version on `shm` asks the other side for shorter reads: a read from
@@ -18,44 +19,33 @@ pub fn choices(info: &Info, size: u32, overrides: Overrides) -> Choices {
         receives_max: info.rx_depth(),
         can_read: info.caps() & FI_RMA == FI_RMA,
     };
-    let way = way(&info.provider(), info.provider_version().major);
-    Choices::new(way, limits, size, overrides)
+    let path = path(&info.provider(), info.provider_version().major);
+    Choices::new(path, limits, size, overrides)
 }
 
 /// Measured in docs/design/performance.md.
-fn way(provider: &str, version: u32) -> Way {
+fn path(provider: &str, version: u32) -> PayloadPath {
     let is = |name: &str| provider.split(';').any(|layer| layer == name);
-    if is("ofi_rxm") && (is("tcp") || is("net")) {
+    let (fragment_bytes, distant_bytes_min) = if is("ofi_rxm") && (is("tcp") || is("net")) {
         // Longer messages wait for a question and an answer of `ofi_rxm`.
-        Way {
-            fragment_bytes: RXM_EAGER_BYTES - 128,
-            distant_bytes_min: None,
-        }
+        (RXM_EAGER_BYTES - 128, None)
     } else if is("tcp") || is("net") || is("udp") {
         // Their reads are messages in disguise, with a question before each
         // answer, which a rank that computes does not give.
-        Way {
-            fragment_bytes: 128 << 10,
-            distant_bytes_min: None,
-        }
+        (FRAGMENT_BYTES, None)
     } else if is("shm") || is("sm2") {
         // One copy by the kernel (CMA) out of the log into the receive's
         // memory; below, two copies are cheaper than the call. Each call
         // costs a microsecond and more, so they are few.
-        Way {
-            fragment_bytes: 128 << 10,
-            distant_bytes_min: Some(if version < SHM_ASKS_SINCE {
-                8 << 10
-            } else {
-                64 << 10
-            }),
-        }
+        let from_bytes = if version < SHM_ASKS_SINCE { 8 } else { 64 };
+        (FRAGMENT_BYTES, Some(from_bytes << 10))
     } else {
         // Hardware reads at line rate without the sender's processor.
-        Way {
-            fragment_bytes: 128 << 10,
-            distant_bytes_min: Some(16 << 10),
-        }
+        (FRAGMENT_BYTES, Some(16 << 10))
+    };
+    PayloadPath {
+        fragment_bytes,
+        distant_bytes_min,
     }
 }
 
@@ -64,11 +54,11 @@ mod tests {
     use super::*;
     use refrain_libfabric::{Hints, Library};
 
-    /// Whatever is installed, every offer has a way that works.
+    /// Every offer of the installed libfabric has a path that works.
     #[test]
     fn every_offer_has_slots_for_what_is_sent() {
         let Ok(library) = Library::load(None) else {
-            println!("skipped ways: no libfabric is installed");
+            println!("skipped payload paths: no libfabric is installed");
             return;
         };
         for info in library.infos(&Hints::default()).unwrap_or_default() {
