@@ -131,7 +131,7 @@ pub struct Attributes {
 }
 
 /// The address of a rank, which it publishes through the job's control plane.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Address {
     /// Opaque bytes of the fabric.
     pub bytes: Vec<u8>,

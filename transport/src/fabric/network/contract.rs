@@ -22,9 +22,10 @@ impl<E: MessageEndpoint> Fabric for Network<E> {
     }
 
     fn address(&self) -> Address {
+        let bytes = self.own.encode();
         Address {
-            bytes: self.own.encode(),
-            memory: None,
+            bytes,
+            ..Address::default()
         }
     }
 

@@ -23,16 +23,11 @@ struct Posted {
 }
 
 #[derive(Debug)]
-struct Readers {
-    posting: ChannelReader,
-    releasing: ChannelReader,
-}
-
-#[derive(Debug)]
 pub(super) struct Ledger {
     route: Route,
     region: Region,
-    readers: Option<Readers>,
+    /// Where frames are posted, and where they are released.
+    readers: Option<[ChannelReader; 2]>,
     unreleased: VecDeque<Posted>,
     /// Releases in flight to the sender: due tick and position.
     notices: VecDeque<(u64, Position)>,
@@ -74,11 +69,11 @@ impl Ledger {
     fn read_posted(&mut self, frame: &Frame) -> Result<Bytes, ReadError> {
         if self.readers.is_none() {
             // The lane begins here.
-            self.readers = Some(open(&self.region, frame)?);
+            self.readers = Some([open(&self.region, frame)?, open(&self.region, frame)?]);
             self.done_to = frame.position;
         }
-        let readers = self.readers.as_mut().expect("opened above");
-        let copied = copy_at(&mut readers.posting, frame.position)?;
+        let [posting, _] = self.readers.as_mut().expect("opened above");
+        let copied = copy_at(posting, frame.position)?;
         let (end, bytes) = copied.unwrap_or_else(|| {
             panic!(
                 "{:?} posted the frame at {:?} out of order: a lane begins with any record of its log, and goes on in order over published ones",
@@ -112,8 +107,8 @@ impl Ledger {
         if self.closed {
             return;
         }
-        let readers = self.readers.as_mut().expect("something was posted");
-        let found = copy_at(&mut readers.releasing, posted.position);
+        let [_, releasing] = self.readers.as_mut().expect("the frame was posted");
+        let found = copy_at(releasing, posted.position);
         let same = matches!(&found, Ok(Some((_, bytes))) if *bytes == posted.bytes);
         assert!(
             same,
@@ -161,22 +156,17 @@ impl Ledger {
     }
 }
 
-fn open(region: &Region, first: &Frame) -> Result<Readers, ReadError> {
+/// A reader at the first frame of a lane.
+fn open(region: &Region, first: &Frame) -> Result<ChannelReader, ReadError> {
     let chunk = u32::try_from(first.offset / CHUNK_BYTES).unwrap_or(u32::MAX);
-    let reader = || {
-        let mut reader = ChannelReader::new(region.clone(), 0, ChunkId(chunk))?;
-        while reader.position() < first.position
-            && let Some(record) = reader.peek()?
-        {
-            let payload_bytes = record.header.payload_bytes;
-            reader.advance(payload_bytes);
-        }
-        Ok::<_, ReadError>(reader)
-    };
-    Ok(Readers {
-        posting: reader()?,
-        releasing: reader()?,
-    })
+    let mut reader = ChannelReader::new(region.clone(), 0, ChunkId(chunk))?;
+    while reader.position() < first.position
+        && let Some(record) = reader.peek()?
+    {
+        let payload_bytes = record.header.payload_bytes;
+        reader.advance(payload_bytes);
+    }
+    Ok(reader)
 }
 
 /// Copies the record at a position that the reader reaches over published records, if

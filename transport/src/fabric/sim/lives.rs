@@ -9,12 +9,16 @@ use refrain_ring::{Rank, Region};
 const ADDRESS_MAGIC: &[u8; 4] = b"sim\x01";
 
 pub(super) fn address_of(life: Life) -> Address {
-    let mut bytes = ADDRESS_MAGIC.to_vec();
-    bytes.extend_from_slice(&life.rank.0.to_le_bytes());
-    bytes.extend_from_slice(&life.incarnation.0.to_le_bytes());
+    let (rank, incarnation) = (life.rank.0, life.incarnation.0);
+    let bytes = [
+        *ADDRESS_MAGIC,
+        rank.to_le_bytes(),
+        incarnation.to_le_bytes(),
+    ]
+    .concat();
     Address {
         bytes,
-        memory: None,
+        ..Address::default()
     }
 }
 
