@@ -62,19 +62,14 @@ impl<E: MessageEndpoint> Network<E> {
     /// Whether the peer needs attention again.
     #[inline]
     pub(super) fn attend_to(&mut self, rank: Rank, at_least: Owed) -> bool {
-        let Some(peer) = &self.peers[rank.index()] else {
+        let peer = self.peers[rank.index()].as_ref();
+        let Some(peer) = peer.filter(|peer| !peer.is_lost) else {
             return false;
         };
-        if peer.is_lost {
-            return false;
-        }
-        if peer.patience.holds_back() {
-            return true;
-        }
-        if peer.sending.has_backlog() && !self.pump_backlog(rank) {
-            return true;
-        }
-        if !self.prove(rank) {
+        let must_wait = peer.patience.holds_back()
+            || peer.sending.has_backlog() && !self.pump_backlog(rank)
+            || !self.prove(rank);
+        if must_wait {
             return true;
         }
         let Some(peer) = &self.peers[rank.index()] else {
@@ -87,10 +82,9 @@ impl<E: MessageEndpoint> Network<E> {
         if owed < at_least {
             return true;
         }
-        let kind = if peer.receiving.misses() {
-            Kind::Again
-        } else {
-            Kind::Acknowledge
+        let kind = match peer.receiving.misses() {
+            true => Kind::Again,
+            false => Kind::Acknowledge,
         };
         !self.send_bare(rank, kind)
     }
@@ -138,12 +132,10 @@ impl<E: MessageEndpoint> Network<E> {
     pub(super) fn look_at_clocks(&mut self) {
         let now = self.now();
         for index in 0..self.peers.len() {
-            let Some(peer) = &mut self.peers[index] else {
+            let peer = self.peers[index].as_mut();
+            let Some(peer) = peer.filter(|peer| !peer.is_lost) else {
                 continue;
             };
-            if peer.is_lost {
-                continue;
-            }
             let (rank, unanswered) = (peer.rank, peer.sending.is_unanswered());
             match peer.patience.step(now, unanswered) {
                 Step::Nothing => {}
@@ -188,10 +180,9 @@ impl<E: MessageEndpoint> Network<E> {
     }
 
     pub(super) fn next_clock_at(&self) -> Option<Duration> {
-        self.peers
-            .iter()
-            .flatten()
-            .filter(|peer| !peer.is_lost)
+        let peers = self.peers.iter().flatten();
+        let present = peers.filter(|peer| !peer.is_lost);
+        present
             .filter_map(|peer| peer.patience.next_step_at())
             .min()
     }

@@ -246,7 +246,7 @@ impl Fetching {
         self.lose_of(connection, |fetching| &mut fetching.queue);
     }
 
-    /// Nothing of a connection is under way any more.
+    /// No operation of a connection is in flight any more.
     pub fn removed(&mut self, connection: Connection) {
         self.lose_of(connection, |fetching| &mut fetching.under_way);
     }

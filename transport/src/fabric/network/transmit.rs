@@ -85,7 +85,7 @@ const FULL_HEAD_BYTES: usize = WIRE_BYTES + refrain_ring::payload_offset(usize::
 pub const STAGES: usize = 8;
 
 impl Transmitter {
-    /// With room for `messages_max` messages under way.
+    /// With room for `messages_max` messages in flight.
     ///
     /// # Errors
     /// When the provider does not register the memory for headers.
@@ -97,9 +97,10 @@ impl Transmitter {
         staged_bytes_max: usize,
     ) -> Result<Self, E::Error> {
         let slots = messages_max + 1;
-        let stages = (staged_bytes_max > 0)
-            .then(|| Slots::new(endpoint, FULL_HEAD_BYTES + staged_bytes_max, STAGES))
-            .transpose()?;
+        let stages = match staged_bytes_max {
+            0 => None,
+            bytes => Some(Slots::new(endpoint, FULL_HEAD_BYTES + bytes, STAGES)?),
+        };
         Ok(Self {
             job,
             rank,
@@ -135,7 +136,8 @@ impl Transmitter {
                 (&brief, *offset, record.payload_bytes as usize)
             }
             body => {
-                full = self.header(peer.incarnation, outgoing, counters).encode();
+                let numbers = (outgoing.kind, outgoing.sequence, outgoing.offset);
+                full = self.header(peer.incarnation, numbers, counters).encode();
                 let mut log = (0, 0);
                 match body {
                     Body::Log { offset, bytes } => log = (*offset, *bytes),
@@ -257,14 +259,8 @@ impl Transmitter {
         record: &RecordHeader,
         counters: Counters,
     ) -> [u8; FULL_HEAD_BYTES] {
-        let outgoing = Outgoing {
-            kind: Kind::Frame,
-            sequence,
-            offset: 0,
-            body: Body::Nothing,
-        };
         let mut head = [0; FULL_HEAD_BYTES];
-        let header = self.header(to_incarnation, &outgoing, counters);
+        let header = self.header(to_incarnation, (Kind::Frame, sequence, 0), counters);
         head[..WIRE_BYTES].copy_from_slice(&header.encode());
         head[WIRE_BYTES..][..RecordHeader::BYTES].copy_from_slice(&record.encode());
         head
@@ -273,20 +269,20 @@ impl Transmitter {
     fn header(
         &self,
         to_incarnation: Incarnation,
-        outgoing: &Outgoing,
+        (kind, sequence, offset): (Kind, u64, u64),
         counters: Counters,
     ) -> WireHeader {
         WireHeader {
-            kind: outgoing.kind,
+            kind,
             source: self.rank,
             incarnation: self.incarnation,
             to_incarnation,
             job: self.job,
-            sequence: outgoing.sequence,
+            sequence,
             taken: counters.taken,
             control_taken: counters.control_taken,
             held: counters.held,
-            offset: outgoing.offset,
+            offset,
         }
     }
 
@@ -301,7 +297,7 @@ impl Transmitter {
         Some(under_way)
     }
 
-    /// Nothing of a connection is under way any more.
+    /// No operation of a connection is in flight any more.
     pub fn removed(&mut self, connection: Connection) {
         for slot in 0..self.under_way.len() {
             if self.under_way[slot].is_some_and(|message| message.connection == connection) {

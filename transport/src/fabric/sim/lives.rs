@@ -99,20 +99,15 @@ impl State {
             }
         }
         self.kill_landings(life);
-        self.schedule_loss_notices(life);
-        self.add_event(Event::Killed(life));
-    }
-
-    fn schedule_loss_notices(&mut self, lost: Life) {
-        let Some(ticks_max) = self.options.faults.loss_notice_ticks_max else {
-            return;
-        };
         let now = self.now();
-        for port in self.ports.values_mut().filter(|port| !port.dead) {
-            if port.connected(lost.rank) == Some(lost.incarnation) {
-                let due = now + 1 + self.random.up_to(ticks_max);
-                port.losses.push((due, lost));
+        if let Some(ticks_max) = self.options.faults.loss_notice_ticks_max {
+            for port in self.ports.values_mut().filter(|port| !port.dead) {
+                if port.connected(life.rank) == Some(life.incarnation) {
+                    let due = now + 1 + self.random.up_to(ticks_max);
+                    port.losses.push((due, life));
+                }
             }
         }
+        self.add_event(Event::Killed(life));
     }
 }

@@ -168,9 +168,10 @@ impl Receiving {
     }
 
     fn held_index(&self, sequence: u64) -> Option<usize> {
-        self.held
-            .binary_search_by_key(&sequence, |held| held.sequence)
-            .ok()
+        let found = self
+            .held
+            .binary_search_by_key(&sequence, |held| held.sequence);
+        found.ok()
     }
 
     /// A held frame's payload is not needed any more.
@@ -191,10 +192,8 @@ impl Receiving {
     /// The counters that go with every message.
     #[inline]
     pub fn counters(&self) -> Counters {
-        let held = self
-            .held
-            .front()
-            .map_or(0, |held| self.taken - held.sequence);
+        let oldest = self.held.front();
+        let held = oldest.map_or(0, |held| self.taken - held.sequence);
         Counters {
             taken: self.taken,
             held: u32::try_from(held).unwrap_or(u32::MAX),

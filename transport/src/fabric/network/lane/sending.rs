@@ -114,11 +114,8 @@ impl Sending {
     /// The provider has completed a transmission of frame `sequence`.
     #[inline]
     pub fn completed(&mut self, sequence: u64) {
-        let index = sequence.wrapping_sub(self.first);
-        if let Some(sent) = usize::try_from(index)
-            .ok()
-            .and_then(|index| self.frames.get_mut(index))
-        {
+        let index = sequence.wrapping_sub(self.first) as usize;
+        if let Some(sent) = self.frames.get_mut(index) {
             sent.under_way = sent.under_way.saturating_sub(1);
         }
         self.release();
