@@ -101,7 +101,9 @@ use crate::control::Control;
 use crate::gate::Pass;
 use core::ops::Range;
 use core::time::Duration;
-use refrain_ring::{Frame, HeaderError, Incarnation, Position, Rank, ReadError, RecordHeader};
+use refrain_ring::{
+    Frame, HeaderError, Incarnation, Position, Rank, ReadError, RecordHeader, RecordKind,
+};
 use std::borrow::Cow;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -255,6 +257,20 @@ impl FabricError {
             },
         };
         Self::Garbage { source_rank, error }
+    }
+}
+
+/// The header of a record that a fabric carries. Links lead through memory and are never
+/// carried.
+#[inline]
+pub(crate) fn decode_record(source_rank: Rank, bytes: &[u8]) -> Result<RecordHeader, FabricError> {
+    match RecordHeader::decode(bytes) {
+        Err(error) => Err(FabricError::Garbage { source_rank, error }),
+        Ok(link) if link.kind == RecordKind::Link => {
+            let chunk = link.extent;
+            Err(FabricError::BrokenLog { source_rank, chunk })
+        }
+        Ok(header) => Ok(header),
     }
 }
 

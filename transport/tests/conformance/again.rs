@@ -17,7 +17,7 @@ impl Rig<'_> {
         [0, 8, 300, 3000, bytes_max, bytes_max][number as usize % 6]
     }
 
-    /// Sends so many frames of all lengths.
+    /// Sends `frames` frames of all lengths.
     fn send_some(&mut self, from: usize, to: u32, frames: u64) {
         for _ in 0..frames {
             let bytes = self.bytes_of(self.sent_or_waiting(from, to));
@@ -73,7 +73,7 @@ impl Rig<'_> {
 }
 
 /// *Where a lane begins*: with any record of the log, also in the middle of a
-/// chunk, in the first or the last one, or behind all; it goes on from there.
+/// chunk, in the first or the last one, or behind all; it continues from there.
 pub fn check_lane_begins_in_the_middle(h: &mut dyn Harness) -> Outcome {
     if let Some(why) = h.cannot_begin_again() {
         return Outcome::Skipped(why);

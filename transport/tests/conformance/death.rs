@@ -64,7 +64,7 @@ pub fn check_unusable_address_is_refused(h: &mut dyn Harness) -> Outcome {
 }
 
 /// *Death*, FENCE-1: after `disconnect` nothing reaches the sink, neither what
-/// had arrived nor what is posted later; others go on.
+/// had arrived nor what is posted later; others continue.
 pub fn check_disconnect_fences(h: &mut dyn Harness) -> Outcome {
     let mut rig = Rig::new(h, 3);
     rig.send(1, 0, 100);
@@ -303,7 +303,7 @@ pub fn check_fenced_incarnation_stays_out(h: &mut dyn Harness) -> Outcome {
 }
 
 /// *Death*: of what a killed peer posted, a prefix arrives on each lane, every
-/// frame of it whole; the others go on, with and without it being fenced.
+/// frame of it whole; the others continue, with and without it being fenced.
 pub fn check_killed_peer_leaves_a_prefix(h: &mut dyn Harness) -> Outcome {
     let mut rig = Rig::new(h, 3);
     rig.send(0, 1, 10);

@@ -38,7 +38,7 @@ fn distant_rig(h: &mut dyn Harness, ranks: u32) -> Option<(Rig<'_>, usize)> {
 }
 
 impl Rig<'_> {
-    /// So many frames come from a rank to rank 0 and are kept there.
+    /// `frames` frames come from a rank to rank 0 and are kept there.
     fn keep(&mut self, from: usize, bytes: usize, frames: usize) {
         let kept = self.seats[0].inbox.kept.len() + frames;
         self.seats[0].inbox.keeps = true;
@@ -50,7 +50,7 @@ impl Rig<'_> {
         self.seats[0].inbox.keeps = false;
     }
 
-    /// Rank 0 has kept so many: silence alone does not say that they have come.
+    /// Waits until rank 0 has kept that many frames: silence does not show that they came.
     fn until_kept(&mut self, frames: usize) {
         self.until("what is to be kept has come", |rig| {
             rig.seats[0].inbox.kept.len() >= frames
@@ -103,14 +103,14 @@ fn all_whole(ends: &[Option<Landed>]) -> bool {
     ends.iter().all(|end| *end == Some(Landed::Whole))
 }
 
-/// How many frames of so many bytes fit into half of a window.
+/// Frames of that length that fit into half of a window.
 fn frames_of(rig: &Rig<'_>, bytes: usize) -> usize {
     let window_bytes = rig.seats[0].endpoint.window_bytes as usize;
     (window_bytes / 2 / (bytes + 64)).clamp(1, 12)
 }
 
 /// *Distant frames*: frames behind a distant one do not wait for its landing,
-/// nor for anybody to want it.
+/// nor for its own landing to begin.
 pub fn check_frames_do_not_wait_for_a_landing(h: &mut dyn Harness) -> Outcome {
     let Some((mut rig, bytes)) = distant_rig(h, 2) else {
         return NONE_DISTANT;
@@ -166,7 +166,7 @@ pub fn check_landings_end_once(h: &mut dyn Harness) -> Outcome {
 }
 
 /// *Sending*, *Distant frames*: `released` does not pass a distant frame before
-/// it has landed or was let go; then it goes on.
+/// it has landed or was let go; then it advances.
 pub fn check_released_stops_at_distant(h: &mut dyn Harness) -> Outcome {
     let Some((mut rig, bytes)) = distant_rig(h, 2) else {
         return NONE_DISTANT;
@@ -357,7 +357,7 @@ pub fn check_drained_when_all_has_come(h: &mut dyn Harness) -> Outcome {
         rig.keep(1, bytes, 1);
         rig.seats[0].inbox.kept.clear();
         rig.seats[1].endpoint.fabric.disconnect(Rank(0));
-        rig.until("who is gone does not count", Rig::is_drained);
+        rig.until("peers that are gone do not count", Rig::is_drained);
         shown = true;
     } else {
         rig.finish();

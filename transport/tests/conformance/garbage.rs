@@ -1,4 +1,4 @@
-//! Garbage on a lane: a typed error, and everybody else goes on.
+//! Garbage on a lane: a typed error, and the other lanes continue.
 
 use super::rig::Rig;
 use super::seat::Seat;
@@ -25,7 +25,7 @@ fn header(kind: RecordKind, extent: u64) -> RecordHeader {
 }
 
 /// After rank 1 has offended rank 0: exactly one error, of the right kind;
-/// nothing more on that lane; the other pairs go on, and so does the way to
+/// nothing more on that lane; the other pairs continue, and so does the way to
 /// the offender.
 fn expect(rig: &mut Rig<'_>, right: impl Fn(&FabricError) -> bool) {
     let good = rig.seats[0].inbox.frames(Rank(1), 0);
@@ -50,7 +50,7 @@ fn expect(rig: &mut Rig<'_>, right: impl Fn(&FabricError) -> bool) {
     assert!(rig.seats[1].errors.is_empty() && rig.seats[2].errors.is_empty());
 }
 
-/// Posts two records as rank 1, from a log that names somebody else.
+/// Posts two records as rank 1, from a log that names another rank.
 fn post_as(seat: &mut Seat, source: Rank, incarnation: Incarnation) {
     let mut log = ChannelLog::new(source, incarnation, Rank(0), seat.endpoint.window_bytes);
     for _ in 0..2 {

@@ -32,7 +32,7 @@ pub fn greet_all<F: Fabric, E: MessageEndpoint>(
                     network.greet_once(*to);
                 }
             }
-            let calls = fabric.poll(&mut Nobody).expect("nothing is wrong");
+            let calls = fabric.poll(&mut NoSink).expect("nothing is wrong");
             assert_eq!(calls, 0, "nothing was sent");
         }
         if are_answered {
@@ -53,9 +53,9 @@ pub fn alone_on_libfabric() -> MutexGuard<'static, ()> {
 }
 
 /// Gets nothing.
-struct Nobody;
+struct NoSink;
 
-impl Sink for Nobody {
+impl Sink for NoSink {
     fn frame(&mut self, _arrival: Arrival<'_>) -> Disposition {
         unreachable!("no frame was sent")
     }

@@ -84,7 +84,7 @@ pub fn check_keep_and_let_go_in_any_order(h: &mut dyn Harness) -> Outcome {
 }
 
 /// *Receiving*: before kept frames make the sender stall, an arrival is
-/// pressed; letting go makes the sender go on.
+/// pressed; the sender continues when frames are let go.
 pub fn check_pressed_before_a_stall(h: &mut dyn Harness) -> Outcome {
     let mut stalled = false;
     for bytes in [64, 4096, 50_000, ChannelLog::PAYLOAD_BYTES_MAX] {

@@ -13,7 +13,7 @@ use std::cell::Cell;
 
 /// What memory holds before anything lands there.
 const UNTOUCHED: u8 = 0x5c;
-/// Bytes behind each landing that nobody may write.
+/// Bytes behind each landing that must not change.
 const GUARD_BYTES: usize = 64;
 
 /// Memory for one payload. Made of cells: the fabric writes by pointer.

@@ -2,7 +2,7 @@
 //! `transport/src/fabric/mod.rs`.
 //!
 //! A fabric brings a [`Harness`]: endpoints of several ranks in one process,
-//! driven in turn from one thread. [`run_all`] runs every check, goes on after
+//! driven in turn from one thread. [`run_all`] runs every check, also after
 //! one that fails, and names those that failed and those that this fabric
 //! cannot show. What needs real processes (kills at any instruction, sleeping
 //! without a processor) is tested beside each fabric.
@@ -84,12 +84,11 @@ impl<F: Checked> Endpoint<F> {
 
 /// What a fabric brings to be checked.
 pub trait Harness {
-    /// A new job of so many ranks, in incarnation 0, each connected with each
-    /// other and none with itself. Endpoints of earlier jobs are gone.
+    /// A new job of `ranks` ranks in incarnation 0, each connected with all others. Endpoints of earlier jobs are gone.
     fn make(&mut self, ranks: u32) -> Vec<Endpoint>;
 
-    /// A rank of the present job in a higher incarnation, not connected with
-    /// anybody. Its older endpoint may still live, and post.
+    /// A rank of the present job in a higher incarnation, without
+    /// connections. Its older endpoint may still live, and post.
     fn restart(&mut self, rank: Rank, incarnation: Incarnation) -> Endpoint;
 
     /// Ends a rank as if its process were killed: without a goodbye.

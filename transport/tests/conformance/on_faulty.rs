@@ -34,7 +34,7 @@ enum Bug {
     SleepsThroughAll,
     IgnoresDisconnect,
     SwallowsErrors,
-    TakesPostsToNobody,
+    TakesPostsWithoutPeer,
     SharesPlaces,
     LandsOtherBytes,
     LandsTwice,
@@ -77,7 +77,7 @@ const FOUND_BY: [(Bug, &str); 20] = [
     ),
     (Bug::IgnoresDisconnect, "check_disconnect_fences"),
     (Bug::SwallowsErrors, "check_wrong_source_is_refused"),
-    (Bug::TakesPostsToNobody, "check_unconnected_is_refused"),
+    (Bug::TakesPostsWithoutPeer, "check_unconnected_is_refused"),
     (Bug::SharesPlaces, "check_keep_and_let_go_in_any_order"),
     (
         Bug::HoldsForTheGone,
@@ -383,7 +383,7 @@ impl Fabric for Faulty {
         if posted.is_ok() {
             self.last_posted = frame.position;
         }
-        if self.bug == Bug::TakesPostsToNobody {
+        if self.bug == Bug::TakesPostsWithoutPeer {
             return Ok(());
         }
         posted

@@ -35,7 +35,7 @@ impl SimHarness {
         self.network = Network::new(self.options.clone());
     }
 
-    /// A rank, not connected with anybody.
+    /// A rank without connections.
     pub fn start(&self, rank: Rank, incarnation: Incarnation) -> Endpoint<SimFabric> {
         let window_bytes = self.options.window_bytes;
         let log_bytes = 8 * window_bytes as usize;
@@ -155,7 +155,7 @@ fn both_modes(options: &Options) -> [Options; 2] {
     [false, true].map(|in_place| options.clone().reading_in_place(in_place))
 }
 
-/// In both modes, with distant frames from so many bytes on.
+/// In both modes, with each of these lengths of distant frames.
 fn modes_with(options: &Options, distant: &[Option<usize>]) -> Vec<Options> {
     let modes = distant.iter().map(|distant_bytes_min| {
         both_modes(&Options {

@@ -99,8 +99,11 @@ fn a_small_message_is_one_doorbell() {
     assert!(end.inline - begin.inline >= ROUNDS, "all are inline");
     let signalled = end.signalled - begin.signalled;
     assert!(signalled <= doorbells / 16 + SPARE, "{signalled}");
-    let told = end.completions - begin.completions;
-    assert!(told <= ROUNDS + signalled + SPARE, "{told} completions");
+    let completions = end.completions - begin.completions;
+    assert!(
+        completions <= ROUNDS + signalled + SPARE,
+        "{completions} completions"
+    );
     rig.finish();
 }
 

@@ -105,7 +105,7 @@ pub fn wait_until(
 }
 
 /// Waits for something that happens unless a wake-up is missed. Where all must
-/// be driven nobody can sleep for long, and a missed one does not show here.
+/// be driven no rank can sleep for long, and a missed wake-up does not show here.
 fn wait(rig: &mut Rig<'_>, rank: usize, what: &str) {
     if rig.harness.drives_all() {
         rig.poll_others(rank);

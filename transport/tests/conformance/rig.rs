@@ -149,8 +149,8 @@ impl<'h> Rig<'h> {
         Position(tail.0 - record_bytes(bytes) as u64)
     }
 
-    /// Posts a frame with so many bytes, or a control frame, while nobody but
-    /// the sender polls (nor need anybody, unless the fabric must first find
+    /// Posts a frame of that length, or a control frame, while only the sender polls
+    /// (no other rank needs to, unless the fabric must first find
     /// its peer).
     pub fn post_alone(&mut self, from: usize, to: u32, bytes: Option<usize>) {
         let to = Rank(to);
@@ -199,16 +199,16 @@ impl<'h> Rig<'h> {
         assert!(at_rest, "the network does not come to rest");
     }
 
-    /// Sends a frame, driving everybody until it is taken.
+    /// Sends a frame, driving all ranks until it is taken.
     pub fn send(&mut self, from: usize, to: u32, payload_bytes: usize) {
-        self.until("a frame is taken while everybody polls", |rig| {
+        self.until("a frame is taken while all ranks poll", |rig| {
             rig.seats[from].try_send(Rank(to), payload_bytes)
         });
     }
 
-    /// Sends a control frame, driving everybody until it is taken.
+    /// Sends a control frame, driving all ranks until it is taken.
     pub fn control(&mut self, from: usize, to: u32) {
-        self.until("a control frame is taken while everybody polls", |rig| {
+        self.until("a control frame is taken while all ranks poll", |rig| {
             rig.seats[from].try_control(Rank(to))
         });
     }
@@ -254,8 +254,8 @@ impl<'h> Rig<'h> {
         outbox.frames - u64::from(outbox.waiting.is_some())
     }
 
-    /// Starts a rank again and connects it with everybody. Returns the seat of
-    /// its old life, which is not fenced by anybody who was not connected.
+    /// Starts a rank again and connects it with all others. Returns the seat of
+    /// its old life, which ranks that were not connected with it have not fenced.
     pub fn replace(&mut self, rank: usize, incarnation: u32) -> Seat {
         let name = Rank(rank as u32);
         let fresh = self.harness.restart(name, Incarnation(incarnation));
@@ -264,7 +264,7 @@ impl<'h> Rig<'h> {
         old
     }
 
-    /// A rank dies and comes back, the others fence it and go on with logs that
+    /// A rank dies and comes back, the others fence it and continue with logs that
     /// they have kept: what the new life misses of rank r begins with frame
     /// `from[r]`. REC-3
     pub fn revive(&mut self, rank: usize, incarnation: u32, from: &[u64]) {

@@ -37,7 +37,7 @@ pub struct Outbox {
 /// Chunks of a log that is kept: no window holds so much.
 const KEPT_CHUNKS: u64 = 12;
 
-/// The disk of those who have none.
+/// The disk of ranks without one.
 struct NoDisk;
 
 impl DiskChunks for NoDisk {
@@ -147,7 +147,7 @@ impl Seat {
             outbox.released = Position(0);
             outbox.again = None;
         } else if let Some(outbox) = self.outboxes.remove(&to) {
-            // Nobody reads the old log any more.
+            // The old log is not read any more.
             let mut log = outbox.log;
             let tail = log.tail();
             log.trim_released(&mut self.endpoint.arena, tail);
@@ -240,7 +240,7 @@ impl Seat {
         waiting.expect("just packed").publish(&region);
     }
 
-    /// Appends and posts a record of somebody else's making.
+    /// Appends and posts a given record.
     pub fn post_record(
         &mut self,
         log: &mut ChannelLog,
@@ -284,7 +284,7 @@ impl Seat {
         }
     }
 
-    /// A packed frame that belongs to nobody's lane.
+    /// A packed frame that belongs to no lane.
     pub fn spare_frame(&mut self) -> Frame {
         let endpoint = &mut self.endpoint;
         let (rank, incarnation) = (endpoint.rank, endpoint.incarnation);

@@ -5,7 +5,7 @@ use super::peer::Peer;
 use super::wire::{BriefHeader, Kind, WireHeader};
 use crate::control::{CONTROL_BYTES, Control};
 use crate::fabric::{
-    Arrival, Disposition, FabricError, Landing, Payload, Place, Sink, check_sender,
+    Arrival, Disposition, FabricError, Landing, Payload, Place, Sink, check_sender, decode_record,
 };
 use refrain_libfabric::native::MessageEndpoint;
 use refrain_ring::{HeaderError, Position, RecordHeader, RecordKind, payload_offset};
@@ -128,14 +128,7 @@ impl<E: MessageEndpoint> Peer<E> {
         body: &'a [u8],
         is_distant: bool,
     ) -> Result<(RecordHeader, Payload<'a>), FabricError> {
-        let record = RecordHeader::decode(body).map_err(|error| self.garbage(error))?;
-        if record.kind == RecordKind::Link {
-            // Links lead through memory, never over a wire.
-            return Err(FabricError::BrokenLog {
-                source_rank: self.rank,
-                chunk: record.extent,
-            });
-        }
+        let record = decode_record(self.rank, body)?;
         check_sender(
             (self.rank, self.incarnation),
             (record.source, record.incarnation),

@@ -10,7 +10,7 @@ use core::time::Duration;
 use refrain_libfabric::native::{CompletionOf, MessageEndpoint};
 use refrain_ring::Rank;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use std::os::fd::OwnedFd;
+use std::os::fd::{BorrowedFd, OwnedFd};
 
 /// Naps of a rank whose provider cannot wake it.
 const NAP_FIRST: Duration = Duration::from_micros(20);
@@ -38,68 +38,45 @@ impl<E: MessageEndpoint> Network<E> {
     /// it where there is one; else it naps, longer and longer.
     pub(super) fn sleep(&mut self, timeout: Duration) {
         let begin = self.now();
-        self.post_receives();
         self.look_at_clocks();
-        self.attend(Owed::WhenIdle);
-        self.pump_fetches();
         let was_refused = core::mem::take(&mut self.was_refused);
         let mut nap = NAP_FIRST;
         loop {
+            self.post_receives();
+            self.pump_fetches();
+            self.attend(Owed::WhenIdle);
+            if self.batch.is_empty()
+                && let Err(error) = self.endpoint.poll(&mut self.batch)
+            {
+                self.failures.get_or_insert(super::native(&error));
+            }
             let has_news = !self.batch.is_empty()
                 || !self.lost.is_empty()
                 || self.fetching.has_ended()
                 || self.failures.is_some();
-            if has_news {
-                return;
-            }
-            if let Err(error) = self.endpoint.poll(&mut self.batch) {
-                self.failures.get_or_insert(super::native(&error));
-            }
-            if !self.batch.is_empty() {
-                return;
-            }
             let now = self.now();
             let left = timeout.saturating_sub(now.saturating_sub(begin));
-            if left.is_zero() {
-                return;
-            }
             let due = self.next_clock_at();
-            if due.is_some_and(|due| due <= now) {
+            let left = due.map_or(left, |due| left.min(due.saturating_sub(now)));
+            if has_news || left.is_zero() {
                 return;
             }
-            let left = due.map_or(left, |due| left.min(due.saturating_sub(now)));
             // An operation that the provider refused has to be tried again: no sleep.
             let can_sleep = self.attention.is_empty()
                 && self.to_post.is_empty()
                 && !self.fetching.waits()
                 && !was_refused
                 && self.endpoint.may_sleep();
-            match self.endpoint.wait_fd().filter(|_| can_sleep) {
-                Some(descriptor) => {
-                    let left = Timespec::try_from(left).ok();
-                    let own = PollFd::new(&descriptor, PollFlags::IN);
-                    // Interrupted or not: everything is looked at again.
-                    match &self.alarm {
-                        None => drop(poll(&mut [own], left.as_ref())),
-                        Some(alarm) => {
-                            let mut wanted = [own, PollFd::new(alarm, PollFlags::IN)];
-                            let _ = poll(&mut wanted, left.as_ref());
-                            if !wanted[1].revents().is_empty() {
-                                return;
-                            }
-                        }
-                    }
+            if let Some(descriptor) = self.endpoint.wait_fd().filter(|_| can_sleep) {
+                if wait_for(descriptor, self.alarm.as_ref(), left) {
+                    return;
                 }
-                None => {
-                    std::thread::sleep(nap.min(left));
-                    if was_refused || self.is_called() {
-                        return;
-                    }
-                    nap = (nap * 2).min(NAP_LAST);
-                    self.post_receives();
-                    self.pump_fetches();
-                    self.attend(Owed::WhenIdle);
+            } else {
+                std::thread::sleep(nap.min(left));
+                if was_refused || self.is_called() {
+                    return;
                 }
+                nap = (nap * 2).min(NAP_LAST);
             }
         }
     }
@@ -227,4 +204,18 @@ impl<E: MessageEndpoint> Network<E> {
             .transmit(&mut self.endpoint, peer, &outgoing)
             .is_some()
     }
+}
+
+/// Waits until a descriptor is readable, or the time is over. An interrupted wait returns
+/// early. Returns whether the alarm is readable.
+fn wait_for(descriptor: BorrowedFd<'_>, alarm: Option<&OwnedFd>, left: Duration) -> bool {
+    let left = Timespec::try_from(left).ok();
+    let own = PollFd::new(&descriptor, PollFlags::IN);
+    let Some(alarm) = alarm else {
+        let _ = poll(&mut [own], left.as_ref());
+        return false;
+    };
+    let mut wanted = [own, PollFd::new(alarm, PollFlags::IN)];
+    let _ = poll(&mut wanted, left.as_ref());
+    !wanted[1].revents().is_empty()
 }

@@ -34,7 +34,7 @@ pub(super) fn life_word(receiver: Incarnation) -> u64 {
 #[derive(Debug)]
 pub(super) struct Incoming {
     source: (Rank, Incarnation),
-    destination: Rank,
+    pub(super) destination: Rank,
     /// The lane's word when it is for this life of the destination.
     life: u64,
     /// Memory of the source.

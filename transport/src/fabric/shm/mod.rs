@@ -32,7 +32,7 @@ use super::{Acceptable, Attributes, FabricError};
 use core::sync::atomic::Ordering::{Relaxed, Release};
 use incoming::Incoming;
 use refrain_ring::{Arena, CHUNK_BYTES, ChannelLog, Incarnation, Rank, Region};
-use segment::{SEGMENT_MAGIC, Segment, arena_offset};
+use segment::{Lane, SEGMENT_MAGIC, Segment, arena_offset};
 
 /// Lanes that a rank polls without being rung.
 pub const HOT_LANES_MAX: usize = 32;
@@ -139,6 +139,17 @@ impl Shm {
 }
 
 impl Peer {
+    /// Its lane to this rank.
+    #[inline]
+    fn lane(&self) -> &Lane {
+        self.segment.lane(self.incoming.destination)
+    }
+
+    /// Whether a poll of its lane would find something.
+    fn is_ready(&self) -> bool {
+        self.incoming.ready(self.lane())
+    }
+
     fn has_sent(&self) -> bool {
         self.has_begun || self.control_posted > 0
     }

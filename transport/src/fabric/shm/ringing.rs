@@ -47,17 +47,13 @@ impl Shm {
     }
 
     pub(super) fn make_hot(&mut self, rank: Rank) {
-        let Some(Some(peer)) = self.peers.get(rank.index()) else {
-            return;
-        };
-        if peer.incoming.broken || self.hot.contains(&rank) {
+        let may_be_hot = self.peer(rank).is_some_and(|peer| !peer.incoming.broken);
+        if !may_be_hot || self.hot.contains(&rank) {
             return;
         }
-        if self.hot.len() == HOT_LANES_MAX && !self.drop_a_cold_lane() {
-            return;
-        }
-        if let Some(peer) = &self.peers[rank.index()] {
-            peer.segment.lane(self.options.rank).ring.store(0, Relaxed);
+        if self.hot.len() < HOT_LANES_MAX || self.drop_a_cold_lane() {
+            let peer = self.peer(rank).expect("seen above");
+            peer.lane().ring.store(0, Relaxed);
             self.hot.push(rank);
         }
     }
@@ -70,7 +66,7 @@ impl Shm {
         let Some(index) = cold else { return false };
         let rank = self.hot.swap_remove(index);
         if let Some(peer) = self.peer(rank) {
-            peer.segment.lane(self.options.rank).ring.store(1, Relaxed);
+            peer.lane().ring.store(1, Relaxed);
             wake::before_last_look(self.registered);
             self.ring_self_again_unless_drained(rank);
         }
@@ -79,18 +75,15 @@ impl Shm {
 
     /// A lane that is not hot must not be forgotten while it holds something.
     pub(super) fn ring_self_again_unless_drained(&self, rank: Rank) {
-        if let Some(peer) = self.peer(rank)
-            && peer.incoming.ready(peer.segment.lane(self.options.rank))
-        {
+        if self.peer(rank).is_some_and(Peer::is_ready) {
             self.own.doorbell().rung[rank.index() / 64].fetch_or(1 << (rank.index() % 64), SeqCst);
         }
     }
 
     pub(super) fn anything_new(&mut self) -> bool {
-        let me = self.options.rank;
         let rung = self.is_rung(SeqCst);
         let mut hot = self.hot.iter().filter_map(|rank| self.peer(*rank));
-        let arrived = hot.any(|peer| peer.incoming.ready(peer.segment.lane(me)));
+        let arrived = hot.any(Peer::is_ready);
         let called = self.own.doorbell().called.load(SeqCst) != 0;
         rung || called || arrived || self.room_was_made()
     }
@@ -109,11 +102,8 @@ impl Shm {
 
     /// Before sleeping: senders shall ring, and receivers that make room shall.
     pub(super) fn ask_to_be_rung(&self, asked: u32) {
-        let me = self.options.rank;
-        for rank in &self.hot {
-            if let Some(peer) = self.peer(*rank) {
-                peer.segment.lane(me).ring.store(asked, SeqCst);
-            }
+        for peer in self.hot.iter().filter_map(|rank| self.peer(*rank)) {
+            peer.lane().ring.store(asked, SeqCst);
         }
         for rank in (0..self.options.size).map(Rank) {
             if self.peer(rank).is_some_and(Peer::has_sent) {

@@ -5,9 +5,9 @@ use super::lane::{Bytes, Packet};
 use super::state::State;
 use super::trace::{Event, Life, Route};
 use crate::control::Control;
-use crate::fabric::{FabricError, Landed, check_sender};
+use crate::fabric::{FabricError, Landed, check_sender, decode_record};
 use refrain_ring::{
-    HeaderError, Incarnation, Position, Rank, RecordHeader, RecordKind, record_bytes,
+    HeaderError, Incarnation, Position, Rank, ReadError, RecordHeader, record_bytes,
 };
 
 /// Most calls that one poll makes to its sink.
@@ -114,7 +114,7 @@ impl State {
         if port.closed || port.connected(from.rank) != Some(from.incarnation) {
             return None;
         }
-        self.add_event(Event::NoticedLoss(Route { to: life, from }));
+        self.add_event(Event::NoticedLoss(Route::new(from, life)));
         Some(from.rank)
     }
 
@@ -122,7 +122,11 @@ impl State {
         let source = route.from.rank;
         let log_error = |error| FabricError::of_log(source, error);
         let bytes = packet.bytes.map_err(log_error)?;
-        let header = decode(source, &bytes)?;
+        let header = decode_record(source, &bytes)?;
+        if bytes.len() != RecordHeader::BYTES + header.payload_bytes as usize {
+            let short = ReadError::Header(HeaderError::Short(bytes.len()));
+            return Err(log_error(short));
+        }
         self.check(route, header.source, header.incarnation)?;
         let in_place = self.options.attributes.reads_in_place;
         let any_distant = self.options.distant_bytes_min.is_some();
@@ -186,14 +190,11 @@ impl State {
     pub(super) fn let_go(&mut self, route: Route, position: Position, distant: bool) {
         if self.is_held(distant) {
             self.release(route, position);
-            return;
+        } else if let Some(link) = self.links.get_mut(&route) {
+            let was_full = link.data.is_full();
+            link.data.held = link.data.held.saturating_sub(1);
+            self.port(route.from).woken |= was_full;
         }
-        let Some(link) = self.links.get_mut(&route) else {
-            return;
-        };
-        let was_full = link.data.is_full();
-        link.data.held = link.data.held.saturating_sub(1);
-        self.port(route.from).woken |= was_full;
     }
 
     /// A frame was consumed in the sink.
@@ -202,17 +203,4 @@ impl State {
             self.release(route, position);
         }
     }
-}
-
-fn decode(source_rank: Rank, bytes: &[u8]) -> Result<RecordHeader, FabricError> {
-    let garbage = |error| FabricError::Garbage { source_rank, error };
-    let header = RecordHeader::decode(bytes).map_err(garbage)?;
-    if header.kind == RecordKind::Link {
-        let chunk = header.extent;
-        return Err(FabricError::BrokenLog { source_rank, chunk });
-    }
-    if bytes.len() != RecordHeader::BYTES + header.payload_bytes as usize {
-        return Err(garbage(HeaderError::Short(bytes.len())));
-    }
-    Ok(header)
 }
