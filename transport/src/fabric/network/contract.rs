@@ -4,7 +4,7 @@ use super::address::NetworkAddress;
 use super::choices::CONTROL_CREDITS;
 use super::lane::{Owed, Patience, Receiving, Sending};
 use super::operation::Operation;
-use super::peer::{Connection, Peer};
+use super::peer::{Connection, FabricPeer};
 use super::{IDLE_POLLS, Network, POLLS_PER_LOOK, RECORD_HEAD_BYTES, data, native, sent, whole};
 use crate::control::Control;
 use crate::fabric::{
@@ -50,7 +50,7 @@ impl<E: MessageEndpoint> Fabric for Network<E> {
         if self.early[peer.index()].take() >= Some(incarnation) {
             receiving.missed_the_beginning();
         }
-        self.peers[peer.index()] = Some(Peer {
+        self.peers[peer.index()] = Some(FabricPeer {
             rank: peer,
             incarnation,
             address,
@@ -248,7 +248,7 @@ impl<E: MessageEndpoint> Fabric for Network<E> {
     fn is_drained(&mut self) -> bool {
         self.attend(Owed::WhenIdle);
         let peer = |rank: Rank| self.peers[rank.index()].as_ref();
-        let is_owed = |rank: &Rank| peer(*rank).is_some_and(Peer::can_be_sent_to);
+        let is_owed = |rank: &Rank| peer(*rank).is_some_and(FabricPeer::can_be_sent_to);
         let is_connected = |connection: Connection| {
             peer(connection.rank).is_some_and(|peer| peer.connection == connection && !peer.is_lost)
         };
@@ -256,7 +256,7 @@ impl<E: MessageEndpoint> Fabric for Network<E> {
             || self.endpoint.has_sent_all()
                 && !self.transmitter.is_busy(is_connected)
                 && !self.attention.iter().any(is_owed)
-                && self.peers.iter().flatten().all(Peer::is_drained)
+                && self.peers.iter().flatten().all(FabricPeer::is_drained)
     }
 
     fn close(&mut self) {

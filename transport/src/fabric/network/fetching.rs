@@ -6,7 +6,7 @@
 )]
 
 use super::operation::Operation;
-use super::peer::{Connection, Peer, peer_of};
+use super::peer::{Connection, FabricPeer, peer_of};
 use super::slots::Slots;
 use crate::fabric::{Landed, Landing};
 use refrain_libfabric::native::{MessageEndpoint, Refused, RemoteMemory};
@@ -69,7 +69,12 @@ impl Fetching {
     }
 
     /// Brings the payload of a frame that `peer` holds.
-    pub fn begin<E: MessageEndpoint>(&mut self, peer: &Peer<E>, sequence: u64, landing: Landing) {
+    pub fn begin<E: MessageEndpoint>(
+        &mut self,
+        peer: &FabricPeer<E>,
+        sequence: u64,
+        landing: Landing,
+    ) {
         let held = peer.receiving.held(sequence);
         let Some(held) = held.filter(|held| held.bytes <= landing.bytes()) else {
             self.ended.push((landing.token(), Landed::Lost));
@@ -99,7 +104,7 @@ impl Fetching {
     pub fn pump<E: MessageEndpoint>(
         &mut self,
         endpoint: &mut E,
-        peers: &mut [Option<Peer<E>>],
+        peers: &mut [Option<FabricPeer<E>>],
         started: Instant,
     ) {
         if !self.queue.is_empty() {
@@ -110,7 +115,7 @@ impl Fetching {
     fn pump_queue<E: MessageEndpoint>(
         &mut self,
         endpoint: &mut E,
-        peers: &mut [Option<Peer<E>>],
+        peers: &mut [Option<FabricPeer<E>>],
         started: Instant,
     ) {
         // A peer that refuses has its later reads wait too; others have not.
@@ -150,7 +155,7 @@ impl Fetching {
     fn start<E: MessageEndpoint>(
         &mut self,
         endpoint: &mut E,
-        peer: &Peer<E>,
+        peer: &FabricPeer<E>,
         index: usize,
     ) -> Result<(), Refused<E::Error>> {
         if self.under_way.len() == READS_MAX {
@@ -200,8 +205,8 @@ impl Fetching {
         &mut self,
         index: usize,
         is_whole: bool,
-        peers: &'p mut [Option<Peer<E>>],
-    ) -> Option<(&'p mut Peer<E>, u64)> {
+        peers: &'p mut [Option<FabricPeer<E>>],
+    ) -> Option<(&'p mut FabricPeer<E>, u64)> {
         let fetch = self.fetches.get(index)?;
         let sequence = fetch.sequence;
         // The oldest, as a rule.

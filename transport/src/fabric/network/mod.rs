@@ -42,7 +42,7 @@ use address::NetworkAddress;
 use core::time::Duration;
 use fetching::{Fetching, READS_MAX};
 use lane::Sent;
-use peer::Peer;
+use peer::FabricPeer;
 use refrain_libfabric::native::{Access, CompletionOf, EndpointError, LoadError, MemoryId};
 use refrain_ring::{Frame, Incarnation, Position, Rank, RecordKind, Region};
 use slots::Slots;
@@ -95,7 +95,7 @@ pub struct Network<E: MessageEndpoint> {
     slots: Slots,
     transmitter: Transmitter,
     fetching: Fetching,
-    peers: Vec<Option<Peer<E>>>,
+    peers: Vec<Option<FabricPeer<E>>>,
     acceptable: Acceptable,
     /// A life of each peer of which something came before it was connected.
     early: Vec<Option<Incarnation>>,

@@ -18,9 +18,9 @@ pub struct Connection {
 /// The peer at the other end of a connection, while it lasts.
 #[inline]
 pub fn peer_of<E: MessageEndpoint>(
-    peers: &mut [Option<Peer<E>>],
+    peers: &mut [Option<FabricPeer<E>>],
     connection: Connection,
-) -> Option<&mut Peer<E>> {
+) -> Option<&mut FabricPeer<E>> {
     peers[connection.rank.index()]
         .as_mut()
         .filter(|peer| peer.connection == connection)
@@ -28,7 +28,7 @@ pub fn peer_of<E: MessageEndpoint>(
 
 /// One connected peer: where it is, and the lanes with it.
 #[derive(Debug)]
-pub struct Peer<E: MessageEndpoint> {
+pub struct FabricPeer<E: MessageEndpoint> {
     pub rank: Rank,
     pub incarnation: Incarnation,
     pub address: E::Peer,
@@ -54,7 +54,7 @@ pub struct Peer<E: MessageEndpoint> {
     pub kept: BTreeMap<u64, Box<[u8]>>,
 }
 
-impl<E: MessageEndpoint> Peer<E> {
+impl<E: MessageEndpoint> FabricPeer<E> {
     /// Whether anything may be transmitted to it now.
     #[inline]
     pub fn can_be_sent_to(&self) -> bool {

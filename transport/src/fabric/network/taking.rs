@@ -1,7 +1,7 @@
 //! Messages of connected peers: checked, counted, and handed to the sink.
 
 use super::lane::Counters;
-use super::peer::Peer;
+use super::peer::FabricPeer;
 use super::wire::{BriefHeader, Kind, WireHeader};
 use crate::control::{CONTROL_BYTES, Control};
 use crate::fabric::{
@@ -26,7 +26,7 @@ pub enum Handed {
     Fetch(u64, Landing),
 }
 
-impl<E: MessageEndpoint> Peer<E> {
+impl<E: MessageEndpoint> FabricPeer<E> {
     /// Takes a message of this peer.
     #[inline]
     pub fn take(

@@ -3,7 +3,7 @@
 
 use super::lane::Counters;
 use super::operation::Operation;
-use super::peer::{Connection, Peer};
+use super::peer::{Connection, FabricPeer};
 use super::slots::Slots;
 use super::wire::{BRIEF_BYTES, BriefHeader, Kind, WIRE_BYTES, WireHeader, connection_key};
 use crate::control::CONTROL_BYTES;
@@ -123,7 +123,7 @@ impl Transmitter {
     pub fn transmit<E: MessageEndpoint>(
         &mut self,
         endpoint: &mut E,
-        peer: &mut Peer<E>,
+        peer: &mut FabricPeer<E>,
         outgoing: &Outgoing,
     ) -> Option<u32> {
         let counters = peer.receiving.counters();
@@ -194,7 +194,7 @@ impl Transmitter {
     pub fn stage<E: MessageEndpoint>(
         &mut self,
         endpoint: &mut E,
-        peer: &mut Peer<E>,
+        peer: &mut FabricPeer<E>,
         record: &RecordHeader,
         fill: &mut dyn FnMut(&mut [u8]),
     ) -> Option<()> {
@@ -320,7 +320,7 @@ impl Transmitter {
     #[inline]
     fn was_taken<E: MessageEndpoint>(
         &self,
-        peer: &mut Peer<E>,
+        peer: &mut FabricPeer<E>,
         sent: Result<(), Refused<E::Error>>,
     ) -> bool {
         if let Err(Refused::Failed(error)) = &sent {

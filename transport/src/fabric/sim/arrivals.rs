@@ -2,7 +2,7 @@
 
 use super::LaneKind;
 use super::lane::{Bytes, Packet};
-use super::state::State;
+use super::state::NetworkState;
 use super::trace::{Event, Life, Route};
 use crate::control::Control;
 use crate::fabric::{FabricError, Landed, check_sender, decode_record};
@@ -31,7 +31,7 @@ pub(super) enum Arrived {
     Lost(Rank),
 }
 
-impl State {
+impl NetworkState {
     /// Begins a poll: how many calls it may make.
     pub(super) fn begin_poll(&mut self, life: Life) -> usize {
         self.port(life).woken = false;

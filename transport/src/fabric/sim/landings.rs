@@ -10,7 +10,7 @@
 
 use super::lane::Bytes;
 use super::random::Random;
-use super::state::State;
+use super::state::NetworkState;
 use super::trace::{Event, Life, Route};
 use crate::fabric::{Landed, Landing};
 use core::ptr::NonNull;
@@ -67,7 +67,7 @@ impl Flight {
     }
 }
 
-impl State {
+impl NetworkState {
     /// Begins to bring the payload of a distant frame.
     pub(super) fn fetch(&mut self, route: Route, position: Position, bytes: Bytes, to: Landing) {
         let payload_bytes = bytes.len() - RecordHeader::BYTES;

@@ -1,6 +1,6 @@
 //! Connecting, fencing and killing lives.
 
-use super::state::{Link, State};
+use super::state::{Link, NetworkState};
 use super::trace::{Event, Life, Route};
 use crate::fabric::{Address, FabricError};
 use refrain_ring::{Rank, Region};
@@ -22,7 +22,7 @@ pub(super) fn address_of(life: Life) -> Address {
     }
 }
 
-impl State {
+impl NetworkState {
     pub(super) fn connect(
         &mut self,
         life: Life,

@@ -47,7 +47,7 @@ pub use trace::{Event, Life, Route};
 
 use crate::fabric::Attributes;
 use refrain_ring::{Arena, ChannelLog, Incarnation, Rank, Region};
-use state::State;
+use state::NetworkState;
 use std::cell::{RefCell, RefMut};
 use std::rc::Rc;
 
@@ -172,14 +172,14 @@ impl Options {
 /// The simulated network of one job. Clones are handles to the same network.
 #[derive(Clone, Debug)]
 pub struct Network {
-    state: Rc<RefCell<State>>,
+    state: Rc<RefCell<NetworkState>>,
 }
 
 impl Network {
     /// A network without ranks.
     pub fn new(options: Options) -> Self {
         Self {
-            state: Rc::new(RefCell::new(State::new(options))),
+            state: Rc::new(RefCell::new(NetworkState::new(options))),
         }
     }
 
@@ -208,7 +208,7 @@ impl Network {
         SimFabric::new(self.clone(), life, region)
     }
 
-    fn state(&self) -> RefMut<'_, State> {
+    fn state(&self) -> RefMut<'_, NetworkState> {
         self.state.borrow_mut()
     }
 

@@ -1,4 +1,4 @@
-//! The [`State`] of a network: lives, links and time.
+//! The [`NetworkState`] of a network: lives, links and time.
 
 use super::landings::Landings;
 use super::lane::{Bytes, Lane, Packet};
@@ -69,7 +69,7 @@ impl Port {
 }
 
 #[derive(Debug)]
-pub(super) struct State {
+pub(super) struct NetworkState {
     pub(super) options: Options,
     pub(super) random: Random,
     pub(super) trace: Trace,
@@ -80,7 +80,7 @@ pub(super) struct State {
     pub(super) last_posted: Option<Bytes>,
 }
 
-impl State {
+impl NetworkState {
     pub(super) fn new(options: Options) -> Self {
         Self {
             random: Random::new(options.seed),
@@ -135,7 +135,7 @@ impl State {
 }
 
 /// Sending.
-impl State {
+impl NetworkState {
     /// Returns the frame's bytes as they lie in the log, unless that is broken.
     pub(super) fn post_admitted(&mut self, route: Route, frame: &Frame) -> Option<Bytes> {
         let due = self.due();
@@ -205,7 +205,7 @@ impl State {
 }
 
 /// Time.
-impl State {
+impl NetworkState {
     pub(super) fn now(&self) -> u64 {
         self.now
     }
