@@ -4,9 +4,7 @@ use crate::secret;
 use clap::{Args, ValueEnum};
 use miette::{IntoDiagnostic, WrapErr};
 use refrain_checkpoint::ServerAddress;
-use refrain_checkpoint::server::{
-    CONVERSATIONS_MAX, FILES_PER_CONVERSATION, Server, ServerOptions,
-};
+use refrain_checkpoint::server::{FILES_PER_SESSION, SESSIONS_MAX, Server, ServerOptions};
 use refrain_job::stderr;
 use refrain_storage::Io;
 use refrain_wire::STRANGERS_MAX;
@@ -49,7 +47,7 @@ enum IoName {
     Plain,
 }
 
-/// Serves until SIGTERM or SIGINT; then ends conversations and itself.
+/// Serves until SIGTERM or SIGINT; then ends sessions and itself.
 pub fn run(arguments: Arguments) -> miette::Result<ExitCode> {
     let (stop, signalled) = UnixStream::pair().into_diagnostic()?;
     for signal in [SIGTERM, SIGINT] {
@@ -74,7 +72,7 @@ pub fn run(arguments: Arguments) -> miette::Result<ExitCode> {
             IoName::Thread => Io::Thread,
             IoName::Plain => Io::Plain,
         },
-        conversations_max: conversations_max(),
+        sessions_max: sessions_max(),
     };
     let report = |text: &str| stderr::report(format_args!("checkpoint server: {text}"));
     let mut server = Server::bind(&options, report).into_diagnostic()?;
@@ -86,14 +84,14 @@ pub fn run(arguments: Arguments) -> miette::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Open files besides those of conversations and strangers: listeners, the folder, pipes.
+/// Open files besides those of sessions and unproven connections: listeners, the folder, pipes.
 const FILES_BESIDES: usize = 64;
 
 /// Raises the limit of open files as far as needed and allowed. Returns the number of
-/// conversations that it allows.
-fn conversations_max() -> usize {
+/// sessions that it allows.
+fn sessions_max() -> usize {
     let besides = FILES_BESIDES + STRANGERS_MAX;
-    let needed = (besides + CONVERSATIONS_MAX * FILES_PER_CONVERSATION) as u64;
+    let needed = (besides + SESSIONS_MAX * FILES_PER_SESSION) as u64;
     let limit = getrlimit(Resource::Nofile);
     let mut allowed = limit.current.unwrap_or(u64::MAX);
     if allowed < needed {
@@ -107,6 +105,6 @@ fn conversations_max() -> usize {
         }
     }
     let left = usize::try_from(allowed).unwrap_or(usize::MAX);
-    let room = left.saturating_sub(besides) / FILES_PER_CONVERSATION;
-    room.clamp(1, CONVERSATIONS_MAX)
+    let room = left.saturating_sub(besides) / FILES_PER_SESSION;
+    room.clamp(1, SESSIONS_MAX)
 }

@@ -3,10 +3,13 @@
 
 use crate::frames::{decode_then_encode, encode_then_decode, encoded};
 use crate::input::Input;
-use refrain_checkpoint::buffer::Strip;
-use refrain_checkpoint::message::{FoundHere, PROTOCOL, Refusal, ToClient, ToServer};
-use refrain_checkpoint::server::Desk;
+use refrain_checkpoint::format::Header;
+use refrain_checkpoint::message::{PROTOCOL, Refusal, ToClient, ToServer, Whole};
+use refrain_checkpoint::packing::{Strip, empty_strip};
+use refrain_checkpoint::server::Jobs;
 use refrain_checkpoint::server::session::{Answer, Session};
+use refrain_checkpoint::{Damaged, SectionInfo, SectionKind};
+use refrain_ring::{Incarnation, Rank};
 use refrain_storage::Directory;
 use refrain_storage::simulated::SimulatedDisk;
 use refrain_wire::Frame;
@@ -15,7 +18,7 @@ use std::sync::Arc;
 
 thread_local! {
     /// A megabyte that need not be made anew each time.
-    static STRIP: RefCell<Strip> = RefCell::new(Strip::new());
+    static STRIP: RefCell<Strip> = RefCell::new(empty_strip());
 }
 
 /// Checks both directions, and that a server stands whatever is said to it.
@@ -34,7 +37,7 @@ pub fn check(bytes: &[u8]) {
 /// Says anything in any order; it is answered, or was nothing.
 fn conversation(bytes: &[u8]) {
     let disk = SimulatedDisk::new(1);
-    let mut session = Session::new(Arc::new(Desk::new(Directory::from(disk))));
+    let mut session = Session::new(Arc::new(Jobs::new(Directory::from(disk))));
     let input = &mut Input::new(bytes);
     session.message(ToServer::Hello {
         job: 1,
@@ -84,16 +87,16 @@ fn to_client(input: &mut Input<'_>) -> ToClient {
             bytes: input.u64(),
             left: (0..input.u8() % 3).map(|_| input.text()).collect(),
         },
-        2 => ToClient::Found(Box::new(FoundHere {
-            job: input.u64(),
-            rank: input.u32(),
-            incarnation: input.u32(),
-            number: input.u64(),
-            salt: input.u64(),
+        2 => ToClient::Found(Box::new(Whole {
+            header: Header {
+                job: input.u64(),
+                rank: Rank(input.u32()),
+                incarnation: Incarnation(input.u32()),
+                number: input.u64(),
+                salt: input.u64(),
+            },
             bytes: input.u64(),
-            sections: (0..input.u8() % 4)
-                .map(|_| (input.u16(), input.u64(), input.u64()))
-                .collect(),
+            sections: (0..input.u8() % 4).map(|_| section(input)).collect(),
             passed_over: damaged(input),
         })),
         3 => ToClient::Nothing,
@@ -102,29 +105,42 @@ fn to_client(input: &mut Input<'_>) -> ToClient {
     }
 }
 
-fn damaged(input: &mut Input<'_>) -> Vec<(String, u64, u64, String)> {
-    let one = |input: &mut Input<'_>| (input.text(), input.u64(), input.u64(), input.text());
+fn section(input: &mut Input<'_>) -> SectionInfo {
+    SectionInfo {
+        kind: SectionKind::try_from(1 + input.u16() % 3).expect("a kind"),
+        id: input.u64(),
+        bytes: input.u64(),
+    }
+}
+
+fn damaged(input: &mut Input<'_>) -> Vec<Damaged> {
+    let one = |input: &mut Input<'_>| Damaged {
+        file: input.text(),
+        number: input.u64(),
+        place: input.u64(),
+        reason: input.text(),
+    };
     (0..input.u8() % 3).map(|_| one(input)).collect()
 }
 
 fn refusal(input: &mut Input<'_>) -> Refusal {
     match input.u8() % 6 {
         0 => Refusal::Fenced {
-            rank: input.u32(),
-            own: input.u32(),
-            found: input.u32(),
+            rank: Rank(input.u32()),
+            own: Incarnation(input.u32()),
+            found: Incarnation(input.u32()),
         },
         1 => Refusal::NotNext {
-            rank: input.u32(),
+            rank: Rank(input.u32()),
             asked: input.u64(),
             found: input.u64(),
         },
         2 => Refusal::GivenUp {
-            rank: input.u32(),
+            rank: Rank(input.u32()),
             number: input.u64(),
         },
         3 => Refusal::NoneWhole {
-            rank: input.u32(),
+            rank: Rank(input.u32()),
             damaged: damaged(input),
         },
         4 => Refusal::System {

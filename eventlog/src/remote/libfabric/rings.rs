@@ -7,7 +7,9 @@ use crate::ring::DATA_BYTES;
 use core::hash::BuildHasher;
 use core::time::Duration;
 use refrain_libfabric::constants::FI_ENOKEY;
-use refrain_libfabric::{Access, Completion, Endpoint, EndpointOptions, MemoryId, RemoteMemory};
+use refrain_libfabric::{
+    Access, Completion, Endpoint, EndpointOptions, MemoryId, MessageEndpoint, RemoteMemory,
+};
 use refrain_ring::Region;
 use std::hash::RandomState;
 use std::os::fd::BorrowedFd;
@@ -63,9 +65,7 @@ impl RingEndpoint for LibfabricRings {
             let drawn = self.keys.draw();
             draws += 1;
             let access = Access::REMOTE_WRITE;
-            let result = self
-                .endpoint
-                .register_with_key(data, 0, data.bytes(), access, drawn);
+            let result = self.endpoint.register_with_key(data, access, drawn);
             match result {
                 Err(error) if error.code() == FI_ENOKEY && draws < DRAWS_MAX => {}
                 Ok(memory) => return Ok(RingKey { memory, drawn }),

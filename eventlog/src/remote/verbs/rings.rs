@@ -7,7 +7,8 @@ use core::hash::BuildHasher;
 use core::time::Duration;
 use refrain_ring::Region;
 use refrain_verbs::{
-    Access, Completion, Endpoint, EndpointOptions, MemoryId, PortChoice, RemoteMemory,
+    Access, Completion, Endpoint, EndpointOptions, MemoryId, MessageEndpoint, PortChoice,
+    RemoteMemory,
 };
 use rustix::io::Errno;
 use std::hash::RandomState;
@@ -64,7 +65,7 @@ impl RingEndpoint for VerbsRings {
     fn register(&mut self, data: &Region) -> Result<RingKey, RemoteError> {
         // The read behind each write is allowed with it.
         let access = Access::REMOTE_WRITE;
-        let registered = self.endpoint.register(data, 0, data.bytes(), access);
+        let registered = self.endpoint.register(data, access);
         let memory = registered.map_err(|error| match error.errno() {
             code if code == Errno::FAULT.raw_os_error() => RemoteError::RingFile(error),
             _ => error.into(),

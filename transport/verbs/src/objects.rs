@@ -5,10 +5,11 @@
 use crate::Error;
 use core::ffi::c_int;
 use core::ptr::NonNull;
+use std::borrow::Cow;
 
-/// An object of the library; dropping it destroys it. What it was made with must
-/// live longer: whoever holds several declares children before parents.
-pub(super) struct Owned<T> {
+/// An object of the library, destroyed when dropped. The objects that it was made with must
+/// live longer: a struct declares children before parents.
+pub(crate) struct Owned<T> {
     raw: NonNull<T>,
     destroy: unsafe extern "C" fn(*mut T) -> c_int,
 }
@@ -18,13 +19,13 @@ pub(super) struct Owned<T> {
 unsafe impl<T> Send for Owned<T> {}
 
 impl<T> Owned<T> {
-    /// What a call made, that leaves its reason in `errno` when it made nothing.
+    /// The result of a call that leaves its reason in `errno` when it made nothing.
     ///
     /// # Safety
-    /// `raw` is null or an object that nobody else destroys, `destroy` the function
+    /// `raw` is null or an object that is destroyed nowhere else, `destroy` the function
     /// for it, and what it was made with is destroyed later.
-    pub(super) unsafe fn new(
-        attempted: &'static str,
+    pub(crate) unsafe fn new(
+        attempted: impl Into<Cow<'static, str>>,
         raw: *mut T,
         destroy: unsafe extern "C" fn(*mut T) -> c_int,
     ) -> Result<Self, Error> {
@@ -35,12 +36,12 @@ impl<T> Owned<T> {
     }
 
     #[inline]
-    pub(super) fn raw(&self) -> *mut T {
+    pub(crate) fn raw(&self) -> *mut T {
         self.raw.as_ptr()
     }
 
-    /// Destroys it; one that the library does not let go stays for ever.
-    pub(super) fn destroy(self, attempted: &'static str) -> Result<(), Error> {
+    /// Destroys it; an object that the library does not destroy stays.
+    pub(crate) fn destroy(self, attempted: &'static str) -> Result<(), Error> {
         let (raw, destroy) = (self.raw(), self.destroy);
         core::mem::forget(self);
         // SAFETY: as for `new`, and it is destroyed only here.
@@ -50,23 +51,22 @@ impl<T> Owned<T> {
 
 impl<T> Drop for Owned<T> {
     fn drop(&mut self) {
-        // SAFETY: as for `new`, and it is destroyed only here. There is nobody to
-        // tell of a refusal.
+        // SAFETY: as for `new`, and it is destroyed only here. A refusal is ignored.
         unsafe { (self.destroy)(self.raw()) };
     }
 }
 
 /// The result of a call that returns 0 or an error number.
-pub(super) fn check(attempted: &'static str, status: c_int) -> Result<(), Error> {
+pub(crate) fn check(attempted: &'static str, status: c_int) -> Result<(), Error> {
     match status {
         0 => Ok(()),
-        // Some say it by `errno`.
+        // Some report it by `errno`.
         status if status < 0 => Err(Error::system(attempted, last_errno())),
         status => Err(Error::system(attempted, status)),
     }
 }
 
 /// The error number of the call before.
-pub(super) fn last_errno() -> i32 {
+pub(crate) fn last_errno() -> i32 {
     std::io::Error::last_os_error().raw_os_error().unwrap_or(0)
 }

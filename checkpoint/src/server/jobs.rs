@@ -1,4 +1,4 @@
-//! Whose folder is whose: one view of the disk for each job.
+//! The jobs of a server: one view of the disk for each.
 
 use crate::disk::Disk;
 use crate::folder::Folder;
@@ -8,9 +8,9 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// The jobs that a server knows, by prefix.
-pub struct Desk {
+pub struct Jobs {
     disk: Disk,
-    jobs: Mutex<BTreeMap<String, Known>>,
+    known: Mutex<BTreeMap<String, Known>>,
 }
 
 struct Known {
@@ -18,22 +18,22 @@ struct Known {
     folder: Arc<Folder>,
 }
 
-impl Desk {
+impl Jobs {
     /// Of a disk.
     pub fn new(disk: impl Into<Disk>) -> Self {
         Self {
             disk: disk.into(),
-            jobs: Mutex::default(),
+            known: Mutex::default(),
         }
     }
 
-    fn jobs(&self) -> MutexGuard<'_, BTreeMap<String, Known>> {
-        self.jobs.lock().unwrap_or_else(PoisonError::into_inner)
+    fn known(&self) -> MutexGuard<'_, BTreeMap<String, Known>> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A job's folder: the same one in all its conversations.
+    /// A job's folder: the same one in all its sessions.
     pub(super) fn folder_of(&self, job: &JobName) -> Result<Arc<Folder>, Refusal> {
-        let mut jobs = self.jobs();
+        let mut jobs = self.known();
         let known = jobs.entry(job.prefix.clone()).or_insert_with(|| Known {
             id: job.id,
             folder: Arc::new(Folder::new(self.disk.clone(), job.clone())),
@@ -49,6 +49,6 @@ impl Desk {
 
     /// All its files are removed.
     pub(super) fn forget(&self, job: &JobName) {
-        self.jobs().remove(&job.prefix);
+        self.known().remove(&job.prefix);
     }
 }

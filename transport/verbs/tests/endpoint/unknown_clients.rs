@@ -1,7 +1,7 @@
 //! Peers that nobody inserted: an event logger's clients.
 
 use crate::pair::{LIMIT, Side, ground};
-use refrain_verbs::EndpointOptions;
+use refrain_verbs::{EndpointOptions, MessageEndpoint, RemoteMemory};
 use std::time::{Duration, Instant};
 
 /// Whoever waits for longer waits for one that does not connect to be late.
@@ -44,10 +44,7 @@ fn strangers_that_are_gone_make_room() {
         connect(&mut client, &mut server);
         let there = server.endpoint.remote_key(server.memory);
         let (to, part) = (client.peer(), client.part(0, 8));
-        client
-            .endpoint
-            .write(to, part, there.base, there.key, true, life)
-            .unwrap();
+        client.endpoint.write(to, part, there, life).unwrap();
         let began = Instant::now();
         let completion = loop {
             client.poll();
@@ -85,7 +82,7 @@ fn strangers_whose_write_was_refused_make_room() {
         let key = there.key.wrapping_add(1);
         let endpoint = &mut client.endpoint;
         endpoint
-            .write(to, part, there.base, key, true, life)
+            .write(to, part, RemoteMemory { key, ..there }, life)
             .unwrap();
         // The server sleeps meanwhile.
         let began = Instant::now();
@@ -176,10 +173,7 @@ fn a_stranger_may_compute_before_it_connects() {
     connect(&mut client, &mut server);
     let there = server.endpoint.remote_key(server.memory);
     let (to, part) = (client.peer(), client.part(0, 8));
-    client
-        .endpoint
-        .write(to, part, there.base, there.key, true, 1)
-        .unwrap();
+    client.endpoint.write(to, part, there, 1).unwrap();
     let completion = loop {
         client.poll();
         server.poll();
