@@ -1,4 +1,4 @@
-//! Whom the launcher asks for a checkpoint, and when (MPICH-V2, section 4.6.2). Pure:
+//! Recipient the launcher asks for a checkpoint, and when (MPICH-V2, section 4.6.2). Pure:
 //! time, what ranks tell and who runs come in; whom to ask what goes out.
 //!
 //! In rounds: all ranks that run are asked how they are; when all have answered, or

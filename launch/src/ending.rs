@@ -4,7 +4,8 @@
 //! killed) → Flushing (all processes are gone, output is being written) →
 //! Over. A job whose ranks all end well goes from Running to Flushing.
 
-use super::board::Stuck;
+use super::hosts::message::Recipient;
+use super::key_values::StalledWait;
 use super::recoveries::Cause;
 use super::recoveries::{self, DIFFERED};
 use super::sink::{LostStream, Stream};
@@ -110,9 +111,9 @@ impl Job {
                 },
                 None,
             );
-            rank.signal(signal);
-            // A stopped process would not see it.
-            rank.signal(Signal::CONT);
+            rank.signal(Recipient::Group, signal);
+            // A stopped process handles no other signal.
+            rank.signal(Recipient::Group, Signal::CONT);
         }
         self.phase = Phase::Ending {
             kill_at: Instant::now() + GRACE,
@@ -246,7 +247,7 @@ impl Job {
     pub(super) fn judge_waiting(&mut self) {
         let is_over =
             |rank: usize| self.ranks[rank].end.is_some() && !self.lives[rank].is_awaited();
-        let Some(Stuck { waiter, gone }) = self.board.stuck(is_over) else {
+        let Some(StalledWait { waiter, gone }) = self.key_values.stalled(is_over) else {
             return;
         };
         // REC-6: one that was shot, or has died, is about to be found dead: it waits for
@@ -259,7 +260,7 @@ impl Job {
             return;
         }
         let waits = self
-            .board
+            .key_values
             .waiting(waiter)
             .map(|waiting| waiting.describe())
             .unwrap_or_default();
@@ -326,7 +327,7 @@ impl Job {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::board::Fencing;
+    use crate::key_values::Fencing;
     use crate::recoveries::Shot;
     use crate::{EventLoggerSpec, FaultSpec, JobSpec, Output};
     use refrain_job::config::JobConfig;
@@ -355,7 +356,7 @@ mod tests {
     fn a_job_is_not_stuck_while_one_that_was_shot_has_yet_to_be_found_dead() {
         let mut job = sleeping();
         for rank in 0..2 {
-            let reached = job.board.fence(rank, 0, true, |rank| rank != 1);
+            let reached = job.key_values.fence(rank, 0, true, |rank| rank != 1);
             assert_eq!(reached, Ok(Fencing::Waits));
         }
         job.lives[1].shot = Some(Shot {

@@ -7,7 +7,7 @@ use std::str::FromStr;
 use std::time::Duration;
 use thiserror::Error;
 
-/// Whom to kill.
+/// Recipient to kill.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Target {
     /// A rank.
@@ -28,7 +28,7 @@ pub enum Moment {
 /// `--kill`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Kill {
-    /// Whom.
+    /// Recipient.
     pub target: Target,
     /// When.
     pub moment: Moment,

@@ -6,6 +6,7 @@
 
 use super::Job;
 use super::fault_plan::{Action, FaultSpec, Schedule, Target};
+use super::hosts::message::Recipient;
 use super::recoveries::{Cause, Shot};
 use super::restarts::Departure;
 use super::verdict::Membership;
@@ -138,7 +139,7 @@ impl Job {
     fn signal_life(&mut self, rank: usize, signal: Signal) -> bool {
         let is_to_be_hit = self.is_to_be_hit(rank);
         if is_to_be_hit {
-            self.ranks[rank].signal_own(signal);
+            self.ranks[rank].signal(Recipient::Own, signal);
         } else {
             let line = match self.lives[rank].is_awaited() {
                 true => format!("rank {rank} waits for its restart and gets no signal"),

@@ -1,6 +1,7 @@
 //! Waits until killed processes have ended; what `/proc/ID/stat` says of a process.
 
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use crate::polling;
+use rustix::event::PollFlags;
 use rustix::io::Errno;
 use rustix::process::{Pid, Signal, kill_process, pidfd_send_signal, test_kill_process_group};
 use std::os::fd::OwnedFd;
@@ -17,7 +18,7 @@ pub fn signal(id: Pid, process: &OwnedFd, signal: Signal) {
     match pidfd_send_signal(process, signal) {
         // One that has ended needs no signal.
         Ok(()) | Err(Errno::SRCH) => {}
-        Err(_) if ends_within(process, Duration::ZERO) => {}
+        Err(_) if polling::is_ready(process, PollFlags::IN) => {}
         Err(_) => {
             let _ = kill_process(id, signal);
         }
@@ -26,13 +27,7 @@ pub fn signal(id: Pid, process: &OwnedFd, signal: Signal) {
 
 /// Whether a process ends within a time.
 pub fn ends_within(process: &OwnedFd, longest: Duration) -> bool {
-    let give_up_at = Instant::now() + longest;
-    let mut polled = [PollFd::new(process, PollFlags::IN)];
-    let ended = rustix::io::retry_on_intr(|| {
-        let left = give_up_at.saturating_duration_since(Instant::now());
-        poll(&mut polled, Timespec::try_from(left).ok().as_ref())
-    });
-    ended.is_ok_and(|ended| ended > 0)
+    polling::is_ready_within(process, PollFlags::IN, longest)
 }
 
 /// Whether all processes of a group whose leader was just reaped end within a

@@ -29,7 +29,7 @@
 //! | `checkpoints`, `spill` | folders of checkpoints and of spilled logs, and their removal |
 //! | `fault_plan`, `faults` | faults on purpose: when, pure; doing it |
 //! | `link` | the launcher's end of a control socket |
-//! | `board` | put, get and fence; pure |
+//! | `key_values` | put, get and fence; pure |
 //! | `requests` | messages of ranks, and their answers |
 //! | `output`, `printed` | output of a rank; what an earlier incarnation printed |
 //! | `sink` | the launcher's stdout and stderr, and limits of its own lines |
@@ -43,7 +43,6 @@
 //! Must never know: the API of programs.
 
 pub mod agent;
-mod board;
 mod checkpoint_schedule;
 mod checkpoints;
 mod child;
@@ -54,12 +53,14 @@ mod fault_plan;
 mod faults;
 mod fencing;
 mod hosts;
+mod key_values;
 pub mod leftovers;
 mod limits;
 mod link;
 mod lives;
 mod loggers;
 mod output;
+mod polling;
 mod printed;
 mod process;
 mod program;
@@ -71,6 +72,7 @@ mod restarts;
 mod same_memory;
 pub mod seconds;
 mod serve;
+mod service_process;
 mod signals;
 mod sink;
 pub mod size;
@@ -89,11 +91,11 @@ pub use recoveries::{Cause, Recovery};
 pub use restarts::{MAX_RESTARTS_DEFAULT, can_recover};
 pub use same_memory::{can_fix_layout, can_set_random_bytes};
 
-use board::Board;
 use checkpoint_schedule::Schedule;
 use checkpoints::CheckpointPlace;
 use ending::Phase;
 use faults::Faults;
+use key_values::KeyValues;
 use lives::Lives;
 use loggers::EventLoggers;
 use process::RankProcess;
@@ -101,7 +103,7 @@ use progress::Progress;
 use recoveries::Recoveries;
 use refrain_job::{Statistics, config::JobConfig};
 use signals::Signals;
-use sink::Hush;
+use sink::RateLimit;
 use sink::Sink;
 use spill::SpilledFiles;
 use start::Placement;
@@ -210,13 +212,13 @@ pub struct Job {
     lives: Vec<Lives>,
     recoveries: Recoveries,
     /// By rank.
-    hushes: Vec<Hush>,
+    rate_limits: Vec<RateLimit>,
     faults: Faults,
     out_of_memory: OutOfMemory,
     schedule: Schedule,
     /// `--progress`.
     progress: Option<Progress>,
-    board: Board,
+    key_values: KeyValues,
     /// All ranks have passed the last fence: their logs do not grow any more, and a rank
     /// that is started again connects to no peer.
     past_last_fence: bool,

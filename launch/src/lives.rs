@@ -28,7 +28,7 @@ pub struct Lives {
     /// The replay progress that this life reported last.
     pub replay: Option<ReplayFigures>,
     /// Deaths in a row, each before the life had caught up.
-    pub futile: u32,
+    pub repeated_deaths: u32,
     /// The rank is dead, and its next life will be started.
     pub pending: Option<Pending>,
     /// When this life was started.
@@ -71,7 +71,7 @@ impl Lives {
             kill_at_clock,
             shot: None,
             replay: None,
-            futile: 0,
+            repeated_deaths: 0,
             pending: None,
             started: Instant::now(),
             has_begun: true,
@@ -96,7 +96,7 @@ impl Lives {
     /// This life has reached the point where the one before died.
     pub fn caught_up(&mut self) {
         self.has_caught_up = true;
-        self.futile = 0;
+        self.repeated_deaths = 0;
         self.let_go();
     }
 
@@ -145,7 +145,7 @@ impl Lives {
             self.remains.push((self.incarnation, segment));
         }
         if !self.has_caught_up {
-            self.futile += 1;
+            self.repeated_deaths += 1;
         }
         self.incarnation += 1;
         self.replay = None;

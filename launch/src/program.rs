@@ -1,6 +1,6 @@
 //! Finding the program to start.
 
-use crate::LaunchError;
+use crate::error::LaunchError;
 use refrain_job::JobError;
 use rustix::fs::{Access, AtFlags, CWD, accessat};
 use std::env;

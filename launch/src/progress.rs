@@ -3,9 +3,10 @@
 
 use super::Job;
 use super::verdict::Membership;
+use crate::polling;
 use crate::size::Size;
 use refrain_job::control::message::StatusFigures;
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::event::PollFlags;
 use std::fmt::{self, Display, Formatter};
 use std::io::{self, IsTerminal};
 use std::time::{Duration, Instant};
@@ -194,13 +195,7 @@ fn drawn(line: &str) -> Vec<u8> {
 /// To standard error, if that takes it without blocking.
 fn write_now(bytes: &[u8]) -> bool {
     let descriptor = rustix::stdio::stderr();
-    let mut polled = [PollFd::new(&descriptor, PollFlags::OUT)];
-    let now = Timespec {
-        tv_sec: 0,
-        tv_nsec: 0,
-    };
-    let is_writable = matches!(poll(&mut polled, Some(&now)), Ok(ready) if ready > 0);
-    is_writable && rustix::io::write(descriptor, bytes).is_ok()
+    polling::is_ready(&descriptor, PollFlags::OUT) && rustix::io::write(descriptor, bytes).is_ok()
 }
 
 impl Job {

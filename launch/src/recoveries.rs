@@ -3,7 +3,7 @@
 //! in.
 
 use super::Outcome;
-use super::verdict::{End, signal_name};
+use super::verdict::End;
 use refrain_job::control::message::RecoveryFigures;
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -118,9 +118,8 @@ impl Recoveries {
     ) -> Option<String> {
         let line = self.open[rank].take().map(|open| {
             let line = format!(
-                "{}; {}",
-                open.recovery.what_happened(),
-                died_again(incarnation, end)
+                "{}; incarnation {incarnation} {end} before it continued",
+                open.recovery.what_happened()
             );
             self.done.push(open.recovery);
             line
@@ -195,13 +194,6 @@ impl Recoveries {
     }
 }
 
-fn died_again(incarnation: u32, end: End) -> String {
-    format!(
-        "incarnation {incarnation} {} before it went on",
-        super::restarts::how(end)
-    )
-}
-
 impl Recovery {
     fn what_happened(&self) -> String {
         let comma = match self.cause {
@@ -209,9 +201,9 @@ impl Recovery {
             _ => ", ",
         };
         format!(
-            "rank {} was killed by {} (incarnation {}{comma}{})",
+            "rank {} {} (incarnation {}{comma}{})",
             self.rank,
-            signal_name(self.signal),
+            End::Killed(self.signal),
             self.incarnation,
             self.cause.by()
         )
@@ -222,12 +214,12 @@ impl Display for Recovery {
     fn fmt(&self, to: &mut Formatter<'_>) -> fmt::Result {
         write!(to, "{}", self.what_happened())?;
         let (Some(total_us), Some(figures)) = (self.total_us, &self.figures) else {
-            return write!(to, "; no later life went on");
+            return write!(to, "; no later incarnation continued");
         };
         let next = self.incarnation + 1;
         write!(
             to,
-            "; incarnation {next} goes on after {}: ",
+            "; incarnation {next} continues after {}: ",
             Time(total_us)
         )?;
         if let Some(noticed_us) = self.noticed_us {
@@ -244,7 +236,7 @@ impl Display for Recovery {
         }
         write!(
             to,
-            "events and peers {}, replay {}: {}, {}, {} held back, {} compared",
+            "events and peers {}, replay {}: {}, {}, {} suppressed, {} compared",
             Time(figures.collect_us),
             Time(figures.replay_us),
             count(figures.events, "event"),

@@ -9,7 +9,7 @@ use super::link::Memory;
 use super::lives::Pending;
 use super::recoveries::Cause;
 use super::restarts::Stage;
-use super::restarts::{Departure, Sequel};
+use super::restarts::{Departure, RestartDecision};
 use super::start::Placement;
 use super::verdict::{End, Membership};
 use super::{Job, restarts};
@@ -29,18 +29,21 @@ fn far_key(rank: usize) -> String {
 
 impl Job {
     /// What follows from the end of a rank.
-    pub(super) fn sequel(&self, rank: usize, end: End) -> Sequel {
+    pub(super) fn decide(&self, rank: usize, end: End) -> RestartDecision {
         let (process, lives) = (&self.ranks[rank], &self.lives[rank]);
-        let sequel = lives.allowance.sequel(
+        let sequel = lives.allowance.decide(
             process.true_end(end),
             self.departure(rank),
             lives.has_caught_up,
         );
         match (sequel, lives.stage()) {
-            (Sequel::Judged(Some(why)), Some(stage)) if lives.futile > 0 => {
-                let what =
-                    restarts::describe_futile(lives.futile + 1, stage, &self.config.recovery);
-                Sequel::Judged(Some(format!("{why}; it {what}")))
+            (RestartDecision::Judged(Some(why)), Some(stage)) if lives.repeated_deaths > 0 => {
+                let what = restarts::describe_repeated_deaths(
+                    lives.repeated_deaths + 1,
+                    stage,
+                    &self.config.recovery,
+                );
+                RestartDecision::Judged(Some(format!("{why}; it {what}")))
             }
             (sequel, _) => sequel,
         }
@@ -71,13 +74,11 @@ impl Job {
         let end = self.ranks[rank].true_end(end);
         // FENCE-1: before peers are informed.
         if let Err(failure) = self.ranks[rank].fence() {
-            return self.fail(
-                1,
-                format!("rank {rank} {} and {failure}", restarts::how(end)),
-            );
+            return self.fail(1, format!("rank {rank} {end} and {failure}"));
         }
         self.end_output(rank);
-        self.board.forget(rank, &[address_key(rank), far_key(rank)]);
+        self.key_values
+            .forget(rank, &[address_key(rank), far_key(rank)]);
         let incarnation = self.lives[rank].incarnation;
         let down = ToRank::Down {
             rank: rank as u32,
@@ -85,7 +86,7 @@ impl Job {
         };
         // After the last fence ranks do not communicate.
         if !self.past_last_fence {
-            for other in after_death(&self.standings(), rank) {
+            for other in after_death(&self.peer_states(), rank) {
                 self.tell(other, &down, None);
             }
         }
@@ -95,7 +96,10 @@ impl Job {
         let stage = lives.stage();
         lives.next_life();
         // A rank that the launcher killed by its own options is started again at once.
-        let wait = shot.map_or_else(|| restarts::delay(lives.futile), |_| Duration::ZERO);
+        let wait = shot.map_or_else(
+            || restarts::delay(lives.repeated_deaths),
+            |_| Duration::ZERO,
+        );
         lives.pending = Some(Pending {
             start_at: Instant::now() + wait,
             incarnation,
@@ -107,7 +111,7 @@ impl Job {
         self.schedule.scheduler.died(rank);
         self.ranks[rank].link.close();
         if let Some(stage) = stage {
-            self.tell_futile(rank, stage, wait);
+            self.report_repeated_deaths(rank, stage, wait);
         }
         if wait.is_zero() {
             self.start_next(rank);
@@ -116,10 +120,10 @@ impl Job {
 
     /// Reports a rank that dies again and again before it has caught up: how much it
     /// replayed, and which option would help.
-    fn tell_futile(&mut self, rank: usize, stage: Stage, wait: Duration) {
-        let deaths = self.lives[rank].futile;
+    fn report_repeated_deaths(&mut self, rank: usize, stage: Stage, wait: Duration) {
+        let deaths = self.lives[rank].repeated_deaths;
         if restarts::is_reported(deaths) {
-            let what = restarts::describe_futile(deaths, stage, &self.config.recovery);
+            let what = restarts::describe_repeated_deaths(deaths, stage, &self.config.recovery);
             let wait = match wait.as_secs_f64() {
                 0.0 => String::new(),
                 wait => {
@@ -157,10 +161,10 @@ impl Job {
         match self.start_life(rank as u32, next, outputs) {
             Ok(process) => self.ranks[rank] = process,
             Err(error) => {
-                let how = restarts::how(pending.end);
+                let end = pending.end;
                 return self.fail(
                     1,
-                    format!("rank {rank} {how} and cannot be restarted: {error}"),
+                    format!("rank {rank} {end} and cannot be restarted: {error}"),
                 );
             }
         }
@@ -173,8 +177,8 @@ impl Job {
             pending.cause,
             (pending.noticed, now),
         );
-        // From the second death in a row `tell_futile` reports them.
-        if self.lives[rank].futile < 2 {
+        // From the second death in a row `report_repeated_deaths` reports them.
+        if self.lives[rank].repeated_deaths < 2 {
             self.say_of(rank, line);
         }
     }
@@ -218,7 +222,7 @@ impl Job {
         if self.past_last_fence {
             return self.hand_over_logs(rank);
         }
-        for other in after_welcome(&self.standings(), rank) {
+        for other in after_welcome(&self.peer_states(), rank) {
             self.tell_up(rank, other);
         }
     }
@@ -239,19 +243,19 @@ impl Job {
     /// A rank has put its address: it is introduced to those who wait for it.
     pub(super) fn introduce_address(&mut self, rank: usize) {
         let segment = self
-            .board
+            .key_values
             .entry(&address_key(rank))
             .and_then(|entry| entry.memory.clone());
         let is_kept = self.restarts_ranks();
         self.lives[rank].put_address(segment.filter(|_| is_kept));
         // Also when it is put again: then with the part for other hosts.
-        for (who, of) in after_address(&self.standings(), rank) {
+        for (who, of) in after_address(&self.peer_states(), rank) {
             self.tell_up(who, of);
         }
     }
 
     fn tell_up(&mut self, who: usize, of: usize) {
-        let Some(entry) = self.board.entry(&address_key(of)).cloned() else {
+        let Some(entry) = self.key_values.entry(&address_key(of)).cloned() else {
             return;
         };
         let up = ToRank::Up {
@@ -279,14 +283,14 @@ impl Job {
 
     /// A line about a rank, unless there were many.
     pub(super) fn say_of(&mut self, rank: usize, line: Option<String>) {
-        let line = line.and_then(|line| self.hushes[rank].pass(line, Instant::now()));
+        let line = line.and_then(|line| self.rate_limits[rank].pass(line, Instant::now()));
         self.say(line);
     }
 
     /// Prints how many lines about each rank were left out.
     pub(super) fn tell_untold(&mut self) {
-        for rank in 0..self.hushes.len() {
-            let unsaid = self.hushes[rank].take_unsaid();
+        for rank in 0..self.rate_limits.len() {
+            let unsaid = self.rate_limits[rank].take_unsaid();
             if unsaid > 0 {
                 self.say(Some(format!(
                     "{unsaid} lines about rank {rank} were omitted"
@@ -311,8 +315,8 @@ impl Job {
         }
     }
 
-    fn standings(&self) -> Vec<Standing> {
-        let standing = |(process, lives): (&super::RankProcess, &super::Lives)| Standing {
+    fn peer_states(&self) -> Vec<PeerState> {
+        let standing = |(process, lives): (&super::RankProcess, &super::Lives)| PeerState {
             incarnation: lives.incarnation,
             is_member: process.membership == Membership::Member && process.end.is_none(),
             has_address: lives.has_address,
@@ -330,7 +334,7 @@ fn signal_of(end: End) -> i32 {
 
 /// A rank, as far as that matters here.
 #[derive(Clone, Copy, Debug)]
-pub struct Standing {
+pub struct PeerState {
     /// Which life runs.
     pub incarnation: u32,
     /// It has joined the job and not left it.
@@ -339,9 +343,9 @@ pub struct Standing {
     pub has_address: bool,
 }
 
-impl Standing {
+impl PeerState {
     /// Whether this rank is informed when `other` can be reached.
-    fn hears_of(&self, other: &Standing) -> bool {
+    fn hears_of(&self, other: &PeerState) -> bool {
         let is_waiting = if self.incarnation == 0 {
             other.incarnation > 0
         } else {
@@ -352,7 +356,7 @@ impl Standing {
 }
 
 /// After `rank` has put its address: pairs of a rank to inform and the reachable peer.
-pub fn after_address(ranks: &[Standing], rank: usize) -> Vec<(usize, usize)> {
+pub fn after_address(ranks: &[PeerState], rank: usize) -> Vec<(usize, usize)> {
     let own = &ranks[rank];
     let others = || (0..ranks.len()).filter(|other| *other != rank);
     let told_of_it = others().filter(|other| ranks[*other].hears_of(own));
@@ -364,21 +368,21 @@ pub fn after_address(ranks: &[Standing], rank: usize) -> Vec<(usize, usize)> {
 }
 
 /// After `rank` has joined: the peers that it is informed of.
-pub fn after_welcome(ranks: &[Standing], rank: usize) -> Vec<usize> {
+pub fn after_welcome(ranks: &[PeerState], rank: usize) -> Vec<usize> {
     (0..ranks.len())
         .filter(|other| *other != rank && ranks[rank].hears_of(&ranks[*other]))
         .collect()
 }
 
 /// After the death of `rank`: the peers that are informed.
-pub fn after_death(ranks: &[Standing], rank: usize) -> Vec<usize> {
+pub fn after_death(ranks: &[PeerState], rank: usize) -> Vec<usize> {
     (0..ranks.len())
         .filter(|other| *other != rank && ranks[*other].is_member)
         .collect()
 }
 
 #[cfg(test)]
-mod introductions_tests {
+mod peer_tests {
     use super::*;
     use proptest::prelude::*;
     use std::collections::HashMap;
@@ -393,13 +397,13 @@ mod introductions_tests {
 
     /// A job, and what its ranks know of each other: by (who, of whom) the life.
     struct Played {
-        ranks: Vec<Standing>,
+        ranks: Vec<PeerState>,
         known: HashMap<(usize, usize), u32>,
     }
 
     impl Played {
         fn new(ranks: usize) -> Self {
-            let standing = Standing {
+            let standing = PeerState {
                 incarnation: 0,
                 is_member: false,
                 has_address: false,
@@ -437,7 +441,7 @@ mod introductions_tests {
                 }
                 Step::Die => {
                     self.known.retain(|(who, _), _| *who != rank);
-                    self.ranks[rank] = Standing {
+                    self.ranks[rank] = PeerState {
                         incarnation: standing.incarnation + 1,
                         is_member: false,
                         has_address: false,

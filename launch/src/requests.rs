@@ -1,7 +1,7 @@
 //! What ranks ask of the launcher over their control sockets.
 
 use super::Job;
-use super::board::{Entry, Fencing};
+use super::key_values::{Entry, Fencing};
 use super::link::Memory;
 use super::recoveries;
 use super::recoveries::Cause;
@@ -93,7 +93,7 @@ impl Job {
                 Ok(())
             }
             ToLauncher::Put { key, value, .. } => self.publish(rank, &key, value, memory),
-            ToLauncher::Get { key } => match self.board.get(rank, &key)?.is_some() {
+            ToLauncher::Get { key } => match self.key_values.get(rank, &key)?.is_some() {
                 true => self.answer_value(rank, &key),
                 false => Ok(()),
             },
@@ -210,7 +210,7 @@ impl Job {
         value: Vec<u8>,
         memory: Option<Memory>,
     ) -> Result<(), String> {
-        let waiters = self.board.put(key, Entry { value, memory });
+        let waiters = self.key_values.put(key, Entry { value, memory });
         if key == address_key(rank) {
             // Before the value: who gets it knows which life it is of.
             self.introduce_address(rank);
@@ -225,7 +225,7 @@ impl Job {
         // One that was shot may not have heard of it yet: it dies of it all the same.
         let (ranks, all) = (&self.ranks, &self.lives);
         let lives = |rank: usize| !ranks[rank].has_ended() && all[rank].shot.is_none();
-        match self.board.fence(rank, generation, last, lives)? {
+        match self.key_values.fence(rank, generation, last, lives)? {
             Fencing::Waits => Ok(()),
             Fencing::HasPassed => {
                 if last {
@@ -244,7 +244,7 @@ impl Job {
     }
 
     fn answer_value(&mut self, rank: usize, key: &str) -> Result<(), String> {
-        let Some(Entry { value, memory }) = self.board.entry(key).cloned() else {
+        let Some(Entry { value, memory }) = self.key_values.entry(key).cloned() else {
             return Ok(());
         };
         let answer = ToRank::Value {

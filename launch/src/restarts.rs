@@ -4,7 +4,7 @@
 //! machine. A rank's restarts are limited; a death during replay counts twice, and a second
 //! crash, which the program is likely to repeat, ends the job.
 
-use super::verdict::{End, signal_name};
+use super::verdict::End;
 use refrain_job::JobError;
 use refrain_job::config::{JobConfig, RecoveryConfig};
 use refrain_job::control::message::ReplayFigures;
@@ -51,7 +51,7 @@ pub fn check(config: &JobConfig) -> Result<(), JobError> {
 
 /// What follows from a rank's end.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Sequel {
+pub enum RestartDecision {
     /// It is started again.
     Again,
     /// All ranks had left the job, and this one is not started again: the job goes on, and
@@ -93,24 +93,24 @@ impl Allowance {
 
     /// What follows from this end of a life. `had_caught_up`: it was the first, or
     /// had come to where the one before was.
-    pub fn sequel(&self, end: End, departure: Departure, had_caught_up: bool) -> Sequel {
+    pub fn decide(&self, end: End, departure: Departure, had_caught_up: bool) -> RestartDecision {
         let End::Killed(signal) = end else {
-            return Sequel::Judged(None);
+            return RestartDecision::Judged(None);
         };
         if self.max == 0 {
-            return Sequel::Judged(None);
+            return RestartDecision::Judged(None);
         }
         let why = match departure {
             Departure::Without(what) => Some(what.to_owned()),
             _ => self.why_not(signal, had_caught_up),
         };
         let Some(why) = why else {
-            return Sequel::Again;
+            return RestartDecision::Again;
         };
         let why = format!("it is not started again: {why}");
         match departure {
-            Departure::Ahead => Sequel::Judged(Some(why)),
-            Departure::Behind | Departure::Without(_) => Sequel::Noted(why),
+            Departure::Ahead => RestartDecision::Judged(Some(why)),
+            Departure::Behind | Departure::Without(_) => RestartDecision::Noted(why),
         }
     }
 
@@ -150,14 +150,6 @@ pub fn behind_wrapper(end: End) -> End {
     }
 }
 
-/// For people, behind "rank R".
-pub fn how(end: End) -> String {
-    match end {
-        End::Exited(status) => format!("exited with status {status}"),
-        End::Killed(signal) => format!("was killed by {}", signal_name(signal)),
-    }
-}
-
 /// The first wait; each further death in a row doubles it.
 const WAIT_MIN: Duration = Duration::from_millis(100);
 /// The longest.
@@ -190,7 +182,7 @@ pub fn is_reported(deaths: u32) -> bool {
 }
 
 /// The text of such a report, after "rank R".
-pub fn describe_futile(deaths: u32, stage: Stage, config: &RecoveryConfig) -> String {
+pub fn describe_repeated_deaths(deaths: u32, stage: Stage, config: &RecoveryConfig) -> String {
     format!(
         "was killed {deaths} times in a row during replay; {stage}; {}",
         advice(stage.has_checkpoint, config)
@@ -243,7 +235,7 @@ mod tests {
         let mut allowance = Allowance::new(max);
         for life in 0.. {
             let caught_up = life == 0 || had_caught_up;
-            if allowance.sequel(end, Departure::Ahead, caught_up) != Sequel::Again {
+            if allowance.decide(end, Departure::Ahead, caught_up) != RestartDecision::Again {
                 return life;
             }
             allowance.spend(end, caught_up);
@@ -265,13 +257,13 @@ mod tests {
 
     #[test]
     fn only_kills_are_made_good_also_behind_the_last_fence() {
-        let sequel = |max, end, departure| Allowance::new(max).sequel(end, departure, true);
+        let sequel = |max, end, departure| Allowance::new(max).decide(end, departure, true);
         for departure in [Departure::Ahead, Departure::Behind] {
-            assert_eq!(sequel(1, KILLED, departure), Sequel::Again);
-            assert_eq!(sequel(0, KILLED, departure), Sequel::Judged(None));
+            assert_eq!(sequel(1, KILLED, departure), RestartDecision::Again);
+            assert_eq!(sequel(0, KILLED, departure), RestartDecision::Judged(None));
             for status in [0, 7] {
                 let judged = sequel(1, End::Exited(status), departure);
-                assert_eq!(judged, Sequel::Judged(None));
+                assert_eq!(judged, RestartDecision::Judged(None));
             }
         }
     }
@@ -281,12 +273,12 @@ mod tests {
     fn behind_the_last_fence_the_death_of_a_rank_does_not_end_the_job() {
         let allowance = Allowance::new(1);
         let noted = |sequel| match sequel {
-            Sequel::Noted(why) => why,
+            RestartDecision::Noted(why) => why,
             other => panic!("{other:?}"),
         };
-        let why = noted(allowance.sequel(KILLED, Departure::Without("no log"), true));
+        let why = noted(allowance.decide(KILLED, Departure::Without("no log"), true));
         assert_eq!(why, "it is not started again: no log");
-        let why = noted(allowance.sequel(KILLED, Departure::Behind, false));
+        let why = noted(allowance.decide(KILLED, Departure::Behind, false));
         assert!(why.contains("--max-restarts 1"), "{why}");
     }
 
@@ -294,7 +286,8 @@ mod tests {
     fn a_limit_that_is_reached_is_explained() {
         let mut allowance = Allowance::new(1);
         allowance.spend(KILLED, true);
-        let Sequel::Judged(Some(why)) = allowance.sequel(KILLED, Departure::Ahead, true) else {
+        let RestartDecision::Judged(Some(why)) = allowance.decide(KILLED, Departure::Ahead, true)
+        else {
             panic!("one restart is allowed");
         };
         assert!(why.contains("--max-restarts 1"), "{why}");
@@ -355,14 +348,14 @@ mod futile_tests {
         };
         let config = RecoveryConfig::default();
         assert_eq!(
-            describe_futile(3, stage, &config),
+            describe_repeated_deaths(3, stage, &config),
             "was killed 3 times in a row during replay; in 0.7 s its last life \
              replayed 200 operations of at least 5000; checkpoints would shorten that, if \
              its program takes them: --checkpoint-dir with --checkpoint-policy"
         );
         stage.has_checkpoint = true;
-        assert!(describe_futile(3, stage, &config).contains("--checkpoint-every"));
+        assert!(describe_repeated_deaths(3, stage, &config).contains("--checkpoint-every"));
         stage.replay = None;
-        assert!(describe_futile(3, stage, &config).contains("before it had reported"));
+        assert!(describe_repeated_deaths(3, stage, &config).contains("before it had reported"));
     }
 }

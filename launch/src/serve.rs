@@ -1,10 +1,11 @@
 //! The launcher's loop: poll(2), then one step for each thing that is ready.
 
 use super::ending::Phase;
+use super::hosts::message::Recipient;
 use super::lives::Lives;
-use super::output::HELD_BYTES_MAX;
+use super::output::GATED_BYTES_MAX;
 use super::progress::Progress;
-use super::restarts::Sequel;
+use super::restarts::RestartDecision;
 use super::sink::{Sink, Stream};
 use super::start::Placement;
 use super::verdict::End;
@@ -17,7 +18,7 @@ use signal_hook::consts::SIGTSTP;
 use std::time::{Duration, Instant};
 
 /// Between two looks whether held output may go.
-const HELD_LOOK: Duration = Duration::from_millis(1);
+const GATE_CHECK: Duration = Duration::from_millis(1);
 
 /// How long agents may take to be told that ranks are to stop.
 const STOP_MAX: Duration = Duration::from_secs(1);
@@ -50,7 +51,7 @@ pub fn serve(job: &mut Job, timeout: Duration) -> Result<Option<Outcome>, JobErr
             .into_iter()
             .chain((has_lost || job.can_take_relayed()).then(Instant::now))
             .chain(job.phase.deadline())
-            .chain(job.look_at_held())
+            .chain(job.next_gate_check())
             .chain(
                 job.progress
                     .as_ref()
@@ -209,11 +210,11 @@ impl Job {
     fn follow(&mut self, ended: &[(usize, End)]) {
         let (mut again, mut judged) = (Vec::new(), Vec::new());
         for (rank, end) in ended {
-            match self.sequel(*rank, *end) {
-                Sequel::Again if self.is_running() => again.push((*rank, *end)),
-                Sequel::Again => judged.push((*rank, *end, None)),
-                Sequel::Noted(why) => self.note_late(*rank, *end, &why),
-                Sequel::Judged(why) => judged.push((*rank, *end, why)),
+            match self.decide(*rank, *end) {
+                RestartDecision::Again if self.is_running() => again.push((*rank, *end)),
+                RestartDecision::Again => judged.push((*rank, *end, None)),
+                RestartDecision::Noted(why) => self.note_late(*rank, *end, &why),
+                RestartDecision::Judged(why) => judged.push((*rank, *end, why)),
             }
         }
         self.judge(&judged);
@@ -244,7 +245,8 @@ impl Job {
                 continue;
             }
             if let Some(signal) = Signal::from_named_raw(number) {
-                self.ranks.iter().for_each(|rank| rank.signal(signal));
+                let ranks = self.ranks.iter();
+                ranks.for_each(|rank| rank.signal(Recipient::Group, signal));
             }
             self.faults.forgive();
             if number == SIGTSTP {
@@ -280,7 +282,7 @@ impl Job {
             )));
         }
         if let Some((rank, what)) = too_much {
-            let most = HELD_BYTES_MAX >> 20;
+            let most = GATED_BYTES_MAX >> 20;
             let failure = format!("rank {rank} printed more than {most} MiB without {what}");
             self.fail(1, failure);
         }
@@ -288,11 +290,11 @@ impl Job {
 
     /// When output that is held back has to be checked again: stable events are not
     /// announced.
-    fn look_at_held(&self) -> Option<Instant> {
+    fn next_gate_check(&self) -> Option<Instant> {
         let mut outputs = self.ranks.iter().flat_map(|rank| &rank.outputs);
         outputs
-            .any(|output| output.is_held())
-            .then(|| Instant::now() + HELD_LOOK)
+            .any(|output| output.is_gated())
+            .then(|| Instant::now() + GATE_CHECK)
     }
 
     fn write_output(&mut self) {

@@ -5,7 +5,7 @@
 //! program that embeds a job keeps its own handlers.
 
 use super::verdict;
-use crate::LaunchError;
+use crate::error::LaunchError;
 use refrain_job::JobError;
 use signal_hook::consts::{SIGCONT, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGTSTP, SIGUSR1, SIGUSR2};
 use signal_hook::iterator::backend::SignalDelivery;

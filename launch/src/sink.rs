@@ -4,7 +4,8 @@
 //! The descriptors are shared with others (a terminal, a shell's pipe), so they stay in
 //! blocking mode; only as much is written as poll(2) promises to be taken at once.
 
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use crate::polling;
+use rustix::event::PollFlags;
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 use std::os::fd::BorrowedFd;
@@ -87,7 +88,8 @@ impl Sink {
     /// # Errors
     /// The stream is lost; reported once.
     pub fn flush(&mut self) -> Result<(), LostStream> {
-        while !self.is_empty() && self.is_writable() {
+        // Errors of the descriptor are found by the write.
+        while !self.is_empty() && polling::is_ready(&self.descriptor(), PollFlags::OUT) {
             let piece = whole_lines(&self.bytes[self.written..]);
             match rustix::io::write(self.descriptor(), piece) {
                 Ok(bytes) => self.written += bytes,
@@ -102,17 +104,6 @@ impl Sink {
             }
         }
         Ok(())
-    }
-
-    fn is_writable(&self) -> bool {
-        let descriptor = self.descriptor();
-        let mut polled = [PollFd::new(&descriptor, PollFlags::OUT)];
-        let now = Timespec {
-            tv_sec: 0,
-            tv_nsec: 0,
-        };
-        // Errors of the descriptor are found by the write.
-        matches!(poll(&mut polled, Some(&now)), Ok(ready) if ready > 0)
     }
 }
 
@@ -133,7 +124,7 @@ const EVERY: Duration = Duration::from_secs(1);
 
 /// How many lines about a rank may be printed now.
 #[derive(Clone, Copy, Debug)]
-pub struct Hush {
+pub struct RateLimit {
     left: u32,
     /// When `left` grew last.
     since: Instant,
@@ -141,7 +132,7 @@ pub struct Hush {
     unsaid: u64,
 }
 
-impl Hush {
+impl RateLimit {
     /// No line was printed yet.
     pub fn new(now: Instant) -> Self {
         Self {
@@ -201,7 +192,7 @@ mod hush_tests {
     fn lines_that_repeat_are_counted() {
         let begin = Instant::now();
         let at = |milliseconds| begin + Duration::from_millis(milliseconds);
-        let mut hush = Hush::new(begin);
+        let mut hush = RateLimit::new(begin);
         let mut said = Vec::new();
         for milliseconds in (0..3000).step_by(10) {
             said.extend(hush.pass("x".into(), at(milliseconds)));

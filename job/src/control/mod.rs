@@ -7,7 +7,7 @@
 //! wait for each other ([`fence`](ControlPlane::fence)) and leave. It is slow
 //! (one thread of the launcher serves all ranks) and not for data.
 
-pub mod card;
+pub mod business_card;
 pub mod claim;
 pub mod host;
 pub mod message;

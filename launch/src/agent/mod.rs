@@ -1,4 +1,4 @@
-//! The launcher's arm on another host: starts the host's ranks and passes on what
+//! The launcher's agent on another host: starts the host's ranks and passes on what
 //! they and the launcher say to each other, what they print, and how they end.
 //!
 //! One thread and one poll(2) loop. Ranks are the agent's children, with a control
@@ -19,6 +19,7 @@ mod service;
 
 use crate::hosts::invitation::{Invitation, LINE_BYTES_MAX, NotAnInvitation};
 use crate::hosts::message::{AGENT, FromAgent};
+use crate::polling;
 use refrain_wire::{Connection, WireError};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::io::{self, BufRead as _, ErrorKind, Read as _};
@@ -122,11 +123,7 @@ fn wait(wire: &Connection, until: Instant) -> io::Result<()> {
 
 /// Whether stdin is closed: the launcher does not wait any more.
 fn is_dismissed() -> bool {
-    let stdin = io::stdin();
-    let mut polled = [PollFd::new(&stdin, PollFlags::IN)];
-    let at_once = Timespec::default();
-    let ready = rustix::io::retry_on_intr(|| poll(&mut polled, Some(&at_once)));
-    ready.is_ok() && !polled[0].revents().is_empty()
+    polling::is_ready(&io::stdin(), PollFlags::IN)
 }
 
 /// The launcher's host, as sshd has seen it: the way back that is known to exist.

@@ -2,10 +2,11 @@
 
 use super::AgentError;
 use super::ranks::{AgentRank, Shared};
-use crate::LaunchError;
-use crate::hosts::message::{FromAgent, Life, Refusal, Setup, ToAgent, Whom};
+use crate::error::LaunchError;
+use crate::hosts::message::{FromAgent, Life, Recipient, Refusal, Setup, ToAgent};
 use crate::leftovers;
-use crate::start::{self, Prepared, Wanted};
+use crate::spawn::HostPart;
+use crate::start::{self, Prepared};
 use refrain_job::JobError;
 use refrain_job::control::host::{HOST_VARIABLE, HostIdentity};
 use refrain_job::control::message::ToLauncher;
@@ -81,7 +82,6 @@ impl Agent {
             Err(error) => return Err(WireError::from(error).into()),
         }
         let is_ready = |polled: &PollFd<'_>| !polled.revents().is_empty();
-        // Nobody says anything there any more.
         let is_dismissed = is_ready(&polled[0]);
         let of_ranks = polled[2..].iter().zip(owners);
         let ready = of_ranks.filter(|(polled, _)| is_ready(polled));
@@ -100,7 +100,7 @@ impl Agent {
                 ToAgent::Setup(setup) => self.set_up(*setup)?,
                 ToAgent::Unpin => {
                     if let Some(prepared) = &mut self.prepared {
-                        prepared.starter.unpin();
+                        prepared.starter.cores.clear();
                     }
                 }
                 ToAgent::Start { life } => self.start(life)?,
@@ -115,7 +115,11 @@ impl Agent {
                         self.wire.say(&FromAgent::Misunderstood { life, reason })?;
                     }
                 }
-                ToAgent::Signal { life, whom, signal } => self.signal(life, whom, signal),
+                ToAgent::Signal {
+                    life,
+                    recipient,
+                    signal,
+                } => self.signal(life, recipient, signal),
                 ToAgent::LetGo { number } => self.shared.let_go(number),
                 ToAgent::Took {
                     life,
@@ -134,16 +138,13 @@ impl Agent {
         Ok(true)
     }
 
-    fn signal(&self, life: Life, whom: Whom, signal: i32) {
+    fn signal(&self, life: Life, recipient: Recipient, signal: i32) {
         let living = self.ranks.iter().find(|rank| rank.life == life);
         let (Some(rank), Some(signal)) = (living, Signal::from_named_raw(signal)) else {
             return;
         };
-        match whom {
-            Whom::Own => rank.child().signal_own(signal),
-            Whom::Group if !rank.has_ended() => rank.child().signal(signal),
-            Whom::Group => {}
-            Whom::Rest => rank.child().kill_group(),
+        if recipient != Recipient::Group || !rank.has_ended() {
+            rank.child().signal(recipient, signal);
         }
     }
 
@@ -168,37 +169,28 @@ impl Agent {
     }
 
     /// Prepares this host, or says why it cannot.
-    fn set_up(&mut self, setup: Setup) -> Result<(), AgentError> {
+    fn set_up(&mut self, mut setup: Setup) -> Result<(), AgentError> {
         if let Some(folder) = &setup.folder {
             // Not there: the ranks start where ssh has come in.
             let _ = std::env::set_current_dir(folder);
         }
         // As the launcher does on its own host.
         leftovers::remove(&leftovers::folders());
-        let mut environment = setup.environment;
-        environment.push((HOST_VARIABLE.into(), (self.host + 1).to_string().into()));
-        let wanted = Wanted {
-            program: setup.program,
-            arguments: setup.arguments,
-            environment,
-            ranks: setup.ranks,
-            size: setup.size,
-            pin: setup.pin,
+        let host = (self.host + 1).to_string();
+        setup.environment.push((HOST_VARIABLE.into(), host.into()));
+        let part = HostPart {
+            setup,
             piped: true,
             reads_stdin: false,
             descriptors: Vec::new(),
         };
-        let mut config = setup.config;
-        let answer = match start::prepare(&mut config, wanted, setup.job) {
+        let answer = match start::prepare(part) {
             Ok(prepared) => {
-                let differing_addresses = prepared.differing_addresses.clone();
-                self.prepared = Some(prepared);
-                let identity = HostIdentity::of_this_process();
-                let boot = identity.map_or(0, HostIdentity::boot);
+                let prepared = self.prepared.insert(prepared);
                 FromAgent::Ready {
-                    config,
-                    boot,
-                    differing_addresses,
+                    config: prepared.starter.part.setup.config.clone(),
+                    boot: HostIdentity::of_this_process().map_or(0, HostIdentity::boot),
+                    differing_addresses: prepared.differing_addresses.clone(),
                 }
             }
             Err(error) => FromAgent::Refused {

@@ -1,12 +1,12 @@
 //! Starts the agents of a job, and waits until all have connected and are ready.
 
-use super::caller::{Caller, check_setup};
+use super::agent_process::{AgentProcess, check_setup};
 use super::invitation::Invitation;
 use super::message::{AGENT, FromAgent, Refusal, Setup, ToAgent};
-use super::{Arm, Host, Hosts, HostsSpec, listing};
-use crate::LaunchError;
+use super::{AgentHandle, Host, Hosts, HostsSpec, listing};
+use crate::error::LaunchError;
+use crate::same_memory::report_differing_addresses;
 use crate::signals::Signals;
-use crate::start::tell_differing_addresses;
 use refrain_job::JobError;
 use refrain_job::config::JobConfig;
 use refrain_wire::{Connection, Door, Secret};
@@ -24,7 +24,7 @@ struct Waiting {
     ranks: Vec<u32>,
     /// As in the list of hosts.
     number: u32,
-    caller: Caller,
+    agent_process: AgentProcess,
     wire: Option<Connection>,
     ready: Option<(Box<JobConfig>, u128)>,
 }
@@ -86,7 +86,7 @@ pub fn gather(
             name: host.name.clone(),
             ranks,
             number: number as u32,
-            caller: Caller::start(spec, &host.name, &invitation)?,
+            agent_process: AgentProcess::start(spec, &host.name, &invitation)?,
             wire: None,
             ready: None,
         });
@@ -110,7 +110,7 @@ fn share_cores(hosts: &mut [Host], boots: &[u128]) {
         let ranks = (0..own.len()).filter(shares).map(|other| own[other]).sum();
         if ranks > own[number] {
             host.config.ranks_on_host = ranks;
-            host.arm.push(ToAgent::Unpin);
+            host.agent.push(ToAgent::Unpin);
         }
     }
 }
@@ -152,8 +152,8 @@ impl Gathering<'_> {
             polled.push(PollFd::from_borrowed_fd(wire.as_fd(), wire.interest()));
         }
         for waiting in &self.waiting {
-            let pidfd = waiting.caller.pidfd.as_fd();
-            polled.push(PollFd::from_borrowed_fd(pidfd, PollFlags::IN));
+            let ended = waiting.agent_process.process.end_descriptor();
+            polled.push(PollFd::from_borrowed_fd(ended, PollFlags::IN));
         }
         let longest = Timespec::try_from(longest).ok();
         // A failure is found by whatever is tried next.
@@ -220,9 +220,9 @@ impl Gathering<'_> {
             hosts.push(Host {
                 name: waiting.name,
                 ranks: waiting.ranks,
-                arm: Arm::default(),
+                agent: AgentHandle::default(),
                 wire: Some(wire),
-                caller: waiting.caller,
+                agent_process: waiting.agent_process,
                 config: *config,
                 launcher,
             });
@@ -246,7 +246,7 @@ impl Waiting {
                     differing_addresses,
                 })) => {
                     if let Some(why) = differing_addresses {
-                        tell_differing_addresses(&format!("host {}: ", self.name), &why);
+                        report_differing_addresses(&format!("host {}: ", self.name), &why);
                     }
                     self.ready = Some((config, boot));
                 }
@@ -259,9 +259,9 @@ impl Waiting {
             }
         }
         // What it said before is heard first.
-        match self.caller.child.try_wait() {
-            Ok(Some(status)) => Err(self.caller.gone(&self.name, status)),
-            _ => Ok(()),
+        match self.agent_process.process.status() {
+            Some(status) => Err(self.agent_process.gone(&self.name, status.into())),
+            None => Ok(()),
         }
     }
 
@@ -292,10 +292,10 @@ impl Drop for Gathering<'_> {
         let give_up_at = Instant::now() + super::END_MAX;
         for waiting in &mut self.waiting {
             waiting.wire = None;
-            drop(waiting.caller.stdin.take());
+            waiting.agent_process.process.close_stdin();
         }
         for waiting in &mut self.waiting {
-            waiting.caller.end(give_up_at);
+            waiting.agent_process.process.end(give_up_at);
         }
     }
 }

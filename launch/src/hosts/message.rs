@@ -26,9 +26,9 @@ pub const OUTPUT_BYTES_MAX: usize = 256 << 10;
 /// A life: the rank, and how often it was started before.
 pub type Life = (u32, u32);
 
-/// Who of a rank's processes gets a signal.
+/// Which of a rank's processes get a signal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Whom {
+pub enum Recipient {
     /// The process that was started, and the one that has joined.
     Own,
     /// It and its group, unless it has ended.
@@ -88,16 +88,16 @@ pub enum ToAgent {
         /// Which rank's.
         life: Life,
         /// Which of them.
-        whom: Whom,
+        recipient: Recipient,
         /// Its number.
         signal: i32,
     },
-    /// Nobody needs this memory any more.
+    /// Releases memory.
     LetGo {
         /// Its number.
         number: u64,
     },
-    /// So much of a rank's output was taken.
+    /// An amount of a rank's output was taken.
     Took {
         /// Whose.
         life: Life,

@@ -7,12 +7,12 @@
 //! | `listing` | `--host`, `--hostfile`, which rank runs where; pure |
 //! | `invitation` | the line that tells an agent whom to call, and the secret; pure |
 //! | `message` | what launcher and agents say; pure |
-//! | `caller` | starting the agent on one host, by ssh |
+//! | `agent_process` | starting the agent on one host, by ssh |
 //! | `gathering` | starting all agents, and waiting until all have called |
 //! | `far` | a rank's process on another host, as the launcher has it |
 //! | `reports` | what agents say while the job runs |
 
-mod caller;
+mod agent_process;
 mod far;
 mod gathering;
 pub mod invitation;
@@ -20,13 +20,13 @@ mod listing;
 pub mod message;
 mod reports;
 
-pub use far::{Arm, FarProcess};
+pub use far::{AgentHandle, FarProcess};
 pub(super) use gathering::gather;
 pub use listing::{HostSlots, NotAHost, parse_hosts, read_hostfile};
 
 use super::output::Output;
 use super::process::RankProcess;
-use caller::Caller;
+use agent_process::AgentProcess;
 use message::ToAgent;
 use refrain_job::JobError;
 use refrain_job::config::JobConfig;
@@ -59,10 +59,10 @@ pub struct HostsSpec {
 struct Host {
     name: String,
     ranks: Vec<u32>,
-    arm: Arm,
+    agent: AgentHandle,
     /// `None`: the agent is lost.
     wire: Option<Connection>,
-    caller: Caller,
+    agent_process: AgentProcess,
     /// The settings of its ranks.
     config: JobConfig,
     /// The address of this host, as the agent's host reaches it.
@@ -89,7 +89,7 @@ impl Hosts {
         if host.wire.is_none() {
             return Err(format!("the agent on {} is gone", host.name));
         }
-        Ok(far::start(&host.arm, (rank, incarnation), outputs))
+        Ok(far::start(&host.agent, (rank, incarnation), outputs))
     }
 
     /// The fabric that all hosts have found.
@@ -115,18 +115,18 @@ impl Hosts {
         (&host.config, host.launcher)
     }
 
-    /// What to poll, with the number of the host; `true`: its agent's caller.
+    /// What to poll, with the number of the host; `true`: the end of its agent's process.
     pub(super) fn interests(
         &self,
     ) -> impl Iterator<Item = (usize, bool, BorrowedFd<'_>, PollFlags)> {
         self.hosts.iter().enumerate().flat_map(|(number, host)| {
             let wire = host.wire.as_ref();
             let wire = wire.map(|wire| (number, false, wire.as_fd(), wire.interest()));
-            let caller = (!host.caller.has_ended).then(|| {
-                let pidfd = host.caller.pidfd.as_fd();
-                (number, true, pidfd, PollFlags::IN)
+            let ending = (!host.agent_process.has_ended).then(|| {
+                let descriptor = host.agent_process.process.end_descriptor();
+                (number, true, descriptor, PollFlags::IN)
             });
-            wire.into_iter().chain(caller)
+            wire.into_iter().chain(ending)
         })
     }
 
@@ -135,7 +135,7 @@ impl Hosts {
     pub(super) fn flush(&mut self) -> Vec<(usize, String)> {
         let mut lost = Vec::new();
         for (number, host) in self.hosts.iter_mut().enumerate() {
-            let messages = host.arm.take();
+            let messages = host.agent.take();
             let Some(wire) = &mut host.wire else { continue };
             let said = messages.iter().try_for_each(|message| wire.say(message));
             if let Err(error) = said.and_then(|()| wire.flush()) {
@@ -164,12 +164,12 @@ impl Drop for Hosts {
     fn drop(&mut self) {
         let give_up_at = Instant::now() + END_MAX;
         for host in &self.hosts {
-            host.arm.push(ToAgent::End);
+            host.agent.push(ToAgent::End);
         }
         // One that is lost ends by itself.
         let _ = self.flush_until(give_up_at);
         for host in &mut self.hosts {
-            host.caller.end(give_up_at);
+            host.agent_process.process.end(give_up_at);
             host.wire = None;
         }
     }

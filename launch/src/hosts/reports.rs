@@ -1,9 +1,11 @@
 //! What agents say while the job runs.
 
+use super::Hosts;
+use super::far::RemoteEnd;
 use super::message::{FromAgent, Life, ToAgent};
-use super::{Host, Hosts};
 use crate::Job;
 use crate::link::Memory;
+use crate::process::RankProcess;
 use crate::serve::sink_of;
 use crate::start::Placement;
 use crate::verdict::End;
@@ -26,14 +28,8 @@ impl Hosts {
                 Err(error) => return (heard, Err(error.to_string())),
             }
         }
-        (
-            heard,
-            received.map(|_| ()).map_err(|error| error.to_string()),
-        )
-    }
-
-    fn host(&mut self, number: usize) -> &mut Host {
-        &mut self.hosts[number]
+        let received = received.map(drop).map_err(|error| error.to_string());
+        (heard, received)
     }
 }
 
@@ -62,13 +58,10 @@ impl Job {
         // It may have said why.
         self.hear_agent(number);
         let Some(hosts) = self.hosts() else { return };
-        let host = hosts.host(number);
-        host.caller.has_ended = true;
-        let status = host.caller.child.try_wait();
-        let how = status
-            .ok()
-            .flatten()
-            .map_or(String::new(), |status| format!(" ({status})"));
+        let agent = &mut hosts.hosts[number].agent_process;
+        agent.has_ended = true;
+        let status = agent.process.status();
+        let how = status.map_or(String::new(), |status| format!(" ({status})"));
         self.lose_host(number, &format!("it has ended{how}"));
     }
 
@@ -98,7 +91,7 @@ impl Job {
         match message {
             FromAgent::Started { life, process } => {
                 if let Some(far) = self.living(life).and_then(|rank| self.ranks[rank].as_far()) {
-                    far.started(process);
+                    far.id = process;
                 }
             }
             FromAgent::CannotStart { life, reason } => {
@@ -112,11 +105,11 @@ impl Job {
                 message,
                 memory,
             } => {
-                let arm = self.hosts().map(|hosts| hosts.host(number).arm.clone());
+                let agent = self.hosts().map(|hosts| hosts.hosts[number].agent.clone());
                 // Also that of one that is gone: the agent has to hear of it.
                 let memory = memory
-                    .zip(arm)
-                    .map(|(memory, arm)| Memory::there(&arm, memory));
+                    .zip(agent)
+                    .map(|(memory, agent)| Memory::there(&agent, memory));
                 if let Some(rank) = self.living(life) {
                     self.ranks[rank].link.pass_on(*message, memory);
                     self.hear(rank);
@@ -146,7 +139,11 @@ impl Job {
                 unfenced,
             } => {
                 if let Some(far) = self.living(life).and_then(|rank| self.ranks[rank].as_far()) {
-                    far.ended(end, true_end, unfenced);
+                    far.end.get_or_insert(RemoteEnd {
+                        end,
+                        true_end,
+                        unfenced,
+                    });
                 }
             }
             FromAgent::Hello { .. } | FromAgent::Ready { .. } | FromAgent::Refused { .. } => {
@@ -159,14 +156,19 @@ impl Job {
     fn living(&mut self, life: Life) -> Option<usize> {
         let rank = life.0 as usize;
         let process = self.ranks.get_mut(rank)?;
-        let is_this = process.as_far().is_some_and(|far| far.life() == life);
+        let is_this = process.as_far().is_some_and(|far| far.life == life);
         is_this.then_some(rank)
     }
 
     fn mark_ended(&mut self, rank: usize) {
         let killed = End::Killed(SIGKILL);
-        if let Some(far) = self.ranks[rank].as_far() {
-            far.ended(killed, killed, None);
+        // The job may have started no rank yet, or be over.
+        if let Some(far) = self.ranks.get_mut(rank).and_then(RankProcess::as_far) {
+            far.end.get_or_insert(RemoteEnd {
+                end: killed,
+                true_end: killed,
+                unfenced: None,
+            });
         }
     }
 
@@ -174,24 +176,22 @@ impl Job {
     /// job ends: a rank that may still run must not be replaced. FENCE-1
     fn lose_host(&mut self, number: usize, why: &str) {
         let Some(hosts) = self.hosts() else { return };
-        let host = hosts.host(number);
+        let host = &mut hosts.hosts[number];
         if host.wire.take().is_none() {
             return;
         }
-        drop(host.caller.stdin.take());
+        host.agent_process.process.close_stdin();
         let (name, ranks) = (host.name.clone(), host.ranks.clone());
         let list: Vec<String> = ranks.iter().map(ToString::to_string).collect();
+        let list = list.join(", ");
         self.fail(
             1,
             format!(
-                "host {name}: the connection to the agent is lost: {why}. Its ranks ({}) are lost and cannot be restarted elsewhere",
-                list.join(", ")
+                "host {name}: the connection to the agent is lost: {why}. Its ranks ({list}) are lost and cannot be restarted elsewhere"
             ),
         );
-        if !self.ranks.is_empty() {
-            ranks
-                .iter()
-                .for_each(|rank| self.mark_ended(*rank as usize));
+        for rank in ranks {
+            self.mark_ended(rank as usize);
         }
     }
 
@@ -206,7 +206,7 @@ impl Job {
                 }
                 let bytes = output.take_read() as u32;
                 if let (1.., Placement::Remote(hosts)) = (bytes, &self.placement) {
-                    hosts.hosts[hosts.of_rank[rank]].arm.push(ToAgent::Took {
+                    hosts.hosts[hosts.of_rank[rank]].agent.push(ToAgent::Took {
                         life: (rank as u32, self.lives[rank].incarnation),
                         stream: output.stream,
                         bytes,
@@ -230,8 +230,8 @@ impl Job {
     pub(crate) fn told_ends(&mut self) -> Vec<usize> {
         let ranks = self.ranks.iter_mut().enumerate();
         let told = ranks.filter_map(|(rank, process)| {
-            let is_told = process.as_far().is_some_and(|far| far.end().is_some());
-            (is_told && process.end.is_none()).then_some(rank)
+            let is_reported = process.as_far().is_some_and(|far| far.end.is_some());
+            (is_reported && process.end.is_none()).then_some(rank)
         });
         told.collect()
     }

@@ -198,7 +198,7 @@ fn is_in_use(path: &Path) -> bool {
     let locks: Vec<_> = folders
         .filter_map(|folder| File::open(folder.join(LOCK)).ok())
         .collect();
-    let is_held = |lock: &File| {
+    let is_gated = |lock: &File| {
         let locked = rustix::fs::flock(lock, FlockOperation::NonBlockingLockExclusive);
         locked.is_err()
     };
@@ -206,7 +206,7 @@ fn is_in_use(path: &Path) -> bool {
         let age = fs::metadata(path).and_then(|metadata| metadata.modified());
         age.is_ok_and(|made| made.elapsed().is_ok_and(|age| age < YOUNG))
     };
-    locks.iter().any(is_held) || locks.is_empty() && is_young()
+    locks.iter().any(is_gated) || locks.is_empty() && is_young()
 }
 
 /// When a process was started, in clock ticks since boot (field 22 of

@@ -104,7 +104,7 @@ pub fn free_ports(shards: u32, replicas: u32) -> Result<Vec<Vec<SocketAddr>>, Jo
         let both = TcpListener::bind((Ipv6Addr::UNSPECIFIED, 0));
         let listener = both.or_else(|_| TcpListener::bind((Ipv4Addr::UNSPECIFIED, 0)))?;
         let port = listener.local_addr()?;
-        // Held until all are chosen, so that no two are the same.
+        // GatedLines until all are chosen, so that no two are the same.
         held.push(listener);
         Ok(port)
     };

@@ -21,7 +21,7 @@ const MEMORY: &str = "/dev/shm";
 pub struct Directory {
     pub path: PathBuf,
     is_kept: bool,
-    /// Held by this process: what is not locked by anybody is left over.
+    /// GatedLines by this process: what is not locked by anybody is left over.
     lock: Option<File>,
 }
 

@@ -41,9 +41,9 @@ fn a_recovery_is_one_line_with_its_figures() {
         .unwrap();
     assert_eq!(
         line,
-        "rank 3 was killed by SIGKILL (incarnation 0, by --kill); incarnation 1 goes on after 41 ms: \
+        "rank 3 was killed by SIGKILL (incarnation 0, by --kill); incarnation 1 continues after 41 ms: \
          noticed 0.3 ms, started 4.1 ms, checkpoint 12 read in 0.7 ms, events and peers 6.0 ms, \
-         replay 22 ms: 1204 events, 1 message, 14 sends held back, 13 compared"
+         replay 22 ms: 1204 events, 1 message, 14 sends suppressed, 13 compared"
     );
     assert_eq!(recoveries.finished(3, figures, begin), None, "told once");
     let all = recoveries.take_all();
@@ -65,7 +65,7 @@ fn a_death_in_between_ends_the_one_and_begins_another() {
     assert_eq!(die(0, SIGKILL), None);
     assert_eq!(
         die(1, SIGTERM).unwrap(),
-        "rank 0 was killed by SIGKILL (incarnation 0); incarnation 1 was killed by SIGTERM before it went on"
+        "rank 0 was killed by SIGKILL (incarnation 0); incarnation 1 was killed by SIGTERM before it continued"
     );
     assert_eq!(recoveries.done(), 1);
     let all = recoveries.take_all();
