@@ -77,7 +77,7 @@ struct Seen {
     refusals: u32,
     not_before: Duration,
     /// Logs of others are full for it. LOG-3
-    is_wished: bool,
+    is_requested: bool,
     counts: CheckpointCounts,
 }
 
@@ -116,7 +116,7 @@ impl Scheduler {
 
     /// Whether there is nothing to do until a rank requests a checkpoint.
     pub fn is_idle(&self) -> bool {
-        let is_idle = |seen: &Seen| !seen.is_wished && seen.duty == Duty::None;
+        let is_idle = |seen: &Seen| !seen.is_requested && seen.duty == Duty::None;
         self.policy.choice() == Choice::None && self.ranks.iter().all(is_idle)
     }
 
@@ -153,7 +153,7 @@ impl Scheduler {
         seen.duty = Duty::None;
         seen.refusals = 0;
         seen.not_before = Duration::ZERO;
-        seen.is_wished = false;
+        seen.is_requested = false;
         seen.since = now;
         seen.state_bytes = bytes.saturating_sub(log_bytes);
         seen.counts.stable += 1;
@@ -164,9 +164,9 @@ impl Scheduler {
     }
 
     /// The log of some rank is filled by messages to this one. LOG-3
-    pub fn wish(&mut self, of: usize) {
+    pub fn request(&mut self, of: usize) {
         if let Some(seen) = self.ranks.get_mut(of) {
-            seen.is_wished = true;
+            seen.is_requested = true;
         }
     }
 
@@ -197,7 +197,7 @@ impl Scheduler {
     pub fn step(&mut self, now: Duration, runs: &[bool]) -> Vec<Request> {
         self.stepped_at = now;
         self.give_up(now);
-        let mut requests = self.order_wished(now, runs);
+        let mut requests = self.order_requested(now, runs);
         if self.policy.choice() == Choice::None {
             return requests;
         }
@@ -219,8 +219,8 @@ impl Scheduler {
     /// now.
     pub fn next_due(&self) -> Option<Duration> {
         let of_duties = self.ranks.iter().filter_map(|seen| seen.duty.ends());
-        let wished = self.ranks.iter().filter(|seen| seen.is_wished);
-        let of_wishes = wished.map(|seen| seen.not_before);
+        let requested = self.ranks.iter().filter(|seen| seen.is_requested);
+        let of_requests = requested.map(|seen| seen.not_before);
         let of_round = match (self.policy.choice(), self.asked_at) {
             (Choice::None, _) => None,
             (_, Some(asked_at)) => Some(asked_at + ANSWERS_WAIT),
@@ -228,7 +228,7 @@ impl Scheduler {
             (_, None) if self.is_under_way() => None,
             (_, None) => Some(self.next_round),
         };
-        let times = of_duties.chain(of_wishes).chain(of_round);
+        let times = of_duties.chain(of_requests).chain(of_round);
         // What was due at the last step waits for something that happens.
         times.filter(|at| *at > self.stepped_at).min()
     }
@@ -253,14 +253,14 @@ impl Scheduler {
         }
     }
 
-    fn order_wished(&mut self, now: Duration, runs: &[bool]) -> Vec<Request> {
+    fn order_requested(&mut self, now: Duration, runs: &[bool]) -> Vec<Request> {
         let may = |(rank, seen): (usize, &Seen)| {
-            let may = seen.is_wished && runs[rank] && seen.may_be_ordered(now);
+            let may = seen.is_requested && runs[rank] && seen.may_be_ordered(now);
             may.then_some(rank)
         };
-        let wished: Vec<usize> = self.ranks.iter().enumerate().filter_map(may).collect();
+        let requested: Vec<usize> = self.ranks.iter().enumerate().filter_map(may).collect();
         let order = |rank| self.order(rank, now);
-        wished.into_iter().map(order).collect()
+        requested.into_iter().map(order).collect()
     }
 
     fn order_next(&mut self, now: Duration, runs: &[bool]) -> Option<Request> {

@@ -62,6 +62,8 @@ pub struct Stat {
     state: u8,
     /// Its process group.
     pub group: i32,
+    /// When it was started, in clock ticks since boot.
+    pub start_time: u64,
 }
 
 impl Stat {
@@ -76,7 +78,12 @@ impl Stat {
         let mut fields = fields.split_whitespace();
         let state = *fields.next()?.as_bytes().first()?;
         let group = fields.nth(1)?.parse().ok()?;
-        Some(Self { state, group })
+        let start_time = fields.nth(16)?.parse().ok()?;
+        Some(Self {
+            state,
+            group,
+            start_time,
+        })
     }
 
     /// It runs no more.
@@ -132,12 +139,13 @@ mod stat_tests {
 
     #[test]
     fn lines_are_understood() {
-        let stat = Stat::parse("5 (a) Z b) S 1 77 78 0").unwrap();
-        assert_eq!(stat.group, 77);
+        let line = |begin: &str| format!("{begin} 1 77 78 0 {}99 0", "0 ".repeat(14));
+        let stat = Stat::parse(&line("5 (a) Z b) S")).unwrap();
+        assert_eq!((stat.group, stat.start_time), (77, 99));
         assert!(!stat.has_ended() && !stat.is_stopped());
-        assert!(Stat::parse("5 (a) Z 1 77 77 0").unwrap().has_ended());
+        assert!(Stat::parse(&line("5 (a) Z")).unwrap().has_ended());
         for state in ["T", "t"] {
-            let line = format!("5 (a) {state} 1 77 77 0");
+            let line = line(&format!("5 (a) {state}"));
             assert!(Stat::parse(&line).unwrap().is_stopped());
         }
         for line in ["", "5 (a", "5 (a) S", "5 (a) S 1 x"] {

@@ -26,13 +26,15 @@
 //! | `replacement` | fences a dead rank, restarts it, informs the others |
 //! | `recoveries` | reports of recoveries and of differing replays; pure |
 //! | `checkpoint_schedule` | which ranks are asked for checkpoints, and when |
-//! | `checkpoints`, `spill` | folders of checkpoints and of spilled logs, and their removal |
+//! | `job_folder`, `checkpoints`, `spill` | folders of a job: of checkpoints, of spilled logs |
 //! | `fault_plan`, `faults` | faults on purpose: when, pure; doing it |
 //! | `link` | the launcher's end of a control socket |
 //! | `key_values` | put, get and fence; pure |
 //! | `requests` | messages of ranks, and their answers |
+//! | `membership` | which ranks are informed of which others; pure |
+//! | `service_process`, `polling` | processes beside the ranks; waits for a descriptor |
 //! | `output`, `printed` | output of a rank; what an earlier incarnation printed |
-//! | `sink` | the launcher's stdout and stderr, and limits of its own lines |
+//! | `sink`, `rate_limit` | the launcher's stdout and stderr; limits of its own lines |
 //! | `serve`, `ending` | the loop; the end of a job |
 //! | `progress` | the live view |
 //! | `verdict` | what the end of a process means; pure |
@@ -53,18 +55,21 @@ mod fault_plan;
 mod faults;
 mod fencing;
 mod hosts;
+mod job_folder;
 mod key_values;
 pub mod leftovers;
 mod limits;
 mod link;
 mod lives;
 mod loggers;
+mod membership;
 mod output;
 mod polling;
 mod printed;
 mod process;
 mod program;
 mod progress;
+mod rate_limit;
 mod recoveries;
 mod replacement;
 mod requests;
@@ -100,10 +105,10 @@ use lives::Lives;
 use loggers::EventLoggers;
 use process::RankProcess;
 use progress::Progress;
+use rate_limit::RateLimit;
 use recoveries::Recoveries;
 use refrain_job::{Statistics, config::JobConfig};
 use signals::Signals;
-use sink::RateLimit;
 use sink::Sink;
 use spill::SpilledFiles;
 use start::Placement;

@@ -9,11 +9,11 @@
 mod command;
 mod folders;
 
+use super::job_folder::JobFolder;
 use super::program;
 use super::service_process::ServiceProcess;
 use super::verdict::End;
 use command::Logger;
-use folders::Directory;
 use refrain_eventlog::client::ServerAddress;
 use refrain_eventlog::logbook::Logbook;
 use refrain_job::JobError;
@@ -84,8 +84,8 @@ pub(super) struct EventLoggers {
     environment: Vec<(OsString, OsString)>,
     loggers: Vec<LoggerProcess>,
     quorum: usize,
-    directory: Option<Directory>,
-    rings: Option<Directory>,
+    directory: Option<JobFolder>,
+    rings: Option<JobFolder>,
     /// Of each shard those of its replicas; empty: only this host's ranks commit.
     ports: Vec<Vec<SocketAddr>>,
     /// Known to them and to the ranks, where they can be reached by TCP.
@@ -149,8 +149,8 @@ impl EventLoggers {
                 "the event logger that this protocol needs; or name it in EventLoggerSpec::program, or a logger that runs in EventLoggerSpec::loggers",
             )?,
         };
-        let directory = Directory::of_files(spec.directory.as_deref(), job)?;
-        let rings = Directory::of_rings(spec.rings.as_deref(), config, job)?;
+        let directory = folders::of_files(spec.directory.as_deref(), job)?;
+        let rings = folders::of_rings(spec.rings.as_deref(), config, job)?;
         let id = |shard: u32, replica: u32| shard * spec.replicas + replica;
         let socket = |id: u32| directory.path.join(format!("{id}.sock"));
         let address = |id| format!("unix:{}", socket(id).display());
@@ -172,7 +172,7 @@ impl EventLoggers {
         for (shard, replicas) in addresses.iter().enumerate() {
             for (replica, address) in replicas.iter().enumerate() {
                 let id = id(shard as u32, replica as u32);
-                let own = |directory: &Directory| directory.path.join(id.to_string());
+                let own = |folder: &JobFolder| folder.path.join(id.to_string());
                 let peers = replicas.iter().filter(|peer| *peer != address);
                 let (folder, rings) = (own(&directory), rings.as_ref().map(own));
                 // Before its first start: each start has --continue. EL-3

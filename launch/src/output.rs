@@ -9,7 +9,7 @@ use refrain_job::output_gate::OutputGate;
 use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
 use rustix::io::Errno;
 use std::collections::VecDeque;
-use std::io;
+use std::io::{self, Read as _};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::process::Child;
 
@@ -40,14 +40,13 @@ struct Relayed {
 impl Relayed {
     /// As from a pipe that is open.
     fn read(&mut self, to: &mut [u8]) -> Result<usize, Errno> {
-        let count = self.waiting.len().min(to.len());
-        for (to, byte) in to.iter_mut().zip(self.waiting.drain(..count)) {
-            *to = byte;
-        }
+        // Reading of memory does not fail.
+        let count = self.waiting.read(to).unwrap_or(0);
         self.read += count;
-        match count {
-            0 => Err(Errno::AGAIN),
-            count => Ok(count),
+        if count > 0 {
+            Ok(count)
+        } else {
+            Err(Errno::AGAIN)
         }
     }
 }

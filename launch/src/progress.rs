@@ -215,48 +215,40 @@ impl Job {
 
     /// Shows it, if it is time and nothing else is to be written.
     pub(super) fn draw_progress(&mut self) {
-        let now = Instant::now();
-        let Some(progress) = self.progress.as_mut() else {
-            return;
-        };
-        if !matches!(self.phase, super::ending::Phase::Running) {
-            return progress.erase();
+        if let Some(mut progress) = self.progress.take() {
+            match self.is_running() {
+                true => self.draw(&mut progress),
+                false => progress.erase(),
+            }
+            self.progress = Some(progress);
         }
-        let asks = now >= progress.asks_at() && !progress.has_asked;
-        progress.has_asked |= asks;
-        let is_due = now >= progress.next || progress.is_terminal && !progress.is_drawn;
-        if asks {
+    }
+
+    fn draw(&mut self, progress: &mut Progress) {
+        let now = Instant::now();
+        if now >= progress.asks_at() && !progress.has_asked {
+            progress.has_asked = true;
             self.ask_for_statuses();
         }
-        let Some(progress) = self.progress.as_mut() else {
-            return;
-        };
+        let is_due = now >= progress.next || progress.is_terminal && !progress.is_drawn;
         if !is_due || !self.out.is_empty() || !self.err.is_empty() {
             return;
         }
-        let is_terminal = progress.is_terminal;
-        progress.next = now + if is_terminal { REDRAW } else { REPEAT };
         progress.has_asked = false;
-        let glance = self.glance(now);
-        if is_terminal {
-            let line = drawn(&format!("refrain: {glance}"));
-            let is_drawn = write_now(&line);
-            self.progress
-                .iter_mut()
-                .for_each(|progress| progress.is_drawn |= is_drawn);
+        let glance = self.glance(progress.begin, now);
+        if progress.is_terminal {
+            progress.next = now + REDRAW;
+            progress.is_drawn |= write_now(&drawn(&format!("refrain: {glance}")));
         } else {
+            progress.next = now + REPEAT;
             self.say(Some(glance.to_string()));
         }
     }
 
-    fn glance(&self, now: Instant) -> Glance {
-        let begin = self
-            .progress
-            .as_ref()
-            .map_or(now, |progress| progress.begin);
+    fn glance(&self, begin: Instant, now: Instant) -> Glance {
         let mut glance = Glance {
             seconds: (now - begin).as_secs(),
-            recoveries: self.recoveries.done(),
+            recoveries: self.recoveries.ended().len(),
             ..Glance::default()
         };
         for figures in self.schedule.scheduler.figures() {

@@ -4,6 +4,7 @@
 
 use super::Outcome;
 use super::verdict::End;
+use crate::size::count;
 use refrain_job::control::message::RecoveryFigures;
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -180,11 +181,6 @@ impl Recoveries {
         of_rank.any(|recovery| figures(recovery) > Some(0))
     }
 
-    /// How many have come to an end.
-    pub fn done(&self) -> usize {
-        self.done.len()
-    }
-
     /// All, also those that did not come to their end.
     pub fn take_all(&mut self) -> Vec<Recovery> {
         let mut all = std::mem::take(&mut self.done);
@@ -196,9 +192,10 @@ impl Recoveries {
 
 impl Recovery {
     fn what_happened(&self) -> String {
-        let comma = match self.cause {
-            Cause::Unknown => "",
-            _ => ", ",
+        let comma = if self.cause == Cause::Unknown {
+            ""
+        } else {
+            ", "
         };
         format!(
             "rank {} {} (incarnation {}{comma}{})",
@@ -244,18 +241,11 @@ impl Display for Recovery {
             count(figures.suppressed, "send"),
             figures.compared,
         )?;
+        let bytes = count(figures.differing_bytes, "byte");
         match figures.differing {
             0 => Ok(()),
-            1 => write!(
-                to,
-                ", 1 differs in {}",
-                count(figures.differing_bytes, "byte")
-            ),
-            differing => write!(
-                to,
-                ", {differing} differ in {}",
-                count(figures.differing_bytes, "byte")
-            ),
+            1 => write!(to, ", 1 differs in {bytes}"),
+            differing => write!(to, ", {differing} differ in {bytes}"),
         }
     }
 }
@@ -274,13 +264,6 @@ impl Display for Time {
     }
 }
 
-fn count(number: u64, what: &str) -> String {
-    match number {
-        1 => format!("1 {what}"),
-        number => format!("{number} {what}s"),
-    }
-}
-
 /// Exit status of a job in which replayed messages had other bytes, and everything
 /// else went well.
 pub const DIFFERED: i32 = 80;
@@ -296,7 +279,7 @@ pub fn explain(rank: usize, figures: &RecoveryFigures) -> Option<String> {
     Some(format!(
         "rank {rank} sent other bytes in its replay than before: {}; {first}; \
          receivers keep the first bytes; {MEANING}",
-        Counts::default().with(figures)
+        differences(std::iter::once(figures))
     ))
 }
 
@@ -316,7 +299,7 @@ fn summarize(recoveries: &[Recovery]) -> Option<String> {
         several => format!("{} ranks", several.len()),
     };
     let figures = recoveries.iter().filter_map(|one| one.figures.as_ref());
-    let counts = figures.fold(Counts::default(), Counts::with);
+    let counts = differences(figures);
     Some(format!(
         "the replay of {which} sent other bytes than before: {counts}; first difference: rank {rank}, {first}; {MEANING}"
     ))
@@ -331,33 +314,16 @@ pub fn conclude(outcome: Outcome, recoveries: &[Recovery]) -> (Outcome, Option<S
     }
 }
 
-#[derive(Default)]
-struct Counts {
-    compared: u64,
-    compared_bytes: u64,
-    differing: u64,
-    differing_bytes: u64,
-}
-
-impl Counts {
-    fn with(self, figures: &RecoveryFigures) -> Self {
-        Self {
-            compared: self.compared + figures.compared,
-            compared_bytes: self.compared_bytes + figures.compared_bytes,
-            differing: self.differing + figures.differing,
-            differing_bytes: self.differing_bytes + figures.differing_bytes,
-        }
-    }
-}
-
-impl Display for Counts {
-    fn fmt(&self, to: &mut Formatter<'_>) -> fmt::Result {
-        write!(
-            to,
-            "{} of {} compared messages differ, in {} of {} bytes",
-            self.differing, self.compared, self.differing_bytes, self.compared_bytes
-        )
-    }
+/// How much differs in these replays together, for people.
+fn differences<'a>(replays: impl Iterator<Item = &'a RecoveryFigures> + Clone) -> String {
+    let sum = |of: fn(&RecoveryFigures) -> u64| replays.clone().map(of).sum::<u64>();
+    format!(
+        "{} of {} compared messages differ, in {} of {} bytes",
+        sum(|replay| replay.differing),
+        sum(|replay| replay.compared),
+        sum(|replay| replay.differing_bytes),
+        sum(|replay| replay.compared_bytes)
+    )
 }
 
 #[cfg(test)]

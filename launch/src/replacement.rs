@@ -1,15 +1,10 @@
-//! Fences a killed rank, starts it again, and informs the other ranks.
-//!
-//! A first incarnation asks for the addresses of its peers and is informed of later
-//! incarnations only, so that it knows which one an address belongs to. A later incarnation
-//! asks for nothing: after it has put its own address, it is informed of all peers that have
-//! one, and of each that follows.
+//! Fences a killed rank, restarts it, and informs the other ranks.
 
 use super::link::Memory;
 use super::lives::Pending;
+use super::membership::{PeerState, after_address, after_death, after_welcome};
 use super::recoveries::Cause;
-use super::restarts::Stage;
-use super::restarts::{Departure, RestartDecision};
+use super::restarts::{Departure, RestartDecision, Stage};
 use super::start::Placement;
 use super::verdict::{End, Membership};
 use super::{Job, restarts};
@@ -124,13 +119,14 @@ impl Job {
         let deaths = self.lives[rank].repeated_deaths;
         if restarts::is_reported(deaths) {
             let what = restarts::describe_repeated_deaths(deaths, stage, &self.config.recovery);
-            let wait = match wait.as_secs_f64() {
-                0.0 => String::new(),
-                wait => {
-                    format!(". It is restarted after {wait:.1} s, and later after each such death")
-                }
-            };
-            self.say(Some(format!("rank {rank} {what}{wait}")));
+            let mut line = format!("rank {rank} {what}");
+            if !wait.is_zero() {
+                let wait = wait.as_secs_f64();
+                line += &format!(
+                    ". It is restarted after {wait:.1} s, and later after each such death"
+                );
+            }
+            self.say(Some(line));
         }
     }
 
@@ -185,32 +181,25 @@ impl Job {
 
     /// Takes what a dead life has left in its pipes.
     fn end_output(&mut self, rank: usize) {
-        let process = &mut self.ranks[rank];
-        for output in &mut process.outputs {
-            let sink = super::serve::sink_of(&mut self.out, &mut self.err, output.stream);
-            output.end_life(process.gate.as_ref(), sink.buffer());
-        }
-        process.gate = None;
+        self.for_outputs(rank, |output, gate, out| output.end_life(gate, out));
+        self.ranks[rank].gate = None;
     }
 
     /// A later life says where it begins: its output is read from now on.
     pub(super) fn begin_life(&mut self, rank: usize, checkpoint: u64) -> Result<(), String> {
         self.lives[rank].begin();
-        let process = &mut self.ranks[rank];
-        for output in &mut process.outputs {
-            let sink = super::serve::sink_of(&mut self.out, &mut self.err, output.stream);
-            output.begin(checkpoint, process.gate.as_ref(), sink.buffer())?;
-        }
-        Ok(())
+        let mut begun = Ok(());
+        self.for_outputs(rank, |output, gate, out| {
+            begun = begun
+                .clone()
+                .and_then(|()| output.begin(checkpoint, gate, out));
+        });
+        begun
     }
 
     /// All output of a rank up to now lies before a checkpoint.
     pub(super) fn mark_output(&mut self, rank: usize, checkpoint: u64) {
-        let process = &mut self.ranks[rank];
-        for output in &mut process.outputs {
-            let sink = super::serve::sink_of(&mut self.out, &mut self.err, output.stream);
-            output.mark(checkpoint, process.gate.as_ref(), sink.buffer());
-        }
+        self.for_outputs(rank, |output, gate, out| output.mark(checkpoint, gate, out));
     }
 
     /// A rank has joined: what is left of the lives before, and who lives a later
@@ -269,10 +258,8 @@ impl Job {
 
     pub(super) fn tell(&mut self, who: usize, message: &ToRank, memory: Option<Memory>) {
         if let Err(error) = self.ranks[who].link.send(message, memory) {
-            self.fail(
-                1,
-                format!("a message to rank {who} about another rank failed: {error}"),
-            );
+            let failure = format!("a message to rank {who} about another rank failed: {error}");
+            self.fail(1, failure);
         }
     }
 
@@ -281,20 +268,19 @@ impl Job {
         self.config.recovery.max_restarts > 0
     }
 
-    /// A line about a rank, unless there were many.
+    /// Prints a line about a rank, unless there were many.
     pub(super) fn say_of(&mut self, rank: usize, line: Option<String>) {
         let line = line.and_then(|line| self.rate_limits[rank].pass(line, Instant::now()));
         self.say(line);
     }
 
-    /// Prints how many lines about each rank were left out.
-    pub(super) fn tell_untold(&mut self) {
+    /// Prints how many lines about each rank were omitted.
+    pub(super) fn report_omitted_lines(&mut self) {
         for rank in 0..self.rate_limits.len() {
-            let unsaid = self.rate_limits[rank].take_unsaid();
-            if unsaid > 0 {
-                self.say(Some(format!(
-                    "{unsaid} lines about rank {rank} were omitted"
-                )));
+            let omitted = self.rate_limits[rank].take_omitted();
+            if omitted > 0 {
+                let line = format!("{omitted} lines about rank {rank} were omitted");
+                self.say(Some(line));
             }
         }
     }
@@ -308,7 +294,7 @@ impl Job {
         }
     }
 
-    /// A line of the launcher's own.
+    /// Prints a line of the launcher's own.
     pub(super) fn say(&mut self, line: Option<String>) {
         if let Some(line) = line {
             let _ = writeln!(self.err.buffer(), "refrain: {line}");
@@ -329,161 +315,5 @@ fn signal_of(end: End) -> i32 {
     match end {
         End::Killed(signal) => signal,
         End::Exited(_) => 0,
-    }
-}
-
-/// A rank, as far as that matters here.
-#[derive(Clone, Copy, Debug)]
-pub struct PeerState {
-    /// Which life runs.
-    pub incarnation: u32,
-    /// It has joined the job and not left it.
-    pub is_member: bool,
-    /// It has put its address.
-    pub has_address: bool,
-}
-
-impl PeerState {
-    /// Whether this rank is informed when `other` can be reached.
-    fn hears_of(&self, other: &PeerState) -> bool {
-        let is_waiting = if self.incarnation == 0 {
-            other.incarnation > 0
-        } else {
-            self.has_address
-        };
-        self.is_member && other.has_address && is_waiting
-    }
-}
-
-/// After `rank` has put its address: pairs of a rank to inform and the reachable peer.
-pub fn after_address(ranks: &[PeerState], rank: usize) -> Vec<(usize, usize)> {
-    let own = &ranks[rank];
-    let others = || (0..ranks.len()).filter(|other| *other != rank);
-    let told_of_it = others().filter(|other| ranks[*other].hears_of(own));
-    let hears = others().filter(|other| own.incarnation > 0 && own.hears_of(&ranks[*other]));
-    told_of_it
-        .map(|other| (other, rank))
-        .chain(hears.map(|other| (rank, other)))
-        .collect()
-}
-
-/// After `rank` has joined: the peers that it is informed of.
-pub fn after_welcome(ranks: &[PeerState], rank: usize) -> Vec<usize> {
-    (0..ranks.len())
-        .filter(|other| *other != rank && ranks[rank].hears_of(&ranks[*other]))
-        .collect()
-}
-
-/// After the death of `rank`: the peers that are informed.
-pub fn after_death(ranks: &[PeerState], rank: usize) -> Vec<usize> {
-    (0..ranks.len())
-        .filter(|other| *other != rank && ranks[*other].is_member)
-        .collect()
-}
-
-#[cfg(test)]
-mod peer_tests {
-    use super::*;
-    use proptest::prelude::*;
-    use std::collections::HashMap;
-
-    /// What happens to one rank.
-    #[derive(Clone, Copy, Debug)]
-    enum Step {
-        Join,
-        PutAddress,
-        Die,
-    }
-
-    /// A job, and what its ranks know of each other: by (who, of whom) the life.
-    struct Played {
-        ranks: Vec<PeerState>,
-        known: HashMap<(usize, usize), u32>,
-    }
-
-    impl Played {
-        fn new(ranks: usize) -> Self {
-            let standing = PeerState {
-                incarnation: 0,
-                is_member: false,
-                has_address: false,
-            };
-            Self {
-                ranks: vec![standing; ranks],
-                known: HashMap::new(),
-            }
-        }
-
-        fn tell(&mut self, who: usize, of: usize) {
-            let life = self.ranks[of].incarnation;
-            let before = self.known.insert((who, of), life);
-            assert_ne!(
-                before,
-                Some(life),
-                "the launcher reports {of} to {who} once"
-            );
-        }
-
-        fn step(&mut self, rank: usize, step: Step) {
-            let standing = self.ranks[rank];
-            match step {
-                Step::Join if !standing.is_member => {
-                    self.ranks[rank].is_member = true;
-                    for other in after_welcome(&self.ranks, rank) {
-                        self.tell(rank, other);
-                    }
-                }
-                Step::PutAddress if standing.is_member && !standing.has_address => {
-                    self.ranks[rank].has_address = true;
-                    for (who, of) in after_address(&self.ranks, rank) {
-                        self.tell(who, of);
-                    }
-                }
-                Step::Die => {
-                    self.known.retain(|(who, _), _| *who != rank);
-                    self.ranks[rank] = PeerState {
-                        incarnation: standing.incarnation + 1,
-                        is_member: false,
-                        has_address: false,
-                    };
-                }
-                _ => {}
-            }
-        }
-    }
-
-    proptest! {
-        // REC-6
-        #[test]
-        fn a_rank_with_an_address_is_known_to_all_that_wait_for_it(
-            steps in prop::collection::vec(
-                (0usize..4, prop::sample::select(vec![Step::Join, Step::PutAddress, Step::PutAddress, Step::Die])),
-                0..80,
-            ),
-        ) {
-            let mut played = Played::new(4);
-            for (rank, step) in steps {
-                played.step(rank, step);
-                for (who, of) in (0..4).flat_map(|who| (0..4).map(move |of| (who, of))) {
-                    let (one, other) = (played.ranks[who], played.ranks[of]);
-                    let knows = played.known.get(&(who, of)) == Some(&other.incarnation);
-                    let is_first = one.incarnation == 0;
-                    if who == of || !one.is_member || !other.has_address {
-                        continue;
-                    }
-                    // A first life asks; it has to know the life of what it gets.
-                    let must = is_first && other.incarnation > 0 || !is_first && one.has_address;
-                    prop_assert_eq!(knows, must, "{} of {}", who, of);
-                }
-            }
-        }
-    }
-
-    #[test]
-    fn a_death_is_told_to_members_alone() {
-        let mut played = Played::new(3);
-        played.step(1, Step::Join);
-        assert_eq!(after_death(&played.ranks, 0), [1]);
-        assert_eq!(after_death(&played.ranks, 1), [0usize; 0]);
     }
 }

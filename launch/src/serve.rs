@@ -3,21 +3,23 @@
 use super::ending::Phase;
 use super::hosts::message::Recipient;
 use super::lives::Lives;
-use super::output::GATED_BYTES_MAX;
+use super::output::{GATED_BYTES_MAX, Output};
 use super::progress::Progress;
 use super::restarts::RestartDecision;
+use super::signals::{self, Signals};
 use super::sink::{Sink, Stream};
 use super::start::Placement;
 use super::verdict::End;
-use super::{Job, Outcome, signals};
+use super::{Job, Outcome};
 use refrain_job::JobError;
+use refrain_job::output_gate::OutputGate;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::process::Signal;
 use signal_hook::consts::SIGTSTP;
 use std::time::{Duration, Instant};
 
-/// Between two looks whether held output may go.
+/// Between two checks of gated output.
 const GATE_CHECK: Duration = Duration::from_millis(1);
 
 /// How long agents may take to be told that ranks are to stop.
@@ -90,20 +92,15 @@ impl Job {
         match poll(&mut polled, timeout.as_ref()) {
             Ok(_) | Err(Errno::INTR) => {}
             Err(error) => {
-                let attempted = "waiting for the ranks of the job".into();
                 return Err(JobError::Control {
-                    attempted,
+                    attempted: "waiting for the ranks of the job".into(),
                     error: error.into(),
                 });
             }
         }
-        let is_ready = |polled: &PollFd<'_>| !polled.revents().is_empty();
-        Ok(polled
-            .iter()
-            .zip(sources)
-            .filter(|(polled, _)| is_ready(polled))
-            .map(|(_, source)| source)
-            .collect())
+        let polled = polled.iter().zip(sources);
+        let ready = polled.filter(|(polled, _)| !polled.revents().is_empty());
+        Ok(ready.map(|(_, source)| source).collect())
     }
 
     fn interests(&self) -> (Vec<PollFd<'_>>, Vec<Source>) {
@@ -138,10 +135,9 @@ impl Job {
                 add(descriptor, events, Source::Control { rank });
             }
             for (index, output) in process.outputs.iter().enumerate() {
-                let sink = if output.stream == Stream::Out {
-                    &self.out
-                } else {
-                    &self.err
+                let sink = match output.stream {
+                    Stream::Out => &self.out,
+                    Stream::Err => &self.err,
                 };
                 if let Some(pipe) = output.pipe().filter(|_| !sink.is_full()) {
                     add(pipe, PollFlags::IN, Source::Output { rank, index });
@@ -234,12 +230,8 @@ impl Job {
 
     /// Passes on what signals were caught.
     pub(super) fn take_signals(&mut self) {
-        for number in self
-            .signals
-            .as_mut()
-            .map(|signals| signals.take())
-            .unwrap_or_default()
-        {
+        let signals = self.signals.as_mut();
+        for number in signals.map_or_else(Vec::new, Signals::take) {
             if signals::ends_job(number) {
                 self.end_by_signal(number);
                 continue;
@@ -262,11 +254,10 @@ impl Job {
     fn release_output(&mut self) {
         let mut too_much = None;
         let mut different = Vec::new();
-        for (rank, process) in self.ranks.iter_mut().enumerate() {
-            for output in &mut process.outputs {
-                let sink = sink_of(&mut self.out, &mut self.err, output.stream);
-                if let Some(gate) = &process.gate {
-                    output.release(gate, sink.buffer());
+        for rank in 0..self.ranks.len() {
+            self.for_outputs(rank, |output, gate, out| {
+                if let Some(gate) = gate {
+                    output.release(gate, out);
                 }
                 if let Some(what) = output.too_long_without() {
                     too_much = Some((rank, what));
@@ -274,7 +265,7 @@ impl Job {
                 if output.take_difference() {
                     different.push(rank);
                 }
-            }
+            });
         }
         for rank in different {
             self.say(Some(format!(
@@ -292,9 +283,22 @@ impl Job {
     /// announced.
     fn next_gate_check(&self) -> Option<Instant> {
         let mut outputs = self.ranks.iter().flat_map(|rank| &rank.outputs);
-        outputs
-            .any(|output| output.is_gated())
-            .then(|| Instant::now() + GATE_CHECK)
+        let is_gated = outputs.any(Output::is_gated);
+        is_gated.then(|| Instant::now() + GATE_CHECK)
+    }
+
+    /// Calls `step` for each output stream of a rank, with its gate and the buffer that its
+    /// lines go to.
+    pub(super) fn for_outputs(
+        &mut self,
+        rank: usize,
+        mut step: impl FnMut(&mut Output, Option<&OutputGate>, &mut Vec<u8>),
+    ) {
+        let process = &mut self.ranks[rank];
+        for output in &mut process.outputs {
+            let sink = sink_of(&mut self.out, &mut self.err, output.stream);
+            step(output, process.gate.as_ref(), sink.buffer());
+        }
     }
 
     fn write_output(&mut self) {
@@ -307,9 +311,8 @@ impl Job {
             && self.out.is_empty()
             && self.err.is_empty()
         {
-            self.phase = Phase::Over {
-                outcome: outcome.clone(),
-            };
+            let outcome = outcome.clone();
+            self.phase = Phase::Over { outcome };
         }
     }
 }

@@ -9,7 +9,6 @@ use rustix::event::PollFlags;
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 use std::os::fd::BorrowedFd;
-use std::time::{Duration, Instant};
 
 /// A pipe that polls as writable takes this much (PIPE_BUF, see pipe(7)).
 const WRITE_BYTES: usize = 4096;
@@ -40,7 +39,7 @@ pub struct Sink {
     stream: Stream,
     bytes: Vec<u8>,
     written: usize,
-    /// Nobody reads any more: what comes is dropped.
+    /// The reader is gone: output is dropped.
     closed: bool,
 }
 
@@ -117,58 +116,6 @@ fn whole_lines(bytes: &[u8]) -> &[u8] {
     }
 }
 
-/// Lines at once.
-const BURST: u32 = 8;
-/// Between two lines from then on.
-const EVERY: Duration = Duration::from_secs(1);
-
-/// How many lines about a rank may be printed now.
-#[derive(Clone, Copy, Debug)]
-pub struct RateLimit {
-    left: u32,
-    /// When `left` grew last.
-    since: Instant,
-    /// Lines that were left out since the last printed one.
-    unsaid: u64,
-}
-
-impl RateLimit {
-    /// No line was printed yet.
-    pub fn new(now: Instant) -> Self {
-        Self {
-            left: BURST,
-            since: now,
-            unsaid: 0,
-        }
-    }
-
-    /// The line to print now, with the count of those left out before it; `None`: it is
-    /// left out.
-    pub fn pass(&mut self, line: String, now: Instant) -> Option<String> {
-        while self.left < BURST && now.saturating_duration_since(self.since) >= EVERY {
-            self.left += 1;
-            self.since += EVERY;
-        }
-        if self.left == BURST {
-            self.since = now;
-        }
-        if self.left == 0 {
-            self.unsaid += 1;
-            return None;
-        }
-        self.left -= 1;
-        Some(match std::mem::take(&mut self.unsaid) {
-            0 => line,
-            unsaid => format!("{line} ({unsaid} earlier lines about this rank were omitted)"),
-        })
-    }
-
-    /// How many lines were left out since the last printed one.
-    pub fn take_unsaid(&mut self) -> u64 {
-        std::mem::take(&mut self.unsaid)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -181,28 +128,5 @@ mod tests {
         assert_eq!(whole_lines(&long).len(), WRITE_BYTES);
         long[10] = b'\n';
         assert_eq!(whole_lines(&long).len(), 11);
-    }
-}
-
-#[cfg(test)]
-mod hush_tests {
-    use super::*;
-
-    #[test]
-    fn lines_that_repeat_are_counted() {
-        let begin = Instant::now();
-        let at = |milliseconds| begin + Duration::from_millis(milliseconds);
-        let mut hush = RateLimit::new(begin);
-        let mut said = Vec::new();
-        for milliseconds in (0..3000).step_by(10) {
-            said.extend(hush.pass("x".into(), at(milliseconds)));
-        }
-        assert_eq!(said.len(), 8 + 2, "{said:?}");
-        assert!(said[..8].iter().all(|line| line == "x"));
-        assert_eq!(said[8], "x (92 earlier lines about this rank were omitted)");
-        assert_eq!(said[9], "x (99 earlier lines about this rank were omitted)");
-        assert_eq!(hush.take_unsaid(), 99);
-        let line = hush.pass("y".into(), at(60_000));
-        assert_eq!(line.as_deref(), Some("y"));
     }
 }

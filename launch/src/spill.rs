@@ -1,7 +1,7 @@
 //! `--spill-dir`: checks its settings before a rank is started, and removes the files of
 //! the job's ranks, which may be killed before they can.
 
-use crate::leftovers;
+use crate::{job_folder, leftovers};
 use refrain_job::config::JobConfig;
 use refrain_job::stderr::report;
 use refrain_job::{JobError, choice};
@@ -20,7 +20,7 @@ pub fn resolve(config: &mut JobConfig, job: u64) -> Result<(), JobError> {
     let Some(dir) = &config.spill_dir else {
         return nothing_without_a_folder(config);
     };
-    let dir = folder(dir)?;
+    let dir = job_folder::existing("--spill-dir", dir.as_ref())?;
     let ranks = u64::from(config.ranks_on_host.max(1));
     let least = SpillOptions::DISK_BYTES_MIN;
     let bytes = match config.log_disk_bytes {
@@ -39,12 +39,7 @@ pub fn resolve(config: &mut JobConfig, job: u64) -> Result<(), JobError> {
         )));
     }
     config.log_disk_bytes = Some(bytes);
-    let launcher = leftovers::file_prefix(std::process::id()).ok_or_else(|| {
-        JobError::Config(
-            "--spill-dir: /proc is missing, which names of files need: mount it".into(),
-        )
-    })?;
-    config.spill_prefix = format!("{launcher}{job:016x}-");
+    config.spill_prefix = job_folder::prefix(job)? + "-";
     config.spill_dir =
         Some(dir.into_os_string().into_string().map_err(|dir| {
             JobError::Config(format!("--spill-dir {}: not UTF-8", dir.display()))
@@ -63,16 +58,6 @@ fn nothing_without_a_folder(config: &JobConfig) -> Result<(), JobError> {
             "{option} has no effect without --spill-dir: name the folder for the log"
         ))),
         None => Ok(()),
-    }
-}
-
-fn folder(dir: &str) -> Result<PathBuf, JobError> {
-    let path = Path::new(dir).canonicalize().map_err(|error| {
-        JobError::Config(format!("--spill-dir {dir}: {error}: create the folder"))
-    })?;
-    match path.is_dir() {
-        true => Ok(path),
-        false => Err(JobError::Config(format!("--spill-dir {dir}: not a folder"))),
     }
 }
 
@@ -128,7 +113,7 @@ impl SpilledFiles {
     }
 }
 
-/// Returns what is to be said of those that are still there.
+/// Returns lines to report about files that cannot be removed.
 fn remove(directory: &Path, prefix: &str) -> Vec<String> {
     let failed = leftovers::remove_with_prefix(directory, prefix).failed;
     let line = |(path, error): (PathBuf, io::Error)| {

@@ -23,7 +23,7 @@ fn a_recovery_is_one_line_with_its_figures() {
         Cause::Unknown,
         times,
     );
-    assert_eq!((superseded, recoveries.done()), (None, 0));
+    assert_eq!((superseded, recoveries.ended().len()), (None, 0));
     recoveries.joined(3, after(begin, 5400));
     let figures = RecoveryFigures {
         checkpoint: 12,
@@ -67,7 +67,7 @@ fn a_death_in_between_ends_the_one_and_begins_another() {
         die(1, SIGTERM).unwrap(),
         "rank 0 was killed by SIGKILL (incarnation 0); incarnation 1 was killed by SIGTERM before it continued"
     );
-    assert_eq!(recoveries.done(), 1);
+    assert_eq!(recoveries.ended().len(), 1);
     let all = recoveries.take_all();
     assert_eq!(
         (all.len(), all[1].signal, all[1].total_us),
