@@ -37,16 +37,11 @@ pub struct Where {
     #[arg(long, value_name = "FILE")]
     secret: Option<PathBuf>,
     /// Number of the job, hexadecimal; required if there are several.
-    #[arg(long, value_name = "HEX", value_parser = job)]
+    #[arg(long, value_name = "HEX", value_parser = crate::job_number)]
     job: Option<u64>,
     /// Time limit for an event logger to answer.
     #[arg(long, value_name = "SECONDS", default_value = "10", value_parser = seconds::milliseconds)]
     timeout: u64,
-}
-
-fn job(text: &str) -> Result<u64, String> {
-    u64::from_str_radix(text, 16)
-        .map_err(|error| format!("use the hexadecimal number of a job: {error}"))
 }
 
 /// Runs the command.

@@ -3,7 +3,7 @@
 use crate::fabrics;
 use crate::ports::Ports;
 use crate::providers;
-use crate::verbs::{self, Surroundings};
+use crate::verbs::{self, Environment};
 use clap::Args;
 use miette::IntoDiagnostic;
 use refrain_job::choice::library::{LIBFABRIC, LIBIBVERBS};
@@ -57,8 +57,8 @@ fn verbs_text(found: &Result<Ports, String>) -> String {
         Ok(ports) => ports.inline_bytes(device),
         Err(why) => Err(why.clone()),
     };
-    let around = Surroundings {
-        file: verbs::loaded_file(),
+    let around = Environment {
+        file: providers::loaded_file("libibverbs"),
         memory_lock: MemoryLock::of_process(),
         log_bytes: default_log_bytes(1),
         inline_bytes: &inline_bytes,

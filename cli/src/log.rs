@@ -2,7 +2,6 @@
 
 mod ls;
 mod show;
-mod text;
 mod verify;
 
 use clap::{Args, Subcommand};

@@ -12,17 +12,19 @@ mod ports;
 mod providers;
 mod run;
 mod secret;
+mod serving;
 mod statistics;
+mod table;
 mod verbs;
 
 use clap::{Parser, Subcommand};
 use miette::IntoDiagnostic;
 use std::process::ExitCode;
 
-/// Serves a launcher on another host.
-fn agent() -> miette::Result<ExitCode> {
-    refrain_launch::agent::run().into_diagnostic()?;
-    Ok(ExitCode::SUCCESS)
+/// Reads the number of a job.
+fn job_number(text: &str) -> Result<u64, String> {
+    u64::from_str_radix(text, 16)
+        .map_err(|error| format!("use the hexadecimal number of a job: {error}"))
 }
 
 /// RDMA-native message passing with message logging.
@@ -77,8 +79,10 @@ fn leave_lines_whole() {
 fn main() -> ExitCode {
     leave_lines_whole();
     let result = match CommandLine::parse().command {
-        Command::Run(arguments) => run::run(arguments),
-        Command::Agent => agent(),
+        Command::Run(arguments) => run::run(&arguments),
+        Command::Agent => refrain_launch::agent::run()
+            .into_diagnostic()
+            .map(|()| ExitCode::SUCCESS),
         Command::Info(arguments) => info::run(&arguments),
         Command::Clean(arguments) => clean::run(arguments),
         Command::CheckpointServer(arguments) => checkpointd::run(arguments),

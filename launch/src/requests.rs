@@ -62,7 +62,7 @@ impl Job {
                 | ToLauncher::Stable { .. },
                 Membership::Left,
             ) => Ok(()),
-            (_, Membership::Left) => Err("sent a message after it left the job".into()),
+            (_, Membership::Left) => Err("sent a message after it has left the job".into()),
         }
     }
 

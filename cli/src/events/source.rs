@@ -36,32 +36,19 @@ pub struct Batch {
 impl Source {
     /// Finds out what is meant.
     pub fn new(place: &Where) -> miette::Result<Self> {
-        let is_address = ["unix:", "tcp:"]
-            .iter()
-            .any(|scheme| place.source.starts_with(scheme));
-        if is_address {
+        let mut schemes = ["unix:", "tcp:"].into_iter();
+        if schemes.any(|scheme| place.source.starts_with(scheme)) {
             let addresses = place.source.split('+').map(str::parse);
-            let addresses = addresses
-                .collect::<Result<Vec<ServerAddress>, _>>()
-                .map_err(Report::msg)?;
-            let addresses = match &place.secret {
-                Some(file) => {
-                    let secret = secret::read("--secret", file)?;
-                    let sealed = |it: ServerAddress| it.sealed(&secret);
-                    addresses.into_iter().map(sealed).collect()
-                }
-                None => addresses,
-            };
-            return Ok(Self::Loggers(
-                addresses,
-                Duration::from_millis(place.timeout),
-            ));
+            let addresses: Result<Vec<ServerAddress>, _> = addresses.collect();
+            let mut addresses = addresses.map_err(Report::msg)?;
+            secret::seal("--secret", place.secret.as_deref(), addresses.iter_mut())?;
+            let timeout = Duration::from_millis(place.timeout);
+            return Ok(Self::Loggers(addresses, timeout));
         }
-        let folders = folders(Path::new(&place.source))?;
-        Ok(Self::Folders(folders))
+        folders(Path::new(&place.source)).map(Self::Folders)
     }
 
-    /// What there is of each rank, in the longest row that was found.
+    /// The longest per-rank event log that was found of each rank.
     pub fn holdings(&self) -> miette::Result<Vec<Holding>> {
         let mut longest: BTreeMap<(u64, u32), Holding> = BTreeMap::new();
         let mut add = |holdings: Vec<Holding>| {

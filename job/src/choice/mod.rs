@@ -103,8 +103,8 @@ pub fn divergence(name: &str) -> Result<Divergence, JobError> {
     events::named("--divergence", name, &Divergence::ALL)
 }
 
-/// How the log is written to disk, by the names that `--spill-io` takes.
-pub const SPILL_IO: [(&str, Io); 3] = [
+/// Disk engines by their names.
+pub const DISK_ENGINES: [(&str, Io); 3] = [
     ("auto", Io::Auto),
     ("uring", Io::Uring),
     ("plain", Io::Plain),
@@ -114,8 +114,8 @@ pub const SPILL_IO: [(&str, Io); 3] = [
 ///
 /// # Errors
 /// [`JobError::Config`], with all names that exist.
-pub fn spill_io(name: &str) -> Result<Io, JobError> {
-    events::named("--spill-io", name, &SPILL_IO)
+pub fn disk_engine(name: &str) -> Result<Io, JobError> {
+    events::named("disk engine", name, &DISK_ENGINES)
 }
 
 fn unknown(kind: &str, choices: &[Choice], name: &str) -> JobError {
