@@ -1,6 +1,7 @@
 //! `refrain checkpointd`.
 
-use crate::{secret, serving};
+use crate::secret;
+use crate::serving;
 use clap::Args;
 use miette::IntoDiagnostic;
 use refrain_checkpoint::ServerAddress;

@@ -1,6 +1,7 @@
 //! `refrain eventlogger`.
 
-use crate::{secret, serving};
+use crate::secret;
+use crate::serving;
 use clap::Args;
 use miette::IntoDiagnostic;
 use refrain_eventlog::client::ServerAddress;

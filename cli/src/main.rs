@@ -7,6 +7,7 @@ mod eventlogger;
 mod events;
 mod fabrics;
 mod info;
+mod job_number;
 mod log;
 mod ports;
 mod providers;
@@ -20,12 +21,6 @@ mod verbs;
 use clap::{Parser, Subcommand};
 use miette::IntoDiagnostic;
 use std::process::ExitCode;
-
-/// Reads the number of a job.
-fn job_number(text: &str) -> Result<u64, String> {
-    u64::from_str_radix(text, 16)
-        .map_err(|error| format!("use the hexadecimal number of a job: {error}"))
-}
 
 /// RDMA-native message passing with message logging.
 #[derive(Parser)]

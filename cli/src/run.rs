@@ -4,7 +4,8 @@ mod arguments;
 
 pub use arguments::Arguments;
 
-use crate::{secret, statistics};
+use crate::secret;
+use crate::statistics;
 use miette::{IntoDiagnostic, Report, miette};
 use refrain_checkpoint::{Place, ServerAddress};
 use refrain_job::JobError;

@@ -1,10 +1,8 @@
 //! What outlives the processes of a rank.
 
 use super::link::Memory;
-use super::recoveries::{Cause, Shot};
-use super::restarts::Allowance;
-use super::restarts::Stage;
-use super::verdict::End;
+use super::recoveries::{Cause, Death, Shot};
+use super::restarts::{Allowance, Stage};
 use refrain_job::control::message::ReplayFigures;
 use std::time::Instant;
 
@@ -47,16 +45,8 @@ pub struct Lives {
 pub struct Pending {
     /// When.
     pub start_at: Instant,
-    /// The life that died.
-    pub incarnation: u32,
-    /// How it ended.
-    pub end: End,
-    /// The launcher's own kill.
-    pub shot: Option<Shot>,
-    /// Why it was killed, as far as the launcher knows.
-    pub cause: Cause,
-    /// When its end was seen.
-    pub noticed: Instant,
+    /// The end of the earlier life.
+    pub death: Death,
 }
 
 impl Lives {

@@ -98,6 +98,21 @@ pub struct Shot {
     pub cause: Cause,
 }
 
+/// The end of a life whose rank is restarted.
+#[derive(Clone, Copy, Debug)]
+pub struct Death {
+    /// The life that ended.
+    pub incarnation: u32,
+    /// How it ended.
+    pub end: End,
+    /// The launcher's own kill.
+    pub shot: Option<Shot>,
+    /// Why it was killed without that, as far as the launcher knows.
+    pub cause: Cause,
+    /// When its end was seen.
+    pub noticed: Instant,
+}
+
 impl Recoveries {
     /// No recoveries of `ranks` ranks.
     pub fn new(ranks: usize) -> Self {
@@ -109,14 +124,14 @@ impl Recoveries {
 
     /// A life of a rank has ended, and the next was started. Returns the line for a
     /// recovery that this ends.
-    pub fn started(
-        &mut self,
-        (rank, incarnation): (usize, u32),
-        end: End,
-        shot: Option<Shot>,
-        cause: Cause,
-        (noticed, started): (Instant, Instant),
-    ) -> Option<String> {
+    pub fn started(&mut self, rank: usize, death: Death, started: Instant) -> Option<String> {
+        let Death {
+            incarnation,
+            end,
+            shot,
+            noticed,
+            ..
+        } = death;
         let line = self.open[rank].take().map(|open| {
             let line = format!(
                 "{}; incarnation {incarnation} {end} before it continued",
@@ -134,7 +149,7 @@ impl Recoveries {
                 rank: rank as u32,
                 incarnation,
                 signal,
-                cause: shot.map_or(cause, |shot| shot.cause),
+                cause: shot.map_or(death.cause, |shot| shot.cause),
                 noticed_us: shot.map(|shot| microseconds(noticed - shot.at)),
                 started_us: microseconds(started - noticed),
                 joined_us: None,

@@ -3,7 +3,7 @@
 use super::link::Memory;
 use super::lives::Pending;
 use super::membership::{PeerState, after_address, after_death, after_welcome};
-use super::recoveries::Cause;
+use super::recoveries::{Cause, Death};
 use super::restarts::{Departure, RestartDecision, Stage};
 use super::start::Placement;
 use super::verdict::{End, Membership};
@@ -97,11 +97,13 @@ impl Job {
         );
         lives.pending = Some(Pending {
             start_at: Instant::now() + wait,
-            incarnation,
-            end,
-            shot,
-            cause,
-            noticed,
+            death: Death {
+                incarnation,
+                end,
+                shot,
+                cause,
+                noticed,
+            },
         });
         self.schedule.scheduler.died(rank);
         self.ranks[rank].link.close();
@@ -157,7 +159,7 @@ impl Job {
         match self.start_life(rank as u32, next, outputs) {
             Ok(process) => self.ranks[rank] = process,
             Err(error) => {
-                let end = pending.end;
+                let end = pending.death.end;
                 return self.fail(
                     1,
                     format!("rank {rank} {end} and cannot be restarted: {error}"),
@@ -166,13 +168,7 @@ impl Job {
         }
         let now = Instant::now();
         self.lives[rank].started = now;
-        let line = self.recoveries.started(
-            (rank, pending.incarnation),
-            pending.end,
-            pending.shot,
-            pending.cause,
-            (pending.noticed, now),
-        );
+        let line = self.recoveries.started(rank, pending.death, now);
         // From the second death in a row `report_repeated_deaths` reports them.
         if self.lives[rank].repeated_deaths < 2 {
             self.say_of(rank, line);

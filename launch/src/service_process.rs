@@ -1,6 +1,7 @@
 //! A process beside the ranks that serves the job: an event logger, or what starts an agent.
 
-use crate::{fencing, spawn};
+use crate::fencing;
+use crate::spawn;
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open};
 use std::ffi::OsString;
 use std::io::{self, ErrorKind, Write as _};

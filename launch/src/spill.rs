@@ -1,7 +1,8 @@
 //! `--spill-dir`: checks its settings before a rank is started, and removes the files of
 //! the job's ranks, which may be killed before they can.
 
-use crate::{job_folder, leftovers};
+use crate::job_folder;
+use crate::leftovers;
 use refrain_job::config::JobConfig;
 use refrain_job::stderr::report;
 use refrain_job::{JobError, choice};

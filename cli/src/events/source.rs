@@ -1,13 +1,15 @@
 //! The events of a rank, out of a folder or from a running event logger.
 
-use super::Where;
+use crate::job_number;
 use crate::secret;
+use clap::Args;
 use core::time::Duration;
 use miette::{Report, miette};
 use refrain_eventlog::client::ServerAddress;
 use refrain_eventlog::client::read::{ReadRequest, list, read_events};
 use refrain_eventlog::logbook::Archive;
 use refrain_eventlog::message::Holding;
+use refrain_launch::seconds;
 use refrain_logging::determinant::batch::BatchHeader;
 use refrain_logging::determinant::record::decode;
 use refrain_logging::determinant::{Determinant, EventIndex};
@@ -16,6 +18,24 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
+
+/// Where events are read from.
+#[derive(Args)]
+pub struct Where {
+    /// Folder of a job (--event-dir) or of an event logger, or addresses of a shard's replicas:
+    /// unix:PATH or tcp:HOST:PORT, `+` between them.
+    #[arg(value_name = "DIR|ADDRESS")]
+    pub source: String,
+    /// File with the --secret of the event loggers at tcp: addresses.
+    #[arg(long, value_name = "FILE")]
+    secret: Option<PathBuf>,
+    /// Number of the job, hexadecimal; required if there are several.
+    #[arg(long, value_name = "HEX", value_parser = job_number::parse)]
+    pub job: Option<u64>,
+    /// Time limit for an event logger to answer.
+    #[arg(long, value_name = "SECONDS", default_value = "10", value_parser = seconds::milliseconds)]
+    timeout: u64,
+}
 
 /// Where events come from.
 pub enum Source {

@@ -1,7 +1,6 @@
 //! `refrain events stats`.
 
-use super::Where;
-use super::source::Source;
+use super::source::{Source, Where};
 use crate::statistics::{STATISTICS_FILE, messages_of, ratio};
 use crate::table::{self, Column};
 use refrain_eventlog::message::Holding;

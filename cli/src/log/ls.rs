@@ -1,6 +1,6 @@
 //! `refrain log ls`.
 
-use super::{Failure, Listing, Output, is_running, open};
+use super::reading::{Failure, Listing, Output, is_running, open};
 use crate::table;
 use refrain_launch::size::{Size, count};
 use refrain_logging::image::{Launcher, LogImage, LogKey, LogSummary, Selection};

@@ -1,6 +1,7 @@
 //! `refrain log show`.
 
-use super::{Failure, Output, open};
+use super::reading::{Failure, Output, open};
+use crate::job_number;
 use clap::Args;
 use miette::{Report, miette};
 use refrain_logging::image::{LogExtent, LogImage, LogKey, Message, Selection, Wanted};
@@ -25,7 +26,7 @@ pub struct Arguments {
     #[arg(long, value_name = "N")]
     incarnation: Option<u32>,
     /// Number of the job, as `ls` prints it; required if there are several.
-    #[arg(long, value_name = "JOB", value_parser = crate::job_number)]
+    #[arg(long, value_name = "JOB", value_parser = job_number::parse)]
     job: Option<u64>,
     /// SSN of the first message printed; above 0, internal messages are omitted.
     #[arg(long, value_name = "N", default_value_t = 0)]

@@ -1,6 +1,7 @@
 //! `refrain log verify`.
 
-use super::{Failure, Listing, Output, is_running, ls, open};
+use super::ls;
+use super::reading::{Failure, Listing, Output, is_running, open};
 use refrain_launch::size::{Size, count};
 use refrain_logging::image::{Finding, LogImage, LogKey, Selection, Verdict, Verification};
 use serde_json::json;

@@ -12,10 +12,8 @@ pub mod claim;
 pub mod host;
 pub mod message;
 
-use crate::{JobError, Statistics, config::JobConfig};
-use message::{
-    Accompanied as _, CONTROL, RecoveryFigures, ReplayFigures, StatusFigures, ToLauncher, ToRank,
-};
+use crate::{JobError, config::JobConfig};
+use message::{Accompanied as _, CONTROL, ToLauncher, ToRank};
 use refrain_ring::{Incarnation, Rank};
 use refrain_wire::{Connection, WireError};
 use std::collections::VecDeque;
@@ -117,7 +115,7 @@ fn receive_failed(attempted: &str, error: WireError) -> JobError {
 
 fn out_of_turn(attempted: &str, message: &ToRank) -> JobError {
     JobError::Control {
-        attempted: format!("{attempted}: the launcher said something else"),
+        attempted: format!("{attempted}: the launcher sent another message"),
         error: IoError::new(ErrorKind::InvalidData, format!("{message:?}")),
     }
 }
@@ -367,25 +365,24 @@ impl ControlPlane {
     /// When the job is being ended, or the launcher is gone.
     pub fn departed(&mut self) -> Result<Vec<Departed>, JobError> {
         const ATTEMPTED: &str = "waiting for the logs of ranks that have left";
-        let is_departed = |news: &News| matches!(news, News::Departed(_));
         let peers = self.size as usize - 1;
-        while self.news.iter().filter(|news| is_departed(news)).count() < peers {
+        let (mut departed, mut others) = (Vec::with_capacity(peers), VecDeque::new());
+        loop {
             if let Some((message, _)) = self.take(ATTEMPTED)? {
                 return Err(out_of_turn(ATTEMPTED, &message));
             }
-            if self.news.iter().filter(|news| is_departed(news)).count() < peers {
-                self.read(ATTEMPTED)?;
+            for news in self.news.drain(..) {
+                match news {
+                    News::Departed(of) => departed.push(of),
+                    other => others.push_back(other),
+                }
             }
-        }
-        let (mut departed, mut others) = (Vec::with_capacity(peers), VecDeque::new());
-        for news in self.news.drain(..) {
-            match news {
-                News::Departed(of) => departed.push(of),
-                other => others.push_back(other),
+            if departed.len() == peers {
+                self.news = others;
+                return Ok(departed);
             }
+            self.read(ATTEMPTED)?;
         }
-        self.news = others;
-        Ok(departed)
     }
 
     /// A copy of the descriptor of what the newest earlier life has left in memory,
@@ -407,9 +404,7 @@ impl ControlPlane {
     /// # Errors
     /// As [`get`](Self::get).
     pub fn tell_beginning(&mut self, checkpoint: u64) -> Result<(), JobError> {
-        const ATTEMPTED: &str = "going on from a checkpoint";
-        self.send(ATTEMPTED, &ToLauncher::Beginning { checkpoint }, None)?;
-        self.marked(ATTEMPTED, checkpoint)
+        self.marked(&ToLauncher::Beginning { checkpoint }, checkpoint)
     }
 
     /// Returns when the launcher has noted that all output up to here lies before
@@ -418,108 +413,44 @@ impl ControlPlane {
     /// # Errors
     /// As [`get`](Self::get).
     pub fn mark_output(&mut self, checkpoint: u64) -> Result<(), JobError> {
-        const ATTEMPTED: &str = "marking the output before a checkpoint";
-        self.send(ATTEMPTED, &ToLauncher::Mark { checkpoint }, None)?;
-        self.marked(ATTEMPTED, checkpoint)
+        self.marked(&ToLauncher::Mark { checkpoint }, checkpoint)
     }
 
-    fn marked(&mut self, attempted: &str, checkpoint: u64) -> Result<(), JobError> {
-        match self.receive(attempted)? {
+    fn marked(&mut self, message: &ToLauncher, checkpoint: u64) -> Result<(), JobError> {
+        const ATTEMPTED: &str = "marking the output before a checkpoint";
+        self.send(ATTEMPTED, message, None)?;
+        match self.receive(ATTEMPTED)? {
             (ToRank::Marked { checkpoint: marked }, _) if marked == checkpoint => Ok(()),
-            (other, _) => Err(out_of_turn(attempted, &other)),
+            (other, _) => Err(out_of_turn(ATTEMPTED, &other)),
         }
     }
 
-    /// Says that a checkpoint is begun.
+    /// Sends a message that has no answer.
     ///
     /// # Errors
     /// When the job is being ended, or the launcher is gone.
-    pub fn tell_taking(&mut self, checkpoint: u64) -> Result<(), JobError> {
-        let message = ToLauncher::Taking { checkpoint };
-        self.send("telling of a checkpoint", &message, None)
+    pub fn report(&mut self, message: &ToLauncher) -> Result<(), JobError> {
+        self.send("reporting to the launcher", message, None)
     }
 
-    /// Says that a checkpoint is stable: its length, and about how much of it is of
-    /// the rank's own log.
+    /// Reports a life of a rank as lost.
     ///
     /// # Errors
-    /// When the job is being ended, or the launcher is gone.
-    pub fn tell_stable(
-        &mut self,
-        checkpoint: u64,
-        bytes: u64,
-        log_bytes: u64,
-    ) -> Result<(), JobError> {
-        let message = ToLauncher::Stable {
-            checkpoint,
-            bytes,
-            log_bytes,
-        };
-        self.send("telling of a checkpoint", &message, None)
-    }
-
-    /// Says how this rank is.
-    ///
-    /// # Errors
-    /// When the job is being ended, or the launcher is gone.
-    pub fn tell_status(&mut self, figures: StatusFigures) -> Result<(), JobError> {
-        let figures = Box::new(figures);
-        self.send("telling its status", &ToLauncher::Status { figures }, None)
-    }
-
-    /// Says that a checkpoint of another rank would make room in this one's log.
-    /// LOG-3
-    ///
-    /// # Errors
-    /// When the job is being ended, or the launcher is gone.
-    pub fn want_checkpoint(&mut self, of: Rank) -> Result<(), JobError> {
-        let message = ToLauncher::WantCheckpoint { of: of.0 };
-        self.send("asking for a checkpoint", &message, None)
-    }
-
-    /// Says that a life of a rank does not answer any more.
-    ///
-    /// # Errors
-    /// When the job is being ended, or the launcher is gone.
+    /// As [`report`](Self::report).
     pub fn suspect(&mut self, rank: Rank, incarnation: Incarnation) -> Result<(), JobError> {
-        let message = ToLauncher::Suspect {
+        self.report(&ToLauncher::Suspect {
             rank: rank.0,
             incarnation: incarnation.0,
-        };
-        self.send("telling that a rank is lost", &message, None)
+        })
     }
 
     /// Asks to be killed and started again, and returns only if the job is being
     /// ended, or the launcher is gone.
     pub fn ask_for_next_life(&mut self, own: Rank) -> JobError {
-        const ATTEMPTED: &str = "waiting to be started again";
-        if let Err(error) = self.suspect(own, self.incarnation) {
-            return error;
+        match self.suspect(own, self.incarnation) {
+            Ok(()) => self.last_words("waiting for a restart"),
+            Err(error) => error,
         }
-        loop {
-            if let Err(error) = self.receive(ATTEMPTED) {
-                return error;
-            }
-        }
-    }
-
-    /// Reports the replay progress of this life.
-    ///
-    /// # Errors
-    /// When the job is being ended, or the launcher is gone.
-    pub fn tell_replaying(&mut self, figures: ReplayFigures) -> Result<(), JobError> {
-        let message = ToLauncher::Replaying { figures };
-        self.send("reporting the progress of a recovery", &message, None)
-    }
-
-    /// Says that everything that is known of earlier lives was played again.
-    ///
-    /// # Errors
-    /// When the job is being ended, or the launcher is gone.
-    pub fn tell_recovered(&mut self, figures: RecoveryFigures) -> Result<(), JobError> {
-        let figures = Box::new(figures);
-        let message = ToLauncher::Recovered { figures };
-        self.send("telling of a recovery", &message, None)
     }
 
     /// Without blocking: has the launcher gone, or told this rank to stop? What
@@ -533,32 +464,8 @@ impl ControlPlane {
         match self.receive_now(ATTEMPTED)? {
             None => Ok(()),
             Some((message, _)) if self.is_in_fence() => self.pass_fence(message),
-            Some(_) => Err(JobError::Control {
-                attempted: ATTEMPTED.into(),
-                error: IoError::new(
-                    ErrorKind::InvalidData,
-                    "the launcher sent an answer without a request",
-                ),
-            }),
+            Some((message, _)) => Err(out_of_turn(ATTEMPTED, &message)),
         }
-    }
-
-    /// Tells the launcher what this rank has done.
-    ///
-    /// # Errors
-    /// When the job is being ended, or the launcher is gone.
-    pub fn tell_statistics(&mut self, figures: Statistics) -> Result<(), JobError> {
-        let figures = Box::new(figures);
-        self.send("telling figures", &ToLauncher::Statistics { figures }, None)
-    }
-
-    /// Tells the launcher that this rank leaves in order: its exit with
-    /// status 0 is then no failure. Does not wait for anybody.
-    ///
-    /// # Errors
-    /// When the job is being ended, or the launcher is gone.
-    pub fn finalize(&mut self) -> Result<(), JobError> {
-        self.send("leaving the job", &ToLauncher::Finalize, None)
     }
 
     /// Asks the launcher to end the job, which it reports with `message` as
@@ -597,7 +504,7 @@ impl ControlPlane {
         }
     }
 
-    /// Why the launcher has closed the socket.
+    /// Receives until the launcher has closed the socket; returns why it did.
     fn last_words(&mut self, attempted: &str) -> JobError {
         loop {
             if let Err(error) = self.receive(attempted) {

@@ -15,14 +15,14 @@ fn a_recovery_is_one_line_with_its_figures() {
         at: begin,
         cause: Cause::Kill,
     };
-    let times = (after(begin, 300), after(begin, 4400));
-    let superseded = recoveries.started(
-        (3, 0),
-        End::Killed(SIGKILL),
-        Some(shot),
-        Cause::Unknown,
-        times,
-    );
+    let death = Death {
+        incarnation: 0,
+        end: End::Killed(SIGKILL),
+        shot: Some(shot),
+        cause: Cause::Unknown,
+        noticed: after(begin, 300),
+    };
+    let superseded = recoveries.started(3, death, after(begin, 4400));
     assert_eq!((superseded, recoveries.ended().len()), (None, 0));
     recoveries.joined(3, after(begin, 5400));
     let figures = RecoveryFigures {
@@ -59,8 +59,14 @@ fn a_death_in_between_ends_the_one_and_begins_another() {
     let now = Instant::now();
     let mut recoveries = Recoveries::new(1);
     let mut die = |incarnation, signal| {
-        let (end, times) = (End::Killed(signal), (now, now));
-        recoveries.started((0, incarnation), end, None, Cause::Unknown, times)
+        let death = Death {
+            incarnation,
+            end: End::Killed(signal),
+            shot: None,
+            cause: Cause::Unknown,
+            noticed: now,
+        };
+        recoveries.started(0, death, now)
     };
     assert_eq!(die(0, SIGKILL), None);
     assert_eq!(
