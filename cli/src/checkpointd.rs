@@ -39,7 +39,7 @@ pub struct Arguments {
 fn disk_engine(name: &str) -> Result<Io, JobError> {
     match name {
         "thread" => Ok(Io::Thread),
-        name => choice::disk_engine(name),
+        name => choice::disk_engine("--io", name),
     }
 }
 

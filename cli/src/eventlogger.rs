@@ -11,7 +11,7 @@ use refrain_eventlog::{Level, LoggerId};
 use refrain_job::choice::library::{LIBFABRIC, LIBIBVERBS};
 use refrain_job::choice::{self, events, verbs};
 use refrain_job::config::VerbsConfig;
-use refrain_job::stderr;
+use refrain_job::{JobError, stderr};
 use refrain_storage::Io;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -45,7 +45,7 @@ pub struct Arguments {
     #[arg(long = "continue")]
     continues: bool,
     /// How files are written: auto, uring (fails where io_uring is missing) or plain.
-    #[arg(long, value_name = "ENGINE", default_value = "auto", value_parser = choice::disk_engine)]
+    #[arg(long, value_name = "ENGINE", default_value = "auto", value_parser = disk_engine)]
     io: Io,
     /// Accept events by one-sided writes through a provider of libfabric, or verbs; see
     /// docs/design/event-remote.md.
@@ -73,6 +73,10 @@ pub struct Arguments {
     /// Bytes per packet: 256, 512, 1024, 2048 or 4096 [default: the port's MTU].
     #[arg(long, value_name = "BYTES", requires = "provider")]
     verbs_mtu: Option<u32>,
+}
+
+fn disk_engine(name: &str) -> Result<Io, JobError> {
+    choice::disk_engine("--io", name)
 }
 
 /// Serves until SIGTERM or SIGINT; then stores everything and ends.

@@ -10,8 +10,9 @@
 //! What ranks wish for because their logs are full comes first, whatever the policy
 //! and whatever is under way. LOG-3
 
+use super::Job;
+use super::outcome::CheckpointCounts;
 use super::verdict::Membership;
-use super::{CheckpointCounts, Job};
 use refrain_checkpoint::policy::{Choice, Policy, RankStatus};
 use refrain_job::JobError;
 use refrain_job::config::RecoveryConfig;

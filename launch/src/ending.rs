@@ -4,13 +4,13 @@
 //! gone, output is being written) → Over. A job whose ranks all end well goes from Running to
 //! Flushing.
 
+use super::Job;
 use super::hosts::message::Recipient;
 use super::key_values::{StalledWait, Waiting};
+use super::outcome::{DIFFERED, Outcome};
 use super::process::RankProcess;
-use super::recoveries::{self, Cause, DIFFERED};
 use super::sink::{LostStream, Stream};
-use super::verdict::{self, End, Membership, Verdict};
-use super::{Job, Outcome};
+use super::verdict::{self, Cause, End, Membership, Verdict};
 use refrain_job::control::message::ToRank;
 use rustix::io::Errno;
 use rustix::process::Signal;
@@ -288,7 +288,7 @@ impl Job {
             Phase::Ending { outcome, .. } => (outcome.clone(), Some(Instant::now() + GRACE)),
             Phase::Flushing { .. } | Phase::Over { .. } => return,
         };
-        let (outcome, line) = recoveries::conclude(outcome, self.recoveries.ended());
+        let (outcome, line) = outcome.conclude(self.recoveries.ended());
         self.say(line);
         self.phase = Phase::Flushing {
             outcome,

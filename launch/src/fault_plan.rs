@@ -1,7 +1,7 @@
 //! What is to go wrong on purpose, and when. Pure: times count from the start of
 //! the job and come in.
 
-use super::recoveries::Cause;
+use super::verdict::Cause;
 use std::collections::BTreeSet;
 use std::str::FromStr;
 use std::time::Duration;

@@ -7,9 +7,9 @@
 use super::Job;
 use super::fault_plan::{Action, FaultSpec, Schedule, Target};
 use super::hosts::message::Recipient;
-use super::recoveries::{Cause, Shot};
+use super::recoveries::Shot;
 use super::restarts::Departure;
-use super::verdict::Membership;
+use super::verdict::{Cause, Membership};
 use refrain_job::JobError;
 use rustix::process::Signal;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};

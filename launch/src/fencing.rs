@@ -103,6 +103,19 @@ pub fn all() -> impl Iterator<Item = Stat> {
     processes.filter_map(|process| Stat::of(process.file_name().to_str()?.parse().ok()?))
 }
 
+/// Whether any thread of `process` may still run. One that has ended and waits
+/// to be reaped runs no more, but its id is not used again either; it may never
+/// be reaped (a container without an init).
+pub fn is_alive(process: u32) -> bool {
+    // A process whose first thread has ended looks like a dead one while its other
+    // threads run.
+    let has_other_threads = || {
+        let threads = fs::read_dir(format!("/proc/{process}/task"));
+        threads.is_ok_and(|threads| threads.count() > 1)
+    };
+    Stat::of(process).is_some_and(|stat| !stat.has_ended() || has_other_threads())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

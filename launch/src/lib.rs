@@ -35,7 +35,7 @@
 //! | `service_process`, `polling` | processes beside the ranks; waits for a descriptor |
 //! | `output`, `printed` | output of a rank; what an earlier incarnation printed |
 //! | `sink`, `rate_limit` | the launcher's stdout and stderr; limits of its own lines |
-//! | `serve`, `ending` | the loop; the end of a job |
+//! | `serve`, `ending`, `outcome` | the loop; the end of a job; its outcome |
 //! | `progress` | the live view |
 //! | `verdict` | what the end of a process means; pure |
 //! | `leftovers` | files of killed jobs |
@@ -63,6 +63,7 @@ mod link;
 mod lives;
 mod loggers;
 mod membership;
+mod outcome;
 mod output;
 mod polling;
 mod printed;
@@ -88,13 +89,14 @@ mod verdict;
 
 pub use error::LaunchError;
 pub use fault_plan::{FaultSpec, FaultSpecError, Kill, KillRandom, Moment, Pause, Target};
-pub use hosts::{HostSlots, HostsSpec, NotAHost, parse_hosts, read_hostfile};
+pub use hosts::listing::{HostSlots, HostsSpec, NotAHost, parse_hosts, read_hostfile};
 pub use limits::RANKS_MAX;
 pub use loggers::EventLoggerSpec;
-pub use recoveries::DIFFERED;
-pub use recoveries::{Cause, Recovery};
+pub use outcome::{CheckpointCounts, DIFFERED, Outcome};
+pub use recoveries::Recovery;
 pub use restarts::{MAX_RESTARTS_DEFAULT, can_recover};
 pub use same_memory::{can_fix_layout, can_set_random_bytes};
+pub use verdict::Cause;
 
 use checkpoint_schedule::Schedule;
 use checkpoints::CheckpointPlace;
@@ -160,51 +162,6 @@ pub struct JobSpec {
     pub faults: FaultSpec,
     /// Where the ranks run; empty: all on this host.
     pub hosts: HostsSpec,
-}
-
-/// How a job ended.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Outcome {
-    /// Exit status for the launcher: that of the first rank that failed (128 +
-    /// signal for a killed one; 1 for one that failed with status 0), 128 +
-    /// signal when the launcher was told to end, 141 (as by SIGPIPE) when
-    /// its output has no reader any more, [`DIFFERED`] when replayed messages had
-    /// other bytes and all else went well, or 0.
-    pub status: i32,
-    /// What happened, for people; `None` after a good end, and when the reader of the
-    /// output is gone.
-    pub failure: Option<String>,
-    /// What ranks have told of themselves, by rank, where they were to
-    /// ([`EventConfig::statistics`](refrain_job::config::EventConfig::statistics)).
-    pub statistics: Vec<Option<Statistics>>,
-    /// Deaths of ranks that were started again, in the order in which they were
-    /// over.
-    pub recoveries: Vec<Recovery>,
-    /// By rank.
-    pub checkpoints: Vec<CheckpointCounts>,
-}
-
-/// What became of a rank's checkpoints, in all its lives.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
-pub struct CheckpointCounts {
-    /// How often the rank was asked for one.
-    pub orders: u64,
-    /// How many were stable, asked for or not.
-    pub stable: u64,
-    /// Their bytes.
-    pub bytes: u64,
-}
-
-impl Outcome {
-    fn new(status: i32, failure: Option<String>) -> Self {
-        Self {
-            status,
-            failure,
-            statistics: Vec::new(),
-            recoveries: Vec::new(),
-            checkpoints: Vec::new(),
-        }
-    }
 }
 
 /// A running job. Dropping it kills all its ranks and waits for their end.

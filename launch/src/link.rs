@@ -2,8 +2,8 @@
 //! host, the connection to its agent. Memory that ranks share by passing descriptors is held
 //! here, or by the agent.
 
-use super::hosts::AgentHandle;
-use super::hosts::message::Life;
+use super::hosts::far::AgentHandle;
+use super::hosts::message::{Life, ToAgent};
 use refrain_job::control::message::{Accompanied as _, CONTROL, ToLauncher, ToRank};
 use refrain_transport::fabric::shm::Caller;
 use refrain_wire::{Connection, WireError};
@@ -105,7 +105,11 @@ impl Link {
             Self::Near(near) => near.send(message, memory),
             Self::Far(far) => {
                 if far.is_open {
-                    far.agent.say(far.life, message, memory.as_ref());
+                    far.agent.push(ToAgent::Say {
+                        life: far.life,
+                        message: Box::new(message.clone()),
+                        memory: memory.and_then(|memory| memory.number_at(&far.agent)),
+                    });
                 }
                 Ok(())
             }
@@ -220,6 +224,7 @@ impl Memory {
 
 impl Drop for Token {
     fn drop(&mut self) {
-        self.agent.let_go(self.number);
+        let number = self.number;
+        self.agent.push(ToAgent::LetGo { number });
     }
 }

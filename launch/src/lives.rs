@@ -1,8 +1,9 @@
 //! What outlives the processes of a rank.
 
 use super::link::Memory;
-use super::recoveries::{Cause, Death, Shot};
+use super::recoveries::{Death, Shot};
 use super::restarts::{Allowance, Stage};
+use super::verdict::Cause;
 use refrain_job::control::message::ReplayFigures;
 use std::time::Instant;
 

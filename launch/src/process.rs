@@ -3,7 +3,7 @@
 
 use super::child::RankChild;
 use super::fencing::Stat;
-use super::hosts::FarProcess;
+use super::hosts::far::FarProcess;
 use super::hosts::message::Recipient;
 use super::link::Link;
 use super::output::Output;

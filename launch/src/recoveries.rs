@@ -1,47 +1,13 @@
 //! Reports of recoveries: which rank died, why, and how long recovery took; messages of the
-//! replay that had other bytes, and the job's exit status for them (REC-8). Pure; times come
-//! in.
+//! replay that had other bytes (REC-8). Pure; times come in.
 
-use super::Outcome;
-use super::verdict::End;
+use super::verdict::{Cause, End};
 use crate::size::count;
 use refrain_job::control::message::RecoveryFigures;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::fmt::{Display, Formatter};
 use std::time::{Duration, Instant};
-
-/// Why a rank was killed, as far as its launcher knows.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Cause {
-    /// By another process, or by itself.
-    Unknown,
-    /// `--kill`.
-    Kill,
-    /// `--kill-random`.
-    KillRandom,
-    /// `--suspect-ranks-after`.
-    Suspected,
-    /// Another rank's fabric had given it up.
-    Lost,
-    /// It had to close all its connections, and asked for it.
-    Disconnected,
-}
-
-impl Cause {
-    /// For people; empty where nothing is known.
-    pub(super) fn by(self) -> &'static str {
-        match self {
-            Self::Unknown => "",
-            Self::Kill => "by --kill",
-            Self::KillRandom => "by --kill-random",
-            Self::Suspected => "by --suspect-ranks-after: it was stopped",
-            Self::Lost => "as another rank did not reach it any more",
-            Self::Disconnected => "as a transfer into its memory did not end",
-        }
-    }
-}
 
 /// One death of a rank that was started again.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -279,10 +245,6 @@ impl Display for Time {
     }
 }
 
-/// Exit status of a job in which replayed messages had other bytes, and everything
-/// else went well.
-pub const DIFFERED: i32 = 80;
-
 /// What such bytes mostly are, and which options help.
 const MEANING: &str = "such bytes are mostly padding or memory that the program never wrote, a time, an address or \
      a process id: --record-clocks and --same-memory make them the same in each life, \
@@ -299,7 +261,7 @@ pub fn explain(rank: usize, figures: &RecoveryFigures) -> Option<String> {
 }
 
 /// The report about the whole job, at its end.
-fn summarize(recoveries: &[Recovery]) -> Option<String> {
+pub fn summarize(recoveries: &[Recovery]) -> Option<String> {
     let mut differing = recoveries.iter().filter_map(|recovery| {
         let first = recovery.figures.as_ref()?.first_difference.as_ref()?;
         Some((recovery.rank, first))
@@ -320,15 +282,6 @@ fn summarize(recoveries: &[Recovery]) -> Option<String> {
     ))
 }
 
-/// The outcome of a job at its end, and a line that is still to be printed.
-pub fn conclude(outcome: Outcome, recoveries: &[Recovery]) -> (Outcome, Option<String>) {
-    let summary = summarize(recoveries);
-    match (outcome.status, &outcome.failure, &summary) {
-        (0, None, Some(_)) => (Outcome::new(DIFFERED, summary), None),
-        _ => (outcome, summary),
-    }
-}
-
 /// How much differs in these replays together, for people.
 fn differences<'a>(replays: impl Iterator<Item = &'a RecoveryFigures> + Clone) -> String {
     let sum = |of: fn(&RecoveryFigures) -> u64| replays.clone().map(of).sum::<u64>();
@@ -343,84 +296,3 @@ fn differences<'a>(replays: impl Iterator<Item = &'a RecoveryFigures> + Clone) -
 
 #[cfg(test)]
 mod tests;
-
-#[cfg(test)]
-mod differences_tests {
-    use super::*;
-    use refrain_job::control::message::DifferenceFigures;
-
-    fn figures(differing: u64) -> RecoveryFigures {
-        RecoveryFigures {
-            compared: 100,
-            compared_bytes: 2400,
-            differing,
-            differing_bytes: 4 * differing,
-            first_difference: (differing > 0).then(|| DifferenceFigures {
-                operation: 7,
-                receiver: 1,
-                message: 2,
-                context: 0,
-                tag: 5,
-                bytes: 24,
-                ranges: vec![(4, 8)],
-                has_more: false,
-            }),
-            ..RecoveryFigures::default()
-        }
-    }
-
-    fn recovery(rank: u32, figures: Option<RecoveryFigures>) -> Recovery {
-        Recovery {
-            rank,
-            incarnation: 0,
-            signal: 9,
-            cause: Cause::Unknown,
-            noticed_us: None,
-            started_us: 0,
-            joined_us: None,
-            total_us: None,
-            figures,
-        }
-    }
-
-    #[test]
-    fn a_rank_is_explained_once_it_differs() {
-        assert_eq!(explain(3, &figures(0)), None);
-        let line = explain(3, &figures(2)).expect("it differs");
-        let begin = "rank 3 sent other bytes in its replay than before: \
-         2 of 100 compared messages differ, in 8 of 2400 bytes; operation 7: \
-         message 2 to rank 1 (context 0, tag 5, 24 bytes) has other bytes at 4..7; ";
-        assert!(line.starts_with(begin), "{line}");
-        for option in ["--record-clocks", "--same-memory", "--divergence stop"] {
-            assert!(line.contains(option), "{line}");
-        }
-    }
-
-    #[test]
-    fn a_job_that_differed_has_a_status_of_its_own() {
-        let all = [
-            recovery(0, None),
-            recovery(1, Some(figures(0))),
-            recovery(5, Some(figures(2))),
-            recovery(3, Some(figures(1))),
-            recovery(5, Some(figures(2))),
-        ];
-        let good = Outcome::new(0, None);
-        assert_eq!(conclude(good.clone(), &all[..2]), (good.clone(), None));
-        let (outcome, line) = conclude(good, &all);
-        assert_eq!((outcome.status, line), (DIFFERED, None));
-        let summary = outcome.failure.expect("it says why");
-        let begin = "the replay of 2 ranks sent other bytes than before: \
-         5 of 400 compared messages differ, in 20 of 9600 bytes; \
-         first difference: rank 5, operation 7: message 2 to rank 1";
-        assert!(summary.starts_with(begin), "{summary}");
-    }
-
-    #[test]
-    fn a_job_that_failed_keeps_its_status_and_says_both() {
-        let failed = Outcome::new(3, Some("rank 1 exited".into()));
-        let (outcome, line) = conclude(failed.clone(), &[recovery(5, Some(figures(2)))]);
-        assert_eq!(outcome, failed);
-        assert!(line.expect("a line").contains("the replay of rank 5 sent"));
-    }
-}

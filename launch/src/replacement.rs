@@ -3,10 +3,10 @@
 use super::link::Memory;
 use super::lives::Pending;
 use super::membership::{PeerState, after_address, after_death, after_welcome};
-use super::recoveries::{Cause, Death};
+use super::recoveries::Death;
 use super::restarts::{Departure, RestartDecision, Stage};
 use super::start::Placement;
-use super::verdict::{End, Membership};
+use super::verdict::{Cause, End, Membership};
 use super::{Job, restarts};
 use refrain_job::control::message::ToRank;
 use std::io::Write as _;

@@ -3,10 +3,10 @@
 use super::Job;
 use super::key_values::{Entry, Fencing};
 use super::link::Memory;
-use super::recoveries::{self, Cause};
+use super::recoveries;
 use super::replacement::address_key;
 use super::start::Placement;
-use super::verdict::Membership;
+use super::verdict::{Cause, Membership};
 use refrain_job::control::message::{RecoveryFigures, ToLauncher, ToRank};
 use refrain_job::output_gate::{self, OutputGate};
 use std::time::Instant;

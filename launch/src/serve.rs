@@ -1,8 +1,10 @@
 //! The launcher's loop: poll(2), then one step for each thing that is ready.
 
+use super::Job;
 use super::ending::Phase;
 use super::hosts::message::Recipient;
 use super::lives::Lives;
+use super::outcome::Outcome;
 use super::output::{GATED_BYTES_MAX, Output};
 use super::progress::Progress;
 use super::restarts::RestartDecision;
@@ -10,7 +12,6 @@ use super::signals::{self, Signals};
 use super::sink::{Sink, Stream};
 use super::start::Placement;
 use super::verdict::End;
-use super::{Job, Outcome};
 use refrain_job::JobError;
 use refrain_job::output_gate::OutputGate;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};

@@ -17,7 +17,7 @@ use std::path::{Path, PathBuf};
 /// # Errors
 /// [`JobError::Config`] when they cannot be used: what was given, and what to do.
 pub fn resolve(config: &mut JobConfig, job: u64) -> Result<(), JobError> {
-    choice::disk_engine(&config.spill_io)?;
+    choice::disk_engine("--spill-io", &config.spill_io)?;
     let Some(dir) = &config.spill_dir else {
         return nothing_without_a_folder(config);
     };

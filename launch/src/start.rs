@@ -5,8 +5,9 @@ use super::checkpoints::CheckpointPlace;
 use super::clocks;
 use super::ending::Phase;
 use super::faults::Faults;
+use super::hosts::Hosts;
+use super::hosts::gathering;
 use super::hosts::message::Setup;
-use super::hosts::{self, Hosts};
 use super::key_values::KeyValues;
 use super::limits;
 use super::lives::Lives;
@@ -291,7 +292,7 @@ fn start_agents(
     id: u64,
     signals: Option<&mut Signals>,
 ) -> Result<Hosts, LaunchError> {
-    hosts::check(spec)?;
+    check_for_hosts(spec)?;
     limits::raise_open_files_of_hosts(spec.hosts.hosts.len())?;
     LIBFABRIC.fill_in(&mut spec.config.libfabric);
     LIBIBVERBS.fill_in(&mut spec.config.verbs.library);
@@ -304,9 +305,34 @@ fn start_agents(
     let mut setup = setup(spec, id);
     setup.environment.splice(..0, passed_on);
     setup.folder = std::env::current_dir().ok();
-    let hosts = hosts::gather(&spec.hosts, &setup, signals)?;
+    let hosts = gathering::gather(&spec.hosts, &setup, signals)?;
     spec.config.fabric = hosts.fabric()?;
     Ok(hosts)
+}
+
+/// Refuses settings that jobs over several hosts cannot have yet.
+fn check_for_hosts(spec: &JobSpec) -> Result<(), JobError> {
+    let config = &spec.config;
+    let refused = [
+        (config.events.gate_output, "--gate-output"),
+        (spec.faults.suspect_after.is_some(), "--suspect-ranks-after"),
+        (
+            !spec.descriptors.is_empty(),
+            "a job with descriptors of its own",
+        ),
+        (config.fabric == "shm", "--fabric shm"),
+        (config.events.way == "shm", "--event-way shm"),
+        (
+            spec.output == Output::Inherited,
+            "output that is not passed on by the launcher",
+        ),
+    ];
+    match refused.iter().find(|(is_asked, _)| *is_asked) {
+        Some((_, what)) => Err(JobError::Config(format!(
+            "{what} cannot be combined with --host and --hostfile: use one host, or leave it out"
+        ))),
+        None => Ok(()),
+    }
 }
 
 impl Job {

@@ -1,7 +1,6 @@
 //! How a process ended, and what that means for the job. Pure, but for the count of
 //! processes that the kernel killed for lack of memory.
 
-use super::recoveries::Cause;
 use serde::{Deserialize, Serialize};
 use signal_hook::consts::{
     SIGABRT, SIGBUS, SIGFPE, SIGILL, SIGKILL, SIGPIPE, SIGSEGV, SIGXCPU, SIGXFSZ,
@@ -36,6 +35,38 @@ impl Display for End {
         match self {
             Self::Exited(status) => write!(to, "exited with status {status}"),
             Self::Killed(signal) => write!(to, "was killed by {}", signal_name(*signal)),
+        }
+    }
+}
+
+/// Why a rank was killed, as far as its launcher knows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Cause {
+    /// By another process, or by itself.
+    Unknown,
+    /// `--kill`.
+    Kill,
+    /// `--kill-random`.
+    KillRandom,
+    /// `--suspect-ranks-after`.
+    Suspected,
+    /// Another rank's fabric had given it up.
+    Lost,
+    /// It had to close all its connections, and asked for it.
+    Disconnected,
+}
+
+impl Cause {
+    /// For people; empty where nothing is known.
+    pub(super) fn by(self) -> &'static str {
+        match self {
+            Self::Unknown => "",
+            Self::Kill => "by --kill",
+            Self::KillRandom => "by --kill-random",
+            Self::Suspected => "by --suspect-ranks-after: it was stopped",
+            Self::Lost => "as another rank did not reach it any more",
+            Self::Disconnected => "as a transfer into its memory did not end",
         }
     }
 }

@@ -161,7 +161,7 @@ pub struct PayloadLog {
     #[arg(long, value_name = "SIZE", value_parser = size::parse)]
     pub spill_after: Option<u64>,
     /// How the log is written: auto, uring or plain.
-    #[arg(long, value_name = "ENGINE", default_value = "auto", value_parser = checked(choice::disk_engine))]
+    #[arg(long, value_name = "ENGINE", default_value = "auto", value_parser = checked(|name| choice::disk_engine("--spill-io", name)))]
     pub spill_io: String,
     /// Keep the files in --spill-dir after the job; see `refrain log`, `refrain clean`.
     #[arg(long)]

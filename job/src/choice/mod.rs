@@ -110,12 +110,12 @@ pub const DISK_ENGINES: [(&str, Io); 3] = [
     ("plain", Io::Plain),
 ];
 
-/// The disk engine that has this name.
+/// The disk engine that has this name, as given to `option`.
 ///
 /// # Errors
 /// [`JobError::Config`], with all names that exist.
-pub fn disk_engine(name: &str) -> Result<Io, JobError> {
-    events::named("disk engine", name, &DISK_ENGINES)
+pub fn disk_engine(option: &str, name: &str) -> Result<Io, JobError> {
+    events::named(option, name, &DISK_ENGINES)
 }
 
 fn unknown(kind: &str, choices: &[Choice], name: &str) -> JobError {

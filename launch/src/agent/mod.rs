@@ -17,7 +17,9 @@
 mod ranks;
 mod service;
 
-use crate::hosts::invitation::{Invitation, LINE_BYTES_MAX, NotAnInvitation};
+pub use service::AgentError;
+
+use crate::hosts::invitation::{Invitation, LINE_BYTES_MAX};
 use crate::hosts::message::{AGENT, FromAgent};
 use crate::polling;
 use refrain_wire::{Connection, WireError};
@@ -26,24 +28,6 @@ use std::io::{self, BufRead as _, ErrorKind, Read as _};
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::AsFd as _;
 use std::time::{Duration, Instant};
-use thiserror::Error;
-
-/// Why an agent could not serve.
-#[derive(Debug, Error)]
-pub enum AgentError {
-    /// It was told nothing that it understands.
-    #[error(transparent)]
-    Invitation(#[from] NotAnInvitation),
-    /// It was told nothing.
-    #[error("stdin cannot be read: {0}")]
-    Input(#[from] io::Error),
-    /// It cannot reach the launcher.
-    #[error("the launcher cannot be reached from this host: {0}")]
-    Unreachable(String),
-    /// The launcher is gone, or the connection was tampered with.
-    #[error("the connection to the launcher is lost: {0}")]
-    Lost(#[from] WireError),
-}
 
 /// Serves one job: reads whom to call from standard input, and returns when the
 /// job is over. Nothing of it is left running.

@@ -1,8 +1,8 @@
 //! The agent's loop.
 
-use super::AgentError;
 use super::ranks::{AgentRank, Shared};
 use crate::error::LaunchError;
+use crate::hosts::invitation::NotAnInvitation;
 use crate::hosts::message::{FromAgent, Life, Recipient, Refusal, Setup, ToAgent};
 use crate::leftovers;
 use crate::spawn::HostPart;
@@ -15,7 +15,26 @@ use refrain_wire::{Connection, WireError};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
 use rustix::process::Signal;
+use std::io;
 use std::os::fd::AsFd;
+use thiserror::Error;
+
+/// Why an agent could not serve.
+#[derive(Debug, Error)]
+pub enum AgentError {
+    /// stdin has no invitation.
+    #[error(transparent)]
+    Invitation(#[from] NotAnInvitation),
+    /// stdin cannot be read.
+    #[error("stdin cannot be read: {0}")]
+    Input(#[from] io::Error),
+    /// It cannot reach the launcher.
+    #[error("the launcher cannot be reached from this host: {0}")]
+    Unreachable(String),
+    /// The launcher is gone, or the connection was tampered with.
+    #[error("the connection to the launcher is lost: {0}")]
+    Lost(#[from] WireError),
+}
 
 /// With more than this waiting for the launcher nothing is taken from ranks.
 const UNSENT_BYTES_MAX: usize = 4 << 20;

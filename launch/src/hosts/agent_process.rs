@@ -1,8 +1,8 @@
 //! Starts the agent of one host, by ssh or the command of `--ssh`; checks that the setup of
 //! the job fits a message.
 
-use super::HostsSpec;
 use super::invitation::{Invitation, LOCAL_NAME};
+use super::listing::HostsSpec;
 use super::message::{AGENT, Setup, ToAgent};
 use crate::error::LaunchError;
 use crate::program;

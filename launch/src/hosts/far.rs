@@ -1,11 +1,7 @@
 //! A rank's process on another host, as the launcher has it.
 
 use super::message::{Life, Recipient, ToAgent};
-use crate::link::{Link, Memory};
-use crate::output::Output;
-use crate::process::RankProcess;
 use crate::verdict::End;
-use refrain_job::control::message::ToRank;
 use rustix::process::Signal;
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -20,39 +16,14 @@ impl AgentHandle {
         Rc::ptr_eq(&self.0, &other.0)
     }
 
-    pub(super) fn push(&self, message: ToAgent) {
+    /// Adds a message.
+    pub fn push(&self, message: ToAgent) {
         self.0.borrow_mut().push(message);
     }
 
     pub(super) fn take(&self) -> Vec<ToAgent> {
         self.0.take()
     }
-
-    /// Sends a message to a life, with memory that is on its host.
-    pub fn say(&self, life: Life, message: &ToRank, memory: Option<&Memory>) {
-        self.push(ToAgent::Say {
-            life,
-            message: Box::new(message.clone()),
-            memory: memory.and_then(|memory| memory.number_at(self)),
-        });
-    }
-
-    /// Releases memory.
-    pub fn let_go(&self, number: u64) {
-        self.push(ToAgent::LetGo { number });
-    }
-}
-
-/// Tells the agent to start a life.
-pub(super) fn start(agent: &AgentHandle, life: Life, outputs: Vec<Output>) -> RankProcess {
-    agent.push(ToAgent::Start { life });
-    let process = FarProcess {
-        agent: agent.clone(),
-        life,
-        id: 0,
-        end: None,
-    };
-    RankProcess::far(process, Link::far(agent.clone(), life), outputs)
 }
 
 /// The end of a life as its agent reports it.
@@ -79,7 +50,18 @@ pub struct FarProcess {
 }
 
 impl FarProcess {
-    /// As [`RankProcess::signal`].
+    /// Tells the agent to start a life.
+    pub(super) fn start(agent: &AgentHandle, life: Life) -> Self {
+        agent.push(ToAgent::Start { life });
+        Self {
+            agent: agent.clone(),
+            life,
+            id: 0,
+            end: None,
+        }
+    }
+
+    /// As [`RankProcess::signal`](crate::process::RankProcess::signal).
     pub fn signal(&self, recipient: Recipient, signal: Signal) {
         self.agent.push(ToAgent::Signal {
             life: self.life,
@@ -88,7 +70,7 @@ impl FarProcess {
         });
     }
 
-    /// As [`RankProcess::fence`].
+    /// As [`RankProcess::fence`](crate::process::RankProcess::fence).
     pub fn fence(&self) -> Result<(), String> {
         match &self.end {
             Some(end) => end.unfenced.clone().map_or(Ok(()), Err),

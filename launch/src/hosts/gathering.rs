@@ -1,9 +1,11 @@
 //! Starts the agents of a job, and waits until all have connected and are ready.
 
 use super::agent_process::{AgentProcess, check_setup};
+use super::far::AgentHandle;
 use super::invitation::Invitation;
+use super::listing::{self, HostsSpec};
 use super::message::{AGENT, FromAgent, Refusal, Setup, ToAgent};
-use super::{AgentHandle, Host, Hosts, HostsSpec, listing};
+use super::{Host, Hosts};
 use crate::error::LaunchError;
 use crate::same_memory::report_differing_addresses;
 use crate::signals::Signals;

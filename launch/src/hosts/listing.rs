@@ -4,7 +4,8 @@
 //! A line of a hostfile, as in Open MPI: `NAME [slots=N]`; a `#` begins a comment.
 
 use crate::size::count;
-use std::path::Path;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
 use thiserror::Error;
 
 /// A host, and how many ranks it takes.
@@ -14,6 +15,19 @@ pub struct HostSlots {
     pub name: String,
     /// At least 1.
     pub slots: u32,
+}
+
+/// Where the ranks of a job are to run.
+#[derive(Clone, Debug, Default)]
+pub struct HostsSpec {
+    /// In the order in which ranks are placed. Empty: on this host alone, without
+    /// agents.
+    pub hosts: Vec<HostSlots>,
+    /// What starts a command on a host: this, then the host's name, then the
+    /// command. Empty: `ssh -oBatchMode=yes`.
+    pub ssh: Vec<OsString>,
+    /// The program `refrain` on the hosts. `None`: the path that it has here.
+    pub refrain: Option<PathBuf>,
 }
 
 /// Why hosts cannot be used: what is wrong, and what to do.

@@ -13,46 +13,29 @@
 //! | `reports` | what agents say while the job runs |
 
 mod agent_process;
-mod far;
-mod gathering;
+pub mod far;
+pub mod gathering;
 pub mod invitation;
-mod listing;
+pub mod listing;
 pub mod message;
 mod reports;
 
-pub use far::{AgentHandle, FarProcess};
-pub(super) use gathering::gather;
-pub use listing::{HostSlots, NotAHost, parse_hosts, read_hostfile};
-
+use super::link::Link;
 use super::output::Output;
 use super::process::RankProcess;
 use agent_process::AgentProcess;
+use far::{AgentHandle, FarProcess};
 use message::ToAgent;
 use refrain_job::JobError;
 use refrain_job::config::JobConfig;
 use refrain_wire::{Connection, WireError};
 use rustix::event::PollFlags;
-use std::ffi::OsString;
 use std::net::IpAddr;
 use std::os::fd::{AsFd, BorrowedFd};
-use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 /// How long agents may take to end their ranks and themselves.
 const END_MAX: Duration = Duration::from_secs(5);
-
-/// Where the ranks of a job are to run.
-#[derive(Clone, Debug, Default)]
-pub struct HostsSpec {
-    /// In the order in which ranks are placed. Empty: on this host alone, without
-    /// agents.
-    pub hosts: Vec<HostSlots>,
-    /// What starts a command on a host: this, then the host's name, then the
-    /// command. Empty: `ssh -oBatchMode=yes`.
-    pub ssh: Vec<OsString>,
-    /// The program `refrain` on the hosts. `None`: the path that it has here.
-    pub refrain: Option<PathBuf>,
-}
 
 /// One host with its agent.
 #[derive(Debug)]
@@ -89,7 +72,10 @@ impl Hosts {
         if host.wire.is_none() {
             return Err(format!("the agent on {} is gone", host.name));
         }
-        Ok(far::start(&host.agent, (rank, incarnation), outputs))
+        let life = (rank, incarnation);
+        let process = FarProcess::start(&host.agent, life);
+        let link = Link::far(host.agent.clone(), life);
+        Ok(RankProcess::far(process, link, outputs))
     }
 
     /// The fabric that all hosts have found.
@@ -172,30 +158,5 @@ impl Drop for Hosts {
             host.agent_process.process.end(give_up_at);
             host.wire = None;
         }
-    }
-}
-
-/// What cannot be over several hosts yet.
-pub(super) fn check(spec: &super::JobSpec) -> Result<(), JobError> {
-    let config = &spec.config;
-    let refused = [
-        (config.events.gate_output, "--gate-output"),
-        (spec.faults.suspect_after.is_some(), "--suspect-ranks-after"),
-        (
-            !spec.descriptors.is_empty(),
-            "a job with descriptors of its own",
-        ),
-        (config.fabric == "shm", "--fabric shm"),
-        (config.events.way == "shm", "--event-way shm"),
-        (
-            spec.output == super::Output::Inherited,
-            "output that is not passed on by the launcher",
-        ),
-    ];
-    match refused.iter().find(|(is_asked, _)| *is_asked) {
-        Some((_, what)) => Err(JobError::Config(format!(
-            "{what} cannot be combined with --host and --hostfile: use one host, or leave it out"
-        ))),
-        None => Ok(()),
     }
 }

@@ -12,7 +12,7 @@
 //! `fi_sm2_mmaps`, in which it frees the places of dead ones itself; it belongs
 //! to no job and stays.
 
-use super::is_alive;
+use crate::fencing::is_alive;
 use rustix::process::geteuid;
 use std::path::Path;
 

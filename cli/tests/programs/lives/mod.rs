@@ -1,7 +1,6 @@
 //! Steps of ranks that die and come again. They speak to the launcher as a later
 //! life does, and check what it tells.
 
-use refrain::Rank;
 use refrain_job::JobError;
 use refrain_job::control::message::{RecoveryFigures, StatusFigures, ToLauncher};
 use refrain_job::control::{ControlPlane, News};
