@@ -100,7 +100,7 @@ impl Job {
             }
             let reason = reason.clone();
             // A reason is far shorter than a message may be.
-            let _ = rank.link.send(&ToRank::Stop { reason }, None);
+            let _ = rank.link.send(&ToRank::Stop(reason), None);
             rank.signal(Recipient::Group, signal);
             // A stopped process handles no other signal.
             rank.signal(Recipient::Group, Signal::CONT);

@@ -225,6 +225,6 @@ impl Memory {
 impl Drop for Token {
     fn drop(&mut self) {
         let number = self.number;
-        self.agent.push(ToAgent::LetGo { number });
+        self.agent.push(ToAgent::LetGo(number));
     }
 }

@@ -202,7 +202,7 @@ impl Job {
     /// life already.
     pub(super) fn introduce_joined(&mut self, rank: usize) {
         for (incarnation, memory) in self.lives[rank].remains() {
-            self.tell(rank, &ToRank::Remains { incarnation }, Some(memory));
+            self.tell(rank, &ToRank::Remains(incarnation), Some(memory));
         }
         if self.past_last_fence {
             return self.hand_over_logs(rank);

@@ -43,8 +43,8 @@ impl Job {
     /// Refuses messages that are not allowed now.
     fn check_turn(&self, rank: usize, message: &ToLauncher) -> Result<(), String> {
         match (message, self.ranks[rank].membership) {
-            (ToLauncher::Hello { .. }, Membership::Stranger) => Ok(()),
-            (ToLauncher::Hello { process }, _) => Err(format!(
+            (ToLauncher::Hello(_), Membership::Stranger) => Ok(()),
+            (ToLauncher::Hello(process), _) => Err(format!(
                 "joined the job a second time (process {process}): a wrapper may start one program that joins, once"
             )),
             (_, Membership::Stranger) => Err("sent a message before it joined the job".into()),
@@ -52,13 +52,13 @@ impl Job {
             // After the last fence a rank has left before its Finalize. It may have been asked
             // before, and may not know yet that all have passed the fence.
             (
-                ToLauncher::Abort { .. }
+                ToLauncher::Abort(_)
                 | ToLauncher::Finalize
-                | ToLauncher::Statistics { .. }
-                | ToLauncher::Status { .. }
-                | ToLauncher::WantCheckpoint { .. }
+                | ToLauncher::Statistics(_)
+                | ToLauncher::Status(_)
+                | ToLauncher::WantCheckpoint(_)
                 | ToLauncher::Suspect { .. }
-                | ToLauncher::Taking { .. }
+                | ToLauncher::Taking(_)
                 | ToLauncher::Stable { .. },
                 Membership::Left,
             ) => Ok(()),
@@ -73,7 +73,7 @@ impl Job {
         memory: Option<Memory>,
     ) -> Result<(), String> {
         match message {
-            ToLauncher::Hello { process } => {
+            ToLauncher::Hello(process) => {
                 self.ranks[rank].join(process);
                 self.recoveries.joined(rank, Instant::now());
                 self.answer(rank, &self.welcome(rank), None)?;
@@ -83,30 +83,30 @@ impl Job {
                 key, memory: true, ..
             } if key == output_gate::key(rank as u32) => self.open_gate(rank, memory)?,
             ToLauncher::Put { key, value, .. } => self.publish(rank, &key, value, memory)?,
-            ToLauncher::Get { key } => {
+            ToLauncher::Get(key) => {
                 if self.key_values.get(rank, &key)?.is_some() {
                     self.answer_value(rank, &key)?;
                 }
             }
             ToLauncher::Fence { generation, last } => self.reach_fence(rank, generation, last)?,
-            ToLauncher::Statistics { figures } => {
+            ToLauncher::Statistics(figures) => {
                 self.statistics.resize(self.ranks.len(), None);
                 self.statistics[rank] = Some(*figures);
             }
-            ToLauncher::Beginning { checkpoint } => {
+            ToLauncher::Beginning(checkpoint) => {
                 self.begin_life(rank, checkpoint)?;
-                self.answer(rank, &ToRank::Marked { checkpoint }, None)?;
+                self.answer(rank, &ToRank::Marked(checkpoint), None)?;
             }
-            ToLauncher::Mark { checkpoint } => {
+            ToLauncher::Mark(checkpoint) => {
                 self.mark_output(rank, checkpoint);
-                self.answer(rank, &ToRank::Marked { checkpoint }, None)?;
+                self.answer(rank, &ToRank::Marked(checkpoint), None)?;
             }
-            ToLauncher::Taking { .. } => {
+            ToLauncher::Taking(_) => {
                 let now = self.schedule.now();
                 self.schedule.scheduler.begun(rank, now);
             }
-            ToLauncher::Status { figures } => self.schedule.scheduler.answered(rank, *figures),
-            ToLauncher::WantCheckpoint { of } => self.schedule.scheduler.request(of as usize),
+            ToLauncher::Status(figures) => self.schedule.scheduler.answered(rank, *figures),
+            ToLauncher::WantCheckpoint(of) => self.schedule.scheduler.request(of as usize),
             ToLauncher::Stable {
                 checkpoint,
                 bytes,
@@ -129,10 +129,10 @@ impl Job {
                 };
                 self.suspect(suspect as usize, incarnation, cause);
             }
-            ToLauncher::Replaying { figures } => self.lives[rank].replay = Some(figures),
-            ToLauncher::Recovered { figures } => self.note_recovery(rank, *figures),
+            ToLauncher::Replaying(figures) => self.lives[rank].replay = Some(figures),
+            ToLauncher::Recovered(figures) => self.note_recovery(rank, *figures),
             ToLauncher::Finalize => self.ranks[rank].membership = Membership::Left,
-            ToLauncher::Abort { message } => self.abort(rank, &message),
+            ToLauncher::Abort(message) => self.abort(rank, &message),
         }
         Ok(())
     }
@@ -202,7 +202,7 @@ impl Job {
     }
 
     fn reach_fence(&mut self, rank: usize, generation: u64, last: bool) -> Result<(), String> {
-        let done = ToRank::FenceDone { generation };
+        let done = ToRank::FenceDone(generation);
         // A rank that was killed may not have ended yet.
         let (ranks, all) = (&self.ranks, &self.lives);
         let lives = |rank: usize| !ranks[rank].has_ended() && all[rank].shot.is_none();

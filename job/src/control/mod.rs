@@ -124,7 +124,7 @@ impl News {
     /// A message that is no answer; `Err`: it is one.
     fn of(message: ToRank, memory: Option<OwnedFd>) -> Result<Self, (ToRank, Option<OwnedFd>)> {
         Ok(match (message, memory) {
-            (ToRank::Remains { incarnation }, Some(memory)) => Self::Remains {
+            (ToRank::Remains(incarnation), Some(memory)) => Self::Remains {
                 incarnation: Incarnation(incarnation),
                 memory,
             },
@@ -185,13 +185,7 @@ impl ControlPlane {
             is_alone: false,
             news: VecDeque::new(),
         };
-        control.send(
-            ATTEMPTED,
-            &ToLauncher::Hello {
-                process: std::process::id(),
-            },
-            None,
-        )?;
+        control.send(ATTEMPTED, &ToLauncher::Hello(std::process::id()), None)?;
         match control.receive(ATTEMPTED)? {
             (
                 ToRank::Welcome {
@@ -279,7 +273,7 @@ impl ControlPlane {
     /// it), or the launcher is gone.
     pub fn get(&mut self, key: &str) -> Result<(Vec<u8>, Option<OwnedFd>), JobError> {
         let attempted = format!("looking up {key:?}");
-        self.send(&attempted, &ToLauncher::Get { key: key.into() }, None)?;
+        self.send(&attempted, &ToLauncher::Get(key.into()), None)?;
         match self.receive(&attempted)? {
             (
                 ToRank::Value {
@@ -335,7 +329,7 @@ impl ControlPlane {
 
     fn pass_fence(&mut self, message: ToRank) -> Result<(), JobError> {
         match message {
-            ToRank::FenceDone { generation } if generation == self.generation => {
+            ToRank::FenceDone(generation) if generation == self.generation => {
                 self.generation += 1;
                 Ok(())
             }
@@ -404,7 +398,7 @@ impl ControlPlane {
     /// # Errors
     /// As [`get`](Self::get).
     pub fn tell_beginning(&mut self, checkpoint: u64) -> Result<(), JobError> {
-        self.marked(&ToLauncher::Beginning { checkpoint }, checkpoint)
+        self.marked(&ToLauncher::Beginning(checkpoint), checkpoint)
     }
 
     /// Returns when the launcher has noted that all output up to here lies before
@@ -413,14 +407,14 @@ impl ControlPlane {
     /// # Errors
     /// As [`get`](Self::get).
     pub fn mark_output(&mut self, checkpoint: u64) -> Result<(), JobError> {
-        self.marked(&ToLauncher::Mark { checkpoint }, checkpoint)
+        self.marked(&ToLauncher::Mark(checkpoint), checkpoint)
     }
 
     fn marked(&mut self, message: &ToLauncher, checkpoint: u64) -> Result<(), JobError> {
         const ATTEMPTED: &str = "marking the output before a checkpoint";
         self.send(ATTEMPTED, message, None)?;
         match self.receive(ATTEMPTED)? {
-            (ToRank::Marked { checkpoint: marked }, _) if marked == checkpoint => Ok(()),
+            (ToRank::Marked(marked), _) if marked == checkpoint => Ok(()),
             (other, _) => Err(out_of_turn(ATTEMPTED, &other)),
         }
     }
@@ -474,7 +468,7 @@ impl ControlPlane {
         // Long reasons are cut rather than refused: this is the last word.
         let message = message.chars().take(4096).collect();
         // A launcher that is gone or ending the job already needs no telling.
-        let _ = self.send("aborting the job", &ToLauncher::Abort { message }, None);
+        let _ = self.send("aborting the job", &ToLauncher::Abort(message), None);
     }
 
     fn refuse_when_stopped(&self) -> Result<(), JobError> {
@@ -555,7 +549,7 @@ impl ControlPlane {
         loop {
             let failed = |error| receive_failed(attempted, error);
             let message = match self.connection.next_message().map_err(failed)? {
-                Some(ToRank::Stop { reason }) => {
+                Some(ToRank::Stop(reason)) => {
                     self.stopped = Some(reason);
                     return self.refuse_when_stopped().map(|()| None);
                 }

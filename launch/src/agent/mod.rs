@@ -78,9 +78,7 @@ fn call(invitation: &Invitation) -> Result<Option<Connection>, AgentError> {
 fn try_at(address: SocketAddr, invitation: &Invitation) -> Result<Connection, WireError> {
     let until = Instant::now() + ADDRESS_MAX;
     let mut wire = Connection::begin_tcp(address, Some(&invitation.secret), &AGENT)?;
-    wire.say(&FromAgent::Hello {
-        host: invitation.host,
-    })?;
+    wire.say(&FromAgent::Hello(invitation.host))?;
     while !wire.is_proven() || wire.unsent_bytes() > 0 {
         wait(&wire, until)?;
         wire.flush()?;

@@ -208,9 +208,9 @@ impl AgentRank {
             match self.link.receive() {
                 Ok(Some((message, memory))) => {
                     match message {
-                        ToLauncher::Hello { process } => self.child.join(process),
+                        ToLauncher::Hello(process) => self.child.join(process),
                         // The rank waits: all that it has printed lies before. REC-4
-                        ToLauncher::Mark { .. } | ToLauncher::Beginning { .. } => {
+                        ToLauncher::Mark(_) | ToLauncher::Beginning(_) => {
                             self.read(DRAIN_READS, shared, words);
                         }
                         _ => {}

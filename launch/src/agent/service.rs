@@ -122,7 +122,7 @@ impl Agent {
                         prepared.starter.cores.clear();
                     }
                 }
-                ToAgent::Start { life } => self.start(life)?,
+                ToAgent::Start(life) => self.start(life)?,
                 ToAgent::Say {
                     life,
                     message,
@@ -139,7 +139,7 @@ impl Agent {
                     recipient,
                     signal,
                 } => self.signal(life, recipient, signal),
-                ToAgent::LetGo { number } => self.shared.let_go(number),
+                ToAgent::LetGo(number) => self.shared.let_go(number),
                 ToAgent::Took {
                     life,
                     stream,
@@ -176,7 +176,7 @@ impl Agent {
                 self.wire.say(&word)?;
                 if let (FromAgent::Heard { message, .. }, Some(prepared)) =
                     (&word, &mut self.prepared)
-                    && let ToLauncher::Recovered { .. } = **message
+                    && let ToLauncher::Recovered(_) = **message
                 {
                     let (rank, incarnation) = rank.life;
                     let lines = prepared.spilled.caught_up(rank as usize, incarnation);

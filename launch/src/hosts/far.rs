@@ -52,7 +52,7 @@ pub struct FarProcess {
 impl FarProcess {
     /// Tells the agent to start a life.
     pub(super) fn start(agent: &AgentHandle, life: Life) -> Self {
-        agent.push(ToAgent::Start { life });
+        agent.push(ToAgent::Start(life));
         Self {
             agent: agent.clone(),
             life,

@@ -167,7 +167,7 @@ impl Gathering<'_> {
         for mut wire in std::mem::take(&mut self.unnamed) {
             let received = wire.receive();
             match wire.next_message() {
-                Ok(Some(FromAgent::Hello { host })) => {
+                Ok(Some(FromAgent::Hello(host))) => {
                     let mut waiting = self.waiting.iter_mut();
                     let Some(waiting) = waiting.find(|waiting| waiting.number == host) else {
                         continue;

@@ -146,7 +146,7 @@ impl Job {
                     });
                 }
             }
-            FromAgent::Hello { .. } | FromAgent::Ready { .. } | FromAgent::Refused { .. } => {
+            FromAgent::Hello(_) | FromAgent::Ready { .. } | FromAgent::Refused { .. } => {
                 self.lose_host(number, "it has said what belongs to the start");
             }
         }

@@ -27,8 +27,7 @@ impl World {
         self.leave_protocol()?;
         let figures = self.tells_statistics.then(|| self.statistics());
         if let (Some(control), Some(figures)) = (&mut self.control, figures) {
-            let figures = Box::new(figures);
-            control.report(&ToLauncher::Statistics { figures })?;
+            control.report(&ToLauncher::Statistics(Box::new(figures)))?;
         }
         self.linger()
     }

@@ -77,7 +77,7 @@ impl World {
             recovering.replay.clock = self.engine.now().0;
             let figures = recovering.replay;
             if let Some(control) = &mut self.control {
-                control.report(&ToLauncher::Replaying { figures })?;
+                control.report(&ToLauncher::Replaying(figures))?;
             }
         }
         self.check_restored()?;
@@ -140,10 +140,7 @@ impl World {
         figures.differing_bytes = comparison.differing_bytes;
         figures.first_difference = comparison.first.as_ref().map(DifferenceFigures::from);
         match &mut self.control {
-            Some(control) => {
-                let figures = Box::new(figures);
-                Ok(control.report(&ToLauncher::Recovered { figures })?)
-            }
+            Some(control) => Ok(control.report(&ToLauncher::Recovered(Box::new(figures)))?),
             None => Ok(()),
         }
     }

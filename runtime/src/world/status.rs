@@ -41,7 +41,7 @@ impl World {
     pub(super) fn tell_status(&mut self) -> Result<(), Error> {
         let figures = Box::new(self.status_figures());
         match &mut self.control {
-            Some(control) => Ok(control.report(&ToLauncher::Status { figures })?),
+            Some(control) => Ok(control.report(&ToLauncher::Status(figures))?),
             None => Ok(()),
         }
     }
@@ -91,7 +91,7 @@ impl World {
             .next(Instant::now(), memory, &channels);
         if let Some(control) = &mut self.control {
             for of in wished {
-                control.report(&ToLauncher::WantCheckpoint { of: of.0 })?;
+                control.report(&ToLauncher::WantCheckpoint(of.0))?;
             }
         }
         Ok(memory.want(&channels))

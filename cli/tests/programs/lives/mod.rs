@@ -56,12 +56,12 @@ pub fn act(control: &mut Option<ControlPlane>, name: &str, value: &str) -> Resul
         "begin" => super::joined(control)?.tell_beginning(number(value))?,
         "mark" => super::joined(control)?.mark_output(number(value))?,
         "stable" => super::joined(control)?.report(&stable(number(value), 1000))?,
-        "recovered" => super::joined(control)?.report(&ToLauncher::Recovered {
-            figures: Box::new(RecoveryFigures {
+        "recovered" => {
+            super::joined(control)?.report(&ToLauncher::Recovered(Box::new(RecoveryFigures {
                 events: number(value),
                 ..RecoveryFigures::default()
-            }),
-        })?,
+            })))?
+        }
         "ask" => ask(super::joined(control)?)?,
         "meet" => meet(super::joined(control)?)?,
         "wait-up" => wait_for_life(super::joined(control)?, value, false)?,
@@ -71,9 +71,9 @@ pub fn act(control: &mut Option<ControlPlane>, name: &str, value: &str) -> Resul
         "serve-until" => wait_until(super::joined(control)?, || Path::new(value).exists())?,
         "heed" => wait_until(super::joined(control)?, || HEEDED.get() >= number(value))?,
         "unasked" => assert_eq!(HEEDED.get(), 0),
-        "want" => super::joined(control)?.report(&ToLauncher::WantCheckpoint {
-            of: number(value) as u32,
-        })?,
+        "want" => {
+            super::joined(control)?.report(&ToLauncher::WantCheckpoint(number(value) as u32))?
+        }
         "last-fence" => last_fence(super::joined(control)?)?,
         "clock" => {
             let expected = (!value.is_empty()).then(|| number(value));
@@ -104,7 +104,7 @@ fn heed_request(control: &mut ControlPlane) -> Result<(), JobError> {
         return Ok(());
     }
     let checkpoint = HEEDED.get() + 1;
-    control.report(&ToLauncher::Taking { checkpoint })?;
+    control.report(&ToLauncher::Taking(checkpoint))?;
     control.report(&stable(checkpoint, 5000))?;
     HEEDED.set(checkpoint);
     Ok(())
@@ -221,9 +221,9 @@ fn take_news(control: &mut ControlPlane) -> Result<(), JobError> {
             }
             News::Remains { .. } | News::Departed(_) => {}
             News::CheckpointWanted => heed_request(control)?,
-            News::StatusAsked => control.report(&ToLauncher::Status {
-                figures: Box::new(FIGURES.with_borrow(Clone::clone)),
-            })?,
+            News::StatusAsked => control.report(&ToLauncher::Status(Box::new(
+                FIGURES.with_borrow(Clone::clone),
+            )))?,
         }
     }
     Ok(())

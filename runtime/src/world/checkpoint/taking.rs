@@ -83,7 +83,7 @@ pub(super) fn take(
         return Err(Error::Config("there is no place for checkpoints".into()));
     };
     if let Some(control) = &mut world.control {
-        control.report(&ToLauncher::Taking { checkpoint: number })?;
+        control.report(&ToLauncher::Taking(number))?;
     }
     let mut writing = store
         .begin(world.rank, world.incarnation, number)
