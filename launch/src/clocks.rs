@@ -58,9 +58,11 @@ pub fn add(part: &mut HostPart) -> Result<(), JobError> {
     }
     setup.environment.push((PRELOAD.into(), preloaded));
     for rank in &setup.ranks {
-        let file = file().map_err(|error| JobError::Control {
-            attempted: format!("making the file for the clocks of rank {rank}"),
-            error,
+        let file = file().map_err(|error| {
+            JobError::control(
+                format!("making the file for the clocks of rank {rank}"),
+                error,
+            )
         })?;
         part.descriptors.push((*rank, VARIABLE.into(), file));
     }

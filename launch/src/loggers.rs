@@ -164,9 +164,8 @@ impl EventLoggers {
         loggers.quorum = config.events.quorum.of(spec.replicas as usize);
         if reach == Reach::OtherHosts {
             loggers.ports = command::free_ports(shards, spec.replicas)?;
-            loggers.secret = Some(Secret::random().map_err(|error| JobError::Control {
-                attempted: "making a secret for the event loggers".into(),
-                error,
+            loggers.secret = Some(Secret::random().map_err(|error| {
+                JobError::control("making a secret for the event loggers", error)
             })?);
         }
         for (shard, replicas) in addresses.iter().enumerate() {
@@ -210,12 +209,14 @@ impl EventLoggers {
         let (arguments, environment) = (&logger.arguments, &self.environment);
         let started =
             ServiceProcess::start(&self.program, arguments, environment, secret.as_deref());
-        let mut process = started.map_err(|error| JobError::Control {
-            attempted: format!(
-                "starting event logger {index} ({} eventlogger)",
-                self.program.display()
-            ),
-            error,
+        let mut process = started.map_err(|error| {
+            JobError::control(
+                format!(
+                    "starting event logger {index} ({} eventlogger)",
+                    self.program.display()
+                ),
+                error,
+            )
         })?;
         process.close_stdin();
         logger.process = Some(process);

@@ -44,9 +44,8 @@ pub fn resolve(program: &Path) -> Result<PathBuf, LaunchError> {
 /// # Errors
 /// There is none: what was to be started with it.
 pub fn refrain(what_for: &str) -> Result<PathBuf, JobError> {
-    let own = env::current_exe().map_err(|error| JobError::Control {
-        attempted: format!("finding this program, to start {what_for}"),
-        error,
+    let own = env::current_exe().map_err(|error| {
+        JobError::control(format!("finding this program, to start {what_for}"), error)
     })?;
     if own.file_name().is_some_and(|name| name == "refrain") {
         return Ok(own);

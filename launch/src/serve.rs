@@ -93,10 +93,7 @@ impl Job {
         match poll(&mut polled, timeout.as_ref()) {
             Ok(_) | Err(Errno::INTR) => {}
             Err(error) => {
-                return Err(JobError::Control {
-                    attempted: "waiting for the ranks of the job".into(),
-                    error: error.into(),
-                });
+                return Err(JobError::control("waiting for the ranks of the job", error));
             }
         }
         let polled = polled.iter().zip(sources);

@@ -43,10 +43,7 @@ impl Signals {
             .into_iter()
             .chain(PASSED_ON)
             .filter(|signal| ignored >> (signal - 1) & 1 == 0);
-        let failed = |error| JobError::Control {
-            attempted: "catching signals".into(),
-            error,
-        };
+        let failed = |error| JobError::control("catching signals", error);
         let (read, write) = UnixStream::pair().map_err(failed)?;
         let delivery =
             SignalDelivery::with_pipe(read, write, SignalOnly, caught).map_err(failed)?;

@@ -220,7 +220,7 @@ impl Starter {
                 let attempted = format!(
                     "starting rank {rank} of {program} (check ulimit -u, ulimit -n and the container's limits)"
                 );
-                return JobError::Control { attempted, error }.into();
+                return JobError::control(attempted, error).into();
             }
         };
         LaunchError::Program {

@@ -105,9 +105,8 @@ pub fn prepare(mut part: HostPart) -> Result<Prepared, LaunchError> {
     let numbers = InheritedNumbers::reserve(1 + descriptors_per_rank(&part));
     Ok(Prepared {
         starter: Starter {
-            numbers: numbers.map_err(|error| JobError::Control {
-                attempted: "reserving numbers for the descriptors of ranks".into(),
-                error,
+            numbers: numbers.map_err(|error| {
+                JobError::control("reserving numbers for the descriptors of ranks", error)
             })?,
             fixed_layout: same_addresses.fixed_layout,
             random_bytes: same_addresses.random_bytes,
@@ -358,11 +357,9 @@ impl Job {
     fn cannot_start(&self, rank: u32, error: io::Error) -> LaunchError {
         match &self.placement {
             Placement::Local(starter) => starter.cannot_start(rank, error),
-            Placement::Remote(_) => JobError::Control {
-                attempted: format!("starting rank {rank}"),
-                error,
+            Placement::Remote(_) => {
+                JobError::control(format!("starting rank {rank}"), error).into()
             }
-            .into(),
         }
     }
 }
@@ -376,9 +373,8 @@ fn check_descriptors(spec: &JobSpec) -> Result<(), JobError> {
                 spec.ranks
             )));
         }
-        fcntl_setfd(descriptor, FdFlags::CLOEXEC).map_err(|error| JobError::Control {
-            attempted: format!("preparing {name} for rank {rank}"),
-            error: error.into(),
+        fcntl_setfd(descriptor, FdFlags::CLOEXEC).map_err(|error| {
+            JobError::control(format!("preparing {name} for rank {rank}"), error)
         })?;
     }
     Ok(())

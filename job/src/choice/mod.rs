@@ -23,43 +23,43 @@ pub struct Choice {
     pub summary: &'static str,
 }
 
+impl Choice {
+    const fn new(name: &'static str, summary: &'static str) -> Self {
+        Self { name, summary }
+    }
+}
+
 /// What `--fabric` takes. [`check_fabric`] says whether a name is one of them.
 pub const FABRICS: &[Choice] = &[
-    Choice {
-        name: "auto",
-        summary: "shm between ranks on one host; between hosts verbs, or else ofi",
-    },
-    Choice {
-        name: "shm",
-        summary: "shared memory of one host; the receiver reads the sender's log",
-    },
-    Choice {
-        name: "verbs",
-        summary: "an RDMA device (InfiniBand, RoCE, soft-RoCE) by libibverbs",
-    },
-    Choice {
-        name: "ofi",
-        summary: "libfabric, by the best of its providers that is usable here",
-    },
-    Choice {
-        name: "ofi:PROVIDER",
-        summary: "libfabric by one provider; `refrain info --providers` lists them",
-    },
+    Choice::new(
+        "auto",
+        "shm between ranks on one host; between hosts verbs, or else ofi",
+    ),
+    Choice::new(
+        "shm",
+        "shared memory of one host; the receiver reads the sender's log",
+    ),
+    Choice::new(
+        "verbs",
+        "an RDMA device (InfiniBand, RoCE, soft-RoCE) by libibverbs",
+    ),
+    Choice::new(
+        "ofi",
+        "libfabric, by the best of its providers that is usable here",
+    ),
+    Choice::new(
+        "ofi:PROVIDER",
+        "libfabric by one provider; `refrain info --providers` lists them",
+    ),
 ];
 
 /// What `--protocol` takes: the members of the protocol family.
 pub const PROTOCOLS: &[Choice] = &{
-    let mut choices = [Choice {
-        name: "",
-        summary: "",
-    }; Member::ALL.len()];
+    let mut choices = [Choice::new("", ""); Member::ALL.len()];
     let mut index = 0;
     while index < choices.len() {
         let member = Member::ALL[index];
-        choices[index] = Choice {
-            name: member.name(),
-            summary: member.summary(),
-        };
+        choices[index] = Choice::new(member.name(), member.summary());
         index += 1;
     }
     choices

@@ -132,10 +132,8 @@ pub fn claim() -> Result<Option<OwnedFd>, JobError> {
              (a wrapper may start only one program that joins)",
         ));
     }
-    rustix::io::fcntl_setfd(candidate, FdFlags::CLOEXEC).map_err(|error| JobError::Control {
-        attempted: "closing the control socket to children".into(),
-        error: error.into(),
-    })?;
+    rustix::io::fcntl_setfd(candidate, FdFlags::CLOEXEC)
+        .map_err(|error| JobError::control("closing the control socket to children", error))?;
     // SAFETY: it is the socket that the launcher left for this process (it
     // held the greeting); nothing else in the process knows of it, and `CLAIMED` makes
     // this the only owner.

@@ -93,10 +93,10 @@ pub struct Departed {
 const FENCING: &str = "waiting for all ranks";
 
 fn lost(attempted: &str, error: impl Into<IoError>) -> JobError {
-    JobError::Control {
-        attempted: format!("{attempted}: the launcher cannot be reached, it may have been killed"),
-        error: error.into(),
-    }
+    JobError::control(
+        format!("{attempted}: the launcher cannot be reached, it may have been killed"),
+        error,
+    )
 }
 
 fn receive_failed(attempted: &str, error: WireError) -> JobError {
@@ -106,18 +106,18 @@ fn receive_failed(attempted: &str, error: WireError) -> JobError {
             IoError::new(ErrorKind::ConnectionReset, "connection closed"),
         ),
         WireError::Io(error) => lost(attempted, error),
-        other => JobError::Control {
-            attempted: format!("{attempted}: the launcher's answer cannot be used"),
-            error: IoError::new(ErrorKind::InvalidData, other),
-        },
+        other => JobError::control(
+            format!("{attempted}: the launcher's answer cannot be used"),
+            IoError::new(ErrorKind::InvalidData, other),
+        ),
     }
 }
 
 fn out_of_turn(attempted: &str, message: &ToRank) -> JobError {
-    JobError::Control {
-        attempted: format!("{attempted}: the launcher sent another message"),
-        error: IoError::new(ErrorKind::InvalidData, format!("{message:?}")),
-    }
+    JobError::control(
+        format!("{attempted}: the launcher sent another message"),
+        IoError::new(ErrorKind::InvalidData, format!("{message:?}")),
+    )
 }
 
 impl News {

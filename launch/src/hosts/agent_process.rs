@@ -56,9 +56,8 @@ impl AgentProcess {
         let line = invitation.to_line();
         let process = ServiceProcess::start(&command, &arguments, &[], Some(&line));
         Ok(Self {
-            process: process.map_err(|error| JobError::Control {
-                attempted: format!("starting an agent on {name}"),
-                error,
+            process: process.map_err(|error| {
+                JobError::control(format!("starting an agent on {name}"), error)
             })?,
             has_ended: false,
             remote_shell: remote_shell

@@ -57,10 +57,7 @@ pub fn gather(
     let wrong = |error: listing::NotAHost| JobError::Config(error.to_string());
     let of_rank = listing::place(setup.size, &spec.hosts).map_err(wrong)?;
     check_setup(setup)?;
-    let system = |error| JobError::Control {
-        attempted: "listening for the agents of the job".into(),
-        error,
-    };
+    let system = |error| JobError::control("listening for the agents of the job", error);
     let secret = Secret::random().map_err(system)?;
     let (door, port) = Door::open(secret.clone(), &AGENT).map_err(system)?;
     let mut gathering = Gathering {
@@ -279,11 +276,9 @@ impl Waiting {
                 reason,
                 found: true,
             },
-            Refusal::System => JobError::Control {
-                attempted: reason,
-                error: io::Error::other("the agent failed"),
+            Refusal::System => {
+                JobError::control(reason, io::Error::other("the agent failed")).into()
             }
-            .into(),
         }
     }
 }

@@ -110,10 +110,7 @@ pub fn free_ports(shards: u32, replicas: u32) -> Result<Vec<Vec<SocketAddr>>, Jo
     };
     let mut shard = || (0..replicas).map(|_| choose()).collect();
     let ports = (0..shards).map(|_| shard()).collect::<io::Result<_>>();
-    ports.map_err(|error| JobError::Control {
-        attempted: "choosing ports for event loggers".into(),
-        error,
-    })
+    ports.map_err(|error| JobError::control("choosing ports for event loggers", error))
 }
 
 #[cfg(test)]
