@@ -154,13 +154,13 @@ fn cores() -> String {
     }
 }
 
-/// Whether a rank that is started again can have the addresses that it had before.
+/// Whether each incarnation of a rank can have the same addresses.
 fn same_addresses() -> String {
     match (
         refrain_launch::can_fix_layout(),
         refrain_launch::can_set_random_bytes(),
     ) {
-        (Ok(()), Ok(())) => "yes, in each life of a rank".into(),
+        (Ok(()), Ok(())) => "yes, in each incarnation of a rank".into(),
         (Ok(()), Err(why)) => format!("yes, but stack guards differ: {why}"),
         (Err(why), Ok(())) => format!("no: {why}"),
         (Err(why), Err(also)) => format!("no: {why}; {also}"),

@@ -11,8 +11,7 @@ const TERMINAL_COLUMNS: u16 = 100;
 /// The last two columns hold sentences; they wrap.
 const SENTENCE_COLUMNS: u16 = 22;
 
-/// What libfabric offers here, provider by provider, or one line that says what
-/// is missing. `version` is the library's.
+/// Describes each provider of libfabric, or what is missing in one line. `version` is the library's.
 pub fn text(found: Result<&[Provider], &str>, version: &str) -> String {
     let found = match found {
         Ok(found) => found,
@@ -81,7 +80,7 @@ fn table(found: &[Provider]) -> Table {
     table
 }
 
-/// The file of a library that this process has loaded. Its name does not say the version:
+/// The file of a library that this process has loaded. Its name does not have the version:
 /// libfabric 1.17 is in `libfabric.so.1.20.0`.
 pub fn loaded_file(library: &str) -> Option<String> {
     let maps = fs::read_to_string("/proc/self/maps").ok()?;

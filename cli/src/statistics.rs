@@ -15,9 +15,9 @@ use std::path::Path;
 struct File<'a> {
     /// By rank; `null` for one that did not come to its end.
     ranks: &'a [Option<Statistics>],
-    /// Sums; maxima where that is what the name says.
+    /// Sums; maxima where the name has `max` or `peak`.
     total: &'a Statistics,
-    /// Deaths of ranks that were started again.
+    /// Deaths of ranks that were restarted.
     recoveries: &'a [Recovery],
     /// By rank; empty if no checkpoint was requested or taken.
     checkpoints: &'a [CheckpointCounts],
@@ -35,7 +35,7 @@ pub fn messages_of(path: &Path) -> Option<Vec<u64>> {
     Some(file["ranks"].as_array()?.iter().map(sent).collect())
 }
 
-/// The sum over all ranks that told.
+/// The sum over all ranks that have reported.
 pub fn total(ranks: &[Option<Statistics>]) -> Statistics {
     let mut total = Statistics::default();
     ranks.iter().flatten().for_each(|rank| total.add(rank));

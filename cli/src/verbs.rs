@@ -20,7 +20,7 @@ pub struct Environment<'a> {
     pub inline_bytes: &'a dyn Fn(&str) -> Result<u32, String>,
 }
 
-/// All about every device, or one line that says what is missing.
+/// Describes every device, or what is missing in one line.
 pub fn text(found: Result<&[Device], &str>, around: &Environment<'_>) -> String {
     let devices = match found {
         Ok(devices) => devices,

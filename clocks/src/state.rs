@@ -61,7 +61,7 @@ pub enum Bytes {
     Usage = 34,
 }
 
-/// Who answers.
+/// What answers calls.
 #[derive(Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Phase {

@@ -17,7 +17,7 @@ use std::time::Duration;
 /// How long the launcher waits at the end for a process that it has killed and
 /// did not start.
 const JOINED_END_MAX: Duration = Duration::from_millis(250);
-/// How long a killed life of a rank that is started again may take to end.
+/// How long a killed life of a rank that is restarted may take to end.
 const FENCE_MAX: Duration = Duration::from_secs(5);
 
 /// One rank's process. Dropping it kills and reaps it and its group, and removes
@@ -109,7 +109,7 @@ impl RankChild {
         rustix::io::retry_on_intr(|| waitid(WaitId::PidFd(self.pidfd.as_fd()), options))
     }
 
-    /// How it ended, as far as that can be told through a wrapper.
+    /// How it ended, as far as that is known behind a wrapper.
     pub fn true_end(&self, end: End) -> End {
         match &self.joined {
             Some(_) => restarts::behind_wrapper(end),

@@ -140,7 +140,7 @@ impl Job {
         }
     }
 
-    /// Ends the job because the launcher was told to; the second time at once.
+    /// Ends the job because of a signal to the launcher; the second time at once.
     pub(super) fn end_by_signal(&mut self, number: i32) {
         let failure = format!("the job was ended by {}", verdict::signal_name(number));
         let outcome = Outcome::new(verdict::signal_status(number), Some(failure));
@@ -178,7 +178,7 @@ impl Job {
     }
 
     /// Judges ranks that were found ended together; with reasons why they are not
-    /// started again.
+    /// restarted.
     pub(super) fn judge(&mut self, ended: &[(usize, End, Option<String>)]) {
         for (rank, end, _) in ended {
             if let Phase::Ending {
@@ -220,8 +220,8 @@ impl Job {
         }
     }
 
-    /// A rank was killed after all had left, and is not started again: the others go
-    /// on, and the job's status says it.
+    /// A rank was killed after all had left, and is not restarted: the others continue, and
+    /// the job's status shows it.
     pub(super) fn note_late(&mut self, rank: usize, end: End, why: &str) {
         if let Some(verdict) = verdict::judge(rank, end, Membership::Left, self.cause(rank, end)) {
             let failure = format!("{}; it had left the job before; {why}", verdict.failure);

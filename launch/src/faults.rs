@@ -120,7 +120,7 @@ impl Job {
         }
     }
 
-    /// Whether a rank runs, and has not left or would be started again.
+    /// Whether a rank runs, and has not left or would be restarted.
     fn is_to_be_hit(&self, rank: usize) -> bool {
         let process = &self.ranks[rank];
         let has_left = process.membership == Membership::Left;

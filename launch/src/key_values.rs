@@ -34,7 +34,7 @@ pub enum Fencing {
     HasPassed,
     /// All pass it now.
     Opens {
-        /// Those of them for whom it is the last.
+        /// The ranks that leave the job with it.
         leaving: Vec<usize>,
     },
 }
@@ -159,7 +159,7 @@ impl KeyValues {
         }
     }
 
-    /// Who waits for something that cannot come, given which ranks have ended:
+    /// A rank that waits for something that cannot come, given which ranks have ended:
     /// a fence that an ended rank will not reach, or all that are left wait.
     pub fn stalled(&self, ended: impl Fn(usize) -> bool) -> Option<StalledWait> {
         let ranks = 0..self.waiting.len();
@@ -186,7 +186,7 @@ impl KeyValues {
 /// A wait that will not end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StalledWait {
-    /// One of those who wait.
+    /// One of the ranks that wait.
     pub waiter: usize,
     /// A rank that has ended and is missed.
     pub gone: Option<usize>,

@@ -182,13 +182,13 @@ pub struct Job {
     progress: Option<Progress>,
     key_values: KeyValues,
     /// All ranks have passed the last fence: their logs do not grow any more, and a rank
-    /// that is started again connects to no peer.
+    /// that is restarted connects to no peer.
     past_last_fence: bool,
     /// After the ranks: their agents end what is left of them.
     placement: Placement,
     id: u64,
     config: JobConfig,
-    /// What ranks have told of themselves, by rank.
+    /// Statistics of the ranks that have reported them.
     statistics: Vec<Option<Statistics>>,
     out: Sink,
     err: Sink,
@@ -250,7 +250,7 @@ impl Job {
     /// Serves the job until it ends.
     ///
     /// # Errors
-    /// When the launcher itself cannot go on.
+    /// When the launcher itself cannot continue.
     pub fn wait(mut self) -> Result<Outcome, LaunchError> {
         loop {
             if let Some(outcome) = self.serve(Duration::MAX)? {
@@ -267,7 +267,7 @@ impl Job {
     /// Requests of ranks wait for the next call.
     ///
     /// # Errors
-    /// When the launcher itself cannot go on.
+    /// When the launcher itself cannot continue.
     pub fn serve(&mut self, timeout: Duration) -> Result<Option<Outcome>, LaunchError> {
         Ok(serve::serve(self, timeout)?)
     }

@@ -18,7 +18,7 @@ use std::sync::Arc;
 pub struct Near {
     /// `None`: the rank's end is closed, by the rank or by its death.
     connection: Option<Connection>,
-    /// The rank takes nothing any more. What it said before is still to be read.
+    /// The rank takes nothing any more. Its earlier messages are still to be read.
     is_gone: bool,
     /// Wakes the rank, from when it has published its segment.
     caller: Option<Caller>,
@@ -75,7 +75,7 @@ impl Link {
         Some((connection.as_fd(), interest))
     }
 
-    /// Nothing will be heard from, or said to, the rank any more.
+    /// Nothing is received from the rank, or sent to it, any more.
     pub fn close(&mut self) {
         match self {
             Self::Near(near) => near.connection = None,
@@ -96,7 +96,7 @@ impl Link {
     }
 
     /// Sends `message` as soon as the rank takes it. To a rank that has closed
-    /// its end nothing is sent: its process's end says the rest.
+    /// its end nothing is sent: the end of its process is handled elsewhere.
     ///
     /// # Errors
     /// When the message is too long to be one.

@@ -78,7 +78,7 @@ impl Lives {
         self.let_go();
     }
 
-    /// This life says that it has everything it needs.
+    /// This life has everything it needs.
     pub fn begin(&mut self) {
         self.has_begun = true;
         self.let_go();
@@ -147,8 +147,8 @@ impl Lives {
         self.shot = None;
     }
 
-    /// Who has killed this life, as far as is known beside [`Self::shot`]. A rank
-    /// kills itself when its clock says so.
+    /// Why this life was killed, as far as is known beside [`Self::shot`]. A rank
+    /// kills itself at its `kill_at_clock`.
     pub fn likely_cause(&self, signal: i32) -> Cause {
         match self.kill_at_clock {
             Some(_) if signal == signal_hook::consts::SIGKILL => Cause::Kill,

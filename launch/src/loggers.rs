@@ -28,10 +28,10 @@ use std::os::fd::BorrowedFd;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-/// A logger that is killed is started again, but not one that so often in a row
-/// did not live …
+/// A logger that is killed is restarted, but not after this number of quick deaths in a
+/// row.
 const QUICK_DEATHS_MAX: u32 = 10;
-/// … so long.
+/// A logger that ends sooner has died quickly.
 const QUICK_DEATH: Duration = Duration::from_secs(1);
 /// How long loggers may take to store everything at the end.
 const STORE_MAX: Duration = Duration::from_secs(10);
@@ -261,8 +261,8 @@ impl EventLoggers {
     }
 
     /// One has ended: starts it again if it was killed; what is left of its
-    /// files and rings has all that it acknowledged (EL-3). Returns what is to be
-    /// said of that; `Err`: the job cannot go on.
+    /// files and rings has all that it acknowledged (EL-3). Returns a line to
+    /// report; `Err`: the job cannot continue.
     pub(super) fn ended(&mut self, index: usize) -> Result<Option<String>, String> {
         let logger = &mut self.loggers[index];
         let status = logger.process.as_mut().and_then(ServiceProcess::status);

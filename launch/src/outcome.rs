@@ -12,7 +12,7 @@ pub const DIFFERED: i32 = 80;
 pub struct Outcome {
     /// Exit status for the launcher: that of the first rank that failed (128 +
     /// signal for a killed one; 1 for one that failed with status 0), 128 +
-    /// signal when the launcher was told to end, 141 (as by SIGPIPE) when
+    /// signal when a signal ended the launcher, 141 (as by SIGPIPE) when
     /// its output has no reader any more, [`DIFFERED`] when replayed messages had
     /// other bytes and all else went well, or 0.
     pub status: i32,
@@ -22,7 +22,7 @@ pub struct Outcome {
     /// What ranks have told of themselves, by rank, where they were to
     /// ([`EventConfig::statistics`](refrain_job::config::EventConfig::statistics)).
     pub statistics: Vec<Option<Statistics>>,
-    /// Deaths of ranks that were started again, in the order in which they were
+    /// Deaths of ranks that were restarted, in the order in which they were
     /// over.
     pub recoveries: Vec<Recovery>,
     /// By rank.

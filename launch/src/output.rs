@@ -201,7 +201,9 @@ impl Output {
     /// More is kept than a rank may have printed; what it has not done.
     pub fn too_long_without(&self) -> Option<&'static str> {
         if self.printed.early_bytes() > GATED_BYTES_MAX {
-            return Some("coming to where its life before was: let it call World::init first");
+            return Some(
+                "reaching the end of its earlier incarnation: let it call World::init first",
+            );
         }
         (self.gated.bytes() > GATED_BYTES_MAX).then_some(
             "a call that would make its events stable: \
@@ -233,7 +235,7 @@ impl Output {
 
     /// A later life begins with this checkpoint, and waits. What it has printed
     /// up to now was printed on its way there. Nothing changes for a life that has
-    /// said so already.
+    /// begun already.
     ///
     /// # Errors
     /// A checkpoint that was never marked.
@@ -263,7 +265,7 @@ impl Output {
     /// was not ended. Returns how many bytes are dropped, since the events before
     /// them were not stable.
     pub fn conclude(&mut self, gate: Option<&OutputGate>, out: &mut Vec<u8>) -> usize {
-        // One that has never said where it begins began at the beginning.
+        // A life that has not sent its beginning began at the beginning.
         let _ = self.begin(0, gate, out);
         self.drain(gate, out);
         self.source = Source::None;
@@ -276,8 +278,7 @@ impl Output {
         dropped_bytes
     }
 
-    /// Whether the life has printed something else than those before it; said
-    /// once.
+    /// Whether the life has printed other output than earlier ones; reported once.
     pub fn take_difference(&mut self) -> bool {
         self.printed.take_difference()
     }

@@ -30,7 +30,7 @@ fn look(path: &Path) -> Found {
 /// `refrain` are found by name).
 ///
 /// # Errors
-/// [`LaunchError::Program`], which says what was tried.
+/// [`LaunchError::Program`], with what was tried.
 pub fn resolve(program: &Path) -> Result<PathBuf, LaunchError> {
     let beside = env::current_exe()
         .ok()

@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 /// Between two lines on a terminal, and elsewhere.
 const REDRAW: Duration = Duration::from_millis(200);
 const REPEAT: Duration = Duration::from_secs(5);
-/// Ranks are asked how they are so long before.
+/// Ranks are asked for their status this time before a line.
 const ASK_BEFORE: Duration = Duration::from_millis(100);
 /// Back to the beginning of the line, which is emptied.
 const ERASE: &[u8] = b"\r\x1b[K";
@@ -23,7 +23,7 @@ const NO_MARGINS: &[u8] = b"\x1b[?7l";
 const MARGINS: &[u8] = b"\x1b[?7h";
 /// What most terminals have, but the last.
 const COLUMNS: usize = 79;
-/// So many ranks are named, at most.
+/// Ranks that are named, at most.
 const NAMED_MAX: usize = 8;
 
 /// What a rank does, as far as its launcher knows.
@@ -51,7 +51,7 @@ struct Glance {
     logs: Logs,
 }
 
-/// The payload logs of a job, and what waited for events, as ranks have told.
+/// The payload logs of a job and waits for events, of the statuses of ranks.
 #[derive(Debug, Default)]
 struct Logs {
     /// Of all ranks together, in memory and on disk.
@@ -199,7 +199,7 @@ fn write_now(bytes: &[u8]) -> bool {
 }
 
 impl Job {
-    /// From now on a line on standard error says how the job is: drawn anew in its
+    /// From now on a line on standard error shows the state of the job: drawn anew in its
     /// place on a terminal, every few seconds elsewhere.
     pub fn show_progress(&mut self) {
         self.progress = Some(Progress::new());

@@ -9,7 +9,7 @@ use std::fmt;
 use std::fmt::{Display, Formatter};
 use std::time::{Duration, Instant};
 
-/// One death of a rank that was started again.
+/// One death of a rank that was restarted.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Recovery {
     /// Which rank.
@@ -18,7 +18,7 @@ pub struct Recovery {
     pub incarnation: u32,
     /// The signal that ended it.
     pub signal: i32,
-    /// Who sent it.
+    /// Why it was sent.
     pub cause: Cause,
     /// From the signal until the launcher saw the end, in microseconds, where the
     /// launcher had sent it.
@@ -28,14 +28,14 @@ pub struct Recovery {
     pub started_us: u64,
     /// From then until it had joined the job.
     pub joined_us: Option<u64>,
-    /// From the launcher's seeing the end until the next life said that it goes on
-    /// where the one before was. `None`: it died before, or the job ended.
+    /// From the moment at which the launcher saw the end until the next life had caught up.
+    /// `None`: it died before, or the job ended.
     pub total_us: Option<u64>,
-    /// What it told then.
+    /// Its own figures.
     pub figures: Option<RecoveryFigures>,
 }
 
-/// One that is going on.
+/// A recovery that has not ended.
 #[derive(Debug)]
 struct Open {
     recovery: Recovery,
@@ -135,7 +135,7 @@ impl Recoveries {
         }
     }
 
-    /// The next life is where the one before was. Returns the line that says so.
+    /// The next life has caught up. Returns a line to report.
     pub fn finished(
         &mut self,
         rank: usize,
@@ -247,7 +247,7 @@ impl Display for Time {
 
 /// What such bytes mostly are, and which options help.
 const MEANING: &str = "such bytes are mostly padding or memory that the program never wrote, a time, an address or \
-     a process id: --record-clocks and --same-memory make them the same in each life, \
+     a process id: --record-clocks and --same-memory make them the same in each incarnation, \
      --divergence stop ends the job at the first of them";
 
 /// The report about a rank. `None`: its messages do not differ.

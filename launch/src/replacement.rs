@@ -90,7 +90,7 @@ impl Job {
         let (shot, cause) = (lives.shot, lives.likely_cause(signal_of(end)));
         let stage = lives.stage();
         lives.next_life();
-        // A rank that the launcher killed by its own options is started again at once.
+        // A rank that the launcher killed by its own options is restarted at once.
         let wait = shot.map_or_else(
             || restarts::delay(lives.repeated_deaths),
             |_| Duration::ZERO,
@@ -181,7 +181,7 @@ impl Job {
         self.ranks[rank].gate = None;
     }
 
-    /// A later life says where it begins: its output is read from now on.
+    /// A later life has begun: its output is read from now on.
     pub(super) fn begin_life(&mut self, rank: usize, checkpoint: u64) -> Result<(), String> {
         self.lives[rank].begin();
         let mut begun = Ok(());
@@ -198,8 +198,8 @@ impl Job {
         self.for_outputs(rank, |output, gate, out| output.mark(checkpoint, gate, out));
     }
 
-    /// A rank has joined: what is left of the lives before, and who lives a later
-    /// life already.
+    /// Informs a rank that has joined of the memory of its earlier lives, and of peers in
+    /// later lives.
     pub(super) fn introduce_joined(&mut self, rank: usize) {
         for (incarnation, memory) in self.lives[rank].remains() {
             self.tell(rank, &ToRank::Remains(incarnation), Some(memory));
@@ -225,7 +225,7 @@ impl Job {
         }
     }
 
-    /// A rank has put its address: it is introduced to those who wait for it.
+    /// A rank has put its address: peers that wait for it are informed.
     pub(super) fn introduce_address(&mut self, rank: usize) {
         let segment = self
             .key_values
@@ -259,7 +259,7 @@ impl Job {
         }
     }
 
-    /// Whether ranks may be started again at all.
+    /// Whether ranks are restarted at all.
     pub(super) fn restarts_ranks(&self) -> bool {
         self.config.recovery.max_restarts > 0
     }

@@ -1,4 +1,4 @@
-//! What ranks ask of the launcher over their control sockets.
+//! Messages of ranks over their control sockets, and their answers.
 
 use super::Job;
 use super::key_values::{Entry, Fencing};

@@ -21,12 +21,11 @@ const CRASHES: [i32; 10] = [
     SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGABRT, SIGPIPE, SIGSYS, SIGTRAP, SIGXCPU, SIGXFSZ,
 ];
 
-/// How often one rank is started again where its protocol can recover, unless
-/// told otherwise.
+/// Restarts of one rank by default where its protocol can recover.
 pub const MAX_RESTARTS_DEFAULT: u32 = 8;
 
-/// Whether a rank of this protocol can be started again: what was sent to it is
-/// kept, and what happened to it is stable somewhere.
+/// Whether a rank of this protocol can be restarted: messages to it are kept, and its events
+/// are stable.
 pub fn can_recover(protocol: &str) -> bool {
     let member = protocol.parse::<Member>();
     member.is_ok_and(|member| member.keeps_payload() && member.logs_events())
@@ -52,13 +51,12 @@ pub fn check(config: &JobConfig) -> Result<(), JobError> {
 /// What follows from a rank's end.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RestartDecision {
-    /// It is started again.
+    /// It is restarted.
     Again,
-    /// All ranks had left the job, and this one is not started again: the job goes on, and
+    /// All ranks had left the job, and this one is not restarted: the job continues, and
     /// reports the reason at its end.
     Noted(String),
-    /// It is judged; with a reason why it is not started again, where it might
-    /// have been.
+    /// It is judged; with the reason why it is not restarted, where ranks may be.
     Judged(Option<String>),
 }
 
@@ -107,7 +105,7 @@ impl Allowance {
         let Some(why) = why else {
             return RestartDecision::Again;
         };
-        let why = format!("it is not started again: {why}");
+        let why = format!("it is not restarted: {why}");
         match departure {
             Departure::Ahead => RestartDecision::Judged(Some(why)),
             Departure::Behind | Departure::Without(_) => RestartDecision::Noted(why),
@@ -126,7 +124,7 @@ impl Allowance {
         })
     }
 
-    /// It is started again after this end.
+    /// It is restarted after this end.
     pub fn spend(&mut self, end: End, had_caught_up: bool) {
         self.spent += cost(had_caught_up);
         self.crashes += u32::from(matches!(end, End::Killed(signal) if is_crash(signal)));
@@ -207,13 +205,13 @@ impl Display for Stage {
         let Some(replay) = self.replay else {
             return write!(
                 to,
-                "its last life ended after {lived:.1} s, before it had reported its progress"
+                "its last incarnation ended after {lived:.1} s, before it had reported its progress"
             );
         };
         let replayed = replay.clock.saturating_sub(replay.begin);
         write!(
             to,
-            "in {lived:.1} s its last life replayed {replayed} operations"
+            "in {lived:.1} s its last incarnation replayed {replayed} operations"
         )?;
         let of = replay.events_until.saturating_sub(replay.begin);
         match of > replayed {
@@ -268,7 +266,7 @@ mod tests {
         }
     }
 
-    /// Others print their results: they go on.
+    /// Other ranks print their results: they continue.
     #[test]
     fn behind_the_last_fence_the_death_of_a_rank_does_not_end_the_job() {
         let allowance = Allowance::new(1);
@@ -277,7 +275,7 @@ mod tests {
             other => panic!("{other:?}"),
         };
         let why = noted(allowance.decide(KILLED, Departure::Without("no log"), true));
-        assert_eq!(why, "it is not started again: no log");
+        assert_eq!(why, "it is not restarted: no log");
         let why = noted(allowance.decide(KILLED, Departure::Behind, false));
         assert!(why.contains("--max-restarts 1"), "{why}");
     }
@@ -349,7 +347,7 @@ mod futile_tests {
         let config = RecoveryConfig::default();
         assert_eq!(
             describe_repeated_deaths(3, stage, &config),
-            "was killed 3 times in a row during replay; in 0.7 s its last life \
+            "was killed 3 times in a row during replay; in 0.7 s its last incarnation \
              replayed 200 operations of at least 5000; checkpoints would shorten that, if \
              its program takes them: --checkpoint-dir with --checkpoint-policy"
         );

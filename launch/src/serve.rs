@@ -23,7 +23,7 @@ use std::time::{Duration, Instant};
 /// Between two checks of gated output.
 const GATE_CHECK: Duration = Duration::from_millis(1);
 
-/// How long agents may take to be told that ranks are to stop.
+/// How long agents may take to receive the request to stop ranks.
 const STOP_MAX: Duration = Duration::from_secs(1);
 
 /// What a polled descriptor belongs to.
@@ -199,7 +199,7 @@ impl Job {
         self.draw_progress();
     }
 
-    /// Ranks that were found ended together: those that can be are started again,
+    /// Handles ranks that were found ended together: those that can be are restarted,
     /// unless another end ends the job.
     fn follow(&mut self, ended: &[(usize, End)]) {
         let (mut again, mut judged) = (Vec::new(), Vec::new());
@@ -219,7 +219,7 @@ impl Job {
         }
     }
 
-    /// Whether a rank has ended; what it said before its end is heard first.
+    /// Whether a rank has ended; its earlier messages are served first.
     fn take_end(&mut self, rank: usize) -> Option<End> {
         let end = self.ranks[rank].look()?;
         self.hear(rank);
@@ -240,9 +240,9 @@ impl Job {
             }
             self.faults.forgive();
             if number == SIGTSTP {
-                // Agents hear of it only as long as this process runs.
+                // Agents are informed only as long as this process runs.
                 self.flush_hosts_until(Instant::now() + STOP_MAX);
-                // Stops this process; goes on behind it when it is continued.
+                // Stops this process; returns when it is continued.
                 let _ = signal_hook::low_level::emulate_default_handler(SIGTSTP);
             }
         }

@@ -28,7 +28,7 @@ pub fn ends_job(signal: i32) -> bool {
 /// Caught signals, readable through a descriptor.
 pub struct Signals {
     delivery: SignalDelivery<UnixStream, SignalOnly>,
-    /// Caught before there was anybody to pass them on to.
+    /// Caught before there were ranks.
     kept: Vec<i32>,
 }
 

@@ -89,7 +89,7 @@ impl SpilledFiles {
         }
     }
 
-    /// As the settings say.
+    /// Of the spill folder in the settings.
     pub fn of(config: &JobConfig, ranks: usize) -> Self {
         let directory = config.spill_dir.as_ref().filter(|_| !config.keep_log);
         Self {

@@ -74,9 +74,9 @@ impl Cause {
 /// How far a rank had come in the control protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Membership {
-    /// It has not said hello: it may be a program that knows nothing of us.
+    /// It has not joined; the program may not use Refrain.
     Stranger,
-    /// It has said hello.
+    /// It has joined.
     Member,
     /// It has left in order.
     Left,

@@ -239,7 +239,7 @@ pub struct Faults {
     /// Stop ranks at SECONDS for DURATION seconds, with `,` between them.
     #[arg(long, value_name = "RANK@SECONDS:DURATION", value_delimiter = ',')]
     pub pause: Vec<Pause>,
-    /// Time after which a stopped rank is killed and started again.
+    /// Time after which a stopped rank is killed and restarted.
     #[arg(long, value_name = "SECONDS|off", default_value = "off", value_parser = seconds::limit)]
     pub suspect_ranks_after: Limit,
 }

@@ -29,7 +29,7 @@ impl Choice {
     }
 }
 
-/// What `--fabric` takes. [`check_fabric`] says whether a name is one of them.
+/// What `--fabric` takes. [`check_fabric`] checks a name.
 pub const FABRICS: &[Choice] = &[
     Choice::new(
         "auto",
@@ -65,8 +65,8 @@ pub const PROTOCOLS: &[Choice] = &{
     choices
 };
 
-/// Checks the form of a fabric's name. Whether a provider is installed is for
-/// [`provider::resolve`] to say.
+/// Checks the form of a fabric's name. Whether a provider is installed is
+/// checked by [`provider::resolve`].
 ///
 /// # Errors
 /// [`JobError::Config`], with all names that exist.

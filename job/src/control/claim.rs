@@ -1,7 +1,7 @@
 //! Claiming the inherited control socket.
 //!
-//! The launcher leaves one end of a socketpair open in the rank and says in
-//! the environment which number it has. The environment outlives the
+//! The launcher leaves one end of a socketpair open in the rank, with its number in the
+//! environment. The environment outlives the
 //! descriptor (children of a rank inherit the one, not the other), so the
 //! launcher puts a greeting into the socket before it starts the rank, and the
 //! environment says how it reads: a number that leads to anything else is
@@ -49,7 +49,7 @@ pub fn greet(socket: BorrowedFd<'_>, greeting: &str) -> Result<(), Errno> {
 /// [`OwnedFd`] that was made of it.
 static CLAIMED: AtomicBool = AtomicBool::new(false);
 
-/// What the environment says: number and greeting. `None`: no launcher.
+/// Number and greeting in the environment. `None`: no launcher.
 ///
 /// # Errors
 /// Variables that no launcher can have set.

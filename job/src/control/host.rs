@@ -31,7 +31,7 @@ impl HostIdentity {
     /// The host that this process runs on.
     ///
     /// # Errors
-    /// When `/proc` does not say.
+    /// When `/proc` does not have it.
     pub fn of_this_process() -> Result<Self, JobError> {
         let failed = |path: &str, error| {
             JobError::control(

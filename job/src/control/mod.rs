@@ -240,14 +240,14 @@ impl ControlPlane {
         self.generation
     }
 
-    /// A later life that goes on from a checkpoint has passed as many.
+    /// A later life that continues from a checkpoint has passed this number.
     pub fn set_fences_passed(&mut self, fences: u64) {
         self.generation = fences;
         self.fences_begun = fences;
     }
 
     /// Publishes `value`, and a descriptor (shared memory) with it, under
-    /// `key`. A later value replaces an earlier one for those who ask later.
+    /// `key`. A later value replaces an earlier one for later gets.
     ///
     /// # Errors
     /// When the job is being ended, the launcher is gone, or the value is
@@ -296,8 +296,8 @@ impl ControlPlane {
         self.pass_fence(message)
     }
 
-    /// Says that this rank has reached the next fence, and does not wait. Until
-    /// [`fence_passed`](Self::fence_passed) has said so, nothing else may be
+    /// Begins the next fence, and does not wait. Until
+    /// [`fence_passed`](Self::fence_passed) returns true, nothing else may be
     /// asked for. `last`: behind it this rank has left the job in order.
     ///
     /// # Errors
@@ -391,7 +391,7 @@ impl ControlPlane {
         })
     }
 
-    /// A later life says from which checkpoint it goes on; 0: from the beginning.
+    /// Reports the checkpoint that this later life continues from; 0: from the beginning.
     /// Returns when the launcher has read what this process has printed until now:
     /// that came from the program's start, not from behind the checkpoint.
     ///
@@ -438,7 +438,7 @@ impl ControlPlane {
         })
     }
 
-    /// Asks to be killed and started again, and returns only if the job is being
+    /// Asks to be killed and restarted, and returns only if the job is being
     /// ended, or the launcher is gone.
     pub fn ask_for_next_life(&mut self, own: Rank) -> JobError {
         match self.suspect(own, self.incarnation) {
@@ -447,8 +447,8 @@ impl ControlPlane {
         }
     }
 
-    /// Without blocking: has the launcher gone, or told this rank to stop? What
-    /// else it has said waits in [`next_news`](Self::next_news). One system call.
+    /// Without blocking: has the launcher gone, or stopped this rank? Its other messages wait
+    /// in [`next_news`](Self::next_news). One system call.
     ///
     /// # Errors
     /// [`JobError::Aborted`], or [`JobError::Control`] when the launcher is gone.
@@ -492,7 +492,7 @@ impl ControlPlane {
         said.map_err(|error| JobError::Argument(format!("{attempted}: {error}")))?;
         match self.connection.wait_flushed(None) {
             Ok(()) => Ok(()),
-            // It may have said why before it closed.
+            // It may have sent the reason before it closed.
             Err(WireError::Closed) => Err(self.last_words(attempted)),
             Err(error) => Err(lost(attempted, IoError::other(error))),
         }
@@ -566,7 +566,7 @@ impl ControlPlane {
 }
 
 /// The control socket, to be polled for readability beside other descriptors;
-/// [`ControlPlane::check`] then says what it means.
+/// then call [`ControlPlane::check`].
 impl AsFd for ControlPlane {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.connection.as_fd()

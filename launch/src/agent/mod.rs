@@ -1,5 +1,5 @@
 //! The launcher's agent on another host: starts the host's ranks and passes on what
-//! they and the launcher say to each other, what they print, and how they end.
+//! they and the launcher send to each other, what they print, and how they end.
 //!
 //! One thread and one poll(2) loop. Ranks are the agent's children, with a control
 //! socket to it, as they have one to a launcher on their own host. Nothing of the
@@ -29,7 +29,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::os::fd::AsFd as _;
 use std::time::{Duration, Instant};
 
-/// Serves one job: reads whom to call from standard input, and returns when the
+/// Serves one job: reads the launcher's addresses from standard input, and returns when the
 /// job is over. Nothing of it is left running.
 ///
 /// # Errors
@@ -49,10 +49,10 @@ pub fn run() -> Result<(), AgentError> {
 
 /// How long one address may take.
 const ADDRESS_MAX: Duration = Duration::from_secs(5);
-/// How often all are tried: strangers may have been in front of the door.
+/// How often all are tried: other clients may have filled the door.
 const ROUNDS: u32 = 3;
 
-/// Says hello to the launcher. `None`: it does not wait any more.
+/// Connects to the launcher. `None`: it does not wait any more.
 fn call(invitation: &Invitation) -> Result<Option<Connection>, AgentError> {
     let mut addresses: Vec<IpAddr> = where_ssh_came_from().into_iter().collect();
     for address in &invitation.addresses {

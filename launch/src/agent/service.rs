@@ -51,7 +51,7 @@ struct Agent {
     wire: Connection,
 }
 
-/// Serves the launcher until it says that the job is over.
+/// Serves the launcher until the job is over.
 pub(super) fn serve(wire: Connection, host: u32) -> Result<(), AgentError> {
     let mut agent = Agent {
         wire,
@@ -111,7 +111,7 @@ impl Agent {
         Ok(is_dismissed)
     }
 
-    /// Does what the launcher says. `false`: the job is over.
+    /// Serves the messages of the launcher. `false`: the job is over.
     fn hear(&mut self) -> Result<bool, AgentError> {
         let received = self.wire.receive();
         while let Some(word) = self.wire.next_message::<ToAgent>()? {
@@ -187,7 +187,7 @@ impl Agent {
         Ok(())
     }
 
-    /// Prepares this host, or says why it cannot.
+    /// Prepares this host, or refuses with the reason.
     fn set_up(&mut self, mut setup: Setup) -> Result<(), AgentError> {
         if let Some(folder) = &setup.folder {
             // Not there: the ranks start where ssh has come in.

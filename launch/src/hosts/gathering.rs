@@ -18,7 +18,7 @@ use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 use std::{fs, io};
 
-/// How long agents may take to call and to say that they are ready.
+/// How long agents may take to connect and to be ready.
 const READY_MAX: Duration = Duration::from_secs(60);
 /// A host whose agent is not ready.
 struct Waiting {
@@ -38,7 +38,7 @@ struct Gathering<'a> {
     signals: Option<&'a mut Signals>,
     door: Door,
     waiting: Vec<Waiting>,
-    /// Proven, and have not said who they are.
+    /// Authenticated, and their hosts are not known.
     unnamed: Vec<Connection>,
 }
 
@@ -173,7 +173,7 @@ impl Gathering<'_> {
                         ranks: waiting.ranks.clone(),
                         ..self.setup.clone()
                     }));
-                    // Called twice: by the first connection it is not heard.
+                    // An agent that connects twice is served by its last connection.
                     if wire.say(&setup).and_then(|()| wire.flush()).is_ok() {
                         waiting.wire = Some(wire);
                     }
@@ -233,7 +233,7 @@ impl Gathering<'_> {
 }
 
 impl Waiting {
-    /// Hears what its agent says.
+    /// Serves the messages of its agent.
     fn serve(&mut self) -> Result<(), LaunchError> {
         if let Some(wire) = &mut self.wire {
             let _ = wire.flush();
@@ -253,11 +253,11 @@ impl Waiting {
                     return Err(self.refused(refusal, &reason));
                 }
                 Ok(None) if received.is_ok() => {}
-                // Why, is said by its end.
+                // Its end gives the reason.
                 _ => self.wire = None,
             }
         }
-        // What it said before is heard first.
+        // Its earlier messages come first.
         match self.agent_process.process.status() {
             Some(status) => Err(self.agent_process.gone(&self.name, status.into())),
             None => Ok(()),

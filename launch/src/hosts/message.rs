@@ -120,9 +120,9 @@ pub enum Refusal {
 /// From an agent.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum FromAgent {
-    /// The first message: the number of its host, as the invitation says.
+    /// The first message: the number of its host, from the invitation.
     Hello(u32),
-    /// It can do what the setup says.
+    /// It is prepared.
     Ready {
         /// The settings of this host's ranks.
         config: Box<JobConfig>,
@@ -178,7 +178,7 @@ pub enum FromAgent {
         /// What.
         bytes: Vec<u8>,
     },
-    /// A life has ended; all that it has said and printed came before. If it was
+    /// A life has ended; all its messages and output came before. If it was
     /// killed nothing of it runs any more. FENCE-1
     Ended {
         /// Which.

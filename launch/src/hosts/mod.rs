@@ -5,12 +5,12 @@
 //! | file | subject |
 //! |---|---|
 //! | `listing` | `--host`, `--hostfile`, which rank runs where; pure |
-//! | `invitation` | the line that tells an agent whom to call, and the secret; pure |
-//! | `message` | what launcher and agents say; pure |
+//! | `invitation` | the line with the launcher's addresses and the secret for an agent; pure |
+//! | `message` | messages between launcher and agents; pure |
 //! | `agent_process` | starting the agent on one host, by ssh |
 //! | `gathering` | starting all agents, and waiting until all have called |
 //! | `far` | a rank's process on another host, as the launcher has it |
-//! | `reports` | what agents say while the job runs |
+//! | `reports` | messages of agents while the job runs |
 
 mod agent_process;
 pub mod far;
@@ -116,8 +116,8 @@ impl Hosts {
         })
     }
 
-    /// Sends what the agents take of what is to be said. Returns those that are
-    /// lost, with the reason.
+    /// Sends as much of the messages as the agents take. Returns those that are lost, with
+    /// the reason.
     pub(super) fn flush(&mut self) -> Vec<(usize, String)> {
         let mut lost = Vec::new();
         for (number, host) in self.hosts.iter_mut().enumerate() {

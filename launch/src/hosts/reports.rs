@@ -1,4 +1,4 @@
-//! What agents say while the job runs.
+//! Messages of agents while the job runs.
 
 use super::Hosts;
 use super::far::RemoteEnd;
@@ -13,8 +13,8 @@ use signal_hook::consts::SIGKILL;
 use std::time::Instant;
 
 impl Hosts {
-    /// Reads what an agent has sent; `Err`: it is lost, and why. What it said before
-    /// that comes as well.
+    /// Reads what an agent has sent; `Err`: it is lost, and why. Its earlier messages are
+    /// returned as well.
     fn hear(&mut self, number: usize) -> (Vec<FromAgent>, Result<(), String>) {
         let mut heard = Vec::new();
         let Some(wire) = &mut self.hosts[number].wire else {
@@ -55,7 +55,7 @@ impl Job {
 
     /// What has started an agent has ended.
     pub(crate) fn agent_ended(&mut self, number: usize) {
-        // It may have said why.
+        // It may have sent the reason.
         self.hear_agent(number);
         let Some(hosts) = self.hosts() else { return };
         let agent = &mut hosts.hosts[number].agent_process;
@@ -65,8 +65,8 @@ impl Job {
         self.lose_host(number, &format!("it has ended{how}"));
     }
 
-    /// Sends to all agents what is to be said. Whether one was lost by that: what
-    /// follows is to be done at once.
+    /// Sends the messages to all agents. `true`: one was lost, which has to be handled at
+    /// once.
     pub(crate) fn flush_hosts(&mut self) -> bool {
         let Some(hosts) = self.hosts() else {
             return false;
@@ -106,7 +106,7 @@ impl Job {
                 memory,
             } => {
                 let agent = self.hosts().map(|hosts| hosts.hosts[number].agent.clone());
-                // Also that of one that is gone: the agent has to hear of it.
+                // Also of a life that is gone: dropping it releases the memory at the agent.
                 let memory = memory
                     .zip(agent)
                     .map(|(memory, agent)| Memory::there(&agent, memory));
@@ -195,8 +195,8 @@ impl Job {
         }
     }
 
-    /// Takes the output that agents have passed on, as far as it is read, and says
-    /// so.
+    /// Takes the output that agents have passed on, as far as there is room, and
+    /// acknowledges it.
     pub(crate) fn take_relayed(&mut self) {
         for (rank, process) in self.ranks.iter_mut().enumerate() {
             for output in &mut process.outputs {
@@ -216,8 +216,8 @@ impl Job {
         }
     }
 
-    /// Whether agents have passed on what there is room for now: no descriptor says so,
-    /// and they may wait for nothing else.
+    /// Whether there is room now for output that agents have passed on: no descriptor becomes
+    /// ready for that.
     pub(crate) fn can_take_relayed(&mut self) -> bool {
         let mut outputs = self.ranks.iter().flat_map(|process| &process.outputs);
         outputs.any(|output| {
@@ -226,7 +226,7 @@ impl Job {
         })
     }
 
-    /// Ranks of other hosts whose end was told and not noted.
+    /// Ranks of other hosts whose end was reported and not handled.
     pub(crate) fn told_ends(&mut self) -> Vec<usize> {
         let ranks = self.ranks.iter_mut().enumerate();
         let told = ranks.filter_map(|(rank, process)| {

@@ -16,7 +16,7 @@ use crate::fencing::is_alive;
 use rustix::process::geteuid;
 use std::path::Path;
 
-/// The folder that the provider uses; it cannot be told another.
+/// The folder that the provider uses; it cannot be changed.
 pub(super) const FOLDER: &str = "/dev/shm";
 
 /// Whether a name in `folder` is of a segment whose owner, a process of this
