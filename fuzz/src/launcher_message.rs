@@ -16,44 +16,36 @@ pub fn check(bytes: &[u8]) {
 
 fn to_launcher(input: &mut Input<'_>) -> ToLauncher {
     match input.u8() % 10 {
-        0 => ToLauncher::Hello {
-            process: input.u32(),
-        },
+        0 => ToLauncher::Hello(input.u32()),
         1 => ToLauncher::Put {
             key: input.text(),
             value: input.bytes(),
             memory: input.u8().is_multiple_of(2),
         },
-        2 => ToLauncher::Get { key: input.text() },
+        2 => ToLauncher::Get(input.text()),
         3 => ToLauncher::Fence {
             last: input.u8().is_multiple_of(2),
             generation: input.u64(),
         },
         4 => ToLauncher::Finalize,
-        5 => ToLauncher::Taking {
-            checkpoint: input.u64(),
-        },
+        5 => ToLauncher::Taking(input.u64()),
         6 => ToLauncher::Stable {
             checkpoint: input.u64(),
             bytes: input.u64(),
             log_bytes: input.u64(),
         },
-        7 => ToLauncher::Status {
-            figures: Box::new(StatusFigures {
-                received_bytes: input.u64(),
-                sent_bytes: input.u64(),
-                log_bytes: input.u64(),
-                log_bytes_max: input.u64(),
-                disk_bytes: input.u64(),
-                gate_waits: input.u64(),
-                gate_wait_us: input.u64(),
-                heeds_requests: input.u8().is_multiple_of(2),
-            }),
-        },
-        8 => ToLauncher::WantCheckpoint { of: input.u32() },
-        _ => ToLauncher::Abort {
-            message: input.text(),
-        },
+        7 => ToLauncher::Status(Box::new(StatusFigures {
+            received_bytes: input.u64(),
+            sent_bytes: input.u64(),
+            log_bytes: input.u64(),
+            log_bytes_max: input.u64(),
+            disk_bytes: input.u64(),
+            gate_waits: input.u64(),
+            gate_wait_us: input.u64(),
+            heeds_requests: input.u8().is_multiple_of(2),
+        })),
+        8 => ToLauncher::WantCheckpoint(input.u32()),
+        _ => ToLauncher::Abort(input.text()),
     }
 }
 
@@ -83,14 +75,10 @@ fn to_rank(input: &mut Input<'_>) -> ToRank {
             value: input.bytes(),
             memory: input.u8().is_multiple_of(2),
         },
-        2 => ToRank::FenceDone {
-            generation: input.u64(),
-        },
+        2 => ToRank::FenceDone(input.u64()),
         3 => ToRank::CheckpointWanted,
         4 => ToRank::AskStatus,
-        _ => ToRank::Stop {
-            reason: input.text(),
-        },
+        _ => ToRank::Stop(input.text()),
     }
 }
 
@@ -98,40 +86,32 @@ fn to_rank(input: &mut Input<'_>) -> ToRank {
 pub fn seeds() -> Vec<Vec<u8>> {
     let (key, value) = ("address-0".to_owned(), vec![1, 2, 3]);
     let from_ranks = [
-        ToLauncher::Hello { process: 4711 },
+        ToLauncher::Hello(4711),
         ToLauncher::Put {
             key: key.clone(),
             value: value.clone(),
             memory: true,
         },
-        ToLauncher::Get { key: key.clone() },
+        ToLauncher::Get(key.clone()),
         ToLauncher::Fence {
             last: false,
             generation: (1 << 32) + 5,
         },
-        ToLauncher::Statistics {
-            figures: Box::default(),
-        },
-        ToLauncher::Taking {
-            checkpoint: (1 << 32) + 6,
-        },
+        ToLauncher::Statistics(Box::default()),
+        ToLauncher::Taking((1 << 32) + 6),
         ToLauncher::Stable {
             checkpoint: (1 << 32) + 6,
             bytes: 1 << 40,
             log_bytes: 4096,
         },
-        ToLauncher::Status {
-            figures: Box::new(StatusFigures {
-                received_bytes: 1 << 33,
-                heeds_requests: true,
-                ..StatusFigures::default()
-            }),
-        },
-        ToLauncher::WantCheckpoint { of: 3 },
+        ToLauncher::Status(Box::new(StatusFigures {
+            received_bytes: 1 << 33,
+            heeds_requests: true,
+            ..StatusFigures::default()
+        })),
+        ToLauncher::WantCheckpoint(3),
         ToLauncher::Finalize,
-        ToLauncher::Abort {
-            message: "no room".into(),
-        },
+        ToLauncher::Abort("no room".into()),
     ];
     let to_ranks = [
         ToRank::Welcome {
@@ -147,12 +127,10 @@ pub fn seeds() -> Vec<Vec<u8>> {
             value,
             memory: false,
         },
-        ToRank::FenceDone { generation: 0 },
+        ToRank::FenceDone(0),
         ToRank::CheckpointWanted,
         ToRank::AskStatus,
-        ToRank::Stop {
-            reason: "rank 1 failed".into(),
-        },
+        ToRank::Stop("rank 1 failed".into()),
     ];
     let from_ranks = from_ranks.iter().map(|it| encoded(&CONTROL, it));
     let to_ranks = to_ranks.iter().map(|it| encoded(&CONTROL, it));

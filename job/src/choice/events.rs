@@ -78,7 +78,7 @@ pub const REPLICAS_MAX: u32 = 9;
 /// plus signs.
 ///
 /// # Errors
-/// [`JobError::Config`] with what can be said instead.
+/// [`JobError::Config`], with valid values.
 pub fn loggers(text: &str) -> Result<Loggers, JobError> {
     if let Ok(shards) = text.parse::<u32>() {
         return match shards {

@@ -18,7 +18,7 @@ const HEAD_BYTES: usize = 1 + HostIdentity::BYTES + 8;
 
 /// Why bytes are no card.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
-pub enum CardError {
+pub enum BusinessCardError {
     /// Written by another version.
     #[error(
         "it is of version {0}, this program writes {VERSION}: build all ranks from the same refrain"
@@ -31,7 +31,7 @@ pub enum CardError {
 
 /// Where a rank is, and how others reach it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Card {
+pub struct BusinessCard {
     /// Of which life it tells.
     pub incarnation: Incarnation,
     /// Which host it is on.
@@ -42,7 +42,7 @@ pub struct Card {
     pub far: Vec<u8>,
 }
 
-impl Card {
+impl BusinessCard {
     /// Encodes the card.
     ///
     /// # Panics
@@ -67,21 +67,21 @@ impl Card {
     ///
     /// # Errors
     /// When the bytes are not a card that this version writes.
-    pub fn decode(bytes: &[u8]) -> Result<Self, CardError> {
+    pub fn decode(bytes: &[u8]) -> Result<Self, BusinessCardError> {
         match bytes.first() {
             Some(&VERSION) => {}
-            Some(&version) => return Err(CardError::Version(version)),
-            None => return Err(CardError::Damaged),
+            Some(&version) => return Err(BusinessCardError::Version(version)),
+            None => return Err(BusinessCardError::Damaged),
         }
         let (head, parts) = bytes
             .split_at_checked(HEAD_BYTES)
-            .ok_or(CardError::Damaged)?;
+            .ok_or(BusinessCardError::Damaged)?;
         let (host, lengths) = head[1..]
             .split_first_chunk::<{ HostIdentity::BYTES }>()
-            .ok_or(CardError::Damaged)?;
+            .ok_or(BusinessCardError::Damaged)?;
         let length = |at: usize| usize::from(u16::from_le_bytes([lengths[at], lengths[at + 1]]));
         if parts.len() != length(0) + length(2) {
-            return Err(CardError::Damaged);
+            return Err(BusinessCardError::Damaged);
         }
         let (near, far) = parts.split_at(length(0));
         let life = [lengths[4], lengths[5], lengths[6], lengths[7]];
@@ -99,7 +99,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn card() -> impl Strategy<Value = Card> {
+    fn card() -> impl Strategy<Value = BusinessCard> {
         let part = || prop::collection::vec(any::<u8>(), 0..300);
         (
             any::<u32>(),
@@ -107,7 +107,7 @@ mod tests {
             part(),
             part(),
         )
-            .prop_map(|(life, host, near, far)| Card {
+            .prop_map(|(life, host, near, far)| BusinessCard {
                 incarnation: Incarnation(life),
                 host: HostIdentity::decode(&host),
                 near,
@@ -118,28 +118,28 @@ mod tests {
     proptest! {
         #[test]
         fn cards_come_back_as_they_were(card in card()) {
-            prop_assert_eq!(Card::decode(&card.encode()), Ok(card));
+            prop_assert_eq!(BusinessCard::decode(&card.encode()), Ok(card));
         }
 
         #[test]
         fn a_card_of_another_length_is_refused(card in card(), cut in any::<prop::sample::Index>()) {
             let bytes = card.encode();
             let short = &bytes[..cut.index(bytes.len())];
-            prop_assert_eq!(Card::decode(short), Err(CardError::Damaged));
+            prop_assert_eq!(BusinessCard::decode(short), Err(BusinessCardError::Damaged));
             let long = [&bytes[..], &[0]].concat();
-            prop_assert_eq!(Card::decode(&long), Err(CardError::Damaged));
+            prop_assert_eq!(BusinessCard::decode(&long), Err(BusinessCardError::Damaged));
         }
 
         #[test]
         fn random_bytes_never_panic(bytes in prop::collection::vec(any::<u8>(), 0..100)) {
-            let _ = Card::decode(&bytes);
+            let _ = BusinessCard::decode(&bytes);
         }
     }
 
     #[test]
     fn another_version_is_named() {
-        let error = Card::decode(&[9; 40]).unwrap_err();
-        assert_eq!(error, CardError::Version(9));
+        let error = BusinessCard::decode(&[9; 40]).unwrap_err();
+        assert_eq!(error, BusinessCardError::Version(9));
         assert!(error.to_string().contains("same refrain"));
     }
 }

@@ -34,7 +34,7 @@ pub enum Fencing {
     HasPassed,
     /// All pass it now.
     Opens {
-        /// Those of them for whom it is the last.
+        /// The ranks that leave the job with it.
         leaving: Vec<usize>,
     },
 }
@@ -51,14 +51,14 @@ impl Waiting {
 
 /// The board of one job.
 #[derive(Debug)]
-pub struct Board {
+pub struct KeyValues {
     entries: HashMap<String, Entry>,
     waiting: Vec<Option<Waiting>>,
     /// Fences that all ranks have passed.
     generation: u64,
 }
 
-impl Board {
+impl KeyValues {
     /// For a job of `ranks` ranks.
     pub fn new(ranks: usize) -> Self {
         Self {
@@ -159,9 +159,9 @@ impl Board {
         }
     }
 
-    /// Who waits for something that cannot come, given which ranks have ended:
+    /// A rank that waits for something that cannot come, given which ranks have ended:
     /// a fence that an ended rank will not reach, or all that are left wait.
-    pub fn stuck(&self, ended: impl Fn(usize) -> bool) -> Option<Stuck> {
+    pub fn stalled(&self, ended: impl Fn(usize) -> bool) -> Option<StalledWait> {
         let ranks = 0..self.waiting.len();
         let waiter = ranks
             .clone()
@@ -171,7 +171,7 @@ impl Board {
         });
         let gone = ranks.clone().find(|rank| ended(*rank));
         if let (Some(waiter), Some(gone)) = (fencing, gone) {
-            return Some(Stuck {
+            return Some(StalledWait {
                 waiter,
                 gone: Some(gone),
             });
@@ -179,14 +179,14 @@ impl Board {
         let all_wait = ranks
             .clone()
             .all(|rank| ended(rank) || self.waiting[rank].is_some());
-        all_wait.then_some(Stuck { waiter, gone })
+        all_wait.then_some(StalledWait { waiter, gone })
     }
 }
 
 /// A wait that will not end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Stuck {
-    /// One of those who wait.
+pub struct StalledWait {
+    /// One of the ranks that wait.
     pub waiter: usize,
     /// A rank that has ended and is missed.
     pub gone: Option<usize>,
