@@ -220,22 +220,34 @@ pub struct LoggerClient {
     pub(super) starts: Rc<RefCell<BTreeMap<Life, (Incarnation, EventIndex)>>>,
     pub(super) newest: Clock,
     pub(super) has_begun: bool,
+    /// A quorum has admitted the life.
+    pub(super) is_admitted: bool,
+    pub(super) quorum: usize,
 }
 
 impl LoggerClient {
     fn advance(&mut self) -> EventIndex {
         let now = TICK * self.now.get() as u32;
         let end = self.client.poll(|| now);
-        if !self.has_begun
-            && !self.links.spark.is_out()
-            && let Some(start) = self.client.start()
-        {
+        if self.links.spark.is_out() {
+            return end;
+        }
+        let Life { rank, incarnation } = self.links.life;
+        let Some(start) = self.client.start() else {
+            return end;
+        };
+        if !self.has_begun {
             self.has_begun = true;
             self.links.end.set(start);
-            let Life { rank, incarnation } = self.links.life;
             let after = (self.client.follows(), start);
             self.starts.borrow_mut().insert(self.links.life, after);
             self.ledger.began(rank, incarnation, after);
+        }
+        // What is stable was confirmed by a quorum, even if one of it is lost again.
+        let is_confirmed = end >= start && end > EventIndex(0);
+        if !self.is_admitted && (self.client.live() >= self.quorum || is_confirmed) {
+            self.is_admitted = true;
+            self.ledger.admitted(rank, incarnation);
         }
         end
     }

@@ -215,6 +215,8 @@ impl Loggers {
             starts: shared.starts.clone(),
             newest: Clock(0),
             has_begun: false,
+            is_admitted: false,
+            quorum: shared.plan.quorum as usize,
         }
     }
 

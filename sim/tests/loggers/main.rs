@@ -75,6 +75,17 @@ fn a_logger_with_a_dead_tail_is_brought_to_the_life_that_goes_on() {
     }
 }
 
+/// A survey finds the tail of a dead life, and one logger admits the life that continues it.
+/// The life dies. The next survey misses that logger and finds a life that begins before the
+/// tail: nothing of the tail was stable.
+// EL-3, EL-5
+#[test]
+fn a_life_that_no_quorum_has_admitted_binds_no_later_one() {
+    let setup = setup(43_634);
+    let totals = run(setup).unwrap_or_else(|breach| panic!("{setup:?}: {breach}"));
+    assert!(totals.lives > 2, "{totals:?}");
+}
+
 /// The same seed is the same run, to the last acknowledgement.
 #[test]
 fn a_seed_is_one_run() {
