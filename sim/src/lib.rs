@@ -14,6 +14,7 @@
 //! | [`loggers`], [`checkpoints`] | event loggers, their disks and connections; the checkpoint store |
 //! | [`recollect`] | what a later life collects before its program plays again |
 //! | [`happening`] | what is seen of a job |
+//! | [`choices`] | what its records say of a rank |
 //! | [`oracle`] | what must be true of it, always and at its end |
 //! | [`mod@reference`] | the same program with the same choices, without any engine |
 //! | [`model`] | the pure cores of the protocol in every order of events, without engines |
@@ -23,6 +24,7 @@
 //! Knows nothing of: real time, real I/O.
 
 pub mod checkpoints;
+pub mod choices;
 pub mod explorer;
 pub mod happening;
 pub mod loggers;

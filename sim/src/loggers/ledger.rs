@@ -256,6 +256,12 @@ impl Ledger {
         self.change(rank, |ledger| ledger.trimmed = ledger.trimmed.max(clock));
     }
 
+    /// Clock up to which no restart asks for anything.
+    pub(super) fn trimmed_clock(&self, rank: Rank) -> Option<Clock> {
+        let trimmed = self.state().ranks.get(&rank)?.trimmed;
+        (trimmed > Clock(0)).then_some(trimmed)
+    }
+
     /// Clock up to which everything is held by a quorum.
     pub(super) fn reach(&self, rank: Rank) -> Option<Clock> {
         let state = self.state();

@@ -428,6 +428,11 @@ impl Loggers {
         self.shared.shard.ledger.reached_end(rank)
     }
 
+    /// Oracle: clock up to which a rank lets loggers give up its determinants. GC-1
+    pub fn trimmed(&self, rank: Rank) -> Option<Clock> {
+        self.shared.shard.ledger.trimmed_clock(rank)
+    }
+
     /// Oracle: what was seen that must not be.
     pub fn breach(&self) -> Option<String> {
         self.shared.shard.ledger.breach()

@@ -8,20 +8,17 @@
 //! | oracle | rule |
 //! |---|---|
 //! | [`gate`] | nothing leaves before what happened before it is stable (GATE-1) |
-//! | [`channel`] | frames and messages: none lost, twice, torn, out of order |
+//! | [`channel`] | frames and messages: none lost, twice, torn, out of order; all programs end |
 //! | [`fence`] | nothing of a life that was replaced is heard (FENCE-1) |
 //! | [`log`] | nothing is freed that a restart asks for (LOG-4, GC-1); all else can be read back (LOG-1, LOG-2) |
 //! | [`order`] | clocks never go back |
 //! | [`orphan`] | what others have seen of a dead rank is made again (REC-5, REC-8) |
-//! | [`ending`] | all messages were delivered, all programs ended |
 //! | [`outcome`] | sends, prints and states are those of the reference |
 //!
 //! Each takes amortised constant time (or the logarithm of what is under way)
 //! for one happening.
 
 pub mod channel;
-pub mod choices;
-pub mod ending;
 pub mod fence;
 pub mod gate;
 pub mod log;
@@ -31,7 +28,7 @@ pub mod outcome;
 #[cfg(test)]
 mod tests;
 
-use crate::happening::{Breach, Happening};
+use crate::happening::{Breach, Happening, Life};
 use crate::program::without_garbage;
 use crate::world::explored::hash_words;
 use core::ops::{Index, IndexMut};
@@ -41,11 +38,13 @@ use std::hash::{DefaultHasher, Hash};
 /// What an oracle may ask of the job. Answers are the job's, not the engine's:
 /// they come from the simulated loggers, the launcher and the plan.
 pub trait Witness {
-    /// The step of the job, for people.
-    fn now_step(&self) -> u64;
-
     /// The life of this rank that is there; `None` between two.
     fn alive(&self, rank: Rank) -> Option<Incarnation>;
+
+    /// Whether it is this life that is there: it was not replaced.
+    fn is_present(&self, life: Life) -> bool {
+        self.alive(life.rank) == Some(life.incarnation)
+    }
 
     /// Up to this clock all determinants of a rank are held by event loggers in
     /// such a way that the failures of which the job promises to survive them
@@ -55,29 +54,26 @@ pub trait Witness {
     /// Of which incarnation of `of` this peer was told, at least.
     fn told_of(&self, peer: Rank, of: Rank) -> Incarnation;
 
-    /// Up to this clock loggers have given up the determinants of a rank. GC-1
-    fn forgotten_clock(&self, _rank: Rank) -> Option<Clock> {
-        None
-    }
-
-    /// Whether every program has to be over when the job ends: nothing went
-    /// wrong that stops one.
-    fn must_finish(&self) -> bool;
+    /// Up to this clock loggers may give up the determinants of a rank. GC-1
+    fn forgotten_clock(&self, rank: Rank) -> Option<Clock>;
 }
 
 /// A rule, and all that has to be remembered to judge by it.
 pub trait Oracle {
+    /// Its name in a [`Breach`].
+    fn name(&self) -> &'static str;
+
     /// Something has happened.
     ///
     /// # Errors
     /// When it must not.
-    fn see(&mut self, happening: &Happening<'_>, world: &dyn Witness) -> Result<(), Breach>;
+    fn see(&mut self, happening: &Happening<'_>, world: &dyn Witness) -> Result<(), String>;
 
     /// The job is over: nothing moves any more.
     ///
     /// # Errors
     /// When something is missing.
-    fn at_end(&mut self, _world: &dyn Witness) -> Result<(), Breach> {
+    fn at_end(&mut self, _world: &dyn Witness) -> Result<(), String> {
         Ok(())
     }
 }
@@ -88,7 +84,7 @@ pub trait Oracle {
 pub struct Oracles {
     /// GATE-1.
     pub gate: gate::Gate,
-    /// Frames and messages.
+    /// Frames and messages; the end.
     pub channel: channel::Channels,
     /// FENCE-1.
     pub fence: fence::Fence,
@@ -96,10 +92,8 @@ pub struct Oracles {
     pub log: log::Logs,
     /// Clocks.
     pub order: order::Order,
-    /// What others have seen of whom.
+    /// What others have seen of each rank.
     pub orphan: orphan::Orphans,
-    /// The end.
-    pub ending: ending::Ending,
     /// What programs came to.
     pub outcome: outcome::Outcomes,
 }
@@ -114,7 +108,6 @@ impl Oracles {
             log: log::Logs::new(ranks),
             order: order::Order::new(ranks),
             orphan: orphan::Orphans::new(ranks),
-            ending: ending::Ending::new(ranks),
             outcome: outcome::Outcomes::new(ranks),
         }
     }
@@ -140,25 +133,36 @@ impl Oracles {
 
     fn each(
         &mut self,
-        mut ask: impl FnMut(&mut dyn Oracle) -> Result<(), Breach>,
+        mut ask: impl FnMut(&mut dyn Oracle) -> Result<(), String>,
     ) -> Result<(), Breach> {
-        ask(&mut self.order)?;
-        ask(&mut self.gate)?;
-        ask(&mut self.channel)?;
-        ask(&mut self.fence)?;
-        ask(&mut self.log)?;
-        ask(&mut self.orphan)?;
-        ask(&mut self.outcome)?;
-        ask(&mut self.ending)
+        let all: [&mut dyn Oracle; 7] = [
+            &mut self.order,
+            &mut self.gate,
+            &mut self.channel,
+            &mut self.fence,
+            &mut self.log,
+            &mut self.orphan,
+            &mut self.outcome,
+        ];
+        for oracle in all {
+            ask(oracle).map_err(|what| breach(oracle.name(), what))?;
+        }
+        Ok(())
     }
-}
 
-impl Oracle for Oracles {
-    fn see(&mut self, happening: &Happening<'_>, world: &dyn Witness) -> Result<(), Breach> {
+    /// Something has happened.
+    ///
+    /// # Errors
+    /// When it must not.
+    pub fn see(&mut self, happening: &Happening<'_>, world: &dyn Witness) -> Result<(), Breach> {
         self.each(|oracle| oracle.see(happening, world))
     }
 
-    fn at_end(&mut self, world: &dyn Witness) -> Result<(), Breach> {
+    /// The job is over: nothing moves any more.
+    ///
+    /// # Errors
+    /// When something is missing.
+    pub fn at_end(&mut self, world: &dyn Witness) -> Result<(), Breach> {
         self.each(|oracle| oracle.at_end(world))
     }
 }
@@ -184,9 +188,8 @@ pub(crate) fn digest(payload: &[u8]) -> u64 {
     let hash = words.iter().fold(payload.len() as u64, |hash, word| {
         mix(hash, u64::from_le_bytes(*word))
     });
-    let hash = rest
-        .iter()
-        .fold(hash, |hash, byte| mix(hash, u64::from(*byte)));
+    let bytes = rest.iter();
+    let hash = bytes.fold(hash, |hash, byte| mix(hash, u64::from(*byte)));
     hash ^ hash >> 29
 }
 

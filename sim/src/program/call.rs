@@ -98,6 +98,13 @@ pub enum Call {
     Finish,
 }
 
+impl Call {
+    /// Whether the clock counts it.
+    pub fn is_operation(&self) -> bool {
+        !matches!(self, Self::Print(_) | Self::Checkpoint | Self::Finish)
+    }
+}
+
 /// The end of a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Ended {

@@ -13,10 +13,11 @@
 #[cfg(test)]
 mod tests;
 
+use crate::choices::Choices;
 use crate::happening::{Breach, Life};
 use crate::oracle::orphan::Again;
 use crate::program::{Answer, Call, Program};
-use crate::reference::{Beginning, Choices, Delivered, Reference, Stop};
+use crate::reference::{Beginning, Delivered, Reference, Stop};
 use refrain_logging::assembly::{Added, Assembly};
 use refrain_logging::determinant::Determinant;
 use refrain_logging::image::{LogImage, LogKey, RankMemory, ReadFailure, Selection};
@@ -256,7 +257,9 @@ impl Recollection {
     /// When it does not fit to what was collected, or when a message is missing so
     /// that records are left over.
     pub fn play(&self, may_wait: bool) -> Result<Again, Breach> {
-        let choices = Choices::new(&self.determinants);
+        let oracle = "recollect";
+        let choices = Choices::of(&self.determinants);
+        let choices = choices.map_err(|what| Breach { oracle, what })?;
         let beginning = &self.saved.beginning;
         let mut reference = Reference::new(self.rank, beginning, choices);
         for (source, messages) in (0..).map(Rank).zip(&self.messages) {
@@ -274,7 +277,6 @@ impl Recollection {
                 "rank {}, played again from clock {}, comes to clock {clock} ({stop:?}); its records go to {end:?}",
                 self.rank, beginning.clock
             );
-            let oracle = "recollect";
             return Err(Breach { oracle, what });
         }
         let sent = reference.sends().iter();

@@ -1,6 +1,7 @@
 //! What each call comes to.
 
-use super::{Beginning, Halt, Outcome, Reference, RequestState, SentMessage, Told};
+use super::{Beginning, Halt, Reference, RequestState, SentMessage};
+use crate::choices::{Outcome, Recorded};
 use crate::program::{Answer, Call, Ended, Found, From, RequestNumber, TakenNumber};
 use refrain_ring::{Clock, Rank};
 use std::rc::Rc;
@@ -57,13 +58,13 @@ impl Reference {
     /// What the record says that it was given from outside.
     fn given(&self, call: &Call) -> Result<Answer, Halt> {
         match (self.choices.at(self.clock), call) {
-            (Told::Open, _) => Err(Halt::Records),
-            (Told::Outcome(Outcome::Number { lane: told, value }), Call::Number { lane })
+            (Recorded::Open, _) => Err(Halt::Records),
+            (Recorded::Outcome(Outcome::Number { lane: told, value }), Call::Number { lane })
                 if told == lane =>
             {
                 Ok(Answer::Number(*value))
             }
-            (Told::Outcome(Outcome::Bytes(bytes)), Call::Bytes { count })
+            (Recorded::Outcome(Outcome::Bytes(bytes)), Call::Bytes { count })
                 if bytes.len() == *count =>
             {
                 Ok(Answer::Bytes(bytes.clone()))
@@ -137,10 +138,10 @@ impl Reference {
     /// What the record says that ended; `None`: nothing.
     fn completed(&mut self, among: &[RequestNumber]) -> Result<Option<Vec<Ended>>, Halt> {
         let clocks = match self.choices.at(self.clock) {
-            Told::Nothing => return Ok(None),
-            Told::Open => return Err(Halt::Records),
-            Told::Outcome(Outcome::Completed(clocks)) => clocks.clone(),
-            Told::Outcome(other) => {
+            Recorded::Nothing => return Ok(None),
+            Recorded::Open => return Err(Halt::Records),
+            Recorded::Outcome(Outcome::Completed(clocks)) => clocks.clone(),
+            Recorded::Outcome(other) => {
                 return Err(Halt::Diverged(format!("its record is {other:?}")));
             }
         };
@@ -166,9 +167,9 @@ impl Reference {
 
     fn probe(&self, from: &From) -> Result<Option<(Found, refrain_ring::Ssn)>, Halt> {
         match self.choices.at(self.clock) {
-            Told::Nothing => Ok(None),
-            Told::Open => Err(Halt::Records),
-            Told::Outcome(&Outcome::Found {
+            Recorded::Nothing => Ok(None),
+            Recorded::Open => Err(Halt::Records),
+            Recorded::Outcome(&Outcome::Found {
                 source,
                 ssn,
                 tag,
@@ -177,7 +178,7 @@ impl Reference {
                 self.found(from, (source, ssn), (tag, bytes))?;
                 Ok(Some((Found { source, tag, bytes }, ssn)))
             }
-            Told::Outcome(other) => Err(Halt::Diverged(format!("its record is {other:?}"))),
+            Recorded::Outcome(other) => Err(Halt::Diverged(format!("its record is {other:?}"))),
         }
     }
 
@@ -210,9 +211,9 @@ impl Reference {
             return Ok(Answer::Done);
         }
         match self.choices.at(self.clock) {
-            Told::Nothing => Ok(Answer::Done),
-            Told::Open => Err(Halt::Records),
-            Told::Outcome(Outcome::Cancelled(request)) if *request == posted_at => {
+            Recorded::Nothing => Ok(Answer::Done),
+            Recorded::Open => Err(Halt::Records),
+            Recorded::Outcome(Outcome::Cancelled(request)) if *request == posted_at => {
                 let has_message = matches!(
                     self.open[at].state,
                     RequestState::Receive { got: Some(_), .. }
@@ -225,7 +226,7 @@ impl Reference {
                 self.open[at].state = RequestState::Cancelled;
                 Ok(Answer::Done)
             }
-            Told::Outcome(other) => Err(Halt::Diverged(format!("its record is {other:?}"))),
+            Recorded::Outcome(other) => Err(Halt::Diverged(format!("its record is {other:?}"))),
         }
     }
 

@@ -19,12 +19,11 @@
 //!   cancelled: that has no record.
 
 mod asked;
-mod choices;
 mod receives;
 
+use crate::choices::Choices;
 use crate::plan::Plan;
 use crate::program::{Answer, Call, Program, RequestNumber};
-pub use choices::{Choices, Outcome, Told};
 use receives::{Channel, Message};
 use refrain_ring::{Clock, Rank, Ssn};
 use std::rc::Rc;
@@ -233,9 +232,7 @@ impl Reference {
 
     fn ask(&mut self) -> Call {
         let call = self.program.next(&self.answer);
-        if !matches!(call, Call::Print(_) | Call::Checkpoint | Call::Finish) {
-            self.clock = Clock(self.clock.0 + 1);
-        }
+        self.clock.0 += u64::from(call.is_operation());
         call
     }
 

@@ -81,7 +81,7 @@ impl Reference {
     /// With `pessimist-classic` the record says the same.
     fn check_named(&self, at: usize, source: Rank, ssn: Ssn) -> Result<(), Halt> {
         let posted_at = self.open[at].posted_at;
-        match self.choices.named_match_of(posted_at) {
+        match self.choices.match_of(posted_at, true) {
             Some(recorded) if recorded != (source, ssn) => Err(Halt::Diverged(format!(
                 "the receive posted at {posted_at} gets message {ssn} of {source}, by its record {} of {}",
                 recorded.1, recorded.0
@@ -91,7 +91,7 @@ impl Reference {
     }
 
     fn complete_any(&mut self, at: usize, posted_at: Clock) -> Result<(), Halt> {
-        let Some((source, ssn)) = self.choices.match_of(posted_at) else {
+        let Some((source, ssn)) = self.choices.match_of(posted_at, false) else {
             return Err(self.without_record(format_args!(
                 "the receive posted at {posted_at} from any source has no record"
             )));
@@ -117,7 +117,7 @@ impl Reference {
 
     /// Something needs a record and has none.
     pub(super) fn without_record(&self, what: std::fmt::Arguments<'_>) -> Halt {
-        if self.clock < self.choices.told_before() {
+        if self.clock < self.choices.complete_before() {
             Halt::Diverged(what.to_string())
         } else {
             Halt::Records

@@ -16,7 +16,6 @@ use crate::explorer::{Exploration, Model, explore};
 use crate::happening::{Breach, Happening, Life};
 use crate::loggers::JOB;
 use crate::mortal::Mortal;
-use crate::oracle::Oracle;
 use crate::plan::{Plan, Process};
 use crate::planted::Planted;
 use crate::recollect::Saved;

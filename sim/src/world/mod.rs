@@ -31,7 +31,7 @@ use crate::checkpoints::Checkpoints;
 use crate::happening::{Breach, Happening, Life};
 use crate::loggers::Loggers;
 use crate::mortal::Mortal;
-use crate::oracle::{Oracle, Oracles};
+use crate::oracle::Oracles;
 use crate::plan::{Plan, Process};
 use crate::planted::Planted;
 use crate::recollect::{Remains, Saved};

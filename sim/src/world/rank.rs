@@ -309,8 +309,7 @@ impl RankProcess {
 
     fn call(&mut self, answer: &Answer) -> Result<Stepped, EngineError> {
         let call = self.program.next(answer);
-        let is_operation = !matches!(call, Call::Print(_) | Call::Checkpoint | Call::Finish);
-        let clock = Clock(self.engine.now().0 + u64::from(is_operation));
+        let clock = Clock(self.engine.now().0 + u64::from(call.is_operation()));
         self.stage.tell(&Happening::Called(self.life, clock, &call));
         self.tally.called(&call);
         match call {

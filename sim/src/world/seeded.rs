@@ -42,7 +42,6 @@ impl World<'_> {
         while !self.is_over() {
             self.step += 1;
             self.stage.set_step(self.step);
-            self.facts.set_step(self.step);
             self.fail();
             self.come_back();
             self.launch()?;

@@ -4,7 +4,7 @@
 use super::FaultCounts;
 use crate::happening::{Breach, Happening};
 use crate::loggers::Loggers;
-use crate::oracle::{Oracle, Oracles, Witness};
+use crate::oracle::{Oracles, Witness};
 use refrain_ring::{Clock, Incarnation, Rank};
 use refrain_transport::protocol::Event;
 use std::cell::{Cell, RefCell};
@@ -111,7 +111,6 @@ impl Stage {
 /// Kept by the job, asked by the oracles.
 #[derive(Debug)]
 pub struct Facts {
-    step: Cell<u64>,
     loggers: Loggers,
     alive: RefCell<Vec<Option<Incarnation>>>,
     /// By peer: of which life of each rank it was told.
@@ -125,17 +124,11 @@ impl Facts {
     pub fn new(ranks: u32, loggers: Loggers) -> Self {
         let first = vec![Incarnation(0); ranks as usize];
         Self {
-            step: Cell::new(0),
             loggers,
             alive: RefCell::new(vec![None; ranks as usize]),
             told: RefCell::new(vec![first; ranks as usize]),
             stable: RefCell::new(vec![None; ranks as usize]),
         }
-    }
-
-    /// The job is at this step.
-    pub fn set_step(&self, step: u64) {
-        self.step.set(step);
     }
 
     /// Which life of a rank is there.
@@ -156,10 +149,6 @@ impl Facts {
 }
 
 impl Witness for Facts {
-    fn now_step(&self) -> u64 {
-        self.step.get()
-    }
-
     fn alive(&self, rank: Rank) -> Option<Incarnation> {
         self.alive.borrow()[rank.index()]
     }
@@ -173,8 +162,8 @@ impl Witness for Facts {
         self.told.borrow()[peer.index()][of.index()]
     }
 
-    fn must_finish(&self) -> bool {
-        true
+    fn forgotten_clock(&self, rank: Rank) -> Option<Clock> {
+        self.loggers.trimmed(rank)
     }
 }
 
