@@ -10,7 +10,7 @@
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
-use std::fmt::{self, Display};
+use std::fmt::{self, Debug, Display};
 use std::hash::{BuildHasherDefault, Hasher};
 
 /// States that are expanded at a time: what they lead to is in memory at once.
@@ -21,7 +21,7 @@ pub trait Model: Sync {
     /// Everything that is.
     type State: Clone + Send + Sync;
     /// Something that may happen next.
-    type Action: Display;
+    type Action: Debug;
 
     /// Where it begins.
     fn initial(&self) -> Self::State;
@@ -201,7 +201,7 @@ fn expand<M: Model>(model: &M, from: u64, state: &M::State, seen: &Seen) -> Expa
                 moved = true;
                 expanded
                     .broken
-                    .get_or_insert((rule, Some(action.to_string())));
+                    .get_or_insert((rule, Some(format!("{action:?}"))));
             }
         }
     }
@@ -226,7 +226,7 @@ fn retrace<M: Model>(model: &M, seen: &Seen, to: u64) -> Vec<String> {
     for hash in way.into_iter().rev().skip(1) {
         let leads_there = |action: &M::Action| {
             let next = model.next(&state, action).ok()?;
-            (model.fingerprint(&next) == hash).then(|| (action.to_string(), next))
+            (model.fingerprint(&next) == hash).then(|| (format!("{action:?}"), next))
         };
         let Some((words, next)) = model.actions(&state).iter().find_map(leads_there) else {
             trace.push("(a state that cannot be reached again: two have one hash)".to_owned());

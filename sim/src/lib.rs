@@ -14,6 +14,7 @@
 //! | [`loggers`], [`checkpoints`] | event loggers, their disks and connections; the checkpoint store |
 //! | [`recollect`] | what a later life collects before its program plays again |
 //! | [`happening`] | what is seen of a job |
+//! | [`crash_point`] | effects of a process, and its death before or after any of them |
 //! | [`choices`] | what its records say of a rank |
 //! | [`oracle`] | what must be true of it, always and at its end |
 //! | [`mod@reference`] | the same program with the same choices, without any engine |
@@ -25,11 +26,11 @@
 
 pub mod checkpoints;
 pub mod choices;
+pub mod crash_point;
 pub mod explorer;
 pub mod happening;
 pub mod loggers;
 pub mod model;
-pub mod mortal;
 pub mod oracle;
 pub mod plan;
 pub mod planted;

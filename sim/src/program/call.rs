@@ -106,7 +106,7 @@ impl Call {
 }
 
 /// The end of a request.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Ended {
     /// Which.
     pub request: RequestNumber,
@@ -123,7 +123,7 @@ pub struct Ended {
 }
 
 /// A message that a probe found.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Found {
     /// Its sender.
     pub source: Rank,
@@ -134,7 +134,7 @@ pub struct Found {
 }
 
 /// What a call came to.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Answer {
     /// To the program's first question.
     Begin,

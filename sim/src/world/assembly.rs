@@ -6,8 +6,8 @@ use super::log::MortalStore;
 use super::log::load_logs;
 use super::rank::{Joining, Parts, RankProcess, Resume, SimEngine};
 use super::stage::Stage;
+use crate::crash_point::CrashPoint;
 use crate::loggers::JOB;
-use crate::mortal::Mortal;
 use crate::plan::{Plan, ProtocolPlan};
 use crate::planted::Planted;
 use crate::program::Program;
@@ -28,6 +28,7 @@ use refrain_ring::{Arena, Clock, Rank, Ssn};
 use refrain_transport::divergence::DivergencePolicy;
 use refrain_transport::engine::{Delivered, Engine, EngineOptions};
 use refrain_transport::fabric::sim::{Faults, Network, Options, SimFabric, TICK_NS};
+use std::rc::Rc;
 
 /// Writes to the disk of a log that are under way at once, at most.
 const WRITES_MAX: usize = 2;
@@ -105,7 +106,7 @@ pub struct Assembly<'a> {
     /// The network.
     pub network: &'a Network,
     /// Where they tell what happens.
-    pub stage: &'a Stage,
+    pub stage: &'a Rc<Stage>,
 }
 
 impl Assembly<'_> {
@@ -206,7 +207,7 @@ impl Assembly<'_> {
         engine: SimEngine,
         rank: Rank,
         past: &LifeBefore,
-        mortal: &Mortal,
+        mortal: &CrashPoint,
     ) -> Result<SimEngine, String> {
         let planted = self.plan.planted;
         let mut engine = engine;

@@ -12,10 +12,10 @@ use super::events::ExploredEvents;
 use super::launcher::News;
 use super::rank::{Joining, RankSlot, Stepped};
 use crate::checkpoints::Checkpoint;
+use crate::crash_point::CrashPoint;
 use crate::explorer::{Exploration, Model, explore};
 use crate::happening::{Breach, Happening, Life};
 use crate::loggers::JOB;
-use crate::mortal::Mortal;
 use crate::plan::{Plan, Process};
 use crate::planted::Planted;
 use crate::recollect::Saved;
@@ -79,31 +79,6 @@ pub enum Action {
         /// The rank.
         rank: u8,
     },
-}
-
-impl fmt::Display for Action {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match *self {
-            Self::Deliver {
-                from,
-                life,
-                to,
-                is_data,
-            } => {
-                let what = if is_data { "record" } else { "control frame" };
-                write!(f, "a {what} of rank {from}, life {life}, reaches rank {to}")
-            }
-            Self::Tell { rank, nth } => write!(f, "rank {rank} handles its news {nth}"),
-            Self::Stable { rank } => write!(f, "what happened in rank {rank} is stable"),
-            Self::Saved { rank } => write!(f, "the checkpoint of rank {rank} is stable"),
-            Self::Die { rank, stable: 0 } => write!(f, "rank {rank} dies"),
-            Self::Die { rank, stable } => {
-                let batches = "unacknowledged batches are stable";
-                write!(f, "rank {rank} dies; {stable} {batches}")
-            }
-            Self::Begin { rank } => write!(f, "the next life of rank {rank} begins"),
-        }
-    }
 }
 
 /// The world of a size, and what the explorer decides in it.
@@ -256,7 +231,7 @@ impl<'a> Explored<'a> {
         for (end, batch) in events.pending.drain(..batches).collect::<Vec<_>>() {
             events.stable = events.stable.max(end);
             let header = BatchHeader::peek(&batch).expect("a batch of the recorder");
-            self.world.facts.set_stable(rank, header.last_clock);
+            self.world.stage.facts.set_stable(rank, header.last_clock);
             self.rows[rank.index()].push(batch);
         }
         Ok(())
@@ -281,7 +256,7 @@ impl<'a> Explored<'a> {
         world.slots[index] = RankSlot::Dead(life);
         world.news[index].clear();
         world.reachable[index] = None;
-        world.facts.set_alive(rank, None);
+        world.stage.facts.set_alive(rank, None);
         self.taken[index] = None;
         self.events[index] = ExploredEvents::default();
         world.tell_others(rank, &News::Down(life));
@@ -305,7 +280,7 @@ impl<'a> Explored<'a> {
             oracle: "recollect",
             what: format!("REC-2: {error}"),
         })?;
-        world.oracles.borrow().log.restarted(rank, number)?;
+        world.stage.oracles.borrow().log.restarted(rank, number)?;
         let events = ExploredEvents::default();
         let last = row.last().and_then(|batch| BatchHeader::peek(batch).ok());
         let start = last.map_or(EventIndex(0), |last| last.end());
@@ -313,13 +288,13 @@ impl<'a> Explored<'a> {
         events.0.borrow_mut().stable = start;
         let joining = Joining {
             life,
-            mortal: Mortal::default(),
+            mortal: CrashPoint::default(),
             events: super::EventStore::Explored(events.clone()),
         };
         self.events[index] = events;
         world.mortals[index] = joining.mortal.clone();
         world.stage.tell(&Happening::Began(life));
-        world.facts.set_alive(rank, Some(incarnation));
+        world.stage.facts.set_alive(rank, Some(incarnation));
         world.resume(joining, start, (number, saved), held)?;
         while let Some(news) = world.news[index].pop_front() {
             world.heed_one(rank, news)?;
@@ -419,8 +394,8 @@ impl<'a> Explored<'a> {
             }
             states.push(Some(process.state()));
         }
-        let oracles = &mut *world.oracles.borrow_mut();
-        oracles.at_end(&*world.facts)?;
+        let oracles = &mut *world.stage.oracles.borrow_mut();
+        oracles.at_end(&world.stage.facts)?;
         oracles.outcome.judge(world.plan, &states)
     }
 
@@ -445,7 +420,7 @@ impl<'a> Explored<'a> {
             hash_saved(saved.as_deref(), hash);
         }
         let is_dead = |rank: Rank| matches!(self.world.slots[rank.index()], RankSlot::Dead(_));
-        self.world.oracles.borrow().hash_into(is_dead, hash);
+        self.world.stage.oracles.borrow().hash_into(is_dead, hash);
         for on_its_way in self.world.network.on_their_way() {
             let to = on_its_way.route.to;
             let slot = &self.world.slots[to.rank.index()];

@@ -1,8 +1,8 @@
 //! A rank's end of the network, as a process has it that may die.
 
 use super::stage::Stage;
+use crate::crash_point::CrashPoint;
 use crate::happening::{Happening, Life};
-use crate::mortal::Mortal;
 use crate::planted::Planted;
 use core::time::Duration;
 use refrain_ring::{Frame, Incarnation, Position, Rank, RecordHeader, RecordKind, Ssn};
@@ -13,6 +13,7 @@ use refrain_transport::fabric::{
     Refusal, Sink,
 };
 use refrain_transport::gate::Pass;
+use std::rc::Rc;
 
 /// A rank's end of the simulated network under a process that may die: before and after
 /// everything that it does, something may happen to it, and planted bugs change what
@@ -21,8 +22,8 @@ use refrain_transport::gate::Pass;
 pub struct RankFabric {
     end: SimFabric,
     life: Life,
-    mortal: Mortal,
-    stage: Stage,
+    mortal: CrashPoint,
+    stage: Rc<Stage>,
     planted: Option<Planted>,
     /// By sender: one past the last message that began to come.
     begun: Vec<Ssn>,
@@ -33,8 +34,8 @@ impl RankFabric {
     pub fn new(
         end: SimFabric,
         life: Life,
-        mortal: Mortal,
-        stage: Stage,
+        mortal: CrashPoint,
+        stage: Rc<Stage>,
         planted: Option<Planted>,
         begun: Vec<Ssn>,
     ) -> Self {
@@ -197,7 +198,7 @@ impl Fabric for RankFabric {
 struct Listening<'a> {
     sink: &'a mut dyn Sink,
     to: Life,
-    stage: &'a Stage,
+    stage: &'a Rc<Stage>,
     begun: &'a mut [Ssn],
     planted: Option<Planted>,
 }

@@ -8,8 +8,8 @@ use super::log::Saving;
 use super::recovery::Collecting;
 use super::stage::Stage;
 use crate::checkpoints::Checkpoint;
+use crate::crash_point::CrashPoint;
 use crate::happening::{Breach, Happening, Life};
-use crate::mortal::Mortal;
 use crate::planted::Planted;
 use crate::program::{Answer, Call, Program, litter};
 use crate::recollect::{Saved, Tally};
@@ -20,6 +20,7 @@ use refrain_ring::{Clock, Incarnation, Rank, Region, Ssn};
 use refrain_transport::engine::{Beginning, Engine, EngineError, Horizon};
 use std::collections::VecDeque;
 use std::hash::{DefaultHasher, Hash, Hasher};
+use std::rc::Rc;
 
 /// The engine of a simulated rank.
 pub type SimEngine = Engine<Watched<Logging<SimCommitments>>>;
@@ -56,7 +57,7 @@ pub struct RankProcess {
     /// Which life.
     pub life: Life,
     /// Its death.
-    pub mortal: Mortal,
+    pub mortal: CrashPoint,
     /// Its engine.
     pub engine: SimEngine,
     program: Program,
@@ -73,7 +74,7 @@ pub struct RankProcess {
     taking: Option<Horizon>,
     newest: Option<Horizon>,
     newest_number: u32,
-    stage: Stage,
+    stage: Rc<Stage>,
     planted: Option<Planted>,
     /// What the logs begin with, by receiver.
     begins: Vec<Ssn>,
@@ -105,10 +106,10 @@ impl core::fmt::Debug for RankProcess {
 /// What a life is made of.
 pub struct Parts {
     pub life: Life,
-    pub mortal: Mortal,
+    pub mortal: CrashPoint,
     pub engine: SimEngine,
     pub program: Program,
-    pub stage: Stage,
+    pub stage: Rc<Stage>,
     pub planted: Option<Planted>,
     pub ranks: u32,
     pub spills: bool,
@@ -534,7 +535,7 @@ pub struct Joining {
     /// Which.
     pub life: Life,
     /// Its death.
-    pub mortal: Mortal,
+    pub mortal: CrashPoint,
     /// Where its events become stable.
     pub events: EventStore,
 }
@@ -565,7 +566,7 @@ impl RankSlot {
     }
 
     /// Its death, if it lives.
-    pub fn mortal(&self) -> Option<&Mortal> {
+    pub fn mortal(&self) -> Option<&CrashPoint> {
         match self {
             Self::Starting(joining) => Some(&joining.mortal),
             Self::Returning(collecting) => Some(&collecting.joining.mortal),

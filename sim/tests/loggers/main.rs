@@ -6,8 +6,8 @@ mod driver;
 mod rank;
 
 use driver::{Setup, Totals, run};
-use refrain_sim::loggers::LoggerBug;
 use refrain_sim::plan::{LevelPlan, LoggersPlan, WayPlan};
+use refrain_sim::planted::Planted;
 
 /// Shapes of a shard: replicas and quorum.
 const SHAPES: [(u32, u32); 5] = [(1, 1), (2, 1), (2, 2), (3, 2), (3, 3)];
@@ -99,7 +99,7 @@ fn a_seed_is_one_run() {
 // GATE-3, EL-1, EL-2, EL-3, EL-5, FENCE-1
 #[test]
 fn every_planted_bug_is_found() {
-    for bug in LoggerBug::ALL {
+    for bug in Planted::LOGGERS {
         let found = (0..500).find_map(|seed| {
             let setup = Setup {
                 bug: Some(bug),
