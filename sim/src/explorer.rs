@@ -10,8 +10,8 @@
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
-use std::fmt::{self, Debug, Display};
-use std::hash::{BuildHasherDefault, Hasher};
+use std::fmt::{self, Debug, Display, Write as _};
+use std::hash::{BuildHasherDefault, DefaultHasher, Hasher};
 
 /// States that are expanded at a time: what they lead to is in memory at once.
 const BLOCK: usize = 1 << 14;
@@ -84,6 +84,33 @@ impl Display for Exploration {
         }
         Ok(())
     }
+}
+
+/// Hashes words, but for addresses: two runs have other ones.
+struct Words<'a> {
+    hasher: &'a mut DefaultHasher,
+    /// The digits of an address come next.
+    in_address: bool,
+}
+
+impl fmt::Write for Words<'_> {
+    fn write_str(&mut self, words: &str) -> fmt::Result {
+        let is_address = core::mem::replace(&mut self.in_address, words == "0x");
+        if !is_address {
+            self.hasher.write(words.as_bytes());
+        }
+        Ok(())
+    }
+}
+
+/// Hashes how something reads.
+pub(crate) fn hash_words(hasher: &mut DefaultHasher, what: &dyn fmt::Debug) {
+    let mut to = Words {
+        hasher,
+        in_address: false,
+    };
+    // Hashing does not fail.
+    let _ = write!(to, "{what:?}");
 }
 
 /// Hashes that are hashes already.

@@ -2,7 +2,7 @@
 
 use crate::plan::Process;
 use crate::program::{Answer, Call};
-use crate::recollect::Saved;
+use crate::saved::Saved;
 use core::fmt;
 use core::mem::discriminant;
 use refrain_logging::determinant::Determinant;

@@ -12,6 +12,7 @@
 //! | [`program`] | what ranks do: calls, and what they make of the answers |
 //! | [`world`] | ranks, launcher and network at work, driven by a seed or by an explorer |
 //! | [`loggers`], [`checkpoints`] | event loggers, their disks and connections; the checkpoint store |
+//! | [`saved`] | where a life begins: its program's beginning, or a checkpoint |
 //! | [`recollect`] | what a later life collects before its program plays again |
 //! | [`happening`] | what is seen of a job |
 //! | [`crash_point`] | effects of a process, and its death before or after any of them |
@@ -37,5 +38,6 @@ pub mod planted;
 pub mod program;
 pub mod recollect;
 pub mod reference;
+pub mod saved;
 pub mod shrink;
 pub mod world;

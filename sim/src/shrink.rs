@@ -1,7 +1,7 @@
 //! A smaller plan that still fails, for people to look at.
 
+use crate::plan::STAMP_BYTES;
 use crate::plan::{LevelPlan, MessagePlan, Plan, Process, WayPlan};
-use crate::program::STAMP_BYTES;
 use refrain_ring::Rank;
 
 /// The smallest plan that was found which `still_fails`, trying at most `budget`
@@ -209,7 +209,8 @@ fn with_replicas(plan: &mut Plan, replicas: u32) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::plan::{FaultKind, Wishes};
+    use crate::plan::FaultKind;
+    use crate::plan::generate::Wishes;
 
     /// What does not matter goes, what matters stays.
     #[test]

@@ -5,7 +5,8 @@
 //! GATE-4, EL-3, EL-5, LOG-1, LOG-2, LOG-4, GC-1, FENCE-1
 
 use refrain_ring::Rank;
-use refrain_sim::plan::{FaultKind, FaultPlan, Moment, Plan, Process, Wishes};
+use refrain_sim::plan::generate::Wishes;
+use refrain_sim::plan::{FaultKind, FaultPlan, Moment, Plan, Process};
 use refrain_sim::planted::{Known, Planted};
 use refrain_sim::shrink::shrink;
 use refrain_sim::world::{Count, Counts, run};

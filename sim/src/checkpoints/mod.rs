@@ -22,7 +22,7 @@ mod tests;
 use crate::crash_point::CrashPoint;
 use crate::plan::Plan;
 use crate::planted::Planted;
-use crate::recollect::Saved;
+use crate::saved::Saved;
 use core::ops::Range;
 use disk::Disk;
 use refrain_ring::{Clock, Rank};
@@ -275,6 +275,7 @@ impl<C> Checkpoints<C> {
     }
 
     /// The stable one before the newest. GC-1
+    #[cfg(test)]
     pub fn generation_before(&self, rank: Rank) -> Option<Rc<Checkpoint<C>>> {
         self.read(rank, 1)
     }

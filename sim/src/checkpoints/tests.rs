@@ -1,7 +1,7 @@
 //! What the store promises, whatever happens to it.
 
 use super::*;
-use crate::plan::Wishes;
+use crate::plan::generate::Wishes;
 
 const RANK: Rank = Rank(3);
 

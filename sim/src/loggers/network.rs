@@ -408,35 +408,29 @@ impl Network {
 
     /// What a dead life sent goes the way of the latest.
     fn take_for_latest(&mut self, id: TalkId) {
-        let Some(talk) = self.talks.get_mut(&id) else {
+        let Some(&Talk {
+            logger,
+            life: Some(life),
+            ..
+        }) = self.talks.get(&id)
+        else {
             return;
         };
-        let (logger, Some(life)) = (talk.logger, talk.life) else {
-            return;
-        };
-        if !matches!(talk.at_logger.back(), Some(ToLogger::Commit { .. })) {
-            return;
-        }
-        let later = self.talks.values_mut().filter(|other| {
-            let is_later = |it: Life| it.rank == life.rank && it.incarnation > life.incarnation;
-            other.logger == logger && other.life.is_some_and(is_later)
+        let later = self.talks.iter().filter_map(|(id, other)| {
+            let its = other.life.filter(|_| other.logger == logger)?;
+            let is_later = its.rank == life.rank && its.incarnation > life.incarnation;
+            is_later.then_some((its.incarnation, *id))
         });
-        let Some(latest) = later.max_by_key(|talk| talk.life) else {
+        let Some((incarnation, latest)) = later.max() else {
             return;
         };
-        let incarnation = latest.life.map(|life| life.incarnation);
-        let taken = self
-            .talks
-            .get_mut(&id)
-            .and_then(|talk| talk.at_logger.pop_back());
-        let (Some(incarnation), Some(ToLogger::Commit { batch })) = (incarnation, taken) else {
-            return;
-        };
-        let later = self.talks.values_mut().filter(|other| {
-            let is_latest = |it: Life| it.rank == life.rank && it.incarnation == incarnation;
-            other.logger == logger && other.life.is_some_and(is_latest)
-        });
-        if let (Some(latest), Some(batch)) = (later.last(), of_life(&batch, incarnation)) {
+        let is_commit = |it: &mut ToLogger| matches!(it, ToLogger::Commit { .. });
+        let dead = self.talks.get_mut(&id);
+        let taken = dead.and_then(|dead| dead.at_logger.pop_back_if(is_commit));
+        if let Some(ToLogger::Commit { batch }) = taken
+            && let Some(batch) = of_life(&batch, incarnation)
+            && let Some(latest) = self.talks.get_mut(&latest)
+        {
             latest.at_logger.push_back(ToLogger::Commit { batch });
         }
     }

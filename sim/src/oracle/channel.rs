@@ -9,14 +9,13 @@
 //! posted earlier. At the end of the job every program is over and has each message that was
 //! sent to it once.
 
-use super::{Oracle, Pairs, Witness, index};
+use super::rule::{Oracle, Pairs, Witness, index};
+use crate::explorer::hash_words;
 use crate::happening::{Happening, Life};
 use crate::plan::Process;
-use crate::program::{
-    Answer, Call, Ended, From, RequestNumber, STAMP_BYTES, Stamp, garbage, is_part,
-};
-use crate::reference::Beginning;
-use crate::world::explored::hash_words;
+use crate::plan::STAMP_BYTES;
+use crate::program::{Answer, Call, Ended, From, RequestNumber, Stamp, garbage, is_part};
+use crate::saved::Delivered;
 use refrain_ring::{Incarnation, Rank, RecordHeader, RecordKind, Ssn};
 use refrain_transport::control::Control;
 use std::collections::BTreeMap;
@@ -71,7 +70,7 @@ struct Receiving {
     /// By pattern and sender: which receive got which message.
     given: BTreeMap<Class, BTreeMap<RequestNumber, u64>>,
     /// By sender: its messages that were delivered.
-    delivered: BTreeMap<Rank, Vec<bool>>,
+    delivered: BTreeMap<Rank, Delivered>,
     /// Its program is over.
     is_over: bool,
 }
@@ -111,16 +110,9 @@ impl Channels {
     }
 
     /// What its checkpoint covers is not delivered to it again.
-    fn resumed(&mut self, life: Life, beginning: &Beginning) {
+    fn resumed(&mut self, life: Life, delivered: &[Delivered]) {
         let receiving = &mut self.receiving[life.rank.index()];
-        for (source, of) in (0..).map(Rank).zip(&beginning.delivered) {
-            let mut delivered = vec![true; index(of.before)];
-            for ssn in &of.and {
-                delivered.resize(delivered.len().max(index(*ssn) + 1), false);
-                delivered[index(*ssn)] = true;
-            }
-            receiving.delivered.insert(source, delivered);
-        }
+        receiving.delivered = (0..).map(Rank).zip(delivered.iter().cloned()).collect();
     }
 
     /// The lane to a peer begins anew with the next connection.
@@ -316,11 +308,10 @@ impl Channels {
             return wrong("other bytes than were sent, or another tag");
         }
         let delivered = receiving.delivered.entry(source).or_default();
-        let place = index(Ssn(number));
-        delivered.resize(delivered.len().max(place + 1), false);
-        if core::mem::replace(&mut delivered[place], true) {
+        if delivered.has(Ssn(number)) {
             return wrong(&format!("message {number}, which it had already"));
         }
+        delivered.add(Ssn(number));
         let Some(pattern) = pattern else {
             return Ok(());
         };
@@ -345,12 +336,11 @@ impl Channels {
             return Err(format!("the program of {receiver} never ends"));
         }
         for sender in (0..self.receiving.len() as u32).map(Rank) {
-            let delivered = receiving.delivered.get(&sender).map_or(&[][..], |it| it);
-            let sent = self.sent[(sender, receiver)].len();
-            let is_missing = |ssn: &usize| !delivered.get(*ssn).copied().unwrap_or(false);
-            if let Some(ssn) = (0..sent).find(is_missing) {
+            let delivered = receiving.delivered.get(&sender);
+            let missing = delivered.map_or(Ssn(0), |delivered| delivered.before);
+            if index(missing) < self.sent[(sender, receiver)].len() {
                 return Err(format!(
-                    "message {ssn} of {sender} was never delivered to {receiver}"
+                    "message {missing} of {sender} was never delivered to {receiver}"
                 ));
             }
         }
@@ -368,7 +358,9 @@ impl Oracle for Channels {
             Happening::Began(Life { rank, .. }) | Happening::Died(Process::Rank(rank)) => {
                 self.began(*rank);
             }
-            Happening::Resumed { life, saved, .. } => self.resumed(*life, &saved.beginning),
+            Happening::Resumed { life, saved, .. } => {
+                self.resumed(*life, &saved.beginning.tally.delivered)
+            }
             Happening::Posted {
                 from,
                 to,

@@ -3,7 +3,7 @@
 //!
 //! What it still hears itself does no harm: it cannot pass it on.
 
-use super::{Oracle, Witness};
+use super::rule::{Oracle, Witness};
 use crate::happening::{Happening, Life};
 use refrain_ring::Incarnation;
 

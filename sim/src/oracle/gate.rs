@@ -8,7 +8,7 @@
 //! clear-to-send for a named receive tells no program anything (GATE-4), nor does
 //! a horizon.
 
-use super::{Oracle, Pairs, Witness, index};
+use super::rule::{Oracle, Pairs, Witness, index};
 use crate::happening::{Happening, Life, event_clock};
 use crate::plan::Process;
 use crate::program::{Call, Stamp};
@@ -232,7 +232,7 @@ impl Oracle for Gate {
                 self.began(*rank);
             }
             Happening::Resumed { life, saved, .. } => {
-                self.resumed(*life, &saved.beginning.next_ssn_to);
+                self.resumed(*life, &saved.beginning.tally.next_ssn_to);
             }
             // What a replaced life still posts is the fence's affair.
             Happening::Called(life, ..)

@@ -8,13 +8,14 @@
 //! then, bit for bit (LOG-1, LOG-2, LOG-5), and so is one that was delivered. One
 //! that waits behind the gate need not be: its sender will make it again.
 
-use super::{Oracle, Pairs, Witness, breach, digest, index};
+use super::rule::{Oracle, Pairs, Witness, breach, digest, index};
+use crate::explorer::hash_words;
 use crate::happening::{Breach, Happening, Life};
 use crate::plan::Process;
 use crate::program::{Answer, Call, Stamp};
-use crate::world::explored::hash_words;
+use crate::saved::{Delivered, delivered_by};
 use refrain_ring::{Clock, Incarnation, Rank, RecordHeader, Ssn};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash};
 
 /// LOG-1, LOG-2, LOG-4, LOG-5, GC-1; see the [module](self).
@@ -47,23 +48,6 @@ struct Present {
     delivered: Vec<Delivered>,
     /// From 0, the beginning, on, without those that are superseded.
     checkpoints: BTreeMap<u32, Taken>,
-}
-
-/// The messages of one sender that were delivered.
-#[derive(Clone, Debug, Default)]
-struct Delivered {
-    /// All below.
-    below: u64,
-    beyond: BTreeSet<u64>,
-}
-
-impl Delivered {
-    fn add(&mut self, number: u64) {
-        self.beyond.insert(number);
-        while self.beyond.remove(&self.below) {
-            self.below += 1;
-        }
-    }
 }
 
 /// A checkpoint, and what was delivered before.
@@ -240,17 +224,11 @@ impl Logs {
     }
 
     fn answered(&mut self, life: Life, answer: &Answer) {
-        let Answer::Ended(all) = answer else {
-            return;
-        };
-        for ended in all.iter().filter(|ended| !ended.cancelled) {
-            let Some(stamp) = Stamp::decode(&ended.payload) else {
-                continue;
-            };
+        for (source, ssn) in delivered_by(answer) {
             let present = &mut self.ranks[life.rank.index()];
-            present.delivered[ended.peer.index()].add(stamp.number);
-            let sent = &mut self.sent[(ended.peer, life.rank)];
-            if let Some(sent) = sent.get_mut(index(Ssn(stamp.number))) {
+            present.delivered[source.index()].add(ssn);
+            let sent = &mut self.sent[(source, life.rank)];
+            if let Some(sent) = sent.get_mut(index(ssn)) {
                 sent.is_delivered = true;
             }
         }
@@ -288,8 +266,8 @@ impl Logs {
 
     fn freed(&mut self, sender: Rank, receiver: Rank, first: Ssn) -> Result<(), String> {
         for (number, taken) in self.restarts(receiver) {
-            let asked = taken.delivered[sender.index()].below;
-            if first.0 > asked {
+            let asked = taken.delivered[sender.index()].before;
+            if first > asked {
                 return Err(format!(
                     "{sender} frees what it sent to {receiver} below {first}; from checkpoint \
                      {number} on {receiver} asks for {asked}"

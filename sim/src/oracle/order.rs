@@ -4,7 +4,7 @@
 //! last of its records: in an operation that has not come, when that is where records
 //! end.
 
-use super::{Oracle, Witness};
+use super::rule::{Oracle, Witness};
 use crate::choices::Choices;
 use crate::happening::{Happening, Life, event_clock};
 use crate::plan::Process;

@@ -6,7 +6,7 @@
 //! collected is judged ([`Orphans::judge_held`]), and what its program makes of
 //! that in the reference ([`Orphans::judge_again`]). REC-2, REC-5, REC-8
 
-use super::{Oracle, Pairs, Witness, breach, digest, index};
+use super::rule::{Oracle, Pairs, Witness, breach, digest, index};
 use crate::choices::{Choices, determinant};
 use crate::happening::{Breach, Happening, Life};
 use crate::program::{Call, Stamp};
@@ -46,7 +46,7 @@ pub(super) struct Told {
 pub struct Again {
     /// By receiver: messages that were sent before the checkpoint from which it
     /// was played. One for each rank.
-    pub sent_before: Vec<u64>,
+    pub sent_before: Vec<Ssn>,
     /// What it sent from there on, in order: receiver, tag, payload.
     pub sent: Vec<(Rank, i32, Vec<u8>)>,
     /// Words that were printed before the checkpoint.
@@ -118,17 +118,17 @@ impl Orphans {
         for (to, tag, payload) in &again.sent {
             let sent = &self.sent[(rank, *to)];
             let next = &mut next[to.index()];
-            let made = sent.made.get(index(Ssn(*next)));
+            let made = sent.made.get(index(*next));
             // What no peer has seen may be another one now.
-            let is_seen = *next < sent.posted as u64;
+            let is_seen = index(*next) < sent.posted;
             if is_seen && made != Some(&(digest(payload), *tag)) {
                 return wrong(format!("sends {to} another message {next}"));
             }
-            *next += 1;
+            *next = next.next();
         }
         for (to, next) in (0..).map(Rank).zip(next) {
             let posted = self.posted(rank, to);
-            if next < posted && !may_lack {
+            if next.0 < posted && !may_lack {
                 return wrong(format!(
                     "sends {next} messages to {to}, which may have seen {posted}"
                 ));
@@ -205,7 +205,7 @@ impl Oracle for Orphans {
                 saved,
                 events,
                 ..
-            } => return self.resumed(*life, saved.printed, events),
+            } => return self.resumed(*life, saved.beginning.tally.printed, events),
             Happening::SeenBefore(life, word) => return self.seen_before(*life, *word),
             // The fence oracle judges what a replaced life posts and prints.
             Happening::Called(life, ..)

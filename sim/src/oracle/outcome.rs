@@ -4,13 +4,13 @@
 //! Of a rank that died, what happened is what its records say, and what its later
 //! lives did behind that.
 
-use super::{Oracle, Witness, breach, digest};
+use super::rule::{Oracle, Witness, breach, digest};
 use crate::choices::{Choices, determinant};
 use crate::happening::{Breach, Happening, Life};
 use crate::plan::Plan;
 use crate::program::Call;
-use crate::recollect::Saved;
 use crate::reference::{Stop, begin_all, play_all};
+use crate::saved::Beginning;
 use refrain_logging::determinant::Determinant;
 use refrain_ring::Rank;
 
@@ -107,14 +107,14 @@ impl Outcomes {
     }
 
     /// What its records do not tell has not happened. REC-5
-    fn resumed(&mut self, life: Life, saved: &Saved, events: &[Determinant]) {
+    fn resumed(&mut self, life: Life, beginning: &Beginning, events: &[Determinant]) {
         let told = &mut self.ranks[life.rank.index()];
-        let beginning = &saved.beginning;
         told.happened.retain(|event| event.at() <= beginning.clock);
         told.happened.extend_from_slice(events);
-        let sent: u64 = beginning.next_ssn_to.iter().map(|ssn| ssn.0).sum();
+        let tally = &beginning.tally;
+        let sent: u64 = tally.next_ssn_to.iter().map(|ssn| ssn.0).sum();
         told.sent.truncate(sent as usize);
-        told.printed.truncate(saved.printed);
+        told.printed.truncate(tally.printed);
         told.is_over = false;
     }
 
@@ -148,7 +148,7 @@ impl Oracle for Outcomes {
                 saved,
                 events,
                 ..
-            } => self.resumed(*life, saved, events),
+            } => self.resumed(*life, &saved.beginning, events),
             Happening::Called(life, _, call) if world.is_present(*life) => {
                 self.called(*life, call);
             }

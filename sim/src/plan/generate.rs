@@ -4,8 +4,8 @@ use super::{
     FaultKind, FaultPlan, LevelPlan, LogPlan, LoggersPlan, MessagePlan, Moment, NetworkPlan, Plan,
     Process, ProtocolPlan, RoundPlan, WayPlan,
 };
+use crate::plan::STAMP_BYTES;
 use crate::planted::Planted;
-use crate::program::STAMP_BYTES;
 use fastrand::Rng;
 use refrain_logging::spill::SpillOptions;
 use refrain_ring::{CHUNK_BYTES, Rank};

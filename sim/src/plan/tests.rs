@@ -1,3 +1,4 @@
+use super::generate::Wishes;
 use super::*;
 
 /// Every plan can be run: lengths, ranks and rooms are in their limits.
@@ -12,7 +13,7 @@ fn plans_are_sound() {
         for message in plan.rounds.iter().flat_map(|round| &round.messages) {
             assert!(message.from != message.to || message.is_named, "{plan}");
             assert!(message.from.0 < plan.ranks && message.to.0 < plan.ranks);
-            assert!(message.bytes as usize >= crate::program::STAMP_BYTES);
+            assert!(message.bytes as usize >= crate::plan::STAMP_BYTES);
             assert!(message.is_named || !message.is_synchronous);
         }
         let most = (0..plan.ranks).map(|rank| plan.bytes_sent(Rank(rank)));
@@ -54,12 +55,12 @@ fn a_plan_is_told() {
         .collect();
     let all = texts.concat();
     for part in [
-        "killed",
-        "loses power",
-        "pauses",
-        "full disk",
-        "distant",
-        "quorum 2",
+        "Kill",
+        "PowerLoss",
+        "Pause",
+        "DiskFull",
+        "distant_bytes_min: Some",
+        "quorum: 2",
         "*",
         "!",
     ] {

@@ -1,9 +1,11 @@
 //! What each call comes to.
 
-use super::{Beginning, Halt, Reference, RequestState, SentMessage};
+use super::{Halt, Reference, RequestState, SentMessage};
 use crate::choices::{Outcome, Recorded};
 use crate::program::{Answer, Call, Ended, Found, From, RequestNumber, TakenNumber};
-use refrain_ring::{Clock, Rank};
+#[cfg(test)]
+use crate::saved::Beginning;
+use refrain_ring::{Clock, Rank, Ssn};
 use std::rc::Rc;
 
 impl Reference {
@@ -47,7 +49,16 @@ impl Reference {
                 self.prints.push(*word);
                 Ok(Answer::Done)
             }
-            Call::Checkpoint => Ok(self.checkpoint()),
+            Call::Checkpoint => {
+                #[cfg(test)]
+                self.checkpoints.push(Beginning {
+                    program: self.program.clone(),
+                    answer: Answer::Done,
+                    clock: self.clock,
+                    tally: self.tally.clone(),
+                });
+                Ok(Answer::Done)
+            }
             Call::Finish => {
                 self.is_over = true;
                 Ok(Answer::Done)
@@ -75,8 +86,8 @@ impl Reference {
 
     fn send(&mut self, to: Rank, tag: i32, payload: &[u8]) -> Answer {
         let clock = self.clock;
-        let ssn = self.next_ssn_to[to.index()];
-        self.next_ssn_to[to.index()] = ssn.next();
+        // Its call was counted.
+        let ssn = Ssn(self.tally.next_ssn_to[to.index()].0 - 1);
         self.sends.push(SentMessage {
             to,
             ssn,
@@ -165,7 +176,7 @@ impl Reference {
         })
     }
 
-    fn probe(&self, from: &From) -> Result<Option<(Found, refrain_ring::Ssn)>, Halt> {
+    fn probe(&self, from: &From) -> Result<Option<(Found, Ssn)>, Halt> {
         match self.choices.at(self.clock) {
             Recorded::Nothing => Ok(None),
             Recorded::Open => Err(Halt::Records),
@@ -182,11 +193,7 @@ impl Reference {
         }
     }
 
-    fn tell_found(
-        &mut self,
-        found: Option<(Found, refrain_ring::Ssn)>,
-        takes: bool,
-    ) -> Result<Answer, Halt> {
+    fn tell_found(&mut self, found: Option<(Found, Ssn)>, takes: bool) -> Result<Answer, Halt> {
         let Some((found, ssn)) = found else {
             return Ok(match takes {
                 true => Answer::Taken(None),
@@ -228,19 +235,6 @@ impl Reference {
             }
             Recorded::Outcome(other) => Err(Halt::Diverged(format!("its record is {other:?}"))),
         }
-    }
-
-    fn checkpoint(&mut self) -> Answer {
-        self.checkpoints.push(Beginning {
-            program: self.program.clone(),
-            answer: Answer::Done,
-            clock: self.clock,
-            requests: self.requests,
-            taken: self.taken.len() as u32,
-            next_ssn_to: self.next_ssn_to.clone(),
-            delivered: self.delivered(),
-        });
-        Answer::Done
     }
 }
 

@@ -3,7 +3,7 @@
 
 use crate::crash_point::CrashPoint;
 use crate::planted::Planted;
-use crate::recollect::EnginePart;
+use crate::saved::EnginePart;
 use core::fmt::Display;
 use refrain_logging::store::faulty::MemoryStore;
 use refrain_logging::store::{Completion, Operation, Store};

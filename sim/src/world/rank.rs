@@ -3,16 +3,16 @@
 
 use super::calls::Caller;
 use super::events::{EventStore, SimCommitments, Watched};
-use super::explored::hash_words;
 use super::log::Saving;
 use super::recovery::Collecting;
 use super::stage::Stage;
 use crate::checkpoints::Checkpoint;
 use crate::crash_point::CrashPoint;
+use crate::explorer::hash_words;
 use crate::happening::{Breach, Happening, Life};
 use crate::planted::Planted;
 use crate::program::{Answer, Call, Program, litter};
-use crate::recollect::{Saved, Tally};
+use crate::saved::{Beginning as ProgramBeginning, Saved, Tally};
 use refrain_logging::pessimist::Pessimist;
 use refrain_logging::store::faulty::MemoryDisk;
 use refrain_rank::protocol::Logging;
@@ -135,8 +135,8 @@ impl RankProcess {
     pub fn new(parts: Parts) -> Self {
         let resume = parts.resume.as_ref();
         let beginning = resume.map(|resume| &resume.saved.beginning);
-        let tally = resume.map(|resume| Tally::of(&resume.saved));
-        let caller = beginning.map(|from| Caller::after(from.requests, from.taken));
+        let tally = beginning.map_or_else(|| Tally::new(parts.ranks), |from| from.tally.clone());
+        let caller = Caller::after(tally.requests, tally.taken);
         let answer = beginning.map_or(Answer::Begin, |from| from.answer.clone());
         let number = resume.map_or(0, |resume| resume.number);
         let horizon = parts.engine.horizon();
@@ -146,8 +146,8 @@ impl RankProcess {
             mortal: parts.mortal,
             engine: parts.engine,
             program: parts.program,
-            tally: tally.unwrap_or_else(|| Tally::new(parts.ranks)),
-            caller: caller.unwrap_or_default().of_life(parts.life),
+            tally,
+            caller: caller.of_life(parts.life),
             doing: Doing::Computing(answer),
             prints: VecDeque::new(),
             seen_before: resume.map_or(0, |resume| resume.seen_before),
@@ -430,7 +430,15 @@ impl RankProcess {
         Stepped::Takes(Box::new(Checkpoint {
             number,
             clock,
-            contents: self.tally.save(&self.program, clock, part),
+            contents: Saved {
+                beginning: ProgramBeginning {
+                    program: self.program.clone(),
+                    answer: Answer::Done,
+                    clock,
+                    tally: self.tally.clone(),
+                },
+                engine: Some(part),
+            },
         }))
     }
 

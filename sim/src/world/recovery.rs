@@ -10,8 +10,8 @@ use super::stage::Count;
 use crate::happening::{Breach, Happening, Life};
 use crate::loggers::JOB;
 use crate::program::Program;
-use crate::recollect::{Asking, Heard, Message, Messages, Recollection, Saved, of_remains};
-use crate::reference::Beginning;
+use crate::recollect::{Asking, Heard, Message, Messages, Recollection, of_remains};
+use crate::saved::{Beginning, Saved};
 use refrain_logging::determinant::row::determinants;
 use refrain_logging::determinant::{Determinant, EventIndex};
 use refrain_ring::{Clock, Incarnation, Rank, Ssn};
@@ -147,7 +147,7 @@ impl World<'_> {
         let past = LifeBefore {
             resume: Resume {
                 number,
-                seen_before: seen.saturating_sub(saved.printed),
+                seen_before: seen.saturating_sub(saved.beginning.tally.printed),
                 saved,
                 next_number: first_number(life),
             },
@@ -193,7 +193,6 @@ impl World<'_> {
         let first = Clock(self.plan.first_clock);
         Saved {
             beginning: Beginning::new(program, self.plan.ranks, first),
-            printed: 0,
             engine: None,
         }
     }

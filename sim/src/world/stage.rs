@@ -3,7 +3,8 @@
 
 use crate::happening::{Breach, Happening};
 use crate::loggers::Loggers;
-use crate::oracle::{Oracles, Witness};
+use crate::oracle::Oracles;
+use crate::oracle::rule::Witness;
 use refrain_ring::{Clock, Incarnation, Rank};
 use refrain_transport::protocol::Event;
 use std::cell::{Cell, RefCell};

@@ -3,7 +3,8 @@
 use crate::campaign::Seeds;
 use clap::{ArgGroup, Parser, ValueEnum, value_parser};
 use refrain_sim::model::Size;
-use refrain_sim::plan::{Plan, ProtocolPlan, Wishes};
+use refrain_sim::plan::generate::Wishes;
+use refrain_sim::plan::{Plan, ProtocolPlan};
 use refrain_sim::planted::{Known, Planted};
 use refrain_sim::world::explored;
 use std::time::Duration;

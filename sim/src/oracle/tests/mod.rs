@@ -7,9 +7,10 @@ mod log;
 mod orphan;
 mod outcome;
 
-use super::{Oracle, Witness, breach};
+use super::rule::{Oracle, Witness, breach};
 use crate::happening::{Breach, Happening, Life};
-use crate::program::{Answer, Call, Ended, From, RequestNumber, STAMP_BYTES};
+use crate::plan::STAMP_BYTES;
+use crate::program::{Answer, Call, Ended, From, RequestNumber};
 use refrain_ring::{Clock, Incarnation, Rank, RecordHeader, RecordKind, Ssn};
 use refrain_transport::control::Control;
 use refrain_transport::protocol::Event;

@@ -48,7 +48,7 @@ fn events() -> [Event<'static>; 6] {
 fn again() -> Again {
     let message = |number| (Rank(1), 3, payload(0, number, 30));
     Again {
-        sent_before: vec![0, 0],
+        sent_before: vec![Ssn(0), Ssn(0)],
         sent: vec![message(0), message(1)],
         printed_before: 0,
         printed: vec![0, 1],
@@ -72,7 +72,7 @@ fn what_was_seen_is_made_again() {
     judge(&other).unwrap();
     // Played from a checkpoint behind all that.
     let before = Again {
-        sent_before: vec![0, 1],
+        sent_before: vec![Ssn(0), Ssn(1)],
         printed_before: 1,
         ..Again::default()
     };

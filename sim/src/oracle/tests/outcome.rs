@@ -2,7 +2,8 @@
 
 use super::super::outcome::{Outcomes, Told};
 use super::*;
-use crate::plan::{Plan, Wishes};
+use crate::plan::Plan;
+use crate::plan::generate::Wishes;
 use crate::reference::tests::{ended, play};
 use refrain_logging::determinant::Determinant;
 

@@ -1,7 +1,8 @@
 mod tested_send;
 
 use super::*;
-use crate::plan::{Plan, Wishes};
+use crate::plan::Plan;
+use crate::plan::generate::Wishes;
 use proptest::prelude::*;
 use refrain_logging::determinant::Determinant;
 
@@ -138,7 +139,7 @@ proptest! {
         let ended = ended(&plan, chance);
         let whole = play(&plan, ended.choices).expect("it ends");
         for (rank, first) in whole.iter().enumerate() {
-            for beginning in first.checkpoints() {
+            for beginning in &first.checkpoints {
                 let choices = choices(&ended.records[rank]);
                 let mut later = alone(rank, beginning, choices, &whole);
                 prop_assert_eq!(later.run(), Stop::Finished);
